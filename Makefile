@@ -31,10 +31,10 @@ test: deps-test  ## build everything and pass the tests
 test-gpu:  ## on a machine with a GPU: build what the tests labelled gpu need (g++ 12, cmake) and pass them
 	@CMAKE_LAUNCHER="$(LAUNCHER)" JOBS=$(JOBS) scripts/run_gpu_tests.sh
 
-bench-gpu:  ## on a machine with a GPU: ledger, cost of tracing, inference, other tools (bench/README.md); results go to build/bench/gpu/
+bench-gpu:  ## on a machine with a GPU: ledger, cost of tracing, inference, other tools (benchmarks/README.md); results go to build/bench/gpu/
 	@CMAKE_LAUNCHER="$(LAUNCHER)" JOBS=$(JOBS) scripts/run_gpu_benchmarks.sh build/bench/gpu
 
-bench: deps-test  ## benchmarks of Headroom itself (bench/README.md)
+bench: deps-test  ## benchmarks of Headroom itself (benchmarks/README.md)
 	@cmake --preset release $(LAUNCHER) -DHEADROOM_TESTS=ON -DHEADROOM_BENCHMARKS=ON
 	@cmake --build --preset release --parallel $(JOBS)
 	@scripts/run_benchmarks.sh $(BUILD)

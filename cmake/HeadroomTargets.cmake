@@ -50,7 +50,7 @@ set(HEADROOM_TEXT_MODULES report history trace_conductor cli bench watch serve t
 set(HEADROOM_NUMERIC_MODULES base inference media planning plugin_parts pool tasks)
 # Large modules. The sanitizers' build with clang precompiles the headers of the standard library and of JSON for them, which saves a
 # sixth of the time for a batch. g++ would save a twentieth.
-set(HEADROOM_LARGE_MODULES analysis bench cli doctor exporters history recording report serve snapshot sources trace_conductor watch)
+set(HEADROOM_LARGE_MODULES attribution comparison bench cli doctor exporters history recording report serve snapshot sources trace_conductor watch)
 if(HEADROOM_UNITY AND HEADROOM_SANITIZER AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   file(WRITE ${CMAKE_BINARY_DIR}/no_source.cpp "")  # CMake needs a source that is compiled with the same flags
   add_library(headroom_module_headers OBJECT EXCLUDE_FROM_ALL ${CMAKE_BINARY_DIR}/no_source.cpp)

@@ -12,10 +12,10 @@ import sys
 
 LAYERS = {
     "base": 0,
-    "model": 1, "cuda": 1,
-    "inference": 2, "media": 2, "sources": 2, "limits": 2, "recording": 2, "symbols": 2, "ledger": 2, "snapshot": 2, "history": 2,
-    "analysis": 3, "planning": 3, "pool": 3,
-    "report": 4, "exporters": 4, "importers": 4, "ros2": 4,
+    "types": 1, "cuda": 1,
+    "inference": 2, "media": 2, "sources": 2, "limits": 2, "recording": 2, "symbols": 2, "ledger": 2, "history": 2,
+    "monitoring": 3, "attribution": 3, "comparison": 3, "snapshot": 3, "planning": 3, "pool": 3,
+    "report": 4, "exporters": 4, "importers": 4,
     "bench": 5, "watch": 5, "trace": 5, "doctor": 5,
     "memory_tracer": 5,
     "tui": 6, "serve": 6,
@@ -23,10 +23,10 @@ LAYERS = {
 }
 # The preload library runs inside other programs. It may only use plain data, the recording writer
 # and the ledger.
-TRACER_MAY_SEE = {"model", "recording", "ledger", "tracer"}
+TRACER_MAY_SEE = {"types", "recording", "ledger", "preload"}
 # The memory tracer's library also runs there and uses the preload library's recorder. No other
 # module may do so.
-MEMORY_TRACER_MAY_SEE = {"model", "recording", "tracer", "memory_tracer"}
+MEMORY_TRACER_MAY_SEE = {"types", "recording", "preload", "memory_tracer"}
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"')
 
 
@@ -36,7 +36,7 @@ def find_problems(root):
         if path.suffix not in (".h", ".cpp", ".c"):
             continue
         module = path.relative_to(root).parts[0]
-        if module != "tracer" and module not in LAYERS:
+        if module != "preload" and module not in LAYERS:
             problems.append(f"{path}: the module '{module}' is unknown; move the file to a module of docs/architecture.md, or add the module there and to {sys.argv[0]}")
             continue
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
@@ -49,17 +49,17 @@ def find_problems(root):
                 problems.append(f"{where}: the include \"{target}\" is relative; write it relative to src/: \"{module}/…\"")
                 continue
             other = target.split("/")[0]
-            if "/" not in target or (other not in LAYERS and other != "tracer"):
+            if "/" not in target or (other not in LAYERS and other != "preload"):
                 continue  # a generated or external header
-            if module == "tracer":
+            if module == "preload":
                 if other not in TRACER_MAY_SEE:
-                    problems.append(f"{where}: tracer/ includes {other}/; it may only include {', '.join(sorted(TRACER_MAY_SEE))}")
+                    problems.append(f"{where}: preload/ includes {other}/; it may only include {', '.join(sorted(TRACER_MAY_SEE))}")
                 continue
             if module == "memory_tracer":
                 if other not in MEMORY_TRACER_MAY_SEE:
-                    problems.append(f"{where}: memory_tracer/ includes {other}/; it may only include {', '.join(sorted(MEMORY_TRACER_MAY_SEE))}")
+                    problems.append(f"{where}: memory_preload/ includes {other}/; it may only include {', '.join(sorted(MEMORY_TRACER_MAY_SEE))}")
                 continue
-            if other == "tracer" or LAYERS[other] > LAYERS[module]:
+            if other == "preload" or LAYERS[other] > LAYERS[module]:
                 problems.append(f"{where}: {module}/ (layer {LAYERS[module]}) includes {target}, which is above it; move the shared part down")
             elif other != module and LAYERS[other] == LAYERS[module]:
                 edges.setdefault(module, {}).setdefault(other, where)

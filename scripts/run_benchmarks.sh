@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Benchmarks of Headroom itself: micro-benchmarks, then the accuracy and overhead of the bench compared with a bare runtime
-# loop. Results go to build/bench/; copy the final ones to bench/results/ by hand, with the machine's name.
+# loop. Results go to build/bench/; copy the final ones to benchmarks/results/ by hand, with the machine's name.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=${1:-build/release}
@@ -12,7 +12,7 @@ for program in "$build"/bin/*_benchmark; do
     --benchmark_out_format=json
 done
 examples=$(scripts/opencv_examples.sh)
-python3 bench/truth.py --build "$build" --output build/bench/truth.json \
+python3 benchmarks/truth.py --build "$build" --output build/bench/truth.json \
   ".deps/models/face_detection_back_256x256_barracuda.onnx:video=$examples/data/vtest.avi" \
   ".deps/models/ch_PP-OCRv4_det_infer.onnx:video=$examples/data/vtest.avi" \
   ".deps/models/mlsd_320x320_tiny.onnx:video=$examples/data/vtest.avi"

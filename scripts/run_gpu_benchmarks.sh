@@ -43,17 +43,17 @@ tracer=$tools/libheadroom_trace.so
 for name in $steps; do
   case $name in
     metrics)
-      if has_torch; then step metrics bench/gpu_metrics.py --build build/gpu --results "$out"; else skip metrics "python3 has no PyTorch for CUDA"; fi ;;
+      if has_torch; then step metrics benchmarks/gpu_metrics.py --build build/gpu --results "$out"; else skip metrics "python3 has no PyTorch for CUDA"; fi ;;
     calls)
       rm -f "$out/calls.hrec"
       step calls env LD_PRELOAD="$PWD/$tracer" HEADROOM_TRACE_FILE="$out/calls.hrec" HEADROOM_TRACE_OPTIONS="full=0,device=68719476736" \
         $tools/gpu_call_cost added
       rm -f "$out/calls.hrec" ;;
     ledger)
-      if has_torch; then step ledger bench/gpu_ledger.py --tracer $tracer --tools $tools --out "$out/ledger" --onnxruntime "$bin" --model "$models/yolox_nano_640x640.onnx"; else skip ledger "python3 has no PyTorch for CUDA"; fi ;;
+      if has_torch; then step ledger benchmarks/gpu_ledger.py --tracer $tracer --tools $tools --out "$out/ledger" --onnxruntime "$bin" --model "$models/yolox_nano_640x640.onnx"; else skip ledger "python3 has no PyTorch for CUDA"; fi ;;
     trace)
       if [ -x "$bin/headroom" ]; then
-        step trace bench/gpu_trace_cost.py --build "$bin" --models "$models" --out "$out" ${TRACE_FLAGS:-}
+        step trace benchmarks/gpu_trace_cost.py --build "$bin" --models "$models" --out "$out" ${TRACE_FLAGS:-}
       else
         skip trace "$bin has no headroom"
       fi ;;
@@ -63,7 +63,7 @@ for name in $steps; do
       elif ! [ -e "$bin/libonnxruntime_providers_cuda.so" ]; then
         skip alternating "$bin has no CUDA provider of ONNX Runtime (scripts/join_onnxruntime_cuda.sh)"
       else
-        step alternating bench/gpu_alternating_runs.py --build "$bin" --models "$models" --out "$out"
+        step alternating benchmarks/gpu_alternating_runs.py --build "$bin" --models "$models" --out "$out"
       fi ;;
     inference)
       if ! [ -x "$bin/headroom" ]; then
@@ -74,7 +74,7 @@ for name in $steps; do
         skip inference "$models has no yolox_nano_640x640.onnx and yolox_nano_416x416.onnx"
       else
         mkdir -p "$models"
-        step inference bench/gpu_inference.py --build "$bin" --models "$models" --out "$out/inference"
+        step inference benchmarks/gpu_inference.py --build "$bin" --models "$models" --out "$out/inference"
       fi ;;
     libtorch)
       if ! [ -x "$bin/headroom" ]; then
@@ -82,17 +82,17 @@ for name in $steps; do
       elif ! has_torch; then
         skip libtorch "python3 has no PyTorch for CUDA"
       else
-        step libtorch bench/gpu_libtorch.sh "$bin" "$out/libtorch" ${LIBTORCH_FLAGS:-}
+        step libtorch benchmarks/gpu_libtorch.sh "$bin" "$out/libtorch" ${LIBTORCH_FLAGS:-}
       fi ;;
     coexistence)
-      if [ -x "$bin/headroom" ]; then step coexistence bench/gpu_coexistence.sh "$bin" $tools "$out/coexistence"; else skip coexistence "$bin has no headroom"; fi ;;
+      if [ -x "$bin/headroom" ]; then step coexistence benchmarks/gpu_coexistence.sh "$bin" $tools "$out/coexistence"; else skip coexistence "$bin has no headroom"; fi ;;
     devices)
       if ! [ -x "$bin/headroom" ]; then
         skip devices "$bin has no headroom"
       elif [ "$(nvidia-smi -L | wc -l)" -lt 2 ]; then
         skip devices "it needs two GPUs"
       else
-        step devices bench/gpu_two_devices.py --headroom "$bin/headroom" --out "$out/devices"
+        step devices benchmarks/gpu_two_devices.py --headroom "$bin/headroom" --out "$out/devices"
       fi ;;
     *) echo "run_gpu_benchmarks: unknown step: $name" >&2; exit 2 ;;
   esac

@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cmake --preset tsan ${CMAKE_LAUNCHER:-} -DHEADROOM_BENCHMARKS=OFF >/dev/null
-programs=(tracer_core_test device_hooks_test ledger_test pool_test)
+programs=(preload_core_test device_hooks_test ledger_test pool_test)
 ! ninja -C build/tsan -t query memory_tracer_test >/dev/null 2>&1 || programs+=(memory_tracer_test)
 cmake --build build/tsan --target "${programs[@]}" --parallel "${JOBS:-$(nproc)}"
 # One process for all tests, because the recorder has one recording per process. A race ends the

@@ -6,11 +6,11 @@
 
 #include "base/files.h"
 #include "base/json.h"
-#include "bench/gpu_limit.h"
-#include "bench/worker_protocol.h"
+#include "bench/conductor/gpu_limit.h"
+#include "bench/protocol.h"
 #include "media/source_json.h"
 #include "media/source_scan.h"
-#include "report/report_json.h"
+#include "report/run/report_json.h"
 #include "sources/host_info.h"
 
 namespace headroom::bench {

@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "base/result.h"
-#include "model/bench_options.h"
-#include "model/bench_result.h"
-#include "model/tensor.h"
+#include "types/bench_options.h"
+#include "types/bench_result.h"
+#include "types/tensor.h"
 
 namespace headroom::bench {
 

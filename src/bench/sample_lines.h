@@ -15,7 +15,7 @@
 #include <string>
 #include <string_view>
 
-#include "model/detection.h"
+#include "types/detection.h"
 
 namespace headroom::bench {
 

@@ -4,7 +4,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "base/result.h"
-#include "model/bench_options.h"
+#include "types/bench_options.h"
 
 namespace headroom::bench {
 

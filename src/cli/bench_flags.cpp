@@ -8,14 +8,14 @@
 #include <filesystem>
 #include <thread>
 
-#include "bench/gpu_limit.h"
-#include "bench/unified_memory.h"
+#include "bench/conductor/gpu_limit.h"
+#include "bench/conductor/unified_memory.h"
 #include "cli/common_flags.h"
 #include "cli/model_flags.h"
 #include "inference/task.h"
 #include "media/source_scan.h"
-#include "model/device_name.h"
 #include "trace/device_account.h"
+#include "types/device_name.h"
 
 namespace headroom::cli {
 namespace {

@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/terminal.h"
 #include "base/text.h"
-#include "bench/run_bench.h"
+#include "bench/conductor/bench.h"
 #include "cli/bench_flags.h"
 #include "cli/config_file.h"
 #include "cli/environment.h"

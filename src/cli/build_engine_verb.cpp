@@ -11,8 +11,8 @@
 #include "base/text.h"
 #include "cli/common_flags.h"
 #include "cli/exit_code.h"
-#include "model/device_name.h"
 #include "trace/device_account.h"
+#include "types/device_name.h"
 
 namespace headroom::cli {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "bench/build_engine.h"
+#include "bench/conductor/build_engine.h"
 #include "cli/flag_table.h"
 
 namespace headroom::cli {

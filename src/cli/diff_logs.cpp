@@ -7,14 +7,14 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "analysis/metric_walk.h"
-#include "analysis/series_comparison.h"
-#include "analysis/two_sample.h"
 #include "base/fnv1a.h"
 #include "base/terminal.h"
 #include "cli/common_flags.h"
 #include "cli/diff_runs.h"
-#include "report/series_diff_views.h"
+#include "comparison/series_comparison.h"
+#include "comparison/two_sample.h"
+#include "monitoring/metric_walk.h"
+#include "report/comparison/series_diff_views.h"
 #include "report/words.h"
 #include "watch/open_log.h"
 #include "watch/text_input.h"
@@ -23,7 +23,7 @@ namespace headroom::cli {
 namespace {
 
 struct ReadLog {
-  analysis::LogFigures figures;
+  comparison::LogFigures figures;
   Fnv1a samples;                  // of all that the figures hold: two with one fingerprint are one log
   std::int64_t unread_lines = 0;  // that are no samples: garbage, or cut off in the middle
   watch::LogCondition condition;
@@ -38,7 +38,7 @@ void add_bits(Fnv1a& hash, const auto& value) {
 void add_sample(Fnv1a& hash, const SystemSample& sample) {
   add_bits(hash, sample.time.count);
   add_bits(hash, sample.unix_time.value_or(Nanoseconds{}).count);
-  analysis::for_each_metric(sample, [&](std::string_view name, double value) {
+  monitoring::for_each_metric(sample, [&](std::string_view name, double value) {
     hash.add(name);
     add_bits(hash, value);
   });
@@ -47,7 +47,7 @@ void add_sample(Fnv1a& hash, const SystemSample& sample) {
 // A line that is no sample is handed on as its own unknown words, without a figure.
 bool is_unread(const SystemSample& sample) {
   bool has_figure = false;
-  analysis::for_each_metric(sample, [&](std::string_view, double) { has_figure = true; });
+  monitoring::for_each_metric(sample, [&](std::string_view, double) { has_figure = true; });
   return !has_figure && !sample.unknown_tokens.empty();
 }
 
@@ -89,22 +89,22 @@ void add_problems(const ReadLog& log, const std::string& name, std::vector<std::
     problems.push_back(fmt::format("{} is damaged: {} of its {} {} invalid", name, log.unread_lines,
                                    counted(samples + log.unread_lines, "line"),
                                    log.unread_lines == 1 ? "is" : "are"));
-  if (samples < static_cast<std::int64_t>(analysis::kLeastOfSeries))
+  if (samples < static_cast<std::int64_t>(comparison::kLeastOfSeries))
     problems.push_back(fmt::format("{} has only {}", name, counted(samples, "sample")));
 }
 
-std::int64_t samples_of(const analysis::LogFigures& log, const std::string& figure) {
+std::int64_t samples_of(const comparison::LogFigures& log, const std::string& figure) {
   const auto curve = log.curves().find(figure);
   std::int64_t samples = 0;
   if (curve != log.curves().end())
-    for (const analysis::SeriesCurve::Point& point : curve->second.points()) samples += point.n;
+    for (const monitoring::SeriesCurve::Point& point : curve->second.points()) samples += point.n;
   return samples;
 }
 
 // A figure of fewer samples has no interval, and would be judged as if it were exact.
 bool has_enough(const ReadLog& a, const ReadLog& b, const std::string& figure) {
   return std::min(samples_of(a.figures, figure), samples_of(b.figures, figure)) >=
-         static_cast<std::int64_t>(analysis::kLeastOfSeries);
+         static_cast<std::int64_t>(comparison::kLeastOfSeries);
 }
 
 // A file, and a copy or a packed one of it. What could be read of two that are damaged may be alike though
@@ -116,11 +116,11 @@ bool are_one_log(const std::string& before, const ReadLog& a, const std::string&
 }
 
 // Of a log and itself: whatever it does, it has not changed.
-void clear_changes(std::vector<analysis::SeriesChange>& changes) {
-  for (analysis::SeriesChange& change : changes) {
+void clear_changes(std::vector<comparison::SeriesChange>& changes) {
+  for (comparison::SeriesChange& change : changes) {
     change.low = change.high = 0;
     change.differs = change.is_of_trend = false;
-    change.doubt = analysis::SeriesDoubt::none;
+    change.doubt = comparison::SeriesDoubt::none;
   }
 }
 
@@ -130,25 +130,26 @@ std::string figure_of(const std::string& gated) {
 
 // Why a gate that found nothing cannot say that there is nothing. Of a mean that has a trend or moves slowly
 // no change can be told; its value in B can.
-std::string not_judged_words(const std::vector<analysis::FigureRule>& rules, const ReadLog& a,
+std::string not_judged_words(const std::vector<comparison::FigureRule>& rules, const ReadLog& a,
                              const ReadLog& b, const report::SeriesDiffReport& report) {
   if (rules.empty()) return {};
   if (!report.problems.empty()) return fmt::format("{}", fmt::join(report.problems, "; "));
-  for (const analysis::FigureRule& rule : rules) {
-    if (rule.limit.against != analysis::GateAgainst::value)
-      for (const analysis::SeriesChange& change : report.changes)
-        if (change.name == rule.limit.name && change.doubt != analysis::SeriesDoubt::none)
+  for (const comparison::FigureRule& rule : rules) {
+    if (rule.limit.against != comparison::GateAgainst::value)
+      for (const comparison::SeriesChange& change : report.changes)
+        if (change.name == rule.limit.name && change.doubt != comparison::SeriesDoubt::none)
           return report::doubt_words(change);
     if (const std::string figure = figure_of(rule.limit.name); !has_enough(a, b, figure))
-      return fmt::format("{} has fewer than {} samples in one of the logs", figure, analysis::kLeastOfSeries);
+      return fmt::format("{} has fewer than {} samples in one of the logs", figure,
+                         comparison::kLeastOfSeries);
   }
   return {};
 }
 
 // Means have an interval; of the maxima each is one value.
-std::vector<analysis::GatedFigure> gated_figures(const std::vector<analysis::SeriesChange>& changes) {
-  std::vector<analysis::GatedFigure> figures;
-  for (const analysis::SeriesChange& change : changes) {
+std::vector<comparison::GatedFigure> gated_figures(const std::vector<comparison::SeriesChange>& changes) {
+  std::vector<comparison::GatedFigure> figures;
+  for (const comparison::SeriesChange& change : changes) {
     figures.push_back({change.name, change.mean_before, change.mean_after, change.low, change.high});
     const double moved = change.max_after - change.max_before;
     figures.push_back({"max:" + change.name, change.max_before, change.max_after, moved, moved});
@@ -160,10 +161,10 @@ std::string figure_words(const std::string& name, double value) {
   return report::words_for_metric(figure_of(name), value);
 }
 
-analysis::GateJudgement judge(const std::vector<analysis::FigureRule>& rules, const ReadLog& a,
-                              const ReadLog& b, const report::SeriesDiffReport& report) {
-  analysis::GateJudgement judgement =
-      analysis::check_figure_gate(rules, gated_figures(report.changes), figure_words);
+comparison::GateJudgement judge(const std::vector<comparison::FigureRule>& rules, const ReadLog& a,
+                                const ReadLog& b, const report::SeriesDiffReport& report) {
+  comparison::GateJudgement judgement =
+      comparison::check_figure_gate(rules, gated_figures(report.changes), figure_words);
   if (judgement.not_judged || (judgement.has_breach() && report.has_enough)) return judgement;
   if (std::string why = not_judged_words(rules, a, b, report); !why.empty())
     judgement.not_judged = Error{
@@ -186,7 +187,7 @@ Result<int> diff_logs(const std::string& before, const std::string& after, const
   if (!a) return forward_error(a);
   auto b = read_log(after);
   if (!b) return forward_error(b);
-  auto changes = analysis::compare_series(a->figures, b->figures);
+  auto changes = comparison::compare_series(a->figures, b->figures);
   auto rules = figure_rules(values, gated_figures(changes));
   if (!rules) return forward_error(rules);
   report::SeriesDiffReport report{before, after, a->figures, b->figures, changes, {}};
@@ -197,10 +198,10 @@ Result<int> diff_logs(const std::string& before, const std::string& after, const
   }
   add_problems(*a, fmt::format("A ({})", before), report.problems);
   add_problems(*b, fmt::format("B ({})", after), report.problems);
-  report.has_enough = std::any_of(changes.begin(), changes.end(), [&](const analysis::SeriesChange& change) {
-    return has_enough(*a, *b, change.name);
-  });
-  const analysis::GateJudgement judgement = judge(*rules, *a, *b, report);
+  report.has_enough =
+      std::any_of(changes.begin(), changes.end(),
+                  [&](const comparison::SeriesChange& change) { return has_enough(*a, *b, change.name); });
+  const comparison::GateJudgement judgement = judge(*rules, *a, *b, report);
   report.gate = judgement.findings;
   if (judgement.not_judged) report.not_judged = judgement.not_judged->why;
   if (const auto top = values.integer("top")) report.top = static_cast<std::size_t>(*top);

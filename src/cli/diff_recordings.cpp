@@ -14,13 +14,13 @@
 #include "cli/diff_runs.h"
 #include "cli/recording_report.h"
 #include "exporters/named_stacks.h"
-#include "report/recording_diff_views.h"
+#include "report/comparison/recording_diff_views.h"
 
 namespace headroom::cli {
 namespace fs = std::filesystem;
 namespace {
 
-using analysis::DiffBy;
+using comparison::DiffBy;
 
 // What --fail-above allows: bytes, or a share of A's peak.
 struct Gate {
@@ -60,7 +60,7 @@ Result<std::optional<Gate>> gate_of(const FlagValues& values) {
 
 report::DiffChoice choice_of(const FlagValues& values) {
   report::DiffChoice choice;
-  for (const DiffBy by : analysis::kDiffBy)
+  for (const DiffBy by : comparison::kDiffBy)
     if (values.text("by") == name_of(by)) choice.by = by;
   if (const auto top = values.integer("top")) choice.top = static_cast<std::size_t>(*top);
   if (values.has("min")) choice.at_least = parse_size(values.text("min"))->count;  // checked by its kind
@@ -69,21 +69,22 @@ report::DiffChoice choice_of(const FlagValues& values) {
 }
 
 // A recording by groups, with the names that its symbols give.
-analysis::GroupedRecording group_by_names(recording::Recording& recording, symbols::SymbolizerOptions options,
-                                          const std::set<std::string>& of_one_build,
-                                          std::vector<std::string>& problems) {
+comparison::GroupedRecording group_by_names(recording::Recording& recording,
+                                            symbols::SymbolizerOptions options,
+                                            const std::set<std::string>& of_one_build,
+                                            std::vector<std::string>& problems) {
   symbols::Symbolizer symbolizer(recording.info().modules, std::move(options));
   bool prepared = false;
   const auto names = [&](std::uint64_t return_address) {
     // The first is asked for when all stacks are known.
     if (!prepared) exporters::prepare_symbols({recording, symbolizer});
     prepared = true;
-    std::vector<analysis::NamedFrame> frames;
+    std::vector<comparison::NamedFrame> frames;
     for (const symbols::SourceFrame& frame : symbolizer.frames_of(return_address, true))
       frames.push_back({std::string(frame.function), std::string(frame.module), frame.named});
     return frames;
   };
-  auto grouped = analysis::group_recording(recording, names, of_one_build);
+  auto grouped = comparison::group_recording(recording, names, of_one_build);
   for (std::string& problem : symbolizer.problems()) problems.push_back(std::move(problem));
   return grouped;
 }
@@ -96,7 +97,7 @@ void print_view(const report::DiffReport& report, const FlagValues& values) {
 }
 
 // What --fail-above finds: nothing, a breach, or growth that may be chance.
-std::vector<analysis::GateFinding> check_peaks(const Gate& gate, const report::DiffReport& report) {
+std::vector<comparison::GateFinding> check_peaks(const Gate& gate, const report::DiffReport& report) {
   const report::PeakPair peaks = compared_peaks(report);
   const auto growth = static_cast<double>(peaks.growth());
   if (growth <= gate.allowed_growth(peaks.before)) return {};
@@ -142,15 +143,15 @@ struct Figures {
   }
 };
 
-Figures figures_of(const analysis::RecordingAnalysis& own) {
+Figures figures_of(const attribution::RecordingAnalysis& own) {
   return {static_cast<double>(own.peak_bytes.value), static_cast<double>(own.leaked_bytes.value),
           static_cast<double>(own.allocations),      static_cast<double>(own.total_allocated_bytes),
           own.peak_bytes.standard_error.value_or(0), own.leaked_bytes.standard_error.value_or(0)};
 }
 
-std::vector<analysis::GatedFigure> gated(const Figures& before, const Figures& after) {
+std::vector<comparison::GatedFigure> gated(const Figures& before, const Figures& after) {
   const auto one = [](const char* name, double a, double b, double error) {
-    return analysis::GatedFigure{name, a, b, b - a - 2 * error, b - a + 2 * error};
+    return comparison::GatedFigure{name, a, b, b - a - 2 * error, b - a + 2 * error};
   };
   return {
       one("peak_bytes", before.peak, after.peak, std::hypot(before.peak_error, after.peak_error)),
@@ -160,7 +161,7 @@ std::vector<analysis::GatedFigure> gated(const Figures& before, const Figures& a
 }
 
 // Of the command's own processes, or with --all the sums over the trees.
-std::vector<analysis::GatedFigure> gated_figures(const report::DiffReport& report) {
+std::vector<comparison::GatedFigure> gated_figures(const report::DiffReport& report) {
   Figures before = figures_of(report.before.recording.analysis),
           after = figures_of(report.after.recording.analysis);
   if (report.choice.add_others) {
@@ -176,7 +177,7 @@ std::string figure_words(const std::string& name, double value) {
 
 // A gate that saw a launcher lets pass what the launched program does. Another process that would have failed
 // it, by a hundredth of the trees' peaks or more, is named; which of the figures are meant is the caller's.
-std::string unseen_process(const std::vector<analysis::FigureRule>& rules, const std::optional<Gate>& gate,
+std::string unseen_process(const std::vector<comparison::FigureRule>& rules, const std::optional<Gate>& gate,
                            const report::DiffReport& report) {
   constexpr std::int64_t kLeastPart = 100;
   if (report.choice.add_others) return {};
@@ -187,7 +188,7 @@ std::string unseen_process(const std::vector<analysis::FigureRule>& rules, const
     Figures before, after;
     if (pair.before != nullptr) before.add(*pair.before);
     after.add(*pair.after);
-    const auto found = analysis::check_figure_gate(rules, gated(before, after), figure_words);
+    const auto found = comparison::check_figure_gate(rules, gated(before, after), figure_words);
     const double noise = 2 * std::hypot(before.peak_error, after.peak_error);
     const auto growth = static_cast<double>(pair.peak_change());
     const bool is_above = gate && growth >= noise &&
@@ -200,7 +201,7 @@ std::string unseen_process(const std::vector<analysis::FigureRule>& rules, const
 }
 
 // Why a gate that found nothing cannot say that there is nothing.
-std::optional<Error> not_judged(const std::vector<analysis::FigureRule>& rules,
+std::optional<Error> not_judged(const std::vector<comparison::FigureRule>& rules,
                                 const std::optional<Gate>& gate, const report::DiffReport& report) {
   const auto error = [](std::string why, std::string fix) {
     return Error{ErrorKind::input, "cannot check the gate", std::move(why), std::move(fix)};
@@ -234,12 +235,12 @@ Result<int> diff_recordings(const fs::path& file_a, const fs::path& file_b, cons
       return usage_error(fmt::format("cannot compare {}", file->string()),
                          "it has GPU memory only (--only gpu), and headroom diff compares host memory",
                          "compare the devices in headroom report --json");
-  const auto of_one_build = analysis::modules_of_one_build(before->info(), after->info());
+  const auto of_one_build = comparison::modules_of_one_build(before->info(), after->info());
   std::vector<std::string> problems;
-  const analysis::GroupedRecording a = group_by_names(*before, *options, of_one_build, problems);
-  const analysis::GroupedRecording b = group_by_names(*after, *options, of_one_build, problems);
+  const comparison::GroupedRecording a = group_by_names(*before, *options, of_one_build, problems);
+  const comparison::GroupedRecording b = group_by_names(*after, *options, of_one_build, problems);
   warn_of_missing_symbols(std::move(problems));
-  const analysis::RecordingDiff diff = analysis::diff_recordings(a, b);
+  const comparison::RecordingDiff diff = comparison::diff_recordings(a, b);
   report::DiffReport report{{file_a.string(), before->info(), a, other_processes(file_a)},
                             {file_b.string(), after->info(), b, other_processes(file_b)},
                             diff,
@@ -254,10 +255,10 @@ Result<int> diff_recordings(const fs::path& file_a, const fs::path& file_b, cons
     gate->reset();
   }
   // A figure that recordings do not have is not judged.
-  analysis::GateJudgement judgement =
-      analysis::check_figure_gate(*rules, gated_figures(report), figure_words);
+  comparison::GateJudgement judgement =
+      comparison::check_figure_gate(*rules, gated_figures(report), figure_words);
   if (*gate)
-    for (analysis::GateFinding& finding : check_peaks(**gate, report))
+    for (comparison::GateFinding& finding : check_peaks(**gate, report))
       judgement.findings.push_back(std::move(finding));
   report.gate = judgement.findings;
   if (judgement.not_judged) {

@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/terminal.h"
 #include "cli/common_flags.h"
-#include "report/run_diff_views.h"
+#include "report/comparison/run_diff_views.h"
 
 namespace headroom::cli {
 namespace {
@@ -19,8 +19,8 @@ namespace {
 template <class Rule>
 std::string leave_out_all(std::vector<Rule>& rules, std::vector<std::string> left_out) {
   for (const Rule& rule : rules)
-    if (rule.limit.against != analysis::GateAgainst::value) left_out.push_back(rule.limit.text);
-  std::erase_if(rules, [](const Rule& rule) { return rule.limit.against != analysis::GateAgainst::value; });
+    if (rule.limit.against != comparison::GateAgainst::value) left_out.push_back(rule.limit.text);
+  std::erase_if(rules, [](const Rule& rule) { return rule.limit.against != comparison::GateAgainst::value; });
   if (left_out.empty()) return {};
   std::string words =
       fmt::format("A and B are the same, so these rules were not checked: {}", fmt::join(left_out, ", "));
@@ -29,14 +29,14 @@ std::string leave_out_all(std::vector<Rule>& rules, std::vector<std::string> lef
 }
 
 // Means of one set of runs in another order differ in their last digit.
-bool is_alike(const analysis::MetricChange& change) {
+bool is_alike(const comparison::MetricChange& change) {
   return std::abs(change.change()) <= 1e-9 * std::abs(change.before);
 }
 
-bool is_all_alike(const analysis::RunComparison& comparison) {
+bool is_all_alike(const comparison::RunComparison& comparison) {
   return comparison.facts.empty() && comparison.only_before.empty() && comparison.only_after.empty() &&
          std::all_of(comparison.models.begin(), comparison.models.end(),
-                     [](const analysis::ModelComparison& model) {
+                     [](const comparison::ModelComparison& model) {
                        return model.facts.empty() &&
                               std::all_of(model.metrics.begin(), model.metrics.end(), is_alike);
                      });
@@ -45,7 +45,7 @@ bool is_all_alike(const analysis::RunComparison& comparison) {
 // Footprints and runs that were read from files; those of the history are never on both sides. A report that
 // was changed by hand keeps its key, and is told by what differs.
 bool are_same_runs(const LoadedSide& before, const LoadedSide& after,
-                   const analysis::RunComparison& comparison) {
+                   const comparison::RunComparison& comparison) {
   const std::set<std::string> a(before.keys.begin(), before.keys.end()),
       b(after.keys.begin(), after.keys.end());
   return !a.empty() && a == b && is_all_alike(comparison);
@@ -69,38 +69,38 @@ Flag fail_on_flag() {
   return flag;
 }
 
-Result<std::vector<analysis::GateRule>> gate_rules(const FlagValues& values) {
-  std::vector<analysis::GateRule> rules;
+Result<std::vector<comparison::GateRule>> gate_rules(const FlagValues& values) {
+  std::vector<comparison::GateRule> rules;
   for (const std::string& given : values.all("fail-on")) {
-    auto parsed = analysis::parse_gate(given);
+    auto parsed = comparison::parse_gate(given);
     if (!parsed) return forward_error(parsed);
     rules.insert(rules.end(), parsed->begin(), parsed->end());
   }
   return rules;
 }
 
-Result<std::vector<analysis::FigureRule>> figure_rules(const FlagValues& values,
-                                                       const std::vector<analysis::GatedFigure>& figures) {
-  std::vector<analysis::FigureRule> rules;
+Result<std::vector<comparison::FigureRule>> figure_rules(
+    const FlagValues& values, const std::vector<comparison::GatedFigure>& figures) {
+  std::vector<comparison::FigureRule> rules;
   for (const std::string& given : values.all("fail-on")) {
-    auto parsed = analysis::parse_figure_gate(given, figures);
+    auto parsed = comparison::parse_figure_gate(given, figures);
     if (!parsed) return forward_error(parsed);
     rules.insert(rules.end(), parsed->begin(), parsed->end());
   }
   return rules;
 }
 
-std::string leave_out_changes(std::vector<analysis::GateRule>& rules) { return leave_out_all(rules, {}); }
-std::string leave_out_changes(std::vector<analysis::FigureRule>& rules, std::vector<std::string> others) {
+std::string leave_out_changes(std::vector<comparison::GateRule>& rules) { return leave_out_all(rules, {}); }
+std::string leave_out_changes(std::vector<comparison::FigureRule>& rules, std::vector<std::string> others) {
   return leave_out_all(rules, std::move(others));
 }
 
-Result<int> exit_by(const analysis::GateJudgement& judgement) {
+Result<int> exit_by(const comparison::GateJudgement& judgement) {
   // A breach is one whatever the other rules would have said.
   if (judgement.not_judged && !judgement.has_breach()) return tl::unexpected(*judgement.not_judged);
   if (judgement.not_judged) log::warning("{}", judgement.not_judged->sentence());
   std::vector<std::string> breaches;
-  for (const analysis::GateFinding& finding : judgement.findings) {
+  for (const comparison::GateFinding& finding : judgement.findings) {
     if (finding.is_breach)
       breaches.push_back(finding.sentence);
     else
@@ -112,7 +112,7 @@ Result<int> exit_by(const analysis::GateJudgement& judgement) {
 
 std::string run_metric_list() {
   std::string text;
-  for (const analysis::RunMetric& metric : analysis::run_metrics())
+  for (const comparison::RunMetric& metric : comparison::run_metrics())
     text += fmt::format("{}{}", text.empty() ? "" : ", ", metric.name);
   return text;
 }
@@ -126,8 +126,8 @@ std::string left_out_words(const LoadedSide& side) {
 }
 
 Result<int> diff_runs(const LoadedSide& before, const LoadedSide& after, const FlagValues& values,
-                      const std::vector<analysis::GateRule>& rules, const HistoryWords& history) {
-  analysis::RunComparison comparison = analysis::compare_runs(before.side, after.side);
+                      const std::vector<comparison::GateRule>& rules, const HistoryWords& history) {
+  comparison::RunComparison comparison = comparison::compare_runs(before.side, after.side);
   for (const auto& [side, name] : {std::pair{&before, "A"}, std::pair{&after, "B"}})
     if (std::string words = left_out_words(*side); !words.empty())
       comparison.caveats.push_back(fmt::format("skipped in {}: {}", name, words));
@@ -138,11 +138,11 @@ Result<int> diff_runs(const LoadedSide& before, const LoadedSide& after, const F
   report.is_one_side = are_same_runs(before, after, comparison);
   if (!report.is_one_side) add_shared_runs(before, after, comparison.caveats);
   if (const auto top = values.integer("top")) report.top = static_cast<std::size_t>(*top);
-  analysis::GateJudgement judgement;
+  comparison::GateJudgement judgement;
   if (!rules.empty()) {
-    std::vector<analysis::GateRule> judged = rules;
+    std::vector<comparison::GateRule> judged = rules;
     if (report.is_one_side) report.not_judged = leave_out_changes(judged);
-    judgement = analysis::check_gate(judged, comparison);
+    judgement = comparison::check_gate(judged, comparison);
   }
   report.gate = judgement.findings;
   if (judgement.not_judged) report.not_judged = judgement.not_judged->sentence();

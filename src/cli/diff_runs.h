@@ -4,28 +4,29 @@
 #include <string>
 #include <vector>
 
-#include "analysis/figure_gate.h"
-#include "analysis/metric_gate.h"
 #include "base/result.h"
 #include "cli/flag_table.h"
 #include "cli/run_inputs.h"
+#include "comparison/figure_gate.h"
+#include "comparison/metric_gate.h"
 
 namespace headroom::cli {
 
 // --fail-on RULES, any number of times.
 Flag fail_on_flag();
-Result<std::vector<analysis::GateRule>> gate_rules(const FlagValues& values);
+Result<std::vector<comparison::GateRule>> gate_rules(const FlagValues& values);
 // The same of logs and recordings, which have `figures`.
-Result<std::vector<analysis::FigureRule>> figure_rules(const FlagValues& values,
-                                                       const std::vector<analysis::GatedFigure>& figures);
+Result<std::vector<comparison::FigureRule>> figure_rules(const FlagValues& values,
+                                                         const std::vector<comparison::GatedFigure>& figures);
 // Of one side that is compared with itself only its own values can be judged. Leaves out the rules on
 // changes, warns of it and returns the sentence; empty where there are none.
-std::string leave_out_changes(std::vector<analysis::GateRule>& rules);
+std::string leave_out_changes(std::vector<comparison::GateRule>& rules);
 // `others`: on changes, too, as they were given (--fail-above).
-std::string leave_out_changes(std::vector<analysis::FigureRule>& rules, std::vector<std::string> others = {});
+std::string leave_out_changes(std::vector<comparison::FigureRule>& rules,
+                              std::vector<std::string> others = {});
 // The exit code: warns of what is within noise; an error that names the breaches, or where there is none the
 // rule that cannot be judged.
-Result<int> exit_by(const analysis::GateJudgement& judgement);
+Result<int> exit_by(const comparison::GateJudgement& judgement);
 // "loaded, load_peak, …": for the help.
 std::string run_metric_list();
 
@@ -41,6 +42,6 @@ struct HistoryWords {
 // Prints the view that the flags ask for (--json, --markdown, --top, --color), and holds B to the rules;
 // returns the exit code.
 Result<int> diff_runs(const LoadedSide& before, const LoadedSide& after, const FlagValues& values,
-                      const std::vector<analysis::GateRule>& rules, const HistoryWords& history = {});
+                      const std::vector<comparison::GateRule>& rules, const HistoryWords& history = {});
 
 }  // namespace headroom::cli

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <string_view>
 
-#include "analysis/recording_diff.h"
 #include "base/text.h"
 #include "cli/common_flags.h"
 #include "cli/diff_logs.h"
@@ -13,6 +12,7 @@
 #include "cli/diff_runs.h"
 #include "cli/exit_code.h"
 #include "cli/run_inputs.h"
+#include "comparison/recording_diff.h"
 
 namespace headroom::cli {
 namespace {
@@ -124,7 +124,7 @@ const Verb& diff_verb() {
                      "headroom diff main.hrec branch.hrec --fail-above 5%"};
     verb.positional = "A B";
     Flag by = make_flag("by", FlagKind::choice, "WORD", "one full table (recordings)");
-    for (const analysis::DiffBy choice : analysis::kDiffBy) by.choices.emplace_back(name_of(choice));
+    for (const comparison::DiffBy choice : comparison::kDiffBy) by.choices.emplace_back(name_of(choice));
     Flag top = make_flag("top", FlagKind::integer, "N", "rows of each table");
     top.default_text = "5; --by 10; --json all";
     top.minimum = 1;

@@ -11,8 +11,8 @@
 #include "base/result.h"
 #include "base/units.h"
 #include "doctor/log/log_findings.h"
-#include "model/finding.h"
 #include "trace/summary_lines.h"
+#include "types/finding.h"
 
 namespace headroom::cli {
 

@@ -15,8 +15,7 @@
 #include <optional>
 #include <thread>
 
-#include "analysis/recording_analysis.h"
-#include "analysis/snapshot_analysis.h"
+#include "attribution/recording_analysis.h"
 #include "base/files.h"
 #include "base/json.h"
 #include "base/text.h"
@@ -28,7 +27,8 @@
 #include "doctor/recording/recording_findings.h"
 #include "doctor/snapshot/snapshot_findings.h"
 #include "recording/recording.h"
-#include "report/stack_text.h"
+#include "report/recording/stack_text.h"
+#include "snapshot/snapshot_analysis.h"
 #include "snapshot/snapshot_reader.h"
 #include "sources/process_table.h"
 #include "sources/system_sampler.h"
@@ -64,7 +64,7 @@ bool is_binary(const std::string& begin) {
 Result<std::string> read_recording(const fs::path& file, std::vector<Finding>& findings) {
   auto recording = recording::Recording::open(file);
   if (!recording) return forward_error(recording);
-  const auto analysis = analysis::analyze_recording(*recording, {});
+  const auto analysis = attribution::analyze_recording(*recording, {});
   const auto grown = doctor::growth_by_layer(*recording, analysis);
   const report::RecordingReport named{file.string(),
                                       recording->info(),
@@ -78,7 +78,7 @@ Result<std::string> read_recording(const fs::path& file, std::vector<Finding>& f
            return report::one_line_stack(named, stack, kPlaceWidth);
          }));
   std::string words = "a recording of headroom trace";
-  if (analysis.host_recorded && analysis.leaks.growth == analysis::Growth::unknown)
+  if (analysis.host_recorded && analysis.leaks.growth == monitoring::Growth::unknown)
     words += "; no layer repeats in it, so leaks were not searched";
   return words;
 }
@@ -87,7 +87,7 @@ Result<std::string> read_snapshot(const fs::path& file, std::vector<Finding>& fi
   auto snapshot = snapshot::open_snapshot(file);
   if (!snapshot) return forward_error(snapshot);
   append(findings,
-         doctor::snapshot_findings(*snapshot, analysis::analyze_snapshot(*snapshot, {}), file.string()));
+         doctor::snapshot_findings(*snapshot, snapshot::analyze_snapshot(*snapshot, {}), file.string()));
   return std::string("a memory snapshot of PyTorch");
 }
 

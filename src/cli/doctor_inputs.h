@@ -9,7 +9,7 @@
 
 #include "base/result.h"
 #include "doctor/log/log_findings.h"
-#include "report/finding_views.h"
+#include "report/finding/finding_views.h"
 
 namespace headroom::cli {
 

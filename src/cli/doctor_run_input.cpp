@@ -11,8 +11,8 @@
 #include "doctor/log/log_findings.h"
 #include "doctor/machine/machine_findings.h"
 #include "doctor/run/run_findings.h"
-#include "report/metrics_json.h"
-#include "report/report_json.h"
+#include "report/run/metrics_json.h"
+#include "report/run/report_json.h"
 
 namespace headroom::cli {
 namespace fs = std::filesystem;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "model/finding.h"
+#include "types/finding.h"
 
 namespace headroom::cli {
 

@@ -259,11 +259,12 @@ class ModelTrials {
 
   TriedCure judge(const CureSettings& cure, const LoadedSide& after, std::size_t comparisons) const {
     if (!cure.also.empty()) return judge_joint(cure, after, comparisons);
-    const analysis::RunComparison comparison = analysis::compare_runs(before_.side, after.side, comparisons);
-    for (const analysis::ModelComparison& model : comparison.models)
+    const comparison::RunComparison comparison =
+        comparison::compare_runs(before_.side, after.side, comparisons);
+    for (const comparison::ModelComparison& model : comparison.models)
       if (model.name == model_.name)
         return doctor::judge(cure, doctor::bench_command(run_, model_, cure), model);
-    analysis::ModelComparison absent;  // cannot be: the bench reports each model that it was given
+    comparison::ModelComparison absent;  // cannot be: the bench reports each model that it was given
     absent.outcome_after.runs = absent.outcome_after.failed = 1;
     absent.outcome_after.status = ModelStatus::failed;
     return doctor::judge(cure, doctor::bench_command(run_, model_, cure), absent);
@@ -272,10 +273,10 @@ class ModelTrials {
   // Each run with all that were in memory at once as one model.
   static LoadedSide joint_side(const LoadedSide& side, bool with_latency) {
     LoadedSide joint;
-    for (const analysis::ComparedRun& run : side.side) {
+    for (const comparison::ComparedRun& run : side.side) {
       auto result = std::make_unique<BenchResult>(*run.result);
       result->models = {doctor::joint_result(*run.result, "together")};
-      analysis::ComparedModel compared{&result->models.front(), {}, ""};
+      comparison::ComparedModel compared{&result->models.front(), {}, ""};
       if (with_latency) compared.latency = doctor::joint_latency(*run.result);
       joint.side.push_back({run.name, result.get(), {compared}});
       joint.results.push_back(std::move(result));
@@ -287,7 +288,7 @@ class ModelTrials {
     // A session that serves for all has their frames in turns: how long that takes was not measured.
     const bool with_latency = !cure.leave_out_also;
     const LoadedSide then = joint_side(before_, with_latency), now = joint_side(after, with_latency);
-    const analysis::RunComparison comparison = analysis::compare_runs(then.side, now.side, comparisons);
+    const comparison::RunComparison comparison = comparison::compare_runs(then.side, now.side, comparisons);
     return doctor::judge(cure, doctor::bench_command(run_, model_, cure), comparison.models.at(0));
   }
 

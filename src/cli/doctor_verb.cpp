@@ -18,13 +18,13 @@
 #include "cli/run_inputs.h"
 #include "doctor/log/log_findings.h"
 #include "doctor/next_command.h"
-#include "report/finding_views.h"
+#include "report/finding/finding_views.h"
 
 namespace headroom::cli {
 namespace {
 
 // As many as tell how much runs of one thing differ (analysis/run_comparison.h).
-constexpr std::int64_t kRounds = analysis::kRunsToKnowTheirSpread;
+constexpr std::int64_t kRounds = comparison::kRunsToKnowTheirSpread;
 constexpr int kExitInterrupted = 130;  // as a shell reports a command ended by Ctrl-C
 
 std::string file_name(const std::string& path) { return std::filesystem::path(path).filename().string(); }

@@ -12,7 +12,7 @@
 #include "cli/exit_code.h"
 #include "cli/recording_report.h"
 #include "exporters/exporter_list.h"
-#include "report/recording_words.h"
+#include "report/recording/recording_words.h"
 
 namespace headroom::cli {
 namespace fs = std::filesystem;

@@ -6,13 +6,13 @@
 #include <algorithm>
 #include <map>
 
-#include "analysis/metric_change.h"
 #include "base/display_width.h"
 #include "base/files.h"
 #include "base/text.h"
 #include "base/timestamp.h"
-#include "report/history_views.h"
-#include "report/report_json.h"
+#include "comparison/metric_change.h"
+#include "report/history/history_views.h"
+#include "report/run/report_json.h"
 
 namespace headroom::cli {
 namespace {
@@ -31,16 +31,17 @@ class KeptBeside {
         by_model_[std::string(line.substr(space + 1))].fingerprint = line.substr(0, space);
     for (const history::KeptFigure& figure : run.figures) add(by_model_[figure.model], figure);
   }
-  analysis::ComparedModel of(const ModelResult& result) const {
+  comparison::ComparedModel of(const ModelResult& result) const {
     const auto known = by_model_.find(result.name);
-    analysis::ComparedModel compared = known == by_model_.end() ? analysis::ComparedModel() : known->second;
+    comparison::ComparedModel compared =
+        known == by_model_.end() ? comparison::ComparedModel() : known->second;
     compared.result = &result;
     return compared;
   }
 
  private:
   // A run that an earlier version kept has not all of them.
-  static void add(analysis::ComparedModel& model, const history::KeptFigure& figure) {
+  static void add(comparison::ComparedModel& model, const history::KeptFigure& figure) {
     if (figure.metric == "latency") model.latency = figure.value;
     if (figure.metric == kDisturbance) model.disturbance = figure.value;
     if (figure.metric.ends_with(kSamplingError))
@@ -48,7 +49,7 @@ class KeptBeside {
           figure.value;
   }
 
-  std::map<std::string, analysis::ComparedModel> by_model_;
+  std::map<std::string, comparison::ComparedModel> by_model_;
 };
 
 // As read_report() tells it, but the run lies in the history, where nobody mends it.
@@ -88,7 +89,7 @@ std::string host_of(const BenchResult& run) {
   return run.host.board.empty() ? run.host.hostname : run.host.board;
 }
 
-KeptRun kept_run(const analysis::ComparedRun& run) {
+KeptRun kept_run(const comparison::ComparedRun& run) {
   KeptRun kept;
   BenchResult slim = *run.result;
   for (ModelResult& model : slim.models) model.memory_series.clear();  // of charts; most of its size
@@ -97,18 +98,18 @@ KeptRun kept_run(const analysis::ComparedRun& run) {
   kept.started_at = run.result->started_at;
   kept.added_at = timestamp_now();
   kept.host = host_of(*run.result);
-  for (const analysis::ComparedModel& model : run.models) {
+  for (const comparison::ComparedModel& model : run.models) {
     if (!model.fingerprint.empty())
       kept.fingerprints += fmt::format("{} {}\n", model.fingerprint, model.result->name);
     // Of a model that fell they are of a part of its work, and no point of a plot.
     if (model.result->status != ModelStatus::ok) continue;
-    for (const analysis::RunMetric& metric : analysis::run_metrics()) {
+    for (const comparison::RunMetric& metric : comparison::run_metrics()) {
       if (const auto value = metric.value(model.figures()))
         kept.figures.push_back({model.result->name, std::string(metric.name), *value});
-      if (const double error = analysis::sampling_error(metric, model); error > 0)
+      if (const double error = comparison::sampling_error(metric, model); error > 0)
         kept.figures.push_back({model.result->name, std::string(metric.name).append(kSamplingError), error});
     }
-    if (const auto disturbance = analysis::disturbance_of(model.figures()))
+    if (const auto disturbance = comparison::disturbance_of(model.figures()))
       kept.figures.push_back({model.result->name, kDisturbance, *disturbance});
   }
   return kept;
@@ -123,12 +124,12 @@ Result<LoadedSide> side_of(const std::vector<KeptRun>& runs, const std::set<std:
     if (!result) return tl::unexpected(error_of_kept(run, std::move(result.error())));
     loaded.results.push_back(std::make_unique<BenchResult>(std::move(*result)));
     const BenchResult& kept = *loaded.results.back();
-    analysis::ComparedRun compared{name, &kept, {}};
+    comparison::ComparedRun compared{name, &kept, {}};
     const KeptBeside beside(run);
     for (const ModelResult& model : kept.models) compared.models.push_back(beside.of(model));
     add_combined(loaded, compared);
     if (!models.empty())
-      std::erase_if(compared.models, [&](const analysis::ComparedModel& model) {
+      std::erase_if(compared.models, [&](const comparison::ComparedModel& model) {
         return !models.contains(model.result->name);
       });
     loaded.side.push_back(std::move(compared));

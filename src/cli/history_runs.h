@@ -14,7 +14,7 @@ namespace headroom::cli {
 std::string host_of(const BenchResult& run);
 
 // Without commit and label.
-history::KeptRun kept_run(const analysis::ComparedRun& run);
+history::KeptRun kept_run(const comparison::ComparedRun& run);
 
 // Kept runs as a side of a comparison; of `models` alone where it names any.
 Result<LoadedSide> side_of(const std::vector<history::KeptRun>& runs,

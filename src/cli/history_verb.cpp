@@ -23,8 +23,8 @@
 #include "cli/history_runs.h"
 #include "cli/run_inputs.h"
 #include "history/run_history.h"
-#include "report/history_views.h"
-#include "report/report_json.h"
+#include "report/history/history_views.h"
+#include "report/run/report_json.h"
 
 namespace headroom::cli {
 namespace {
@@ -69,9 +69,9 @@ constexpr std::string_view kActions = "use add, relabel, remove, list, show, dif
 using RunsByKey = std::map<std::string, KeptRun>;
 
 // Those of `runs` that the history has, each by its key of today: earlier versions kept runs by another.
-Result<RunsByKey> kept_already(RunHistory& history, const analysis::Side& runs) {
+Result<RunsByKey> kept_already(RunHistory& history, const comparison::Side& runs) {
   history::RunChoice choice;
-  for (const analysis::ComparedRun& run : runs) choice.started_at.insert(run.result->started_at);
+  for (const comparison::ComparedRun& run : runs) choice.started_at.insert(run.result->started_at);
   auto candidates = history.load(choice);
   if (!candidates) return forward_error(candidates);
   RunsByKey kept;
@@ -113,7 +113,7 @@ Result<int> add_runs(const Words& runs, const FlagValues& values) {
   auto known = kept_already(*history, loaded->side);
   if (!known) return forward_error(known);
   std::vector<KeptRun> kept;
-  for (const analysis::ComparedRun& run : loaded->side) {
+  for (const comparison::ComparedRun& run : loaded->side) {
     if (const auto same = known->find(key_of(*run.result)); same != known->end()) {
       warn_of_other_names(same->second, values);
       continue;
@@ -199,9 +199,9 @@ Result<int> show_metric(const Words& names, const FlagValues& values) {
   if (names.size() != 1)
     return usage_error("headroom history show needs one metric", fmt::format("{} given", names.size()),
                        fmt::format("name one of {}", run_metric_list()));
-  const analysis::RunMetric* metric = analysis::find_run_metric(names.front());
+  const comparison::RunMetric* metric = comparison::find_run_metric(names.front());
   if (metric == nullptr) {
-    const std::string near = closest_match(names.front(), analysis::run_metric_names());
+    const std::string near = closest_match(names.front(), comparison::run_metric_names());
     return usage_error(fmt::format("unknown metric '{}'", names.front()), "",
                        near.empty() ? fmt::format("name one of {}", run_metric_list())
                                     : fmt::format("did you mean '{}'?", near));
@@ -253,7 +253,7 @@ Result<NewRuns> given_runs(RunHistory& history, const Words& runs) {
   auto known = kept_already(history, side->side);
   if (!known) return forward_error(known);
   NewRuns given{std::move(*side), {}};
-  for (const analysis::ComparedRun& run : given.side.side) {
+  for (const comparison::ComparedRun& run : given.side.side) {
     const std::string key = key_of(*run.result);
     const auto same = known->find(key);
     given.before.except_keys.insert(key);
@@ -374,8 +374,8 @@ Result<int> compare_with_history(const Words& runs, const FlagValues& values, bo
   auto after = runs.empty() ? newest_runs(*history, values) : given_runs(*history, runs);
   if (!after) return forward_error(after);
   history::RunChoice& choice = after->before;
-  for (const analysis::ComparedRun& run : after->side.side)
-    for (const analysis::ComparedModel& model : run.models) choice.models.insert(model.result->name);
+  for (const comparison::ComparedRun& run : after->side.side)
+    for (const comparison::ComparedModel& model : run.models) choice.models.insert(model.result->name);
   if (auto chosen = choose_before(*history, values, !runs.empty(), choice); !chosen)
     return forward_error(chosen);
   auto kept = runs_before(*history, values, choice);

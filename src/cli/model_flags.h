@@ -6,7 +6,7 @@
 
 #include "base/result.h"
 #include "cli/flag_table.h"
-#include "model/bench_options.h"
+#include "types/bench_options.h"
 
 namespace headroom::cli {
 

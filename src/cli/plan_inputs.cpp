@@ -8,7 +8,7 @@
 
 #include "base/files.h"
 #include "base/json.h"
-#include "report/report_json.h"
+#include "report/run/report_json.h"
 #include "sources/system_sampler.h"
 
 namespace headroom::cli {

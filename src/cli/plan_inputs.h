@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "base/result.h"
-#include "model/bench_result.h"
-#include "model/budget.h"
 #include "planning/footprints.h"
+#include "types/bench_result.h"
+#include "types/budget.h"
 
 namespace headroom::cli {
 

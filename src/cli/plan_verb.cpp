@@ -18,8 +18,8 @@
 #include "planning/budget_reader.h"
 #include "planning/device_profiles.h"
 #include "planning/what_if.h"
-#include "report/plan_views.h"
-#include "report/report_json.h"
+#include "report/plan/plan_views.h"
+#include "report/run/report_json.h"
 
 namespace headroom::cli {
 namespace fs = std::filesystem;

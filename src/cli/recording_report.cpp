@@ -8,14 +8,14 @@
 #include <fstream>
 #include <memory>
 
-#include "analysis/recording_analysis.h"
+#include "attribution/recording_analysis.h"
 #include "base/files.h"
 #include "base/terminal.h"
 #include "cli/common_flags.h"
 #include "recording/recording.h"
-#include "report/recording_html.h"
-#include "report/recording_moment.h"
-#include "report/recording_views.h"
+#include "report/recording/recording_html.h"
+#include "report/recording/recording_moment.h"
+#include "report/recording/recording_views.h"
 #include "symbols/symbolizer.h"
 #include "trace/recording_files.h"
 
@@ -34,9 +34,9 @@ report::FrameNames names_by_symbols(const std::shared_ptr<symbols::Symbolizer>& 
 }
 
 // "1.5s", "peak" or "end"; an error where the recording was over by then.
-Result<Nanoseconds> moment_of(const std::string& text, const analysis::RecordingAnalysis& analysis) {
+Result<Nanoseconds> moment_of(const std::string& text, const attribution::RecordingAnalysis& analysis) {
   if (text == "peak")
-    return analysis.host_recorded ? analysis.peak_time : analysis::peak_time_of(analysis.devices);
+    return analysis.host_recorded ? analysis.peak_time : attribution::peak_time_of(analysis.devices);
   if (text == "end") return analysis.duration;
   auto time = parse_duration(text);
   if (!time)
@@ -55,7 +55,7 @@ Status print_moment(recording::Recording& recording, const report::RecordingRepo
   if (!time) return forward_error(time);
   // Half A of the samples chose the peak, so half B tells it, as it does everywhere.
   const SampleHalf half = text == "peak" ? SampleHalf::b : SampleHalf::both;
-  const analysis::LiveRows rows = analysis::live_rows_at(recording, *time, half);
+  const attribution::LiveRows rows = attribution::live_rows_at(recording, *time, half);
   print_output(values.toggle("json") ? to_text(report::moment_to_json(report, rows))
                                      : report::moment_to_terminal(report, rows, wants_color(values),
                                                                   terminal_width(STDOUT_FILENO)));
@@ -81,7 +81,7 @@ std::vector<report::ProcessFigures> other_processes(const fs::path& file) {
       continue;
     }
     // Only the sums are shown of it.
-    const auto analysis = analysis::analyze_recording(*recording, {.timeline_points = 2});
+    const auto analysis = attribution::analyze_recording(*recording, {.timeline_points = 2});
     others.push_back(report::figures_of(other.path.string(), recording->info(), analysis));
   }
   std::stable_sort(others.begin(), others.end(),
@@ -121,7 +121,7 @@ Result<int> report_recording(const fs::path& file, const FlagValues& values) {
   if (!options) return forward_error(options);
   auto recording = recording::Recording::open(file);
   if (!recording) return forward_error(recording);
-  const analysis::RecordingAnalysis analysis = analysis::analyze_recording(*recording, {});
+  const attribution::RecordingAnalysis analysis = attribution::analyze_recording(*recording, {});
   const auto symbolizer =
       std::make_shared<symbols::Symbolizer>(recording->info().modules, std::move(*options));
   const report::RecordingReport report{

@@ -7,7 +7,7 @@
 
 #include "base/result.h"
 #include "cli/flag_table.h"
-#include "report/recording_views.h"
+#include "report/recording/recording_views.h"
 
 namespace headroom::cli {
 

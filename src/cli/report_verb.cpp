@@ -15,8 +15,8 @@
 #include "cli/recording_report.h"
 #include "cli/run_inputs.h"
 #include "cli/snapshot_report.h"
-#include "report/report_json.h"
-#include "report/views.h"
+#include "report/run/report_json.h"
+#include "report/run/views.h"
 #include "snapshot/snapshot_reader.h"
 
 namespace headroom::cli {

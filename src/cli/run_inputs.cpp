@@ -9,15 +9,15 @@
 #include <set>
 #include <unordered_map>
 
-#include "analysis/combined_results.h"
 #include "base/files.h"
 #include "base/fnv1a.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/run_folder.h"
 #include "base/text.h"
-#include "report/frame_times_csv.h"
-#include "report/report_json.h"
+#include "comparison/combined_results.h"
+#include "report/run/frame_times_csv.h"
+#include "report/run/report_json.h"
 
 namespace headroom::cli {
 namespace fs = std::filesystem;
@@ -136,7 +136,7 @@ Status load_run(const fs::path& file, const std::string& name, LoadedSide& loade
   if (auto fine = check_model_names(*result, file.string()); !fine) return fine;
   loaded.results.push_back(std::make_unique<BenchResult>(std::move(*result)));
   const BenchResult& kept = *loaded.results.back();
-  analysis::ComparedRun run{name, &kept, {}};
+  comparison::ComparedRun run{name, &kept, {}};
   const Fingerprints fingerprints = fingerprints_in(file.parent_path());
   for (const ModelResult& model : kept.models) {
     auto frames = frames_of(file.parent_path(), model.name);
@@ -233,10 +233,10 @@ Status check_figures(const BenchResult& run, const std::string& name, Sizes size
           std::pair{"file_size_bytes", model.file_size}})
       if (bytes && (bytes->count < least || bytes->count > kMost))
         return refuse(model, figure, fmt::format("{}", bytes->count));
-    for (const analysis::RunMetric& metric : analysis::run_metrics())
+    for (const comparison::RunMetric& metric : comparison::run_metrics())
       if (const auto value = metric.value({model, {}});
           value && (!(std::abs(*value) <= double{kMost}) ||
-                    (metric.unit != analysis::MetricUnit::bytes && *value < 0)))
+                    (metric.unit != comparison::MetricUnit::bytes && *value < 0)))
         return refuse(model, metric.name, fmt::format("{}", *value));
   }
   return {};
@@ -253,15 +253,15 @@ Status check_model_names(const BenchResult& run, const std::string& name) {
   return {};
 }
 
-void add_combined(LoadedSide& loaded, analysis::ComparedRun& run) {
+void add_combined(LoadedSide& loaded, comparison::ComparedRun& run) {
   loaded.combined.push_back(
-      std::make_unique<std::vector<ModelResult>>(analysis::combined_results(*run.result)));
+      std::make_unique<std::vector<ModelResult>>(comparison::combined_results(*run.result)));
   for (const ModelResult& result : *loaded.combined.back()) run.models.push_back({&result, {}, {}});
 }
 
 std::vector<std::string> LoadedSide::names() const {
   std::vector<std::string> names;
-  for (const analysis::ComparedRun& run : side) names.push_back(run.name);
+  for (const comparison::ComparedRun& run : side) names.push_back(run.name);
   return names;
 }
 

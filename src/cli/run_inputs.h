@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "analysis/run_comparison.h"
 #include "base/result.h"
 #include "cli/input_kind.h"
-#include "model/bench_result.h"
+#include "comparison/run_comparison.h"
+#include "types/bench_result.h"
 
 namespace headroom::cli {
 
@@ -33,7 +33,7 @@ struct LoadedSide {
   std::vector<std::unique_ptr<BenchResult>> results;
   std::vector<std::unique_ptr<std::vector<ModelResult>>>
       combined;  // of each: pipelines, parallel runs, pools
-  analysis::Side side;
+  comparison::Side side;
   std::vector<std::string> left_out;  // folders in a folder of runs that are none, and copies of runs
   std::vector<std::string> keys;      // of the runs of a file each, in the order of `side`
   std::vector<std::string> names() const;
@@ -47,7 +47,7 @@ Status check_figures(const BenchResult& run, const std::string& name, Sizes size
 // A run whose models are to be told apart by their names: an error where two have the same one. Adds what it
 // measured of several models at once (combined_results()) to `side`, behind the models.
 Status check_model_names(const BenchResult& run, const std::string& name);
-void add_combined(LoadedSide& loaded, analysis::ComparedRun& run);
+void add_combined(LoadedSide& loaded, comparison::ComparedRun& run);
 
 // Run folders, report.json files and folders of runs (each run in them). `runs` may have several of each.
 Result<LoadedSide> load_runs(const std::vector<std::string>& runs);

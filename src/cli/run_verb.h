@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "bench/run_limited.h"
+#include "bench/conductor/limited_command.h"
 #include "cli/flag_table.h"
 
 namespace headroom::cli {

@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "analysis/snapshot_analysis.h"
 #include "base/files.h"
 #include "base/terminal.h"
 #include "cli/common_flags.h"
 #include "cli/recording_report.h"
-#include "report/snapshot_html.h"
-#include "report/snapshot_views.h"
+#include "report/snapshot/snapshot_html.h"
+#include "report/snapshot/snapshot_views.h"
+#include "snapshot/snapshot_analysis.h"
 #include "snapshot/snapshot_reader.h"
 
 namespace headroom::cli {
@@ -27,7 +27,7 @@ Result<int> report_snapshot(const std::filesystem::path& file, const FlagValues&
   if (!snapshot) return forward_error(snapshot);
   report::SnapshotLive live;
   const auto devices =
-      analysis::analyze_snapshot(*snapshot, as_page ? live.options() : analysis::SnapshotOptions{});
+      snapshot::analyze_snapshot(*snapshot, as_page ? live.options() : snapshot::SnapshotOptions{});
   const report::SnapshotReport report{file.string(), *snapshot, devices};
   if (as_page) {
     auto page = report::snapshot_to_html(report, live);

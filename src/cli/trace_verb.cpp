@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "base/log.h"
-#include "bench/gpu_limit.h"
+#include "bench/conductor/gpu_limit.h"
 #include "cli/exit_code.h"
 #include "cli/wrapped_command.h"
 #include "trace/device_account.h"

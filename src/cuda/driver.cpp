@@ -8,7 +8,7 @@
 #include <cstring>
 #include <mutex>
 
-#include "model/device_name.h"
+#include "types/device_name.h"
 
 namespace headroom::cuda {
 namespace {

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "base/units.h"
-#include "model/finding.h"
+#include "types/finding.h"
 
 namespace headroom::doctor {
 

@@ -35,9 +35,9 @@ constexpr std::array kMemory{Watched{"run_peak", "run_peak_bytes"}, Watched{"loa
                              Watched{"gpu_load_peak", "gpu_load_peak_bytes"}};
 constexpr Watched kLatency{"latency", "latency_ns"};
 
-const TriedFigure* add_figure(const analysis::ModelComparison& model, const Watched& watched,
+const TriedFigure* add_figure(const comparison::ModelComparison& model, const Watched& watched,
                               TriedCure& tried) {
-  const analysis::MetricChange* change = model.find(watched.metric);
+  const comparison::MetricChange* change = model.find(watched.metric);
   if (change == nullptr) return nullptr;
   tried.figures.push_back({std::string(watched.figure), change->before, change->after, change->low,
                            change->high, change->differs, change->is_judged});
@@ -103,8 +103,8 @@ void measure(TriedCure& tried) {
 }
 
 // How often it came through, where it did not each time: one run fails by chance, and the next one does not.
-std::string outcome_words(const analysis::ModelComparison& model) {
-  const analysis::SideOutcome &before = model.outcome_before, &after = model.outcome_after;
+std::string outcome_words(const comparison::ModelComparison& model) {
+  const comparison::SideOutcome &before = model.outcome_before, &after = model.outcome_after;
   if (before.failed == 0 && after.failed == 0) return {};
   std::string words = fmt::format("{} of {} runs succeeded, {} of {} before", after.runs - after.failed,
                                   after.runs, before.runs - before.failed, before.runs);
@@ -114,7 +114,7 @@ std::string outcome_words(const analysis::ModelComparison& model) {
 }
 
 // Where one side never came through, and nothing can be measured.
-void judge_by_outcome(const analysis::ModelComparison& model, TriedCure& tried) {
+void judge_by_outcome(const comparison::ModelComparison& model, TriedCure& tried) {
   if (model.outcome_after.never_came_through()) {
     tried.verdict = CureVerdict::failed;
     tried.sentence = fmt::format("{}: {}", first_words(tried.verdict, false), model.outcome_after.error);
@@ -135,7 +135,7 @@ struct Weighed {
 };
 
 // Takes the figures over.
-Weighed weigh(const analysis::ModelComparison& model, TriedCure& tried) {
+Weighed weigh(const comparison::ModelComparison& model, TriedCure& tried) {
   Weighed weighed;
   const auto tell = [&](const std::string& more) {
     weighed.words += (weighed.words.empty() ? "" : ", ") + more;
@@ -184,7 +184,7 @@ std::string_view first_words(const TriedCure& tried, const Weighed& weighed) {
 // By the runs that came through. Those that fail are often those that would have taken most, so the side that
 // failed more looks the better one: where figures speak for a cure that came through less often, or against
 // one that did more often, nothing is known.
-void judge_by_figures(const analysis::ModelComparison& model, TriedCure& tried) {
+void judge_by_figures(const comparison::ModelComparison& model, TriedCure& tried) {
   const Weighed weighed = weigh(model, tried);
   tried.verdict = verdict_of(weighed);
   std::string_view first = first_words(tried, weighed);
@@ -286,7 +286,7 @@ std::optional<CureSettings> best_together(const std::vector<TriedCure>& tried, c
   return together;
 }
 
-TriedCure judge(CureSettings settings, std::string command, const analysis::ModelComparison& model) {
+TriedCure judge(CureSettings settings, std::string command, const comparison::ModelComparison& model) {
   TriedCure tried;
   tried.settings = std::move(settings);
   tried.command = std::move(command);

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "analysis/run_comparison.h"
-#include "model/bench_result.h"
-#include "model/finding.h"
+#include "comparison/run_comparison.h"
+#include "types/bench_result.h"
+#include "types/finding.h"
 
 namespace headroom::doctor {
 
@@ -20,7 +20,7 @@ std::vector<CureSettings> cures_to_try(const std::vector<Finding>& findings, con
 void keep_trial(std::vector<Finding>& findings, const TriedCure& tried);
 
 // How many comparisons a trial of these makes: one of each, and for each model with several of them one of
-// those together that helped. All share the false alarms of one (analysis::compare_runs()).
+// those together that helped. All share the false alarms of one (comparison::compare_runs()).
 std::size_t comparisons_of(const std::vector<CureSettings>& cures);
 
 // Those of one model that took less memory, as one: of two that set the same thing the one that saved more,
@@ -31,7 +31,7 @@ std::optional<CureSettings> best_together(const std::vector<TriedCure>& tried, c
 // `model` compares the runs as it was with those with the cure. Of a model that fails now and then the runs
 // count that came through; that it comes through more often is a gain only where it never did before, and
 // each time with the cure.
-TriedCure judge(CureSettings settings, std::string command, const analysis::ModelComparison& model);
+TriedCure judge(CureSettings settings, std::string command, const comparison::ModelComparison& model);
 
 // Whether its peaks lie far apart and the runs of one side differ by as much, so that more of them may tell.
 bool needs_more_runs(const TriedCure& tried);

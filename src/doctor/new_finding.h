@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "model/finding.h"
+#include "types/finding.h"
 
 namespace headroom::doctor {
 

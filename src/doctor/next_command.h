@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "report/finding_views.h"
+#include "report/finding/finding_views.h"
 
 namespace headroom::doctor {
 

@@ -2,7 +2,7 @@
 // its bytes.
 #include <map>
 
-#include "analysis/live_counter.h"
+#include "attribution/live_counter.h"
 #include "exporters/exporter_list.h"
 #include "exporters/named_stacks.h"
 
@@ -16,7 +16,7 @@ Status write_collapsed(const ExportInput& input, OutputSink& sink) {
   std::map<std::string, std::int64_t> lines;
   for (const NamedStack& stack : named.stacks)
     if (stack[metric].bytes > 0)
-      analysis::add_wrapping(lines[joined(named, stack.frames)], stack[metric].bytes);
+      attribution::add_wrapping(lines[joined(named, stack.frames)], stack[metric].bytes);
   for (const auto& [line, bytes] : lines) sink.print("{} {}\n", line, bytes);
   return {};
 }

@@ -3,8 +3,8 @@
 #include <optional>
 #include <string>
 
-#include "analysis/live_counter.h"
-#include "analysis/recording_analysis.h"
+#include "attribution/live_counter.h"
+#include "attribution/recording_analysis.h"
 #include "exporters/exporter_list.h"
 #include "exporters/named_stacks.h"
 
@@ -22,12 +22,12 @@ std::string cell(std::string_view text) {
 }
 
 // For recordings without host memory.
-void write_entries(const analysis::LayerFigures& layer, OutputSink& sink) {
+void write_entries(const attribution::LayerFigures& layer, OutputSink& sink) {
   sink.print("layer,{},,,,,,,,,,,,,,{},{},\r\n", cell(layer.path), layer.entries,
              layer.duration.milliseconds());
 }
 
-void write_layer(const analysis::LayerFigures& layer, bool is_outside, OutputSink& sink) {
+void write_layer(const attribution::LayerFigures& layer, bool is_outside, OutputSink& sink) {
   sink.print("layer,{},,", cell(layer.path));
   if (layer.counts_known)
     sink.print("{},{},{}", layer.allocations, layer.releases, layer.allocated_bytes);
@@ -69,10 +69,10 @@ void write_row(const Row& row, OutputSink& sink) {
              row.at_end_bytes, cell(row.device));
 }
 
-Row row_of(const analysis::MappingShare& share) {
+Row row_of(const attribution::MappingShare& share) {
   return {.at_peak_bytes = share.at_peak_bytes, .at_end_bytes = share.end_bytes};
 }
-Row row_of(const analysis::DeviceShare& share) {
+Row row_of(const attribution::DeviceShare& share) {
   return {.allocations = share.allocations,
           .allocated_bytes = share.allocated_bytes,
           .at_peak_bytes = share.at_peak_bytes,
@@ -83,7 +83,7 @@ Row row_of(const analysis::DeviceShare& share) {
 // MappedFigures or DeviceFigures.
 template <class Figures>
 void write_shares(const Row& whole, const Figures& figures, const ExportInput& input,
-                  const analysis::RecordingAnalysis& analysis, OutputSink& sink) {
+                  const attribution::RecordingAnalysis& analysis, OutputSink& sink) {
   for (const auto& share : figures.layers) {
     Row row = row_of(share);
     row.kind = whole.kind + "_layer";
@@ -100,8 +100,9 @@ void write_shares(const Row& whole, const Figures& figures, const ExportInput& i
   }
 }
 
-void write_mapped(const ExportInput& input, const analysis::RecordingAnalysis& analysis, OutputSink& sink) {
-  const analysis::MappedFigures& mapped = analysis.mapped;
+void write_mapped(const ExportInput& input, const attribution::RecordingAnalysis& analysis,
+                  OutputSink& sink) {
+  const attribution::MappedFigures& mapped = analysis.mapped;
   if (mapped.maps == 0 && mapped.unmaps == 0) return;
   const Row whole{.kind = "mapped",
                   .allocations = mapped.maps,
@@ -114,14 +115,14 @@ void write_mapped(const ExportInput& input, const analysis::RecordingAnalysis& a
 }
 
 // Only kinds that use the device's memory are part of the total.
-void write_device(const ExportInput& input, const analysis::RecordingAnalysis& analysis,
-                  const analysis::DeviceFigures& figures, OutputSink& sink) {
+void write_device(const ExportInput& input, const attribution::RecordingAnalysis& analysis,
+                  const attribution::DeviceFigures& figures, OutputSink& sink) {
   std::int64_t allocations = 0, releases = 0, allocated_bytes = 0;
-  for (const analysis::DeviceKindFigures& kind : figures.kinds) {
+  for (const attribution::DeviceKindFigures& kind : figures.kinds) {
     if (!kind.in_total) continue;
     allocations += kind.allocations;
     releases += kind.releases;
-    analysis::add_wrapping(allocated_bytes, kind.allocated_bytes);
+    attribution::add_wrapping(allocated_bytes, kind.allocated_bytes);
   }
   const Row whole{.kind = "device",
                   .device = std::to_string(figures.ordinal),
@@ -137,14 +138,14 @@ void write_device(const ExportInput& input, const analysis::RecordingAnalysis& a
 }  // namespace
 
 Status write_csv(const ExportInput& input, OutputSink& sink) {
-  const analysis::RecordingAnalysis analysis = analysis::analyze_recording(input.recording, {});
+  const attribution::RecordingAnalysis analysis = attribution::analyze_recording(input.recording, {});
   const NamedStacks named = name_stacks(input);
   sink.write(
       "kind,layer,stack,allocations,deallocations,allocated_bytes,temporary_allocations,temporary_bytes,"
       "at_peak_bytes,at_peak_blocks,at_end_bytes,at_end_blocks,peak_allocated_bytes,peak_reserved_bytes,"
       "avg_fragmentation,entries,duration_ms,device\r\n");
   for (std::size_t i = 0; i < analysis.layers.size(); ++i) {
-    const analysis::LayerFigures& layer = analysis.layers[i];
+    const attribution::LayerFigures& layer = analysis.layers[i];
     if (i > 0 && layer.entries == 0 && layer.allocations == 0)
       continue;  // a scope that was named but never used
     if (analysis.host_recorded)
@@ -154,7 +155,7 @@ Status write_csv(const ExportInput& input, OutputSink& sink) {
   }
   for (const NamedStack& stack : named.stacks) write_stack(named, stack, sink);
   write_mapped(input, analysis, sink);
-  for (const analysis::DeviceFigures& figures : analysis.devices)
+  for (const attribution::DeviceFigures& figures : analysis.devices)
     write_device(input, analysis, figures, sink);
   return {};
 }

@@ -5,14 +5,14 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "analysis/live_map.h"
+#include "attribution/live_map.h"
 #include "exporters/exporter_list.h"
 #include "exporters/named_stacks.h"
 
 namespace headroom::exporters {
 namespace {
 
-using analysis::LiveBlock;
+using attribution::LiveBlock;
 
 constexpr unsigned kHeaptrackVersion = 0x10400, kFileFormat = 3;
 
@@ -36,7 +36,8 @@ class HeaptrackWriter {
       if (!live_.take(event.address, block)) return;
       write_time(event.time);
       sink_.print("- {:x}\n", block.stack);
-    } else if (analysis::is_allocation(event) && analysis::make_block(event, 0, event.time.count, block)) {
+    } else if (attribution::is_allocation(event) &&
+               attribution::make_block(event, 0, event.time.count, block)) {
       write_time(event.time);
       // The block stores its allocation info in the field for the stack.
       block.stack = info_of(static_cast<std::uint64_t>(block.bytes()), trace_of(event.stack));
@@ -108,7 +109,7 @@ class HeaptrackWriter {
   static constexpr std::uint32_t kUnknown = ~std::uint32_t{0};
   const ExportInput& input_;
   OutputSink& sink_;
-  analysis::LiveMap live_;
+  attribution::LiveMap live_;
   std::unordered_map<std::string, std::uint32_t> strings_;
   std::unordered_map<std::uint64_t, std::uint32_t> instructions_, traces_;
   std::vector<std::uint32_t> traces_of_stacks_;

@@ -13,15 +13,15 @@ class LayerWalk {
  public:
   explicit LayerWalk(const recording::Recording& recording) : layers_(recording) {}
 
-  analysis::LayerTree& layers() { return layers_; }
+  attribution::LayerTree& layers() { return layers_; }
 
   // Moves the thread to the event's scope: calls leave(layer) from the innermost layer outwards up to the
   // common ancestor, then enter(layer) inwards.
   template <class Leave, class Enter>
   void go(const MemoryEvent& event, Leave&& leave, Enter&& enter) {
     if (event.is_weight) return;  // a weight's scope is not its thread's scope
-    analysis::LayerIndex& current = current_[event.thread.index];
-    const analysis::LayerIndex next = layers_.of(event.scope);
+    attribution::LayerIndex& current = current_[event.thread.index];
+    const attribution::LayerIndex next = layers_.of(event.scope);
     if (next == current) return;
     const auto from = path_to(layers_, current), to = path_to(layers_, next);
     std::size_t common = 0;
@@ -32,8 +32,8 @@ class LayerWalk {
   }
 
  private:
-  analysis::LayerTree layers_;
-  std::unordered_map<std::uint32_t, analysis::LayerIndex> current_;  // by thread
+  attribution::LayerTree layers_;
+  std::unordered_map<std::uint32_t, attribution::LayerIndex> current_;  // by thread
 };
 
 }  // namespace headroom::exporters

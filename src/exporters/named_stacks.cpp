@@ -5,7 +5,7 @@
 #include <span>
 #include <tuple>
 
-#include "analysis/live_counter.h"
+#include "attribution/live_counter.h"
 
 namespace headroom::exporters {
 namespace {
@@ -18,7 +18,7 @@ class StackNamer {
     result_.has_temporary = accounts.has_temporary;
     for (const StackAccount& account : accounts.accounts) {
       std::vector<std::uint32_t> frames;
-      for (const analysis::LayerIndex layer : path_to(accounts.layers, account.layer))
+      for (const attribution::LayerIndex layer : path_to(accounts.layers, account.layer))
         frames.push_back(frame_of(accounts.layers[layer].name, {}, true));
       const std::size_t layers = frames.size();
       add_functions(account.stack, frames);
@@ -26,8 +26,8 @@ class StackNamer {
       stack.layers = layers;
       stack.layer = accounts.layers[account.layer].path;
       for (std::size_t i = 0; i < kMetrics; ++i) {
-        analysis::add_wrapping(stack.amounts[i].blocks, account.amounts[i].blocks);
-        analysis::add_wrapping(stack.amounts[i].bytes, account.amounts[i].bytes);
+        attribution::add_wrapping(stack.amounts[i].blocks, account.amounts[i].blocks);
+        attribution::add_wrapping(stack.amounts[i].bytes, account.amounts[i].bytes);
       }
     }
     return std::move(result_);
@@ -121,8 +121,9 @@ std::string joined(const NamedStacks& named, std::span<const std::uint32_t> fram
   return text;
 }
 
-std::vector<analysis::LayerIndex> path_to(const analysis::LayerTree& layers, analysis::LayerIndex layer) {
-  std::vector<analysis::LayerIndex> path;
+std::vector<attribution::LayerIndex> path_to(const attribution::LayerTree& layers,
+                                             attribution::LayerIndex layer) {
+  std::vector<attribution::LayerIndex> path;
   for (; layer != 0; layer = layers[layer].parent) path.push_back(layer);
   std::reverse(path.begin(), path.end());
   return path;

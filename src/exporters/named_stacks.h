@@ -47,6 +47,7 @@ std::string joined_stack(const ExportInput& input, StackId stack);
 std::string joined(const NamedStacks& named, std::span<const std::uint32_t> frames);
 
 // The layers from the outermost to `layer`; empty for 0.
-std::vector<analysis::LayerIndex> path_to(const analysis::LayerTree& layers, analysis::LayerIndex layer);
+std::vector<attribution::LayerIndex> path_to(const attribution::LayerTree& layers,
+                                             attribution::LayerIndex layer);
 
 }  // namespace headroom::exporters

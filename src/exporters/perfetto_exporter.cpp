@@ -7,11 +7,11 @@
 #include <map>
 #include <set>
 
-#include "analysis/device_memory.h"
-#include "analysis/live_counter.h"
-#include "analysis/live_map.h"
-#include "analysis/mapping_ledger.h"
-#include "analysis/small_allocations.h"
+#include "attribution/device_memory.h"
+#include "attribution/live_counter.h"
+#include "attribution/live_map.h"
+#include "attribution/mapping_ledger.h"
+#include "attribution/small_allocations.h"
 #include "exporters/exporter_list.h"
 #include "exporters/layer_walk.h"
 #include "exporters/protobuf_message.h"
@@ -19,8 +19,8 @@
 namespace headroom::exporters {
 namespace {
 
-using analysis::LayerIndex;
-using analysis::LiveBlock;
+using attribution::LayerIndex;
+using attribution::LiveBlock;
 
 enum EventType { kSliceBegin = 1, kSliceEnd = 2, kCounter = 4 };
 enum Track : std::uint64_t { kProcess = 1, kHeap = 2, kMapped = 3, kFirstThread = 16 };
@@ -162,7 +162,7 @@ class CounterCurve {
 class EventWalk {
  public:
   // `most`: the total of small allocations, an upper bound for the estimates from samples.
-  EventWalk(const recording::Recording& recording, OutputSink& sink, analysis::SmallAllocations most)
+  EventWalk(const recording::Recording& recording, OutputSink& sink, attribution::SmallAllocations most)
       : info_(recording.info()),
         writer_(recording.info(), sink),
         walk_(recording),
@@ -188,9 +188,9 @@ class EventWalk {
     } else if (event.kind == MemoryEventKind::release) {
       enter(event);
       if (live_.take(event.address, block)) change(block, -1);
-    } else if (analysis::is_allocation(event)) {
+    } else if (attribution::is_allocation(event)) {
       enter(event);
-      if (!analysis::make_block(event, 0, time_ns_, block)) return;
+      if (!attribution::make_block(event, 0, time_ns_, block)) return;
       LiveBlock replaced;
       if (live_.insert(block, replaced)) change(replaced, -1);
       change(block, 1);
@@ -211,9 +211,9 @@ class EventWalk {
   }
   void change(const LiveBlock& block, std::int64_t sign) {
     std::int64_t& live = block.weight == 1 ? live_bytes_ : sampled_bytes_;
-    analysis::add_wrapping(live, sign * block.bytes());
+    attribution::add_wrapping(live, sign * block.bytes());
     std::int64_t heap = std::min(sampled_bytes_, most_sampled_);
-    analysis::add_wrapping(heap, live_bytes_);
+    attribution::add_wrapping(heap, live_bytes_);
     heap_.set(time_ns_, heap);
   }
   void change_mappings(const MemoryEvent& event) {
@@ -235,9 +235,9 @@ class EventWalk {
   TraceWriter writer_;
   LayerWalk walk_;
   CounterCurve heap_, mapped_;
-  analysis::MappingLedger mappings_;
-  analysis::LiveMap live_;
-  analysis::DeviceLedgers devices_;
+  attribution::MappingLedger mappings_;
+  attribution::LiveMap live_;
+  attribution::DeviceLedgers devices_;
   std::map<std::uint32_t, CounterCurve> device_curves_;
   std::int64_t time_ns_ = 0;
   std::int64_t live_bytes_ = 0, sampled_bytes_ = 0;  // recorded individually; estimated from samples
@@ -247,7 +247,7 @@ class EventWalk {
 }  // namespace
 
 Status write_perfetto(const ExportInput& input, OutputSink& sink) {
-  EventWalk walk(input.recording, sink, analysis::bound_of_samples(input.recording));
+  EventWalk walk(input.recording, sink, attribution::bound_of_samples(input.recording));
   input.recording.for_each_event([&](const MemoryEvent& event) { walk.visit(event); });
   walk.finish();
   return {};

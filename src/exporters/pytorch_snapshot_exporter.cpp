@@ -8,9 +8,9 @@
 #include <optional>
 #include <utility>
 
-#include "analysis/glibc_chunk.h"
-#include "analysis/layer_tree.h"
-#include "analysis/live_block.h"
+#include "attribution/glibc_chunk.h"
+#include "attribution/layer_tree.h"
+#include "attribution/live_block.h"
 #include "exporters/exporter_list.h"
 #include "exporters/named_stacks.h"
 #include "exporters/pickle_writer.h"
@@ -19,7 +19,7 @@
 namespace headroom::exporters {
 namespace {
 
-using analysis::LayerIndex;
+using attribution::LayerIndex;
 
 // Heap blocks that are further apart are in different segments.
 constexpr std::uint64_t kSegmentGap = 64 << 10;
@@ -74,8 +74,8 @@ class SnapshotWriter {
     input_.recording.for_each_event([&](const MemoryEvent& event) {
       if (is_of_device(event.kind))
         devices_ = std::max(devices_, event.device + 1U);
-      else if (has_heap_ && analysis::is_allocation(event) && is_sound(event))
-        heap_.add(event.address, event.address + analysis::chunk_bytes(event.size));
+      else if (has_heap_ && attribution::is_allocation(event) && is_sound(event))
+        heap_.add(event.address, event.address + attribution::chunk_bytes(event.size));
     });
     return has_heap_ || devices_ > 0;
   }
@@ -110,8 +110,8 @@ class SnapshotWriter {
 
  private:
   bool is_sound(const MemoryEvent& event) const {
-    analysis::LiveBlock block;
-    return analysis::make_block(event, 0, 0, block);
+    attribution::LiveBlock block;
+    return attribution::make_block(event, 0, 0, block);
   }
   bool is_counted(const MemoryEvent& event) const {
     return takes_device_memory(event.device_kind,
@@ -133,9 +133,9 @@ class SnapshotWriter {
   void visit_heap(const MemoryEvent& event, Blocks& live) {
     if (event.kind == MemoryEventKind::release) {
       release(event.address, live, false);
-    } else if (analysis::is_allocation(event) && is_sound(event)) {
+    } else if (attribution::is_allocation(event) && is_sound(event)) {
       release(event.address, live, false);  // its free was not recorded
-      allocate(event, analysis::chunk_bytes(event.size), live, false);
+      allocate(event, attribution::chunk_bytes(event.size), live, false);
     }
   }
 
@@ -143,7 +143,7 @@ class SnapshotWriter {
     if (event.kind == MemoryEventKind::device_release) {
       release(event.address, live, true);
     } else if (event.kind == MemoryEventKind::device_allocate && event.size > 0 &&
-               event.size <= analysis::kLargestBlock) {
+               event.size <= attribution::kLargestBlock) {
       release(event.address, live, true);
       allocate(event, event.size, live, true);
     } else if (event.kind == MemoryEventKind::device_refused) {
@@ -268,7 +268,7 @@ class SnapshotWriter {
 
   const ExportInput& input_;
   PickleWriter pickle_;
-  analysis::LayerTree layers_;
+  attribution::LayerTree layers_;
   bool has_heap_;
   std::vector<std::uint32_t> integrated_;
   std::uint32_t devices_ = 0;  // the number of the heap's device, if there is one

@@ -1,18 +1,18 @@
 #include "exporters/stack_accounts.h"
 
-#include "analysis/group_accounts.h"
+#include "attribution/group_accounts.h"
 
 namespace headroom::exporters {
 
 StackAccounts account_stacks(recording::Recording& recording) {
   std::vector<StackAccount> accounts;
-  const auto own_group = [&](analysis::LayerIndex layer, StackId stack) {
+  const auto own_group = [&](attribution::LayerIndex layer, StackId stack) {
     accounts.push_back({.layer = layer, .stack = stack});
     return static_cast<std::uint32_t>(accounts.size() - 1);
   };
-  analysis::GroupAccounts groups = analysis::account_groups(recording, {own_group});
+  attribution::GroupAccounts groups = attribution::account_groups(recording, {own_group});
   for (std::size_t i = 0; i < accounts.size(); ++i) {
-    const analysis::GroupFigures& figures = groups.figures.front()[i];
+    const attribution::GroupFigures& figures = groups.figures.front()[i];
     accounts[i][Metric::peak] = {figures.live.peak_blocks, figures.live.peak_bytes};
     accounts[i][Metric::leaked] = {figures.live.end_blocks, figures.live.end_bytes};
     accounts[i][Metric::temporary] = {figures.temporary_blocks, figures.temporary_bytes};

@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "analysis/layer_tree.h"
+#include "attribution/layer_tree.h"
 #include "exporters/export_input.h"
-#include "model/memory_event.h"
 #include "recording/recording.h"
+#include "types/memory_event.h"
 
 namespace headroom::exporters {
 
@@ -19,7 +19,7 @@ struct Amount {
 };
 
 struct StackAccount {
-  analysis::LayerIndex layer = 0;
+  attribution::LayerIndex layer = 0;
   StackId stack;
   std::array<Amount, kMetrics> amounts{};  // indexed by Metric
   const Amount& operator[](Metric metric) const { return amounts[static_cast<std::size_t>(metric)]; }
@@ -27,12 +27,12 @@ struct StackAccount {
 };
 
 struct StackAccounts {
-  analysis::LayerTree layers;
+  attribution::LayerTree layers;
   std::vector<StackAccount> accounts;  // in the order of first allocations
   bool has_temporary = false;          // only in full recordings
 };
 
-// One pass. The sums over all accounts equal the totals of analysis::analyze_recording.
+// One pass. The sums over all accounts equal the totals of attribution::analyze_recording.
 StackAccounts account_stacks(recording::Recording& recording);
 
 }  // namespace headroom::exporters

@@ -6,12 +6,12 @@
 #include <cstdlib>
 #include <string>
 
-#include "analysis/device_memory.h"
-#include "analysis/glibc_chunk.h"
-#include "analysis/live_counter.h"
-#include "analysis/live_map.h"
-#include "analysis/mapping_ledger.h"
-#include "analysis/recording_analysis.h"
+#include "attribution/device_memory.h"
+#include "attribution/glibc_chunk.h"
+#include "attribution/live_counter.h"
+#include "attribution/live_map.h"
+#include "attribution/mapping_ledger.h"
+#include "attribution/recording_analysis.h"
 #include "base/json.h"
 #include "exporters/exporter_list.h"
 #include "exporters/layer_walk.h"
@@ -19,12 +19,12 @@
 namespace headroom::exporters {
 namespace {
 
-using analysis::LayerIndex;
-using analysis::LiveBlock;
+using attribution::LayerIndex;
+using attribution::LiveBlock;
 
 // Includes the allocator's headers and rounding, as in the analysis.
 std::int64_t reserved_for(const LiveBlock& block) {
-  const auto overhead = static_cast<std::int64_t>(analysis::chunk_bytes(block.size) - block.size);
+  const auto overhead = static_cast<std::int64_t>(attribution::chunk_bytes(block.size) - block.size);
   return block.bytes() + overhead * block.blocks();
 }
 
@@ -73,7 +73,7 @@ class EventWriter {
   void allocate(const MemoryEvent& event) {
     const LayerIndex layer = layers_.of(event.scope);
     LiveBlock block;
-    if (!analysis::make_block(event, layer, time_ns_, block)) return;
+    if (!attribution::make_block(event, layer, time_ns_, block)) return;
     LiveBlock replaced;
     if (live_.insert(block, replaced)) {  // its free was not recorded
       change(replaced, -1);
@@ -112,7 +112,7 @@ class EventWriter {
     if (event.kind == MemoryEventKind::device_refused) bytes = static_cast<std::int64_t>(event.size);
     write(type, bytes, layers_.of(event.scope),
           fmt::format(",\"device\":{},\"memory_kind\":\"{}\",\"device_bytes\":{}", event.device,
-                      analysis::name_of(event.device_kind), devices_.total_of(event.device)));
+                      attribution::name_of(event.device_kind), devices_.total_of(event.device)));
   }
 
   void enter(const MemoryEvent& event) {
@@ -122,8 +122,8 @@ class EventWriter {
   }
 
   void change(const LiveBlock& block, std::int64_t sign) {
-    analysis::add_wrapping(allocated_, sign * block.bytes());
-    analysis::add_wrapping(reserved_, sign * reserved_for(block));
+    attribution::add_wrapping(allocated_, sign * block.bytes());
+    attribution::add_wrapping(reserved_, sign * reserved_for(block));
   }
 
   // `more`: additional keys of this event type, each after a comma.
@@ -149,21 +149,21 @@ class EventWriter {
   }
 
   LayerWalk walk_;
-  analysis::LayerTree& layers_;
+  attribution::LayerTree& layers_;
   OutputSink& sink_;
-  analysis::LiveMap live_;
-  analysis::MappingLedger mappings_;
-  analysis::DeviceLedgers devices_;
+  attribution::LiveMap live_;
+  attribution::MappingLedger mappings_;
+  attribution::DeviceLedgers devices_;
   std::vector<std::string> names_;  // names of layers, as JSON
   std::int64_t time_ns_ = 0, allocated_ = 0, reserved_ = 0;
   bool host_recorded_;
   std::string_view separator_;
 };
 
-Json layer_stats(const analysis::RecordingAnalysis& analysis) {
+Json layer_stats(const attribution::RecordingAnalysis& analysis) {
   Json stats = Json::object();
   for (std::size_t i = 0; i < analysis.layers.size(); ++i) {
-    const analysis::LayerFigures& layer = analysis.layers[i];
+    const attribution::LayerFigures& layer = analysis.layers[i];
     if (i > 0 && layer.entries == 0 && layer.allocations == 0)
       continue;  // a scope that was named but never used
     if (!analysis.host_recorded) {
@@ -183,9 +183,9 @@ Json layer_stats(const analysis::RecordingAnalysis& analysis) {
   return stats;
 }
 
-Json devices_of(const ExportInput& input, const analysis::RecordingAnalysis& analysis) {
+Json devices_of(const ExportInput& input, const attribution::RecordingAnalysis& analysis) {
   Json devices = Json::array();
-  for (const analysis::DeviceFigures& figures : analysis.devices) {
+  for (const attribution::DeviceFigures& figures : analysis.devices) {
     Json device = {{"device", figures.ordinal},
                    {"peak_bytes", figures.peak_bytes},
                    {"peak_time_seconds", figures.peak_time.seconds()},
@@ -202,7 +202,7 @@ Json devices_of(const ExportInput& input, const analysis::RecordingAnalysis& ana
   return devices;
 }
 
-Json summary(const ExportInput& input, const analysis::RecordingAnalysis& analysis) {
+Json summary(const ExportInput& input, const attribution::RecordingAnalysis& analysis) {
   Json json = {{"recording", input.file},
                {"command", input.recording.info().command},
                {"duration_seconds", analysis.duration.seconds()},
@@ -227,7 +227,7 @@ Json summary(const ExportInput& input, const analysis::RecordingAnalysis& analys
 }  // namespace
 
 Status write_timeline_json(const ExportInput& input, OutputSink& sink) {
-  const analysis::RecordingAnalysis analysis = analysis::analyze_recording(input.recording, {});
+  const attribution::RecordingAnalysis analysis = attribution::analyze_recording(input.recording, {});
   sink.write("{\"events\":[");
   EventWriter writer(input.recording, sink);
   input.recording.for_each_event([&](const MemoryEvent& event) { writer.visit(event); });

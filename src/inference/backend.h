@@ -12,8 +12,8 @@
 #include "base/result.h"
 #include "base/units.h"
 #include "inference/backend_plugin.h"
-#include "model/runtime_settings.h"
-#include "model/tensor.h"
+#include "types/runtime_settings.h"
+#include "types/tensor.h"
 
 namespace headroom::inference {
 

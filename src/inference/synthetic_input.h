@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "model/tensor.h"
+#include "types/tensor.h"
 
 namespace headroom::inference {
 

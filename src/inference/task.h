@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "model/detection.h"
-#include "model/tensor.h"
+#include "types/detection.h"
+#include "types/tensor.h"
 
 namespace headroom::inference {
 

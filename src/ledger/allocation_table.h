@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "model/device_memory.h"
+#include "types/device_memory.h"
 
 namespace headroom::ledger {
 

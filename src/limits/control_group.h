@@ -9,8 +9,8 @@
 #include "base/result.h"
 #include "base/units.h"
 #include "limits/group_parent.h"
-#include "model/limit.h"
-#include "model/sample.h"
+#include "types/limit.h"
+#include "types/sample.h"
 
 namespace headroom::limits {
 

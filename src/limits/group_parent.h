@@ -9,7 +9,7 @@
 
 #include "base/result.h"
 #include "limits/group_files.h"
-#include "model/limit.h"
+#include "types/limit.h"
 
 namespace headroom::limits {
 

@@ -10,8 +10,8 @@
 
 #include "base/result.h"
 #include "base/units.h"
-#include "model/limit.h"
-#include "model/sample.h"
+#include "types/limit.h"
+#include "types/sample.h"
 
 namespace headroom::limits {
 

@@ -4,7 +4,7 @@
 #include "base/result.h"
 #include "media/frame_ring.h"
 #include "media/media_engine.h"
-#include "model/source.h"
+#include "types/source.h"
 
 namespace headroom::media {
 

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "model/detection.h"
-#include "model/source.h"
+#include "types/detection.h"
+#include "types/source.h"
 
 namespace headroom::media {
 

@@ -4,7 +4,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "base/result.h"
-#include "model/source.h"
+#include "types/source.h"
 
 namespace headroom::media {
 

@@ -8,7 +8,7 @@
 
 #include "base/result.h"
 #include "media/media_engine.h"
-#include "model/source.h"
+#include "types/source.h"
 
 namespace headroom::media {
 

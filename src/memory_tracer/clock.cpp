@@ -1,6 +1,6 @@
 #include "memory_tracer/clock.h"
 
-#include "tracer/clock.h"
+#include "preload/clock.h"
 
 namespace headroom::memory_tracer {
 namespace {
@@ -8,7 +8,7 @@ namespace {
 struct Point {
   std::uint64_t ticks, ns;
 };
-Point point_now() { return {tracer::ticks_about_now(), tracer::monotonic_ns()}; }
+Point point_now() { return {preload::ticks_about_now(), preload::monotonic_ns()}; }
 
 Point start{};
 double ns_a_tick = 0;  // 0: use the kernel's clock
@@ -17,8 +17,8 @@ double ns_a_tick = 0;  // 0: use the kernel's clock
 
 void calibrate_clock() {
   static const bool is_calibrated = [] {
-    tracer::choose_clock();
-    if (!tracer::process_clock.counter) return true;
+    preload::choose_clock();
+    if (!preload::process_clock.counter) return true;
     const Point first = point_now();
     constexpr std::uint64_t kLeast = 10'000'000;
     Point last = point_now();
@@ -31,8 +31,8 @@ void calibrate_clock() {
 }
 
 std::int64_t now_ns() {
-  if (ns_a_tick == 0) return static_cast<std::int64_t>(tracer::monotonic_ns());
-  const auto ticks = static_cast<std::int64_t>(tracer::ticks_about_now() - start.ticks);
+  if (ns_a_tick == 0) return static_cast<std::int64_t>(preload::monotonic_ns());
+  const auto ticks = static_cast<std::int64_t>(preload::ticks_about_now() - start.ticks);
   return static_cast<std::int64_t>(start.ns) +
          static_cast<std::int64_t>(static_cast<double>(ticks) * ns_a_tick);
 }

@@ -1,18 +1,18 @@
 #include "memory_tracer/python_hooks.h"
 
 #include "memory_tracer/session.h"
-#include "tracer/python_function.h"
-#include "tracer/torch_module_call.h"
+#include "preload/python_function.h"
+#include "preload/torch_module_call.h"
 
 namespace headroom::memory_tracer {
 namespace {
 
-using namespace tracer::python;
+using namespace preload::python;
 
 // However the call ends, by a value or an exception, it returns here.
 Object* around_module(const PendingCall& call) {
   const std::uint32_t entered = enter_module(call.argument(0));
-  Object* const result = tracer::call_module(call);
+  Object* const result = preload::call_module(call);
   leave_entered(entered);
   return result;
 }
@@ -37,7 +37,7 @@ Object* around_step(const PendingCall& call) {
 }
 
 void forget_python() {
-  tracer::forget_module_call();
+  preload::forget_module_call();
   forget_function_type();
 }
 
@@ -63,7 +63,7 @@ bool hook_attribute(void* owner, const char* name, Hook hook) {
   auto* const object = static_cast<Object*>(owner);
   switch (hook) {
     case Hook::module_call:
-      tracer::learn_module_call(object);
+      preload::learn_module_call(object);
       return replace_attribute(object, name, around_module);
     case Hook::backward:
       return replace_attribute(object, name, around_backward);

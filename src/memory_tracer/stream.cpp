@@ -6,18 +6,18 @@
 #include <filesystem>
 #include <stdexcept>
 
-#include "tracer/process.h"
-#include "tracer/recorder.h"
-#include "tracer/scopes.h"
-#include "tracer/thread_state.h"
+#include "preload/process.h"
+#include "preload/recorder.h"
+#include "preload/scopes.h"
+#include "preload/thread_state.h"
 
 namespace headroom::memory_tracer {
 namespace {
 
+using preload::CallFrame;
+using preload::thread_local_state;
+using preload::ThreadLocal;
 using recording::ScopeSource;
-using tracer::CallFrame;
-using tracer::thread_local_state;
-using tracer::ThreadLocal;
 
 std::string path_of_stream;
 bool is_started = false;  // still read after strings are destroyed
@@ -35,15 +35,15 @@ std::uint32_t scope_of(Account& account, LayerId id) {
   if (layer.parent != kOutside && name.starts_with(around) && name.size() > around.size() + 1)
     name.remove_prefix(around.size() + 1);
   const ScopeSource source = layer.kind == LayerKind::module ? ScopeSource::module : ScopeSource::phase;
-  return layer.scope = tracer::intern_scope(outer, source, name.data(), name.size());
+  return layer.scope = preload::intern_scope(outer, source, name.data(), name.size());
 }
 
 void describe(Device device) {
   if (is_described[device].exchange(true)) return;
   const recording::DeviceRecord record{};
   const std::string name = "CUDA device " + std::to_string(device - 1) + ", PyTorch's allocator";
-  const tracer::RecordingFile::Piece pieces[] = {{&record, sizeof record}, {name.data(), name.size()}};
-  tracer::process.file.write_metadata(recording::MetadataKind::device, device - 1, pieces, 2);
+  const preload::RecordingFile::Piece pieces[] = {{&record, sizeof record}, {name.data(), name.size()}};
+  preload::process.file.write_metadata(recording::MetadataKind::device, device - 1, pieces, 2);
 }
 
 }  // namespace
@@ -55,11 +55,11 @@ void start_stream(const std::string& path) {
     throw std::runtime_error("this process already records to " + path_of_stream +
                              ": a process can have only one recording; use that file, or none");
   }
-  tracer::Options options;
+  preload::Options options;
   options.full = true;
   if (std::filesystem::exists(whole))
     throw std::runtime_error("cannot record to " + whole + ": it already exists; choose another file");
-  if (!tracer::start_recording_to(thread_local_state, whole.c_str(), options))
+  if (!preload::start_recording_to(thread_local_state, whole.c_str(), options))
     throw std::runtime_error(
         "cannot record to " + whole +
         ": the folder is missing or not writable, or the disk is full; choose another path");
@@ -69,31 +69,31 @@ void start_stream(const std::string& path) {
 
 void stream_allocation(Device device, const void* address, std::uint64_t bytes) {
   ThreadLocal& thread = thread_local_state;
-  const CallFrame caller = tracer::caller_of_this_function();
-  const tracer::Guard guard(thread);
-  if (device == kCpu) return tracer::on_allocation(thread, address, bytes, caller);
+  const CallFrame caller = preload::caller_of_this_function();
+  const preload::Guard guard(thread);
+  if (device == kCpu) return preload::on_allocation(thread, address, bytes, caller);
   describe(device);
-  tracer::record_device_allocation(thread, device - 1, DeviceMemoryKind::device,
-                                   reinterpret_cast<std::uint64_t>(address), bytes, caller);
+  preload::record_device_allocation(thread, device - 1, DeviceMemoryKind::device,
+                                    reinterpret_cast<std::uint64_t>(address), bytes, caller);
 }
 
 void stream_release(Device device, const void* address) {
   ThreadLocal& thread = thread_local_state;
-  const tracer::Guard guard(thread);
-  if (device == kCpu) return tracer::finish_release(thread, tracer::begin_release(address));
-  tracer::record_device_release(thread, device - 1, DeviceMemoryKind::device,
-                                reinterpret_cast<std::uint64_t>(address), tracer::time_now());
+  const preload::Guard guard(thread);
+  if (device == kCpu) return preload::finish_release(thread, preload::begin_release(address));
+  preload::record_device_release(thread, device - 1, DeviceMemoryKind::device,
+                                 reinterpret_cast<std::uint64_t>(address), preload::time_now());
 }
 
 void stream_enter(Account& account, LayerId layer) {
-  if (!tracer::enter_scope(scope_of(account, layer), tracer::kModuleDomain)) ++entered_too_deep;
+  if (!preload::enter_scope(scope_of(account, layer), preload::kModuleDomain)) ++entered_too_deep;
 }
 void stream_leave() {
-  if (entered_too_deep == 0) return tracer::leave_scope(tracer::kModuleDomain);
+  if (entered_too_deep == 0) return preload::leave_scope(preload::kModuleDomain);
   --entered_too_deep;
 }
 
-void seal_stream() { tracer::try_finish_recording(); }
+void seal_stream() { preload::try_finish_recording(); }
 
 namespace {
 // Runs when the library is unloaded, at the end of the process.

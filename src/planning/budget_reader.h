@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "base/result.h"
-#include "model/budget.h"
+#include "types/budget.h"
 
 namespace headroom::planning {
 

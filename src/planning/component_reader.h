@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/toml.h"
-#include "model/budget.h"
+#include "types/budget.h"
 
 namespace headroom::planning {
 

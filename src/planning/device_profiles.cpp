@@ -69,7 +69,7 @@ std::vector<DeviceProfile> make_profiles() {
       server_gpu("a100-40gb", "A100 40 GB", 40960, kModal),
       server_gpu("a100-80gb", "A100 80 GB", 81920, kModal),
       server_gpu("h100-80gb", "H100 80 GB", 81559, kModal),
-      server_gpu("h200", "H200", 143771, "the driver's figure in bench/results/gpu_ledger.md"),
+      server_gpu("h200", "H200", 143771, "the driver's figure in benchmarks/results/gpu_ledger.md"),
   };
 }
 

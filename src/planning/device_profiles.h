@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "model/budget.h"
+#include "types/budget.h"
 
 namespace headroom::planning {
 

@@ -60,7 +60,7 @@ bool is_other_setup(const Footprint& other, const Footprint& own) {
 // Chooses one of several repeated measurements. Host memory varies by a few MiB between runs, so take the
 // median (of an even number, the larger of the two in the middle). On a GPU take the largest: the runtime may
 // choose other convolution algorithms in each process, with other workspaces (ResNet-50 with ONNX Runtime's
-// heuristic: 0 or 128 MiB, bench/results/gpu_plan.md), and a plan must not be below the real use.
+// heuristic: 0 or 128 MiB, benchmarks/results/gpu_plan.md), and a plan must not be below the real use.
 const MeasuredFootprint& representative_of(std::vector<const MeasuredFootprint*> repeated, bool is_gpu) {
   const auto size = [&](const MeasuredFootprint* each) {
     const MemoryNeed need = is_gpu ? gpu_need_of(*each).value_or(MemoryNeed{}) : need_of(*each);

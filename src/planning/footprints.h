@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "model/budget.h"
-#include "model/footprint.h"
+#include "types/budget.h"
+#include "types/footprint.h"
 
 namespace headroom::planning {
 

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "model/budget.h"
 #include "planning/best_set.h"
 #include "planning/occupancy.h"
+#include "types/budget.h"
 
 namespace headroom::planning {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "model/budget.h"
+#include "types/budget.h"
 
 namespace headroom::planning {
 

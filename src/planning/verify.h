@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "model/bench_result.h"
-#include "model/budget.h"
+#include "types/bench_result.h"
+#include "types/budget.h"
 
 namespace headroom::planning {
 

@@ -11,7 +11,7 @@
 #include <string>
 
 #include "base/result.h"
-#include "model/budget.h"
+#include "types/budget.h"
 
 namespace headroom::planning {
 

@@ -10,7 +10,7 @@
 //   Worth   GDSF uses frequency × load time. It keeps a model that gets every second request but loads in no
 //           time, and evicts two models that load slowly. If the smallest models were requested most, the
 //           loads took a fifth longer with GDSF. Of the horizons 4, 8 and 16, 8 was best on the sets and
-//           traces of bench/results/model_pool.md.
+//           traces of benchmarks/results/model_pool.md.
 //   Ageing  Here a use loses half its weight every kHalfLife requests of any model. GDSF raises a minimum
 //           priority instead, which makes every other model as old as the last evicted one. If models are
 //           requested in turn, that is LRU's worst case: in simulations of 20,000 requests for 12 models,

@@ -9,9 +9,9 @@
 #include "cuda/driver.h"
 #include "inference/isolated/isolated_session.h"
 #include "ledger/device_query.h"
-#include "model/device_name.h"
 #include "pool/process_bytes.h"
 #include "sources/process_memory.h"
+#include "types/device_name.h"
 
 namespace headroom::pool {
 namespace {

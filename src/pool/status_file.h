@@ -12,7 +12,7 @@
 
 #include "base/files.h"
 #include "base/result.h"
-#include "model/pool_sample.h"
+#include "types/pool_sample.h"
 
 namespace headroom::pool {
 

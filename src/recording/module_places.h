@@ -11,9 +11,9 @@
 #include <limits>
 #include <vector>
 
-#include "model/memory_event.h"
 #include "recording/module.h"
 #include "recording/stack_table.h"
+#include "types/memory_event.h"
 
 namespace headroom::recording {
 

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "model/memory_event.h"
+#include "types/memory_event.h"
 
 namespace headroom::recording {
 

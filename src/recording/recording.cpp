@@ -14,7 +14,7 @@
 
 #include "base/files.h"
 #include "base/utf8.h"
-#include "model/device_name.h"
+#include "types/device_name.h"
 
 namespace headroom::recording {
 namespace {

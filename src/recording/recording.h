@@ -18,8 +18,6 @@
 #include <vector>
 
 #include "base/result.h"
-#include "model/limit.h"
-#include "model/memory_event.h"
 #include "recording/format.h"
 #include "recording/module.h"
 #include "recording/module_places.h"
@@ -28,6 +26,8 @@
 #include "recording/segment_decoder.h"
 #include "recording/stack_table.h"
 #include "recording/weight_blocks.h"
+#include "types/limit.h"
+#include "types/memory_event.h"
 
 namespace headroom::recording {
 

@@ -14,7 +14,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "model/memory_event.h"
+#include "types/memory_event.h"
 
 namespace headroom::recording {
 

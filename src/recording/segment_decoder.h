@@ -6,12 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "model/memory_event.h"
 #include "recording/format.h"
 #include "recording/sample_half.h"
 #include "recording/sample_weights.h"
 #include "recording/stack_table.h"
 #include "recording/varint.h"
+#include "types/memory_event.h"
 
 namespace headroom::recording {
 

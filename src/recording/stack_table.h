@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "model/memory_event.h"
+#include "types/memory_event.h"
 
 namespace headroom::recording {
 

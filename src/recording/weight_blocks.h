@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <unordered_map>
 
-#include "model/memory_event.h"
+#include "types/memory_event.h"
 
 namespace headroom::recording {
 

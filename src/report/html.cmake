@@ -6,10 +6,10 @@
 # leaves web/dist/report.html, and the others beside it), for machines without Node.js or without a network.
 set(HEADROOM_REPORT_PAGE "" CACHE FILEPATH "An already built web/dist/report.html; empty: build it with Node.js")
 target_sources(headroom_report PRIVATE
-  ${CMAKE_CURRENT_LIST_DIR}/html.cpp ${CMAKE_CURRENT_LIST_DIR}/html_page.cpp
-  ${CMAKE_CURRENT_LIST_DIR}/recording_html_page.cpp)
+  ${CMAKE_CURRENT_LIST_DIR}/run/html.cpp ${CMAKE_CURRENT_LIST_DIR}/run/html_page.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/recording/recording_html_page.cpp)
 if(NOT HEADROOM_CORE_ONLY)
-  target_sources(headroom_report PRIVATE ${CMAKE_CURRENT_LIST_DIR}/snapshot_html_page.cpp ${CMAKE_CURRENT_LIST_DIR}/live_html.cpp ${CMAKE_CURRENT_LIST_DIR}/plan_html_page.cpp)
+  target_sources(headroom_report PRIVATE ${CMAKE_CURRENT_LIST_DIR}/snapshot/snapshot_html_page.cpp ${CMAKE_CURRENT_LIST_DIR}/recording/live_html.cpp ${CMAKE_CURRENT_LIST_DIR}/plan/plan_html_page.cpp)
 endif()
 
 if(HEADROOM_REPORT_PAGE)
@@ -64,18 +64,18 @@ else()
     COMMENT "Building the pages of web/" VERBATIM)
 endif()
 
-set_source_files_properties(${CMAKE_CURRENT_LIST_DIR}/html_page.cpp PROPERTIES
+set_source_files_properties(${CMAKE_CURRENT_LIST_DIR}/run/html_page.cpp PROPERTIES
   COMPILE_DEFINITIONS "HEADROOM_REPORT_PAGE=\"${report_page}\""
   OBJECT_DEPENDS ${report_page})  # .incbin is invisible to the compiler's own dependency scan
-set_source_files_properties(${CMAKE_CURRENT_LIST_DIR}/recording_html_page.cpp PROPERTIES
+set_source_files_properties(${CMAKE_CURRENT_LIST_DIR}/recording/recording_html_page.cpp PROPERTIES
   COMPILE_DEFINITIONS "HEADROOM_RECORDING_PAGE=\"${recording_page}\""
   OBJECT_DEPENDS ${recording_page})
-set_source_files_properties(${CMAKE_CURRENT_LIST_DIR}/snapshot_html_page.cpp PROPERTIES
+set_source_files_properties(${CMAKE_CURRENT_LIST_DIR}/snapshot/snapshot_html_page.cpp PROPERTIES
   COMPILE_DEFINITIONS "HEADROOM_SNAPSHOT_PAGE=\"${snapshot_page}\""
   OBJECT_DEPENDS ${snapshot_page})
-set_source_files_properties(${CMAKE_CURRENT_LIST_DIR}/live_html.cpp PROPERTIES
+set_source_files_properties(${CMAKE_CURRENT_LIST_DIR}/recording/live_html.cpp PROPERTIES
   COMPILE_DEFINITIONS "HEADROOM_LIVE_PAGE=\"${live_page}\""
   OBJECT_DEPENDS ${live_page})
-set_source_files_properties(${CMAKE_CURRENT_LIST_DIR}/plan_html_page.cpp PROPERTIES
+set_source_files_properties(${CMAKE_CURRENT_LIST_DIR}/plan/plan_html_page.cpp PROPERTIES
   COMPILE_DEFINITIONS "HEADROOM_PLAN_PAGE=\"${plan_page}\""
   OBJECT_DEPENDS ${plan_page})

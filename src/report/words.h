@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "model/bench_result.h"
-#include "model/layer_memory.h"
+#include "types/bench_result.h"
+#include "types/layer_memory.h"
 
 namespace headroom::report {
 

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "analysis/memory_stack.h"
 #include "base/json.h"
 #include "base/units.h"
+#include "monitoring/memory_stack.h"
 #include "watch/alert_actions.h"
 #include "watch/sample_writer.h"
 
@@ -22,7 +22,7 @@ HistoryPoint point_of(const SystemSample& sample) {
   point.total = sample.ram_total;
   point.used = sample.ram_used;
   point.free = sample.ram_free;
-  if (const auto stack = analysis::memory_stack_of(sample)) {
+  if (const auto stack = monitoring::memory_stack_of(sample)) {
     point.cache = stack->cache;
     point.processes = stack->processes;
     point.gpu = stack->gpu;

@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "model/alert.h"
-#include "model/sample.h"
 #include "serve/prometheus_text.h"
+#include "types/alert.h"
+#include "types/sample.h"
 #include "watch/alert_watch.h"
 
 namespace headroom::serve {
@@ -50,7 +50,7 @@ class LiveState {
  private:
   struct Last {
     SystemSample sample;
-    analysis::MemoryRisk risk;
+    monitoring::MemoryRisk risk;
     std::vector<AlertEvent> active;
   };
   std::vector<HistoryPoint> points_after(std::int64_t since);

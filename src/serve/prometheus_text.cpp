@@ -7,8 +7,8 @@
 #include <optional>
 #include <string_view>
 
-#include "analysis/memory_stack.h"
 #include "base/utf8.h"
+#include "monitoring/memory_stack.h"
 
 namespace headroom::serve {
 namespace {
@@ -89,7 +89,7 @@ void add_memory(Families& families, const SystemSample& sample) {
   families.gauge("memory_cma_free_bytes", "Free memory in the contiguous memory area.", sample.cma_free);
   families.gauge("memory_nvmap_used_bytes", "GPU memory on a Jetson; a part of headroom_memory_used_bytes.",
                  sample.nvmap_used);
-  if (const auto stack = analysis::memory_stack_of(sample)) {
+  if (const auto stack = monitoring::memory_stack_of(sample)) {
     families.begin("memory_part_bytes", "gauge", "Parts that add up to headroom_memory_total_bytes.");
     families.value(static_cast<double>(stack->system.count), label("part", "system"));
     families.value(static_cast<double>(stack->processes.count), label("part", "processes"));
@@ -222,9 +222,9 @@ void add_pools(Families& families, const SystemSample& sample) {
        [](const PoolSample& pool) { return pool.wait_time.seconds(); });
 }
 
-void add_alerts(Families& families, const analysis::MemoryRisk& risk, std::span<const AlertRule> rules,
+void add_alerts(Families& families, const monitoring::MemoryRisk& risk, std::span<const AlertRule> rules,
                 std::span<const AlertEvent> active) {
-  using analysis::RiskFigure;
+  using monitoring::RiskFigure;
   const auto gauge = [&](std::string_view name, std::string_view help, RiskFigure figure, double factor = 1) {
     const auto& value = risk[figure].value;
     if (value) families.gauge(name, help, std::optional(*value * factor));
@@ -287,7 +287,7 @@ void Counters::add(const SystemSample& sample) {
 }
 
 std::string prometheus_text(const SystemSample& sample, const Counters& counters,
-                            const analysis::MemoryRisk& risk, std::span<const AlertRule> rules,
+                            const monitoring::MemoryRisk& risk, std::span<const AlertRule> rules,
                             std::span<const AlertEvent> active) {
   Families families;
   add_memory(families, sample);

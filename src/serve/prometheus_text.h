@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "analysis/memory_risk.h"
-#include "model/alert.h"
-#include "model/sample.h"
+#include "monitoring/memory_risk.h"
+#include "types/alert.h"
+#include "types/sample.h"
 
 namespace headroom::serve {
 
@@ -26,7 +26,7 @@ struct Counters {
 
 // `rules`: all alert rules; `active`: the alerts that are firing.
 std::string prometheus_text(const SystemSample& sample, const Counters& counters,
-                            const analysis::MemoryRisk& risk, std::span<const AlertRule> rules,
+                            const monitoring::MemoryRisk& risk, std::span<const AlertRule> rules,
                             std::span<const AlertEvent> active);
 
 // Escapes a label value for use between quotes.

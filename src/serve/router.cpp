@@ -6,8 +6,8 @@
 
 #include "base/json.h"
 #include "base/text.h"
-#include "report/live_html.h"
 #include "report/page_data.h"
+#include "report/recording/live_html.h"
 
 namespace headroom::serve {
 namespace {

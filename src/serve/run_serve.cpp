@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "base/terminal.h"
 #include "bench/interrupt.h"
-#include "ros2/diagnostics_feed.h"
+#include "serve/ros2/diagnostics_feed.h"
 #include "sources/host_info.h"
 #include "watch/alert_watch.h"
 #include "watch/live_input.h"

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "base/result.h"
-#include "ros2/publisher.h"
 #include "serve/http_server.h"
+#include "serve/ros2/publisher.h"
 #include "serve/router.h"
 #include "watch/watch_options.h"
 

@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "model/bench_result.h"
+#include "types/bench_result.h"
 
 namespace headroom::sources {
 

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string_view>
 
-#include "model/sample.h"
+#include "types/sample.h"
 
 namespace headroom::sources {
 

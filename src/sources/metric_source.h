@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/files.h"
-#include "model/sample.h"
+#include "types/sample.h"
 
 namespace headroom::sources {
 

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "model/gpu_sample.h"
+#include "types/gpu_sample.h"
 
 namespace headroom::sources {
 

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "model/sample.h"
+#include "types/sample.h"
 
 namespace headroom::sources {
 

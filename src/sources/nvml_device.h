@@ -5,9 +5,9 @@
 #include <optional>
 #include <vector>
 
-#include "model/gpu_sample.h"
 #include "sources/nvml_library.h"
 #include "sources/nvml_processes.h"
+#include "types/gpu_sample.h"
 
 namespace headroom::sources::nvml {
 

@@ -12,8 +12,8 @@
 #include <span>
 #include <vector>
 
-#include "model/gpu_sample.h"
 #include "sources/nvml_library.h"
+#include "types/gpu_sample.h"
 
 namespace headroom::sources::nvml {
 

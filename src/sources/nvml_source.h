@@ -4,9 +4,9 @@
 #include <memory>
 #include <string>
 
-#include "model/bench_result.h"
 #include "sources/metric_source.h"
 #include "sources/nvml_library.h"
+#include "types/bench_result.h"
 
 namespace headroom::sources {
 

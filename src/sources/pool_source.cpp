@@ -9,8 +9,8 @@
 #include <array>
 
 #include "base/text.h"
-#include "model/pool_sample.h"
 #include "sources/metric_source.h"
+#include "types/pool_sample.h"
 
 namespace headroom::sources {
 namespace {

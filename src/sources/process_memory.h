@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "base/result.h"
-#include "model/sample.h"
+#include "types/sample.h"
 
 namespace headroom::sources {
 

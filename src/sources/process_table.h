@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "model/sample.h"
+#include "types/sample.h"
 
 namespace headroom::sources {
 

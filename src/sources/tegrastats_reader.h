@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "model/sample.h"
+#include "types/sample.h"
 
 namespace headroom::sources {
 

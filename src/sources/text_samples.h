@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "model/sample.h"
 #include "sources/parse_problem.h"
+#include "types/sample.h"
 
 namespace headroom::sources {
 

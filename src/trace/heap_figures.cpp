@@ -3,15 +3,15 @@
 #include <algorithm>
 #include <vector>
 
-#include "report/recording_mapped.h"
-#include "report/recording_nodes.h"
-#include "report/recording_words.h"
+#include "report/recording/recording_mapped.h"
+#include "report/recording/recording_nodes.h"
+#include "report/recording/recording_words.h"
 #include "trace/summary_lines.h"
 
 namespace headroom::trace {
 namespace {
 
-std::string bytes_of(const analysis::Figure& figure) {
+std::string bytes_of(const attribution::Figure& figure) {
   if (figure.at_most) return fmt::format("at most {}", format_bytes(Bytes{*figure.at_most}));
   const std::string_view bound = figure.at_least ? "at least " : "";
   const std::string text = format_bytes(Bytes{figure.value});
@@ -21,22 +21,22 @@ std::string bytes_of(const analysis::Figure& figure) {
 }
 
 // Excludes memory that existed only because of tracing, like `headroom report`.
-std::int64_t own_bytes(const analysis::LayerFigures& layer) {
+std::int64_t own_bytes(const attribution::LayerFigures& layer) {
   return layer.self.peak_bytes - layer.tracing_peak_bytes;
 }
 
 // Blocks that the runtime's arena allocated during a node also serve other nodes: they are not the node's own
 // need.
-std::string node_suffix(const analysis::LayerFigures& layer, bool has_arena) {
+std::string node_suffix(const attribution::LayerFigures& layer, bool has_arena) {
   return has_arena && layer.source == recording::ScopeSource::node ? " (arena grew)" : "";
 }
 
 // The layers with the most memory at the heap's peak, each without its inner layers.
 std::string layers_at_peak(const recording::RecordingInfo& info,
-                           const analysis::RecordingAnalysis& analysis) {
+                           const attribution::RecordingAnalysis& analysis) {
   constexpr std::size_t kMostLayers = 3;
-  std::vector<const analysis::LayerFigures*> layers;
-  for (const analysis::LayerFigures& layer : analysis.layers)
+  std::vector<const attribution::LayerFigures*> layers;
+  for (const attribution::LayerFigures& layer : analysis.layers)
     if (!layer.path.empty() && own_bytes(layer) > 0) layers.push_back(&layer);
   const std::size_t shown = std::min(kMostLayers, layers.size());
   std::partial_sort(layers.begin(), layers.begin() + static_cast<std::ptrdiff_t>(shown), layers.end(),
@@ -50,8 +50,8 @@ std::string layers_at_peak(const recording::RecordingInfo& info,
 }
 
 // Memory that the program mapped itself, and the layer that held most of it at that peak.
-std::string mapped_at_peak(const analysis::RecordingAnalysis& analysis) {
-  const analysis::MappedFigures& mapped = analysis.mapped;
+std::string mapped_at_peak(const attribution::RecordingAnalysis& analysis) {
+  const attribution::MappedFigures& mapped = analysis.mapped;
   std::string text =
       fmt::format("up to {} by the program itself, outside the heap", format_bytes(Bytes{mapped.peak_bytes}));
   const auto most =
@@ -64,7 +64,8 @@ std::string mapped_at_peak(const analysis::RecordingAnalysis& analysis) {
 
 }  // namespace
 
-std::string heap_figures(const recording::RecordingInfo& info, const analysis::RecordingAnalysis& analysis) {
+std::string heap_figures(const recording::RecordingInfo& info,
+                         const attribution::RecordingAnalysis& analysis) {
   std::string text = line("peak live", fmt::format("{} at {}{}", bytes_of(analysis.peak_bytes),
                                                    format_duration(analysis.peak_time),
                                                    report::words_for_older_blocks(analysis.peak_bytes)));

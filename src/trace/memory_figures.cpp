@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "report/process_figures.h"
-#include "report/recording_words.h"
+#include "report/recording/recording_words.h"
+#include "report/run/process_figures.h"
 #include "trace/heap_figures.h"
 #include "trace/summary_lines.h"
 
@@ -20,10 +20,10 @@ std::string name_of(const recording::RecordingInfo& info, std::uint32_t ordinal)
 
 // One line per device.
 std::string device_figures(const recording::RecordingInfo& info,
-                           const analysis::RecordingAnalysis& analysis) {
+                           const attribution::RecordingAnalysis& analysis) {
   std::string text;
   for (std::size_t i = 0; i < std::min(kMostDevices, analysis.devices.size()); ++i) {
-    const analysis::DeviceFigures& device = analysis.devices[i];
+    const attribution::DeviceFigures& device = analysis.devices[i];
     std::string figures =
         fmt::format("{}peak {} allocated at {}, {} at the end", name_of(info, device.ordinal),
                     format_bytes(Bytes{device.peak_bytes}), format_duration(device.peak_time),
@@ -41,7 +41,7 @@ std::string device_figures(const recording::RecordingInfo& info,
 }  // namespace
 
 std::string memory_figures(const recording::RecordingInfo& info,
-                           const analysis::RecordingAnalysis& analysis) {
+                           const attribution::RecordingAnalysis& analysis) {
   std::string text =
       info.host_recorded ? heap_figures(info, analysis) : line("recorded", report::kGpuMemoryOnly);
   text += device_figures(info, analysis);

@@ -3,10 +3,11 @@
 
 #include <string>
 
-#include "analysis/recording_analysis.h"
+#include "attribution/recording_analysis.h"
 
 namespace headroom::trace {
 
-std::string memory_figures(const recording::RecordingInfo& info, const analysis::RecordingAnalysis& analysis);
+std::string memory_figures(const recording::RecordingInfo& info,
+                           const attribution::RecordingAnalysis& analysis);
 
 }  // namespace headroom::trace

@@ -8,11 +8,11 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "analysis/recording_analysis.h"
+#include "attribution/recording_analysis.h"
 #include "base/files.h"
 #include "base/log.h"
 #include "recording/format.h"
-#include "report/process_figures.h"
+#include "report/run/process_figures.h"
 #include "trace/device_account.h"
 #include "trace/growing_recordings.h"
 #include "trace/memory_figures.h"
@@ -83,7 +83,7 @@ std::uint64_t record_bytes(const RecordingFile& file) {
 std::uint64_t peak_bytes_of(const RecordingFile& file) {
   auto recording = recording::Recording::open(file.path);
   if (!recording) return 0;
-  const auto analysis = analysis::analyze_recording(*recording, {.timeline_points = 2});
+  const auto analysis = attribution::analyze_recording(*recording, {.timeline_points = 2});
   return static_cast<std::uint64_t>(
       std::max<std::int64_t>(0, report::figures_of(file.path.string(), recording->info(), analysis).size()));
 }
@@ -133,7 +133,7 @@ void read_figures(const RecordingFile& file, TraceOutcome& outcome) {
   outcome.info = recording->info();
   outcome.problems = recording->problems();
   if (disk_bytes_of(file.path) > static_cast<std::uint64_t>(kAnalysedAtOnce.count)) return;
-  const auto analysis = analysis::analyze_recording(*recording, {});
+  const auto analysis = attribution::analyze_recording(*recording, {});
   outcome.events = analysis.events;
   outcome.figures = memory_figures(recording->info(), analysis);
   outcome.problems = analysis.problems;

@@ -9,7 +9,7 @@
 
 #include "base/units.h"
 #include "ledger/account.h"
-#include "model/limit.h"
+#include "types/limit.h"
 
 namespace headroom::trace {
 

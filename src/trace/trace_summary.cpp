@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 #include <signal.h>
 
-#include "report/recording_words.h"
+#include "report/recording/recording_words.h"
 #include "trace/summary_lines.h"
 
 namespace headroom::trace {

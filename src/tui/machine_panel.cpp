@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <string_view>
 
-#include "analysis/alerts.h"
 #include "base/display_width.h"
 #include "base/terminal.h"
+#include "monitoring/alerts.h"
 #include "tui/panels.h"
 
 namespace headroom::tui {
@@ -149,7 +149,7 @@ int draw_alerts(Canvas& canvas, int row, const TopPicture& picture, int most) {
     canvas.put(
         0, row++,
         {{"Alert ", {ink, true}},
-         {fit_to_width(analysis::sentence_for(event), canvas.width() - 6 - display_width(more)), {ink}},
+         {fit_to_width(monitoring::sentence_for(event), canvas.width() - 6 - display_width(more)), {ink}},
          {more, {ink}}});
   }
   return row;

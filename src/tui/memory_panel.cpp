@@ -5,8 +5,8 @@
 #include <cmath>
 #include <numeric>
 
-#include "analysis/memory_stack.h"
 #include "base/display_width.h"
+#include "monitoring/memory_stack.h"
 #include "tui/panels.h"
 
 namespace headroom::tui {
@@ -26,7 +26,7 @@ std::vector<Part> parts_of(const SystemSample& sample) {
   const auto add = [&parts](const char* name, Bytes size, Ink ink, const char* fill, const char* ascii) {
     parts.push_back({name, size, ink, fill, ascii});
   };
-  if (const auto stack = analysis::memory_stack_of(sample)) {
+  if (const auto stack = monitoring::memory_stack_of(sample)) {
     add("system", stack->system, Ink::system, "▚", "%");
     add("processes", stack->processes, Ink::processes, "█", "#");
     if (sample.nvmap_used) add("GPU", stack->gpu, Ink::gpu, "▓", "G");

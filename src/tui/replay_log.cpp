@@ -13,7 +13,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "report/metrics_json.h"
+#include "report/run/metrics_json.h"
 #include "watch/open_log.h"
 
 namespace headroom::tui {

@@ -9,7 +9,7 @@
 
 #include "base/files.h"
 #include "base/result.h"
-#include "model/sample.h"
+#include "types/sample.h"
 
 namespace headroom::tui {
 

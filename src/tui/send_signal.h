@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/result.h"
-#include "model/sample.h"
+#include "types/sample.h"
 
 namespace headroom::tui {
 

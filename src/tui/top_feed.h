@@ -4,10 +4,10 @@
 #include <filesystem>
 #include <optional>
 
-#include "bench/gpu_sampler.h"
-#include "model/sample.h"
+#include "bench/conductor/gpu_sampler.h"
 #include "sources/process_table.h"
 #include "sources/system_sampler.h"
+#include "types/sample.h"
 
 namespace headroom::tui {
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "model/sample.h"
+#include "types/sample.h"
 
 namespace headroom::tui {
 

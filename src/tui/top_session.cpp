@@ -7,12 +7,12 @@ namespace {
 
 constexpr std::size_t kKernelEvents = 3;
 
-std::optional<analysis::Alerts> alerts_from(const SessionOptions& options) {
+std::optional<monitoring::Alerts> alerts_from(const SessionOptions& options) {
   if (!options.alerts) return std::nullopt;
   std::vector<AlertRule> rules = options.alerts->rules;
   if (options.ignores_hold_times)
     for (AlertRule& rule : rules) rule.hold = {};
-  return analysis::Alerts(std::move(rules));
+  return monitoring::Alerts(std::move(rules));
 }
 
 }  // namespace
@@ -48,7 +48,7 @@ TopPicture TopSession::picture() const {
   picture.since_before = since_before_;
   picture.alerts_on = alerts_.has_value();
   if (alerts_) picture.alerts = alerts_->active();
-  picture.seconds_left = risk_[analysis::RiskFigure::memory_seconds_left].value;
+  picture.seconds_left = risk_[monitoring::RiskFigure::memory_seconds_left].value;
   picture.kernel_events.assign(kernel_events_.begin(), kernel_events_.end());
   return picture;
 }
@@ -67,7 +67,7 @@ void TopSession::hold_picture(bool held) {
 
 void TopSession::restart() {
   held_.reset();
-  risk_ = analysis::MemoryRisk(options_.interval);
+  risk_ = monitoring::MemoryRisk(options_.interval);
   alerts_ = alerts_from(options_);
   history_.clear();
   kernel_events_.clear();

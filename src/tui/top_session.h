@@ -6,8 +6,8 @@
 #include <optional>
 #include <string>
 
-#include "analysis/alerts.h"
-#include "analysis/memory_risk.h"
+#include "monitoring/alerts.h"
+#include "monitoring/memory_risk.h"
 #include "tui/top_view.h"
 #include "watch/alert_actions.h"
 #include "watch/alert_rules_file.h"
@@ -47,8 +47,8 @@ class TopSession {
   };
 
   SessionOptions options_;
-  analysis::MemoryRisk risk_;
-  std::optional<analysis::Alerts> alerts_;
+  monitoring::MemoryRisk risk_;
+  std::optional<monitoring::Alerts> alerts_;
   std::optional<watch::AlertActions> actions_;
   TopHistory history_;
   SystemSample sample_;

@@ -6,10 +6,10 @@
 #include <string_view>
 #include <vector>
 
-#include "model/alert.h"
-#include "model/sample.h"
 #include "tui/canvas.h"
 #include "tui/top_history.h"
+#include "types/alert.h"
+#include "types/sample.h"
 
 namespace headroom::tui {
 

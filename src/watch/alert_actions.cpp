@@ -8,8 +8,8 @@
 
 #include <algorithm>
 
-#include "analysis/alerts.h"
 #include "base/log.h"
+#include "monitoring/alerts.h"
 #include "sources/host_info.h"
 
 namespace headroom::watch {
@@ -76,7 +76,7 @@ Result<Program> program_for(const AlertAction& action, const AlertEvent& event) 
       break;
   }
   Program program{action.command, json + "\n"};
-  program.command.push_back(analysis::sentence_for(event));
+  program.command.push_back(monitoring::sentence_for(event));
   return program;
 }
 
@@ -113,7 +113,7 @@ Json to_json(const AlertEvent& event) {
   Json document = {{"alert", event.rule},
                    {"state", state_of(event)},
                    {"severity", name_of(event.severity)},
-                   {"text", analysis::sentence_for(event)},
+                   {"text", monitoring::sentence_for(event)},
                    {"figure", event.figure}};
   if (event.value) document["value"] = *event.value;
   document["threshold"] = event.threshold;

@@ -6,11 +6,11 @@
 #include <cmath>
 #include <set>
 
-#include "analysis/alerts.h"
 #include "base/files.h"
 #include "base/text.h"
 #include "base/toml.h"
 #include "base/units.h"
+#include "monitoring/alerts.h"
 
 namespace headroom::watch {
 namespace fs = std::filesystem;
@@ -109,10 +109,10 @@ class RulesReader {
   Result<std::string> figure_of(const toml::node& node) const {
     auto figure = text_of(node, "figure");
     if (!figure) return forward_error(figure);
-    if (analysis::risk_figure_by_name(*figure)) return figure;
+    if (monitoring::risk_figure_by_name(*figure)) return figure;
     std::vector<std::string> known;
-    for (std::size_t i = 0; i < analysis::kRiskFigures; ++i)
-      known.emplace_back(name_of(static_cast<analysis::RiskFigure>(i)));
+    for (std::size_t i = 0; i < monitoring::kRiskFigures; ++i)
+      known.emplace_back(name_of(static_cast<monitoring::RiskFigure>(i)));
     const std::string closest = closest_match(*figure, known);
     return errors_.wrong(
         node, fmt::format("unknown figure '{}'", *figure),
@@ -280,7 +280,7 @@ class RulesReader {
 
 }  // namespace
 
-AlertSettings default_alert_settings() { return {analysis::default_alert_rules(), {}}; }
+AlertSettings default_alert_settings() { return {monitoring::default_alert_rules(), {}}; }
 
 Result<AlertSettings> parse_alert_rules(std::string_view text, const std::string& name,
                                         const fs::path& folder) {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "model/alert.h"
+#include "types/alert.h"
 
 namespace headroom::watch {
 

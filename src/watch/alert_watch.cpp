@@ -10,7 +10,7 @@ std::span<const AlertEvent> AlertWatch::add(const SystemSample& sample) {
   for (const AlertEvent& event : events) {
     fired_ += event.fired ? 1 : 0;
     const std::string text =
-        fmt::format("{:.1f} s  {}", sample.time.seconds(), analysis::sentence_for(event));
+        fmt::format("{:.1f} s  {}", sample.time.seconds(), monitoring::sentence_for(event));
     if (event.fired && event.severity == AlertSeverity::critical)
       log::error("alert: {}", text);
     else if (event.fired)

@@ -3,7 +3,7 @@
 
 #include <span>
 
-#include "analysis/alerts.h"
+#include "monitoring/alerts.h"
 #include "watch/alert_actions.h"
 #include "watch/alert_rules_file.h"
 
@@ -16,7 +16,7 @@ class AlertWatch {
 
   // Returns the alerts that began or ended with this sample; valid until the next call.
   std::span<const AlertEvent> add(const SystemSample& sample);
-  const analysis::MemoryRisk& risk() const { return risk_; }
+  const monitoring::MemoryRisk& risk() const { return risk_; }
   std::vector<AlertEvent> active() const { return alerts_.active(); }
   // The number of alerts that began.
   std::int64_t fired() const { return fired_; }
@@ -24,8 +24,8 @@ class AlertWatch {
   void finish() { actions_.finish({5'000'000'000}); }
 
  private:
-  analysis::MemoryRisk risk_;
-  analysis::Alerts alerts_;
+  monitoring::MemoryRisk risk_;
+  monitoring::Alerts alerts_;
   AlertActions actions_;
   std::int64_t fired_ = 0;
 };

@@ -14,7 +14,7 @@
 
 #include "base/log.h"
 #include "base/survive.h"
-#include "bench/gpu_sampler.h"
+#include "bench/conductor/gpu_sampler.h"
 #include "sources/process_table.h"
 #include "sources/system_sampler.h"
 #include "watch/clock_watch.h"

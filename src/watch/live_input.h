@@ -9,7 +9,7 @@
 #include "base/result.h"
 #include "base/subprocess.h"
 #include "bench/interrupt.h"
-#include "model/sample.h"
+#include "types/sample.h"
 #include "watch/watch_options.h"
 
 namespace headroom::watch {

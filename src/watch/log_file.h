@@ -7,7 +7,7 @@
 
 #include "base/files.h"
 #include "base/result.h"
-#include "model/sample.h"
+#include "types/sample.h"
 #include "watch/sample_writer.h"
 
 namespace headroom::watch {

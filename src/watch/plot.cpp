@@ -9,7 +9,7 @@
 namespace headroom::watch {
 namespace {
 
-using analysis::SeriesCurve;
+using monitoring::SeriesCurve;
 
 // Rounds up to a power of two within KiB, MiB or GiB, so that the axis ends at a round number.
 double round_up(double bytes) {

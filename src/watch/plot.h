@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "analysis/series_summary.h"
+#include "monitoring/series_summary.h"
 
 namespace headroom::watch {
 
@@ -14,7 +14,7 @@ class MemoryCurves {
  public:
   struct Curve {
     std::string title;
-    analysis::SeriesCurve curve;
+    monitoring::SeriesCurve curve;
   };
   void add(const SystemSample& sample);
   const std::vector<Curve>& curves() const { return curves_; }

@@ -8,11 +8,11 @@
 #include <optional>
 #include <span>
 
-#include "analysis/series_summary.h"
 #include "base/display_width.h"
 #include "base/log.h"
 #include "base/terminal.h"
 #include "bench/interrupt.h"
+#include "monitoring/series_summary.h"
 #include "report/words.h"
 #include "watch/alert_watch.h"
 #include "watch/live_input.h"
@@ -155,7 +155,7 @@ class Session {
   std::optional<AlertWatch> alerts_;
   CsvRows csv_;
   std::string line_;  // reused, to avoid allocations
-  analysis::SeriesAccumulator series_;
+  monitoring::SeriesAccumulator series_;
   MemoryCurves curves_;
   SystemSample last_;
   std::string first_unknown_;

@@ -7,11 +7,11 @@
 #include <iterator>
 #include <utility>
 
-#include "analysis/metric_walk.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/terminal.h"
-#include "report/metrics_json.h"
+#include "monitoring/metric_walk.h"
+#include "report/run/metrics_json.h"
 #include "watch/alert_actions.h"
 
 namespace headroom::watch {
@@ -56,7 +56,8 @@ std::string json_line(const SystemSample& sample, std::span<const AlertEvent> al
 
 void CsvRows::append(std::string& text, const SystemSample& sample) {
   if (columns_.empty()) {
-    analysis::for_each_metric(sample, [this](std::string_view name, double) { columns_.emplace_back(name); });
+    monitoring::for_each_metric(sample,
+                                [this](std::string_view name, double) { columns_.emplace_back(name); });
     text += "time_seconds,unix_time_seconds";
     for (const std::string& column : columns_) text += "," + quoted(column);
     text += "\n";
@@ -64,7 +65,7 @@ void CsvRows::append(std::string& text, const SystemSample& sample) {
   cells_.resize(columns_.size());
   for (std::string& cell : cells_) cell.clear();
   std::size_t next = 0;
-  analysis::for_each_metric(sample, [this, &next](std::string_view name, double value) {
+  monitoring::for_each_metric(sample, [this, &next](std::string_view name, double value) {
     if (next >= columns_.size() || columns_[next] != name)
       next = static_cast<std::size_t>(std::find(columns_.begin(), columns_.end(), name) - columns_.begin());
     if (next < columns_.size())

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "model/alert.h"
-#include "model/sample.h"
+#include "types/alert.h"
+#include "types/sample.h"
 
 namespace headroom::watch {
 

@@ -16,7 +16,7 @@
 #include "base/subprocess.h"
 #include "base/survive.h"
 #include "base/text.h"
-#include "report/metrics_json.h"
+#include "report/run/metrics_json.h"
 #include "watch/line_pump.h"
 #include "watch/open_log.h"
 

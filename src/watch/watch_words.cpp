@@ -5,15 +5,15 @@
 #include <algorithm>
 #include <cmath>
 
-#include "analysis/memory_stack.h"
 #include "base/terminal.h"
+#include "monitoring/memory_stack.h"
 #include "report/terminal_table.h"
 #include "report/words.h"
 
 namespace headroom::watch {
 namespace {
 
-using analysis::SeriesSummary;
+using monitoring::SeriesSummary;
 
 const SeriesSummary* find(std::span<const SeriesSummary> metrics, std::string_view name) {
   const auto at = std::find_if(metrics.begin(), metrics.end(),
@@ -60,7 +60,7 @@ std::string baseline_words(std::span<const SeriesSummary> metrics, const SystemS
     if (used->max - used->min > 0.02 * used->mean + (32 << 20))
       text += fmt::format("  not idle: memory in use changed by {}\n", words(used->max - used->min));
   }
-  if (const auto stack = analysis::memory_stack_of(last)) {
+  if (const auto stack = monitoring::memory_stack_of(last)) {
     const auto line = [&](std::string_view title, Bytes part) {
       text += fmt::format("  {:<42} {:>10}  {:5.1f} %\n", title, format_bytes(part),
                           100.0 * static_cast<double>(part.count) /

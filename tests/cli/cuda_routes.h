@@ -12,11 +12,11 @@
 #include <string>
 #include <vector>
 
-#include "tracer/driver_types.h"
+#include "preload/driver_types.h"
 
 namespace cuda_program {
 
-using namespace headroom::tracer::driver;
+using namespace headroom::preload::driver;
 
 inline void* library = nullptr;
 inline std::string lookup;

@@ -78,7 +78,7 @@ TEST_F(PythonMemoryTracer, GpuFiguresMatchTheCachingAllocator) {
   EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
   if (result.out.find("skipped") != std::string::npos) GTEST_SKIP() << "no GPU";
 }
-// A million of them: bench/memory_tracer.py.
+// A million of them: benchmarks/memory_tracer.py.
 TEST_F(PythonMemoryTracer, MemoryDoesNotGrowWithPasses) { expect_content({"soak", "50000"}); }
 
 TEST_F(PythonMemoryTracer, FiguresAreTheSameUnderHeadroomTrace) {

@@ -1,5 +1,5 @@
 // Layers of real PyTorch, where Debian's python3-torch is installed: compares their bytes with the tensors'
-// shapes. Tests that do not need real PyTorch are in tests/unit/tracer/torch_test.cpp.
+// shapes. Tests that do not need real PyTorch are in tests/unit/preload/torch_test.cpp.
 #include <map>
 
 #include "base/subprocess.h"

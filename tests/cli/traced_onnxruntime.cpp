@@ -8,9 +8,9 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "tracer/onnxruntime_table.h"
+#include "preload/onnxruntime_table.h"
 
-using namespace headroom::tracer;
+using namespace headroom::preload;
 
 namespace {
 

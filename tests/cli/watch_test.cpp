@@ -570,7 +570,7 @@ TEST(Watch, ReportsAnOomKillWithItsVictim) {
 }
 
 // The watch runs in the same control group as a program that fills memory, thrashes on file pages and is
-// finally killed. bench/monitor_survives.py measures how late the samples are.
+// finally killed. benchmarks/monitor_survives.py measures how late the samples are.
 TEST(Watch, SurvivesAThrashingControlGroupAndAnOomKill) {
 #if defined(HEADROOM_SANITIZED)  // a sanitizer adds 160 MiB to the watch
   constexpr const char* kLimit = "272MiB";

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "analysis/alerts.h"
+#include "monitoring/alerts.h"
 #include "watch/alert_rules_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -11,11 +11,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   const auto settings = watch::parse_alert_rules(text, "fuzz.toml", "/nowhere");
   if (!settings) return 0;
-  analysis::Alerts alerts(settings->rules);
-  analysis::MemoryRisk risk({1'000'000'000});
+  monitoring::Alerts alerts(settings->rules);
+  monitoring::MemoryRisk risk({1'000'000'000});
   risk.add(SystemSample{});
   alerts.update({}, risk);
   for (const auto& rule : settings->rules)
-    if (!analysis::risk_figure_by_name(rule.figure)) __builtin_trap();
+    if (!monitoring::risk_figure_by_name(rule.figure)) __builtin_trap();
   return 0;
 }

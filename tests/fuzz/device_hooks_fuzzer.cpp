@@ -50,7 +50,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     require(cuda_program::fake_peak(0) <= kLimit && cuda_program::fake_peak(1) <= kLimit);
   }
   caller.free_everything();
-  while (const headroom::tracer::driver::Handle handle = shared.any(0, true))
+  while (const headroom::preload::driver::Handle handle = shared.any(0, true))
     cuda_program::release_handle(handle);
   // After a refusal, the driver synchronizes the current context. So try with each context.
   for (void* const context : {contexts[1], contexts[0]}) {

@@ -12,7 +12,7 @@
 #include "base/json.h"
 #include "doctor/log/log_findings.h"
 #include "doctor/log/log_reader.h"
-#include "report/finding_views.h"
+#include "report/finding/finding_views.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace headroom;

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "model/external_data.h"
+#include "types/external_data.h"
 
 namespace {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "report/frame_times_csv.h"
+#include "report/run/frame_times_csv.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace headroom;

@@ -2,11 +2,11 @@
 #include <cstdint>
 #include <string_view>
 
-#include "analysis/metric_gate.h"
+#include "comparison/metric_gate.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace headroom;
-  const auto rules = analysis::parse_gate({reinterpret_cast<const char*>(data), size});
+  const auto rules = comparison::parse_gate({reinterpret_cast<const char*>(data), size});
   if (!rules) return 0;
   ModelResult before, after;
   before.name = after.name = "det";
@@ -14,7 +14,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   before.fps = 100;
   after.fps = 90;
   BenchResult a, b;
-  const analysis::Side side_a{{"a", &a, {{&before, {}, ""}}}}, side_b{{"b", &b, {{&after, {}, ""}}}};
-  (void)analysis::check_gate(*rules, analysis::compare_runs(side_a, side_b));
+  const comparison::Side side_a{{"a", &a, {{&before, {}, ""}}}}, side_b{{"b", &b, {{&after, {}, ""}}}};
+  (void)comparison::check_gate(*rules, comparison::compare_runs(side_a, side_b));
   return 0;
 }

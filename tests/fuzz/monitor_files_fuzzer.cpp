@@ -3,9 +3,9 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "model/pool_sample.h"
 #include "sources/kernel_log.h"
 #include "sources/nvmap_clients.h"
+#include "types/pool_sample.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);

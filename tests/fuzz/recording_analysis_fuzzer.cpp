@@ -7,13 +7,13 @@
 #include <cstdlib>
 #include <string>
 
-#include "analysis/recording_analysis.h"
-#include "report/recording_views.h"
+#include "attribution/recording_analysis.h"
+#include "report/recording/recording_views.h"
 
 namespace {
 
 // Sums of a damaged file may wrap around, but all wrap in the same way.
-void check_sums(const headroom::analysis::RecordingAnalysis& analysis) {
+void check_sums(const headroom::attribution::RecordingAnalysis& analysis) {
   std::uint64_t stacks = 0, layers = 0, threads = 0;
   for (const auto& stack : analysis.stacks) stacks += static_cast<std::uint64_t>(stack.live.peak_bytes);
   for (const auto& layer : analysis.layers) layers += static_cast<std::uint64_t>(layer.self.peak_bytes);
@@ -29,7 +29,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const int fd = ::memfd_create("recording", MFD_CLOEXEC);
   if (fd < 0 || ::write(fd, data, size) != static_cast<ssize_t>(size)) std::abort();
   if (auto recording = recording::Recording::open("/proc/self/fd/" + std::to_string(fd))) {
-    const auto analysis = analysis::analyze_recording(*recording, {.timeline_points = 50});
+    const auto analysis = attribution::analyze_recording(*recording, {.timeline_points = 50});
     check_sums(analysis);
     const report::RecordingReport report{"a.hrec",
                                          recording->info(),

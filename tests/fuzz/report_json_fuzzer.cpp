@@ -7,9 +7,9 @@
 #include <string_view>
 
 #include "base/json.h"
-#include "report/metrics_json.h"
-#include "report/report_json.h"
-#include "report/views.h"
+#include "report/run/metrics_json.h"
+#include "report/run/report_json.h"
+#include "report/run/views.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace headroom;

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "analysis/snapshot_analysis.h"
-#include "report/snapshot_views.h"
+#include "report/snapshot/snapshot_views.h"
+#include "snapshot/snapshot_analysis.h"
 #include "snapshot/snapshot_reader.h"
 
 namespace {
@@ -102,12 +102,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (read.error().why.empty()) std::abort();
     return 0;
   }
-  analysis::SnapshotOptions options;
+  snapshot::SnapshotOptions options;
   options.timeline_places = 12;
-  const auto devices = analysis::analyze_snapshot(*read, options);
-  for (const analysis::DeviceAnalysis& device : devices) {
+  const auto devices = snapshot::analyze_snapshot(*read, options);
+  for (const snapshot::DeviceAnalysis& device : devices) {
     std::int64_t live = 0;
-    for (const analysis::PlaceFigures& place : device.figures) {
+    for (const snapshot::PlaceFigures& place : device.figures) {
       if (place.live_bytes < 0 || place.peak_bytes < 0 || place.allocations < 0) std::abort();
       live += place.live_bytes;
     }

@@ -47,13 +47,13 @@
 #include <vector>
 
 #include "ledger/device_query.h"
-#include "tracer/driver_types.h"
+#include "preload/driver_types.h"
 
 #define EXPORTED extern "C" __attribute__((visibility("default")))
 
 namespace fake_cuda {
 
-using namespace headroom::tracer::driver;
+using namespace headroom::preload::driver;
 
 constexpr Result kNotInitialized = 3, kInvalidContext = 201, kNotFoundHere = 500, kNoCapture = 900,
                  kCaptureInvalidated = 901;

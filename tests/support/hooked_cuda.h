@@ -3,7 +3,7 @@
 #pragma once
 
 #include "cli/cuda_random_routes.h"
-#include "tracer/driver_calls.h"
+#include "preload/driver_calls.h"
 
 namespace cuda_program {
 
@@ -14,7 +14,7 @@ inline void install_hooks(const std::string& recording, std::uint64_t limit) {
   ::setenv("HEADROOM_TRACE_OPTIONS", (recording.empty() ? options + ",ledger=1" : options).c_str(), 1);
   lookup = "dlsym";
   symbol_of = [](void* from, const char* name) {
-    return headroom::tracer::driver::substitute(name, dlsym(from, name));
+    return headroom::preload::driver::substitute(name, dlsym(from, name));
   };
   library = dlopen(HEADROOM_FAKE_CUDA "/libcuda.so.1", RTLD_NOW);
   if (library == nullptr) fail("no driver", dlerror(), 0);

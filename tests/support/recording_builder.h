@@ -17,9 +17,9 @@
 #include <string_view>
 #include <vector>
 
-#include "model/device_memory.h"
 #include "recording/format.h"
 #include "recording/record_writer.h"
+#include "types/device_memory.h"
 
 namespace headroom::test {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/units.h"
-#include "model/finding.h"
+#include "types/finding.h"
 
 namespace headroom::doctor {
 

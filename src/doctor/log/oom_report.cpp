@@ -13,7 +13,7 @@
 #include "base/text.h"
 #include "doctor/log/message_text.h"
 #include "doctor/machine/machine_history.h"
-#include "model/limit.h"
+#include "types/limit.h"
 
 namespace headroom::doctor {
 namespace {

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "analysis/series_growth.h"
 #include "doctor/machine/machine_finding.h"
 #include "doctor/new_finding.h"
+#include "monitoring/series_growth.h"
 
 namespace headroom::doctor {
 namespace {
@@ -12,8 +12,8 @@ namespace {
 std::optional<Finding> in_session(const MachineSession& session) {
   if (session.seconds_left.value || session.growth_per_hour.value.value_or(0) > 0) return std::nullopt;
   const double least = static_cast<double>(std::max(share_of(session.ram_total, 2), mebibytes(64).count));
-  const auto growth = analysis::growth_of(session.at, session.used, least);
-  if (growth.growth != analysis::Growth::grew_then_stayed) return std::nullopt;
+  const auto growth = monitoring::growth_of(session.at, session.used, least);
+  if (growth.growth != monitoring::Growth::grew_then_stayed) return std::nullopt;
   const auto [low, high] = std::minmax_element(session.used.begin(), session.used.end());
   Finding finding =
       new_finding("growth-levelled-off", Severity::note,

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "doctor/machine/machine_history.h"
-#include "model/finding.h"
+#include "types/finding.h"
 
 namespace headroom::doctor {
 

@@ -124,7 +124,7 @@ void MachineHistory::add_times(const SystemSample& sample, Nanoseconds since) {
   if (sample.throttled.value_or(false)) throttled += since;
   add_group_thrash(sample, since);
   if (!risk_) return;
-  using analysis::RiskFigure;
+  using monitoring::RiskFigure;
   const double thrash = (*risk_)[RiskFigure::thrash_pages_per_second].value.value_or(0);
   if (thrash > kThrashPages) thrashed += since;
   if (thrash > most_thrash) thrashed_at = duration();
@@ -157,7 +157,7 @@ void MachineHistory::add_growth(const SystemSample& sample, Nanoseconds since) {
     }
   }
   growth_->add(sample);
-  using analysis::RiskFigure;
+  using monitoring::RiskFigure;
   session.seconds_left = (*growth_)[RiskFigure::memory_seconds_left];
   session.growth_per_hour = (*growth_)[RiskFigure::memory_growth_bytes_per_hour];
   session.growing_for = duration() - growing_since_;
@@ -199,8 +199,8 @@ void MachineHistory::add_moments(const SystemSample& sample) {
 
 // A machine that thrashes waits; a group at its limit may read so much from a fast disk, or from the cache of
 // another group, that it hardly does, and is a hundred times slower all the same: 470,000 pages a second were
-// read again at 8 % of waiting (bench/results/doctor_planted_faults.md). The machine's count is taken: the
-// kernel tells none of a group before control groups v2.
+// read again at 8 % of waiting (benchmarks/results/doctor_planted_faults.md). The machine's count is taken:
+// the kernel tells none of a group before control groups v2.
 void MachineHistory::add_group_thrash(const SystemSample& sample, Nanoseconds since) {
   if (!sample.cgroup || !sample.cgroup->limit || !sample.cgroup->current || since.count <= 0) return;
   if (!sample.refaults || !sample.psi_some_stalled) return;

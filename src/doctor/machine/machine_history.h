@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "analysis/memory_risk.h"
-#include "analysis/session_clock.h"
-#include "model/sample.h"
+#include "monitoring/memory_risk.h"
+#include "monitoring/session_clock.h"
+#include "types/sample.h"
 
 namespace headroom::doctor {
 
@@ -44,7 +44,7 @@ struct MachineSession {
   SystemSample last;  // only once it has ended; before, it is the history's
   std::optional<Bytes> ram_total;
   // Of what has grown since memory last fell.
-  analysis::RiskValue seconds_left, growth_per_hour;
+  monitoring::RiskValue seconds_left, growth_per_hour;
   Nanoseconds growing_for;
   std::map<ProcessKey, ProcessGrowth> processes;
   // What is not available, evenly chosen.
@@ -118,9 +118,9 @@ class MachineHistory {
   // Growth is judged anew once memory fell: what was before has ended.
   void add_growth(const SystemSample& sample, Nanoseconds since);
 
-  analysis::SessionClock clock_;
+  monitoring::SessionClock clock_;
   // Of this session.
-  std::optional<analysis::MemoryRisk> risk_, growth_;
+  std::optional<monitoring::MemoryRisk> risk_, growth_;
   std::optional<Bytes> highest_used_;  // since growth is judged
   Nanoseconds growing_since_;
   std::int64_t stride_ = 1;

@@ -17,17 +17,17 @@ constexpr std::size_t kMostHolders = 3;
 std::string amount(std::int64_t bytes) { return format_bytes(Bytes{bytes}); }
 
 // The largest tells most: small ones are refused when it was, too.
-const analysis::DeviceRefusal& largest(const analysis::DeviceFigures& device) {
+const attribution::DeviceRefusal& largest(const attribution::DeviceFigures& device) {
   return *std::max_element(device.refusals.begin(), device.refusals.end(),
                            [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
 }
 
 // ", its pools, graphs and shared granules 96.0 MiB, process 4711 (python3) 2.00 GiB".
-std::string words_for_rest(const analysis::DeviceRefusal& refusal) {
-  const analysis::DeviceRest rest = analysis::rest_of(refusal);
+std::string words_for_rest(const attribution::DeviceRefusal& refusal) {
+  const attribution::DeviceRest rest = attribution::rest_of(refusal);
   std::string words;
   if (rest.kept > 0) words += fmt::format(", its pools, graphs and shared granules {}", amount(rest.kept));
-  for (const analysis::DeviceProcess& process : rest.others)
+  for (const attribution::DeviceProcess& process : rest.others)
     words +=
         fmt::format(", process {}{} {}", process.pid,
                     process.is_elsewhere   ? " in another container"
@@ -41,8 +41,8 @@ std::string words_for_rest(const analysis::DeviceRefusal& refusal) {
                                           : fmt::format(", and others released {} in the meantime", unknown));
 }
 
-Finding refused_on(const analysis::DeviceFigures& device, const RecordingFacts& facts) {
-  const analysis::DeviceRefusal& refusal = largest(device);
+Finding refused_on(const attribution::DeviceFigures& device, const RecordingFacts& facts) {
+  const attribution::DeviceRefusal& refusal = largest(device);
   const std::int64_t own = refusal.own_bytes + refusal.rounding_bytes;
   Finding finding = new_finding(
       "gpu-limit-refused", Severity::warning,
@@ -78,7 +78,7 @@ Finding refused_on(const analysis::DeviceFigures& device, const RecordingFacts& 
 
 std::vector<Finding> gpu_limit_refused(const RecordingFacts& facts) {
   std::vector<Finding> findings;
-  for (const analysis::DeviceFigures& device : facts.analysis.devices)
+  for (const attribution::DeviceFigures& device : facts.analysis.devices)
     if (!device.refusals.empty()) findings.push_back(refused_on(device, facts));
   return findings;
 }

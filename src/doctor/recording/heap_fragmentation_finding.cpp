@@ -12,9 +12,10 @@ namespace {
 
 // Holes that later blocks fill again cost nothing: inference releases what a step needed and takes it again
 // in the next. Then the same heap, or one hardly larger, holds 70 % of what it spans at some later moment.
-bool is_filled_again(const analysis::HeapFragmentation& heap, const analysis::FragmentationMoment& worst) {
+bool is_filled_again(const attribution::HeapFragmentation& heap,
+                     const attribution::FragmentationMoment& worst) {
   return std::any_of(heap.moments.begin(), heap.moments.end(),
-                     [&](const analysis::FragmentationMoment& later) {
+                     [&](const attribution::FragmentationMoment& later) {
                        return later.time > worst.time &&
                               10 * (later.extent_bytes - later.free_bytes) >= 7 * worst.extent_bytes &&
                               10 * later.extent_bytes <= 11 * worst.extent_bytes;
@@ -24,7 +25,7 @@ bool is_filled_again(const analysis::HeapFragmentation& heap, const analysis::Fr
 // Blocks of this size and more that glibc maps by themselves leave no holes. The holes tell how large those
 // were that were released: their mean, down to a power of two. Smaller ones are left in the heap, as each
 // mapping takes a system call, a page of rounding, and one of the 65,530 that a process may have.
-std::int64_t mapping_threshold(const analysis::FragmentationMoment& worst) {
+std::int64_t mapping_threshold(const attribution::FragmentationMoment& worst) {
   constexpr std::int64_t kSmallest = 32 << 10, kGlibcs = 128 << 10;
   if (worst.holes <= 0) return kGlibcs;
   const auto mean = static_cast<std::uint64_t>(worst.free_bytes / worst.holes);
@@ -39,7 +40,8 @@ std::vector<Finding> heap_fragmentation(const RecordingFacts& facts) {
   if (!analysis.host_recorded) return {};
   if (!analysis.fragmentation || analysis.fragmentation->worst >= analysis.fragmentation->moments.size())
     return {};
-  const analysis::FragmentationMoment& worst = analysis.fragmentation->moments[analysis.fragmentation->worst];
+  const attribution::FragmentationMoment& worst =
+      analysis.fragmentation->moments[analysis.fragmentation->worst];
   constexpr double kMuch = 0.3;
   constexpr std::int64_t kWorthTelling = 32 << 20;
   if (worst.external() < kMuch || worst.free_bytes < kWorthTelling) return {};

@@ -9,7 +9,7 @@ namespace headroom::doctor {
 // Or silence would be read as "no leak".
 std::vector<Finding> leaks_not_judged(const RecordingFacts& facts) {
   const auto& analysis = facts.analysis;
-  if (!analysis.host_recorded || analysis.leaks.growth != analysis::Growth::unknown) return {};
+  if (!analysis.host_recorded || analysis.leaks.growth != monitoring::Growth::unknown) return {};
   if (analysis.events == 0 && !analysis.complete) return {};          // nothing of it is there, which is told
   if (auto grown = steady_growth(facts)) return {std::move(*grown)};  // which tells more
   Finding finding;

@@ -6,7 +6,7 @@
 
 #include "base/text.h"
 #include "doctor/recording/recording_finding.h"
-#include "report/leak_words.h"
+#include "report/recording/leak_words.h"
 
 namespace headroom::doctor {
 namespace {
@@ -30,11 +30,11 @@ std::string owner_of(const RecordingFacts& facts, const std::string& cycle) {
 std::string last_part(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 // The places that keep most, in words.
-std::vector<Evidence> places_of(const analysis::LeakVerdict& leaks, const PlaceWords& place_words) {
+std::vector<Evidence> places_of(const attribution::LeakVerdict& leaks, const PlaceWords& place_words) {
   std::vector<Evidence> places;
   if (!place_words) return places;
   constexpr std::size_t kMostPlaces = 3;
-  for (const analysis::StackGrowth& stack : leaks.stacks) {
+  for (const attribution::StackGrowth& stack : leaks.stacks) {
     if (places.size() == kMostPlaces) break;
     if (!leaks.tells(stack) || stack.late_bytes <= 0) continue;
     places.push_back(
@@ -45,20 +45,20 @@ std::vector<Evidence> places_of(const analysis::LeakVerdict& leaks, const PlaceW
 }
 
 // What each object keeps is told at the end of each video, too: the title names the level that has it first.
-std::string title_of_leak(const analysis::LeakVerdict& leaks, const std::string& level) {
+std::string title_of_leak(const attribution::LeakVerdict& leaks, const std::string& level) {
   constexpr std::string_view kBegin = "Leak: ";
   std::string title = report::words_for_leaks(leaks);
   if (level == last_part(leaks.cycle) || !title.starts_with(kBegin)) return title;
   return fmt::format("Leak per {}: {}", level, title.substr(kBegin.size()));
 }
 
-void add_leak(const RecordingFacts& facts, const analysis::LeakVerdict& leaks,
+void add_leak(const RecordingFacts& facts, const attribution::LeakVerdict& leaks,
               std::vector<Finding>& findings) {
-  const bool stays = leaks.growth == analysis::Growth::grew_then_stayed;
+  const bool stays = leaks.growth == monitoring::Growth::grew_then_stayed;
   const std::int64_t grown_in_all = std::max(
       leaks.late_bytes, leaks.live_bytes.empty() ? 0 : leaks.live_bytes.back() - leaks.live_bytes.front());
   constexpr std::int64_t kWorthTelling = 1 << 20;
-  if (leaks.growth != analysis::Growth::leak && !(stays && grown_in_all >= kWorthTelling)) return;
+  if (leaks.growth != monitoring::Growth::leak && !(stays && grown_in_all >= kWorthTelling)) return;
   Finding finding;
   finding.id = stays ? "growth-levelled-off" : "leak";
   finding.severity = stays ? Severity::note : Severity::severe;
@@ -92,8 +92,8 @@ std::vector<Finding> leaks_of_cycles(const RecordingFacts& facts) {
   std::vector<Finding> findings;
   if (!facts.analysis.host_recorded) return findings;
   add_leak(facts, facts.analysis.leaks, findings);
-  for (const analysis::LeakVerdict& other : facts.analysis.leaks.other_cycles)
-    if (!other.same_places && other.growth == analysis::Growth::leak) add_leak(facts, other, findings);
+  for (const attribution::LeakVerdict& other : facts.analysis.leaks.other_cycles)
+    if (!other.same_places && other.growth == monitoring::Growth::leak) add_leak(facts, other, findings);
   return findings;
 }
 

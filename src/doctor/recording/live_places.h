@@ -4,14 +4,14 @@
 #include <vector>
 
 #include "doctor/recording/recording_findings.h"
-#include "model/finding.h"
+#include "types/finding.h"
 
 namespace headroom::doctor {
 
 enum class LiveAt { end, peak };
 
 // Three at most; none without words for them.
-std::vector<Evidence> live_places(const analysis::RecordingAnalysis& analysis, const PlaceWords& place_words,
-                                  LiveAt at);
+std::vector<Evidence> live_places(const attribution::RecordingAnalysis& analysis,
+                                  const PlaceWords& place_words, LiveAt at);
 
 }  // namespace headroom::doctor

@@ -11,7 +11,7 @@
 namespace headroom::doctor {
 
 struct RecordingFacts {
-  const analysis::RecordingAnalysis& analysis;
+  const attribution::RecordingAnalysis& analysis;
   const std::vector<std::int64_t>& grown_by_layer;  // growth_by_layer()
   const std::string& file;
   const PlaceWords& place_words;

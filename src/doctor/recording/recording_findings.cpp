@@ -9,10 +9,10 @@
 namespace headroom::doctor {
 
 std::vector<std::int64_t> growth_by_layer(recording::Recording& recording,
-                                          const analysis::RecordingAnalysis& analysis) {
-  if (!analysis.host_recorded || analysis.leaks.growth != analysis::Growth::leak) return {};
+                                          const attribution::RecordingAnalysis& analysis) {
+  if (!analysis.host_recorded || analysis.leaks.growth != monitoring::Growth::leak) return {};
   const std::array times{Nanoseconds{analysis.duration.count / 2}, analysis.duration};
-  const auto moments = analysis::live_at(recording, times);
+  const auto moments = attribution::live_at(recording, times);
   if (moments.size() != times.size()) return {};
   std::vector<std::int64_t> grown = moments[1].bytes_by_layer;
   for (std::size_t i = 0; i < std::min(grown.size(), moments[0].bytes_by_layer.size()); ++i)
@@ -20,7 +20,7 @@ std::vector<std::int64_t> growth_by_layer(recording::Recording& recording,
   return grown;
 }
 
-std::vector<Finding> recording_findings(const analysis::RecordingAnalysis& analysis,
+std::vector<Finding> recording_findings(const attribution::RecordingAnalysis& analysis,
                                         const std::vector<std::int64_t>& grown, const std::string& file,
                                         const PlaceWords& place_words) {
   const RecordingFacts facts{analysis, grown, file, place_words};

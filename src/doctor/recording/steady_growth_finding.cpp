@@ -7,10 +7,10 @@
 #include <numeric>
 #include <optional>
 
-#include "analysis/series_growth.h"
 #include "base/text.h"
 #include "doctor/recording/live_places.h"
 #include "doctor/recording/recording_finding.h"
+#include "monitoring/series_growth.h"
 
 namespace headroom::doctor {
 namespace {
@@ -31,7 +31,7 @@ struct Grown {
 };
 
 // The least of each stretch of time up to the peak, which what comes and goes with a frame does not move.
-std::vector<std::int64_t> least_by_time(const analysis::RecordingAnalysis& analysis) {
+std::vector<std::int64_t> least_by_time(const attribution::RecordingAnalysis& analysis) {
   const auto& points = analysis.timeline.points;
   std::vector<std::int64_t> bytes;
   std::size_t next = 0;
@@ -49,7 +49,7 @@ std::vector<std::int64_t> least_by_time(const analysis::RecordingAnalysis& analy
   return bytes;
 }
 
-std::optional<Grown> grown_steadily(const analysis::RecordingAnalysis& analysis) {
+std::optional<Grown> grown_steadily(const attribution::RecordingAnalysis& analysis) {
   const double until = static_cast<double>(analysis.peak_time.count),
                whole = static_cast<double>(analysis.duration.count);
   if (analysis.duration < kShortest || analysis.timeline.points.size() < kFewestPoints ||
@@ -63,9 +63,9 @@ std::optional<Grown> grown_steadily(const analysis::RecordingAnalysis& analysis)
     return std::nullopt;
   std::vector<std::int64_t> times(bytes.size());
   std::iota(times.begin(), times.end(), 0);
-  const auto growth = analysis::growth_of(times, bytes, static_cast<double>(kWorthTelling));
+  const auto growth = monitoring::growth_of(times, bytes, static_cast<double>(kWorthTelling));
   // In a step or two it is what a program takes for a new part of its work.
-  if (growth.growth != analysis::Growth::leak || growth.last_step > 0) return std::nullopt;
+  if (growth.growth != monitoring::Growth::leak || growth.last_step > 0) return std::nullopt;
   return Grown{late, growth.per_cycle * static_cast<double>(kStretches) / (until / 1e9)};
 }
 

@@ -1,8 +1,8 @@
 #include <fmt/format.h>
 
-#include "analysis/series_growth.h"
 #include "doctor/new_finding.h"
 #include "doctor/run/run_finding.h"
+#include "monitoring/series_growth.h"
 
 namespace headroom::doctor {
 
@@ -16,8 +16,8 @@ std::optional<Finding> leak_of_cleanups(const ModelResult& model, const BenchRes
       cycles.push_back(static_cast<std::int64_t>(bytes.size()));
     }
     constexpr double kLeast = 2 << 20;
-    const auto growth = analysis::growth_of(cycles, bytes, kLeast);
-    if (growth.growth != analysis::Growth::leak) continue;
+    const auto growth = monitoring::growth_of(cycles, bytes, kLeast);
+    if (growth.growth != monitoring::Growth::leak) continue;
     Finding finding = new_finding(
         "leak", Severity::severe,
         fmt::format("{} leaks {} with each {}", model.name,

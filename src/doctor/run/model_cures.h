@@ -6,8 +6,8 @@
 #include <optional>
 #include <string>
 
-#include "model/bench_result.h"
-#include "model/finding.h"
+#include "types/bench_result.h"
+#include "types/finding.h"
 
 namespace headroom::doctor {
 

@@ -10,7 +10,7 @@
 // ever had: all of them may be new code.
 //
 // On a GPU the process keeps the driver's and the libraries' code and tables: 666 MiB of 668 of resnet50 by
-// ONNX Runtime (bench/results/gpu_inference.json). That says nothing of the model.
+// ONNX Runtime (benchmarks/results/gpu_inference.json). That says nothing of the model.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -4,8 +4,8 @@
 #include <optional>
 #include <vector>
 
-#include "model/bench_result.h"
-#include "model/finding.h"
+#include "types/bench_result.h"
+#include "types/finding.h"
 
 namespace headroom::doctor {
 

@@ -3,15 +3,15 @@
 #include <algorithm>
 
 #include "doctor/snapshot/snapshot_finding.h"
-#include "report/snapshot_words.h"
+#include "report/snapshot/snapshot_words.h"
 
 namespace headroom::doctor {
 namespace {
 
-Cure cure_of(const analysis::OomAutopsy& oom, const analysis::RoomMaker& way,
+Cure cure_of(const snapshot::OomAutopsy& oom, const snapshot::RoomMaker& way,
              const snapshot::AllocatorSettings& settings) {
   Cure cure{report::words_for_room(oom, way, settings), "", Bytes{way.bytes}};
-  if (way.by == analysis::RoomBy::defragmenting)
+  if (way.by == snapshot::RoomBy::defragmenting)
     cure.command = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True";
   return cure;
 }
@@ -20,7 +20,7 @@ Cure cure_of(const analysis::OomAutopsy& oom, const analysis::RoomMaker& way,
 
 std::optional<Finding> allocation_failed(const snapshot::Snapshot& snapshot, const DeviceAnalysis& device) {
   if (device.ooms.empty()) return std::nullopt;
-  const analysis::OomAutopsy& oom = device.ooms.front();
+  const snapshot::OomAutopsy& oom = device.ooms.front();
   Finding finding;
   finding.id = "pytorch-out-of-memory";
   finding.severity = Severity::severe;
@@ -29,8 +29,8 @@ std::optional<Finding> allocation_failed(const snapshot::Snapshot& snapshot, con
       "GPU {} ran out of memory: {} were requested, {} were free on the device and {} in PyTorch's segments",
       device.device, format_bytes({oom.requested}), format_bytes({oom.device_free}),
       format_bytes({oom.free_in_segments}));
-  const bool in_pieces = std::any_of(oom.ways.begin(), oom.ways.end(), [](const analysis::RoomMaker& way) {
-    return way.by == analysis::RoomBy::defragmenting;
+  const bool in_pieces = std::any_of(oom.ways.begin(), oom.ways.end(), [](const snapshot::RoomMaker& way) {
+    return way.by == snapshot::RoomBy::defragmenting;
   });
   finding.cause =
       in_pieces ? "Fragmentation: the free blocks together were large enough, but no single block was."
@@ -49,7 +49,7 @@ std::optional<Finding> allocation_failed(const snapshot::Snapshot& snapshot, con
                      {"allocated_bytes", oom.totals.allocated},
                      {"reserved_bytes", oom.totals.reserved},
                      {"largest_free_block_bytes", oom.largest_fitting}};
-  for (const analysis::RoomMaker& way : oom.ways)
+  for (const snapshot::RoomMaker& way : oom.ways)
     finding.cures.push_back(cure_of(oom, way, snapshot.settings));
   return finding;
 }

@@ -4,7 +4,7 @@
 
 #include "base/text.h"
 #include "doctor/snapshot/snapshot_finding.h"
-#include "report/snapshot_words.h"
+#include "report/snapshot/snapshot_words.h"
 
 namespace headroom::doctor {
 namespace {
@@ -19,8 +19,8 @@ bool is_long_enough(const DeviceAnalysis& device) {
   constexpr std::int64_t kLeastUsOfMany = 100'000;
   if (span_us > 0 && span_us < kLeastUsOfMany) return false;
   return std::any_of(device.leaks.places.begin(), device.leaks.places.end(),
-                     [](const analysis::PlaceGrowth& place) {
-                       return place.growth == analysis::Growth::leak && place.allocations >= kLeastTimes;
+                     [](const snapshot::PlaceGrowth& place) {
+                       return place.growth == monitoring::Growth::leak && place.allocations >= kLeastTimes;
                      });
 }
 
@@ -57,9 +57,9 @@ void call_it_short(const DeviceAnalysis& device, Finding& finding) {
 }  // namespace
 
 std::optional<Finding> leak_of_places(const snapshot::Snapshot& snapshot, const DeviceAnalysis& device) {
-  const analysis::SnapshotLeaks& leaks = device.leaks;
-  const bool stays = leaks.growth == analysis::Growth::grew_then_stayed;
-  if (leaks.growth != analysis::Growth::leak && !(stays && leaks.late_bytes > 0)) return std::nullopt;
+  const snapshot::SnapshotLeaks& leaks = device.leaks;
+  const bool stays = leaks.growth == monitoring::Growth::grew_then_stayed;
+  if (leaks.growth != monitoring::Growth::leak && !(stays && leaks.late_bytes > 0)) return std::nullopt;
   Finding finding;
   finding.id = stays ? "growth-levelled-off" : "leak";
   finding.severity = stays ? Severity::note : Severity::severe;
@@ -72,7 +72,7 @@ std::optional<Finding> leak_of_places(const snapshot::Snapshot& snapshot, const 
   if (device.last_time_us > device.first_time_us)
     finding.figures.push_back(
         {"trace_seconds", static_cast<double>(device.last_time_us - device.first_time_us) / 1e6});
-  for (const analysis::PlaceGrowth& place : leaks.places) {
+  for (const snapshot::PlaceGrowth& place : leaks.places) {
     if (place.growth != leaks.growth) continue;
     const std::string words = place_words(snapshot, device, place.place);
     if (finding.evidence.empty()) {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "doctor/snapshot/snapshot_finding.h"
-#include "report/snapshot_words.h"
+#include "report/snapshot/snapshot_words.h"
 
 namespace headroom::doctor {
 namespace {
@@ -16,9 +16,9 @@ enum class Cost {
 };
 
 Cost cost_of(const DeviceAnalysis& device) {
-  for (const analysis::OomAutopsy& oom : device.ooms)
-    for (const analysis::RoomMaker& way : oom.ways)
-      if (way.by == analysis::RoomBy::defragmenting) return Cost::grew;
+  for (const snapshot::OomAutopsy& oom : device.ooms)
+    for (const snapshot::RoomMaker& way : oom.ways)
+      if (way.by == snapshot::RoomBy::defragmenting) return Cost::grew;
   // The second half of the trace against the first: reserved more than allocations grew by.
   struct Half {
     std::int64_t reserved = 0, allocated = 0;
@@ -42,7 +42,7 @@ Cost cost_of(const DeviceAnalysis& device) {
 std::optional<Finding> segment_fragmentation(const snapshot::Snapshot& snapshot,
                                              const DeviceAnalysis& device) {
   if (device.moments.empty() || device.worst >= device.moments.size()) return std::nullopt;
-  const analysis::SnapshotMoment& worst = device.moments[device.worst];
+  const snapshot::SnapshotMoment& worst = device.moments[device.worst];
   constexpr double kMuch = 0.3;
   constexpr std::int64_t kWorthTelling = 64 << 20;
   if (worst.external() < kMuch || worst.free_bytes < kWorthTelling) return std::nullopt;

@@ -10,7 +10,7 @@
 
 namespace headroom::doctor {
 
-using analysis::DeviceAnalysis;
+using snapshot::DeviceAnalysis;
 using SnapshotFinding = std::optional<Finding> (*)(const snapshot::Snapshot&, const DeviceAnalysis&);
 
 std::optional<Finding> allocation_failed(const snapshot::Snapshot& snapshot, const DeviceAnalysis& device);
@@ -24,6 +24,6 @@ const std::vector<SnapshotFinding>& snapshot_finding_list();
 inline constexpr int kPlaceWidth = 160;
 // A place of code on one line.
 std::string place_words(const snapshot::Snapshot& snapshot, const DeviceAnalysis& device,
-                        analysis::PlaceIndex place);
+                        snapshot::PlaceIndex place);
 
 }  // namespace headroom::doctor

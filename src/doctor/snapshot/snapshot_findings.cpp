@@ -3,12 +3,12 @@
 #include <utility>
 
 #include "doctor/snapshot/snapshot_finding.h"
-#include "report/snapshot_words.h"
+#include "report/snapshot/snapshot_words.h"
 
 namespace headroom::doctor {
 
 std::string place_words(const snapshot::Snapshot& snapshot, const DeviceAnalysis& device,
-                        analysis::PlaceIndex place) {
+                        snapshot::PlaceIndex place) {
   return report::one_line_place(snapshot, device.places[place], kPlaceWidth);
 }
 

@@ -4,15 +4,15 @@
 #include <string>
 #include <vector>
 
-#include "analysis/snapshot_analysis.h"
-#include "model/finding.h"
 #include "snapshot/snapshot.h"
+#include "snapshot/snapshot_analysis.h"
+#include "types/finding.h"
 
 namespace headroom::doctor {
 
 // Unsorted.
 std::vector<Finding> snapshot_findings(const snapshot::Snapshot& snapshot,
-                                       const std::vector<analysis::DeviceAnalysis>& devices,
+                                       const std::vector<snapshot::DeviceAnalysis>& devices,
                                        const std::string& file);
 
 }  // namespace headroom::doctor

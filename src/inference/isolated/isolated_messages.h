@@ -17,8 +17,8 @@
 
 #include "base/json.h"
 #include "base/result.h"
-#include "model/runtime_settings.h"
-#include "model/tensor.h"
+#include "types/runtime_settings.h"
+#include "types/tensor.h"
 
 namespace headroom::inference {
 

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "inference/backend_plugin.h"
-#include "model/runtime_settings.h"
+#include "types/runtime_settings.h"
 
 namespace headroom::libtorch {
 

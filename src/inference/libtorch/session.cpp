@@ -25,8 +25,8 @@
 #include "inference/plugin/cuda_device.h"
 #include "inference/plugin/signature_tables.h"
 #include "ledger/device_query.h"
-#include "model/device_name.h"
-#include "model/runtime_settings.h"
+#include "types/device_name.h"
+#include "types/runtime_settings.h"
 
 namespace headroom::libtorch {
 namespace {

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "model/tensor.h"
+#include "types/tensor.h"
 
 namespace headroom::libtorch {
 

@@ -28,7 +28,7 @@
 
 #include "inference/backend_plugin.h"
 #include "inference/onnxruntime/runtime.h"
-#include "model/tensor.h"
+#include "types/tensor.h"
 
 namespace headroom::onnxruntime {
 

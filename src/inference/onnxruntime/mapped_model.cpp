@@ -12,7 +12,7 @@
 #include "base/files.h"
 #include "inference/onnxruntime/failure.h"
 #include "inference/onnxruntime/session_options.h"
-#include "model/external_data.h"
+#include "types/external_data.h"
 
 namespace headroom::onnxruntime {
 namespace {

@@ -9,7 +9,7 @@
 #include "inference/onnxruntime/failure.h"
 #include "inference/onnxruntime/mapped_model.h"
 #include "inference/onnxruntime/session_options.h"
-#include "model/device_name.h"
+#include "types/device_name.h"
 
 namespace headroom::onnxruntime {
 namespace {

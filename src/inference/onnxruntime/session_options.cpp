@@ -6,7 +6,7 @@
 
 #include "inference/onnxruntime/cuda_provider.h"
 #include "inference/onnxruntime/failure.h"
-#include "model/runtime_settings.h"
+#include "types/runtime_settings.h"
 
 namespace headroom::onnxruntime {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "inference/onnxruntime/runtime.h"
 #include "inference/plugin/signature_tables.h"
-#include "model/tensor.h"
+#include "types/tensor.h"
 
 namespace headroom::onnxruntime {
 

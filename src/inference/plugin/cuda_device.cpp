@@ -9,7 +9,7 @@
 
 #include "inference/plugin/plugin_failure.h"
 #include "inference/plugin/text_field.h"
-#include "model/device_name.h"
+#include "types/device_name.h"
 
 namespace headroom::plugin {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "inference/backend_plugin.h"
-#include "model/tensor.h"
+#include "types/tensor.h"
 
 namespace headroom::plugin {
 

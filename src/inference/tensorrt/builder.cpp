@@ -17,7 +17,7 @@
 #include "inference/tensorrt/machine.h"
 #include "inference/tensorrt/precision.h"
 #include "inference/tensorrt/tensor_types.h"
-#include "model/device_name.h"
+#include "types/device_name.h"
 #if __has_include(<NvOnnxParser.h>)
 #include <NvOnnxParser.h>
 #define HEADROOM_HAS_ONNX_PARSER

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "model/tensor.h"
+#include "types/tensor.h"
 
 namespace headroom::tensorrt {
 

@@ -12,8 +12,8 @@
 #include "inference/tensorrt/engine_file.h"
 #include "inference/tensorrt/machine.h"
 #include "inference/tensorrt/tensor_types.h"
-#include "model/device_name.h"
-#include "model/runtime_settings.h"
+#include "types/device_name.h"
+#include "types/runtime_settings.h"
 
 namespace headroom::tensorrt {
 namespace {

@@ -18,7 +18,7 @@
 #include "inference/tensorrt/gpu_allocator.h"
 #include "inference/tensorrt/library.h"
 #include "inference/tensorrt/shared_scratch.h"
-#include "model/tensor.h"
+#include "types/tensor.h"
 
 namespace headroom::tensorrt {
 

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "model/tensor.h"
+#include "types/tensor.h"
 
 namespace headroom::tensorrt {
 

@@ -29,7 +29,7 @@ static void* get_tracing_state(void* self, void* nothing) {
   (void)self, (void)nothing;
   return PyBool_FromLong(0);
 }
-// torch::jit::tracer::getTracingState() returns a reference to a std::shared_ptr.
+// torch::jit::preload::getTracingState() returns a reference to a std::shared_ptr.
 static void* tracing_state[2];
 __attribute__((visibility("default"))) void** _ZN5torch3jit6tracer15getTracingStateEv(void) { return tracing_state; }
 

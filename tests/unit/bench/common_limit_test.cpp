@@ -1,4 +1,4 @@
-#include "bench/common_limit.h"
+#include "bench/conductor/common_limit.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // Two workers that measure frames in turns: never both at the same time, and never waiting for a worker that
 // has ended.
-#include "bench/frame_turns.h"
+#include "bench/worker/frame_turns.h"
 
 #include <gtest/gtest.h>
 #include <sched.h>

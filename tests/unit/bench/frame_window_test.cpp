@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "bench/run_plans.h"
+#include "bench/conductor/measurement_plans.h"
 
 namespace headroom::bench {
 namespace {

@@ -1,9 +1,9 @@
-#include "bench/gpu_account.h"
+#include "bench/conductor/gpu_account.h"
 
 #include <gmock/gmock.h>
 
 #include "base/json.h"
-#include "bench/gpu_results.h"
+#include "bench/conductor/gpu_results.h"
 
 namespace headroom::bench {
 namespace {

@@ -1,5 +1,5 @@
 // The sampler with a fake driver that crashes. This program is also the sampler's child.
-#include "bench/gpu_sampler.h"
+#include "bench/conductor/gpu_sampler.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "bench/kept_frames.h"
+#include "bench/conductor/kept_frames.h"
 
 #include <gtest/gtest.h>
 #include <sys/mount.h>

@@ -1,4 +1,4 @@
-#include "bench/memory_samples.h"
+#include "bench/conductor/memory_samples.h"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,11 @@
-#include "bench/model_files.h"
+#include "bench/conductor/model_files.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "base/files.h"
-#include "model/external_data.h"
 #include "support/test_support.h"
+#include "types/external_data.h"
 
 namespace headroom::bench {
 namespace {

@@ -1,4 +1,4 @@
-#include "bench/pool_journal.h"
+#include "bench/worker/pool_journal.h"
 
 #include <gmock/gmock.h>
 

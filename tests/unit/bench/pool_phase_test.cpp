@@ -1,4 +1,4 @@
-#include "bench/pool_phase.h"
+#include "bench/conductor/pool_phase.h"
 
 #include <gtest/gtest.h>
 

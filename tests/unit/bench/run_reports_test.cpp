@@ -1,11 +1,11 @@
-#include "bench/run_reports.h"
+#include "bench/conductor/report_files.h"
 
 #include <gtest/gtest.h>
 #include <sys/mount.h>
 
 #include <filesystem>
 
-#include "report/report_json.h"
+#include "report/run/report_json.h"
 #include "support/test_support.h"
 
 namespace headroom::bench {

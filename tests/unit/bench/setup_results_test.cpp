@@ -1,4 +1,4 @@
-#include "bench/setup_results.h"
+#include "bench/conductor/setup_results.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Two runs that find each other by name and agree on the models to measure in step.
-#include "bench/step_partner.h"
+#include "bench/conductor/step_partner.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

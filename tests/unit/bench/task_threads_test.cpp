@@ -1,4 +1,4 @@
-#include "bench/task_threads.h"
+#include "bench/worker/task_threads.h"
 
 #include <gtest/gtest.h>
 

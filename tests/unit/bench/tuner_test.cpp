@@ -1,4 +1,4 @@
-#include "bench/tuner.h"
+#include "bench/conductor/tuner.h"
 
 #include <gtest/gtest.h>
 

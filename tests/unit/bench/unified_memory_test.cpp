@@ -1,4 +1,4 @@
-#include "bench/unified_memory.h"
+#include "bench/conductor/unified_memory.h"
 
 #include <gtest/gtest.h>
 

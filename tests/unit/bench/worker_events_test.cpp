@@ -1,4 +1,4 @@
-#include "bench/worker_events.h"
+#include "bench/worker/events.h"
 
 #include <gtest/gtest.h>
 
@@ -12,9 +12,9 @@
 
 #include "base/json.h"
 #include "base/subprocess.h"
-#include "bench/frame_walk.h"
 #include "bench/line_reader.h"
 #include "bench/sample_lines.h"
+#include "bench/worker/frame_walk.h"
 
 namespace {
 std::atomic<std::int64_t> allocations{0};

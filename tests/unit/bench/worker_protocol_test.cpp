@@ -1,4 +1,4 @@
-#include "bench/worker_protocol.h"
+#include "bench/protocol.h"
 
 #include <gtest/gtest.h>
 

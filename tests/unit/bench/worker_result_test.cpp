@@ -1,5 +1,5 @@
 // The result of a worker, from its events and the samples that the conductor takes.
-#include "bench/worker_result.h"
+#include "bench/conductor/model_result.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-#include "bench/worker_result.h"
+#include "bench/conductor/model_result.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -4,7 +4,7 @@
 #include "cli/verb_list.h"
 #include "doctor/log/log_findings.h"
 #include "doctor/run/run_findings.h"
-#include "report/report_json.h"
+#include "report/run/report_json.h"
 #include "support/test_support.h"
 
 namespace headroom::test {

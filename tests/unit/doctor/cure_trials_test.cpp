@@ -37,9 +37,9 @@ Finding finding_with(std::vector<CureSettings> cures) {
   return finding;
 }
 
-analysis::MetricChange change(const char* metric, double before, double after, bool differs = true) {
-  analysis::MetricChange change;
-  change.metric = analysis::find_run_metric(metric);
+comparison::MetricChange change(const char* metric, double before, double after, bool differs = true) {
+  comparison::MetricChange change;
+  change.metric = comparison::find_run_metric(metric);
   change.before = before;
   change.after = after;
   change.differs = differs;
@@ -47,17 +47,17 @@ analysis::MetricChange change(const char* metric, double before, double after, b
   return change;
 }
 
-analysis::ModelComparison comparison(std::vector<analysis::MetricChange> metrics) {
-  analysis::ModelComparison model;
+comparison::ModelComparison comparison(std::vector<comparison::MetricChange> metrics) {
+  comparison::ModelComparison model;
   model.name = "m";
   model.metrics = std::move(metrics);
   return model;
 }
 
 // A comparison of three runs per side.
-analysis::ModelComparison outcome(std::size_t failed_before, std::size_t failed_after,
-                                  std::vector<analysis::MetricChange> metrics) {
-  analysis::ModelComparison model = comparison(std::move(metrics));
+comparison::ModelComparison outcome(std::size_t failed_before, std::size_t failed_after,
+                                    std::vector<comparison::MetricChange> metrics) {
+  comparison::ModelComparison model = comparison(std::move(metrics));
   for (auto* side : {&model.outcome_before, &model.outcome_after}) {
     side->runs = 3;
     side->failed = side == &model.outcome_before ? failed_before : failed_after;
@@ -88,7 +88,7 @@ TEST(CureTrials, TriesEachCureOnceAndSkipsCuresWithoutEffect) {
 }
 
 TEST(CureTrials, VerdictDependsOnNoise) {
-  const auto verdict = [](std::vector<analysis::MetricChange> metrics) {
+  const auto verdict = [](std::vector<comparison::MetricChange> metrics) {
     return doctor::judge({"m", "arena=off"}, "", comparison(std::move(metrics)));
   };
   const auto smaller =
@@ -110,7 +110,7 @@ TEST(CureTrials, VerdictDependsOnNoise) {
             CureVerdict::worse);
   // With few frames latency makes no verdict. But a cure that is much slower must not be reported as free of
   // cost.
-  analysis::MetricChange few = change("latency", 1e6, 3e6);
+  comparison::MetricChange few = change("latency", 1e6, 3e6);
   few.is_judged = false;
   const TriedCure slow = verdict({change("run_peak", 200 * kMiB, 150 * kMiB), few});
   EXPECT_EQ(slow.verdict, CureVerdict::costs_speed);
@@ -135,7 +135,7 @@ TEST(CureTrials, VerdictDependsOnNoise) {
 }
 
 TEST(CureTrials, FailedTrialIsNotAGain) {
-  analysis::ModelComparison fallen = outcome(0, 3, {});
+  comparison::ModelComparison fallen = outcome(0, 3, {});
   fallen.outcome_after.error = "no such setting";
   const auto tried = doctor::judge({"m", "arena=off"}, "", fallen);
   EXPECT_EQ(tried.verdict, CureVerdict::failed);
@@ -153,7 +153,7 @@ TEST(CureTrials, OccasionalFailureIsNeitherGainNorFailure) {
              same = change("run_peak", 200 * kMiB, 200 * kMiB, false),
              larger = change("run_peak", 200 * kMiB, 250 * kMiB);
   const auto tried = [](std::size_t failed_before, std::size_t failed_after,
-                        std::vector<analysis::MetricChange> metrics) {
+                        std::vector<comparison::MetricChange> metrics) {
     return doctor::judge({"m", "arena=off"}, "", outcome(failed_before, failed_after, std::move(metrics)));
   };
   const auto rarer = tried(1, 0, {same});
@@ -208,8 +208,8 @@ struct NoisyRun {
     memory.fixed_addresses = true;
     latency = 1e6 * std::exp(0.09 * normal(random));
   }
-  analysis::Side side() const {
-    analysis::ComparedModel model{&result.models[0], {}, ""};
+  comparison::Side side() const {
+    comparison::ComparedModel model{&result.models[0], {}, ""};
     model.latency = latency;
     return {{"run", &result, {model}}};
   }
@@ -225,7 +225,7 @@ int false_alarms_of_trials(int trials, std::size_t comparisons) {
     bool told = false;
     for (int cure = 0; cure < 8; ++cure) {
       const NoisyRun after(random);
-      const auto found = analysis::compare_runs(before.side(), after.side(), comparisons);
+      const auto found = comparison::compare_runs(before.side(), after.side(), comparisons);
       told |= doctor::judge({"m", "arena=off"}, "", found.models.at(0)).verdict != CureVerdict::no_difference;
     }
     alarms += told ? 1 : 0;

@@ -1,7 +1,7 @@
 // Findings on a narrow terminal: sentences are wrapped; commands and log lines are not.
 #include "base/display_width.h"
 #include "base/text.h"
-#include "report/finding_views.h"
+#include "report/finding/finding_views.h"
 #include "support/test_support.h"
 
 namespace headroom::test {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "doctor/log/log_findings.h"
-#include "model/finding.h"
+#include "types/finding.h"
 
 namespace headroom::test {
 

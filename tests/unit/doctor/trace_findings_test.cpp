@@ -14,10 +14,10 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-analysis::RecordingAnalysis healthy() {
-  analysis::RecordingAnalysis analysis;
+attribution::RecordingAnalysis healthy() {
+  attribution::RecordingAnalysis analysis;
   analysis.complete = true;
-  analysis.leaks.growth = analysis::Growth::none;
+  analysis.leaks.growth = monitoring::Growth::none;
   return analysis;
 }
 
@@ -26,12 +26,12 @@ TEST(RecordingFindings, HealthyRecordingHasNoFindings) {
 }
 
 TEST(RecordingFindings, ReportsRefusedGpuRequestsAndOtherOwners) {
-  analysis::RecordingAnalysis analysis = healthy();
-  analysis::DeviceFigures& device = analysis.devices.emplace_back();
+  attribution::RecordingAnalysis analysis = healthy();
+  attribution::DeviceFigures& device = analysis.devices.emplace_back();
   device.ordinal = 1;
   EXPECT_THAT(doctor::recording_findings(analysis, {}, "a.hrec"), IsEmpty()) << "nothing was refused";
   device.refused_count = 3;
-  analysis::DeviceRefusal small, large;
+  attribution::DeviceRefusal small, large;
   small.bytes = 1 << 20;
   large.bytes = 40 << 20;
   large.charged = 90 << 20;
@@ -63,8 +63,8 @@ TEST(RecordingFindings, ReportsRefusedGpuRequestsAndOtherOwners) {
 }
 
 TEST(RecordingFindings, ReportsThatLeaksWereNotJudged) {
-  analysis::RecordingAnalysis analysis = healthy();
-  analysis.leaks.growth = analysis::Growth::unknown;
+  attribution::RecordingAnalysis analysis = healthy();
+  analysis.leaks.growth = monitoring::Growth::unknown;
   const auto findings = doctor::recording_findings(analysis, {}, "a.hrec");
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_EQ(findings[0].id, "leaks-not-judged");
@@ -83,13 +83,13 @@ TEST(RecordingFindings, ReportsThatLeaksWereNotJudged) {
 }
 
 // A recording of 12 s with a hundred points. Its memory is `bytes(share of the time)`.
-analysis::RecordingAnalysis without_rounds(const std::function<std::int64_t(double)>& bytes) {
-  analysis::RecordingAnalysis analysis = healthy();
-  analysis.leaks.growth = analysis::Growth::unknown;
+attribution::RecordingAnalysis without_rounds(const std::function<std::int64_t(double)>& bytes) {
+  attribution::RecordingAnalysis analysis = healthy();
+  analysis.leaks.growth = monitoring::Growth::unknown;
   analysis.duration = Nanoseconds{12'000'000'000};
   analysis.timeline.width = Nanoseconds{120'000'000};
   for (std::int64_t i = 0; i < 100; ++i) {
-    analysis::TimelinePoint point;
+    attribution::TimelinePoint point;
     point.start = Nanoseconds{analysis.timeline.width.count * i};
     point.lowest = point.last = bytes(static_cast<double>(i) / 100);
     point.highest = point.lowest + (20 << 20);  // temporary memory of a frame
@@ -134,8 +134,8 @@ TEST(RecordingFindings, ReportsSteadyGrowth) {
 }
 
 TEST(RecordingFindings, LeakNamesItsCycle) {
-  analysis::RecordingAnalysis analysis = healthy();
-  analysis.leaks.growth = analysis::Growth::leak;
+  attribution::RecordingAnalysis analysis = healthy();
+  analysis.leaks.growth = monitoring::Growth::leak;
   analysis.leaks.cycle = "net/run";
   analysis.leaks.cycles = 40;
   analysis.leaks.bytes_per_cycle = 4096;
@@ -144,9 +144,9 @@ TEST(RecordingFindings, LeakNamesItsCycle) {
   analysis.layers[1].path = "net/run";
   analysis.layers[2].path = "net/run/object";
   EXPECT_TRUE(doctor::recording_findings(analysis, {0, 10, 5000}, "a b.hrec")[0].evidence[0].text.empty());
-  analysis::StackGrowth place;
+  attribution::StackGrowth place;
   place.stack = StackId{7};
-  place.growth = analysis::Growth::leak;
+  place.growth = monitoring::Growth::leak;
   place.late_bytes = 3 << 20;
   analysis.leaks.stacks = {place};
   const auto findings = doctor::recording_findings(analysis, {0, 10, 5000}, "a b.hrec", [](StackId stack) {
@@ -161,21 +161,21 @@ TEST(RecordingFindings, LeakNamesItsCycle) {
   EXPECT_EQ(findings[0].cures[0].command, "headroom report 'a b.hrec'");
   EXPECT_THAT(findings[0].cause, HasSubstr("allocated in net/run/object is not released"));
   EXPECT_EQ(std::get<std::string>(findings[0].figures[0].value), "object");
-  analysis.leaks.growth = analysis::Growth::grew_then_stayed;
+  analysis.leaks.growth = monitoring::Growth::grew_then_stayed;
   EXPECT_THAT(doctor::recording_findings(analysis, {}, ""), IsEmpty()) << "too little";
   analysis.leaks.live_bytes = {1 << 20, 4 << 20, 4 << 20};
   EXPECT_EQ(doctor::recording_findings(analysis, {}, "")[0].severity, Severity::note);
 }
 
 TEST(RecordingFindings, ReportsFragmentationAndIncompleteRecording) {
-  analysis::RecordingAnalysis analysis = healthy();
+  attribution::RecordingAnalysis analysis = healthy();
   analysis.complete = false;
   analysis.problems = {"killed"};
-  analysis::FragmentationMoment moment;
+  attribution::FragmentationMoment moment;
   moment.extent_bytes = 100 << 20;
   moment.free_bytes = 60 << 20;
   moment.largest_free_bytes = 20 << 20;
-  analysis.fragmentation = analysis::HeapFragmentation{{moment}, 0, 0};
+  analysis.fragmentation = attribution::HeapFragmentation{{moment}, 0, 0};
   const auto told = doctor::recording_findings(analysis, {}, "");
   ASSERT_EQ(told.size(), 2U);
   EXPECT_EQ(told[0].id, "fragmentation");
@@ -203,23 +203,23 @@ TEST(RecordingFindings, ReportsFragmentationAndIncompleteRecording) {
 }
 
 TEST(RecordingFindings, HolesThatAreRefilledAreNotFragmentation) {
-  analysis::RecordingAnalysis analysis = healthy();
-  analysis::FragmentationMoment between, during;
+  attribution::RecordingAnalysis analysis = healthy();
+  attribution::FragmentationMoment between, during;
   between.extent_bytes = during.extent_bytes = 100 << 20;
   between.free_bytes = 60 << 20;
   between.largest_free_bytes = 20 << 20;
   during.free_bytes = 5 << 20;
   during.time = Nanoseconds{1000};
-  analysis.fragmentation = analysis::HeapFragmentation{{between, during}, 0, 0};
+  analysis.fragmentation = attribution::HeapFragmentation{{between, during}, 0, 0};
   EXPECT_THAT(doctor::recording_findings(analysis, {}, ""), IsEmpty());
   during.free_bytes = 50 << 20;  // and free memory is never much less
-  analysis.fragmentation = analysis::HeapFragmentation{{between, during}, 0, 0};
+  analysis.fragmentation = attribution::HeapFragmentation{{between, during}, 0, 0};
   EXPECT_EQ(doctor::recording_findings(analysis, {}, "").size(), 1U);
 }
 
-analysis::DeviceAnalysis in_pieces() {
-  analysis::DeviceAnalysis device;
-  analysis::SnapshotMoment moment;
+snapshot::DeviceAnalysis in_pieces() {
+  snapshot::DeviceAnalysis device;
+  snapshot::SnapshotMoment moment;
   moment.totals.reserved = 1000 << 20;
   moment.free_bytes = 500 << 20;
   device.moments = {moment};
@@ -229,7 +229,7 @@ analysis::DeviceAnalysis in_pieces() {
 
 TEST(SnapshotFindings, SeverityOfFragmentationDependsOnItsCost) {
   const snapshot::Snapshot snapshot;
-  analysis::DeviceAnalysis device = in_pieces();
+  snapshot::DeviceAnalysis device = in_pieces();
   device.peak_allocated_bytes = 900 << 20;  // each step reuses the free memory of the last step
   EXPECT_THAT(doctor::snapshot_findings(snapshot, {device}, ""), IsEmpty());
   device.peak_allocated_bytes = 550 << 20;
@@ -248,17 +248,17 @@ TEST(SnapshotFindings, SeverityOfFragmentationDependsOnItsCost) {
 
 TEST(SnapshotFindings, LeakNeedsMoreThanSomeMilliseconds) {
   const snapshot::Snapshot snapshot;
-  analysis::DeviceAnalysis device;
-  device.leaks.growth = analysis::Growth::leak;
+  snapshot::DeviceAnalysis device;
+  device.leaks.growth = monitoring::Growth::leak;
   device.first_time_us = 5'000'000;
   const auto finding_after = [&](std::int64_t us, std::int64_t allocations) {
     device.last_time_us = device.first_time_us + us;
     device.leaks.places.clear();
-    analysis::PlaceGrowth place{};
-    place.growth = analysis::Growth::leak;
+    snapshot::PlaceGrowth place{};
+    place.growth = monitoring::Growth::leak;
     place.allocations = allocations;
     device.leaks.places.push_back(place);
-    device.places = analysis::AllocationPlaces();
+    device.places = snapshot::AllocationPlaces();
     device.places.of({}, 4096);
     return doctor::snapshot_findings(snapshot, {device}, "").at(0);
   };
@@ -282,7 +282,7 @@ TEST(SnapshotFindings, FindsLeakInRealPyTorchSnapshot) {
   auto snapshot = snapshot::open_snapshot(*file);
   ASSERT_TRUE(snapshot.has_value());
   const auto findings =
-      doctor::snapshot_findings(*snapshot, analysis::analyze_snapshot(*snapshot, {}), "leak");
+      doctor::snapshot_findings(*snapshot, snapshot::analyze_snapshot(*snapshot, {}), "leak");
   ASSERT_FALSE(findings.empty());
   EXPECT_EQ(findings[0].id, "leak");
   EXPECT_THAT(findings[0].evidence[0].text, HasSubstr("make_snapshots.py:37"));
@@ -290,14 +290,14 @@ TEST(SnapshotFindings, FindsLeakInRealPyTorchSnapshot) {
 
 TEST(SnapshotFindings, ReportsFragmentationAndOutOfMemory) {
   const snapshot::Snapshot snapshot;
-  analysis::DeviceAnalysis device;
-  analysis::SnapshotMoment moment;
+  snapshot::DeviceAnalysis device;
+  snapshot::SnapshotMoment moment;
   moment.totals.reserved = 1000 << 20;
   moment.free_bytes = 500 << 20;
   device.moments = {moment};
-  analysis::OomAutopsy oom;
+  snapshot::OomAutopsy oom;
   oom.requested = 64 << 20;
-  oom.ways = {{analysis::RoomBy::defragmenting, 80 << 20, 3, true, {}}};
+  oom.ways = {{snapshot::RoomBy::defragmenting, 80 << 20, 3, true, {}}};
   device.ooms = {oom};
   device.oom_count = 2;
   const auto findings = doctor::snapshot_findings(snapshot, {device}, "x.pickle");

@@ -2,7 +2,7 @@
 
 #include <cstdlib>
 
-#include "analysis/recording_analysis.h"
+#include "attribution/recording_analysis.h"
 #include "base/text.h"
 #include "export_fixture.h"
 
@@ -66,7 +66,7 @@ TEST(HeaptrackExport, HeaptrackReportsTheSameFigures) {
   if (!heaptrack_is_installed()) GTEST_SKIP() << test::absent_message("heaptrack_print");
   for (unsigned seed = 0; seed < 5; ++seed) {
     ExportFixture fixture([&](auto& builder) { fill_at_random(builder, seed, 5000); });
-    const auto analysis = analysis::analyze_recording(fixture.recording(), {});
+    const auto analysis = attribution::analyze_recording(fixture.recording(), {});
     Heaptrack heaptrack(fixture);
     EXPECT_EQ(heaptrack.problems().find("failed"), std::string::npos) << heaptrack.problems();
     EXPECT_THAT(heaptrack.printed(),
@@ -90,7 +90,7 @@ TEST(HeaptrackExport, LaterReleasesAreNotTemporary) {
       builder.release(0, 2005 + 10 * i, 0xa00000);
     }
   });
-  const auto analysis = analysis::analyze_recording(fixture.recording(), {});
+  const auto analysis = attribution::analyze_recording(fixture.recording(), {});
   EXPECT_EQ(analysis.temporary, 7);
   Heaptrack heaptrack(fixture);
   EXPECT_EQ(heaptrack.sum("temporary"), 7);

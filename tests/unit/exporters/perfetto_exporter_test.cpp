@@ -1,6 +1,6 @@
 #include <map>
 
-#include "analysis/recording_analysis.h"
+#include "attribution/recording_analysis.h"
 #include "export_fixture.h"
 #include "protobuf_reader.h"
 
@@ -68,7 +68,7 @@ TEST(Perfetto, WritesLayersAsSlicesAndMemoryAsCounters) {
 
 TEST(Perfetto, ReducesManyEventsToFewPointsWithThePeak) {
   ExportFixture fixture([](auto& builder) { fill_at_random(builder, 5, 300'000); }, {.segments_limit = 4096});
-  const auto analysis = analysis::analyze_recording(fixture.recording(), {});
+  const auto analysis = attribution::analyze_recording(fixture.recording(), {});
   const auto heap = Trace(fixture.write("perfetto")).counters.at("heap");
   EXPECT_LT(heap.size(), 100'001U);
   std::int64_t peak = 0, before = 0;

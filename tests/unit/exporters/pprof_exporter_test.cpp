@@ -3,7 +3,7 @@
 #include <array>
 #include <map>
 
-#include "analysis/recording_analysis.h"
+#include "attribution/recording_analysis.h"
 #include "export_fixture.h"
 #include "protobuf_reader.h"
 
@@ -99,7 +99,7 @@ TEST(Pprof, WritesASampleForEachStackInEachLayer) {
 
 TEST(Pprof, SumsEqualTheAnalysis) {
   ExportFixture fixture([](auto& builder) { fill_at_random(builder, 3, 20000); });
-  const auto analysis = analysis::analyze_recording(fixture.recording(), {});
+  const auto analysis = attribution::analyze_recording(fixture.recording(), {});
   std::vector<std::int64_t> sums(8);
   for (const auto& sample : profile_of(fixture).samples) {
     ASSERT_EQ(sample.values.size(), sums.size());

@@ -1,8 +1,8 @@
 #include <fmt/format.h>
 
-#include "analysis/recording_analysis.h"
-#include "analysis/snapshot_analysis.h"
+#include "attribution/recording_analysis.h"
 #include "export_fixture.h"
+#include "snapshot/snapshot_analysis.h"
 #include "snapshot/snapshot_reader.h"
 
 namespace headroom::exporters {
@@ -73,7 +73,7 @@ TEST(PytorchSnapshot, WritesASegmentForEachDriverAllocation) {
 TEST(PytorchSnapshot, AgreesWithTheAnalysisOnAnyRecording) {
   for (unsigned seed = 0; seed < 10; ++seed) {
     ExportFixture fixture([&](auto& builder) { fill_at_random(builder, seed, 2000); });
-    const auto analysis = analysis::analyze_recording(fixture.recording(), {});
+    const auto analysis = attribution::analyze_recording(fixture.recording(), {});
     if (!analysis.full) continue;
     const Snapshot snapshot = snapshot_of(fixture);
     const std::vector<std::int64_t> devices = snapshot.devices();
@@ -98,11 +98,11 @@ TEST(PytorchSnapshot, AgreesWithTheAnalysisOnAnyRecording) {
 TEST(PytorchSnapshot, ReportShowsTheFiguresOfTheRecording) {
   for (unsigned seed = 0; seed < 5; ++seed) {
     ExportFixture fixture([&](auto& builder) { fill_at_random(builder, seed, 2000); });
-    const auto analysis = analysis::analyze_recording(fixture.recording(), {});
+    const auto analysis = attribution::analyze_recording(fixture.recording(), {});
     if (!analysis.full) continue;
     const Snapshot snapshot = snapshot_of(fixture);
     EXPECT_TRUE(snapshot.settings.has_exact_sizes);
-    const auto devices = analysis::analyze_snapshot(snapshot, {});
+    const auto devices = snapshot::analyze_snapshot(snapshot, {});
     ASSERT_FALSE(devices.empty());
     EXPECT_EQ(devices.back().peak_allocated_bytes, analysis.peak_bytes.value) << seed;
   }

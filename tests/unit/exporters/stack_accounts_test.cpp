@@ -1,6 +1,6 @@
 #include "exporters/stack_accounts.h"
 
-#include "analysis/recording_analysis.h"
+#include "attribution/recording_analysis.h"
 #include "export_fixture.h"
 
 namespace headroom::exporters {
@@ -26,7 +26,7 @@ TEST(StackAccounts, HasEachMetricByLayerAndStack) {
 }
 
 void expect_the_sums_of_the_analysis(ExportFixture& fixture, std::string_view context) {
-  const auto analysis = analysis::analyze_recording(fixture.recording(), {});
+  const auto analysis = attribution::analyze_recording(fixture.recording(), {});
   const StackAccounts result = account_stacks(fixture.recording());
   std::array<Amount, kMetrics> sums{};
   for (const StackAccount& account : result.accounts)

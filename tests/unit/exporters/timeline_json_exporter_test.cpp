@@ -1,4 +1,4 @@
-#include "analysis/recording_analysis.h"
+#include "attribution/recording_analysis.h"
 #include "base/json.h"
 #include "export_fixture.h"
 
@@ -58,7 +58,7 @@ TEST(TimelineJson, WritesEventsInOrder) {
 TEST(TimelineJson, AgreesWithTheAnalysisOnAnyRecording) {
   for (unsigned seed = 0; seed < 10; ++seed) {
     ExportFixture fixture([&](auto& builder) { fill_at_random(builder, seed, 2000); });
-    const auto analysis = analysis::analyze_recording(fixture.recording(), {});
+    const auto analysis = attribution::analyze_recording(fixture.recording(), {});
     const Json file = timeline_of(fixture);
     std::int64_t peak = 0, last = 0, allocations = 0, releases = 0;
     double time = 0;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "inference/task.h"
-#include "model/tensor.h"
+#include "types/tensor.h"
 
 namespace headroom::test {
 

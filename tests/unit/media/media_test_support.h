@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "media/media_engine.h"
-#include "model/source.h"
+#include "types/source.h"
 
 namespace headroom::media {
 

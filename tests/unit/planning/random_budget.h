@@ -4,7 +4,7 @@
 
 #include <random>
 
-#include "model/budget.h"
+#include "types/budget.h"
 
 namespace headroom::test {
 

@@ -1,13 +1,13 @@
-// The optimum that bench/results/model_pool.md refers to, and how near the pool's policy gets to it.
+// The optimum that benchmarks/results/model_pool.md refers to, and how near the pool's policy gets to it.
 #include <gmock/gmock.h>
 
 #include <algorithm>
 #include <numeric>
 #include <random>
 
-#include "../../../bench/model_pool_optimum.h"
-#include "../../../bench/model_pool_simulation.h"
-#include "../../../bench/model_pool_traces.h"
+#include "../../../benchmarks/model_pool_optimum.h"
+#include "../../../benchmarks/model_pool_simulation.h"
+#include "../../../benchmarks/model_pool_traces.h"
 #include "support/test_support.h"
 
 namespace headroom::bench {

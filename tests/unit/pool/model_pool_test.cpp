@@ -15,9 +15,9 @@
 #include <stdexcept>
 #include <thread>
 
-#include "model/pool_sample.h"
 #include "pool/process_bytes.h"
 #include "support/test_support.h"
+#include "types/pool_sample.h"
 
 namespace headroom {
 namespace {

@@ -1,5 +1,5 @@
 #include "base/text.h"
-#include "report/views.h"
+#include "report/run/views.h"
 #include "sample_results.h"
 #include "support/test_support.h"
 

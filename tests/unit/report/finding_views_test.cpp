@@ -1,4 +1,4 @@
-#include "report/finding_views.h"
+#include "report/finding/finding_views.h"
 
 #include "base/json.h"
 #include "support/test_support.h"

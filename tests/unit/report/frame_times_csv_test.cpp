@@ -1,4 +1,4 @@
-#include "report/frame_times_csv.h"
+#include "report/run/frame_times_csv.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

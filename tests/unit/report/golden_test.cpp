@@ -5,8 +5,8 @@
 #include <filesystem>
 
 #include "base/json.h"
-#include "report/report_json.h"
-#include "report/views.h"
+#include "report/run/report_json.h"
+#include "report/run/views.h"
 #include "sample_results.h"
 #include "support/test_support.h"
 

@@ -1,12 +1,12 @@
-#include "report/leak_words.h"
+#include "report/recording/leak_words.h"
 
 #include <gmock/gmock.h>
 
 namespace headroom::report {
 namespace {
 
-using analysis::Growth;
-using analysis::LeakVerdict;
+using attribution::LeakVerdict;
+using monitoring::Growth;
 using testing::HasSubstr;
 
 LeakVerdict verdict(Growth growth, double bytes_per_cycle = 0) {

@@ -1,4 +1,4 @@
-#include "report/metrics_json.h"
+#include "report/run/metrics_json.h"
 
 #include <sstream>
 

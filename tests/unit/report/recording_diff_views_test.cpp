@@ -1,7 +1,7 @@
 // The views of small comparisons against their golden files. After an intended change:
 //   HEADROOM_UPDATE_GOLDEN=1 build/release/tests/recording_report_test --gtest_filter='*DiffGolden*'
 // and read the difference with git before you commit it.
-#include "report/recording_diff_views.h"
+#include "report/comparison/recording_diff_views.h"
 
 #include <cstdlib>
 #include <filesystem>
@@ -14,7 +14,7 @@ namespace headroom::report {
 namespace {
 namespace fs = std::filesystem;
 
-using analysis::DiffBy;
+using comparison::DiffBy;
 using test::RecordingBuilder;
 using testing::AllOf;
 using testing::HasSubstr;
@@ -22,7 +22,7 @@ using testing::StartsWith;
 
 constexpr std::uint64_t kBase = 0x400000, kMillisecond = 1'000'000;
 
-std::vector<analysis::NamedFrame> names_of(std::uint64_t return_address) {
+std::vector<comparison::NamedFrame> names_of(std::uint64_t return_address) {
   const std::string program = "detector";
   switch (return_address - kBase) {
     case 0x1011:
@@ -74,10 +74,10 @@ class Comparison {
              test::RecordingOptions b = {}) {
     before_.emplace(open("a.hrec", before, std::move(a)));
     after_.emplace(open("b.hrec", after, std::move(b)));
-    const auto same = analysis::modules_of_one_build(before_->info(), after_->info());
-    grouped_before_ = analysis::group_recording(*before_, names_of, same);
-    grouped_after_ = analysis::group_recording(*after_, names_of, same);
-    diff_ = analysis::diff_recordings(grouped_before_, grouped_after_);
+    const auto same = comparison::modules_of_one_build(before_->info(), after_->info());
+    grouped_before_ = comparison::group_recording(*before_, names_of, same);
+    grouped_after_ = comparison::group_recording(*after_, names_of, same);
+    diff_ = comparison::diff_recordings(grouped_before_, grouped_after_);
   }
   Comparison(const Model& before, const Model& after)
       : Comparison([=](RecordingBuilder& builder) { run_model(builder, before); },
@@ -101,8 +101,8 @@ class Comparison {
 
   test::TemporaryFolder folder_;
   std::optional<recording::Recording> before_, after_;
-  analysis::GroupedRecording grouped_before_, grouped_after_;
-  analysis::RecordingDiff diff_;
+  comparison::GroupedRecording grouped_before_, grouped_after_;
+  comparison::RecordingDiff diff_;
 };
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }

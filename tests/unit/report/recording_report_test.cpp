@@ -6,8 +6,8 @@
 #include "base/display_width.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "report/recording_views.h"
-#include "report/stack_text.h"
+#include "report/recording/recording_views.h"
+#include "report/recording/stack_text.h"
 #include "support/recording_builder.h"
 #include "support/test_support.h"
 
@@ -33,7 +33,7 @@ TEST(ShortFunction, RemovesParametersAndTemplateArguments) {
 struct Fixture {
   test::TemporaryFolder folder;
   recording::Recording recording;
-  analysis::RecordingAnalysis analysis;
+  attribution::RecordingAnalysis analysis;
 
   static Fixture of(const std::function<void(test::RecordingBuilder&)>& fill,
                     test::RecordingOptions options = {}) {
@@ -42,7 +42,7 @@ struct Fixture {
     fill(builder);
     auto opened = recording::Recording::open(builder.finish());
     EXPECT_TRUE(opened.has_value());
-    auto figures = analysis::analyze_recording(*opened, {});
+    auto figures = attribution::analyze_recording(*opened, {});
     return {.folder = {}, .recording = std::move(*opened), .analysis = std::move(figures)};
   }
   RecordingReport report(FrameNames names) const {

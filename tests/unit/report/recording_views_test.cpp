@@ -1,12 +1,12 @@
 // The views of small recordings against their golden files. After an intended change:
 //   HEADROOM_UPDATE_GOLDEN=1 build/release/tests/recording_report_test --gtest_filter='*Golden*'
 // and read the difference with git before you commit it.
-#include "report/recording_views.h"
+#include "report/recording/recording_views.h"
 
 #include <cstdlib>
 #include <filesystem>
 
-#include "report/recording_moment.h"
+#include "report/recording/recording_moment.h"
 #include "support/recording_builder.h"
 #include "support/test_support.h"
 
@@ -144,7 +144,7 @@ class RecordingViewsGolden : public testing::TestWithParam<Sample> {
     GetParam().fill(builder);
     auto recording = recording::Recording::open(builder.finish());
     ASSERT_TRUE(recording.has_value());
-    const auto analysis = analysis::analyze_recording(*recording, {.timeline_points = 20});
+    const auto analysis = attribution::analyze_recording(*recording, {.timeline_points = 20});
     RecordingReport report{"a.hrec", recording->info(), recording->stacks(), analysis, names_of, {}, false};
     if (GetParam().tree) {
       report.others = {{.file = "a.hrec.d/4300-0.hrec",
@@ -187,13 +187,14 @@ TEST_P(RecordingViewsGolden, Json) {
 }
 TEST_P(RecordingViewsGolden, MomentOnTheTerminal) {
   compare("moment.txt", [](const RecordingReport& report, recording::Recording& recording) {
-    return moment_to_terminal(report, analysis::live_rows_at(recording, report.analysis.duration), false, 80);
+    return moment_to_terminal(report, attribution::live_rows_at(recording, report.analysis.duration), false,
+                              80);
   });
 }
 TEST_P(RecordingViewsGolden, MomentAsJson) {
   compare("moment.json", [](const RecordingReport& report, recording::Recording& recording) {
-    return to_text(
-        moment_to_json(report, analysis::live_rows_at(recording, report.analysis.peak_time, SampleHalf::b)));
+    return to_text(moment_to_json(
+        report, attribution::live_rows_at(recording, report.analysis.peak_time, SampleHalf::b)));
   });
 }
 

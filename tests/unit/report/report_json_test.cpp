@@ -1,4 +1,4 @@
-#include "report/report_json.h"
+#include "report/run/report_json.h"
 
 #include "base/json.h"
 #include "sample_models.h"

@@ -350,7 +350,7 @@ BenchResult prepared_run() {
   return run;
 }
 
-// The figures are those of an H200 (bench/results/gpu_inference.md).
+// The figures are those of an H200 (benchmarks/results/gpu_inference.md).
 BenchResult gpu_run() {
   BenchResult run = run_of("--task none --device cuda:0 --gpu-mem-limit 600MiB --parallel");
   run.gpu_limit = {mebibytes(600),

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "model/bench_result.h"
+#include "types/bench_result.h"
 
 namespace headroom::test {
 

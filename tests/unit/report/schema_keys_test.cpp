@@ -2,8 +2,8 @@
 // only the keys of their runs; the report in this test contains all keys.
 #include <gtest/gtest.h>
 
-#include "report/report_fields.h"
-#include "report/report_json.h"
+#include "report/run/report_fields.h"
+#include "report/run/report_json.h"
 #include "support/test_support.h"
 
 namespace headroom::report {

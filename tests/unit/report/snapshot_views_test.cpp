@@ -1,7 +1,7 @@
 // Tests the views of memory snapshots with known allocations.
-#include "report/snapshot_views.h"
+#include "report/snapshot/snapshot_views.h"
 
-#include "report/snapshot_words.h"
+#include "report/snapshot/snapshot_words.h"
 #include "support/test_support.h"
 #include "unit/analysis/caching_allocator_model.h"
 
@@ -21,7 +21,7 @@ struct Views {
 };
 
 Views views_of(const snapshot::Snapshot& snapshot, int width = 100) {
-  const auto devices = analysis::analyze_snapshot(snapshot, {});
+  const auto devices = snapshot::analyze_snapshot(snapshot, {});
   const SnapshotReport report{"snap shot.pickle", snapshot, devices};
   return {snapshot_to_terminal(report, false, width), snapshot_to_json(report)};
 }

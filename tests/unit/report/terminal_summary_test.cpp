@@ -1,6 +1,6 @@
 #include "base/display_width.h"
 #include "base/text.h"
-#include "report/views.h"
+#include "report/run/views.h"
 #include "sample_results.h"
 #include "support/test_support.h"
 

@@ -1,7 +1,7 @@
-#include "report/verdict.h"
+#include "report/run/verdict.h"
 
-#include "report/outcome.h"
-#include "report/views.h"
+#include "report/run/outcome.h"
+#include "report/run/views.h"
 #include "sample_results.h"
 #include "support/test_support.h"
 

@@ -3,11 +3,11 @@
 #include <fstream>
 
 #include "base/json.h"
-#include "report/html_page.h"
-#include "report/limit_words.h"
-#include "report/report_json.h"
-#include "report/verdict.h"
-#include "report/views.h"
+#include "report/run/html_page.h"
+#include "report/run/limit_words.h"
+#include "report/run/report_json.h"
+#include "report/run/verdict.h"
+#include "report/run/views.h"
 #include "sample_run.h"
 #include "support/test_support.h"
 

@@ -1,5 +1,5 @@
 // Tests the data in the page of a recording, without a browser (tests/web uses one).
-#include "report/recording_html.h"
+#include "report/recording/recording_html.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "base/json.h"
-#include "report/recording_html_live.h"
+#include "report/recording/recording_html_live.h"
 #include "sample_recording.h"
 #include "support/recording_builder.h"
 #include "support/test_support.h"
@@ -15,8 +15,8 @@
 namespace headroom::report {
 namespace {
 
-using analysis::LiveBlock;
-using analysis::LiveMoment;
+using attribution::LiveBlock;
+using attribution::LiveMoment;
 using test::sample_recording;
 using test::SampleRecording;
 
@@ -91,7 +91,7 @@ TEST(RecordingHtml, AddsAMomentForAQuietPeriod) {
     run_five_times(builder);
     auto opened = recording::Recording::open(builder.finish());
     ASSERT_TRUE(opened.has_value());
-    const auto analysis = analysis::analyze_recording(*opened, {});
+    const auto analysis = attribution::analyze_recording(*opened, {});
     const PageMoments moments = take_page_moments(*opened, analysis);
     for (const std::int64_t time : {500'000, 1'500'000, 2'500'000, 3'500'000, 4'999'999, 5'999'999}) {
       const auto there =
@@ -129,7 +129,7 @@ TEST(RecordingHtml, LimitsTheNumberOfQuietMoments) {
   }
   auto opened = recording::Recording::open(builder.finish());
   ASSERT_TRUE(opened.has_value());
-  const PageMoments moments = take_page_moments(*opened, analysis::analyze_recording(*opened, {}));
+  const PageMoments moments = take_page_moments(*opened, attribution::analyze_recording(*opened, {}));
   EXPECT_LE(moments.live.size(), 64U + 32U);
   EXPECT_EQ(std::count_if(moments.live.begin(), moments.live.end(),
                           [](const LiveMoment& moment) { return moment.until.has_value(); }),
@@ -182,7 +182,7 @@ TEST(RecordingHtml, LimitsThePageForManyLayersAndLongNames) {
   }
   auto opened = recording::Recording::open(builder.finish());
   ASSERT_TRUE(opened.has_value());
-  auto analysis = analysis::analyze_recording(*opened, {});
+  auto analysis = attribution::analyze_recording(*opened, {});
   const PageMoments moments = take_page_moments(*opened, analysis);
   const FrameNames long_names = [](std::uint64_t address) {
     return std::vector{std::to_string(address) + std::string(test::repetitions(100'000), 'T')};

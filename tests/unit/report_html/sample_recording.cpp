@@ -160,7 +160,7 @@ AnalysedRecording sample_recording(SampleRecording kind, const std::filesystem::
   if (kind == SampleRecording::gpu) fill_gpus(builder);
   auto recording = recording::Recording::open(builder.finish());
   if (!recording) throw std::runtime_error(recording.error().sentence());
-  auto analysis = analysis::analyze_recording(*recording, {});
+  auto analysis = attribution::analyze_recording(*recording, {});
   return {std::move(*recording), std::move(analysis)};
 }
 

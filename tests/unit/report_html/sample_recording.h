@@ -3,9 +3,9 @@
 
 #include <filesystem>
 
-#include "analysis/recording_analysis.h"
+#include "attribution/recording_analysis.h"
 #include "recording/recording.h"
-#include "report/recording_html.h"
+#include "report/recording/recording_html.h"
 
 namespace headroom::test {
 
@@ -21,7 +21,7 @@ enum class SampleRecording {
 
 struct AnalysedRecording {
   recording::Recording recording;
-  analysis::RecordingAnalysis analysis;
+  attribution::RecordingAnalysis analysis;
 
   report::RecordingReport report() const;
   Result<std::string> page();

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/json.h"
-#include "report/metrics_json.h"
+#include "report/run/metrics_json.h"
 #include "support/test_support.h"
 
 namespace headroom::test {

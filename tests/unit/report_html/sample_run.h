@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <string>
 
-#include "model/bench_result.h"
+#include "types/bench_result.h"
 
 namespace headroom::test {
 

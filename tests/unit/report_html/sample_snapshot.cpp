@@ -92,7 +92,7 @@ snapshot::Snapshot sample_snapshot(SampleSnapshot kind) {
 
 Result<std::string> page_of(const snapshot::Snapshot& snapshot) {
   report::SnapshotLive live;
-  const auto devices = analysis::analyze_snapshot(snapshot, live.options());
+  const auto devices = snapshot::analyze_snapshot(snapshot, live.options());
   return report::snapshot_to_html({"/data/train step 24.pickle", snapshot, devices}, live);
 }
 

@@ -1,7 +1,7 @@
 // Sample memory snapshots that cover all sections of the page.
 #pragma once
 
-#include "report/snapshot_html.h"
+#include "report/snapshot/snapshot_html.h"
 #include "snapshot/snapshot.h"
 
 namespace headroom::test {

@@ -1,5 +1,5 @@
 // Tests the data in the page of a memory snapshot, without a browser (tests/web uses one).
-#include "report/snapshot_html.h"
+#include "report/snapshot/snapshot_html.h"
 
 #include <gtest/gtest.h>
 
@@ -68,7 +68,7 @@ TEST(SnapshotHtml, ContainsTheFigures) {
   for (const Json& of_point : device["timeline"]["places_bytes"])
     EXPECT_EQ(of_point.size(), device["timeline"]["places"].size());
   for (const char* key : {"places", "places_bytes"}) EXPECT_EQ(device["timeline"].erase(key), 1U) << key;
-  const auto devices = analysis::analyze_snapshot(snapshot, {});
+  const auto devices = snapshot::analyze_snapshot(snapshot, {});
   const Json expected = snapshot_to_json({"", snapshot, devices})["devices"][0];
   for (const char* key : {"peak_allocated_bytes", "live_bytes", "timeline", "entries", "oom_count"})
     EXPECT_EQ(device[key], expected[key]) << key;

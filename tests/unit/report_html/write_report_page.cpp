@@ -3,7 +3,7 @@
 #include <string_view>
 
 #include "base/files.h"
-#include "report/views.h"
+#include "report/run/views.h"
 #include "sample_run.h"
 
 int main(int argc, char** argv) {

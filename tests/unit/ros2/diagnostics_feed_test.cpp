@@ -1,4 +1,4 @@
-#include "ros2/diagnostics_feed.h"
+#include "serve/ros2/diagnostics_feed.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ std::size_t published(std::int64_t interval_ms, int count, int changed_at = -1, 
   std::vector<DiagnosticArray> sent;
   const Nanoseconds interval{interval_ms * 1'000'000};
   DiagnosticsFeed feed(std::make_unique<StoringPublisher>(sent, fails), "pc", interval);
-  analysis::MemoryRisk risk(interval);
+  monitoring::MemoryRisk risk(interval);
   for (int i = 0; i < count; ++i) {
     SystemSample sample;
     // Slightly early or late, like real samples.
@@ -67,7 +67,7 @@ TEST(DiagnosticsFeed, PublishesStaleStatusesAtTheEnd) {
   EXPECT_TRUE(sent.empty()) << "nothing was published";
   SystemSample sample;
   sample.ram_total = gibibytes(1);
-  analysis::MemoryRisk risk({1'000'000'000});
+  monitoring::MemoryRisk risk({1'000'000'000});
   feed.add(sample, risk, {}, false);
   feed.end();
   ASSERT_EQ(sent.size(), 2u);

@@ -1,9 +1,9 @@
-#include "ros2/diagnostics.h"
+#include "serve/ros2/diagnostics.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "analysis/alerts.h"
+#include "monitoring/alerts.h"
 
 namespace headroom::ros2 {
 namespace {
@@ -22,7 +22,7 @@ AlertEvent alert_of(const std::string& rule, const std::string& figure, AlertSev
 
 DiagnosticArray array_of(Diagnostics& diagnostics, const SystemSample& sample,
                          const std::vector<AlertEvent>& active = {}) {
-  analysis::MemoryRisk risk({1'000'000'000});
+  monitoring::MemoryRisk risk({1'000'000'000});
   risk.add(sample);
   return diagnostics.of(sample, risk, active);
 }
@@ -116,8 +116,8 @@ TEST(Diagnostics, LevelIsThatOfTheMostSevereAlert) {
 
 // Each figure that rules can watch appears in a status.
 TEST(Diagnostics, ReportsEveryAlert) {
-  for (std::size_t i = 0; i < analysis::kRiskFigures; ++i) {
-    const std::string figure(analysis::name_of(static_cast<analysis::RiskFigure>(i)));
+  for (std::size_t i = 0; i < monitoring::kRiskFigures; ++i) {
+    const std::string figure(attribution::name_of(static_cast<monitoring::RiskFigure>(i)));
     Diagnostics diagnostics("pc");
     const DiagnosticArray array =
         array_of(diagnostics, {}, {alert_of("mine", figure, AlertSeverity::critical, 2, 1)});

@@ -2,7 +2,7 @@
 
 #include <cstdlib>
 
-#include "ros2/publisher.h"
+#include "serve/ros2/publisher.h"
 
 namespace headroom::ros2 {
 namespace {

@@ -5,8 +5,8 @@
 #include <regex>
 #include <set>
 
-#include "analysis/alerts.h"
 #include "base/json.h"
+#include "monitoring/alerts.h"
 #include "serve/prometheus_text.h"
 #include "support/test_support.h"
 
@@ -43,13 +43,13 @@ SystemSample sample_at(std::int64_t second) {
 }
 
 std::string all_metrics() {
-  analysis::MemoryRisk risk({1'000'000'000});
+  monitoring::MemoryRisk risk({1'000'000'000});
   Counters counters;
   for (std::int64_t second = 0; second < 120; ++second) {
     risk.add(sample_at(second));
     counters.add(sample_at(second));
   }
-  return prometheus_text(sample_at(120), counters, risk, analysis::default_alert_rules(), {});
+  return prometheus_text(sample_at(120), counters, risk, monitoring::default_alert_rules(), {});
 }
 
 // The distinct first groups of all matches of `pattern` in `text`.

@@ -6,8 +6,8 @@
 #include <set>
 #include <string>
 
-#include "analysis/alerts.h"
 #include "base/text.h"
+#include "monitoring/alerts.h"
 
 namespace headroom::serve {
 namespace {
@@ -15,11 +15,11 @@ using testing::HasSubstr;
 using testing::Not;
 
 std::string text_of(const SystemSample& sample, const Counters& counters = {}) {
-  analysis::MemoryRisk risk({1'000'000'000});
+  monitoring::MemoryRisk risk({1'000'000'000});
   risk.add(sample);
-  analysis::Alerts alerts(analysis::default_alert_rules());
+  monitoring::Alerts alerts(monitoring::default_alert_rules());
   alerts.update(sample.time, risk);
-  return prometheus_text(sample, counters, risk, analysis::default_alert_rules(), alerts.active());
+  return prometheus_text(sample, counters, risk, monitoring::default_alert_rules(), alerts.active());
 }
 
 TEST(PrometheusText, UsesBaseUnitsAndOmitsUnknownFigures) {

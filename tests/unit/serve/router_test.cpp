@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <string>
 
-#include "analysis/alerts.h"
 #include "base/json.h"
+#include "monitoring/alerts.h"
 
 namespace headroom::serve {
 namespace {
@@ -18,7 +18,7 @@ constexpr Nanoseconds kSecond{1'000'000'000};
 class Router : public ::testing::Test {
  protected:
   Router()
-      : state_(analysis::default_alert_rules(), 100), alerts_(watch::default_alert_settings(), kSecond) {}
+      : state_(monitoring::default_alert_rules(), 100), alerts_(watch::default_alert_settings(), kSecond) {}
 
   void feed(std::int64_t second, Bytes used = gibibytes(2)) {
     SystemSample sample;
@@ -93,7 +93,7 @@ TEST_F(Router, HistoryContinuesAfterSince) {
 
 // Many clients may request an hour of ten samples per second at once, from a server with 64 MB.
 TEST_F(Router, ThinsALongHistory) {
-  LiveState state(analysis::default_alert_rules(), 36'000);
+  LiveState state(monitoring::default_alert_rules(), 36'000);
   SystemSample sample;
   for (std::int64_t i = 0; i < 36'000; ++i) {
     sample.unix_time = Nanoseconds{(1'700'000'000'000 + 100 * i) * 1'000'000};

@@ -22,7 +22,7 @@ TraceOutcome outcome_of(recording::Recording& recording) {
   outcome.end.status.exit_code = 0;
   outcome.end.duration = {1'500'000'000};
   outcome.recording = "/out/app.hrec";
-  const auto analysis = analysis::analyze_recording(recording, {});
+  const auto analysis = attribution::analyze_recording(recording, {});
   outcome.info = recording.info();
   outcome.events = analysis.events;
   outcome.figures = memory_figures(recording.info(), analysis);
@@ -170,7 +170,7 @@ TEST(Summary, EscapesAndShortensNames) {
 
 // Half of the samples estimate the peak, all of them the end.
 TEST(Summary, ExplainsAnEstimatedPeakBelowTheEnd) {
-  analysis::RecordingAnalysis analysis;
+  attribution::RecordingAnalysis analysis;
   analysis.peak_bytes = {1000, 100.0};
   analysis.leaked_bytes = {1100, 80.0};
   EXPECT_THAT(memory_figures({}, analysis), HasSubstr("above the peak by chance"));

@@ -1,7 +1,7 @@
 // Samples of three machines: a Jetson (from a file tree), a desktop with a GPU, and a plain VM.
 #pragma once
 
-#include "model/sample.h"
+#include "types/sample.h"
 
 namespace headroom::tui {
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <string>
 
-#include "analysis/alerts.h"
+#include "monitoring/alerts.h"
 
 namespace headroom::watch {
 namespace {
@@ -30,14 +30,14 @@ std::string error_of(const std::string& text) {
 }
 
 TEST(AlertRulesFile, EmptyFileGivesTheDefaults) {
-  EXPECT_EQ(parsed("").rules, analysis::default_alert_rules());
+  EXPECT_EQ(parsed("").rules, monitoring::default_alert_rules());
   EXPECT_TRUE(parsed("").actions.empty());
   EXPECT_TRUE(parsed("defaults = false").rules.empty());
 }
 
 TEST(AlertRulesFile, RuleKeepsUnsetValuesOfItsDefault) {
   const AlertSettings settings = parsed("[[rule]]\nname = \"total_memory\"\nabove = 92.5\nfor = \"1min\"\n");
-  EXPECT_EQ(settings.rules.size(), analysis::default_alert_rules().size());
+  EXPECT_EQ(settings.rules.size(), monitoring::default_alert_rules().size());
   const AlertRule* rule = find(settings, "total_memory");
   ASSERT_NE(rule, nullptr);
   EXPECT_EQ(rule->figure, "ram_used_percent");

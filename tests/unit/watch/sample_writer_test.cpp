@@ -4,7 +4,7 @@
 
 #include "base/json.h"
 #include "base/text.h"
-#include "report/metrics_json.h"
+#include "report/run/metrics_json.h"
 #include "support/test_support.h"
 
 namespace headroom::watch {

@@ -1,0 +1,271 @@
+#include "attribution/device_memory.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "attribution/live_block.h"
+
+namespace headroom::attribution {
+namespace {
+
+// A recording may claim anything; sums wrap instead of overflowing.
+std::int64_t size_of(std::uint64_t bytes) {
+  return static_cast<std::int64_t>(
+      std::min<std::uint64_t>(bytes, std::uint64_t{1} << 60));  // more than any device has
+}
+
+std::vector<DeviceShare> shares_of(const auto& accounts, Mark peak_mark) {
+  std::vector<DeviceShare> shares;
+  for (const auto& [index, account] : accounts)
+    shares.push_back({index, account.live.bytes_at(peak_mark), account.live.bytes, account.allocations,
+                      account.allocated_bytes});
+  std::stable_sort(shares.begin(), shares.end(), [](const DeviceShare& a, const DeviceShare& b) {
+    return a.at_peak_bytes != b.at_peak_bytes ? a.at_peak_bytes > b.at_peak_bytes
+                                              : a.allocated_bytes > b.allocated_bytes;
+  });
+  return shares;
+}
+
+}  // namespace
+
+DeviceRest rest_of(const DeviceRefusal& refusal) {
+  DeviceRest rest;
+  rest.unknown = refusal.charged - refusal.own_bytes - refusal.rounding_bytes;
+  for (const DeviceProcess& process : refusal.processes) {
+    if (process.pid == 0)
+      rest.kept = std::max<std::int64_t>(0, process.bytes - refusal.own_bytes - refusal.rounding_bytes);
+    else
+      rest.others.push_back(process);
+    rest.unknown -= process.pid == 0 ? rest.kept : process.bytes;
+  }
+  rest.unknown = std::max<std::int64_t>(0, rest.unknown);
+  rest.names_none = refusal.processes.empty();
+  rest.has_more_processes = rest.others.size() >= recording::kMostOtherHolders;
+  return rest;
+}
+
+Nanoseconds peak_time_of(const std::vector<DeviceFigures>& devices) {
+  const auto fullest = std::max_element(
+      devices.begin(), devices.end(),
+      [](const DeviceFigures& a, const DeviceFigures& b) { return a.peak_bytes < b.peak_bytes; });
+  return fullest != devices.end() ? fullest->peak_time : Nanoseconds{};
+}
+
+std::string_view name_of(DeviceMemoryKind kind) {
+  switch (kind) {
+    case DeviceMemoryKind::device:
+      return "device";
+    case DeviceMemoryKind::array:
+      return "array";
+    case DeviceMemoryKind::managed:
+      return "managed";
+    case DeviceMemoryKind::physical:
+      return "physical";
+    case DeviceMemoryKind::pool:
+      return "pool";
+    case DeviceMemoryKind::graph:
+      return "graph";
+    case DeviceMemoryKind::pinned_host:
+      return "pinned_host";
+    case DeviceMemoryKind::registered_host:
+      return "registered_host";
+    case DeviceMemoryKind::imported:
+      return "imported";
+    case DeviceMemoryKind::reservation:
+      return "reservation";
+    case DeviceMemoryKind::mapping:
+      return "mapping";
+    case DeviceMemoryKind::pool_reserved:
+      return "pool_reserved";
+    case DeviceMemoryKind::overhead:
+      return "overhead";
+    case DeviceMemoryKind::graph_reserved:
+      return "graph_reserved";
+    case DeviceMemoryKind::context:
+      return "context";
+    case DeviceMemoryKind::driver_growth:
+      return "driver_growth";
+  }
+  return "device";
+}
+
+DeviceLedgers::Device& DeviceLedgers::device(std::uint32_t ordinal) {
+  const auto [at, is_new] = devices_.try_emplace(ordinal);
+  Device& device = at->second;
+  device.figures.ordinal = ordinal;
+  if (!is_new) return device;
+  if (const auto described = described_.find(ordinal); described != described_.end())
+    device.memory = described->second;
+  if (curve_points_ > 0) device.curve.emplace(curve_points_, expected_duration_);
+  return device;
+}
+
+void DeviceLedgers::describe(std::uint32_t ordinal, bool is_integrated, std::uint64_t granule_bytes) {
+  described_[ordinal] = {is_integrated, granule_bytes > 0 ? granule_bytes : kUsualGranule, granule_bytes > 0};
+}
+
+void DeviceLedgers::visit(const MemoryEvent& event, LayerIndex layer, std::int64_t time) {
+  Device& of = device(event.device);
+  switch (event.kind) {
+    case MemoryEventKind::device_allocate:
+      return allocate(of, event, layer, time);
+    case MemoryEventKind::device_release: {
+      const auto found = of.blocks.find({event.device_kind, event.address});
+      if (found == of.blocks.end()) {
+        ++of.figures.unknown_releases;
+        return;
+      }
+      const Block block = found->second;
+      of.blocks.erase(found);
+      return remove(of, event.device_kind, block, time);
+    }
+    case MemoryEventKind::device_refused:
+      return refuse(of, event, layer, time);
+    case MemoryEventKind::device_holder:
+      return add_process(of, event);
+    case MemoryEventKind::device_figure:
+      return set_figure(of, event);
+    default:
+      return;
+  }
+}
+
+void DeviceLedgers::allocate(Device& of, const MemoryEvent& event, LayerIndex layer, std::int64_t time) {
+  const Block block{size_of(event.size), event.stack, layer};
+  auto [at, is_new] = of.blocks.try_emplace({event.device_kind, event.address}, block);
+  if (!is_new) {  // its release was not seen
+    remove(of, event.device_kind, at->second, time);
+    at->second = block;
+  }
+  const auto number = static_cast<std::size_t>(event.device_kind);
+  DeviceKindFigures& kind = of.kinds[number];
+  ++kind.allocations;
+  add_wrapping(kind.allocated_bytes, block.size);
+  LiveCounter& live = of.kind_live[number];
+  live.change(block.size, 1, of.peak_mark);
+  kind.peak_bytes = std::max(kind.peak_bytes, live.bytes);
+  if (!takes_device_memory(event.device_kind, of.memory.is_integrated)) return;
+  for (Account* account : {&of.layers[layer], &of.stacks[event.stack.index]}) {
+    account->live.change(block.size, 1, of.peak_mark);
+    ++account->allocations;
+    add_wrapping(account->allocated_bytes, block.size);
+  }
+  change_rounding(of, event.device_kind, block.size, 1);
+  change_total(of, block.size, time);
+  if (of.total <= of.figures.peak_bytes) return;
+  of.figures.peak_bytes = of.total;
+  of.figures.peak_time = {time};
+  ++of.peak_mark;
+}
+
+void DeviceLedgers::change_rounding(Device& of, DeviceMemoryKind kind, std::int64_t block_bytes, int by) {
+  if (of.memory.is_integrated) return;  // it has the machine's pages
+  const auto rounding = static_cast<std::int64_t>(
+      rounding_of(kind, static_cast<std::uint64_t>(block_bytes), of.memory.granule_bytes));
+  of.rounding.change(by * rounding, by, of.peak_mark);
+}
+
+void DeviceLedgers::change_total(Device& of, std::int64_t by, std::int64_t time) {
+  const std::int64_t before = of.total;
+  add_wrapping(of.total, by);
+  if (of.curve) of.curve->changed(time, before, of.total);
+}
+
+void DeviceLedgers::remove(Device& of, DeviceMemoryKind memory, const Block& block, std::int64_t time) {
+  const auto number = static_cast<std::size_t>(memory);
+  ++of.kinds[number].releases;
+  of.kind_live[number].change(-block.size, -1, of.peak_mark);
+  if (!takes_device_memory(memory, of.memory.is_integrated)) return;
+  of.layers[block.layer].live.change(-block.size, -1, of.peak_mark);
+  of.stacks[block.stack.index].live.change(-block.size, -1, of.peak_mark);
+  change_rounding(of, memory, block.size, -1);
+  change_total(of, -block.size, time);
+}
+
+void DeviceLedgers::refuse(Device& of, const MemoryEvent& event, LayerIndex layer, std::int64_t time) {
+  ++of.figures.refused_count;
+  add_wrapping(of.figures.refused_bytes, size_of(event.size));
+  of.last_refusals.erase(event.thread);
+  if (of.figures.refusals.size() == kMostRefusalsKept) return;
+  of.last_refusals[event.thread] = of.figures.refusals.size();
+  DeviceRefusal refusal;
+  refusal.time = {time};
+  refusal.kind = event.device_kind;
+  refusal.bytes = size_of(event.size);
+  refusal.charged = size_of(event.count);
+  refusal.limit = size_of(event.address);
+  refusal.own_bytes = of.total;
+  refusal.rounding_bytes = of.memory.charges_granules ? of.rounding.bytes : 0;
+  refusal.stack = event.stack;
+  refusal.layer = layer;
+  for (const auto& [stack, account] : of.stacks)
+    if (account.live.bytes > 0) refusal.holders.push_back({StackId{stack}, account.live.bytes});
+  std::stable_sort(refusal.holders.begin(), refusal.holders.end(),
+                   [](const DeviceHolder& a, const DeviceHolder& b) { return a.bytes > b.bytes; });
+  if (refusal.holders.size() > kMostHolders) refusal.holders.resize(kMostHolders);
+  of.figures.refusals.push_back(std::move(refusal));
+}
+
+void DeviceLedgers::add_process(Device& of, const MemoryEvent& event) {
+  const auto found = of.last_refusals.find(event.thread);
+  if (found == of.last_refusals.end()) return;
+  std::vector<DeviceProcess>& processes = of.figures.refusals[found->second].processes;
+  if (processes.size() <= recording::kMostOtherHolders)
+    processes.push_back(
+        {static_cast<std::int64_t>(event.count & 0xffffffff), size_of(event.size), event.address != 0});
+}
+
+void DeviceLedgers::set_figure(Device& of, const MemoryEvent& event) {
+  const std::int64_t bytes = size_of(event.size);
+  // It is none when the last context has gone, as at a program's end.
+  if (event.device_kind == DeviceMemoryKind::overhead)
+    of.figures.overhead_bytes = std::max(bytes, of.figures.overhead_bytes.value_or(0));
+  if (event.device_kind == DeviceMemoryKind::context)
+    of.figures.context_bytes = std::max(bytes, of.figures.context_bytes.value_or(0));
+  if (event.device_kind == DeviceMemoryKind::driver_growth && bytes > 0)
+    of.figures.driver_growth_bytes = std::max(bytes, of.figures.driver_growth_bytes.value_or(0));
+  if (event.device_kind == DeviceMemoryKind::graph_reserved)
+    of.figures.graph_reserved_peak_bytes = std::max(bytes, of.figures.graph_reserved_peak_bytes.value_or(0));
+  if (event.device_kind != DeviceMemoryKind::pool_reserved) return;
+  of.figures.pool_reserved_end_bytes = bytes;
+  of.figures.pool_reserved_peak_bytes = std::max(bytes, of.figures.pool_reserved_peak_bytes.value_or(0));
+}
+
+std::int64_t DeviceLedgers::total_of(std::uint32_t ordinal) const {
+  const auto found = devices_.find(ordinal);
+  return found != devices_.end() ? found->second.total : 0;
+}
+
+std::int64_t DeviceLedgers::live_at(std::uint32_t ordinal, DeviceMemoryKind kind,
+                                    std::uint64_t address) const {
+  const auto of = devices_.find(ordinal);
+  if (of == devices_.end()) return 0;
+  const auto found = of->second.blocks.find({kind, address});
+  return found != of->second.blocks.end() ? found->second.size : 0;
+}
+
+std::vector<DeviceFigures> DeviceLedgers::finish() const {
+  std::vector<DeviceFigures> result;
+  for (const auto& [ordinal, of] : devices_) {
+    DeviceFigures figures = of.figures;
+    figures.end_bytes = of.total;
+    figures.rounding_at_peak_bytes = of.rounding.bytes_at(of.peak_mark);
+    if (of.curve) figures.curve = of.curve->finish();
+    for (std::size_t i = 0; i < kDeviceMemoryKinds; ++i) {
+      if (of.kinds[i].allocations == 0) continue;
+      DeviceKindFigures kind = of.kinds[i];
+      kind.kind = static_cast<DeviceMemoryKind>(i);
+      kind.in_total = takes_device_memory(kind.kind, of.memory.is_integrated);
+      kind.at_peak_bytes = of.kind_live[i].bytes_at(of.peak_mark);
+      kind.end_bytes = of.kind_live[i].bytes;
+      kind.end_blocks = of.kind_live[i].blocks;
+      figures.kinds.push_back(kind);
+    }
+    figures.layers = shares_of(of.layers, of.peak_mark);
+    figures.stacks = shares_of(of.stacks, of.peak_mark);
+    result.push_back(std::move(figures));
+  }
+  return result;
+}
+
+}  // namespace headroom::attribution

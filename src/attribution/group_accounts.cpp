@@ -1,0 +1,217 @@
+#include "attribution/group_accounts.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <span>
+#include <unordered_map>
+
+#include "attribution/live_counter.h"
+#include "attribution/live_map.h"
+#include "attribution/peak_moment.h"
+#include "attribution/small_allocations.h"
+
+namespace headroom::attribution {
+namespace {
+
+class Accountant {
+ public:
+  Accountant(const recording::Recording& recording, std::vector<Grouping> groupings,
+             std::optional<Nanoseconds> peak_moment, std::span<const SmallAllocations> bounds)
+      : result_{LayerTree(recording), {}, recording.info().full}, moment_to_tell_(peak_moment) {
+    if (peak_moment) until_peak_ = bounds[0], in_all_ = bounds[1];
+    peak_is_chosen_ = peak_moment.has_value();
+    for (Grouping& grouping : groupings) columns_.push_back({std::move(grouping), {}});
+    result_.figures.resize(columns_.size());
+  }
+
+  void visit(const MemoryEvent& event) {
+    if (moment_to_tell_ && event.time > *moment_to_tell_) tell_peak();
+    if (event.kind == MemoryEventKind::release)
+      release(event);
+    else if (event.kind == MemoryEventKind::gap)
+      last_allocated_[event.thread.index] = 0;
+    else if (is_allocation(event))
+      allocate(event);
+  }
+
+  GroupAccounts finish() {
+    if (moment_to_tell_) tell_peak();
+    if (peak_is_chosen_) tell_end();
+    for (std::size_t column = 0; column < columns_.size(); ++column)
+      for (std::size_t group = 0; group < columns_[column].live.size(); ++group) {
+        const LiveCounter& live = columns_[column].live[group];
+        GroupFigures& figures = result_.figures[column][group];
+        const auto most = static_cast<double>(in_all_.bytes);  // as in the analysis
+        const double peak_variance = std::min(figures.live.peak_variance, most * most),
+                     end_variance = std::min(figures.live.end_variance, most * most);
+        figures.live = {live.bytes_at(peak_mark_),
+                        live.blocks_at(peak_mark_),
+                        live.bytes,
+                        live.blocks,
+                        peak_variance,
+                        end_variance};
+        // In samples half B tells the peak, and may have more than all samples ever had.
+        figures.most_bytes = std::max(figures.most_bytes, figures.live.peak_bytes);
+      }
+    return std::move(result_);
+  }
+
+ private:
+  struct Column {
+    Grouping grouping;
+    std::vector<LiveCounter> live;  // [group]
+  };
+
+  void allocate(const MemoryEvent& event) {
+    LiveBlock block;
+    if (!make_block(event, result_.layers.of(event.scope), event.time.count, block)) return;
+    block.stack = pair_of(block.layer, event.stack);  // the block remembers its pair
+    last_allocated_[event.thread.index] = block.address;
+    LiveBlock replaced;
+    if (live_.insert(block, replaced)) {
+      for_each_group(replaced, [&](LiveCounter& live, GroupFigures& figures) {
+        live.change(-replaced.bytes(), -replaced.blocks(), peak_mark_);
+        count_lifetime(figures, replaced, block.time_ns);
+      });
+      add_wrapping(live_bytes_, -replaced.bytes());
+    }
+    const std::int64_t bytes = block.bytes(), blocks = block.blocks();
+    const bool sampled = event.kind == MemoryEventKind::sampled_allocate;
+    for_each_group(block, [&](LiveCounter& live, GroupFigures& figures) {
+      live.change(bytes, blocks, peak_mark_);
+      figures.most_bytes = std::max(figures.most_bytes, live.bytes);
+      add_wrapping(figures.allocations, blocks);
+      add_wrapping(figures.allocated_bytes, bytes);
+      figures.sampled = figures.sampled || sampled;
+    });
+    add_wrapping(live_bytes_, bytes);
+    if (live_bytes_ > peak_bytes_ && !peak_is_chosen_) {
+      peak_bytes_ = live_bytes_;
+      ++peak_mark_;
+    }
+  }
+
+  void release(const MemoryEvent& event) {
+    std::uint64_t& last = last_allocated_[event.thread.index];
+    LiveBlock block;
+    if (live_.take(event.address, block)) {
+      const bool temporary = last == event.address && result_.has_temporary;
+      const std::int64_t bytes = block.bytes(), blocks = block.blocks();
+      for_each_group(block, [&](LiveCounter& live, GroupFigures& figures) {
+        live.change(-bytes, -blocks, peak_mark_);
+        count_lifetime(figures, block, event.time.count);
+        if (!temporary) return;
+        ++figures.temporary_blocks;
+        add_wrapping(figures.temporary_bytes, bytes);
+      });
+      add_wrapping(live_bytes_, -bytes);
+    }
+    last = 0;
+  }
+
+  // As in the analysis: at the moment that half A of the samples chose, what half B has.
+  void tell_peak() {
+    moment_to_tell_.reset();
+    ++peak_mark_;
+    for (Column& column : columns_)
+      for (LiveCounter& live : column.live) live.begin_telling(peak_mark_);
+    const BoundedSamples bounded(estimated_in(SampleHalf::b), until_peak_);
+    live_.for_each([&](const LiveBlock& block) {
+      std::int64_t bytes = block.bytes_in(SampleHalf::b), blocks = block.blocks_in(SampleHalf::b);
+      const double variance = sample_variance(block.weight == 1 ? 1 : block.half_weight(), bytes);
+      if (block.weight != 1) {
+        bytes = bounded.bytes(bytes);
+        blocks = bounded.blocks(blocks);
+      }
+      for_each_group(block, [&](LiveCounter& live, GroupFigures& figures) {
+        live.tell(bytes, blocks);
+        figures.live.peak_variance += variance;
+      });
+    });
+  }
+
+  // All samples tell the end, as much of it as there can be.
+  void tell_end() {
+    const BoundedSamples bounded(estimated_in(SampleHalf::both), in_all_);
+    live_.for_each([&](const LiveBlock& block) {
+      if (block.weight == 1) return;
+      const std::int64_t bytes = block.bytes(), blocks = block.blocks();
+      for_each_group(block, [&](LiveCounter& live, GroupFigures& figures) {
+        figures.live.end_variance += sample_variance(block.weight, bytes);
+        live.change(bounded.bytes(bytes) - bytes, bounded.blocks(blocks) - blocks, peak_mark_);
+      });
+    });
+  }
+
+  SmallAllocations estimated_in(SampleHalf half) const {
+    SmallAllocations estimated;
+    live_.for_each([&](const LiveBlock& block) {
+      if (block.weight == 1) return;
+      add_wrapping(estimated.bytes, block.bytes_in(half));
+      add_wrapping(estimated.blocks, block.blocks_in(half));
+    });
+    return estimated;
+  }
+
+  static void count_lifetime(GroupFigures& figures, const LiveBlock& block, std::int64_t end) {
+    add_wrapping(figures.released_blocks, block.blocks());
+    const double lived = static_cast<double>(end) - static_cast<double>(block.time_ns);
+    figures.lived_ns += std::max(0.0, lived) * static_cast<double>(block.blocks());
+  }
+
+  template <class Change>
+  void for_each_group(const LiveBlock& block, Change&& change) {
+    const std::uint32_t* groups = &groups_[block.stack * columns_.size()];
+    for (std::size_t column = 0; column < columns_.size(); ++column)
+      change(columns_[column].live[groups[column]], result_.figures[column][groups[column]]);
+  }
+
+  std::uint32_t pair_of(LayerIndex layer, StackId stack) {
+    const std::uint64_t key = std::uint64_t{layer} << 32 | stack.index;
+    const auto [found, is_new] = pairs_.emplace(key, static_cast<std::uint32_t>(pairs_.size()));
+    if (is_new) {
+      for (std::size_t column = 0; column < columns_.size(); ++column) {
+        const std::uint32_t group = columns_[column].grouping(layer, stack);
+        groups_.push_back(group);
+        if (group < columns_[column].live.size()) continue;
+        columns_[column].live.resize(group + 1);
+        result_.figures[column].resize(group + 1);
+      }
+    }
+    return found->second;
+  }
+
+  GroupAccounts result_;
+  std::vector<Column> columns_;
+  std::unordered_map<std::uint64_t, std::uint32_t> pairs_;  // of layer and stack
+  std::vector<std::uint32_t> groups_;                       // of each pair, one a column
+  LiveMap live_;
+  std::unordered_map<std::uint32_t, std::uint64_t> last_allocated_;  // by thread, if that was its last event
+  std::int64_t live_bytes_ = 0, peak_bytes_ = 0;
+  Mark peak_mark_ = 1;
+  std::optional<Nanoseconds> moment_to_tell_;
+  bool peak_is_chosen_ = false;
+  SmallAllocations until_peak_ = kNoBound, in_all_ = kNoBound;
+};
+
+}  // namespace
+
+std::optional<Nanoseconds> GroupFigures::average_lifetime() const {
+  if (released_blocks <= 0) return std::nullopt;
+  return Nanoseconds{std::llround(std::min(lived_ns / static_cast<double>(released_blocks), 9e18))};
+}
+
+GroupAccounts account_groups(recording::Recording& recording, std::vector<Grouping> groupings) {
+  const std::optional<Nanoseconds> moment = peak_moment_of_samples(recording);
+  std::vector<SmallAllocations> bounds;
+  if (moment) {
+    const Nanoseconds times[] = {*moment, {std::numeric_limits<std::int64_t>::max()}};
+    bounds = small_allocations_until(recording, times);
+  }
+  Accountant accountant(recording, std::move(groupings), moment, bounds);
+  recording.for_each_event([&](const MemoryEvent& event) { accountant.visit(event); });
+  return accountant.finish();
+}
+
+}  // namespace headroom::attribution

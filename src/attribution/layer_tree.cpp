@@ -1,0 +1,89 @@
+#include "attribution/layer_tree.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+namespace headroom::attribution {
+namespace {
+
+// Damaged records name any id; past this many names they all are one layer.
+constexpr std::uint32_t kMostScopes = 1 << 20;
+
+// "a/b" as one element of a path: "a\\/b".
+std::string escaped(std::string_view name) {
+  std::string text;
+  for (const char c : name) {
+    if (c == '/' || c == '\\') text += '\\';
+    text += c;
+  }
+  return text;
+}
+
+}  // namespace
+
+LayerTree::LayerTree(const recording::Recording& recording) {
+  const auto& scopes = recording.info().scopes;
+  layers_.emplace_back();
+  by_scope_.assign(std::max<std::size_t>(scopes.size(), 1), kUnknown);
+  by_scope_[0] = 0;
+  std::map<std::pair<LayerIndex, std::string_view>, LayerIndex> known_layers;  // by parent and name
+  // A parent's id is below its children's, so it is known when they come.
+  for (std::uint32_t id = 1; id < scopes.size(); ++id) {
+    if (scopes[id].name.empty()) continue;  // an id that no record named
+    const LayerIndex known_parent = by_scope_[scopes[id].parent.index];
+    const LayerIndex parent = known_parent == kUnknown ? 0 : known_parent;
+    Layer layer;
+    layer.name = scopes[id].name;
+    layer.path = parent == 0 ? layer.name : layers_[parent].path + "/" + layer.name;
+    layer.key = parent == 0 ? escaped(layer.name) : layers_[parent].key + "/" + escaped(layer.name);
+    layer.parent = parent;
+    layer.depth = layers_[parent].depth + 1;
+    layer.source = scopes[id].source;
+    const auto [known, is_new] = known_layers.emplace(std::pair(parent, std::string_view(scopes[id].name)),
+                                                      static_cast<LayerIndex>(layers_.size()));
+    by_scope_[id] = known->second;
+    if (is_new) layers_.push_back(std::move(layer));
+  }
+  tell_paths_apart();
+}
+
+// Names may hold slashes, as ONNX's do, and stay as they are. Only where two layers would have one path (a
+// scope "a/b" and a scope "b" in "a") theirs are escaped.
+void LayerTree::tell_paths_apart() {
+  std::unordered_map<std::string_view, int> uses;
+  for (const Layer& layer : layers_) ++uses[layer.path];
+  if (uses.size() == layers_.size()) return;
+  std::vector<bool> is_shared(layers_.size());
+  for (std::size_t i = 0; i < layers_.size(); ++i) is_shared[i] = uses[layers_[i].path] > 1;
+  for (std::size_t i = 1; i < layers_.size(); ++i) {
+    Layer& layer = layers_[i];
+    const std::string name = is_shared[i] ? escaped(layer.name) : layer.name;
+    layer.path = layer.parent == 0 ? name : layers_[layer.parent].path + "/" + name;
+  }
+  // A name may hold a backslash before a slash, as if it were escaped.
+  uses.clear();
+  for (const Layer& layer : layers_) ++uses[layer.path];
+  if (uses.size() == layers_.size()) return;
+  for (Layer& layer : layers_) layer.path = layer.key;
+}
+
+LayerIndex LayerTree::add_nameless(ScopeId scope) {
+  if (scope.index >= kMostScopes) scope.index = kMostScopes;
+  if (scope.index >= by_scope_.size()) by_scope_.resize(scope.index + 1, kUnknown);
+  LayerIndex& index = by_scope_[scope.index];
+  if (index != kUnknown) return index;
+  index = static_cast<LayerIndex>(layers_.size());
+  Layer layer;
+  layer.name = layer.path =
+      scope.index == kMostScopes ? "scopes without a name" : fmt::format("scope {}", scope.index);
+  layer.key = layer.path;
+  layer.depth = 1;
+  layers_.push_back(std::move(layer));
+  return index;
+}
+
+}  // namespace headroom::attribution

@@ -1,0 +1,289 @@
+#include "attribution/recording_analyzer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+namespace headroom::attribution {
+namespace {
+
+// Python's interpreter releases all that a script still holds when it ends, leaks too: what is live then
+// tells nothing of them.
+bool empties_itself_at_exit(const recording::RecordingInfo& info) {
+  return std::ranges::any_of(info.modules, [](const recording::Module& module) {
+    const std::string_view path = module.path;
+    const std::string_view name = path.substr(path.rfind('/') + 1);
+    return name.starts_with("python3") || name.starts_with("libpython3");
+  });
+}
+
+}  // namespace
+
+RecordingAnalyzer::RecordingAnalyzer(const recording::Recording& recording, const AnalysisOptions& options,
+                                     const std::optional<SampledPeak>& peak)
+    : options_(options),
+      full_(recording.info().full),
+      tells_holes_(full_ && !recording::has_unknown_blocks(recording.info())),
+      sample_period_(recording.info().full ? 0 : recording.info().sample_period_bytes),
+      until_peak_(peak ? peak->until_peak : kNoBound),
+      in_all_(peak ? peak->in_all : kNoBound),
+      peak_is_chosen_(peak.has_value()),
+      moment_to_tell_(peak ? peak->moment.count : std::numeric_limits<std::int64_t>::max()),
+      layers_(recording),
+      stacks_(256),
+      timeline_(options.timeline_points, recording.info().duration),
+      fragmentation_(heap_layout_of(recording.info())),
+      mappings_(recording.info().page_bytes),
+      devices_(options.timeline_points, recording.info().duration) {
+  for (const recording::Device& device : recording.info().devices)
+    devices_.describe(device.ordinal, device.integrated, device.granule_bytes);
+}
+
+void RecordingAnalyzer::count(const MemoryEvent& event) {
+  const auto blocks = static_cast<std::int64_t>(event.count), bytes = static_cast<std::int64_t>(event.size);
+  ThreadAccount& thread = thread_of(event);
+  LayerAccount& layer = layers_[layers_.layer_of(event.scope)];
+  if (event.kind == MemoryEventKind::release_counters) {
+    for (std::int64_t* sum : {&releases_, &thread.releases, &layer.releases}) add_wrapping(*sum, blocks);
+    return;
+  }
+  for (std::int64_t* sum : {&allocations_, &counted_, &thread.allocations, &layer.allocations})
+    add_wrapping(*sum, blocks);
+  for (std::int64_t* sum :
+       {&allocated_bytes_, &small_bytes_, &thread.allocated_bytes, &layer.allocated_bytes})
+    add_wrapping(*sum, bytes);
+}
+
+void RecordingAnalyzer::change_mappings(const MemoryEvent& event, std::int64_t time) {
+  const bool is_unmap = event.kind == MemoryEventKind::unmap;
+  if (is_unmap) ++mapped_.unmaps;
+  if (event.kind == MemoryEventKind::map) {
+    ++mapped_.maps;
+    add_wrapping(mapped_.mapped_bytes, static_cast<std::int64_t>(event.size));
+  }
+  mappings_.apply(event, is_unmap ? 0 : layers_.layer_of(event.scope));
+  if (mappings_.peak_bytes() > mapped_.peak_bytes) {
+    mapped_.peak_bytes = mappings_.peak_bytes();
+    mapped_.peak_time = {time};
+  }
+}
+
+// The thread goes from its layer to another. What the tracer does in between for itself, such as ending a
+// runtime's profile, is neither a cycle of the program nor the end of one: the layer that it interrupts goes
+// on.
+void RecordingAnalyzer::enter(ThreadAccount& thread, ScopeId scope, std::int64_t time) {
+  const LayerIndex from = thread.layer, to = layers_.layer_of(scope);
+  layers_[from].time_ns += time - thread.in_layer_since;
+  thread.in_layer_since = time;
+  thread.scope = scope;
+  thread.layer = to;
+  const bool is_tracers_own = layers_[to].is_tracers_own;
+  // Of a profile in small blocks samples know next to nothing: there it stays part of the workspace.
+  thread.is_in_tracers_own = full_ && is_tracers_own;
+  if (is_tracers_own) {
+    ++layers_[to].entries;
+    layers_[to].process.note(live_bytes().a, live_bytes().b);
+    return;
+  }
+  count_entries(std::exchange(thread.of_program, to), to);
+}
+
+// Out of each layer up to what the two have in common, and then in.
+void RecordingAnalyzer::count_entries(LayerIndex from, LayerIndex to) {
+  const LayerTree& tree = layers_.tree();
+  LayerIndex common = from;
+  for (LayerIndex other = to; common != other;) {
+    LayerIndex& deeper = tree[common].depth >= tree[other].depth ? common : other;
+    deeper = tree[deeper].parent;
+  }
+  // A layer that is only a part of others' paths (a session, of which only the runs are marked) is no cycle.
+  for (LayerIndex layer = from; layer != common; layer = tree[layer].parent)
+    if (layers_[layer].visited)
+      cycles_.ended(tree, layer, last_time_, heap_.bytes, layers_[layer].held.a, stacks_.size(),
+                    [&](std::size_t stack) { return stacks_[stack].live.bytes; });
+  layers_[to].visited = true;
+  for (LayerIndex layer = to; layer != common; layer = tree[layer].parent) {
+    ++layers_[layer].entries;
+    layers_[layer].process.note(live_bytes().a, live_bytes().b);
+  }
+}
+
+// Of full recordings: of a profile in small blocks samples know next to nothing, and it stays workspace.
+void RecordingAnalyzer::released_by_tracer(const LiveBlock& block) {
+  if (block.time_ns > peak_time_) return;  // it came after the peak
+  if (for_tracing_mark_ != peak_mark_) for_tracing_.clear();
+  for_tracing_mark_ = peak_mark_;
+  if (block.layer >= for_tracing_.size()) for_tracing_.resize(block.layer + 1);
+  add_wrapping(for_tracing_[block.layer], block.bytes());
+}
+
+// The moment that half A chose is over: what was live then, as half B has it.
+void RecordingAnalyzer::tell_peak() {
+  peak_time_ = std::exchange(moment_to_tell_, std::numeric_limits<std::int64_t>::max());
+  if (timeline_.is_over({peak_time_}))
+    timeline_.begin_point({peak_time_}, live_bytes(), mappings_.mapped_bytes(), layers_);
+  const LiveBytes live = live_bytes();
+  mapped_.bytes_at_heap_peak = mappings_.mapped_bytes();
+  ++peak_mark_;
+  layers_.begin_telling(peak_mark_);
+  for (SizeClassAccount& size_class : classes_) size_class.live.begin_telling(peak_mark_);
+  for (ThreadAccount& thread : threads_) thread.live.begin_telling(peak_mark_);
+  for (StackAccount& stack : stacks_) {
+    stack.live.begin_telling(peak_mark_);
+    stack.layered.begin_telling(peak_mark_);
+  }
+  SmallAllocations estimated;
+  live_.for_each([&](const LiveBlock& block) {
+    if (block.weight == 1) return;
+    add_wrapping(estimated.bytes, block.bytes_in(SampleHalf::b));
+    add_wrapping(estimated.blocks, block.blocks_in(SampleHalf::b));
+  });
+  const BoundedSamples bounded(estimated, until_peak_);
+  live_.for_each([&](const LiveBlock& block) {
+    std::int64_t bytes = block.bytes_in(SampleHalf::b), blocks = block.blocks_in(SampleHalf::b);
+    if (blocks == 0) return;
+    const double weight = block.weight == 1 ? 1 : block.half_weight();
+    const double variance = sample_variance(weight, bytes);
+    if (weight != 1) {
+      peak_.bytes_variance += variance;
+      peak_.blocks_variance += sample_variance(weight, blocks);
+      bytes = bounded.bytes(bytes);
+      blocks = bounded.blocks(blocks);
+    }
+    add_wrapping(peak_.bytes, bytes);
+    add_wrapping(peak_.blocks, blocks);
+    StackAccount& stack = stacks_[block.stack];
+    stack.live.tell(bytes, blocks);
+    stack.peak_variance += variance;
+    if (block.layer != 0) {
+      stack.layered.tell(bytes, blocks);
+      stack.layered_peak_variance += variance;
+    }
+    layers_[block.layer].self.tell(bytes, blocks);
+    layers_[block.layer].self_peak_variance += variance;
+    SizeClassAccount& size_class = classes_[static_cast<std::size_t>(std::bit_width(block.size))];
+    size_class.live.tell(bytes, blocks);
+    size_class.peak_variance += variance;
+    threads_[block.thread].live.tell(bytes, blocks);
+    threads_[block.thread].peak_variance += variance;
+  });
+  LiveBytes told{live.all, live.a, peak_.bytes, live.b};
+  add_wrapping(told.b_cut, live.b_cut);
+  add_wrapping(told.b_cut, -peak_.bytes);
+  timeline_.choose_now(told);
+}
+
+// What is live at the end, by all samples, is no more than was allocated.
+void RecordingAnalyzer::bound_end() {
+  SmallAllocations estimated;
+  live_.for_each([&](const LiveBlock& block) {
+    if (block.weight == 1) return;
+    add_wrapping(estimated.bytes, block.bytes());
+    add_wrapping(estimated.blocks, block.blocks());
+  });
+  const BoundedSamples bounded(estimated, in_all_);
+  if (bounded.changes_nothing()) return;
+  live_.for_each([&](const LiveBlock& block) {
+    if (block.weight == 1) return;
+    const std::int64_t bytes = bounded.bytes(block.bytes()) - block.bytes();
+    const std::int64_t blocks = bounded.blocks(block.blocks()) - block.blocks();
+    add_wrapping(heap_.bytes, bytes);
+    add_wrapping(heap_.blocks, blocks);
+    add_wrapping(sampled_live_, bytes);
+    StackAccount& stack = stacks_[block.stack];
+    stack.live.change(bytes, blocks, peak_mark_);
+    if (block.layer != 0) stack.layered.change(bytes, blocks, peak_mark_);
+    layers_[block.layer].self.change(bytes, blocks, peak_mark_);
+    classes_[static_cast<std::size_t>(std::bit_width(block.size))].live.change(bytes, blocks, peak_mark_);
+    threads_[block.thread].live.change(bytes, blocks, peak_mark_);
+  });
+}
+
+void RecordingAnalyzer::sum_end_variances() {
+  live_.for_each([&](const LiveBlock& block) {
+    const double variance = sample_variance(block.weight, block.bytes());
+    stacks_[block.stack].end_variance += variance;
+    layers_[block.layer].self_end_variance += variance;
+    classes_[static_cast<std::size_t>(std::bit_width(block.size))].end_variance += variance;
+    threads_[block.thread].end_variance += variance;
+  });
+}
+
+// A process that inherited nothing, and of which nothing was lost, releases only what it was seen to
+// allocate.
+std::int64_t RecordingAnalyzer::unseen_blocks(const RecordingAnalysis& result,
+                                              const recording::RecordingInfo& info) const {
+  if (info.forked || result.gaps > 0 || result.dropped_events > 0 || info.segments_overwritten > 0 ||
+      !result.problems.empty())
+    return 0;
+  if (full_) return unknown_releases_;
+  return info.closed ? std::max<std::int64_t>(0, releases_ - allocations_) : 0;
+}
+
+RecordingAnalysis RecordingAnalyzer::finish(const recording::Recording& recording) {
+  const recording::RecordingInfo& info = recording.info();
+  if (peak_is_chosen_ && moment_to_tell_ <= last_time_) tell_peak();
+  // By all samples, as at the ends of the cycles.
+  if (!empties_itself_at_exit(info))
+    cycles_.recording_ended(!info.closed || info.events_dropped > 0, stacks_.size(),
+                            [&](std::size_t stack) { return stacks_[stack].live.bytes; });
+  if (!full_) {
+    sum_end_variances();
+    bound_end();
+  }
+  for (ThreadAccount& thread : threads_) layers_[thread.layer].time_ns += last_time_ - thread.in_layer_since;
+
+  RecordingAnalysis result;
+  result.host_recorded = recording.info().host_recorded;
+  result.full = full_;
+  result.duration = {std::max(last_time_, info.duration.count)};
+  result.problems = recording.problems();
+  if (implausible_ > 0)
+    result.problems.push_back(
+        fmt::format("{} allocations have impossible sizes and were skipped", implausible_));
+  result.gaps = gaps_;
+  result.dropped_events = gap_events_;
+  add_wrapping(result.dropped_events, static_cast<std::int64_t>(info.events_dropped));
+  result.unseen_blocks = unseen_blocks(result, info);
+  if (result.unseen_blocks > 0)
+    result.problems.push_back(fmt::format(
+        "{}{} without a recorded allocation: the blocks come from an allocator's special functions (mallocx, "
+        "mi_malloc, tc_malloc), a signal handler or untraced code",
+        full_ ? "" : "At least ",
+        result.unseen_blocks == 1 ? "1 free is" : fmt::format("{} frees are", result.unseen_blocks)));
+  result.complete = info.closed && result.dropped_events == 0 && gaps_ == 0 &&
+                    info.segments_overwritten == 0 && result.problems.empty();
+  finish_heap(result);
+  if (info.segments_overwritten > 0)
+    for (Figure* figure :
+         {&result.peak_bytes, &result.peak_blocks, &result.leaked_bytes, &result.leaked_blocks})
+      *figure = {figure->value, figure->standard_error, std::nullopt, true};
+  finish_stacks(result, recording.stacks().size());
+  finish_layers(result);
+  finish_classes(result);
+  finish_threads(result);
+  find_reuse(result);
+  result.devices = devices_.finish();
+  for (DeviceFigures& device : result.devices)
+    for (DeviceRefusal& refusal : device.refusals)
+      for (DeviceProcess& process : refusal.processes)
+        if (const auto named = info.processes.find(process.pid);
+            named != info.processes.end() && !process.is_elsewhere)
+          process.name = named->second;
+
+  result.timeline =
+      timeline_.finish(heap_.bytes, mappings_.mapped_bytes(), layers_, options_.timeline_layers);
+  if (tells_holes_) result.fragmentation = fragmentation_.finish(live_, {last_time_});
+  live_ = LiveMap();  // another pass may have one of its own
+  return result;
+}
+
+LeakVerdict RecordingAnalyzer::leaks(const TracersOwnMemory& tracers_own) const {
+  std::vector<bool> sampled(stacks_.size());
+  for (std::size_t i = 0; i < stacks_.size(); ++i) sampled[i] = stacks_[i].sampled;
+  return cycles_.verdict(layers_.tree(), sample_period_, sampled, tracers_own);
+}
+
+}  // namespace headroom::attribution

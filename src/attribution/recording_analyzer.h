@@ -1,0 +1,365 @@
+// The pass of analyze_recording(): an account for every view, and what each event does to them. The functions
+// of the hot path are here, so that they are compiled into the loop over the events.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <vector>
+
+#include "attribution/cycle_leaks.h"
+#include "attribution/device_memory.h"
+#include "attribution/heap_fragmentation.h"
+#include "attribution/layer_ledger.h"
+#include "attribution/live_counter.h"
+#include "attribution/live_map.h"
+#include "attribution/mapping_ledger.h"
+#include "attribution/memory_timeline.h"
+#include "attribution/recording_analysis.h"
+#include "attribution/small_allocations.h"
+
+namespace headroom::attribution {
+
+// The sum of what is live, of which a part may be estimated from samples.
+struct HeapTotal {
+  std::int64_t bytes = 0, blocks = 0;
+  double bytes_variance = 0, blocks_variance = 0;
+
+  // `weight`: of a sample; 1 for what was recorded for itself alone.
+  void change(double weight, std::int64_t by_bytes, std::int64_t by_blocks) {
+    add_wrapping(bytes, by_bytes);
+    add_wrapping(blocks, by_blocks);
+    if (weight == 1) return;
+    const double sign = by_blocks < 0 ? -1 : 1;
+    bytes_variance += sign * sample_variance(weight, by_bytes);
+    blocks_variance += sign * sample_variance(weight, by_blocks);
+  }
+};
+
+struct StackAccount {
+  LiveCounter live;
+  LiveCounter layered;  // the part of it that belongs to a layer
+  std::int64_t allocations = 0, allocated_bytes = 0, temporary = 0, most_blocks = 0, most_bytes = 0;
+  double peak_variance = 0, layered_peak_variance = 0, end_variance = 0;
+  std::uint64_t block_bytes = kUnseen;  // or kMixed
+  bool sampled = false;
+  static constexpr std::uint64_t kUnseen = ~std::uint64_t{0}, kMixed = kUnseen - 1;
+};
+
+struct SizeClassAccount {
+  LiveCounter live;
+  double peak_variance = 0, end_variance = 0;
+  std::int64_t allocations = 0, allocated_bytes = 0;
+};
+
+struct ThreadAccount {
+  LiveCounter live;
+  double peak_variance = 0, end_variance = 0;
+  std::int64_t allocations = 0, releases = 0, allocated_bytes = 0;
+  std::uint64_t last_allocated = 0;  // if the thread's last event was an allocation: its address
+  LayerIndex layer = 0;
+  LayerIndex of_program = 0;  // the same but for the tracer's own work: the layer that it interrupted
+  ScopeId scope;
+  std::int64_t in_layer_since = 0;
+  bool is_in_tracers_own = false;  // what it does there is not the program's doing
+};
+
+// What is known of a recording of samples before the pass over it.
+struct SampledPeak {
+  Nanoseconds moment;                   // when the heap is to be told as at its peak
+  SmallAllocations until_peak, in_all;  // no more of them can be live, then and at any time
+};
+
+class RecordingAnalyzer {
+ public:
+  // `peak`: absent where the peak is exact and shows itself.
+  RecordingAnalyzer(const recording::Recording& recording, const AnalysisOptions& options,
+                    const std::optional<SampledPeak>& peak);
+
+  // What visit() of this event will need, asked for ahead. Once needed, it stays so.
+  bool needs_prefetch() const { return live_.outgrew_the_cache(); }
+  [[gnu::always_inline]] void prefetch(const MemoryEvent& event) const {
+    live_.prefetch(event.address);
+    if (tells_holes_) fragmentation_.prefetch(event.address);
+  }
+  // Everything that an event touches is inlined here: without, a tenth of the time goes into calls.
+  [[gnu::flatten]] void visit(const MemoryEvent& event);
+  // All but the leaks.
+  RecordingAnalysis finish(const recording::Recording& recording);
+  // Then: the moments at which the heap's holes were passed over, of a full recording (heap_fragmentation.h).
+  std::vector<Nanoseconds> fragmentation_passed_over(bool exactly) const {
+    return fragmentation_.passed_over(exactly);
+  }
+  // And the leaks: what is live for the tracer's sake is found with the figures above.
+  LeakVerdict leaks(const TracersOwnMemory& tracers_own) const;
+
+ private:
+  void allocate(const MemoryEvent& event, std::int64_t time);
+  void release(const MemoryEvent& event, std::int64_t time);
+  void add(const LiveBlock& block, const LiveShare& share, ThreadAccount& thread, bool is_sample,
+           std::int64_t time);
+  void remove(const LiveBlock& block, std::int64_t time, bool temporary);
+  void remove(const LiveBlock& block, const LiveShare& share, std::int64_t time, bool temporary);
+  void count(const MemoryEvent& event);
+  void change_mappings(const MemoryEvent& event, std::int64_t time);
+  void enter(ThreadAccount& thread, ScopeId scope, std::int64_t time);
+  void count_entries(LayerIndex from, LayerIndex to);
+  void released_by_tracer(const LiveBlock& block);
+  void tell_peak();
+  void bound_end();
+  void sum_end_variances();
+  void change_heap(const LiveBlock& block, const LiveBytes& bytes, std::int64_t blocks) {
+    heap_.change(block.weight, bytes.all, blocks);
+    if (block.weight == 1) return;
+    add_wrapping(sampled_live_, bytes.all);
+    add_wrapping(a_over_all_, bytes.a - bytes.all);
+    add_wrapping(b_over_all_, bytes.b - bytes.all);
+  }
+  // By half A as the samples have it, since it only chooses; else no more than there can be.
+  LiveBytes live_bytes() const {
+    LiveBytes live{heap_.bytes, heap_.bytes, heap_.bytes, 0};
+    add_wrapping(live.a, a_over_all_);
+    add_wrapping(live.b, b_over_all_);
+    std::int64_t of_b = sampled_live_;
+    add_wrapping(of_b, b_over_all_);
+    if (sampled_live_ > in_all_.bytes) add_wrapping(live.all, in_all_.bytes - sampled_live_);
+    if (of_b > in_all_.bytes) {
+      live.b_cut = of_b - in_all_.bytes;
+      add_wrapping(live.b, -live.b_cut);
+    }
+    return live;
+  }
+
+  std::int64_t large_live() const {
+    std::int64_t large = heap_.bytes;
+    add_wrapping(large, -sampled_live_);
+    return large;
+  }
+
+  ThreadAccount& thread_of(const MemoryEvent& event) {
+    const std::uint32_t index = std::min(event.thread.index, kMostThreads);
+    if (index >= threads_.size()) threads_.resize(index + 1);
+    return threads_[index];
+  }
+  StackAccount& stack_of(std::uint32_t index) {
+    if (index >= stacks_.size()) stacks_.resize(std::max<std::size_t>(index + 1, stacks_.size() * 2));
+    return stacks_[index];
+  }
+
+  // Parts of finish().
+  std::int64_t unseen_blocks(const RecordingAnalysis& result, const recording::RecordingInfo& info) const;
+  void finish_heap(RecordingAnalysis& result) const;
+  void finish_stacks(RecordingAnalysis& result, std::uint32_t count) const;
+  void finish_layers(RecordingAnalysis& result) const;
+  void finish_classes(RecordingAnalysis& result) const;
+  void finish_threads(RecordingAnalysis& result) const;
+  void find_reuse(RecordingAnalysis& result) const;
+  LiveFigures live_figures(const LiveCounter& counter) const;
+  // Of a row: no row can be further from the truth than by all that was sampled.
+  LiveFigures live_figures(const LiveCounter& counter, double peak_variance, double end_variance) const;
+  double bounded(double variance) const;
+  // The most bytes that can have been live at once, the large ones then all in one moment with the small.
+  std::int64_t most_possible() const;
+
+  AnalysisOptions options_;
+  bool full_;
+  bool tells_holes_;  // all that is live is known
+  std::uint64_t sample_period_;
+  LiveMap live_;
+  HeapTotal heap_, peak_;
+  // What the halves of the samples have more than all samples; only samples change it.
+  std::int64_t a_over_all_ = 0, b_over_all_ = 0;
+  std::int64_t sampled_live_ = 0;  // the part of heap_ that samples stand for
+  std::int64_t most_large_ = 0;    // the most that the rest of it was
+  SmallAllocations until_peak_ = kNoBound, in_all_ = kNoBound;
+  // Chosen by half A, the peak is told by half B once this moment is over.
+  bool peak_is_chosen_;
+  std::int64_t moment_to_tell_;
+  std::int64_t peak_time_ = 0, last_time_ = 0;
+  Mark peak_mark_ = 1;
+
+  LayerLedger layers_;
+  // What the tracer had a runtime release was there for the tracing's sake; of that, what was live at the
+  // peak, by layer.
+  std::vector<std::int64_t> for_tracing_;
+  Mark for_tracing_mark_ = 0;
+  std::vector<StackAccount> stacks_;
+  std::vector<ThreadAccount> threads_;
+  std::array<SizeClassAccount, 65> classes_{};
+  struct Lifetime {
+    std::int64_t blocks = 0, bytes = 0;
+  };
+  std::array<Lifetime, 65> lifetimes_{};
+  TimelineBuilder timeline_;
+  FragmentationSampler fragmentation_;
+  CycleWatch cycles_;
+  MappingLedger mappings_;
+  DeviceLedgers devices_;
+  MappedFigures mapped_;
+
+  std::int64_t events_ = 0, allocations_ = 0, releases_ = 0, allocated_bytes_ = 0, temporary_ = 0;
+  std::int64_t sampled_ = 0, counted_ = 0, small_bytes_ = 0;
+  std::int64_t unknown_releases_ = 0, missed_releases_ = 0, gaps_ = 0, gap_events_ = 0, implausible_ = 0;
+};
+
+inline void RecordingAnalyzer::visit(const MemoryEvent& event) {
+  const std::int64_t time = std::clamp<std::int64_t>(event.time.count, last_time_, kLatestTime);
+  if (time > moment_to_tell_) tell_peak();
+  last_time_ = time;
+  if (timeline_.is_over({time}))
+    timeline_.begin_point({time}, live_bytes(), mappings_.mapped_bytes(), layers_);
+  switch (event.kind) {
+    case MemoryEventKind::allocate:
+    case MemoryEventKind::sampled_allocate:
+      ++events_;
+      return allocate(event, time);
+    case MemoryEventKind::release:
+      ++events_;
+      return release(event, time);
+    case MemoryEventKind::map:
+    case MemoryEventKind::unmap:
+    case MemoryEventKind::reserve:
+    case MemoryEventKind::make_accessible:
+      ++events_;
+      return change_mappings(event, time);
+    case MemoryEventKind::enter_scope:
+      ++events_;
+      return enter(thread_of(event), event.scope, time);
+    case MemoryEventKind::counters:
+      ++events_;
+      return count(event);
+    case MemoryEventKind::release_counters:  // the second half of one record
+      return count(event);
+    case MemoryEventKind::gap:
+      ++events_;
+      ++gaps_;
+      add_wrapping(gap_events_, static_cast<std::int64_t>(event.count));
+      thread_of(event).last_allocated = 0;
+      return;
+    case MemoryEventKind::device_allocate:
+    case MemoryEventKind::device_release:
+    case MemoryEventKind::device_refused:
+    case MemoryEventKind::device_figure:
+      ++events_;
+      return devices_.visit(event, layers_.layer_of(event.scope), time);
+    case MemoryEventKind::device_holder:  // a part of the refusal before it
+      return devices_.visit(event, layers_.layer_of(event.scope), time);
+    case MemoryEventKind::weight:
+      return;  // the reader's own
+  }
+}
+
+inline void RecordingAnalyzer::allocate(const MemoryEvent& event, std::int64_t time) {
+  ThreadAccount& thread = thread_of(event);
+  if (event.scope != thread.scope && !event.is_weight)
+    enter(thread, event.scope, time);  // told by a segment's header
+  LiveBlock block;
+  if (!make_block(event, event.is_weight ? layers_.layer_of(event.scope) : thread.layer, time, block)) {
+    ++implausible_;
+    return;
+  }
+  LiveBlock replaced;
+  if (live_.insert(block, replaced)) {
+    ++missed_releases_;
+    remove(replaced, time, false);
+    if (tells_holes_) fragmentation_.replaced(replaced);
+  }
+  const bool is_sample = event.kind == MemoryEventKind::sampled_allocate;
+  LayerLedger::with_share(block, [&](const LiveShare& share) { add(block, share, thread, is_sample, time); });
+  if (tells_holes_) fragmentation_.allocated(block, live_, {time});
+}
+
+// To all accounts.
+inline void RecordingAnalyzer::add(const LiveBlock& block, const LiveShare& share, ThreadAccount& thread,
+                                   bool is_sample, std::int64_t time) {
+  const std::int64_t bytes = share.bytes.all, blocks = share.blocks;
+  const auto size = static_cast<std::int64_t>(block.size);
+  ++allocations_;
+  add_wrapping(allocated_bytes_, size);
+  ++thread.allocations;
+  add_wrapping(thread.allocated_bytes, size);
+  thread.last_allocated = block.address;
+  thread.live.change(bytes, blocks, peak_mark_);
+
+  StackAccount& stack = stack_of(block.stack);
+  stack.allocations += blocks;
+  add_wrapping(stack.allocated_bytes, bytes);
+  stack.live.change(bytes, blocks, peak_mark_);
+  if (block.layer != 0) stack.layered.change(bytes, blocks, peak_mark_);
+  stack.most_blocks = std::max(stack.most_blocks, stack.live.blocks);
+  stack.most_bytes = std::max(stack.most_bytes, stack.live.bytes);
+  if (stack.block_bytes != block.size)
+    stack.block_bytes = stack.block_bytes == StackAccount::kUnseen ? block.size : StackAccount::kMixed;
+
+  SizeClassAccount& size_class = classes_[static_cast<std::size_t>(std::bit_width(block.size))];
+  size_class.allocations += blocks;
+  add_wrapping(size_class.allocated_bytes, bytes);
+  size_class.live.change(bytes, blocks, peak_mark_);
+
+  layers_.allocated(block, share, peak_mark_, timeline_.mark());
+  LayerAccount& layer = layers_[block.layer];
+  ++layer.allocations;
+  add_wrapping(layer.allocated_bytes, size);
+
+  if (is_sample) {
+    ++sampled_;
+    add_wrapping(small_bytes_, size);
+    stack.sampled = true;
+  }
+  change_heap(block, share.bytes, blocks);
+  if (!full_) most_large_ = std::max(most_large_, large_live());
+  const LiveBytes live = live_bytes();
+  layer.process.note(live.a, live.b);
+  if (heap_.bytes > peak_.bytes && !peak_is_chosen_) {
+    peak_ = heap_;
+    peak_time_ = time;
+    ++peak_mark_;
+    mapped_.bytes_at_heap_peak = mappings_.mapped_bytes();
+  }
+  timeline_.changed(live);
+}
+
+inline void RecordingAnalyzer::release(const MemoryEvent& event, std::int64_t time) {
+  ThreadAccount& thread = thread_of(event);
+  if (event.scope != thread.scope) enter(thread, event.scope, time);
+  LiveBlock block;
+  const bool known = live_.take(event.address, block);
+  ++releases_;
+  ++thread.releases;
+  ++layers_[thread.layer].releases;
+  const bool temporary = known && thread.last_allocated == event.address;
+  thread.last_allocated = 0;
+  if (!known) {
+    ++unknown_releases_;
+    return;
+  }
+  if (thread.is_in_tracers_own) released_by_tracer(block);
+  remove(block, time, temporary);
+  if (tells_holes_) fragmentation_.released(block, live_, {time});
+}
+
+// Takes a block that is no longer in the map off all accounts.
+inline void RecordingAnalyzer::remove(const LiveBlock& block, std::int64_t time, bool temporary) {
+  LayerLedger::with_share(block, [&](const LiveShare& share) { remove(block, share, time, temporary); });
+}
+
+inline void RecordingAnalyzer::remove(const LiveBlock& block, const LiveShare& share, std::int64_t time,
+                                      bool temporary) {
+  const std::int64_t bytes = share.bytes.all, blocks = share.blocks;
+  StackAccount& stack = stacks_[block.stack];
+  stack.live.change(-bytes, -blocks, peak_mark_);
+  if (block.layer != 0) stack.layered.change(-bytes, -blocks, peak_mark_);
+  stack.temporary += temporary ? 1 : 0;
+  temporary_ += temporary ? 1 : 0;
+  classes_[static_cast<std::size_t>(std::bit_width(block.size))].live.change(-bytes, -blocks, peak_mark_);
+  threads_[block.thread].live.change(-bytes, -blocks, peak_mark_);
+  layers_.released(block, share, peak_mark_, timeline_.mark());
+  Lifetime& lifetime =
+      lifetimes_[static_cast<std::size_t>(std::bit_width(static_cast<std::uint64_t>(time - block.time_ns)))];
+  lifetime.blocks += blocks;
+  add_wrapping(lifetime.bytes, bytes);
+  change_heap(block, -share.bytes, -blocks);
+  timeline_.changed(live_bytes());
+}
+
+}  // namespace headroom::attribution

@@ -1,0 +1,232 @@
+// The run is a sequence of named steps. After each step, report.json is on disk, marked incomplete until the
+// last one. If the conductor is killed or the disk is full, the results so far remain.
+#include "bench/conductor/bench.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "base/log.h"
+#include "base/run_folder.h"
+#include "base/terminal.h"
+#include "base/text.h"
+#include "bench/conductor/bench_state.h"
+#include "bench/conductor/bench_verdict.h"
+#include "bench/conductor/child_environment.h"
+#include "bench/conductor/extra_runs.h"
+#include "bench/conductor/gpu_limit.h"
+#include "bench/conductor/helper_process.h"
+#include "bench/conductor/inference_phase.h"
+#include "bench/conductor/layer_phase.h"
+#include "bench/conductor/model_measurement.h"
+#include "bench/conductor/pool_phase.h"
+#include "bench/conductor/preparation.h"
+#include "bench/conductor/setup_results.h"
+#include "bench/conductor/step_partner.h"
+#include "bench/interrupt.h"
+#include "report/run/report_json.h"
+#include "report/run/views.h"
+#include "sources/host_info.h"
+
+namespace headroom::bench {
+namespace {
+
+constexpr int kExitInterrupted = 130;  // as a shell reports a command ended by Ctrl-C
+
+// The next command for the user: after a setup alone, the measurement; after a failure, its diagnosis.
+std::string next_command(const Run& run) {
+  constexpr std::string_view kSetupOnly = "--skip-inference";
+  std::string command = run.result.command;
+  const std::size_t at = command.find(kSetupOnly);
+  if (!run.options.skip_inference || at == std::string::npos) {
+    const bool has_failed = any_model_failed(run.result) || run.extra_failed;
+    return fmt::format("headroom {} {}", has_failed ? "doctor" : "report",
+                       shell_word(run.folder.path.string()));
+  }
+  return command.replace(at, kSetupOnly.size(), "--skip-setup");
+}
+
+Status finish(Run& run) {
+  run.result.complete = !run.interrupted;
+  auto written = save_finished(run);
+  run.progress_line.clear();
+  if (run.options.json) {
+    print_output(report::report_text(run.result));
+  } else {
+    const bool color = use_color(run.options.color, STDOUT_FILENO);
+    print_output(report::to_terminal(run.result, color, terminal_width(STDOUT_FILENO)));
+  }
+  if (written && !run.options.quiet && !run.options.json)
+    print_output(fmt::format("\nReport: {}\nNext: {}\n", (run.folder.path / "report.html").string(),
+                             next_command(run)));
+  if (run.result.complete && ::access((run.folder.path / "report.json").c_str(), F_OK) != 0)
+    log::error(
+        "no report.json in {}: the disk is full, and the incomplete report was removed; only the printed "
+        "figures remain",
+        run.folder.path.string());
+  return written;
+}
+
+int exit_code(const Run& run) {
+  if (run.interrupted) return kExitInterrupted;
+  if (any_model_failed(run.result) || run.extra_failed) return 1;
+  if (run.options.strict && limit_violated(run.result)) return 1;
+  return 0;
+}
+
+// In step works only for models that run alone. Other timed parts of the two runs would disturb each other.
+Status check_in_step(const BenchOptions& options) {
+  if (options.in_step.empty()) return {};
+  if (auto valid = check_step_name(options.in_step); !valid) return valid;
+  const char* other = options.parallel         ? "--parallel"
+                      : options.pipeline       ? "--pipeline"
+                      : options.pool           ? "--pool"
+                      : options.tune           ? "--tune"
+                      : options.skip_inference ? "--skip-inference"
+                                               : nullptr;
+  if (other == nullptr) return {};
+  return usage_error(fmt::format("--in-step cannot be combined with {}", other),
+                     "only models that are measured alone take turns",
+                     fmt::format("run {} separately", other));
+}
+
+// The models that will be measured.
+std::vector<std::string> models_to_measure(const Run& run) {
+  std::vector<std::string> names;
+  for (const PreparedModel& model : run.prepared.models)
+    if (model.status == ModelStatus::ok) names.push_back(model.name);
+  return names;
+}
+
+// Runs the setup. With --in-step, waits for the other run first, and afterwards agrees with it on the models
+// to measure.
+Status prepare_with_partner(Run& run, std::optional<StepPartner>& partner) {
+  if (!run.options.in_step.empty()) {
+    step(run, fmt::format("waiting for the other run of --in-step {}", run.options.in_step));
+    auto met = StepPartner::meet(run.options.in_step, run.options.timeout, run.interrupt);
+    if (!met) return forward_error(met);
+    partner.emplace(std::move(*met));
+  }
+  if (auto prepared = prepare(run); !prepared) return prepared;
+  if (!partner) return {};
+  const std::vector<std::string> models = models_to_measure(run);
+  if (models.empty()) {  // the report shows it; the other run sees the closed connection
+    partner.reset();
+    return {};
+  }
+  step(run, "waiting for the setup of the other run");
+  if (auto agreed = partner->agree(models, run.interrupt); !agreed) return agreed;
+  if (partner->why_alone().empty()) return {};
+  const std::string warning = partner->why_alone() + "; this run is measured without turns";
+  log::warning("{}", warning);
+  run.result.warnings.push_back(warning);
+  partner.reset();
+  return {};
+}
+
+Status check_options(const BenchOptions& options) {
+  const bool shares_a_camera = options.parallel && options.models.size() > 1 && options.source &&
+                               options.source->kind == SourceKind::camera;
+  if (shares_a_camera)
+    return usage_error("--parallel cannot read from a camera", "only one process can open it",
+                       "record a video and use --source video=FILE, or use --pipeline");
+  if (!options.gpu_memory_limit.empty() && cuda_devices(options).empty())
+    return usage_error("--gpu-mem-limit has no effect", "no model runs on a GPU",
+                       "add --device cuda:N, or use --mem-limit for host memory");
+  if (auto valid = check_pool(options); !valid) return valid;
+  if (auto valid = check_in_step(options); !valid) return valid;
+  return options.layers ? check_layer_tracing() : Status{};
+}
+
+}  // namespace
+
+Result<int> run_bench(const BenchOptions& options, const std::string& command,
+                      const std::vector<std::string>& warnings) {
+  if (auto valid = check_options(options); !valid) return forward_error(valid);
+  const FixedAddresses fixed(!options.aslr);  // before any thread starts, because threads inherit it
+  auto interrupt = Interrupt::listen();
+  if (!interrupt) return forward_error(interrupt);
+  auto folder = create_run_folder(options.output_dir);
+  if (!folder) return forward_error(folder);
+  if (auto opened = log::open_file(folder->path / "run.log"); !opened) return forward_error(opened);
+
+  Run run(options, std::move(*interrupt), std::move(*folder));
+  run.result.run_name = run.folder.name;
+  run.result.started_at = run.folder.started_at;
+  run.result.command = command;
+  run.result.host = sources::read_host_info();
+  run.metrics.add_gpus_to(run.result.host);
+  run.result.image_size = options.image_size;
+  run.result.confidence = options.confidence;
+  run.result.iou = options.iou;
+  run.result.options = options;
+  log::debug("command: {}", command);
+  for (const std::string& warning : warnings) log::warning("{}", warning);  // the log file exists now
+  run.result.warnings = warnings;
+
+  if (auto proved = prove_limits(run); !proved) {
+    std::error_code ignored;
+    std::filesystem::remove_all(run.folder.path, ignored);  // wrong use: nothing has started
+    return forward_error(proved);
+  }
+  // From here on the report shows how far the limit is proved, and which models were requested.
+  run.result.models = models_not_reached(options);
+  save_reports(run);
+  std::optional<StepPartner> partner;
+  if (auto prepared = prepare_with_partner(run, partner); !prepared) {
+    run.interrupted = was_interrupted(prepared.error());
+    const ErrorKind kind = prepared.error().kind;
+    if (!run.interrupted && (kind == ErrorKind::usage || kind == ErrorKind::input)) {
+      std::error_code ignored;  // wrong use and no results: leave no folder behind
+      std::filesystem::remove_all(run.folder.path, ignored);
+      return forward_error(prepared);
+    }
+    if (!run.interrupted) run.result.warnings.push_back(prepared.error().sentence());
+    save_reports(run);
+    run.progress_line.clear();
+    if (!run.interrupted) {
+      log::warning("the setup failed; the report so far is in {}", run.folder.path.string());
+      return forward_error(prepared);
+    }
+    log::warning("interrupted during the setup; the report so far is in {}", run.folder.path.string());
+    return kExitInterrupted;
+  }
+  // Every model has been tried once; those that failed will not be measured.
+  run.result.models.clear();
+  run.measuring_since = monotonic_now();
+  const BenchContext context{options,
+                             run.prepared,
+                             run.metadata_path.string(),
+                             run.folder.path,
+                             run.device_account ? &*run.device_account : nullptr,
+                             run.interrupt,
+                             run.metrics,
+                             partner ? &*partner : nullptr,
+                             [&](const std::string& label, double fraction, const std::string& detail) {
+                               if (!options.quiet) run.progress_line.update(label, fraction, detail);
+                             },
+                             [&](ModelResult partial) { save_partial_result(run, std::move(partial)); }};
+  if (auto measured = measure_models(run, context); !measured) {
+    save_progress(run);
+    return forward_error(measured);
+  }
+  if (!run.options.skip_inference && !run.interrupted) {
+    const ExtraRuns extras{run.folder.path, [&](const std::string& text) { step(run, text); },
+                           [&] { save_progress(run); }};
+    const ExtraOutcome outcome = measure_extras(extras, context, run.result);
+    run.interrupted = outcome.interrupted;
+    run.extra_failed = outcome.failed;
+  }
+  run.result.inference_time = monotonic_now() - run.measuring_since;
+  // All measurements are done; the remaining work cannot change a figure.
+  if (auto finished = finish(run); !finished) {
+    if (run.disk_warned) return std::max(1, exit_code(run));  // the user was warned when the disk was full
+    return forward_error(finished);
+  }
+  return exit_code(run);
+}
+
+}  // namespace headroom::bench

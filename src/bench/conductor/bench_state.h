@@ -1,0 +1,59 @@
+// The state of a bench run: its options, its results so far, and how it prints progress and saves reports.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "base/result.h"
+#include "base/run_folder.h"
+#include "base/terminal.h"
+#include "base/units.h"
+#include "bench/conductor/metrics_recorder.h"
+#include "bench/interrupt.h"
+#include "bench/prepared_data.h"
+#include "trace/device_account.h"
+#include "types/bench_options.h"
+#include "types/bench_result.h"
+
+namespace headroom::bench {
+
+struct Run {
+  Run(const BenchOptions& asked, Interrupt listener, RunFolder made)
+      : options(asked),
+        interrupt(std::move(listener)),
+        folder(std::move(made)),
+        metrics(folder.path / "metrics.jsonl") {}
+
+  const BenchOptions& options;
+  Interrupt interrupt;
+  RunFolder folder;
+  MetricsRecorder metrics;
+  std::optional<trace::DeviceAccount> device_account;  // GPU memory; absent if no model runs on a GPU
+  BenchResult result;
+  PreparedData prepared;
+  ProgressLine progress_line;
+  Nanoseconds measuring_since;
+  std::size_t measuring = 0;  // index in result.models of the model being measured
+  bool interrupted = false;
+  bool disk_warned = false;
+  bool extra_failed = false;            // an extra run (extra_runs.h) could not be made
+  std::filesystem::path metadata_path;  // the run's copy of the source's description, which the decoders read
+};
+
+// Prints the start of a step on the terminal and in the log.
+void step(Run& run, const std::string& text);
+
+// Warns once, when a report cannot be written. The run continues: its figures are printed at the end.
+void note_disk_problem(Run& run, const Status& written);
+
+// Writes report.json only.
+void save_progress(Run& run);
+// Writes all reports, so that a run that is killed now leaves complete reports of what it has measured.
+void save_reports(Run& run);
+// Writes all reports at the end. The error names the file that could not be written.
+Status save_finished(Run& run);
+
+}  // namespace headroom::bench

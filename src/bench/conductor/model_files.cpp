@@ -1,0 +1,60 @@
+#include "bench/conductor/model_files.h"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <system_error>
+#include <vector>
+
+#include "base/files.h"
+#include "base/fnv1a.h"
+#include "types/external_data.h"
+
+namespace headroom::bench {
+namespace fs = std::filesystem;
+namespace {
+
+// Combines several fingerprints: a hash over their digits.
+std::string joined(const std::vector<std::string>& fingerprints) {
+  if (fingerprints.size() == 1) return fingerprints.front();
+  Fnv1a hash;
+  for (const std::string& fingerprint : fingerprints) hash.add(fingerprint);
+  return hash.text();
+}
+
+Result<Bytes> size_of_file(const fs::path& path) {
+  std::error_code code;
+  const auto size = fs::file_size(path, code);
+  if (code) return input_error(fmt::format("cannot read {}", path.string()), code.message());
+  return Bytes{static_cast<std::int64_t>(size)};
+}
+
+}  // namespace
+
+Result<ModelFiles> read_model_files(const fs::path& path, const std::function<void()>& on_piece) {
+  ExternalDataFinder finder;
+  auto fingerprint = file_fingerprint(path, [&](std::string_view piece) {
+    finder.take(piece);
+    on_piece();
+  });
+  if (!fingerprint) return forward_error(fingerprint);
+  auto size = size_of_file(path);
+  if (!size) return forward_error(size);
+  ModelFiles files{{}, *size};
+  std::vector<std::string> fingerprints{std::move(*fingerprint)};
+  for (const std::string& name : finder.names()) {
+    const fs::path file = path.parent_path() / name;
+    std::error_code code;
+    if (!fs::is_regular_file(file, code)) continue;  // the runtime reports a missing file
+    auto one = file_fingerprint(file, [&](std::string_view) { on_piece(); });
+    if (!one) return forward_error(one);
+    auto bytes = size_of_file(file);
+    if (!bytes) return forward_error(bytes);
+    fingerprints.push_back(std::move(*one));
+    files.size += *bytes;
+  }
+  files.fingerprint = joined(fingerprints);
+  return files;
+}
+
+}  // namespace headroom::bench

@@ -1,0 +1,222 @@
+#include "bench/conductor/model_preparation.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/text.h"
+#include "bench/conductor/gpu_limit.h"
+#include "bench/conductor/helper_process.h"
+#include "bench/conductor/model_fingerprint.h"
+#include "bench/conductor/trial.h"
+#include "bench/conductor/tuner.h"
+#include "inference/backend.h"
+#include "sources/host_info.h"
+
+namespace headroom::bench {
+namespace fs = std::filesystem;
+namespace {
+
+PreparedModel failed_model(PreparedModel model, const Error& error) {
+  model.status = ModelStatus::failed;
+  model.error = error.sentence();
+  return model;
+}
+
+// Keeps the memory figures of a successful warm-up. It measured nothing else.
+ModelResult memory_of_warmup(const ModelResult& trial) {
+  ModelResult kept;
+  kept.name = trial.name;
+  kept.status = trial.status;
+  kept.memory = trial.memory;
+  kept.memory.run_mean.reset();  // a mean over two frames says nothing
+  kept.memory.pss_run_peak.reset();
+  kept.gpu_memory = trial.gpu_memory;
+  return kept;
+}
+
+// Takes the facts about the model that a trial reported. A model that ran out of memory while loading
+// reported none.
+void take_facts(PreparedModel& model, const TrialOutcome& outcome) {
+  model.backend_version = outcome.result.backend_version;
+  model.task = outcome.result.task;
+  model.input = outcome.result.input;
+  model.takes_frames = outcome.takes_frames;
+  model.class_names = outcome.class_names;
+  if (outcome.precision) model.settings.precision = *outcome.precision;
+  if (!outcome.outputs.empty()) model.outputs = outcome.outputs;
+}
+
+void take_outcome(PreparedModel& model, const TrialOutcome& outcome) {
+  take_facts(model, outcome);
+  model.status = outcome.result.status;
+  model.error = outcome.result.error;
+  model.trial = model.status == ModelStatus::ok ? memory_of_warmup(outcome.result) : outcome.result;
+}
+
+TuneTrial trial_of(const ModelResult& result, const RuntimeSettings& settings) {
+  TuneTrial trial;
+  trial.settings = settings;
+  trial.status = result.status;
+  trial.error = result.error;
+  trial.peak = result.memory.run_peak;
+  trial.within_limit = result.memory.within_limit;
+  for (const GpuMemory& gpu : result.gpu_memory) {
+    trial.gpu_peak = std::max(gpu.load_peak, gpu.run_peak);
+    if (gpu.within_limit == false) trial.within_limit = false;
+  }
+  if (result.inference) trial.p50 = result.inference->p50;
+  return trial;
+}
+
+// A model that failed for lack of memory may work with other settings.
+bool is_worth_tuning(const PreparedModel& model) {
+  return model.status == ModelStatus::ok || model.status == ModelStatus::oom ||
+         model.status == ModelStatus::timeout;
+}
+
+// Applies the settings that the search found. `outcomes` has the successful trials.
+void take_tuning(PreparedModel& model, TuneOutcome found, const std::vector<TrialOutcome>& outcomes,
+                 const PreparationContext& context) {
+  const auto keeps_limit = [](const TuneTrial& trial) { return trial.within_limit != false; };
+  if (std::none_of(found.trials.begin(), found.trials.end(), keeps_limit))
+    context.log_step(
+        fmt::format("{}: none of {} settings stays within the limit; keeping the requested settings",
+                    model.name, found.trials.size()));
+  model.smallest_settings = found.smallest;
+  model.trials = std::move(found.trials);
+  const auto kept = std::find_if(outcomes.begin(), outcomes.end(), [&](const TrialOutcome& outcome) {
+    return outcome.result.settings == found.fastest;
+  });
+  if (kept == outcomes.end()) return;  // no settings fit: keep the result of the first trial
+  model.settings = found.fastest;
+  take_outcome(model, *kept);
+}
+
+// `first` is the result of the warm-up with the requested settings. If it failed, it is not repeated.
+Result<PreparedModel> tune(PreparedModel model, WorkerModel worker, const ModelResult& first,
+                           const PreparationContext& context) {
+  const int cores = sources::read_host_info().cpus;
+  std::vector<TrialOutcome> outcomes;
+  const auto attempt = [&](const RuntimeSettings& settings) -> Result<TuneTrial> {
+    TuneTrial trial;
+    if (settings == model.settings && first.status != ModelStatus::ok) {
+      trial = trial_of(first, settings);
+    } else {
+      worker.settings = settings;
+      // If the model has not reported its task yet, it may take frames.
+      const Bytes held = model.takes_frames || model.task.empty() ? context.frames_held : Bytes{};
+      auto outcome = run_trial(worker, WorkerKind::tune, context.options, context.interrupt,
+                               context.device_account, held);
+      if (!outcome) return forward_error(outcome);
+      trial = trial_of(outcome->result, settings);
+      if (trial.status == ModelStatus::ok) {
+        take_facts(model, *outcome);
+        outcome->result.settings = settings;
+        outcome->result.memory_series.clear();
+        outcomes.push_back(std::move(*outcome));
+      }
+    }
+    context.log_step(fmt::format("{}: {} → {}", model.name, settings.describe(),
+                                 trial.p50 ? format_duration(*trial.p50) : trial.error));
+    model.trials.push_back(trial);
+    context.report(model);
+    return trial;
+  };
+  auto found = search_settings(model.settings, cores, attempt);
+  if (!found) return forward_error(found);
+  take_tuning(model, std::move(*found), outcomes, context);
+  return model;
+}
+
+// Tries the model with the first backend that can be loaded.
+Result<TrialOutcome> try_backends(PreparedModel& model, WorkerModel& worker,
+                                  const std::vector<inference::BackendFile>& backends,
+                                  const PreparationContext& context) {
+  Result<TrialOutcome> outcome = input_error("no backend was tried");
+  for (const inference::BackendFile& backend : backends) {
+    model.backend = backend.name;
+    model.backend_path = backend.path.string();
+    worker = {model.name, model.path, model.backend, model.backend_path, model.forced_task, model.settings};
+    outcome =
+        run_trial(worker, WorkerKind::setup, context.options, context.interrupt, context.device_account);
+    if (!outcome) return outcome;
+    // Only if a plug-in could not be loaded, the next backend is tried. Such a trial reported no runtime
+    // version.
+    if (outcome->result.status != ModelStatus::failed || !outcome->result.backend_version.empty()) break;
+    if (&backend == &backends.back()) break;
+    model.passed_over = fmt::format("backend {} cannot be used, trying the next one: {}", backend.name,
+                                    outcome->result.error);
+    context.log_step(fmt::format("{}: {}", model.name, model.passed_over));
+  }
+  return outcome;
+}
+
+// Returns an error only for an interrupt. Files that cannot be read fail the model.
+Status read_fingerprint(PreparedModel& model, const PreparationContext& context) {
+  auto files = fingerprint_in_child(model.path, context.options.timeout, context.interrupt);
+  if (files) {
+    model.fingerprint = std::move(files->fingerprint);
+    model.file_size = files->size;
+  } else if (was_interrupted(files.error())) {
+    return forward_error(files);
+  } else if (model.status == ModelStatus::ok) {
+    model = failed_model(std::move(model), files.error());
+    if (was_silent(files.error())) model.status = ModelStatus::timeout;
+  }
+  return {};
+}
+
+bool lacks_its_source(const PreparedModel& model, const BenchOptions& options) {
+  return model.status == ModelStatus::ok && model.takes_frames && !options.source;
+}
+
+}  // namespace
+
+Result<PreparedModel> prepare_model(const ModelSpec& spec, const PreparationContext& context) {
+  const BenchOptions& options = context.options;
+  PreparedModel model;
+  model.name = spec.name;
+  model.path = spec.path;
+  model.forced_task = spec.task.empty() ? options.task : spec.task;
+  model.settings.threads = options.threads;
+  model.settings.device = device_of(spec, options);
+  model.settings.precision = model.asked_precision = precision_of(spec, options);
+  if (model.settings.device != "cpu") {
+    model.settings.conv_search = options.conv_search;
+    model.settings.device_graph = options.capture_graph;
+  }
+  model.asked_settings = spec.settings;
+  // the command line was checked, so this job comes from another version
+  if (!set_settings(model.settings, spec.settings))
+    return failed_model(std::move(model),
+                        {ErrorKind::usage, fmt::format("unknown settings '{}'", spec.settings), "", ""});
+  const auto backends = inference::choose_backends(
+      spec.path, spec.backend.empty() ? options.backend : spec.backend, model.settings.device);
+  if (!backends) return failed_model(std::move(model), backends.error());
+
+  WorkerModel worker;
+  auto outcome = try_backends(model, worker, *backends, context);
+  if (!outcome) return forward_error(outcome);
+  take_outcome(model, *outcome);
+  worker.settings = model.settings;
+  worker.outputs = model.outputs;
+  // After the trial, so that a file whose reading hangs is reported with the phase in which it hung.
+  if (auto read = read_fingerprint(model, context); !read) return forward_error(read);
+  // Without readable files, no settings can work.
+  const bool is_readable = !model.fingerprint.empty();
+  if (options.tune && is_readable && is_worth_tuning(model) && !lacks_its_source(model, options)) {
+    auto tuned = tune(std::move(model), std::move(worker), outcome->result, context);
+    if (!tuned) return tuned;
+    model = std::move(*tuned);
+  }
+  if (lacks_its_source(model, options))
+    return failed_model(std::move(model), {ErrorKind::usage, kNeedsSource, "", ""});
+  return model;
+}
+
+}  // namespace headroom::bench

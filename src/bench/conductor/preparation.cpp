@@ -1,0 +1,174 @@
+#include "bench/conductor/preparation.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "base/files.h"
+#include "base/log.h"
+#include "bench/conductor/gpu_limit.h"
+#include "bench/conductor/helper_process.h"
+#include "bench/conductor/model_fingerprint.h"
+#include "bench/conductor/setup_phase.h"
+#include "bench/conductor/setup_results.h"
+#include "bench/conductor/unified_memory.h"
+#include "limits/memory_limit.h"
+
+namespace headroom::bench {
+namespace {
+
+Status prove_limit(Run& run) {
+  if (!run.options.memory_limit) return {};
+  step(run, fmt::format("probing the memory limit of {}", format_bytes(*run.options.memory_limit)));
+  auto limit = prove_memory_limit(*run.options.memory_limit, run.options.limit_mechanism);
+  if (!limit && limit.error().kind == ErrorKind::usage) return forward_error(limit);
+  if (!limit) {
+    // The run continues: a limit that could not be proved is monitored, and the report shows that.
+    run.result.limit = Limit{*run.options.memory_limit,
+                             LimitType::unavailable,
+                             LimitMechanism::none,
+                             {},
+                             limit.error().sentence()};
+    run.result.warnings.push_back(limit.error().sentence());
+  } else {
+    run.result.limit = std::move(*limit);
+  }
+  step(run, fmt::format("the memory limit is {}, by {}", type_with_reason(*run.result.limit),
+                        name_of(run.result.limit->mechanism)));
+  run.metrics.restart_rates();
+  return {};
+}
+
+Status prove_gpu_limit(Run& run) {
+  auto account = open_device_account(run.options);
+  if (!account) return forward_error(account);
+  if (!*account) return {};
+  run.device_account.emplace(std::move(**account));
+  if (run.options.gpu_memory_limit.empty()) return {};
+  const std::vector<unsigned> devices = cuda_devices(run.options);
+  const ledger::Limits& limits = run.device_account->limits();
+  if (std::none_of(devices.begin(), devices.end(),
+                   [&](unsigned device) { return limits.bytes[device] != ledger::kNoLimit; }))
+    return usage_error(
+        fmt::format("--gpu-mem-limit {} has no effect", run.options.gpu_memory_limit),
+        fmt::format("the models run on device{} {}", devices.size() > 1 ? "s" : "", fmt::join(devices, ", ")),
+        fmt::format("use {}=SIZE, or one size for all devices", devices.front()));
+  step(run, fmt::format("probing the GPU memory limit of {}", run.options.gpu_memory_limit));
+  Limit limit = probe_gpu_limit(limits, devices, run.interrupt);
+  step(run, fmt::format("the GPU memory limit is {}{}", name_of(limit.type),
+                        limit.note.empty() ? "" : ": " + limit.note));
+  if (limit.type != LimitType::hard && !limit.note.empty())
+    run.result.warnings.push_back("GPU memory limit: " + limit.note);
+  run.result.gpu_limit = std::move(limit);
+  return {};
+}
+
+}  // namespace
+
+Status prove_limits(Run& run) {
+  if (auto proved = prove_limit(run); !proved) return proved;
+  return prove_gpu_limit(run);
+}
+
+namespace {
+
+void keep_wanted_models(Run& run) {
+  std::erase_if(run.prepared.models, [&](const PreparedModel& model) {
+    const auto wanted = [&](const ModelSpec& spec) { return spec.name == model.name; };
+    return std::none_of(run.options.models.begin(), run.options.models.end(), wanted);
+  });
+}
+
+// Copies the source's description into the run folder. It must match the prepared source: another run may
+// have scanned another source into the same folder.
+Status keep_metadata(Run& run) {
+  const std::filesystem::path prepared = metadata_path(run.options.prepared_dir);
+  if (::access(prepared.c_str(), R_OK) != 0)
+    return input_error(fmt::format("the prepared data in {} cannot be used", run.options.prepared_dir),
+                       fmt::format("its metadata.json cannot be read: {}", errno_text(errno)),
+                       "run again without --skip-setup to prepare it again");
+  run.metadata_path = run.folder.path / "metadata.json";
+  std::error_code code;
+  std::filesystem::copy_file(prepared, run.metadata_path, code);
+  if (code) {  // a full disk must not end the run: use the prepared file, until another run replaces it
+    std::error_code ignored;
+    std::filesystem::remove(run.metadata_path, ignored);
+    note_disk_problem(run,
+                      failure(fmt::format("cannot write {}", run.metadata_path.string()), code.message()));
+    run.metadata_path = prepared;
+  }
+  const SourceMetadata& source = *run.prepared.source;
+  if (source.fingerprint.empty() || file_contains(run.metadata_path, source.fingerprint)) return {};
+  return usage_error(fmt::format("the prepared data in {} cannot be used", run.options.prepared_dir),
+                     "metadata.json and setup.json describe different sources",
+                     "run again without --skip-setup, with a separate --prepared-dir");
+}
+
+// Reads prepared data. If a model file can no longer be read (its server is gone), that model counts as hung
+// and the others are measured.
+Status take_prepared(Run& run) {
+  auto prepared = read_prepared_data(run.options.prepared_dir);
+  if (!prepared) return forward_error(prepared);
+  std::vector<std::pair<std::string, std::string>> silent;  // path, error text
+  const auto fingerprint_of = [&](const PreparedModel& model) -> Result<std::string> {
+    auto files = fingerprint_in_child(model.path, run.options.timeout, run.interrupt);
+    if (files) return files->fingerprint;
+    if (!was_silent(files.error())) return forward_error(files);
+    silent.emplace_back(model.path, files.error().sentence());
+    return model.fingerprint;
+  };
+  const auto problem = why_not_usable(*prepared, run.options, fingerprint_of);
+  if (run.interrupt.requested()) return failure("the check of the prepared data was stopped", "interrupted");
+  if (problem) return tl::unexpected<Error>(*problem);
+  run.prepared = std::move(*prepared);
+  keep_wanted_models(run);
+  for (PreparedModel& model : run.prepared.models)
+    for (const auto& [path, error] : silent)
+      if (model.path == path) model.status = ModelStatus::timeout, model.error = error;
+  return {};
+}
+
+// Updates the report during the setup phase.
+void keep_setup_result(Run& run, const PreparedModel& model) {
+  for (ModelResult& result : run.result.models)
+    if (result.name == model.name) result = not_yet_measured(model);
+  save_progress(run);
+}
+
+}  // namespace
+
+Status prepare(Run& run) {
+  const Nanoseconds started = monotonic_now();
+  if (run.options.skip_setup) {
+    if (auto taken = take_prepared(run); !taken) return taken;
+  } else {
+    SetupProgress progress;
+    progress.step = [&](const std::string& text) { step(run, text); };
+    progress.failure = [&](const std::string& text) {
+      run.progress_line.clear();
+      log::error("{}", text);
+    };
+    progress.frames_scanned = [&](std::int64_t frames, const std::string& sequence) {
+      if (run.options.quiet) return;
+      run.progress_line.update("scanning", -1, fmt::format("{} frames, {}", frames, sequence));
+    };
+    progress.model = [&](const PreparedModel& model) { keep_setup_result(run, model); };
+    run.metadata_path = run.folder.path / "metadata.json";
+    auto prepared = run_setup_phase(run.options, run.metadata_path, run.interrupt, progress);
+    if (!prepared) return forward_error(prepared);
+    run.prepared = std::move(*prepared);
+  }
+  run.result.setup_time = monotonic_now() - started;
+  run.result.source = run.prepared.source;
+  if (!run.prepared.source) return {};
+  for (const SkippedItem& item : run.prepared.source->skipped)
+    log::warning("skipped {}: {}", item.name, item.reason);
+  const bool lacks_own = run.options.skip_setup || ::access(run.metadata_path.c_str(), R_OK) != 0;
+  return lacks_own ? keep_metadata(run) : Status{};
+}
+
+}  // namespace headroom::bench

@@ -1,0 +1,270 @@
+#include "bench/conductor/setup_phase.h"
+
+#include <fmt/format.h>
+#include <malloc.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/files.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/timestamp.h"
+#include "bench/conductor/gpu_limit.h"
+#include "bench/conductor/helper_process.h"
+#include "bench/conductor/inference_phase.h"
+#include "bench/conductor/measurement_plans.h"
+#include "bench/conductor/model_preparation.h"
+#include "bench/setup_job.h"
+#include "media/media_engine.h"
+#include "media/source_json.h"
+#include "media/source_scan.h"
+#include "report/words.h"
+#include "sources/process_memory.h"
+
+namespace headroom::bench {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr Nanoseconds kProgressInterval{500'000'000};
+// The scan writes the source's description to the run folder, where no other run writes. If it cannot write
+// there, it uses the folder of the prepared data.
+constexpr const char* kMetadataKey = "metadata_path";
+constexpr const char* kPreparedKey = "prepared";
+constexpr const char* kNameASource = "add --source image_dir=DIR, video=FILE or camera=N";
+
+// Reports a step of the setup, which is kept in the log.
+void send_step(const std::string& text) {
+  Json event;
+  event["event"] = "progress";
+  event["text"] = text;
+  send_helper_event(event);
+}
+
+// Reports a model that failed and will not be measured.
+void send_failure(const std::string& text) {
+  Json event;
+  event["event"] = "failure";
+  event["text"] = text;
+  send_helper_event(event);
+}
+
+void report_model(const PreparedModel& model) {
+  Json event;
+  event["event"] = "model";
+  event["model"] = to_json(model);
+  send_helper_event(event);
+}
+
+// Reports the progress of a scan; the next such event replaces it. It also shows that a long scan is alive.
+void report_frames(std::int64_t frames, const std::string& sequence) {
+  static Nanoseconds last;
+  const Nanoseconds now = monotonic_now();
+  if (now - last < kProgressInterval) return;
+  last = now;
+  Json event;
+  event["event"] = "scanning";
+  event["frames"] = frames;
+  event["sequence"] = sequence;
+  send_helper_event(event);
+}
+
+// Sent before each image and video, so that the error can name the file that ended the scan.
+void report_item(const std::string& name) {
+  Json event;
+  event["event"] = "reading";
+  event["name"] = name;
+  send_helper_event(event);
+}
+
+// The memory that one image may use. It is the workspace minus the current memory of the process, minus a
+// reserve for the kernel's accounting and small pages.
+Bytes memory_for_one_image(Bytes workspace) {
+  constexpr Bytes kReserve = mebibytes(8);
+  const ProcessMemory now = sources::read_process_memory(::getpid(), sources::ProcessDetail::status);
+  return std::max(Bytes{}, workspace - now.anonymous.value_or(now.rss.value_or(Bytes{})) - kReserve);
+}
+
+// A --prepared-dir that cannot be written is wrong use, because nothing was measured yet.
+tl::unexpected<Error> not_writable(Error error) {
+  error.kind = ErrorKind::input;
+  error.fix = "free space there, or choose another --prepared-dir";
+  return tl::unexpected<Error>(std::move(error));
+}
+
+Result<fs::path> write_metadata(const SourceMetadata& source, const fs::path& own, const fs::path& prepared) {
+  const std::string text = to_text(media::to_json(source));
+  if (write_file_atomically(own, text)) return own;
+  if (auto written = write_file_atomically(prepared, text); !written) return not_writable(written.error());
+  return prepared;
+}
+
+// --- scanning
+// -----------------------------------------------------------------------------------------------
+
+Result<Json> scan(const Json& job) {
+  auto options = bench_options_from_json(job);
+  if (!options) return forward_error(options);
+  auto engine = media::load_media_engine();
+  if (!engine) return forward_error(engine);
+  // By default, glibc keeps freed buffers of up to 32 MiB in its heap. Here each large buffer is returned at
+  // once, so that every image has the same memory available.
+  ::mallopt(M_MMAP_THRESHOLD, 1 << 20);
+  (*engine)->bound_memory(memory_for_one_image(options->workspace));
+  auto metadata = media::scan_source(**engine, *options->source,
+                                     {options->limit_videos, options->limit_objects, options->max_frames},
+                                     report_frames, report_item);
+  if (!metadata) return forward_error(metadata);
+  auto written = write_metadata(*metadata, get_text(job, kMetadataKey), metadata_path(options->prepared_dir));
+  if (!written) return forward_error(written);
+  Json answer;
+  answer[kMetadataKey] = written->string();
+  return answer;
+}
+
+Result<SourceMetadata> scan_in_child(const BenchOptions& options, const std::string& metadata,
+                                     Interrupt& interrupt) {
+  std::string note;
+  // --workspace bounds the scratch memory of the setup phase. Only this child decodes images.
+  auto limit = limits::make_memory_limit("scan", options.workspace, options.limit_mechanism, note);
+  if (!limit) return forward_error(limit);
+  HelperPlan plan;
+  plan.verb = "_scan";
+  plan.purpose = "scanning " + options.source->describe();
+  plan.limit = limit->get();
+  plan.timeout = options.timeout;
+  std::string item;
+  plan.current_step = [&] { return item.empty() ? item : "reading " + item; };
+  plan.on_event = [&](const Json& event) {
+    if (get_text(event, "event") == "reading")
+      item = get_text(event, "name");
+    else
+      send_helper_event(event);
+  };
+  Json job = to_json(options);
+  job[kMetadataKey] = metadata;
+  auto done = run_helper(plan, job, interrupt);
+  if (!done) return forward_error(done);
+  auto text = read_file(get_text(*done, kMetadataKey));
+  if (!text) return forward_error(text);
+  auto document = parse_json(*text, "metadata.json");
+  if (!document) return forward_error(document);
+  return media::source_from_json(*document);
+}
+
+// --- the setup process
+
+Result<Json> set_up(const Json& job) {
+  auto options = bench_options_from_json(job);
+  if (!options) return forward_error(options);
+  auto interrupt = Interrupt::listen();
+  if (!interrupt) return forward_error(interrupt);
+  if (auto made = make_folder(options->prepared_dir); !made) return forward_error(made);
+
+  // Until the setup has finished, the folder must not look prepared.
+  std::error_code ignored;
+  std::filesystem::remove(setup_path(options->prepared_dir), ignored);
+  PreparedData data;
+  if (options->source) {
+    send_step("scanning " + options->source->describe());
+    auto source = scan_in_child(*options, get_text(job, kMetadataKey), *interrupt);
+    if (!source) return forward_error(source);
+    send_step(fmt::format("{} in {}, {} skipped", report::counted(source->total_frames, "frame"),
+                          report::counted(static_cast<std::int64_t>(source->sequences.size()), "sequence"),
+                          source->skipped.size()));
+    data.source = std::move(*source);
+  } else {
+    send_step("no source: models that take no frames run on inputs made from their signatures");
+  }
+
+  const Bytes frames_held = data.source ? choose_frame_window(*data.source, *options).arena : Bytes{};
+  auto device_account = open_device_account(*options);
+  if (!device_account) return forward_error(device_account);
+  const PreparationContext context{*options,   frames_held,
+                                   *interrupt, *device_account ? &**device_account : nullptr,
+                                   send_step,  report_model};
+  // Sent after the last model: if every model lacks a source, the answer is one error for all of them.
+  std::vector<std::string> without_source;
+  for (const ModelSpec& spec : options->models) {
+    send_step(fmt::format("trying {}", spec.name));
+    auto model = prepare_model(spec, context);
+    if (!model) return forward_error(model);
+    if (model->status == ModelStatus::ok) {
+      send_step(fmt::format("{}: {} on {} {}, input {}", model->name, model->task, model->backend,
+                            model->backend_version, model->input));
+      if (data.source && !model->takes_frames)
+        send_step(fmt::format("{}: takes no frames; runs on inputs made from its signature", model->name));
+    } else {
+      std::string line = fmt::format("{}: {}: {}", model->name, name_of(model->status), model->error);
+      if (model->error == kNeedsSource)
+        without_source.push_back(std::move(line));
+      else
+        send_failure(line);
+    }
+    report_model(*model);
+    data.models.push_back(std::move(*model));
+  }
+  const auto lacks_frames = [](const PreparedModel& model) { return model.takes_frames; };
+  if (!data.source && std::all_of(data.models.begin(), data.models.end(), lacks_frames))
+    return usage_error("--source is missing", "all models take frames", kNameASource);
+  for (const std::string& line : without_source) send_failure(line);
+  data.headroom_version = HEADROOM_VERSION;
+  data.created_at = timestamp_now();
+  data.host = this_host();
+  data.max_frames = options->max_frames;
+  data.limit_videos = options->limit_videos;
+  data.limit_objects = options->limit_objects;
+  data.image_size = options->image_size;
+  data.threads = options->threads;
+  data.device = options->device;
+  data.tuned = options->tune;
+  data.memory_limit = options->memory_limit;
+  data.gpu_memory_limit = options->gpu_memory_limit;
+  data.conv_search = options->conv_search;
+  data.capture_graph = options->capture_graph;
+  data.limit_mechanism = options->limit_mechanism;
+  data.timeout = options->timeout;
+  if (auto written = write_prepared_data(options->prepared_dir, data); !written)
+    return not_writable(written.error());
+  Json answer;
+  answer[kPreparedKey] = to_json(data);
+  return answer;
+}
+
+}  // namespace
+
+Result<PreparedData> run_setup_phase(const BenchOptions& options, const fs::path& metadata,
+                                     Interrupt& interrupt, const SetupProgress& progress) {
+  HelperPlan plan;
+  plan.verb = "_setup";
+  plan.repeats_errors = true;  // for example a limit that is exceeded
+  plan.purpose = "the setup phase";
+  // The setup process watches its own children with --timeout each. This longer timeout is a safety net.
+  plan.timeout = Nanoseconds{options.timeout.count * 12};
+  plan.on_event = [&](const Json& event) {
+    const std::string kind = get_text(event, "event");
+    if (kind == "scanning") {
+      progress.frames_scanned(get_integer(event, "frames").value_or(0), get_text(event, "sequence"));
+    } else if (kind == "model") {
+      if (const auto model = prepared_model_from_json(get_member(event, "model"))) progress.model(*model);
+    } else if (kind == "failure") {
+      progress.failure(get_text(event, "text"));
+    } else {
+      progress.step(get_text(event, "text"));
+    }
+  };
+  Json job = to_json(options);
+  job[kMetadataKey] = metadata.string();
+  auto done = run_helper(plan, job, interrupt);
+  if (!done) return forward_error(done);
+  return prepared_data_from_json(get_member(*done, kPreparedKey), options.prepared_dir);
+}
+
+int run_setup_process() { return serve_helper(set_up); }
+int run_scan_process() { return serve_helper(scan); }
+
+}  // namespace headroom::bench

@@ -1,0 +1,38 @@
+#include "bench/decoder/decode_process.h"
+
+#include "base/files.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "bench/protocol.h"
+#include "media/decoder.h"
+#include "media/frame_ring.h"
+#include "media/media_engine.h"
+#include "media/source_json.h"
+
+namespace headroom::bench {
+namespace {
+
+Status serve(const std::string& metadata) {
+  auto text = read_file(metadata);
+  if (!text) return forward_error(text);
+  auto document = parse_json(*text, metadata);
+  if (!document) return forward_error(document);
+  auto source = media::source_from_json(*document);
+  if (!source) return forward_error(source);
+  auto ring = media::FrameRing::attach(UniqueFd(kFrameRingFd));
+  if (!ring) return forward_error(ring);
+  auto engine = media::load_media_engine();
+  if (!engine) return forward_error(engine);
+  return media::serve_decoder(**engine, *source, *ring, kDecoderFd);
+}
+
+}  // namespace
+
+int run_decode_process(const std::string& metadata) {
+  const auto served = serve(metadata);
+  if (served) return 0;
+  log::error("{}", served.error().sentence());
+  return 1;
+}
+
+}  // namespace headroom::bench

@@ -1,0 +1,102 @@
+// The protocol between the conductor and a worker. The job goes in as one JSON document on the worker's
+// standard input. Events come back as JSON lines on descriptor 3, with samples among them (sample_lines.h).
+// Standard output and error belong to the model runtime and go to run.log.
+//
+// A worker's descriptors:
+// - 0: job
+// - 1 and 2: log
+// - 3: events
+// - 4: socket to the decoder
+// - 5: frame ring (memfd)
+// - 6: gate (only with `wait_for_gate`). One byte starts the measured run. After its own measured frames, a
+//   worker keeps the device busy for the others until the gate is closed.
+// - 7: turns (only with `turns`, frame_turns.h)
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/units.h"
+#include "types/bench_result.h"
+#include "types/runtime_settings.h"
+#include "types/tensor.h"
+
+namespace headroom::bench {
+
+inline constexpr int kEventsFd = 3;
+inline constexpr int kDecoderFd = 4;
+inline constexpr int kFrameRingFd = 5;
+inline constexpr int kGateFd = 6;
+inline constexpr int kTurnsFd = 7;
+
+enum class WorkerKind {
+  setup,      // load the model and warm it up on dummy inputs: proves that it works
+  tune,       // one trial of settings on dummy inputs
+  inference,  // the measured run
+  pipeline,   // all models in one process
+  pool,       // all models in one process, where a pool keeps them within a budget
+};
+
+struct WorkerModel {
+  std::string name, path;
+  std::string backend, backend_path;  // the plug-in's name and file
+  std::string task;                   // forced, or empty
+  RuntimeSettings settings;
+  std::optional<double> confidence{}, iou{};  // absent: the job's
+  // As an earlier worker learnt them, for a runtime that reports them only after a run; empty: unknown.
+  std::vector<TensorSpec> outputs{};
+  // Only with a pool.
+  std::int64_t every = 1;  // runs on every Nth frame
+  bool isolated = false;   // in a separate process
+  // Measured alone, without its runtime and frames: the peak of load and warm-up, and the peak of the run. 0:
+  // unknown.
+  Bytes load_peak = {}, run_peak = {};
+};
+
+// The options of a job's pool (src/pool/pool.h).
+struct WorkerPool {
+  Bytes budget;
+  Nanoseconds load_timeout;
+  std::string events_to;     // a file with one line per event
+  std::int64_t threads = 1;  // number of threads that request models at the same time
+};
+
+// The worker measures its frames in turns with another run's worker.
+struct WorkerTurns {
+  bool first = false;                    // has the first turn
+  Nanoseconds timeout{120'000'000'000};  // longest turn of the partner; then this worker continues alone
+};
+
+// A sequence as the worker needs it; the decoder knows the rest.
+struct WorkerSequence {
+  std::string name;
+  std::int64_t frames = 0;           // as counted by the scan; 0 for a camera
+  std::vector<std::string> objects;  // ids; empty: one unnamed object
+};
+
+struct WorkerJob {
+  WorkerKind kind = WorkerKind::setup;
+  std::vector<WorkerModel> models;  // one, except for a pipeline or a pool
+  int image_size = 640;
+  double confidence = 0.25, iou = 0.45;
+  std::int64_t max_frames = 300, warmup_frames = 10;
+  std::int64_t window_frames = 1;  // largest number of decoded frames in memory
+  int sample_images = 0;
+  std::vector<WorkerSequence> sequences;
+  bool use_frames = false;  // descriptors 4 and 5 are open
+  bool wait_for_gate = false;
+  std::optional<WorkerPool> pool{};
+  std::optional<WorkerTurns> turns{};
+};
+
+nlohmann::ordered_json to_json(const std::vector<TensorSpec>& tensors);
+std::vector<TensorSpec> tensors_from_json(const nlohmann::ordered_json& document);
+
+nlohmann::ordered_json to_json(const WorkerJob& job);
+Result<WorkerJob> worker_job_from_json(const nlohmann::ordered_json& document);
+
+}  // namespace headroom::bench

@@ -1,0 +1,47 @@
+// What one metric of one model changed by between the runs of two sides, and whether that is a change or what
+// runs of one thing differ by. Pure; docs/diff.md tells the rules.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comparison/run_comparison.h"
+
+namespace headroom::comparison {
+
+// One model on one side: the runs that it came through, in the order in which they were made.
+struct RunsOfModel {
+  std::vector<const ComparedModel*> models;
+  std::vector<std::optional<std::int64_t>> started;  // milliseconds (parse_timestamp())
+  // Of the heap in each run: at fixed addresses the same one in each run of one thing by one build of the
+  // program; empty of a run at random ones, which has a layout of its own.
+  std::vector<std::string> layouts;
+};
+
+// Absent where a side has not measured it. `comparisons`: how many, this one with them, share the false
+// alarms. `undisturbed`: the percentile of "latency".
+std::optional<MetricChange> change_of(const RunMetric& metric, const RunsOfModel& before,
+                                      const RunsOfModel& after, std::size_t comparisons, double undisturbed);
+
+// Whether a run has a value of it.
+bool is_measured(const RunMetric& metric, const RunsOfModel& runs);
+
+// Of runs that have nothing to be compared with: of memory of three and more the median, else the mean.
+std::vector<MetricValue> values_of_side(const RunsOfModel& runs);
+
+// One standard error of the metric's logarithm, by the frames of the run that it is of, or as it was kept of
+// a run without frames. 0 of what is no figure of frames. `undisturbed`: the percentile of "latency".
+double sampling_error(const RunMetric& metric, const ComparedModel& run, double undisturbed = kUndisturbed);
+
+// The percentile of "latency" at which runs of few frames can be compared with others: kUndisturbed, or where
+// the fastest of n frames lies on average, 1 / (n + 1), with the frames of the shortest run.
+struct UndisturbedLevel {
+  double percentile = kUndisturbed;
+  std::size_t fewest = 0;     // 0: no run has any
+  bool is_comparable = true;  // false: runs without frames have their figure at another percentile
+};
+UndisturbedLevel undisturbed_level(const RunsOfModel& before, const RunsOfModel& after);
+
+}  // namespace headroom::comparison

@@ -1,0 +1,375 @@
+#include "comparison/recording_diff.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+
+#include "attribution/live_counter.h"
+#include "attribution/peak_shares.h"
+#include "comparison/counted_name.h"
+
+namespace headroom::comparison {
+namespace {
+
+constexpr std::string_view kNoStack = "(no stack was taken)";
+constexpr std::string_view kCallersLeftOut = "(callers left out)";
+constexpr std::string_view kOutsideOfModules = "(outside of every module)";
+
+std::string file_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+// Numbers for texts, in the order of their first coming.
+class Groups {
+ public:
+  template <class Make>
+  std::uint32_t number_of(std::string key, Make&& make) {
+    const auto [found, is_new] = index_.emplace(std::move(key), static_cast<std::uint32_t>(groups_.size()));
+    if (is_new) {
+      groups_.push_back(make());
+      groups_.back().key = found->first;
+    }
+    return found->second;
+  }
+  std::vector<NamedGroup> take(const std::vector<attribution::GroupFigures>& figures) {
+    for (std::size_t i = 0; i < figures.size(); ++i) groups_[i].figures = figures[i];
+    return std::move(groups_);
+  }
+
+ private:
+  std::unordered_map<std::string, std::uint32_t> index_;
+  std::vector<NamedGroup> groups_;
+};
+
+// The stacks of a recording as keys that another run and another build of the program share.
+class StackKeys {
+ public:
+  StackKeys(const recording::Recording& recording, const FrameLookup& names,
+            const std::set<std::string>& of_one_build)
+      : recording_(recording),
+        names_(names),
+        of_one_build_(of_one_build),
+        program_(file_name(recording.info().executable)) {}
+
+  std::uint32_t stack_group(StackId stack) {
+    const NamedStack& known = stack_of(stack);
+    return stacks_.number_of(known.key, [&] { return NamedGroup{{}, {}, known.frames, {}}; });
+  }
+  std::uint32_t module_group(StackId stack) {
+    const NamedStack& known = stack_of(stack);
+    return modules_.number_of(known.module_key, [&] { return NamedGroup{{}, known.module, {}, {}}; });
+  }
+
+  Groups& stacks() { return stacks_; }
+  Groups& modules() { return modules_; }
+
+  struct NamedStack {
+    std::string key;
+    std::vector<std::string> frames;
+    std::string module_key, module;
+  };
+  const NamedStack& stack_of(StackId stack) {
+    const auto [found, is_new] = by_id_.try_emplace(stack.index);
+    if (is_new) found->second = name_stack(recording_.stacks().frames(stack));
+    return found->second;
+  }
+
+ private:
+  NamedStack name_stack(std::span<const std::uint64_t> addresses) const {
+    NamedStack stack;
+    std::string last;
+    const auto add = [&](const std::string& key, std::string_view name) {
+      if (key == last) return;  // recursion, however deep it went
+      last = key;
+      stack.key += key + '\n';
+      stack.frames.emplace_back(name);
+    };
+    for (const std::uint64_t address : addresses)
+      for (const NamedFrame& frame : names_(address)) {
+        const std::string function = function_of(frame);
+        add(function + '\t' + module_key(frame.module), function);
+      }
+    if (addresses.empty()) add(std::string(kNoStack), kNoStack);
+    // Of deeper stacks only the innermost frames were recorded.
+    if (addresses.size() == recording::kMaxFrames) add(std::string(kCallersLeftOut), kCallersLeftOut);
+
+    stack.module = attribution::responsible_module(recording_.info(), addresses);
+    stack.module_key = module_key(stack.module);
+    if (stack.module.empty())
+      stack.module_key = stack.module = addresses.empty() ? kNoStack : kOutsideOfModules;
+    return stack;
+  }
+
+  // A program may have another name in its next version.
+  std::string module_key(const std::string& module) const {
+    return module == program_ && !module.empty() ? "(program)" : std::string(without_version(module));
+  }
+  // In another build a place without a name lies elsewhere, so only its module can be compared.
+  std::string function_of(const NamedFrame& frame) const {
+    if (frame.named) return std::string(without_clone_suffix(frame.function));
+    if (frame.module.empty()) return std::string(kOutsideOfModules);
+    if (of_one_build_.contains(frame.module)) return frame.function;
+    return frame.module + std::string(kFunctionUnknown);
+  }
+
+  const recording::Recording& recording_;
+  const FrameLookup& names_;
+  const std::set<std::string>& of_one_build_;
+  std::string program_;
+  std::unordered_map<std::uint32_t, NamedStack> by_id_;
+  Groups stacks_, modules_;
+};
+
+struct LayerName {
+  std::string key, name;
+};
+
+// As they are compared: nodes whose names are by a counter by their place among those of their operator, as
+// the order of a graph is the same in each run.
+std::vector<LayerName> compared_names(const std::vector<attribution::LayerFigures>& layers) {
+  std::vector<LayerName> names;
+  std::map<std::string, int, std::less<>> before;
+  for (const attribution::LayerFigures& layer : layers) {
+    const auto key = stem_of_counted_name(layer.key), path = stem_of_counted_name(layer.path);
+    if (layer.source != recording::ScopeSource::node || !key || !path) {
+      names.push_back({layer.key, layer.path});
+      continue;
+    }
+    const int place = ++before[std::string(*key)];
+    names.push_back({fmt::format("{}_token_#{}", *key, place), fmt::format("{} #{}", *path, place)});
+  }
+  return names;
+}
+
+// Layers have what was counted in them besides, which no stack and no sample stands for; it is exact, and the
+// inner layers have to be taken off.
+std::vector<NamedGroup> layer_groups(const attribution::RecordingAnalysis& analysis,
+                                     const attribution::GroupAccounts& accounts,
+                                     const std::vector<attribution::GroupFigures>& figures,
+                                     const std::vector<LayerName>& names) {
+  std::vector<NamedGroup> groups(analysis.layers.size());
+  std::unordered_map<std::string_view, std::size_t> by_key;
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    groups[i].key = names[i].key;
+    groups[i].name = names[i].name;
+    by_key.emplace(analysis.layers[i].key, i);
+  }
+  for (std::size_t i = 0; i < figures.size(); ++i)
+    if (const auto found = by_key.find(accounts.layers[static_cast<attribution::LayerIndex>(i)].key);
+        found != by_key.end())
+      groups[found->second].figures = figures[i];
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    groups[i].figures.allocations = analysis.layers[i].allocations;
+    groups[i].figures.allocated_bytes = analysis.layers[i].allocated_bytes;
+  }
+  for (const attribution::LayerFigures& layer : analysis.layers) {
+    if (!layer.parent) continue;
+    attribution::add_wrapping(groups[*layer.parent].figures.allocations, -layer.allocations);
+    attribution::add_wrapping(groups[*layer.parent].figures.allocated_bytes, -layer.allocated_bytes);
+  }
+  return groups;
+}
+
+// The shares of one list by their groups; `named(share)` has the key, the name and the frames of each.
+template <class Named>
+std::vector<NamedMapping> mapped_groups(const std::vector<attribution::MappingShare>& shares, Named&& named) {
+  std::map<std::string, NamedMapping> groups;
+  for (const attribution::MappingShare& share : shares) {
+    NamedMapping one = named(share);
+    NamedMapping& group = groups.try_emplace(one.key, one).first->second;
+    attribution::add_wrapping(group.at_peak_bytes, share.at_peak_bytes);
+    attribution::add_wrapping(group.end_bytes, share.end_bytes);
+  }
+  std::vector<NamedMapping> list;
+  for (auto& [key, group] : groups) list.push_back(std::move(group));
+  return list;
+}
+
+std::vector<MappedDiffRow> join_mapped(const std::vector<NamedMapping>& before,
+                                       const std::vector<NamedMapping>& after) {
+  std::map<std::string_view, MappedDiffRow> rows;
+  for (const NamedMapping& group : before) {
+    MappedDiffRow& row = rows[group.key];
+    row.name = group.name;
+    row.frames = group.frames;
+    row.in_before = true;
+    row.at_peak_before = group.at_peak_bytes;
+    row.end_before = group.end_bytes;
+  }
+  for (const NamedMapping& group : after) {
+    MappedDiffRow& row = rows[group.key];
+    row.name = group.name;  // the newer names
+    row.frames = group.frames;
+    row.in_after = true;
+    row.at_peak_after = group.at_peak_bytes;
+    row.end_after = group.end_bytes;
+  }
+  std::vector<MappedDiffRow> list;
+  for (auto& [key, row] : rows) list.push_back(std::move(row));
+  std::stable_sort(list.begin(), list.end(), [](const MappedDiffRow& a, const MappedDiffRow& b) {
+    return std::pair(a.peak_change(), a.end_change()) > std::pair(b.peak_change(), b.end_change());
+  });
+  return list;
+}
+
+bool counts_nodes(const attribution::RecordingAnalysis& analysis) {
+  return std::all_of(analysis.layers.begin(), analysis.layers.end(),
+                     [](const attribution::LayerFigures& layer) { return layer.counts_known; });
+}
+
+// The layers of a recording that is compared with samples. What was counted in a graph's node is then not
+// known on both sides, so on both it stays in the row of the run.
+std::vector<NamedGroup> with_counts_by_run(const GroupedRecording& recording) {
+  std::vector<NamedGroup> groups = recording.groups[static_cast<std::size_t>(DiffBy::layer)];
+  const std::vector<attribution::LayerFigures>& layers = recording.analysis.layers;
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    if (layers[i].source != recording::ScopeSource::node || !layers[i].parent) continue;
+    attribution::GroupFigures& run = groups[*layers[i].parent].figures;
+    attribution::add_wrapping(run.allocations, groups[i].figures.allocations);
+    attribution::add_wrapping(run.allocated_bytes, groups[i].figures.allocated_bytes);
+    groups[i].counts_known = false;
+  }
+  return groups;
+}
+
+bool is_empty(const attribution::GroupFigures& figures) {
+  return figures.allocations == 0 && figures.allocated_bytes == 0 && figures.live.end_bytes == 0;
+}
+
+std::vector<DiffRow> join(const std::vector<NamedGroup>& before, const std::vector<NamedGroup>& after) {
+  std::map<std::string_view, std::pair<const NamedGroup*, const NamedGroup*>> pairs;
+  for (const NamedGroup& group : before)
+    if (!is_empty(group.figures)) pairs[group.key].first = &group;
+  for (const NamedGroup& group : after)
+    if (!is_empty(group.figures)) pairs[group.key].second = &group;
+  std::vector<DiffRow> rows;
+  for (const auto& [key, pair] : pairs) {
+    const auto& [a, b] = pair;
+    const NamedGroup& known = b != nullptr ? *b : *a;  // the newer names
+    DiffRow& row = rows.emplace_back();
+    row.name = known.name;
+    row.frames = known.frames;
+    row.in_before = a != nullptr;
+    row.in_after = b != nullptr;
+    row.counts_known = (a == nullptr || a->counts_known) && (b == nullptr || b->counts_known);
+    if (a != nullptr) row.before = a->figures;
+    if (b != nullptr) row.after = b->figures;
+  }
+  const auto growth = [](const DiffRow& row) {
+    return std::tuple(row.peak_change(), row.end_change(), row.allocated_change());
+  };
+  std::stable_sort(rows.begin(), rows.end(),
+                   [&](const DiffRow& a, const DiffRow& b) { return growth(a) > growth(b); });
+  return rows;
+}
+
+std::optional<double> error_of_difference(std::optional<double> a, std::optional<double> b) {
+  if (!a && !b) return std::nullopt;
+  return std::hypot(a.value_or(0), b.value_or(0));
+}
+
+}  // namespace
+
+std::string_view name_of(DiffBy by) {
+  switch (by) {
+    case DiffBy::layer:
+      return "layer";
+    case DiffBy::stack:
+      return "stack";
+    case DiffBy::module:
+      return "module";
+  }
+  return "stack";
+}
+
+std::set<std::string> modules_of_one_build(const recording::RecordingInfo& a,
+                                           const recording::RecordingInfo& b) {
+  const auto builds_of = [](const recording::RecordingInfo& info) {
+    std::map<std::string, std::set<std::string>> builds;
+    for (const recording::Module& module : info.modules)
+      builds[file_name(module.path)].insert(module.build_id);
+    return builds;
+  };
+  const auto of_a = builds_of(a), of_b = builds_of(b);
+  std::set<std::string> same;
+  for (const auto& [name, builds] : of_a)
+    if (const auto found = of_b.find(name);
+        found != of_b.end() && builds.size() == 1 && builds == found->second && !builds.contains(""))
+      same.insert(name);
+  return same;
+}
+
+GroupedRecording group_recording(recording::Recording& recording, const FrameLookup& names,
+                                 const std::set<std::string>& of_one_build) {
+  GroupedRecording result;
+  result.analysis =
+      attribution::analyze_recording(recording, {.timeline_points = 2});  // the timeline is not compared
+  StackKeys keys(recording, names, of_one_build);
+  const attribution::GroupAccounts accounts = attribution::account_groups(
+      recording, {[](attribution::LayerIndex layer, StackId) { return layer; },
+                  [&](attribution::LayerIndex, StackId stack) { return keys.stack_group(stack); },
+                  [&](attribution::LayerIndex, StackId stack) { return keys.module_group(stack); }});
+  const std::vector<LayerName> layers = compared_names(result.analysis.layers);
+  result.groups = {layer_groups(result.analysis, accounts, accounts.figures[0], layers),
+                   keys.stacks().take(accounts.figures[1]), keys.modules().take(accounts.figures[2])};
+  const attribution::MappedFigures& mapped = result.analysis.mapped;
+  result.mapped = {mapped_groups(mapped.layers,
+                                 [&](const attribution::MappingShare& share) {
+                                   return NamedMapping{layers[share.index].key, layers[share.index].name, {}};
+                                 }),
+                   mapped_groups(mapped.stacks,
+                                 [&](const attribution::MappingShare& share) {
+                                   const auto& stack = keys.stack_of(StackId{share.index});
+                                   return NamedMapping{stack.key, {}, stack.frames};
+                                 }),
+                   mapped_groups(mapped.stacks, [&](const attribution::MappingShare& share) {
+                     const auto& stack = keys.stack_of(StackId{share.index});
+                     return NamedMapping{stack.module_key, stack.module, {}};
+                   })};
+  attribution::GroupFigures all;
+  for (const attribution::GroupFigures& figures : accounts.figures[0]) {
+    attribution::add_wrapping(all.released_blocks, figures.released_blocks);
+    all.lived_ns += figures.lived_ns;
+  }
+  result.average_lifetime = all.average_lifetime();
+  return result;
+}
+
+std::optional<double> FigureChange::standard_error() const {
+  return error_of_difference(before.standard_error, after.standard_error);
+}
+
+std::optional<double> DiffRow::peak_standard_error() const {
+  return error_of_difference(before.live.peak_standard_error(), after.live.peak_standard_error());
+}
+
+std::optional<double> DiffRow::end_standard_error() const {
+  return error_of_difference(before.live.end_standard_error(), after.live.end_standard_error());
+}
+
+bool FigureChange::differs() const {
+  return change() != 0 && std::abs(static_cast<double>(change())) >= 2 * standard_error().value_or(0);
+}
+
+RecordingDiff diff_recordings(const GroupedRecording& before, const GroupedRecording& after) {
+  RecordingDiff diff;
+  const attribution::RecordingAnalysis &a = before.analysis, &b = after.analysis;
+  diff.peak_bytes = {a.peak_bytes, b.peak_bytes};
+  diff.leaked_bytes = {a.leaked_bytes, b.leaked_bytes};
+  diff.allocations = {{a.allocations, {}}, {b.allocations, {}}};
+  diff.allocated_bytes = {{a.total_allocated_bytes, {}}, {b.total_allocated_bytes, {}}};
+  for (const DiffBy by : kDiffBy) {
+    const auto i = static_cast<std::size_t>(by);
+    diff.mapped[i] = join_mapped(before.mapped[i], after.mapped[i]);
+    if (by == DiffBy::layer && !(counts_nodes(a) && counts_nodes(b)))
+      diff.rows[i] = join(with_counts_by_run(before), with_counts_by_run(after));
+    else
+      diff.rows[i] = join(before.groups[i], after.groups[i]);
+  }
+  return diff;
+}
+
+}  // namespace headroom::comparison

@@ -1,0 +1,122 @@
+// What changed from one recording to another, by layer, by call stack and by module. Pure: names come from
+// the caller. docs/diff.md says what is compared with what.
+//
+//   const auto same = modules_of_one_build(before.info(), after.info());
+//   const auto a = group_recording(before, names_of_a, same), b = group_recording(after, names_of_b, same);
+//   const RecordingDiff diff = diff_recordings(a, b);
+//
+// Addresses mean nothing in another process, so stacks are matched by the names of their functions and
+// modules.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "attribution/group_accounts.h"
+#include "attribution/recording_analysis.h"
+#include "comparison/named_frame.h"
+#include "recording/recording.h"
+
+namespace headroom::comparison {
+
+enum class DiffBy { layer, stack, module };
+inline constexpr std::array<DiffBy, 3> kDiffBy{DiffBy::layer, DiffBy::stack, DiffBy::module};
+// "layer", "stack", "module".
+std::string_view name_of(DiffBy by);
+
+// A layer, the stacks of one row of functions, or a module.
+struct NamedGroup {
+  std::string key;                    // the same in both recordings
+  std::string name;                   // of a layer or a module; a layer's is empty outside of any
+  std::vector<std::string> frames;    // of a stack, innermost first
+  attribution::GroupFigures figures;  // of a layer without those inside it, so that they add up
+  // False for a graph's node in a comparison with samples: what was counted is known of its whole run only,
+  // and the run's row has it.
+  bool counts_known = true;
+};
+
+// What the program mapped itself, by the same groups; exact.
+struct NamedMapping {
+  std::string key, name;
+  std::vector<std::string> frames;
+  std::int64_t at_peak_bytes = 0, end_bytes = 0;  // when most was mapped, and at the end
+};
+
+struct GroupedRecording {
+  attribution::RecordingAnalysis analysis;
+  std::optional<Nanoseconds> average_lifetime;      // of all blocks that were released
+  std::array<std::vector<NamedGroup>, 3> groups;    // by DiffBy
+  std::array<std::vector<NamedMapping>, 3> mapped;  // by DiffBy
+};
+
+// File names of the modules of which both recordings had the same build, by its id: there an address within
+// the module is as good as a name.
+std::set<std::string> modules_of_one_build(const recording::RecordingInfo& a,
+                                           const recording::RecordingInfo& b);
+
+// Two passes: the analysis, which meets all stacks, and the accounts of their groups.
+GroupedRecording group_recording(recording::Recording& recording, const FrameLookup& names,
+                                 const std::set<std::string>& of_one_build);
+
+struct DiffRow {
+  std::string name;
+  std::vector<std::string> frames;
+  bool in_before = false, in_after = false;
+  attribution::GroupFigures before, after;  // zeros where it is absent
+  bool counts_known = true;  // of both; else their allocations and allocated bytes mean nothing
+
+  std::int64_t peak_change() const { return after.live.peak_bytes - before.live.peak_bytes; }
+  std::int64_t end_change() const { return after.live.end_bytes - before.live.end_bytes; }
+  // Of the two changes; absent where they are exact.
+  std::optional<double> peak_standard_error() const;
+  std::optional<double> end_standard_error() const;
+  // 0 where it is not known.
+  std::int64_t allocated_change() const {
+    return counts_known ? after.allocated_bytes - before.allocated_bytes : 0;
+  }
+};
+
+// The same of what was mapped; zeros where it is absent.
+struct MappedDiffRow {
+  std::string name;
+  std::vector<std::string> frames;
+  bool in_before = false, in_after = false;
+  std::int64_t at_peak_before = 0, at_peak_after = 0, end_before = 0, end_after = 0;
+
+  std::int64_t peak_change() const { return at_peak_after - at_peak_before; }
+  std::int64_t end_change() const { return end_after - end_before; }
+};
+
+// A figure of both recordings.
+struct FigureChange {
+  attribution::Figure before, after;
+
+  std::int64_t change() const { return after.value - before.value; }
+  // Of the change; absent if both figures are exact.
+  std::optional<double> standard_error() const;
+  // False where the change is less than two standard errors, or none: then it is no news.
+  bool differs() const;
+};
+
+struct RecordingDiff {
+  FigureChange peak_bytes, leaked_bytes, allocations, allocated_bytes;
+  // By DiffBy; by the growth of what was live at the peak, the largest first, so the last shrank most. Those
+  // that never held nor allocated anything are left out.
+  std::array<std::vector<DiffRow>, 3> rows;
+  // The same of what the program mapped itself, by the growth of what was mapped when most was.
+  std::array<std::vector<MappedDiffRow>, 3> mapped;
+
+  const std::vector<DiffRow>& by(DiffBy what) const { return rows[static_cast<std::size_t>(what)]; }
+  const std::vector<MappedDiffRow>& mapped_by(DiffBy what) const {
+    return mapped[static_cast<std::size_t>(what)];
+  }
+};
+
+RecordingDiff diff_recordings(const GroupedRecording& before, const GroupedRecording& after);
+
+}  // namespace headroom::comparison

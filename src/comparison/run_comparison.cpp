@@ -1,0 +1,361 @@
+#include "comparison/run_comparison.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <tuple>
+#include <unordered_map>
+
+#include "base/timestamp.h"
+#include "comparison/counted_name.h"
+#include "comparison/metric_change.h"
+#include "comparison/run_facts.h"
+#include "comparison/two_sample.h"
+#include "monitoring/robust_statistics.h"
+
+namespace headroom::comparison {
+namespace {
+
+constexpr std::size_t kFramesOfASide = 65'536;  // for the effect size: known to 0.3 % by then
+
+// A run's fastest frame of fewer than this says too little of what an undisturbed one takes.
+constexpr std::size_t kFramesToJudge = 10;
+
+// A run of a model on one side.
+struct RunOfModel {
+  const ComparedRun* run = nullptr;
+  const ComparedModel* model = nullptr;
+};
+
+// The models of a side by their names: of thousands of them each is asked for several times.
+struct SideByModel {
+  std::vector<std::string> names;                                 // in the order in which they come first
+  std::unordered_map<std::string, std::vector<RunOfModel>> runs;  // of each, in the order of the side
+
+  const std::vector<RunOfModel>& of(const std::string& name) const {
+    static const std::vector<RunOfModel> kNone;
+    const auto found = runs.find(name);
+    return found == runs.end() ? kNone : found->second;
+  }
+  bool has(const std::string& name) const { return runs.contains(name); }
+};
+
+SideByModel by_model(const Side& side) {
+  SideByModel found;
+  for (const ComparedRun& run : side)
+    for (const ComparedModel& model : run.models) {
+      std::vector<RunOfModel>& runs = found.runs[model.result->name];
+      if (runs.empty()) found.names.push_back(model.result->name);
+      if (runs.empty() || runs.back().run != &run) runs.push_back({&run, &model});
+    }
+  return found;
+}
+
+// The runs of a side that a model came through in, in the order in which they were made, and what became of
+// it in all of them.
+struct OneSide {
+  RunsOfModel runs;
+  SideOutcome outcome;
+};
+
+std::string layout_of(const ComparedModel& model, const BenchResult& run) {
+  const ModelResult& result = *model.result;
+  if (!result.memory.fixed_addresses.value_or(false)) return {};
+  return fmt::format("{} {} {} {} {} {} {} {}", result.backend, result.backend_version, model.fingerprint,
+                     result.file_size.value_or(Bytes{}).count, result.settings.describe(), result.input,
+                     run.host.headroom_version, run.host.hostname);
+}
+
+OneSide side_of(const SideByModel& side, const std::string& name) {
+  std::vector<RunOfModel> ordered = side.of(name);
+  std::stable_sort(ordered.begin(), ordered.end(), [](const RunOfModel& a, const RunOfModel& b) {
+    return parse_timestamp(a.run->result->started_at) < parse_timestamp(b.run->result->started_at);
+  });
+  OneSide found;
+  for (const auto& [run, model] : ordered) {
+    ++found.outcome.runs;
+    if (model->result->status == ModelStatus::ok) {
+      found.runs.models.push_back(model);
+      found.runs.started.push_back(parse_timestamp(run->result->started_at));
+      found.runs.layouts.push_back(layout_of(*model, *run->result));
+    } else if (++found.outcome.failed == 1) {
+      found.outcome.status = model->result->status;
+      found.outcome.error = model->result->error;
+    }
+  }
+  return found;
+}
+
+std::vector<std::int64_t> frames_of(const RunsOfModel& runs, std::int64_t& count) {
+  std::size_t all = 0;
+  for (const ComparedModel* run : runs.models) all += run->frames.size();
+  count = static_cast<std::int64_t>(all);
+  const std::size_t step = all / kFramesOfASide + 1;
+  std::vector<std::int64_t> times;
+  std::size_t i = 0;
+  for (const ComparedModel* run : runs.models)
+    for (const FrameTimes& frame : run->frames)
+      if (i++ % step == 0) times.push_back(frame.inference.count);
+  return times;
+}
+
+void sort_by_change(std::vector<LayerChange>& changes) {
+  std::erase_if(changes, [](const LayerChange& change) { return change.change() == 0; });
+  std::stable_sort(changes.begin(), changes.end(), [](const LayerChange& a, const LayerChange& b) {
+    return std::abs(a.change()) > std::abs(b.change());
+  });
+}
+
+std::vector<LayerChange> paired(const std::map<std::string, std::int64_t>& before,
+                                const std::map<std::string, std::int64_t>& after) {
+  std::vector<LayerChange> changes;
+  for (const auto& [name, bytes] : before) {
+    const auto same = after.find(name);
+    changes.push_back(
+        {name, Bytes{bytes}, same == after.end() ? std::nullopt : std::optional(Bytes{same->second})});
+  }
+  for (const auto& [name, bytes] : after)
+    if (!before.contains(name)) changes.push_back({name, std::nullopt, Bytes{bytes}});
+  sort_by_change(changes);
+  return changes;
+}
+
+std::map<std::string, std::int64_t> shares_of(const LayerMemory& layers) {
+  std::map<std::string, std::int64_t> bytes;
+  for (const MemoryShare& share : layers.shares)
+    bytes[share.kind == MemoryKind::module ? share.name : std::string(name_of(share.kind))] +=
+        share.bytes.count;
+  return bytes;
+}
+
+// All nodes of an operator with names by a counter are one row.
+std::string row_of(const NodeMemory& node) {
+  const auto stem = stem_of_counted_name(node.name);
+  if (!stem) return node.name;
+  return fmt::format("{} (added by the runtime, all)",
+                     node.operation.empty() ? *stem : std::string_view(node.operation));
+}
+
+std::map<std::string, std::int64_t> nodes_of(const LayerMemory& layers) {
+  std::map<std::string, std::int64_t> bytes;
+  for (const NodeMemory& node : layers.nodes)
+    bytes[row_of(node)] += node.activations.value_or(Bytes{}).count + node.parameters.value_or(Bytes{}).count;
+  return bytes;
+}
+
+// Any run of the model: what it was made with is known of one that failed, too.
+std::vector<const ComparedModel*> all_of(const SideByModel& side, const std::string& name) {
+  std::vector<const ComparedModel*> models;
+  for (const RunOfModel& run : side.of(name)) models.push_back(run.model);
+  return models;
+}
+
+// What most of the runs have: of each name the median over those that were made with --layers.
+using BytesByName = std::map<std::string, std::int64_t>;
+std::optional<BytesByName> median_of(const RunsOfModel& runs, BytesByName (*bytes_of)(const LayerMemory&)) {
+  std::map<std::string, std::vector<double>> values;
+  std::size_t with_layers = 0;
+  for (const ComparedModel* run : runs.models) {
+    if (!run->result->layers) continue;
+    ++with_layers;
+    for (const auto& [name, bytes] : bytes_of(*run->result->layers))
+      values[name].push_back(static_cast<double>(bytes));
+  }
+  if (with_layers == 0) return std::nullopt;
+  BytesByName medians;
+  for (auto& [name, bytes] : values) {
+    bytes.resize(with_layers, 0);  // not there
+    if (const double middle = monitoring::median(bytes); middle != 0) medians[name] = std::llround(middle);
+  }
+  return medians;
+}
+
+void compare_layers(ModelComparison& model, const RunsOfModel& before, const RunsOfModel& after) {
+  for (const auto& [changes, bytes_of] :
+       {std::pair{&model.shares, &shares_of}, std::pair{&model.nodes, &nodes_of}}) {
+    const auto a = median_of(before, bytes_of), b = median_of(after, bytes_of);
+    if (a && b) *changes = paired(*a, *b);
+  }
+}
+
+// Why the latency of two sides cannot change the verdict, where it could not.
+std::string latency_caveat(const ModelComparison& model, const UndisturbedLevel& level) {
+  if (!level.is_comparable)
+    return fmt::format(
+        "latency of {} is not compared: its runs have different numbers of frames, and the history stores no "
+        "frame times",
+        model.name);
+  if (level.fewest > 0 && level.fewest < kFramesToJudge)
+    if (const MetricChange* latency = model.find("latency"); latency != nullptr && !latency->is_judged)
+      return fmt::format(
+          "latency of {} does not affect the verdict: a run has only {} frame{}; measure {} or more",
+          model.name, level.fewest, level.fewest == 1 ? "" : "s", kFramesToJudge);
+  if (model.find("p50") != nullptr && model.find("latency") == nullptr)
+    return fmt::format(
+        "latency of {} does not affect the verdict: {} has no frames/ folder, because the run is of an older "
+        "version or its report.json was moved",
+        model.name, model.frames_before == 0 ? "A" : "B");
+  return {};
+}
+
+// The most that a run's middle frame took, as a multiple of the undisturbed one.
+double worst_disturbance(const RunsOfModel& runs) {
+  double most = 0;
+  for (const ComparedModel* run : runs.models)
+    most = std::max(most, disturbance_of(run->figures()).value_or(0));
+  return std::exp(most);
+}
+
+// Why so little can be told of the latency: most often others wanted the processors meanwhile.
+std::string disturbance_caveat(const ModelComparison& model, const RunsOfModel& before,
+                               const RunsOfModel& after) {
+  constexpr double kDisturbed = 1.5, kWide = 1.25;
+  if (const MetricChange* latency = model.find("latency"); latency != nullptr && latency->was_in_step)
+    return {};  // the turns tell
+  const MetricChange* p50 = model.find("p50");
+  if (p50 == nullptr || !p50->has_ratio || p50->low <= 0 || std::sqrt(p50->high / p50->low) < kWide)
+    return {};
+  const double a = worst_disturbance(before), b = worst_disturbance(after);
+  if (std::max(a, b) < kDisturbed) return {};
+  return fmt::format(
+      "latency of {} is noisy, so only large changes can be detected: the median frame took {:.1f} times as "
+      "long as an undisturbed frame in A, and {:.1f} times in B; measure on an idle machine, unless the "
+      "frames themselves differ",
+      model.name, a, b);
+}
+
+// Why what looks like a change of memory is none.
+std::string no_change_words(const ModelComparison& model, const MetricChange& change) {
+  const auto moved = [](double bytes) {
+    return (bytes > 0 ? "+" : "") + format_bytes({std::llround(bytes)});
+  };
+  const std::string differs =
+      fmt::format("{} of {} differs by {}", change.metric->name, model.name, moved(change.change()));
+  if (change.is_of_step)
+    return differs +
+           ", which does not count as a change: heaps make such steps at some addresses; to find out, make "
+           "three or more runs per side with 'headroom bench --aslr'";
+  return fmt::format(
+      "{}, and its file pages by {}, which does not count as a change: the page cache decides how many pages "
+      "of a library are mapped",
+      differs, moved(change.file_pages));
+}
+
+struct Named {
+  std::string before, after;  // the model's name in A and in B
+};
+
+ModelComparison compare_model(const Named& name, const SideByModel& side_a, const SideByModel& side_b,
+                              std::size_t comparisons, std::vector<std::string>& caveats) {
+  const OneSide before = side_of(side_a, name.before), after = side_of(side_b, name.after);
+  ModelComparison model;
+  model.name = name.before;
+  model.outcome_before = before.outcome;
+  model.outcome_after = after.outcome;
+  model.facts = model_facts(all_of(side_a, name.before), all_of(side_b, name.after));
+  model.name_after = name.after;
+  if (name.before != name.after)
+    caveats.push_back(fmt::format(
+        "{} of A is named {} in B; each side has one model, so they are compared as the same model",
+        name.before, name.after));
+  if (model.outcome_before.never_came_through()) model.values_after = values_of_side(after.runs);
+  if (model.has_no_figures()) return model;
+  const UndisturbedLevel level = undisturbed_level(before.runs, after.runs);
+  for (const RunMetric& metric : run_metrics()) {
+    const bool is_latency = metric.percentile == kUndisturbed;
+    if (is_latency && !level.is_comparable) continue;
+    auto change = change_of(metric, before.runs, after.runs, comparisons, level.percentile);
+    if (!change) {
+      if (is_measured(metric, before.runs) != is_measured(metric, after.runs))
+        model.one_sided.push_back(&metric);
+      continue;
+    }
+    if (is_latency && level.fewest < kFramesToJudge && !change->spread_was_measured)
+      change->is_judged = false;
+    model.metrics.push_back(*change);
+  }
+  for (const MetricChange& change : model.metrics)
+    if (change.is_judged && (change.is_of_file_pages || change.is_of_step))
+      caveats.push_back(no_change_words(model, change));
+  const auto a = frames_of(before.runs, model.frames_before), b = frames_of(after.runs, model.frames_after);
+  model.superiority = superiority(a, b);
+  compare_layers(model, before.runs, after.runs);
+  std::string caveat = latency_caveat(model, level);
+  if (caveat.empty()) caveat = disturbance_caveat(model, before.runs, after.runs);
+  if (!caveat.empty()) caveats.push_back(std::move(caveat));
+  return model;
+}
+
+// "--pipeline" of "(pipeline)" and of "det (in pipeline)", where no run of the side was asked for it.
+std::string option_left_out(const std::string& model, const Side& side) {
+  const auto none_has = [&](auto is_on) {
+    return std::all_of(side.begin(), side.end(), [&](const ComparedRun& run) {
+      return run.result->options && !is_on(*run.result->options);
+    });
+  };
+  const auto is_of = [&](std::string_view word) {
+    return model == fmt::format("({})", word) || model.ends_with(fmt::format(" (in {})", word));
+  };
+  if (is_of("pipeline") && none_has([](const BenchOptions& options) { return options.pipeline; }))
+    return "--pipeline";
+  if (is_of("parallel") && none_has([](const BenchOptions& options) { return options.parallel; }))
+    return "--parallel";
+  if (is_of("pool") && none_has([](const BenchOptions& options) { return options.pool.has_value(); }))
+    return "--pool";
+  return {};
+}
+
+// Runs that lie on one side must be of one thing, or their spread says nothing.
+// Whether they are not.
+bool add_mixture(const Side& side, const SideByModel& models, std::string_view which,
+                 std::vector<std::string>& caveats) {
+  const std::size_t known = caveats.size();
+  for (const std::string& words : mixed_run_facts(side))
+    caveats.push_back(fmt::format("the runs of {} differ in their setup: {}", which, words));
+  for (const std::string& name : models.names)
+    for (const std::string& words : mixed_model_facts(all_of(models, name)))
+      caveats.push_back(fmt::format("the runs of {} differ in their setup: {}: {}", which, name, words));
+  const bool is_mixed = caveats.size() > known;
+  for (const ComparedRun& run : side)
+    if (!run.result->complete)
+      caveats.push_back(fmt::format("{} ({}) is incomplete: it was interrupted", run.name, which));
+  return is_mixed;
+}
+
+}  // namespace
+
+const MetricChange* ModelComparison::find(std::string_view metric) const {
+  const auto found = std::find_if(metrics.begin(), metrics.end(),
+                                  [&](const MetricChange& change) { return change.metric->name == metric; });
+  return found == metrics.end() ? nullptr : &*found;
+}
+
+RunComparison compare_runs(const Side& before, const Side& after, std::size_t comparisons) {
+  RunComparison comparison;
+  const SideByModel a = by_model(before), b = by_model(after);
+  std::vector<Named> both;
+  if (a.names.size() == 1 && b.names.size() == 1) {
+    both.push_back({a.names.front(), b.names.front()});
+  } else {
+    for (const std::string& name : a.names)
+      if (b.has(name))
+        both.push_back({name, name});
+      else
+        comparison.only_before.push_back({name, side_of(a, name).outcome, option_left_out(name, after)});
+    for (const std::string& name : b.names)
+      if (!a.has(name)) {
+        const OneSide side = side_of(b, name);
+        comparison.only_after.push_back({name, side.outcome, values_of_side(side.runs)});
+      }
+  }
+  for (const auto& [side, models, which] : {std::tuple(&before, &a, "A"), std::tuple(&after, &b, "B")})
+    if (add_mixture(*side, *models, which, comparison.caveats)) comparison.has_mixed_side = true;
+  for (const Named& name : both)
+    comparison.models.push_back(compare_model(name, a, b, comparisons * both.size(), comparison.caveats));
+  comparison.facts = run_facts(before, after);
+  return comparison;
+}
+
+}  // namespace headroom::comparison

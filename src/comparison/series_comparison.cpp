@@ -1,0 +1,162 @@
+#include "comparison/series_comparison.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "comparison/two_sample.h"
+#include "monitoring/metric_walk.h"
+
+namespace headroom::comparison {
+namespace {
+
+// So few that a log of a minute has several samples in each; what makes neighbours alike for longer is left
+// to the test.
+constexpr std::size_t kBatches = 20;
+constexpr double kFalseAlarms = 0.05, kLeastShare = 0.02;
+
+double largest(const monitoring::SeriesCurve& curve) {
+  double most = curve.points().front().max;
+  for (const monitoring::SeriesCurve::Point& point : curve.points()) most = std::max(most, point.max);
+  return most;
+}
+
+double mean_of_curve(const monitoring::SeriesCurve& curve) {
+  double sum = 0, n = 0;
+  for (const monitoring::SeriesCurve::Point& point : curve.points()) {
+    sum += point.mean * static_cast<double>(point.n);
+    n += static_cast<double>(point.n);
+  }
+  return sum / n;
+}
+
+std::vector<double> batches_of(const monitoring::SeriesCurve& curve) {
+  const auto& points = curve.points();
+  const std::size_t batches = std::min(kBatches, points.size());
+  std::vector<double> means;
+  for (std::size_t i = 0; i < batches; ++i) {
+    double sum = 0, n = 0;
+    for (std::size_t p = i * points.size() / batches; p < (i + 1) * points.size() / batches; ++p) {
+      sum += points[p].mean * static_cast<double>(points[p].n);
+      n += static_cast<double>(points[p].n);
+    }
+    means.push_back(sum / n);
+  }
+  return means;
+}
+
+double scale_of(const SeriesChange& change) {
+  return std::max(std::abs(change.mean_before), std::abs(change.mean_after));
+}
+
+double share_of(const SeriesChange& change) {
+  return scale_of(change) > 0 ? std::abs(change.change()) / scale_of(change) : 0;
+}
+
+// The batches of one figure of one log.
+struct Batches {
+  std::vector<double> means;
+  double seconds = 0;  // of one
+  double low = 0, high = 0;
+
+  explicit Batches(const monitoring::SeriesCurve& curve) : means(batches_of(curve)) {
+    const auto& points = curve.points();
+    const double all = (points.back().end - points.front().begin).seconds();
+    seconds = std::max(all, 1e-9) / static_cast<double>(means.size());
+    low = *std::min_element(means.begin(), means.end());
+    high = *std::max_element(means.begin(), means.end());
+  }
+  double duration() const { return seconds * static_cast<double>(means.size()); }
+};
+
+// Two that move slowly, and lie so far from each other that neither came near: three times of what both moved
+// by. Of series as slow as that, in logs as long, that is one pair in hundreds (two_sample_test.cpp).
+bool lie_apart(const Batches& a, const Batches& b) {
+  const double gap = std::max(b.low - a.high, a.low - b.high);
+  return gap > 3 * ((a.high - a.low) + (b.high - b.low));
+}
+
+void compare_means(SeriesChange& change, const Batches& a, const Batches& b, double confidence) {
+  const Difference found = welch_of_series(a.means, b.means, confidence);
+  change.low = found.low;
+  change.high = found.high;
+  change.differs = (found.low > 0 || found.high < 0) && share_of(change) >= kLeastShare;
+}
+
+void compare_slopes(SeriesChange& change, const Batches& a, const Batches& b, double confidence) {
+  const Difference slope = slopes_of_series(a.means, a.seconds, b.means, b.seconds, confidence);
+  const double apart = std::abs(slope.estimate) * std::min(a.duration(), b.duration());
+  change.is_of_trend = (slope.low > 0 || slope.high < 0) && apart >= kLeastShare * scale_of(change);
+  change.differs = change.is_of_trend;
+  if (!change.is_of_trend) change.doubt = SeriesDoubt::trend;
+}
+
+void compare(SeriesChange& change, const Batches& a, const Batches& b, double confidence) {
+  change.rise_before = slope_of_series(a.means) * static_cast<double>(a.means.size());
+  change.rise_after = slope_of_series(b.means) * static_cast<double>(b.means.size());
+  const SeriesShape of_a = shape_of_series(a.means), of_b = shape_of_series(b.means);
+  if (of_a == SeriesShape::level && of_b == SeriesShape::level)
+    return compare_means(change, a, b, confidence);
+  change.low = b.low - a.high;
+  change.high = b.high - a.low;
+  // Whatever it does, it does so within what is no change.
+  const double range = std::max(a.high, b.high) - std::min(a.low, b.low);
+  if (range < kLeastShare * scale_of(change)) return;
+  if (of_a != SeriesShape::slow && of_b != SeriesShape::slow) return compare_slopes(change, a, b, confidence);
+  if (lie_apart(a, b))
+    change.differs = share_of(change) >= kLeastShare;
+  else
+    change.doubt = SeriesDoubt::slow;
+}
+
+}  // namespace
+
+std::string_view name_of(SeriesDoubt doubt) {
+  switch (doubt) {
+    case SeriesDoubt::few_samples:
+      return "few_samples";
+    case SeriesDoubt::trend:
+      return "trend";
+    case SeriesDoubt::slow:
+      return "slow";
+    case SeriesDoubt::none:
+      break;
+  }
+  return "";
+}
+
+void LogFigures::add(const SystemSample& sample) {
+  ++samples_;
+  clock_.add(sample);
+  monitoring::for_each_metric(sample, [&](std::string_view name, double value) {
+    auto curve = curves_.find(name);
+    if (curve == curves_.end()) curve = curves_.emplace(name, monitoring::SeriesCurve()).first;
+    curve->second.add(clock_.watched(), value);
+  });
+}
+
+std::vector<SeriesChange> compare_series(const LogFigures& before, const LogFigures& after) {
+  std::vector<SeriesChange> changes;
+  for (const auto& [name, curve] : before.curves())
+    if (const auto same = after.curves().find(name); same != after.curves().end())
+      changes.push_back(
+          {name, mean_of_curve(curve), mean_of_curve(same->second), largest(curve), largest(same->second)});
+  const double confidence = 1 - kFalseAlarms / std::max(1.0, static_cast<double>(changes.size()));
+  for (SeriesChange& change : changes) {
+    const Batches a(before.curves().find(change.name)->second), b(after.curves().find(change.name)->second);
+    change.low = change.high = change.change();
+    if (std::min(a.means.size(), b.means.size()) < kLeastOfSeries)
+      change.doubt = SeriesDoubt::few_samples;
+    else
+      compare(change, a, b, confidence);
+    if (change.is_of_trend) change.low = change.high = change.change();
+  }
+  const auto rank = [](const SeriesChange& change) {
+    return change.differs ? 0 : change.doubt != SeriesDoubt::none ? 1 : 2;
+  };
+  std::stable_sort(changes.begin(), changes.end(), [&](const SeriesChange& x, const SeriesChange& y) {
+    return rank(x) != rank(y) ? rank(x) < rank(y) : share_of(x) > share_of(y);
+  });
+  return changes;
+}
+
+}  // namespace headroom::comparison

@@ -1,0 +1,185 @@
+#include "monitoring/series_growth.h"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <vector>
+
+#include "monitoring/robust_statistics.h"
+
+namespace headroom::monitoring {
+namespace {
+
+struct Trend {
+  double slope = 0;      // Theil-Sen
+  double certainty = 0;  // Mann-Kendall's Z; above 1.645 it grows, with 5 % of error
+};
+
+Trend trend_of(std::span<const std::int64_t> cycles, std::span<const std::int64_t> bytes) {
+  const std::vector<double> x(cycles.begin(), cycles.end()), y(bytes.begin(), bytes.end());
+  std::vector<double> work(std::max(pairs_of(x.size()), x.size()));
+  return {theil_sen_slope(x, y, work), mann_kendall_certainty(y, work)};
+}
+
+// How likely is it that so many points from `first` on are above all before them, if the values came in
+// random order? Point i of n is with probability 1/i, whatever the values (Renyi 1962).
+double chance_of_highs(std::span<const std::int64_t> values, std::size_t first) {
+  std::int64_t most = *std::max_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(first));
+  std::size_t highs = 0;
+  std::vector<double> chance(values.size() - first + 1);  // [k]: of k highs so far
+  chance[0] = 1;
+  for (std::size_t i = first; i < values.size(); ++i) {
+    if (values[i] > most) ++highs;
+    most = std::max(most, values[i]);
+    const double of_this = 1 / static_cast<double>(i + 1);
+    for (std::size_t k = chance.size() - 1; k > 0; --k) chance[k] += of_this * (chance[k - 1] - chance[k]);
+    chance[0] -= of_this * chance[0];
+  }
+  return std::accumulate(chance.begin() + static_cast<std::ptrdiff_t>(highs), chance.end(), 0.0);
+}
+
+// A buffer as large as was ever asked for grows in the last two thirds of a run once on average, however long
+// the run is. What leaks grows again and again: it comes to many new highs, and, as one odd cycle may tower
+// over all later ones, there are many points that nothing later falls below. (5 % for the two together.)
+bool grows_again_and_again(std::span<const std::int64_t> bytes, std::size_t warm_up) {
+  constexpr double kUnlikely = 0.025;
+  if (chance_of_highs(bytes, warm_up) < kUnlikely) return true;
+  std::vector<std::int64_t> backwards;
+  for (std::size_t i = bytes.size(); i > warm_up; --i)
+    backwards.push_back(~bytes[i - 1]);  // the low are high
+  return chance_of_highs(backwards, 1) < kUnlikely;
+}
+
+// The points at which `bytes` grew for good: all from there on lie above all before.
+std::vector<std::size_t> steps_of(std::span<const std::int64_t> bytes) {
+  std::vector<std::int64_t> least_after(bytes.begin(), bytes.end());
+  for (std::size_t i = bytes.size() - 1; i > 0; --i)
+    least_after[i - 1] = std::min(least_after[i - 1], least_after[i]);
+  std::vector<std::size_t> steps;
+  std::int64_t most = bytes[0];
+  for (std::size_t i = 1; i < bytes.size(); ++i) {
+    if (least_after[i] > most) steps.push_back(i);
+    most = std::max(most, bytes[i]);
+  }
+  return steps;
+}
+
+// By how much all from point `last` on lie above all before point `first`.
+std::int64_t gap_of(std::span<const std::int64_t> bytes, std::size_t first, std::size_t last) {
+  const auto before = bytes.first(first), after = bytes.subspan(last);
+  return *std::min_element(after.begin(), after.end()) - *std::max_element(before.begin(), before.end());
+}
+
+std::int64_t largest_fall(std::span<const std::int64_t> bytes) {
+  std::int64_t most = bytes[0], fall = 0;
+  for (const std::int64_t held : bytes) {
+    most = std::max(most, held);
+    fall = std::max(fall, most - held);
+  }
+  return fall;
+}
+
+// Do the steps from the first to the last of these, many small ones or a large one, stand out of what comes
+// and goes? Noise has its steps, too, but what rises in noise falls again.
+bool stand_out(std::span<const std::int64_t> bytes, std::size_t first, std::size_t last,
+               double least_growth) {
+  return 2 * gap_of(bytes, first, last) >= largest_fall(bytes) &&
+         static_cast<double>(bytes.back() - bytes[first - 1]) >= least_growth;
+}
+
+// Is a step at cycle `step` too late, by the cycle `last`, to be the last one? Nothing has grown since in
+// less than three fifths of the run. A container that doubles keeps still for half of it.
+bool is_late(std::int64_t step, std::int64_t last) { return 5 * step > 2 * last; }
+
+// What grows on and on in steps: from the first eighth of the run on each step is late by the time of the
+// next, and the last one by the end. The point before the first of these steps; nothing if it is not so.
+std::optional<std::size_t> begin_of_stairs(std::span<const std::int64_t> cycles,
+                                           const std::vector<std::size_t>& steps) {
+  // In fewer cycles what a runtime does in its first four would do.
+  constexpr std::int64_t kFewest = 16;
+  constexpr std::size_t kFewestSteps = 3;
+  const std::int64_t last = cycles.back();
+  if (last < kFewest) return std::nullopt;
+  std::int64_t next = last;
+  for (std::size_t i = steps.size(); i > 0; --i) {
+    const std::int64_t step = cycles[steps[i - 1]];
+    if (!is_late(step, next)) return std::nullopt;
+    if (8 * step <= last) return steps[i - 1] - 1;
+    next = step;
+  }
+  // What was before the first point is not known: so many steps, the first of them early, will do.
+  const bool is_whole = steps.size() >= kFewestSteps && 4 * next <= last;
+  return is_whole ? std::optional<std::size_t>(0) : std::nullopt;
+}
+
+// Are the last steps those of a container that doubles? Each is larger than the one before (by 1.5 or more
+// where nothing else is at the place), and the last is a good part of it all: of a container that grows by
+// half a third. Of a cache of 256 entries that fills up with ever rarer keys it is a 256th, and the steps of
+// a buffer that is as large as was ever asked for come as far apart, but some larger and some smaller.
+bool are_a_containers(std::span<const std::int64_t> bytes, const std::vector<std::size_t>& steps,
+                      std::size_t begin) {
+  constexpr std::size_t kCompared = 3;
+  const std::size_t last = steps.size() - 1;
+  for (std::size_t i = last; i > 0 && last - i + 1 < kCompared && steps[i - 1] > begin; --i)
+    if (5 * gap_of(bytes, steps[i], steps[i]) < 6 * gap_of(bytes, steps[i - 1], steps[i - 1])) return false;
+  return 6 * gap_of(bytes, steps[last], steps[last]) >= bytes.back() - bytes[begin];
+}
+
+}  // namespace
+
+// A third, but four points stay, as fewer cannot be told from chance.
+std::size_t warm_up_of(std::size_t n) { return std::clamp<std::size_t>(n / 3, 1, n - 4); }
+
+SeriesGrowth growth_of(std::span<const std::int64_t> cycles, std::span<const std::int64_t> bytes,
+                       double least_growth) {
+  SeriesGrowth result;
+  const std::size_t n = cycles.size();
+  if (n < static_cast<std::size_t>(kFewestCycles)) return result;
+  result.warm_up = warm_up_of(n);
+  const auto x = cycles.subspan(result.warm_up), y = bytes.subspan(result.warm_up);
+  const Trend trend = trend_of(x, y);
+  result.per_cycle = trend.slope;
+
+  const std::size_t half = x.size() / 2;
+  const Trend late = trend_of(x.subspan(half), y.subspan(half));
+  const double grown = trend.slope * static_cast<double>(x.back() - x.front());
+  constexpr double kFivePercent = 1.645;
+  const bool grows = trend.slope > 0 && trend.certainty > kFivePercent && grown >= least_growth &&
+                     grows_again_and_again(bytes, result.warm_up);
+  const std::vector<std::size_t> steps = steps_of(bytes);
+  std::vector<std::size_t> late_steps = steps_of(y);
+  std::erase_if(late_steps, [&](std::size_t step) { return !is_late(x[step], x.back()); });
+  const bool grew_late =
+      !late_steps.empty() && stand_out(y, late_steps.front(), late_steps.back(), least_growth);
+  const std::int64_t last_step = grew_late ? x[late_steps.back()] : 0;
+  // Of what grows at few of the points the slopes of pairs tell little.
+  const auto begin = last_step > 0 && 2 * steps.size() < n ? begin_of_stairs(cycles, steps) : std::nullopt;
+  if (begin && are_a_containers(bytes, steps, *begin)) {
+    result.growth = Growth::leak;
+    result.last_step = last_step;
+    result.per_cycle = static_cast<double>(bytes.back() - bytes[*begin]) /
+                       static_cast<double>(cycles.back() - cycles[*begin]);
+    return result;
+  }
+  if (grows && 4 * late.slope > trend.slope) {
+    result.growth = Growth::leak;
+    return result;
+  }
+  result.per_cycle = 0;
+  if (last_step > 0) {
+    result.growth = Growth::grew_late;
+    result.last_step = last_step;
+    return result;
+  }
+  // Over all cycles, the warm-up too.
+  const auto lowest = std::min(bytes[0], bytes[1]);
+  const bool grew =
+      static_cast<double>(y.back()) - static_cast<double>(lowest) >= std::max(1.0, least_growth);
+  result.growth = grew ? Growth::grew_then_stayed : Growth::none;
+  // Where there is a later step, that does not stand out, it is not known when growth ended.
+  if (grew && !steps.empty() && !is_late(cycles[steps.back()], cycles.back()))
+    result.last_step = cycles[steps.back()];
+  return result;
+}
+
+}  // namespace headroom::monitoring

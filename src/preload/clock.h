@@ -1,0 +1,69 @@
+// The tracer's clock: the processor's counter if it runs at one rate on all cores, else CLOCK_MONOTONIC.
+//
+// Times in records are in units of 2^shift ticks, 16 to 40 ns. That is fine enough to order the release and
+// the reuse of an address. It is coarse enough that the time since the last event mostly fits into the
+// event's tag byte.
+#pragma once
+
+#include <time.h>
+
+#include <atomic>
+#include <cstdint>
+
+#if defined(__x86_64__)
+#include <x86intrin.h>
+#endif
+
+namespace headroom::preload {
+
+struct Clock {
+  bool counter = false;  // the processor's counter can be trusted
+  // True once more than one thread records. A processor may read its counter up to a hundred nanoseconds
+  // before it performs earlier loads. If another thread has just handed over a block, its release could then
+  // appear older than its allocation. Waiting for the loads costs 10 ns, and a single thread need not wait.
+  std::atomic<bool> is_shared{false};
+  unsigned shift = 4;
+  std::uint64_t first_ticks = 0;  // when this recording began
+};
+extern Clock process_clock;
+
+inline std::uint64_t monotonic_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+// Reads the counter without waiting for earlier loads.
+inline std::uint64_t ticks_about_now() {
+#if defined(__x86_64__)
+  if (__builtin_expect(process_clock.counter, 1)) return __rdtsc();
+#elif defined(__aarch64__)
+  if (__builtin_expect(process_clock.counter, 1)) {
+    std::uint64_t ticks;
+    asm volatile("mrs %0, cntvct_el0" : "=r"(ticks));
+    return ticks;
+  }
+#endif
+  return monotonic_ns();
+}
+
+inline std::uint64_t ticks_now() {
+#if defined(__x86_64__)
+  if (process_clock.is_shared.load(std::memory_order_relaxed)) _mm_lfence();
+#elif defined(__aarch64__)
+  if (process_clock.is_shared.load(std::memory_order_relaxed)) asm volatile("isb");
+#endif
+  return ticks_about_now();
+}
+
+// Time units since the start of the recording.
+inline std::uint64_t time_now() { return (ticks_now() - process_clock.first_ticks) >> process_clock.shift; }
+// For events that are ordered only within their own thread.
+inline std::uint64_t time_about_now() {
+  return (ticks_about_now() - process_clock.first_ticks) >> process_clock.shift;
+}
+
+// Selects the counter and the unit. The caller takes the first reading of ticks.
+void choose_clock();
+
+}  // namespace headroom::preload

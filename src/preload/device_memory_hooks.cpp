@@ -1,0 +1,330 @@
+// Memory by pointer: cuMemAlloc and its variants, managed memory and pinned memory. Also cuMemGetInfo and
+// cuDeviceTotalMem, which report free and total memory.
+#include <algorithm>
+
+#include "preload/device_hooks.h"
+
+namespace headroom::preload::driver {
+namespace {
+
+// A small allocation that shares a granule with others. Its granule is known only after the driver's call. So
+// the hook reserves bytes in a granule that has enough free ones, or charges a new granule. If the driver
+// takes a new granule anyway, because the free bytes are in pieces, that granule is charged then, or
+// the memory is freed.
+//
+// This holds the driver lock, because the driver may place another thread's allocation where this one has
+// reserved bytes. `size()` is the real size, after the call.
+template <class Call, class Address, class Bytes>
+Result allocate_in_granule(DriverHook& hook, Entry entry, Address* pointer, const Call& call,
+                           const Bytes& size, Result (*free)(Address), const CallFrame& caller) {
+  const std::uint64_t granule = device_ledger.granule(entry.device);
+  const bool is_limited = device_ledger.account().limit(entry.device) != ledger::kNoLimit;
+  const std::uint64_t asked = entry.bytes;
+  DriverLock lock(is_limited);
+  const std::uint64_t held =
+      is_limited ? device_ledger.reserve_in_granule(entry.device, entry.context, asked) : 0;
+  const bool is_prepaid = is_limited && held == 0 && hook.charge_granule(entry.device, lock);
+  if (is_limited && held == 0 && !is_prepaid) {
+    hook.refuse_granule(entry, caller);
+    return kOutOfMemory;
+  }
+  const auto cancel_reservations = [&] {
+    if (is_prepaid) device_ledger.account().discharge(entry.device, granule);
+    device_ledger.cancel_in_granule(held, asked);
+  };
+  const Result result = call();
+  if (result != kSuccess) {
+    cancel_reservations();
+    return result;
+  }
+  entry.address = *pointer;
+  entry.bytes = size();
+  // Only pitched memory: the rows are longer than expected, so the allocation shares no granule.
+  if (!device_ledger.shares_granule(entry.device, entry.kind, entry.bytes)) {
+    lock.unlock();  // the reservation may have to synchronize
+    const bool is_granted = hook.reserve(entry.device, entry.kind, entry.bytes, caller);
+    cancel_reservations();
+    if (!is_granted) {
+      free(*pointer);
+      *pointer = 0;
+      return kOutOfMemory;
+    }
+    device_ledger.commit(entry);
+    hook.record_allocation(entry, caller);
+    return kSuccess;
+  }
+  bool is_committed = device_ledger.commit_in_granule(entry, is_prepaid);
+  device_ledger.cancel_in_granule(held, asked);
+  if (!is_committed)
+    is_committed = hook.charge_granule(entry.device, lock) && device_ledger.commit_in_granule(entry, true);
+  lock.unlock();
+  if (!is_committed) {
+    free(*pointer);
+    *pointer = 0;
+    hook.refuse_granule(entry, caller);
+    return kOutOfMemory;
+  }
+  hook.record_allocation(entry, caller);
+  return kSuccess;
+}
+
+// The first versions of these functions have 32-bit sizes and pointers.
+template <class Size>
+Result allocate_pointer(Result (*call)(Size*, Size), Result (*free)(Size), Size* pointer, Size bytes,
+                        const CallFrame& caller) {
+  DriverHook hook;
+  CurrentDevice where;
+  if (call == nullptr) return kNotFound;
+  if (pointer == nullptr || bytes == 0 || free == nullptr || !hook.should_track() || !hook.get_current(where))
+    return call(pointer, bytes);
+  const Entry entry = entry_of(EntryType::pointer, DeviceMemoryKind::device, where, bytes);
+  const auto call_driver = [&] { return call(pointer, bytes); };
+  if (device_ledger.shares_granule(where.device, entry.kind, bytes))
+    return allocate_in_granule(
+        hook, entry, pointer, call_driver, [&] { return std::uint64_t{bytes}; }, free, caller);
+  return allocate(hook, entry, caller, call_driver, [&] { return std::uint64_t{*pointer}; });
+}
+
+// The driver rounds row lengths up to a step: 512 bytes on all GPUs that were tested. Under a limit, the hook
+// allocates one row to measure the step, so that the request is charged its real size.
+std::atomic<std::size_t> row_steps[ledger::kMaxDevices];
+constexpr std::size_t kUsualRowStep = 512;
+
+template <class Size, class Address>
+std::size_t row_step(const CurrentDevice& where, Result (*call)(Address*, Size*, Size, Size, unsigned),
+                     Result (*free)(Address)) {
+  if (where.device >= ledger::kMaxDevices || device_ledger.account().limit(where.device) == ledger::kNoLimit)
+    return 1;
+  std::atomic<std::size_t>& known = row_steps[where.device];
+  if (known.load(std::memory_order_relaxed) != 0) return known;
+  constexpr Size kWidth = 16;
+  const DriverLock lock;  // the test row is a small allocation, too
+  const std::uint64_t most = std::max<std::uint64_t>(4096, device_ledger.granule(where.device));
+  Address pointer = 0;
+  Size pitch = 0;
+  if (!device_ledger.account().reserve(where.device, most)) return kUsualRowStep;
+  const bool is_known = call(&pointer, &pitch, kWidth, 1, 4) == kSuccess;
+  if (is_known) free(pointer);
+  device_ledger.account().discharge(where.device, most);
+  if (!is_known || pitch == 0) return kUsualRowStep;
+  known = pitch;
+  return pitch;
+}
+
+// If the driver's rows are longer than the step predicts, the difference is charged after the call. If the
+// limit refuses that, the memory is freed.
+template <class Size, class Address>
+Result allocate_rows(Result (*call)(Address*, Size*, Size, Size, unsigned), Result (*free)(Address),
+                     Address* pointer, Size* pitch, Size width, Size height, unsigned element,
+                     const CallFrame& caller) {
+  DriverHook hook;
+  CurrentDevice where;
+  if (call == nullptr) return kNotFound;
+  std::uint64_t wanted = 0, bytes = 0;
+  if (pointer == nullptr || pitch == nullptr || free == nullptr || !hook.should_track() ||
+      !hook.get_current(where))
+    return call(pointer, pitch, width, height, element);
+  const std::size_t step = row_step(where, call, free);
+  std::uint64_t row = 0;
+  // A size that overflows 64 bits is left for the driver to reject.
+  if (__builtin_add_overflow(std::uint64_t{width}, std::uint64_t{step - 1}, &row) ||
+      __builtin_mul_overflow(row / step * step, std::uint64_t{height}, &wanted))
+    return call(pointer, pitch, width, height, element);
+  constexpr auto kKind = DeviceMemoryKind::device;
+  const auto call_driver = [&] { return call(pointer, pitch, width, height, element); };
+  Entry entry = entry_of(EntryType::pointer, kKind, where, wanted);
+  if (device_ledger.shares_granule(where.device, kKind, wanted))
+    return allocate_in_granule(
+        hook, entry, pointer, call_driver, [&] { return std::uint64_t{*pitch} * height; }, free, caller);
+  if (!hook.reserve(where.device, kKind, wanted, caller)) return kOutOfMemory;
+  const Result result = call_driver();
+  if (result != kSuccess || __builtin_mul_overflow(std::uint64_t{*pitch}, std::uint64_t{height}, &bytes)) {
+    device_ledger.cancel(where.device, kKind, wanted);
+    return result;
+  }
+  if (!device_ledger.change_reservation(where.device, kKind, wanted, bytes)) {
+    hook.record_last_refusal(caller);
+    free(*pointer);
+    *pointer = 0;
+    device_ledger.cancel(where.device, kKind, wanted);
+    return kOutOfMemory;
+  }
+  entry.bytes = bytes;
+  entry.address = *pointer;
+  device_ledger.commit(entry);
+  hook.record_allocation(entry, caller);
+  return result;
+}
+
+template <class Address>
+Result free_pointer(Result (*call)(Address), Address pointer) {
+  DriverHook hook;
+  if (call == nullptr) return kNotFound;
+  if (!hook.should_track()) return call(pointer);
+  return release(hook, EntryType::pointer, pointer, [&] { return call(pointer); });
+}
+
+template <class Call>
+Result allocate_host(const Call& call, void** pointer, std::uint64_t bytes, const CallFrame& caller) {
+  DriverHook hook;
+  CurrentDevice where;
+  if (pointer == nullptr || !hook.should_track() || !hook.get_current(where)) return call();
+  return allocate(hook, entry_of(EntryType::pointer, DeviceMemoryKind::pinned_host, where, bytes), caller,
+                  call, [&] { return number_of(*pointer); });
+}
+
+Result free_host(Result (*call)(void*), void* pointer) {
+  DriverHook hook;
+  if (call == nullptr) return kNotFound;
+  if (!hook.should_track()) return call(pointer);
+  return release(hook, EntryType::pointer, number_of(pointer), [&] { return call(pointer); });
+}
+
+Result register_host(Result (*call)(void*, std::size_t, unsigned), void* pointer, std::size_t bytes,
+                     unsigned flags, const CallFrame& caller) {
+  DriverHook hook;
+  CurrentDevice where;
+  if (call == nullptr) return kNotFound;
+  if (pointer == nullptr || !hook.should_track() || !hook.get_current(where))
+    return call(pointer, bytes, flags);
+  const Result result = call(pointer, bytes, flags);
+  if (result != kSuccess) return result;
+  Entry entry = entry_of(EntryType::pointer, DeviceMemoryKind::registered_host, where, bytes);
+  entry.address = number_of(pointer);
+  device_ledger.commit(entry, false);
+  hook.record_allocation(entry, caller);
+  return result;
+}
+
+// Under a limit, reports the limit as the total, and what is left of it as free.
+template <class Size>
+Result get_info(Result (*call)(Size*, Size*), Size* free, Size* total) {
+  DriverHook hook;
+  CurrentDevice where;
+  if (call == nullptr) return kNotFound;
+  const Result result = call(free, total);
+  if (result != kSuccess || free == nullptr || total == nullptr || !hook.should_track() ||
+      !hook.get_current(where))
+    return result;
+  ledger::Account& account = device_ledger.account();
+  const std::uint64_t limit = account.limit(where.device);
+  if (limit == ledger::kNoLimit) return result;
+  hook.reconcile_graphs(where.device, nullptr);
+  if (device_ledger.has_pending_graph_memory(where.device)) {
+    const DriverLock lock;
+    hook.trim_and_update_graphs(where.device);
+  }
+  hook.update_pool_charges(where.device);  // stream-ordered frees may have completed
+  const std::uint64_t left = std::min(limit, account.tightest_limit(where.device).left());
+  if (limit < *total) *total = static_cast<Size>(limit);
+  if (left < *free) *free = static_cast<Size>(left);
+  return result;
+}
+
+template <class Size>
+Result get_total(Result (*call)(Size*, Device), Size* total, Device device) {
+  DriverHook hook;
+  if (call == nullptr) return kNotFound;
+  const Result result = call(total, device);
+  if (result != kSuccess || total == nullptr || device < 0 || !hook.should_track()) return result;
+  hook.identify(static_cast<unsigned>(device));
+  const std::uint64_t limit = device_ledger.account().limit(static_cast<unsigned>(device));
+  if (limit < *total) *total = static_cast<Size>(limit);
+  return result;
+}
+
+}  // namespace
+
+HEADROOM_HOOK Result cuMemAlloc_v2(Pointer* pointer, std::size_t bytes) {
+  return allocate_pointer(HEADROOM_REAL(cuMemAlloc_v2), HEADROOM_REAL(cuMemFree_v2), pointer, bytes,
+                          caller_of_this_function());
+}
+HEADROOM_HOOK Result cuMemAlloc(unsigned* pointer, unsigned bytes) {
+  return allocate_pointer(HEADROOM_REAL(cuMemAlloc), HEADROOM_REAL(cuMemFree), pointer, bytes,
+                          caller_of_this_function());
+}
+HEADROOM_HOOK Result cuMemAllocPitch_v2(Pointer* pointer, std::size_t* pitch, std::size_t width,
+                                        std::size_t height, unsigned element) {
+  return allocate_rows(HEADROOM_REAL(cuMemAllocPitch_v2), HEADROOM_REAL(cuMemFree_v2), pointer, pitch, width,
+                       height, element, caller_of_this_function());
+}
+HEADROOM_HOOK Result cuMemAllocPitch(unsigned* pointer, unsigned* pitch, unsigned width, unsigned height,
+                                     unsigned element) {
+  return allocate_rows(HEADROOM_REAL(cuMemAllocPitch), HEADROOM_REAL(cuMemFree), pointer, pitch, width,
+                       height, element, caller_of_this_function());
+}
+HEADROOM_HOOK Result cuMemAllocManaged(Pointer* pointer, std::size_t bytes, unsigned flags) {
+  const auto call = HEADROOM_REAL(cuMemAllocManaged);
+  DriverHook hook;
+  CurrentDevice where;
+  if (call == nullptr) return kNotFound;
+  if (pointer == nullptr || !hook.should_track() || !hook.get_current(where))
+    return call(pointer, bytes, flags);
+  return allocate(
+      hook, entry_of(EntryType::pointer, DeviceMemoryKind::managed, where, bytes), caller_of_this_function(),
+      [&] { return call(pointer, bytes, flags); }, [&] { return *pointer; });
+}
+HEADROOM_HOOK Result cuMemFree_v2(Pointer pointer) {
+  return free_pointer(HEADROOM_REAL(cuMemFree_v2), pointer);
+}
+HEADROOM_HOOK Result cuMemFree(unsigned pointer) { return free_pointer(HEADROOM_REAL(cuMemFree), pointer); }
+
+HEADROOM_HOOK Result cuMemAllocHost_v2(void** pointer, std::size_t bytes) {
+  const auto call = HEADROOM_REAL(cuMemAllocHost_v2);
+  if (call == nullptr) return kNotFound;
+  return allocate_host([&] { return call(pointer, bytes); }, pointer, bytes, caller_of_this_function());
+}
+HEADROOM_HOOK Result cuMemAllocHost(void** pointer, unsigned bytes) {
+  const auto call = HEADROOM_REAL(cuMemAllocHost);
+  if (call == nullptr) return kNotFound;
+  return allocate_host([&] { return call(pointer, bytes); }, pointer, bytes, caller_of_this_function());
+}
+HEADROOM_HOOK Result cuMemHostAlloc(void** pointer, std::size_t bytes, unsigned flags) {
+  const auto call = HEADROOM_REAL(cuMemHostAlloc);
+  if (call == nullptr) return kNotFound;
+  return allocate_host([&] { return call(pointer, bytes, flags); }, pointer, bytes,
+                       caller_of_this_function());
+}
+HEADROOM_HOOK Result cuMemFreeHost(void* pointer) { return free_host(HEADROOM_REAL(cuMemFreeHost), pointer); }
+HEADROOM_HOOK Result cuMemHostRegister_v2(void* pointer, std::size_t bytes, unsigned flags) {
+  return register_host(HEADROOM_REAL(cuMemHostRegister_v2), pointer, bytes, flags, caller_of_this_function());
+}
+HEADROOM_HOOK Result cuMemHostRegister(void* pointer, std::size_t bytes, unsigned flags) {
+  return register_host(HEADROOM_REAL(cuMemHostRegister), pointer, bytes, flags, caller_of_this_function());
+}
+HEADROOM_HOOK Result cuMemHostUnregister(void* pointer) {
+  return free_host(HEADROOM_REAL(cuMemHostUnregister), pointer);
+}
+
+// A file descriptor of memory at an address (a dma-buf). Its owner keeps the memory even after the address is
+// freed.
+HEADROOM_HOOK Result cuMemGetHandleForAddressRange(void* handle, Pointer pointer, std::size_t bytes, int type,
+                                                   unsigned long long flags) {
+  const auto call = HEADROOM_REAL(cuMemGetHandleForAddressRange);
+  DriverHook hook;
+  if (call == nullptr) return kNotFound;
+  if (!hook.should_track()) return call(handle, pointer, bytes, type, flags);
+  const Pointer base = base_of(pointer);
+  ExportCharge charge(hook, base, caller_of_this_function());
+  if (!charge.is_granted()) return kOutOfMemory;
+  const Result result = call(handle, pointer, bytes, type, flags);
+  if (result != kSuccess) return result;
+  charge.keep();
+  device_ledger.mark_exported(base, pointer + bytes - base);
+  return result;
+}
+
+HEADROOM_HOOK Result cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
+  return get_info(HEADROOM_REAL(cuMemGetInfo_v2), free, total);
+}
+HEADROOM_HOOK Result cuMemGetInfo(unsigned* free, unsigned* total) {
+  return get_info(HEADROOM_REAL(cuMemGetInfo), free, total);
+}
+HEADROOM_HOOK Result cuDeviceTotalMem_v2(std::size_t* total, Device device) {
+  return get_total(HEADROOM_REAL(cuDeviceTotalMem_v2), total, device);
+}
+HEADROOM_HOOK Result cuDeviceTotalMem(unsigned* total, Device device) {
+  return get_total(HEADROOM_REAL(cuDeviceTotalMem), total, device);
+}
+
+}  // namespace headroom::preload::driver

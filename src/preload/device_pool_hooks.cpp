@@ -1,0 +1,338 @@
+// Stream-ordered memory from pools. An allocation is charged before the driver's call. After a free, memory
+// that the pool keeps stays charged until the pool releases it. While a stream is captured, the same calls
+// add nodes to a graph instead.
+#include "preload/graph_nodes.h"
+
+namespace headroom::preload::driver {
+namespace {
+
+// A stream's device is that of its context. That context need not be current, and there may be no current
+// context.
+bool find_device(DriverHook& hook, Opaque stream, CurrentDevice& where) {
+  const bool has_current = hook.get_current(where);
+  if (is_of_green_context(stream, where)) {
+    hook.register_device(where.device);
+    return true;
+  }
+  Opaque context = nullptr;
+  if (is_default_stream(stream) || real.cuStreamGetCtx == nullptr ||
+      real.cuStreamGetCtx(stream, &context) != kSuccess ||
+      context_that_owns(number_of(context)) == where.context)
+    return has_current;
+  Device device = -1;
+  if (real.cuCtxPushCurrent_v2 == nullptr || real.cuCtxPopCurrent_v2 == nullptr ||
+      real.cuCtxPushCurrent_v2(context) != kSuccess)
+    return has_current;
+  const Result result = real.cuCtxGetDevice(&device);
+  Opaque popped = nullptr;
+  real.cuCtxPopCurrent_v2(&popped);
+  if (result != kSuccess || device < 0) return has_current;
+  where = {context_that_owns(number_of(context)), static_cast<unsigned>(device)};
+  hook.register_device(where.device);
+  return true;
+}
+
+constexpr unsigned kHostPool = 0xffff;  // in place of a device: a pool of host memory
+
+// A pool's memory is on the pool's own device, whichever device is current. A pool whose creation was not
+// seen is a device's default pool.
+void find_device_of_pool(DriverHook& hook, Opaque pool, CurrentDevice& where) {
+  unsigned device = 0;
+  if (!device_ledger.device_of_pool(number_of(pool), device)) {
+    device = where.device;
+    Opaque own = nullptr;
+    for (Device one = 0; one < static_cast<Device>(ledger::kMaxDevices); ++one) {
+      if (real.cuDeviceGetDefaultMemPool == nullptr || real.cuDeviceGetDefaultMemPool(&own, one) != kSuccess)
+        break;
+      if (own == pool) device = static_cast<unsigned>(one);
+    }
+    device_ledger.adopt_pool(number_of(pool), device);
+  }
+  if (device == where.device) return;
+  where = {0, device};  // not freed with the current context
+  if (device != kHostPool) hook.register_device(device);
+}
+
+// After an allocation the pool may have grown more than it ever did before, beyond the limit. Then pools are
+// trimmed. False if that is not enough: the allocation must be freed.
+bool enforce_limit(DriverHook& hook, std::uint64_t pool, unsigned device, bool may_free) {
+  if (hook.update_pool_charge(pool, device, may_free)) return true;
+  if (real.cuMemPoolTrimTo != nullptr) real.cuMemPoolTrimTo(reinterpret_cast<Opaque>(pool), 0);
+  // Not this pool: it would be charged for memory that exceeds the limit.
+  hook.trim_pools(device, pool);
+  return hook.update_pool_charge(pool, device, may_free) || !may_free;
+}
+
+// The pool for one request. A null pool means the device's current pool.
+struct PoolRequest {
+  Opaque pool = nullptr;
+  bool is_current = false;
+  ledger::Ledger::PoolGrant grant;
+  std::uint64_t key() const { return number_of(pool); }
+  // False: the driver does not know the pool.
+  bool find(unsigned device) {
+    return !is_current || (real.cuDeviceGetMemPool != nullptr &&
+                           real.cuDeviceGetMemPool(&pool, static_cast<Device>(device)) == kSuccess);
+  }
+  bool reserve(unsigned device, std::uint64_t bytes) {
+    grant = device_ledger.try_reserve_in_pool(key(), device, bytes);
+    return grant.is_granted;
+  }
+};
+
+// Called with the driver lock, which the driver's call needs, too: so no thread replaces a device's pool in
+// between.
+bool reserve_in_pool(DriverHook& hook, DriverLock& lock, PoolRequest& request, unsigned device,
+                     std::uint64_t bytes) {
+  if (request.reserve(device, bytes)) return true;
+  lock.unlock();
+  hook.reclaim_memory(device);
+  lock.lock();
+  if (request.find(device) && request.reserve(device, bytes)) return true;
+  if (device_ledger.account().limit(device) == ledger::kNoLimit) return false;
+  hook.trim_pools(device);
+  return request.reserve(device, bytes);
+}
+
+using Free = Result (*)(Pointer, Opaque);
+
+template <class Call>
+Result allocate_in_pool(DriverHook& hook, const CurrentDevice& where, Opaque pool, Pointer* pointer,
+                        std::size_t bytes, Opaque stream, Free free, const CallFrame& caller,
+                        const Call& call) {
+  DriverLock lock;
+  PoolRequest request{pool, pool == nullptr, {}};
+  if (!request.find(where.device)) return call();
+  if (!reserve_in_pool(hook, lock, request, where.device, bytes)) {
+    device_ledger.refuse(where.device, DeviceMemoryKind::pool, bytes, request.grant.charged);
+    hook.record_last_refusal(caller);
+    return kOutOfMemory;
+  }
+  const Result result = call();
+  if (result != kSuccess) {
+    device_ledger.cancel_in_pool(request.key(), bytes);
+    hook.update_pool_charge(request.key(), where.device);
+    return result;
+  }
+  if (!enforce_limit(hook, request.key(), where.device, free != nullptr)) {
+    free(*pointer, stream);
+    *pointer = 0;
+    device_ledger.cancel_allocated_in_pool(request.key(), bytes, context_of_stream(stream));
+    device_ledger.refuse(where.device, DeviceMemoryKind::pool, bytes);
+    hook.record_last_refusal(caller);
+    if (real.cuMemPoolTrimTo != nullptr) real.cuMemPoolTrimTo(request.pool, 0);
+    hook.update_pool_charge(request.key(), where.device);
+    return kOutOfMemory;
+  }
+  Entry entry = entry_of(EntryType::pointer, DeviceMemoryKind::pool, where, bytes);
+  entry.address = *pointer;
+  entry.context = 0;  // outlives the context, as its pool does
+  entry.link = request.key();
+  device_ledger.commit_in_pool(entry, request.grant);
+  hook.record_allocation(entry, caller);
+  return result;
+}
+
+template <class Call>
+Result allocate_async(Opaque pool, DefaultStream kind, Free free, Opaque stream, Pointer* pointer,
+                      std::size_t bytes, const CallFrame& caller, const Call& call) {
+  DriverHook hook;
+  CurrentDevice where;
+  if (pointer == nullptr || !hook.should_track() || !find_device(hook, stream, where)) return call();
+  if (pool != nullptr) find_device_of_pool(hook, pool, where);
+  if (where.device == kHostPool) {
+    if (!hook.get_current(where)) return call();
+    return allocate(hook, entry_of(EntryType::pointer, DeviceMemoryKind::pinned_host, where, bytes), caller,
+                    call, [&] { return *pointer; });
+  }
+  if (const Capture capture = capture_of(kind, stream); capture.graph != nullptr)
+    return allocate_node(hook, capture.graph, where, bytes, capture.dependencies(), caller, call,
+                         [&] { return *pointer; });
+  return allocate_in_pool(hook, where, pool, pointer, bytes, stream, free, caller, call);
+}
+
+Result free_async(Result (*call)(Pointer, Opaque), DefaultStream kind, Pointer pointer, Opaque stream) {
+  DriverHook hook;
+  if (call == nullptr) return kNotFound;
+  if (!hook.should_track()) return call(pointer, stream);
+  const DriverLock lock;
+  const Opaque graph = capture_of(kind, stream).graph;
+  if (graph == nullptr) {
+    Entry freed;
+    // The free completes when this stream reaches it. Without a limit no call synchronizes for it.
+    if (lock.is_held()) freed.context = context_of_stream(stream);
+    const Result result = release(
+        hook, EntryType::pointer, pointer, [&] { return call(pointer, stream); }, &freed, lock.is_held());
+    if (freed.kind != DeviceMemoryKind::pool || freed.address == 0) return result;
+    // The pool may have been destroyed meanwhile; then the driver must not be asked about it.
+    const DriverLock pool_lock = DriverLock::unconditional();
+    if (device_ledger.is_pool(freed.link)) hook.update_pool_charge(freed.link, freed.device);
+    return result;
+  }
+  const Result result = call(pointer, stream);
+  // The free node is the one that the stream's next node depends on.
+  const Capture after = capture_of(kind, stream);
+  if (result == kSuccess)
+    device_ledger.free_node(number_of(graph), pointer, after.count == 1 ? number_of(after.nodes[0]) : 0);
+  return result;
+}
+
+// Managed memory is charged to the device wherever it is now, as for cuMemAllocManaged.
+void register_pool(DriverHook& hook, Opaque pool, const Location& location, int type, bool is_new) {
+  unsigned device = kHostPool;
+  CurrentDevice where;
+  if (location.type == kLocationDevice && location.id >= 0)
+    device = static_cast<unsigned>(location.id);
+  else if (type == kManagedMemory)
+    device = hook.get_current(where) ? where.device : 0;
+  device_ledger.adopt_pool(number_of(pool), device, is_new);
+}
+
+Result get_pool(Result (*call)(Opaque*, Location*, int), Opaque* pool, Location* location, int type) {
+  DriverHook hook;
+  if (call == nullptr) return kNotFound;
+  const Result result = call(pool, location, type);
+  if (result == kSuccess && pool != nullptr && location != nullptr && hook.should_track())
+    register_pool(hook, *pool, *location, type, false);
+  return result;
+}
+
+}  // namespace
+
+// A process that imports the pointer keeps the memory, even after this process frees it or destroys the pool.
+HEADROOM_HOOK Result cuMemPoolExportPointer(void* shared, Pointer pointer) {
+  const auto call = HEADROOM_REAL(cuMemPoolExportPointer);
+  DriverHook hook;
+  if (call == nullptr) return kNotFound;
+  if (!hook.should_track()) return call(shared, pointer);
+  ExportCharge charge(hook, pointer, caller_of_this_function());
+  if (!charge.is_granted()) return kOutOfMemory;
+  const Result result = call(shared, pointer);
+  if (result == kSuccess) charge.keep();
+  return result;
+}
+
+HEADROOM_HOOK Result cuMemAllocAsync(Pointer* pointer, std::size_t bytes, Opaque stream) {
+  const auto call = HEADROOM_REAL(cuMemAllocAsync);
+  if (call == nullptr) return kNotFound;
+  return allocate_async(nullptr, DefaultStream::legacy, real.cuMemFreeAsync, stream, pointer, bytes,
+                        caller_of_this_function(), [&] { return call(pointer, bytes, stream); });
+}
+HEADROOM_HOOK Result cuMemAllocAsync_ptsz(Pointer* pointer, std::size_t bytes, Opaque stream) {
+  const auto call = HEADROOM_REAL(cuMemAllocAsync_ptsz);
+  if (call == nullptr) return kNotFound;
+  return allocate_async(nullptr, DefaultStream::per_thread, real.cuMemFreeAsync_ptsz, stream, pointer, bytes,
+                        caller_of_this_function(), [&] { return call(pointer, bytes, stream); });
+}
+HEADROOM_HOOK Result cuMemAllocFromPoolAsync(Pointer* pointer, std::size_t bytes, Opaque pool,
+                                             Opaque stream) {
+  const auto call = HEADROOM_REAL(cuMemAllocFromPoolAsync);
+  if (call == nullptr) return kNotFound;
+  return allocate_async(pool, DefaultStream::legacy, real.cuMemFreeAsync, stream, pointer, bytes,
+                        caller_of_this_function(), [&] { return call(pointer, bytes, pool, stream); });
+}
+HEADROOM_HOOK Result cuMemAllocFromPoolAsync_ptsz(Pointer* pointer, std::size_t bytes, Opaque pool,
+                                                  Opaque stream) {
+  const auto call = HEADROOM_REAL(cuMemAllocFromPoolAsync_ptsz);
+  if (call == nullptr) return kNotFound;
+  return allocate_async(pool, DefaultStream::per_thread, real.cuMemFreeAsync_ptsz, stream, pointer, bytes,
+                        caller_of_this_function(), [&] { return call(pointer, bytes, pool, stream); });
+}
+HEADROOM_HOOK Result cuMemFreeAsync(Pointer pointer, Opaque stream) {
+  const auto call = HEADROOM_REAL(cuMemFreeAsync);
+  return free_async(call, DefaultStream::legacy, pointer, stream);
+}
+HEADROOM_HOOK Result cuMemFreeAsync_ptsz(Pointer pointer, Opaque stream) {
+  const auto call = HEADROOM_REAL(cuMemFreeAsync_ptsz);
+  return free_async(call, DefaultStream::per_thread, pointer, stream);
+}
+
+HEADROOM_HOOK Result cuMemPoolCreate(Opaque* pool, const PoolProperties* properties) {
+  const auto call = HEADROOM_REAL(cuMemPoolCreate);
+  DriverHook hook;
+  if (call == nullptr) return kNotFound;
+  if (pool == nullptr || properties == nullptr || !hook.should_track()) return call(pool, properties);
+  // Locked, so that this does not run between the destruction of a pool with the same handle and its removal
+  // from the ledger.
+  const DriverLock lock = DriverLock::unconditional();
+  const Result result = call(pool, properties);
+  if (result == kSuccess) register_pool(hook, *pool, properties->location, properties->type, true);
+  return result;
+}
+HEADROOM_HOOK Result cuMemGetDefaultMemPool(Opaque* pool, Location* location, int type) {
+  return get_pool(HEADROOM_REAL(cuMemGetDefaultMemPool), pool, location, type);
+}
+HEADROOM_HOOK Result cuMemGetMemPool(Opaque* pool, Location* location, int type) {
+  return get_pool(HEADROOM_REAL(cuMemGetMemPool), pool, location, type);
+}
+// Locked, so that the device's pool does not change between finding it and allocating from it.
+HEADROOM_HOOK Result cuDeviceSetMemPool(Device device, Opaque pool) {
+  const auto call = HEADROOM_REAL(cuDeviceSetMemPool);
+  DriverHook hook;
+  if (call == nullptr) return kNotFound;
+  if (!hook.should_track()) return call(device, pool);
+  const DriverLock lock;
+  return call(device, pool);
+}
+HEADROOM_HOOK Result cuMemSetMemPool(Location* location, int type, Opaque pool) {
+  const auto call = HEADROOM_REAL(cuMemSetMemPool);
+  DriverHook hook;
+  if (call == nullptr) return kNotFound;
+  if (!hook.should_track()) return call(location, type, pool);
+  const DriverLock lock;
+  return call(location, type, pool);
+}
+HEADROOM_HOOK Result cuMemPoolDestroy(Opaque pool) {
+  const auto call = HEADROOM_REAL(cuMemPoolDestroy);
+  DriverHook hook;
+  unsigned device = 0;
+  if (call == nullptr) return kNotFound;
+  if (!hook.should_track()) return call(pool);
+  const DriverLock lock = DriverLock::unconditional();
+  const bool is_known = device_ledger.device_of_pool(number_of(pool), device);
+  if (is_known && device != kHostPool) {
+    // After this, the charge is only for memory with pending frees.
+    if (real.cuMemPoolTrimTo != nullptr) real.cuMemPoolTrimTo(pool, 0);
+    hook.update_pool_charge(number_of(pool), device);
+  }
+  const Result result = call(pool);
+  if (result != kSuccess || !is_known) return result;
+  device_ledger.destroy_pool(number_of(pool));
+  if (device == kHostPool) return result;
+  hook.record_figure(device, DeviceMemoryKind::pool_reserved, device_ledger.reserved_by_pools(device));
+  return result;
+}
+HEADROOM_HOOK Result cuMemPoolTrimTo(Opaque pool, std::size_t keep) {
+  const auto call = HEADROOM_REAL(cuMemPoolTrimTo);
+  DriverHook hook;
+  if (call == nullptr) return kNotFound;
+  const DriverLock lock;
+  const Result result = call(pool, keep);
+  unsigned device = 0;
+  if (result == kSuccess && hook.should_track() && device_ledger.device_of_pool(number_of(pool), device) &&
+      device != kHostPool)
+    hook.update_pool_charge(number_of(pool), device);
+  return result;
+}
+// The memory is charged to the process that created the pool.
+HEADROOM_HOOK Result cuMemPoolImportPointer(Pointer* pointer, Opaque pool, void* data) {
+  const auto call = HEADROOM_REAL(cuMemPoolImportPointer);
+  DriverHook hook;
+  CurrentDevice where;
+  if (call == nullptr) return kNotFound;
+  if (pointer == nullptr || !hook.should_track() || !hook.get_current(where))
+    return call(pointer, pool, data);
+  const Result result = call(pointer, pool, data);
+  if (result != kSuccess) return result;
+  std::size_t bytes = 0;
+  Pointer base = 0;
+  if (real.cuMemGetAddressRange_v2 != nullptr) real.cuMemGetAddressRange_v2(&base, &bytes, *pointer);
+  hook.find_device_of(*pointer, where);
+  Entry entry = entry_of(EntryType::pointer, DeviceMemoryKind::imported, where, bytes);
+  entry.address = *pointer;
+  device_ledger.commit(entry);
+  hook.record_allocation(entry, caller_of_this_function());
+  return result;
+}
+
+}  // namespace headroom::preload::driver

@@ -1,0 +1,7 @@
+#include "preload/host_hooks.h"
+
+namespace headroom::preload {
+
+const bool kHasHostHooks = true;
+
+}  // namespace headroom::preload

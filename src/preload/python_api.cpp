@@ -1,0 +1,151 @@
+#include "preload/python_api.h"
+
+#include <link.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#include "preload/exported_symbols.h"
+
+namespace headroom::preload::python {
+
+Api api;
+
+namespace {
+
+struct Search {
+  std::uint64_t caller;  // 0: search all modules
+  Api found;
+  bool lacks_some = false;  // a Python without all required functions was found
+};
+
+bool contains(const dl_phdr_info& module, std::uint64_t address) {
+  for (int i = 0; i < module.dlpi_phnum; ++i) {
+    const ElfW(Phdr)& segment = module.dlpi_phdr[i];
+    const std::uint64_t start = module.dlpi_addr + segment.p_vaddr;
+    if (segment.p_type == PT_LOAD && address >= start && address < start + segment.p_memsz) return true;
+  }
+  return false;
+}
+
+template <class Function>
+bool find(const dl_phdr_info& module, const char* name, Function& function) {
+  function = reinterpret_cast<Function>(address_of_export(module, name));
+  return function != nullptr;
+}
+
+// Returns false if the module lacks a required function.
+bool fill(const dl_phdr_info& module, Api& found) {
+  if (!find(module, "PyGILState_Check", found.PyGILState_Check)) return false;
+  // Python 3.8 has it under another name.
+  if (!find(module, "PyInterpreterState_Get", found.PyInterpreterState_Get) &&
+      !find(module, "_PyInterpreterState_Get", found.PyInterpreterState_Get))
+    return false;
+  found.vectorcall_is_general = find(module, "PyObject_Vectorcall", found.vectorcall);
+  if (!found.vectorcall_is_general) find(module, "_PyFunction_Vectorcall", found.vectorcall);
+  find(module, "_PyType_Lookup", found.type_lookup);
+  return find(module, "_Py_NoneStruct", found.none) &&
+         find(module, "Py_IsInitialized", found.Py_IsInitialized) &&
+         find(module, "Py_GetVersion", found.Py_GetVersion) && find(module, "Py_AtExit", found.Py_AtExit) &&
+         find(module, "PyInterpreterState_GetID", found.PyInterpreterState_GetID) &&
+         find(module, "Py_IncRef", found.Py_IncRef) && find(module, "Py_DecRef", found.Py_DecRef) &&
+         find(module, "PyErr_Occurred", found.PyErr_Occurred) &&
+         find(module, "PyErr_Clear", found.PyErr_Clear) &&
+         find(module, "PyImport_ImportModule", found.PyImport_ImportModule) &&
+         find(module, "PyObject_GetAttr", found.PyObject_GetAttr) &&
+         find(module, "PyObject_GetAttrString", found.PyObject_GetAttrString) &&
+         find(module, "PyObject_GenericGetAttr", found.PyObject_GenericGetAttr) &&
+         find(module, "PyObject_SetAttr", found.PyObject_SetAttr) &&
+         find(module, "PyObject_SetAttrString", found.PyObject_SetAttrString) &&
+         find(module, "PyObject_Repr", found.PyObject_Repr) &&
+         find(module, "PyObject_Call", found.PyObject_Call) &&
+         find(module, "PyObject_CallFunctionObjArgs", found.PyObject_CallFunctionObjArgs) &&
+         find(module, "PyType_FromSpec", found.PyType_FromSpec) &&
+         find(module, "PyType_GenericAlloc", found.PyType_GenericAlloc) &&
+         find(module, "PyType_GetSlot", found.PyType_GetSlot) &&
+         find(module, "PyType_GetFlags", found.PyType_GetFlags) &&
+         find(module, "PyObject_GC_UnTrack", found.PyObject_GC_UnTrack) &&
+         find(module, "PyObject_ClearWeakRefs", found.PyObject_ClearWeakRefs) &&
+         find(module, "PyWeakref_NewRef", found.PyWeakref_NewRef) &&
+         find(module, "PyWeakref_GetObject", found.PyWeakref_GetObject) &&
+         find(module, "PyDict_Items", found.PyDict_Items) && find(module, "PyList_Size", found.PyList_Size) &&
+         find(module, "PyList_GetItem", found.PyList_GetItem) &&
+         find(module, "PyTuple_Size", found.PyTuple_Size) &&
+         find(module, "PyTuple_GetItem", found.PyTuple_GetItem) &&
+         find(module, "PyUnicode_AsUTF8AndSize", found.PyUnicode_AsUTF8AndSize) &&
+         find(module, "PyLong_AsLong", found.PyLong_AsLong) &&
+         find(module, "PyUnicode_InternFromString", found.PyUnicode_InternFromString) &&
+         find(module, "PyObject_GenericGetDict", found.PyObject_GenericGetDict) &&
+         find(module, "PyDict_GetItemWithError", found.PyDict_GetItemWithError) &&
+         find(module, "PyDict_Size", found.PyDict_Size);
+}
+
+int visit_module(dl_phdr_info* module, std::size_t, void* data) {
+  auto& search = *static_cast<Search*>(data);
+  const bool is_wanted = search.caller == 0 || contains(*module, search.caller);
+  if (!is_wanted) return 0;
+  const bool is_whole = fill(*module, search.found);
+  if (!is_whole && search.found.PyGILState_Check != nullptr) search.lacks_some = true;
+  return is_whole ? 1 : 0;
+}
+
+// Debug builds that trace references, and builds without a GIL, have larger objects.
+bool has_objects_as_declared() {
+  const Owned builtins(api.PyImport_ImportModule("builtins"));
+  const Owned object(builtins ? attribute_of(builtins.get(), "object") : nullptr);
+  const Owned bytes(object ? attribute_of(object.get(), "__basicsize__") : nullptr);
+  const bool is_so = bytes && api.PyLong_AsLong(bytes.get()) == kObjectBytes;
+  api.PyErr_Clear();
+  return is_so;
+}
+
+}  // namespace
+
+Interpreter find_interpreter(const void* caller) {
+  Search search{reinterpret_cast<std::uint64_t>(caller), {}};
+  if (::dl_iterate_phdr(visit_module, &search) == 0) {
+    search.caller = 0;
+    if (::dl_iterate_phdr(visit_module, &search) == 0)
+      return search.lacks_some ? Interpreter::unsupported : Interpreter::not_found;
+  }
+  // Two Python libraries in one process: objects of one must not be passed to the other.
+  if (api.Py_IncRef != nullptr && api.Py_IncRef != search.found.Py_IncRef) return Interpreter::secondary;
+  api = search.found;
+  if (api.Py_IsInitialized() == 0 || api.PyGILState_Check() == 0 || api.PyErr_Occurred() != nullptr)
+    return Interpreter::not_found;
+  if (api.PyInterpreterState_GetID(api.PyInterpreterState_Get()) != 0) return Interpreter::secondary;
+  const char* const version = api.Py_GetVersion();  // "3.11.2 (main, …"
+  if (std::strncmp(version, "3.", 2) != 0) return Interpreter::unsupported;
+  api.minor_version = std::atoi(version + 2);
+  return api.minor_version >= 8 && has_objects_as_declared() ? Interpreter::usable : Interpreter::unsupported;
+}
+
+Object* attribute_of(Object* object, const char* name) {
+  Object* const value = api.PyObject_GetAttrString(object, name);
+  if (value == nullptr) api.PyErr_Clear();
+  return value;
+}
+
+bool set_attribute(Object* object, const char* name, Object* value) {
+  if (api.PyObject_SetAttrString(object, name, value) == 0) return true;
+  api.PyErr_Clear();
+  return false;
+}
+
+bool is_text(Object* object) { return (api.PyType_GetFlags(object->type) & kIsText) != 0; }
+bool is_dictionary(Object* object) { return (api.PyType_GetFlags(object->type) & kIsDictionary) != 0; }
+
+bool Text::is(const char* other) const {
+  return std::strlen(other) == length && std::memcmp(bytes, other, length) == 0;
+}
+
+Text text_of(Object* object) {
+  if (object == nullptr || !is_text(object)) return {"", 0};
+  ssize_t length = 0;
+  const char* const bytes = api.PyUnicode_AsUTF8AndSize(object, &length);
+  if (bytes != nullptr) return {bytes, static_cast<std::size_t>(length)};
+  api.PyErr_Clear();  // lone surrogates
+  return {"?", 1};
+}
+
+}  // namespace headroom::preload::python

@@ -1,0 +1,178 @@
+// The part of CPython's C API that the PyTorch layers need, looked up in the running interpreter. Nothing is
+// linked, and a program without Python pays nothing. It uses only functions of the stable ABI, and others
+// that every CPython from 3.8 to 3.13 exports. So one library serves them all, and Python's headers are not
+// needed.
+//
+// Every function here requires the interpreter's lock (GIL), which also guards all data about Python.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+
+namespace headroom::preload::python {
+
+// PyObject. Its first two words are the same in every version, except in builds without a GIL and builds that
+// trace references. Those builds are rejected.
+struct Object {
+  ssize_t references;
+  Object* type;
+};
+inline constexpr ssize_t kObjectBytes = sizeof(Object);
+
+struct Slot {
+  int number;
+  void* function;
+};
+// Slot numbers of typeslots.h.
+enum SlotNumber : int {
+  kSlotCall = 50,
+  kSlotDealloc = 52,
+  kSlotDescriptorGet = 54,
+  kSlotGetAttribute = 58,
+  kSlotMethods = 64,
+  kSlotRepresentation = 66,
+  kSlotSetAttribute = 69,
+  kSlotTraverse = 71,
+  kSlotMembers = 72,
+  kSlotFree = 74,
+};
+enum TypeFlags : unsigned {
+  kHasVectorcall = 1u << 11,
+  kHasCollection = 1u << 14,
+  kIsMethodDescriptor = 1u << 17,
+  kDefaultFlags = 1u << 18,
+  kIsText = 1u << 28,
+  kIsDictionary = 1u << 29,
+};
+struct TypeSpec {
+  const char* name;
+  int instance_bytes, item_bytes;
+  unsigned flags;
+  Slot* slots;
+};
+struct Member {
+  const char* name;
+  int type;
+  ssize_t offset;
+  int flags;
+  const char* doc;
+};
+inline constexpr int kSizeMember = 19, kReadOnly = 1;
+struct Method {
+  const char* name;
+  Object* (*function)(Object*, Object*);
+  int flags;
+  const char* doc;
+};
+inline constexpr int kNoArguments = 4;
+
+using Visit = int (*)(Object*, void*);
+// Arguments: callable, arguments, their number (perhaps with a flag), names of the last ones.
+using Vectorcall = Object* (*)(Object*, Object* const*, std::size_t, Object*);
+inline constexpr std::size_t kArgumentsFlag = std::size_t{1} << 63;
+
+// The names are those of Python's documentation, which describes each function and the reference that it
+// returns.
+struct Api {
+  int (*Py_IsInitialized)();
+  int (*PyGILState_Check)();
+  const char* (*Py_GetVersion)();
+  int (*Py_AtExit)(void (*)());
+  void* (*PyInterpreterState_Get)();
+  long (*PyInterpreterState_GetID)(void*);
+  void (*Py_IncRef)(Object*);
+  void (*Py_DecRef)(Object*);
+  Object* (*PyErr_Occurred)();
+  void (*PyErr_Clear)();
+  Object* (*PyImport_ImportModule)(const char*);
+  Object* (*PyObject_GetAttr)(Object*, Object*);
+  Object* (*PyObject_GetAttrString)(Object*, const char*);
+  Object* (*PyObject_GenericGetAttr)(Object*, Object*);
+  int (*PyObject_SetAttr)(Object*, Object*, Object*);
+  int (*PyObject_SetAttrString)(Object*, const char*, Object*);
+  Object* (*PyObject_Repr)(Object*);
+  Object* (*PyObject_Call)(Object*, Object*, Object*);
+  Object* (*PyObject_CallFunctionObjArgs)(Object*, ...);
+  Object* (*PyType_FromSpec)(TypeSpec*);
+  Object* (*PyType_GenericAlloc)(Object*, ssize_t);
+  void* (*PyType_GetSlot)(Object*, int);
+  unsigned long (*PyType_GetFlags)(Object*);
+  void (*PyObject_GC_UnTrack)(void*);
+  void (*PyObject_ClearWeakRefs)(Object*);
+  Object* (*PyWeakref_NewRef)(Object*, Object*);
+  Object* (*PyWeakref_GetObject)(Object*);
+  Object* (*PyDict_Items)(Object*);
+  ssize_t (*PyList_Size)(Object*);
+  Object* (*PyList_GetItem)(Object*, ssize_t);
+  ssize_t (*PyTuple_Size)(Object*);
+  Object* (*PyTuple_GetItem)(Object*, ssize_t);
+  const char* (*PyUnicode_AsUTF8AndSize)(Object*, ssize_t*);
+  long (*PyLong_AsLong)(Object*);
+  Object* (*PyUnicode_InternFromString)(const char*);
+  Object* (*PyObject_GenericGetDict)(Object*, void*);
+  Object* (*PyDict_GetItemWithError)(Object*, Object*);
+  ssize_t (*PyDict_Size)(Object*);
+  // _PyType_Lookup: the raw attribute of a class or one of its bases. It is not in Python's documented API,
+  // but all versions so far export it. May be null.
+  Object* (*type_lookup)(Object*, Object*);
+  Object* none;
+  int minor_version;  // 11 for Python 3.11
+  // PyObject_Vectorcall from Python 3.11 on; before, _PyFunction_Vectorcall, which accepts functions only.
+  Vectorcall vectorcall;
+  bool vectorcall_is_general;
+};
+extern Api api;
+
+enum class Interpreter {
+  usable,
+  not_found,    // no Python, not initialized, or another thread holds its lock
+  unsupported,  // an unsupported version or build
+  secondary,    // a sub-interpreter
+};
+// Fills `api` from the program or library that contains `caller`, or from the first that exports the
+// functions.
+Interpreter find_interpreter(const void* caller);
+
+// A reference that is released at the end of the block.
+class Owned {
+ public:
+  explicit Owned(Object* object) : object_(object) {}
+  ~Owned() {
+    if (object_ != nullptr) api.Py_DecRef(object_);
+  }
+  Owned(const Owned&) = delete;
+  Owned& operator=(const Owned&) = delete;
+  Object* get() const { return object_; }
+  Object* release() {
+    Object* const object = object_;
+    object_ = nullptr;
+    return object;
+  }
+  explicit operator bool() const { return object_ != nullptr; }
+
+ private:
+  Object* object_;
+};
+
+inline Object* new_reference(Object* object) {
+  api.Py_IncRef(object);
+  return object;
+}
+
+// Returns a new reference; null, without an exception, if the attribute is missing.
+Object* attribute_of(Object* object, const char* name);
+bool set_attribute(Object* object, const char* name, Object* value);
+
+bool is_text(Object* object);
+bool is_dictionary(Object* object);
+
+struct Text {
+  const char* bytes;
+  std::size_t length;
+  bool is(const char* other) const;
+};
+// The text of a str object, valid as long as the object; empty for other objects.
+Text text_of(Object* object);
+
+}  // namespace headroom::preload::python

@@ -1,0 +1,260 @@
+#include "preload/recorder.h"
+
+#include "preload/clock.h"
+#include "preload/memory.h"
+#include "preload/modules.h"
+
+namespace headroom::preload {
+namespace {
+
+// Returns null if the event is dropped.
+[[gnu::always_inline]] inline ThreadState* ready_to_record(ThreadLocal& thread, std::uint64_t time) {
+  ThreadState* state = thread.state;
+  if (__builtin_expect(state == nullptr || !state->writer.has_space() || state->quota == 0, 0)) {
+    state = prepare_to_record(thread, time);
+    if (state == nullptr) return nullptr;
+  }
+  --state->quota;
+  return state;
+}
+
+// The bounds of this library, from the linker. _etext is a name for the end that lld defines, too.
+extern "C" const char __ehdr_start[] __attribute__((visibility("hidden")));
+extern "C" const char _etext[] __attribute__((visibility("hidden")));
+bool is_tracer_code(std::uint64_t pc) {
+  return pc >= reinterpret_cast<std::uint64_t>(__ehdr_start) && pc < reinterpret_cast<std::uint64_t>(_etext);
+}
+
+// The C library's own destructors may run after the tracer saw the thread's end.
+[[gnu::always_inline]] inline void done(ThreadLocal& thread) {
+  if (__builtin_expect(thread.has_ended, 0)) detach(thread);
+}
+
+[[gnu::noinline]] std::uint32_t define_stack(ThreadState& state, std::uint64_t time, StackTrace& trace) {
+  // Drop the tracer's own frames (its dlopen hook): they are not part of the program.
+  std::uint32_t count = 0;
+  for (std::uint32_t i = 0; i < trace.count; ++i) {
+    note_code_address(trace.frames[i]);
+    if (!is_tracer_code(trace.frames[i])) trace.frames[count++] = trace.frames[i];
+  }
+  const std::uint32_t number = state.writer.define_stack(time, trace.frames, count);
+  state.dictionary.put(trace.hash, state.segment_serial, number);
+  return number;
+}
+
+// Returns the stack's number in the thread's segment; defines it there if it is new.
+[[gnu::always_inline]] inline std::uint32_t number_of(ThreadState& state, std::uint64_t time,
+                                                      StackTrace& trace) {
+  const std::uint32_t number = state.dictionary.find(trace.hash, state.segment_serial);
+  return __builtin_expect(number != 0, 1) ? number : define_stack(state, time, trace);
+}
+
+// The number of the caller's stack.
+[[gnu::always_inline]] inline std::uint32_t stack_of(ThreadState& state, std::uint64_t time,
+                                                     const CallFrame& caller) {
+  StackTrace trace{state.frames};
+  switch (process.options.stacks) {
+    case StackMode::off:
+      return 0;
+    case StackMode::unwind:
+      walk_unwind_rules(caller, state.stack, state.history, trace);
+      break;
+    case StackMode::frame_pointers:
+      walk_frame_pointers(caller, state.stack, trace);
+      break;
+  }
+  return number_of(state, time, trace);
+}
+
+// The same for individually recorded blocks, which are rare: the caches no longer contain what the last walk
+// read.
+[[gnu::always_inline]] inline std::uint32_t stack_of_block(ThreadState& state, std::uint64_t time,
+                                                           const CallFrame& caller) {
+  if (process.options.stacks != StackMode::unwind) return stack_of(state, time, caller);
+  KnownWalks::Walk* walk = state.known_walks.find(caller);
+  if (walk != nullptr && walk->segment == state.segment_serial) return walk->number;
+  StackTrace trace{state.frames};
+  if (walk != nullptr) {
+    trace = walk->trace(state.frames);
+  } else {
+    walk_unwind_rules(caller, state.stack, state.history, trace);
+    walk = state.known_walks.keep(caller, state.stack, state.history, trace);
+  }
+  const std::uint32_t number = number_of(state, time, trace);
+  if (walk != nullptr) {
+    walk->segment = state.segment_serial;
+    walk->number = number;
+  }
+  return number;
+}
+
+// Records one event with the current time and its caller's stack: `write` gets the writer, the time and the
+// stack's number.
+template <class Write>
+[[gnu::always_inline]] inline void record_with_stack(ThreadLocal& thread, const CallFrame& caller,
+                                                     const Write& write) {
+  const std::uint64_t time = time_now();
+  if (ThreadState* state = ready_to_record(thread, time)) {
+    const std::uint32_t stack = stack_of(*state, time, caller);
+    write(state->writer, time, stack);
+  }
+  done(thread);
+}
+
+// The same for a block in default mode, which must be added to the set. Returns false if the set is full.
+template <class Write>
+[[gnu::always_inline]] inline bool record_block(ThreadLocal& thread, std::uint64_t address, bool is_sample,
+                                                const CallFrame& caller, const Write& write) {
+  process.recorded.fetch(address);  // loads the set's cache lines while the stack is walked
+  const std::uint64_t time = time_now();
+  ThreadState* const state = ready_to_record(thread, time);
+  const std::uint32_t stack = state != nullptr ? stack_of_block(*state, time, caller) : 0;
+  if (!process.recorded.insert(address, is_sample)) return false;
+  if (state != nullptr) write(*state, time, stack);
+  done(thread);
+  return true;
+}
+
+void count_allocation(ThreadLocal& thread, std::uint64_t size) {
+  ThreadState* state = thread.state;
+  if (state == nullptr || state->counters == nullptr) state = prepare_to_record(thread, time_now());
+  if (state == nullptr) return;
+  if (is_clock_check_due(state->writer.count_allocation(size))) check_clock(*state);
+}
+
+std::atomic<bool> noted_full_set{false};
+
+}  // namespace
+
+[[gnu::noinline]] void record_allocation(ThreadLocal& thread, std::uint64_t address, std::uint64_t size,
+                                         const CallFrame& caller) {
+  if (process.large_bytes == 0) {
+    record_with_stack(thread, caller, [&](auto& writer, std::uint64_t time, std::uint32_t stack) {
+      writer.allocate(time, address, size, stack);
+    });
+  } else if (!record_block(thread, address, false, caller,
+                           [&](ThreadState& state, std::uint64_t time, std::uint32_t stack) {
+                             state.writer.allocate(time, address, size, stack);
+                           })) {
+    // Its release could not be distinguished from that of a small block.
+    if (!noted_full_set.exchange(true)) {
+      const OwnSystemCalls own_calls;
+      process.file.note(recording::kNoteUnrecordedLarge);
+    }
+    count_allocation(thread, size);
+  }
+}
+
+[[gnu::noinline]] void record_small_allocation(ThreadLocal& thread, std::uint64_t address, std::uint64_t size,
+                                               const CallFrame& caller) {
+  // With counters, the sampler has already chosen this allocation; without them, it has not been asked yet.
+  bool is_chosen = thread.state != nullptr && thread.state->counters != nullptr;
+  if (!is_chosen) {
+    if (prepare_to_record(thread, time_now()) == nullptr) return;
+    is_chosen = thread.sampler.chooses(size);
+  }
+  if (is_chosen && record_block(thread, address, true, caller,
+                                [&](ThreadState& state, std::uint64_t time, std::uint32_t stack) {
+                                  state.writer.sample(time, address, size, stack);
+                                  write_counters_if_due(state, time);
+                                }))
+    return;
+  count_allocation(thread, size);
+  done(thread);
+}
+
+[[gnu::noinline]] void record_release(ThreadLocal& thread, const Release& release) {
+  if (ThreadState* state = ready_to_record(thread, release.time))
+    state->writer.release(release.time, release.address);
+  done(thread);
+}
+
+void count_release_slowly(ThreadLocal& thread) {
+  if (ThreadState* state = prepare_to_record(thread, time_now())) state->writer.count_release();
+  done(thread);
+}
+
+void record_map(ThreadLocal& thread, std::uint64_t address, std::uint64_t size, const CallFrame& caller) {
+  record_with_stack(thread, caller, [&](auto& writer, std::uint64_t time, std::uint32_t stack) {
+    writer.map(time, address, size, stack);
+  });
+}
+
+void record_reservation(ThreadLocal& thread, std::uint64_t address, std::uint64_t size,
+                        const CallFrame& caller) {
+  record_with_stack(thread, caller, [&](auto& writer, std::uint64_t time, std::uint32_t stack) {
+    writer.reserve(time, address, size, stack);
+  });
+}
+
+void record_accessible(ThreadLocal& thread, std::uint64_t address, std::uint64_t size,
+                       const CallFrame& caller) {
+  record_with_stack(thread, caller, [&](auto& writer, std::uint64_t time, std::uint32_t stack) {
+    writer.make_accessible(time, address, size, stack);
+  });
+}
+
+void record_unmap(ThreadLocal& thread, std::uint64_t address, std::uint64_t size, std::uint64_t time) {
+  if (ThreadState* state = ready_to_record(thread, time)) state->writer.unmap(time, address, size);
+  done(thread);
+}
+
+void record_weight(ThreadLocal& thread, std::uint64_t address, std::uint32_t scope) {
+  const std::uint64_t time = time_now();
+  if (ThreadState* state = ready_to_record(thread, time)) state->writer.weight(time, address, scope);
+  done(thread);
+}
+
+void record_device_allocation(ThreadLocal& thread, unsigned device, DeviceMemoryKind kind,
+                              std::uint64_t handle, std::uint64_t size, const CallFrame& caller) {
+  record_with_stack(thread, caller, [&](auto& writer, std::uint64_t time, std::uint32_t stack) {
+    writer.device_allocate(time, device, static_cast<std::uint8_t>(kind), handle, size, stack);
+  });
+}
+
+void record_device_release(ThreadLocal& thread, unsigned device, DeviceMemoryKind kind, std::uint64_t handle,
+                           std::uint64_t time) {
+  if (ThreadState* state = ready_to_record(thread, time))
+    state->writer.device_release(time, device, static_cast<std::uint8_t>(kind), handle);
+  done(thread);
+}
+
+void record_device_refusal(ThreadLocal& thread, unsigned device, DeviceMemoryKind kind, std::uint64_t size,
+                           std::uint64_t charged, std::uint64_t limit, const CallFrame& caller) {
+  record_with_stack(thread, caller, [&](auto& writer, std::uint64_t time, std::uint32_t stack) {
+    writer.device_refused(time, device, static_cast<std::uint8_t>(kind), size, charged, limit, stack);
+  });
+}
+
+void record_device_holder(ThreadLocal& thread, unsigned device,
+                          const ledger::Account::ProcessCharge& holder) {
+  const std::uint64_t time = time_now();
+  if (ThreadState* state = ready_to_record(thread, time))
+    state->writer.device_holder(time, device, static_cast<std::uint32_t>(holder.pid), holder.bytes,
+                                !holder.is_visible);
+  done(thread);
+}
+
+void record_device_figure(ThreadLocal& thread, unsigned device, DeviceMemoryKind kind, std::uint64_t bytes) {
+  const std::uint64_t time = time_now();
+  if (ThreadState* state = ready_to_record(thread, time))
+    state->writer.device_figure(time, device, static_cast<std::uint8_t>(kind), bytes);
+  done(thread);
+}
+
+[[gnu::noinline, gnu::cold]] void check_clock(ThreadState& state) {
+  write_counters_if_due(state, time_now());
+}
+
+void write_counters_if_due(ThreadState& state, std::uint64_t now) {
+  // The limit on events also ends counting, even in a thread that only counts.
+  if (process.options.events != 0 && state.quota == 0 && process.events_left.load() == 0)
+    state.counters = nullptr;
+  // A time unit is 16 to 40 ns, so 2^22 units are about a tenth of a second.
+  constexpr std::uint64_t kInterval = 1 << 22;
+  if (now - state.counters_written < kInterval || !state.writer.has_space()) return;
+  state.counters_written = now;
+  if (state.writer.has_counted()) state.writer.flush_counters(now);
+}
+
+}  // namespace headroom::preload

@@ -1,0 +1,301 @@
+#include "preload/torch_layers.h"
+
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+
+#include "preload/process.h"
+#include "preload/recorder.h"
+#include "preload/scopes.h"
+#include "preload/thread_state.h"
+#include "preload/torch_module_table.h"
+
+namespace headroom::preload {
+namespace {
+
+using namespace python;
+using recording::ScopeSource;
+
+// The module calls that the thread is in. The objects are only compared, because a coroutine that switches C
+// stacks may have left stale entries.
+struct OpenModule {
+  const Object* module;
+  const Object* root;
+  std::uint32_t root_number, scope;
+};
+struct OpenModules {
+  std::uint32_t depth;
+  OpenModule open[kMaxScopeDepth];
+  const OpenModule* innermost() const { return depth > 0 ? &open[depth - 1] : nullptr; }
+};
+thread_local OpenModules open_modules __attribute__((tls_model("initial-exec")));
+
+std::uint32_t roots_so_far = 0;
+
+// After this many modules were called inside a root that does not contain them, the root is not searched
+// again. Otherwise a program that creates modules as it runs would search all of them each time.
+constexpr std::uint32_t kMaxFailedSearches = 3;
+constexpr int kMostContainers = 64;
+
+// --- names
+
+// Living roots of one class are numbered up to this; later ones share a name.
+constexpr std::uint32_t kMostTwins = 8;
+struct Twin {
+  Object* weak_reference;
+  Object* name;
+  std::uint32_t number;
+};
+Twin twins[256];
+
+bool is_same_text(Object* one, Object* other) {
+  if (one == other) return true;
+  const Text text = text_of(one), other_text = text_of(other);
+  return text.length == other_text.length && std::memcmp(text.bytes, other_text.bytes, text.length) == 0;
+}
+
+// Returns the lowest number, from 1 on, that no living root of this name has.
+std::uint32_t choose_twin(Object* root, Object* name) {
+  Object* const weak_reference = api.PyWeakref_NewRef(root, nullptr);
+  if (weak_reference == nullptr) {
+    api.PyErr_Clear();
+    return 1;
+  }
+  bool is_taken[kMostTwins + 1] = {};
+  Twin* free_place = nullptr;
+  for (Twin& twin : twins) {
+    if (twin.name != nullptr && api.PyWeakref_GetObject(twin.weak_reference) == api.none) {
+      api.Py_DecRef(twin.weak_reference);
+      api.Py_DecRef(twin.name);
+      twin = {};
+    }
+    if (twin.name == nullptr)
+      free_place = &twin;
+    else if (is_same_text(twin.name, name))
+      is_taken[twin.number] = true;
+  }
+  std::uint32_t number = 1;
+  while (number <= kMostTwins && is_taken[number]) ++number;
+  if (number <= kMostTwins && free_place != nullptr)
+    *free_place = {weak_reference, new_reference(name), number};
+  else
+    api.Py_DecRef(weak_reference);
+  return number;
+}
+
+// Returns a new reference to the name of a module's class; for TorchScript, to that of the original class.
+Object* class_name_of(Object* module) {
+  Owned name(attribute_of(module->type, "__name__"));
+  const Text text = text_of(name.get());
+  if (text.is("RecursiveScriptModule") || text.is("TopLevelTracedModule")) {
+    Owned original(attribute_of(module, "original_name"));
+    if (text_of(original.get()).length > 0) return original.release();
+  }
+  return name.release();
+}
+
+// Names everything that `module` contains and that has no name below this root yet, containers first.
+void name_contents(Object* module, const Object* root, std::uint32_t root_number, int depth) {
+  if (depth > kMostContainers) return;
+  const Owned modules(attribute_of(module, "_modules"));
+  if (!modules || !is_dictionary(modules.get())) return;
+  // A copy of the items: adding a module may run code that changes the dictionary.
+  const Owned items(api.PyDict_Items(modules.get()));
+  if (!items) return api.PyErr_Clear();
+  for (ssize_t i = 0; i < api.PyList_Size(items.get()); ++i) {
+    Object* const item = api.PyList_GetItem(items.get(), i);
+    Object* const name = api.PyTuple_GetItem(item, 0);
+    Object* const content = api.PyTuple_GetItem(item, 1);
+    if (content == api.none || !is_text(name) || find_module(content, root_number) != nullptr) continue;
+    if (add_module({content, nullptr, name, module, root, root_number, 0, 0, 0, 0, false}) != nullptr)
+      name_contents(content, root, root_number, depth + 1);
+  }
+}
+
+NamedModule* name_root(Object* module) {
+  const Owned name(class_name_of(module));
+  if (!name) return nullptr;
+  const std::uint32_t number = ++roots_so_far, twin = choose_twin(module, name.get());
+  if (add_module({module, nullptr, name.get(), nullptr, module, number, twin, 0, 0, 0, false}) == nullptr)
+    return nullptr;
+  name_contents(module, module, number, 0);
+  return find_root(module);
+}
+
+// Names a module that was added to the root after the root was named, or that is called inside it without
+// being part of it.
+NamedModule* name_late(Object* module, const OpenModule& inside) {
+  NamedModule* const root = find_root(inside.root);
+  if (root != nullptr && root->root_number == inside.root_number &&
+      root->failed_searches < kMaxFailedSearches) {
+    name_contents(root->module, inside.root, inside.root_number, 0);
+    if (NamedModule* const named = find_module(module, inside.root_number)) return named;
+    if (NamedModule* const again = find_root(inside.root)) ++again->failed_searches;
+  }
+  const Owned name(class_name_of(module));
+  if (!name || add_module({module, nullptr, name.get(), nullptr, inside.root, inside.root_number, 0, 0, 0, 0,
+                           false}) == nullptr)
+    return nullptr;
+  name_contents(module, inside.root, inside.root_number, 0);
+  return find_module(module, inside.root_number);
+}
+
+NamedModule* find_name(Object* module, const OpenModule* inside) {
+  if (inside != nullptr) {
+    NamedModule* const named = find_module(module, inside->root_number);
+    return named != nullptr ? named : name_late(module, *inside);
+  }
+  if (NamedModule* const root = find_root(module)) return root;
+  if (NamedModule* const part = find_module_anywhere(module)) return part;
+  return name_root(module);
+}
+
+// --- scopes
+
+std::uint32_t add_element(std::uint32_t scope, const char* name, std::size_t length) {
+  return intern_scope(scope, ScopeSource::module, name, length);
+}
+
+std::uint32_t add_root(std::uint32_t scope, const NamedModule& root) {
+  const Text name = text_of(root.name);
+  if (root.twin <= 1) return add_element(scope, name.bytes, name.length);
+  char text[kMaxScopeName];
+  const int length = std::snprintf(text, sizeof text, root.twin <= kMostTwins ? "%.900s %u" : "%.900s %u+",
+                                   name.bytes, root.twin);
+  return add_element(scope, text, static_cast<std::size_t>(length));
+}
+
+// The path from `inside`, if that contains the module, otherwise from the root.
+std::uint32_t scope_of(const NamedModule& named, const OpenModule* inside, std::uint32_t outer) {
+  const NamedModule* path[kMostContainers];
+  int length = 0;
+  const NamedModule* at = &named;
+  while (at != nullptr && !at->is_root() && length < kMostContainers) {
+    path[length++] = at;
+    if (at->container == nullptr || (inside != nullptr && at->container == inside->module)) break;
+    at = find_module(at->container, named.root_number);
+  }
+  std::uint32_t scope = outer;
+  // The outermost scope includes the root's name.
+  if (at != nullptr && at->is_root() && (inside == nullptr || length == 0)) scope = add_root(scope, *at);
+  while (length-- > 0) {
+    const Text name = text_of(path[length]->name);
+    scope = add_element(scope, name.bytes, name.length);
+  }
+  return scope;
+}
+
+// --- weights
+
+// Copies the values of a dictionary, or the items of an iterable, into a list, because processing them may
+// run code that changes the original. Returns null, without an exception, if `object` is neither.
+Object* list_of(Object* object) {
+  const Owned builtins(api.PyImport_ImportModule("builtins"));
+  const Owned list(builtins ? attribute_of(builtins.get(), "list") : nullptr);
+  Object* const made = list ? api.PyObject_CallFunctionObjArgs(list.get(), object, nullptr) : nullptr;
+  api.PyErr_Clear();
+  return made;
+}
+Object* result_of(Object* object, const char* method) {
+  const Owned function(attribute_of(object, method));
+  Object* const result = function ? api.PyObject_CallFunctionObjArgs(function.get(), nullptr) : nullptr;
+  api.PyErr_Clear();
+  return result;
+}
+
+// Records the addresses of a layer's `tensors`. Tensors without memory (fake ones, on the device "meta") have
+// none.
+void record_tensors(Object* tensors, std::uint32_t layer) {
+  const Owned list(tensors != nullptr ? list_of(tensors) : nullptr);
+  for (ssize_t i = 0; list && i < api.PyList_Size(list.get()); ++i) {
+    Object* const tensor = api.PyList_GetItem(list.get(), i);
+    const Owned address(tensor != api.none ? result_of(tensor, "data_ptr") : nullptr);
+    const long number = address ? api.PyLong_AsLong(address.get()) : 0;
+    api.PyErr_Clear();
+    if (number <= 0) continue;
+    const std::uint32_t scope = intern_scope(layer, ScopeSource::weights, recording::kWeightsScope,
+                                             sizeof recording::kWeightsScope - 1);
+    ThreadLocal& thread = thread_local_state;
+    const Guard guard(thread);
+    record_weight(thread, static_cast<std::uint64_t>(number), scope);
+  }
+}
+
+// Records the parameters and buffers of a module at its first call, and of all modules that it contains; they
+// were created earlier. `scope` is the module's.
+void record_weights(Object* module, std::uint32_t scope, std::uint32_t root_number, int depth) {
+  NamedModule* const named = find_module(module, root_number);
+  if (named == nullptr || named->weights_are_recorded || depth > kMostContainers) return;
+  named->weights_are_recorded = true;
+  const Owned modules(attribute_of(module, "_modules"));
+  const bool shows_its_modules = modules && is_dictionary(modules.get());
+  for (const char* const kind : {"_parameters", "_buffers"}) {
+    // A TorchScript module lists the tensors of all its parts, because it has no layers.
+    const Owned own(shows_its_modules ? attribute_of(module, kind) : nullptr);
+    const Owned tensors(shows_its_modules ? (own ? result_of(own.get(), "values") : nullptr)
+                                          : result_of(module, kind + 1));
+    record_tensors(tensors.get(), scope);
+  }
+  const Owned items(shows_its_modules ? api.PyDict_Items(modules.get()) : nullptr);
+  if (!items) return api.PyErr_Clear();
+  for (ssize_t i = 0; i < api.PyList_Size(items.get()); ++i) {
+    Object* const item = api.PyList_GetItem(items.get(), i);
+    Object* const content = api.PyTuple_GetItem(item, 1);
+    const NamedModule* const inner = content != api.none ? find_module(content, root_number) : nullptr;
+    if (inner == nullptr || inner->container != module) continue;
+    const Text name = text_of(inner->name);
+    record_weights(content, add_element(scope, name.bytes, name.length), root_number, depth + 1);
+  }
+}
+
+// A module that is called again inside its own call is one layer.
+const OpenModule* find_open(const Object* module) {
+  for (std::uint32_t i = open_modules.depth; i-- > 0;)
+    if (open_modules.open[i].module == module) return &open_modules.open[i];
+  return nullptr;
+}
+
+OpenModule look_up(Object* module, std::uint32_t outer) {
+  const OpenModule* const inside = open_modules.innermost();
+  if (const OpenModule* const open = find_open(module)) return *open;
+  NamedModule* const named = find_name(module, inside);
+  if (named == nullptr) {
+    const Owned name(class_name_of(module));
+    const Text text = text_of(name.get());
+    const std::uint32_t scope = add_element(outer, text.bytes, text.length);
+    return inside != nullptr ? OpenModule{module, inside->root, inside->root_number, scope}
+                             : OpenModule{module, module, 0, scope};
+  }
+  if (named->outer_scope != outer || named->scope == 0) {
+    named->scope = scope_of(*named, inside, outer);
+    named->outer_scope = outer;
+  }
+  const OpenModule found{module, named->root, named->root_number, named->scope};
+  if (!named->weights_are_recorded) record_weights(module, found.scope, found.root_number, 0);
+  return found;
+}
+
+}  // namespace
+
+bool enter_module(Object* module) {
+  ThreadLocal& thread = thread_local_state;
+  OpenModules& modules = open_modules;
+  if (thread.is_busy() || !is_recording(thread) || modules.depth == kMaxScopeDepth) return false;
+  const OpenModule opened = look_up(module, thread.scope);
+  // The lookup may have run other code, which has left the scopes that it entered.
+  if (!enter_scope(opened.scope, kModuleDomain)) return false;
+  modules.open[modules.depth++] = opened;
+  return true;
+}
+
+void leave_module() {
+  --open_modules.depth;
+  leave_scope(kModuleDomain);
+}
+
+void forget_layers() {
+  for (Twin& twin : twins) twin = {};
+  forget_modules();
+}
+
+}  // namespace headroom::preload

@@ -1,0 +1,217 @@
+// `headroom diff A.hrec B.hrec --json` and --csv: every figure of both and their differences, in base units
+// with the unit in the key. docs/diff.md names the keys.
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "report/comparison/recording_diff_words.h"
+#include "report/recording/recording_words.h"
+#include "report/run/process_figures.h"
+
+namespace headroom::report {
+namespace {
+
+using namespace attribution;
+
+void set(Json& object, const std::string& key, const Figure& figure) {
+  object[key] = figure.value;
+  set_if(object, key + "_standard_error", figure.standard_error);
+  set_if(object, key + "_at_most", figure.at_most);
+  if (figure.at_least) object[key + "_at_least"] = figure.value;
+}
+
+Json side_json(const DiffSide& side) {
+  const RecordingAnalysis& analysis = side.recording.analysis;
+  Json json;
+  json["file"] = side.file;
+  json["command"] = side.info.command;
+  json["pid"] = side.info.pid;
+  json["started_realtime_ns"] = side.info.started_realtime_ns;
+  json["full"] = analysis.full;
+  json["complete"] = analysis.complete;
+  json["ended_by_itself"] = side.info.closed;
+  json["problems"] = problems_of(side.info, analysis);
+  json["notes"] = side.info.notes;
+  json["dropped_events"] = analysis.dropped_events;
+  json["duration_seconds"] = analysis.duration.seconds();
+  json["allocations"] = analysis.allocations;
+  json["total_allocated_bytes"] = analysis.total_allocated_bytes;
+  set(json, "peak_bytes", analysis.peak_bytes);
+  json["peak_time_seconds"] = analysis.peak_time.seconds();
+  set(json, "leaked_bytes", analysis.leaked_bytes);
+  set_if(json, "average_lifetime_ns", side.recording.average_lifetime);
+  json["mapped_peak_bytes"] = analysis.mapped.peak_bytes;
+  return json;
+}
+
+Json change_json(const comparison::RecordingDiff& diff) {
+  Json json;
+  const auto set_change = [&](const std::string& key, const comparison::FigureChange& figure) {
+    json[key] = figure.change();
+    set_if(json, key + "_standard_error", figure.standard_error());
+  };
+  set_change("peak_bytes", diff.peak_bytes);
+  if (diff.peak_bytes.before.value != 0)
+    json["peak_percent"] = 100 * static_cast<double>(diff.peak_bytes.change()) /
+                           static_cast<double>(diff.peak_bytes.before.value);
+  json["peak_differs"] = diff.peak_bytes.differs();
+  set_change("leaked_bytes", diff.leaked_bytes);
+  set_change("allocations", diff.allocations);
+  set_change("total_allocated_bytes", diff.allocated_bytes);
+  return json;
+}
+
+Json figures_json(const GroupFigures& figures, bool counts_known) {
+  Json json;
+  json["peak_bytes"] = figures.most_bytes;
+  json["at_peak_bytes"] = figures.live.peak_bytes;
+  json["at_peak_blocks"] = figures.live.peak_blocks;
+  json["at_end_bytes"] = figures.live.end_bytes;
+  json["at_end_blocks"] = figures.live.end_blocks;
+  set_if(json, "at_peak_bytes_standard_error", figures.live.peak_standard_error());
+  set_if(json, "at_end_bytes_standard_error", figures.live.end_standard_error());
+  if (counts_known) {
+    json["allocations"] = figures.allocations;
+    json["allocated_bytes"] = figures.allocated_bytes;
+  }
+  set_if(json, "average_lifetime_ns", figures.average_lifetime());
+  json["estimated"] = figures.sampled;
+  return json;
+}
+
+Json row_json(const comparison::DiffRow& row, comparison::DiffBy by) {
+  Json json;
+  if (by == comparison::DiffBy::stack)
+    json["frames"] = row.frames;
+  else
+    json[by == comparison::DiffBy::layer ? "layer_name" : "module"] = row.name;
+  json["change"] = {{"peak_bytes", row.after.most_bytes - row.before.most_bytes},
+                    {"at_peak_bytes", row.peak_change()},
+                    {"at_end_bytes", row.end_change()}};
+  set_if(json["change"], "at_peak_bytes_standard_error", row.peak_standard_error());
+  set_if(json["change"], "at_end_bytes_standard_error", row.end_standard_error());
+  if (row.counts_known) {
+    json["change"]["allocations"] = row.after.allocations - row.before.allocations;
+    json["change"]["allocated_bytes"] = row.allocated_change();
+  }
+  json["before"] = row.in_before ? figures_json(row.before, row.counts_known) : Json();
+  json["after"] = row.in_after ? figures_json(row.after, row.counts_known) : Json();
+  return json;
+}
+
+// Of one grouping; a side that has none of it is null.
+Json mapped_row_json(const comparison::MappedDiffRow& row, comparison::DiffBy by) {
+  Json json;
+  if (by == comparison::DiffBy::stack)
+    json["frames"] = row.frames;
+  else
+    json[by == comparison::DiffBy::layer ? "layer_name" : "module"] = row.name;
+  const auto side = [](std::int64_t at_peak, std::int64_t at_end) {
+    return Json{{"at_peak_bytes", at_peak}, {"at_end_bytes", at_end}};
+  };
+  json["change"] = side(row.peak_change(), row.end_change());
+  json["before"] = row.in_before ? side(row.at_peak_before, row.end_before) : Json();
+  json["after"] = row.in_after ? side(row.at_peak_after, row.end_after) : Json();
+  return json;
+}
+
+std::vector<comparison::DiffBy> chosen_groupings(const DiffReport& report) {
+  if (report.choice.by) return {*report.choice.by};
+  return {kDiffBy.begin(), kDiffBy.end()};
+}
+
+std::vector<const comparison::DiffRow*> rows_of(const DiffReport& report, comparison::DiffBy by) {
+  return chosen_rows(report.diff.by(by), report.choice.at_least.value_or(0),
+                     report.choice.top.value_or(std::numeric_limits<std::size_t>::max()));
+}
+
+Json process_json(const ProcessFigures* process) {
+  if (process == nullptr) return {};
+  return {{"file", process->file},
+          {"pid", process->pid},
+          {"complete", process->complete},
+          {"allocations", process->allocations},
+          {"total_allocated_bytes", process->total_allocated_bytes},
+          {"peak_bytes", process->peak_bytes},
+          {"leaked_bytes", process->leaked_bytes}};
+}
+
+// RFC 4180, as the other CSVs.
+std::string cell(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return quoted + '"';
+}
+
+}  // namespace
+
+Json diff_to_json(const DiffReport& report) {
+  Json json;
+  json["schema_version"] = kRecordingDiffSchemaVersion;
+  json["kind"] = "recordings";
+  json["verdict"] = diff_verdict(report);
+  json["caveats"] = diff_caveats(report);
+  json["before"] = side_json(report.before);
+  json["after"] = side_json(report.after);
+  json["change"] = change_json(report.diff);
+  for (const comparison::DiffBy by : chosen_groupings(report)) {
+    const auto rows = rows_of(report, by);
+    const std::string key = std::string(name_of(by)) + "s";
+    Json& list = json[key] = Json::array();
+    for (const comparison::DiffRow* row : rows) list.push_back(row_json(*row, by));
+    json[key + "_left_out"] = report.diff.by(by).size() - rows.size();
+  }
+  json["breaches"] = Json::array();
+  json["within_noise"] = Json::array();
+  for (const comparison::GateFinding& finding : report.gate)
+    json[finding.is_breach ? "breaches" : "within_noise"].push_back(finding.sentence);
+  if (!report.not_judged.empty()) json["not_judged"] = report.not_judged;
+  Json& mapped = json["mapped"] = Json::object();
+  for (const comparison::DiffBy by : chosen_groupings(report)) {
+    const auto rows = chosen_rows(report.diff.mapped_by(by), report.choice.at_least.value_or(0),
+                                  report.choice.top.value_or(std::numeric_limits<std::size_t>::max()));
+    const std::string key = std::string(name_of(by)) + "s";
+    Json& list = mapped[key] = Json::array();
+    for (const comparison::MappedDiffRow* row : rows) list.push_back(mapped_row_json(*row, by));
+    mapped[key + "_left_out"] = report.diff.mapped_by(by).size() - rows.size();
+  }
+  if (report.before.others.empty() && report.after.others.empty()) return json;
+  Json& processes = json["other_processes"] = Json::array();
+  for (const ProcessPair& pair : paired_processes(report))
+    processes.push_back({{"command", (pair.after != nullptr ? pair.after : pair.before)->command},
+                         {"change", {{"peak_bytes", pair.peak_change()}}},
+                         {"before", process_json(pair.before)},
+                         {"after", process_json(pair.after)}});
+  if (report.choice.add_others) {
+    const PeakPair sums = compared_peaks(report);
+    json["tree"] = {{"sum_of_peaks_before_bytes", sums.before}, {"sum_of_peaks_after_bytes", sums.after}};
+  }
+  return json;
+}
+
+std::string diff_to_csv(const DiffReport& report) {
+  std::string text = "by,name";
+  constexpr std::string_view kFigures[] = {"peak_bytes",  "at_peak_bytes",   "at_end_bytes",
+                                           "allocations", "allocated_bytes", "average_lifetime_ns"};
+  for (const std::string_view figure : kFigures) text += fmt::format(",{0}_before,{0}_after", figure);
+  text += "\r\n";
+  for (const comparison::DiffBy by : chosen_groupings(report))
+    for (const comparison::DiffRow* row : rows_of(report, by)) {
+      text +=
+          fmt::format("{},{}", name_of(by),
+                      cell(by == comparison::DiffBy::stack ? fmt::format("{}", fmt::join(row->frames, " < "))
+                                                           : row->name));
+      const Json before = figures_json(row->before, row->counts_known),
+                 after = figures_json(row->after, row->counts_known);
+      for (const std::string_view figure : kFigures)
+        for (const Json* side : {&before, &after}) {
+          const auto value = get_integer(*side, figure);
+          text += "," + (value ? std::to_string(*value) : "");
+        }
+      text += "\r\n";
+    }
+  return text;
+}
+
+}  // namespace headroom::report

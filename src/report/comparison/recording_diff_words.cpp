@@ -1,0 +1,304 @@
+#include "report/comparison/recording_diff_words.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <deque>
+#include <map>
+#include <tuple>
+
+#include "report/recording/recording_words.h"
+#include "report/recording/stack_text.h"
+#include "report/run/process_figures.h"
+
+namespace headroom::report {
+namespace {
+
+using namespace attribution;
+
+constexpr int kWidthOfAName = 100;
+constexpr double kLeastShare = 0.05;
+
+struct Cause {
+  std::string name;
+  std::int64_t change = 0;
+};
+
+struct Change {
+  std::int64_t bytes = 0;
+  double variance = 0;  // of samples
+
+  void add(const comparison::DiffRow& row) {
+    bytes += row.peak_change();
+    const double error = row.peak_standard_error().value_or(0);
+    variance += error * error;
+  }
+  // As FigureChange::differs().
+  bool differs() const { return std::abs(static_cast<double>(bytes)) >= 2 * std::sqrt(variance); }
+};
+
+// Of these, what moved the peak most in the direction that it went; no name where nothing did.
+Cause leading(const std::map<std::string, Change>& changes, bool grew) {
+  Cause cause;
+  for (const auto& [name, change] : changes)
+    if (change.differs() && (grew ? change.bytes > cause.change : change.bytes < cause.change))
+      cause = {name, change.bytes};
+  return cause;
+}
+
+// A layer where one is to blame, else the function that allocated, in all stacks that it stands on top of.
+Cause cause_of(const DiffReport& report, bool grew) {
+  std::map<std::string, Change> changes;
+  for (const comparison::DiffRow& row : report.diff.by(comparison::DiffBy::layer)) changes[row.name].add(row);
+  if (Cause cause = leading(changes, grew); !cause.name.empty()) return cause;
+  changes.clear();
+  for (const comparison::DiffRow& row : report.diff.by(comparison::DiffBy::stack)) {
+    const std::string stack = one_line_stack(row.frames, kWidthOfAName);
+    changes[stack.substr(0, stack.find(" ← "))].add(row);
+  }
+  return leading(changes, grew);
+}
+
+std::string words_for_cause(const DiffReport& report, std::int64_t change) {
+  const Cause cause = cause_of(report, change > 0);
+  const double share = static_cast<double>(cause.change) / static_cast<double>(change);
+  if (share < kLeastShare) return "";
+  if (share > 1)
+    return fmt::format("; {} alone holds {} {}", cause.name, format_bytes({std::abs(cause.change)}),
+                       change > 0 ? "more" : "less");
+  return fmt::format("; {:.0f} % of it is {}", 100 * share, cause.name);
+}
+
+std::string peak_sentence(const DiffReport& report) {
+  const comparison::FigureChange& peak = report.diff.peak_bytes;
+  const std::int64_t change = peak.change();
+  if (change == 0) return fmt::format("B peaks as high as A, at {}", format_bytes({peak.after.value}));
+  if (!peak.differs())
+    return fmt::format("B peaks about as high as A: {} is within the sampling error (± {})",
+                       signed_bytes(change), format_bytes({std::llround(2 * *peak.standard_error())}));
+  const std::string percent = signed_percent(peak.before.value, peak.after.value);
+  return fmt::format("B peaks {} {}{}{}", format_bytes({std::abs(change)}), change > 0 ? "higher" : "lower",
+                     percent.empty() ? "" : fmt::format(" ({})", percent), words_for_cause(report, change));
+}
+
+// Only where it is of a size that matters beside the peak.
+std::string end_sentence(const DiffReport& report) {
+  const comparison::FigureChange& leaked = report.diff.leaked_bytes;
+  constexpr std::int64_t kLeast = 4096, kLeastPartOfPeak = 100;
+  const std::int64_t least = std::max(kLeast, report.diff.peak_bytes.before.value / kLeastPartOfPeak);
+  if (!leaked.differs() || std::abs(leaked.change()) < least) return "";
+  return fmt::format(" At its end, {} {} is live.", format_bytes({std::abs(leaked.change())}),
+                     leaked.change() > 0 ? "more" : "less");
+}
+
+using Processes = std::vector<const ProcessFigures*>;
+
+// "/usr/bin/python3 -c x" is "python3".
+std::string program_of(const ProcessFigures& process) {
+  const std::string path = process.command.substr(0, process.command.find(' '));
+  return path.substr(path.rfind('/') + 1);
+}
+
+// Moves the processes with the same key into pairs, the first with the first and so on.
+template <class KeyOf>
+void pair_equal(Processes& before, Processes& after, KeyOf key_of, std::vector<ProcessPair>& pairs) {
+  std::map<std::string, std::deque<const ProcessFigures*>> by_key;
+  for (const ProcessFigures* process : after) by_key[key_of(*process)].push_back(process);
+  std::erase_if(before, [&](const ProcessFigures* process) {
+    auto& others = by_key[key_of(*process)];
+    if (others.empty()) return false;
+    pairs.push_back({process, others.front()});
+    std::erase(after, others.front());
+    others.pop_front();
+    return true;
+  });
+}
+
+// Its end or events of it are missing. What an allocator does behind the tracer's back is missing of every
+// recording of the same program, and no reason to compare none of them.
+bool is_cut(const DiffSide& side) {
+  const RecordingAnalysis& analysis = side.recording.analysis;
+  const std::size_t of_the_allocator = analysis.unseen_blocks > 0 ? 1 : 0;
+  return !side.info.closed || analysis.dropped_events > 0 || analysis.gaps > 0 ||
+         side.info.segments_overwritten > 0 || analysis.problems.size() > of_the_allocator;
+}
+
+// "The process did not end …" within a sentence.
+std::string within_sentence(std::string words) {
+  if (words.starts_with("The ")) words.front() = 't';
+  return words;
+}
+
+// The first reason; "Missing data" has all.
+std::string why_incomplete(const DiffSide& side, bool with_others) {
+  if (is_cut(side)) return within_sentence(problems_of(side.info, side.recording.analysis).front());
+  if (!with_others) return "";
+  for (const ProcessFigures& other : side.others)
+    if (!other.problem.empty() || !other.complete)
+      return other.problem.empty() ? fmt::format("the recording of {} was cut off", other.command)
+                                   : other.problem;
+  return "";
+}
+
+std::string words_for_mode(const RecordingAnalysis& analysis) {
+  return analysis.full ? "every allocation" : "large allocations and samples";
+}
+
+}  // namespace
+
+std::string incomplete_words(const DiffReport& report) {
+  std::vector<std::string> sides;
+  for (const auto& [side, name] : {std::pair{&report.before, 'A'}, std::pair{&report.after, 'B'}})
+    if (const std::string why = why_incomplete(*side, report.choice.add_others); !why.empty())
+      sides.push_back(fmt::format("{} ({}) is incomplete: {}", name, side->file, why));
+  return fmt::format("{}", fmt::join(sides, "; "));
+}
+
+namespace {
+
+// A script's interpreter, a shell, a launcher: what counts is in another process, whose peak moved by more
+// than that of the command's own, and by a hundredth of all.
+std::string process_sentence(const DiffReport& report) {
+  constexpr std::int64_t kLeastPart = 100;
+  const auto pairs = paired_processes(report);
+  if (pairs.empty()) return "";
+  const auto size = [](const ProcessPair& pair) { return std::abs(pair.peak_change()); };
+  const auto most = std::max_element(pairs.begin(), pairs.end(),
+                                     [&](const auto& a, const auto& b) { return size(a) < size(b); });
+  std::int64_t all = report.diff.peak_bytes.before.value;
+  double variance = 0;
+  for (const ProcessFigures* process : {most->before, most->after})
+    if (process != nullptr) variance += process->peak_standard_error * process->peak_standard_error;
+  for (const ProcessFigures& other : report.before.others) all += other.peak_bytes;
+  if (size(*most) <= std::abs(report.diff.peak_bytes.change()) || size(*most) * kLeastPart < all ||
+      static_cast<double>(size(*most)) < 2 * std::sqrt(variance))
+    return "";
+  return fmt::format(" This is only the command's main process. Another process changed more: {}.",
+                     peak_words(*most));
+}
+
+}  // namespace
+
+std::string peak_words(const ProcessPair& pair) {
+  const std::string& command = (pair.after != nullptr ? pair.after : pair.before)->command;
+  if (pair.before == nullptr)
+    return fmt::format("{} is new, and peaks at {}", command, format_bytes({pair.after->peak_bytes}));
+  if (pair.after == nullptr)
+    return fmt::format("{} is gone; it peaked at {}", command, format_bytes({pair.before->peak_bytes}));
+  return fmt::format("{} peaks {} {} ({} to {})", command, format_bytes({std::abs(pair.peak_change())}),
+                     pair.peak_change() > 0 ? "higher" : "lower", format_bytes({pair.before->peak_bytes}),
+                     format_bytes({pair.after->peak_bytes}));
+}
+
+std::string diff_verdict(const DiffReport& report) {
+  if (report.is_one_recording)
+    return "A and B are the same recording: name one from before the change and one from after it.";
+  const std::string incomplete = incomplete_words(report);
+  return fmt::format("{}{}.{}{}", incomplete.empty() ? "" : incomplete + ". In the recorded part, ",
+                     peak_sentence(report), end_sentence(report), process_sentence(report));
+}
+
+std::vector<std::string> diff_caveats(const DiffReport& report) {
+  std::vector<std::string> caveats;
+  const DiffSide &a = report.before, &b = report.after;
+  if (a.recording.analysis.full != b.recording.analysis.full)
+    caveats.push_back(
+        fmt::format("A recorded {}, B {}: only the totals of small allocations can be compared.",
+                    words_for_mode(a.recording.analysis), words_for_mode(b.recording.analysis)));
+  for (const auto& [side, name] : {std::pair{&a, 'A'}, std::pair{&b, 'B'}}) {
+    if (!side->info.closed)
+      caveats.push_back(fmt::format(
+          "{} was killed or is still running: memory that is live at its end is not a leak.", name));
+    for (const std::string& part : missing_parts(side->info, side->recording.analysis))
+      caveats.push_back(fmt::format("{}: {}", name, part));
+    for (const ProcessFigures& other : side->others)
+      if (!other.problem.empty()) caveats.push_back(fmt::format("{}: {}.", name, other.problem));
+  }
+  return caveats;
+}
+
+std::string figure_words(const attribution::Figure& figure) {
+  if (figure.at_most) return fmt::format("≤ {}", format_bytes({*figure.at_most}));
+  return std::string(figure.at_least ? "≥ " : "") + (figure.standard_error ? "≈ " : "") +
+         format_bytes({figure.value});
+}
+
+std::string signed_percent(std::int64_t before, std::int64_t after) {
+  if (before == 0) return "";
+  if (before == after) return "0.0 %";
+  return fmt::format("{:+.1f} %", 100 * (static_cast<double>(after) / static_cast<double>(before) - 1));
+}
+
+namespace {
+
+std::int64_t allocated_change(const comparison::DiffRow& row) { return row.allocated_change(); }
+std::int64_t allocated_change(const comparison::MappedDiffRow&) { return 0; }
+
+template <class Row>
+std::vector<const Row*> choose_rows(const std::vector<Row>& rows, std::int64_t at_least, std::size_t top) {
+  std::vector<const Row*> chosen;
+  for (const Row& row : rows)
+    if (std::max(std::abs(row.peak_change()), std::abs(row.end_change())) >= at_least) chosen.push_back(&row);
+  if (chosen.size() > top) {
+    const auto size_of = [](const Row* row) {
+      return std::tuple(std::abs(row->peak_change()), std::abs(row->end_change()),
+                        std::abs(allocated_change(*row)));
+    };
+    std::stable_sort(chosen.begin(), chosen.end(),
+                     [&](const Row* a, const Row* b) { return size_of(a) > size_of(b); });
+    chosen.resize(top);
+    std::sort(chosen.begin(), chosen.end());  // they lie in one list, the largest growth first
+  }
+  return chosen;
+}
+
+}  // namespace
+
+std::vector<const comparison::DiffRow*> chosen_rows(const std::vector<comparison::DiffRow>& rows,
+                                                    std::int64_t at_least, std::size_t top) {
+  return choose_rows(rows, at_least, top);
+}
+std::vector<const comparison::MappedDiffRow*> chosen_rows(const std::vector<comparison::MappedDiffRow>& rows,
+                                                          std::int64_t at_least, std::size_t top) {
+  return choose_rows(rows, at_least, top);
+}
+
+std::vector<ProcessPair> paired_processes(const DiffReport& report) {
+  // Those that could not be read have no command; diff_caveats() names them.
+  Processes before, after;
+  for (const ProcessFigures& process : report.before.others)
+    if (process.problem.empty()) before.push_back(&process);
+  for (const ProcessFigures& process : report.after.others)
+    if (process.problem.empty()) after.push_back(&process);
+  std::vector<ProcessPair> pairs;
+  pair_equal(
+      before, after, [](const ProcessFigures& process) { return process.command; }, pairs);
+  pair_equal(
+      before, after, [](const ProcessFigures& process) { return program_of(process); }, pairs);
+  for (const ProcessFigures* process : before) pairs.push_back({process, nullptr});
+  for (const ProcessFigures* process : after) pairs.push_back({nullptr, process});
+  std::stable_sort(pairs.begin(), pairs.end(), [](const ProcessPair& a, const ProcessPair& b) {
+    return a.peak_change() > b.peak_change();
+  });
+  return pairs;
+}
+
+PeakPair compared_peaks(const DiffReport& report) {
+  const comparison::FigureChange& own = report.diff.peak_bytes;
+  PeakPair peaks{own.before.value, own.after.value, own.standard_error().value_or(0)};
+  if (!report.choice.add_others) return peaks;
+  const auto add = [&](const std::vector<ProcessFigures>& others, std::int64_t& sum) {
+    for (const ProcessFigures& process : others) {
+      sum += process.peak_bytes;
+      peaks.standard_error = std::hypot(peaks.standard_error, process.peak_standard_error);
+    }
+  };
+  add(report.before.others, peaks.before);
+  add(report.after.others, peaks.after);
+  return peaks;
+}
+
+}  // namespace headroom::report

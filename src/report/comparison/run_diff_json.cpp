@@ -1,0 +1,170 @@
+// `headroom diff RUN RUN --json`; docs/diff.md names the keys.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <string>
+
+#include "report/comparison/run_diff_views.h"
+#include "report/comparison/run_diff_words.h"
+
+namespace headroom::report {
+namespace {
+
+using namespace attribution;
+
+std::string with_unit(std::string key, comparison::MetricUnit unit) {
+  switch (unit) {
+    case comparison::MetricUnit::bytes:
+      return key + "_bytes";
+    case comparison::MetricUnit::nanoseconds:
+      return key + "_ns";
+    case comparison::MetricUnit::per_second:
+      return key + "_per_second";
+    case comparison::MetricUnit::count:
+      break;
+  }
+  return key;
+}
+
+Json number(const comparison::RunMetric& metric, double value) {
+  if (metric.unit == comparison::MetricUnit::bytes || metric.unit == comparison::MetricUnit::nanoseconds)
+    return std::llround(value);
+  return value;
+}
+
+Json metric_json(const comparison::MetricChange& change) {
+  const comparison::RunMetric& metric = *change.metric;
+  Json json;
+  json["name"] = metric.name;
+  json[with_unit("before", metric.unit)] = number(metric, change.before);
+  json[with_unit("after", metric.unit)] = number(metric, change.after);
+  json[with_unit("change", metric.unit)] = number(metric, change.change());
+  if (change.has_ratio) {
+    json["change_percent"] = 100 * (change.ratio - 1);
+    json["change_low_percent"] = 100 * (change.low - 1);
+    json["change_high_percent"] = 100 * (change.high - 1);
+  } else {
+    json[with_unit("change_low", metric.unit)] = number(metric, change.low_change);
+    json[with_unit("change_high", metric.unit)] = number(metric, change.high_change);
+  }
+  json["confidence"] = change.confidence;
+  json["p"] = change.p;
+  json["spread"] = change.was_in_step           ? "in_step"
+                   : change.was_paired          ? "paired"
+                   : change.spread_was_measured ? "measured"
+                                                : "allowed";
+  json["runs_before"] = change.runs_before;
+  json["runs_after"] = change.runs_after;
+  json["judged"] = change.is_judged;
+  json["differs"] = change.differs;
+  if (change.differs && !is_of_page_cache(change)) json["worse"] = change.is_worse();
+  if (change.is_of_step) json["may_be_heap_step"] = true;
+  if (change.is_of_file_pages) json["file_pages_change_bytes"] = std::llround(change.file_pages);
+  return json;
+}
+
+// Of B alone: there is nothing that it could have changed from.
+Json values_json(const std::vector<comparison::MetricValue>& values) {
+  Json json = Json::array();
+  for (const comparison::MetricValue& known : values)
+    json.push_back({{"name", known.metric->name},
+                    {with_unit("after", known.metric->unit), number(*known.metric, known.value)}});
+  return json;
+}
+
+Json facts_json(const std::vector<comparison::FactChange>& facts) {
+  Json json = Json::array();
+  for (const comparison::FactChange& fact : facts)
+    json.push_back({{"what", fact.what}, {"before", fact.before}, {"after", fact.after}});
+  return json;
+}
+
+Json layers_json(const std::vector<comparison::LayerChange>& changes) {
+  Json json = Json::array();
+  for (const comparison::LayerChange& change : changes) {
+    Json row;
+    row["name"] = change.name;
+    set_if(row, "before_bytes", change.before);
+    set_if(row, "after_bytes", change.after);
+    row["change_bytes"] = change.change();
+    json.push_back(std::move(row));
+  }
+  return json;
+}
+
+Json model_json(const comparison::ModelComparison& model) {
+  Json json;
+  json["name"] = model.name;
+  if (model.name_after != model.name) json["name_after"] = model.name_after;
+  for (const auto& [side, outcome] :
+       {std::pair{"before", &model.outcome_before}, std::pair{"after", &model.outcome_after}}) {
+    json[fmt::format("status_{}", side)] = name_of(outcome->status);
+    json[fmt::format("runs_{}", side)] = outcome->runs;
+    json[fmt::format("failed_{}", side)] = outcome->failed;
+    if (!outcome->error.empty()) json[fmt::format("error_{}", side)] = outcome->error;
+  }
+  json["metrics"] = Json::array();
+  for (const comparison::MetricChange& change : model.metrics) json["metrics"].push_back(metric_json(change));
+  json["frames_before"] = model.frames_before;
+  json["frames_after"] = model.frames_after;
+  set_if(json, "latency_superiority", model.superiority);
+  if (!model.values_after.empty()) json["values_after"] = values_json(model.values_after);
+  json["facts"] = facts_json(model.facts);
+  json["memory_kinds"] = layers_json(model.shares);
+  json["memory_nodes"] = layers_json(model.nodes);
+  return json;
+}
+
+std::string_view name_of_tone(RunDiffTone tone) {
+  switch (tone) {
+    case RunDiffTone::worse:
+      return "worse";
+    case RunDiffTone::mixed:
+      return "mixed";
+    case RunDiffTone::better:
+      return "better";
+    case RunDiffTone::unknown:
+      return "unknown";
+    case RunDiffTone::same:
+      break;
+  }
+  return "same";
+}
+
+}  // namespace
+
+Json run_diff_to_json(const RunDiffReport& report) {
+  const comparison::RunComparison& comparison = report.comparison;
+  const RunDiffVerdict verdict = verdict_of(report);
+  Json json;
+  json["schema_version"] = kRunDiffSchemaVersion;
+  json["kind"] = "runs";
+  json["verdict"] = verdict.sentence;
+  json["outcome"] = name_of_tone(verdict.tone);
+  json["cause"] = verdict.cause;
+  json["before"] = report.before;
+  json["after"] = report.after;
+  json["models"] = Json::array();
+  for (const comparison::ModelComparison& model : comparison.models)
+    json["models"].push_back(model_json(model));
+  json["only_before"] = Json::array();
+  for (const comparison::GoneModel& model : comparison.only_before) json["only_before"].push_back(model.name);
+  json["only_after"] = Json::array();
+  for (const comparison::NewModel& model : comparison.only_after) json["only_after"].push_back(model.name);
+  json["new_models"] = Json::array();
+  for (const comparison::NewModel& model : comparison.only_after)
+    json["new_models"].push_back({{"name", model.name},
+                                  {"runs_after", model.outcome.runs},
+                                  {"failed_after", model.outcome.failed},
+                                  {"values_after", values_json(model.values)}});
+  json["facts"] = facts_json(comparison.facts);
+  json["caveats"] = notes_of(comparison);
+  json["breaches"] = Json::array();
+  json["within_noise"] = Json::array();
+  for (const comparison::GateFinding& finding : report.gate)
+    json[finding.is_breach ? "breaches" : "within_noise"].push_back(finding.sentence);
+  if (!report.not_judged.empty()) json["not_judged"] = report.not_judged;
+  return json;
+}
+
+}  // namespace headroom::report

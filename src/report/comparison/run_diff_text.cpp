@@ -1,0 +1,247 @@
+// `headroom diff RUN RUN` on the terminal and in Markdown: the verdict first, then a table a model.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/display_width.h"
+#include "report/comparison/diff_words.h"
+#include "report/comparison/run_diff_views.h"
+#include "report/comparison/run_diff_words.h"
+#include "report/markdown_text.h"
+#include "report/terminal_table.h"
+#include "report/words.h"
+
+namespace headroom::report {
+namespace {
+
+using namespace attribution;
+
+std::string_view paint_of(RunDiffTone tone) {
+  switch (tone) {
+    case RunDiffTone::worse:
+      return kRed;
+    case RunDiffTone::mixed:
+    case RunDiffTone::unknown:
+      return kYellow;
+    case RunDiffTone::better:
+      return kGreen;
+    case RunDiffTone::same:
+      break;
+  }
+  return kBold;
+}
+
+std::string_view mark_of(const comparison::MetricChange& change) {
+  if (!change.differs || is_of_page_cache(change)) return "";
+  return change.metric->name == "detections" ? "changed" : change.is_worse() ? "worse" : "better";
+}
+
+std::string in_step_note(const comparison::MetricChange& latency) {
+  constexpr double kWide = 1.03;  // a factor to either side
+  return fmt::format(
+      "Latency compared over {} pair{} of runs in step.{}", latency.runs_before,
+      latency.runs_before == 1 ? "" : "s",
+      std::sqrt(latency.high / latency.low) > kWide
+          ? " For narrower intervals, use more frames (--max-frames), one thread (--threads 1) or more pairs."
+          : "");
+}
+
+std::string spread_note(const comparison::ModelComparison& model) {
+  for (const std::string_view name : {"latency", "run_peak"})
+    if (const comparison::MetricChange* found = model.find(name))
+      return found->was_in_step ? in_step_note(*found)
+             : found->spread_was_measured
+                 ? fmt::format("Intervals from the spread of {} and {} runs ({}).", found->runs_before,
+                               found->runs_after,
+                               found->was_paired ? "alternating runs, compared in pairs"
+                               : found->metric->unit == comparison::MetricUnit::bytes
+                                   ? "from their medians"
+                                   : "the wider of Welch's and Student's t")
+                 : "Intervals assume a typical difference between two runs. With three or more runs on each "
+                   "side (headroom bench --repeat N) they are measured: docs/diff.md.";
+  return "";
+}
+
+std::string runs_words(const std::vector<std::string>& runs) {
+  if (runs.size() == 1) return runs.front();
+  return fmt::format("{} and {} more", runs.front(), runs.size() - 1);
+}
+
+class Screen {
+ public:
+  Screen(const RunDiffReport& report, bool color, int width)
+      : report_(report), color_(color), width_(std::max(width, 40)) {}
+
+  std::string draw() {
+    const RunDiffVerdict verdict = verdict_of(report_);
+    text_ += painted(wrap(verdict.sentence, width_, 0), paint_of(verdict.tone), color_) + "\n";
+    if (!verdict.cause.empty()) paragraph(verdict.cause);
+    text_ += '\n';
+    draw_side('A', report_.before, report_.before_words);
+    draw_side('B', report_.after, report_.after_words);
+    for (const comparison::ModelComparison& model : report_.comparison.models) draw_model(model);
+    for (const comparison::NewModel& model : report_.comparison.only_after)
+      paragraph(without_control_characters(new_model_words(model)));
+    draw_list("Differences between the runs", fact_lines(report_.comparison));
+    draw_list("Notes", notes_of(report_.comparison));
+    return std::move(text_);
+  }
+
+ private:
+  void paragraph(const std::string& words) { text_ += wrap(words, width_, 0) + "\n"; }
+
+  // The name of a run is a path, which is not broken.
+  void draw_side(char name, const std::vector<std::string>& runs, const std::string& words) {
+    constexpr int kIndent = 3;
+    text_ += fmt::format("{}  {}\n", name,
+                         words.empty() ? without_control_characters(runs_words(runs))
+                                       : wrap(words, width_ - kIndent, kIndent));
+  }
+
+  void draw_list(std::string_view title, const std::vector<std::string>& lines) {
+    if (lines.empty()) return;
+    text_ += "\n" + painted(title, kBold, color_) + "\n";
+    for (const std::string& line : lines) text_ += wrap("  " + line, width_, 4) + "\n";
+  }
+
+  void draw_model(const comparison::ModelComparison& model) {
+    if (model.metrics.empty()) return;  // of one that failed there is nothing to be told
+    text_ += "\n" + painted(without_control_characters(model.name), kBold, color_) + "\n";
+    draw_figures(model);
+    if (!report_.is_one_side) {
+      if (const std::string words = superiority_words(model); !words.empty()) paragraph(words + ".");
+      if (const std::string note = spread_note(model); !note.empty()) paragraph(note);
+    }
+    draw_layers("Memory by kind (--layers)", model.shares);
+    draw_layers("Memory by node (--layers)", model.nodes);
+  }
+
+  // Where there is too little room the intervals go first: what a figure was says more than how well its
+  // change is known, and the last column has those that are known.
+  void draw_figures(const comparison::ModelComparison& model) {
+    constexpr int kName = 12;
+    std::vector<Column> columns = figure_columns(model, "CHANGE (INTERVAL)", interval_words);
+    const bool has_intervals = all_columns_fit(columns, width_, kName);
+    if (!has_intervals) columns = figure_columns(model, "CHANGE", short_change_words);
+    std::vector<std::string> left_out = fit_columns(columns, width_, kName);
+    if (!has_intervals) left_out.emplace_back("the intervals");
+    text_ += table_of(columns, color_);
+    draw_left_out(left_out);
+  }
+
+  static std::vector<Column> figure_columns(const comparison::ModelComparison& model, const char* title,
+                                            std::string (*words)(const comparison::MetricChange& change)) {
+    std::vector<Column> columns{
+        {"FIGURE", 0, false}, {"A", 2, true}, {"B", 0, true}, {title, 0, true}, {"", 0, false}};
+    for (const comparison::MetricChange& change : model.metrics) {
+      if (!is_shown(change)) continue;
+      const std::string_view mark = mark_of(change);
+      const std::string_view paint = mark == "worse" ? kRed : mark == "better" ? kGreen : kPlain;
+      const std::vector<std::string> cells{
+          std::string(change.metric->name), comparison::words_for(*change.metric, change.before),
+          comparison::words_for(*change.metric, change.after), words(change), std::string(mark)};
+      for (std::size_t i = 0; i < columns.size(); ++i) {
+        columns[i].cells.push_back(cells[i]);
+        columns[i].paints.push_back(i == 4 ? paint : kPlain);
+      }
+    }
+    return columns;
+  }
+
+  void draw_left_out(const std::vector<std::string>& titles) {
+    if (const std::string words = wider_terminal_words(titles); !words.empty()) paragraph(words);
+  }
+
+  void draw_layers(std::string_view title, const std::vector<comparison::LayerChange>& changes) {
+    if (changes.empty()) return;
+    std::vector<Column> columns{
+        {std::string(title), 0, false}, {"A", 1, true}, {"B", 2, true}, {"CHANGE", 0, true}};
+    for (std::size_t i = 0; i < std::min(report_.top, changes.size()); ++i) {
+      columns[0].cells.push_back(changes[i].name);
+      columns[1].cells.push_back(comparison::words_for(changes[i].before));
+      columns[2].cells.push_back(comparison::words_for(changes[i].after));
+      columns[3].cells.push_back(signed_bytes(changes[i].change()));
+    }
+    const std::vector<std::string> left_out = fit_columns(columns, width_, 16);
+    text_ += "\n" + table_of(columns, color_);
+    draw_left_out(left_out);
+    if (changes.size() > report_.top)
+      paragraph(fmt::format("{} more in --json", changes.size() - report_.top));
+  }
+
+  const RunDiffReport& report_;
+  bool color_;
+  int width_;
+  std::string text_;
+};
+
+std::string_view symbol_of(RunDiffTone tone) {
+  switch (tone) {
+    case RunDiffTone::worse:
+      return ":red_circle:";
+    case RunDiffTone::mixed:
+    case RunDiffTone::unknown:
+      return ":yellow_circle:";
+    case RunDiffTone::better:
+      return ":green_circle:";
+    case RunDiffTone::same:
+      break;
+  }
+  return ":white_circle:";
+}
+
+void add_layers(std::string& text, const char* title, const std::vector<comparison::LayerChange>& changes,
+                std::size_t top) {
+  if (changes.empty()) return;
+  MarkdownTable table(1, {title, "A", "B", "change"});
+  for (std::size_t i = 0; i < std::min(top, changes.size()); ++i)
+    table.add({escaped(changes[i].name), comparison::words_for(changes[i].before),
+               comparison::words_for(changes[i].after), signed_bytes(changes[i].change())});
+  text += table.text();
+}
+
+}  // namespace
+
+std::string run_diff_to_terminal(const RunDiffReport& report, bool color, int width) {
+  return Screen(report, color, width).draw();
+}
+
+std::string run_diff_to_markdown(const RunDiffReport& report) {
+  const RunDiffVerdict verdict = verdict_of(report);
+  std::string text = fmt::format("{} **{}**\n\n", symbol_of(verdict.tone), escaped(verdict.sentence));
+  if (!verdict.cause.empty()) text += escaped(verdict.cause) + "\n\n";
+  std::vector<std::string> breaches;
+  for (const comparison::GateFinding& finding : report.gate) breaches.push_back(finding.sentence);
+  if (!report.not_judged.empty()) breaches.push_back(report.not_judged);
+  add_list(text, "Gate", breaches);
+  for (const comparison::ModelComparison& model : report.comparison.models) {
+    if (model.metrics.empty()) continue;  // of one that failed there is nothing to be told
+    MarkdownTable table(1, {model.name.empty() ? "figure" : escaped(model.name), "A", "B", "change", ""});
+    for (const comparison::MetricChange& change : model.metrics)
+      if (is_shown(change))
+        table.add({std::string(change.metric->name), comparison::words_for(*change.metric, change.before),
+                   comparison::words_for(*change.metric, change.after), escaped(interval_words(change)),
+                   std::string(mark_of(change))});
+    text += table.text();
+    if (!report.is_one_side) {
+      if (const std::string words = superiority_words(model); !words.empty())
+        text += escaped(words) + ".\n\n";
+      if (const std::string note = spread_note(model); !note.empty()) text += escaped(note) + "\n\n";
+    }
+    add_layers(text, "memory by kind", model.shares, report.top);
+    add_layers(text, "memory by node", model.nodes, report.top);
+  }
+  for (const comparison::NewModel& model : report.comparison.only_after)
+    text += escaped(new_model_words(model)) + "\n\n";
+  add_list(text, "Differences between the runs", fact_lines(report.comparison));
+  add_list(text, "Notes", notes_of(report.comparison));
+  const auto side = [](const std::vector<std::string>& runs, const std::string& words) {
+    return words.empty() ? code(runs_words(runs)) : escaped(words);
+  };
+  text += fmt::format("A: {}  \nB: {}\n", side(report.before, report.before_words),
+                      side(report.after, report.after_words));
+  return text;
+}
+
+}  // namespace headroom::report

@@ -1,0 +1,482 @@
+#include "report/comparison/run_diff_words.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "comparison/metric_gate.h"
+#include "report/comparison/diff_words.h"
+#include "report/words.h"
+
+namespace headroom::report {
+namespace {
+
+using namespace attribution;
+
+constexpr std::array<std::string_view, 8> kAlwaysShown{"load_peak", "run_mean", "run_peak", "latency",
+                                                       "p50",       "p99",      "fps",      "detections"};
+
+// An interval of more than this factor either way says nothing, and its ends are no figures to print.
+constexpr double kWidestTold = 3;
+
+bool is_unsteady(const comparison::MetricChange& change) {
+  return change.has_ratio && change.high > kWidestTold * kWidestTold * change.low;
+}
+
+std::string_view words_of_change(const comparison::MetricChange& change) {
+  const bool more = change.after > change.before;
+  switch (change.metric->unit) {
+    case comparison::MetricUnit::bytes:
+      return more ? "larger" : "smaller";
+    case comparison::MetricUnit::nanoseconds:
+      return more ? "slower" : "faster";
+    case comparison::MetricUnit::per_second:
+      return more ? "faster" : "slower";
+    case comparison::MetricUnit::count:
+      break;
+  }
+  return more ? "more" : "less";
+}
+
+std::string signed_words(const comparison::RunMetric& metric, double value) {
+  return (value > 0 ? "+" : "") + comparison::words_for(metric, value);
+}
+
+std::string change_words(const comparison::ModelComparison& model, const comparison::MetricChange& change,
+                         bool with_model) {
+  const std::string amount = change.has_ratio ? comparison::percent_words(change.ratio)
+                                              : signed_words(*change.metric, change.change());
+  return fmt::format("{}{} {} ({} to {})", with_model ? model.name + ": " : "", change.metric->name, amount,
+                     comparison::words_for(*change.metric, change.before),
+                     comparison::words_for(*change.metric, change.after));
+}
+
+struct Found {
+  bool worse = false, better = false;
+  std::vector<std::string> adjectives, changes;
+};
+
+// As a share, either way; of what was nothing before more than any.
+double size_of(const comparison::MetricChange& change) {
+  if (!change.has_ratio) return std::numeric_limits<double>::infinity();
+  return std::abs(std::log(change.ratio));
+}
+
+// Of each model the largest first.
+Found judged_changes(const comparison::RunComparison& comparison) {
+  Found found;
+  for (const comparison::ModelComparison& model : comparison.models) {
+    std::vector<const comparison::MetricChange*> changes;
+    for (const comparison::MetricChange& change : model.metrics)
+      if (change.is_judged && change.differs) changes.push_back(&change);
+    std::stable_sort(changes.begin(), changes.end(),
+                     [](const comparison::MetricChange* a, const comparison::MetricChange* b) {
+                       return size_of(*a) > size_of(*b);
+                     });
+    for (const comparison::MetricChange* change : changes) {
+      (change->is_worse() ? found.worse : found.better) = true;
+      const std::string adjective(words_of_change(*change));
+      if (std::find(found.adjectives.begin(), found.adjectives.end(), adjective) == found.adjectives.end())
+        found.adjectives.push_back(adjective);
+      found.changes.push_back(change_words(model, *change, comparison.models.size() > 1));
+    }
+  }
+  return found;
+}
+
+std::string joined(const std::vector<std::string>& parts, std::string_view between) {
+  return fmt::format("{}", fmt::join(parts, between));
+}
+
+// What such a comparison can see: of a metric half the width of its widest interval.
+struct Reach {
+  std::vector<std::string> seen, unseen;
+  double widest_judged = 0;
+  const comparison::MetricChange* of = nullptr;  // one that tells of how many runs
+};
+
+Reach reach_of(const comparison::RunComparison& comparison) {
+  Reach reach;
+  for (const std::string_view name : {"latency", "run_peak", "p50", "p99"}) {
+    double widest = 0;
+    for (const comparison::ModelComparison& model : comparison.models) {
+      const comparison::MetricChange* change = model.find(name);
+      if (change == nullptr || !change->has_ratio) continue;
+      if (reach.of == nullptr) reach.of = change;
+      widest = std::max({widest, std::sqrt(change->high / change->low) - 1, change->metric->least_share});
+      if (change->is_judged) reach.widest_judged = std::max(reach.widest_judged, widest);
+    }
+    if (widest > kWidestTold - 1)
+      reach.unseen.emplace_back(name);
+    else if (widest > 0)
+      reach.seen.push_back(fmt::format("±{:.1f} % of {}", 100 * widest, name));
+  }
+  return reach;
+}
+
+std::string words_of_those_that_show(const comparison::MetricChange& of) {
+  if (of.runs_before != of.runs_after)
+    return fmt::format("{} and {} runs show", of.runs_before, of.runs_after);
+  if (of.runs_before == 1)
+    return of.was_in_step ? "One pair of runs in step shows" : "One run per side shows";
+  return fmt::format("{} {} show", of.runs_before,
+                     of.was_in_step ? "pairs of runs in step" : "runs per side");
+}
+
+// "One run per side shows only changes beyond ±1.7 % of run_peak. It cannot show changes of p50 or p99."
+std::string reach_words(const Reach& reach) {
+  if (reach.of == nullptr) return "";
+  const std::string who = words_of_those_that_show(*reach.of), unseen = enumerated(reach.unseen, "or");
+  if (reach.seen.empty()) return fmt::format("{} no change of {}.", who, unseen);
+  const std::string blind = unseen.empty() ? ""
+                                           : fmt::format(" {} cannot show changes of {}.",
+                                                         who.ends_with("s") ? "It" : "They", unseen);
+  return fmt::format("{} only changes beyond {}.{}", who, enumerated(reach.seen), blind);
+}
+
+// What to do about it; empty where the runs themselves tell what they differ by.
+std::string advice_for(const Reach& reach) {
+  if (reach.of == nullptr || std::min(reach.of->runs_before, reach.of->runs_after) >= kRunsToKnowTheirSpread)
+    return "";
+  if (reach.of->was_in_step)
+    return "Make more pairs: headroom bench --in-step NAME --repeat 8 for both sides at once.";
+  return "Make more runs: headroom bench --repeat 8 for each side, or for both at once with --in-step NAME, "
+         "which is more precise.";
+}
+
+// Rows that are told as changed and make no verdict: each by its own interval of 99 %. Those whose kind,
+// memory or time, has made the verdict say nothing more, and those of the page cache nothing of the program.
+std::vector<std::string> changes_beside(const comparison::RunComparison& comparison) {
+  std::vector<std::string> words;
+  for (const comparison::ModelComparison& model : comparison.models) {
+    const auto is_told = [&](bool of_memory) {
+      return std::any_of(model.metrics.begin(), model.metrics.end(),
+                         [&](const comparison::MetricChange& change) {
+                           return change.is_judged && change.differs &&
+                                  (change.metric->unit == comparison::MetricUnit::bytes) == of_memory;
+                         });
+    };
+    for (const comparison::MetricChange& change : model.metrics) {
+      const std::string_view name = change.metric->name;
+      // Findings have a sentence of their own, and a file is what the models are made of.
+      if (change.is_judged || !change.differs || name == "detections" || name == "file_size") continue;
+      if (is_of_page_cache(change)) continue;
+      if (is_told(change.metric->unit == comparison::MetricUnit::bytes)) continue;
+      if (const comparison::MetricChange* fps = model.find("fps");
+          name == "mean" && fps != nullptr && fps->differs)
+        continue;
+      words.push_back(change_words(model, change, comparison.models.size() > 1));
+    }
+  }
+  return words;
+}
+
+// The middle frame or the rate moved by much, and so few or so disturbed runs cannot tell whether that is a
+// change: no reason to say that nothing did.
+std::vector<std::string> open_questions(const comparison::RunComparison& comparison) {
+  constexpr double kMuch = 0.25;
+  std::vector<std::string> words;
+  for (const comparison::ModelComparison& model : comparison.models)
+    for (const std::string_view name : {"p50", "fps"})
+      if (const comparison::MetricChange* change = model.find(name); change != nullptr && change->has_ratio &&
+                                                                     !change->differs && !change->is_judged &&
+                                                                     size_of(*change) > kMuch)
+        words.push_back(change_words(model, *change, comparison.models.size() > 1));
+  return words;
+}
+
+std::string words_beside(const std::vector<std::string>& changes) {
+  constexpr std::size_t kShown = 4;
+  std::vector<std::string> shown(changes.begin(), changes.begin() + std::min(changes.size(), kShown));
+  if (changes.size() > kShown) shown.push_back(fmt::format("and {} more", changes.size() - kShown));
+  return joined(shown, "; ");
+}
+
+// What became of the models themselves, before any figure of theirs.
+struct Outcomes {
+  std::vector<std::string> worse, better, unknown;
+};
+
+Outcomes outcomes_of(const comparison::RunComparison& comparison) {
+  Outcomes outcomes;
+  std::vector<std::string> left_out;
+  for (const comparison::ModelComparison& model : comparison.models) {
+    if (model.outcome_before.failed == 0 && model.outcome_after.failed == 0) continue;
+    auto& of_kind = model.fell() ? outcomes.worse : model.recovered() ? outcomes.better : outcomes.unknown;
+    of_kind.push_back(comparison::failure_words(model));
+  }
+  for (const comparison::GoneModel& model : comparison.only_before) {
+    if (model.option_left_out.empty())
+      (model.is_worse() ? outcomes.worse : outcomes.unknown).push_back(comparison::gone_words(model));
+    else if (std::find(left_out.begin(), left_out.end(), model.option_left_out) == left_out.end())
+      left_out.push_back(model.option_left_out);
+  }
+  for (const std::string& option : left_out)
+    outcomes.unknown.push_back(
+        fmt::format("B was measured without {}, so its figures are not compared", option));
+  for (const comparison::NewModel& model : comparison.only_after)
+    if (model.outcome.failed > 0) outcomes.worse.push_back(comparison::failure_words(model));
+  return outcomes;
+}
+
+std::string detection_words(const comparison::RunComparison& comparison) {
+  std::vector<std::string> sentences;
+  for (const comparison::ModelComparison& model : comparison.models)
+    if (const comparison::MetricChange* change = model.find("detections");
+        change != nullptr && change->differs)
+      sentences.push_back(fmt::format("{} now finds {} per frame; before, it found {}.", model.name,
+                                      comparison::words_for(*change->metric, change->after),
+                                      comparison::words_for(*change->metric, change->before)));
+  return joined(sentences, " ");
+}
+
+std::vector<comparison::FactChange> all_facts(const comparison::RunComparison& comparison) {
+  std::vector<comparison::FactChange> facts;
+  for (const comparison::ModelComparison& model : comparison.models)
+    for (comparison::FactChange fact : model.facts) {
+      if (comparison.models.size() > 1) fact.what = model.name + ": " + fact.what;
+      facts.push_back(std::move(fact));
+    }
+  facts.insert(facts.end(), comparison.facts.begin(), comparison.facts.end());
+  // What the kernel killed for its memory fell to a limit before anything else that changed.
+  const bool is_of_memory = std::any_of(
+      comparison.models.begin(), comparison.models.end(), [](const comparison::ModelComparison& model) {
+        return (model.fell() && model.outcome_after.status == ModelStatus::oom) ||
+               (model.recovered() && model.outcome_before.status == ModelStatus::oom);
+      });
+  // What B has no figures of because it was not asked for them.
+  const auto is_of_absent = [&](const comparison::FactChange& fact) {
+    return fact.what.starts_with("--") &&
+           std::any_of(
+               comparison.only_before.begin(), comparison.only_before.end(),
+               [&](const comparison::GoneModel& model) { return model.option_left_out == fact.what; });
+  };
+  std::stable_partition(facts.begin(), facts.end(), is_of_absent);
+  if (is_of_memory)
+    std::stable_partition(facts.begin(), facts.end(), [](const comparison::FactChange& fact) {
+      return fact.what.ends_with("memory limit") || fact.what == "limit of GPU memory";
+    });
+  return facts;
+}
+
+std::string cause_of(const comparison::RunComparison& comparison, bool changed, bool is_unexplained) {
+  const std::vector<comparison::FactChange> facts = all_facts(comparison);
+  if (facts.empty() && comparison.has_mixed_side)
+    return is_unexplained
+               ? "The runs of one side differ from each other (see below), which may be the whole cause."
+               : "";
+  if (facts.empty())
+    return is_unexplained ? "The runs record no cause: model files, settings, runtime, source and machine "
+                            "are the same. Check the code of the program."
+                          : "";
+  std::vector<std::string> words;
+  for (const comparison::FactChange& fact : facts) {
+    if (words.size() == 3) break;
+    words.push_back(fmt::format("{} ({} to {})", fact.what, fact.before, fact.after));
+  }
+  return fmt::format(
+      "{}: {}{}.", changed ? "Also changed, the likeliest cause first" : "Changed", joined(words, "; "),
+      facts.size() > words.size() ? fmt::format("; and {} more", facts.size() - words.size()) : "");
+}
+
+// What is told of the figures, each part of it empty where there is nothing to tell.
+struct FiguresTold {
+  Found found;
+  std::vector<std::string> beside, open;
+  std::string detections;
+  bool are_there = false;  // where each model failed on a side there is none to be alike
+
+  explicit FiguresTold(const comparison::RunComparison& comparison)
+      : found(judged_changes(comparison)),
+        beside(changes_beside(comparison)),
+        open(open_questions(comparison)),
+        detections(detection_words(comparison)),
+        are_there(
+            std::any_of(comparison.models.begin(), comparison.models.end(),
+                        [](const comparison::ModelComparison& model) { return !model.metrics.empty(); })) {}
+
+  bool are_alike() const { return are_there && beside.empty() && open.empty() && detections.empty(); }
+};
+
+RunDiffTone tone_of(const Outcomes& outcomes, const FiguresTold& figures) {
+  const bool worse = figures.found.worse || !outcomes.worse.empty(),
+             better = figures.found.better || !outcomes.better.empty();
+  if (!outcomes.worse.empty()) return RunDiffTone::worse;
+  if (worse && better) return RunDiffTone::mixed;
+  if (worse) return RunDiffTone::worse;
+  if (better) return RunDiffTone::better;
+  return figures.are_alike() ? RunDiffTone::same : RunDiffTone::unknown;
+}
+
+std::string names_of_judged(const comparison::RunComparison& comparison) {
+  std::vector<std::string> names;
+  for (const comparison::ModelComparison& model : comparison.models)
+    for (const comparison::MetricChange& change : model.metrics)
+      if (std::string name(change.metric->name);
+          change.is_judged && std::find(names.begin(), names.end(), name) == names.end())
+        names.push_back(std::move(name));
+  return names.empty() ? "the judged figures" : enumerated(names);
+}
+
+bool has_failures(const comparison::RunComparison& comparison) {
+  return std::any_of(comparison.models.begin(), comparison.models.end(),
+                     [](const comparison::ModelComparison& model) {
+                       return model.outcome_before.failed + model.outcome_after.failed > 0;
+                     });
+}
+
+// Of figures of which none that is judged changed.
+std::string unchanged_words(const comparison::RunComparison& comparison, const Outcomes& outcomes,
+                            const FiguresTold& figures) {
+  if (!figures.beside.empty())
+    return fmt::format(
+        "No change was found in {}. Other figures differ (at 99 % each, so one in a hundred differs by "
+        "chance): {}.",
+        names_of_judged(comparison), words_beside(figures.beside));
+  if (!figures.open.empty()) return "No change was found, but these runs cannot rule one out.";
+  if (!figures.detections.empty()) return "Memory and time did not change, but the detections did.";
+  if (outcomes.unknown.empty()) return "No change was found.";
+  return has_failures(comparison) ? "No change was found in the runs that succeeded."
+                                  : "Nothing that both sides measured changed.";
+}
+
+// Then how far the runs could see, what to do about it, and what may be chance.
+void add_reach(const comparison::RunComparison& comparison, const FiguresTold& figures,
+               std::vector<std::string>& sentences) {
+  constexpr double kWide = 0.05;
+  const Reach reach = reach_of(comparison);
+  sentences.push_back(reach_words(reach));
+  if (!figures.are_alike() || !reach.unseen.empty() || reach.widest_judged > kWide)
+    sentences.push_back(advice_for(reach));
+  if (figures.beside.empty() && !figures.open.empty())
+    sentences.push_back(fmt::format("Differences that may be chance: {}.", words_beside(figures.open)));
+}
+
+void add_changes(const comparison::RunComparison& comparison, const Outcomes& outcomes,
+                 const FiguresTold& figures, std::vector<std::string>& sentences) {
+  const bool has_outcome = !outcomes.worse.empty() || !outcomes.better.empty();
+  const bool is_unchanged =
+      figures.found.changes.empty() && (!figures.beside.empty() || (figures.are_there && !has_outcome));
+  if (!figures.found.changes.empty()) {
+    sentences.push_back(fmt::format("B is {}: {}.", joined(figures.found.adjectives, " and "),
+                                    joined(figures.found.changes, "; ")));
+    if (!figures.beside.empty())
+      sentences.push_back(
+          fmt::format("Other figures also differ (at 99 % each): {}.", words_beside(figures.beside)));
+  } else if (is_unchanged) {
+    sentences.push_back(unchanged_words(comparison, outcomes, figures));
+  } else if (comparison.models.empty()) {
+    sentences.emplace_back("A and B have no model in common.");
+  }
+  sentences.push_back(figures.detections);
+  if (is_unchanged) add_reach(comparison, figures, sentences);
+}
+
+// What differs there would be a fault of Headroom's.
+RunDiffVerdict verdict_of_one_side(const RunDiffReport& report) {
+  RunDiffVerdict verdict;
+  verdict.sentence = report.before.size() == 1
+                         ? "A and B are the same run: name one from before the change and one from after it."
+                         : "A and B are the same runs: name runs from before the change and from after it.";
+  for (const std::string& failed : outcomes_of(report.comparison).unknown)
+    verdict.sentence += fmt::format(" {}.", failed);
+  return verdict;
+}
+
+RunDiffVerdict verdict_of_two_sides(const comparison::RunComparison& comparison) {
+  const Outcomes outcomes = outcomes_of(comparison);
+  const FiguresTold figures(comparison);
+  std::vector<std::string> sentences;
+  if (!outcomes.worse.empty())
+    sentences.push_back(fmt::format("B is worse: {}.", joined(outcomes.worse, "; ")));
+  if (!outcomes.better.empty())
+    sentences.push_back(fmt::format("B is better: {}.", joined(outcomes.better, "; ")));
+  if (!outcomes.unknown.empty()) sentences.push_back(joined(outcomes.unknown, "; ") + ".");
+  add_changes(comparison, outcomes, figures, sentences);
+  std::erase(sentences, "");
+  RunDiffVerdict verdict;
+  verdict.tone = tone_of(outcomes, figures);
+  verdict.sentence = joined(sentences, " ");
+  // A failure has its error beside it, and what may be chance needs no cause: only changes are unexplained.
+  const bool is_unexplained = !figures.found.changes.empty() || !figures.detections.empty();
+  const bool changed =
+      is_unexplained || !figures.beside.empty() || !outcomes.worse.empty() || !outcomes.better.empty();
+  verdict.cause = cause_of(comparison, changed, is_unexplained);
+  return verdict;
+}
+
+}  // namespace
+
+std::string new_model_words(const comparison::NewModel& model) {
+  std::vector<std::string> figures;
+  for (const comparison::MetricValue& known : model.values)
+    if (std::find(kAlwaysShown.begin(), kAlwaysShown.end(), known.metric->name) != kAlwaysShown.end())
+      figures.push_back(
+          fmt::format("{} {}", known.metric->name, comparison::words_for(*known.metric, known.value)));
+  return fmt::format("{} is new in B{}{}.", model.name, figures.empty() ? "" : ": ", joined(figures, ", "));
+}
+
+RunDiffVerdict verdict_of(const RunDiffReport& report) {
+  return report.is_one_side ? verdict_of_one_side(report) : verdict_of_two_sides(report.comparison);
+}
+
+std::vector<std::string> notes_of(const comparison::RunComparison& comparison) {
+  std::vector<std::string> notes = comparison.caveats;
+  for (const comparison::ModelComparison& model : comparison.models)
+    for (const comparison::MetricChange& change : model.metrics)
+      if (change.differs && is_of_page_cache(change))
+        notes.push_back(
+            fmt::format("{} of {} went from {} to {}: the number of mapped file pages depends on the state "
+                        "of the page cache, so this is not counted as a change",
+                        change.metric->name, model.name, comparison::words_for(*change.metric, change.before),
+                        comparison::words_for(*change.metric, change.after)));
+  return notes;
+}
+
+std::string interval_words(const comparison::MetricChange& change) {
+  if (change.before == change.after) return "same";
+  if (is_unsteady(change)) return comparison::percent_words(change.ratio) + " (too noisy to compare)";
+  if (change.has_ratio)
+    return change.low == change.high
+               ? comparison::percent_words(change.ratio)
+               : fmt::format("{} ({} to {})", comparison::percent_words(change.ratio),
+                             comparison::percent_words(change.low), comparison::percent_words(change.high));
+  const comparison::RunMetric& metric = *change.metric;
+  std::string moved = signed_words(metric, change.change());
+  if (change.low_change == change.high_change) return moved;
+  return fmt::format("{} ({} to {})", moved, signed_words(metric, change.low_change),
+                     signed_words(metric, change.high_change));
+}
+
+std::string short_change_words(const comparison::MetricChange& change) {
+  if (change.before == change.after) return "same";
+  if (!change.has_ratio) return signed_words(*change.metric, change.change());
+  return is_unsteady(change) ? "noisy" : comparison::percent_words(change.ratio);
+}
+
+bool is_of_page_cache(const comparison::MetricChange& change) { return change.metric->name == "file_pages"; }
+
+std::string superiority_words(const comparison::ModelComparison& model) {
+  if (!model.superiority) return "";
+  return fmt::format(
+      "{}: a frame of B takes longer than one of A in {:.0f} % of all pairs ({} and {} frames)", model.name,
+      100 * *model.superiority, model.frames_before, model.frames_after);
+}
+
+std::vector<std::string> fact_lines(const comparison::RunComparison& comparison) {
+  std::vector<std::string> lines;
+  for (const comparison::FactChange& fact : all_facts(comparison))
+    lines.push_back(fmt::format("{}: {} → {}", fact.what, fact.before.empty() ? "–" : fact.before,
+                                fact.after.empty() ? "–" : fact.after));
+  return lines;
+}
+
+bool is_shown(const comparison::MetricChange& change) {
+  return change.differs || change.is_judged ||
+         std::find(kAlwaysShown.begin(), kAlwaysShown.end(), change.metric->name) != kAlwaysShown.end();
+}
+
+}  // namespace headroom::report

@@ -1,0 +1,213 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/display_width.h"
+#include "base/text.h"
+#include "comparison/two_sample.h"
+#include "report/comparison/diff_words.h"
+#include "report/comparison/run_diff_views.h"
+#include "report/comparison/series_diff_views.h"
+#include "report/markdown_text.h"
+#include "report/terminal_table.h"
+#include "report/words.h"
+
+namespace headroom::report {
+namespace {
+
+using comparison::SeriesChange;
+
+std::string share_words(const SeriesChange& change) {
+  return change.mean_before == 0
+             ? ""
+             : fmt::format("{:+.1f} %", 100 * change.change() / std::abs(change.mean_before));
+}
+
+std::string moved_words(const SeriesChange& change, double rise) {
+  return fmt::format("{} by {}", rise < 0 ? "falls" : "rises", words_for_metric(change.name, std::abs(rise)));
+}
+
+std::string change_words(const SeriesChange& change) {
+  std::string means = fmt::format("{} {} to {}", title_of_metric(change.name),
+                                  words_for_metric(change.name, change.mean_before),
+                                  words_for_metric(change.name, change.mean_after));
+  if (!change.is_of_trend) return means;
+  return fmt::format("{} (a trend: it {} within B, and {} within A)", means,
+                     moved_words(change, change.rise_after), moved_words(change, change.rise_before));
+}
+
+struct Told {
+  std::size_t differ = 0, doubtful = 0;
+  std::vector<std::string> changes, doubts;  // the first three of each
+};
+
+Told told_by(const SeriesDiffReport& report) {
+  constexpr std::size_t kShown = 3;
+  Told told;
+  for (const SeriesChange& change : report.changes) {
+    if (change.differs && ++told.differ <= kShown) told.changes.push_back(change_words(change));
+    if (change.doubt != comparison::SeriesDoubt::none && ++told.doubtful <= kShown)
+      told.doubts.push_back(doubt_words(change));
+  }
+  return told;
+}
+
+std::string listed(const std::vector<std::string>& words, std::size_t all) {
+  return fmt::format("{}{}", fmt::join(words, "; "),
+                     all > words.size() ? fmt::format("; and {} more", all - words.size()) : "");
+}
+
+std::string comparison_words(const SeriesDiffReport& report) {
+  const Told told = told_by(report);
+  if (report.changes.empty()) return "A and B have no figure in common.";
+  if (!report.has_enough)
+    return fmt::format("Too few samples to detect a change: each log needs at least {}.",
+                       comparison::kLeastOfSeries);
+  std::string doubts =
+      told.doubtful == 0 ? "" : fmt::format("Undecided: {}.", listed(told.doubts, told.doubtful));
+  if (told.differ > 0)
+    return fmt::format("{} of {} figures differ in their mean: {}.{}{}", told.differ, report.changes.size(),
+                       listed(told.changes, told.differ), doubts.empty() ? "" : " ", doubts);
+  if (told.doubtful == report.changes.size()) return doubts;
+  if (told.doubtful > 0)
+    return fmt::format("{} None of the other {} figures differs by more than its own variation.", doubts,
+                       report.changes.size() - told.doubtful);
+  return fmt::format("No change: none of {} figures differs by more than its own variation.",
+                     report.changes.size());
+}
+
+std::string_view outcome_of(const SeriesDiffReport& report) {
+  const Told told = told_by(report);
+  if (report.is_one_log) return "same";
+  if (told.differ > 0) return "differs";
+  const bool is_known = report.has_enough && !report.changes.empty() && told.doubtful == 0;
+  return is_known && report.problems.empty() ? "same" : "unknown";
+}
+
+// What is wrong with the logs comes first: what follows stands on a part of them.
+std::string verdict_of(const SeriesDiffReport& report) {
+  std::string problems;
+  for (const std::string& problem : report.problems) problems += problem + ". ";
+  if (report.is_one_log)
+    return std::string(
+        trim("A and B are the same log: name one from before the change and one from after it. " + problems));
+  return problems + comparison_words(report);
+}
+
+std::string log_words(const std::string& file, const comparison::LogFigures& log) {
+  return fmt::format("{} ({} sample{}, {})", without_control_characters(file), log.samples(),
+                     log.samples() == 1 ? "" : "s", format_duration(log.duration()));
+}
+
+std::vector<std::string> row_of(const SeriesChange& change) {
+  return {title_of_metric(change.name),
+          words_for_metric(change.name, change.mean_before),
+          words_for_metric(change.name, change.mean_after),
+          share_words(change),
+          words_for_metric(change.name, change.max_before),
+          words_for_metric(change.name, change.max_after),
+          change.is_of_trend                              ? "trend differs"
+          : change.differs                                ? "differs"
+          : change.doubt != comparison::SeriesDoubt::none ? "undecided"
+                                                          : ""};
+}
+
+const std::vector<std::string> kTitles{"FIGURE", "MEAN A", "MEAN B", "CHANGE", "MAX A", "MAX B", ""};
+
+}  // namespace
+
+std::string doubt_words(const SeriesChange& change) {
+  const std::string title = title_of_metric(change.name);
+  switch (change.doubt) {
+    case comparison::SeriesDoubt::few_samples:
+      return fmt::format("{} has fewer than {} samples in a log", title, comparison::kLeastOfSeries);
+    case comparison::SeriesDoubt::trend:
+      return fmt::format("{} has a trend (it {} within A, and {} within B)", title,
+                         moved_words(change, change.rise_before), moved_words(change, change.rise_after));
+    case comparison::SeriesDoubt::slow:
+    case comparison::SeriesDoubt::none:
+      break;
+  }
+  return fmt::format("{} moved in one step or drifts (mean {} to {}), so longer logs are needed", title,
+                     words_for_metric(change.name, change.mean_before),
+                     words_for_metric(change.name, change.mean_after));
+}
+
+std::string series_diff_to_terminal(const SeriesDiffReport& report, bool color, int width) {
+  std::string text =
+      painted(wrap(verdict_of(report), width, 0),
+              report.problems.empty() && outcome_of(report) != "unknown" ? kBold : kYellow, color) +
+      "\n\n";
+  text +=
+      fmt::format("A  {}\nB  {}\n\n", log_words(report.before, report.a), log_words(report.after, report.b));
+  std::vector<Column> columns;
+  for (std::size_t i = 0; i < kTitles.size(); ++i)
+    columns.push_back({kTitles[i], i == 4 || i == 5 ? 1 : 0, i > 0 && i < 6});
+  for (std::size_t row = 0; row < std::min(report.top, report.changes.size()); ++row) {
+    const auto cells = row_of(report.changes[row]);
+    for (std::size_t i = 0; i < cells.size(); ++i) columns[i].cells.push_back(cells[i]);
+  }
+  if (report.changes.empty()) return text;
+  const std::vector<std::string> left_out = fit_columns(columns, width, 20);
+  text += table_of(columns, color);
+  if (!left_out.empty()) text += wrap(wider_terminal_words(left_out), width, 0) + "\n";
+  if (report.changes.size() > report.top)
+    text += fmt::format("{} more: --top {}, or --json\n", report.changes.size() - report.top,
+                        report.changes.size());
+  return text;
+}
+
+std::string series_diff_to_markdown(const SeriesDiffReport& report) {
+  std::string text = fmt::format("**{}**\n\n", escaped(verdict_of(report)));
+  std::vector<std::string> gate;
+  for (const comparison::GateFinding& finding : report.gate) gate.push_back(finding.sentence);
+  if (!report.not_judged.empty()) gate.push_back(report.not_judged);
+  add_list(text, "Gate", gate);
+  MarkdownTable table(1, {"figure", "mean A", "mean B", "change", "max A", "max B", ""});
+  for (std::size_t row = 0; row < std::min(report.top, report.changes.size()); ++row) {
+    auto cells = row_of(report.changes[row]);
+    for (std::string& cell : cells) cell = escaped(cell);
+    table.add(std::move(cells));
+  }
+  return text + table.text() +
+         fmt::format("A: {}  \nB: {}\n", code(log_words(report.before, report.a)),
+                     code(log_words(report.after, report.b)));
+}
+
+Json series_diff_to_json(const SeriesDiffReport& report) {
+  Json json;
+  json["schema_version"] = kRunDiffSchemaVersion;
+  json["kind"] = "watch_logs";
+  json["verdict"] = verdict_of(report);
+  json["outcome"] = outcome_of(report);
+  json["problems"] = report.problems;
+  for (const auto& [key, file, log] :
+       {std::tuple{"before", &report.before, &report.a}, std::tuple{"after", &report.after, &report.b}})
+    json[key] = {
+        {"file", *file}, {"samples", log->samples()}, {"duration_seconds", log->duration().seconds()}};
+  json["figures"] = Json::array();
+  for (const SeriesChange& change : report.changes) {
+    Json figure{{"name", change.name},
+                {"mean_before", change.mean_before},
+                {"mean_after", change.mean_after},
+                {"max_before", change.max_before},
+                {"max_after", change.max_after},
+                {"change", change.change()},
+                {"change_low", change.low},
+                {"change_high", change.high},
+                {"rise_before", change.rise_before},
+                {"rise_after", change.rise_after},
+                {"differs", change.differs}};
+    if (change.is_of_trend) figure["trend_differs"] = true;
+    if (change.doubt != comparison::SeriesDoubt::none) figure["cannot_be_told"] = name_of(change.doubt);
+    json["figures"].push_back(std::move(figure));
+  }
+  json["breaches"] = Json::array();
+  json["within_noise"] = Json::array();
+  for (const comparison::GateFinding& finding : report.gate)
+    json[finding.is_breach ? "breaches" : "within_noise"].push_back(finding.sentence);
+  if (!report.not_judged.empty()) json["not_judged"] = report.not_judged;
+  return json;
+}
+
+}  // namespace headroom::report

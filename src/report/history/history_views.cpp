@@ -1,0 +1,209 @@
+#include "report/history/history_views.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+
+#include "base/display_width.h"
+#include "base/timestamp.h"
+#include "comparison/metric_gate.h"
+#include "report/terminal_table.h"
+#include "report/words.h"
+
+namespace headroom::report {
+namespace {
+
+using namespace attribution;
+using history::KeptRun;
+
+struct Extent {
+  double low = 0, high = 0;
+};
+
+Extent extent_of(const HistorySeries& series) {
+  Extent extent{series.points.front().values.front(), series.points.front().values.back()};
+  for (const HistoryPoint& point : series.points) {
+    extent.low = std::min(extent.low, point.values.front());
+    extent.high = std::max(extent.high, point.values.back());
+  }
+  return extent;
+}
+
+// Where the runs of a point lie between the lowest and the highest of all: "   ├──●─┤   ".
+std::string mark_of(const HistoryPoint& point, const Extent& extent, int width) {
+  const auto column = [&](double value) {
+    const double share = extent.high > extent.low ? (value - extent.low) / (extent.high - extent.low) : 0.5;
+    return static_cast<int>(std::lround(share * (width - 1)));
+  };
+  const int low = column(point.values.front()), high = column(point.values.back());
+  const int middle = column(point.median());
+  std::string text;
+  for (int i = 0; i <= high; ++i) text += i == middle ? "●" : i < low ? " " : "─";
+  return text;
+}
+
+}  // namespace
+
+std::string short_commit(const std::string& commit) {
+  constexpr int kShown = 10;
+  return commit.empty() ? std::string(kAbsent) : first_columns(commit, kShown);
+}
+
+double HistoryPoint::median() const {
+  const std::size_t n = values.size();
+  return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+}
+
+namespace {
+
+// The points of a series by their commits: of thousands each run finds its own.
+class PointsByCommit {
+ public:
+  // The place of a commit's point, by whichever of its forms it is known; absent where it has none yet.
+  std::optional<std::size_t> find(const std::string& commit) const {
+    if (commit.empty()) return std::nullopt;  // without a commit each run is a point of its own
+    // Names that begin with it lie one behind the other, "1a2b3c4-dirty", another one, among them.
+    for (auto next = places_.lower_bound(commit); next != places_.end() && next->first.starts_with(commit);
+         ++next)
+      if (history::is_same_commit(next->first, commit)) return next->second;
+    for (std::size_t size = commit.size(); size-- > 1;)
+      if (const auto shorter = places_.find(commit.substr(0, size));
+          shorter != places_.end() && history::is_same_commit(shorter->first, commit))
+        return shorter->second;
+    return std::nullopt;
+  }
+  void add(const std::string& commit, std::size_t place) {
+    if (!commit.empty()) places_.emplace(commit, place);
+  }
+
+ private:
+  std::map<std::string, std::size_t> places_;
+};
+
+}  // namespace
+
+std::vector<HistorySeries> history_series(const std::vector<KeptRun>& runs) {
+  std::vector<HistorySeries> all;
+  std::map<std::string, std::size_t> by_name;
+  std::vector<PointsByCommit> points;  // of each series
+  const bool one_host = std::all_of(runs.begin(), runs.end(),
+                                    [&](const KeptRun& run) { return run.host == runs.front().host; });
+  const bool one_label = std::all_of(runs.begin(), runs.end(),
+                                     [&](const KeptRun& run) { return run.label == runs.front().label; });
+  for (const KeptRun& run : runs)
+    for (const history::KeptFigure& figure : run.figures) {
+      // What two boards take is no one figure, and neither is what two branches do.
+      std::string name = figure.model;
+      if (!one_host) name += fmt::format(" on {}", run.host);
+      if (!one_label) name += run.label.empty() ? ", no label" : fmt::format(", label {}", run.label);
+      const auto [known, is_new] = by_name.emplace(name, all.size());
+      if (is_new) {
+        all.push_back({name, {}});
+        points.emplace_back();
+      }
+      HistorySeries& series = all[known->second];
+      PointsByCommit& places = points[known->second];
+      const std::size_t place = places.find(run.commit).value_or(series.points.size());
+      if (place == series.points.size()) series.points.push_back({run.commit, run.label, run.started_at, {}});
+      places.add(run.commit, place);
+      HistoryPoint& point = series.points[place];
+      if (run.commit.size() > point.commit.size()) point.commit = run.commit;  // the whole SHA
+      point.values.insert(std::upper_bound(point.values.begin(), point.values.end(), figure.value),
+                          figure.value);
+    }
+  return all;
+}
+
+std::string history_list_to_terminal(const std::vector<KeptRun>& runs, bool color, int width) {
+  std::vector<Column> columns{
+      {"STARTED", 0, false}, {"RUN", 0, true}, {"COMMIT", 0, false}, {"LABEL", 2, false}, {"HOST", 1, false}};
+  for (const KeptRun& run : runs) {
+    columns[0].cells.push_back(without_control_characters(without_fraction(run.started_at)));
+    columns[1].cells.push_back(fmt::format("{}", run.id));
+    columns[2].cells.push_back(short_commit(run.commit));
+    columns[3].cells.push_back(without_control_characters(run.label));
+    columns[4].cells.push_back(without_control_characters(run.host));
+  }
+  fit_columns(columns, width, 25);
+  return table_of(columns, color);
+}
+
+Json history_list_to_json(const std::vector<KeptRun>& runs) {
+  Json json;
+  json["schema_version"] = kHistorySchemaVersion;
+  json["runs"] = Json::array();
+  for (const KeptRun& run : runs) {
+    Json row;
+    row["run"] = run.id;
+    row["started_at"] = run.started_at;
+    row["added_at"] = run.added_at;
+    set_if(row, "commit", run.commit);
+    set_if(row, "label", run.label);
+    row["host"] = run.host;
+    json["runs"].push_back(std::move(row));
+  }
+  return json;
+}
+
+std::string history_plot_to_terminal(const comparison::RunMetric& metric,
+                                     const std::vector<HistorySeries>& all, bool color, int width) {
+  std::string text = fmt::format("{}: {}\n", metric.name, metric.help);
+  for (const HistorySeries& series : all) {
+    const Extent extent = extent_of(series);
+    std::vector<Column> columns{{"COMMIT", 0, false},
+                                {"STARTED", 1, false},
+                                {"RUNS", 2, true},
+                                {"MEDIAN", 0, true},
+                                {"CHANGE", 0, true},
+                                {fmt::format("{} to {}", comparison::words_for(metric, extent.low),
+                                             comparison::words_for(metric, extent.high)),
+                                 0, false}};
+    std::optional<double> before;
+    for (const HistoryPoint& point : series.points) {
+      columns[0].cells.push_back(short_commit(point.commit));
+      columns[1].cells.push_back(first_columns(point.started_at, 16));
+      columns[2].cells.push_back(fmt::format("{}", point.values.size()));
+      columns[3].cells.push_back(comparison::words_for(metric, point.median()));
+      columns[4].cells.push_back(before && *before != 0 ? comparison::percent_words(point.median() / *before)
+                                                        : "");
+      columns[5].cells.push_back(mark_of(point, extent, std::clamp(width - 66, 10, 40)));
+      before = point.median();
+    }
+    text += "\n" + painted(without_control_characters(series.model), kBold, color) + "\n";
+    fit_columns(columns, width, 10);
+    text += table_of(columns, color);
+  }
+  return text;
+}
+
+Json history_plot_to_json(const comparison::RunMetric& metric, const std::vector<HistorySeries>& all) {
+  Json json;
+  json["schema_version"] = kHistorySchemaVersion;
+  json["metric"] = metric.name;
+  json["unit"] = metric.unit == comparison::MetricUnit::bytes         ? "bytes"
+                 : metric.unit == comparison::MetricUnit::nanoseconds ? "ns"
+                 : metric.unit == comparison::MetricUnit::per_second  ? "per_second"
+                                                                      : "count";
+  json["models"] = Json::array();
+  for (const HistorySeries& series : all) {
+    Json model;
+    model["name"] = series.model;
+    model["points"] = Json::array();
+    for (const HistoryPoint& point : series.points) {
+      Json row;
+      set_if(row, "commit", point.commit);
+      set_if(row, "label", point.label);
+      row["started_at"] = point.started_at;
+      row["median"] = point.median();
+      row["values"] = point.values;
+      model["points"].push_back(std::move(row));
+    }
+    json["models"].push_back(std::move(model));
+  }
+  return json;
+}
+
+}  // namespace headroom::report

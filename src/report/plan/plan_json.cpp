@@ -1,0 +1,171 @@
+#include "base/json.h"
+#include "report/plan/plan_views.h"
+
+namespace headroom::report {
+namespace {
+
+using namespace planning;
+
+std::string name_of_origin(FigureOrigin::Kind kind) {
+  switch (kind) {
+    case FigureOrigin::Kind::stated:
+      return "stated";
+    case FigureOrigin::Kind::estimate:
+      return "estimate";
+    case FigureOrigin::Kind::measured:
+      return "measured";
+  }
+  return {};
+}
+
+Json to_json(const FigureOrigin& origin) {
+  Json object = {{"kind", name_of_origin(origin.kind)}};
+  set_if(object, "source", origin.source);
+  return object;
+}
+
+Json to_json(const BudgetComponent& component) {
+  const MemoryNeed& need = component.need;
+  Json object = {{"name", component.name}, {"memory_bytes", running_bytes(component).count}};
+  set_if(object, "notes", component.notes);
+  set_if(object, "load_peak_bytes", need.load_peak);
+  set_if(object, "run_mean_bytes", need.run_mean);
+  set_if(object, "run_peak_bytes", need.run_peak);
+  object["frames_bytes"] = need.frame_bytes().count;
+  object["transient_bytes"] = need.transient.count;
+  Json frames = Json::array();
+  for (const FrameBuffers& buffers : need.frames)
+    frames.push_back({{"width", buffers.width},
+                      {"height", buffers.height},
+                      {"channels", buffers.channels},
+                      {"channel_bytes", buffers.channel_bytes},
+                      {"count", buffers.count},
+                      {"bytes", buffers.bytes().count}});
+  if (!frames.empty()) object["frames"] = std::move(frames);
+  if (!need.shared_key.empty()) {
+    object["shared_with"] = need.shared_key;
+    object["shared_bytes"] = need.shared.count;
+  }
+  if (need.gpu_apart > Bytes{}) object["gpu_apart_bytes"] = need.gpu_apart.count;
+  if (!component.settings.empty()) object["settings"] = component.settings;
+  object["is_system"] = component.is_system;
+  object["is_required"] = component.is_required;
+  object["is_lazy"] = component.is_lazy;
+  object["value"] = component.value;
+  set_if(object, "group", component.group);
+  set_if(object, "pipeline", component.pipeline);
+  object["origin"] = to_json(need.origin);
+  return object;
+}
+
+Json to_json(const PlanMoment& moment, const Budget& budget) {
+  Json object = {{"kind", name_of(moment.kind)}, {"words", words_for(moment, budget)}};
+  if (moment.loading) object["loading"] = budget.components[*moment.loading].name;
+  object["bytes"] = moment.total.count;
+  Json shares = Json::array();
+  for (const Occupancy::Share& share : moment.shares) {
+    Json part = {{"name", share.component ? budget.components[*share.component].name : share.shared_key},
+                 {"bytes", share.bytes.count}};
+    if (!share.component) part["is_shared"] = true;
+    if (share.is_loading) part["is_loading"] = true;
+    shares.push_back(std::move(part));
+  }
+  object["parts"] = std::move(shares);
+  return object;
+}
+
+Json names_of(const Budget& budget, const std::vector<std::size_t>& order) {
+  Json names = Json::array();
+  for (const std::size_t i : order) names.push_back(budget.components[i].name);
+  return names;
+}
+
+Json to_json(const BestSet& set, const Budget& budget) {
+  Json members = Json::array(), left_out = Json::array();
+  for (std::size_t i = 0; i < set.members.size(); ++i)
+    (set.members[i] ? members : left_out).push_back(budget.components[i].name);
+  return {
+      {"members", std::move(members)}, {"left_out", std::move(left_out)}, {"value", set.value},
+      {"peak_bytes", set.peak.count},  {"is_proven", set.is_proven},      {"required_fit", set.required_fit}};
+}
+
+Json to_json(const VerifiedFigure& figure) {
+  return {{"name", figure.name},
+          {"planned_bytes", figure.planned.count},
+          {"measured_bytes", figure.measured.count},
+          {"off", figure.relative_difference()}};
+}
+
+}  // namespace
+
+Json plan_to_json(const PlanReport& report) {
+  const MemoryPlan& plan = report.plan;
+  Json object = {{"schema_version", kPlanSchemaVersion}, {"budget", plan.budget.name}};
+  set_if(object, "title", plan.budget.title);
+  object["is_decimal"] = plan.budget.is_decimal;
+  const DeviceProfile& device = plan.budget.device;
+  Json device_object = Json::object();
+  set_if(device_object, "id", device.id);
+  set_if(device_object, "name", device.name);
+  device_object["total_bytes"] = device.total.count;
+  set_if(device_object, "source", device.source);
+  device_object["is_control_group"] = device.is_control_group;
+  object["device"] = std::move(device_object);
+  const BudgetRules& rules = plan.budget.rules;
+  object["rules"] = {{"most_used", rules.most_used},
+                     {"healthy_used", rules.healthy_used},
+                     {"buffer_bytes", rules.buffer.count},
+                     {"allowed_bytes", plan.allowed.count}};
+  object["verdict"] = name_of(plan.verdict);
+  object["reasons"] = plan.reasons;
+  object["running_bytes"] = plan.running.count;
+  object["run_mean_bytes"] = plan.rest.count;
+  object["peak_bytes"] = plan.worst().total.count;
+  object["machine_peak_bytes"] = plan.machine_peak.count;
+  object["charged_peak_bytes"] = plan.charged_peak.count;
+  set_if(object, "unwaited_peak_bytes", plan.unwaited_peak);
+  object["available_bytes"] = plan.available.count;
+  object["used"] = plan.used;
+  object["start"] = plan.budget.start == StartMode::in_order   ? "in order"
+                    : plan.budget.start == StartMode::together ? "together"
+                                                               : "without waiting";
+  object["start_order"] = names_of(plan.budget, plan.order);
+  object["best_start_order"] = names_of(plan.budget, plan.best_order);
+  object["best_peak_bytes"] = plan.best_peak.count;
+  set_if(object, "baseline", report.baseline);
+  if (!report.what_ifs.empty()) object["what_ifs"] = report.what_ifs;
+  if (report.peak_before) {
+    object["peak_before_bytes"] = report.peak_before->count;
+    object["verdict_before"] = name_of(*report.verdict_before);
+  }
+  Json components = Json::array(), moments = Json::array(), advice = Json::array();
+  for (const BudgetComponent& component : plan.budget.components) components.push_back(to_json(component));
+  for (const PlanMoment& moment : plan.moments) moments.push_back(to_json(moment, plan.budget));
+  for (const Advice& each : report.advice) {
+    Json entry = {{"kind", name_of(each.kind)}, {"words", each.words}};
+    set_if(entry, "component", each.component);
+    if (!each.what_ifs.empty()) entry["what_ifs"] = each.what_ifs;
+    entry["saved_bytes"] = each.saved.count;
+    entry["own_bytes"] = each.own.count;
+    entry["verdict"] = name_of(each.verdict);
+    entry["origin"] = to_json(each.origin);
+    advice.push_back(std::move(entry));
+  }
+  object["components"] = std::move(components);
+  object["moments"] = std::move(moments);
+  object["worst_moment"] = plan.worst_moment;
+  if (plan.fitting) object["fitting"] = to_json(*plan.fitting, plan.budget);
+  object["advice"] = std::move(advice);
+  return object;
+}
+
+Json verification_to_json(const Verification& verification) {
+  Json components = Json::array();
+  for (const VerifiedFigure& figure : verification.components) components.push_back(to_json(figure));
+  return {{"schema_version", kPlanSchemaVersion},     {"run", verification.run},
+          {"joint_peak_source", verification.source}, {"is_lower_bound", verification.is_lower_bound},
+          {"joint", to_json(verification.joint)},     {"components", std::move(components)},
+          {"left_out", verification.left_out},        {"holds", verification.holds}};
+}
+
+}  // namespace headroom::report

@@ -1,0 +1,285 @@
+// The plan on a terminal, and as Markdown: the table of the memory guide, the verdict with its reasons, the
+// worst moment, what fits, and what to change first.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/display_width.h"
+#include "base/text.h"
+#include "report/markdown_text.h"
+#include "report/plan/plan_views.h"
+#include "report/terminal_table.h"
+
+namespace headroom::report {
+namespace {
+
+using namespace planning;
+
+constexpr std::size_t kMostAdvice = 8;
+
+struct Row {
+  std::string component, memory, notes;
+  bool is_sum = false;
+};
+
+std::string note_of_available(const MemoryPlan& plan) {
+  switch (plan.verdict) {
+    case Verdict::healthy:
+      return fmt::format("Buffer of {} stays free",
+                         words_for_sum(plan.budget.rules.buffer, plan.budget.is_decimal));
+    case Verdict::tight:
+      return "Tight but viable";
+    case Verdict::risky:
+      return "Less than the rules require";
+    case Verdict::does_not_fit:
+      return "Does not fit";
+  }
+  return {};
+}
+
+std::vector<Row> rows_of(const MemoryPlan& plan) {
+  const bool decimal = plan.budget.is_decimal;
+  std::vector<Row> rows;
+  for (std::size_t i = 0; i < plan.budget.components.size(); ++i) {
+    const BudgetComponent& component = plan.budget.components[i];
+    rows.push_back(
+        {component.name, words_for_part(running_bytes(component), decimal), notes_of_row(plan, i)});
+  }
+  const auto running = std::find_if(plan.moments.begin(), plan.moments.end(), [](const PlanMoment& moment) {
+    return moment.kind == PlanMoment::Kind::running;
+  });
+  for (const Occupancy::Share& share : running->shares)
+    if (!share.component)
+      rows.push_back({fmt::format("Shared pages: {}", share.shared_key), words_for_part(share.bytes, decimal),
+                      "runtime code, counted once for all its processes"});
+  const double share = static_cast<double>(plan.running.count) / static_cast<double>(plan.total.count);
+  rows.push_back({"TOTAL", words_for_sum(plan.running, decimal),
+                  fmt::format("{:.0f} % utilisation", 100 * share), true});
+  if (plan.worst().total > plan.running)
+    rows.push_back(
+        {"PEAK", words_for_sum(plan.worst().total, decimal), words_for(plan.worst(), plan.budget), true});
+  if (plan.budget.device.is_control_group && plan.machine_peak > plan.worst().total)
+    rows.push_back({"With code", words_for_sum(plan.machine_peak, decimal), "with shared pages", true});
+  else if (has_shared_pages(plan.worst()))
+    rows.push_back({"Charged", words_for_sum(plan.charged_peak, decimal), "to a control group", true});
+  rows.push_back({"Available", words_for_sum(plan.available, decimal), note_of_available(plan), true});
+  return rows;
+}
+
+// "System 500 MB, YOLO 800 MB (load peak), …": the set that makes the peak, the largest first.
+std::string worst_set(const MemoryPlan& plan) {
+  std::vector<Occupancy::Share> shares = plan.worst().shares;
+  std::stable_sort(shares.begin(), shares.end(),
+                   [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
+  std::string words;
+  for (const Occupancy::Share& share : shares)
+    words += fmt::format("{}{} {}{}", words.empty() ? "" : ", ",
+                         share.component ? plan.budget.components[*share.component].name : share.shared_key,
+                         words_for_part(share.bytes, plan.budget.is_decimal),
+                         share.is_loading ? " (load peak)" : "");
+  return words;
+}
+
+std::string names_of(const MemoryPlan& plan, const std::vector<std::size_t>& order) {
+  std::string words;
+  for (const std::size_t i : order) words += (words.empty() ? "" : ", ") + plan.budget.components[i].name;
+  return words;
+}
+
+// What is started; the system is there before.
+std::string names_to_start(const MemoryPlan& plan) {
+  std::vector<std::size_t> order;
+  for (const std::size_t i : plan.best_order)
+    if (!plan.budget.components[i].is_system) order.push_back(i);
+  return names_of(plan, order);
+}
+
+std::string names_in_set(const MemoryPlan& plan, bool wanted) {
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < plan.fitting->members.size(); ++i)
+    if (plan.fitting->members[i] == wanted) order.push_back(i);
+  return names_of(plan, order);
+}
+
+std::string verdict_words(const MemoryPlan& plan) {
+  std::string words(words_for(plan.verdict));
+  words.front() = static_cast<char>(words.front() - 'a' + 'A');
+  return words;
+}
+
+// Lines that both views have, without their marks.
+std::vector<std::string> lines_of(const PlanReport& report) {
+  const MemoryPlan& plan = report.plan;
+  const bool decimal = plan.budget.is_decimal;
+  std::vector<std::string> lines;
+  lines.push_back(
+      fmt::format("The worst moment is {}: {}.", words_for(plan.worst(), plan.budget), worst_set(plan)));
+  if (plan.rest < plan.running)
+    lines.push_back(fmt::format("On average, the components use {}.", words_for_sum(plan.rest, decimal)));
+  if (plan.best_peak < plan.worst().total)
+    lines.push_back(fmt::format("Start order with the lowest peak ({}): {}.",
+                                words_for_sum(plan.best_peak, decimal), names_to_start(plan)));
+  if (plan.fitting && plan.fitting->required_fit && names_in_set(plan, true).empty()) {
+    lines.push_back("No component fits the rules, not even alone.");
+  } else if (plan.fitting && plan.fitting->required_fit) {
+    lines.push_back(
+        fmt::format("The most valuable set that fits the rules ({} of the allowed {}{}): {}.",
+                    words_for_sum(plan.fitting->peak, decimal), words_for_sum(plan.allowed, decimal),
+                    plan.fitting->is_proven ? "" : "; the search stopped early, so a better set may exist",
+                    names_in_set(plan, true)));
+    const std::string left_out = names_in_set(plan, false);
+    lines.push_back(left_out.empty() ? "These are all components, in the start order with the lowest peak."
+                                     : fmt::format("Left out: {}.", left_out));
+  } else if (plan.fitting) {
+    lines.push_back(fmt::format(
+        "The required components alone ({}) do not fit the rules: they need {}, and {} is allowed.",
+        names_in_set(plan, true), words_for_sum(plan.fitting->peak, decimal),
+        words_for_sum(plan.allowed, decimal)));
+  }
+  return lines;
+}
+
+std::string origin_words(const Advice& advice) {
+  switch (advice.origin.kind) {
+    case FigureOrigin::Kind::measured:
+      return advice.origin.source;  // contains the word "measured" and the date
+    case FigureOrigin::Kind::estimate:
+      return "estimate: " + advice.origin.source;
+    case FigureOrigin::Kind::stated:
+      return advice.origin.source;
+  }
+  return {};
+}
+
+std::string device_words(const MemoryPlan& plan) {
+  const bool decimal = plan.budget.is_decimal;
+  return fmt::format(
+      "{}, {}{}", plan.budget.device.name, words_for_sum(plan.total, decimal),
+      plan.budget.device.source.empty() ? "" : fmt::format(" ({})", plan.budget.device.source));
+}
+
+}  // namespace
+
+std::string plan_to_terminal(const PlanReport& report, bool color, int width) {
+  const MemoryPlan& plan = report.plan;
+  const bool decimal = plan.budget.is_decimal;
+  const std::string title = plan.budget.title.empty() ? plan.budget.name : plan.budget.title;
+  std::string text =
+      painted(wrap(title, width, 0), kBold, color) + "\n" + wrap(device_words(plan), width, 2) + "\n";
+  if (!report.baseline.empty()) text += wrap(report.baseline, width, 2) + "\n";
+  for (const std::string& change : report.what_ifs) text += fmt::format("what if: {}\n", change);
+  text += "\n";
+  // The notes go on below, so they are the first column for the table, and stand last here.
+  std::vector<Column> columns{{"Component", 0, false, {}, {}}, {"Memory", 0, true, {}, {}}};
+  const std::vector<Row> rows = rows_of(plan);
+  for (const Row& row : rows) {
+    columns[0].cells.push_back(row.component);
+    columns[1].cells.push_back(row.memory);
+    for (Column& column : columns) column.paints.push_back(row.is_sum ? kBold : std::string_view());
+  }
+  fit_columns(columns, width, 20);
+  Column notes{"Notes", 0, false, {}, {}};
+  int taken = 4;  // the gaps
+  for (const Column& column : columns) {
+    int widest = display_width(column.title);
+    for (const std::string& cell : column.cells) widest = std::max(widest, display_width(cell));
+    taken += widest;
+  }
+  const int room = width - taken;
+  for (const Row& row : rows) notes.cells.push_back(room < 8 ? "" : fit_to_width(row.notes, room));
+  if (room >= 8) columns.push_back(std::move(notes));
+  for (Column& column : columns)
+    if (column.paints.empty()) column.paints.assign(column.cells.size(), {});
+  text += table_of(columns, color) + "\n";
+  const std::string_view paint = plan.verdict == Verdict::healthy ? kGreen
+                                 : plan.verdict == Verdict::tight ? kYellow
+                                                                  : kRed;
+  text += fmt::format("Verdict: {}\n", painted(verdict_words(plan), paint, color));
+  for (const std::string& reason : plan.reasons) text += wrap("  - " + reason, width, 4) + "\n";
+  if (report.peak_before)
+    text += wrap(fmt::format("  - before the changes: {}, peak {}", words_for(*report.verdict_before),
+                             words_for_sum(*report.peak_before, decimal)),
+                 width, 4) +
+            "\n";
+  text += "\n";
+  for (const std::string& line : lines_of(report)) text += wrap(line, width, 2) + "\n";
+  if (report.advice.empty() || plan.verdict == Verdict::healthy) return text;
+  text += "\nWhat to change first:\n";
+  for (std::size_t i = 0; i < std::min(kMostAdvice, report.advice.size()); ++i) {
+    const Advice& advice = report.advice[i];
+    text += wrap(fmt::format("  {}. {}: saves {} at the peak, then {} ({})", i + 1, advice.words,
+                             words_for_part(advice.saved, decimal), words_for(advice.verdict),
+                             origin_words(advice)),
+                 width, 5) +
+            "\n";
+  }
+  if (report.advice.size() > kMostAdvice)
+    text += fmt::format("  and {} more (--json)\n", report.advice.size() - kMostAdvice);
+  const auto first = std::find_if(report.advice.begin(), report.advice.end(),
+                                  [](const Advice& advice) { return !advice.what_ifs.empty(); });
+  if (first == report.advice.end()) return text;
+  text += "\nNext: " + report.command;
+  for (const std::string& change : first->what_ifs) text += " --what-if " + shell_word(change);
+  return text + "\n";
+}
+
+std::string plan_to_markdown(const PlanReport& report) {
+  const MemoryPlan& plan = report.plan;
+  const bool decimal = plan.budget.is_decimal;
+  std::string text =
+      fmt::format("# {}\n\n{}\n\n", escaped(plan.budget.title.empty() ? plan.budget.name : plan.budget.title),
+                  escaped(device_words(plan)));
+  if (!report.baseline.empty()) text += escaped(report.baseline) + "\n\n";
+  for (const std::string& change : report.what_ifs) text += fmt::format("What if: {}\n\n", code(change));
+  MarkdownTable table(3, {"Component", "Memory Usage", "Notes"});
+  for (const Row& row : rows_of(plan)) {
+    const std::string mark = row.is_sum ? "**" : "";
+    table.add({mark + escaped(row.component) + mark, mark + escaped(row.memory) + mark,
+               mark + escaped(row.notes) + mark});
+  }
+  text += table.text();
+  text += fmt::format("**Verdict**: {}.\n\n", verdict_words(plan));
+  for (const std::string& reason : plan.reasons) text += fmt::format("- {}\n", escaped(reason));
+  text += "\n";
+  for (const std::string& line : lines_of(report)) text += escaped(line) + "\n\n";
+  if (report.advice.empty()) return text;
+  MarkdownTable advice(4, {"Change", "Saved at the peak", "Then", "Source of the figure"});
+  for (const Advice& each : report.advice)
+    advice.add({escaped(each.words), words_for_part(each.saved, decimal),
+                std::string(words_for(each.verdict)), escaped(origin_words(each))});
+  return text + advice.text();
+}
+
+std::string verification_to_terminal(const Verification& verification, bool color, int width) {
+  std::vector<Column> columns{{"Component", 0, false, {}, {}},
+                              {"Planned", 0, true, {}, {}},
+                              {"Measured", 0, true, {}, {}},
+                              {"Difference", 0, true, {}, {}}};
+  const auto add = [&](const VerifiedFigure& figure, bool is_sum) {
+    columns[0].cells.push_back(figure.name);
+    columns[1].cells.push_back(format_bytes(figure.planned));
+    columns[2].cells.push_back(format_bytes(figure.measured));
+    columns[3].cells.push_back(fmt::format("{:+.1f} %", 100 * figure.relative_difference()));
+    for (Column& column : columns) column.paints.push_back(is_sum ? kBold : std::string_view());
+  };
+  for (const VerifiedFigure& figure : verification.components) add(figure, false);
+  VerifiedFigure joint = verification.joint;
+  joint.name = "All at once";
+  add(joint, true);
+  fit_columns(columns, width, 20);
+  std::string text = fmt::format("{} (joint peak from {}{})\n\n", verification.run, verification.source,
+                                 verification.is_lower_bound ? ", a lower bound" : "");
+  text += table_of(columns, color) + "\n";
+  for (const std::string& name : verification.left_out) text += fmt::format("not in the run: {}\n", name);
+  const double off = 100 * verification.joint.relative_difference();
+  text +=
+      verification.holds
+          ? painted(fmt::format("The plan holds: {:+.1f} %.", off), kGreen, color)
+          : painted(fmt::format("The plan does not hold: it is {:.1f} % {}. Allowed: at most {:.0f} % over "
+                                "and {:.0f} % under.",
+                                std::abs(off), off < 0 ? "under" : "over", 100 * kMaxOver, 100 * kMaxUnder),
+                    kRed, color);
+  return text + "\n";
+}
+
+}  // namespace headroom::report

@@ -1,0 +1,52 @@
+#include "report/recording/recording_html.h"
+
+#include <algorithm>
+
+#include "report/page_data.h"
+#include "report/recording/recording_html_live.h"
+#include "report/recording/recording_html_page.h"
+
+namespace headroom::report {
+namespace {
+
+// Names of templates reach kilobytes, and a program that names a range anew each step has a layer for each:
+// so long and so many are shown.
+constexpr std::size_t kLongestName = 240, kMostLayers = 4000;
+
+FrameNames shortened(FrameNames names) {
+  return [names = std::move(names)](std::uint64_t address) {
+    std::vector<std::string> frames = names(address);
+    for (std::string& name : frames)
+      if (name.size() > kLongestName) name = name.substr(0, kLongestName) + "…";
+    return frames;
+  };
+}
+
+// As --json has it, but for the layers that needed least by themselves where there are very many: memory, or
+// time where only that is known.
+Json recording_data(const RecordingReport& report) {
+  Json json = recording_to_json(report);
+  Json& layers = json["layers"];
+  if (layers.size() <= kMostLayers) return json;
+  const char* const key = report.analysis.host_recorded ? "peak_allocated_bytes" : "duration_ms";
+  const auto need = [&](const Json& layer) { return layer[key].get<double>(); };
+  std::stable_sort(layers.begin(), layers.end(),
+                   [&](const Json& a, const Json& b) { return need(a) > need(b); });
+  const std::size_t left_out = layers.size() - kMostLayers;
+  layers.erase(layers.begin() + kMostLayers, layers.end());
+  json["layers_left_out"] = left_out;
+  return json;
+}
+
+}  // namespace
+
+Result<std::string> recording_to_html(const RecordingReport& report, const PageMoments& moments) {
+  RecordingReport shown = report;
+  shown.frame_names = shortened(report.frame_names);
+  return page_with_data(recording_html_page(),
+                        data_element("recording", to_line(recording_data(shown))) +
+                            data_element("live", to_line(live_moments_json(shown, moments.live))) +
+                            data_element("heap", to_line(heap_maps_json(shown, moments.heaps))));
+}
+
+}  // namespace headroom::report

@@ -1,0 +1,414 @@
+// `headroom report FILE.hrec --json`: every figure of the analysis in base units, with the unit in the key.
+// docs/trace-report.md names the keys.
+#include <algorithm>
+
+#include "attribution/peak_shares.h"
+#include "attribution/peak_uses.h"
+#include "report/recording/ranking.h"
+#include "report/recording/recording_devices.h"
+#include "report/recording/recording_mapped.h"
+#include "report/recording/recording_rows_json.h"
+#include "report/recording/recording_views.h"
+#include "report/recording/recording_words.h"
+#include "report/recording/stack_text.h"
+#include "report/run/process_figures.h"
+
+namespace headroom::report {
+namespace {
+
+using namespace attribution;
+
+// Of each way to rank them (peak, end, allocated, calls), so many stacks are listed.
+constexpr std::size_t kStacksOfARanking = 50;
+
+std::string_view name_of(recording::ScopeSource source) {
+  switch (source) {
+    case recording::ScopeSource::program:
+      return "program";
+    case recording::ScopeSource::nvtx:
+      return "nvtx";
+    case recording::ScopeSource::session:
+      return "session";
+    case recording::ScopeSource::run:
+      return "run";
+    case recording::ScopeSource::node:
+      return "node";
+    case recording::ScopeSource::load:
+      return "load";
+    case recording::ScopeSource::module:
+      return "module";
+    case recording::ScopeSource::phase:
+      return "phase";
+    case recording::ScopeSource::weights:
+      return "weights";
+  }
+  return "program";
+}
+
+void set_entries(Json& object, const LayerFigures& layer) {
+  object["duration_ms"] = layer.duration.milliseconds();
+  object["entries"] = layer.entries;
+}
+
+void set_heap(Json& object, const LayerFigures& layer, bool is_outside) {
+  object["peak_allocated_bytes"] = layer.peak_allocated;
+  object["peak_reserved_bytes"] = layer.peak_reserved;
+  if (layer.counts_known) {
+    object["total_allocations"] = layer.allocations;
+    object["total_deallocations"] = layer.releases;
+    object["total_allocated_bytes"] = layer.allocated_bytes;
+  }
+  object["avg_fragmentation"] = layer.average_fragmentation;
+  if (!is_outside) set_entries(object, layer);
+  object["process_peak_bytes"] = layer.process_peak;
+  set(object, layer.live);
+  if (layer.tracing_peak_bytes > 0) object["tracing_at_peak_bytes"] = layer.tracing_peak_bytes;
+  object["self_at_peak_bytes"] = layer.self.peak_bytes;
+  object["self_at_end_bytes"] = layer.self.end_bytes;
+  set_if(object, "self_at_peak_bytes_standard_error", layer.self.peak_standard_error());
+  set_if(object, "self_at_end_bytes_standard_error", layer.self.end_standard_error());
+}
+
+Json layers_json(const RecordingAnalysis& analysis) {
+  Json layers = Json::array();
+  for (std::size_t i = 0; i < analysis.layers.size(); ++i) {
+    const LayerFigures& layer = analysis.layers[i];
+    if (i > 0 && layer.entries == 0 && layer.allocations == 0) continue;  // named, never used
+    if (i == 0 && !analysis.host_recorded) continue;                      // of no layer there is no time
+    Json object;
+    object["layer_name"] = layer.path;
+    if (layer.parent) object["parent"] = analysis.layers[*layer.parent].path;
+    if (i > 0) object["source"] = name_of(layer.source);
+    if (analysis.host_recorded)
+      set_heap(object, layer, i == 0);
+    else
+      set_entries(object, layer);
+    layers.push_back(std::move(object));
+  }
+  return layers;
+}
+
+Json peak_shares_json(const RecordingReport& report) {
+  Json shares = Json::array();
+  for (const PeakShare& share : peak_shares(report.info, report.stacks, report.analysis)) {
+    Json object = {{"bytes", share.bytes}};
+    set_if(object, "bytes_standard_error", share.standard_error());
+    if (share.kind == ShareKind::layer) object["layer"] = share.name;
+    if (share.kind == ShareKind::module) object["module"] = share.name;
+    if (share.kind == ShareKind::tracing) object["tracing"] = true;
+    shares.push_back(std::move(object));
+  }
+  return shares;
+}
+
+Json peak_uses_json(const RecordingAnalysis& analysis) {
+  Json uses = Json::array();
+  for (const PeakUse& use : peak_uses(analysis)) {
+    Json object = {{"use", use.name}, {"bytes", use.bytes}};
+    set_if(object, "bytes_standard_error", use.standard_error());
+    uses.push_back(std::move(object));
+  }
+  return uses;
+}
+
+// Indices of the stacks that lead in any ranking, by their bytes at the peak.
+std::vector<std::size_t> leading_stacks(const std::vector<StackFigures>& stacks) {
+  std::vector<std::size_t> chosen;
+  const auto take = [&](auto figure) {
+    for (const std::size_t i : ranked(stacks, figure, kStacksOfARanking)) chosen.push_back(i);
+  };
+  take([](const StackFigures& stack) { return stack.live.peak_bytes; });
+  take([](const StackFigures& stack) { return stack.live.end_bytes; });
+  take([](const StackFigures& stack) { return stack.allocated_bytes; });
+  take([](const StackFigures& stack) { return stack.allocations; });
+  take([](const StackFigures& stack) { return stack.temporary; });
+  std::sort(chosen.begin(), chosen.end());
+  chosen.erase(std::unique(chosen.begin(), chosen.end()), chosen.end());
+  std::stable_sort(chosen.begin(), chosen.end(), [&](std::size_t a, std::size_t b) {
+    return stacks[a].live.peak_bytes > stacks[b].live.peak_bytes;
+  });
+  return chosen;
+}
+
+Json stacks_json(const RecordingReport& report) {
+  Json stacks = Json::array();
+  for (const std::size_t i : leading_stacks(report.analysis.stacks)) {
+    const StackFigures& stack = report.analysis.stacks[i];
+    Json object;
+    object["frames"] = frames_of(report, stack.stack);
+    object["allocations"] = stack.allocations;
+    object["allocated_bytes"] = stack.allocated_bytes;
+    if (report.analysis.temporary) object["temporary_allocations"] = stack.temporary;
+    set(object, stack.live);
+    object["most_blocks"] = stack.most_blocks;
+    object["most_bytes"] = stack.most_bytes;
+    if (stack.block_bytes) object["block_bytes"] = *stack.block_bytes;
+    object["estimated"] = stack.sampled;
+    stacks.push_back(std::move(object));
+  }
+  return stacks;
+}
+
+// What the layers held while nothing happened, of the points that such a time follows.
+Json quiet_json(const std::vector<TimelinePoint>& points) {
+  Json columns = {
+      {"after", Json::array()}, {"layers_bytes", Json::array()}, {"other_layers_bytes", Json::array()}};
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    const std::vector<std::int64_t>& layers = points[i].quiet_layers;
+    if (layers.empty()) continue;
+    columns["after"].push_back(i);
+    columns["layers_bytes"].push_back(std::vector(layers.begin(), layers.end() - 1));
+    columns["other_layers_bytes"].push_back(layers.back());
+  }
+  return columns;
+}
+
+Json timeline_json(const RecordingAnalysis& analysis) {
+  Json timeline;
+  timeline["width_ns"] = analysis.timeline.width.count;
+  Json& layers = timeline["layers"] = Json::array();
+  for (const std::size_t layer : analysis.timeline.layers) layers.push_back(analysis.layers[layer].path);
+  // Columns, since there are thousands of points.
+  Json columns = {{"start_ns", Json::array()},          {"lowest_bytes", Json::array()},
+                  {"highest_bytes", Json::array()},     {"last_bytes", Json::array()},
+                  {"mapped_bytes", Json::array()},      {"layers_bytes", Json::array()},
+                  {"other_layers_bytes", Json::array()}};
+  for (const TimelinePoint& point : analysis.timeline.points) {
+    columns["start_ns"].push_back(point.start.count);
+    columns["lowest_bytes"].push_back(point.lowest);
+    columns["highest_bytes"].push_back(point.highest);
+    columns["last_bytes"].push_back(point.last);
+    columns["mapped_bytes"].push_back(point.mapped);
+    columns["layers_bytes"].push_back(std::vector(point.layers.begin(), point.layers.end() - 1));
+    columns["other_layers_bytes"].push_back(point.layers.back());
+  }
+  timeline.update(columns);
+  timeline["quiet"] = quiet_json(analysis.timeline.points);
+  return timeline;
+}
+
+Json leaks_json(const RecordingReport& report, const LeakVerdict& leaks) {
+  Json object;
+  object["verdict"] = name_of(leaks.growth);
+  if (leaks.cycles_left_out > 0) object["cycles_left_out"] = leaks.cycles_left_out;
+  if (leaks.growth == monitoring::Growth::unknown) return object;
+  object["cycle"] = leaks.cycle;
+  object["cycles"] = leaks.cycles;
+  object["warm_up_cycles"] = leaks.warm_up_cycles;
+  object["bytes_per_cycle"] = leaks.bytes_per_cycle;
+  object["late_bytes"] = leaks.late_bytes;
+  if (leaks.last_step > 0) object["last_step_cycle"] = leaks.last_step;
+  if (leaks.growth >= monitoring::Growth::grew_then_released) object["released_bytes"] = leaks.released_bytes;
+  if (leaks.released_at) object["released_seconds"] = leaks.released_at->seconds();
+  if (leaks.is_cut_off) object["cut_off"] = true;
+  if (leaks.smallest_visible > 0) object["smallest_visible_bytes_per_cycle"] = leaks.smallest_visible;
+  object["at_cycles"] = leaks.at_cycles;
+  object["live_bytes"] = leaks.live_bytes;
+  Json& stacks = object["stacks"] = Json::array();
+  for (const StackGrowth& growth : leaks.stacks) {
+    if (stacks.size() == kStacksOfARanking) break;
+    stacks.push_back({{"verdict", name_of(growth.growth)},
+                      {"bytes_per_cycle", growth.bytes_per_cycle},
+                      {"first_bytes", growth.first_bytes},
+                      {"last_bytes", growth.last_bytes},
+                      {"late_bytes", growth.late_bytes},
+                      {"end_bytes", growth.end_bytes},
+                      {"frames", frames_of(report, growth.stack)}});
+  }
+  if (leaks.same_places) object["same_places"] = true;
+  for (const LeakVerdict& other : leaks.other_cycles)
+    object["other_cycles"].push_back(leaks_json(report, other));
+  return object;
+}
+
+Json blocker_places_json(const RecordingReport& report, const Blocker& blocker) {
+  Json places = Json::array();
+  for (const BlockerPlace& place : blocker.places())
+    places.push_back({{"bytes", place.bytes},
+                      {"blocks", place.blocks},
+                      {"layer_name", report.analysis.layers[place.layer].path},
+                      {"frames", frames_of(report, place.stack)}});
+  return places;
+}
+
+Json fragmentation_json(const RecordingReport& report) {
+  Json moments = Json::array();
+  for (const FragmentationMoment& moment : report.analysis.fragmentation->moments) {
+    Json object;
+    object["time_ns"] = moment.time.count;
+    object["live_bytes"] = moment.live_bytes;
+    object["chunk_bytes"] = moment.chunk_bytes;
+    object["extent_bytes"] = moment.extent_bytes;
+    object["free_bytes"] = moment.free_bytes;
+    object["largest_free_bytes"] = moment.largest_free_bytes;
+    object["extents"] = moment.extents;
+    object["holes"] = moment.holes;
+    object["internal_ratio"] = moment.internal();
+    object["external_ratio"] = moment.external();
+    if (moment.blocker) {
+      const Blocker& blocker = *moment.blocker;
+      object["blocker"] = {{"address", blocker.address},
+                           {"size_bytes", blocker.bytes},
+                           {"blocks", blocker.blocks},
+                           {"span_bytes", blocker.span_bytes},
+                           {"allocated_at_ns", blocker.allocated_at.count},
+                           {"age_ns", blocker.age.count},
+                           {"freed_if_gone_bytes", blocker.freed_if_gone},
+                           {"places", blocker_places_json(report, blocker)}};
+    }
+    moments.push_back(std::move(object));
+  }
+  return {{"worst", report.analysis.fragmentation->worst},
+          {"largest", report.analysis.fragmentation->largest},
+          {"moments", std::move(moments)}};
+}
+
+Json reuse_json(const RecordingReport& report) {
+  Json candidates = Json::array();
+  for (const ReuseCandidate& candidate : report.analysis.reuse) {
+    Json object;
+    object["calls_saved"] = candidate.calls_saved;
+    object["calls_saved_per_second"] = candidate.calls_saved_per_second;
+    set_if(object, "most_blocks", candidate.most_blocks);
+    set_if(object, "pool_bytes", candidate.pool_bytes);
+    object["not_churned_bytes"] = candidate.bytes_not_churned;
+    object["frames"] = frames_of(report, candidate.stack);
+    candidates.push_back(std::move(object));
+  }
+  return candidates;
+}
+
+Json process_json(const ProcessFigures& process) {
+  Json object;
+  object["file"] = process.file;
+  if (!process.problem.empty()) {
+    object["problem"] = process.problem;
+    return object;
+  }
+  object["pid"] = process.pid;
+  object["exec_generation"] = process.exec_generation;
+  object["command"] = process.command;
+  object["complete"] = process.complete;
+  object["events"] = process.events;
+  if (process.host_recorded) {
+    object["allocations"] = process.allocations;
+    object["deallocations"] = process.deallocations;
+    object["total_allocated_bytes"] = process.total_allocated_bytes;
+    object["peak_bytes"] = process.peak_bytes;
+    object["leaked_bytes"] = process.leaked_bytes;
+  }
+  set_if(object, "device_peak_bytes", process.device_peak_bytes);
+  object["dropped_events"] = process.dropped_events;
+  return object;
+}
+
+Json tree_json(const RecordingReport& report) {
+  const TreeFigures tree = tree_figures(report);
+  Json object = {{"processes", tree.processes}, {"events", tree.sums.events}};
+  if (tree.sums.host_recorded) {
+    object["allocations"] = tree.sums.allocations;
+    object["deallocations"] = tree.sums.deallocations;
+    object["total_allocated_bytes"] = tree.sums.total_allocated_bytes;
+    object["sum_of_peaks_bytes"] = tree.sums.peak_bytes;
+    object["leaked_bytes"] = tree.sums.leaked_bytes;
+  }
+  set_if(object, "sum_of_device_peaks_bytes", tree.sums.device_peak_bytes);
+  object["dropped_events"] = tree.sums.dropped_events;
+  object["complete"] = tree.sums.complete;
+  return object;
+}
+
+void add_totals_of_heap(Json& json, const RecordingReport& report) {
+  const RecordingAnalysis& analysis = report.analysis;
+  json["allocations"] = analysis.allocations;
+  json["deallocations"] = analysis.deallocations;
+  json["total_allocated_bytes"] = analysis.total_allocated_bytes;
+  set(json, "peak_bytes", analysis.peak_bytes);
+  json["peak_time_seconds"] = analysis.peak_time.seconds();
+  set(json, "peak_blocks", analysis.peak_blocks);
+  set(json, "leaked_bytes", analysis.leaked_bytes);
+  set(json, "leaked_blocks", analysis.leaked_blocks);
+  if (analysis.temporary) json["temporary_allocations"] = *analysis.temporary;
+  if (!analysis.full) {
+    json["sampled_allocations"] = analysis.sampled_allocations;
+    json["counted_allocations"] = analysis.counted_allocations;
+    json["sample_period_bytes"] = report.info.sample_period_bytes;
+    json["large_bytes"] = report.info.large_bytes;
+  }
+  json["unknown_releases"] = analysis.unknown_releases;
+  json["missed_releases"] = analysis.missed_releases;
+}
+
+// What tells the heap's blocks apart but for layers, stacks and threads.
+void add_use_of_heap(Json& json, const RecordingReport& report) {
+  const RecordingAnalysis& analysis = report.analysis;
+  Json& classes = json["size_classes"] = Json::array();
+  for (const SizeClassFigures& size_class : analysis.size_classes) {
+    Json object = {{"smallest_bytes", size_class.smallest},
+                   {"largest_bytes", size_class.largest},
+                   {"allocations", size_class.allocations},
+                   {"allocated_bytes", size_class.allocated_bytes}};
+    set(object, size_class.live);
+    classes.push_back(std::move(object));
+  }
+  Json& lifetimes = json["lifetimes"] = Json::array();
+  for (const LifetimeClass& lifetime : analysis.lifetimes)
+    lifetimes.push_back(
+        {{"below_ns", lifetime.below.count}, {"blocks", lifetime.blocks}, {"bytes", lifetime.bytes}});
+  json["leaks"] = leaks_json(report, report.analysis.leaks);
+  if (analysis.fragmentation) json["fragmentation"] = fragmentation_json(report);
+  set_if(json, "fragmentation_absent", words_for_no_fragmentation(report.info));
+  json["reuse"] = reuse_json(report);
+  json["timeline"] = timeline_json(analysis);
+}
+
+}  // namespace
+
+Json recording_to_json(const RecordingReport& report) {
+  const RecordingAnalysis& analysis = report.analysis;
+  Json json;
+  json["schema_version"] = kRecordingReportSchemaVersion;
+  json["file"] = report.file;
+  json["command"] = report.info.command;
+  set_if(json, "executable", report.info.executable);
+  set_if(json, "folder", report.info.folder);
+  json["pid"] = report.info.pid;
+  json["parent_pid"] = report.info.parent_pid;
+  json["exec_generation"] = report.info.exec_generation;
+  json["started_realtime_ns"] = report.info.started_realtime_ns;
+  json["duration_seconds"] = analysis.duration.seconds();
+  json["host_recorded"] = analysis.host_recorded;
+  json["full"] = analysis.full;
+  json["complete"] = analysis.complete;
+  json["ended_by_itself"] = report.info.closed;
+  json["problems"] = problems_of(report.info, analysis);
+  json["notes"] = report.info.notes;
+
+  json["events"] = analysis.events;
+  if (analysis.host_recorded) add_totals_of_heap(json, report);
+  json["gaps"] = analysis.gaps;
+  json["dropped_events"] = analysis.dropped_events;
+  json["overwritten_segments"] = report.info.segments_overwritten;
+  if (analysis.host_recorded) {
+    json["mapped"] = mapped_json(report);
+    json["peak_shares"] = peak_shares_json(report);
+    if (Json uses = peak_uses_json(analysis); !uses.empty()) json["peak_uses"] = std::move(uses);
+  }
+  json["layers"] = layers_json(analysis);
+  if (Json sessions = sessions_json(report); !sessions.empty()) json["sessions"] = std::move(sessions);
+  if (!analysis.devices.empty()) json["devices"] = devices_json(report);
+  if (analysis.host_recorded) {
+    json["stacks"] = stacks_json(report);
+    json["modules"] = modules_json(report);
+  }
+  json["threads"] = threads_json(report);
+  if (analysis.host_recorded) add_use_of_heap(json, report);
+  if (!report.others.empty() || report.add_others) {
+    Json& processes = json["other_processes"] = Json::array();
+    for (const ProcessFigures& process : report.others) processes.push_back(process_json(process));
+  }
+  if (report.add_others) json["tree"] = tree_json(report);
+  return json;
+}
+
+}  // namespace headroom::report

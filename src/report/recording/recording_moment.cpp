@@ -1,0 +1,212 @@
+#include "report/recording/recording_moment.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "attribution/peak_shares.h"
+#include "base/display_width.h"
+#include "base/text.h"
+#include "report/recording/live_shares.h"
+#include "report/recording/ranking.h"
+#include "report/recording/recording_devices.h"
+#include "report/recording/recording_mapped.h"
+#include "report/recording/recording_nodes.h"
+#include "report/recording/recording_rows_json.h"
+#include "report/recording/recording_words.h"
+#include "report/recording/stack_text.h"
+#include "report/run/process_figures.h"
+#include "report/terminal_table.h"
+
+namespace headroom::report {
+namespace {
+
+using namespace attribution;
+
+constexpr int kNarrowest = 40, kShortestPlace = 10;
+constexpr std::size_t kRowsOfATable = 5, kStacks = 50, kAll = ~std::size_t{0};
+
+std::vector<std::pair<std::string, LiveRow>> rows_by_module(const RecordingReport& report,
+                                                            const LiveRows& rows) {
+  std::map<std::string, LiveRow> by_name;
+  for (std::uint32_t i = 0; i < rows.by_stack.size(); ++i)
+    if (rows.by_stack[i].blocks != 0)
+      by_name[responsible_module(report.info, report.stacks.frames(StackId{i}))].add(rows.by_stack[i]);
+  return {by_name.begin(), by_name.end()};
+}
+
+std::int64_t comparison::bytes_of(const LiveRow& row) { return row.bytes; }
+
+class Screen {
+ public:
+  Screen(const RecordingReport& report, const LiveRows& rows, bool color, int width)
+      : report_(report), rows_(rows), color_(color), width_(std::max(width, kNarrowest)) {}
+
+  std::string draw() {
+    line(painted(fit_to_width(one_line_command(report_.info), width_), kBold, color_));
+    line(wrap(fmt::format("Live at {} of {}: {}", format_duration(rows_.time),
+                          format_duration(report_.analysis.duration), what_was_live()),
+              width_, 0));
+    if (!report_.info.closed) line("The process was killed or is still running.");
+    for (const std::string& part : missing_parts(report_.info, report_.analysis))
+      line(wrap("! " + part, width_, 2));
+    if (report_.analysis.host_recorded) {
+      heap();
+      mapped();
+    }
+    devices();
+    return std::move(text_);
+  }
+
+ private:
+  std::string what_was_live() const {
+    if (!report_.analysis.host_recorded) return std::string(kGpuMemoryOnly);
+    return fmt::format("{} in {}{}", comparison::words_for(rows_.bytes),
+                       words_for_count(rows_.blocks, "block"), words_for_older_blocks(rows_.bytes));
+  }
+
+  void heap() {
+    if (report_.analysis.layers.size() > 1)
+      table(has_arena(report_.info, report_.analysis)
+                ? "By layer (of a node: arena growth while the node ran)"
+                : "By layer",
+            rows_.by_layer, bytes_of, [&](std::size_t layer, int room) {
+              const std::string& path = report_.analysis.layers[layer].path;
+              return fit_path_to_width(path.empty() ? "(outside of any layer)" : path, room);
+            });
+    table("By place", rows_.by_stack, bytes_of, [&](std::size_t stack, int room) {
+      return one_line_stack(report_, StackId{static_cast<std::uint32_t>(stack)}, room);
+    });
+    const auto modules = rows_by_module(report_, rows_);
+    table(
+        "By module", modules, [](const auto& module) { return module.second.bytes; },
+        [&](std::size_t module, int room) {
+          return fit_to_width(modules[module].first.empty() ? "(unknown)" : modules[module].first, room);
+        });
+    table("By size of the allocation", rows_.by_class, bytes_of,
+          [](std::size_t bits, int) { return words_for_size_class(bits); });
+    table("By thread that allocated", rows_.by_thread, bytes_of, [&](std::size_t index, int room) {
+      return fit_to_width(words_for_thread(report_.info, index), room);
+    });
+  }
+
+  void devices() {
+    for (const DeviceSection& section : device_sections(report_, rows_.devices, width_)) {
+      line("\n" + painted(fit_to_width(section.heading, width_), kBold, color_));
+      for (const std::string& text : section.lines) line(text);
+    }
+  }
+
+  void line(std::string_view text) { text_ += fmt::format("{}\n", text); }
+
+  void mapped() {
+    const std::vector<std::string> lines = mapped_lines(report_, rows_, width_);
+    if (lines.empty()) return;
+    const std::string title =
+        fmt::format("Mapped by the program, not part of the heap: {}", format_bytes({rows_.mapped.bytes}));
+    line("\n" + painted(fit_to_width(title, width_), kBold, color_));
+    for (const std::string& text : lines) line(text);
+  }
+
+  static const LiveRow& row_of(const LiveRow& row) { return row; }
+  static const LiveRow& row_of(const std::pair<std::string, LiveRow>& row) { return row.second; }
+
+  // `name(i, room)`: of row i, in at most `room` columns.
+  template <class Rows, class BytesOf, class Name>
+  void table(std::string_view title, const Rows& rows, BytesOf bytes_of_row, Name name) {
+    const std::vector<std::size_t> order = ranked(rows, bytes_of_row, kAll);
+    if (order.empty()) return;
+    line("\n" + painted(title, kBold, color_));
+    const auto whole = static_cast<double>(std::max<std::int64_t>(1, rows_.bytes.value));
+    const std::size_t shown = std::min(order.size(), kRowsOfATable);
+    for (std::size_t i = 0; i < shown; ++i) {
+      const LiveRow& row = row_of(rows[order[i]]);
+      const std::string figures =
+          fmt::format("  {:>9}{} {:>3.0f} %  ", format_bytes({row.bytes}),
+                      rows_.bytes.standard_error ? error_column(row.standard_error()) : "",
+                      100 * static_cast<double>(row.bytes) / whole);
+      line(figures + name(order[i], std::max(kShortestPlace, width_ - display_width(figures))));
+    }
+    if (order.size() > shown)
+      line(fmt::format("  and {} more", grouped(static_cast<std::int64_t>(order.size() - shown))));
+  }
+
+  const RecordingReport& report_;
+  const LiveRows& rows_;
+  bool color_;
+  int width_;
+  std::string text_;
+};
+
+void set(Json& object, const LiveRow& row) {
+  object["bytes"] = row.bytes;
+  object["blocks"] = row.blocks;
+  set_if(object, "bytes_standard_error", row.standard_error());
+}
+
+// The rows that hold anything, the largest first; `describe(object, i)` adds what names row i.
+template <class Rows, class Describe>
+Json rows_json(const Rows& rows, std::size_t most, Describe describe) {
+  Json list = Json::array();
+  for (const std::size_t i : ranked(rows, bytes_of, most)) {
+    Json object;
+    describe(object, i);
+    set(object, rows[i]);
+    list.push_back(std::move(object));
+  }
+  return list;
+}
+
+void add_heap(Json& json, const RecordingReport& report, const LiveRows& rows) {
+  report::set(json, "live_bytes", rows.bytes);
+  report::set(json, "live_blocks", rows.blocks);
+  json["layers"] = rows_json(rows.by_layer, kAll, [&](Json& object, std::size_t layer) {
+    object["layer_name"] = report.analysis.layers[layer].path;
+  });
+  json["stacks"] = rows_json(rows.by_stack, kStacks, [&](Json& object, std::size_t stack) {
+    object["frames"] = frames_of(report, StackId{static_cast<std::uint32_t>(stack)});
+  });
+  const auto modules = rows_by_module(report, rows);
+  std::vector<LiveRow> module_rows;
+  for (const auto& [name, row] : modules) module_rows.push_back(row);
+  json["modules"] = rows_json(module_rows, kAll, [&](Json& object, std::size_t module) {
+    set_if(object, "module", modules[module].first);
+  });
+  json["size_classes"] = rows_json(rows.by_class, kAll, [](Json& object, std::size_t bits) {
+    object["smallest_bytes"] = smallest_of_class(bits);
+    object["largest_bytes"] = largest_of_class(bits);
+  });
+  json["threads"] = rows_json(rows.by_thread, kAll, [&](Json& object, std::size_t thread) {
+    object = thread_json(report.info, ThreadIndex{static_cast<std::uint32_t>(thread)});
+  });
+  json["mapped"] = mapped_json(report, rows.mapped);
+}
+
+}  // namespace
+
+std::string moment_to_terminal(const RecordingReport& report, const LiveRows& rows, bool color, int width) {
+  return Screen(report, rows, color, width).draw();
+}
+
+Json moment_to_json(const RecordingReport& report, const LiveRows& rows) {
+  Json json;
+  json["schema_version"] = kRecordingReportSchemaVersion;
+  json["file"] = report.file;
+  json["command"] = report.info.command;
+  json["time_seconds"] = rows.time.seconds();
+  json["duration_seconds"] = report.analysis.duration.seconds();
+  json["host_recorded"] = report.analysis.host_recorded;
+  json["full"] = report.analysis.full;
+  json["complete"] = report.analysis.complete;
+  json["problems"] = report.analysis.problems;
+  json["notes"] = report.info.notes;
+  json["dropped_events"] = report.analysis.dropped_events;
+  if (report.analysis.host_recorded) add_heap(json, report, rows);
+  if (!rows.devices.empty()) json["devices"] = devices_json(report, rows.devices);
+  return json;
+}
+
+}  // namespace headroom::report

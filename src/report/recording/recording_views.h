@@ -1,0 +1,61 @@
+// The views of a recording: who held the memory, what leaks, what churns, and what to do next. Pure: from an
+// analysis to text. docs/trace-report.md says what each figure means.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "attribution/recording_analysis.h"
+#include "base/json.h"
+#include "recording/recording.h"
+
+namespace headroom::report {
+
+inline constexpr int kRecordingReportSchemaVersion = 1;
+
+// The functions at a return address, inlined ones first: {"conv::run", "main"}. Never empty.
+using FrameNames = std::function<std::vector<std::string>(std::uint64_t return_address)>;
+
+// "libfoo.so+0x1a2b": the place in its module, for recordings whose functions are not known. The functor
+// keeps a copy of what it needs.
+FrameNames module_offsets(const recording::RecordingInfo& info);
+
+// Another process of the same tree.
+struct ProcessFigures {
+  std::string file = {}, command = {};
+  std::int64_t pid = 0;
+  int exec_generation = 0;
+  bool host_recorded = true;  // false: the five that follow are not known
+  std::int64_t allocations = 0, deallocations = 0, total_allocated_bytes = 0, peak_bytes = 0,
+               leaked_bytes = 0;
+  std::optional<std::int64_t> device_peak_bytes = {};  // of its GPUs, added up; absent where it used none
+  double peak_standard_error = 0;                      // 0: the peak is exact
+  std::int64_t events = 0, dropped_events = 0;
+  bool complete = false;
+  std::string problem = {};  // why it could not be read; the figures are then absent
+
+  // What processes are put in order by.
+  std::int64_t size() const { return (host_recorded ? peak_bytes : 0) + device_peak_bytes.value_or(0); }
+};
+
+struct RecordingReport {
+  std::string file;  // as the user named it
+  const recording::RecordingInfo& info;
+  const recording::StackTable& stacks;
+  const attribution::RecordingAnalysis& analysis;
+  FrameNames frame_names;
+  std::vector<ProcessFigures> others;  // of the tree, the largest peak first
+  bool add_others = false;             // show the sums over the tree as well
+};
+
+// One screen, at most `width` columns.
+std::string recording_to_terminal(const RecordingReport& report, bool color, int width);
+Json recording_to_json(const RecordingReport& report);
+
+ProcessFigures figures_of(const std::string& file, const recording::RecordingInfo& info,
+                          const attribution::RecordingAnalysis& analysis);
+
+}  // namespace headroom::report

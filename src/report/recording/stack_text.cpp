@@ -1,0 +1,113 @@
+#include "report/recording/stack_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "base/display_width.h"
+#include "base/text.h"
+#include "comparison/named_frame.h"
+
+namespace headroom::report {
+namespace {
+
+// "PyObject_Malloc", "g_realloc", "operator new", "std::vector::resize": of no interest as the place.
+bool passes_on(std::string_view name) {
+  constexpr std::array<std::string_view, 4> kPrefixes{"operator new",
+                                                      "std::", "__gnu_cxx::", "libheadroom_trace"};
+  constexpr std::array<std::string_view, 6> kParts{"malloc",   "realloc",       "calloc",
+                                                   "memalign", "aligned_alloc", "strdup"};
+  const std::string small = to_lower(name.substr(0, name.find_first_of("(<")));
+  const auto begins = [&](std::string_view prefix) { return small.starts_with(prefix); };
+  const auto contains = [&](std::string_view part) { return small.find(part) != std::string::npos; };
+  return std::any_of(kPrefixes.begin(), kPrefixes.end(), begins) ||
+         std::any_of(kParts.begin(), kParts.end(), contains) || name.starts_with("void* std::");
+}
+
+// Below main and the first function of a thread there is only what started them.
+bool starts_threads(std::string_view name) {
+  return name.starts_with("__libc_start") || name == "_start" || name == "start_thread" ||
+         name.starts_with("clone") || name.starts_with("__clone");
+}
+
+std::string file_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+}  // namespace
+
+FrameNames module_offsets(const recording::RecordingInfo& info) {
+  return [modules = info.modules](std::uint64_t return_address) -> std::vector<std::string> {
+    const std::uint64_t call = return_address - 1;  // the call stands before the place that it returns to
+    // Of modules that were loaded at one place after another, the last.
+    for (auto module = modules.rbegin(); module != modules.rend(); ++module)
+      if (call >= module->start && call < module->end)
+        return {fmt::format("{}+{:#x}", file_name(module->path), call - module->load_bias)};
+    return {fmt::format("{:#x}", return_address)};
+  };
+}
+
+std::vector<std::string> frames_of(const RecordingReport& report, StackId stack) {
+  std::vector<std::string> frames;
+  if (stack.index >= report.stacks.size()) return frames;
+  for (const std::uint64_t address : report.stacks.frames(stack))
+    for (std::string& name : report.frame_names(address)) frames.push_back(std::move(name));
+  return frames;
+}
+
+std::string short_function(const std::string& function) {
+  if (function.ends_with(comparison::kFunctionUnknown)) return function;
+  // " [clone .constprop.0]" would be taken for the name behind a result.
+  const std::string_view name = comparison::without_clone_suffix(function);
+  // "operator()", "operator<" and "(anonymous namespace)" are part of the name; "{lambda(int)#1}" is a frame.
+  std::string text;
+  int depth = 0;
+  for (std::size_t i = 0; i < name.size(); ++i) {
+    const std::string_view rest = name.substr(i);
+    constexpr std::array<std::string_view, 8> kWhole{"operator()", "operator<<", "operator<=>", "operator<=",
+                                                     "operator<",  "operator->", "operator>>",  "operator>"};
+    const auto whole = std::find_if(kWhole.begin(), kWhole.end(),
+                                    [&](std::string_view word) { return rest.starts_with(word); });
+    if (depth == 0 && whole != kWhole.end()) {
+      text += *whole;
+      i += whole->size() - 1;
+    } else if (depth == 0 && rest.starts_with("(anonymous namespace)")) {
+      i += std::string_view("(anonymous namespace)").size() - 1;
+      if (name.compare(i + 1, 2, "::") == 0) i += 2;
+    } else if (name[i] == '(' || name[i] == '<') {
+      ++depth;
+    } else if ((name[i] == ')' || name[i] == '>') && depth > 0) {
+      --depth;
+    } else if (depth == 0) {
+      text += name[i];
+    }
+  }
+  // "void run" of a template has its result in front, "run const" what it may change behind.
+  if (const auto end = text.rfind(" const"); end != std::string::npos && end + 6 == text.size())
+    text.resize(end);
+  if (text.find("operator") == std::string::npos)
+    if (const auto space = text.rfind(' '); space != std::string::npos && space + 1 < text.size())
+      text.erase(0, space + 1);
+  return text.empty() ? function : text;
+}
+
+std::string one_line_stack(const std::vector<std::string>& frames, int width) {
+  if (frames.empty()) return fit_to_width("(no stack was taken)", width);
+  auto first = std::find_if_not(frames.begin(), frames.end(), passes_on);
+  if (first == frames.end()) first = frames.begin();
+  std::string line, before;
+  for (auto frame = first; frame != frames.end() && display_width(line) < width; ++frame) {
+    if (!line.empty() && starts_threads(*frame)) break;
+    std::string name = short_function(*frame);
+    if (name == before) continue;  // recursion
+    line += (line.empty() ? "" : " ← ") + name;
+    before = std::move(name);
+  }
+  return fit_to_width(line, width);
+}
+
+std::string one_line_stack(const RecordingReport& report, StackId stack, int width) {
+  return one_line_stack(frames_of(report, stack), width);
+}
+
+}  // namespace headroom::report

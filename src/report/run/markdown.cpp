@@ -1,0 +1,222 @@
+// report.md: the sections in the order in which a person asks. Does it fit; what was run, on what; how fast
+// is each model and what does it take; what did the machine do meanwhile; what was left out.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/timestamp.h"
+#include "report/markdown_text.h"
+#include "report/run/markdown_sections.h"
+#include "report/run/outcome.h"
+#include "report/run/views.h"
+#include "report/words.h"
+
+namespace headroom::report {
+namespace {
+
+constexpr std::size_t kMostRowsShown = 20;  // of a source; report.json has all
+
+std::string more_than_shown(std::size_t rows) {
+  if (rows <= kMostRowsShown) return {};
+  return fmt::format("… and {} more; `report.json` lists all.\n\n", rows - kMostRowsShown);
+}
+
+std::string title(const BenchResult& result) {
+  std::string text = fmt::format("# Headroom bench {}\n\n", escaped(result.run_name));
+  if (!result.complete)
+    text +=
+        "> [!WARNING]\n> **This run is incomplete**: it was interrupted or is still running. The results so "
+        "far are shown.\n\n";
+  return text;
+}
+
+// What decides how a run goes, given or not; so that two runs can be told apart.
+std::string words_for_options(const BenchOptions& options) {
+  std::string text = fmt::format(
+      "max-frames {}, warmup {}, threads {}, limit-mechanism {}, workspace {}, timeout {}, metrics-interval "
+      "{}",
+      options.max_frames, options.warmup_frames, options.threads, options.limit_mechanism,
+      format_bytes(options.workspace), format_duration(options.timeout),
+      format_duration(options.metrics_interval));
+  if (options.max_frames_in_memory)
+    text += fmt::format(", max-frames-in-mem {}", *options.max_frames_in_memory);
+  if (options.tune) text += ", tune";
+  if (options.skip_setup) text += ", skip-setup";
+  return text;
+}
+
+bool has_own_thresholds(const BenchResult& result) {
+  return std::any_of(result.models.begin(), result.models.end(), [&](const ModelResult& model) {
+    return (model.confidence && *model.confidence != result.confidence) ||
+           (model.iou && *model.iou != result.iou);
+  });
+}
+
+// One line for all GPUs of a kind would lose which is which; a machine has few.
+void add_gpus(std::string& text, const HostInfo& host) {
+  for (const HostGpu& gpu : host.gpus) {
+    std::string words = escaped(gpu.name.empty() ? "unknown" : gpu.name);
+    if (gpu.memory_total) words += ", " + format_bytes(*gpu.memory_total);
+    if (!gpu.pci_bus_id.empty()) words += ", PCI " + escaped(gpu.pci_bus_id);
+    if (gpu.mig_enabled == true) words += ", MIG: " + counted(std::ssize(gpu.mig_instances), "instance");
+    add_line(text, fmt::format("GPU {}", gpu.index), words);
+  }
+  if (!host.gpu_driver.empty()) add_line(text, "GPU driver", escaped(host.gpu_driver));
+}
+
+std::string metadata_section(const BenchResult& result) {
+  const HostInfo& host = result.host;
+  std::string text = "## Metadata\n\n";
+  add_line(text, "Started", escaped(without_fraction(result.started_at)));
+  add_line(text, "Command", code(result.command));
+  add_line(text, "Headroom", escaped(host.headroom_version));
+  add_line(text, "Host", escaped(host.hostname));
+  add_line(text, "Board", escaped(host.board));
+  std::string processor = escaped(host.cpu_model);
+  if (host.cpus > 0)
+    processor += fmt::format("{}{}", processor.empty() ? "" : ", ", counted(host.cpus, "core"));
+  if (!host.machine.empty())
+    processor += fmt::format("{}{}", processor.empty() ? "" : ", ", escaped(host.machine));
+  add_line(text, "Processor", processor);
+  if (host.ram_total > Bytes{}) add_line(text, "Memory", format_bytes(host.ram_total));
+  add_gpus(text, host);
+  add_line(text, "System",
+           escaped(host.os) + (host.kernel.empty() ? "" : ", kernel " + escaped(host.kernel)));
+  if (result.setup_time > Nanoseconds{}) add_line(text, "Setup phase", format_duration(result.setup_time));
+  if (result.inference_time > Nanoseconds{})
+    add_line(text, "Inference phase", format_duration(result.inference_time));
+  if (result.image_size > 0)
+    add_line(text, "Settings",
+             fmt::format("image size {} (for models without a fixed size), confidence {}, IoU {}{}",
+                         result.image_size, result.confidence, result.iou,
+                         has_own_thresholds(result) ? "; some models use their own" : ""));
+  if (result.options) add_line(text, "Options", words_for_options(*result.options));
+  return text + "\n";
+}
+
+// A run that ended before its source was scanned has none to tell of either.
+std::string measured_without_source(const BenchResult& result) {
+  const auto has_run = [](const ModelResult& model) { return model.frames > 0; };
+  if (std::none_of(result.models.begin(), result.models.end(), has_run)) return {};
+  return "## Input Source\n\nNone: the models ran on inputs generated from their signatures.\n\n";
+}
+
+// How many frames there are, and how many of them were run: fewer with another --max-frames than in the
+// setup.
+std::string words_for_frames(const BenchResult& result) {
+  const std::int64_t prepared = result.source->total_frames;
+  if (prepared == 0) return {};  // a camera's are not known
+  std::int64_t fewest = 0, most = 0;
+  for (const ModelResult& model : result.models) {
+    if (model.frames == 0) continue;
+    fewest = fewest == 0 ? model.frames : std::min(fewest, model.frames);
+    most = std::max(most, model.frames);
+  }
+  if (most == 0 || (fewest == prepared && most == prepared)) return std::to_string(prepared);
+  if (fewest == most) return fmt::format("{} prepared, {} run by each model", prepared, most);
+  return fmt::format("{} prepared, {} to {} run per model", prepared, fewest, most);
+}
+
+std::string source_section(const BenchResult& result) {
+  if (!result.source) return measured_without_source(result);
+  const SourceMetadata& source = *result.source;
+  std::string text = "## Input Source\n\n";
+  add_line(text, "Type", code(name_of(source.spec.kind)));
+  add_line(text, source.spec.kind == SourceKind::camera ? "Camera" : "Path",
+           source.spec.kind == SourceKind::camera ? std::to_string(source.spec.camera_index)
+                                                  : code(source.spec.path));
+  add_line(text, "Frames", words_for_frames(result));
+  add_line(text, "Sequences", std::to_string(source.sequences.size()));
+  if (result.frames_held_peak > 0)
+    add_line(text, "Decoded frames held in memory", fmt::format("at most {}", result.frames_held_peak));
+  text += "\n";
+  // Pictures of a folder may differ; the scan keeps the largest.
+  const std::string_view up_to = source.spec.kind == SourceKind::image_dir ? "up to " : "";
+  MarkdownTable table(1, {"Sequence", "Frames", "Size"});
+  const auto& sequences = source.sequences;
+  for (std::size_t i = 0; i < std::min(sequences.size(), kMostRowsShown); ++i)
+    table.add({escaped(sequences[i].name),
+               sequences[i].frames > 0 ? std::to_string(sequences[i].frames) : std::string(kAbsent),
+               sequences[i].width > 0
+                   ? fmt::format("{}{} × {}", up_to, sequences[i].width, sequences[i].height)
+                   : std::string(kAbsent)});
+  if (!table.empty()) text += table.text();
+  return text + more_than_shown(sequences.size());
+}
+
+std::string system_section(const BenchResult& result) {
+  if (result.system.empty()) return {};
+  MarkdownTable table(1, {"Metric", "Mean", "Min", "Max", "Samples"});
+  MarkdownTable events(1, {"Event", "Total over the run"});
+  for (const MetricSummary& metric : result.system) {
+    if (const auto total = total_of(metric)) {
+      events.add({escaped(title_of_metric(metric.name)), std::to_string(*total)});
+      continue;
+    }
+    table.add({escaped(title_of_metric(metric.name)), words_for_metric(metric.name, metric.mean),
+               words_for_metric(metric.name, metric.min), words_for_metric(metric.name, metric.max),
+               std::to_string(metric.n)});
+  }
+  return "## System Metrics\n\nFor the whole machine during the inference phase. All samples are in "
+         "`metrics.jsonl`.\n\n" +
+         (table.empty() ? "" : table.text()) + (events.empty() ? "" : events.text());
+}
+
+std::string warnings_section(const BenchResult& result) {
+  std::string list;
+  for (const std::string& warning : result.warnings) list += fmt::format("- ⚠️ {}\n", escaped(warning));
+  for (const ModelResult& model : result.models)
+    for (const std::string& warning : warnings_of(model))
+      list += fmt::format("- ⚠️ **{}**: {}\n", escaped(model.name), escaped(warning));
+  return list.empty() ? list : "## Warnings\n\n" + list + "\n";
+}
+
+std::string left_out_section(const BenchResult& result) {
+  std::string text;
+  for (const ModelResult& model : result.models)
+    if (model.status == ModelStatus::skipped)
+      text += fmt::format("- {} Model **{}**: {}\n", sign_of(model), escaped(model.name),
+                          model.error.empty() ? "skipped" : escaped(model.error));
+  if (!text.empty()) text += "\n";
+  if (result.source && !result.source->skipped.empty()) {
+    const auto& skipped = result.source->skipped;
+    MarkdownTable table(kAllColumns, {"Frame", "Reason"});
+    for (std::size_t i = 0; i < std::min(skipped.size(), kMostRowsShown); ++i)
+      table.add({code(skipped[i].name), escaped(skipped[i].reason)});
+    text += fmt::format("{} of the source could not be used:\n\n",
+                        counted(static_cast<std::int64_t>(skipped.size()), "item")) +
+            table.text();
+    text += more_than_shown(skipped.size());
+  }
+  return text.empty() ? text : "## Left Out\n\n" + text;
+}
+
+constexpr std::string_view kDefinitions =
+    "---\n\nPercentiles are nearest rank: measured values, never interpolated. “P99 at most” is the upper "
+    "bound of P99 at 99 % confidence (LoadGen early stopping). It needs 662 frames; the bound of P90 needs "
+    "64. Warm-up runs are excluded. Peaks are the kernel's high-water marks. 1 MiB is 1,048,576 bytes. “–” "
+    "means not measured; it does not mean zero.\n";
+
+}  // namespace
+
+void add_line(std::string& text, std::string_view label, const std::string& value) {
+  if (!value.empty()) text += fmt::format("- **{}**: {}\n", label, value);
+}
+
+std::string to_markdown(const BenchResult& result) {
+  std::string text = title(result);
+  text += memory_safety_section(result);
+  text += metadata_section(result);
+  text += source_section(result);
+  text += models_section(result);
+  text += parallel_section(result);
+  text += pipeline_section(result);
+  text += pool_section(result);
+  text += system_section(result);
+  text += warnings_section(result);
+  text += left_out_section(result);
+  text += kDefinitions;
+  return text;
+}
+
+}  // namespace headroom::report

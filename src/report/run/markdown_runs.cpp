@@ -1,0 +1,109 @@
+// The runs of several models: all at once (--parallel), and all in one process (--pipeline).
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "report/markdown_text.h"
+#include "report/run/markdown_sections.h"
+#include "report/run/outcome.h"
+#include "report/words.h"
+
+namespace headroom::report {
+namespace {
+
+bool has_unbounded(const PipelineResult& pipeline) {
+  const auto lacks_a_bound = [](const std::optional<LatencySummary>& latency) {
+    return latency && (!latency->p90_bound || !latency->p99_bound);
+  };
+  return lacks_a_bound(pipeline.frame) ||
+         std::any_of(pipeline.models.begin(), pipeline.models.end(),
+                     [&](const PipelineModel& model) { return lacks_a_bound(model.inference); });
+}
+
+std::string words_for_common_limit(const ParallelResult& parallel) {
+  if (!parallel.within_limit) return "; unknown whether the models stayed inside it: the run ended early";
+  if (!*parallel.within_limit) return " ❌ exceeded";
+  return parallel.joint_peak_source == "pss_samples" ? " ✅ no sample was over the limit" : " ✅ not exceeded";
+}
+
+// A group is charged with a page of a file where it read it first, so mapped weights may be missing in its
+// peak.
+std::string words_for_pages_of_others(const ParallelResult& parallel) {
+  constexpr double kWorthTelling = 1.05;
+  if (!parallel.joint_share_peak || !parallel.joint_peak || parallel.joint_peak_source == "pss_samples")
+    return {};
+  const double share = static_cast<double>(parallel.joint_share_peak->count);
+  if (share < kWorthTelling * static_cast<double>(parallel.joint_peak->count)) return {};
+  return fmt::format("; {} with file pages charged to other groups (proportional shares)",
+                     format_bytes(*parallel.joint_share_peak));
+}
+
+}  // namespace
+
+std::string parallel_section(const BenchResult& result) {
+  if (!result.parallel) return {};
+  const ParallelResult& parallel = *result.parallel;
+  std::string text = "## All Models at Once\n\n";
+  add_line(text, "Sum of individual peaks", words_for(parallel.sum_of_peaks));
+  std::string joint = words_for(parallel.joint_peak);
+  if (parallel.joint_peak_is_lower_bound) joint = "at least " + joint;
+  if (!parallel.joint_peak_source.empty()) joint += fmt::format(" ({})", code(parallel.joint_peak_source));
+  add_line(text, "Joint peak", joint + words_for_pages_of_others(parallel));
+  if (result.limit)
+    add_line(text, "Common limit",
+             fmt::format("{}{}", format_bytes(result.limit->bytes), words_for_common_limit(parallel)));
+  text += "\n";
+  MarkdownTable table(2, {"Model", "Together", "FPS alone", "FPS together", "P50 alone", "P50 together",
+                          "Run peak alone", "Run peak together"});
+  for (const ModelResult& together : parallel.together) {
+    static const ModelResult kNotAlone;
+    const ModelResult* alone = &kNotAlone;
+    for (const ModelResult& model : result.models)
+      if (model.name == together.name) alone = &model;
+    table.add({escaped(together.name), fmt::format("{} {}", sign_of(together), words_for_outcome(together)),
+               words_for_rate(alone->fps), words_for_rate(together.fps), p50_of(alone->inference),
+               p50_of(together.inference), words_for(alone->memory.run_peak),
+               words_for(together.memory.run_peak)});
+  }
+  return text + (table.empty() ? "" : table.text());
+}
+
+std::string pipeline_section(const BenchResult& result) {
+  if (!result.pipeline) return {};
+  const PipelineResult& pipeline = *result.pipeline;
+  std::string text = "## Full Pipeline in One Process\n\n";
+  add_line(text, "Status",
+           fmt::format("{}{}{}", words_for_outcome(pipeline), pipeline.error.empty() ? "" : ": ",
+                       escaped(pipeline.error)));
+  add_line(text, "Frames", std::to_string(pipeline.frames));
+  if (pipeline.fps) add_line(text, "FPS", words_for_rate(pipeline.fps));
+  if (pipeline.frame) {
+    add_line(
+        text, "One frame through all models",
+        fmt::format("n {}, P50 {}, P90 {}, P99 {}", pipeline.frame->n, format_duration(pipeline.frame->p50),
+                    percentile(pipeline.frame->p90, pipeline.frame->p90_bound),
+                    percentile(pipeline.frame->p99, pipeline.frame->p99_bound)));
+  }
+  add_line(text, "Memory",
+           fmt::format("runtime {}, all models loaded {}, **peak {}**", words_for(pipeline.runtime),
+                       words_for(pipeline.loaded), words_for(pipeline.peak)));
+  if (const auto counted = limit_peak(pipeline.memory, result.limit))
+    add_line(text, "Against the limit",
+             fmt::format("{} of {}, {}", format_bytes(*counted), format_bytes(result.limit->bytes),
+                         pipeline.memory.within_limit == false ? "❌ over the limit" : "✅ within the limit"));
+  text += "\n";
+  MarkdownTable table(1, {"Model", "Load time", "Memory increment", "n", "P50", "P99"});
+  const std::string absent(kAbsent);
+  for (const PipelineModel& model : pipeline.models)
+    table.add({escaped(model.name), words_for(model.load_time), words_for(model.memory_increment),
+               model.inference ? std::to_string(model.inference->n) : absent, p50_of(model.inference),
+               model.inference ? percentile(model.inference->p99, model.inference->p99_bound) : absent});
+  if (table.empty()) return text;
+  text += table.text();
+  if (has_unbounded(pipeline)) text += footnote_on_bounds();
+  return text +
+         "Models are loaded in this order, and the increments depend on it: a later model reuses memory that "
+         "an earlier load released, so it can add less here than it needs alone.\n\n";
+}
+
+}  // namespace headroom::report

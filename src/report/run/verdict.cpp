@@ -1,0 +1,228 @@
+#include "report/run/verdict.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "report/run/limit_words.h"
+#include "report/run/outcome.h"
+#include "report/words.h"
+
+namespace headroom::report {
+namespace {
+
+// What the models are compared by: the account that the limit enforces, where it was measured.
+std::optional<Bytes> compared_peak(const ModelResult& model, const std::optional<Limit>& limit) {
+  const auto counted = limit_peak(model.memory, limit);
+  return counted ? counted : peak_of(model);
+}
+
+struct Tally {
+  std::int64_t measured = 0, fallen = 0, over = 0;  // fallen and over are among the measured
+  std::int64_t prepared = 0;
+  std::int64_t unfinished = 0;           // cut short or not reached
+  const ModelResult* first = nullptr;    // of those that are not skipped
+  const ModelResult* largest = nullptr;  // by peak, of those that came through
+  std::int64_t all() const { return measured + prepared + unfinished; }
+  std::int64_t fine() const { return measured - fallen - over; }
+};
+
+Tally count_models(const BenchResult& result) {
+  Tally tally;
+  for (const ModelResult& model : result.models) {
+    const Outcome outcome = outcome_of(model);
+    if (outcome == Outcome::skipped) continue;
+    if (tally.first == nullptr) tally.first = &model;
+    if (outcome == Outcome::prepared) ++tally.prepared;
+    if (outcome == Outcome::cut_short || outcome == Outcome::not_reached) ++tally.unfinished;
+    if (outcome == Outcome::fallen) ++tally.fallen;
+    if (outcome == Outcome::over) ++tally.over;
+    if (!was_measured(model)) continue;
+    ++tally.measured;
+    if (outcome == Outcome::fallen || !compared_peak(model, result.limit)) continue;
+    if (tally.largest == nullptr ||
+        *compared_peak(*tally.largest, result.limit) < *compared_peak(model, result.limit))
+      tally.largest = &model;
+  }
+  return tally;
+}
+
+// "All 3 models", "Both models", or the name of the only one.
+std::string all_models(std::int64_t count, const Tally& tally) {
+  if (count == 1) return tally.first->name;
+  return count == 2 ? "Both models" : fmt::format("All {} models", count);
+}
+
+std::string largest_peak(const Tally& tally, const std::optional<Limit>& limit) {
+  if (tally.largest == nullptr) return "No peak was measured";
+  const std::string whose =
+      tally.all() == 1 ? "Peak:" : fmt::format("Largest peak: {},", tally.largest->name);
+  return fmt::format("{} {}", whose, peak_against(*tally.largest, limit));
+}
+
+std::string sentence_when_all_fit(const std::string& subject, const Tally& tally,
+                                  const std::optional<Limit>& limit) {
+  const std::string peak = largest_peak(tally, limit);
+  if (!limit) return fmt::format("{} ran. No memory limit. {}", subject, peak);
+  const std::string size = format_bytes(limit->bytes);
+  if (limit->type == LimitType::unavailable)
+    return fmt::format("{} ran below {}, but nothing enforced this limit. {}", subject, size, peak);
+  return fmt::format("{} stayed inside the {} limit of {}. {}", subject, name_of(limit->type), size, peak);
+}
+
+std::string sentence_when_some_did_not(const Tally& tally, const std::optional<Limit>& limit) {
+  std::vector<std::string> parts;
+  parts.push_back(fmt::format("{} of {} ", tally.fine(), counted(tally.measured, "model")));
+  if (limit && limit->type == LimitType::unavailable)
+    parts.back() +=
+        fmt::format("stayed below {}, but nothing enforced this limit", format_bytes(limit->bytes));
+  else if (limit)
+    parts.back() +=
+        fmt::format("stayed inside the {} limit of {}", name_of(limit->type), format_bytes(limit->bytes));
+  else
+    parts.back() += "succeeded";
+  if (tally.over > 0) parts.push_back(fmt::format("{} exceeded it", tally.over));
+  if (limit && tally.fallen > 0) parts.push_back(fmt::format("{} failed", tally.fallen));
+  return fmt::format("{}", fmt::join(parts, "; "));
+}
+
+std::string sentence_of_measured(const Tally& tally, const BenchResult& result) {
+  if (tally.fine() < tally.measured) return sentence_when_some_did_not(tally, result.limit);
+  std::string subject = all_models(tally.measured, tally);
+  const auto& limit = result.limit;
+  if (result.parallel && result.parallel->within_limit == false && tally.measured > 1 && limit &&
+      limit->type != LimitType::unavailable)
+    return fmt::format("All at once, the models did not fit into the {} limit of {}. Alone, each fits. {}",
+                       name_of(limit->type), format_bytes(limit->bytes), largest_peak(tally, limit));
+  // The sentence describes the models alone: all at once, one of them may have failed for another reason.
+  if (result.parallel && tally.measured > 1) {
+    subject.front() = static_cast<char>(std::tolower(static_cast<unsigned char>(subject.front())));
+    subject = "Alone, " + subject;
+  }
+  return sentence_when_all_fit(subject, tally, result.limit);
+}
+
+std::string sentence_when_cut_short(const Tally& tally, const BenchResult& result) {
+  std::string text;
+  if (tally.measured == 0)
+    text = tally.all() == 1 ? tally.first->name + " was not measured"
+                            : fmt::format("None of the {} models was measured", tally.all());
+  else if (tally.measured == tally.all())
+    text = fmt::format("{} {} measured", all_models(tally.all(), tally), tally.all() == 1 ? "was" : "were");
+  else
+    text = fmt::format("{} of {} models {} measured", tally.measured, tally.all(),
+                       tally.measured == 1 ? "was" : "were");
+  text += ". The run was cut short";
+  if (tally.measured == 0) return text;
+  if (tally.fine() < tally.measured) return text + ". " + sentence_when_some_did_not(tally, result.limit);
+  if (!result.limit) return text + ". No memory limit. " + largest_peak(tally, result.limit);
+  return text + ". " + sentence_when_all_fit(tally.measured == 1 ? "It" : "They", tally, result.limit);
+}
+
+std::string sentence_when_prepared(const Tally& tally) {
+  if (tally.prepared == tally.all())
+    return fmt::format("{} {} prepared but not measured", all_models(tally.all(), tally),
+                       tally.all() == 1 ? "is" : "are");
+  return fmt::format("{} of {} models {} prepared but not measured", tally.prepared, tally.all(),
+                     tally.prepared == 1 ? "is" : "are");
+}
+
+std::string sentence_of(const Tally& tally, const BenchResult& result) {
+  if (tally.all() == 0) return "No model was measured";
+  if (tally.unfinished > 0 || (!result.complete && tally.measured > 0))
+    return sentence_when_cut_short(tally, result);
+  if (tally.prepared > 0) return sentence_when_prepared(tally);
+  return sentence_of_measured(tally, result);
+}
+
+}  // namespace
+
+std::string describe_fall(const ModelResult& model) {
+  std::string text = fmt::format("{}: {}", model.name, words_for(model.status));
+  if (model.died_in) text += fmt::format(" {}", activity_after(*model.died_in));
+  if (!model.error.empty()) text += ": " + model.error;
+  return text;
+}
+
+std::string describe_excess(const ModelResult& model, const std::optional<Limit>& limit) {
+  std::string text = fmt::format("{}: over the limit", model.name);
+  if (limit) text += fmt::format(" of {}", format_bytes(limit->bytes));
+  if (model.memory.violations > 0) text += fmt::format(" in {}", counted(model.memory.violations, "sample"));
+  if (const std::string peak = peak_against(model, limit); !peak.empty()) text += ", with a peak of " + peak;
+  return text;
+}
+
+// GPUs have limits of their own, which the sentence says nothing of. What did not come through has its
+// reason.
+void describe_gpu_excess(std::string_view whose, ModelStatus status, const std::vector<GpuMemory>& gpus,
+                         std::vector<std::string>& details) {
+  if (status != ModelStatus::ok) return;
+  for (const GpuMemory& gpu : gpus) {
+    if (gpu.within_limit != false || !gpu.limit) continue;
+    const auto peak = std::max(gpu.load_peak, gpu.run_peak);
+    details.push_back(fmt::format("{}: over the limit of {} of {}{}", whose, format_bytes(*gpu.limit),
+                                  gpu.device,
+                                  peak ? fmt::format(", with a peak of {}", format_bytes(*peak)) : ""));
+  }
+}
+
+Verdict verdict_of(const BenchResult& result) {
+  Verdict verdict;
+  for (const ModelResult& model : result.models) {
+    if (outcome_of(model) == Outcome::fallen) verdict.details.push_back(describe_fall(model));
+    if (outcome_of(model) == Outcome::over) verdict.details.push_back(describe_excess(model, result.limit));
+    describe_gpu_excess(model.name, model.status, model.gpu_memory, verdict.details);
+  }
+  if (result.parallel) {
+    if (result.parallel->within_limit == false)
+      verdict.details.emplace_back(fmt::format(
+          "all at once: the models did not stay inside the limit{}",
+          result.parallel->joint_peak && result.parallel->joint_peak_source == "pss_samples"
+              ? fmt::format(": {} resident together (PSS)", format_bytes(*result.parallel->joint_peak))
+              : ""));
+    for (const JointGpuMemory& gpu : result.parallel->gpu_memory)
+      if (gpu.is_over_limit())
+        verdict.details.emplace_back(
+            fmt::format("all at once: {} of {} in use at the same time, over the limit of {}",
+                        format_bytes(*gpu.joint_peak), gpu.device, format_bytes(*gpu.limit)));
+    for (const ModelResult& model : result.parallel->together)
+      if (outcome_of(model) == Outcome::fallen)
+        verdict.details.push_back("all at once: " + describe_fall(model));
+  }
+  if (result.pipeline && result.pipeline->status != ModelStatus::ok &&
+      result.pipeline->status != ModelStatus::skipped && !was_cut_short(*result.pipeline))
+    verdict.details.push_back(fmt::format(
+        "pipeline: {}{}{}{}", words_for(result.pipeline->status),
+        result.pipeline->died_in ? fmt::format(" {}", activity_after(*result.pipeline->died_in)) : "",
+        result.pipeline->error.empty() ? "" : ": ", result.pipeline->error));
+  else if (result.pipeline && result.pipeline->memory.within_limit == false)
+    verdict.details.push_back(fmt::format("pipeline: over the limit with {}",
+                                          words_for(limit_peak(result.pipeline->memory, result.limit))));
+
+  if (result.pipeline)
+    describe_gpu_excess("pipeline", result.pipeline->status, result.pipeline->gpu_memory, verdict.details);
+
+  if (result.pool && result.pool->status != ModelStatus::ok && result.pool->status != ModelStatus::skipped &&
+      !was_cut_short(*result.pool))
+    verdict.details.push_back(
+        fmt::format("pool: {}{}{}", words_for(result.pool->status),
+                    result.pool->died_in ? fmt::format(" {}", activity_after(*result.pool->died_in)) : "",
+                    result.pool->error.empty() ? "" : ": " + result.pool->error));
+  else if (result.pool && result.pool->memory.within_limit == false)
+    verdict.details.push_back(fmt::format("pool: over the limit with {}",
+                                          words_for(limit_peak(result.pool->memory, result.limit))));
+
+  if (result.pool) describe_gpu_excess("pool", result.pool->status, result.pool->gpu_memory, verdict.details);
+
+  const Tally tally = count_models(result);
+  verdict.sentence = sentence_of(tally, result);
+  const bool all_measured = result.complete && tally.measured > 0 && tally.measured == tally.all();
+  if (!verdict.details.empty())
+    verdict.tone = Tone::bad;
+  else if (all_measured && result.limit && result.limit->type != LimitType::unavailable)
+    verdict.tone = Tone::good;
+  return verdict;
+}
+
+}  // namespace headroom::report

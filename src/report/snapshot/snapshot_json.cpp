@@ -1,0 +1,298 @@
+#include "report/snapshot/snapshot_json.h"
+
+#include <algorithm>
+
+#include "report/recording/ranking.h"
+
+namespace headroom::report {
+namespace {
+
+using namespace attribution;
+
+constexpr std::size_t kPlacesOfARanking = 50, kMostSegments = 2000;
+// Names of templates reach kilobytes.
+constexpr std::size_t kLongestName = 4000;
+
+class Writer {
+ public:
+  Writer(const SnapshotReport& report, const SetPlace& set_place)
+      : report_(report), snapshot_(report.snapshot), set_place_(set_place) {}
+
+  Json document() const {
+    Json json;
+    json["schema_version"] = kSnapshotReportSchemaVersion;
+    json["file"] = report_.file;
+    json["kind"] = "pytorch_snapshot";
+    json["problems"] = snapshot_.problems;
+    json["settings"] = settings();
+    Json& devices = json["devices"] = Json::array();
+    for (const snapshot::DeviceAnalysis& device : report_.devices) devices.push_back(device_json(device));
+    return json;
+  }
+
+ private:
+  Json settings() const {
+    Json json = Json::object();
+    set_if(json, "text", snapshot_.settings.text);
+    set_if(json, "expandable_segments", snapshot_.settings.expandable_segments);
+    set_if(json, "max_split_bytes", snapshot_.settings.max_split_bytes);
+    return json;
+  }
+
+  Json device_json(const snapshot::DeviceAnalysis& device) const {
+    Json json;
+    json["device"] = device.device;
+    json["segments"] = device.segments;
+    json["reserved_bytes"] = device.reserved_bytes;
+    json["live_bytes"] = device.live_bytes;
+    json["live_blocks"] = device.live_blocks;
+    json["requested_bytes"] = device.requested_bytes;
+    json["pending_free_bytes"] = device.pending_bytes;
+    json["free_bytes"] = device.reserved_bytes - device.live_bytes - device.pending_bytes;
+    json["largest_free_bytes"] = device.end.largest_free_bytes;
+    json["peak_allocated_bytes"] = device.peak_allocated_bytes;
+    json["peak_reserved_bytes"] = device.peak_reserved_bytes;
+    json["peak_is_exact"] = device.doubt.empty();
+    if (!device.doubt.empty()) json["doubt"] = device.doubt;
+    json["peak_entry"] = device.peak_position;
+    json["entries"] = device.entries;
+    if (device.first_time_us > 0) {
+      json["first_time_us"] = device.first_time_us;
+      json["last_time_us"] = device.last_time_us;
+    }
+    json["allocated_before_bytes"] = device.before.allocated;
+    json["reserved_before_bytes"] = device.before.reserved;
+    Json& actions = json["actions"] = Json::object();
+    for (std::size_t i = 0; i < snapshot::kActions; ++i)
+      if (device.actions[i] > 0)
+        actions[std::string(name_of(static_cast<snapshot::Action>(i)))] = device.actions[i];
+    json["oom_count"] = device.oom_count;
+    Json& ooms = json["ooms"] = Json::array();
+    for (const snapshot::OomAutopsy& oom : device.ooms) ooms.push_back(oom_json(device, oom));
+    json["leaks"] = leaks_json(device);
+    json["fragmentation"] = fragmentation_json(device);
+    json["stacks"] = stacks_json(device);
+    json["timeline"] = timeline_json(device);
+    json["segments_map"] = segments_json(device);
+    return json;
+  }
+
+  void set_place(Json& json, const snapshot::DeviceAnalysis& device, snapshot::PlaceIndex index) const {
+    set_place_(json, device.places[index]);
+  }
+
+  Json shares_json(const snapshot::DeviceAnalysis& device,
+                   const std::vector<snapshot::PlaceShare>& shares) const {
+    Json list = Json::array();
+    for (const snapshot::PlaceShare& share : shares) {
+      Json json = {{"bytes", share.bytes}, {"blocks", share.blocks}};
+      set_place(json, device, share.place);
+      list.push_back(std::move(json));
+    }
+    return list;
+  }
+
+  Json oom_json(const snapshot::DeviceAnalysis& device, const snapshot::OomAutopsy& oom) const {
+    Json json;
+    json["entry"] = oom.position;
+    if (oom.time_us > 0) json["time_us"] = oom.time_us;
+    json["requested_bytes"] = oom.requested;
+    json["segment_bytes"] = oom.segment;
+    json["device_free_bytes"] = oom.device_free;
+    json["stream"] = oom.stream;
+    json["allocated_bytes"] = oom.totals.allocated;
+    json["reserved_bytes"] = oom.totals.reserved;
+    json["pending_free_bytes"] = oom.pending_bytes;
+    json["free_in_segments_bytes"] = oom.free_in_segments;
+    json["fitting_free_bytes"] = oom.fitting_free;
+    json["largest_fitting_free_bytes"] = oom.largest_fitting;
+    set_place_(json, {oom.stack, {}});
+    json["holders"] = shares_json(device, oom.holders);
+    Json& ways = json["room"] = Json::array();
+    for (const snapshot::RoomMaker& way : oom.ways)
+      ways.push_back({{"by", name_of(way.by)},
+                      {"bytes", way.bytes},
+                      {"blocks", way.blocks},
+                      {"in_segment", way.as_hole},
+                      {"places", shares_json(device, way.places)}});
+    return json;
+  }
+
+  Json leaks_json(const snapshot::DeviceAnalysis& device) const {
+    const snapshot::SnapshotLeaks& leaks = device.leaks;
+    Json json;
+    json["verdict"] = name_of(leaks.growth);
+    if (leaks.growth == monitoring::Growth::unknown) return json;
+    json["windows"] = leaks.windows;
+    json["warm_up_windows"] = leaks.warm_up_windows;
+    json["entries_per_window"] = leaks.entries_per_window;
+    json["bytes_per_window"] = leaks.bytes_per_window;
+    json["late_bytes"] = leaks.late_bytes;
+    json["floor_bytes"] = leaks.floor_bytes;
+    Json& places = json["stacks"] = Json::array();
+    for (const snapshot::PlaceGrowth& growth : leaks.places) {
+      if (places.size() == kPlacesOfARanking) break;
+      Json place = {{"verdict", name_of(growth.growth)}, {"bytes_per_window", growth.bytes_per_window},
+                    {"first_bytes", growth.first_bytes}, {"last_bytes", growth.last_bytes},
+                    {"late_bytes", growth.late_bytes},   {"allocations", growth.allocations},
+                    {"live_blocks", growth.live_blocks}};
+      set_place(place, device, growth.place);
+      places.push_back(std::move(place));
+    }
+    return json;
+  }
+
+  Json fragmentation_json(const snapshot::DeviceAnalysis& device) const {
+    Json moments = Json::array();
+    for (const snapshot::SnapshotMoment& moment : device.moments) {
+      Json json;
+      json["entry"] = moment.position;
+      if (moment.time_us > 0) json["time_us"] = moment.time_us;
+      json["allocated_bytes"] = moment.totals.allocated;
+      json["reserved_bytes"] = moment.totals.reserved;
+      json["segments"] = moment.segments;
+      json["free_bytes"] = moment.free_bytes;
+      json["largest_free_bytes"] = moment.largest_free_bytes;
+      json["holes"] = moment.holes;
+      json["rounding_bytes"] = moment.rounding_bytes();
+      json["external_ratio"] = moment.external();
+      if (moment.blocker) json["blocker"] = blocker_json(device, *moment.blocker);
+      moments.push_back(std::move(json));
+    }
+    return {{"worst", device.worst}, {"peak", device.peak}, {"moments", std::move(moments)}};
+  }
+
+  Json blocker_json(const snapshot::DeviceAnalysis& device, const snapshot::SnapshotBlocker& blocker) const {
+    Json json = {{"address", blocker.block.address},
+                 {"size_bytes", blocker.block.size},
+                 {"segment_address", blocker.segment_address},
+                 {"segment_bytes", blocker.segment_bytes},
+                 {"freed_if_gone_bytes", blocker.freed_if_gone},
+                 {"empties_segment", blocker.empties_segment}};
+    if (blocker.block.born != kBeforeTrace) {
+      json["allocated_by_entry"] = blocker.block.born;
+      const auto* trace = snapshot_.trace_of(device.device);
+      if (const auto time = snapshot_.entry(*trace, blocker.block.born).time_us; time > 0)
+        json["allocated_at_us"] = time;
+    }
+    if (blocker.block.stack.index != 0) set_place_(json, {blocker.block.stack, {}});
+    return json;
+  }
+
+  // Those that lead in any ranking, the most bytes live first.
+  Json stacks_json(const snapshot::DeviceAnalysis& device) const {
+    std::vector<std::size_t> chosen;
+    const auto take = [&](auto figure) {
+      for (const std::size_t i : ranked(device.figures, figure, kPlacesOfARanking)) chosen.push_back(i);
+    };
+    take([](const snapshot::PlaceFigures& place) { return place.live_bytes; });
+    take([](const snapshot::PlaceFigures& place) { return place.peak_bytes; });
+    take([](const snapshot::PlaceFigures& place) { return place.allocated_bytes; });
+    take([](const snapshot::PlaceFigures& place) { return place.allocations; });
+    std::sort(chosen.begin(), chosen.end());
+    chosen.erase(std::unique(chosen.begin(), chosen.end()), chosen.end());
+    Json list = Json::array();
+    for (const std::size_t i : chosen) {
+      const snapshot::PlaceFigures& place = device.figures[i];
+      Json json = {{"live_bytes", place.live_bytes},    {"live_blocks", place.live_blocks},
+                   {"at_peak_bytes", place.peak_bytes}, {"at_peak_blocks", place.peak_blocks},
+                   {"allocations", place.allocations},  {"allocated_bytes", place.allocated_bytes}};
+      set_place(json, device, place.place);
+      list.push_back(std::move(json));
+    }
+    return list;
+  }
+
+  static Json timeline_json(const snapshot::DeviceAnalysis& device) {
+    Json json;
+    json["entries_per_point"] = device.timeline.entries_per_point;
+    Json columns = {{"time_us", Json::array()},
+                    {"lowest_bytes", Json::array()},
+                    {"highest_bytes", Json::array()},
+                    {"reserved_bytes", Json::array()}};
+    for (const snapshot::SnapshotTimeline::Point& point : device.timeline.points) {
+      columns["time_us"].push_back(point.time_us);
+      columns["lowest_bytes"].push_back(point.lowest);
+      columns["highest_bytes"].push_back(point.highest);
+      columns["reserved_bytes"].push_back(point.reserved);
+    }
+    json.update(columns);
+    return json;
+  }
+
+  // The largest segments, by address.
+  Json segments_json(const snapshot::DeviceAnalysis& device) const {
+    const auto shown = segments_shown(snapshot_, device.device);
+    Json list = Json::array();
+    for (const snapshot::Segment* segment : shown) {
+      std::int64_t live = 0, largest_free = 0, blocks = 0;
+      for (const snapshot::Block& block : snapshot_.blocks_of(*segment)) {
+        if (block.is_live()) {
+          live += block.size;
+          ++blocks;
+        } else {
+          largest_free = std::max(largest_free, block.size);
+        }
+      }
+      Json json = {{"address", segment->address},
+                   {"bytes", segment->size},
+                   {"pool", segment->is_large ? "large" : "small"},
+                   {"stream", segment->stream},
+                   {"live_bytes", live},
+                   {"live_blocks", blocks},
+                   {"largest_free_bytes", largest_free}};
+      if (segment->is_expandable) json["expandable"] = true;
+      if (segment->in_private_pool) json["private_pool"] = true;
+      if (segment->stack.index != 0) set_place_(json, {segment->stack, {}});
+      list.push_back(std::move(json));
+    }
+    return list;
+  }
+
+  const SnapshotReport& report_;
+  const snapshot::Snapshot& snapshot_;
+  const SetPlace& set_place_;
+};
+
+// A frame as PyTorch has it.
+Json frames_json(const snapshot::Snapshot& snapshot, snapshot::StackIndex stack) {
+  Json list = Json::array();
+  for (const std::uint32_t i : snapshot.frames_of(stack)) {
+    const snapshot::Frame& frame = snapshot.frames[i];
+    list.push_back({{"name", snapshot.strings[frame.function].substr(0, kLongestName)},
+                    {"filename", snapshot.strings[frame.file].substr(0, kLongestName)},
+                    {"line", frame.line}});
+  }
+  return list;
+}
+
+}  // namespace
+
+std::vector<const snapshot::Segment*> segments_shown(const snapshot::Snapshot& snapshot,
+                                                     std::int64_t device) {
+  std::vector<const snapshot::Segment*> shown;
+  for (const snapshot::Segment& segment : snapshot.segments_of(device)) shown.push_back(&segment);
+  if (shown.size() > kMostSegments) {
+    std::stable_sort(shown.begin(), shown.end(),
+                     [](const auto* a, const auto* b) { return a->size > b->size; });
+    shown.resize(kMostSegments);
+    std::sort(shown.begin(), shown.end(),
+              [](const auto* a, const auto* b) { return a->address < b->address; });
+  }
+  return shown;
+}
+
+Json snapshot_document(const SnapshotReport& report, const SetPlace& set_place) {
+  return Writer(report, set_place).document();
+}
+
+Json snapshot_to_json(const SnapshotReport& report) {
+  return snapshot_document(report, [&](Json& json, const snapshot::AllocationPlace& place) {
+    if (place.requested_bytes)
+      json["request_bytes"] = *place.requested_bytes;
+    else
+      json["frames"] = frames_json(report.snapshot, place.stack);
+  });
+}
+
+}  // namespace headroom::report

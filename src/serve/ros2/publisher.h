@@ -1,0 +1,45 @@
+// Publishers of diagnostics. Each is a plug-in in the program's folder, because no other command needs their
+// libraries.
+//   libheadroom_ros2_rclcpp.so      a ROS 2 node, with the middleware of the installed ROS 2
+//   libheadroom_ros2_cyclonedds.so  without ROS: sends the same messages with Cyclone DDS
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "serve/ros2/diagnostic_array.h"
+
+namespace headroom::ros2 {
+
+struct PublisherOptions {
+  std::string topic = "/diagnostics";
+  int domain = 0;
+  // ROS_LOCALHOST_ONLY=1, or ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST: only this machine.
+  bool localhost_only = false;
+  std::vector<std::string> static_peers;  // ROS_STATIC_PEERS: additional hosts for discovery
+};
+
+class DiagnosticsPublisher {
+ public:
+  virtual ~DiagnosticsPublisher() = default;
+  virtual Status start(const PublisherOptions& options) = 0;
+  // Sends the message to all subscribers without waiting for them.
+  virtual Status publish(const DiagnosticArray& array) = 0;
+};
+
+using DiagnosticsPublisherFunction = DiagnosticsPublisher* (*)();
+inline constexpr const char* kDiagnosticsPublisherSymbol = "headroom_diagnostics_publisher_v1";
+
+// "rclcpp", "cyclonedds", or "auto": the first of the two that exists and can be loaded.
+Result<std::unique_ptr<DiagnosticsPublisher>> load_diagnostics_publisher(std::string_view name);
+
+// Reads ROS 2's environment variables. Errors: an invalid domain or address, or a discovery range of OFF.
+Result<PublisherOptions> publisher_options_from_environment();
+
+// True for absolute topic names that ROS 2 accepts, such as "/robot_7/diagnostics".
+bool is_topic_name(std::string_view name);
+
+}  // namespace headroom::ros2

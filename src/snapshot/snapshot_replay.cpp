@@ -1,0 +1,549 @@
+#include "snapshot/snapshot_replay.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace headroom::snapshot {
+
+using snapshot::Action;
+using snapshot::BlockState;
+using snapshot::TraceEntry;
+
+namespace {
+
+constexpr std::int64_t kMostWalked = 20'000'000;
+
+std::uint64_t end_of(std::uint64_t address, std::int64_t size) {
+  return address + static_cast<std::uint64_t>(size);
+}
+
+}  // namespace
+
+SnapshotReplay::SnapshotReplay(const snapshot::Snapshot& snapshot, std::int64_t device)
+    : snapshot_(snapshot),
+      device_(device),
+      rules_(snapshot.settings),
+      trace_(snapshot.trace_of(device)),
+      entries_(trace_ != nullptr ? trace_->entry_count : 0),
+      walk_budget_(kMostWalked) {
+  for (const snapshot::Segment& segment : snapshot.segments_of(device))
+    ranges_[segment.address] = {segment.size, segment.stream, segment.is_large, segment.is_expandable,
+                                segment.in_private_pool};
+  AddressMap<Alive> alive;
+  for (const snapshot::Segment& segment : snapshot.segments_of(device))
+    for (const snapshot::Block& block : snapshot.blocks_of(segment))
+      if (block.is_live()) alive.set(block.address, {block.size, block.requested, block.stack, block.state});
+  for (std::size_t i = entries_; i > 0; --i) go_back_over(snapshot_.entry(*trace_, i - 1), alive);
+  lay_out(alive);
+}
+
+// --- going back ---
+
+void SnapshotReplay::go_back_over(const TraceEntry& entry, AddressMap<Alive>& alive) {
+  switch (entry.action) {
+    case Action::alloc:
+      alive.erase(entry.address);
+      return;
+    case Action::free_completed:
+      alive.set(entry.address, {0, entry.size, entry.stack, BlockState::pending_free});
+      return;
+    case Action::free_requested:
+      if (Alive* block = alive.find(entry.address))
+        block->state = BlockState::active_allocated;
+      else
+        alive.set(entry.address, {0, entry.size, entry.stack, BlockState::active_allocated});
+      return;
+    case Action::segment_alloc:
+    case Action::segment_map:
+      cut_out(entry.address, entry.size);
+      return;
+    case Action::segment_free:
+      add_range(entry.address, entry.size, stream_of(entry), false);
+      return;
+    case Action::segment_unmap:
+      add_range(entry.address, entry.size, stream_of(entry), true);
+      return;
+    default:
+      return;
+  }
+}
+
+void SnapshotReplay::lay_out(const AddressMap<Alive>& alive) {
+  std::vector<std::pair<std::uint64_t, Alive>> blocks;
+  alive.for_each([&](std::uint64_t address, const Alive& block) { blocks.emplace_back(address, block); });
+  std::ranges::sort(blocks, {}, [](const auto& block) { return block.first; });
+  std::size_t next = 0;
+  const auto put_loose = [&](std::uint64_t limit) {
+    for (; next < blocks.size() && blocks[next].first < limit; ++next) {
+      const Alive& block = blocks[next].second;
+      doubt_because("some blocks are outside all segments");
+      put_live(blocks[next].first,
+               {block.size > 0 ? block.size : rules_.rounded(block.requested), block.requested, block.stack,
+                kBeforeTrace, block.state, false, true, false, true});
+    }
+  };
+  for (const auto& [start, range] : ranges_) {
+    put_loose(start);
+    const std::size_t first = next;
+    while (next < blocks.size() && blocks[next].first < range.end_from(start)) ++next;
+    lay_out_range(start, range, std::span(blocks).subspan(first, next - first));
+    totals_.reserved += range.size;
+  }
+  put_loose(~std::uint64_t{0});
+}
+
+void SnapshotReplay::lay_out_range(std::uint64_t start, const Range& range,
+                                   std::span<const std::pair<std::uint64_t, Alive>> blocks) {
+  const std::uint64_t end = range.end_from(start);
+  const Block free{
+      0, 0, {}, kBeforeTrace, BlockState::inactive, false, range.is_large, range.is_expandable, false};
+  std::uint64_t at = start;
+  const auto fill_up_to = [&](std::uint64_t limit) {
+    if (limit <= at) return;
+    Block block = free;
+    block.size = static_cast<std::int64_t>(limit - at);
+    block.starts_segment = at == start;
+    put_free(at, block);
+    at = limit;
+  };
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    const auto& [address, alive] = blocks[i];
+    const std::uint64_t next = i + 1 < blocks.size() ? blocks[i + 1].first : end;
+    fill_up_to(address);
+    Block block = free;
+    block.size = size_between(alive, static_cast<std::int64_t>(next - address), range);
+    block.requested = alive.requested;
+    block.stack = alive.stack;
+    block.state = alive.state;
+    block.starts_segment = address == start;
+    put_live(address, block);
+    at = end_of(address, block.size);
+  }
+  fill_up_to(end);
+}
+
+// How large a block was that has so much room until the next one.
+std::int64_t SnapshotReplay::size_between(const Alive& alive, std::int64_t room, const Range& range) {
+  if (alive.size > room) doubt_because("some blocks overlap");
+  if (alive.size > 0) return std::min(alive.size, room);
+  const std::int64_t size = rules_.rounded(alive.requested);
+  if (size > room) doubt_because("some blocks overlap");
+  if (size >= room) return room;
+  if (rules_.is_cut(room, size, range.is_large, range.is_expandable)) return size;
+  ++guessed_blocks_;
+  guessed_bytes_ += room - size;
+  return room;
+}
+
+// --- going forward ---
+
+SnapshotReplay::Change SnapshotReplay::step() {
+  const TraceEntry& entry = snapshot_.entry(*trace_, position_);
+  Change change;
+  change.entry = &entry;
+  switch (entry.action) {
+    case Action::alloc:
+      allocate(entry, change);
+      break;
+    case Action::free_requested:
+      request_free(entry.address, change);
+      break;
+    case Action::free_completed:
+      complete_free(entry.address, change);
+      break;
+    case Action::segment_alloc:
+      add_segment(entry);
+      break;
+    case Action::segment_free:
+      free_segment(entry);
+      break;
+    case Action::segment_map:
+      map_pages(entry);
+      break;
+    case Action::segment_unmap:
+      unmap_pages(entry);
+      break;
+    case Action::snapshot:
+      if (entry.size != totals_.active) doubt_because("an earlier snapshot has a different total");
+      break;
+    default:
+      break;
+  }
+  ++position_;
+  return change;
+}
+
+void SnapshotReplay::allocate(const TraceEntry& entry, Change& change) {
+  const std::int64_t rounded = rules_.rounded(entry.size);
+  Block* found = blocks_.find(entry.address);
+  if (found != nullptr && found->is_live()) {
+    doubt_because("a block is allocated twice");
+    complete_free(entry.address, change);
+    change.block_bytes = 0;
+    found = blocks_.find(entry.address);
+  }
+  if (found == nullptr) {
+    if (const auto around = free_block_around(entry.address)) {
+      // The caching allocator takes the beginning of a free block; others do as they like.
+      if (!snapshot_.settings.has_exact_sizes) doubt_because("a block is in the middle of a free block");
+      const Block whole = *blocks_.find(*around);
+      take_free(*around, whole);
+      Block before = whole, after = whole;
+      before.size = static_cast<std::int64_t>(entry.address - *around);
+      after.size = whole.size - before.size;
+      after.starts_segment = false;
+      put_free(*around, before);
+      put_free(entry.address, after);
+      found = blocks_.find(entry.address);
+    }
+  }
+  Block block;
+  block.size = rounded;
+  block.is_loose = true;
+  if (found != nullptr && found->size >= rounded) {
+    const Block free = *found;
+    take_free(entry.address, free);
+    block = free;
+    if (rules_.is_cut(free.size, rounded, free.is_large, free.is_expandable)) {
+      block.size = rounded;
+      Block rest = free;
+      rest.size = free.size - rounded;
+      rest.starts_segment = false;
+      put_free(end_of(entry.address, rounded), rest);
+    }
+  } else {
+    doubt_because("a block is allocated outside all free blocks");
+    if (found != nullptr) take_free(entry.address, *found);
+  }
+  block.requested = entry.size;
+  block.stack = entry.stack;
+  block.born = static_cast<std::uint32_t>(position_);
+  block.state = BlockState::active_allocated;
+  put_live(entry.address, block);
+  change.block_bytes = block.size;
+  change.requested = block.requested;
+  change.stack = block.stack;
+  change.born = block.born;
+}
+
+void SnapshotReplay::request_free(std::uint64_t address, Change& change) {
+  Block* block = blocks_.find(address);
+  if (block == nullptr || block->state != BlockState::active_allocated)
+    return doubt_because("a block is freed that was not allocated");
+  block->state = BlockState::pending_free;
+  totals_.allocated -= block->size;
+  change.block_bytes = block->size;
+  change.requested = block->requested;
+  change.stack = block->stack;
+  change.born = block->born;
+}
+
+void SnapshotReplay::complete_free(std::uint64_t address, Change& change) {
+  Block* found = blocks_.find(address);
+  if (found == nullptr || !found->is_live()) return doubt_because("a block is freed that was not allocated");
+  if (found->state == BlockState::active_allocated) request_free(address, change);
+  Block block = *found;
+  drop(address);
+  if (block.is_loose) return;
+  // It becomes one with its free neighbours of the same segment.
+  if (!block.starts_segment) {
+    if (const auto start = free_block_before(address)) {
+      const Block free = *blocks_.find(*start);
+      take_free(*start, free);
+      block.size += free.size;
+      block.starts_segment = free.starts_segment;
+      address = *start;
+    }
+  }
+  const std::uint64_t end = end_of(address, block.size);
+  if (const Block* after = blocks_.find(end);
+      after != nullptr && !after->is_live() && !after->starts_segment) {
+    const Block free = *after;
+    take_free(end, free);
+    block.size += free.size;
+  }
+  put_free(address, block);
+}
+
+void SnapshotReplay::add_segment(const TraceEntry& entry) {
+  add_range(entry.address, entry.size, stream_of(entry), false);
+  totals_.reserved += entry.size;
+  clear_from(entry.address, end_of(entry.address, entry.size));
+  Block free;
+  free.size = entry.size;
+  free.starts_segment = true;
+  free.is_large = ranges_[entry.address].is_large;
+  put_free(entry.address, free);
+}
+
+void SnapshotReplay::free_segment(const TraceEntry& entry) {
+  const Block* block = blocks_.find(entry.address);
+  if (block == nullptr || block->is_live() || block->size != entry.size)
+    doubt_because("a segment in use is released");
+  clear_from(entry.address, end_of(entry.address, entry.size));
+  cut_out(entry.address, entry.size);
+  totals_.reserved -= entry.size;
+}
+
+void SnapshotReplay::map_pages(const TraceEntry& entry) {
+  const std::uint64_t end = end_of(entry.address, entry.size);
+  const auto around = range_around(entry.address - 1);
+  const bool joins_before = entry.address > 0 && around != ranges_.end() && around->second.is_expandable &&
+                            around->second.stream == stream_of(entry) &&
+                            around->second.end_from(around->first) == entry.address;
+  const auto behind = ranges_.find(end);
+  const bool joins_after =
+      behind != ranges_.end() && behind->second.is_expandable && behind->second.stream == stream_of(entry);
+  clear_from(entry.address, end);
+  add_range(entry.address, entry.size, stream_of(entry), true);
+  totals_.reserved += entry.size;
+  if (joins_after)
+    if (Block* next = blocks_.find(end)) next->starts_segment = false;
+  // As if a block of these pages had just been released.
+  Block block;
+  block.size = entry.size;
+  block.starts_segment = !joins_before;
+  block.is_expandable = true;
+  block.is_large = range_around(entry.address)->second.is_large;
+  block.state = BlockState::pending_free;
+  put_live(entry.address, block);
+  Change ignored;
+  complete_free(entry.address, ignored);
+}
+
+void SnapshotReplay::unmap_pages(const TraceEntry& entry) {
+  const std::uint64_t end = end_of(entry.address, entry.size);
+  totals_.reserved -= entry.size;
+  std::optional<std::uint64_t> start;
+  if (const Block* block = blocks_.find(entry.address); block != nullptr && !block->is_live())
+    start = entry.address;
+  else if (const auto begin = free_block_before(end); begin && *begin <= entry.address)
+    start = begin;
+  else
+    start = free_block_around(entry.address);
+  const Block* found = start ? blocks_.find(*start) : nullptr;
+  if (found == nullptr || end_of(*start, found->size) < end) {
+    doubt_because("pages in use are released");
+    clear_from(entry.address, end);
+  } else {
+    const Block whole = *found;
+    take_free(*start, whole);
+    Block before = whole, after = whole;
+    before.size = static_cast<std::int64_t>(entry.address - *start);
+    after.size = whole.size - before.size - entry.size;
+    after.starts_segment = true;
+    if (before.size > 0) put_free(*start, before);
+    if (after.size > 0) put_free(end, after);
+  }
+  cut_out(entry.address, entry.size);
+  mark_start(end);
+}
+
+// --- ranges ---
+
+void SnapshotReplay::add_range(std::uint64_t address, std::int64_t size, std::int64_t stream,
+                               bool is_expandable) {
+  Range range{size, stream, is_expandable ? size % kTorchLargePage == 0 : size > kTorchSmallSegment,
+              is_expandable, false};
+  std::uint64_t start = address;
+  if (is_expandable) {
+    const auto before = address > 0 ? range_around(address - 1) : ranges_.end();
+    if (before != ranges_.end() && before->second.is_expandable && before->second.stream == stream &&
+        before->second.end_from(before->first) == address) {
+      start = before->first;
+      range.size += before->second.size;
+      range.is_large = before->second.is_large;
+      ranges_.erase(before);
+    }
+    const auto after = ranges_.find(end_of(address, size));
+    if (after != ranges_.end() && after->second.is_expandable && after->second.stream == stream) {
+      range.size += after->second.size;
+      range.is_large = after->second.is_large;
+      ranges_.erase(after);
+    }
+  }
+  // What it is in the end it was before: that is known.
+  const auto segments = snapshot_.segments_of(device_);
+  const auto known = std::ranges::lower_bound(segments, start, {}, &snapshot::Segment::address);
+  if (known != segments.end() && known->address == start && known->is_expandable == is_expandable) {
+    range.is_large = known->is_large;
+    range.in_private_pool = known->in_private_pool;
+  }
+  const auto [it, is_new] = ranges_.insert_or_assign(start, range);
+  const bool overlaps =
+      (it != ranges_.begin() && std::prev(it)->second.end_from(std::prev(it)->first) > start) ||
+      (std::next(it) != ranges_.end() && std::next(it)->first < range.end_from(start));
+  if (!is_new || overlaps) doubt_because("some segments overlap");
+}
+
+void SnapshotReplay::cut_out(std::uint64_t address, std::int64_t size) {
+  const auto it = range_around(address);
+  if (it == ranges_.end() || it->second.end_from(it->first) < end_of(address, size))
+    return doubt_because("a segment's address differs from the trace");
+  const std::uint64_t start = it->first;
+  Range before = it->second, after = it->second;
+  before.size = static_cast<std::int64_t>(address - start);
+  after.size = it->second.size - before.size - size;
+  ranges_.erase(it);
+  if (before.size > 0) ranges_[start] = before;
+  if (after.size > 0) ranges_[end_of(address, size)] = after;
+}
+
+SnapshotReplay::Ranges::iterator SnapshotReplay::range_around(std::uint64_t address) {
+  auto it = ranges_.upper_bound(address);
+  if (it == ranges_.begin()) return ranges_.end();
+  --it;
+  return address < it->second.end_from(it->first) ? it : ranges_.end();
+}
+
+// --- blocks ---
+
+void SnapshotReplay::put_live(std::uint64_t address, const Block& block) {
+  make_room_at(address);
+  blocks_.set(address, block);
+  if (block.state == BlockState::active_allocated) totals_.allocated += block.size;
+  totals_.active += block.size;
+  totals_.requested += block.requested;
+  ++totals_.blocks;
+}
+
+void SnapshotReplay::put_free(std::uint64_t address, Block block) {
+  block.state = BlockState::inactive;
+  block.requested = 0;
+  block.stack = {};
+  block.born = kBeforeTrace;
+  block.is_loose = false;
+  make_room_at(address);
+  blocks_.set(address, block);
+  free_ends_.set(end_of(address, block.size), address);
+}
+
+void SnapshotReplay::take_free(std::uint64_t address, const Block& block) {
+  free_ends_.erase(end_of(address, block.size));
+  blocks_.erase(address);
+}
+
+// A live block that is gone; nothing is put in its place.
+void SnapshotReplay::drop(std::uint64_t address) {
+  const Block block = *blocks_.find(address);
+  if (block.state == BlockState::active_allocated) totals_.allocated -= block.size;
+  totals_.active -= block.size;
+  totals_.requested -= block.requested;
+  --totals_.blocks;
+  blocks_.erase(address);
+}
+
+// Only a trace that contradicts itself puts a block where one is.
+void SnapshotReplay::make_room_at(std::uint64_t address) {
+  const Block* found = blocks_.find(address);
+  if (found == nullptr) return;
+  doubt_because("some blocks overlap");
+  if (found->is_live())
+    drop(address);
+  else
+    take_free(address, Block(*found));
+}
+
+// Where the free block begins that ends here.
+std::optional<std::uint64_t> SnapshotReplay::free_block_before(std::uint64_t end) {
+  const std::uint64_t* start = free_ends_.find(end);
+  if (start == nullptr) return {};
+  const Block* block = blocks_.find(*start);
+  const bool is_so = block != nullptr && !block->is_live() && end_of(*start, block->size) == end;
+  return is_so ? std::optional(*start) : std::nullopt;
+}
+
+// Whatever lies there in a row.
+void SnapshotReplay::clear_from(std::uint64_t address, std::uint64_t end) {
+  while (address < end) {
+    const Block* found = blocks_.find(address);
+    if (found == nullptr || found->size <= 0) return;
+    const Block block = *found;
+    if (block.is_live())
+      drop(address);
+    else
+      take_free(address, block);
+    address = end_of(address, block.size);
+  }
+}
+
+std::optional<std::uint64_t> SnapshotReplay::free_block_around(std::uint64_t address) {
+  const auto range = range_around(address);
+  if (range == ranges_.end()) return {};
+  std::uint64_t at = range->first;
+  while (walk_budget_-- > 0) {
+    const Block* block = blocks_.find(at);
+    if (block == nullptr || block->size <= 0) return {};
+    const std::uint64_t end = end_of(at, block->size);
+    if (address < end) return block->is_live() ? std::nullopt : std::optional(at);
+    at = end;
+  }
+  return {};
+}
+
+void SnapshotReplay::mark_start(std::uint64_t address) {
+  if (Block* block = blocks_.find(address)) block->starts_segment = true;
+}
+
+// --- what came out ---
+
+DeviceState SnapshotReplay::state() const {
+  DeviceState state;
+  for (const auto& [start, range] : ranges_) {
+    HeldSegment segment{start,
+                        range.size,
+                        range.stream,
+                        range.is_large,
+                        range.is_expandable,
+                        range.in_private_pool,
+                        state.blocks.size(),
+                        0};
+    for (std::uint64_t at = start; at < range.end_from(start);) {
+      const Block* block = blocks_.find(at);
+      if (block == nullptr || block->size <= 0) break;
+      state.blocks.push_back({at, block->size, block->requested, block->stack, block->born, block->state});
+      at = end_of(at, block->size);
+    }
+    segment.block_count = state.blocks.size() - segment.first_block;
+    state.segments.push_back(segment);
+  }
+  if (doubt_.empty()) return state;
+  // Where trace and segments contradict each other a segment may have gaps, and what lies behind one was not
+  // reached.
+  blocks_.for_each([&](std::uint64_t address, const Block& block) {
+    if (block.is_live() && !std::ranges::binary_search(state.blocks, address, {}, &HeldBlock::address))
+      state.loose.push_back({address, block.size, block.requested, block.stack, block.born, block.state});
+  });
+  std::ranges::sort(state.loose, {}, &HeldBlock::address);
+  return state;
+}
+
+bool SnapshotReplay::is_exact() const {
+  if (!doubt_.empty() || guessed_blocks_ > 0) return false;
+  std::int64_t live = 0;
+  for (const snapshot::Segment& segment : snapshot_.segments_of(device_))
+    for (const snapshot::Block& expected : snapshot_.blocks_of(segment)) {
+      if (!expected.is_live()) continue;
+      const Block* block = blocks_.find(expected.address);
+      if (block == nullptr || block->size != expected.size || block->state != expected.state) return false;
+      ++live;
+    }
+  return live == totals_.blocks;
+}
+
+std::string SnapshotReplay::doubt() const {
+  if (is_exact()) return {};
+  if (!doubt_.empty()) return doubt_;
+  if (guessed_blocks_ > 0)
+    return fmt::format("the trace starts after {} of the blocks that it frees were allocated",
+                       guessed_blocks_);
+  return "the trace ends with different blocks than the snapshot has";
+}
+
+void SnapshotReplay::doubt_because(std::string_view why) {
+  if (doubt_.empty()) doubt_ = why;
+}
+
+}  // namespace headroom::snapshot

@@ -1,0 +1,161 @@
+// The caching allocator of one device, run again from a snapshot's trace: what each block took up, what lay
+// free between blocks, and what was reserved, after each entry.
+//
+// A trace says what was asked for and where it was put, not how large the block was that served it, and that
+// is what counts against the device. But the state at the end is in the snapshot, block by block, and the
+// rules by which blocks are cut and merged are known (torch_allocator.h). So the state at the beginning is
+// found by going back from the end (segments that came are taken away, blocks that went are put back), and
+// from there the entries are applied in order. Where that leads to the very blocks that the snapshot has, the
+// figures on the way are the allocator's own: `is_exact()`.
+//
+// What is not known is the size of a block that was there before the trace began and went during it: its
+// request is in the trace, and up to 1 MiB behind it may have been its own or free. It is taken as its own.
+//
+// A step takes three look-ups by address, of 20 to 100 ns each.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "snapshot/address_map.h"
+#include "snapshot/snapshot.h"
+#include "snapshot/torch_allocator.h"
+
+namespace headroom::snapshot {
+
+inline constexpr std::uint32_t kBeforeTrace = ~std::uint32_t{0};
+
+struct HeldBlock {
+  std::uint64_t address = 0;
+  std::int64_t size = 0, requested = 0;
+  snapshot::StackIndex stack;         // that allocated it
+  std::uint32_t born = kBeforeTrace;  // the entry that did
+  snapshot::BlockState state = snapshot::BlockState::inactive;
+  bool is_live() const { return state != snapshot::BlockState::inactive; }
+};
+
+struct HeldSegment {
+  std::uint64_t address = 0;
+  std::int64_t size = 0, stream = 0;
+  bool is_large = true, is_expandable = false, in_private_pool = false;
+  std::size_t first_block = 0, block_count = 0;
+};
+
+// What a device held at one moment.
+struct DeviceState {
+  std::vector<HeldSegment> segments;  // by address
+  std::vector<HeldBlock> blocks;      // of the segments, by address and without gaps
+  std::vector<HeldBlock> loose;       // live, but in no known segment, or behind a gap
+  std::span<const HeldBlock> attribution::blocks_of(const HeldSegment& segment) const {
+    return std::span(blocks).subspan(segment.first_block, segment.block_count);
+  }
+};
+
+struct DeviceTotals {
+  std::int64_t allocated = 0;  // blocks in use, as large as they are
+  std::int64_t active = 0;     // with those that wait for another stream
+  std::int64_t requested = 0;  // of the active ones, what was asked for
+  std::int64_t reserved = 0;   // segments
+  std::int64_t blocks = 0;     // active ones
+};
+
+class SnapshotReplay {
+ public:
+  // Stands before the first entry. The snapshot must outlive this.
+  SnapshotReplay(const snapshot::Snapshot& snapshot, std::int64_t device);
+
+  // What the last step did.
+  struct Change {
+    const snapshot::TraceEntry* entry = nullptr;
+    std::int64_t block_bytes = 0;  // that became allocated, or no longer are; 0 for all other entries
+    std::int64_t requested = 0;    // the same as it was asked for
+    snapshot::StackIndex stack;    // that allocated the block
+    std::uint32_t born = kBeforeTrace;
+  };
+  bool at_end() const { return position_ == entries_; }
+  std::size_t position() const { return position_; }  // how many entries were applied
+  std::size_t entries() const { return entries_; }
+  Change step();
+
+  const DeviceTotals& totals() const { return totals_; }
+  DeviceState state() const;
+  // At the end: whether this came out as the snapshot has it, and no size on the way was a guess.
+  bool is_exact() const;
+  // Why not, in words; empty if it is.
+  std::string doubt() const;
+
+ private:
+  struct Block {
+    std::int64_t size = 0, requested = 0;
+    snapshot::StackIndex stack;
+    std::uint32_t born = kBeforeTrace;
+    snapshot::BlockState state = snapshot::BlockState::inactive;
+    bool starts_segment = false;  // what lies before it is another's
+    bool is_large = true, is_expandable = false;
+    bool is_loose = false;  // in no known segment, or its place in it is not known
+    bool is_live() const { return state != snapshot::BlockState::inactive; }
+  };
+  struct Range {  // of a segment
+    std::int64_t size = 0, stream = 0;
+    bool is_large = true, is_expandable = false, in_private_pool = false;
+    std::uint64_t end_from(std::uint64_t start) const { return start + static_cast<std::uint64_t>(size); }
+  };
+  using Ranges = std::map<std::uint64_t, Range>;  // by address
+  struct Alive {                                  // before the trace; size 0: not known
+    std::int64_t size = 0, requested = 0;
+    snapshot::StackIndex stack;
+    snapshot::BlockState state = snapshot::BlockState::inactive;
+  };
+
+  // Going back.
+  void go_back_over(const snapshot::TraceEntry& entry, AddressMap<Alive>& alive);
+  void lay_out(const AddressMap<Alive>& alive);
+  void lay_out_range(std::uint64_t start, const Range& range,
+                     std::span<const std::pair<std::uint64_t, Alive>> blocks);
+  std::int64_t size_between(const Alive& alive, std::int64_t room, const Range& range);
+
+  // Going forward.
+  void allocate(const snapshot::TraceEntry& entry, Change& change);
+  void request_free(std::uint64_t address, Change& change);
+  void complete_free(std::uint64_t address, Change& change);
+  void add_segment(const snapshot::TraceEntry& entry);
+  void free_segment(const snapshot::TraceEntry& entry);
+  void map_pages(const snapshot::TraceEntry& entry);
+  void unmap_pages(const snapshot::TraceEntry& entry);
+
+  // Ranges.
+  void add_range(std::uint64_t address, std::int64_t size, std::int64_t stream, bool is_expandable);
+  void cut_out(std::uint64_t address, std::int64_t size);
+  Ranges::iterator range_around(std::uint64_t address);
+
+  // Blocks.
+  void put_live(std::uint64_t address, const Block& block);
+  void put_free(std::uint64_t address, Block block);
+  void take_free(std::uint64_t address, const Block& block);
+  void drop(std::uint64_t address);
+  void make_room_at(std::uint64_t address);
+  std::optional<std::uint64_t> free_block_before(std::uint64_t end);
+  void clear_from(std::uint64_t address, std::uint64_t end);
+  std::optional<std::uint64_t> free_block_around(std::uint64_t address);
+  void mark_start(std::uint64_t address);
+  std::int64_t stream_of(const snapshot::TraceEntry& entry) const { return snapshot_.streams[entry.stream]; }
+  void doubt_because(std::string_view why);
+
+  const snapshot::Snapshot& snapshot_;
+  std::int64_t device_;
+  TorchAllocatorRules rules_;
+  const snapshot::DeviceTrace* trace_;
+  std::size_t entries_ = 0, position_ = 0;
+  Ranges ranges_;
+  AddressMap<Block> blocks_;             // live and free, by where they begin
+  AddressMap<std::uint64_t> free_ends_;  // where free blocks end → where they begin
+  DeviceTotals totals_;
+  std::int64_t guessed_blocks_ = 0, guessed_bytes_ = 0;
+  std::string doubt_;
+  std::int64_t walk_budget_;  // free_block_around() walks; a damaged trace must not make it walk for ever
+};
+
+}  // namespace headroom::snapshot

@@ -1,0 +1,117 @@
+// Assigns every byte of the peak to one name.
+#include "attribution/peak_shares.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "support/recording_builder.h"
+#include "support/test_support.h"
+
+namespace headroom::unit {
+namespace {
+
+using test::RecordingBuilder;
+
+constexpr std::uint64_t kProgram = 0x10000, kRuntime = 0x20000, kLibc = 0x30000, kModuleBytes = 0x1000;
+
+class PeakShares : public testing::Test {
+ protected:
+  PeakShares() : builder_(folder_ / "a.hrec") {
+    builder_.module("/opt/app/detector", "", kProgram, kProgram + kModuleBytes, kProgram);
+    builder_.module("/usr/lib/libonnxruntime.so.1", "", kRuntime, kRuntime + kModuleBytes, kRuntime);
+    builder_.module("/lib/libc.so.6", "", kLibc, kLibc + kModuleBytes, kLibc);
+  }
+  std::vector<attribution::PeakShare> shares() {
+    auto opened = recording::Recording::open(builder_.finish());
+    EXPECT_TRUE(opened.has_value());
+    const attribution::RecordingAnalysis analysis = attribution::analyze_recording(*opened, {});
+    auto shares = attribution::peak_shares(opened->info(), opened->stacks(), analysis);
+    const auto sum =
+        std::accumulate(shares.begin(), shares.end(), std::int64_t{0},
+                        [](std::int64_t bytes, const auto& share) { return bytes + share.bytes; });
+    EXPECT_EQ(sum, analysis.peak_bytes.value);
+    return shares;
+  }
+  static void expect(const attribution::PeakShare& share, attribution::ShareKind kind,
+                     const std::string& name, std::int64_t bytes) {
+    EXPECT_EQ(share.kind, kind) << share.name;
+    EXPECT_EQ(share.name, name);
+    EXPECT_EQ(share.bytes, bytes) << share.name;
+  }
+
+  test::TemporaryFolder folder_;
+  RecordingBuilder builder_;
+};
+
+TEST_F(PeakShares, NamesModuleOfCallerOutsideLayers) {
+  const auto run = builder_.scope("model/run");
+  const RecordingBuilder::Frames of_runtime{kLibc + 8, kRuntime + 8, kProgram + 8};
+  builder_.allocate(0, 10, 0x1000, 300, of_runtime);
+  builder_.allocate(0, 20, 0x2000, 200, {kLibc + 16, kProgram + 16});
+  builder_.enter_scope(0, 30, run);
+  builder_.allocate(0, 40, 0x3000, 1000, of_runtime);  // the same stack as the first, but in a layer
+  builder_.enter_scope(0, 50, 0);
+  builder_.allocate(0, 60, 0x4000, 50);
+  builder_.allocate(0, 61, 0x5000, 40, {kLibc + 8});
+  builder_.allocate(0, 62, 0x6000, 30, {0x999999});
+  builder_.release(0, 70, 0x3000);
+  builder_.release(0, 71, 0x1000);
+  const auto found = shares();
+  ASSERT_EQ(found.size(), 5u);
+  expect(found[0], attribution::ShareKind::layer, "model/run", 1000);
+  expect(found[1], attribution::ShareKind::module, "libonnxruntime.so.1", 300);
+  expect(found[2], attribution::ShareKind::module, "detector", 200);
+  expect(found[3], attribution::ShareKind::unnamed, "", 80);
+  expect(found[4], attribution::ShareKind::module, "libc.so.6", 40);
+}
+
+TEST_F(PeakShares, IgnoresAllocationsAfterPeak) {
+  const auto run = builder_.scope("run");
+  const RecordingBuilder::Frames stack{kProgram + 8};
+  builder_.allocate(0, 10, 0x1000, 500, stack);
+  builder_.release(0, 20, 0x1000);
+  builder_.enter_scope(0, 30, run);
+  builder_.allocate(0, 40, 0x2000, 400, stack);
+  const auto found = shares();
+  ASSERT_EQ(found.size(), 1u);
+  expect(found[0], attribution::ShareKind::module, "detector", 500);
+}
+
+TEST(ResponsibleModule, PicksLatestModuleAtSameAddress) {
+  recording::RecordingInfo info;
+  info.modules.resize(2);
+  info.modules[0] = {"/old/liba.so", "", 0, 100, 200, {}, Nanoseconds{5}};
+  info.modules[1] = {"/new/libb.so", "", 0, 100, 200, {}, std::nullopt};
+  const std::uint64_t frames[] = {150};
+  EXPECT_EQ(attribution::responsible_module(info, frames), "libb.so");
+  EXPECT_EQ(attribution::responsible_module(info, {}), "");
+}
+
+// In and outside of layers, at the peak and at the end.
+TEST_F(PeakShares, AttributesMemoryToRequestingModule) {
+  const auto run = builder_.scope("model/run");
+  builder_.allocate(0, 10, 0x1000, 300, {kLibc + 8, kRuntime + 8, kProgram + 8});
+  builder_.allocate(0, 20, 0x2000, 200, {kLibc + 16, kProgram + 16});
+  builder_.enter_scope(0, 30, run);
+  builder_.allocate(0, 40, 0x3000, 1000, {kRuntime + 40, kProgram + 8});
+  builder_.allocate(0, 50, 0x4000, 5);
+  builder_.release(0, 60, 0x3000);
+  builder_.release(0, 70, 0x4000);
+  auto opened = recording::Recording::open(builder_.finish());
+  ASSERT_TRUE(opened.has_value());
+  const attribution::RecordingAnalysis analysis = attribution::analyze_recording(*opened, {});
+  const auto modules = attribution::module_figures(opened->info(), opened->stacks(), analysis);
+  ASSERT_EQ(modules.size(), 3u);
+  EXPECT_EQ(modules[0].name, "libonnxruntime.so.1");
+  EXPECT_EQ(modules[0].live.peak_bytes, 1300);
+  EXPECT_EQ(modules[0].live.peak_blocks, 2);
+  EXPECT_EQ(modules[0].live.end_bytes, 300);
+  EXPECT_EQ(modules[1].name, "detector");
+  EXPECT_EQ(modules[1].live.end_bytes, 200);
+  EXPECT_EQ(modules[2].name, "") << "without a stack no module is known";
+  EXPECT_EQ(modules[2].live.peak_bytes, 5);
+}
+
+}  // namespace
+}  // namespace headroom::unit

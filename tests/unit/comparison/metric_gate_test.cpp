@@ -1,0 +1,271 @@
+// How --fail-on judges a change between runs.
+#include "comparison/metric_gate.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "comparison/figure_gate.h"
+#include "runs_of_a_model.h"
+
+namespace headroom::unit {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+class Gate : public testing::Test {
+ protected:
+  Gate() {
+    for (unsigned i = 0; i < 3; ++i) {
+      a.add(1'000'000 + i * 500, 100 << 20, i);
+      b.add(1'100'000 + i * 500, 120 << 20, 10 + i);
+    }
+  }
+  std::vector<comparison::GateFinding> check(std::string_view rules) {
+    auto parsed = comparison::parse_gate(rules);
+    EXPECT_TRUE(parsed.has_value()) << parsed.error().sentence();
+    auto found = comparison::check_gate(*parsed, comparison::compare_runs(a.side, b.side));
+    EXPECT_FALSE(found.not_judged.has_value()) << found.not_judged->sentence();
+    return found.findings;
+  }
+  Runs a, b;
+};
+
+TEST_F(Gate, NamesTheBreach) {
+  const auto found = check("run_peak>+5%, latency>+20%,fps<-5%");
+  ASSERT_EQ(found.size(), 2);
+  EXPECT_TRUE(found[0].is_breach);
+  EXPECT_EQ(found[0].sentence,
+            "run_peak of det went from 100.0 MiB to 120.0 MiB (+20.0 %); --fail-on 'run_peak>+5%' does not "
+            "allow it");
+  EXPECT_THAT(found[1].sentence, HasSubstr("'fps<-5%'"));
+}
+
+TEST_F(Gate, AcceptsChangesAndValuesWithUnits) {
+  EXPECT_EQ(check("run_peak>+10MiB").size(), 1);
+  EXPECT_EQ(check("run_peak>+30MiB").size(), 0);
+  EXPECT_EQ(check("run_peak>110MiB").size(), 1);
+  EXPECT_EQ(check("latency>+50us").size(), 1);
+  EXPECT_EQ(check("p99>2ms").size(), 0);
+  EXPECT_EQ(check("det:p50>1ms").size(), 1);
+}
+
+TEST_F(Gate, UncertainChangeIsNotABreach) {
+  Runs before, after;
+  before.add(1'000'000, 100 << 20, 1);
+  after.add(1'020'000, 100 << 20, 2);
+  auto found = comparison::check_gate(*comparison::parse_gate("latency>+1%"),
+                                      comparison::compare_runs(before.side, after.side));
+  ASSERT_EQ(found.findings.size(), 1);
+  EXPECT_FALSE(found.has_breach());
+  EXPECT_THAT(found.findings.front().sentence, HasSubstr("not failed"));
+}
+
+TEST_F(Gate, ModelThatFailsInSomeRunsFailsGate) {
+  b.results[1].models[0].status = ModelStatus::oom;
+  b.results[1].models[0].error = "the kernel killed it";
+  const auto found = check("load_time>+5%");
+  ASSERT_EQ(found.size(), 1);
+  EXPECT_THAT(found[0].sentence, HasSubstr("the kernel killed it; 1 of 3 runs"));
+}
+
+TEST_F(Gate, ModelThatAlwaysFailsFailsGate) {
+  for (Runs* runs : {&a, &b})
+    for (BenchResult& result : runs->results) result.models[0].status = ModelStatus::oom;
+  const auto found = check("run_peak>+5%");
+  ASSERT_EQ(found.size(), 1);
+  EXPECT_TRUE(found[0].is_breach);
+  EXPECT_EQ(found[0].sentence, "det failed in A and in B (oom)");
+}
+
+// A model that failed before has no figures to compare with.
+TEST_F(Gate, RepairedModelIsNotABreach) {
+  for (BenchResult& result : a.results) result.models[0].status = ModelStatus::oom;
+  const auto found = check("run_peak>+5%");
+  ASSERT_EQ(found.size(), 1);
+  EXPECT_FALSE(found[0].is_breach);
+  EXPECT_THAT(found[0].sentence, HasSubstr("succeeded in B but failed in A"));
+  // Its own value is known.
+  EXPECT_EQ(check("run_peak>512MiB").size(), 1);
+  const auto breach = check("run_peak>100MiB");
+  ASSERT_EQ(breach.size(), 2);
+  EXPECT_TRUE(breach[1].is_breach);
+  EXPECT_EQ(breach[1].sentence,
+            "run_peak of det is 120.0 MiB in B; --fail-on 'run_peak>100MiB' does not allow it");
+}
+
+// A new model has no earlier figure, but its value can be compared with the limit.
+TEST_F(Gate, ValueLimitAppliesToNewModels) {
+  ModelResult other = b.results[0].models[0];
+  other.name = "other";
+  other.memory.run_peak = Bytes{900 << 20};
+  b.side[0].models.push_back({&other, {}, ""});
+  const auto breach = check("run_peak>512MiB");
+  ASSERT_EQ(breach.size(), 1);
+  EXPECT_EQ(breach[0].sentence,
+            "run_peak of other is 900.0 MiB in B; --fail-on 'run_peak>512MiB' does not allow it");
+  EXPECT_EQ(check("other:run_peak>512MiB").size(), 1);
+  EXPECT_TRUE(check("other:run_peak>1GiB").empty());
+  EXPECT_TRUE(check("run_peak>+50%").empty());
+  EXPECT_TRUE(comparison::check_gate(*comparison::parse_gate("other:run_peak>+5%"),
+                                     comparison::compare_runs(a.side, b.side))
+                  .not_judged.has_value());
+}
+
+// It already failed in A.
+TEST_F(Gate, RemovedModelThatFailedIsNotABreach) {
+  ModelResult other = a.results[0].models[0];
+  other.name = "other";
+  a.side[0].models.push_back({&other, {}, ""});
+  EXPECT_EQ(check("run_peak>+50%")[0].sentence, "other succeeded in A and is missing in B");
+  EXPECT_TRUE(check("run_peak>+50%")[0].is_breach);
+  other.status = ModelStatus::oom;
+  const auto found = check("run_peak>+50%");
+  ASSERT_EQ(found.size(), 1);
+  EXPECT_FALSE(found[0].is_breach);
+  EXPECT_EQ(found[0].sentence, "other failed in A (oom) and is missing in B");
+}
+
+TEST_F(Gate, ResultsOfUnusedOptionAreNotABreach) {
+  ModelResult all = a.results[0].models[0];
+  all.name = "(pipeline)";
+  a.side[0].models.push_back({&all, {}, ""});
+  for (BenchResult& result : b.results) result.options.emplace();
+  EXPECT_EQ(comparison::compare_runs(a.side, b.side).only_before[0].option_left_out, "--pipeline");
+  const auto found = check("run_peak>+50%");
+  ASSERT_EQ(found.size(), 1);
+  EXPECT_FALSE(found[0].is_breach);
+  EXPECT_TRUE(comparison::check_gate(*comparison::parse_gate("(pipeline):fps<-5%"),
+                                     comparison::compare_runs(a.side, b.side))
+                  .not_judged.has_value());
+  for (BenchResult& result : b.results) result.options->pipeline = true;
+  EXPECT_TRUE(check("run_peak>+50%")[0].is_breach);
+}
+
+TEST_F(Gate, NewModelThatFailsFailsGate) {
+  ModelResult other = b.results[0].models[0];
+  other.name = "other";
+  other.status = ModelStatus::crashed;
+  b.side[0].models.push_back({&other, {}, ""});
+  const auto found = check("run_peak>+50%");
+  ASSERT_EQ(found.size(), 1);
+  EXPECT_TRUE(found[0].is_breach);
+  EXPECT_EQ(found[0].sentence, "other is new in B and failed (crashed)");
+}
+
+TEST_F(Gate, GrowthFromZeroExceedsAnyPercentage) {
+  for (BenchResult& result : a.results) result.models[0].memory.run_peak = Bytes{0};
+  const auto found = check("run_peak>+500%");
+  ASSERT_EQ(found.size(), 1);
+  EXPECT_TRUE(found[0].is_breach);
+  EXPECT_THAT(found[0].sentence, HasSubstr("went from 0 B to 120.0 MiB;"));
+  EXPECT_TRUE(check("run_peak<-5%").empty());
+}
+
+TEST_F(Gate, UnmeasuredFigureIsNotJudged) {
+  const auto found = comparison::check_gate(*comparison::parse_gate("gpu_run_peak>+5%"),
+                                            comparison::compare_runs(a.side, b.side));
+  ASSERT_TRUE(found.not_judged.has_value());
+  EXPECT_THAT(found.not_judged->sentence(), HasSubstr("gpu_run_peak was not measured"));
+}
+
+// One model has the figure on both sides; another lacks it in B.
+TEST_F(Gate, ReportsFigureMissingForOneModel) {
+  std::vector<ModelResult> others(6);
+  for (std::size_t i = 0; i < 6; ++i) {
+    Runs& side = i < 3 ? a : b;
+    ModelResult& first = side.results[i % 3].models[0];
+    first.memory.cgroup_peak = mebibytes(90);
+    others[i] = first;
+    others[i].name = "other";
+    if (i >= 3) others[i].memory.cgroup_peak.reset();
+    side.side[i % 3].models.push_back({&others[i], {}, ""});
+  }
+  const auto found = check("cgroup_peak>+5%");
+  ASSERT_EQ(found.size(), 1);
+  EXPECT_FALSE(found[0].is_breach);
+  EXPECT_EQ(
+      found[0].sentence,
+      "cgroup_peak of other was measured on one side only, so 'cgroup_peak>+5%' was not checked for it");
+  EXPECT_TRUE(check("run_peak>+50%").empty());
+}
+
+TEST_F(Gate, ReportsBreachAndRuleThatCannotBeJudged) {
+  for (const std::string_view rules : {"run_peak>+5%,gpu_run_peak>+5%", "gpu_run_peak>+5%,run_peak>+5%"}) {
+    const auto found =
+        comparison::check_gate(*comparison::parse_gate(rules), comparison::compare_runs(a.side, b.side));
+    EXPECT_TRUE(found.has_breach()) << rules;
+    EXPECT_TRUE(found.not_judged.has_value()) << rules;
+  }
+}
+
+TEST(FigureGate, JudgesFiguresByName) {
+  const std::vector<comparison::GatedFigure> figures{{"peak_bytes", 100 << 20, 120 << 20, 20 << 20, 20 << 20},
+                                                     {"cpu_percent", 20, 22, -1, 5},
+                                                     {"leaked_bytes", 0, 4096, 4096, 4096}};
+  const auto words = [](const std::string&, double value) { return std::to_string(static_cast<int>(value)); };
+  const auto check = [&](std::string_view rules) {
+    auto parsed = comparison::parse_figure_gate(rules, figures);
+    EXPECT_TRUE(parsed.has_value()) << parsed.error().sentence();
+    return comparison::check_figure_gate(*parsed, figures, words);
+  };
+  const auto breach = check("peak_bytes>+5%, peak_bytes>+30MiB, peak_bytes>110MiB, leaked_bytes>+500%");
+  ASSERT_EQ(breach.findings.size(), 3);
+  EXPECT_TRUE(breach.findings[0].is_breach);
+  EXPECT_THAT(breach.findings[0].sentence, HasSubstr("--fail-on 'peak_bytes>+5%'"));
+  EXPECT_THAT(breach.findings[1].sentence, HasSubstr("is 125829120 in B"));
+  EXPECT_THAT(breach.findings[2].sentence, HasSubstr("leaked_bytes went from 0 to 4096"));
+  const auto noise = check("cpu_percent>+5%");
+  ASSERT_EQ(noise.findings.size(), 1);
+  EXPECT_FALSE(noise.has_breach());
+  EXPECT_TRUE(check("cpu_percent>+2,cpu_percent<20").findings.empty());
+  EXPECT_THAT(check("peak_byte>+5").not_judged->sentence(), HasSubstr("did you mean 'peak_bytes'?"));
+  EXPECT_FALSE(check("peak_byte>+5").has_breach());
+  const auto both = check("peak_byte>+5,peak_bytes>+5%");
+  EXPECT_TRUE(both.not_judged.has_value());
+  EXPECT_TRUE(both.has_breach());
+  const auto error = [&](std::string_view rule) {
+    return comparison::parse_figure_gate(rule, figures).error().sentence();
+  };
+  EXPECT_THAT(error("peak_bytes>+5"),
+              AllOf(HasSubstr("'5' is not a percentage or a size"), HasSubstr("example: 'peak_bytes>+5%'")));
+  EXPECT_THAT(error("cpu_percent>80%"), HasSubstr("needs a sign"));
+  EXPECT_THAT(error(">5"), HasSubstr("a rule of --fail-on has no figure name"));
+  // A substring of several names is not a name.
+  EXPECT_THAT(check("bytes>1GiB").not_judged->sentence(), HasSubstr("; available figures: peak_bytes"));
+  // The unit cannot be checked without a figure of that name.
+  EXPECT_THAT(
+      check("peak>1GiB").not_judged->sentence(),
+      AllOf(HasSubstr("no common figure 'peak'; did you mean 'peak_bytes'?"), Not(HasSubstr("run_peak"))));
+  EXPECT_THAT(check("percent>x,cpu>1").not_judged->sentence(), HasSubstr("did you mean 'cpu_percent'?"));
+  EXPECT_THAT(check("nonsense>1GiB").not_judged->sentence(),
+              HasSubstr("; available figures: peak_bytes, cpu_percent, leaked_bytes"));
+}
+
+TEST(ParseGate, ReportsErrorInOneSentence) {
+  const std::vector<std::pair<std::string, std::string>> wrong{
+      {"", "empty"},
+      {"run_peak", "no > or <"},
+      {"runpeak>+5%", "did you mean 'run_peak'?"},
+      {"nonsense>+5%", "unknown metric 'nonsense'"},
+      {"peak>+5%", "did you mean 'run_peak'?"},
+      {"p99>=+10%", ">= is not supported; use >"},
+      {"run_peak>5%", "needs a sign"},
+      {"run_peak>+5", "'5' is not a percentage or a size"},
+      {"p99>+5", "'5' is not a percentage or a time"},
+      {"fps<x", "'x' is not a percentage or a number"},
+      {"run_peak>+5%,,p99>+1%", "empty"},
+      {"run_peak>+-5%", "'-5%' is not"},
+      {"run_peak>+nan%", "is not"}};
+  for (const auto& [rules, words] : wrong) {
+    const auto parsed = comparison::parse_gate(rules);
+    ASSERT_FALSE(parsed.has_value()) << rules;
+    EXPECT_THAT(parsed.error().sentence(), HasSubstr(words)) << rules;
+    EXPECT_EQ(parsed.error().kind, ErrorKind::usage);
+  }
+}
+
+}  // namespace
+}  // namespace headroom::unit

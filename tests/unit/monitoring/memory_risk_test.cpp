@@ -1,0 +1,190 @@
+// The figures that alerts watch, from generated samples.
+#include "monitoring/memory_risk.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace headroom::unit {
+namespace {
+
+constexpr Bytes kTotal = gibibytes(8);
+
+Nanoseconds at_second(double second) { return {static_cast<std::int64_t>(second * 1e9)}; }
+
+SystemSample machine(double second, Bytes used) {
+  SystemSample sample;
+  sample.time = at_second(second);
+  sample.ram_total = kTotal;
+  sample.ram_used = used;
+  sample.ram_available = Bytes{kTotal.count - used.count};
+  sample.ram_free = Bytes{(kTotal.count - used.count) / 2};
+  return sample;
+}
+
+TEST(MemoryRiskTest, MissingFiguresAreAbsent) {
+  monitoring::MemoryRisk risk(at_second(1));
+  risk.add(SystemSample{});
+  for (std::size_t i = 0; i < kRiskFigures; ++i)
+    EXPECT_FALSE(risk[static_cast<monitoring::RiskFigure>(i)].value)
+        << name_of(static_cast<monitoring::RiskFigure>(i));
+}
+
+TEST(MemoryRiskTest, FindsFiguresByName) {
+  for (std::size_t i = 0; i < kRiskFigures; ++i) {
+    const auto figure = static_cast<monitoring::RiskFigure>(i);
+    EXPECT_EQ(monitoring::risk_figure_by_name(name_of(figure)), figure);
+  }
+  EXPECT_FALSE(monitoring::risk_figure_by_name("ram"));
+}
+
+TEST(MemoryRiskTest, ComputesSharesOfMemory) {
+  monitoring::MemoryRisk risk(at_second(1));
+  SystemSample sample = machine(0, gibibytes(6));
+  sample.swap_used = mebibytes(100);
+  risk.add(sample);
+  EXPECT_DOUBLE_EQ(*risk[monitoring::RiskFigure::ram_used_percent].value, 75);
+  EXPECT_DOUBLE_EQ(*risk[monitoring::RiskFigure::ram_available_bytes].value, 2.0 * (1 << 30));
+  EXPECT_DOUBLE_EQ(*risk[monitoring::RiskFigure::swap_used_bytes].value, 100.0 * (1 << 20));
+  EXPECT_FALSE(risk[monitoring::RiskFigure::gpu_memory_used_percent].value) << "there is no GPU";
+}
+
+TEST(MemoryRiskTest, JetsonGpuUsesSystemMemory) {
+  monitoring::MemoryRisk risk(at_second(1));
+  SystemSample sample = machine(0, gibibytes(6));
+  sample.gpu_percent = 40;
+  risk.add(sample);
+  EXPECT_DOUBLE_EQ(*risk[monitoring::RiskFigure::gpu_memory_used_percent].value, 75);
+  EXPECT_EQ(risk[monitoring::RiskFigure::gpu_memory_used_percent].detail, "unified memory");
+}
+
+TEST(MemoryRiskTest, PicksFullestGpu) {
+  monitoring::MemoryRisk risk(at_second(1));
+  SystemSample sample = machine(0, gibibytes(6));
+  for (const std::int64_t index : {0, 1}) {
+    GpuSample gpu;
+    gpu.index = index;
+    gpu.memory_total = gibibytes(10);
+    gpu.memory_used = gibibytes(4 + index);
+    gpu.memory_reserved = gibibytes(1);
+    gpu.temperature_celsius = 70 - static_cast<double>(index);
+    sample.gpus.push_back(gpu);
+  }
+  sample.temperatures_celsius = {{"cpu-thermal", 55}};
+  risk.add(sample);
+  EXPECT_DOUBLE_EQ(*risk[monitoring::RiskFigure::gpu_memory_used_percent].value, 60);
+  EXPECT_EQ(risk[monitoring::RiskFigure::gpu_memory_used_percent].detail, "GPU 1");
+  EXPECT_DOUBLE_EQ(*risk[monitoring::RiskFigure::temperature_celsius].value, 70);
+  EXPECT_EQ(risk[monitoring::RiskFigure::temperature_celsius].detail, "GPU 0");
+}
+
+TEST(MemoryRiskTest, NamesControlGroupThatRunsOutFirst) {
+  monitoring::MemoryRisk risk(at_second(1));
+  for (int second = 0; second < 120; ++second) {
+    SystemSample sample = machine(second, Bytes{(2048 + 5 * second) * std::int64_t{1 << 20}});
+    sample.cgroup.emplace();
+    sample.cgroup->limit = gibibytes(1);
+    sample.cgroup->anonymous = Bytes{5 * second * std::int64_t{1 << 20}};
+    risk.add(sample);
+  }
+  ASSERT_TRUE(risk[monitoring::RiskFigure::memory_seconds_left].value);
+  EXPECT_EQ(risk[monitoring::RiskFigure::memory_seconds_left].detail, "control group");
+  EXPECT_NEAR(*risk[monitoring::RiskFigure::memory_seconds_left].value, 1024.0 / 5 - 120, 8);
+  EXPECT_NEAR(*risk[monitoring::RiskFigure::memory_growth_bytes_per_hour].value, 5.0 * (1 << 20) * 3600, 1e9);
+  EXPECT_FALSE(risk[monitoring::RiskFigure::nvmap_seconds_left].value);
+}
+
+// Swap in zram takes memory, so it does not count as free space. Swap on a disk does.
+TEST(MemoryRiskTest, DiskSwapCountsAsFreeSpace) {
+  for (const bool is_zram : {false, true}) {
+    monitoring::MemoryRisk risk(at_second(1));
+    for (int second = 0; second < 100; ++second) {
+      SystemSample sample = machine(second, Bytes{(4096 + 20 * second) * std::int64_t{1 << 20}});
+      sample.swap_total = gibibytes(8);
+      sample.swap_used = Bytes{};
+      if (is_zram) sample.zram_used = Bytes{};
+      risk.add(sample);
+    }
+    const auto& left = risk[monitoring::RiskFigure::memory_seconds_left].value;
+    if (is_zram) {
+      ASSERT_TRUE(left);
+      EXPECT_NEAR(*left, 4096.0 / 20 - 100, 10);
+    } else {
+      EXPECT_FALSE(left) << "12 GiB of room at 20 MiB a second is more than can be said after 100 s";
+    }
+  }
+}
+
+// NvMap can only use free memory. It cannot use the page cache, which other processes can.
+TEST(MemoryRiskTest, NvMapForecastUsesFreeMemory) {
+  monitoring::MemoryRisk risk(at_second(1));
+  for (int second = 0; second < 60; ++second) {
+    SystemSample sample = machine(second, gibibytes(2));
+    sample.nvmap_used = gibibytes(1);
+    sample.ram_free = Bytes{(5120 - 40 * second) * std::int64_t{1 << 20}};
+    risk.add(sample);
+  }
+  ASSERT_TRUE(risk[monitoring::RiskFigure::nvmap_seconds_left].value);
+  EXPECT_EQ(risk[monitoring::RiskFigure::nvmap_seconds_left].detail, "free memory");
+  EXPECT_NEAR(*risk[monitoring::RiskFigure::nvmap_seconds_left].value, 5120.0 / 40 - 60, 8);
+  EXPECT_FALSE(risk[monitoring::RiskFigure::memory_seconds_left].value);
+}
+
+// Free memory is constant, but the number of its largest blocks falls.
+TEST(MemoryRiskTest, ForecastsEndOfLargeBlocks) {
+  const auto risk_at = [](int last, bool is_jetson) {
+    monitoring::MemoryRisk risk({1'000'000'000});
+    for (int second = 0; second <= last; ++second) {
+      SystemSample sample;
+      sample.time = {second * 1'000'000'000LL};
+      sample.ram_total = gibibytes(8);
+      sample.ram_free = gibibytes(4);
+      sample.ram_used = gibibytes(3);
+      if (is_jetson) sample.gpu_percent = 40;
+      sample.largest_free_block = mebibytes(second < 200 ? 4 : 2);
+      sample.largest_free_blocks = second < 200 ? 1000 - 5 * second : 2000;
+      risk.add(sample);
+    }
+    return risk[monitoring::RiskFigure::nvmap_seconds_left];
+  };
+  const monitoring::RiskValue half_way = risk_at(100, true);
+  ASSERT_TRUE(half_way.value);
+  EXPECT_EQ(half_way.detail, "memory in large blocks");
+  EXPECT_NEAR(*half_way.value, 100, 10);
+  EXPECT_FALSE(risk_at(100, false).value) << "elsewhere the page cache takes them as a matter of course";
+  EXPECT_LT(risk_at(203, true).value.value_or(1e9), 3) << "no block of 4 MiB is left";
+  EXPECT_FALSE(risk_at(500, true).value) << "it does not get worse";
+}
+
+TEST(MemoryRiskTest, RefaultsAreThrashingOnlyIfTasksWait) {
+  for (const double pressure : {0.0, 40.0}) {
+    monitoring::MemoryRisk risk(at_second(1));
+    for (int second = 0; second < 30; ++second) {
+      SystemSample sample = machine(second, gibibytes(6));
+      sample.psi_some_avg10 = pressure;
+      sample.refaults = 70'000;
+      sample.pages_swapped_in = 1000;
+      risk.add(sample);
+    }
+    ASSERT_TRUE(risk[monitoring::RiskFigure::thrash_pages_per_second].value);
+    EXPECT_NEAR(*risk[monitoring::RiskFigure::thrash_pages_per_second].value, pressure > 0 ? 71'000 : 0, 100);
+  }
+}
+
+TEST(MemoryRiskTest, SmallerBlocksWithSameFreeMemoryAreFragmentation) {
+  const auto factor_after = [](Bytes free_at_end) {
+    monitoring::MemoryRisk risk(at_second(1));
+    for (int second = 0; second < 120; ++second) {
+      SystemSample sample = machine(second, gibibytes(4));
+      sample.ram_free = second < 60 ? gibibytes(2) : free_at_end;
+      sample.largest_free_block = second < 60 ? mebibytes(4) : kibibytes(256);
+      risk.add(sample);
+    }
+    return *risk[monitoring::RiskFigure::fragmentation_factor].value;
+  };
+  EXPECT_DOUBLE_EQ(factor_after(gibibytes(2)), 16);
+  EXPECT_DOUBLE_EQ(factor_after(mebibytes(500)), 1) << "less is free: no wonder";
+}
+
+}  // namespace
+}  // namespace headroom::unit
