@@ -323,7 +323,7 @@ std::int64_t CycleWatch::left_out(const LayerTree& layers, const std::vector<con
 LeakVerdict CycleWatch::verdict(const LayerTree& layers, std::uint64_t sample_period,
                                 const std::vector<bool>& sampled, const TracersOwnMemory& tracers_own) const {
   const auto repeats = [](const Series& series) {
-    return series.samples.size() >= static_cast<std::size_t>(kFewestCycles);
+    return series.samples.size() >= static_cast<std::size_t>(monitoring::kFewestCycles);
   };
   std::vector<const Series*> chosen;
   for (const Series& series : series_) {

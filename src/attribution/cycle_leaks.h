@@ -92,7 +92,7 @@ struct TracersOwnMemory {
 };
 
 // How often a layer must have ended: what is live at its first end is not kept, since most are entered once.
-inline constexpr std::int64_t kFewestEnds = kFewestCycles + 1;
+inline constexpr std::int64_t kFewestEnds = monitoring::kFewestCycles + 1;
 
 // Watches the layers that repeat and keeps what was live at up to kMostSamples ends of a few of them. Which
 // of them are cycles is decided at the end: those that repeat often enough, and lie in no other such layer.

@@ -17,7 +17,7 @@ template <class BytesOf>
 std::vector<Share> largest_shares(const LayerLedger& layers, BytesOf bytes_of) {
   std::vector<Share> shares;
   for (LayerIndex i = 0; i < layers.size(); ++i)
-    if (const std::int64_t bytes = comparison::bytes_of(layers[i]); bytes != 0) shares.emplace_back(i, bytes);
+    if (const std::int64_t bytes = bytes_of(layers[i]); bytes != 0) shares.emplace_back(i, bytes);
   if (shares.size() > kSharesKept) {
     std::nth_element(shares.begin(), shares.begin() + kSharesKept, shares.end(),
                      [](const Share& a, const Share& b) { return a.second > b.second; });

@@ -60,7 +60,7 @@ std::string value_words(RiskFigure figure, double value) {
   return fmt::format("{:.0f} process{}", value, value == 1 ? "" : "es");
 }
 
-std::string comparison::words_for(RiskFigure figure, double value, const std::string& detail) {
+std::string words_for(RiskFigure figure, double value, const std::string& detail) {
   const std::string of = detail.empty() ? "memory" : detail, amount = value_words(figure, value);
   switch (figure) {
     case RiskFigure::ram_used_percent:
@@ -182,8 +182,7 @@ std::string sentence_for(const AlertEvent& event) {
     return fmt::format("{}: ended after {}", event.rule,
                        duration_words((event.time - event.since).seconds()));
   if (!event.value) return event.rule;
-  std::string said =
-      fmt::format("{}: {}", event.rule, comparison::words_for(*figure, *event.value, event.detail));
+  std::string said = fmt::format("{}: {}", event.rule, words_for(*figure, *event.value, event.detail));
   if (*figure == RiskFigure::oom_kills || *figure == RiskFigure::throttled) return said;
   return fmt::format("{} ({} {})", said, event.fires_above ? "limit" : "minimum",
                      value_words(*figure, event.threshold));

@@ -76,7 +76,7 @@ SnapshotLeaks FloorWatch::verdict(const AllocationPlaces& places) {
   SnapshotLeaks leaks;
   leaks.windows = windows_;
   leaks.entries_per_window = windows_ > 0 ? static_cast<std::int64_t>(window_entries_) : 0;
-  if (windows_ < kFewestCycles) return leaks;
+  if (windows_ < monitoring::kFewestCycles) return leaks;
   std::vector<std::int64_t> number(static_cast<std::size_t>(windows_));
   std::iota(number.begin(), number.end(), 1);
   leaks.floor_bytes = floors_of(all_, start_all_);

@@ -49,7 +49,7 @@ struct DeviceState {
   std::vector<HeldSegment> segments;  // by address
   std::vector<HeldBlock> blocks;      // of the segments, by address and without gaps
   std::vector<HeldBlock> loose;       // live, but in no known segment, or behind a gap
-  std::span<const HeldBlock> attribution::blocks_of(const HeldSegment& segment) const {
+  std::span<const HeldBlock> blocks_of(const HeldSegment& segment) const {
     return std::span(blocks).subspan(segment.first_block, segment.block_count);
   }
 };

@@ -5,7 +5,7 @@
 #include "base/json.h"
 #include "cuda/driver.h"
 #include "ledger/account.h"
-#include "unit/tracer/traced_program.h"
+#include "unit/preload/traced_program.h"
 
 namespace headroom::test {
 namespace {

@@ -104,7 +104,7 @@ class Screen {
           signed_bytes(figure.change()), signed_percent(figure.before.value, figure.after.value));
     };
     const auto time = [&](std::string name, std::optional<Nanoseconds> a, std::optional<Nanoseconds> b) {
-      row(std::move(name), comparison::words_for(a), comparison::words_for(b),
+      row(std::move(name), words_for(a), words_for(b),
           a && b ? (*b > *a   ? "+"
                     : *b < *a ? "-"
                               : "") +
@@ -151,8 +151,7 @@ class Screen {
     std::string text = fmt::format("at the end {}; allocated {}; own peak {}", signed_bytes(row.end_change()),
                                    allocated, signed_bytes(row.after.most_bytes - row.before.most_bytes));
     const auto before = row.before.average_lifetime(), after = row.after.average_lifetime();
-    if (before || after)
-      text += fmt::format("; mean life {} → {}", comparison::words_for(before), comparison::words_for(after));
+    if (before || after) text += fmt::format("; mean life {} → {}", words_for(before), words_for(after));
     constexpr int kIndent = 14;
     line(fmt::format("{:{}}{}", "", kIndent, wrap(text, width_ - kIndent, kIndent)));
   }

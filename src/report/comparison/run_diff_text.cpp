@@ -139,8 +139,8 @@ class Screen {
       const std::string_view mark = mark_of(change);
       const std::string_view paint = mark == "worse" ? kRed : mark == "better" ? kGreen : kPlain;
       const std::vector<std::string> cells{
-          std::string(change.metric->name), comparison::words_for(*change.metric, change.before),
-          comparison::words_for(*change.metric, change.after), words(change), std::string(mark)};
+          std::string(change.metric->name), words_for(*change.metric, change.before),
+          words_for(*change.metric, change.after), words(change), std::string(mark)};
       for (std::size_t i = 0; i < columns.size(); ++i) {
         columns[i].cells.push_back(cells[i]);
         columns[i].paints.push_back(i == 4 ? paint : kPlain);
@@ -159,8 +159,8 @@ class Screen {
         {std::string(title), 0, false}, {"A", 1, true}, {"B", 2, true}, {"CHANGE", 0, true}};
     for (std::size_t i = 0; i < std::min(report_.top, changes.size()); ++i) {
       columns[0].cells.push_back(changes[i].name);
-      columns[1].cells.push_back(comparison::words_for(changes[i].before));
-      columns[2].cells.push_back(comparison::words_for(changes[i].after));
+      columns[1].cells.push_back(words_for(changes[i].before));
+      columns[2].cells.push_back(words_for(changes[i].after));
       columns[3].cells.push_back(signed_bytes(changes[i].change()));
     }
     const std::vector<std::string> left_out = fit_columns(columns, width_, 16);
@@ -196,8 +196,8 @@ void add_layers(std::string& text, const char* title, const std::vector<comparis
   if (changes.empty()) return;
   MarkdownTable table(1, {title, "A", "B", "change"});
   for (std::size_t i = 0; i < std::min(top, changes.size()); ++i)
-    table.add({escaped(changes[i].name), comparison::words_for(changes[i].before),
-               comparison::words_for(changes[i].after), signed_bytes(changes[i].change())});
+    table.add({escaped(changes[i].name), words_for(changes[i].before), words_for(changes[i].after),
+               signed_bytes(changes[i].change())});
   text += table.text();
 }
 
@@ -220,8 +220,8 @@ std::string run_diff_to_markdown(const RunDiffReport& report) {
     MarkdownTable table(1, {model.name.empty() ? "figure" : escaped(model.name), "A", "B", "change", ""});
     for (const comparison::MetricChange& change : model.metrics)
       if (is_shown(change))
-        table.add({std::string(change.metric->name), comparison::words_for(*change.metric, change.before),
-                   comparison::words_for(*change.metric, change.after), escaped(interval_words(change)),
+        table.add({std::string(change.metric->name), words_for(*change.metric, change.before),
+                   words_for(*change.metric, change.after), escaped(interval_words(change)),
                    std::string(mark_of(change))});
     text += table.text();
     if (!report.is_one_side) {

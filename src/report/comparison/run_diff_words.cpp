@@ -42,7 +42,7 @@ std::string_view words_of_change(const comparison::MetricChange& change) {
 }
 
 std::string signed_words(const comparison::RunMetric& metric, double value) {
-  return (value > 0 ? "+" : "") + comparison::words_for(metric, value);
+  return (value > 0 ? "+" : "") + words_for(metric, value);
 }
 
 std::string change_words(const comparison::ModelComparison& model, const comparison::MetricChange& change,
@@ -50,8 +50,7 @@ std::string change_words(const comparison::ModelComparison& model, const compari
   const std::string amount = change.has_ratio ? comparison::percent_words(change.ratio)
                                               : signed_words(*change.metric, change.change());
   return fmt::format("{}{} {} ({} to {})", with_model ? model.name + ": " : "", change.metric->name, amount,
-                     comparison::words_for(*change.metric, change.before),
-                     comparison::words_for(*change.metric, change.after));
+                     words_for(*change.metric, change.before), words_for(*change.metric, change.after));
 }
 
 struct Found {
@@ -228,8 +227,8 @@ std::string detection_words(const comparison::RunComparison& comparison) {
     if (const comparison::MetricChange* change = model.find("detections");
         change != nullptr && change->differs)
       sentences.push_back(fmt::format("{} now finds {} per frame; before, it found {}.", model.name,
-                                      comparison::words_for(*change->metric, change->after),
-                                      comparison::words_for(*change->metric, change->before)));
+                                      words_for(*change->metric, change->after),
+                                      words_for(*change->metric, change->before)));
   return joined(sentences, " ");
 }
 
@@ -414,8 +413,7 @@ std::string new_model_words(const comparison::NewModel& model) {
   std::vector<std::string> figures;
   for (const comparison::MetricValue& known : model.values)
     if (std::find(kAlwaysShown.begin(), kAlwaysShown.end(), known.metric->name) != kAlwaysShown.end())
-      figures.push_back(
-          fmt::format("{} {}", known.metric->name, comparison::words_for(*known.metric, known.value)));
+      figures.push_back(fmt::format("{} {}", known.metric->name, words_for(*known.metric, known.value)));
   return fmt::format("{} is new in B{}{}.", model.name, figures.empty() ? "" : ": ", joined(figures, ", "));
 }
 
@@ -431,8 +429,8 @@ std::vector<std::string> notes_of(const comparison::RunComparison& comparison) {
         notes.push_back(
             fmt::format("{} of {} went from {} to {}: the number of mapped file pages depends on the state "
                         "of the page cache, so this is not counted as a change",
-                        change.metric->name, model.name, comparison::words_for(*change.metric, change.before),
-                        comparison::words_for(*change.metric, change.after)));
+                        change.metric->name, model.name, words_for(*change.metric, change.before),
+                        words_for(*change.metric, change.after)));
   return notes;
 }
 

@@ -89,8 +89,7 @@ std::string chart_of(const comparison::RunMetric& metric, const HistorySeries& s
     svg += fmt::format(
         "<line class=\"grid\" x1=\"{}\" x2=\"{}\" y1=\"{:.1f}\" y2=\"{:.1f}\"/><text x=\"{}\" "
         "y=\"{:.1f}\" text-anchor=\"end\">{}</text>\n",
-        kLeft, kRight, axis.y(value), axis.y(value), kLeft - 6, axis.y(value) + 4,
-        comparison::words_for(metric, value));
+        kLeft, kRight, axis.y(value), axis.y(value), kLeft - 6, axis.y(value) + 4, words_for(metric, value));
   }
   std::string line, dots;
   const std::size_t step = (points + kCaptions - 1) / kCaptions;
@@ -103,7 +102,7 @@ std::string chart_of(const comparison::RunMetric& metric, const HistorySeries& s
     dots += fmt::format(
         "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\"><title>{} {}\n{} ({} runs)</title></circle>\n", x, y,
         escaped_html(short_commit(point.commit)), escaped_html(without_fraction(point.started_at)),
-        comparison::words_for(metric, point.median()), point.values.size());
+        words_for(metric, point.median()), point.values.size());
     // The first and the last always; none so near to the first that they would lie on each other.
     if (i == 0 || ((points - 1 - i) % step == 0 && i >= step))
       svg += fmt::format("<text x=\"{:.1f}\" y=\"222\" text-anchor=\"middle\">{}</text>\n", x,
@@ -145,9 +144,8 @@ std::string history_plot_to_html(const comparison::RunMetric& metric, const std:
       page += fmt::format(
           "<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n",
           escaped_html(short_commit(point.commit)), escaped_html(without_fraction(point.started_at)),
-          point.values.size(), comparison::words_for(metric, point.values.front()),
-          comparison::words_for(metric, point.median()), comparison::words_for(metric, point.values.back()),
-          change);
+          point.values.size(), words_for(metric, point.values.front()), words_for(metric, point.median()),
+          words_for(metric, point.values.back()), change);
       before = point.median();
     }
     page += "</table></div>\n";

@@ -153,20 +153,19 @@ std::string history_plot_to_terminal(const comparison::RunMetric& metric,
   std::string text = fmt::format("{}: {}\n", metric.name, metric.help);
   for (const HistorySeries& series : all) {
     const Extent extent = extent_of(series);
-    std::vector<Column> columns{{"COMMIT", 0, false},
-                                {"STARTED", 1, false},
-                                {"RUNS", 2, true},
-                                {"MEDIAN", 0, true},
-                                {"CHANGE", 0, true},
-                                {fmt::format("{} to {}", comparison::words_for(metric, extent.low),
-                                             comparison::words_for(metric, extent.high)),
-                                 0, false}};
+    std::vector<Column> columns{
+        {"COMMIT", 0, false},
+        {"STARTED", 1, false},
+        {"RUNS", 2, true},
+        {"MEDIAN", 0, true},
+        {"CHANGE", 0, true},
+        {fmt::format("{} to {}", words_for(metric, extent.low), words_for(metric, extent.high)), 0, false}};
     std::optional<double> before;
     for (const HistoryPoint& point : series.points) {
       columns[0].cells.push_back(short_commit(point.commit));
       columns[1].cells.push_back(first_columns(point.started_at, 16));
       columns[2].cells.push_back(fmt::format("{}", point.values.size()));
-      columns[3].cells.push_back(comparison::words_for(metric, point.median()));
+      columns[3].cells.push_back(words_for(metric, point.median()));
       columns[4].cells.push_back(before && *before != 0 ? comparison::percent_words(point.median() / *before)
                                                         : "");
       columns[5].cells.push_back(mark_of(point, extent, std::clamp(width - 66, 10, 40)));

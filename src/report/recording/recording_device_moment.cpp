@@ -38,8 +38,7 @@ class MomentSection {
       if (kind.end_bytes > 0)
         line((kind.in_total ? share(kind.end_bytes)
                             : fmt::format("  {:>9} apart  ", format_bytes({kind.end_bytes}))) +
-             fmt::format("{}: {}", comparison::words_for(kind.kind),
-                         words_for_count({kind.end_blocks}, "allocation")));
+             fmt::format("{}: {}", words_for(kind.kind), words_for_count({kind.end_blocks}, "allocation")));
     const std::vector<DeviceShare> layers = live_shares(figures_.layers);
     if (tells_layers(layers))
       table("Layers", layers, [&](std::uint32_t index, int room) {

@@ -90,7 +90,7 @@ class Section {
     for (const DeviceKindFigures& kind : figures_.kinds) {
       const std::string figures =
           kind.in_total ? share(kind.at_peak_bytes) : fmt::format("  {:>9} apart  ", bytes(kind.peak_bytes));
-      line(figures + fmt::format("{}: {}, {} at the end", comparison::words_for(kind.kind),
+      line(figures + fmt::format("{}: {}, {} at the end", words_for(kind.kind),
                                  words_for_count({kind.allocations}, "allocation"), bytes(kind.end_bytes)));
     }
   }

@@ -139,19 +139,19 @@ void add_shares(Json& json, const RecordingReport& report, const std::vector<Map
                 const std::vector<MappingShare>& layers, Json (*bytes_of)(const MappingShare&)) {
   Json& stack_rows = json["stacks"] = Json::array();
   for (std::size_t i = 0; i < std::min(kSharesInJson, stacks.size()); ++i) {
-    Json object = comparison::bytes_of(stacks[i]);
+    Json object = bytes_of(stacks[i]);
     object["frames"] = frames_of(report, StackId{stacks[i].index});
     stack_rows.push_back(std::move(object));
   }
   Json& layer_rows = json["layers"] = Json::array();
   for (std::size_t i = 0; i < std::min(kSharesInJson, layers.size()); ++i) {
-    Json object = comparison::bytes_of(layers[i]);
+    Json object = bytes_of(layers[i]);
     object["layer_name"] = layer_path(report, layers[i]);
     layer_rows.push_back(std::move(object));
   }
   Json& modules = json["modules"] = Json::array();
   for (const ModuleShare& module : module_shares(report, stacks)) {
-    Json object = comparison::bytes_of(module.share);
+    Json object = bytes_of(module.share);
     set_if(object, "module", module.name);
     modules.push_back(std::move(object));
   }

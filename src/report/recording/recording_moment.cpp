@@ -38,7 +38,7 @@ std::vector<std::pair<std::string, LiveRow>> rows_by_module(const RecordingRepor
   return {by_name.begin(), by_name.end()};
 }
 
-std::int64_t comparison::bytes_of(const LiveRow& row) { return row.bytes; }
+std::int64_t bytes_of(const LiveRow& row) { return row.bytes; }
 
 class Screen {
  public:
@@ -64,8 +64,8 @@ class Screen {
  private:
   std::string what_was_live() const {
     if (!report_.analysis.host_recorded) return std::string(kGpuMemoryOnly);
-    return fmt::format("{} in {}{}", comparison::words_for(rows_.bytes),
-                       words_for_count(rows_.blocks, "block"), words_for_older_blocks(rows_.bytes));
+    return fmt::format("{} in {}{}", words_for(rows_.bytes), words_for_count(rows_.blocks, "block"),
+                       words_for_older_blocks(rows_.bytes));
   }
 
   void heap() {

@@ -101,13 +101,13 @@ class Screen {
 
   void figures() {
     figure("Peak",
-           fmt::format("{} at {} in {}{}", comparison::words_for(analysis_.peak_bytes),
+           fmt::format("{} at {} in {}{}", words_for(analysis_.peak_bytes),
                        format_duration(analysis_.peak_time), words_for_count(analysis_.peak_blocks, "block"),
                        words_for_older_blocks(analysis_.peak_bytes)));
     figure("Allocated",
            fmt::format("{} in {} allocations; {} released", format_bytes({analysis_.total_allocated_bytes}),
                        grouped(analysis_.allocations), grouped(analysis_.deallocations)));
-    figure("At the end", fmt::format("{} in {} still live{}", comparison::words_for(analysis_.leaked_bytes),
+    figure("At the end", fmt::format("{} in {} still live{}", words_for(analysis_.leaked_bytes),
                                      words_for_count(analysis_.leaked_blocks, "block"),
                                      words_for_older_blocks(analysis_.leaked_bytes)));
     if (const std::string why = words_for_end_above_peak(analysis_); !why.empty()) figure("", why);

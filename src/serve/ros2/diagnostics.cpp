@@ -108,7 +108,7 @@ Report memory_of(const SystemSample& sample, const MemoryRisk& risk) {
        {RiskFigure::psi_full_percent, RiskFigure::memory_growth_bytes_per_hour,
         RiskFigure::memory_seconds_left, RiskFigure::nvmap_seconds_left, RiskFigure::thrash_pages_per_second,
         RiskFigure::fragmentation_factor, RiskFigure::oom_kills})
-    report.values.put(attribution::name_of(figure), risk[figure].value);
+    report.values.put(monitoring::name_of(figure), risk[figure].value);
   if (sample.ram_used && sample.ram_total)
     report.message =
         fmt::format("{} of {} is used", format_bytes(*sample.ram_used), format_bytes(*sample.ram_total));

@@ -85,7 +85,7 @@ attribution::SessionMemory session_of(const Case& figures) {
   return sessions.at(0);
 }
 
-std::int64_t comparison::bytes_of(const attribution::SessionMemory& session, MemoryKind kind) {
+std::int64_t bytes_of(const attribution::SessionMemory& session, MemoryKind kind) {
   std::int64_t bytes = 0;
   for (const MemoryShare& share : shares_of(session))
     if (share.kind == kind) bytes += share.bytes.count;
@@ -97,23 +97,23 @@ TEST(ArenaChunks, FindsLaterArenaChunksByStack) {
   ASSERT_TRUE(session.arena);
   EXPECT_EQ(session.arena->run.count, 4096 + 8192);
   EXPECT_EQ(session.arena->later.count, 65'536);
-  EXPECT_EQ(comparison::bytes_of(session, MemoryKind::arena_later), 65'536);
-  EXPECT_EQ(comparison::bytes_of(session, MemoryKind::tensors), 2000);
-  EXPECT_EQ(comparison::bytes_of(session, MemoryKind::arena_unused), 4096 + 8192 - 2000);
-  EXPECT_EQ(comparison::bytes_of(session, MemoryKind::workspace), 100 + 300) << "of both runs";
-  EXPECT_EQ(comparison::bytes_of(session, MemoryKind::run_later), 0);
+  EXPECT_EQ(bytes_of(session, MemoryKind::arena_later), 65'536);
+  EXPECT_EQ(bytes_of(session, MemoryKind::tensors), 2000);
+  EXPECT_EQ(bytes_of(session, MemoryKind::arena_unused), 4096 + 8192 - 2000);
+  EXPECT_EQ(bytes_of(session, MemoryKind::workspace), 100 + 300) << "of both runs";
+  EXPECT_EQ(bytes_of(session, MemoryKind::run_later), 0);
 }
 
 TEST(ArenaChunks, FindsArenaChunksInSampledRecording) {
   const attribution::SessionMemory session = session_of({.full = false});
-  EXPECT_EQ(comparison::bytes_of(session, MemoryKind::arena_later), 65'536);
+  EXPECT_EQ(bytes_of(session, MemoryKind::arena_later), 65'536);
 }
 
 TEST(ArenaChunks, ReportsNoArenaIfSumsDisagree) {
   const attribution::SessionMemory session = session_of({.held = {4096, 4096 + 8192 + 256}});
   EXPECT_FALSE(session.arena);
-  EXPECT_EQ(comparison::bytes_of(session, MemoryKind::arena_later), 0);
-  EXPECT_EQ(comparison::bytes_of(session, MemoryKind::run_later), 65'536 + 300);
+  EXPECT_EQ(bytes_of(session, MemoryKind::arena_later), 0);
+  EXPECT_EQ(bytes_of(session, MemoryKind::run_later), 65'536 + 300);
 }
 
 // If the arena's size is constant and exceeds a stack's sum by an unknown amount, the stack cannot be
@@ -126,13 +126,13 @@ TEST(ArenaChunks, ConstantArenaSizeDoesNotIdentifyStack) {
 TEST(ArenaChunks, ExactSumIdentifiesArenaStack) {
   const attribution::SessionMemory session =
       session_of({.reserved = 0, .held = {12'288, 12'288}, .early = true});
-  EXPECT_EQ(comparison::bytes_of(session, MemoryKind::arena_later), 65'536);
+  EXPECT_EQ(bytes_of(session, MemoryKind::arena_later), 65'536);
 }
 
 TEST(ArenaChunks, ReportsNoArenaIfProfileHasNone) {
   const attribution::SessionMemory session = session_of({.has_arena = false});
   EXPECT_FALSE(session.arena);
-  EXPECT_EQ(comparison::bytes_of(session, MemoryKind::run), session.run.count);
+  EXPECT_EQ(bytes_of(session, MemoryKind::run), session.run.count);
   EXPECT_GT(session.run.count, 65'536);
 }
 

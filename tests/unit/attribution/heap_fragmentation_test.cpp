@@ -222,9 +222,9 @@ TEST(Fragmentation, AlignedMappingsLeaveNoHoles) {
 // A large heap block may have the address of a mapped block by chance. If another block shares its page, it
 // is in the heap.
 TEST(Fragmentation, LargeBlockThatSharesAPageIsInHeap) {
-  const auto heap = attribution::blocks_of_heap(
-      {block_at(0x10000'0010, 24), block_at(0x10000'0040, 256 << 10), block_at(0x10008'0110, 256 << 10),
-       block_at(0x10010'0080, 256 << 10), block_at(0x10014'0090, 24)});
+  const auto heap = blocks_of_heap({block_at(0x10000'0010, 24), block_at(0x10000'0040, 256 << 10),
+                                    block_at(0x10008'0110, 256 << 10), block_at(0x10010'0080, 256 << 10),
+                                    block_at(0x10014'0090, 24)});
   ASSERT_EQ(heap.size(), 5U);
   EXPECT_EQ(heap[1].address, 0x10000'0040U) << "behind a neighbour";
   EXPECT_EQ(heap[3].address, 0x10010'0080U) << "before one";

@@ -23,8 +23,7 @@ class PeakUses : public testing::Test {
     EXPECT_TRUE(opened.has_value());
     return attribution::analyze_recording(*opened, {});
   }
-  static std::map<std::string, std::int64_t> comparison::bytes_of(
-      const attribution::RecordingAnalysis& analysis) {
+  static std::map<std::string, std::int64_t> bytes_of(const attribution::RecordingAnalysis& analysis) {
     std::map<std::string, std::int64_t> bytes;
     for (const attribution::PeakUse& use : attribution::peak_uses(analysis)) bytes[use.name] = use.bytes;
     return bytes;
@@ -55,11 +54,11 @@ TEST_F(PeakUses, AreFoundByLayersOfTrainingStep) {
   builder_.enter_scope(0, 40, step);
   builder_.allocate(0, 41, 0x7000, 40'000);
   const attribution::RecordingAnalysis analysis = analyze();
-  EXPECT_EQ(comparison::bytes_of(analysis), (std::map<std::string, std::int64_t>{{"weights", 1000},
-                                                                                 {"activations", 222},
-                                                                                 {"gradients", 3000},
-                                                                                 {"optimizer_state", 40'000},
-                                                                                 {"other", 5}}));
+  EXPECT_EQ(bytes_of(analysis), (std::map<std::string, std::int64_t>{{"weights", 1000},
+                                                                     {"activations", 222},
+                                                                     {"gradients", 3000},
+                                                                     {"optimizer_state", 40'000},
+                                                                     {"other", 5}}));
   // No thread ever entered the weights' scope.
   for (const attribution::LayerFigures& layer : analysis.layers) {
     if (layer.source != ScopeSource::weights) continue;

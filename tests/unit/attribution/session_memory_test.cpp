@@ -25,7 +25,7 @@ constexpr const char* kProfile = R"([
 ])";
 constexpr std::uint64_t kProfilerCall = 0x5000, kRunCall = 0x6000;
 
-std::int64_t comparison::bytes_of(const LayerMemory& memory, MemoryKind kind) {
+std::int64_t bytes_of(const LayerMemory& memory, MemoryKind kind) {
   for (const MemoryShare& share : memory.shares)
     if (share.kind == kind) return share.bytes.count;
   return 0;
@@ -80,14 +80,14 @@ TEST_F(SessionMemoryTest, KindsAddUpToThePeak) {
   record();
   const LayerMemory memory = result();
   EXPECT_EQ(memory.peak.count, 100 + 5000 + 4096 + 2 * (7 + 44 + 60 + 44));
-  EXPECT_EQ(comparison::bytes_of(memory, MemoryKind::weights), 3000);
-  EXPECT_EQ(comparison::bytes_of(memory, MemoryKind::graph), 2000);
-  EXPECT_EQ(comparison::bytes_of(memory, MemoryKind::tensors), 900);
-  EXPECT_EQ(comparison::bytes_of(memory, MemoryKind::arena_rounding), 100);
-  EXPECT_EQ(comparison::bytes_of(memory, MemoryKind::arena_unused), 4096 - 1000);
-  EXPECT_EQ(comparison::bytes_of(memory, MemoryKind::workspace), 2 * 7);
-  EXPECT_EQ(comparison::bytes_of(memory, MemoryKind::tracing), 2 * (44 + 60 + 44));
-  EXPECT_EQ(comparison::bytes_of(memory, MemoryKind::unnamed), 100) << "its stack is in no known module";
+  EXPECT_EQ(bytes_of(memory, MemoryKind::weights), 3000);
+  EXPECT_EQ(bytes_of(memory, MemoryKind::graph), 2000);
+  EXPECT_EQ(bytes_of(memory, MemoryKind::tensors), 900);
+  EXPECT_EQ(bytes_of(memory, MemoryKind::arena_rounding), 100);
+  EXPECT_EQ(bytes_of(memory, MemoryKind::arena_unused), 4096 - 1000);
+  EXPECT_EQ(bytes_of(memory, MemoryKind::workspace), 2 * 7);
+  EXPECT_EQ(bytes_of(memory, MemoryKind::tracing), 2 * (44 + 60 + 44));
+  EXPECT_EQ(bytes_of(memory, MemoryKind::unnamed), 100) << "its stack is in no known module";
   std::int64_t sum = 0;
   for (const MemoryShare& share : memory.shares) sum += share.bytes.count;
   EXPECT_EQ(sum, memory.peak.count);
@@ -235,14 +235,13 @@ TEST(SessionPeaks, CountsRunsInAnyScopeOfProgram) {
   std::int64_t sum = 0;
   for (const MemoryShare& share : memory.shares) sum += share.bytes.count;
   EXPECT_EQ(sum, memory.peak.count);
-  EXPECT_EQ(comparison::bytes_of(memory, MemoryKind::module), 7)
-      << "net/run, which is the program's own range";
+  EXPECT_EQ(bytes_of(memory, MemoryKind::module), 7) << "net/run, which is the program's own range";
 }
 
 TEST_F(SessionMemoryTest, CallSharedWithNodesIsNotProfileMemory) {
   record(true);
   const LayerMemory memory = result();
-  EXPECT_EQ(comparison::bytes_of(memory, MemoryKind::tracing), 2 * (44 + 44)) << "the records only";
+  EXPECT_EQ(bytes_of(memory, MemoryKind::tracing), 2 * (44 + 44)) << "the records only";
 }
 
 TEST(SharesOf, HasNoArenaIfProfileHasNone) {

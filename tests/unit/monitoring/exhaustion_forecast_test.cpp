@@ -26,7 +26,7 @@ double normal(Random& random) { return std::normal_distribution<>()(random); }
 // A duration from three minutes to five hours, in seconds.
 int some_length(Random& random) { return static_cast<int>(std::pow(10, between(random, 2.3, 4.3))); }
 
-Bytes comparison::bytes_of(double used) { return {std::llround(used)}; }
+Bytes bytes_of(double used) { return {std::llround(used)}; }
 Nanoseconds at_second(std::size_t second) { return {static_cast<std::int64_t>(second) * 1'000'000'000}; }
 
 // Grows from `start` and reaches the limit after `n` seconds. The series continues beyond that.
@@ -72,7 +72,7 @@ Series noisy_plateau(Random& random) {
 monitoring::ExhaustionForecast fed_with(const Series& series, std::size_t count) {
   monitoring::ExhaustionForecast forecast;
   for (std::size_t second = 0; second < count; ++second)
-    forecast.add(at_second(second), comparison::bytes_of(series[second]));
+    forecast.add(at_second(second), bytes_of(series[second]));
   return forecast;
 }
 
@@ -89,7 +89,7 @@ TEST(ExhaustionForecastTest, FiftyRampsAndPlateaus) {
       const Series series = kind.make(random);
       const auto end = std::find_if(series.begin(), series.end(), [](double used) { return used >= kLimit; });
       const auto seconds = static_cast<std::size_t>(end - series.begin());
-      const auto answer = fed_with(series, seconds / 2 + 1).forecast(comparison::bytes_of(kLimit));
+      const auto answer = fed_with(series, seconds / 2 + 1).forecast(bytes_of(kLimit));
       ASSERT_TRUE(answer) << kind.name << " " << run << " of " << seconds << " s";
       const double truth = static_cast<double>(seconds - seconds / 2);
       const double error = (answer->left.seconds() - truth) / truth;
@@ -102,9 +102,9 @@ TEST(ExhaustionForecastTest, FiftyRampsAndPlateaus) {
     const Series series = noisy_plateau(random);
     monitoring::ExhaustionForecast forecast;
     for (std::size_t second = 0; second < series.size(); ++second) {
-      forecast.add(at_second(second), comparison::bytes_of(series[second]));
+      forecast.add(at_second(second), bytes_of(series[second]));
       if (second % 16 != 0) continue;
-      EXPECT_FALSE(forecast.forecast(comparison::bytes_of(kLimit))) << run << " at " << second;
+      EXPECT_FALSE(forecast.forecast(bytes_of(kLimit))) << run << " at " << second;
     }
   }
 }
@@ -112,7 +112,7 @@ TEST(ExhaustionForecastTest, FiftyRampsAndPlateaus) {
 TEST(ExhaustionForecastTest, ShorterWindowFindsLateLeak) {
   Series series(10'000, 4e9);
   for (int second = 0; second < 500; ++second) series.push_back(4e9 + 4e6 * second);
-  const auto answer = fed_with(series, series.size()).forecast(comparison::bytes_of(kLimit));
+  const auto answer = fed_with(series, series.size()).forecast(bytes_of(kLimit));
   ASSERT_TRUE(answer);
   EXPECT_NEAR(answer->left.seconds(), 500, 50);
   EXPECT_NEAR(answer->bytes_per_second, 4e6, 4e5);
@@ -122,35 +122,35 @@ TEST(ExhaustionForecastTest, ShorterWindowFindsLateLeak) {
 TEST(ExhaustionForecastTest, SawtoothWithoutLeakHasNoForecast) {
   monitoring::ExhaustionForecast forecast;
   for (std::size_t second = 0; second < 5000; ++second) {
-    forecast.add(at_second(second), comparison::bytes_of(5e9 + 2e7 * static_cast<double>(second % 100)));
+    forecast.add(at_second(second), bytes_of(5e9 + 2e7 * static_cast<double>(second % 100)));
     // The first tooth cannot be told from a leak.
     if (second < 300 || second % 7 != 0) continue;
-    EXPECT_FALSE(forecast.forecast(comparison::bytes_of(kLimit))) << "at " << second;
+    EXPECT_FALSE(forecast.forecast(bytes_of(kLimit))) << "at " << second;
   }
 }
 
 TEST(ExhaustionForecastTest, NoForecastAfterGrowthEnds) {
   Series series;
   for (int second = 0; second < 100; ++second) series.push_back(1e9 + 4e7 * second);
-  EXPECT_TRUE(fed_with(series, series.size()).forecast(comparison::bytes_of(kLimit)));
+  EXPECT_TRUE(fed_with(series, series.size()).forecast(bytes_of(kLimit)));
   series.resize(300, series.back());
-  EXPECT_FALSE(fed_with(series, series.size()).forecast(comparison::bytes_of(kLimit)));
+  EXPECT_FALSE(fed_with(series, series.size()).forecast(bytes_of(kLimit)));
 }
 
 TEST(ExhaustionForecastTest, NoForecastFromFewSamplesOrSlowGrowth) {
   Series series;
   for (int second = 0; second < 12; ++second) series.push_back(1e9 + 1e8 * second);
-  EXPECT_FALSE(fed_with(series, series.size()).forecast(comparison::bytes_of(kLimit)));
-  EXPECT_FALSE(monitoring::ExhaustionForecast().forecast(comparison::bytes_of(kLimit)));
+  EXPECT_FALSE(fed_with(series, series.size()).forecast(bytes_of(kLimit)));
+  EXPECT_FALSE(monitoring::ExhaustionForecast().forecast(bytes_of(kLimit)));
   Series slow;
   for (int second = 0; second < 1000; ++second) slow.push_back(1e9 + 1e3 * second);
-  EXPECT_FALSE(fed_with(slow, slow.size()).forecast(comparison::bytes_of(kLimit)));
+  EXPECT_FALSE(fed_with(slow, slow.size()).forecast(bytes_of(kLimit)));
 }
 
 TEST(ExhaustionForecastTest, ExhaustedMemoryHasNoTimeLeft) {
   Series series;
   for (int second = 0; second < 100; ++second) series.push_back(8e9 + 1e7 * second);
-  const auto answer = fed_with(series, series.size()).forecast(comparison::bytes_of(kLimit));
+  const auto answer = fed_with(series, series.size()).forecast(bytes_of(kLimit));
   ASSERT_TRUE(answer);
   EXPECT_EQ(answer->left.count, 0);
 }
@@ -160,10 +160,9 @@ TEST(ExhaustionForecastTest, ToleratesGapsAndClockGoingBack) {
   monitoring::ExhaustionForecast forecast;
   const std::int64_t begin = 1'000'000'000'000'000'000;
   for (std::int64_t second = 0; second < 200; ++second)
-    forecast.add({begin + (second < 100 ? second : second + 20'000) * 1'000'000'000},
-                 comparison::bytes_of(1e9));
-  forecast.add({5}, comparison::bytes_of(7.9e9));
-  EXPECT_FALSE(forecast.forecast(comparison::bytes_of(kLimit)));
+    forecast.add({begin + (second < 100 ? second : second + 20'000) * 1'000'000'000}, bytes_of(1e9));
+  forecast.add({5}, bytes_of(7.9e9));
+  EXPECT_FALSE(forecast.forecast(bytes_of(kLimit)));
 }
 
 }  // namespace

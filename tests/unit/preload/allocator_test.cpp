@@ -1,7 +1,7 @@
 // Other allocators with the tracer.
 #include <sstream>
 
-#include "unit/tracer/traced_program.h"
+#include "unit/preload/traced_program.h"
 
 namespace headroom::test {
 namespace {

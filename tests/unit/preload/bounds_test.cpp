@@ -1,5 +1,5 @@
 // The recording stays within its limits, and reports what it dropped.
-#include "unit/tracer/traced_program.h"
+#include "unit/preload/traced_program.h"
 
 namespace headroom::test {
 namespace {

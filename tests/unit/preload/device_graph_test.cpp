@@ -1,6 +1,6 @@
 // Memory nodes of graphs with the preload library, against the fake driver. Only cases that are specific to
 // graphs; the routes of traced_cuda.cpp in device_test.cpp cover the rest.
-#include "unit/tracer/traced_program.h"
+#include "unit/preload/traced_program.h"
 
 namespace headroom::test {
 namespace {

@@ -3,7 +3,7 @@
 #include <map>
 
 #include "ledger/account.h"
-#include "unit/tracer/traced_program.h"
+#include "unit/preload/traced_program.h"
 
 namespace headroom::test {
 namespace {

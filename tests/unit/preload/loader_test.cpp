@@ -1,5 +1,5 @@
 // Libraries that are loaded and unloaded.
-#include "unit/tracer/traced_program.h"
+#include "unit/preload/traced_program.h"
 
 namespace headroom::test {
 namespace {

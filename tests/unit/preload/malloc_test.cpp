@@ -2,7 +2,7 @@
 // mode.
 #include <sstream>
 
-#include "unit/tracer/traced_program.h"
+#include "unit/preload/traced_program.h"
 
 namespace headroom::test {
 namespace {

@@ -1,7 +1,7 @@
 // Real ONNX Runtime in unmodified programs.
 #include <set>
 
-#include "unit/tracer/traced_program.h"
+#include "unit/preload/traced_program.h"
 
 namespace headroom::test {
 namespace {

@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "unit/tracer/traced_program.h"
+#include "unit/preload/traced_program.h"
 
 namespace headroom::test {
 namespace {

@@ -3,7 +3,7 @@
 #include <unordered_map>
 
 #include "base/json.h"
-#include "unit/tracer/traced_program.h"
+#include "unit/preload/traced_program.h"
 
 namespace headroom::test {
 namespace {

@@ -5,7 +5,7 @@
 #include <set>
 #include <sstream>
 
-#include "unit/tracer/traced_program.h"
+#include "unit/preload/traced_program.h"
 
 namespace headroom::test {
 namespace {

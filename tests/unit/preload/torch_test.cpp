@@ -3,7 +3,7 @@
 // tests/cli/trace_torch_test.cpp.
 #include <cstdlib>
 
-#include "unit/tracer/traced_program.h"
+#include "unit/preload/traced_program.h"
 
 namespace headroom::test {
 namespace {

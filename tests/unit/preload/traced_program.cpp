@@ -1,4 +1,4 @@
-#include "unit/tracer/traced_program.h"
+#include "unit/preload/traced_program.h"
 
 #include <unistd.h>
 

@@ -3,7 +3,7 @@
 
 #include "report/snapshot/snapshot_words.h"
 #include "support/test_support.h"
-#include "unit/analysis/caching_allocator_model.h"
+#include "unit/snapshot/caching_allocator_model.h"
 
 namespace headroom::report {
 namespace {

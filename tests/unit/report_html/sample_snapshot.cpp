@@ -1,7 +1,7 @@
 #include "sample_snapshot.h"
 
 #include "sample_recording.h"
-#include "unit/analysis/caching_allocator_model.h"
+#include "unit/snapshot/caching_allocator_model.h"
 
 namespace headroom::test {
 namespace {

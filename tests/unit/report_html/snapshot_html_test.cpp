@@ -9,7 +9,7 @@
 #include "sample_recording.h"
 #include "sample_snapshot.h"
 #include "support/test_support.h"
-#include "unit/analysis/caching_allocator_model.h"
+#include "unit/snapshot/caching_allocator_model.h"
 
 namespace headroom::report {
 namespace {

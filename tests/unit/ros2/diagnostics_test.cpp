@@ -117,7 +117,7 @@ TEST(Diagnostics, LevelIsThatOfTheMostSevereAlert) {
 // Each figure that rules can watch appears in a status.
 TEST(Diagnostics, ReportsEveryAlert) {
   for (std::size_t i = 0; i < monitoring::kRiskFigures; ++i) {
-    const std::string figure(attribution::name_of(static_cast<monitoring::RiskFigure>(i)));
+    const std::string figure(monitoring::name_of(static_cast<monitoring::RiskFigure>(i)));
     Diagnostics diagnostics("pc");
     const DiagnosticArray array =
         array_of(diagnostics, {}, {alert_of("mine", figure, AlertSeverity::critical, 2, 1)});

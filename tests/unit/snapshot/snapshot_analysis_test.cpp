@@ -3,7 +3,7 @@
 #include "snapshot/snapshot_analysis.h"
 
 #include "support/test_support.h"
-#include "unit/analysis/caching_allocator_model.h"
+#include "unit/snapshot/caching_allocator_model.h"
 
 namespace headroom::unit {
 namespace {

@@ -6,7 +6,7 @@
 #include "base/json.h"
 #include "snapshot/snapshot_reader.h"
 #include "support/test_support.h"
-#include "unit/analysis/caching_allocator_model.h"
+#include "unit/snapshot/caching_allocator_model.h"
 
 namespace headroom::unit {
 namespace {
