@@ -117,7 +117,7 @@ Json mapped_row_json(const comparison::MappedDiffRow& row, comparison::DiffBy by
 
 std::vector<comparison::DiffBy> chosen_groupings(const DiffReport& report) {
   if (report.choice.by) return {*report.choice.by};
-  return {kDiffBy.begin(), kDiffBy.end()};
+  return {comparison::kDiffBy.begin(), comparison::kDiffBy.end()};
 }
 
 std::vector<const comparison::DiffRow*> rows_of(const DiffReport& report, comparison::DiffBy by) {

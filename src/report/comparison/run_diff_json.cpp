@@ -10,7 +10,7 @@
 namespace headroom::report {
 namespace {
 
-using namespace attribution;
+using namespace comparison;
 
 std::string with_unit(std::string key, comparison::MetricUnit unit) {
   switch (unit) {

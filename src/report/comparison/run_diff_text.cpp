@@ -15,7 +15,7 @@
 namespace headroom::report {
 namespace {
 
-using namespace attribution;
+using namespace comparison;
 
 std::string_view paint_of(RunDiffTone tone) {
   switch (tone) {

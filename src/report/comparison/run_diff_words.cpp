@@ -14,7 +14,7 @@
 namespace headroom::report {
 namespace {
 
-using namespace attribution;
+using namespace comparison;
 
 constexpr std::array<std::string_view, 8> kAlwaysShown{"load_peak", "run_mean", "run_peak", "latency",
                                                        "p50",       "p99",      "fps",      "detections"};
@@ -138,7 +138,8 @@ std::string reach_words(const Reach& reach) {
 
 // What to do about it; empty where the runs themselves tell what they differ by.
 std::string advice_for(const Reach& reach) {
-  if (reach.of == nullptr || std::min(reach.of->runs_before, reach.of->runs_after) >= kRunsToKnowTheirSpread)
+  if (reach.of == nullptr ||
+      std::min(reach.of->runs_before, reach.of->runs_after) >= comparison::kRunsToKnowTheirSpread)
     return "";
   if (reach.of->was_in_step)
     return "Make more pairs: headroom bench --in-step NAME --repeat 8 for both sides at once.";

@@ -12,7 +12,7 @@
 namespace headroom::report {
 namespace {
 
-using namespace attribution;
+using namespace comparison;
 
 constexpr double kLeft = 90, kRight = 780, kTop = 12, kBottom = 200;
 constexpr double kInside = 24;        // of the first and the last point, so that none lies on an axis

@@ -16,7 +16,7 @@
 namespace headroom::report {
 namespace {
 
-using namespace attribution;
+using namespace comparison;
 using history::KeptRun;
 
 struct Extent {

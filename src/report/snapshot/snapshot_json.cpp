@@ -169,7 +169,7 @@ class Writer {
                  {"segment_bytes", blocker.segment_bytes},
                  {"freed_if_gone_bytes", blocker.freed_if_gone},
                  {"empties_segment", blocker.empties_segment}};
-    if (blocker.block.born != kBeforeTrace) {
+    if (blocker.block.born != snapshot::kBeforeTrace) {
       json["allocated_by_entry"] = blocker.block.born;
       const auto* trace = snapshot_.trace_of(device.device);
       if (const auto time = snapshot_.entry(*trace, blocker.block.born).time_us; time > 0)
