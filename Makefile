@@ -3,7 +3,12 @@
 JOBS ?= $(shell nproc)
 BUILD := build/release
 space := $(subst ,, )
-LAUNCHER := $(if $(shell command -v ccache),-DCMAKE_CXX_COMPILER_LAUNCHER=ccache,)
+PRESET ?= release
+LAUNCHER := $(if $(shell command -v ccache),-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache,)
+# A clone in another folder uses the same cached objects.
+export CCACHE_BASEDIR := $(CURDIR)
+export CCACHE_NOHASHDIR := 1
+export CCACHE_SLOPPINESS := pch_defines,time_macros
 
 .PHONY: help deps deps-test build demo test test-gpu bench-gpu bench format lint sanitize tsan fuzz cross clean
 
@@ -17,14 +22,14 @@ deps-test:  ## install what the tests and checks need besides
 	@scripts/install_dependencies.sh test
 
 build: deps  ## build/release/bin/headroom
-	@cmake --preset release $(LAUNCHER) -DHEADROOM_TESTS=OFF -DHEADROOM_BENCHMARKS=OFF
+	@cmake --preset $(PRESET) $(LAUNCHER) -DHEADROOM_TESTS=OFF -DHEADROOM_BENCHMARKS=OFF
 	@cmake --build --preset release --parallel $(JOBS)
 
 demo: build  ## the main job on real pictures and a video; prints where the report is
 	@scripts/demo.sh
 
 test: deps-test  ## build everything and pass the tests
-	@cmake --preset release $(LAUNCHER) -DHEADROOM_TESTS=ON -DHEADROOM_BENCHMARKS=ON
+	@cmake --preset $(PRESET) $(LAUNCHER) -DHEADROOM_TESTS=ON -DHEADROOM_BENCHMARKS=ON
 	@cmake --build --preset release --parallel $(JOBS)
 	@scripts/run_tests.sh $(BUILD)
 
@@ -35,7 +40,7 @@ bench-gpu:  ## on a machine with a GPU: ledger, cost of tracing, inference, othe
 	@CMAKE_LAUNCHER="$(LAUNCHER)" JOBS=$(JOBS) scripts/run_gpu_benchmarks.sh build/bench/gpu
 
 bench: deps-test  ## benchmarks of Headroom itself (benchmarks/README.md)
-	@cmake --preset release $(LAUNCHER) -DHEADROOM_TESTS=ON -DHEADROOM_BENCHMARKS=ON
+	@cmake --preset $(PRESET) $(LAUNCHER) -DHEADROOM_TESTS=ON -DHEADROOM_BENCHMARKS=ON
 	@cmake --build --preset release --parallel $(JOBS)
 	@scripts/run_benchmarks.sh $(BUILD)
 

@@ -7,6 +7,6 @@ bin=${1:?usage: gpu_libtorch.sh BIN OUT [FLAG…]}
 out=${2:?usage: gpu_libtorch.sh BIN OUT [FLAG…]}
 shift 2
 torch=$(python3 -c 'import torch; print(torch.__path__[0])')
-HEADROOM_LIBTORCH=$torch scripts/build_for_gpu.sh headroom_backend_libtorch
+HEADROOM_LIBTORCH_DIR=$torch scripts/build_for_gpu.sh headroom_backend_libtorch
 export HEADROOM_BACKEND_PATH=$PWD/build/gpu/bin LD_LIBRARY_PATH=$torch/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 benchmarks/gpu_libtorch.py --build "$bin" --out "$out" "$@"

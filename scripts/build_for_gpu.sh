@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # build_for_gpu.sh TARGET…: builds the tests (gpu_tests) or benchmarks (gpu_benchmarks) for a machine with a GPU, in build/gpu. If
-# HEADROOM_LIBTORCH names the folder of a LibTorch, it can also build the targets that link it (headroom_backend_libtorch,
+# HEADROOM_LIBTORCH_DIR names the folder of a LibTorch, it can also build the targets that link it (headroom_backend_libtorch,
 # headroom_memory_tracer). Needs g++ 12 and cmake 3.25 or newer. The header files come from Debian's packages
 # (scripts/install_dependencies.sh test), or from the folder HEADROOM_CORE_HEADERS, which scripts/pack_core_headers.sh fills on
 # another machine.
@@ -15,5 +15,5 @@ fi
 generator=(-G "Unix Makefiles")
 command -v ninja >/dev/null && generator=(-G Ninja)
 cmake --preset gpu "${generator[@]}" ${CMAKE_LAUNCHER:-} -DHEADROOM_CORE_HEADERS="${headers:+$(realpath "$headers")}" \
-  ${HEADROOM_LIBTORCH:+"-DHEADROOM_LIBTORCH=$HEADROOM_LIBTORCH"}
+  ${HEADROOM_LIBTORCH_DIR:+"-DHEADROOM_LIBTORCH_DIR=$HEADROOM_LIBTORCH_DIR"}
 cmake --build --preset gpu --target "$@" --parallel "${JOBS:-$(nproc)}"

@@ -10,20 +10,20 @@ import pathlib
 import re
 import sys
 
-LAYERS = {
-    "base": 0,
-    "types": 1, "cuda": 1,
-    "inference": 2, "media": 2, "sources": 2, "limits": 2, "recording": 2, "symbols": 2, "ledger": 2, "history": 2,
-    "monitoring": 3, "attribution": 3, "comparison": 3, "snapshot": 3, "planning": 3, "pool": 3,
-    "report": 4, "exporters": 4, "importers": 4,
-    "bench": 5, "watch": 5, "trace": 5, "doctor": 5,
-    "memory_tracer": 5,
-    "tui": 6, "serve": 6,
-    "cli": 7,
-}
+LAYERS = [
+    ["base"],
+    ["types", "cuda"],
+    ["inference", "media", "sources", "limits", "recording", "symbols", "ledger", "history"],
+    ["attribution", "comparison", "snapshot", "monitoring", "planning", "pool"],
+    ["report", "exporters"],
+    ["bench", "trace", "watch", "doctor", "memory_tracer"],
+    ["tui", "serve"],
+    ["cli"],
+]
+LAYER_OF = {module: layer for layer, modules in enumerate(LAYERS) for module in modules}
 # The preload library runs inside other programs. It may only use plain data, the recording writer
 # and the ledger.
-TRACER_MAY_SEE = {"types", "recording", "ledger", "preload"}
+PRELOAD_MAY_SEE = {"types", "recording", "ledger", "preload"}
 # The memory tracer's library also runs there and uses the preload library's recorder. No other
 # module may do so.
 MEMORY_TRACER_MAY_SEE = {"types", "recording", "preload", "memory_tracer"}
@@ -36,7 +36,7 @@ def find_problems(root):
         if path.suffix not in (".h", ".cpp", ".c"):
             continue
         module = path.relative_to(root).parts[0]
-        if module != "preload" and module not in LAYERS:
+        if module != "preload" and module not in LAYER_OF:
             problems.append(f"{path}: the module '{module}' is unknown; move the file to a module of docs/architecture.md, or add the module there and to {sys.argv[0]}")
             continue
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
@@ -49,19 +49,19 @@ def find_problems(root):
                 problems.append(f"{where}: the include \"{target}\" is relative; write it relative to src/: \"{module}/…\"")
                 continue
             other = target.split("/")[0]
-            if "/" not in target or (other not in LAYERS and other != "preload"):
+            if "/" not in target or (other not in LAYER_OF and other != "preload"):
                 continue  # a generated or external header
             if module == "preload":
-                if other not in TRACER_MAY_SEE:
-                    problems.append(f"{where}: preload/ includes {other}/; it may only include {', '.join(sorted(TRACER_MAY_SEE))}")
+                if other not in PRELOAD_MAY_SEE:
+                    problems.append(f"{where}: preload/ includes {other}/; it may only include {', '.join(sorted(PRELOAD_MAY_SEE))}")
                 continue
             if module == "memory_tracer":
                 if other not in MEMORY_TRACER_MAY_SEE:
                     problems.append(f"{where}: memory_preload/ includes {other}/; it may only include {', '.join(sorted(MEMORY_TRACER_MAY_SEE))}")
                 continue
-            if other == "preload" or LAYERS[other] > LAYERS[module]:
-                problems.append(f"{where}: {module}/ (layer {LAYERS[module]}) includes {target}, which is above it; move the shared part down")
-            elif other != module and LAYERS[other] == LAYERS[module]:
+            if other == "preload" or LAYER_OF[other] > LAYER_OF[module]:
+                problems.append(f"{where}: {module}/ (layer {LAYER_OF[module]}) includes {target}, which is above it; move the shared part down")
+            elif other != module and LAYER_OF[other] == LAYER_OF[module]:
                 edges.setdefault(module, {}).setdefault(other, where)
     return problems + find_cycles(edges)
 

@@ -60,7 +60,7 @@ def _load():
     except OSError as error:
         raise ImportError(
             f"cannot load {path} ({error}): build Headroom with the LibTorch of this torch {torch.__version__}, "
-            "cmake -DHEADROOM_LIBTORCH=<folder of torch>, or set HEADROOM_MEMORY_TRACER_LIBRARY to the library's path"
+            "cmake -DHEADROOM_LIBTORCH_DIR=<folder of torch>, or set HEADROOM_MEMORY_TRACER_LIBRARY to the library's path"
         ) from None
 
     def declare(name, result, *arguments):

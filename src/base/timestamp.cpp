@@ -13,13 +13,13 @@ namespace {
 
 constexpr std::size_t kSeconds = 19;  // "2026-11-21T10:30:00"
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_decimal_digit(char c) { return c >= '0' && c <= '9'; }
 
 // The number of exactly `digits` digits at position `at`; nothing if another character is among them.
 std::optional<int> number_at(std::string_view text, std::size_t at, std::size_t digits) {
   if (at + digits > text.size()) return std::nullopt;
   const std::string_view number = text.substr(at, digits);
-  if (!std::all_of(number.begin(), number.end(), is_digit)) return std::nullopt;
+  if (!std::all_of(number.begin(), number.end(), is_decimal_digit)) return std::nullopt;
   return parse_number<int>(number);
 }
 
@@ -32,7 +32,7 @@ Fraction fraction_of(std::string_view text) {
   if (!text.starts_with('.')) return {};
   Fraction fraction;
   int unit = 100;
-  for (fraction.length = 1; fraction.length < text.size() && is_digit(text[fraction.length]);
+  for (fraction.length = 1; fraction.length < text.size() && is_decimal_digit(text[fraction.length]);
        ++fraction.length) {
     fraction.milliseconds += unit * (text[fraction.length] - '0');
     unit /= 10;

@@ -79,36 +79,36 @@ constexpr int kMinimum = 0;      // CU_MEM_ALLOC_GRANULARITY_MINIMUM
 constexpr Code kNotSupported = 801;
 
 template <class Function>
-void load(const char* name, Function& function) {
+void load_call(const char* name, Function& function) {
   function = reinterpret_cast<Function>(::dlsym(RTLD_DEFAULT, name));
 }
 
 Calls load_calls() {
   Calls calls{};
-  load("cuMemAllocPitch_v2", calls.cuMemAllocPitch_v2);
-  load("cuMemAllocManaged", calls.cuMemAllocManaged);
-  load("cuMemAllocAsync", calls.cuMemAllocAsync);
-  load("cuMemFreeAsync", calls.cuMemFreeAsync);
-  load("cuMemCreate", calls.cuMemCreate);
-  load("cuMemRelease", calls.cuMemRelease);
-  load("cuArrayCreate_v2", calls.cuArrayCreate_v2);
-  load("cuArrayDestroy", calls.cuArrayDestroy);
-  load("cuArray3DCreate_v2", calls.cuArray3DCreate_v2);
-  load("cuMipmappedArrayCreate", calls.cuMipmappedArrayCreate);
-  load("cuMipmappedArrayDestroy", calls.cuMipmappedArrayDestroy);
-  load("cuMemPoolCreate", calls.cuMemPoolCreate);
-  load("cuMemPoolDestroy", calls.cuMemPoolDestroy);
-  load("cuMemAllocFromPoolAsync", calls.cuMemAllocFromPoolAsync);
-  load("cuGraphCreate", calls.cuGraphCreate);
-  load("cuGraphDestroy", calls.cuGraphDestroy);
-  load("cuGraphAddMemAllocNode", calls.cuGraphAddMemAllocNode);
-  load("cuGraphAddMemFreeNode", calls.cuGraphAddMemFreeNode);
-  load("cuGraphInstantiateWithFlags", calls.cuGraphInstantiateWithFlags);
-  load("cuGraphLaunch", calls.cuGraphLaunch);
-  load("cuGraphExecDestroy", calls.cuGraphExecDestroy);
-  load("cuDeviceGetGraphMemAttribute", calls.cuDeviceGetGraphMemAttribute);
-  load("cuDeviceGraphMemTrim", calls.cuDeviceGraphMemTrim);
-  load("cuMemGetAllocationGranularity", calls.cuMemGetAllocationGranularity);
+  load_call("cuMemAllocPitch_v2", calls.cuMemAllocPitch_v2);
+  load_call("cuMemAllocManaged", calls.cuMemAllocManaged);
+  load_call("cuMemAllocAsync", calls.cuMemAllocAsync);
+  load_call("cuMemFreeAsync", calls.cuMemFreeAsync);
+  load_call("cuMemCreate", calls.cuMemCreate);
+  load_call("cuMemRelease", calls.cuMemRelease);
+  load_call("cuArrayCreate_v2", calls.cuArrayCreate_v2);
+  load_call("cuArrayDestroy", calls.cuArrayDestroy);
+  load_call("cuArray3DCreate_v2", calls.cuArray3DCreate_v2);
+  load_call("cuMipmappedArrayCreate", calls.cuMipmappedArrayCreate);
+  load_call("cuMipmappedArrayDestroy", calls.cuMipmappedArrayDestroy);
+  load_call("cuMemPoolCreate", calls.cuMemPoolCreate);
+  load_call("cuMemPoolDestroy", calls.cuMemPoolDestroy);
+  load_call("cuMemAllocFromPoolAsync", calls.cuMemAllocFromPoolAsync);
+  load_call("cuGraphCreate", calls.cuGraphCreate);
+  load_call("cuGraphDestroy", calls.cuGraphDestroy);
+  load_call("cuGraphAddMemAllocNode", calls.cuGraphAddMemAllocNode);
+  load_call("cuGraphAddMemFreeNode", calls.cuGraphAddMemFreeNode);
+  load_call("cuGraphInstantiateWithFlags", calls.cuGraphInstantiateWithFlags);
+  load_call("cuGraphLaunch", calls.cuGraphLaunch);
+  load_call("cuGraphExecDestroy", calls.cuGraphExecDestroy);
+  load_call("cuDeviceGetGraphMemAttribute", calls.cuDeviceGetGraphMemAttribute);
+  load_call("cuDeviceGraphMemTrim", calls.cuDeviceGraphMemTrim);
+  load_call("cuMemGetAllocationGranularity", calls.cuMemGetAllocationGranularity);
   return calls;
 }
 

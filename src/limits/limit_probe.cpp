@@ -127,7 +127,7 @@ std::string names_of(const std::vector<Trial>& trials, Evidence evidence) {
   return names;
 }
 
-void append_sentence(std::string& note, const std::string& sentence) {
+void append_probe_sentence(std::string& note, const std::string& sentence) {
   note += (note.empty() ? "" : "; ") + sentence;
 }
 
@@ -136,8 +136,8 @@ void classify(const std::vector<Trial>& trials, Limit& limit) {
   const std::string escaped = names_of(trials, Evidence::escaped);
   const std::string unproved = names_of(trials, Evidence::nothing);
   limit.type = escaped.empty() && unproved.empty() ? LimitType::hard : LimitType::soft;
-  if (!escaped.empty()) append_sentence(limit.note, "memory escapes the limit by " + escaped);
-  if (!unproved.empty()) append_sentence(limit.note, "the probe could not try " + unproved);
+  if (!escaped.empty()) append_probe_sentence(limit.note, "memory escapes the limit by " + escaped);
+  if (!unproved.empty()) append_probe_sentence(limit.note, "the probe could not try " + unproved);
 }
 
 Limit without_enforcement(Limit limit) {
@@ -178,7 +178,7 @@ void note_unproved_cuda_memory(Limit& limit) {
   limit.routes.push_back({std::string(kCudaRoute), "not_tried", std::string(kCudaNotProved)});
   if (limit.type == LimitType::unavailable) return;
   limit.type = LimitType::soft;
-  append_sentence(limit.note, std::string(kCudaNotProved));
+  append_probe_sentence(limit.note, std::string(kCudaNotProved));
 }
 
 }  // namespace headroom::limits

@@ -26,7 +26,7 @@ void on_end(const at::RecordFunction&, at::ObserverContext* context) {
   if (context != nullptr) leave_entered(static_cast<Entered*>(context)->sessions);
 }
 
-std::mutex lock;
+std::mutex node_lock;
 int watchers = 0;
 at::CallbackHandle handle{};
 
@@ -34,14 +34,14 @@ at::CallbackHandle handle{};
 
 // Registers callbacks for nodes only: a callback for each operator would cost 0.2 µs, also in inference.
 void watch_backward() {
-  const std::lock_guard held(lock);
+  const std::lock_guard held(node_lock);
   if (++watchers > 1) return;
   handle = at::addGlobalCallback(
       at::RecordFunctionCallback(on_start, on_end).scopes({at::RecordScope::BACKWARD_FUNCTION}));
 }
 
 void unwatch_backward() {
-  const std::lock_guard held(lock);
+  const std::lock_guard held(node_lock);
   if (--watchers == 0) at::removeCallback(handle);
 }
 

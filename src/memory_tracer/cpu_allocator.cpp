@@ -49,8 +49,8 @@ WatchedAllocator& watched() {
   return *allocator;
 }
 
-std::mutex lock;
-int watchers = 0;
+std::mutex allocator_lock;
+int allocator_watchers = 0;
 
 // Uses the lowest sufficient priority, so that other code can still replace the allocator later.
 void put(c10::Allocator* allocator) {
@@ -62,8 +62,8 @@ void put(c10::Allocator* allocator) {
 }  // namespace
 
 void watch_cpu_allocator() {
-  const std::lock_guard held(lock);
-  if (++watchers > 1) return;
+  const std::lock_guard held(allocator_lock);
+  if (++allocator_watchers > 1) return;
   c10::Allocator* const now = c10::GetCPUAllocator();
   if (now == &watched()) return;
   // Blocks of the first wrapped allocator still exist and need its release function. So an allocator that was
@@ -76,8 +76,8 @@ void watch_cpu_allocator() {
 }
 
 void unwatch_cpu_allocator() {
-  const std::lock_guard held(lock);
-  if (--watchers == 0 && c10::GetCPUAllocator() == &watched()) put(original);
+  const std::lock_guard held(allocator_lock);
+  if (--allocator_watchers == 0 && c10::GetCPUAllocator() == &watched()) put(original);
 }
 
 }  // namespace headroom::memory_tracer

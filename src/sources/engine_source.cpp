@@ -38,7 +38,7 @@ class EngineSource : public MetricSource {
 };
 
 // "nvdec", "nvdec1", "dla0_core": the engines, not the many other clocks.
-bool is_engine(std::string_view name) {
+bool is_engine_name(std::string_view name) {
   constexpr std::array<std::string_view, 10> kBeginnings{"msenc", "nvenc", "nvdec", "nvjpg", "se",
                                                          "vic",   "ape",   "ofa",   "dla",   "pva"};
   return std::any_of(kBeginnings.begin(), kBeginnings.end(), [&](std::string_view beginning) {
@@ -55,7 +55,7 @@ std::unique_ptr<MetricSource> make_engine_source(const std::filesystem::path& ro
   std::vector<Engine> engines;
   for (const auto& clock : entries(root / "sys/kernel/debug/clk")) {
     const std::string name = clock.filename().string();
-    if (!is_engine(name)) continue;
+    if (!is_engine_name(name)) continue;
     Engine engine{name, RereadFile(clock / "clk_rate"), RereadFile(clock / "clk_enable_count")};
     if (engine.hertz.exists()) engines.push_back(std::move(engine));
   }

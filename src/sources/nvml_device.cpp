@@ -37,7 +37,7 @@ std::optional<double> scaled(std::optional<unsigned> value, double factor) {
 }
 
 template <std::size_t Length>
-std::string text_of(Return (*call)(Device, char*, unsigned), Device device) {
+std::string nvml_text_of(Return (*call)(Device, char*, unsigned), Device device) {
   std::array<char, Length + 1> text{};
   if (call == nullptr || call(device, text.data(), Length) != kSuccess) return {};
   return text.data();
@@ -86,8 +86,8 @@ bool DeviceReader::take_handle() {
   Device device = nullptr;
   if (!succeeded(nvml_.device_by_index(index_, &device)) || device == nullptr) return false;
   device_ = device;
-  identity_.name = text_of<kNameLength>(nvml_.name, device_);
-  identity_.uuid = text_of<kUuidLength>(nvml_.uuid, device_);
+  identity_.name = nvml_text_of<kNameLength>(nvml_.name, device_);
+  identity_.uuid = nvml_text_of<kUuidLength>(nvml_.uuid, device_);
   PciInfo pci{};
   if (nvml_.pci_info != nullptr && succeeded(nvml_.pci_info(device_, &pci))) {
     pci.bus_id[sizeof pci.bus_id - 1] = pci.bus_id_legacy[sizeof pci.bus_id_legacy - 1] = '\0';
@@ -193,8 +193,8 @@ void DeviceReader::read_mig_instances(GpuSample& sample) {
     if (lost_ || !succeeded(nvml_.mig_by_index(device_, i, &device)) || device == nullptr) continue;
     MigInstance instance;
     instance.index = i;
-    instance.name = text_of<kNameLength>(nvml_.name, device);
-    instance.uuid = text_of<kUuidLength>(nvml_.uuid, device);
+    instance.name = nvml_text_of<kNameLength>(nvml_.name, device);
+    instance.uuid = nvml_text_of<kUuidLength>(nvml_.uuid, device);
     unsigned id = 0;
     if (nvml_.gpu_instance != nullptr && succeeded(nvml_.gpu_instance(device, &id)))
       instance.gpu_instance = id;

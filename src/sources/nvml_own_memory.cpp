@@ -9,7 +9,7 @@
 namespace headroom::sources {
 namespace {
 
-constexpr unsigned kMostDevices = 1024, kMostInstances = 64;  // limits against a broken driver
+constexpr unsigned kMostDevicesAsked = 1024, kMostInstances = 64;  // limits against a broken driver
 
 }  // namespace
 
@@ -24,7 +24,7 @@ OwnGpuMemory::OwnGpuMemory(std::shared_ptr<const nvml::Library> library)
   const nvml::Functions& nvml = library_->functions();
   unsigned count = 0;
   if (nvml.device_count(&count) != nvml::kSuccess) return;
-  for (unsigned i = 0; i < std::min(count, kMostDevices); ++i) {
+  for (unsigned i = 0; i < std::min(count, kMostDevicesAsked); ++i) {
     nvml::Device device = nullptr;
     if (nvml.device_by_index(i, &device) != nvml::kSuccess || device == nullptr) continue;
     if (!add_instances(device)) add(device);

@@ -59,7 +59,7 @@ class NvmlSource : public MetricSource {
   std::vector<bool> was_lost_;
 };
 
-unsigned count_devices(const nvml::Library& library) {
+unsigned count_nvml_devices(const nvml::Library& library) {
   unsigned count = 0;
   if (library.functions().device_count(&count) != nvml::kSuccess) return 0;
   return std::min(count, kMostDevices);
@@ -73,7 +73,7 @@ std::unique_ptr<MetricSource> open_nvml_source(const std::string& library_file) 
     log::debug("{}", library.error().sentence());
     return nullptr;
   }
-  const unsigned devices = count_devices(**library);
+  const unsigned devices = count_nvml_devices(**library);
   if (devices == 0) {
     log::debug("no GPU metrics: NVIDIA's driver {} found no GPU", (*library)->driver_version());
     return nullptr;
@@ -85,7 +85,7 @@ void read_gpu_info(HostInfo& host, const std::string& library_file) {
   const auto library = nvml::Library::open(library_file);
   if (!library) return;
   host.gpu_driver = (*library)->driver_version();
-  const unsigned devices = count_devices(**library);
+  const unsigned devices = count_nvml_devices(**library);
   for (unsigned i = 0; i < devices; ++i) {
     const GpuSample gpu = nvml::DeviceReader(**library, i).read_identity();
     HostGpu facts{i, gpu.name, gpu.uuid, gpu.pci_bus_id, gpu.memory_total, gpu.mig_enabled, {}};

@@ -22,7 +22,7 @@ std::optional<Bytes> kib_field(std::string_view line) {
   return kib ? std::optional<Bytes>(kibibytes(*kib)) : std::nullopt;
 }
 
-void read_status(const std::string& text, ProcessMemory& memory) {
+void read_process_status(const std::string& text, ProcessMemory& memory) {
   for (const std::string_view line : split(text, '\n')) {
     const auto starts = [&](std::string_view key) { return line.starts_with(key); };
     if (starts("VmRSS:")) memory.rss = kib_field(line);
@@ -74,7 +74,7 @@ ProcessMemory read_process_memory(pid_t pid, ProcessDetail detail, const std::fi
   const std::filesystem::path folder = root / "proc" / std::to_string(pid);
   const auto status = read_small_file(folder / "status");
   if (!status) return memory;
-  read_status(*status, memory);
+  read_process_status(*status, memory);
   if (const auto stat = read_small_file(folder / "stat")) memory.cpu_time = cpu_time_of(*stat);
   if (detail == ProcessDetail::status) return memory;
   read_shares(folder / "smaps_rollup", memory);

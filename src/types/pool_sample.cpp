@@ -11,7 +11,7 @@ namespace headroom {
 namespace {
 
 constexpr std::string_view kHead = "headroom-pool 1 ";
-constexpr std::size_t kLongestName = 48;
+constexpr std::size_t kLongestPoolName = 48;
 constexpr std::int64_t kMost = std::int64_t{1} << 56;  // 64 PiB, two years
 
 bool belongs_in_a_name(char c) {
@@ -43,7 +43,7 @@ void for_each_figure(Pool& pool, const Field& field) {
 }  // namespace
 
 bool is_pool_name(std::string_view name) {
-  return !name.empty() && name.size() <= kLongestName &&
+  return !name.empty() && name.size() <= kLongestPoolName &&
          std::all_of(name.begin(), name.end(), belongs_in_a_name);
 }
 
@@ -83,7 +83,7 @@ std::optional<PoolStatus> parse_pool_status(std::string_view text) {
   }
   std::size_t known = 0;
   for_each_figure(pool, [&](std::string_view, std::int64_t&) { ++known; });
-  const bool has_device = !pool.device.empty() && pool.device.size() <= kLongestName;
+  const bool has_device = !pool.device.empty() && pool.device.size() <= kLongestPoolName;
   if (!is_sound || figures != known || sequence.empty() || sequence != end || !is_pool_name(pool.name) ||
       !has_device || pool.pid == 0)
     return std::nullopt;

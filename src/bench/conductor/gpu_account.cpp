@@ -12,7 +12,7 @@ void raise(std::optional<Bytes>& peak, std::optional<Bytes> bytes) {
 }
 
 // Adds the figures of the worker's ledger at the end of a phase.
-void add_ledger(GpuMemory& memory, Phase phase, const Json& entry, bool has_failed) {
+void add_ledger_figures(GpuMemory& memory, Phase phase, const Json& entry, bool has_failed) {
   const auto charged = get_bytes(entry, "charged_bytes"), peak = get_bytes(entry, "peak_bytes");
   memory.refused = get_integer(entry, "refused").value_or(0);
   if (memory.refused > 0) memory.refused_bytes = get_bytes(entry, "refused_bytes");
@@ -88,7 +88,7 @@ void GpuAccount::add_device(const Json& event) {
 void GpuAccount::add_phase(Phase phase, const Json& gpu, bool has_failed) {
   for (const Json& entry : get_member(gpu, "ledger"))
     if (Device* const device = find(static_cast<unsigned>(get_integer(entry, "ordinal").value_or(0))))
-      add_ledger(device->memory, phase, entry, has_failed);
+      add_ledger_figures(device->memory, phase, entry, has_failed);
   if (has_failed) return;
   const Json& shares = get_member(gpu, "driver");
   for (Device& device : devices_)

@@ -157,7 +157,7 @@ Result<TrialOutcome> try_backends(PreparedModel& model, WorkerModel& worker,
 }
 
 // Returns an error only for an interrupt. Files that cannot be read fail the model.
-Status read_fingerprint(PreparedModel& model, const PreparationContext& context) {
+Status fingerprint_in_child(PreparedModel& model, const PreparationContext& context) {
   auto files = fingerprint_in_child(model.path, context.options.timeout, context.interrupt);
   if (files) {
     model.fingerprint = std::move(files->fingerprint);
@@ -206,7 +206,7 @@ Result<PreparedModel> prepare_model(const ModelSpec& spec, const PreparationCont
   worker.settings = model.settings;
   worker.outputs = model.outputs;
   // After the trial, so that a file whose reading hangs is reported with the phase in which it hung.
-  if (auto read = read_fingerprint(model, context); !read) return forward_error(read);
+  if (auto read = fingerprint_in_child(model, context); !read) return forward_error(read);
   // Without readable files, no settings can work.
   const bool is_readable = !model.fingerprint.empty();
   if (options.tune && is_readable && is_worth_tuning(model) && !lacks_its_source(model, options)) {

@@ -75,7 +75,7 @@ std::string describe_held_frames(const WorkerOutcome& outcome) {
                      format_bytes(*outcome.frame_memory));
 }
 
-void add_warnings(ModelResult& result, const WorkerOutcome& outcome) {
+void add_memory_warnings(ModelResult& result, const WorkerOutcome& outcome) {
   const WorkerAccount& account = outcome.account;
   const bool read_its_peak = account.find(Phase::running) != nullptr || account.peak_at_error ||
                              (account.find(Phase::start) == nullptr && !outcome.samples.peak);
@@ -167,7 +167,7 @@ ModelResult result_of(const WorkerOutcome& outcome) {
   result.runtime_load_time = account.runtime_load_time;
   result.memory = memory_of(outcome);
   result.gpu_memory = outcome.gpu_memory;
-  add_warnings(result, outcome);
+  add_memory_warnings(result, outcome);
   result.memory_series = outcome.samples.series;
   for (const PhaseAccount& phase : account.phases)
     result.phases.push_back({phase.phase, phase.time, phase.file_backed});

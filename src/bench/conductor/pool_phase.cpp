@@ -25,7 +25,7 @@ std::optional<Bytes> file_pages(const ModelResult& alone, Phase phase) {
   return pages;
 }
 
-std::optional<LatencySummary> summary_of(const std::vector<std::int64_t>& times) {
+std::optional<LatencySummary> pool_summary_of(const std::vector<std::int64_t>& times) {
   if (times.empty()) return std::nullopt;
   return monitoring::summarise_latency(times);
 }
@@ -44,8 +44,8 @@ PooledModel model_of(const WorkerModel& model, const PooledAccount& account) {
   pooled.failures = account.failures;
   pooled.error = account.error;
   pooled.charge = account.charge;
-  pooled.load = summary_of(account.loads);
-  pooled.wait = summary_of(account.waits);
+  pooled.load = pool_summary_of(account.loads);
+  pooled.wait = pool_summary_of(account.waits);
   return pooled;
 }
 
@@ -162,7 +162,7 @@ Result<PoolResult> measure_pool(const BenchContext& context, const std::vector<M
   result.load_time = account.pool.load_time;
   result.reload_time = account.pool.reload_time;
   result.frames = static_cast<std::int64_t>(account.pool.frames.size());
-  result.frame = summary_of(account.pool.frames);
+  result.frame = pool_summary_of(account.pool.frames);
   if (result.frame && result.frame->mean_ns > 0) result.fps = 1e9 / result.frame->mean_ns;
   result.all_at_once = result.baseline;
   for (std::size_t i = 0; i < models.size(); ++i) {

@@ -12,7 +12,7 @@ namespace headroom::ros2 {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::array<std::string_view, 2> kNames = {"rclcpp", "cyclonedds"};
+constexpr std::array<std::string_view, 2> kPublisherNames = {"rclcpp", "cyclonedds"};
 
 Result<std::unique_ptr<DiagnosticsPublisher>> load(const fs::path& file) {
   // Never close the library: these libraries leave threads and exit handlers behind.
@@ -37,7 +37,7 @@ Result<std::unique_ptr<DiagnosticsPublisher>> load(const fs::path& file) {
 Result<std::unique_ptr<DiagnosticsPublisher>> load_diagnostics_publisher(std::string_view name) {
   std::optional<Error> first_error;
   std::string files;
-  for (const std::string_view each : kNames) {
+  for (const std::string_view each : kPublisherNames) {
     if (name != "auto" && name != each) continue;
     const std::string file_name = fmt::format("libheadroom_ros2_{}.so", each);
     files += (files.empty() ? "" : " or ") + file_name;

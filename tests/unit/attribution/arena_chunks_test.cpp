@@ -16,9 +16,10 @@ using recording::ScopeSource;
 using test::RecordingBuilder;
 using Frames = RecordingBuilder::Frames;
 
-constexpr std::uint64_t kRuntime = 0x100000, kProgram = 0x200000;
-constexpr std::uint64_t kExtend = kRuntime + 0x10, kPattern = kRuntime + 0x20, kNode = kRuntime + 0x30,
-                        kOther = kRuntime + 0x40, kProfiler = kRuntime + 0x50, kRun = kRuntime + 0x60;
+constexpr std::uint64_t kArenaRuntime = 0x100000, kArenaProgram = 0x200000;
+constexpr std::uint64_t kExtend = kArenaRuntime + 0x10, kPattern = kArenaRuntime + 0x20,
+                        kNode = kArenaRuntime + 0x30, kOther = kArenaRuntime + 0x40,
+                        kProfiler = kArenaRuntime + 0x50, kRun = kArenaRuntime + 0x60;
 constexpr std::int64_t kAllocated = -1;
 
 struct Case {
@@ -37,8 +38,8 @@ struct Case {
 attribution::SessionMemory session_of(const Case& figures) {
   const test::TemporaryFolder folder;
   RecordingBuilder builder(folder / "a.hrec", {.full = figures.full, .large_bytes = 1});
-  builder.module("/lib/libonnxruntime.so.1", "", kRuntime, kRuntime + 0x1000, kRuntime);
-  builder.module("/bin/program", "", kProgram, kProgram + 0x1000, kProgram);
+  builder.module("/lib/libonnxruntime.so.1", "", kArenaRuntime, kArenaRuntime + 0x1000, kArenaRuntime);
+  builder.module("/bin/program", "", kArenaProgram, kArenaProgram + 0x1000, kArenaProgram);
   const auto session = builder.scope("net", 0, ScopeSource::session);
   const auto load = builder.scope("load", session, ScopeSource::load);
   const auto run = builder.scope("run", session, ScopeSource::run);
@@ -58,7 +59,7 @@ attribution::SessionMemory session_of(const Case& figures) {
   builder.profile(profile, 0, session);
   std::uint64_t address = 0x10000000;
   const auto allocate = [&](std::uint64_t ms, std::uint64_t size, Frames frames, std::uint64_t caller) {
-    frames.insert(frames.end(), {kRun, kProgram + caller});
+    frames.insert(frames.end(), {kRun, kArenaProgram + caller});
     builder.allocate(0, ms * 1'000'000, address += 0x100000, size, frames);
   };
   builder.enter_scope(0, 1'000'000, load);
@@ -85,7 +86,7 @@ attribution::SessionMemory session_of(const Case& figures) {
   return sessions.at(0);
 }
 
-std::int64_t bytes_of(const attribution::SessionMemory& session, MemoryKind kind) {
+std::int64_t session_bytes_of(const attribution::SessionMemory& session, MemoryKind kind) {
   std::int64_t bytes = 0;
   for (const MemoryShare& share : shares_of(session))
     if (share.kind == kind) bytes += share.bytes.count;
@@ -97,23 +98,23 @@ TEST(ArenaChunks, FindsLaterArenaChunksByStack) {
   ASSERT_TRUE(session.arena);
   EXPECT_EQ(session.arena->run.count, 4096 + 8192);
   EXPECT_EQ(session.arena->later.count, 65'536);
-  EXPECT_EQ(bytes_of(session, MemoryKind::arena_later), 65'536);
-  EXPECT_EQ(bytes_of(session, MemoryKind::tensors), 2000);
-  EXPECT_EQ(bytes_of(session, MemoryKind::arena_unused), 4096 + 8192 - 2000);
-  EXPECT_EQ(bytes_of(session, MemoryKind::workspace), 100 + 300) << "of both runs";
-  EXPECT_EQ(bytes_of(session, MemoryKind::run_later), 0);
+  EXPECT_EQ(session_bytes_of(session, MemoryKind::arena_later), 65'536);
+  EXPECT_EQ(session_bytes_of(session, MemoryKind::tensors), 2000);
+  EXPECT_EQ(session_bytes_of(session, MemoryKind::arena_unused), 4096 + 8192 - 2000);
+  EXPECT_EQ(session_bytes_of(session, MemoryKind::workspace), 100 + 300) << "of both runs";
+  EXPECT_EQ(session_bytes_of(session, MemoryKind::run_later), 0);
 }
 
 TEST(ArenaChunks, FindsArenaChunksInSampledRecording) {
   const attribution::SessionMemory session = session_of({.full = false});
-  EXPECT_EQ(bytes_of(session, MemoryKind::arena_later), 65'536);
+  EXPECT_EQ(session_bytes_of(session, MemoryKind::arena_later), 65'536);
 }
 
 TEST(ArenaChunks, ReportsNoArenaIfSumsDisagree) {
   const attribution::SessionMemory session = session_of({.held = {4096, 4096 + 8192 + 256}});
   EXPECT_FALSE(session.arena);
-  EXPECT_EQ(bytes_of(session, MemoryKind::arena_later), 0);
-  EXPECT_EQ(bytes_of(session, MemoryKind::run_later), 65'536 + 300);
+  EXPECT_EQ(session_bytes_of(session, MemoryKind::arena_later), 0);
+  EXPECT_EQ(session_bytes_of(session, MemoryKind::run_later), 65'536 + 300);
 }
 
 // If the arena's size is constant and exceeds a stack's sum by an unknown amount, the stack cannot be
@@ -126,13 +127,13 @@ TEST(ArenaChunks, ConstantArenaSizeDoesNotIdentifyStack) {
 TEST(ArenaChunks, ExactSumIdentifiesArenaStack) {
   const attribution::SessionMemory session =
       session_of({.reserved = 0, .held = {12'288, 12'288}, .early = true});
-  EXPECT_EQ(bytes_of(session, MemoryKind::arena_later), 65'536);
+  EXPECT_EQ(session_bytes_of(session, MemoryKind::arena_later), 65'536);
 }
 
 TEST(ArenaChunks, ReportsNoArenaIfProfileHasNone) {
   const attribution::SessionMemory session = session_of({.has_arena = false});
   EXPECT_FALSE(session.arena);
-  EXPECT_EQ(bytes_of(session, MemoryKind::run), session.run.count);
+  EXPECT_EQ(session_bytes_of(session, MemoryKind::run), session.run.count);
   EXPECT_GT(session.run.count, 65'536);
 }
 
@@ -140,8 +141,8 @@ TEST(ArenaChunks, ReportsNoArenaIfProfileHasNone) {
 TEST(ProfileMemory, FindsRecordsWithSeveralCallers) {
   const test::TemporaryFolder folder;
   RecordingBuilder builder(folder / "a.hrec");
-  builder.module("/lib/libonnxruntime.so.1", "", kRuntime, kRuntime + 0x1000, kRuntime);
-  builder.module("/bin/program", "", kProgram, kProgram + 0x1000, kProgram);
+  builder.module("/lib/libonnxruntime.so.1", "", kArenaRuntime, kArenaRuntime + 0x1000, kArenaRuntime);
+  builder.module("/bin/program", "", kArenaProgram, kArenaProgram + 0x1000, kArenaProgram);
   const auto session = builder.scope("net", 0, ScopeSource::session);
   const auto run = builder.scope("run", session, ScopeSource::run);
   builder.thread(0, 77, "main");
@@ -154,7 +155,7 @@ TEST(ProfileMemory, FindsRecordsWithSeveralCallers) {
         R"({}{{"cat":"Node","tid":77,"dur":5,"ts":{},"name":"n_kernel_time","args":{{"op_name":"Conv"}}}})",
         i > 0 ? "," : "", start);
     builder.enter_scope(0, (start - 10) * 1000, run);
-    const std::uint64_t caller = kProgram + 0x10 * static_cast<std::uint64_t>(i);
+    const std::uint64_t caller = kArenaProgram + 0x10 * static_cast<std::uint64_t>(i);
     builder.allocate(0, (start + 6) * 1000, address += 0x1000, 40, {kOther, kProfiler, kRun, caller});
     builder.allocate(0, (start + 7) * 1000, address += 0x1000, 60, {kNode, kProfiler, kRun, caller});
     builder.enter_scope(0, (start + 50) * 1000, 0);

@@ -13,8 +13,8 @@
 namespace headroom::unit {
 namespace {
 
-attribution::LiveBlock block_at(std::uint64_t address, std::uint64_t size, std::uint32_t stack = 0,
-                                std::int64_t time = 0) {
+attribution::LiveBlock heap_block_at(std::uint64_t address, std::uint64_t size, std::uint32_t stack = 0,
+                                     std::int64_t time = 0) {
   attribution::LiveBlock block;
   block.address = address;
   block.size = size;
@@ -33,8 +33,8 @@ TEST(Fragmentation, EmptyHeapIsNotFragmented) {
 
 TEST(Fragmentation, AdjacentChunksLeaveNoHole) {
   // malloc(24) takes 32 bytes: 0x1010, 0x1030, 0x1050.
-  const attribution::FragmentationMoment moment =
-      attribution::fragmentation_of({block_at(0x1030, 24), block_at(0x1010, 24), block_at(0x1050, 24)}, {});
+  const attribution::FragmentationMoment moment = attribution::fragmentation_of(
+      {heap_block_at(0x1030, 24), heap_block_at(0x1010, 24), heap_block_at(0x1050, 24)}, {});
   EXPECT_EQ(moment.extents, 1);
   EXPECT_EQ(moment.holes, 0);
   EXPECT_EQ(moment.extent_bytes, 96);
@@ -45,9 +45,10 @@ TEST(Fragmentation, AdjacentChunksLeaveNoHole) {
 
 TEST(Fragmentation, BlockerIsNextToLargestHole) {
   // Chunks of 32 bytes at 0x1010, 0x2010, 0x4010, 0x4810: holes of 0xfe0, 0x1fe0 and 0x7e0.
-  const attribution::FragmentationMoment moment = attribution::fragmentation_of(
-      {block_at(0x1010, 24), block_at(0x2010, 24, 7, 100), block_at(0x4010, 24, 8), block_at(0x4810, 24)},
-      {500});
+  const attribution::FragmentationMoment moment =
+      attribution::fragmentation_of({heap_block_at(0x1010, 24), heap_block_at(0x2010, 24, 7, 100),
+                                     heap_block_at(0x4010, 24, 8), heap_block_at(0x4810, 24)},
+                                    {500});
   EXPECT_EQ(moment.holes, 3);
   EXPECT_EQ(moment.free_bytes, 0xfe0 + 0x1fe0 + 0x7e0);
   EXPECT_EQ(moment.largest_free_bytes, 0x1fe0);
@@ -67,7 +68,7 @@ TEST(Fragmentation, BlockBetweenSmallHolesIsNotTheBlocker) {
   constexpr std::uint64_t kHeap = 0x5555'0000'0010, kChunk = 5008;  // chunk of malloc(5000)
   std::vector<attribution::LiveBlock> blocks;
   const auto put = [&](std::uint64_t i, std::uint32_t stack) {
-    blocks.push_back(block_at(kHeap + kChunk * i, 5000, stack, static_cast<std::int64_t>(i)));
+    blocks.push_back(heap_block_at(kHeap + kChunk * i, 5000, stack, static_cast<std::int64_t>(i)));
   };
   for (std::uint64_t i = 0; i < 20; ++i)
     if (i != 5 && i != 7) put(i, i == 6 ? 9 : 1);
@@ -95,7 +96,7 @@ TEST(Fragmentation, PicksBlockerThatFreesMoreForItsSize) {
   // hole of 90.
   std::vector<attribution::LiveBlock> blocks;
   for (const std::uint64_t i : {0, 1, 102, 103, 104, 195})
-    blocks.push_back(block_at(kHeap + kChunk * i, 1000, static_cast<std::uint32_t>(i)));
+    blocks.push_back(heap_block_at(kHeap + kChunk * i, 1000, static_cast<std::uint32_t>(i)));
   const attribution::FragmentationMoment moment = attribution::fragmentation_of(blocks, {});
   ASSERT_TRUE(moment.blocker.has_value());
   EXPECT_EQ(moment.blocker->address, kHeap + kChunk * 102);
@@ -105,7 +106,7 @@ TEST(Fragmentation, PicksBlockerThatFreesMoreForItsSize) {
 
 TEST(Fragmentation, DistantHeapsAreSeparateExtents) {
   const attribution::FragmentationMoment moment = attribution::fragmentation_of(
-      {block_at(0x1010, 24), block_at(0x1050, 24), block_at(0x7f0000000010, 24)}, {});
+      {heap_block_at(0x1010, 24), heap_block_at(0x1050, 24), heap_block_at(0x7f0000000010, 24)}, {});
   EXPECT_EQ(moment.extents, 2);
   EXPECT_EQ(moment.holes, 1);
   EXPECT_EQ(moment.free_bytes, 32);
@@ -116,8 +117,8 @@ TEST(Fragmentation, DistantHeapsAreSeparateExtents) {
 TEST(Fragmentation, HoleInBreakHeapHasNoSizeLimit) {
   constexpr std::uint64_t kBreak = 0x5555'1234'5000;
   const attribution::HeapLayout layout(kBreak, kBreak + (std::uint64_t{64} << 30));
-  const std::vector<attribution::LiveBlock> blocks = {block_at(kBreak + 0x10, 5000, 1),
-                                                      block_at(kBreak + (200 << 20), 200, 7)};
+  const std::vector<attribution::LiveBlock> blocks = {heap_block_at(kBreak + 0x10, 5000, 1),
+                                                      heap_block_at(kBreak + (200 << 20), 200, 7)};
   const attribution::FragmentationMoment moment = attribution::fragmentation_of(blocks, {}, layout);
   EXPECT_EQ(moment.extents, 1);
   EXPECT_EQ(moment.free_bytes, (200 << 20) - 0x10 - 5008);
@@ -132,7 +133,7 @@ TEST(Fragmentation, LargeBlocksInBreakBelongToHeap) {
   constexpr std::uint64_t kBreak = 0x5555'0000'0000;
   const attribution::HeapLayout layout(kBreak, kBreak + (std::uint64_t{64} << 30));
   const attribution::FragmentationMoment moment = attribution::fragmentation_of(
-      {block_at(kBreak + 0x10, 1 << 20), block_at(kBreak + 0x400010, 1 << 20)}, {}, layout);
+      {heap_block_at(kBreak + 0x10, 1 << 20), heap_block_at(kBreak + 0x400010, 1 << 20)}, {}, layout);
   EXPECT_EQ(moment.extents, 1);
   EXPECT_EQ(moment.free_bytes, (3 << 20) - 16);
 }
@@ -144,7 +145,7 @@ TEST(Fragmentation, UnusedEndOfArenaIsNotAHole) {
   std::vector<attribution::LiveBlock> blocks;
   for (const std::uint64_t arena : {kArena, kNext})
     for (std::uint64_t at = 0; at < (40 << 20); at += 65'552)
-      blocks.push_back(block_at(arena + 0x8d0 + at, 65'536));
+      blocks.push_back(heap_block_at(arena + 0x8d0 + at, 65'536));
   const attribution::FragmentationMoment moment = attribution::fragmentation_of(blocks, {});
   EXPECT_EQ(moment.extents, 2);
   EXPECT_EQ(moment.free_bytes, 0);
@@ -201,7 +202,7 @@ TEST(Fragmentation, FindsLargeHoleInRecording) {
 
 TEST(Fragmentation, SeparatelyMappedBlocksLeaveNoHoles) {
   const attribution::FragmentationMoment moment = attribution::fragmentation_of(
-      {block_at(0x7f0000000010, 1 << 20), block_at(0x7f0000200010, 1 << 20)}, {});
+      {heap_block_at(0x7f0000000010, 1 << 20), heap_block_at(0x7f0000200010, 1 << 20)}, {});
   EXPECT_EQ(moment.holes, 0);
   EXPECT_EQ(moment.extents, 0);
   EXPECT_EQ(moment.live_bytes, 2 << 20);
@@ -212,7 +213,7 @@ TEST(Fragmentation, SeparatelyMappedBlocksLeaveNoHoles) {
 TEST(Fragmentation, AlignedMappingsLeaveNoHoles) {
   std::vector<attribution::LiveBlock> blocks;
   for (const std::uint64_t offset : {0x40, 0x80, 0x800, 0x20, 0x1000})
-    blocks.push_back(block_at(0x7f0000000000 + 0x1000000 * blocks.size() + offset, 4 << 20));
+    blocks.push_back(heap_block_at(0x7f0000000000 + 0x1000000 * blocks.size() + offset, 4 << 20));
   const attribution::FragmentationMoment moment = attribution::fragmentation_of(blocks, {});
   EXPECT_EQ(moment.extents, 0);
   EXPECT_EQ(moment.free_bytes, 0);
@@ -222,9 +223,9 @@ TEST(Fragmentation, AlignedMappingsLeaveNoHoles) {
 // A large heap block may have the address of a mapped block by chance. If another block shares its page, it
 // is in the heap.
 TEST(Fragmentation, LargeBlockThatSharesAPageIsInHeap) {
-  const auto heap = blocks_of_heap({block_at(0x10000'0010, 24), block_at(0x10000'0040, 256 << 10),
-                                    block_at(0x10008'0110, 256 << 10), block_at(0x10010'0080, 256 << 10),
-                                    block_at(0x10014'0090, 24)});
+  const auto heap = blocks_of_heap({heap_block_at(0x10000'0010, 24), heap_block_at(0x10000'0040, 256 << 10),
+                                    heap_block_at(0x10008'0110, 256 << 10),
+                                    heap_block_at(0x10010'0080, 256 << 10), heap_block_at(0x10014'0090, 24)});
   ASSERT_EQ(heap.size(), 5U);
   EXPECT_EQ(heap[1].address, 0x10000'0040U) << "behind a neighbour";
   EXPECT_EQ(heap[3].address, 0x10010'0080U) << "before one";
@@ -236,9 +237,9 @@ void follow_the_heap(const attribution::HeapLayout& layout) {
   std::vector<attribution::LiveBlock> slots;
   for (const std::uint64_t heap : {0x5555'0000'0000, 0x7fff'f800'0000, 0x7fff'ffff'0000})
     for (std::uint64_t i = 0; i < 300; ++i)
-      slots.push_back(block_at(heap + 5008 * i + 16 + 16 * (random() % 8), 16 + random() % 4800));
+      slots.push_back(heap_block_at(heap + 5008 * i + 16 + 16 * (random() % 8), 16 + random() % 4800));
   for (std::uint64_t i = 0; i < 40; ++i)
-    slots.push_back(block_at(0x6000'0000'0010 + (20 << 20) * i, i % 5 == 0 ? 9 << 20 : 100));
+    slots.push_back(heap_block_at(0x6000'0000'0010 + (20 << 20) * i, i % 5 == 0 ? 9 << 20 : 100));
   std::vector<bool> live(slots.size());
   attribution::HeapExtents extents(layout);
   for (int round = 0; round < 20'000; ++round) {
@@ -275,9 +276,9 @@ TEST(attribution::HeapExtents, AgreeWithExactExtents) {
 
 TEST(attribution::HeapExtents, ScatteredBlocksCostLittleMemoryAndTime) {
   attribution::HeapExtents extents;
-  for (std::uint64_t i = 0; i < 100'000; ++i) extents.add(block_at(i * 0x7654'3210'0000 + 0x10, 100));
+  for (std::uint64_t i = 0; i < 100'000; ++i) extents.add(heap_block_at(i * 0x7654'3210'0000 + 0x10, 100));
   EXPECT_LE(extents.extent_bytes(), (1 << 14) * 16384LL * 2) << "so many parts, one block each, are followed";
-  for (std::uint64_t i = 0; i < 100'000; ++i) extents.remove(block_at(i * 0x7654'3210'0000 + 0x10, 100));
+  for (std::uint64_t i = 0; i < 100'000; ++i) extents.remove(heap_block_at(i * 0x7654'3210'0000 + 0x10, 100));
   EXPECT_EQ(extents.extent_bytes(), 0);
 }
 

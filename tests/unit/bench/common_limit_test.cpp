@@ -6,7 +6,7 @@
 namespace headroom::bench {
 namespace {
 
-ModelResult result(const std::string& name, ModelStatus status) {
+ModelResult result_with(const std::string& name, ModelStatus status) {
   ModelResult model;
   model.name = name;
   model.status = status;
@@ -16,7 +16,7 @@ ModelResult result(const std::string& name, ModelStatus status) {
 }
 
 std::vector<ModelResult> results(ModelStatus grows, ModelStatus big) {
-  return {result("grows", grows), result("big", big)};
+  return {result_with("grows", grows), result_with("big", big)};
 }
 
 TEST(CommonLimit, DistinguishesAGrowingModelFromItsVictim) {
@@ -63,8 +63,10 @@ TEST(CommonLimit, DecidesWhetherTheLimitWasKept) {
   result.joint_peak = mebibytes(70);
   EXPECT_EQ(stayed_within_common_limit(result, std::nullopt, false), std::nullopt);
   EXPECT_EQ(stayed_within_common_limit(result, mebibytes(80), false), true);
-  EXPECT_EQ(stayed_within_common_limit(result, mebibytes(80), true), std::nullopt) << "the run ended early";
-  EXPECT_EQ(stayed_within_common_limit(result, mebibytes(60), true), false) << "an excess stays an excess";
+  EXPECT_EQ(stayed_within_common_limit(result, mebibytes(80), true), std::nullopt)
+      << "the run ended early";
+  EXPECT_EQ(stayed_within_common_limit(result, mebibytes(60), true), false)
+      << "an excess stays an excess";
   result.together[0].memory.violations = 1;
   EXPECT_EQ(stayed_within_common_limit(result, mebibytes(80), false), false);
 }

@@ -17,7 +17,7 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr Nanoseconds kLong{20'000'000'000}, kShort{100'000'000};
+constexpr Nanoseconds kLong{20'000'000'000}, kShortWait{100'000'000};
 
 std::string own_name(const char* of) { return fmt::format("test-{}-{}", of, ::getpid()); }
 
@@ -144,7 +144,7 @@ TEST_F(StepPartners, MeasuresAloneWithoutACommonModel) {
 }
 
 TEST_F(StepPartners, RejectsARunWithoutAPartner) {
-  const auto alone = StepPartner::meet(own_name("alone"), kShort, *interrupt_);
+  const auto alone = StepPartner::meet(own_name("alone"), kShortWait, *interrupt_);
   ASSERT_FALSE(alone);
   EXPECT_EQ(alone.error().kind, ErrorKind::usage);
   EXPECT_THAT(alone.error().sentence(), HasSubstr("no other run with that name started"));

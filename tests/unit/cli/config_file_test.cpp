@@ -12,7 +12,7 @@ Result<FlagValues> parse(const std::string& text) {
   return parse_config(bench_verb(), text, "bench.toml", "/data");
 }
 
-std::string error_of(const std::string& text) {
+std::string config_error_of(const std::string& text) {
   const auto values = parse(text);
   return values ? "" : values.error().sentence();
 }
@@ -34,15 +34,15 @@ TEST(ConfigFile, ReadsFlagsModelsSourceAndLimits) {
 }
 
 TEST(ConfigFile, ErrorsNameTheLine) {
-  EXPECT_EQ(error_of("\nmax_frmes = 3\n"),
+  EXPECT_EQ(config_error_of("\nmax_frmes = 3\n"),
             "bench.toml:2: there is no setting 'max_frmes'; did you mean 'max-frames'?");
-  EXPECT_THAT(error_of("conf = 7\n"), testing::HasSubstr("bench.toml:1: --conf 7 is out of range"));
-  EXPECT_THAT(error_of("conf = [1, 2]\n"), testing::HasSubstr("bench.toml:1"));
-  EXPECT_THAT(error_of("[[model]]\nname = \"a\"\n"), testing::HasSubstr("model.path is missing"));
-  EXPECT_THAT(error_of("[source]\nfolder = \"x\"\n"),
+  EXPECT_THAT(config_error_of("conf = 7\n"), testing::HasSubstr("bench.toml:1: --conf 7 is out of range"));
+  EXPECT_THAT(config_error_of("conf = [1, 2]\n"), testing::HasSubstr("bench.toml:1"));
+  EXPECT_THAT(config_error_of("[[model]]\nname = \"a\"\n"), testing::HasSubstr("model.path is missing"));
+  EXPECT_THAT(config_error_of("[source]\nfolder = \"x\"\n"),
               testing::HasSubstr("bench.toml:2: there is no setting 'folder'"));
-  EXPECT_THAT(error_of("[limits]\nmemory = 512\n"), testing::HasSubstr("has no unit"));
-  EXPECT_THAT(error_of("a = \n"), testing::HasSubstr("this is not valid TOML"));
+  EXPECT_THAT(config_error_of("[limits]\nmemory = 512\n"), testing::HasSubstr("has no unit"));
+  EXPECT_THAT(config_error_of("a = \n"), testing::HasSubstr("this is not valid TOML"));
 }
 
 TEST(ConfigFile, AModelInOneStringMayHaveSettingsAndNoName) {
@@ -63,30 +63,31 @@ TEST(ConfigFile, ReadsThresholdsPerModel) {
   EXPECT_EQ(parse(model + "every = 5\n")->all("model"), (std::vector<std::string>{"a=/data/a.onnx,every=5"}));
   EXPECT_EQ(parse(model + "isolated = true\n")->all("model"),
             (std::vector<std::string>{"a=/data/a.onnx,isolated=on"}));
-  EXPECT_EQ(error_of(model + "isolated = 1\n"), "bench.toml:3: model.isolated must be true or false");
-  EXPECT_EQ(error_of(model + "every = 0\n"),
+  EXPECT_EQ(config_error_of(model + "isolated = 1\n"), "bench.toml:3: model.isolated must be true or false");
+  EXPECT_EQ(config_error_of(model + "every = 0\n"),
             "bench.toml:3: model.every must be a whole number of at least 1");
-  EXPECT_EQ(error_of(model + "every = \"5\"\n"),
+  EXPECT_EQ(config_error_of(model + "every = \"5\"\n"),
             "bench.toml:3: model.every must be a whole number of at least 1");
-  EXPECT_EQ(error_of(model + "conf = \"0.6\"\n"), "bench.toml:3: model.conf must be a number");
-  EXPECT_THAT(error_of(model + "iou = 7\n"), testing::HasSubstr("bench.toml:3: --iou 7 is out of range"));
-  EXPECT_EQ(error_of(model + "task = 7\n"), "bench.toml:3: model.task must be a text");
-  EXPECT_THAT(error_of(model + "thread = 2\n"),
+  EXPECT_EQ(config_error_of(model + "conf = \"0.6\"\n"), "bench.toml:3: model.conf must be a number");
+  EXPECT_THAT(config_error_of(model + "iou = 7\n"),
+              testing::HasSubstr("bench.toml:3: --iou 7 is out of range"));
+  EXPECT_EQ(config_error_of(model + "task = 7\n"), "bench.toml:3: model.task must be a text");
+  EXPECT_THAT(config_error_of(model + "thread = 2\n"),
               testing::HasSubstr("bench.toml:3: there is no setting 'thread'"));
-  EXPECT_EQ(error_of(model + "arena = 7\n"), "bench.toml:3: invalid value of 'model.arena'");
+  EXPECT_EQ(config_error_of(model + "arena = 7\n"), "bench.toml:3: invalid value of 'model.arena'");
   const auto set = parse(model + "arena = false\nextend = \"same_as_requested\"\nthreads = 2\n");
   ASSERT_TRUE(set) << set.error().sentence();
   EXPECT_EQ(set->all("model"),
             (std::vector<std::string>{"a=/data/a.onnx,arena=off,extend=same_as_requested,threads=2"}));
-  EXPECT_THAT(error_of(model + "name = \"../x\"\n"),
+  EXPECT_THAT(config_error_of(model + "name = \"../x\"\n"),
               testing::HasSubstr("bench.toml:3: invalid model name '../x'"));
 }
 
 TEST(ConfigFile, RejectsQuotedNumbersAndToggles) {
-  EXPECT_EQ(error_of("conf = \"0.6\"\n"), "bench.toml:1: 'conf' must be a number; remove the quotes");
-  EXPECT_EQ(error_of("max-frames = \"6\"\n"),
+  EXPECT_EQ(config_error_of("conf = \"0.6\"\n"), "bench.toml:1: 'conf' must be a number; remove the quotes");
+  EXPECT_EQ(config_error_of("max-frames = \"6\"\n"),
             "bench.toml:1: 'max-frames' must be a whole number; remove the quotes");
-  EXPECT_EQ(error_of("strict = \"true\"\n"),
+  EXPECT_EQ(config_error_of("strict = \"true\"\n"),
             "bench.toml:1: 'strict' must be true or false; remove the quotes");
 }
 
@@ -98,17 +99,19 @@ TEST(ConfigFile, LimitsAcceptAllSpellingsOfTheFlags) {
   EXPECT_EQ(values->number("workspace-mb"), 64.0);
   EXPECT_EQ(values->text("timeout"), "30s");
   EXPECT_EQ(values->text("limit-mechanism"), "rlimit");
-  EXPECT_THAT(error_of("[limits]\nmax-frames = 3\n"), testing::HasSubstr("there is no setting 'max-frames'"));
+  EXPECT_THAT(config_error_of("[limits]\nmax-frames = 3\n"),
+              testing::HasSubstr("there is no setting 'max-frames'"));
 }
 
 TEST(ConfigFile, RejectsASettingThatIsSetTwice) {
-  EXPECT_EQ(error_of("max-frames = 3\nmax_frames = 4\n"),
+  EXPECT_EQ(config_error_of("max-frames = 3\nmax_frames = 4\n"),
             "bench.toml:2: 'max-frames' is set twice; remove this one or the one at bench.toml:1");
-  EXPECT_THAT(error_of("tune = true\nenable-cudnn-tuning = true\n"),
+  EXPECT_THAT(config_error_of("tune = true\nenable-cudnn-tuning = true\n"),
               testing::HasSubstr("'tune' is set twice"));
-  EXPECT_THAT(error_of("mem-limit = \"1GiB\"\n[limits]\nmemory = \"2GiB\"\n"),
+  EXPECT_THAT(config_error_of("mem-limit = \"1GiB\"\n[limits]\nmemory = \"2GiB\"\n"),
               testing::HasSubstr("'mem-limit' is set twice"));
-  EXPECT_THAT(error_of("timeout = 0\n"), testing::HasSubstr("bench.toml:1: --timeout 0 is out of range"));
+  EXPECT_THAT(config_error_of("timeout = 0\n"),
+              testing::HasSubstr("bench.toml:1: --timeout 0 is out of range"));
 }
 
 TEST(ConfigFile, DumpsValidToml) {
@@ -167,15 +170,15 @@ TEST(ConfigFile, AcceptsNonAsciiOnlyInQuotesAndComments) {
   EXPECT_EQ(values->text("output-dir"), "läufe");
   EXPECT_EQ(values->text("prepared-dir").substr(0, 6), "ϙ😀");
   EXPECT_THAT(values->text("source"), testing::EndsWith("öé"));
-  const std::string stray = error_of("max-frames = 3\nmaxϙframes = 1\n");
+  const std::string stray = config_error_of("max-frames = 3\nmaxϙframes = 1\n");
   EXPECT_THAT(stray, testing::StartsWith("bench.toml:2: this is not valid TOML: "));
   EXPECT_THAT(stray, testing::HasSubstr("'ϙ'"));
-  EXPECT_THAT(error_of("läufe = 1\n"), testing::HasSubstr("'ä'"));
-  EXPECT_THAT(error_of("output-dir = \"l\xC3\"\n"), testing::HasSubstr("invalid utf-8"));
+  EXPECT_THAT(config_error_of("läufe = 1\n"), testing::HasSubstr("'ä'"));
+  EXPECT_THAT(config_error_of("output-dir = \"l\xC3\"\n"), testing::HasSubstr("invalid utf-8"));
 }
 
 TEST(ConfigFile, DeepNestingDoesNotOverflowTheStack) {
-  EXPECT_NE(error_of("a = " + std::string(100'000, '[')), "");
+  EXPECT_NE(config_error_of("a = " + std::string(100'000, '[')), "");
 }
 
 }  // namespace

@@ -62,7 +62,7 @@ TEST(monitoring::SessionClock, SumsDoNotOverflow) {
 
 // `sessions` sessions of 300 samples each. The figure grows by `rise` from the first to the last sample of
 // all.
-comparison::LogFigures log_of(int sessions, double rise, std::mt19937& random) {
+comparison::LogFigures series_log_of(int sessions, double rise, std::mt19937& random) {
   std::normal_distribution<double> noise(0, 1 << 20);
   comparison::LogFigures log;
   for (int session = 0; session < sessions; ++session)
@@ -77,7 +77,7 @@ comparison::LogFigures log_of(int sessions, double rise, std::mt19937& random) {
 
 TEST(comparison::LogFigures, HasNoNegativeStep) {
   std::mt19937 random(1);
-  const comparison::LogFigures log = log_of(3, 0, random);
+  const comparison::LogFigures log = series_log_of(3, 0, random);
   EXPECT_EQ(log.samples(), 900);
   EXPECT_EQ(log.duration(), Nanoseconds{200'299 * kSecond});
   const auto& points = log.curves().find("ram_used_bytes")->second.points();
@@ -93,12 +93,12 @@ TEST(comparison::LogFigures, HasNoNegativeStep) {
 TEST(comparison::LogFigures, LeakOverSeveralSessionsIsATrend) {
   std::mt19937 random(2);
   const comparison::SeriesChange leak =
-      comparison::compare_series(log_of(3, 0, random), log_of(3, 1 << 30, random)).front();
+      comparison::compare_series(series_log_of(3, 0, random), series_log_of(3, 1 << 30, random)).front();
   EXPECT_TRUE(leak.differs);
   EXPECT_TRUE(leak.is_of_trend);
   EXPECT_NEAR(leak.rise_after, 1 << 30, 1 << 26);
   const comparison::SeriesChange none =
-      comparison::compare_series(log_of(3, 0, random), log_of(1, 0, random)).front();
+      comparison::compare_series(series_log_of(3, 0, random), series_log_of(1, 0, random)).front();
   EXPECT_FALSE(none.differs);
   EXPECT_EQ(none.doubt, comparison::SeriesDoubt::none);
 }

@@ -13,7 +13,7 @@ namespace {
 using ::testing::HasSubstr;
 
 template <class Number>
-std::string bytes_of(Number number) {
+std::string file_bytes_of(Number number) {
   return {reinterpret_cast<const char*>(&number), sizeof number};
 }
 
@@ -23,23 +23,23 @@ std::string zip_with(const std::vector<std::string>& names, bool large = false) 
   std::string directory;
   for (const std::string& name : names) {
     std::string entry =
-        "PK\x01\x02" + std::string(24, '\0') + bytes_of(static_cast<std::uint16_t>(name.size()));
-    entry += bytes_of(std::uint16_t{2}) + bytes_of(std::uint16_t{1}) + std::string(12, '\0');
+        "PK\x01\x02" + std::string(24, '\0') + file_bytes_of(static_cast<std::uint16_t>(name.size()));
+    entry += file_bytes_of(std::uint16_t{2}) + file_bytes_of(std::uint16_t{1}) + std::string(12, '\0');
     directory += entry + name + "xx" + "c";
   }
   std::string end = "PK\x05\x06" + std::string(8, '\0');
   std::string large_end;
   if (large) {
-    large_end = "PK\x06\x06" + std::string(36, '\0') + bytes_of(std::uint64_t{directory.size()}) +
-                bytes_of(std::uint64_t{content.size()});
+    large_end = "PK\x06\x06" + std::string(36, '\0') + file_bytes_of(std::uint64_t{directory.size()}) +
+                file_bytes_of(std::uint64_t{content.size()});
     large_end += "PK\x06\x07" + std::string(4, '\0') +
-                 bytes_of(std::uint64_t{content.size() + directory.size()}) + std::string(4, '\0');
-    end += bytes_of(~std::uint32_t{0}) + bytes_of(~std::uint32_t{0});
+                 file_bytes_of(std::uint64_t{content.size() + directory.size()}) + std::string(4, '\0');
+    end += file_bytes_of(~std::uint32_t{0}) + file_bytes_of(~std::uint32_t{0});
   } else {
-    end += bytes_of(static_cast<std::uint32_t>(directory.size())) +
-           bytes_of(static_cast<std::uint32_t>(content.size()));
+    end += file_bytes_of(static_cast<std::uint32_t>(directory.size())) +
+           file_bytes_of(static_cast<std::uint32_t>(content.size()));
   }
-  return content + directory + large_end + end + bytes_of(std::uint16_t{7}) + "comment";
+  return content + directory + large_end + end + file_bytes_of(std::uint16_t{7}) + "comment";
 }
 
 class ArchiveKinds : public ::testing::Test {

@@ -16,7 +16,7 @@ void expect_near(const std::vector<float>& given, const std::vector<float>& want
     ASSERT_NEAR(given[i], wanted[i], most * std::max(1.0F, std::abs(wanted[i]))) << "value " << i;
 }
 
-std::vector<Dims> shapes_of(const std::vector<TensorView>& views) {
+std::vector<Dims> torch_shapes_of(const std::vector<TensorView>& views) {
   std::vector<Dims> shapes;
   for (const TensorView& view : views) shapes.emplace_back(view.dims, view.dims + view.rank);
   return shapes;
@@ -47,7 +47,7 @@ class TorchScriptModels : public test::LibTorch {
 TEST_F(TorchScriptModels, MatchPyTorch) {
   for (const char* name : {"script", "trace", "frozen", "yolov5_config"}) {
     ASSERT_NO_FATAL_FAILURE(run(name, {1, 3, 64, 64})) << name;
-    EXPECT_EQ(shapes_of(views_), (std::vector<Dims>{{1, 10}})) << name;
+    EXPECT_EQ(torch_shapes_of(views_), (std::vector<Dims>{{1, 10}})) << name;
     expect_near(test::values_of(views_), expected(name), 1e-5F);
   }
 }
@@ -86,7 +86,7 @@ TEST_F(TorchScriptModels, UsesTracedInputShape) {
   ASSERT_TRUE(session) << session.error().sentence();
   EXPECT_EQ(session->description().inputs.at(0).dims, (Dims{2, 3, 48, 80}));
   ASSERT_NO_FATAL_FAILURE(run("traced_shape", {2, 3, 48, 80}));
-  EXPECT_EQ(shapes_of(views_), (std::vector<Dims>{{2, 10}}));
+  EXPECT_EQ(torch_shapes_of(views_), (std::vector<Dims>{{2, 10}}));
 }
 
 TEST_F(TorchScriptModels, DictionaryKeysNameOutputs) {
@@ -159,7 +159,7 @@ TEST_F(TorchScriptModels, InputShapeMayChange) {
   ASSERT_TRUE(bind(*session_, larger, {2, 1, 32, 48}));
   ASSERT_TRUE(session_->run());
   ASSERT_TRUE(session_->outputs(views_));
-  EXPECT_EQ(shapes_of(views_)[0], (Dims{2, 2, 30, 46}));
+  EXPECT_EQ(torch_shapes_of(views_)[0], (Dims{2, 2, 30, 46}));
   session_.reset();  // must end before the memory that it reads
 }
 
@@ -194,7 +194,7 @@ TEST_F(TorchScriptModels, YoloxMatchesOnnxRuntime) {
     ASSERT_TRUE(session->run());
     ASSERT_TRUE(session->learn_outputs());
     ASSERT_TRUE(session->outputs(views_));
-    ASSERT_EQ(shapes_of(views_), (std::vector<Dims>{{1, 8400, 85}}));
+    ASSERT_EQ(torch_shapes_of(views_), (std::vector<Dims>{{1, 8400, 85}}));
     answers.push_back(test::values_of(views_));
   }
   expect_near(answers[0], answers[1], 1e-4F);

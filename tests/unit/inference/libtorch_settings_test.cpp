@@ -9,7 +9,7 @@ namespace {
 using test::Dims;
 using ::testing::HasSubstr;
 
-std::int64_t threads_of_this_process() {
+std::int64_t threads_with_torch() {
   const auto status = read_small_file("/proc/self/status");
   if (!status) return 0;
   for (const std::string_view line : split(*status, '\n'))
@@ -42,14 +42,14 @@ class TorchScriptSettings : public test::LibTorch {
 };
 
 TEST_F(TorchScriptSettings, StartsThreads) {
-  const std::int64_t before = threads_of_this_process();
+  const std::int64_t before = threads_with_torch();
   (void)values_with(one_thread());
-  EXPECT_EQ(threads_of_this_process(), before);
+  EXPECT_EQ(threads_with_torch(), before);
   RuntimeSettings settings;
   settings.threads = 3;
   (void)values_with(settings);
   // The calling thread is the third. A second pool, for quantized operators, has as many threads.
-  EXPECT_GE(threads_of_this_process(), before + 2);
+  EXPECT_GE(threads_with_torch(), before + 2);
 }
 
 TEST_F(TorchScriptSettings, CpuComputesInFileTypes) {

@@ -34,7 +34,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-constexpr std::uint64_t kMiB = 1 << 20;
+constexpr std::uint64_t kPluginMiB = 1 << 20;
 const std::string kScratchCall = "setDeviceMemoryV2";
 
 fs::path plugin() { return fs::path(HEADROOM_BINARY_DIR) / "bin/libheadroom_backend_tensorrt.so"; }
@@ -127,9 +127,9 @@ TEST_F(TensorRtPlugin, RunMakesTheExpectedCallsInOrder) {
     EXPECT_TRUE(session->device_time());
     EXPECT_EQ(session->placement()->on_device, 3);
     const auto stats = session->memory_stats();
-    EXPECT_EQ(stats.arena_in_use->count, static_cast<std::int64_t>(2 * kMiB + 16 + 8))
+    EXPECT_EQ(stats.arena_in_use->count, static_cast<std::int64_t>(2 * kPluginMiB + 16 + 8))
         << "weights, input, output";
-    EXPECT_GE(in_use(), before + 3 * kMiB + 24);
+    EXPECT_GE(in_use(), before + 3 * kPluginMiB + 24);
   }
   EXPECT_THAT(calls(), ElementsAre("~context", "~engine", "~runtime"));
   EXPECT_EQ(in_use(), before) << "all memory is freed";
@@ -155,7 +155,7 @@ TEST_F(TensorRtPlugin, EnginesShareScratchOfLargestSize) {
   auto large = load(backend, engine("large", "input x 1 4\noutput y 1 2\nscratch 16777216\n"));
   ASSERT_TRUE(large);
   const std::uint64_t tensors = 4 * 4 * 2;
-  EXPECT_LE(in_use() - before, 16 * kMiB + 2 * tensors) << "not 20 MiB";
+  EXPECT_LE(in_use() - before, 16 * kPluginMiB + 2 * tensors) << "not 20 MiB";
   calls();
   for (int i = 0; i < 2; ++i) {
     ASSERT_TRUE(small->run());

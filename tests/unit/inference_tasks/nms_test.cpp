@@ -41,7 +41,7 @@ std::vector<std::uint32_t> brute_force(const std::vector<Candidate>& boxes, floa
   return kept;
 }
 
-std::vector<std::uint32_t> run(const std::vector<Candidate>& boxes, float threshold) {
+std::vector<std::uint32_t> run_nms(const std::vector<Candidate>& boxes, float threshold) {
   NonMaximumSuppression nms(threshold);
   const auto kept = nms.run(boxes);
   return {kept.begin(), kept.end()};
@@ -73,21 +73,21 @@ TEST(NonMaximumSuppression, EqualsBruteForce) {
     const auto boxes = random_boxes(random, random() % 400, 1 + static_cast<int>(random() % 80),
                                     1 + static_cast<int>(random() % 40), round % 3 == 0);
     const float threshold = static_cast<float>(random() % 10) / 10;
-    ASSERT_EQ(run(boxes, threshold), brute_force(boxes, threshold)) << "round " << round;
+    ASSERT_EQ(run_nms(boxes, threshold), brute_force(boxes, threshold)) << "round " << round;
   }
 }
 
 TEST(NonMaximumSuppression, ManyCandidatesEqualBruteForce) {
   std::mt19937 random(6);
   const auto boxes = random_boxes(random, 5000, 80, 600, false);
-  EXPECT_EQ(run(boxes, 0.45F), brute_force(boxes, 0.45F));
+  EXPECT_EQ(run_nms(boxes, 0.45F), brute_force(boxes, 0.45F));
 }
 
 TEST(NonMaximumSuppression, KeepsAtMost300) {
   std::vector<Candidate> boxes;
   for (int i = 0; i < 1000; ++i)
     boxes.push_back({static_cast<float>(i) * 7, 0, static_cast<float>(i) * 7 + 5, 5, 0.5F, 0, 0});
-  const auto kept = run(boxes, 0.5F);
+  const auto kept = run_nms(boxes, 0.5F);
   ASSERT_EQ(kept.size(), 300U);
   EXPECT_EQ(kept[299], 299U);  // equal scores keep their order
 }
@@ -96,27 +96,27 @@ TEST(NonMaximumSuppression, LooksAtTheBest30000Only) {
   // 30,000 copies of one box leave no place for boxes with lower scores, however far away.
   std::vector<Candidate> boxes(30000, Candidate{0, 0, 10, 10, 0.9F, 0, 0});
   boxes.push_back({500, 500, 510, 510, 0.5F, 0, 0});
-  EXPECT_EQ(run(boxes, 0.5F).size(), 1U);
+  EXPECT_EQ(run_nms(boxes, 0.5F).size(), 1U);
   boxes.erase(boxes.begin());
-  EXPECT_EQ(run(boxes, 0.5F).size(), 2U);
+  EXPECT_EQ(run_nms(boxes, 0.5F).size(), 2U);
 }
 
 TEST(NonMaximumSuppression, SuppressesAboveTheThresholdNotAtIt) {
   const std::vector<Candidate> halves{{0, 0, 10, 10, 0.9F, 0, 0}, {0, 0, 10, 5, 0.8F, 0, 0}};  // IoU 0.5
-  EXPECT_EQ(run(halves, 0.5F).size(), 2U);
-  EXPECT_EQ(run(halves, 0.49F).size(), 1U);
+  EXPECT_EQ(run_nms(halves, 0.5F).size(), 2U);
+  EXPECT_EQ(run_nms(halves, 0.49F).size(), 1U);
 }
 
 TEST(NonMaximumSuppression, ClassesDoNotSuppressEachOther) {
   const std::vector<Candidate> same{{0, 0, 10, 10, 0.9F, 0, 0}, {0, 0, 10, 10, 0.8F, 1, 0}};
-  EXPECT_EQ(run(same, 0.5F).size(), 2U);
+  EXPECT_EQ(run_nms(same, 0.5F).size(), 2U);
 }
 
 TEST(NonMaximumSuppression, EmptyAndDegenerateBoxesPass) {
-  EXPECT_TRUE(run({}, 0.5F).empty());
+  EXPECT_TRUE(run_nms({}, 0.5F).empty());
   const std::vector<Candidate> points{
       {5, 5, 5, 5, 0.9F, 0, 0}, {5, 5, 5, 5, 0.8F, 0, 0}, {9, 9, 3, 3, -1, 0, 0}};
-  EXPECT_EQ(run(points, 0.5F), brute_force(points, 0.5F));
+  EXPECT_EQ(run_nms(points, 0.5F), brute_force(points, 0.5F));
 }
 
 }  // namespace

@@ -13,7 +13,7 @@
 namespace headroom::inference {
 namespace {
 
-cv::Mat noise(int width, int height, std::uint32_t seed) {
+cv::Mat noise_picture(int width, int height, std::uint32_t seed) {
   cv::Mat picture(height, width, CV_8UC3);
   std::mt19937 random(seed);
   for (int y = 0; y < height; ++y)
@@ -58,17 +58,17 @@ double worst_difference(const cv::Mat& frame, const InputSpec& spec) {
   return worst;
 }
 
-struct Case {
+struct OpenCvCase {
   int frame_width, frame_height, width, height;
-  friend std::ostream& operator<<(std::ostream& out, const Case& size) {
+  friend std::ostream& operator<<(std::ostream& out, const OpenCvCase& size) {
     return out << size.frame_width << "x" << size.frame_height << "_to_" << size.width << "x" << size.height;
   }
 };
-class AgainstOpenCv : public testing::TestWithParam<Case> {};
+class AgainstOpenCv : public testing::TestWithParam<OpenCvCase> {};
 
 TEST_P(AgainstOpenCv, EveryLevelWithinOne) {
-  const Case& size = GetParam();
-  const cv::Mat frame = noise(size.frame_width, size.frame_height, 3);
+  const OpenCvCase& size = GetParam();
+  const cv::Mat frame = noise_picture(size.frame_width, size.frame_height, 3);
   for (const Resize resize : {Resize::letterbox, Resize::letterbox_top_left, Resize::stretch})
     for (const Layout layout : {Layout::nchw, Layout::nhwc})
       for (const ChannelOrder channels : {ChannelOrder::rgb, ChannelOrder::bgr, ChannelOrder::gray}) {
@@ -84,20 +84,21 @@ TEST_P(AgainstOpenCv, EveryLevelWithinOne) {
       }
 }
 
-INSTANTIATE_TEST_SUITE_P(Sizes, AgainstOpenCv,
-                         testing::Values(Case{1920, 1080, 640, 640},  // down, odd factor
-                                         Case{768, 576, 640, 640},    // down a little
-                                         Case{1280, 720, 640, 640},  // down by two: OpenCV takes another path
-                                         Case{320, 240, 640, 640},   // up by two
-                                         Case{100, 75, 640, 640},    // up
-                                         Case{640, 640, 640, 640},   // identity
-                                         Case{640, 480, 640, 640},   // identity across
-                                         Case{333, 777, 416, 416},   // tall
-                                         Case{1001, 13, 352, 352},   // wide
-                                         Case{1, 1, 32, 32}, Case{1, 50, 32, 32}, Case{50, 1, 32, 32},
-                                         Case{2, 2, 33, 31}, Case{500, 400, 1, 1}, Case{640, 512, 320, 240},
-                                         Case{548, 342, 256, 144}),
-                         testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(
+    Sizes, AgainstOpenCv,
+    testing::Values(OpenCvCase{1920, 1080, 640, 640},  // down, odd factor
+                    OpenCvCase{768, 576, 640, 640},    // down a little
+                    OpenCvCase{1280, 720, 640, 640},   // down by two: OpenCV takes another path
+                    OpenCvCase{320, 240, 640, 640},    // up by two
+                    OpenCvCase{100, 75, 640, 640},     // up
+                    OpenCvCase{640, 640, 640, 640},    // identity
+                    OpenCvCase{640, 480, 640, 640},    // identity across
+                    OpenCvCase{333, 777, 416, 416},    // tall
+                    OpenCvCase{1001, 13, 352, 352},    // wide
+                    OpenCvCase{1, 1, 32, 32}, OpenCvCase{1, 50, 32, 32}, OpenCvCase{50, 1, 32, 32},
+                    OpenCvCase{2, 2, 33, 31}, OpenCvCase{500, 400, 1, 1}, OpenCvCase{640, 512, 320, 240},
+                    OpenCvCase{548, 342, 256, 144}),
+    testing::PrintToStringParamName());
 
 TEST(PreprocessorAgainstOpenCv, RandomSizesAndNormalisations) {
   std::mt19937 random(11);
@@ -111,8 +112,9 @@ TEST(PreprocessorAgainstOpenCv, RandomSizesAndNormalisations) {
     spec.pad = static_cast<std::uint8_t>(random());
     spec.mean = {static_cast<float>(random() % 256), 116, 127.5F};
     spec.scale = {1 / 58.0F, 1 / 128.0F, 2};
-    const cv::Mat frame = noise(1 + static_cast<int>(random() % 400), 1 + static_cast<int>(random() % 400),
-                                static_cast<std::uint32_t>(random()));
+    const cv::Mat frame =
+        noise_picture(1 + static_cast<int>(random() % 400), 1 + static_cast<int>(random() % 400),
+                      static_cast<std::uint32_t>(random()));
     EXPECT_LE(worst_difference(frame, spec), 0.001)
         << frame.cols << "x" << frame.rows << " to " << spec.width << "x" << spec.height;
   }
@@ -127,7 +129,7 @@ TEST(PreprocessorAgainstOpenCv, PhotoMatchesExactly) {
 }
 
 TEST(PreprocessorAgainstOpenCv, AcceptsPaddedRows) {
-  const cv::Mat whole = noise(300, 200, 5);
+  const cv::Mat whole = noise_picture(300, 200, 5);
   const cv::Mat part = whole(cv::Rect(17, 9, 150, 100));  // a stride of its own
   InputSpec spec;
   spec.width = 96;
@@ -151,7 +153,7 @@ TEST(Preprocessor, BytesAreRoundedAndClipped) {
 
 TEST(Preprocessor, FourthChannelIsOne) {
   for (const Layout layout : {Layout::nchw, Layout::nhwc}) {
-    const cv::Mat frame = noise(30, 10, 9);
+    const cv::Mat frame = noise_picture(30, 10, 9);
     InputSpec spec;
     spec.width = spec.height = 16;
     spec.channels = ChannelOrder::rgba;
@@ -170,7 +172,7 @@ TEST(Preprocessor, AcceptsChangingFrameSizes) {
   Preprocessor used(spec);
   std::vector<float> tensor(std::size_t{3} * 64 * 64), fresh(tensor.size());
   for (const auto& [width, height] : {std::pair{100, 50}, {50, 100}, {100, 50}, {64, 64}}) {
-    const cv::Mat frame = noise(width, height, 1);
+    const cv::Mat frame = noise_picture(width, height, 1);
     used.run(frame.data, width, height, frame.step, tensor.data());
     Preprocessor(spec).run(frame.data, width, height, frame.step, fresh.data());
     EXPECT_EQ(tensor, fresh) << width << "x" << height;

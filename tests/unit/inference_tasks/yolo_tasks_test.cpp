@@ -17,7 +17,7 @@ using test::Output;
 using test::picture_model;
 using test::spec;
 
-struct Box {
+struct YoloBox {
   float left, top, right, bottom;
   std::int32_t class_id;
   float score;
@@ -33,14 +33,14 @@ std::unique_ptr<Task> make(const ModelDescription& model, const std::string& exp
   return std::move(*task);
 }
 
-FrameFindings decode(Task& task, const std::vector<TensorView>& outputs, int width, int height) {
+FrameFindings decode_yolo(Task& task, const std::vector<TensorView>& outputs, int width, int height) {
   FrameFindings findings;
   task.decode(outputs, place_frame(task.input(), width, height).transform, findings);
   return findings;
 }
 
-void expect_boxes(const FrameFindings& findings, std::vector<Box> boxes, float tolerance) {
-  std::sort(boxes.begin(), boxes.end(), [](const Box& a, const Box& b) { return a.score > b.score; });
+void expect_boxes(const FrameFindings& findings, std::vector<YoloBox> boxes, float tolerance) {
+  std::sort(boxes.begin(), boxes.end(), [](const YoloBox& a, const YoloBox& b) { return a.score > b.score; });
   ASSERT_EQ(findings.detections.size(), boxes.size());
   for (std::size_t i = 0; i < boxes.size(); ++i) {
     const Detection& found = findings.detections[i];
@@ -55,13 +55,13 @@ void expect_boxes(const FrameFindings& findings, std::vector<Box> boxes, float t
 
 // 1280×722 into 640×640: ratio 0.5, 361 rows, padding 139.5, which ultralytics' picture rounds to 139.
 constexpr int kWidth = 1280, kHeight = 722;
-const std::vector<Box> kBoxes{{100, 50, 300, 250, 0, 0.9F},
-                              {500.5F, 400.25F, 640, 600, 79, 0.8F},
-                              {110, 55, 310, 255, 2, 0.7F},  // overlaps the first, another class
-                              {0, 0, 1280, 722, 16, 0.6F}};
+const std::vector<YoloBox> kBoxes{{100, 50, 300, 250, 0, 0.9F},
+                                  {500.5F, 400.25F, 640, 600, 79, 0.8F},
+                                  {110, 55, 310, 255, 2, 0.7F},  // overlaps the first, another class
+                                  {0, 0, 1280, 722, 16, 0.6F}};
 
 // Centre and size in input pixels, with this much padding above.
-std::array<float, 4> encoded(const Box& box, float padding) {
+std::array<float, 4> encoded(const YoloBox& box, float padding) {
   return {(box.left + box.right) / 4, (box.top + box.bottom) / 4 + padding, (box.right - box.left) / 2,
           (box.bottom - box.top) / 2};
 }
@@ -69,7 +69,7 @@ std::array<float, 4> encoded(const Box& box, float padding) {
 TEST(YoloV8, DecodesBoxesThroughRoundedLetterbox) {
   Output output({1, 84, 8400});
   std::int64_t anchor = 17;
-  for (const Box& box : kBoxes) {
+  for (const YoloBox& box : kBoxes) {
     const auto values = encoded(box, 139);
     for (int i = 0; i < 4; ++i) output.at({0, i, anchor}) = values[static_cast<std::size_t>(i)];
     output.at({0, 4 + box.class_id, anchor}) = box.score;
@@ -81,14 +81,14 @@ TEST(YoloV8, DecodesBoxesThroughRoundedLetterbox) {
   output.at({0, 4, 18}) = 0.5F;
   output.at({0, 4, 8399}) = 0.25F;  // not above 0.25
   auto task = make(picture_model({spec("output0", {1, 84, 8400})}), "yolov8");
-  expect_boxes(decode(*task, {output.view()}, kWidth, kHeight), kBoxes, 0.01F);
+  expect_boxes(decode_yolo(*task, {output.view()}, kWidth, kHeight), kBoxes, 0.01F);
   EXPECT_EQ(task->class_names()[16], "dog");
 }
 
 TEST(YoloV5, DecodesBoxesThroughUnroundedPadding) {
   Output output({1, 25200, 85});
   std::int64_t anchor = 5;
-  for (const Box& box : kBoxes) {
+  for (const YoloBox& box : kBoxes) {
     const auto values = encoded(box, 139.5F);
     for (int i = 0; i < 4; ++i) output.at({0, anchor, i}) = values[static_cast<std::size_t>(i)];
     output.at({0, anchor, 4}) = 0.95F;
@@ -99,7 +99,7 @@ TEST(YoloV5, DecodesBoxesThroughUnroundedPadding) {
   output.at({0, 25198, 4}) = 0.2F;
   output.at({0, 25198, 9}) = 1;
   auto task = make(picture_model({spec("output", {1, 25200, 85})}), "yolov5");
-  expect_boxes(decode(*task, {output.view()}, kWidth, kHeight), kBoxes, 0.01F);
+  expect_boxes(decode_yolo(*task, {output.view()}, kWidth, kHeight), kBoxes, 0.01F);
 }
 
 TEST(YoloX, DecodesGrid) {
@@ -116,8 +116,8 @@ TEST(YoloX, DecodesGrid) {
   EXPECT_EQ(task->input().channels, ChannelOrder::bgr);
   EXPECT_EQ(task->input().resize, Resize::letterbox_top_left);
   EXPECT_EQ(task->input().scale[0], 1);
-  expect_boxes(decode(*task, {output.view()}, 640, 640), {{168 - 32, 316 - 16, 168 + 32, 316 + 16, 3, 0.4F}},
-               1e-3F);
+  expect_boxes(decode_yolo(*task, {output.view()}, 640, 640),
+               {{168 - 32, 316 - 16, 168 + 32, 316 + 16, 3, 0.4F}}, 1e-3F);
 }
 
 TEST(YoloEnd2End, FiltersByConfidenceOnly) {
@@ -132,7 +132,7 @@ TEST(YoloEnd2End, FiltersByConfidenceOnly) {
   put(4, {10, 20, 30, 40, 0.9F, -3});
   put(5, {10, 20, 30, 40, 0.9F, INFINITY});
   auto task = make(picture_model({spec("output0", {1, 300, 6})}), "yolo_end2end");
-  expect_boxes(decode(*task, {output.view()}, 640, 640),
+  expect_boxes(decode_yolo(*task, {output.view()}, 640, 640),
                {{10, 20, 110, 120, 5, 0.9F}, {11, 21, 111, 121, 5, 0.8F}}, 1e-3F);
 }
 
@@ -151,7 +151,7 @@ TEST(YoloSegmentation, ClipsMaskToItsBox) {
   const auto model = picture_model({spec("output0", {1, 116, 8400}), spec("output1", {1, 32, 160, 160})},
                                    {{"task", "segment"}, {"stride", "32"}});
   auto task = make(model, "yolo_segmentation");
-  const FrameFindings findings = decode(*task, {boxes.view(), prototypes.view()}, 1280, 1280);
+  const FrameFindings findings = decode_yolo(*task, {boxes.view(), prototypes.view()}, 1280, 1280);
   expect_boxes(findings, {{160, 320, 480, 480, 7, 0.9F}}, 0.01F);
   ASSERT_EQ(findings.masks.size(), 1U);
   const Mask& mask = findings.masks[0];
@@ -201,7 +201,7 @@ TEST(YoloTasks, BoxesAreClippedToTheFrame) {
   output.at({0, 3, 0}) = 100;
   output.at({0, 4, 0}) = 0.9F;
   auto task = make(picture_model({spec("output0", {1, 84, 8400})}), "yolov8");
-  expect_boxes(decode(*task, {output.view()}, 640, 640), {{0, 580, 60, 640, 0, 0.9F}}, 1e-3F);
+  expect_boxes(decode_yolo(*task, {output.view()}, 640, 640), {{0, 580, 60, 640, 0, 0.9F}}, 1e-3F);
 }
 
 }  // namespace

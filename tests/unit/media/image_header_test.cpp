@@ -7,11 +7,11 @@ namespace headroom::media {
 namespace {
 using namespace std::string_literals;
 
-Result<ImageHeader> inspect(const std::string& file) {
+Result<ImageHeader> inspect_header(const std::string& file) {
   return inspect_image({reinterpret_cast<const std::uint8_t*>(file.data()), file.size()});
 }
 std::string reason(const std::string& file) {
-  const auto header = inspect(file);
+  const auto header = inspect_header(file);
   return header ? "accepted" : header.error().what;
 }
 
@@ -24,7 +24,7 @@ std::string jpeg(const std::string& scan, const std::string& end = "\xFF\xD9"s) 
 }
 
 TEST(ImageHeader, ReadsJpegSizeFromItsFrameHeader) {
-  const auto header = inspect(jpeg("\x12\x34"));
+  const auto header = inspect_header(jpeg("\x12\x34"));
   ASSERT_TRUE(header) << header.error().what;
   EXPECT_EQ(header->format, ImageFormat::jpeg);
   EXPECT_EQ(header->width, 16);
@@ -57,7 +57,7 @@ std::string png(std::uint32_t width, std::uint32_t height, const std::string& ch
 const std::string kEnd = "\0\0\0\0IENDCRC!"s;
 
 TEST(ImageHeader, RequiresThePngEndChunk) {
-  const auto header = inspect(png(300, 200, kEnd + "garbage"));
+  const auto header = inspect_header(png(300, 200, kEnd + "garbage"));
   ASSERT_TRUE(header) << header.error().what;
   EXPECT_EQ(header->width, 300);
   EXPECT_EQ(header->height, 200);
@@ -85,7 +85,7 @@ TEST(ImageHeader, RequiresAllBmpRows) {
   // 40-byte header, 3 × −2 (top-down) pixels of 24 bits: rows of 12 bytes.
   const std::string header = "BM"s + "\0\0\0\0\0\0\0\0\x36\0\0\0"s +
                              "\x28\0\0\0\x03\0\0\0\xFE\xFF\xFF\xFF\x01\0\x18\0"s + std::string(24, '\0');
-  const auto whole = inspect(header + std::string(24, 'x'));
+  const auto whole = inspect_header(header + std::string(24, 'x'));
   ASSERT_TRUE(whole) << whole.error().what;
   EXPECT_EQ(whole->height, 2);
   EXPECT_EQ(reason(header + std::string(23, 'x')), "truncated BMP: rows of pixels are missing");
@@ -96,7 +96,7 @@ TEST(ImageHeader, ReadsTiffInBothByteOrdersAndSizes) {
   const std::string little = "II*\0\x0E\0\0\0abcdef"s + "\x05\0"s + "\0\1\3\0\1\0\0\0\3\0\0\0"s +
                              "\1\1\3\0\1\0\0\0\1\0\0\0"s + "\2\1\3\0\1\0\0\0\x10\0\0\0"s +
                              "\x11\1\4\0\1\0\0\0\x08\0\0\0"s + "\x17\1\4\0\1\0\0\0\6\0\0\0"s + "\0\0\0\0"s;
-  const auto header = inspect(little);
+  const auto header = inspect_header(little);
   ASSERT_TRUE(header) << header.error().what;
   EXPECT_EQ(header->format, ImageFormat::tiff);
   EXPECT_EQ(header->width, 3);
@@ -110,19 +110,19 @@ TEST(ImageHeader, ReadsTiffInBothByteOrdersAndSizes) {
 
   const std::string big =
       "MM\0\x2A\0\0\0\x08\0\2"s + "\1\0\0\3\0\0\0\1\0\5\0\0"s + "\1\1\0\3\0\0\0\1\0\7\0\0"s + "\0\0\0\0"s;
-  ASSERT_TRUE(inspect(big)) << inspect(big).error().what;
-  EXPECT_EQ(inspect(big)->height, 7);
+  ASSERT_TRUE(inspect_header(big)) << inspect_header(big).error().what;
+  EXPECT_EQ(inspect_header(big)->height, 7);
 }
 
 TEST(ImageHeader, ReadsSizesOfAllThreeWebpKinds) {
   const std::string lossless = "RIFF\x11\0\0\0WEBPVP8L\5\0\0\0\x2F\x0F\xC0\x01\x00"s;  // 16 × 8
-  ASSERT_TRUE(inspect(lossless)) << inspect(lossless).error().what;
-  EXPECT_EQ(inspect(lossless)->width, 16);
-  EXPECT_EQ(inspect(lossless)->height, 8);
+  ASSERT_TRUE(inspect_header(lossless)) << inspect_header(lossless).error().what;
+  EXPECT_EQ(inspect_header(lossless)->width, 16);
+  EXPECT_EQ(inspect_header(lossless)->height, 8);
   EXPECT_EQ(reason(lossless.substr(0, 20)), "truncated WebP: it is shorter than the size in its header");
   const std::string extended = "RIFF\x16\0\0\0WEBPVP8X\x0A\0\0\0\0\0\0\0\x0F\0\0\x07\0\0"s;
-  ASSERT_TRUE(inspect(extended)) << inspect(extended).error().what;
-  EXPECT_EQ(inspect(extended)->height, 8);
+  ASSERT_TRUE(inspect_header(extended)) << inspect_header(extended).error().what;
+  EXPECT_EQ(inspect_header(extended)->height, 8);
 }
 
 TEST(ImageHeader, RejectsOtherContent) {

@@ -57,16 +57,16 @@ Result<ImageHeader> inspect(const std::string& file) {
 }
 
 // 16 × 8 pixels with three components, the first sampled at double resolution in both directions.
-std::string jpeg(char start_of_frame, const std::string& application, char components_in_scan = 3) {
+std::string jpeg_of(char start_of_frame, const std::string& application, char components_in_scan = 3) {
   return "\xFF\xD8"s + application + "\xFF"s + start_of_frame +
          "\x00\x11\x08\x00\x08\x00\x10\x03\x01\x22\x00\x02\x11\x00\x03\x11\x00"s + "\xFF\xDA\x00\x08"s +
          components_in_scan + "\x01\x00\x00\x3F\x00\x12\xFF\xD9"s;
 }
 
 TEST(ImageHeader, CountsCoefficientsOfAProgressiveJpeg) {
-  EXPECT_EQ(inspect(jpeg('\xC0', ""))->decoder_bytes, 0);
-  EXPECT_EQ(inspect(jpeg('\xC2', ""))->decoder_bytes, 16 * 8 * 3) << "1.5 values of 2 bytes per pixel";
-  EXPECT_EQ(inspect(jpeg('\xC0', "", 1))->decoder_bytes, 16 * 8 * 3) << "one scan per component";
+  EXPECT_EQ(inspect(jpeg_of('\xC0', ""))->decoder_bytes, 0);
+  EXPECT_EQ(inspect(jpeg_of('\xC2', ""))->decoder_bytes, 16 * 8 * 3) << "1.5 values of 2 bytes per pixel";
+  EXPECT_EQ(inspect(jpeg_of('\xC0', "", 1))->decoder_bytes, 16 * 8 * 3) << "one scan per component";
 }
 
 TEST(ImageHeader, DetectsExifOrientation) {
@@ -76,12 +76,12 @@ TEST(ImageHeader, DetectsExifOrientation) {
   const auto big = [](char orientation) {
     return "MM\0\x2a\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0"s + orientation + "\0\0\0\0\0\0"s;
   };
-  EXPECT_TRUE(inspect(jpeg('\xC0', exif(big(6))))->turned);
-  EXPECT_FALSE(inspect(jpeg('\xC0', exif(big(1))))->turned);
+  EXPECT_TRUE(inspect(jpeg_of('\xC0', exif(big(6))))->turned);
+  EXPECT_FALSE(inspect(jpeg_of('\xC0', exif(big(1))))->turned);
   EXPECT_TRUE(
-      inspect(jpeg('\xC0', exif("II\x2a\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x06\0\0\0\0\0\0\0"s)))
+      inspect(jpeg_of('\xC0', exif("II\x2a\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x06\0\0\0\0\0\0\0"s)))
           ->turned);
-  EXPECT_FALSE(inspect(jpeg('\xC0', exif("MM\0\x2a\xFF\xFF\xFF\xFF"s)))->turned)
+  EXPECT_FALSE(inspect(jpeg_of('\xC0', exif("MM\0\x2a\xFF\xFF\xFF\xFF"s)))->turned)
       << "the directory is beyond the end";
 }
 

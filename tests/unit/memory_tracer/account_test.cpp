@@ -17,7 +17,9 @@ using testing::IsEmpty;
 
 constexpr ThreadId kThread = 0, kOther = 1;
 
-std::int64_t sum(const BytesByUse& use) { return std::accumulate(use.begin(), use.end(), std::int64_t{0}); }
+std::int64_t sum_of_account(const BytesByUse& use) {
+  return std::accumulate(use.begin(), use.end(), std::int64_t{0});
+}
 
 std::vector<std::int64_t> at_peak(const DeviceAccount& account) {
   std::vector<std::int64_t> bytes;
@@ -79,8 +81,8 @@ TEST(MemoryAccount, LayersAddUpToThePeakLikeFullCopies) {
     }
     const DeviceAccount& cpu = *account.find(kCpu);
     ASSERT_EQ(cpu.allocated, total);
-    ASSERT_EQ(sum(cpu.by_use), total);
-    ASSERT_EQ(sum(cpu.by_use_at_peak), peak);
+    ASSERT_EQ(sum_of_account(cpu.by_use), total);
+    ASSERT_EQ(sum_of_account(cpu.by_use_at_peak), peak);
   }
   const DeviceAccount& cpu = *account.find(kCpu);
   EXPECT_EQ(cpu.peak, peak);

@@ -12,18 +12,18 @@ namespace {
 
 constexpr Bytes kTotal = gibibytes(16);
 
-Nanoseconds at_second(double second) { return {static_cast<std::int64_t>(second * 1e9)}; }
+Nanoseconds alert_second(double second) { return {static_cast<std::int64_t>(second * 1e9)}; }
 
 // One rule. It receives the used share of memory once a second.
 class OneRule : public ::testing::Test {
  protected:
   OneRule()
-      : alerts_({{"total_memory", "ram_used_percent", true, 85, 80, at_second(5), at_second(10),
+      : alerts_({{"total_memory", "ram_used_percent", true, 85, 80, alert_second(5), alert_second(10),
                   AlertSeverity::critical}}) {}
 
   std::vector<AlertEvent> feed(std::optional<double> percent) {
     SystemSample sample;
-    sample.time = at_second(second_++);
+    sample.time = alert_second(second_++);
     if (percent) {
       sample.ram_total = kTotal;
       sample.ram_used = Bytes{static_cast<std::int64_t>(*percent / 100 * static_cast<double>(kTotal.count))};
@@ -39,7 +39,7 @@ class OneRule : public ::testing::Test {
   }
 
   int second_ = 0;
-  monitoring::MemoryRisk risk_{at_second(1)};
+  monitoring::MemoryRisk risk_{alert_second(1)};
   monitoring::Alerts alerts_;
 };
 
@@ -49,7 +49,7 @@ TEST_F(OneRule, FiresAfterHoldTimeAndEndsAfterClearTime) {
   const auto fired = feed(91);
   ASSERT_EQ(fired.size(), 1u);
   EXPECT_TRUE(fired[0].fired);
-  EXPECT_EQ(fired[0].since, at_second(3));
+  EXPECT_EQ(fired[0].since, alert_second(3));
   EXPECT_EQ(fired[0].severity, AlertSeverity::critical);
   EXPECT_EQ(monitoring::sentence_for(fired[0]), "total_memory: 91.0 % of memory is used (limit 85.0 %)");
   EXPECT_EQ(alerts_.active().size(), 1u);
@@ -96,11 +96,11 @@ TEST(AlertsTest, DefaultRulesAreConsistent) {
 
 TEST(AlertsTest, ReportsLeakBeforeMemoryRunsOut) {
   monitoring::Alerts alerts(monitoring::default_alert_rules());
-  monitoring::MemoryRisk risk(at_second(1));
+  monitoring::MemoryRisk risk(alert_second(1));
   std::vector<std::string> fired;
   for (int second = 0; second < 1000; ++second) {
     SystemSample sample;
-    sample.time = at_second(second);
+    sample.time = alert_second(second);
     sample.ram_total = kTotal;
     sample.ram_used = Bytes{(2000 + 14 * second) * std::int64_t{1 << 20}};
     sample.ram_available = Bytes{kTotal.count - sample.ram_used->count};
@@ -113,11 +113,11 @@ TEST(AlertsTest, ReportsLeakBeforeMemoryRunsOut) {
 
 TEST(AlertsTest, ReportsOomKillImmediatelyAndOnce) {
   monitoring::Alerts alerts(monitoring::default_alert_rules());
-  monitoring::MemoryRisk risk(at_second(1));
+  monitoring::MemoryRisk risk(alert_second(1));
   std::vector<std::string> sentences;
   for (int second = 0; second < 30; ++second) {
     SystemSample sample;
-    sample.time = at_second(second);
+    sample.time = alert_second(second);
     sample.oom_kills = second == 5 ? 1 : 0;
     risk.add(sample);
     for (const AlertEvent& event : alerts.update(sample.time, risk))
@@ -133,7 +133,7 @@ TEST(AlertsTest, ReportsOomKillImmediatelyAndOnce) {
 
 TEST(AlertsTest, RuleForUnknownFigureNeverFires) {
   monitoring::Alerts alerts({{"nonsense", "no_such_figure", true, 0, 0, {}, {}, AlertSeverity::info}});
-  monitoring::MemoryRisk risk(at_second(1));
+  monitoring::MemoryRisk risk(alert_second(1));
   risk.add(SystemSample{});
   EXPECT_TRUE(alerts.update({}, risk).empty());
 }

@@ -17,7 +17,7 @@ namespace {
 
 constexpr double kLimit = 8e9;
 using Random = std::mt19937_64;
-using Series = std::vector<double>;  // used bytes at each second
+using UsedBytes = std::vector<double>;  // used bytes at each second
 
 double between(Random& random, double low, double high) {
   return std::uniform_real_distribution<>(low, high)(random);
@@ -30,21 +30,21 @@ Bytes bytes_of(double used) { return {std::llround(used)}; }
 Nanoseconds at_second(std::size_t second) { return {static_cast<std::int64_t>(second) * 1'000'000'000}; }
 
 // Grows from `start` and reaches the limit after `n` seconds. The series continues beyond that.
-Series ramp(int n, double start, const std::function<double(int, double)>& shape) {
-  Series series;
+UsedBytes ramp(int n, double start, const std::function<double(int, double)>& shape) {
+  UsedBytes series;
   for (int second = 0; second < 2 * n; ++second)
     series.push_back(shape(second, start + (kLimit - start) * second / n));
   return series;
 }
 
-Series linear(Random& random) {
+UsedBytes linear(Random& random) {
   return ramp(some_length(random), between(random, 0.2, 0.6) * kLimit, [](int, double line) { return line; });
 }
-Series noisy(Random& random) {
+UsedBytes noisy(Random& random) {
   return ramp(some_length(random), between(random, 0.2, 0.6) * kLimit,
               [&](int, double line) { return line + 0.01 * kLimit * normal(random); });
 }
-Series steps(Random& random) {
+UsedBytes steps(Random& random) {
   const int n = some_length(random);
   const double start = between(random, 0.2, 0.6) * kLimit, count = std::floor(between(random, 12, 40));
   return ramp(n, start, [=](int second, double) {
@@ -52,7 +52,7 @@ Series steps(Random& random) {
   });
 }
 // A leak under a sawtooth, as a garbage collector makes it.
-Series teeth(Random& random) {
+UsedBytes teeth(Random& random) {
   const int n = some_length(random);
   const double period = std::max(5.0, n / between(random, 16, 200));
   const double height = between(random, 0.05, 0.15) * kLimit;
@@ -60,33 +60,34 @@ Series teeth(Random& random) {
     return line - height + height * std::fmod(second, period) / period;
   });
 }
-Series noisy_plateau(Random& random) {
+UsedBytes noisy_plateau(Random& random) {
   const int n = some_length(random);
   const double level = between(random, 0.3, 0.85) * kLimit;
   const double scatter = between(random, 0.005, 0.04) * kLimit;
-  Series series;
+  UsedBytes series;
   for (int second = 0; second < n; ++second) series.push_back(level + scatter * normal(random));
   return series;
 }
 
-monitoring::ExhaustionForecast fed_with(const Series& series, std::size_t count) {
+monitoring::ExhaustionForecast fed_with(const UsedBytes& series, std::size_t count) {
   monitoring::ExhaustionForecast forecast;
   for (std::size_t second = 0; second < count; ++second)
     forecast.add(at_second(second), bytes_of(series[second]));
   return forecast;
 }
 
-struct Kind {
+struct RampKind {
   std::string name;
-  Series (*make)(Random&);
+  UsedBytes (*make)(Random&);
 };
 
 TEST(ExhaustionForecastTest, FiftyRampsAndPlateaus) {
   Random random(7);
-  for (const Kind& kind : {Kind{"linear", linear}, {"noisy", noisy}, {"steps", steps}, {"teeth", teeth}}) {
+  for (const RampKind& kind :
+       {RampKind{"linear", linear}, {"noisy", noisy}, {"steps", steps}, {"teeth", teeth}}) {
     double worst = 0;
     for (int run = 0; run < 10; ++run) {
-      const Series series = kind.make(random);
+      const UsedBytes series = kind.make(random);
       const auto end = std::find_if(series.begin(), series.end(), [](double used) { return used >= kLimit; });
       const auto seconds = static_cast<std::size_t>(end - series.begin());
       const auto answer = fed_with(series, seconds / 2 + 1).forecast(bytes_of(kLimit));
@@ -99,7 +100,7 @@ TEST(ExhaustionForecastTest, FiftyRampsAndPlateaus) {
     std::cout << kind.name << ": time left half-way wrong by at most " << std::lround(100 * worst) << " %\n";
   }
   for (int run = 0; run < 10; ++run) {
-    const Series series = noisy_plateau(random);
+    const UsedBytes series = noisy_plateau(random);
     monitoring::ExhaustionForecast forecast;
     for (std::size_t second = 0; second < series.size(); ++second) {
       forecast.add(at_second(second), bytes_of(series[second]));
@@ -110,7 +111,7 @@ TEST(ExhaustionForecastTest, FiftyRampsAndPlateaus) {
 }
 
 TEST(ExhaustionForecastTest, ShorterWindowFindsLateLeak) {
-  Series series(10'000, 4e9);
+  UsedBytes series(10'000, 4e9);
   for (int second = 0; second < 500; ++second) series.push_back(4e9 + 4e6 * second);
   const auto answer = fed_with(series, series.size()).forecast(bytes_of(kLimit));
   ASSERT_TRUE(answer);
@@ -130,7 +131,7 @@ TEST(ExhaustionForecastTest, SawtoothWithoutLeakHasNoForecast) {
 }
 
 TEST(ExhaustionForecastTest, NoForecastAfterGrowthEnds) {
-  Series series;
+  UsedBytes series;
   for (int second = 0; second < 100; ++second) series.push_back(1e9 + 4e7 * second);
   EXPECT_TRUE(fed_with(series, series.size()).forecast(bytes_of(kLimit)));
   series.resize(300, series.back());
@@ -138,17 +139,17 @@ TEST(ExhaustionForecastTest, NoForecastAfterGrowthEnds) {
 }
 
 TEST(ExhaustionForecastTest, NoForecastFromFewSamplesOrSlowGrowth) {
-  Series series;
+  UsedBytes series;
   for (int second = 0; second < 12; ++second) series.push_back(1e9 + 1e8 * second);
   EXPECT_FALSE(fed_with(series, series.size()).forecast(bytes_of(kLimit)));
   EXPECT_FALSE(monitoring::ExhaustionForecast().forecast(bytes_of(kLimit)));
-  Series slow;
+  UsedBytes slow;
   for (int second = 0; second < 1000; ++second) slow.push_back(1e9 + 1e3 * second);
   EXPECT_FALSE(fed_with(slow, slow.size()).forecast(bytes_of(kLimit)));
 }
 
 TEST(ExhaustionForecastTest, ExhaustedMemoryHasNoTimeLeft) {
-  Series series;
+  UsedBytes series;
   for (int second = 0; second < 100; ++second) series.push_back(8e9 + 1e7 * second);
   const auto answer = fed_with(series, series.size()).forecast(bytes_of(kLimit));
   ASSERT_TRUE(answer);

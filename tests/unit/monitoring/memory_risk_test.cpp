@@ -8,22 +8,22 @@
 namespace headroom::unit {
 namespace {
 
-constexpr Bytes kTotal = gibibytes(8);
+constexpr Bytes kRiskTotal = gibibytes(8);
 
-Nanoseconds at_second(double second) { return {static_cast<std::int64_t>(second * 1e9)}; }
+Nanoseconds risk_second(double second) { return {static_cast<std::int64_t>(second * 1e9)}; }
 
 SystemSample machine(double second, Bytes used) {
   SystemSample sample;
-  sample.time = at_second(second);
-  sample.ram_total = kTotal;
+  sample.time = risk_second(second);
+  sample.ram_total = kRiskTotal;
   sample.ram_used = used;
-  sample.ram_available = Bytes{kTotal.count - used.count};
-  sample.ram_free = Bytes{(kTotal.count - used.count) / 2};
+  sample.ram_available = Bytes{kRiskTotal.count - used.count};
+  sample.ram_free = Bytes{(kRiskTotal.count - used.count) / 2};
   return sample;
 }
 
 TEST(MemoryRiskTest, MissingFiguresAreAbsent) {
-  monitoring::MemoryRisk risk(at_second(1));
+  monitoring::MemoryRisk risk(risk_second(1));
   risk.add(SystemSample{});
   for (std::size_t i = 0; i < kRiskFigures; ++i)
     EXPECT_FALSE(risk[static_cast<monitoring::RiskFigure>(i)].value)
@@ -39,7 +39,7 @@ TEST(MemoryRiskTest, FindsFiguresByName) {
 }
 
 TEST(MemoryRiskTest, ComputesSharesOfMemory) {
-  monitoring::MemoryRisk risk(at_second(1));
+  monitoring::MemoryRisk risk(risk_second(1));
   SystemSample sample = machine(0, gibibytes(6));
   sample.swap_used = mebibytes(100);
   risk.add(sample);
@@ -50,7 +50,7 @@ TEST(MemoryRiskTest, ComputesSharesOfMemory) {
 }
 
 TEST(MemoryRiskTest, JetsonGpuUsesSystemMemory) {
-  monitoring::MemoryRisk risk(at_second(1));
+  monitoring::MemoryRisk risk(risk_second(1));
   SystemSample sample = machine(0, gibibytes(6));
   sample.gpu_percent = 40;
   risk.add(sample);
@@ -59,7 +59,7 @@ TEST(MemoryRiskTest, JetsonGpuUsesSystemMemory) {
 }
 
 TEST(MemoryRiskTest, PicksFullestGpu) {
-  monitoring::MemoryRisk risk(at_second(1));
+  monitoring::MemoryRisk risk(risk_second(1));
   SystemSample sample = machine(0, gibibytes(6));
   for (const std::int64_t index : {0, 1}) {
     GpuSample gpu;
@@ -79,7 +79,7 @@ TEST(MemoryRiskTest, PicksFullestGpu) {
 }
 
 TEST(MemoryRiskTest, NamesControlGroupThatRunsOutFirst) {
-  monitoring::MemoryRisk risk(at_second(1));
+  monitoring::MemoryRisk risk(risk_second(1));
   for (int second = 0; second < 120; ++second) {
     SystemSample sample = machine(second, Bytes{(2048 + 5 * second) * std::int64_t{1 << 20}});
     sample.cgroup.emplace();
@@ -97,7 +97,7 @@ TEST(MemoryRiskTest, NamesControlGroupThatRunsOutFirst) {
 // Swap in zram takes memory, so it does not count as free space. Swap on a disk does.
 TEST(MemoryRiskTest, DiskSwapCountsAsFreeSpace) {
   for (const bool is_zram : {false, true}) {
-    monitoring::MemoryRisk risk(at_second(1));
+    monitoring::MemoryRisk risk(risk_second(1));
     for (int second = 0; second < 100; ++second) {
       SystemSample sample = machine(second, Bytes{(4096 + 20 * second) * std::int64_t{1 << 20}});
       sample.swap_total = gibibytes(8);
@@ -117,7 +117,7 @@ TEST(MemoryRiskTest, DiskSwapCountsAsFreeSpace) {
 
 // NvMap can only use free memory. It cannot use the page cache, which other processes can.
 TEST(MemoryRiskTest, NvMapForecastUsesFreeMemory) {
-  monitoring::MemoryRisk risk(at_second(1));
+  monitoring::MemoryRisk risk(risk_second(1));
   for (int second = 0; second < 60; ++second) {
     SystemSample sample = machine(second, gibibytes(2));
     sample.nvmap_used = gibibytes(1);
@@ -158,7 +158,7 @@ TEST(MemoryRiskTest, ForecastsEndOfLargeBlocks) {
 
 TEST(MemoryRiskTest, RefaultsAreThrashingOnlyIfTasksWait) {
   for (const double pressure : {0.0, 40.0}) {
-    monitoring::MemoryRisk risk(at_second(1));
+    monitoring::MemoryRisk risk(risk_second(1));
     for (int second = 0; second < 30; ++second) {
       SystemSample sample = machine(second, gibibytes(6));
       sample.psi_some_avg10 = pressure;
@@ -173,7 +173,7 @@ TEST(MemoryRiskTest, RefaultsAreThrashingOnlyIfTasksWait) {
 
 TEST(MemoryRiskTest, SmallerBlocksWithSameFreeMemoryAreFragmentation) {
   const auto factor_after = [](Bytes free_at_end) {
-    monitoring::MemoryRisk risk(at_second(1));
+    monitoring::MemoryRisk risk(risk_second(1));
     for (int second = 0; second < 120; ++second) {
       SystemSample sample = machine(second, gibibytes(4));
       sample.ram_free = second < 60 ? gibibytes(2) : free_at_end;

@@ -102,7 +102,9 @@ TEST_P(RateOfLeaks, IsWithinItsBounds) {
 }
 
 const auto uniform = [](std::mt19937_64& random) { return 1e5 * chance(random); };
-const auto normal = [](std::mt19937_64& random) { return 1e5 + 2e4 * std::normal_distribution<>()(random); };
+const auto normal_value = [](std::mt19937_64& random) {
+  return 1e5 + 2e4 * std::normal_distribution<>()(random);
+};
 const auto exponential = [](std::mt19937_64& random) { return -1e4 * std::log(chance(random)); };
 const auto rare = [](std::mt19937_64& random) { return chance(random) < 0.05 ? uniform(random) : 0; };
 
@@ -112,7 +114,7 @@ INSTANTIATE_TEST_SUITE_P(
         Rate{.name = "noise", .kind = noise, .at_most = 0.02},
         Rate{.name = "noise that lasts", .kind = noise_that_lasts, .at_most = 0.05},
         Rate{.name = "largest, uniform sizes", .kind = largest_of(uniform), .at_most = 0.03},
-        Rate{.name = "largest, normal sizes", .kind = largest_of(normal), .at_most = 0.05},
+        Rate{.name = "largest, normal sizes", .kind = largest_of(normal_value), .at_most = 0.05},
         Rate{.name = "largest, exponential", .kind = largest_of(exponential), .at_most = 0.07},
         Rate{.name = "largest, rare sizes", .kind = largest_of(rare), .at_most = 0.02},
         Rate{.name = "kept for most of the run", .kind = last_three_quarters_are_kept, .at_most = 0}));

@@ -10,8 +10,8 @@
 namespace headroom::unit {
 namespace {
 
-const monitoring::SeriesSummary* find(const std::vector<monitoring::SeriesSummary>& all,
-                                      std::string_view name) {
+const monitoring::SeriesSummary* find_series(const std::vector<monitoring::SeriesSummary>& all,
+                                             std::string_view name) {
   const auto at = std::find_if(all.begin(), all.end(),
                                [&](const monitoring::SeriesSummary& one) { return one.name == name; });
   return at == all.end() ? nullptr : &*at;
@@ -28,17 +28,17 @@ TEST(monitoring::SeriesSummary, ComputesSlopesAndExtremes) {
     series.add(sample);
   }
   const auto all = series.summaries();
-  const monitoring::SeriesSummary* used = find(all, "ram_used_bytes");
+  const monitoring::SeriesSummary* used = find_series(all, "ram_used_bytes");
   ASSERT_NE(used, nullptr);
   EXPECT_EQ(used->n, 100);
   EXPECT_EQ(used->min, 100 << 20);
   EXPECT_EQ(used->max, 298 << 20);
   EXPECT_NEAR(used->mean, 199 << 20, 1);
   EXPECT_NEAR(used->slope_per_second.value_or(0), 2 << 20, 1e-3);
-  EXPECT_EQ(find(all, "temperature_celsius.cpu")->n, 50);
-  EXPECT_EQ(find(all, "temperature_celsius.cpu")->slope_per_second, 0);
-  EXPECT_LT(std::abs(find(all, "swap_used_bytes")->slope_per_second.value_or(1e9)), 1000);
-  EXPECT_EQ(find(all, "nvmap_used_bytes"), nullptr);
+  EXPECT_EQ(find_series(all, "temperature_celsius.cpu")->n, 50);
+  EXPECT_EQ(find_series(all, "temperature_celsius.cpu")->slope_per_second, 0);
+  EXPECT_LT(std::abs(find_series(all, "swap_used_bytes")->slope_per_second.value_or(1e9)), 1000);
+  EXPECT_EQ(find_series(all, "nvmap_used_bytes"), nullptr);
 }
 
 TEST(monitoring::SeriesSummary, TwoSamplesHaveNoSlope) {

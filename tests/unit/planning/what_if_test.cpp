@@ -10,7 +10,7 @@ namespace {
 using test::component;
 using testing::HasSubstr;
 
-Budget sample_budget() {
+Budget what_if_budget() {
   Budget budget;
   budget.name = "b.toml";
   budget.components = {component("camera", 10, 10), component("yolo.v8", 40, 30), component("tracker", 5, 5)};
@@ -26,7 +26,7 @@ Budget sample_budget() {
 
 TEST(WhatIf, AppliesEachChange) {
   const auto changed = [](const char* change) {
-    auto budget = with_change(sample_budget(), change);
+    auto budget = with_change(what_if_budget(), change);
     EXPECT_TRUE(budget) << change << ": " << budget.error().sentence();
     return *budget;
   };
@@ -46,7 +46,7 @@ TEST(WhatIf, AppliesEachChange) {
 }
 
 TEST(WhatIf, AcceptsAnEqualsSignInAName) {
-  Budget budget = sample_budget();
+  Budget budget = what_if_budget();
   budget.components[2].name = "tracker k=3.1";
   const auto changed = with_change(budget, "tracker k=3.1.memory=1KiB");
   ASSERT_TRUE(changed) << changed.error().sentence();
@@ -55,7 +55,7 @@ TEST(WhatIf, AcceptsAnEqualsSignInAName) {
 
 // The device's rows are used only if the budget never had a system row, even a dropped one.
 TEST(WhatIf, DroppingTheSystemRowAddsNoOther) {
-  Budget budget = sample_budget();
+  Budget budget = what_if_budget();
   budget.device.system = budget.device.desktop = {7};
   budget.components[2].is_system = true;
   const auto changed = with_change(budget, "drop=tracker");
@@ -66,7 +66,7 @@ TEST(WhatIf, DroppingTheSystemRowAddsNoOther) {
 
 TEST(WhatIf, ReportsInvalidChanges) {
   const auto sentence = [](const char* change) {
-    const auto budget = with_change(sample_budget(), change);
+    const auto budget = with_change(what_if_budget(), change);
     return budget ? "(no error)" : budget.error().sentence();
   };
   EXPECT_THAT(sentence("camera"), HasSubstr("missing value"));

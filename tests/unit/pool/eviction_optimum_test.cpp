@@ -13,10 +13,10 @@
 namespace headroom::bench {
 namespace {
 
-constexpr std::int64_t kMillisecond = 1'000'000, kMiB = 1 << 20;
+constexpr std::int64_t kMillisecondInNs = 1'000'000, kMiB = 1 << 20;
 
 SimulatedModel model(std::int64_t load_ms, std::int64_t bytes) {
-  return {{load_ms * kMillisecond}, {kMillisecond}, {bytes}, {bytes}};
+  return {{load_ms * kMillisecondInNs}, {kMillisecondInNs}, {bytes}, {bytes}};
 }
 
 // Tries every choice of models to keep.

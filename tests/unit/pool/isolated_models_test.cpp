@@ -27,7 +27,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using namespace std::chrono_literals;
 
-constexpr std::int64_t kMiB = 1 << 20;
+constexpr std::int64_t kIsolatedMiB = 1 << 20;
 #if defined(HEADROOM_SANITIZED)
 constexpr const char* kCrash =
     "exit code 1";  // a sanitizer catches the signal, reports it and exits with a code
@@ -86,7 +86,7 @@ class IsolatedModels : public ::testing::Test {
 };
 
 TEST_F(IsolatedModels, CrashMakesRunThrowAndModelIsReloaded) {
-  ModelPool pool({.budget_bytes = 1024 * kMiB});
+  ModelPool pool({.budget_bytes = 1024 * kIsolatedMiB});
   add(pool, "good", "obey nothing\n");
   add(pool, "crashes", "run crash_after 3\n");  // two warm-up runs, then one more
   add(pool, "killed", "run kill_after 2\n");
@@ -117,7 +117,7 @@ TEST_F(IsolatedModels, CrashMakesRunThrowAndModelIsReloaded) {
 }
 
 TEST_F(IsolatedModels, FailedCrashedOrHangingLoadsDontBlockOtherModels) {
-  ModelPool pool({.budget_bytes = 1024 * kMiB, .load_timeout = 2s});
+  ModelPool pool({.budget_bytes = 1024 * kIsolatedMiB, .load_timeout = 2s});
   add(pool, "good", "obey nothing\n");
   add(pool, "fails", "load fail\n");
   add(pool, "crashes", "load crash\n");
@@ -143,7 +143,7 @@ TEST_F(IsolatedModels, FailedCrashedOrHangingLoadsDontBlockOtherModels) {
 
 TEST_F(IsolatedModels, GiveSameOutputsAsInProcess) {
   if (!test::dependency_file(kFace)) GTEST_SKIP() << test::absent_message(kFace);
-  ModelPool pool({.budget_bytes = 2048 * kMiB});
+  ModelPool pool({.budget_bytes = 2048 * kIsolatedMiB});
   pool.add(face(false));
   pool.add(face(true));
   std::vector<float> picture(3 * 128 * 128);
@@ -169,15 +169,15 @@ TEST_F(IsolatedModels, MemoryIsChargedAndFreedOnUnload) {
 #if defined(HEADROOM_SANITIZED)
   GTEST_SKIP() << "a sanitizer allocates memory, too";
 #endif
-  ModelPool pool({.budget_bytes = 1024 * kMiB, .margin_bytes = 0});
+  ModelPool pool({.budget_bytes = 1024 * kIsolatedMiB, .margin_bytes = 0});
   add(pool, "large", "load allocate 100\n");
   const std::int64_t before = pool.metrics().used_bytes;
   ASSERT_TRUE(pool.preload("large"));
-  EXPECT_GE(pool.metrics().used_bytes - before, 100 * kMiB);
-  EXPECT_LT(pool.metrics().used_bytes - before, 120 * kMiB);
+  EXPECT_GE(pool.metrics().used_bytes - before, 100 * kIsolatedMiB);
+  EXPECT_LT(pool.metrics().used_bytes - before, 120 * kIsolatedMiB);
   pool.unload("large");
   while (pool.metrics().unloads == 0) std::this_thread::sleep_for(1ms);
-  EXPECT_LT(pool.metrics().used_bytes - before, 4 * kMiB);
+  EXPECT_LT(pool.metrics().used_bytes - before, 4 * kIsolatedMiB);
   EXPECT_EQ(pool.metrics().short_returns, 0);
   EXPECT_EQ(children_of_this_process(), 0U);
 }
@@ -186,7 +186,7 @@ TEST_F(IsolatedModels, EvictEachOther) {
 #if defined(HEADROOM_SANITIZED)
   GTEST_SKIP() << "a sanitizer allocates memory, too";
 #endif
-  ModelPool pool({.budget_bytes = 200 * kMiB, .margin_bytes = 0});
+  ModelPool pool({.budget_bytes = 200 * kIsolatedMiB, .margin_bytes = 0});
   for (const char* name : {"a", "b", "c"}) add(pool, name, "load allocate 80\n");
   for (int time = 0; time < 3; ++time)
     for (const char* name : {"a", "b", "c"}) {
@@ -195,12 +195,12 @@ TEST_F(IsolatedModels, EvictEachOther) {
       session.run();
     }
   EXPECT_GT(pool.metrics().evictions, 0);
-  EXPECT_LE(pool.metrics().peak_used_bytes, 200 * kMiB);
+  EXPECT_LE(pool.metrics().peak_used_bytes, 200 * kIsolatedMiB);
   EXPECT_LE(children_of_this_process(), 2U);
 }
 
 TEST_F(IsolatedModels, OutliveThePoolThatMadeThem) {
-  auto pool = std::make_unique<ModelPool>(ModelPoolOptions{.budget_bytes = 1024 * kMiB});
+  auto pool = std::make_unique<ModelPool>(ModelPoolOptions{.budget_bytes = 1024 * kIsolatedMiB});
   add(*pool, "good", "obey nothing\n");
   PoolSession session = pool->acquire("good");
   pool.reset();
@@ -211,7 +211,7 @@ TEST_F(IsolatedModels, OutliveThePoolThatMadeThem) {
 }
 
 TEST_F(IsolatedModels, RefuseGpuDevice) {
-  ModelPool pool({.budget_bytes = 1024 * kMiB});
+  ModelPool pool({.budget_bytes = 1024 * kIsolatedMiB});
   PoolModel model;
   model.name = "m";
   model.path = "m.onnx";

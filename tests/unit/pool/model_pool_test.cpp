@@ -24,7 +24,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr std::int64_t kMiB = 1 << 20;
+constexpr std::int64_t kModelMiB = 1 << 20;
 constexpr const char* kFront = "models/face_detection_front_128x128_barracuda.onnx";
 constexpr const char* kBack = "models/face_detection_back_256x256_barracuda.onnx";
 constexpr const char* kText = "models/ch_PP-OCRv4_det_infer.onnx";
@@ -78,7 +78,7 @@ class LargestMeasured {
 };
 
 TEST_F(ModelPoolTest, GivesSessionsThatRun) {
-  ModelPool pool({.budget_bytes = 1024 * kMiB});
+  ModelPool pool({.budget_bytes = 1024 * kModelMiB});
   pool.add(model("front", kFront));
   std::vector<float> before;
   {
@@ -120,18 +120,18 @@ TEST_F(ModelPoolTest, StaysWithinABudgetTooSmallForAllModels) {
 #if defined(HEADROOM_SANITIZED)
   GTEST_SKIP() << "a sanitizer keeps freed memory for a while";
 #endif
-  ModelPool pool({.budget_bytes = 1024 * kMiB});
+  ModelPool pool({.budget_bytes = 1024 * kModelMiB});
   pool.add(model("text", kText));
   ASSERT_TRUE(pool.preload("text"));
   const std::int64_t used = pool.metrics().used_bytes;
-  ASSERT_GT(pool.metrics().resident_bytes, 4 * kMiB);
+  ASSERT_GT(pool.metrics().resident_bytes, 4 * kModelMiB);
   pool.unload("text");
   while (pool.metrics().unloads == 0) std::this_thread::yield();
 
-  ModelPool small({.budget_bytes = used + 64 * kMiB, .margin_bytes = 0});
+  ModelPool small({.budget_bytes = used + 64 * kModelMiB, .margin_bytes = 0});
   PoolModel first = model("first", kText), second = model("second", kText);
-  first.load_peak_bytes = second.load_peak_bytes = 60 * kMiB;
-  first.run_peak_bytes = second.run_peak_bytes = 50 * kMiB;
+  first.load_peak_bytes = second.load_peak_bytes = 60 * kModelMiB;
+  first.run_peak_bytes = second.run_peak_bytes = 50 * kModelMiB;
   small.add(first);
   small.add(second);
   LargestMeasured measured;
@@ -156,7 +156,7 @@ TEST_F(ModelPoolTest, ServesManyThreadsInABudgetTooSmallForAllModels) {
   GTEST_SKIP() << "a sanitizer keeps freed memory for a while";
 #endif
   constexpr int kThreads = 4, kRequests = 12;
-  ModelPool pool({.budget_bytes = pool::own_bytes()->count + 100 * kMiB,
+  ModelPool pool({.budget_bytes = pool::own_bytes()->count + 100 * kModelMiB,
                   .margin_bytes = 0,
                   .patience = std::chrono::nanoseconds(0)});
   const std::vector<std::pair<const char*, const char*>> files{
@@ -164,7 +164,7 @@ TEST_F(ModelPoolTest, ServesManyThreadsInABudgetTooSmallForAllModels) {
   for (const auto& [name, file] : files) {
     PoolModel made = model(name, file);
     made.load_peak_bytes = made.run_peak_bytes =
-        40 * kMiB;  // two of the three models fit next to the runtime
+        40 * kModelMiB;  // two of the three models fit next to the runtime
     pool.add(made);
   }
   LargestMeasured measured;
@@ -187,7 +187,7 @@ TEST_F(ModelPoolTest, ServesManyThreadsInABudgetTooSmallForAllModels) {
 }
 
 TEST_F(ModelPoolTest, SessionsOfOneModelRunAtTheSameTime) {
-  ModelPool pool({.budget_bytes = 2048 * kMiB});
+  ModelPool pool({.budget_bytes = 2048 * kModelMiB});
   PoolModel both = model("front", kFront);
   both.sessions = 2;
   pool.add(both);
@@ -203,15 +203,15 @@ TEST_F(ModelPoolTest, SessionsOfOneModelRunAtTheSameTime) {
 }
 
 TEST_F(ModelPoolTest, AllocatesFrameMemoryCompletely) {
-  ModelPool pool({.budget_bytes = 2048 * kMiB, .frame_bytes = 8 * kMiB});
+  ModelPool pool({.budget_bytes = 2048 * kModelMiB, .frame_bytes = 8 * kModelMiB});
   ASSERT_NE(pool.frames(), nullptr);
-  std::memset(pool.frames(), 7, 8 * kMiB);
+  std::memset(pool.frames(), 7, 8 * kModelMiB);
   // Reads the frame memory as another process would.
   std::uint8_t last = 0;
-  ASSERT_EQ(::pread(pool.frames_fd(), &last, 1, ModelPool::frames_offset() + 8 * kMiB - 1), 1);
+  ASSERT_EQ(::pread(pool.frames_fd(), &last, 1, ModelPool::frames_offset() + 8 * kModelMiB - 1), 1);
   EXPECT_EQ(last, 7);
-  EXPECT_EQ(::pread(pool.frames_fd(), &last, 1, ModelPool::frames_offset() + 8 * kMiB), 0);
-  const ModelPool without({.budget_bytes = kMiB});
+  EXPECT_EQ(::pread(pool.frames_fd(), &last, 1, ModelPool::frames_offset() + 8 * kModelMiB), 0);
+  const ModelPool without({.budget_bytes = kModelMiB});
   EXPECT_EQ(const_cast<ModelPool&>(without).frames(), nullptr);
   EXPECT_EQ(without.frames_fd(), -1);
 }
@@ -221,11 +221,11 @@ TEST_F(ModelPoolTest, AllocatesArenaCompletelyBeforeTheFirstLoad) {
 #if defined(HEADROOM_SANITIZED)
   GTEST_SKIP() << "a sanitizer allocates memory, too";
 #endif
-  constexpr std::int64_t kArena = 64 * kMiB;
+  constexpr std::int64_t kArena = 64 * kModelMiB;
   const pid_t child = ::fork();
   if (child == 0) {
     const auto own = [] { return pool::own_bytes().value_or(Bytes{}).count; };
-    ModelPool pool({.budget_bytes = 1024 * kMiB, .arena_bytes = kArena});
+    ModelPool pool({.budget_bytes = 1024 * kModelMiB, .arena_bytes = kArena});
     const std::int64_t before = own();
     pool.add(model("front", kFront));
     const std::int64_t after = own(), used = pool.metrics().used_bytes;
@@ -239,10 +239,11 @@ TEST_F(ModelPoolTest, AllocatesArenaCompletelyBeforeTheFirstLoad) {
     std::fprintf(stderr, "arena +%lld KiB, model +%lld KiB\n",
                  static_cast<long long>((after - before) / 1024),
                  static_cast<long long>((loaded - after) / 1024));
-    const bool is_whole = after - before >= kArena &&
-                          used >= after - kMiB;  // a thread's stack, for example, is not resident completely
+    const bool is_whole =
+        after - before >= kArena &&
+        used >= after - kModelMiB;  // a thread's stack, for example, is not resident completely
     // The session takes little more than its weights: run memory comes from the arena.
-    ::_exit(is_whole && loaded - after < 8 * kMiB && first.size() == 8 ? 0 : 1);
+    ::_exit(is_whole && loaded - after < 8 * kModelMiB && first.size() == 8 ? 0 : 1);
   }
   int status = -1;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
@@ -259,7 +260,7 @@ TEST_F(ModelPoolTest, ServesLibTorchAndOnnxRuntimeInOneProcess) {
   const std::string plugin = std::string(HEADROOM_BINARY_DIR) + "/bin/libheadroom_backend_libtorch.so";
   if (!module) GTEST_SKIP() << test::absent_message(kModule);
   if (!std::filesystem::exists(plugin)) GTEST_SKIP() << test::absent_message("the LibTorch plug-in");
-  ModelPool pool({.budget_bytes = 4096 * kMiB});
+  ModelPool pool({.budget_bytes = 4096 * kModelMiB});
   PoolModel detector;
   detector.name = "detector";
   detector.path = module->string();
@@ -286,19 +287,21 @@ TEST_F(ModelPoolTest, ServesLibTorchAndOnnxRuntimeInOneProcess) {
 
 TEST_F(ModelPoolTest, ReportsInvalidArguments) {
   constexpr std::chrono::nanoseconds kNone(0), kNegative(-1);
-  for (const ModelPoolOptions& wrong : std::initializer_list<ModelPoolOptions>{
-           {.budget_bytes = 0},
-           {.budget_bytes = kMiB, .margin_bytes = -1},
-           {.budget_bytes = kMiB, .margin_bytes = kMiB},
-           {.budget_bytes = kMiB, .unload_after_idle = kNegative},
-           {.budget_bytes = kMiB, .patience = kNegative},
-           {.budget_bytes = kMiB, .load_timeout = kNone},
-           {.budget_bytes = kMiB, .frame_bytes = std::int64_t{1} << 62, .arena_bytes = std::int64_t{1} << 62},
-           {.budget_bytes = kMiB, .frame_bytes = -1},
-           {.budget_bytes = kMiB, .arena_bytes = -1}})
+  for (const ModelPoolOptions& wrong :
+       std::initializer_list<ModelPoolOptions>{{.budget_bytes = 0},
+                                               {.budget_bytes = kModelMiB, .margin_bytes = -1},
+                                               {.budget_bytes = kModelMiB, .margin_bytes = kModelMiB},
+                                               {.budget_bytes = kModelMiB, .unload_after_idle = kNegative},
+                                               {.budget_bytes = kModelMiB, .patience = kNegative},
+                                               {.budget_bytes = kModelMiB, .load_timeout = kNone},
+                                               {.budget_bytes = kModelMiB,
+                                               .frame_bytes = std::int64_t{1} << 62,
+                                               .arena_bytes = std::int64_t{1} << 62},
+                                               {.budget_bytes = kModelMiB, .frame_bytes = -1},
+                                               {.budget_bytes = kModelMiB, .arena_bytes = -1}})
     EXPECT_THROW(ModelPool{wrong}, std::invalid_argument);
   EXPECT_THROW(ModelPool({.budget_bytes = 1, .events_to = "/nowhere/events"}), std::runtime_error);
-  ModelPool pool({.budget_bytes = 1024 * kMiB});
+  ModelPool pool({.budget_bytes = 1024 * kModelMiB});
   pool.add(model("front", kFront));
   EXPECT_THROW(pool.add(model("front", kFront)), std::invalid_argument);
   EXPECT_THROW(pool.add({.name = "x", .path = "x.unknown"}), std::invalid_argument);
@@ -326,7 +329,7 @@ TEST_F(ModelPoolTest, ReportsInvalidArguments) {
 TEST_F(ModelPoolTest, WritesItsEventsAsLines) {
   const test::TemporaryFolder folder;
   {
-    ModelPool pool({.budget_bytes = 1024 * kMiB, .events_to = folder / "events.jsonl"});
+    ModelPool pool({.budget_bytes = 1024 * kModelMiB, .events_to = folder / "events.jsonl"});
     pool.add(model("front", kFront));
     ASSERT_TRUE(pool.acquire("front"));
     EXPECT_FALSE(pool.acquire("none"));
@@ -348,12 +351,12 @@ TEST_F(ModelPoolTest, CountsLinesLostToAFullPipe) {
   const test::TemporaryFolder folder;
   const std::string path = folder / "events";
   ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
-  EXPECT_THROW(ModelPool({.budget_bytes = kMiB, .events_to = path}), std::runtime_error)
+  EXPECT_THROW(ModelPool({.budget_bytes = kModelMiB, .events_to = path}), std::runtime_error)
       << "the pipe has no reader";
   const int reader = ::open(path.c_str(), O_RDONLY | O_NONBLOCK);
   ASSERT_GE(reader, 0);
   {
-    ModelPool pool({.budget_bytes = 1024 * kMiB, .events_to = path});
+    ModelPool pool({.budget_bytes = 1024 * kModelMiB, .events_to = path});
     for (int i = 0; i < 2000; ++i) EXPECT_FALSE(pool.acquire("unknown"));
     EXPECT_GT(pool.metrics().lost_events, 0) << "a pipe holds 64 KiB";
     EXPECT_LT(pool.metrics().lost_events, 2000);
@@ -369,7 +372,7 @@ TEST_F(ModelPoolTest, SurvivesAnEventReaderThatCloses) {
   const int reader = ::open(path.c_str(), O_RDONLY | O_NONBLOCK);
   ASSERT_GE(reader, 0);
   ASSERT_NE(std::signal(SIGPIPE, SIG_DFL), SIG_ERR);
-  ModelPool pool({.budget_bytes = 1024 * kMiB, .events_to = path});
+  ModelPool pool({.budget_bytes = 1024 * kModelMiB, .events_to = path});
   EXPECT_FALSE(pool.acquire("unknown"));
   ::close(reader);
   for (int i = 0; i < 3; ++i) EXPECT_FALSE(pool.acquire("unknown"));
@@ -377,10 +380,10 @@ TEST_F(ModelPoolTest, SurvivesAnEventReaderThatCloses) {
 
 TEST_F(ModelPoolTest, CanBeMoveAssigned) {
   const test::TemporaryFolder folder;
-  ModelPool pool({.budget_bytes = 1024 * kMiB, .events_to = folder / "first"});
+  ModelPool pool({.budget_bytes = 1024 * kModelMiB, .events_to = folder / "first"});
   pool.add(model("front", kFront));
   PoolSession kept = pool.acquire("front");
-  pool = ModelPool({.budget_bytes = 1024 * kMiB});
+  pool = ModelPool({.budget_bytes = 1024 * kModelMiB});
   EXPECT_THAT(test::read_text(folder / "first"), HasSubstr(R"({"event":"metrics",)"));
   EXPECT_FALSE(first_values(kept).empty());
   EXPECT_EQ(pool.acquire("front").refusal(), PoolRefusal::unknown_model);
@@ -391,7 +394,7 @@ TEST_F(ModelPoolTest, PoolsCanStartAndEndOnDifferentThreads) {
   for (int t = 0; t < 4; ++t)
     threads.emplace_back([] {
       for (int i = 0; i < 4; ++i) {
-        ModelPool pool({.budget_bytes = 4096 * kMiB});
+        ModelPool pool({.budget_bytes = 4096 * kModelMiB});
         pool.add(model("front", kFront));
         PoolSession session = pool.acquire("front");
         ASSERT_TRUE(session) << session.message();
@@ -408,11 +411,11 @@ TEST_F(ModelPoolTest, PublishesItsMetricsForOtherProcesses) {
     return parse_pool_status(text);
   };
   {
-    ModelPool pool({.budget_bytes = 1024 * kMiB, .name = "vision"});
+    ModelPool pool({.budget_bytes = 1024 * kModelMiB, .name = "vision"});
     PoolModel front = model("front", kFront);
     // About thirty times the model's real size, and more than its size with a sanitizer: so its charge is
     // known.
-    front.run_peak_bytes = 256 * kMiB;
+    front.run_peak_bytes = 256 * kModelMiB;
     pool.add(front);
     ASSERT_TRUE(pool.preload("front"));
     { const PoolSession session = pool.acquire("front"); }
@@ -423,12 +426,12 @@ TEST_F(ModelPoolTest, PublishesItsMetricsForOtherProcesses) {
     EXPECT_EQ(seen.name, "vision");
     EXPECT_EQ(seen.pid, ::getpid());
     EXPECT_EQ(seen.device, "cpu");
-    EXPECT_EQ(seen.budget.count, 1024 * kMiB);
+    EXPECT_EQ(seen.budget.count, 1024 * kModelMiB);
     EXPECT_EQ(seen.loads, 1);
     EXPECT_EQ(seen.hits, 1);
-    EXPECT_EQ(seen.resident.count, 256 * kMiB);
-    EXPECT_THROW(ModelPool({.budget_bytes = 1024 * kMiB, .name = "vision"}), std::invalid_argument);
-    EXPECT_THROW(ModelPool({.budget_bytes = 1024 * kMiB, .name = "../etc"}), std::invalid_argument);
+    EXPECT_EQ(seen.resident.count, 256 * kModelMiB);
+    EXPECT_THROW(ModelPool({.budget_bytes = 1024 * kModelMiB, .name = "vision"}), std::invalid_argument);
+    EXPECT_THROW(ModelPool({.budget_bytes = 1024 * kModelMiB, .name = "../etc"}), std::invalid_argument);
     EXPECT_TRUE(std::filesystem::exists(file)) << "the rejected pool must not delete the file";
   }
   EXPECT_FALSE(std::filesystem::exists(file));
@@ -446,7 +449,7 @@ class MisbehavingModels : public ::testing::Test {
     model.path = folder_ / (name + ".misbehave");
     model.backend = "misbehaving";
     test::write_text(model.path, commands);
-    model.load_peak_bytes = model.run_peak_bytes = 16 * kMiB;
+    model.load_peak_bytes = model.run_peak_bytes = 16 * kModelMiB;
     pool.add(model);
   }
   static void expect_served(ModelPool& pool) {
@@ -461,7 +464,7 @@ class MisbehavingModels : public ::testing::Test {
 };
 
 TEST_F(MisbehavingModels, DontBlockOtherModels) {
-  ModelPool pool({.budget_bytes = 1024 * kMiB, .load_timeout = std::chrono::seconds(3)});
+  ModelPool pool({.budget_bytes = 1024 * kModelMiB, .load_timeout = std::chrono::seconds(3)});
   add(pool, "good", "obey nothing\n");
   add(pool, "fails", "load fail\n");
   add(pool, "hangs", "load hang\n");
@@ -478,7 +481,7 @@ TEST_F(MisbehavingModels, DontBlockOtherModels) {
 }
 
 TEST_F(MisbehavingModels, FailedRunEndsOnlyItsOwnSession) {
-  ModelPool pool({.budget_bytes = 1024 * kMiB});
+  ModelPool pool({.budget_bytes = 1024 * kModelMiB});
   add(pool, "good", "obey nothing\n");
   add(pool, "bad", "run fail\n");
   PoolSession bad = pool.acquire("bad");
@@ -491,20 +494,20 @@ TEST_F(MisbehavingModels, LeakedMemoryIsCounted) {
 #if defined(HEADROOM_SANITIZED)
   GTEST_SKIP() << "a sanitizer allocates memory, too";
 #endif
-  ModelPool pool({.budget_bytes = 256 * kMiB, .margin_bytes = 0});
+  ModelPool pool({.budget_bytes = 256 * kModelMiB, .margin_bytes = 0});
   add(pool, "good", "obey nothing\n");
   add(pool, "leaks", "run allocate 32\n");  // in each run; the stated size is 16 MiB in all
   PoolSession session = pool.acquire("leaks");
   ASSERT_TRUE(session) << session.message();
   session.run();
   expect_served(pool);  // this load also reads the process's memory
-  EXPECT_GE(pool.metrics().resident_bytes, 64 * kMiB)
+  EXPECT_GE(pool.metrics().resident_bytes, 64 * kModelMiB)
       << "the charge must be what warm-up used, not the stated size";
   // Its charge and the memory beyond it add up to three runs. The other model is charged 16 MiB.
-  EXPECT_GE(pool.metrics().resident_bytes + pool.metrics().unaccounted_bytes, (3 * 32 + 16) * kMiB);
+  EXPECT_GE(pool.metrics().resident_bytes + pool.metrics().unaccounted_bytes, (3 * 32 + 16) * kModelMiB);
   session.discard();
   expect_served(pool);
-  EXPECT_LE(pool.metrics().peak_used_bytes, 256 * kMiB);
+  EXPECT_LE(pool.metrics().peak_used_bytes, 256 * kModelMiB);
 }
 
 // docs/model-pool.md contains this example file verbatim, and the example works.

@@ -19,8 +19,8 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
-constexpr std::uint32_t kSegmentBytes = 4096, kMetadataBytes = 2048;
-constexpr std::size_t kFirstSegment = kHeaderBytes + kMetadataBytes;
+constexpr std::uint32_t kSegmentSize = 4096, kMetadataSize = 2048;
+constexpr std::size_t kFirstSegment = kHeaderBytes + kMetadataSize;
 
 // Three threads. Each fills segments and leaves one open.
 void fill(RecordingBuilder& builder) {
@@ -37,10 +37,10 @@ void fill(RecordingBuilder& builder) {
   builder.count(2, 1200, 7, 700, 3);
 }
 
-RecordingOptions small_options() {
+RecordingOptions checksum_options() {
   RecordingOptions options;
-  options.segment_bytes = kSegmentBytes;
-  options.metadata_bytes = kMetadataBytes;
+  options.segment_bytes = kSegmentSize;
+  options.metadata_bytes = kMetadataSize;
   return options;
 }
 
@@ -51,19 +51,19 @@ std::string recording_bytes(const fs::path& path, const RecordingOptions& option
 }
 
 // Everything that a report could show about a recording.
-struct Figures {
+struct ChecksumFigures {
   std::vector<std::tuple<int, std::int64_t, std::uint64_t, std::uint64_t, std::uint64_t, std::uint32_t,
                          std::string, std::vector<std::uint64_t>>>
       events;
   std::vector<std::string> threads, modules, command;
   std::int64_t started = 0, duration = 0;
-  friend bool operator==(const Figures&, const Figures&) = default;
+  friend bool operator==(const ChecksumFigures&, const ChecksumFigures&) = default;
 };
 
 struct Look {
   bool is_error = false, is_whole = false;
   std::vector<std::string> problems;
-  Figures figures;
+  ChecksumFigures figures;
 };
 
 Look look_at(const fs::path& path) {
@@ -117,7 +117,7 @@ TEST(Checksum, FindsNoProblemInAnIntactRecording) {
   for (const bool ring : {false, true})
     for (const bool closed : {true, false})
       for (const bool checksums : {true, false}) {
-        RecordingOptions options = small_options();
+        RecordingOptions options = checksum_options();
         options.ring = ring;
         options.closed = closed;
         options.checksums = checksums;
@@ -132,7 +132,7 @@ TEST(Checksum, FindsNoProblemInAnIntactRecording) {
 TEST(Checksum, ReportsFlippedBitsThatChangeFigures) {
   test::TemporaryFolder folder;
   const fs::path path = folder / "a.hrec";
-  const std::string good = recording_bytes(path, small_options());
+  const std::string good = recording_bytes(path, checksum_options());
   const Look whole = look_at(path);
   ASSERT_TRUE(whole.is_whole);
   const std::uint64_t segments = claimed_in(good);
@@ -161,7 +161,7 @@ TEST(Checksum, ReportsFlippedBitsThatChangeFigures) {
   for (int i = 0; i < test::repetitions(200); ++i)
     flip(kHeaderBytes + random() % metadata_used, static_cast<unsigned>(random() % 8));
   for (std::uint64_t segment = 0; segment < segments; ++segment) {
-    const std::size_t begin = kFirstSegment + segment * kSegmentBytes;
+    const std::size_t begin = kFirstSegment + segment * kSegmentSize;
     for (std::size_t bit = 0; bit < sizeof(SegmentHeader) * 8;
          bit += 1 + random() % (test::kIsSlowBuild ? 200 : 20))
       flip(begin + bit / 8, static_cast<unsigned>(bit % 8));
@@ -176,7 +176,7 @@ TEST(Checksum, ReportsFlippedBitsThatChangeFigures) {
 
 TEST(Checksum, NamesTheDamagedPart) {
   test::TemporaryFolder folder;
-  const std::string good = recording_bytes(folder / "a.hrec", small_options());
+  const std::string good = recording_bytes(folder / "a.hrec", checksum_options());
   const auto flipped = [&](std::size_t at) {
     std::string bytes = good;
     bytes[at] = static_cast<char>(bytes[at] ^ 4);
@@ -189,7 +189,7 @@ TEST(Checksum, NamesTheDamagedPart) {
   EXPECT_THAT(flipped(good.find("/lib/x.so")), ElementsAre(HasSubstr("names and modules")));
   EXPECT_THAT(flipped(kFirstSegment + offsetof(SegmentHeader, counted_bytes)),
               ElementsAre(HasSubstr("segment 0 of thread 1 (worker) does not match its checksum")));
-  const std::size_t last = kFirstSegment + (claimed_in(good) - 1) * kSegmentBytes;
+  const std::size_t last = kFirstSegment + (claimed_in(good) - 1) * kSegmentSize;
   EXPECT_THAT(flipped(last + offsetof(SegmentHeader, base_time)),
               Contains(HasSubstr("differs from its sealed copy")));
 }
@@ -197,7 +197,7 @@ TEST(Checksum, NamesTheDamagedPart) {
 // Records that a thread writes after the end of the recording are not covered by the checksum, but are read.
 TEST(Checksum, ReadsRecordsAfterTheEnd) {
   test::TemporaryFolder folder;
-  RecordingBuilder builder(folder / "a.hrec", small_options());
+  RecordingBuilder builder(folder / "a.hrec", checksum_options());
   builder.allocate(0, 10, 0x1000, 8);
   std::string bytes = test::read_text(builder.finish());
   const std::size_t committed_at = kFirstSegment + offsetof(SegmentHeader, committed);
@@ -214,7 +214,7 @@ TEST(Checksum, ReadsRecordsAfterTheEnd) {
 // A killed process leaves checksums of full segments, but none of the open ones.
 TEST(Checksum, ChecksFullSegmentsOfAKilledProcess) {
   test::TemporaryFolder folder;
-  RecordingOptions options = small_options();
+  RecordingOptions options = checksum_options();
   options.closed = false;
   const std::string good = recording_bytes(folder / "a.hrec", options);
   std::string bytes = good;
@@ -225,7 +225,7 @@ TEST(Checksum, ChecksFullSegmentsOfAKilledProcess) {
 // Without checksums, only a changed size in the header could lose whole segments unnoticed.
 TEST(Checksum, ComparesSizesInRecordingsOfEarlierVersions) {
   test::TemporaryFolder folder;
-  RecordingOptions options = small_options();
+  RecordingOptions options = checksum_options();
   options.checksums = false;
   const std::string good = recording_bytes(folder / "a.hrec", options);
   std::string bytes = good;

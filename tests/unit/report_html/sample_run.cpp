@@ -10,17 +10,17 @@
 namespace headroom::test {
 namespace {
 
-constexpr std::int64_t kMillisecond = 1'000'000;
+constexpr std::int64_t kMillisecondOfRun = 1'000'000;
 
 // A realistic distribution: one peak and a thin tail.
 LatencySummary latency(double p50_ms, std::int64_t n) {
   const auto at = [&](double factor) {
-    return Nanoseconds{static_cast<std::int64_t>(p50_ms * factor * kMillisecond)};
+    return Nanoseconds{static_cast<std::int64_t>(p50_ms * factor * kMillisecondOfRun)};
   };
   LatencySummary summary;
   summary.n = n;
-  summary.mean_ns = p50_ms * 1.02 * kMillisecond;
-  summary.sd_ns = p50_ms * 0.031 * kMillisecond;
+  summary.mean_ns = p50_ms * 1.02 * kMillisecondOfRun;
+  summary.sd_ns = p50_ms * 0.031 * kMillisecondOfRun;
   summary.cv = summary.sd_ns / summary.mean_ns;
   summary.min = at(0.95), summary.p50 = at(1), summary.p90 = at(1.06), summary.p99 = at(1.2),
   summary.max = at(1.6);
@@ -42,7 +42,7 @@ void append_phase(ModelResult& model, Phase phase, std::int64_t milliseconds, do
   constexpr int kPoints = 24;
   for (int i = 0; i <= kPoints; ++i) {
     const double mib = from_mib + (to_mib - from_mib) * i / kPoints;
-    model.memory_series.push_back({Nanoseconds{start + milliseconds * kMillisecond * i / kPoints},
+    model.memory_series.push_back({Nanoseconds{start + milliseconds * kMillisecondOfRun * i / kPoints},
                                    Bytes{static_cast<std::int64_t>(mib * 1024 * 1024)}});
   }
 }
@@ -57,9 +57,9 @@ ModelResult measured_model(const std::string& name, double p50_ms, std::int64_t 
   model.fps = 980.4 / p50_ms, model.pipeline_fps = 1000.0 / (p50_ms + 3);
   model.decode = latency(1.9, n), model.preprocess = latency(0.7, n), model.inference = latency(p50_ms, n);
   model.postprocess = latency(0.2, n), model.end_to_end = latency(p50_ms + 2.8, n);
-  model.runtime_load_time = Nanoseconds{31 * kMillisecond},
-  model.model_load_time = Nanoseconds{180 * kMillisecond};
-  model.warmup_time = Nanoseconds{300 * kMillisecond};
+  model.runtime_load_time = Nanoseconds{31 * kMillisecondOfRun},
+  model.model_load_time = Nanoseconds{180 * kMillisecondOfRun};
+  model.warmup_time = Nanoseconds{300 * kMillisecondOfRun};
   model.detections = CountSummary{n, 5.37, 0, 12};
   model.frames = n;
   const std::int64_t runtime = 30;
@@ -137,8 +137,8 @@ BenchResult sample_run() {
   run.options.emplace();
   run.options->memory_limit = mebibytes(256);
   run.options->max_frames = 1000;
-  run.setup_time = Nanoseconds{12'300 * kMillisecond},
-  run.inference_time = Nanoseconds{95'000 * kMillisecond};
+  run.setup_time = Nanoseconds{12'300 * kMillisecondOfRun},
+  run.inference_time = Nanoseconds{95'000 * kMillisecondOfRun};
 
   ModelResult tuned = measured_model("yolox_nano_416", 14.2, 9, 900);
   RuntimeSettings without_arena;
@@ -167,8 +167,9 @@ BenchResult sample_run() {
   run.parallel = parallel;
   PipelineResult pipeline;
   pipeline.status = ModelStatus::ok;
-  pipeline.models = {{"yolox_nano_416", Nanoseconds{80 * kMillisecond}, mebibytes(9), latency(15, 300)},
-                     {"yolox_nano_1280", Nanoseconds{210 * kMillisecond}, mebibytes(60), latency(140, 300)}};
+  pipeline.models = {
+      {"yolox_nano_416", Nanoseconds{80 * kMillisecondOfRun}, mebibytes(9), latency(15, 300)},
+      {"yolox_nano_1280", Nanoseconds{210 * kMillisecondOfRun}, mebibytes(60), latency(140, 300)}};
   pipeline.frame = latency(158, 300), pipeline.fps = 6.2, pipeline.frames = 300;
   pipeline.runtime = mebibytes(30), pipeline.loaded = mebibytes(99), pipeline.peak = mebibytes(170);
   run.pipeline = pipeline;
@@ -184,7 +185,8 @@ BenchResult sample_run() {
   pool.models = {small, large};
   pool.all_at_once = mebibytes(106), pool.peak = mebibytes(93), pool.samples = 3'187;
   pool.frame = latency(17, 300), pool.fps = 24.1, pool.frames = 300;
-  pool.load_time = Nanoseconds{7'900 * kMillisecond}, pool.reload_time = Nanoseconds{7'620 * kMillisecond};
+  pool.load_time = Nanoseconds{7'900 * kMillisecondOfRun},
+  pool.reload_time = Nanoseconds{7'620 * kMillisecondOfRun};
   run.pool = pool;
   run.system = {{"cpu_percent", 190, 12, 81.2, 100}, {"ram_used_bytes", 190, 1.2e9, 1.3e9, 1.5e9}};
   run.warnings = {"the clock was throttled while yolox_nano_1280 ran"};
@@ -208,7 +210,7 @@ std::string sample_metrics(int seconds) {
   std::string lines;
   for (int i = 0; i < seconds * 2; ++i) {
     report::MetricsLine line;
-    line.since_start = Nanoseconds{i * 500 * kMillisecond};
+    line.since_start = Nanoseconds{i * 500 * kMillisecondOfRun};
     line.phase = "inference";
     line.model = i < seconds ? "yolox_nano_416" : "yolox_nano_1280";
     line.system.cpu_percent = 80 + 10 * std::sin(i / 5.0);

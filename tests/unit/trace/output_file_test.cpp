@@ -11,7 +11,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-std::string why_not(const fs::path& wanted, bool replace) {
+std::string why_not_written(const fs::path& wanted, bool replace) {
   const auto file = prepare_output(wanted, "app", replace);
   if (file) return "";
   EXPECT_EQ(file.error().kind, ErrorKind::usage);
@@ -30,9 +30,9 @@ TEST(Output, CreatesFoldersButNotTheFile) {
 TEST(Output, NeverOverwritesUnlessAsked) {
   test::TemporaryFolder folder;
   test::RecordingBuilder(folder / "a.hrec").finish();
-  EXPECT_THAT(why_not(folder / "a.hrec", false), HasSubstr("already exists"));
+  EXPECT_THAT(why_not_written(folder / "a.hrec", false), HasSubstr("already exists"));
   fs::create_directory(folder / "b.hrec.d");
-  EXPECT_THAT(why_not(folder / "b.hrec", false), HasSubstr("already exists"));
+  EXPECT_THAT(why_not_written(folder / "b.hrec", false), HasSubstr("already exists"));
 }
 
 TEST(Output, ReplacesOnlyRecordings) {
@@ -44,27 +44,27 @@ TEST(Output, ReplacesOnlyRecordings) {
   test::write_text(tree / "index.json", "{}");
   test::write_text(tree / "onnxruntime-7-0_2026-11-21.json", "[]");
   test::write_text(tree / "mine.txt", "keep");
-  EXPECT_EQ(why_not(file, true), "");
+  EXPECT_EQ(why_not_written(file, true), "");
   EXPECT_FALSE(fs::exists(file));
   EXPECT_FALSE(fs::exists(tree / "7-0.hrec"));
   EXPECT_FALSE(fs::exists(tree / "index.json"));
   EXPECT_FALSE(fs::exists(tree / "onnxruntime-7-0_2026-11-21.json"));
   EXPECT_EQ(test::read_text(tree / "mine.txt"), "keep");
   fs::remove(tree / "mine.txt");
-  EXPECT_EQ(why_not(file, true), "");
+  EXPECT_EQ(why_not_written(file, true), "");
   EXPECT_FALSE(fs::exists(tree));
 
   test::write_text(folder / "letter.txt", "HEADROO, dear, is short");
-  EXPECT_THAT(why_not(folder / "letter.txt", true), HasSubstr("not a recording"));
+  EXPECT_THAT(why_not_written(folder / "letter.txt", true), HasSubstr("not a recording"));
   EXPECT_EQ(test::read_text(folder / "letter.txt"), "HEADROO, dear, is short");
 }
 
 TEST(Output, ExplainsUnusablePaths) {
   test::TemporaryFolder folder;
-  EXPECT_THAT(why_not(folder.path(), false), HasSubstr("is a folder"));
+  EXPECT_THAT(why_not_written(folder.path(), false), HasSubstr("is a folder"));
   test::write_text(folder / "file", "x");
-  EXPECT_THAT(why_not(folder / "file/a.hrec", false), HasSubstr("--out"));
-  EXPECT_THAT(why_not("/proc/a.hrec", false), HasSubstr("cannot write"));
+  EXPECT_THAT(why_not_written(folder / "file/a.hrec", false), HasSubstr("--out"));
+  EXPECT_THAT(why_not_written("/proc/a.hrec", false), HasSubstr("cannot write"));
 }
 
 }  // namespace
