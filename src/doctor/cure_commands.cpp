@@ -6,21 +6,32 @@
 #include <bit>
 #include <utility>
 
+#include "base/text.h"
+
 namespace headroom::doctor {
 namespace {
 
-constexpr std::int64_t kPartOfMemory = 30, kKib = 1 << 10, kMib = 1 << 20, kGib = 1 << 30;
+constexpr std::int64_t kPartOfMemory = 30, kBytesOfKib = 1 << 10, kBytesOfMib = 1 << 20,
+                       kBytesOfGib = 1 << 30;
 
 }  // namespace
 
+void complete_evidence(Finding& finding, const std::string& file, const std::string& text) {
+  if (finding.evidence.empty()) finding.evidence.push_back({.text = text});
+  for (Evidence& evidence : finding.evidence) evidence.file = file;
+}
+
+Cure open_report(std::string what, std::string_view file, std::optional<Bytes> saves) {
+  return {std::move(what), fmt::format("headroom report {}", shell_word(file)), saves};
+}
+
+Cure find_holders() { return {"see which processes hold the memory", "headroom top"}; }
+
 Cure keep_pages_free(const std::optional<Bytes>& ram) {
-  Cure cure{"keep more pages free: 1/30 of the memory", "", {}};
-  cure.command = ram ? fmt::format("sudo sysctl vm.min_free_kbytes={}", ram->count / kPartOfMemory / kKib)
-                     : fmt::format(
-                           "sudo sysctl vm.min_free_kbytes=$(awk '/MemTotal/ {{print int($2/{})}}' "
-                           "/proc/meminfo)",
-                           kPartOfMemory);
-  return cure;
+  const std::string size =
+      ram ? fmt::format("{}", ram->count / kPartOfMemory / kBytesOfKib)
+          : fmt::format("$(awk '/MemTotal/ {{print int($2/{})}}' /proc/meminfo)", kPartOfMemory);
+  return {"keep more pages free: 1/30 of the memory", "sudo sysctl vm.min_free_kbytes=" + size};
 }
 
 Cure half_of_batch(const std::optional<Bytes>& requested) {
@@ -30,18 +41,18 @@ Cure half_of_batch(const std::optional<Bytes>& requested) {
 }
 
 std::string docker_update(const ContainerLimit& limit, std::string_view container) {
-  // Docker gives as much swap as memory unless it is told otherwise.
+  // Docker's default is as much swap as memory.
   std::int64_t both = 2 * limit.mib;
   if (limit.memory_and_swap)
-    both = limit.mib + std::max<std::int64_t>(0, (*limit.memory_and_swap - limit.memory).count / kMib);
+    both = limit.mib + std::max<std::int64_t>(0, (*limit.memory_and_swap - limit.memory).count / kBytesOfMib);
   return fmt::format("docker update --memory={}m --memory-swap={}m {}", limit.mib, both, container);
 }
 
 Cure make_swap_file(std::string what, const std::optional<Bytes>& ram, SwapFile which,
                     std::optional<Bytes> saves) {
-  // Up to the next GiB, as MemTotal is a little less than what is built in.
+  // Round up: MemTotal is a little less than the built-in memory.
   const std::string size =
-      ram ? fmt::format("{}G", std::max<std::int64_t>(1, (ram->count / 2 + kGib - 1) / kGib))
+      ram ? fmt::format("{}G", std::max<std::int64_t>(1, (ram->count / 2 + kBytesOfGib - 1) / kBytesOfGib))
           : "$(awk '/MemTotal/ {print int($2/2097152)+1}' /proc/meminfo)G";
   return {
       std::move(what),
@@ -52,7 +63,7 @@ Cure make_swap_file(std::string what, const std::optional<Bytes>& ram, SwapFile 
 }
 
 std::int64_t mebibytes_above(Bytes size) {
-  const std::int64_t wanted = std::max<std::int64_t>(1, (size.count + size.count / 4) / kMib);
+  const std::int64_t wanted = std::max<std::int64_t>(1, (size.count + size.count / 4) / kBytesOfMib);
   return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(wanted)));
 }
 

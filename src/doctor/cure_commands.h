@@ -1,5 +1,5 @@
-// Cures that several findings propose, with figures of the machine in place of constants: as numbers where
-// the evidence has them, else as a command that reads them where it is run.
+// Cures that several findings propose. A command contains the machine's figures, or it reads them where it
+// runs.
 #pragma once
 
 #include <optional>
@@ -11,28 +11,38 @@
 
 namespace headroom::doctor {
 
-// vm.min_free_kbytes at a thirtieth of the memory. The kernel frees pages until one and a half of it are free
-// (the high watermark, min + 2 · min/4): a twentieth, below which page-cache-starves-nvmap is told.
+// Evidence without text or file gets `text` and `file`.
+void complete_evidence(Finding& finding, const std::string& file, const std::string& text = "");
+
+// "headroom report FILE".
+Cure open_report(std::string what, std::string_view file, std::optional<Bytes> saves = std::nullopt);
+
+// "headroom top".
+Cure find_holders();
+
+// Sets vm.min_free_kbytes to 1/30 of the memory. The kernel then keeps 1/20 free: its high watermark is
+// min + 2 · min/4. Below 1/20, Headroom reports page-cache-starves-nvmap.
 Cure keep_pages_free(const std::optional<Bytes>& ram);
 
-// A swap file of half the memory, in whole GiB. Where there is swap already, /swapfile may be it.
-enum class SwapFile { the_first, another, before_others };  // the last is used before other swap, as zram
+// A swap file of half the memory, in whole GiB. If swap exists, /swapfile may be in use: the new file gets
+// another name. `before_others`: the kernel uses it before other swap, such as zram.
+enum class SwapFile { the_first, another, before_others };
 Cure make_swap_file(std::string what, const std::optional<Bytes>& ram, SwapFile which = SwapFile::the_first,
                     std::optional<Bytes> saves = std::nullopt);
 
-// What a step asks for grows with its batch.
+// The memory of a step grows with its batch.
 Cure half_of_batch(const std::optional<Bytes>& requested);
 
-// A container's limit. `now`: memory and swap together as they are, where that is known: `docker update`
-// refuses more memory than that, and less would be a cure that does harm.
+// A container's memory limit. `docker update` refuses a limit above the limit of memory and swap together,
+// and a smaller sum would do harm.
 struct ContainerLimit {
-  std::int64_t mib = 0;  // the new one of its memory
-  Bytes memory;          // the one it has
-  std::optional<Bytes> memory_and_swap;
+  std::int64_t mib = 0;                  // the new limit
+  Bytes memory;                          // the present limit
+  std::optional<Bytes> memory_and_swap;  // the present limit of both, if known
 };
 std::string docker_update(const ContainerLimit& limit, std::string_view container);
 
-// The next power of two of MiB, from a quarter above this.
+// The next power of two in MiB that leaves a quarter of `size` as reserve.
 std::int64_t mebibytes_above(Bytes size);
 
 }  // namespace headroom::doctor

@@ -9,7 +9,7 @@
 namespace headroom::doctor {
 namespace {
 
-bool starts_with_any(std::string_view text, const auto& begins) {
+bool begins_with_any(std::string_view text, const auto& begins) {
   return std::any_of(std::begin(begins), std::end(begins),
                      [text](std::string_view begin) { return text.starts_with(begin); });
 }
@@ -62,7 +62,7 @@ bool is_to_be_run(std::string_view command) {
   const bool is_written = text.starts_with("echo ") && (text.find("| sudo tee /proc/") != text.npos ||
                                                         text.find("| sudo tee /sys/") != text.npos);
   text = text_behind(text, "sudo ");
-  return (is_written || starts_with_any(text, kLook) || starts_with_any(text, kSet)) && is_whole(command) &&
+  return (is_written || begins_with_any(text, kLook) || begins_with_any(text, kSet)) && is_whole(command) &&
          !is_harmful(command);
 }
 

@@ -34,9 +34,9 @@ struct Figure {
 };
 
 struct Evidence {
-  std::string file;
+  std::string file{};
   std::int64_t line = 0;  // from 1; 0: the input has no lines
-  std::string text;       // quoted from the input, at most some hundred bytes
+  std::string text{};     // quoted from the input, at most some hundred bytes
 };
 
 // A cure that headroom bench can try: changed settings for one model of a run.
@@ -84,22 +84,22 @@ struct TriedCure {
 
 struct Cure {
   std::string what;
-  std::string command;                     // a command or a setting; may be empty
-  std::optional<Bytes> saves;              // expected saving; absent if it cannot be known
+  std::string command{};                   // a command or a setting; may be empty
+  std::optional<Bytes> saves{};            // expected saving; absent if it cannot be known
   std::optional<CureSettings> settings{};  // absent if headroom bench cannot try the cure
   std::optional<TriedCure> tried{};        // --try
 };
 
 struct Finding {
-  std::string id;  // "pytorch-out-of-memory"; an id never changes its meaning
+  std::string id{};  // "pytorch-out-of-memory"; an id never changes its meaning
   Severity severity = Severity::warning;
-  std::string title;  // what happened, with figures
-  std::string cause;  // the likely cause
+  std::string title{};  // what happened, with figures
+  std::string cause{};  // the likely cause
   Confidence confidence = Confidence::certain;
   std::int64_t times = 1;  // number of occurrences
-  std::vector<Evidence> evidence;
-  std::vector<Figure> figures;
-  std::vector<Cure> cures;  // largest saving first
+  std::vector<Evidence> evidence{};
+  std::vector<Figure> figures{};
+  std::vector<Cure> cures{};  // largest saving first
   // The first cure addresses the cause. It stays first even if others save more, unless a trial showed that
   // it does not help.
   bool first_cure_meets_cause = false;

@@ -1,7 +1,9 @@
-// What a machine's samples tell: a file each, <name>_finding.cpp, and one list, machine_finding_list.cpp.
+// Findings in a machine's samples, grouped by subject in this folder's .cpp files.
+// To add one: write its function, declare it, and add it to the list below.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,36 +13,38 @@
 
 namespace headroom::doctor {
 
-using MachineFinding = std::optional<Finding> (*)(const MachineHistory&);
+using MachineFinding = std::optional<Finding>(const MachineHistory& history);
 
-std::optional<Finding> control_group_nearly_full(const MachineHistory& history);
-std::optional<Finding> control_group_thrash(const MachineHistory& history);
-std::optional<Finding> desktop_running(const MachineHistory& history);
-std::optional<Finding> free_memory_in_pieces(const MachineHistory& history);
-std::optional<Finding> gpu_memory_nearly_full(const MachineHistory& history);
-std::optional<Finding> growth_levelled_off(const MachineHistory& history);
-std::optional<Finding> kernel_oom_kill(const MachineHistory& history);
-std::optional<Finding> little_memory_left(const MachineHistory& history);
-std::optional<Finding> memory_of_no_process(const MachineHistory& history);
-std::optional<Finding> memory_running_out(const MachineHistory& history);
-std::optional<Finding> page_cache_starves_nvmap(const MachineHistory& history);
-std::optional<Finding> swap_nearly_full(const MachineHistory& history);
-std::optional<Finding> swap_thrash(const MachineHistory& history);
-std::optional<Finding> throttled(const MachineHistory& history);
-std::optional<Finding> zram_missized(const MachineHistory& history);
+MachineFinding kernel_oom_kill, control_group_thrash, control_group_nearly_full;  // control_group.cpp
+MachineFinding swap_thrash, swap_nearly_full, zram_missized;                      // swap.cpp
+MachineFinding memory_running_out, growth_levelled_off;                           // growth.cpp
+MachineFinding little_memory_left, free_memory_in_pieces, memory_of_no_process,
+    desktop_running;                                                         // memory.cpp
+MachineFinding page_cache_starves_nvmap, gpu_memory_nearly_full, throttled;  // gpu.cpp
 
-// In the order in which they are looked for.
-const std::vector<MachineFinding>& machine_finding_list();
+// In the order of the report among findings of equal severity.
+inline constexpr MachineFinding* kMachineFindings[] = {
+    kernel_oom_kill,           control_group_thrash, swap_thrash,
+    memory_running_out,        growth_levelled_off,  page_cache_starves_nvmap,
+    free_memory_in_pieces,     little_memory_left,   swap_nearly_full,
+    control_group_nearly_full, zram_missized,        memory_of_no_process,
+    gpu_memory_nearly_full,    desktop_running,      throttled,
+};
 
-// A machine or a control group that thrashes for less is no finding, nor is it an alert.
+// Shorter thrashing of a machine or a control group is neither a finding nor an alert.
 inline constexpr Nanoseconds kLeastThrash{3'000'000'000};
 
-// "636.0 MiB available, 12.000 s after the first of 40 samples over 1.5 min"; nothing of one sample alone.
+// "636.0 MiB available, 12.000 s after the first of 40 samples over 1.5 min". Empty for a single sample.
 std::vector<Evidence> moment(const MachineHistory& history, Nanoseconds at, const std::string& what);
 // "40 samples of session 1 of 2".
 std::vector<Evidence> of_session(const MachineHistory& history, const MachineSession& session);
 
-// 0 of what is absent.
+// The finding of the newest session that has one. An earlier session is its evidence.
+std::optional<Finding> in_newest_session(
+    const MachineHistory& history,
+    const std::function<std::optional<Finding>(const MachineSession&, bool is_last)>& look_for);
+
+// 0 if `total` is absent.
 std::int64_t share_of(const std::optional<Bytes>& total, std::int64_t percent);
 
 }  // namespace headroom::doctor

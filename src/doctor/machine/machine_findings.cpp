@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <string_view>
 
+#include "doctor/cure_commands.h"
 #include "doctor/machine/machine_finding.h"
 
 namespace headroom::doctor {
@@ -23,16 +23,25 @@ std::string samples_words(const MachineHistory& history) {
 
 std::vector<Evidence> moment(const MachineHistory& history, Nanoseconds at, const std::string& what) {
   if (history.duration().count <= 0) return {};
-  return {{"", 0,
-           fmt::format("{}, {} of {}", what,
-                       at.count == 0 ? "in the first" : format_duration(at) + " after the first",
-                       samples_words(history))}};
+  const std::string when = at.count == 0 ? "in the first" : format_duration(at) + " after the first";
+  return {{.text = fmt::format("{}, {} of {}", what, when, samples_words(history))}};
 }
 
 std::vector<Evidence> of_session(const MachineHistory& history, const MachineSession& session) {
-  return {{"", 0,
-           fmt::format("{} sample{} of session {} of {}", session.samples, session.samples == 1 ? "" : "s",
-                       session.number, history.sessions())}};
+  return {{.text = fmt::format("{} sample{} of session {} of {}", session.samples,
+                               session.samples == 1 ? "" : "s", session.number, history.sessions())}};
+}
+
+std::optional<Finding> in_newest_session(
+    const MachineHistory& history,
+    const std::function<std::optional<Finding>(const MachineSession&, bool is_last)>& look_for) {
+  if (auto found = look_for(history.session, true)) return found;
+  for (auto session = history.earlier.rbegin(); session != history.earlier.rend(); ++session)
+    if (auto found = look_for(*session, false)) {
+      found->evidence = of_session(history, *session);
+      return found;
+    }
+  return std::nullopt;
 }
 
 std::int64_t share_of(const std::optional<Bytes>& total, std::int64_t percent) {
@@ -41,23 +50,21 @@ std::int64_t share_of(const std::optional<Bytes>& total, std::int64_t percent) {
 
 std::vector<Finding> machine_findings(const MachineHistory& history, const std::string& name) {
   std::vector<Finding> findings;
-  for (const MachineFinding look_for : machine_finding_list()) {
-    std::optional<Finding> found = look_for(history);
-    if (!found) continue;
-    if (found->evidence.empty()) found->evidence.push_back({"", 0, samples_words(history)});
-    for (Evidence& evidence : found->evidence) evidence.file = name;
-    findings.push_back(std::move(*found));
-  }
+  for (MachineFinding* look_for : kMachineFindings)
+    if (std::optional<Finding> found = look_for(history)) {
+      complete_evidence(*found, name, samples_words(history));
+      findings.push_back(std::move(*found));
+    }
   return findings;
 }
 
 std::vector<Finding> findings_during_run(const MachineHistory& history, const std::string& name) {
   // A model that the kernel killed is the report's model-out-of-memory.
-  constexpr std::array<std::string_view, 5> kOfTheRun = {
-      "memory-running-out", "memory-grows", "growth-levelled-off", "throttled", "kernel-oom-kill"};
+  constexpr std::string_view kOfTheRun[] = {"memory-running-out", "memory-grows", "growth-levelled-off",
+                                            "throttled", "kernel-oom-kill"};
   std::vector<Finding> findings = machine_findings(history, name);
   std::erase_if(findings, [&](const Finding& finding) {
-    return std::find(kOfTheRun.begin(), kOfTheRun.end(), finding.id) != kOfTheRun.end();
+    return std::find(std::begin(kOfTheRun), std::end(kOfTheRun), finding.id) != std::end(kOfTheRun);
   });
   return findings;
 }

@@ -1,4 +1,4 @@
-// What a machine's samples tell: of now (--live), or of a log of headroom watch.
+// Findings in a machine's samples: of now (--live), of a log of headroom watch, or of a run.
 #pragma once
 
 #include <string>
@@ -12,8 +12,8 @@ namespace headroom::doctor {
 // `name`: of the log, or "this machine". Unsorted.
 std::vector<Finding> machine_findings(const MachineHistory& history, const std::string& name);
 
-// Of the samples that a run took of its machine: without what the run itself makes of memory by loading and
-// freeing models, and without what its report tells of them.
+// For samples that a run took of its machine: without findings that a run causes by loading and freeing
+// models, and without those that the run's own report has.
 std::vector<Finding> findings_during_run(const MachineHistory& history, const std::string& name);
 
 }  // namespace headroom::doctor

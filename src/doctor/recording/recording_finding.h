@@ -1,8 +1,8 @@
-// What a recording tells: a file each, <name>_finding.cpp, and one list, recording_finding_list.cpp.
+// Findings in a recording, grouped by subject in this folder's .cpp files.
+// To add one: write its function, declare it, and add it to the list below.
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,17 +16,15 @@ struct RecordingFacts {
   const std::string& file;
   const PlaceWords& place_words;
 };
-using RecordingFinding = std::vector<Finding> (*)(const RecordingFacts&);
+using RecordingFinding = std::vector<Finding>(const RecordingFacts& facts);
 
-std::vector<Finding> gpu_limit_refused(const RecordingFacts& facts);
-std::vector<Finding> heap_fragmentation(const RecordingFacts& facts);
-std::vector<Finding> leaks_of_cycles(const RecordingFacts& facts);
-std::vector<Finding> leaks_not_judged(const RecordingFacts& facts);
-std::vector<Finding> recording_incomplete(const RecordingFacts& facts);
-// Instead of leaks_not_judged(), where the memory of the whole program grows.
-std::optional<Finding> steady_growth(const RecordingFacts& facts);
+RecordingFinding gpu_limit_refused, heap_fragmentation;  // refused_and_fragmented.cpp
+RecordingFinding leaks_of_cycles, leaks_not_judged;      // leaks.cpp
+RecordingFinding recording_incomplete;                   // recording_findings.cpp
 
-// In the order in which they are looked for.
-const std::vector<RecordingFinding>& recording_finding_list();
+// In the order of the report among findings of equal severity.
+inline constexpr RecordingFinding* kRecordingFindings[] = {
+    gpu_limit_refused, leaks_of_cycles, heap_fragmentation, leaks_not_judged, recording_incomplete,
+};
 
 }  // namespace headroom::doctor

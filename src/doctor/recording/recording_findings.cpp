@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <iterator>
 
+#include "doctor/cure_commands.h"
 #include "doctor/recording/recording_finding.h"
 
 namespace headroom::doctor {
@@ -20,17 +20,24 @@ std::vector<std::int64_t> growth_by_layer(recording::Recording& recording,
   return grown;
 }
 
+std::vector<Finding> recording_incomplete(const RecordingFacts& facts) {
+  if (facts.analysis.complete || facts.analysis.problems.empty()) return {};
+  return {Finding{.id = "recording-incomplete",
+                  .severity = Severity::note,
+                  .title = "The recording is incomplete: figures may be too small",
+                  .cause = facts.analysis.problems.front()}};
+}
+
 std::vector<Finding> recording_findings(const attribution::RecordingAnalysis& analysis,
                                         const std::vector<std::int64_t>& grown, const std::string& file,
                                         const PlaceWords& place_words) {
   const RecordingFacts facts{analysis, grown, file, place_words};
   std::vector<Finding> findings;
-  for (const RecordingFinding look_for : recording_finding_list())
-    std::ranges::move(look_for(facts), std::back_inserter(findings));
-  for (Finding& finding : findings) {
-    if (finding.evidence.empty()) finding.evidence.push_back({});
-    for (Evidence& evidence : finding.evidence) evidence.file = file;
-  }
+  for (RecordingFinding* look_for : kRecordingFindings)
+    for (Finding& found : look_for(facts)) {
+      complete_evidence(found, file);
+      findings.push_back(std::move(found));
+    }
   return findings;
 }
 

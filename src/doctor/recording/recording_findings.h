@@ -1,4 +1,4 @@
-// What a recording of headroom trace tells.
+// Findings in a recording of headroom trace.
 #pragma once
 
 #include <functional>
@@ -11,15 +11,15 @@
 
 namespace headroom::doctor {
 
-// By layer of the analysis, what it holds more at the end than half-way, without the layers inside it: one
-// more pass, and only where something leaks. Empty otherwise.
+// For each layer of the analysis: the growth of its live memory from half-way to the end, without the layers
+// inside it. It takes one more pass, so the result is empty unless the recording has a leak.
 std::vector<std::int64_t> growth_by_layer(recording::Recording& recording,
                                           const attribution::RecordingAnalysis& analysis);
 
-// A stack in words, on one line.
+// Describes a call stack on one line.
 using PlaceWords = std::function<std::string(StackId stack)>;
 
-// `grown`: growth_by_layer(), or nothing. Without `place_words` a leak's places are not in its evidence.
+// `grown`: growth_by_layer(), or empty. Without `place_words`, findings have no call stacks as evidence.
 // Unsorted.
 std::vector<Finding> recording_findings(const attribution::RecordingAnalysis& analysis,
                                         const std::vector<std::int64_t>& grown, const std::string& file,

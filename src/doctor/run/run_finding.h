@@ -1,7 +1,10 @@
-// What a run of headroom bench tells: a file each, <name>_finding.cpp, and one list, run_finding_list.cpp.
+// Findings in a run of headroom bench, grouped by subject in this folder's .cpp files.
+// To add one: write its function, declare it, and add it to a list below.
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "types/bench_result.h"
@@ -9,33 +12,54 @@
 
 namespace headroom::doctor {
 
-using ModelFinding = std::optional<Finding> (*)(const ModelResult&, const BenchResult&);
-// Of several models, or of files that several of them are: one each.
-using RunFinding = std::vector<Finding> (*)(const BenchResult&);
+using ModelFinding = std::optional<Finding>(const ModelResult& model, const BenchResult& run);
+using RunFinding = std::vector<Finding>(const BenchResult& run);
 
-// Of each model of a run.
-std::optional<Finding> convolution_search(const ModelResult& model, const BenchResult&);
-std::optional<Finding> leak_of_cleanups(const ModelResult& model, const BenchResult&);
-std::optional<Finding> limit_exceeded(const ModelResult& model, const BenchResult&);
-std::optional<Finding> load_peak_over_run_peak(const ModelResult& model, const BenchResult&);
-std::optional<Finding> loading_leaves_copies(const ModelResult& model, const BenchResult&);
-std::optional<Finding> model_out_of_memory(const ModelResult& model, const BenchResult&);
-std::optional<Finding> oversized_arena(const ModelResult& model, const BenchResult&);
-std::optional<Finding> oversized_workspace(const ModelResult& model, const BenchResult&);
-std::optional<Finding> pinned_memory_on_unified_memory(const ModelResult& model, const BenchResult&);
-std::optional<Finding> smaller_settings(const ModelResult& model, const BenchResult&);
+ModelFinding model_out_of_memory, limit_exceeded;                               // limits.cpp
+ModelFinding load_peak_over_run_peak, loading_leaves_copies, leak_of_cleanups;  // loading.cpp
+ModelFinding oversized_arena, oversized_workspace, smaller_settings;            // working_memory.cpp
+ModelFinding convolution_search, pinned_memory_on_unified_memory;               // working_memory.cpp
+RunFinding soft_limit, models_do_not_fit_together;                              // limits.cpp
+RunFinding duplicate_models, model_leaves_memory;                               // loading.cpp
+RunFinding large_frame_buffers;                                                 // working_memory.cpp
+RunFinding run_incomplete, throttled_run;                                       // run_findings.cpp
 
-// Of the run.
-std::vector<Finding> duplicate_models(const BenchResult& result);
-std::vector<Finding> large_frame_buffers(const BenchResult& result);
-std::vector<Finding> model_leaves_memory(const BenchResult& result);
-std::vector<Finding> models_do_not_fit_together(const BenchResult& result);
-std::vector<Finding> run_incomplete(const BenchResult& result);
-std::vector<Finding> soft_limit(const BenchResult& result);
-std::vector<Finding> throttled_run(const BenchResult& result);
+// In the order of the report among findings of equal severity.
+inline constexpr ModelFinding* kModelFindings[] = {
+    model_out_of_memory,   limit_exceeded,
+    leak_of_cleanups,      load_peak_over_run_peak,
+    loading_leaves_copies, oversized_arena,
+    oversized_workspace,   smaller_settings,
+    convolution_search,    pinned_memory_on_unified_memory,
+};
+inline constexpr RunFinding* kRunFindings[] = {
+    run_incomplete,      models_do_not_fit_together, soft_limit,          throttled_run,
+    large_frame_buffers, duplicate_models,           model_leaves_memory,
+};
 
-// In the order in which they are looked for.
-const std::vector<ModelFinding>& model_finding_list();
-const std::vector<RunFinding>& run_finding_list();
+// Smaller differences are noise of pages and allocators.
+inline constexpr Bytes kLeastOfModels = mebibytes(16);
+
+inline bool is_onnxruntime(const ModelResult& model) { return model.backend.starts_with("onnxruntime"); }
+inline bool is_on_cpu(const ModelResult& model) { return model.settings.device == "cpu"; }
+inline bool can_map(const ModelResult& model) {
+  return is_onnxruntime(model) && is_on_cpu(model) && !model.settings.mapped;
+}
+// The largest that was in memory while the model was loaded or run.
+Bytes peak_of(const ModelMemory& memory);
+
+// A cure with settings: the text that a person adds behind the model's path, which --try runs.
+Cure with_settings(const ModelResult& model, std::string what, const std::string& settings,
+                   std::optional<Bytes> saves = std::nullopt);
+
+// Adds the cure unless the model has these settings already.
+void add_settings(Finding& finding, const ModelResult& model, std::string what, const std::string& settings,
+                  std::optional<Bytes> saves = std::nullopt);
+
+// Settings that need less memory, the cheapest in time first.
+void add_leaner_settings(Finding& finding, const ModelResult& model);
+
+// --try does not run it: a smaller input detects less.
+Cure smaller_input();
 
 }  // namespace headroom::doctor

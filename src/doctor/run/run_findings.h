@@ -1,4 +1,4 @@
-// What a run of headroom bench tells.
+// Findings in a run of headroom bench.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What a memory snapshot of PyTorch tells.
+// Findings in a memory snapshot of PyTorch.
 #pragma once
 
 #include <string>

@@ -314,7 +314,7 @@ TEST(RunFindings, LeakNamesItsLevel) {
 }
 
 TEST(RunFindings, FindingOfSeveralModelsHasCommands) {
-  EXPECT_THAT(doctor::run_finding_list(), testing::Contains(&doctor::duplicate_models));
+  EXPECT_THAT(doctor::kRunFindings, testing::Contains(&doctor::duplicate_models));
   BenchResult result = finished_run();
   result.models = {model_named("a"), model_named("b")};
   for (ModelResult& model : result.models) {

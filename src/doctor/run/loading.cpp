@@ -1,0 +1,286 @@
+// Findings about the memory of loaded models: copies of the weights, models loaded twice, memory that stays.
+//
+// model_leaves_memory compares what is resident after a model was released with the bare runtime
+// (docs/figures.md). Something always stays: pages of code that were needed for the first time, and free
+// blocks of a fragmented heap. In 111 runs of small models, 16 MiB at most stayed. ONNX Runtime left 36.5 of
+// 159 MiB (23 %, yolox at 1280), 30.7 of 371 (mlsd), 32.3 of 52 (62 %, a text recogniser), and 64.6 of 372
+// (17 %, 160 MiB of weights without an arena; with MALLOC_MMAP_THRESHOLD_=131072, 12.5). LibTorch left 31.7
+// of 96. Under AddressSanitizer, which delays frees, 70 of 102 MiB stayed. So the finding needs half of the
+// model's memory, at least 64 MiB, and 32 MiB more than all file pages of the process, which may all be new
+// code.
+//
+// On a GPU, the process keeps the code and tables of the driver and libraries: 666 of 668 MiB with resnet50
+// and ONNX Runtime (benchmarks/results/gpu_inference.json). The finding is not for these.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "base/text.h"
+#include "doctor/cure_commands.h"
+#include "doctor/cure_trials.h"
+#include "doctor/run/run_finding.h"
+#include "monitoring/series_growth.h"
+
+namespace headroom::doctor {
+namespace {
+
+constexpr const char* kMapAll =
+    "map the weights from a prepared file, and keep no re-packed copies (may be slower)";
+constexpr const char* kNoPacked = "keep no re-packed copies of the weights (may be slower)";
+
+// The peak of a model's process without pages of files, which other processes can share. It comes from the
+// run of all models at once, if there is one. Without these figures it is the file's size.
+Bytes private_peak(const BenchResult& run, const ModelResult& model) {
+  const ModelResult* measured = &model;
+  if (run.parallel)
+    for (const ModelResult& together : run.parallel->together)
+      if (together.name == model.name) measured = &together;
+  const ModelMemory& memory = measured->memory;
+  const Bytes most = peak_of(memory);
+  const Bytes shared = memory.file_backed_peak.value_or(memory.runtime.value_or(most));
+  return shared < most ? most - shared : model.file_size.value_or(Bytes{});
+}
+
+// Reads blocks: these files may have gigabytes.
+bool has_same_bytes(const std::string& a, const std::string& b) {
+  std::ifstream one(a, std::ios::binary), other(b, std::ios::binary);
+  if (!one || !other) return false;
+  constexpr std::streamsize kBlock = 1 << 20;
+  std::string of_one(kBlock, '\0'), of_other(kBlock, '\0');
+  while (true) {
+    one.read(of_one.data(), kBlock);
+    other.read(of_other.data(), kBlock);
+    const auto got = static_cast<std::size_t>(one.gcount());
+    if (one.gcount() != other.gcount() || std::memcmp(of_one.data(), of_other.data(), got) != 0) return false;
+    if (got < kBlock) return one.eof() && other.eof();
+  }
+}
+
+// The same path, another name of one file, or a copy of it.
+bool is_same_file(const ModelResult& a, const ModelResult& b) {
+  if (a.path == b.path) return true;
+  if (!a.file_size || a.file_size != b.file_size) return false;
+  std::error_code code;
+  if (std::filesystem::equivalent(a.path, b.path, code)) return true;
+  if (code) return false;  // the files are gone or on another machine
+  return has_same_bytes(a.path, b.path);
+}
+
+using Models = std::vector<const ModelResult*>;
+
+std::vector<Models> models_by_file(const BenchResult& run) {
+  std::vector<Models> groups;
+  for (const ModelResult& model : run.models) {
+    auto same = std::find_if(groups.begin(), groups.end(),
+                             [&](const auto& group) { return is_same_file(*group.front(), model); });
+    if (same == groups.end()) same = groups.emplace(groups.end());
+    same->push_back(&model);
+  }
+  return groups;
+}
+
+Finding duplicates_of(const Models& models, const BenchResult& run) {
+  const ModelResult& first = *models.front();
+  const Bytes size = *first.file_size;
+  const auto count = static_cast<std::int64_t>(models.size());
+  std::vector<std::string> names;
+  Bytes all;
+  for (const ModelResult* model : models) {
+    names.push_back(model->name);
+    all += private_peak(run, *model);
+  }
+  const std::string last = names.back();
+  names.pop_back();
+  Finding finding{.id = "duplicate-models",
+                  .severity = Severity::warning,
+                  .title = fmt::format("{} and {} are the same file: its weights are in memory {} times",
+                                       fmt::join(names, ", "), last, count),
+                  .cause = "Each session has its own copy of the weights.",
+                  .figures = {{"model", first.path}, {"file_bytes", size.count}}};
+  // --try measures one shared session as the run with one of the models alone.
+  CureSettings shared{.model = first.name, .settings = "", .leave_out_also = true};
+  for (std::size_t i = 1; i < models.size(); ++i) shared.also.push_back(models[i]->name);
+  finding.cures = {{"let all users share one session, as headroom/model_pool.h does", "",
+                    all - private_peak(run, first), shared}};
+  if (!std::all_of(models.begin(), models.end(), [](const ModelResult* model) { return can_map(*model); }))
+    return finding;
+  // Mapping shares weights, not activations or arenas: as read, re-packed, and while they are converted.
+  constexpr std::int64_t kMostCopies = 3;
+  Cure map = with_settings(first, "map the weights: all sessions share the pages of one prepared file",
+                           "mapped=on,prepack=off",
+                           std::min(all, Bytes{count * kMostCopies * size.count}) - std::min(all, size));
+  map.command = fmt::format("--model NAME=PATH,{}", map.settings->settings);
+  map.settings->also = shared.also;
+  finding.cures.push_back(std::move(map));
+  return finding;
+}
+
+struct LeftBehind {
+  Bytes left, taken;  // both over the bare runtime
+};
+
+std::optional<LeftBehind> left_behind(const ModelResult& model) {
+  const ModelMemory& memory = model.memory;
+  if (model.status != ModelStatus::ok || !is_on_cpu(model) || !model.gpu_memory.empty()) return std::nullopt;
+  if (!memory.residual || !memory.runtime) return std::nullopt;
+  // Frames are not part of the model, and are released as well.
+  const Bytes run = memory.run_peak.value_or(Bytes{}) - memory.frames.value_or(Bytes{});
+  const Bytes left = *memory.residual - *memory.runtime;
+  const Bytes taken = std::max(memory.load_peak.value_or(Bytes{}), run) - *memory.runtime;
+  const Bytes code = memory.file_backed_peak.value_or(Bytes{});
+  if (left < mebibytes(64) || left - code < mebibytes(32) || taken.count <= 0 || 2 * left.count < taken.count)
+    return std::nullopt;
+  return LeftBehind{left, taken};
+}
+
+// A command that runs this model alone again, behind `words`. It uses the run's options if the report has
+// them.
+std::vector<std::string> run_again(const BenchResult& run, const ModelResult& model,
+                                   const std::string& more_settings, std::vector<std::string> words = {}) {
+  words.emplace_back("headroom");
+  std::vector<std::string> arguments{"bench", "--model", fmt::format("{}={}", model.name, model.path)};
+  if (run.options) {
+    BenchResult unlimited = run;
+    unlimited.options->memory_limit.reset();  // a pool or a tracer may not fit
+    arguments = bench_arguments(unlimited, model, std::nullopt);
+  }
+  for (std::size_t i = 0; i < arguments.size(); ++i)
+    words.push_back(arguments[i] + (i > 0 && arguments[i - 1] == "--model" ? more_settings : ""));
+  return words;
+}
+
+}  // namespace
+
+std::optional<Finding> load_peak_over_run_peak(const ModelResult& model, const BenchResult&) {
+  const auto &load = model.memory.load_peak, &run = model.memory.run_peak;
+  if (!load || !run || *load - *run < kLeastOfModels || load->count * 4 < run->count * 5) return std::nullopt;
+  Finding finding{.id = "load-peak-over-run-peak",
+                  .severity = Severity::warning,
+                  .title = fmt::format("{} needs {} to load and {} to run", model.name, format_bytes(*load),
+                                       format_bytes(*run)),
+                  .cause = "Loading holds the file, the weights and their re-packed copies at once.",
+                  .confidence = Confidence::likely,
+                  .figures = {{"load_peak_bytes", load->count}, {"run_peak_bytes", run->count}}};
+  // mapped=on alone keeps re-packed copies in addition: the run peak of a model with large matrices grew by
+  // 78 %.
+  if (can_map(model))
+    finding.cures.push_back(with_settings(model, kMapAll, "mapped=on,prepack=off", *load - *run));
+  else if (is_onnxruntime(model) && model.settings.prepacking)
+    finding.cures.push_back(with_settings(model, kNoPacked, "prepack=off"));
+  finding.cures.push_back({"load it first, before the other models", "headroom plan BUDGET.toml"});
+  return finding;
+}
+
+// Memory of loading may stay in the heap, and then the run peak is not below the load peak. A model with 64
+// MiB of weights that are transposed while loading held 220 MiB from then on, and 76 with mapped weights.
+std::optional<Finding> loading_leaves_copies(const ModelResult& model, const BenchResult&) {
+  const auto &loaded = model.memory.loaded, &runtime = model.memory.runtime, &file = model.file_size;
+  if (!loaded || !runtime || !file || !can_map(model) || model.status != ModelStatus::ok) return std::nullopt;
+  // The runtime's own code and tables take 20 to 40 MiB more with any model: 42 with one of 3.5 MiB.
+  if (file->count < 2 * kLeastOfModels.count) return std::nullopt;
+  const Bytes holds = *loaded - *runtime;
+  // A model of matrices takes its weights once as they are, and once re-packed.
+  if (holds.count < 2 * file->count + 2 * kLeastOfModels.count) return std::nullopt;
+  Finding finding{.id = "loading-leaves-copies",
+                  .severity = Severity::warning,
+                  .title = fmt::format("{} holds {} after loading, {:.1f} times its file size of {}",
+                                       model.name, format_bytes(holds),
+                                       static_cast<double>(holds.count) / static_cast<double>(file->count),
+                                       format_bytes(*file)),
+                  .cause =
+                      "Copies of the weights from loading are still in memory: in use, re-packed, or freed "
+                      "but kept by the "
+                      "heap.",
+                  .confidence = Confidence::likely,
+                  .figures = {{"loaded_bytes", loaded->count},
+                              {"runtime_bytes", runtime->count},
+                              {"file_bytes", file->count}},
+                  .cures = {with_settings(model, kMapAll, "mapped=on,prepack=off", holds - *file)}};
+  if (model.settings.prepacking) finding.cures.push_back(with_settings(model, kNoPacked, "prepack=off"));
+  return finding;
+}
+
+// Growth of the resident memory after each object's or video's cleanup.
+std::optional<Finding> leak_of_cleanups(const ModelResult& model, const BenchResult&) {
+  for (const std::string level : {"object", "video"}) {
+    std::vector<std::int64_t> cycles, bytes;
+    for (const CleanupPoint& point : model.cleanups) {
+      if (point.level != level) continue;
+      bytes.push_back(point.resident.count);
+      cycles.push_back(static_cast<std::int64_t>(bytes.size()));
+    }
+    constexpr double kLeast = 2 << 20;
+    const auto growth = monitoring::growth_of(cycles, bytes, kLeast);
+    if (growth.growth != monitoring::Growth::leak) continue;
+    const auto per_cycle = static_cast<std::int64_t>(growth.per_cycle);
+    return Finding{
+        .id = "leak",
+        .severity = Severity::severe,
+        .title = fmt::format("{} leaks {} with each {}", model.name, format_bytes({per_cycle}), level),
+        .cause =
+            fmt::format("Memory that was allocated for one {} remains after its cleanup, {} times in a row.",
+                        level, bytes.size()),
+        .confidence = Confidence::likely,
+        .figures = {{"level", level}, {"leak_bytes", per_cycle}, {"cycles", std::int64_t(bytes.size())}},
+        .cures = {
+            {fmt::format("release the memory of each {} when it ends", level),
+             "del predictor; gc.collect(); torch.cuda.empty_cache()", Bytes{bytes.back() - bytes.front()}},
+            {"find the call stack that keeps it", "headroom trace -- COMMAND"}}};
+  }
+  return std::nullopt;
+}
+
+// Models that were in memory at the same time: one finding for each file that several of them use.
+std::vector<Finding> duplicate_models(const BenchResult& run) {
+  std::vector<Finding> findings;
+  if (!run.parallel && !run.pipeline) return findings;
+  for (const Models& models : models_by_file(run)) {
+    const auto& size = models.front()->file_size;
+    if (models.size() < 2 || !size || *size < mebibytes(1)) continue;
+    // Mapped models share their pages.
+    if (!std::all_of(models.begin(), models.end(), [](const auto* model) { return model->settings.mapped; }))
+      findings.push_back(duplicates_of(models, run));
+  }
+  return findings;
+}
+
+std::vector<Finding> model_leaves_memory(const BenchResult& run) {
+  std::vector<Finding> findings;
+  for (const ModelResult& model : run.models) {
+    const auto found = left_behind(model);
+    if (!found) continue;
+    // The model pool's process contains the runtime, too.
+    std::vector<std::string> pool = run_again(run, model, ",isolated=on");
+    pool.insert(pool.end(), {"--pool", fmt::format("{}MiB", mebibytes_above(peak_of(model.memory)))});
+    findings.push_back(
+        {.id = "model-leaves-memory",
+         .severity = Severity::warning,
+         .title = fmt::format("{} used {} and left {} in memory after its release", model.name,
+                              format_bytes(found->taken), format_bytes(found->left)),
+         .cause =
+             "A cache or an object that outlives the model keeps this memory, or the heap is fragmented. The "
+             "next model needs its memory in addition.",
+         .confidence = Confidence::possible,
+         .figures = {{"level", "model"},
+                     {"left_bytes", found->left.count},
+                     {"taken_bytes", found->taken.count},
+                     {"residual_bytes", model.memory.residual->count},
+                     {"runtime_bytes", model.memory.runtime->count}},
+         .cures = {{"run it in its own process, as the model pool does: unloading releases all of its memory "
+                    "(ModelPool, .isolated = true)",
+                    shell_command(pool), found->left},
+                   {"let freed large blocks return to the system at once, which leaves less if the heap is "
+                    "the cause "
+                    "(or call malloc_trim(0) after the release)",
+                    shell_command(run_again(run, model, "", {"MALLOC_MMAP_THRESHOLD_=131072"})), found->left},
+                   {"otherwise, find the call stack that keeps it",
+                    shell_command(run_again(run, model, "", {"headroom", "trace", "--"}))}}});
+  }
+  return findings;
+}
+
+}  // namespace headroom::doctor
