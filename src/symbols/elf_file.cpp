@@ -6,8 +6,8 @@
 #include <gelf.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zlib.h>
 
-#include <array>
 #include <cerrno>
 #include <utility>
 #include <vector>
@@ -25,16 +25,6 @@ Result<UniqueFd> open_regular_file(const fs::path& path) {
   if (::fstat(fd.get(), &status) != 0) return input_error(what, errno_text(errno));
   if (!S_ISREG(status.st_mode)) return input_error(what, "not a regular file");
   return fd;
-}
-
-constexpr std::array<std::uint32_t, 256> make_crc_table() {
-  std::array<std::uint32_t, 256> table{};
-  for (std::uint32_t byte = 0; byte < 256; ++byte) {
-    std::uint32_t value = byte;
-    for (int bit = 0; bit < 8; ++bit) value = (value >> 1) ^ ((value & 1) != 0 ? 0xedb88320U : 0U);
-    table[byte] = value;
-  }
-  return table;
 }
 
 }  // namespace
@@ -95,17 +85,15 @@ Elf_Scn* ElfFile::section(std::string_view name) const {
 }
 
 std::optional<std::uint32_t> file_crc32(const fs::path& path) {
-  static constexpr auto kTable = make_crc_table();
   auto fd = open_regular_file(path);
   if (!fd) return std::nullopt;
   std::vector<std::uint8_t> buffer(256 * 1024);
-  std::uint32_t crc = ~std::uint32_t{0};
+  uLong crc = ::crc32(0, nullptr, 0);
   ssize_t got = 0;
   while ((got = ::read(fd->get(), buffer.data(), buffer.size())) > 0)
-    for (ssize_t i = 0; i < got; ++i)
-      crc = kTable[(crc ^ buffer[static_cast<std::size_t>(i)]) & 0xff] ^ (crc >> 8);
+    crc = ::crc32(crc, buffer.data(), static_cast<uInt>(got));
   if (got < 0) return std::nullopt;
-  return ~crc;
+  return static_cast<std::uint32_t>(crc);
 }
 
 std::string hex_digits(const void* bytes, std::size_t count) {
