@@ -191,10 +191,11 @@ TEST(Tegrastats, LineCutAtAnyByteGivesNoWrongFigure) {
 }
 
 // The table in docs/monitor-sources.md is generated from the real lines. HEADROOM_UPDATE_DOCS=1 writes it.
+// Lines of the same board with the same figures are one row; a remark in parentheses is of the first of them.
 std::string table_of(const std::vector<RealLine>& lines) {
   std::string table =
-      "| board | cores | swap | EMC | GPU load | GPU clocks | engines | temperatures | rails |\n"
-      "|---|---|---|---|---|---|---|---|---|\n";
+      "| board | swap | EMC | GPU load | GPU clocks | engines | temperatures | rails |\n"
+      "|---|---|---|---|---|---|---|---|\n";
   std::set<std::string> seen;
   const auto clocks_of = [](const SystemSample& sample, std::string_view beginning) {
     return std::count_if(sample.clocks_hz.begin(), sample.clocks_hz.end(),
@@ -202,19 +203,17 @@ std::string table_of(const std::vector<RealLine>& lines) {
   };
   for (const auto& [board, line] : lines) {
     const SystemSample sample = read(line);
-    const auto online =
-        std::count_if(sample.cores.begin(), sample.cores.end(), [](auto& core) { return core.online; });
     const auto many = [](auto count) { return count == 0 ? std::string("–") : std::to_string(count); };
     std::string engines;
     for (const EngineReading& engine : sample.engines) engines += (engines.empty() ? "" : ", ") + engine.name;
     const std::string emc = !sample.emc_percent ? "–" : clocks_of(sample, "emc") > 0 ? "load, clock" : "load";
-    const std::string row = fmt::format(
-        "| {} | {}/{} | {} | {} | {} | {} | {} | {}{} | {}{} |\n", board, online, sample.cores.size(),
+    const std::string figures = fmt::format(
+        " | {} | {} | {} | {} | {} | {}{} | {}{} |\n",
         sample.swap_total.value_or(Bytes{}).count > 0 ? "yes" : "–", emc, sample.gpu_percent ? "yes" : "–",
         many(clocks_of(sample, "gpu")), engines.empty() ? "–" : engines,
         many(sample.temperatures_celsius.size()), sample.temperature_peaks_celsius.empty() ? "" : ", peaks",
         many(sample.power_watts.size()), sample.power_peak_watts.empty() ? "" : ", peaks");
-    if (seen.insert(row).second) table += row;
+    if (seen.insert(board.substr(0, board.find(" (")) + figures).second) table += "| " + board + figures;
   }
   return table;
 }
