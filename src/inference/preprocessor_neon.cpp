@@ -9,7 +9,7 @@ namespace headroom::inference {
 namespace {
 
 // One output pixel: blue, green, red · 128, and one unused lane.
-inline int16x4_t across(const std::uint8_t* left, const std::int16_t* weights) {
+inline int16x4_t across_neon(const std::uint8_t* left, const std::int16_t* weights) {
   const int16x8_t bytes = vreinterpretq_s16_u16(vmovl_u8(vld1_u8(left)));
   const int16x4_t right = vget_low_s16(vextq_s16(bytes, bytes, 3));
   int32x4_t sum = vmull_n_s16(vget_low_s16(bytes), weights[0]);
@@ -23,9 +23,10 @@ void planes_neon(const std::uint8_t* row, const ColumnTaps& taps, std::int16_t* 
     const std::int32_t* offset = taps.offset.data() + x;
     const std::int16_t* weights = taps.weights.data() + std::ptrdiff_t{2} * x;
     // 4×4 transposition: four pixels become four blues, four greens, four reds.
-    const int16x4x2_t a = vtrn_s16(across(row + offset[0], weights), across(row + offset[1], weights + 2));
+    const int16x4x2_t a =
+        vtrn_s16(across_neon(row + offset[0], weights), across_neon(row + offset[1], weights + 2));
     const int16x4x2_t b =
-        vtrn_s16(across(row + offset[2], weights + 4), across(row + offset[3], weights + 6));
+        vtrn_s16(across_neon(row + offset[2], weights + 4), across_neon(row + offset[3], weights + 6));
     const int32x2x2_t even = vtrn_s32(vreinterpret_s32_s16(a.val[0]), vreinterpret_s32_s16(b.val[0]));
     const int32x2x2_t odd = vtrn_s32(vreinterpret_s32_s16(a.val[1]), vreinterpret_s32_s16(b.val[1]));
     vst1_s16(out + x, vreinterpret_s16_s32(even.val[0]));
@@ -42,8 +43,8 @@ void pixels_neon(const std::uint8_t* row, const ColumnTaps& taps, std::int16_t* 
   const uint8x8_t lanes = vld1_u8(swap ? swapped : straight);
   int x = 0;
   for (; x < taps.wide; ++x) {
-    const int16x4_t pixel =
-        across(row + taps.offset[static_cast<std::size_t>(x)], taps.weights.data() + std::ptrdiff_t{2} * x);
+    const int16x4_t pixel = across_neon(row + taps.offset[static_cast<std::size_t>(x)],
+                                        taps.weights.data() + std::ptrdiff_t{2} * x);
     vst1_s16(out + std::ptrdiff_t{x} * pitch,
              vreinterpret_s16_u8(vtbl1_u8(vreinterpret_u8_s16(pixel), lanes)));
   }

@@ -20,7 +20,7 @@ namespace {
 constexpr std::int64_t kSequenceLength = 16;
 constexpr std::int64_t kSamplingRate = 16000;
 constexpr std::int64_t kSileroWindow = 512;  // samples per window at 16 kHz; the model accepts no other size
-constexpr int kStride = 32;
+constexpr int kLargestStride = 32;
 constexpr std::int64_t kLargestInput = gibibytes(2).count;
 
 bool contains_any(std::string_view text, std::initializer_list<std::string_view> words) {
@@ -32,8 +32,8 @@ bool is_any(std::string_view text, std::initializer_list<std::string_view> words
 }
 
 std::int64_t spatial_size(int image_size) {
-  const std::int64_t wanted = std::clamp(image_size, kStride, 1 << 16);
-  return (wanted + kStride - 1) / kStride * kStride;
+  const std::int64_t wanted = std::clamp(image_size, kLargestStride, 1 << 16);
+  return (wanted + kLargestStride - 1) / kLargestStride * kLargestStride;
 }
 
 // The size that a dimension's symbolic name suggests; -1 if none. A name may be a sum: decoders name the

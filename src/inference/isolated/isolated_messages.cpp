@@ -3,7 +3,7 @@
 namespace headroom::inference {
 namespace {
 
-Json to_json(const TensorSpec& tensor) {
+Json tensor_to_json(const TensorSpec& tensor) {
   Json object;
   object["name"] = tensor.name;
   object["type"] = static_cast<std::int32_t>(tensor.type);
@@ -71,8 +71,8 @@ RuntimeSettings settings_from_json(const Json& object) {
 Json to_json(const ModelDescription& description) {
   Json object;
   object["inputs"] = object["outputs"] = object["metadata"] = Json::array();
-  for (const TensorSpec& input : description.inputs) object["inputs"].push_back(to_json(input));
-  for (const TensorSpec& output : description.outputs) object["outputs"].push_back(to_json(output));
+  for (const TensorSpec& input : description.inputs) object["inputs"].push_back(tensor_to_json(input));
+  for (const TensorSpec& output : description.outputs) object["outputs"].push_back(tensor_to_json(output));
   for (const auto& [key, value] : description.metadata) object["metadata"].push_back({key, value});
   return object;
 }

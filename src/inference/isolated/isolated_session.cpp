@@ -70,7 +70,7 @@ Result<fs::path> find_program(const BackendFile& backend) {
 
 // Checks an input when it is bound, so that the error comes before the run. If the runtime does not report
 // an input's dimensions, any dimensions are accepted.
-bool fits(const TensorSpec& input, ElementType type, const std::vector<std::int64_t>& dims) {
+bool fits_specification(const TensorSpec& input, ElementType type, const std::vector<std::int64_t>& dims) {
   if (input.type != ElementType::unknown && input.type != type) return false;
   if (input.dims.empty()) return true;
   return std::equal(input.dims.begin(), input.dims.end(), dims.begin(), dims.end(),
@@ -97,7 +97,7 @@ class ModelProcess {
               Nanoseconds timeout);
   Status bind(std::size_t index, const hr_tensor& tensor);
   Status run();
-  Status trim();
+  Status trim_model();
   // Call it after run(). Returns false if there is no such output.
   bool output(std::size_t index, hr_tensor& tensor);
   const hr_description& describe();
@@ -216,7 +216,7 @@ Status ModelProcess::bind(std::size_t index, const hr_tensor& tensor) {
   if (size_of(type) == 0)
     return failure("an isolated model cannot take this input", "it is not a tensor of plain numbers");
   std::vector<std::int64_t> dims(tensor.dims, tensor.dims + tensor.rank);
-  if (!fits(description_.inputs[index], type, dims))
+  if (!fits_specification(description_.inputs[index], type, dims))
     return failure("an input does not fit the model",
                    fmt::format("the model takes {}", description_.inputs[index].describe()));
   if (static_cast<std::size_t>(element_count(dims)) * size_of(type) != tensor.bytes)
@@ -351,7 +351,9 @@ int output(hr_session* session, std::int32_t index, hr_tensor* tensor, hr_error*
   return report_status(failure("no such output"), error);
 }
 int memory_stats(hr_session*, hr_memory_stats*, hr_error*) { return 0; }
-int trim(hr_session* session, hr_error* error) { return report_status(process_of(session).trim(), error); }
+int trim_model(hr_session* session, hr_error* error) {
+  return report_status(process_of(session).trim(), error);
+}
 
 // A function table with the name of the runtime in the model process, which error messages use.
 struct Table {
@@ -377,7 +379,7 @@ std::shared_ptr<const hr_backend> table_for(const std::string& name) {
                 run,
                 output,
                 memory_stats,
-                trim,
+                trim_model,
                 nullptr,
                 nullptr,
                 nullptr,

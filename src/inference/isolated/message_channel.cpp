@@ -14,7 +14,7 @@ namespace {
 
 // The largest accepted document, in bytes. Real documents are far smaller: a description with thousands of
 // class names has tens of kilobytes.
-constexpr std::uint32_t kLongest = 64 << 20;
+constexpr std::uint32_t kLongestMessage = 64 << 20;
 constexpr const char* kWhat = "cannot communicate with a model process";
 
 }  // namespace
@@ -63,7 +63,7 @@ Result<std::optional<Json>> MessageChannel::receive(std::optional<Nanoseconds> t
   if (!whole) return forward_error(whole);
   if (!*whole) return std::optional<Json>();
   std::memcpy(&length, header, sizeof length);
-  if (length > kLongest) return internal_error(kWhat, "it sent an invalid message length");
+  if (length > kLongestMessage) return internal_error(kWhat, "it sent an invalid message length");
   std::string text(length, '\0');
   whole = read_all(text.data(), text.size(), deadline);
   if (!whole) return forward_error(whole);

@@ -22,7 +22,7 @@ namespace {
 
 // Loading and the first runs leave free blocks in the heap: 14 of the 38 MiB of a text recognition model.
 // After these runs, malloc_trim() returns them.
-constexpr int kFirstRuns = 2;
+constexpr int kFirstRunsOfModel = 2;
 
 // A separate thread watches the socket, because a runtime that hangs would never read it.
 void exit_when_peer_closes(int fd) {
@@ -97,7 +97,7 @@ class ModelServer {
       if (auto learnt = session_->learn_outputs(); !learnt) return learnt;
       describe(answer);
     }
-    if (runs_ < kFirstRuns && ++runs_ == kFirstRuns) ::malloc_trim(0);
+    if (runs_ < kFirstRunsOfModel && ++runs_ == kFirstRunsOfModel) ::malloc_trim(0);
     return place_outputs(answer);
   }
 

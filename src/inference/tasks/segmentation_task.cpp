@@ -13,7 +13,7 @@
 namespace headroom::inference {
 namespace {
 
-constexpr std::int64_t kMostClasses = 256;
+constexpr std::int64_t kMostSegmentClasses = 256;
 constexpr std::string_view kBodyPixMap = "segments";
 constexpr int kBodyPixStep = 16;
 constexpr int kCoarsest = 32;  // a map pixel is at most this many input pixels wide
@@ -34,7 +34,7 @@ class Segmentation final : public TaskBase {
     if (values == nullptr || outputs[output_].rank != 4) return;
     const TensorView& view = outputs[output_];
     const Map map{view.dim(planes_ ? 3 : 2), view.dim(planes_ ? 2 : 1), view.dim(planes_ ? 1 : 3)};
-    if (map.channels < 1 || map.channels > kMostClasses || map.width > 1 << 15 || map.height > 1 << 15)
+    if (map.channels < 1 || map.channels > kMostSegmentClasses || map.width > 1 << 15 || map.height > 1 << 15)
       return;
     if (map.channels == 1)
       add_soft(values, map, transform, findings);
@@ -181,7 +181,7 @@ TaskResult make_segmentation(const ModelDescription& model, const TaskOptions& o
   InputSpec& spec = image->spec;
   const auto channels_at = [&](std::size_t at, std::size_t rows) {
     const std::int64_t channels = map.dims[at];
-    return channels >= 1 && channels <= kMostClasses && sides_fit(map, rows, spec);
+    return channels >= 1 && channels <= kMostSegmentClasses && sides_fit(map, rows, spec);
   };
   const bool pixels_last = channels_at(3, 1);
   const bool planes = channels_at(1, 2) && !(pixels_last && spec.layout == Layout::nhwc);

@@ -8,7 +8,7 @@ namespace headroom::inference {
 namespace {
 
 constexpr std::int64_t kMostRows = 1000;
-constexpr float kMostClasses = 100000;
+constexpr float kHighestClass = 100000;
 
 class YoloEnd2End final : public TaskBase {
  public:
@@ -23,7 +23,7 @@ class YoloEnd2End final : public TaskBase {
     findings.detections.reserve(static_cast<std::size_t>(std::min(outputs[0].dim(1), kMostRows)));
     for (std::int64_t i = 0; i < outputs[0].dim(1); ++i) {
       const float* row = rows + i * 6;
-      if (!(row[4] > confidence_) || !(row[5] >= 0 && row[5] < kMostClasses)) continue;
+      if (!(row[4] > confidence_) || !(row[5] >= 0 && row[5] < kHighestClass)) continue;
       const Candidate box{row[0], row[1], row[2], row[3], row[4], static_cast<std::int32_t>(row[5]), 0};
       if (is_finite(box)) findings.detections.push_back(to_detection(box, to_frame));
     }

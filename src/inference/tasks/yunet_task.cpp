@@ -11,14 +11,14 @@
 namespace headroom::inference {
 namespace {
 
-constexpr std::array kStrides{8, 16, 32};
+constexpr std::array kFaceStrides{8, 16, 32};
 constexpr int kLandmarks = 5;
 
 // Indices of a stride's outputs among the model's outputs.
 struct StrideOutputs {
   std::size_t cls = 0, obj = 0, bbox = 0, kps = 0;
 };
-using Outputs = std::array<StrideOutputs, kStrides.size()>;
+using Outputs = std::array<StrideOutputs, kFaceStrides.size()>;
 
 struct Cell {
   float x = 0, y = 0, stride = 0;
@@ -35,8 +35,8 @@ class YuNet final : public TaskBase {
               FrameFindings& findings) override {
     collector_.start();
     std::uint32_t first = 0;
-    for (std::size_t s = 0; s < kStrides.size(); ++s) {
-      const std::int64_t cells = cells_of(kStrides[s]);
+    for (std::size_t s = 0; s < kFaceStrides.size(); ++s) {
+      const std::int64_t cells = cells_of(kFaceStrides[s]);
       const float* cls = float_data(outputs, outputs_[s].cls, cells);
       const float* obj = float_data(outputs, outputs_[s].obj, cells);
       const float* bbox = float_data(outputs, outputs_[s].bbox, cells * 4);
@@ -63,9 +63,9 @@ class YuNet final : public TaskBase {
   }
   std::int64_t cells_of(int stride) const { return grid_cells(input().width, input().height, {stride}); }
   Cell cell_at(std::size_t s, std::uint32_t i) const {
-    const auto columns = static_cast<std::uint32_t>(input().width / kStrides[s]);
+    const auto columns = static_cast<std::uint32_t>(input().width / kFaceStrides[s]);
     return {static_cast<float>(i % columns), static_cast<float>(i / columns),
-            static_cast<float>(kStrides[s])};
+            static_cast<float>(kFaceStrides[s])};
   }
 
   void add(const float* box, const Cell& cell, float score, std::uint32_t anchor) {
@@ -77,7 +77,8 @@ class YuNet final : public TaskBase {
   void add_landmarks(std::span<const TensorView> outputs, std::uint32_t anchor, const FrameMapping& to_frame,
                      Detection& detection) const {
     std::size_t s = 0;
-    for (; anchor >= cells_of(kStrides[s]); ++s) anchor -= static_cast<std::uint32_t>(cells_of(kStrides[s]));
+    for (; anchor >= cells_of(kFaceStrides[s]); ++s)
+      anchor -= static_cast<std::uint32_t>(cells_of(kFaceStrides[s]));
     const Cell cell = cell_at(s, anchor);
     const float* points = outputs[outputs_[s].kps].as_float() + std::size_t{anchor} * 2 * kLandmarks;
     std::array<float, std::size_t{2} * kLandmarks> pixels{};
@@ -113,12 +114,12 @@ TaskResult make_yunet(const ModelDescription& model, const TaskOptions& options)
       image->spec.height % 32 != 0)
     return does_not_fit("yunet", kNeeds);
   Outputs outputs;
-  for (std::size_t s = 0; s < kStrides.size(); ++s) {
-    const std::int64_t cells = grid_cells(image->spec.width, image->spec.height, {kStrides[s]});
-    const auto cls = find_output(model, "cls", kStrides[s], cells, 1);
-    const auto obj = find_output(model, "obj", kStrides[s], cells, 1);
-    const auto bbox = find_output(model, "bbox", kStrides[s], cells, 4);
-    const auto kps = find_output(model, "kps", kStrides[s], cells, std::int64_t{2} * kLandmarks);
+  for (std::size_t s = 0; s < kFaceStrides.size(); ++s) {
+    const std::int64_t cells = grid_cells(image->spec.width, image->spec.height, {kFaceStrides[s]});
+    const auto cls = find_output(model, "cls", kFaceStrides[s], cells, 1);
+    const auto obj = find_output(model, "obj", kFaceStrides[s], cells, 1);
+    const auto bbox = find_output(model, "bbox", kFaceStrides[s], cells, 4);
+    const auto kps = find_output(model, "kps", kFaceStrides[s], cells, std::int64_t{2} * kLandmarks);
     if (!cls || !obj || !bbox || !kps) return does_not_fit("yunet", kNeeds);
     outputs[s] = {*cls, *obj, *bbox, *kps};
   }

@@ -98,7 +98,7 @@ Result<std::unique_ptr<VideoReader>> reader_of(const cv::VideoCapture& capture, 
 }
 
 // The first line of the library's messages, without a prefix such as "[mov,mp4,m4a @ 0x55d0c9b2]".
-std::string reason_in(const std::string& messages) {
+std::string reason_in_messages(const std::string& messages) {
   std::string line = messages.substr(0, messages.find('\n'));
   if (const auto end = line.find("] "); line.starts_with('[') && end != std::string::npos)
     line.erase(0, end + 2);
@@ -125,7 +125,7 @@ Result<std::unique_ptr<VideoReader>> open_video_file(const std::string& path) {
   } catch (const cv::Exception&) {  // handled below like a file that no backend opens
   }
   if (!capture.isOpened()) {
-    const std::string reason = reason_in(quiet.text());
+    const std::string reason = reason_in_messages(quiet.text());
     return input_error(
         what,
         reason.empty() ? "it is damaged, incomplete, or in a format that this OpenCV build lacks" : reason,
