@@ -97,7 +97,7 @@ class ModelProcess {
               Nanoseconds timeout);
   Status bind(std::size_t index, const hr_tensor& tensor);
   Status run();
-  Status trim_model();
+  Status trim();
   // Call it after run(). Returns false if there is no such output.
   bool output(std::size_t index, hr_tensor& tensor);
   const hr_description& describe();
