@@ -21,9 +21,8 @@ namespace {
 // Whose words a line has: all rules' in one pass over it, where a search for each would be a hundred.
 class WordOwners {
  public:
-  // Bit 0: what a program says that tries again; bit i + 1: rule i has a word in it. One that is not among
-  // them, std::bitset::set refuses.
-  using Set = std::bitset<64>;
+  // Bit 0: what a program says that tries again; bit i + 1: rule i has a word in it.
+  using Set = std::bitset<128>;
   static constexpr std::size_t kRetry = 0;
   static constexpr std::size_t of_rule(std::size_t rule) { return rule + 1; }
 

@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "doctor/log/finding_text.h"
+#include "doctor/log/line_pattern.h"
+#include "doctor/log/message_text.h"
+
 namespace headroom::doctor {
 namespace {
 
@@ -10,6 +14,32 @@ const Figure* find(const std::vector<Figure>& figures, std::string_view name) {
   const auto found = std::find_if(figures.begin(), figures.end(),
                                   [name](const Figure& figure) { return figure.name == name; });
   return found == figures.end() ? nullptr : &*found;
+}
+
+// "memory=host": a figure that the wording gives by itself.
+bool add_fixed(std::string_view figure, LogMessage& message) {
+  const std::size_t equals = figure.find('=');
+  if (equals == figure.npos || figure.find('{') != figure.npos) return false;
+  message.add_absent(Figure{std::string(figure.substr(0, equals)), std::string(figure.substr(equals + 1))});
+  return true;
+}
+
+std::optional<LogMessage> read_wording(const Wording& wording, std::string_view line) {
+  const auto has_it = [line](std::string_view words) { return has(line, words); };
+  if (!wording.any.empty() && std::none_of(wording.any.begin(), wording.any.end(), has_it))
+    return std::nullopt;
+  if (std::any_of(wording.none.begin(), wording.none.end(), has_it)) return std::nullopt;
+  LogMessage message;
+  for (const std::string_view pattern : wording.all)
+    if (!match_pattern(pattern, line, message)) return std::nullopt;
+  if (wording.check != nullptr && !wording.check(line)) return std::nullopt;
+  for (const std::string_view figure : wording.figures)
+    if (!add_fixed(figure, message)) match_pattern(figure, line, message);
+  static_cast<LineTraits&>(message) = wording.traits;
+  if (wording.add != nullptr) wording.add(line, message);
+  if (!wording.subject.empty()) message.subject = fill_in(wording.subject, message).value_or("");
+  if (!wording.part.empty()) message.part = wording.part;
+  return message;
 }
 
 }  // namespace
@@ -28,6 +58,10 @@ std::optional<Bytes> LogMessage::bytes(std::string_view name) const {
   if (!figure || !std::holds_alternative<std::int64_t>(figure->value)) return std::nullopt;
   return Bytes{std::get<std::int64_t>(figure->value)};
 }
+std::optional<std::int64_t> LogMessage::number(std::string_view name) const {
+  const auto value = bytes(name);
+  return value ? std::optional(value->count) : std::nullopt;
+}
 std::string LogMessage::text(std::string_view name) const {
   const Figure* figure = find(figures, name);
   if (!figure || !std::holds_alternative<std::string>(figure->value)) return {};
@@ -42,14 +76,53 @@ void LogMessage::set(Figure figure) {
     }
   figures.push_back(std::move(figure));
 }
+void LogMessage::add_absent(const Figure& figure) {
+  if (find(figures, figure.name) == nullptr) figures.push_back(figure);
+}
 void LogMessage::add_absent(const LogMessage& other) {
-  for (const Figure& figure : other.figures)
-    if (find(figures, figure.name) == nullptr) figures.push_back(figure);
+  for (const Figure& figure : other.figures) add_absent(figure);
   if (!unaccounted_with_zram) unaccounted_with_zram = other.unaccounted_with_zram;
 }
 
 std::string words_for(const std::optional<Bytes>& bytes, std::string_view otherwise) {
   return bytes ? format_bytes(*bytes) : std::string(otherwise);
+}
+
+std::optional<LogMessage> LogRule::read(std::string_view line) const {
+  if (read_first != nullptr)
+    if (auto message = read_first(line)) return message;
+  for (const Wording& wording : wordings)
+    if (auto message = read_wording(wording, line)) return message;
+  return std::nullopt;
+}
+
+void add_cures(const std::vector<CureRow>& rows, const LogMessage& message, std::vector<Cure>& cures) {
+  for (const CureRow& row : rows) {
+    if (!holds(row.when, message)) continue;
+    auto what = fill_in(row.what, message), command = fill_in(row.command, message);
+    if (!what || !command) continue;
+    const auto saves = row.saves.empty() ? std::nullopt : value_of(row.saves, message);
+    cures.push_back(
+        {std::move(*what), std::move(*command), saves ? std::optional(Bytes{*saves}) : std::nullopt});
+  }
+}
+
+Finding LogRule::explain(const LogMessage& message) const {
+  if (explain_by != nullptr) return explain_by(message);
+  LogMessage facts = message;
+  if (derive != nullptr) derive(facts);
+  Finding finding;
+  const auto row = std::find_if(explanations.begin(), explanations.end(),
+                                [&](const Explanation& each) { return holds(each.when, facts); });
+  if (row == explanations.end()) return finding;  // a context
+  finding.id = row->id;
+  finding.severity = row->severity;
+  finding.confidence = row->confidence;
+  finding.title = fill_in(row->title, facts).value_or("");
+  finding.cause = fill_in(row->cause, facts).value_or("");
+  add_cures(row->cures, facts, finding.cures);
+  finding.first_cure_meets_cause = row->first_cure_meets_cause;
+  return finding;
 }
 
 }  // namespace headroom::doctor

@@ -1,10 +1,33 @@
+#include "doctor/log/line_pattern.h"
 #include "doctor/log/rules.h"
 
 namespace headroom::doctor {
+namespace {
+
+// Each line of a wording has one of these.
+void add_anchors(const Wording& wording, std::vector<std::string_view>& anchors) {
+  std::string_view best;
+  for (const std::string_view pattern : wording.all) {
+    const std::string_view anchor = anchor_of_pattern(pattern);
+    if (best.empty() || is_rarer_anchor(anchor, best)) best = anchor;
+  }
+  if (!best.empty())
+    anchors.push_back(best);
+  else if (anchors.empty())
+    for (const std::string_view words : wording.any) anchors.push_back(anchor_of_pattern(words));
+}
+
+std::vector<LogRule> with_anchors(std::vector<LogRule> rules) {
+  for (LogRule& rule : rules)
+    for (const Wording& wording : rule.wordings) add_anchors(wording, rule.anchors);
+  return rules;
+}
+
+}  // namespace
 
 const std::vector<LogRule>& log_rules() {
   // The particular before the general: PyTorch's message has "CUDA out of memory" in it, too.
-  static const std::vector<LogRule> kRules{
+  static const std::vector<LogRule> kRules = with_anchors({
       static_tls_rule(),
       gpu_listed_rule(),
       vllm_rule(),
@@ -41,7 +64,6 @@ const std::vector<LogRule>& log_rules() {
       heap_limit_rule(),
       script_heap_rule(),
       llm_server_rule(),
-      physx_rule(),
       openvino_rule(),
       rknn_rule(),
       vulkan_rule(),
@@ -62,7 +84,7 @@ const std::vector<LogRule>& log_rules() {
       oomd_context_rule(),
       earlyoom_context_rule(),
       script_heap_context_rule(),
-  };
+  });
   return kRules;
 }
 

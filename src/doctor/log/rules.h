@@ -36,7 +36,6 @@ LogRule opencl_rule();
 LogRule opencv_rule();
 LogRule openvino_rule();
 LogRule page_allocation_rule();
-LogRule physx_rule();
 LogRule ray_rule();
 LogRule rknn_rule();
 LogRule scheduler_kill_rule();

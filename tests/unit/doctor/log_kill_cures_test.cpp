@@ -196,7 +196,8 @@ TEST(LogKillCures, EvictionNamesContainer) {
 
 // One gauge per reason, with the value 1 for the actual reason. log_prose.cpp must let the line pass.
 TEST(LogKillCures, ReadsContainerFromGaugeLabels) {
-  const auto read = doctor::kubernetes_kill_rule().read;
+  const doctor::LogRule rule = doctor::kubernetes_kill_rule();
+  const auto read = [&](const std::string& line) { return rule.read(line); };
   const std::string gauge =
       "kube_pod_container_status_last_terminated_reason{namespace=\"robots\",pod=\"det-0\",uid=\"4f\","
       "container=\"detector\",reason=\"OOMKilled\"} ";

@@ -157,11 +157,6 @@ TEST(LogReportedWordings, RecognizesCupyWithoutCudaInText) {
   EXPECT_EQ(finding.id, "cuda-out-of-memory");
   EXPECT_EQ(figure(finding, "requested_bytes"), 12800000);
   EXPECT_EQ(figure(finding, "allocated_bytes"), 2000000000);
-  const Finding before_7 =
-      only_of({"training: out of memory to allocate 1000000 bytes (total 5000000 bytes)"});
-  EXPECT_EQ(before_7.id, "cuda-out-of-memory");
-  EXPECT_EQ(figure(before_7, "requested_bytes"), 1000000);
-  EXPECT_EQ(figure(before_7, "allocated_bytes"), 4000000);
 }
 
 TEST(LogReportedWordings, ReadsSizeAndGpuFromFaiss) {
@@ -172,56 +167,11 @@ TEST(LogReportedWordings, ReadsSizeAndGpuFromFaiss) {
   EXPECT_EQ(figure(finding, "requested_bytes"), 268435456);
   EXPECT_EQ(figure(finding, "gpu"), 2);
   EXPECT_THAT(commands_of(finding), Each(Not(HasSubstr("drop_caches"))));
-  const Finding temporary = only_of(
-      {"StandardGpuResources: alloc fail type TemporaryMemoryBuffer dev 0 space Device stream 0x1 size "
-       "536870912 bytes (cudaMalloc error out of memory [2])"});
-  EXPECT_THAT(commands_of(temporary), Contains(HasSubstr("setTempMemory")));
   const std::string assertion =
       "Faiss assertion 'cudaMalloc(p, size) == cudaSuccess' failed in void allocate()";
   EXPECT_EQ(only_of({assertion}).confidence, Confidence::possible);
   EXPECT_TRUE(findings_of({assertion + "; details: CUDA error 700 an illegal memory access"}).empty());
   EXPECT_TRUE(findings_of({"if (cudaMalloc(&p, size) == cudaSuccess) failed = false;"}).empty());
-}
-
-// RMM uses C++'s exception for host memory, but means GPU memory.
-TEST(LogReportedWordings, RmmErrorIsGpuMemory) {
-  for (const std::string line :
-       {"MemoryError: std::bad_alloc: out_of_memory: CUDA error at: "
-        "/opt/env/include/rmm/mr/device/cuda_memory_resource.hpp",
-        "MemoryError: std::bad_alloc: CUDA error at: /opt/rmm/mr/device/cuda_memory_resource.hpp:60: "
-        "cudaErrorMemoryAllocation out of memory",
-        "rmm.rmm.RMMError: RMM_ERROR_OUT_OF_MEMORY"}) {
-    const Finding finding = only_of({line});
-    EXPECT_EQ(finding.id, "cuda-out-of-memory") << line;
-    EXPECT_EQ(finding.severity, Severity::severe) << line;
-    EXPECT_THAT(commands_of(finding), Contains(HasSubstr("rmm.reinitialize"))) << line;
-  }
-  const Finding pool =
-      only_of({"MemoryError: std::bad_alloc: RMM failure "
-               "at:/opt/rmm/mr/device/pool_memory_resource.hpp:170: Maximum pool size exceeded"});
-  EXPECT_EQ(pool.confidence, Confidence::certain);
-  EXPECT_THAT(pool.title, HasSubstr("limit of its pool"));
-  const Finding other =
-      only_of({"MemoryError: std::bad_alloc: CUDA error at: /opt/rmm/mr/device/cuda_memory_resource.hpp:60: "
-               "cudaErrorIllegalAddress an illegal memory access was encountered"});
-  EXPECT_EQ(other.severity, Severity::note);
-  EXPECT_TRUE(findings_of({"#include <rmm/mr/device/pool_memory_resource.hpp>",
-                           "pool: Maximum pool size exceeded, closing the connection"})
-                  .empty());
-}
-
-TEST(LogReportedWordings, WindowsHasNoJetsonCures) {
-  const Finding finding =
-      only_of({"CUDA error at D:\\src\\Memory.cuh:30 code=2(cudaErrorMemoryAllocation) \"cudaMalloc()\""});
-  EXPECT_THAT(commands_of(finding), Each(Not(HasSubstr("drop_caches"))));
-}
-
-TEST(LogReportedWordings, RecognizesCyclesAndOldPaddle) {
-  EXPECT_EQ(only_of({"System is out of GPU and shared host memory"}).id, "cuda-out-of-memory");
-  const Finding paddle = only_of(
-      {"paddle.fluid.core.EnforceNotMet: enforce allocating <= available failed, 8000000000 > 1000000000"});
-  EXPECT_EQ(figure(paddle, "requested_bytes"), 8000000000);
-  EXPECT_EQ(figure(paddle, "free_bytes"), 1000000000);
 }
 
 TEST(LogReportedWordings, WorkerGetsCuresOfItsServer) {

@@ -1,0 +1,216 @@
+#include "doctor/log/line_pattern.h"
+
+#include <algorithm>
+#include <cctype>
+#include <utility>
+#include <vector>
+
+#include "base/text.h"
+#include "doctor/log/anchor_search.h"
+#include "doctor/log/message_text.h"
+
+namespace headroom::doctor {
+namespace {
+
+constexpr std::string_view kGap = "…", kDigits = "0123456789";
+constexpr std::size_t kLongestText = 100;  // of a captured name
+
+struct Capture {
+  std::string_view name, type;
+  std::size_t length = 0;  // in the pattern, with its braces
+};
+
+// The capture that the pattern begins with. Braces around anything else are literal text.
+std::optional<Capture> leading_capture(std::string_view pattern) {
+  if (!pattern.starts_with('{')) return std::nullopt;
+  const std::size_t end = pattern.find('}');
+  if (end == pattern.npos) return std::nullopt;
+  const std::string_view inside = pattern.substr(1, end - 1);
+  const std::size_t colon = inside.find(':');
+  const std::string_view name = inside.substr(0, colon);
+  const auto is_of_name = [](char c) { return c == '_' || std::islower(static_cast<unsigned char>(c)) != 0; };
+  if (!std::all_of(name.begin(), name.end(), is_of_name)) return std::nullopt;
+  if (colon == inside.npos) return name.empty() ? std::nullopt : std::optional(Capture{name, {}, end + 1});
+  return Capture{name, inside.substr(colon + 1), end + 1};
+}
+
+// Up to the next capture, gap or end mark.
+std::string_view leading_literal(std::string_view pattern) {
+  std::size_t end = 0;
+  while (end < pattern.size() && pattern[end] != '$' && !pattern.substr(end).starts_with(kGap) &&
+         !leading_capture(pattern.substr(end)))
+    ++end;
+  return pattern.substr(0, end);
+}
+
+class Matcher {
+ public:
+  bool match(std::string_view pattern, std::string_view text) {
+    if (pattern.starts_with('^')) return match_here(pattern.substr(1), trim(text));
+    return match_behind_gap(pattern, text);
+  }
+  void add_to(LogMessage& message) const {
+    for (const Figure& figure : found_.figures) message.add_absent(figure);
+  }
+
+ private:
+  bool match_behind_gap(std::string_view pattern, std::string_view text) {
+    const std::string_view literal = leading_literal(pattern);
+    for (std::size_t at = 0; (at = text.find(literal, at)) != text.npos; ++at) {
+      const std::size_t figures = found_.figures.size();
+      if (match_here(pattern, text.substr(at))) return true;
+      found_.figures.resize(figures);
+      if (literal.empty() && at == text.size()) break;
+    }
+    return false;
+  }
+  bool match_here(std::string_view pattern, std::string_view text) {
+    if (pattern.empty()) return true;
+    if (pattern == "$") return trim(text).empty();
+    if (pattern.starts_with(kGap)) return match_behind_gap(pattern.substr(kGap.size()), text);
+    if (const auto capture = leading_capture(pattern))
+      return match_capture(*capture, pattern.substr(capture->length), text);
+    const std::string_view literal = leading_literal(pattern);
+    return text.starts_with(literal) &&
+           match_here(pattern.substr(literal.size()), text.substr(literal.size()));
+  }
+  bool match_capture(const Capture& capture, std::string_view rest, std::string_view text) {
+    if (capture.type.starts_with("int")) return match_integer(capture, rest, text);
+    if (capture.type == "word" || capture.type == "decimal" || !capture.name.ends_with("_bytes"))
+      return match_text(capture, rest, text);
+    return match_size(capture, rest, text);
+  }
+
+  bool match_integer(const Capture& capture, std::string_view rest, std::string_view text) {
+    const auto number = integer_after(text, "");
+    std::string_view condition = capture.type.substr(std::string_view("int").size());
+    if (!number || !holds(condition, *number)) return false;
+    found_.add(capture.name, capture.name.empty() ? std::nullopt : number);
+    text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
+    const bool is_hexadecimal = text.starts_with("0x");
+    const std::size_t from = is_hexadecimal || text.starts_with('-') ? 1 : 0;
+    const std::size_t end =
+        text.find_first_not_of(is_hexadecimal ? "0123456789abcdefABCDEFx" : kDigits, from);
+    return match_here(rest, text.substr(std::min(end, text.size())));
+  }
+  // ">0", "=2", "<-1", or nothing.
+  static bool holds(std::string_view condition, std::int64_t number) {
+    if (condition.empty()) return true;
+    const auto limit = parse_number<std::int64_t>(condition.substr(1));
+    if (!limit) return false;
+    if (condition.front() == '>') return number > *limit;
+    return condition.front() == '<' ? number < *limit : number == *limit;
+  }
+
+  bool match_text(const Capture& capture, std::string_view rest, std::string_view text) {
+    if (capture.type == "word") {
+      const std::size_t end = std::min(text.find_first_of(" \t"), text.size());
+      std::size_t word = end;
+      while (word > 0 && std::string_view(".,:;)]'\"").find(text[word - 1]) != std::string_view::npos) --word;
+      return take_text(capture, text.substr(0, word)) &&
+             (match_here(rest, text.substr(end)) || match_here(rest, text.substr(word)));
+    }
+    if (capture.type == "decimal") {
+      std::size_t end = std::min(text.find_first_not_of("0123456789."), text.size());
+      while (end > 0 && text[end - 1] == '.') --end;
+      return take_text(capture, text.substr(0, end)) && match_here(rest, text.substr(end));
+    }
+    if (rest.empty() || rest == "$") return take_text(capture, text);
+    const std::string_view literal = leading_literal(rest);
+    for (std::size_t end = 0; (end = text.find(literal, end)) != text.npos; ++end) {
+      const std::size_t figures = found_.figures.size();
+      if (take_text(capture, text.substr(0, end)) && match_here(rest, text.substr(end))) return true;
+      found_.figures.resize(figures);
+    }
+    return false;
+  }
+  bool take_text(const Capture& capture, std::string_view text) {
+    const std::string_view value = trim(text);
+    if (value.empty()) return false;
+    if (!capture.name.empty()) found_.add(capture.name, value.substr(0, kLongestText));
+    return true;
+  }
+
+  // A size that no machine has is kept as it is printed ("wrong_size"): it was computed wrong.
+  bool match_size(const Capture& capture, std::string_view rest, std::string_view text) {
+    // The next line of a message may follow without a space: "58.00 MiBDevice limit".
+    constexpr std::size_t kLongestSize = 24;
+    const std::size_t unit = capture.type == "unit" ? text.find("iB") : text.npos;
+    if (unit < kLongestSize && text.find_first_not_of("0123456789., ") + 1 == unit)
+      return take_size(capture, text.substr(0, unit + 2)) && match_here(rest, text.substr(unit + 2));
+    if (!take_size(capture, text)) return false;
+    const std::string_view behind = behind_number(text);
+    const std::string_view spaced = behind.substr(std::min(behind.find_first_not_of(' '), behind.size()));
+    const auto is_letter = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; };
+    const auto end = std::find_if_not(spaced.begin(), spaced.end(), is_letter);
+    return match_here(rest, behind) ||
+           match_here(rest, spaced.substr(static_cast<std::size_t>(end - spaced.begin())));
+  }
+  bool take_size(const Capture& capture, std::string_view text) {
+    const auto size = capture.type == "unit"       ? size_with_unit(text)
+                      : capture.type == "quantity" ? leading_quantity(text)
+                                                   : leading_size(text);
+    if (size) {
+      found_.add(capture.name, size);
+    } else {
+      const auto overflow = capture.name == "requested_bytes" ? leading_overflow(text) : std::nullopt;
+      if (!overflow) return false;
+      found_.add("wrong_size", std::string_view(*overflow));
+    }
+    return true;
+  }
+  static std::string_view behind_number(std::string_view text) {
+    text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
+    const bool is_hexadecimal = text.starts_with("0x");
+    const std::size_t end =
+        text.find_first_not_of(is_hexadecimal ? "0123456789abcdefABCDEFx" : "0123456789.,");
+    return text.substr(std::min(end, text.size()));
+  }
+
+  LogMessage found_;
+};
+
+// The letters that logs have most often, the most frequent last.
+std::size_t frequency_of(char letter) {
+  constexpr std::string_view kFrequent = "_-:/.ywgfpmubcdhl0naoirste 1";
+  const std::size_t rank = kFrequent.find(letter);
+  return rank == kFrequent.npos ? 1 : rank + 2;
+}
+
+// AnchorSearch looks at the fifth and the sixth letter of a word.
+std::size_t frequency_of_anchor(std::string_view word) {
+  constexpr std::size_t kLast = AnchorSearch::kShortest - 1;
+  return frequency_of(word[kLast - 1]) * frequency_of(word[kLast]);
+}
+
+}  // namespace
+
+bool match_pattern(std::string_view pattern, std::string_view line, LogMessage& message) {
+  Matcher matcher;
+  if (!matcher.match(pattern, line)) return false;
+  matcher.add_to(message);
+  return true;
+}
+
+bool is_rarer_anchor(std::string_view anchor, std::string_view than) {
+  if (anchor.empty() || than.empty()) return false;
+  return frequency_of_anchor(anchor) < frequency_of_anchor(than);
+}
+
+std::string_view anchor_of_pattern(std::string_view pattern) {
+  if (pattern.starts_with('^')) pattern.remove_prefix(1);
+  std::string_view best;
+  while (!pattern.empty()) {
+    const std::string_view literal = leading_literal(pattern);
+    for (std::size_t at = 0; at + AnchorSearch::kShortest <= literal.size(); ++at)
+      if (best.empty() || is_rarer_anchor(literal.substr(at), best)) best = literal.substr(at);
+    pattern.remove_prefix(literal.size());
+    if (const auto capture = leading_capture(pattern))
+      pattern.remove_prefix(capture->length);
+    else
+      pattern.remove_prefix(std::min(pattern.starts_with(kGap) ? kGap.size() : 1, pattern.size()));
+  }
+  return best;
+}
+
+}  // namespace headroom::doctor
