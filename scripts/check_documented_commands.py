@@ -111,9 +111,19 @@ def blocks(page):
         yield commands
 
 
+def example_column():
+    """The commands of README.md's table of examples."""
+    page = ROOT / "README.md"
+    for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
+        cells = re.split(r"(?<!\\)\|", line)
+        if len(cells) == 6 and cells[3].strip().startswith("`"):
+            text = cells[3].strip().strip("`").replace("\\|", "|")
+            yield Command(text, f"{page.name}:{number}", "tensorrt" if "build-engine" in text else "")
+
+
 def key_paths(value, path=""):
-    if isinstance(value, dict):
-        return {found for key, inner in value.items() for found in key_paths(inner, f"{path}.{key}")}
+    if isinstance(value, dict):  # kernel_events: depends on what else runs on the machine
+        return {found for key, inner in value.items() if key != "kernel_events" for found in key_paths(inner, f"{path}.{key}")}
     if isinstance(value, list):
         return {found for inner in value for found in key_paths(inner, path + "[]")} or {path + "[]"}
     return {path}
@@ -146,7 +156,7 @@ def shapes_of(folder, before):
     shapes = collections.defaultdict(set)
     for path, changed in data_files(folder).items():
         if before.get(path) != changed:
-            name = re.sub(r"\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d(_\d+)?|\b\d+-\d+\b", "*", str(path.relative_to(folder)))
+            name = re.sub(r"\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d([_-]\d+)?|\d+-\d+(?=[_.])", "*", str(path.relative_to(folder)))
             content = gzip.decompress(path.read_bytes()).decode() if path.suffix == ".gz" else path.read_text(encoding="utf-8")
             shapes[name] |= shape(content, path.suffix == ".csv")
     return shapes
@@ -167,7 +177,7 @@ class Scratch:
     def start(self, text, is_documented):
         for before, after in REPLACED:
             text = text.replace(before, after)
-        written = re.match(r"headroom trace --out (\S+)", text)
+        written = re.match(r"headroom (?:trace --out|watch .*--output|watch --output) (\S+)", text)
         if written and is_documented:
             (self.folder / written[1]).unlink(missing_ok=True)  # a sample that other pages read
         if text == "headroom top" or text.startswith("headroom top --replay"):
@@ -239,7 +249,7 @@ memory = "500 MB"
 
 [[component]]
 name = "segnet"
-model = "segnet"
+memory = "300 MB"
 """
 PROGRAM = 'import time\nblocks = [bytearray(100_000) for _ in range(50)]\ntime.sleep(0.3)\n'
 MODELS = {"yolo11n.onnx": "yunet_n_320_320.onnx", "yolo.onnx": "yolox_nano_416x416.onnx", "face.onnx": "ultraface_rfb_320.onnx",
@@ -312,6 +322,7 @@ def make_samples(folder, program, data):
     for name, run in [("2026-11-21_10-30-00", failed), ("2026-11-28_17-27-44", runs["main"][0]), ("2026-11-28_17-27-56", failed),
                       ("RUN", runs["main"][0])]:
         shutil.copytree(run, folder / "outputs" / name)
+    shutil.copytree(runs["branch"][0], folder / "runs/new")
     shutil.copyfile(runs["main"][0] / "report.json", folder / "report.json")
     for name in ("watch", "run"):
         sample(f"headroom watch --quiet --interval 50ms --duration 500ms --processes 2 --output {name}.jsonl")
@@ -396,6 +407,7 @@ def main():
     options = parser.parse_args()
     pages = {"README.md": [], **{f"docs/{path.name}": [] for path in sorted((ROOT / "docs").glob("*.md"))}}
     pages = {page: list(blocks(ROOT / page)) for page in pages}
+    pages["README.md"] += [[command] for command in example_column()]
     pages["more"] = [[Command(text, "", "")] for text in MORE]
     pages = {page: found for page, found in pages.items() if options.only in page and found}
     counts = collections.Counter(command.needs or "run" for found in pages.values() for block in found for command in block)
