@@ -17,13 +17,13 @@ struct PlaceIndex {
 };
 
 struct AllocationPlace {
-  snapshot::StackIndex stack;                   // 0: none was recorded
+  StackIndex stack;                             // 0: none was recorded
   std::optional<std::int64_t> requested_bytes;  // of a place without a stack
 };
 
 class AllocationPlaces {
  public:
-  PlaceIndex of(snapshot::StackIndex stack, std::int64_t requested) {
+  PlaceIndex of(StackIndex stack, std::int64_t requested) {
     const std::uint64_t key =
         stack.index != 0 ? std::uint64_t{stack.index} << 1 : static_cast<std::uint64_t>(requested) << 1 | 1;
     const auto [it, is_new] = known_.emplace(key, static_cast<std::uint32_t>(places_.size()));

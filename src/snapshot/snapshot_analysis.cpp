@@ -8,14 +8,8 @@
 namespace headroom::snapshot {
 namespace {
 
-using snapshot::Action;
-using snapshot::Block;
-using snapshot::BlockState;
-using snapshot::Segment;
-using snapshot::Snapshot;
-
 // A segment comes for the sake of a block, which is the next entry: what is free in between is not idle.
-bool awaits_its_block(const snapshot::TraceEntry& entry) {
+bool awaits_its_block(const TraceEntry& entry) {
   return entry.action == Action::segment_alloc || entry.action == Action::segment_map;
 }
 
@@ -68,7 +62,7 @@ class FirstPass {
   std::int64_t free_now() const { return replay_.totals().reserved - replay_.totals().active; }
 
   void apply(const SnapshotReplay::Change& change) {
-    const snapshot::TraceEntry& entry = *change.entry;
+    const TraceEntry& entry = *change.entry;
     const std::size_t position = replay_.position();
     ++device_.actions[static_cast<std::size_t>(entry.action)];
     if (device_.first_time_us == 0) device_.first_time_us = entry.time_us;
@@ -178,7 +172,7 @@ class PlaceCurves {
 
  private:
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
-  void change(snapshot::StackIndex stack, std::int64_t requested, std::int64_t bytes) {
+  void change(StackIndex stack, std::int64_t requested, std::int64_t bytes) {
     const PlaceIndex place = device_.places.of(stack, requested);
     if (place.index < row_of_.size() && row_of_[place.index] != kNone) held_[row_of_[place.index]] += bytes;
   }
@@ -223,7 +217,7 @@ class MomentPass {
 
  private:
   std::size_t settled(std::size_t position) const {
-    const snapshot::DeviceTrace* trace = snapshot_.trace_of(device_.device);
+    const DeviceTrace* trace = snapshot_.trace_of(device_.device);
     while (position > 0 && position < replay_.entries() &&
            awaits_its_block(snapshot_.entry(*trace, position - 1)))
       ++position;
@@ -231,8 +225,7 @@ class MomentPass {
   }
 
   void examine_oom(const DeviceState& state) {
-    const snapshot::TraceEntry& entry =
-        snapshot_.entry(*snapshot_.trace_of(device_.device), replay_.position());
+    const TraceEntry& entry = snapshot_.entry(*snapshot_.trace_of(device_.device), replay_.position());
     OomAutopsy& oom = device_.ooms.emplace_back(
         autopsy_of(entry, snapshot_.streams[entry.stream], state, replay_.totals(), device_.places));
     oom.position = replay_.position();

@@ -1,7 +1,7 @@
 // What a memory snapshot of PyTorch says of each device: what is live and who holds it, what the peak was,
 // what lies idle and what is in the way, what leaks, and why an allocation failed.
 //
-//   auto snapshot = snapshot::open_snapshot(path);
+//   auto snapshot = open_snapshot(path);
 //   for (const DeviceAnalysis& device : analyze_snapshot(*snapshot, {}))
 //
 // Two passes over a device's trace, of which the second takes a look at chosen moments. Memory: some 100
@@ -56,7 +56,7 @@ struct DeviceAnalysis {
   SnapshotMoment end;
   // Over the trace; without one, those of the end.
   std::int64_t entries = 0, first_time_us = 0, last_time_us = 0;
-  std::array<std::int64_t, snapshot::kActions> actions{};
+  std::array<std::int64_t, kActions> actions{};
   std::int64_t peak_allocated_bytes = 0, peak_reserved_bytes = 0;
   std::size_t peak_position = 0;  // after so many entries most was allocated
   DeviceTotals before;            // before the first entry
@@ -82,7 +82,6 @@ struct SnapshotOptions {
       {};
 };
 
-std::vector<DeviceAnalysis> analyze_snapshot(const snapshot::Snapshot& snapshot,
-                                             const SnapshotOptions& options);
+std::vector<DeviceAnalysis> analyze_snapshot(const Snapshot& snapshot, const SnapshotOptions& options);
 
 }  // namespace headroom::snapshot

@@ -9,8 +9,6 @@
 namespace headroom::snapshot {
 namespace {
 
-using snapshot::BlockState;
-
 constexpr std::size_t kMostPlacesOfAWay = 3;
 
 void order(std::vector<PlaceShare>& shares) {
@@ -263,7 +261,7 @@ std::vector<PlaceShare> shares_of(const DeviceState& state, AllocationPlaces& pl
   return tally.shares(~std::size_t{0});
 }
 
-OomAutopsy autopsy_of(const snapshot::TraceEntry& entry, std::int64_t stream, const DeviceState& state,
+OomAutopsy autopsy_of(const TraceEntry& entry, std::int64_t stream, const DeviceState& state,
                       const DeviceTotals& totals, AllocationPlaces& places) {
   OomAutopsy oom;
   oom.time_us = entry.time_us;

@@ -45,7 +45,7 @@ struct OomAutopsy {
   std::int64_t segment = 0;      // that the driver was asked for
   std::int64_t device_free = 0;  // of the device, as the driver told
   std::int64_t stream = 0;
-  snapshot::StackIndex stack;  // that asked
+  StackIndex stack;  // that asked
   DeviceTotals totals;
   std::int64_t free_in_segments = 0;  // of the device, of any pool and stream
   std::int64_t fitting_free = 0;      // of this, in segments that may serve the request
@@ -57,7 +57,7 @@ struct OomAutopsy {
 inline constexpr std::size_t kMostOomHolders = 10;
 
 // `state` is that before the entry.
-OomAutopsy autopsy_of(const snapshot::TraceEntry& entry, std::int64_t stream, const DeviceState& state,
+OomAutopsy autopsy_of(const TraceEntry& entry, std::int64_t stream, const DeviceState& state,
                       const DeviceTotals& totals, AllocationPlaces& places);
 
 // Live bytes by place, most first.

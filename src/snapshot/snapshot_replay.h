@@ -31,10 +31,10 @@ inline constexpr std::uint32_t kBeforeTrace = ~std::uint32_t{0};
 struct HeldBlock {
   std::uint64_t address = 0;
   std::int64_t size = 0, requested = 0;
-  snapshot::StackIndex stack;         // that allocated it
+  StackIndex stack;                   // that allocated it
   std::uint32_t born = kBeforeTrace;  // the entry that did
-  snapshot::BlockState state = snapshot::BlockState::inactive;
-  bool is_live() const { return state != snapshot::BlockState::inactive; }
+  BlockState state = BlockState::inactive;
+  bool is_live() const { return state != BlockState::inactive; }
 };
 
 struct HeldSegment {
@@ -65,14 +65,14 @@ struct DeviceTotals {
 class SnapshotReplay {
  public:
   // Stands before the first entry. The snapshot must outlive this.
-  SnapshotReplay(const snapshot::Snapshot& snapshot, std::int64_t device);
+  SnapshotReplay(const Snapshot& snapshot, std::int64_t device);
 
   // What the last step did.
   struct Change {
-    const snapshot::TraceEntry* entry = nullptr;
+    const TraceEntry* entry = nullptr;
     std::int64_t block_bytes = 0;  // that became allocated, or no longer are; 0 for all other entries
     std::int64_t requested = 0;    // the same as it was asked for
-    snapshot::StackIndex stack;    // that allocated the block
+    StackIndex stack;              // that allocated the block
     std::uint32_t born = kBeforeTrace;
   };
   bool at_end() const { return position_ == entries_; }
@@ -90,13 +90,13 @@ class SnapshotReplay {
  private:
   struct Block {
     std::int64_t size = 0, requested = 0;
-    snapshot::StackIndex stack;
+    StackIndex stack;
     std::uint32_t born = kBeforeTrace;
-    snapshot::BlockState state = snapshot::BlockState::inactive;
+    BlockState state = BlockState::inactive;
     bool starts_segment = false;  // what lies before it is another's
     bool is_large = true, is_expandable = false;
     bool is_loose = false;  // in no known segment, or its place in it is not known
-    bool is_live() const { return state != snapshot::BlockState::inactive; }
+    bool is_live() const { return state != BlockState::inactive; }
   };
   struct Range {  // of a segment
     std::int64_t size = 0, stream = 0;
@@ -106,25 +106,25 @@ class SnapshotReplay {
   using Ranges = std::map<std::uint64_t, Range>;  // by address
   struct Alive {                                  // before the trace; size 0: not known
     std::int64_t size = 0, requested = 0;
-    snapshot::StackIndex stack;
-    snapshot::BlockState state = snapshot::BlockState::inactive;
+    StackIndex stack;
+    BlockState state = BlockState::inactive;
   };
 
   // Going back.
-  void go_back_over(const snapshot::TraceEntry& entry, AddressMap<Alive>& alive);
+  void go_back_over(const TraceEntry& entry, AddressMap<Alive>& alive);
   void lay_out(const AddressMap<Alive>& alive);
   void lay_out_range(std::uint64_t start, const Range& range,
                      std::span<const std::pair<std::uint64_t, Alive>> blocks);
   std::int64_t size_between(const Alive& alive, std::int64_t room, const Range& range);
 
   // Going forward.
-  void allocate(const snapshot::TraceEntry& entry, Change& change);
+  void allocate(const TraceEntry& entry, Change& change);
   void request_free(std::uint64_t address, Change& change);
   void complete_free(std::uint64_t address, Change& change);
-  void add_segment(const snapshot::TraceEntry& entry);
-  void free_segment(const snapshot::TraceEntry& entry);
-  void map_pages(const snapshot::TraceEntry& entry);
-  void unmap_pages(const snapshot::TraceEntry& entry);
+  void add_segment(const TraceEntry& entry);
+  void free_segment(const TraceEntry& entry);
+  void map_pages(const TraceEntry& entry);
+  void unmap_pages(const TraceEntry& entry);
 
   // Ranges.
   void add_range(std::uint64_t address, std::int64_t size, std::int64_t stream, bool is_expandable);
@@ -141,13 +141,13 @@ class SnapshotReplay {
   void clear_from(std::uint64_t address, std::uint64_t end);
   std::optional<std::uint64_t> free_block_around(std::uint64_t address);
   void mark_start(std::uint64_t address);
-  std::int64_t stream_of(const snapshot::TraceEntry& entry) const { return snapshot_.streams[entry.stream]; }
+  std::int64_t stream_of(const TraceEntry& entry) const { return snapshot_.streams[entry.stream]; }
   void doubt_because(std::string_view why);
 
-  const snapshot::Snapshot& snapshot_;
+  const Snapshot& snapshot_;
   std::int64_t device_;
   TorchAllocatorRules rules_;
-  const snapshot::DeviceTrace* trace_;
+  const DeviceTrace* trace_;
   std::size_t entries_ = 0, position_ = 0;
   Ranges ranges_;
   AddressMap<Block> blocks_;             // live and free, by where they begin

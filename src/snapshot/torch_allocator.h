@@ -15,7 +15,7 @@ inline constexpr std::int64_t kTorchLargePage = 20 << 20;    // of an expandable
 
 class TorchAllocatorRules {
  public:
-  explicit TorchAllocatorRules(const snapshot::AllocatorSettings& settings) : settings_(settings) {}
+  explicit TorchAllocatorRules(const AllocatorSettings& settings) : settings_(settings) {}
 
   // The size of the block that a request gets, unless the free block that is found is not worth cutting.
   std::int64_t rounded(std::int64_t requested) const;
@@ -26,7 +26,7 @@ class TorchAllocatorRules {
 
  private:
   std::int64_t divisions_for(std::int64_t size) const;
-  const snapshot::AllocatorSettings& settings_;
+  const AllocatorSettings& settings_;
 };
 
 }  // namespace headroom::snapshot

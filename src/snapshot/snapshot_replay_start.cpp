@@ -1,0 +1,129 @@
+// The state of the allocator before the first entry of the trace: from the snapshot's end, the entries are
+// undone one by one.
+#include <algorithm>
+#include <utility>
+
+#include "snapshot/snapshot_replay.h"
+
+namespace headroom::snapshot {
+namespace {
+
+constexpr std::int64_t kMostWalked = 20'000'000;
+
+}  // namespace
+
+SnapshotReplay::SnapshotReplay(const Snapshot& snapshot, std::int64_t device)
+    : snapshot_(snapshot),
+      device_(device),
+      rules_(snapshot.settings),
+      trace_(snapshot.trace_of(device)),
+      entries_(trace_ != nullptr ? trace_->entry_count : 0),
+      walk_budget_(kMostWalked) {
+  for (const Segment& segment : snapshot.segments_of(device))
+    ranges_[segment.address] = {segment.size, segment.stream, segment.is_large, segment.is_expandable,
+                                segment.in_private_pool};
+  AddressMap<Alive> alive;
+  for (const Segment& segment : snapshot.segments_of(device))
+    for (const snapshot::Block& block : snapshot.blocks_of(segment))
+      if (block.is_live()) alive.set(block.address, {block.size, block.requested, block.stack, block.state});
+  for (std::size_t i = entries_; i > 0; --i) go_back_over(snapshot_.entry(*trace_, i - 1), alive);
+  lay_out(alive);
+}
+
+void SnapshotReplay::go_back_over(const TraceEntry& entry, AddressMap<Alive>& alive) {
+  switch (entry.action) {
+    case Action::alloc:
+      alive.erase(entry.address);
+      return;
+    case Action::free_completed:
+      alive.set(entry.address, {0, entry.size, entry.stack, BlockState::pending_free});
+      return;
+    case Action::free_requested:
+      if (Alive* block = alive.find(entry.address))
+        block->state = BlockState::active_allocated;
+      else
+        alive.set(entry.address, {0, entry.size, entry.stack, BlockState::active_allocated});
+      return;
+    case Action::segment_alloc:
+    case Action::segment_map:
+      cut_out(entry.address, entry.size);
+      return;
+    case Action::segment_free:
+      add_range(entry.address, entry.size, stream_of(entry), false);
+      return;
+    case Action::segment_unmap:
+      add_range(entry.address, entry.size, stream_of(entry), true);
+      return;
+    default:
+      return;
+  }
+}
+
+void SnapshotReplay::lay_out(const AddressMap<Alive>& alive) {
+  std::vector<std::pair<std::uint64_t, Alive>> blocks;
+  alive.for_each([&](std::uint64_t address, const Alive& block) { blocks.emplace_back(address, block); });
+  std::ranges::sort(blocks, {}, [](const auto& block) { return block.first; });
+  std::size_t next = 0;
+  const auto put_loose = [&](std::uint64_t limit) {
+    for (; next < blocks.size() && blocks[next].first < limit; ++next) {
+      const Alive& block = blocks[next].second;
+      doubt_because("some blocks are outside all segments");
+      put_live(blocks[next].first,
+               {block.size > 0 ? block.size : rules_.rounded(block.requested), block.requested, block.stack,
+                kBeforeTrace, block.state, false, true, false, true});
+    }
+  };
+  for (const auto& [start, range] : ranges_) {
+    put_loose(start);
+    const std::size_t first = next;
+    while (next < blocks.size() && blocks[next].first < range.end_from(start)) ++next;
+    lay_out_range(start, range, std::span(blocks).subspan(first, next - first));
+    totals_.reserved += range.size;
+  }
+  put_loose(~std::uint64_t{0});
+}
+
+void SnapshotReplay::lay_out_range(std::uint64_t start, const Range& range,
+                                   std::span<const std::pair<std::uint64_t, Alive>> blocks) {
+  const std::uint64_t end = range.end_from(start);
+  const Block free{
+      0, 0, {}, kBeforeTrace, BlockState::inactive, false, range.is_large, range.is_expandable, false};
+  std::uint64_t at = start;
+  const auto fill_up_to = [&](std::uint64_t limit) {
+    if (limit <= at) return;
+    Block block = free;
+    block.size = static_cast<std::int64_t>(limit - at);
+    block.starts_segment = at == start;
+    put_free(at, block);
+    at = limit;
+  };
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    const auto& [address, alive] = blocks[i];
+    const std::uint64_t next = i + 1 < blocks.size() ? blocks[i + 1].first : end;
+    fill_up_to(address);
+    Block block = free;
+    block.size = size_between(alive, static_cast<std::int64_t>(next - address), range);
+    block.requested = alive.requested;
+    block.stack = alive.stack;
+    block.state = alive.state;
+    block.starts_segment = address == start;
+    put_live(address, block);
+    at = address + static_cast<std::uint64_t>(block.size);
+  }
+  fill_up_to(end);
+}
+
+// How large a block was that has so much room until the next one.
+std::int64_t SnapshotReplay::size_between(const Alive& alive, std::int64_t room, const Range& range) {
+  if (alive.size > room) doubt_because("some blocks overlap");
+  if (alive.size > 0) return std::min(alive.size, room);
+  const std::int64_t size = rules_.rounded(alive.requested);
+  if (size > room) doubt_because("some blocks overlap");
+  if (size >= room) return room;
+  if (rules_.is_cut(room, size, range.is_large, range.is_expandable)) return size;
+  ++guessed_blocks_;
+  guessed_bytes_ += room - size;
+  return room;
+}
+
+}  // namespace headroom::snapshot
