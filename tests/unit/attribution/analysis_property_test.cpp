@@ -10,7 +10,7 @@
 #include "support/recording_builder.h"
 #include "support/test_support.h"
 
-namespace headroom::unit {
+namespace headroom::attribution {
 namespace {
 
 struct Block {
@@ -122,7 +122,7 @@ TEST_P(AnalysisPropertyTest, AgreesWithReferenceImplementation) {
   auto opened = recording::Recording::open(builder.finish());
   ASSERT_TRUE(opened.has_value());
   recording::Recording& recording = *opened;
-  const attribution::RecordingAnalysis analysis = attribution::analyze_recording(recording, {});
+  const RecordingAnalysis analysis = analyze_recording(recording, {});
   Reference reference;
   recording.for_each_event(
       [&](const MemoryEvent& event) { reference.visit(event, recording.path_of(event.scope)); });
@@ -139,21 +139,21 @@ TEST_P(AnalysisPropertyTest, AgreesWithReferenceImplementation) {
   EXPECT_EQ(analysis.peak_time, reference.peak_time);
   EXPECT_EQ(analysis.leaked_bytes.value, reference.now.bytes);
   EXPECT_EQ(analysis.leaked_blocks.value, static_cast<std::int64_t>(reference.live.size()));
-  for (const attribution::StackFigures& stack : analysis.stacks) {
+  for (const StackFigures& stack : analysis.stacks) {
     EXPECT_EQ(stack.allocations, reference.stack_allocations[stack.stack.index]);
     EXPECT_EQ(stack.allocated_bytes, reference.stack_bytes[stack.stack.index]);
     EXPECT_EQ(stack.live.peak_bytes, reference.at_peak.stacks[stack.stack.index]);
     EXPECT_EQ(stack.live.end_bytes, reference.now.stacks[stack.stack.index]);
   }
-  for (const attribution::ThreadFigures& thread : analysis.threads) {
+  for (const ThreadFigures& thread : analysis.threads) {
     EXPECT_EQ(thread.live.peak_bytes, reference.at_peak.threads[thread.thread.index]);
     EXPECT_EQ(thread.live.end_bytes, reference.now.threads[thread.thread.index]);
   }
   std::int64_t classes_at_peak = 0;
-  for (const attribution::SizeClassFigures& size_class : analysis.size_classes)
+  for (const SizeClassFigures& size_class : analysis.size_classes)
     classes_at_peak += size_class.live.peak_bytes;
   EXPECT_EQ(classes_at_peak, reference.at_peak.bytes);
-  for (const attribution::LayerFigures& layer : analysis.layers) {
+  for (const LayerFigures& layer : analysis.layers) {
     EXPECT_EQ(layer.peak_allocated, reference.layer_peaks[layer.path]) << layer.path;
     EXPECT_EQ(layer.live.peak_bytes, reference.at_peak.layers[layer.path]) << layer.path;
     EXPECT_EQ(layer.live.end_bytes, reference.now.layers[layer.path]) << layer.path;
@@ -162,10 +162,10 @@ TEST_P(AnalysisPropertyTest, AgreesWithReferenceImplementation) {
   // Compare the live bytes at some moments.
   std::vector<Nanoseconds> times;
   for (std::size_t i = 0; i < reference.history.size(); i += 997) times.push_back(reference.history[i].first);
-  const auto moments = attribution::live_at(recording, times);
+  const auto moments = live_at(recording, times);
   ASSERT_EQ(moments.size(), times.size());
   std::size_t at = 0;
-  for (const attribution::LiveMoment& moment : moments) {
+  for (const LiveMoment& moment : moments) {
     while (at + 1 < reference.history.size() && reference.history[at + 1].first <= moment.time) ++at;
     EXPECT_EQ(moment.bytes, reference.history[at].second) << "at " << moment.time.count << " ns";
   }
@@ -174,4 +174,4 @@ TEST_P(AnalysisPropertyTest, AgreesWithReferenceImplementation) {
 INSTANTIATE_TEST_SUITE_P(Seeds, AnalysisPropertyTest, testing::Range(1U, 9U));
 
 }  // namespace
-}  // namespace headroom::unit
+}  // namespace headroom::attribution

@@ -9,7 +9,7 @@
 #include "support/recording_builder.h"
 #include "support/test_support.h"
 
-namespace headroom::unit {
+namespace headroom::attribution {
 namespace {
 
 using recording::ScopeSource;
@@ -35,7 +35,7 @@ struct Case {
 // One profiled run of two nodes, which take 5 ms each and start 20 ms apart. The arena allocates 4096 and
 // 8192 bytes in them. In a second run the arena allocates 65,536 bytes, and another place allocates 300
 // bytes. Each run has a different caller.
-attribution::SessionMemory session_of(const Case& figures) {
+SessionMemory session_of(const Case& figures) {
   const test::TemporaryFolder folder;
   RecordingBuilder builder(folder / "a.hrec", {.full = figures.full, .large_bytes = 1});
   builder.module("/lib/libonnxruntime.so.1", "", kArenaRuntime, kArenaRuntime + 0x1000, kArenaRuntime);
@@ -78,15 +78,14 @@ attribution::SessionMemory session_of(const Case& figures) {
   builder.enter_scope(0, 70'000'000, 0);
   auto opened = recording::Recording::open(builder.finish());
   EXPECT_TRUE(opened.has_value());
-  const attribution::RecordingAnalysis analysis = attribution::analyze_recording(*opened, {});
-  const std::vector<attribution::SessionMemory> sessions =
-      attribution::session_memory(opened->info(), analysis);
+  const RecordingAnalysis analysis = analyze_recording(*opened, {});
+  const std::vector<SessionMemory> sessions = session_memory(opened->info(), analysis);
   EXPECT_EQ(sessions.size(), 1u);
   EXPECT_EQ(sessions.at(0).later.count, 65'536 + 300);
   return sessions.at(0);
 }
 
-std::int64_t session_bytes_of(const attribution::SessionMemory& session, MemoryKind kind) {
+std::int64_t session_bytes_of(const SessionMemory& session, MemoryKind kind) {
   std::int64_t bytes = 0;
   for (const MemoryShare& share : shares_of(session))
     if (share.kind == kind) bytes += share.bytes.count;
@@ -94,7 +93,7 @@ std::int64_t session_bytes_of(const attribution::SessionMemory& session, MemoryK
 }
 
 TEST(ArenaChunks, FindsLaterArenaChunksByStack) {
-  const attribution::SessionMemory session = session_of({});
+  const SessionMemory session = session_of({});
   ASSERT_TRUE(session.arena);
   EXPECT_EQ(session.arena->run.count, 4096 + 8192);
   EXPECT_EQ(session.arena->later.count, 65'536);
@@ -106,12 +105,12 @@ TEST(ArenaChunks, FindsLaterArenaChunksByStack) {
 }
 
 TEST(ArenaChunks, FindsArenaChunksInSampledRecording) {
-  const attribution::SessionMemory session = session_of({.full = false});
+  const SessionMemory session = session_of({.full = false});
   EXPECT_EQ(session_bytes_of(session, MemoryKind::arena_later), 65'536);
 }
 
 TEST(ArenaChunks, ReportsNoArenaIfSumsDisagree) {
-  const attribution::SessionMemory session = session_of({.held = {4096, 4096 + 8192 + 256}});
+  const SessionMemory session = session_of({.held = {4096, 4096 + 8192 + 256}});
   EXPECT_FALSE(session.arena);
   EXPECT_EQ(session_bytes_of(session, MemoryKind::arena_later), 0);
   EXPECT_EQ(session_bytes_of(session, MemoryKind::run_later), 65'536 + 300);
@@ -120,18 +119,17 @@ TEST(ArenaChunks, ReportsNoArenaIfSumsDisagree) {
 // If the arena's size is constant and exceeds a stack's sum by an unknown amount, the stack cannot be
 // identified.
 TEST(ArenaChunks, ConstantArenaSizeDoesNotIdentifyStack) {
-  const attribution::SessionMemory session = session_of({.held = {12'288, 12'288}, .early = true});
+  const SessionMemory session = session_of({.held = {12'288, 12'288}, .early = true});
   EXPECT_FALSE(session.arena);
 }
 
 TEST(ArenaChunks, ExactSumIdentifiesArenaStack) {
-  const attribution::SessionMemory session =
-      session_of({.reserved = 0, .held = {12'288, 12'288}, .early = true});
+  const SessionMemory session = session_of({.reserved = 0, .held = {12'288, 12'288}, .early = true});
   EXPECT_EQ(session_bytes_of(session, MemoryKind::arena_later), 65'536);
 }
 
 TEST(ArenaChunks, ReportsNoArenaIfProfileHasNone) {
-  const attribution::SessionMemory session = session_of({.has_arena = false});
+  const SessionMemory session = session_of({.has_arena = false});
   EXPECT_FALSE(session.arena);
   EXPECT_EQ(session_bytes_of(session, MemoryKind::run), session.run.count);
   EXPECT_GT(session.run.count, 65'536);
@@ -165,10 +163,10 @@ TEST(ProfileMemory, FindsRecordsWithSeveralCallers) {
   builder.profile(profile, 0, session);
   auto opened = recording::Recording::open(builder.finish());
   ASSERT_TRUE(opened.has_value());
-  const attribution::RecordingAnalysis analysis = attribution::analyze_recording(*opened, {});
+  const RecordingAnalysis analysis = analyze_recording(*opened, {});
   ASSERT_EQ(analysis.sessions.size(), 1u);
   EXPECT_EQ(analysis.sessions[0].tracing_bytes, kRuns * (40 + 60));
 }
 
 }  // namespace
-}  // namespace headroom::unit
+}  // namespace headroom::attribution

@@ -10,7 +10,7 @@
 #include "support/recording_builder.h"
 #include "support/test_support.h"
 
-namespace headroom::unit {
+namespace headroom::attribution {
 namespace {
 
 // Tests with many run lengths multiply the length by 1 + 1/64 each time.
@@ -22,11 +22,9 @@ monitoring::SeriesGrowth growth(const std::vector<std::int64_t>& bytes) {
   return monitoring::growth_of(cycles, bytes, 0);
 }
 
-TEST(monitoring::Growth, FourCyclesAreTooFew) {
-  EXPECT_EQ(growth({1, 2, 3, 4}).growth, monitoring::Growth::unknown);
-}
+TEST(Growth, FourCyclesAreTooFew) { EXPECT_EQ(growth({1, 2, 3, 4}).growth, monitoring::Growth::unknown); }
 
-TEST(monitoring::Growth, SteadyGrowthIsALeak) {
+TEST(Growth, SteadyGrowthIsALeak) {
   const monitoring::SeriesGrowth five = growth({10, 20, 30, 40, 50});
   EXPECT_EQ(five.growth, monitoring::Growth::leak);
   EXPECT_DOUBLE_EQ(five.per_cycle, 10);
@@ -34,14 +32,14 @@ TEST(monitoring::Growth, SteadyGrowthIsALeak) {
             monitoring::Growth::leak);
 }
 
-TEST(monitoring::Growth, OneOutlierDoesNotHideLeak) {
+TEST(Growth, OneOutlierDoesNotHideLeak) {
   const monitoring::SeriesGrowth result = growth({10, 20, 30, 40, 50, 60, 70, 9000, 90, 100, 110, 120});
   EXPECT_EQ(result.growth, monitoring::Growth::leak);
   EXPECT_DOUBLE_EQ(result.per_cycle, 10);
 }
 
 // Arenas of runtimes grow for three or four cycles and then stay constant.
-TEST(monitoring::Growth, WarmUpIsNotALeak) {
+TEST(Growth, WarmUpIsNotALeak) {
   const monitoring::SeriesGrowth four = growth({10, 20, 30, 40, 40, 40, 40, 40, 40, 40});
   EXPECT_EQ(four.growth, monitoring::Growth::grew_then_stayed);
   EXPECT_EQ(four.last_step, 4);
@@ -49,7 +47,7 @@ TEST(monitoring::Growth, WarmUpIsNotALeak) {
 }
 
 // A series that still grew at the fourth of five cycles may grow again at the sixth.
-TEST(monitoring::Growth, LateGrowthIsNotReportedAsStable) {
+TEST(Growth, LateGrowthIsNotReportedAsStable) {
   const monitoring::SeriesGrowth five = growth({10, 20, 30, 40, 40});
   EXPECT_EQ(five.growth, monitoring::Growth::grew_late);
   EXPECT_EQ(five.last_step, 4);
@@ -61,7 +59,7 @@ TEST(monitoring::Growth, LateGrowthIsNotReportedAsStable) {
 }
 
 // The program keeps its last 30 results, so each step is as small as the one before.
-TEST(monitoring::Growth, ManySmallLateStepsAreNotReportedAsStable) {
+TEST(Growth, ManySmallLateStepsAreNotReportedAsStable) {
   for (const std::int64_t noise : {0, 2}) {
     std::vector<std::int64_t> bytes;
     for (std::int64_t cycle = 2; cycle <= 40; ++cycle)
@@ -73,7 +71,7 @@ TEST(monitoring::Growth, ManySmallLateStepsAreNotReportedAsStable) {
 }
 
 // The verdict names the last step, however small, or none if noise hides it.
-TEST(monitoring::Growth, ReportsLastStepOfStableSeries) {
+TEST(Growth, ReportsLastStepOfStableSeries) {
   std::vector<std::int64_t> bytes(50, 1000);
   for (std::size_t i = 0; i < 18; ++i) bytes[i] = 100 + 50 * static_cast<std::int64_t>(i);
   const monitoring::SeriesGrowth stayed = growth(bytes);
@@ -86,7 +84,7 @@ TEST(monitoring::Growth, ReportsLastStepOfStableSeries) {
   EXPECT_EQ(noisy.last_step, 0) << "the last point is above all before it by chance";
 }
 
-TEST(monitoring::Growth, NoiseThatEndsHighIsNotLateGrowth) {
+TEST(Growth, NoiseThatEndsHighIsNotLateGrowth) {
   EXPECT_EQ(growth({50, 54, 46, 50, 58, 42, 50, 54, 46, 50, 59, 60}).growth,
             monitoring::Growth::grew_then_stayed);
   EXPECT_EQ(growth({50, 60, 50, 60, 50, 60, 50, 60, 50, 60}).growth, monitoring::Growth::grew_then_stayed);
@@ -95,26 +93,26 @@ TEST(monitoring::Growth, NoiseThatEndsHighIsNotLateGrowth) {
       << "an estimate's noise";
 }
 
-TEST(monitoring::Growth, NoiseAndShrinkingAreNotGrowth) {
+TEST(Growth, NoiseAndShrinkingAreNotGrowth) {
   EXPECT_EQ(growth({50, 50, 50, 50, 50, 50}).growth, monitoring::Growth::none);
   EXPECT_EQ(growth({50, 51, 49, 50, 52, 48, 50, 51, 49, 50}).growth, monitoring::Growth::none);
   EXPECT_EQ(growth({90, 80, 70, 60, 50, 40}).growth, monitoring::Growth::none);
 }
 
-TEST(monitoring::Growth, GrowthBelowNoiseOfEstimateIsIgnored) {
+TEST(Growth, GrowthBelowNoiseOfEstimateIsIgnored) {
   const std::vector<std::int64_t> cycles{1, 2, 3, 4, 5, 6}, bytes{10, 20, 30, 40, 50, 60};
   EXPECT_EQ(monitoring::growth_of(cycles, bytes, 1000).growth, monitoring::Growth::none);
 }
 
 // The verdict on `cycles` cycles: at the end of the n-th, `live(n)[i]` bytes of stack i are live.
-attribution::LeakVerdict watched_stacks(std::int64_t cycles, const auto& live) {
+LeakVerdict watched_stacks(std::int64_t cycles, const auto& live) {
   static const test::TemporaryFolder folder;
-  static const attribution::LayerTree layers = [] {
+  static const LayerTree layers = [] {
     test::RecordingBuilder builder(folder / "layers.hrec");
     builder.scope("cycle");
-    return attribution::LayerTree(recording::Recording::open(builder.finish()).value());
+    return LayerTree(recording::Recording::open(builder.finish()).value());
   }();
-  attribution::CycleWatch watch;
+  CycleWatch watch;
   for (std::int64_t n = 1; n <= cycles; ++n) {
     const std::vector<std::int64_t> bytes = live(n);
     const std::int64_t all = std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0});
@@ -123,7 +121,7 @@ attribution::LeakVerdict watched_stacks(std::int64_t cycles, const auto& live) {
   return watch.verdict(layers, 0, {});
 }
 
-attribution::LeakVerdict watched(std::int64_t cycles, const auto& live) {
+LeakVerdict watched(std::int64_t cycles, const auto& live) {
   return watched_stacks(cycles, [&](std::int64_t cycle) { return std::vector<std::int64_t>{live(cycle)}; });
 }
 
@@ -137,10 +135,10 @@ auto container(double factor, double capacity = 400) {
   };
 }
 
-TEST(monitoring::Growth, DoublingContainerIsALeakAtAnyRunLength) {
+TEST(Growth, DoublingContainerIsALeakAtAnyRunLength) {
   for (std::int64_t cycles = 17; cycles < 5200; cycles += 1 + cycles / kLengthStep)
     for (const double capacity : {250.0, 300.0, 400.0, 450.0}) {
-      const attribution::LeakVerdict verdict = watched(cycles, container(2, capacity));
+      const LeakVerdict verdict = watched(cycles, container(2, capacity));
       ASSERT_EQ(verdict.growth, monitoring::Growth::leak)
           << cycles << " cycles, from " << capacity << " bytes";
       // Its capacity is one to two times its content.
@@ -152,7 +150,7 @@ TEST(monitoring::Growth, DoublingContainerIsALeakAtAnyRunLength) {
 }
 
 // Hash tables grow to the next prime of a list, 2.0 to 2.3 times the size.
-TEST(monitoring::Growth, FastGrowingContainerIsNeverReportedAsStable) {
+TEST(Growth, FastGrowingContainerIsNeverReportedAsStable) {
   for (std::int64_t cycles = 17; cycles < 5200; cycles += 1 + cycles / kLengthStep)
     for (const double factor : {1.5, 2.3})
       ASSERT_GE(watched(cycles, container(factor)).growth, monitoring::Growth::grew_late)
@@ -160,7 +158,7 @@ TEST(monitoring::Growth, FastGrowingContainerIsNeverReportedAsStable) {
 }
 
 // A cache of 256 random keys. The last keys appear late, and each is 1/256 of the cache.
-TEST(monitoring::Growth, CacheWithRareKeysIsNotALeak) {
+TEST(Growth, CacheWithRareKeysIsNotALeak) {
   for (unsigned seed = 1; seed <= static_cast<unsigned>(test::repetitions(60)); ++seed) {
     std::mt19937 random(seed);
     std::vector<bool> known(256);
@@ -169,21 +167,19 @@ TEST(monitoring::Growth, CacheWithRareKeysIsNotALeak) {
       known[random() % known.size()] = true;
       live.push_back(10'000 * std::count(known.begin(), known.end(), true));
     }
-    const attribution::LeakVerdict verdict =
+    const LeakVerdict verdict =
         watched(5000, [&](std::int64_t cycle) { return live[static_cast<std::size_t>(cycle - 1)]; });
     EXPECT_NE(verdict.growth, monitoring::Growth::leak) << seed;
   }
 }
 
-TEST(monitoring::Growth, LateCacheIsNotALeak) {
-  const attribution::LeakVerdict verdict =
-      watched(5000, [](std::int64_t cycle) { return cycle < 3000 ? 100 : 5100; });
+TEST(Growth, LateCacheIsNotALeak) {
+  const LeakVerdict verdict = watched(5000, [](std::int64_t cycle) { return cycle < 3000 ? 100 : 5100; });
   EXPECT_EQ(verdict.growth, monitoring::Growth::grew_late);
   EXPECT_EQ(verdict.last_step, 3072) << "the first of those looked at";
   EXPECT_EQ(verdict.late_bytes, 5000);
   EXPECT_EQ(verdict.bytes_per_cycle, 0);
-  const attribution::LeakVerdict early =
-      watched(5000, [](std::int64_t cycle) { return cycle < 1000 ? 100 : 5100; });
+  const LeakVerdict early = watched(5000, [](std::int64_t cycle) { return cycle < 1000 ? 100 : 5100; });
   EXPECT_EQ(early.growth, monitoring::Growth::grew_then_stayed);
   EXPECT_EQ(early.last_step, 1024);
 }
@@ -193,7 +189,7 @@ std::int64_t noise(std::int64_t cycle) { return (cycle * 7919 % 13) << 20; }
 
 // Two stacks take turns: each time the container is full, the other stack allocates the new memory and
 // releases the old.
-TEST(attribution::CycleWatch, ContainerGrownByTwoStacksInTurnsIsALeak) {
+TEST(CycleWatch, ContainerGrownByTwoStacksInTurnsIsALeak) {
   for (const double factor : {2.0, 1.5})
     for (std::int64_t cycles = 33; cycles < 5200; cycles += 1 + cycles / kLengthStep) {
       const auto live = [&](std::int64_t cycle) {
@@ -204,7 +200,7 @@ TEST(attribution::CycleWatch, ContainerGrownByTwoStacksInTurnsIsALeak) {
         bytes[place] = static_cast<std::int64_t>(capacity);
         return bytes;
       };
-      const attribution::LeakVerdict verdict = watched_stacks(cycles, live);
+      const LeakVerdict verdict = watched_stacks(cycles, live);
       ASSERT_EQ(verdict.growth, monitoring::Growth::leak) << cycles << " cycles, times " << factor;
       EXPECT_GT(verdict.bytes_per_cycle, 250) << cycles;
       EXPECT_LT(verdict.bytes_per_cycle, 900) << cycles;
@@ -217,7 +213,7 @@ TEST(attribution::CycleWatch, ContainerGrownByTwoStacksInTurnsIsALeak) {
 }
 
 // A program that switches between two settings, and buffers that keep their largest size.
-TEST(attribution::CycleWatch, AlternatingBuffersAreNotALeak) {
+TEST(CycleWatch, AlternatingBuffersAreNotALeak) {
   for (unsigned seed = 1; seed <= static_cast<unsigned>(test::repetitions(300)); ++seed) {
     std::mt19937 random(seed);
     std::vector<std::vector<std::int64_t>> live;
@@ -226,7 +222,7 @@ TEST(attribution::CycleWatch, AlternatingBuffersAreNotALeak) {
       if (random() % 200 == 0) setting = 1 - setting;
       live.push_back({noise(i), setting * 500'000, (1 - setting) * 700'000});
     }
-    const attribution::LeakVerdict verdict =
+    const LeakVerdict verdict =
         watched_stacks(3000, [&](std::int64_t cycle) { return live[static_cast<std::size_t>(cycle - 1)]; });
     EXPECT_NE(verdict.growth, monitoring::Growth::leak) << seed;
   }
@@ -234,8 +230,8 @@ TEST(attribution::CycleWatch, AlternatingBuffersAreNotALeak) {
 
 // The sum of these two stacks looks like a leak in steps. But the bytes that each released at the start were
 // not allocated by the other.
-TEST(attribution::CycleWatch, EmptiedCachesAreNotOneGrowingContainer) {
-  const attribution::LeakVerdict verdict = watched_stacks(3000, [](std::int64_t cycle) {
+TEST(CycleWatch, EmptiedCachesAreNotOneGrowingContainer) {
+  const LeakVerdict verdict = watched_stacks(3000, [](std::int64_t cycle) {
     const auto grown = [&](std::initializer_list<std::int64_t> steps) {
       const auto is_reached = [&](std::int64_t step) { return cycle >= step; };
       return (cycle < 70 ? 900 : 0) + 1000 * std::count_if(steps.begin(), steps.end(), is_reached);
@@ -245,7 +241,7 @@ TEST(attribution::CycleWatch, EmptiedCachesAreNotOneGrowingContainer) {
   EXPECT_NE(verdict.growth, monitoring::Growth::leak);
 }
 
-TEST(attribution::CycleWatch, LeakSpreadOverManyStacksListsThem) {
+TEST(CycleWatch, LeakSpreadOverManyStacksListsThem) {
   static const test::TemporaryFolder folder;
   test::RecordingBuilder builder(folder / "a.hrec", {.segment_bytes = 1 << 20});
   // Each cycle keeps 100 bytes that a different stack allocates.
@@ -258,117 +254,16 @@ TEST(attribution::CycleWatch, LeakSpreadOverManyStacksListsThem) {
   }
   auto opened = recording::Recording::open(builder.finish());
   ASSERT_TRUE(opened.has_value());
-  const attribution::LeakVerdict verdict = attribution::analyze_recording(*opened, {}).leaks;
+  const LeakVerdict verdict = analyze_recording(*opened, {}).leaks;
   EXPECT_EQ(verdict.growth, monitoring::Growth::leak);
   EXPECT_DOUBLE_EQ(verdict.bytes_per_cycle, 100);
   ASSERT_FALSE(verdict.stacks.empty());
   EXPECT_EQ(verdict.stacks.front().late_bytes, 100);
 }
 
-// 24 cycles, each of which keeps 100 bytes of every stack in `places`. After the cycles, `released[i]`
-// blocks of stack i are released, one each nanosecond.
-struct KeptUntilTheEnd {
-  std::vector<std::uint64_t> places{0x401000};
-  std::vector<int> released{24};
-  bool each_its_own = false;  // each cycle allocates from a different stack
-  bool closed = true;
-  std::string program = "/opt/detector";
-
-  attribution::LeakVerdict verdict() const {
-    const test::TemporaryFolder folder;
-    test::RecordingBuilder builder(folder / "a.hrec", {.closed = closed, .segment_bytes = 1 << 20});
-    builder.module(program, "\x01\x02", 0x400000, 0x500000, 0);
-    const auto run = builder.scope("Run");
-    std::uint64_t time = 0;
-    const auto address = [](std::size_t place, std::uint64_t cycle) {
-      return 0x100000 * (place + 1) + 0x1000 * cycle;
-    };
-    for (std::uint64_t cycle = 1; cycle <= 24; ++cycle) {
-      builder.enter_scope(0, ++time, run);
-      for (std::size_t i = 0; i < places.size(); ++i)
-        builder.allocate(0, ++time, address(i, cycle), 100, {places[i] + (each_its_own ? 0x100 * cycle : 0)});
-      builder.enter_scope(0, ++time, 0);
-    }
-    time = 1000;
-    for (std::size_t i = 0; i < places.size(); ++i)
-      for (std::uint64_t cycle = 1; cycle <= static_cast<std::uint64_t>(released[i]); ++cycle)
-        builder.release(0, ++time, address(i, cycle));
-    builder.allocate(0, 5000, 0x900000, 8, {0x409000});
-    auto opened = recording::Recording::open(builder.finish());
-    EXPECT_TRUE(opened.has_value());
-    return attribution::analyze_recording(*opened, {}).leaks;
-  }
-};
-
-TEST(ReleasedLater, MemoryReleasedAfterLastCycleIsNotALeak) {
-  const attribution::LeakVerdict verdict = KeptUntilTheEnd{}.verdict();
-  EXPECT_EQ(verdict.growth, monitoring::Growth::grew_then_released);
-  EXPECT_DOUBLE_EQ(verdict.bytes_per_cycle, 100);
-  EXPECT_EQ(verdict.released_bytes, verdict.late_bytes);
-  // The warm-up is the first third of the 23 judged cycles, in which 9 blocks were kept.
-  ASSERT_TRUE(verdict.released_at.has_value());
-  EXPECT_EQ(verdict.released_at->count, 1000 + 24 - 9);
-  ASSERT_EQ(verdict.stacks.size(), 1U);
-  EXPECT_EQ(verdict.stacks[0].growth, monitoring::Growth::grew_then_released);
-  EXPECT_EQ(verdict.stacks[0].last_bytes, 2400);
-  EXPECT_EQ(verdict.stacks[0].end_bytes, 0);
-  EXPECT_FALSE(verdict.is_sum);
-}
-
-// An interpreter also releases leaked memory when it exits.
-TEST(ReleasedLater, ReleaseAtInterpreterExitDoesNotHideLeak) {
-  const attribution::LeakVerdict verdict = KeptUntilTheEnd{.program = "/usr/bin/python3.11"}.verdict();
-  EXPECT_EQ(verdict.growth, monitoring::Growth::leak);
-  EXPECT_DOUBLE_EQ(verdict.bytes_per_cycle, 100);
-}
-
-TEST(ReleasedLater, ReportsPartialRelease) {
-  const attribution::LeakVerdict verdict = KeptUntilTheEnd{.released = {10}}.verdict();
-  EXPECT_EQ(verdict.growth, monitoring::Growth::leak);
-  EXPECT_EQ(verdict.released_bytes, 1000);
-  EXPECT_FALSE(verdict.released_at.has_value());
-  EXPECT_FALSE(verdict.is_cut_off);
-  EXPECT_EQ(verdict.stacks[0].end_bytes, 1400);
-}
-
-// Only memory that stays counts: the growth of the released stack is not part of the leak.
-TEST(ReleasedLater, LeakExcludesStackThatIsReleased) {
-  const attribution::LeakVerdict verdict =
-      KeptUntilTheEnd{.places = {0x401000, 0x402000}, .released = {24, 0}}.verdict();
-  EXPECT_EQ(verdict.growth, monitoring::Growth::leak);
-  EXPECT_DOUBLE_EQ(verdict.bytes_per_cycle, 100);
-  EXPECT_EQ(verdict.released_bytes, 0);
-  ASSERT_EQ(verdict.stacks.size(), 2U);
-  EXPECT_EQ(std::count_if(verdict.stacks.begin(), verdict.stacks.end(),
-                          [](const attribution::StackGrowth& stack) {
-                            return stack.growth == monitoring::Growth::leak;
-                          }),
-            1);
-}
-
-TEST(ReleasedLater, RecognizesReleaseOfManyStacksTogether) {
-  const attribution::LeakVerdict released = KeptUntilTheEnd{.each_its_own = true}.verdict();
-  EXPECT_EQ(released.growth, monitoring::Growth::grew_then_released);
-  EXPECT_TRUE(released.is_sum);
-  EXPECT_DOUBLE_EQ(released.bytes_per_cycle, 100);
-  ASSERT_TRUE(released.released_at.has_value());
-  EXPECT_EQ(released.released_at->count, 1024);
-  EXPECT_EQ(KeptUntilTheEnd({.released = {23}, .each_its_own = true}).verdict().growth,
-            monitoring::Growth::leak)
-      << "as much is left as one cycle leaves behind";
-}
-
-// After a kill, later releases are unknown. Releases before the kill count.
-TEST(ReleasedLater, KilledProcessIsMarkedAsCutOff) {
-  const attribution::LeakVerdict killed = KeptUntilTheEnd{.released = {0}, .closed = false}.verdict();
-  EXPECT_EQ(killed.growth, monitoring::Growth::leak);
-  EXPECT_TRUE(killed.is_cut_off);
-  EXPECT_EQ(KeptUntilTheEnd{.closed = false}.verdict().growth, monitoring::Growth::grew_then_released);
-}
-
 // A program that loads once and then runs `cycles` times. Each Run leaks `leak` bytes, and the first runs
 // fill a cache.
-attribution::LeakVerdict verdict_of(int cycles, std::uint64_t leak, bool phases = false) {
+LeakVerdict verdict_of(int cycles, std::uint64_t leak, bool phases = false) {
   const test::TemporaryFolder folder;
   test::RecordingBuilder builder(folder / "a.hrec", {.segment_bytes = 1 << 20});
   const auto load = builder.scope("load"), run = builder.scope("Run"), node = builder.scope("conv", run);
@@ -393,11 +288,11 @@ attribution::LeakVerdict verdict_of(int cycles, std::uint64_t leak, bool phases 
   }
   auto opened = recording::Recording::open(builder.finish());
   EXPECT_TRUE(opened.has_value());
-  return attribution::analyze_recording(*opened, {}).leaks;
+  return analyze_recording(*opened, {}).leaks;
 }
 
-TEST(attribution::CycleWatch, NamesTheStackThatLeaks) {
-  const attribution::LeakVerdict verdict = verdict_of(20, 64);
+TEST(CycleWatch, NamesTheStackThatLeaks) {
+  const LeakVerdict verdict = verdict_of(20, 64);
   EXPECT_EQ(verdict.growth, monitoring::Growth::leak);
   EXPECT_EQ(verdict.cycle, "Run");
   EXPECT_EQ(verdict.cycles, 20);
@@ -409,8 +304,8 @@ TEST(attribution::CycleWatch, NamesTheStackThatLeaks) {
   EXPECT_EQ(verdict.stacks[1].growth, monitoring::Growth::grew_then_stayed) << "the cache";
 }
 
-TEST(attribution::CycleWatch, ThousandsOfCyclesAreSampled) {
-  const attribution::LeakVerdict verdict = verdict_of(5000, 16);
+TEST(CycleWatch, ThousandsOfCyclesAreSampled) {
+  const LeakVerdict verdict = verdict_of(5000, 16);
   EXPECT_EQ(verdict.growth, monitoring::Growth::leak);
   EXPECT_EQ(verdict.cycles, 5000);
   EXPECT_DOUBLE_EQ(verdict.bytes_per_cycle, 16);
@@ -418,15 +313,15 @@ TEST(attribution::CycleWatch, ThousandsOfCyclesAreSampled) {
   EXPECT_GE(verdict.live_bytes.size(), 20U);
 }
 
-TEST(attribution::CycleWatch, CacheIsNotALeak) {
-  const attribution::LeakVerdict verdict = verdict_of(20, 0);
+TEST(CycleWatch, CacheIsNotALeak) {
+  const LeakVerdict verdict = verdict_of(20, 0);
   EXPECT_EQ(verdict.growth, monitoring::Growth::grew_then_stayed);
   ASSERT_EQ(verdict.stacks.size(), 1U);
 }
 
-TEST(attribution::CycleWatch, FewCyclesGiveNoVerdict) {
+TEST(CycleWatch, FewCyclesGiveNoVerdict) {
   for (const int cycles : {4, 5}) {
-    const attribution::LeakVerdict verdict = verdict_of(cycles, 64);
+    const LeakVerdict verdict = verdict_of(cycles, 64);
     EXPECT_EQ(verdict.growth, monitoring::Growth::unknown);
     EXPECT_TRUE(verdict.cycle.empty());
     EXPECT_EQ(verdict.cycles_left_out, 0);
@@ -440,8 +335,8 @@ struct Model {
   int cycles = 0;
   std::uint64_t leak = 0;
 };
-attribution::LeakVerdict verdict_of(const std::vector<Model>& models, bool in_turns,
-                                    test::RecordingOptions options = {.segment_bytes = 1 << 20}) {
+LeakVerdict verdict_of(const std::vector<Model>& models, bool in_turns,
+                       test::RecordingOptions options = {.segment_bytes = 1 << 20}) {
   const test::TemporaryFolder folder;
   test::RecordingBuilder builder(folder / "a.hrec", options);
   std::vector<std::uint32_t> runs;
@@ -466,11 +361,11 @@ attribution::LeakVerdict verdict_of(const std::vector<Model>& models, bool in_tu
       for (int cycle = 0; cycle < models[i].cycles; ++cycle) run(i);
   auto opened = recording::Recording::open(builder.finish());
   EXPECT_TRUE(opened.has_value());
-  return attribution::analyze_recording(*opened, {}).leaks;
+  return analyze_recording(*opened, {}).leaks;
 }
 
-TEST(attribution::CycleWatch, JudgesEveryModelAndReportsTheWorst) {
-  const attribution::LeakVerdict verdict = verdict_of({{40, 0}, {39, 5000}, {10, 0}}, false);
+TEST(CycleWatch, JudgesEveryModelAndReportsTheWorst) {
+  const LeakVerdict verdict = verdict_of({{40, 0}, {39, 5000}, {10, 0}}, false);
   EXPECT_EQ(verdict.growth, monitoring::Growth::leak);
   EXPECT_EQ(verdict.cycle, "B/run");
   EXPECT_DOUBLE_EQ(verdict.bytes_per_cycle, 5000);
@@ -482,8 +377,8 @@ TEST(attribution::CycleWatch, JudgesEveryModelAndReportsTheWorst) {
   EXPECT_EQ(verdict.cycles_left_out, 0);
 }
 
-TEST(attribution::CycleWatch, ReportsTwoLeaks) {
-  const attribution::LeakVerdict verdict = verdict_of({{20, 300}, {20, 5000}}, false);
+TEST(CycleWatch, ReportsTwoLeaks) {
+  const LeakVerdict verdict = verdict_of({{20, 300}, {20, 5000}}, false);
   EXPECT_EQ(verdict.cycle, "B/run");
   ASSERT_EQ(verdict.other_cycles.size(), 1U);
   EXPECT_EQ(verdict.other_cycles[0].growth, monitoring::Growth::leak);
@@ -491,21 +386,21 @@ TEST(attribution::CycleWatch, ReportsTwoLeaks) {
   EXPECT_FALSE(verdict.other_cycles[0].same_places);
 }
 
-TEST(attribution::CycleWatch, BlamesModelThatLeaksWhenModelsRunInTurns) {
-  const attribution::LeakVerdict verdict = verdict_of({{20, 0}, {20, 5000}}, true);
+TEST(CycleWatch, BlamesModelThatLeaksWhenModelsRunInTurns) {
+  const LeakVerdict verdict = verdict_of({{20, 0}, {20, 5000}}, true);
   EXPECT_EQ(verdict.cycle, "B/run");
   ASSERT_EQ(verdict.other_cycles.size(), 1U);
   EXPECT_EQ(verdict.other_cycles[0].growth, monitoring::Growth::leak) << "the live bytes at its ends grow";
   EXPECT_TRUE(verdict.other_cycles[0].same_places);
 }
 
-TEST(attribution::CycleWatch, CountsCyclesThatAreNotWatched) {
-  const attribution::LeakVerdict verdict = verdict_of(std::vector<Model>(10, Model{12, 0}), true);
+TEST(CycleWatch, CountsCyclesThatAreNotWatched) {
+  const LeakVerdict verdict = verdict_of(std::vector<Model>(10, Model{12, 0}), true);
   EXPECT_EQ(verdict.other_cycles.size(), 7U);
   EXPECT_EQ(verdict.cycles_left_out, 2);
 }
 
-TEST(attribution::CycleWatch, CycleReplacesRarePhases) {
+TEST(CycleWatch, CycleReplacesRarePhases) {
   const test::TemporaryFolder folder;
   test::RecordingBuilder builder(folder / "a.hrec");
   const auto run = builder.scope("run", builder.scope("net"));
@@ -524,7 +419,7 @@ TEST(attribution::CycleWatch, CycleReplacesRarePhases) {
   }
   auto opened = recording::Recording::open(builder.finish());
   ASSERT_TRUE(opened.has_value());
-  const attribution::LeakVerdict verdict = attribution::analyze_recording(*opened, {}).leaks;
+  const LeakVerdict verdict = analyze_recording(*opened, {}).leaks;
   EXPECT_EQ(verdict.cycle, "net/run");
   EXPECT_EQ(verdict.growth, monitoring::Growth::leak);
   EXPECT_DOUBLE_EQ(verdict.bytes_per_cycle, 100);
@@ -532,15 +427,14 @@ TEST(attribution::CycleWatch, CycleReplacesRarePhases) {
 
 // In sampled recordings, growth of the total below 4 periods counts as noise. A large block is recorded
 // exactly.
-TEST(attribution::CycleWatch, FindsLeakByStackWhenTotalHidesIt) {
-  const attribution::LeakVerdict verdict =
-      verdict_of({{11, 5000}}, false, {.full = false, .segment_bytes = 1 << 20});
+TEST(CycleWatch, FindsLeakByStackWhenTotalHidesIt) {
+  const LeakVerdict verdict = verdict_of({{11, 5000}}, false, {.full = false, .segment_bytes = 1 << 20});
   EXPECT_EQ(verdict.growth, monitoring::Growth::leak);
   EXPECT_DOUBLE_EQ(verdict.bytes_per_cycle, 5000);
   EXPECT_GT(verdict.smallest_visible, 5000) << "else the whole would have shown it";
 }
 
-TEST(attribution::CycleWatch, FindsLateGrowthByStackWhenTotalHidesIt) {
+TEST(CycleWatch, FindsLateGrowthByStackWhenTotalHidesIt) {
   const test::TemporaryFolder folder;
   test::RecordingBuilder builder(folder / "a.hrec", {.full = false, .segment_bytes = 1 << 20});
   const auto run = builder.scope("Run");
@@ -552,7 +446,7 @@ TEST(attribution::CycleWatch, FindsLateGrowthByStackWhenTotalHidesIt) {
   }
   auto opened = recording::Recording::open(builder.finish());
   ASSERT_TRUE(opened.has_value());
-  const attribution::LeakVerdict verdict = attribution::analyze_recording(*opened, {}).leaks;
+  const LeakVerdict verdict = analyze_recording(*opened, {}).leaks;
   EXPECT_EQ(verdict.growth, monitoring::Growth::grew_late);
   EXPECT_EQ(verdict.last_step, 14);
   EXPECT_EQ(verdict.late_bytes, 5000);
@@ -562,7 +456,7 @@ TEST(attribution::CycleWatch, FindsLateGrowthByStackWhenTotalHidesIt) {
 }
 
 // A session is part of the path of each Run, but no thread is ever directly in it.
-TEST(attribution::CycleWatch, LayerWithoutDirectEntriesIsNotACycle) {
+TEST(CycleWatch, LayerWithoutDirectEntriesIsNotACycle) {
   const test::TemporaryFolder folder;
   test::RecordingBuilder builder(folder / "a.hrec");
   const auto session = builder.scope("session"), run = builder.scope("Run", session);
@@ -573,12 +467,10 @@ TEST(attribution::CycleWatch, LayerWithoutDirectEntriesIsNotACycle) {
   }
   auto opened = recording::Recording::open(builder.finish());
   ASSERT_TRUE(opened.has_value());
-  EXPECT_EQ(attribution::analyze_recording(*opened, {}).leaks.cycle, "session/Run");
+  EXPECT_EQ(analyze_recording(*opened, {}).leaks.cycle, "session/Run");
 }
 
-TEST(attribution::CycleWatch, PhasesThatRunOnceDoNotHideCycle) {
-  EXPECT_EQ(verdict_of(20, 64, true).cycle, "Run");
-}
+TEST(CycleWatch, PhasesThatRunOnceDoNotHideCycle) { EXPECT_EQ(verdict_of(20, 64, true).cycle, "Run"); }
 
 }  // namespace
-}  // namespace headroom::unit
+}  // namespace headroom::attribution

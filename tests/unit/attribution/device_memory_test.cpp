@@ -3,7 +3,7 @@
 #include "support/recording_builder.h"
 #include "support/test_support.h"
 
-namespace headroom::unit {
+namespace headroom::attribution {
 namespace {
 
 using test::RecordingBuilder;
@@ -11,13 +11,13 @@ using Memory = DeviceMemoryKind;
 
 class DeviceMemory : public testing::Test {
  protected:
-  attribution::RecordingAnalysis analyze() {
+  RecordingAnalysis analyze() {
     auto recording = recording::Recording::open(builder_.finish());
     EXPECT_TRUE(recording.has_value());
-    return attribution::analyze_recording(*recording, {});
+    return analyze_recording(*recording, {});
   }
-  const attribution::DeviceKindFigures& kind(const attribution::DeviceFigures& figures, Memory memory) {
-    for (const attribution::DeviceKindFigures& one : figures.kinds)
+  const DeviceKindFigures& kind(const DeviceFigures& figures, Memory memory) {
+    for (const DeviceKindFigures& one : figures.kinds)
       if (one.kind == memory) return one;
     ADD_FAILURE() << "no such kind";
     return figures.kinds.front();
@@ -34,9 +34,9 @@ TEST_F(DeviceMemory, AttributesPeakToStacksAndLayers) {
   builder_.device_allocate(0, 20, 0, Memory::pool, 0x2000, 400, {0x20});
   builder_.device_release(0, 30, 0, Memory::device, 0x1000);
   builder_.device_allocate(0, 40, 0, Memory::device, 0x3000, 100, {0x10});
-  const attribution::RecordingAnalysis analysis = analyze();
+  const RecordingAnalysis analysis = analyze();
   ASSERT_EQ(analysis.devices.size(), 1u);
-  const attribution::DeviceFigures& device = analysis.devices[0];
+  const DeviceFigures& device = analysis.devices[0];
   EXPECT_EQ(device.peak_bytes, 1000);
   EXPECT_EQ(device.peak_time.count, 20);
   EXPECT_EQ(device.end_bytes, 500);
@@ -65,13 +65,12 @@ TEST_F(DeviceMemory, CurveKeepsEveryPeakInFewPoints) {
   builder_.device_allocate(0, time += 100'000, 0, Memory::device, 0x1000, 70);
   auto recording = recording::Recording::open(builder_.finish());
   ASSERT_TRUE(recording.has_value());
-  const attribution::RecordingAnalysis analysis =
-      attribution::analyze_recording(*recording, {.timeline_points = 50});
-  const attribution::DeviceCurve& curve = analysis.devices[0].curve;
+  const RecordingAnalysis analysis = analyze_recording(*recording, {.timeline_points = 50});
+  const DeviceCurve& curve = analysis.devices[0].curve;
   ASSERT_FALSE(curve.points.empty());
   EXPECT_LE(curve.points.size(), 50u);
   std::int64_t highest = 0, before = -1;
-  for (const attribution::DeviceCurvePoint& point : curve.points) {
+  for (const DeviceCurvePoint& point : curve.points) {
     EXPECT_GT(point.start.count, before);
     EXPECT_LE(point.lowest, point.last);
     EXPECT_LE(point.last, point.highest);
@@ -87,13 +86,13 @@ TEST_F(DeviceMemory, CurveKeepsEveryPeakInFewPoints) {
 
 // The recorded duration of a killed process is too short. The builder then merges points and keeps every
 // peak.
-TEST(attribution::DeviceCurve, MergesPointsWhenRecordingIsLonger) {
-  attribution::DeviceCurveBuilder builder(4, {40});
+TEST(DeviceCurve, MergesPointsWhenRecordingIsLonger) {
+  DeviceCurveBuilder builder(4, {40});
   for (std::int64_t time = 0; time < 1000; ++time) builder.changed(time, time, time == 700 ? 5000 : time + 1);
-  const attribution::DeviceCurve curve = builder.finish();
+  const DeviceCurve curve = builder.finish();
   EXPECT_LE(curve.points.size(), 4u);
   std::int64_t highest = 0;
-  for (const attribution::DeviceCurvePoint& point : curve.points) {
+  for (const DeviceCurvePoint& point : curve.points) {
     EXPECT_EQ(point.start.count % curve.width.count, 0);
     highest = std::max(highest, point.highest);
   }
@@ -110,8 +109,8 @@ TEST_F(DeviceMemory, ReservationsImportsAndPinnedMemoryAreSeparate) {
   builder_.device_allocate(0, 14, 0, Memory::pinned_host, 0x6000, 70);
   builder_.device_figure(0, 15, 0, Memory::pool_reserved, 32);
   builder_.device_figure(0, 16, 0, Memory::pool_reserved, 8);
-  const attribution::RecordingAnalysis analysis = analyze();
-  const attribution::DeviceFigures& device = analysis.devices[0];
+  const RecordingAnalysis analysis = analyze();
+  const DeviceFigures& device = analysis.devices[0];
   EXPECT_EQ(device.peak_bytes, 100);
   EXPECT_FALSE(kind(device, Memory::mapping).in_total);
   EXPECT_FALSE(kind(device, Memory::pinned_host).in_total);
@@ -126,7 +125,7 @@ TEST_F(DeviceMemory, DriverGrowthIsItsMaximum) {
   builder_.device_figure(0, 11, 0, Memory::driver_growth, 0);
   builder_.device_figure(0, 12, 1, Memory::driver_growth, 7);
   builder_.device_figure(0, 13, 1, Memory::driver_growth, 0);
-  const attribution::RecordingAnalysis analysis = analyze();
+  const RecordingAnalysis analysis = analyze();
   EXPECT_EQ(analysis.devices[0].context_bytes, 500);
   EXPECT_FALSE(analysis.devices[0].driver_growth_bytes.has_value()) << "nothing";
   EXPECT_EQ(analysis.devices[1].driver_growth_bytes, 7);
@@ -140,7 +139,7 @@ TEST_F(DeviceMemory, IntegratedDeviceCountsPinnedMemory) {
   // Registered memory existed before, e.g. a model's weights in a mapped file. Registering it does not add
   // to the device's bytes.
   builder_.device_allocate(0, 15, 0, Memory::registered_host, 0x9000, 4000);
-  const attribution::RecordingAnalysis analysis = analyze();
+  const RecordingAnalysis analysis = analyze();
   EXPECT_EQ(analysis.devices[0].peak_bytes, 70);
   EXPECT_FALSE(kind(analysis.devices[0], Memory::registered_host).in_total);
   EXPECT_EQ(kind(analysis.devices[0], Memory::registered_host).peak_bytes, 4000);
@@ -157,8 +156,8 @@ TEST_F(DeviceMemory, RefusalReportsBytesLostToGranules) {
   builder_.device_allocate(0, 10, 0, Memory::device, 0x1000, 7 * kMiB, {0x10});
   builder_.device_allocate(0, 11, 0, Memory::device, 0x2000, 7 * kMiB, {0x10});
   builder_.device_refused(0, 12, 0, Memory::device, 7 * kMiB, 16 * kMiB, 20 * kMiB, {0x10});
-  const attribution::RecordingAnalysis analysis = analyze();
-  const attribution::DeviceRefusal& refusal = analysis.devices[0].refusals.at(0);
+  const RecordingAnalysis analysis = analyze();
+  const DeviceRefusal& refusal = analysis.devices[0].refusals.at(0);
   EXPECT_EQ(refusal.own_bytes, 14 << 20);
   EXPECT_EQ(refusal.rounding_bytes, 2 << 20) << "no other process has memory";
 }
@@ -167,12 +166,12 @@ TEST_F(DeviceMemory, RefusalListsOwnersOfRemainingMemory) {
   builder_.device_allocate(0, 10, 0, Memory::device, 0x1000, 600, {0x10});
   builder_.device_allocate(0, 11, 0, Memory::device, 0x2000, 300, {0x20});
   builder_.device_refused(0, 12, 0, Memory::managed, 200, 950, 1000, {0x30});
-  const attribution::RecordingAnalysis analysis = analyze();
-  const attribution::DeviceFigures& device = analysis.devices[0];
+  const RecordingAnalysis analysis = analyze();
+  const DeviceFigures& device = analysis.devices[0];
   EXPECT_EQ(device.refused_count, 1);
   EXPECT_EQ(device.refused_bytes, 200);
   ASSERT_EQ(device.refusals.size(), 1u);
-  const attribution::DeviceRefusal& refusal = device.refusals[0];
+  const DeviceRefusal& refusal = device.refusals[0];
   EXPECT_EQ(refusal.kind, Memory::managed);
   EXPECT_EQ(refusal.charged, 950);
   EXPECT_EQ(refusal.own_bytes, 900) << "the rest is another process'";
@@ -191,11 +190,11 @@ TEST_F(DeviceMemory, RefusalListsProcesses) {
   builder_.device_holder(0, 14, 0, 0, 550);
   builder_.device_holder(1, 15, 0, 300, 900, true);  // process 300 of another container
   builder_.device_holder(0, 16, 0, 300, 330);
-  const attribution::RecordingAnalysis analysis = analyze();
-  const attribution::DeviceRefusal& refusal = analysis.devices[0].refusals.at(0);
+  const RecordingAnalysis analysis = analyze();
+  const DeviceRefusal& refusal = analysis.devices[0].refusals.at(0);
   ASSERT_EQ(refusal.processes.size(), 2u);
   EXPECT_EQ(refusal.processes[1].name, "detector");
-  const attribution::DeviceRest rest = attribution::rest_of(refusal);
+  const DeviceRest rest = rest_of(refusal);
   EXPECT_EQ(rest.kept, 50) << "charged, and not allocated";
   ASSERT_EQ(rest.others.size(), 1u);
   EXPECT_EQ(rest.others[0].pid, 300);
@@ -212,13 +211,13 @@ TEST_F(DeviceMemory, RefusalKeepsFourProcessesAndCountsTheRest) {
   builder_.device_refused(0, 12, 0, Memory::device, 200, 950, 1000);
   for (const std::uint32_t process : {0u, 301u, 302u, 303u, 304u})
     builder_.device_holder(0, 13, 0, process, 200);
-  const attribution::DeviceRefusal refusal = analyze().devices[0].refusals.at(0);
+  const DeviceRefusal refusal = analyze().devices[0].refusals.at(0);
   EXPECT_EQ(refusal.processes.size(), 4u) << "a recording keeps four";
-  const attribution::DeviceRest rest = attribution::rest_of(refusal);
+  const DeviceRest rest = rest_of(refusal);
   EXPECT_TRUE(rest.has_more_processes);
   EXPECT_EQ(rest.kept, 200);
   EXPECT_EQ(rest.unknown, 950 - 4 * 200);
-  EXPECT_TRUE(attribution::rest_of({}).names_none);
+  EXPECT_TRUE(rest_of({}).names_none);
 }
 
 // As RefusalReportsBytesLostToGranules, on a device with another granule size.
@@ -237,7 +236,7 @@ TEST_F(DeviceMemory, SeparatesDevices) {
   builder_.device_allocate(0, 10, 1, Memory::device, 0x1000, 600);
   builder_.device_allocate(0, 11, 0, Memory::device, 0x1000, 300);
   builder_.device_release(0, 12, 0, Memory::device, 0x9000);
-  const attribution::RecordingAnalysis analysis = analyze();
+  const RecordingAnalysis analysis = analyze();
   ASSERT_EQ(analysis.devices.size(), 2u);
   EXPECT_EQ(analysis.devices[0].ordinal, 0u);
   EXPECT_EQ(analysis.devices[0].peak_bytes, 300);
@@ -246,4 +245,4 @@ TEST_F(DeviceMemory, SeparatesDevices) {
 }
 
 }  // namespace
-}  // namespace headroom::unit
+}  // namespace headroom::attribution

@@ -10,12 +10,12 @@
 #include "support/recording_builder.h"
 #include "support/test_support.h"
 
-namespace headroom::unit {
+namespace headroom::attribution {
 namespace {
 
-attribution::LiveBlock heap_block_at(std::uint64_t address, std::uint64_t size, std::uint32_t stack = 0,
-                                     std::int64_t time = 0) {
-  attribution::LiveBlock block;
+LiveBlock heap_block_at(std::uint64_t address, std::uint64_t size, std::uint32_t stack = 0,
+                        std::int64_t time = 0) {
+  LiveBlock block;
   block.address = address;
   block.size = size;
   block.stack = stack;
@@ -24,7 +24,7 @@ attribution::LiveBlock heap_block_at(std::uint64_t address, std::uint64_t size, 
 }
 
 TEST(Fragmentation, EmptyHeapIsNotFragmented) {
-  const attribution::FragmentationMoment moment = attribution::fragmentation_of({}, {5});
+  const FragmentationMoment moment = fragmentation_of({}, {5});
   EXPECT_EQ(moment.extent_bytes, 0);
   EXPECT_EQ(moment.external(), 0);
   EXPECT_EQ(moment.internal(), 0);
@@ -33,8 +33,8 @@ TEST(Fragmentation, EmptyHeapIsNotFragmented) {
 
 TEST(Fragmentation, AdjacentChunksLeaveNoHole) {
   // malloc(24) takes 32 bytes: 0x1010, 0x1030, 0x1050.
-  const attribution::FragmentationMoment moment = attribution::fragmentation_of(
-      {heap_block_at(0x1030, 24), heap_block_at(0x1010, 24), heap_block_at(0x1050, 24)}, {});
+  const FragmentationMoment moment =
+      fragmentation_of({heap_block_at(0x1030, 24), heap_block_at(0x1010, 24), heap_block_at(0x1050, 24)}, {});
   EXPECT_EQ(moment.extents, 1);
   EXPECT_EQ(moment.holes, 0);
   EXPECT_EQ(moment.extent_bytes, 96);
@@ -45,10 +45,10 @@ TEST(Fragmentation, AdjacentChunksLeaveNoHole) {
 
 TEST(Fragmentation, BlockerIsNextToLargestHole) {
   // Chunks of 32 bytes at 0x1010, 0x2010, 0x4010, 0x4810: holes of 0xfe0, 0x1fe0 and 0x7e0.
-  const attribution::FragmentationMoment moment =
-      attribution::fragmentation_of({heap_block_at(0x1010, 24), heap_block_at(0x2010, 24, 7, 100),
-                                     heap_block_at(0x4010, 24, 8), heap_block_at(0x4810, 24)},
-                                    {500});
+  const FragmentationMoment moment =
+      fragmentation_of({heap_block_at(0x1010, 24), heap_block_at(0x2010, 24, 7, 100),
+                        heap_block_at(0x4010, 24, 8), heap_block_at(0x4810, 24)},
+                       {500});
   EXPECT_EQ(moment.holes, 3);
   EXPECT_EQ(moment.free_bytes, 0xfe0 + 0x1fe0 + 0x7e0);
   EXPECT_EQ(moment.largest_free_bytes, 0x1fe0);
@@ -66,17 +66,17 @@ TEST(Fragmentation, BlockerIsNextToLargestHole) {
 // A block between two small holes separates only these two. It is not next to the largest hole.
 TEST(Fragmentation, BlockBetweenSmallHolesIsNotTheBlocker) {
   constexpr std::uint64_t kHeap = 0x5555'0000'0010, kChunk = 5008;  // chunk of malloc(5000)
-  std::vector<attribution::LiveBlock> blocks;
+  std::vector<LiveBlock> blocks;
   const auto put = [&](std::uint64_t i, std::uint32_t stack) {
     blocks.push_back(heap_block_at(kHeap + kChunk * i, 5000, stack, static_cast<std::int64_t>(i)));
   };
   for (std::uint64_t i = 0; i < 20; ++i)
     if (i != 5 && i != 7) put(i, i == 6 ? 9 : 1);
   for (std::uint64_t i = 180; i < 220; ++i) put(i, 2);
-  const attribution::FragmentationMoment moment = attribution::fragmentation_of(blocks, {1000});
+  const FragmentationMoment moment = fragmentation_of(blocks, {1000});
   EXPECT_EQ(moment.largest_free_bytes, 160 * 5008);
   ASSERT_TRUE(moment.blocker.has_value());
-  const attribution::Blocker& blocker = *moment.blocker;
+  const Blocker& blocker = *moment.blocker;
   EXPECT_EQ(blocker.address, kHeap) << "below are fewer bytes than above";
   EXPECT_EQ(blocker.blocks, 18);
   EXPECT_EQ(blocker.bytes, 18 * 5000);
@@ -94,10 +94,10 @@ TEST(Fragmentation, PicksBlockerThatFreesMoreForItsSize) {
   constexpr std::uint64_t kHeap = 0x5555'0000'0010, kChunk = 1008;  // chunk of malloc(1000)
   // A hole of 100 chunks. Below it: two blocks, then the start of the heap. Above it: three blocks, then a
   // hole of 90.
-  std::vector<attribution::LiveBlock> blocks;
+  std::vector<LiveBlock> blocks;
   for (const std::uint64_t i : {0, 1, 102, 103, 104, 195})
     blocks.push_back(heap_block_at(kHeap + kChunk * i, 1000, static_cast<std::uint32_t>(i)));
-  const attribution::FragmentationMoment moment = attribution::fragmentation_of(blocks, {});
+  const FragmentationMoment moment = fragmentation_of(blocks, {});
   ASSERT_TRUE(moment.blocker.has_value());
   EXPECT_EQ(moment.blocker->address, kHeap + kChunk * 102);
   EXPECT_EQ(moment.blocker->blocks, 3);
@@ -105,7 +105,7 @@ TEST(Fragmentation, PicksBlockerThatFreesMoreForItsSize) {
 }
 
 TEST(Fragmentation, DistantHeapsAreSeparateExtents) {
-  const attribution::FragmentationMoment moment = attribution::fragmentation_of(
+  const FragmentationMoment moment = fragmentation_of(
       {heap_block_at(0x1010, 24), heap_block_at(0x1050, 24), heap_block_at(0x7f0000000010, 24)}, {});
   EXPECT_EQ(moment.extents, 2);
   EXPECT_EQ(moment.holes, 1);
@@ -116,23 +116,23 @@ TEST(Fragmentation, DistantHeapsAreSeparateExtents) {
 // A block of 200 bytes at the end of the heap prevents the release of 200 MiB to the system.
 TEST(Fragmentation, HoleInBreakHeapHasNoSizeLimit) {
   constexpr std::uint64_t kBreak = 0x5555'1234'5000;
-  const attribution::HeapLayout layout(kBreak, kBreak + (std::uint64_t{64} << 30));
-  const std::vector<attribution::LiveBlock> blocks = {heap_block_at(kBreak + 0x10, 5000, 1),
-                                                      heap_block_at(kBreak + (200 << 20), 200, 7)};
-  const attribution::FragmentationMoment moment = attribution::fragmentation_of(blocks, {}, layout);
+  const HeapLayout layout(kBreak, kBreak + (std::uint64_t{64} << 30));
+  const std::vector<LiveBlock> blocks = {heap_block_at(kBreak + 0x10, 5000, 1),
+                                         heap_block_at(kBreak + (200 << 20), 200, 7)};
+  const FragmentationMoment moment = fragmentation_of(blocks, {}, layout);
   EXPECT_EQ(moment.extents, 1);
   EXPECT_EQ(moment.free_bytes, (200 << 20) - 0x10 - 5008);
   EXPECT_EQ(moment.largest_free_bytes, moment.free_bytes);
   ASSERT_TRUE(moment.blocker.has_value());
   EXPECT_EQ(moment.blocker->places()[0].stack, StackId{7});
-  EXPECT_EQ(attribution::fragmentation_of(blocks, {}).extents, 2) << "nothing is known of a break";
+  EXPECT_EQ(fragmentation_of(blocks, {}).extents, 2) << "nothing is known of a break";
 }
 
 // In the break heap, no block has a mapping for itself, whatever its address.
 TEST(Fragmentation, LargeBlocksInBreakBelongToHeap) {
   constexpr std::uint64_t kBreak = 0x5555'0000'0000;
-  const attribution::HeapLayout layout(kBreak, kBreak + (std::uint64_t{64} << 30));
-  const attribution::FragmentationMoment moment = attribution::fragmentation_of(
+  const HeapLayout layout(kBreak, kBreak + (std::uint64_t{64} << 30));
+  const FragmentationMoment moment = fragmentation_of(
       {heap_block_at(kBreak + 0x10, 1 << 20), heap_block_at(kBreak + 0x400010, 1 << 20)}, {}, layout);
   EXPECT_EQ(moment.extents, 1);
   EXPECT_EQ(moment.free_bytes, (3 << 20) - 16);
@@ -142,16 +142,15 @@ TEST(Fragmentation, LargeBlocksInBreakBelongToHeap) {
 // memory.
 TEST(Fragmentation, UnusedEndOfArenaIsNotAHole) {
   constexpr std::uint64_t kArena = 0x7fff'd000'0000, kNext = kArena + (64 << 20);
-  std::vector<attribution::LiveBlock> blocks;
+  std::vector<LiveBlock> blocks;
   for (const std::uint64_t arena : {kArena, kNext})
     for (std::uint64_t at = 0; at < (40 << 20); at += 65'552)
       blocks.push_back(heap_block_at(arena + 0x8d0 + at, 65'536));
-  const attribution::FragmentationMoment moment = attribution::fragmentation_of(blocks, {});
+  const FragmentationMoment moment = fragmentation_of(blocks, {});
   EXPECT_EQ(moment.extents, 2);
   EXPECT_EQ(moment.free_bytes, 0);
   blocks.erase(blocks.begin() + 10, blocks.begin() + 639);
-  EXPECT_EQ(attribution::fragmentation_of(blocks, {}).largest_free_bytes, 629 * 65'552)
-      << "more than 32 MiB in one arena";
+  EXPECT_EQ(fragmentation_of(blocks, {}).largest_free_bytes, 629 * 65'552) << "more than 32 MiB in one arena";
 }
 
 recording::Module module_at(const std::string& path, std::uint64_t start, std::uint64_t end) {
@@ -162,20 +161,20 @@ recording::Module module_at(const std::string& path, std::uint64_t start, std::u
   return module;
 }
 
-TEST(attribution::HeapLayout, BreakIsBetweenProgramAndLibraries) {
+TEST(HeapLayout, BreakIsBetweenProgramAndLibraries) {
   recording::RecordingInfo info;
-  EXPECT_FALSE(attribution::heap_layout_of(info).is_of_break(0x5555'5600'0000)) << "nothing is known";
+  EXPECT_FALSE(heap_layout_of(info).is_of_break(0x5555'5600'0000)) << "nothing is known";
   info.executable = "/usr/bin/program";
   info.modules = {module_at("/lib/libc.so.6", 0x7fff'f000'0000, 0x7fff'f010'0000),
                   module_at("/usr/bin/program", 0x5555'5555'4000, 0x5555'5556'0000)};
-  const attribution::HeapLayout layout = attribution::heap_layout_of(info);
+  const HeapLayout layout = heap_layout_of(info);
   EXPECT_TRUE(layout.is_one_heap(0x5555'5557'0010, 0x5555'9555'0010));
   EXPECT_FALSE(layout.is_of_break(0x7fff'e000'0010));
   EXPECT_FALSE(layout.is_of_break(0x5554'0000'0000));
   // Started as `ld.so ./program`: both are mapped among the libraries.
   info.modules = {module_at("/usr/bin/program", 0x7fff'f7f0'0000, 0x7fff'f7f1'0000),
                   module_at("/lib/ld.so", 0x7fff'f7fc'0000, 0x7fff'f7ff'0000)};
-  EXPECT_FALSE(attribution::heap_layout_of(info).is_one_heap(0x7fff'f7f1'0010, 0x7fff'fc00'0010));
+  EXPECT_FALSE(heap_layout_of(info).is_one_heap(0x7fff'f7f1'0010, 0x7fff'fc00'0010));
 }
 
 // The same with a recording, which contains the program's address.
@@ -193,16 +192,15 @@ TEST(Fragmentation, FindsLargeHoleInRecording) {
   builder.allocate(0, time += 100, kHeap, 100, {0x402000});
   auto opened = recording::Recording::open(builder.finish());
   ASSERT_TRUE(opened.has_value());
-  const attribution::HeapFragmentation fragmentation =
-      attribution::analyze_recording(*opened, {}).fragmentation.value();
-  const attribution::FragmentationMoment& worst = fragmentation.moments[fragmentation.worst];
+  const HeapFragmentation fragmentation = analyze_recording(*opened, {}).fragmentation.value();
+  const FragmentationMoment& worst = fragmentation.moments[fragmentation.worst];
   EXPECT_EQ(worst.free_bytes, 3199 * 65'552 - 112);
   EXPECT_EQ(worst.extent_bytes, 3200 * 65'552);
 }
 
 TEST(Fragmentation, SeparatelyMappedBlocksLeaveNoHoles) {
-  const attribution::FragmentationMoment moment = attribution::fragmentation_of(
-      {heap_block_at(0x7f0000000010, 1 << 20), heap_block_at(0x7f0000200010, 1 << 20)}, {});
+  const FragmentationMoment moment =
+      fragmentation_of({heap_block_at(0x7f0000000010, 1 << 20), heap_block_at(0x7f0000200010, 1 << 20)}, {});
   EXPECT_EQ(moment.holes, 0);
   EXPECT_EQ(moment.extents, 0);
   EXPECT_EQ(moment.live_bytes, 2 << 20);
@@ -211,10 +209,10 @@ TEST(Fragmentation, SeparatelyMappedBlocksLeaveNoHoles) {
 // posix_memalign(64) of sizes above the mmap threshold, as ONNX Runtime's arena allocates its chunks. Every
 // second one was released, but these gaps are not holes of the heap.
 TEST(Fragmentation, AlignedMappingsLeaveNoHoles) {
-  std::vector<attribution::LiveBlock> blocks;
+  std::vector<LiveBlock> blocks;
   for (const std::uint64_t offset : {0x40, 0x80, 0x800, 0x20, 0x1000})
     blocks.push_back(heap_block_at(0x7f0000000000 + 0x1000000 * blocks.size() + offset, 4 << 20));
-  const attribution::FragmentationMoment moment = attribution::fragmentation_of(blocks, {});
+  const FragmentationMoment moment = fragmentation_of(blocks, {});
   EXPECT_EQ(moment.extents, 0);
   EXPECT_EQ(moment.free_bytes, 0);
   EXPECT_FALSE(moment.blocker.has_value());
@@ -232,16 +230,16 @@ TEST(Fragmentation, LargeBlockThatSharesAPageIsInHeap) {
 }
 
 // Three heaps of small blocks, and blocks that are 20 MiB apart, inside and outside of the break.
-void follow_the_heap(const attribution::HeapLayout& layout) {
+void follow_the_heap(const HeapLayout& layout) {
   std::mt19937 random(3);
-  std::vector<attribution::LiveBlock> slots;
+  std::vector<LiveBlock> slots;
   for (const std::uint64_t heap : {0x5555'0000'0000, 0x7fff'f800'0000, 0x7fff'ffff'0000})
     for (std::uint64_t i = 0; i < 300; ++i)
       slots.push_back(heap_block_at(heap + 5008 * i + 16 + 16 * (random() % 8), 16 + random() % 4800));
   for (std::uint64_t i = 0; i < 40; ++i)
     slots.push_back(heap_block_at(0x6000'0000'0010 + (20 << 20) * i, i % 5 == 0 ? 9 << 20 : 100));
   std::vector<bool> live(slots.size());
-  attribution::HeapExtents extents(layout);
+  HeapExtents extents(layout);
   for (int round = 0; round < 20'000; ++round) {
     const std::size_t slot = round % 3 == 0 ? slots.size() - 1 - random() % 40 : random() % slots.size();
     live[slot] = !live[slot];
@@ -250,13 +248,13 @@ void follow_the_heap(const attribution::HeapLayout& layout) {
     else
       extents.remove(slots[slot]);
     if (round % 16 != 0) continue;
-    std::vector<attribution::LiveBlock> blocks;
+    std::vector<LiveBlock> blocks;
     for (std::size_t i = 0; i < slots.size(); ++i)
-      if (live[i] && (layout.is_of_break(slots[i].address) ||
-                      !attribution::can_be_own_mapping(slots[i].address, slots[i].size)))
+      if (live[i] &&
+          (layout.is_of_break(slots[i].address) || !can_be_own_mapping(slots[i].address, slots[i].size)))
         blocks.push_back(slots[i]);
-    const attribution::FragmentationMoment exact = attribution::fragmentation_of(blocks, {}, layout);
-    const std::int64_t edges = 2 * static_cast<std::int64_t>(attribution::HeapExtents::kUnit) * exact.extents;
+    const FragmentationMoment exact = fragmentation_of(blocks, {}, layout);
+    const std::int64_t edges = 2 * static_cast<std::int64_t>(HeapExtents::kUnit) * exact.extents;
     ASSERT_GE(extents.extent_bytes(), exact.extent_bytes) << "after " << round;
     ASSERT_LE(extents.extent_bytes(), exact.extent_bytes + edges) << "after " << round;
     ASSERT_GE(extents.free_bytes(), exact.free_bytes) << "after " << round;
@@ -268,14 +266,14 @@ void follow_the_heap(const attribution::HeapLayout& layout) {
   EXPECT_EQ(extents.free_bytes(), 0);
 }
 
-TEST(attribution::HeapExtents, AgreeWithExactExtents) {
+TEST(HeapExtents, AgreeWithExactExtents) {
   follow_the_heap({});
   follow_the_heap({0x6000'0000'0000, 0x6010'0000'0000});
   follow_the_heap({0x5555'0000'0000, 0x6010'0000'0000});
 }
 
-TEST(attribution::HeapExtents, ScatteredBlocksCostLittleMemoryAndTime) {
-  attribution::HeapExtents extents;
+TEST(HeapExtents, ScatteredBlocksCostLittleMemoryAndTime) {
+  HeapExtents extents;
   for (std::uint64_t i = 0; i < 100'000; ++i) extents.add(heap_block_at(i * 0x7654'3210'0000 + 0x10, 100));
   EXPECT_LE(extents.extent_bytes(), (1 << 14) * 16384LL * 2) << "so many parts, one block each, are followed";
   for (std::uint64_t i = 0; i < 100'000; ++i) extents.remove(heap_block_at(i * 0x7654'3210'0000 + 0x10, 100));
@@ -284,7 +282,7 @@ TEST(attribution::HeapExtents, ScatteredBlocksCostLittleMemoryAndTime) {
 
 // `blocks` blocks of 400 bytes. All but every 20th are released; little happens for a second; then the rest
 // is released.
-attribution::HeapFragmentation fragmentation_of_a_drop(std::uint64_t blocks) {
+HeapFragmentation fragmentation_of_a_drop(std::uint64_t blocks) {
   const test::TemporaryFolder folder;
   test::RecordingBuilder builder(folder / "a.hrec", {.segment_bytes = 1 << 20});
   builder.metadata(recording::MetadataKind::executable, 0, "/usr/bin/program");
@@ -300,19 +298,19 @@ attribution::HeapFragmentation fragmentation_of_a_drop(std::uint64_t blocks) {
   builder.allocate(0, time += 1'000'000, kHeap, 400, {0x401000});
   auto opened = recording::Recording::open(builder.finish());
   EXPECT_TRUE(opened.has_value());
-  return attribution::analyze_recording(*opened, {}).fragmentation.value();
+  return analyze_recording(*opened, {}).fragmentation.value();
 }
 
 // A heap that is filled and emptied in fewer than 32 events for each live block.
 TEST(Fragmentation, FindsLargestHeapAndMostHoles) {
   for (const std::uint64_t blocks : {4000, 20'000, 200'000}) {
-    const attribution::HeapFragmentation fragmentation = fragmentation_of_a_drop(blocks);
-    const attribution::FragmentationMoment& largest = fragmentation.moments[fragmentation.largest];
+    const HeapFragmentation fragmentation = fragmentation_of_a_drop(blocks);
+    const FragmentationMoment& largest = fragmentation.moments[fragmentation.largest];
     const auto count = static_cast<std::int64_t>(blocks);
     EXPECT_EQ(largest.extent_bytes, 416 * count);
     EXPECT_EQ(largest.free_bytes, 0);
     EXPECT_EQ(largest.time, Nanoseconds{1'000'000 + 100 * count});
-    const attribution::FragmentationMoment& worst = fragmentation.moments[fragmentation.worst];
+    const FragmentationMoment& worst = fragmentation.moments[fragmentation.worst];
     EXPECT_GE(worst.free_bytes, 19 * 416 * (count / 20 - 1) - (32 << 10));
     EXPECT_LE(worst.free_bytes, 19 * 416 * (count / 20));
     // Between the release of the last of these blocks (within 32 KiB) and the release of the others.
@@ -327,10 +325,10 @@ TEST(Fragmentation, FindsLargestHeapAndMostHoles) {
 // A state that lasts a second has a moment at its start and one at its end, so that the curve between them
 // is flat.
 TEST(Fragmentation, HolesThatStayAreReportedUntilTheyEnd) {
-  const attribution::HeapFragmentation fragmentation = fragmentation_of_a_drop(20'000);
+  const HeapFragmentation fragmentation = fragmentation_of_a_drop(20'000);
   const std::int64_t most = fragmentation.moments[fragmentation.worst].free_bytes;
   std::int64_t last = 0;
-  for (const attribution::FragmentationMoment& moment : fragmentation.moments)
+  for (const FragmentationMoment& moment : fragmentation.moments)
     if (moment.free_bytes >= most - (32 << 10)) last = moment.time.count;
   EXPECT_GT(last, 900'000'000);
 }
@@ -349,14 +347,14 @@ TEST(Fragmentation, NumberOfMomentsIsBoundedAndLastIsTheEnd) {
   for (std::uint64_t i = 1; i < 1000; i += 2) builder.release(0, ++time, 0x10010 + 0x20 * i);
   auto opened = recording::Recording::open(builder.finish());
   ASSERT_TRUE(opened.has_value());
-  const auto analysis = attribution::analyze_recording(*opened, {});
+  const auto analysis = analyze_recording(*opened, {});
   ASSERT_TRUE(analysis.fragmentation.has_value());
-  const attribution::HeapFragmentation& fragmentation = *analysis.fragmentation;
+  const HeapFragmentation& fragmentation = *analysis.fragmentation;
   EXPECT_LE(fragmentation.moments.size(), 128U);
   EXPECT_GE(fragmentation.moments.size(), 16U);
   for (std::size_t i = 1; i < fragmentation.moments.size(); ++i)
     EXPECT_LE(fragmentation.moments[i - 1].time, fragmentation.moments[i].time);
-  const attribution::FragmentationMoment& end = fragmentation.moments.back();
+  const FragmentationMoment& end = fragmentation.moments.back();
   EXPECT_EQ(end.time, Nanoseconds{static_cast<std::int64_t>(time)});
   EXPECT_EQ(end.holes, 499);
   EXPECT_EQ(end.free_bytes, 499 * 32);
@@ -371,7 +369,7 @@ TEST(Fragmentation, IsNotReportedForForkedChild) {
     for (std::uint64_t i = 0; i < 10; ++i) builder.allocate(0, 10 + i, 0x10010 + 0x10000 * i, 1000);
     auto opened = recording::Recording::open(builder.finish());
     ASSERT_TRUE(opened.has_value());
-    EXPECT_EQ(attribution::analyze_recording(*opened, {}).fragmentation.has_value(), !forked);
+    EXPECT_EQ(analyze_recording(*opened, {}).fragmentation.has_value(), !forked);
   }
 }
 
@@ -383,9 +381,9 @@ TEST(Fragmentation, IsNotReportedForOverwrittenRing) {
     for (std::uint64_t i = 0; i < events; ++i) builder.allocate(0, 10 + i, 0x10010 + 0x1000 * i, 1000);
     auto opened = recording::Recording::open(builder.finish());
     ASSERT_TRUE(opened.has_value());
-    EXPECT_EQ(attribution::analyze_recording(*opened, {}).fragmentation.has_value(), events == 100);
+    EXPECT_EQ(analyze_recording(*opened, {}).fragmentation.has_value(), events == 100);
   }
 }
 
 }  // namespace
-}  // namespace headroom::unit
+}  // namespace headroom::attribution

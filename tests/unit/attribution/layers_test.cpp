@@ -5,20 +5,19 @@
 #include "support/recording_builder.h"
 #include "support/test_support.h"
 
-namespace headroom::unit {
+namespace headroom::attribution {
 namespace {
 
 using test::RecordingBuilder;
 
-attribution::RecordingAnalysis analyze(RecordingBuilder& builder) {
+RecordingAnalysis analyze(RecordingBuilder& builder) {
   auto opened = recording::Recording::open(builder.finish());
   EXPECT_TRUE(opened.has_value());
-  return attribution::analyze_recording(*opened, {});
+  return analyze_recording(*opened, {});
 }
 
-const attribution::LayerFigures& layer_of(const attribution::RecordingAnalysis& analysis,
-                                          const std::string& path) {
-  for (const attribution::LayerFigures& layer : analysis.layers)
+const LayerFigures& layer_of(const RecordingAnalysis& analysis, const std::string& path) {
+  for (const LayerFigures& layer : analysis.layers)
     if (layer.path == path) return layer;
   ADD_FAILURE() << "there is no layer " << path;
   return analysis.layers[0];
@@ -47,7 +46,7 @@ TEST(Layers, TracerScopeIsNotACycleAndDoesNotEndLayers) {
       builder.enter_scope(0, ++time, 0);
     }
   }
-  const attribution::RecordingAnalysis analysis = analyze(builder);
+  const RecordingAnalysis analysis = analyze(builder);
   EXPECT_EQ(layer_of(analysis, "model").entries, 12);
   EXPECT_EQ(layer_of(analysis, "model/run").entries, 12);
   EXPECT_EQ(layer_of(analysis, recording::kTracerScope).entries, 36);
@@ -75,9 +74,9 @@ TEST(Layers, OuterLayerIncludesInnerAllocations) {
   builder.enter_scope(0, 90, conv);  // directly into the inner layer: both layers are entered
   builder.allocate(0, 95, 0x3000, 24);
   builder.enter_scope(0, 100, 0);
-  const attribution::RecordingAnalysis analysis = analyze(builder);
+  const RecordingAnalysis analysis = analyze(builder);
 
-  const attribution::LayerFigures& outer = layer_of(analysis, "Run");
+  const LayerFigures& outer = layer_of(analysis, "Run");
   EXPECT_EQ(outer.entries, 2);
   EXPECT_EQ(outer.duration, Nanoseconds{80});
   EXPECT_EQ(outer.allocations, 3);
@@ -95,7 +94,7 @@ TEST(Layers, OuterLayerIncludesInnerAllocations) {
   EXPECT_EQ(outer.self.end_bytes, 0);
   EXPECT_EQ(outer.parent, std::nullopt);
 
-  const attribution::LayerFigures& inner = layer_of(analysis, "Run/conv");
+  const LayerFigures& inner = layer_of(analysis, "Run/conv");
   EXPECT_EQ(inner.entries, 2);
   EXPECT_EQ(inner.duration, Nanoseconds{40});
   EXPECT_EQ(inner.allocations, 2);
@@ -104,13 +103,13 @@ TEST(Layers, OuterLayerIncludesInnerAllocations) {
   EXPECT_EQ(inner.self.peak_bytes, 1000);
   EXPECT_EQ(analysis.layers[*inner.parent].path, "Run");
 
-  const attribution::LayerFigures& outside = analysis.layers[0];
+  const LayerFigures& outside = analysis.layers[0];
   EXPECT_EQ(outside.path, "");
   EXPECT_EQ(outside.self.peak_bytes, 10);
   EXPECT_EQ(outside.allocations, 1);
 
   std::int64_t sum = 0;
-  for (const attribution::LayerFigures& layer : analysis.layers) sum += layer.self.peak_bytes;
+  for (const LayerFigures& layer : analysis.layers) sum += layer.self.peak_bytes;
   EXPECT_EQ(sum, analysis.peak_bytes.value);
 }
 
@@ -122,7 +121,7 @@ TEST(Layers, BlockStaysWithLayerThatAllocatedIt) {
   builder.allocate(0, 20, 0x1000, 100);
   builder.enter_scope(0, 30, b);
   builder.release(0, 40, 0x1000);
-  const attribution::RecordingAnalysis analysis = analyze(builder);
+  const RecordingAnalysis analysis = analyze(builder);
   EXPECT_EQ(layer_of(analysis, "a").live.end_bytes, 0);
   EXPECT_EQ(layer_of(analysis, "a").releases, 0);
   EXPECT_EQ(layer_of(analysis, "b").releases, 1);
@@ -136,7 +135,7 @@ TEST(Layers, CountsTimeUntilTheEndIfThreadNeverLeaves) {
   builder.enter_scope(0, 10, a);
   builder.enter_scope(1, 20, a);
   builder.allocate(0, 50, 0x1000, 100);
-  const attribution::RecordingAnalysis analysis = analyze(builder);
+  const RecordingAnalysis analysis = analyze(builder);
   EXPECT_EQ(layer_of(analysis, "a").duration, Nanoseconds{40 + 30});
   EXPECT_EQ(layer_of(analysis, "a").entries, 2);
 }
@@ -148,7 +147,7 @@ TEST(Layers, SegmentRestoresItsScope) {
   builder.enter_scope(0, 10, a);
   builder.end_segment(0);
   builder.allocate(0, 20, 0x1000, 100);
-  const attribution::RecordingAnalysis analysis = analyze(builder);
+  const RecordingAnalysis analysis = analyze(builder);
   EXPECT_EQ(layer_of(analysis, "a").self.end_bytes, 100);
   EXPECT_EQ(layer_of(analysis, "a").entries, 1);
 }
@@ -160,7 +159,7 @@ TEST(Layers, CountersDoNotChangeScopeOfThread) {
   builder.enter_scope(0, 10, a);
   builder.counters(0, 20, b, 5, 50, 2);
   builder.allocate(0, 30, 0x1000, 5000);
-  const attribution::RecordingAnalysis analysis = analyze(builder);
+  const RecordingAnalysis analysis = analyze(builder);
   EXPECT_EQ(layer_of(analysis, "a").self.end_bytes, 5000);
   EXPECT_EQ(layer_of(analysis, "b").entries, 0);
   EXPECT_EQ(layer_of(analysis, "b").allocations, 5);
@@ -174,7 +173,7 @@ TEST(Layers, ScopesWithSamePathAreOneLayer) {
   builder.allocate(0, 20, 0x1000, 100);
   builder.enter_scope(1, 30, second);
   builder.allocate(1, 40, 0x2000, 100);
-  const attribution::RecordingAnalysis analysis = analyze(builder);
+  const RecordingAnalysis analysis = analyze(builder);
   ASSERT_EQ(analysis.layers.size(), 2U);
   EXPECT_EQ(analysis.layers[1].self.end_bytes, 200);
 }
@@ -191,7 +190,7 @@ TEST(Layers, NameWithSlashIsNotAPath) {
     builder.enter_scope(0, time, scope);
     builder.allocate(0, time, 0x1000 * time, 100 * scope);
   }
-  const attribution::RecordingAnalysis analysis = analyze(builder);
+  const RecordingAnalysis analysis = analyze(builder);
   EXPECT_EQ(layer_of(analysis, "a/b").self.end_bytes, 100 * b);
   EXPECT_EQ(layer_of(analysis, "a\\/b").self.end_bytes, 100 * both);
   EXPECT_EQ(layer_of(analysis, "a\\/b/c").self.end_bytes, 100 * inner);
@@ -210,7 +209,7 @@ TEST(Layers, PathsAreUnique) {
     builder.enter_scope(0, time, scope);
     builder.allocate(0, time, 0x1000 * time, 100 * scope);
   }
-  const attribution::RecordingAnalysis analysis = analyze(builder);
+  const RecordingAnalysis analysis = analyze(builder);
   EXPECT_EQ(layer_of(analysis, "a/b").self.end_bytes, 100 * nested);
   EXPECT_EQ(layer_of(analysis, "a\\/b").self.end_bytes, 100 * both);
   EXPECT_EQ(layer_of(analysis, "a\\\\/b").self.end_bytes, 100 * backslash);
@@ -223,7 +222,7 @@ TEST(Layers, UnnamedRangeKeepsItsPosition) {
              inner = builder.scope("b", unnamed);
   builder.enter_scope(0, 10, inner);
   builder.allocate(0, 20, 0x1000, 100);
-  const attribution::RecordingAnalysis analysis = analyze(builder);
+  const RecordingAnalysis analysis = analyze(builder);
   EXPECT_EQ(layer_of(analysis, "a/(unnamed)/b").self.end_bytes, 100);
   EXPECT_EQ(layer_of(analysis, "a").live.end_bytes, 100);
 }
@@ -233,9 +232,9 @@ TEST(Layers, ScopeWithLostNameIsStillALayer) {
   RecordingBuilder builder(folder / "a.hrec");
   builder.enter_scope(0, 10, 17);
   builder.allocate(0, 20, 0x1000, 100);
-  const attribution::RecordingAnalysis analysis = analyze(builder);
+  const RecordingAnalysis analysis = analyze(builder);
   EXPECT_EQ(layer_of(analysis, "scope 17").self.end_bytes, 100);
 }
 
 }  // namespace
-}  // namespace headroom::unit
+}  // namespace headroom::attribution

@@ -5,19 +5,19 @@
 #include <map>
 #include <random>
 
-namespace headroom::unit {
+namespace headroom::attribution {
 namespace {
 
-attribution::LiveBlock block_at(std::uint64_t address, std::uint64_t size) {
-  attribution::LiveBlock block;
+LiveBlock block_at(std::uint64_t address, std::uint64_t size) {
+  LiveBlock block;
   block.address = address;
   block.size = size;
   return block;
 }
 
-TEST(attribution::LiveMap, ReturnsInsertedBlock) {
-  attribution::LiveMap map;
-  attribution::LiveBlock block;
+TEST(LiveMap, ReturnsInsertedBlock) {
+  LiveMap map;
+  LiveBlock block;
   EXPECT_FALSE(map.insert(block_at(0x1000, 24), block));
   EXPECT_EQ(map.size(), 1U);
   EXPECT_FALSE(map.take(0x1008, block));
@@ -27,31 +27,31 @@ TEST(attribution::LiveMap, ReturnsInsertedBlock) {
   EXPECT_EQ(map.size(), 0U);
 }
 
-TEST(attribution::LiveMap, ReturnsReplacedBlock) {
-  attribution::LiveMap map;
-  attribution::LiveBlock replaced;
+TEST(LiveMap, ReturnsReplacedBlock) {
+  LiveMap map;
+  LiveBlock replaced;
   map.insert(block_at(0x1000, 24), replaced);
   ASSERT_TRUE(map.insert(block_at(0x1000, 99), replaced));
   EXPECT_EQ(replaced.size, 24U);
   EXPECT_EQ(map.size(), 1U);
 }
 
-TEST(attribution::LiveMap, NullIsNeverLive) {
-  attribution::LiveMap map;
-  attribution::LiveBlock block;
+TEST(LiveMap, NullIsNeverLive) {
+  LiveMap map;
+  LiveBlock block;
   EXPECT_FALSE(map.take(0, block));
   EXPECT_EQ(map.size(), 0U);
 }
 
 // Random operations, compared with std::map. The addresses collide in the same slots, and the map grows
 // twice.
-TEST(attribution::LiveMap, AgreesWithStdMap) {
+TEST(LiveMap, AgreesWithStdMap) {
   std::mt19937_64 random(3);
-  attribution::LiveMap map;
+  LiveMap map;
   std::map<std::uint64_t, std::uint64_t> reference;
   for (int step = 0; step < 300'000; ++step) {
     const std::uint64_t address = 8 * (1 + random() % 12'000) << (random() % 3 == 0 ? 20 : 0);
-    attribution::LiveBlock block;
+    LiveBlock block;
     if (random() % 5 < 3) {
       const std::uint64_t size = random() % 5000;
       const auto [it, is_new] = reference.try_emplace(address, size);
@@ -69,12 +69,12 @@ TEST(attribution::LiveMap, AgreesWithStdMap) {
     ASSERT_EQ(map.size(), reference.size());
   }
   std::map<std::uint64_t, std::uint64_t> left;
-  map.for_each([&](const attribution::LiveBlock& block) { left[block.address] = block.size; });
+  map.for_each([&](const LiveBlock& block) { left[block.address] = block.size; });
   EXPECT_EQ(left, reference);
 }
 
-TEST(attribution::LiveBlock, SampleCountsItsWeight) {
-  attribution::LiveBlock block = block_at(0x1000, 100);
+TEST(LiveBlock, SampleCountsItsWeight) {
+  LiveBlock block = block_at(0x1000, 100);
   EXPECT_EQ(block.bytes(), 100);
   EXPECT_EQ(block.blocks(), 1);
   block.weight = 2.5F;
@@ -82,18 +82,18 @@ TEST(attribution::LiveBlock, SampleCountsItsWeight) {
   EXPECT_EQ(block.blocks(), 3);
 }
 
-TEST(attribution::LiveBlock, RejectsImpossibleSizes) {
+TEST(LiveBlock, RejectsImpossibleSizes) {
   MemoryEvent event;
   event.address = 0x1000;
-  attribution::LiveBlock block;
+  LiveBlock block;
   event.size = kLargestBlock;
-  EXPECT_TRUE(attribution::make_block(event, 0, 0, block));
+  EXPECT_TRUE(make_block(event, 0, 0, block));
   event.size = kLargestBlock + 1;
-  EXPECT_FALSE(attribution::make_block(event, 0, 0, block));
+  EXPECT_FALSE(make_block(event, 0, 0, block));
   event.size = 1 << 20;
   event.weight = 1e300;
-  EXPECT_FALSE(attribution::make_block(event, 0, 0, block));
+  EXPECT_FALSE(make_block(event, 0, 0, block));
 }
 
 }  // namespace
-}  // namespace headroom::unit
+}  // namespace headroom::attribution

@@ -6,19 +6,19 @@
 #include <random>
 #include <set>
 
-namespace headroom::unit {
+namespace headroom::attribution {
 namespace {
 
-TEST(attribution::MappingLedger, CountsWholePages) {
-  attribution::MappingLedger ledger(4096);
+TEST(MappingLedger, CountsWholePages) {
+  MappingLedger ledger(4096);
   ledger.map(0x1000, 1);
   EXPECT_EQ(ledger.mapped_bytes(), 4096);
   ledger.map(0x4000, 4097);
   EXPECT_EQ(ledger.mapped_bytes(), 3 * 4096);
 }
 
-TEST(attribution::MappingLedger, UnmappingMiddleLeavesTwoParts) {
-  attribution::MappingLedger ledger(4096);
+TEST(MappingLedger, UnmappingMiddleLeavesTwoParts) {
+  MappingLedger ledger(4096);
   ledger.map(0x10000, 0x5000);
   ledger.unmap(0x12000, 0x1000);
   EXPECT_EQ(ledger.mapped_bytes(), 0x4000);
@@ -26,15 +26,15 @@ TEST(attribution::MappingLedger, UnmappingMiddleLeavesTwoParts) {
   EXPECT_EQ(ledger.mapped_bytes(), 0);
 }
 
-TEST(attribution::MappingLedger, OverlappingMappingReplacesOldOne) {
-  attribution::MappingLedger ledger(4096);
+TEST(MappingLedger, OverlappingMappingReplacesOldOne) {
+  MappingLedger ledger(4096);
   ledger.map(0x10000, 0x4000);
   ledger.map(0x12000, 0x4000);
   EXPECT_EQ(ledger.mapped_bytes(), 0x6000);
 }
 
-TEST(attribution::MappingLedger, CountsReservedAddressesOnceAccessible) {
-  attribution::MappingLedger ledger(4096);
+TEST(MappingLedger, CountsReservedAddressesOnceAccessible) {
+  MappingLedger ledger(4096);
   ledger.reserve(0x10000, 0x8000);
   EXPECT_EQ(ledger.mapped_bytes(), 0);
   EXPECT_EQ(ledger.peak_bytes(), 0);
@@ -44,7 +44,7 @@ TEST(attribution::MappingLedger, CountsReservedAddressesOnceAccessible) {
   EXPECT_EQ(ledger.reserved_bytes(), 0x6000);
   ledger.make_accessible(0x11000, 0x4000, {StackId{8}, 3});  // the mapped middle keeps its owner
   EXPECT_EQ(ledger.mapped_bytes(), 0x4000);
-  const std::vector<attribution::MappingShare> stacks = ledger.by_stack();
+  const std::vector<MappingShare> stacks = ledger.by_stack();
   ASSERT_EQ(stacks.size(), 2U);
   EXPECT_EQ(stacks[0].index, 7U);
   EXPECT_EQ(stacks[0].end_bytes, 0x2000);
@@ -59,16 +59,16 @@ TEST(attribution::MappingLedger, CountsReservedAddressesOnceAccessible) {
   EXPECT_EQ(ledger.peak_reserved_bytes(), 0x8000);
 }
 
-TEST(attribution::MappingLedger, IgnoresRangesThatOverflow) {
-  attribution::MappingLedger ledger(0);  // a damaged page size: 4096
+TEST(MappingLedger, IgnoresRangesThatOverflow) {
+  MappingLedger ledger(0);  // a damaged page size: 4096
   ledger.map(~std::uint64_t{0} - 8, 100);
   ledger.map(0x1000, ~std::uint64_t{0});
   EXPECT_EQ(ledger.mapped_bytes(), 0);
 }
 
-TEST(attribution::MappingLedger, AgreesWithASetOfPages) {
+TEST(MappingLedger, AgreesWithASetOfPages) {
   std::mt19937 random(5);
-  attribution::MappingLedger ledger(4096);
+  MappingLedger ledger(4096);
   std::set<std::uint64_t> pages;
   for (int step = 0; step < 20'000; ++step) {
     const std::uint64_t first = random() % 200, count = 1 + random() % 20;
@@ -87,61 +87,57 @@ TEST(attribution::MappingLedger, AgreesWithASetOfPages) {
   }
 }
 
-constexpr attribution::MappingOwner kWeights{StackId{7}, 1}, kBuffers{StackId{8}, 1};
+constexpr MappingOwner kWeights{StackId{7}, 1}, kBuffers{StackId{8}, 1};
 
-TEST(attribution::MappingLedger, RestOfMappingKeepsItsOwner) {
-  attribution::MappingLedger ledger(4096);
+TEST(MappingLedger, RestOfMappingKeepsItsOwner) {
+  MappingLedger ledger(4096);
   ledger.map(0x10000, 0x5000, kWeights);
   ledger.map(0x20000, 0x1000, kBuffers);
   ledger.unmap(0x12000, 0x1000);  // the middle: both parts are left
-  EXPECT_EQ(ledger.by_stack(),
-            (std::vector<attribution::MappingShare>{{7, 0x5000, 0x4000}, {8, 0x1000, 0x1000}}));
-  EXPECT_EQ(ledger.by_layer(), (std::vector<attribution::MappingShare>{{1, 0x6000, 0x5000}}));
+  EXPECT_EQ(ledger.by_stack(), (std::vector<MappingShare>{{7, 0x5000, 0x4000}, {8, 0x1000, 0x1000}}));
+  EXPECT_EQ(ledger.by_layer(), (std::vector<MappingShare>{{1, 0x6000, 0x5000}}));
   ledger.unmap(0x13000, 0x2000);  // the second part
   ledger.unmap(0x10000, 0x1000);  // the first half of the first
-  EXPECT_EQ(ledger.by_stack(),
-            (std::vector<attribution::MappingShare>{{7, 0x5000, 0x1000}, {8, 0x1000, 0x1000}}));
+  EXPECT_EQ(ledger.by_stack(), (std::vector<MappingShare>{{7, 0x5000, 0x1000}, {8, 0x1000, 0x1000}}));
 }
 
-TEST(attribution::MappingLedger, OverlapBelongsToLatestMapping) {
-  attribution::MappingLedger ledger(4096);
+TEST(MappingLedger, OverlapBelongsToLatestMapping) {
+  MappingLedger ledger(4096);
   ledger.map(0x10000, 0x4000, kWeights);
   ledger.map(0x11000, 0x1000, kBuffers);
-  EXPECT_EQ(ledger.by_stack(), (std::vector<attribution::MappingShare>{{7, 0x4000, 0x3000}, {8, 0, 0x1000}}))
+  EXPECT_EQ(ledger.by_stack(), (std::vector<MappingShare>{{7, 0x4000, 0x3000}, {8, 0, 0x1000}}))
       << "the peak is the first moment when so much was mapped";
 }
 
 // As mremap is recorded: the old range is unmapped, the new one mapped.
-TEST(attribution::MappingLedger, RestOfRemappedRangeKeepsItsOwner) {
-  attribution::MappingLedger ledger(4096);
+TEST(MappingLedger, RestOfRemappedRangeKeepsItsOwner) {
+  MappingLedger ledger(4096);
   ledger.map(0x10000, 0x4000, kWeights);
   ledger.unmap(0x12000, 0x2000);
   ledger.map(0x40000, 0x8000, kBuffers);
-  EXPECT_EQ(ledger.by_stack(),
-            (std::vector<attribution::MappingShare>{{8, 0x8000, 0x8000}, {7, 0x2000, 0x2000}}));
+  EXPECT_EQ(ledger.by_stack(), (std::vector<MappingShare>{{8, 0x8000, 0x8000}, {7, 0x2000, 0x2000}}));
 }
 
-TEST(attribution::MappingLedger, ReportsOwnersOfPeakAfterAllIsUnmapped) {
-  attribution::MappingLedger ledger(4096);
+TEST(MappingLedger, ReportsOwnersOfPeakAfterAllIsUnmapped) {
+  MappingLedger ledger(4096);
   ledger.map(0x10000, 0x3000, kWeights);
   ledger.unmap(0x10000, 0x3000);
   ledger.map(0x10000, 0x2000, kBuffers);
   ledger.unmap(0x10000, 0x2000);
-  EXPECT_EQ(ledger.by_stack(), (std::vector<attribution::MappingShare>{{7, 0x3000, 0}}));
+  EXPECT_EQ(ledger.by_stack(), (std::vector<MappingShare>{{7, 0x3000, 0}}));
   EXPECT_EQ(ledger.peak_bytes(), 0x3000);
 }
 
-TEST(attribution::MappingLedger, SortsSharesByEndBytesToo) {
-  std::vector<attribution::MappingShare> shares{{1, 10, 0}, {2, 0, 30}, {3, 20, 20}, {4, 20, 20}};
-  attribution::sort_shares(shares);
-  EXPECT_EQ(shares,
-            (std::vector<attribution::MappingShare>{{2, 0, 30}, {3, 20, 20}, {4, 20, 20}, {1, 10, 0}}));
+TEST(MappingLedger, SortsSharesByEndBytesToo) {
+  std::vector<MappingShare> shares{{1, 10, 0}, {2, 0, 30}, {3, 20, 20}, {4, 20, 20}};
+  sort_shares(shares);
+  EXPECT_EQ(shares, (std::vector<MappingShare>{{2, 0, 30}, {3, 20, 20}, {4, 20, 20}, {1, 10, 0}}));
 }
 
 // The reference keeps an owner for each page and copies the owners at each new peak.
-TEST(attribution::MappingLedger, OwnersAgreeWithAMapOfPages) {
+TEST(MappingLedger, OwnersAgreeWithAMapOfPages) {
   std::mt19937 random(11);
-  attribution::MappingLedger ledger(4096);
+  MappingLedger ledger(4096);
   std::map<std::uint64_t, std::uint32_t> pages, at_peak;
   for (int step = 0; step < 3'000; ++step) {
     const std::uint64_t first = random() % 200, count = 1 + random() % 20;
@@ -156,7 +152,7 @@ TEST(attribution::MappingLedger, OwnersAgreeWithAMapOfPages) {
     else
       ledger.unmap(first * 4096, count * 4096);
     if (pages.size() > at_peak.size()) at_peak = pages;
-    std::map<std::uint32_t, attribution::MappingShare> stacks, layers;
+    std::map<std::uint32_t, MappingShare> stacks, layers;
     for (const auto& [page, of] : at_peak) {
       stacks[of].at_peak_bytes += 4096;
       layers[of / 2].at_peak_bytes += 4096;
@@ -168,8 +164,8 @@ TEST(attribution::MappingLedger, OwnersAgreeWithAMapOfPages) {
     for (const auto& [expected, shares] :
          {std::pair(stacks, ledger.by_stack()), std::pair(layers, ledger.by_layer())}) {
       ASSERT_EQ(shares.size(), expected.size()) << "step " << step;
-      for (const attribution::MappingShare& share : shares) {
-        const attribution::MappingShare& truth = expected.at(share.index);
+      for (const MappingShare& share : shares) {
+        const MappingShare& truth = expected.at(share.index);
         ASSERT_EQ(share.at_peak_bytes, truth.at_peak_bytes) << "step " << step;
         ASSERT_EQ(share.end_bytes, truth.end_bytes) << "step " << step;
       }
@@ -178,4 +174,4 @@ TEST(attribution::MappingLedger, OwnersAgreeWithAMapOfPages) {
 }
 
 }  // namespace
-}  // namespace headroom::unit
+}  // namespace headroom::attribution

@@ -8,7 +8,7 @@
 #include "support/recording_builder.h"
 #include "support/test_support.h"
 
-namespace headroom::unit {
+namespace headroom::attribution {
 namespace {
 
 using test::RecordingBuilder;
@@ -22,19 +22,18 @@ class PeakShares : public testing::Test {
     builder_.module("/usr/lib/libonnxruntime.so.1", "", kRuntime, kRuntime + kModuleBytes, kRuntime);
     builder_.module("/lib/libc.so.6", "", kLibc, kLibc + kModuleBytes, kLibc);
   }
-  std::vector<attribution::PeakShare> shares() {
+  std::vector<PeakShare> shares() {
     auto opened = recording::Recording::open(builder_.finish());
     EXPECT_TRUE(opened.has_value());
-    const attribution::RecordingAnalysis analysis = attribution::analyze_recording(*opened, {});
-    auto shares = attribution::peak_shares(opened->info(), opened->stacks(), analysis);
+    const RecordingAnalysis analysis = analyze_recording(*opened, {});
+    auto shares = peak_shares(opened->info(), opened->stacks(), analysis);
     const auto sum =
         std::accumulate(shares.begin(), shares.end(), std::int64_t{0},
                         [](std::int64_t bytes, const auto& share) { return bytes + share.bytes; });
     EXPECT_EQ(sum, analysis.peak_bytes.value);
     return shares;
   }
-  static void expect(const attribution::PeakShare& share, attribution::ShareKind kind,
-                     const std::string& name, std::int64_t bytes) {
+  static void expect(const PeakShare& share, ShareKind kind, const std::string& name, std::int64_t bytes) {
     EXPECT_EQ(share.kind, kind) << share.name;
     EXPECT_EQ(share.name, name);
     EXPECT_EQ(share.bytes, bytes) << share.name;
@@ -59,11 +58,11 @@ TEST_F(PeakShares, NamesModuleOfCallerOutsideLayers) {
   builder_.release(0, 71, 0x1000);
   const auto found = shares();
   ASSERT_EQ(found.size(), 5u);
-  expect(found[0], attribution::ShareKind::layer, "model/run", 1000);
-  expect(found[1], attribution::ShareKind::module, "libonnxruntime.so.1", 300);
-  expect(found[2], attribution::ShareKind::module, "detector", 200);
-  expect(found[3], attribution::ShareKind::unnamed, "", 80);
-  expect(found[4], attribution::ShareKind::module, "libc.so.6", 40);
+  expect(found[0], ShareKind::layer, "model/run", 1000);
+  expect(found[1], ShareKind::module, "libonnxruntime.so.1", 300);
+  expect(found[2], ShareKind::module, "detector", 200);
+  expect(found[3], ShareKind::unnamed, "", 80);
+  expect(found[4], ShareKind::module, "libc.so.6", 40);
 }
 
 TEST_F(PeakShares, IgnoresAllocationsAfterPeak) {
@@ -75,7 +74,7 @@ TEST_F(PeakShares, IgnoresAllocationsAfterPeak) {
   builder_.allocate(0, 40, 0x2000, 400, stack);
   const auto found = shares();
   ASSERT_EQ(found.size(), 1u);
-  expect(found[0], attribution::ShareKind::module, "detector", 500);
+  expect(found[0], ShareKind::module, "detector", 500);
 }
 
 TEST(ResponsibleModule, PicksLatestModuleAtSameAddress) {
@@ -84,8 +83,8 @@ TEST(ResponsibleModule, PicksLatestModuleAtSameAddress) {
   info.modules[0] = {"/old/liba.so", "", 0, 100, 200, {}, Nanoseconds{5}};
   info.modules[1] = {"/new/libb.so", "", 0, 100, 200, {}, std::nullopt};
   const std::uint64_t frames[] = {150};
-  EXPECT_EQ(attribution::responsible_module(info, frames), "libb.so");
-  EXPECT_EQ(attribution::responsible_module(info, {}), "");
+  EXPECT_EQ(responsible_module(info, frames), "libb.so");
+  EXPECT_EQ(responsible_module(info, {}), "");
 }
 
 // In and outside of layers, at the peak and at the end.
@@ -100,8 +99,8 @@ TEST_F(PeakShares, AttributesMemoryToRequestingModule) {
   builder_.release(0, 70, 0x4000);
   auto opened = recording::Recording::open(builder_.finish());
   ASSERT_TRUE(opened.has_value());
-  const attribution::RecordingAnalysis analysis = attribution::analyze_recording(*opened, {});
-  const auto modules = attribution::module_figures(opened->info(), opened->stacks(), analysis);
+  const RecordingAnalysis analysis = analyze_recording(*opened, {});
+  const auto modules = module_figures(opened->info(), opened->stacks(), analysis);
   ASSERT_EQ(modules.size(), 3u);
   EXPECT_EQ(modules[0].name, "libonnxruntime.so.1");
   EXPECT_EQ(modules[0].live.peak_bytes, 1300);
@@ -114,4 +113,4 @@ TEST_F(PeakShares, AttributesMemoryToRequestingModule) {
 }
 
 }  // namespace
-}  // namespace headroom::unit
+}  // namespace headroom::attribution

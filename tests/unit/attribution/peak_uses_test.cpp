@@ -9,7 +9,7 @@
 #include "support/recording_builder.h"
 #include "support/test_support.h"
 
-namespace headroom::unit {
+namespace headroom::attribution {
 namespace {
 
 using recording::ScopeSource;
@@ -18,14 +18,14 @@ using test::RecordingBuilder;
 class PeakUses : public testing::Test {
  protected:
   PeakUses() : builder_(folder_ / "a.hrec") {}
-  attribution::RecordingAnalysis analyze() {
+  RecordingAnalysis analyze() {
     auto opened = recording::Recording::open(builder_.finish());
     EXPECT_TRUE(opened.has_value());
-    return attribution::analyze_recording(*opened, {});
+    return analyze_recording(*opened, {});
   }
-  static std::map<std::string, std::int64_t> bytes_of(const attribution::RecordingAnalysis& analysis) {
+  static std::map<std::string, std::int64_t> bytes_of(const RecordingAnalysis& analysis) {
     std::map<std::string, std::int64_t> bytes;
-    for (const attribution::PeakUse& use : attribution::peak_uses(analysis)) bytes[use.name] = use.bytes;
+    for (const PeakUse& use : peak_uses(analysis)) bytes[use.name] = use.bytes;
     return bytes;
   }
 
@@ -53,14 +53,14 @@ TEST_F(PeakUses, AreFoundByLayersOfTrainingStep) {
   builder_.allocate(0, 33, 0x6000, 2);
   builder_.enter_scope(0, 40, step);
   builder_.allocate(0, 41, 0x7000, 40'000);
-  const attribution::RecordingAnalysis analysis = analyze();
+  const RecordingAnalysis analysis = analyze();
   EXPECT_EQ(bytes_of(analysis), (std::map<std::string, std::int64_t>{{"weights", 1000},
                                                                      {"activations", 222},
                                                                      {"gradients", 3000},
                                                                      {"optimizer_state", 40'000},
                                                                      {"other", 5}}));
   // No thread ever entered the weights' scope.
-  for (const attribution::LayerFigures& layer : analysis.layers) {
+  for (const LayerFigures& layer : analysis.layers) {
     if (layer.source != ScopeSource::weights) continue;
     EXPECT_EQ(layer.path, "Net/(weights)");
     EXPECT_EQ(layer.entries, 0);
@@ -72,8 +72,8 @@ TEST_F(PeakUses, AreFoundByLayersOfTrainingStep) {
 TEST_F(PeakUses, AreEmptyIfNoModuleWasCalled) {
   builder_.enter_scope(0, 5, builder_.scope("range", 0, ScopeSource::nvtx));
   builder_.allocate(0, 10, 0x1000, 1000);
-  EXPECT_TRUE(attribution::peak_uses(analyze()).empty());
+  EXPECT_TRUE(peak_uses(analyze()).empty());
 }
 
 }  // namespace
-}  // namespace headroom::unit
+}  // namespace headroom::attribution

@@ -9,7 +9,7 @@
 #include "support/recording_builder.h"
 #include "support/test_support.h"
 
-namespace headroom::unit {
+namespace headroom::attribution {
 namespace {
 
 using test::RecordingBuilder;
@@ -23,10 +23,10 @@ class RecordingAnalysisTest : public testing::Test {
     return RecordingBuilder(folder_ / "a.hrec", options);
   }
 
-  attribution::RecordingAnalysis analyze(RecordingBuilder& recording) {
+  RecordingAnalysis analyze(RecordingBuilder& recording) {
     auto opened = recording::Recording::open(recording.finish());
     EXPECT_TRUE(opened.has_value());
-    return attribution::analyze_recording(*opened, {});
+    return analyze_recording(*opened, {});
   }
 
   test::TemporaryFolder folder_;
@@ -34,7 +34,7 @@ class RecordingAnalysisTest : public testing::Test {
 
 TEST_F(RecordingAnalysisTest, EmptyRecordingIsAllZero) {
   auto recording = builder();
-  const attribution::RecordingAnalysis analysis = analyze(recording);
+  const RecordingAnalysis analysis = analyze(recording);
   EXPECT_TRUE(analysis.complete);
   EXPECT_EQ(analysis.events, 0);
   EXPECT_EQ(analysis.allocations, 0);
@@ -53,7 +53,7 @@ TEST_F(RecordingAnalysisTest, ComputesTotalsPeakAndLeaks) {
   recording.release(0, 50, 0x1000);
   recording.allocate(1, 60, 0x1000, 40, kLoad);
   recording.release(1, 70, 0x9000);  // allocated before the recording started
-  const attribution::RecordingAnalysis analysis = analyze(recording);
+  const RecordingAnalysis analysis = analyze(recording);
 
   EXPECT_TRUE(analysis.full);
   EXPECT_FALSE(analysis.complete);
@@ -72,7 +72,7 @@ TEST_F(RecordingAnalysisTest, ComputesTotalsPeakAndLeaks) {
   EXPECT_EQ(analysis.temporary, 1);
 
   ASSERT_EQ(analysis.stacks.size(), 3U);  // none, load, run
-  const attribution::StackFigures& load = analysis.stacks[1];
+  const StackFigures& load = analysis.stacks[1];
   EXPECT_EQ(load.allocations, 2);
   EXPECT_EQ(load.allocated_bytes, 140);
   EXPECT_EQ(load.live.peak_bytes, 100);
@@ -80,7 +80,7 @@ TEST_F(RecordingAnalysisTest, ComputesTotalsPeakAndLeaks) {
   EXPECT_EQ(load.live.end_bytes, 40);
   EXPECT_EQ(load.temporary, 0);
   EXPECT_EQ(load.block_bytes, std::nullopt) << "100 and 40";
-  const attribution::StackFigures& run = analysis.stacks[2];
+  const StackFigures& run = analysis.stacks[2];
   EXPECT_EQ(run.allocations, 2);
   EXPECT_EQ(run.allocated_bytes, 350);
   EXPECT_EQ(run.live.peak_bytes, 300);
@@ -118,7 +118,7 @@ TEST_F(RecordingAnalysisTest, UsesFirstOfEqualPeaks) {
     recording.allocate(0, time, 0x1000, 64, time == 10 ? kLoad : kRun);
     recording.release(0, time + 10, 0x1000);
   }
-  const attribution::RecordingAnalysis analysis = analyze(recording);
+  const RecordingAnalysis analysis = analyze(recording);
   EXPECT_EQ(analysis.peak_time, Nanoseconds{10});
   EXPECT_EQ(analysis.stacks[1].live.peak_bytes, 64);
   EXPECT_EQ(analysis.stacks[2].live.peak_bytes, 0);
@@ -140,7 +140,7 @@ TEST_F(RecordingAnalysisTest, RecoversFromMissedRelease) {
   recording.allocate(0, 10, 0x1000, 100);
   recording.gap(0, 20, 7);
   recording.allocate(0, 30, 0x1000, 30);
-  const attribution::RecordingAnalysis analysis = analyze(recording);
+  const RecordingAnalysis analysis = analyze(recording);
   EXPECT_EQ(analysis.missed_releases, 1);
   EXPECT_EQ(analysis.gaps, 1);
   EXPECT_EQ(analysis.dropped_events, 7);
@@ -166,7 +166,7 @@ TEST_F(RecordingAnalysisTest, ReportsReleasesOfUnknownBlocks) {
       recording.release(0, 10, 0x9000);
     else
       recording.counters(0, 10, 0, 5, 500, 7);
-    const attribution::RecordingAnalysis analysis = analyze(recording);
+    const RecordingAnalysis analysis = analyze(recording);
     EXPECT_EQ(analysis.complete, analysis.problems.empty() && !with_gap);
     EXPECT_EQ(analysis.unseen_blocks, analysis.problems.empty() ? 0 : options.full ? 1 : 2);
     return analysis.problems.size();
@@ -187,7 +187,7 @@ TEST_F(RecordingAnalysisTest, MappingsAreSeparateFromHeap) {
   recording.allocate(0, 20, 0x1000, 100);
   recording.unmap(0, 30, 0x11000, 0x1000);  // the middle page
   recording.map(0, 40, 0x20000, 5000);      // two pages
-  const attribution::RecordingAnalysis analysis = analyze(recording);
+  const RecordingAnalysis analysis = analyze(recording);
   EXPECT_EQ(analysis.peak_bytes.value, 100);
   EXPECT_EQ(analysis.mapped.maps, 2);
   EXPECT_EQ(analysis.mapped.unmaps, 1);
@@ -211,14 +211,13 @@ TEST_F(RecordingAnalysisTest, MappingsKeepStackAndLayer) {
   recording.map(0, 30, 0x30000, 0x1000, kRun);
   recording.unmap(1, 40, 0x10000, 0x2000);  // by another thread, outside of any layer
   recording.map(1, 50, 0x40000, 0x1000);
-  const attribution::RecordingAnalysis analysis = analyze(recording);
+  const RecordingAnalysis analysis = analyze(recording);
   EXPECT_EQ(analysis.mapped.peak_bytes, 0x6000);
   EXPECT_EQ(analysis.mapped.peak_time, Nanoseconds{30});
-  EXPECT_EQ(analysis.mapped.stacks, (std::vector<attribution::MappingShare>{
-                                        {1, 0x3000, 0x1000}, {2, 0x3000, 0x3000}, {0, 0, 0x1000}}));
+  EXPECT_EQ(analysis.mapped.stacks,
+            (std::vector<MappingShare>{{1, 0x3000, 0x1000}, {2, 0x3000, 0x3000}, {0, 0, 0x1000}}));
   ASSERT_EQ(analysis.layers[1].path, "load");
-  EXPECT_EQ(analysis.mapped.layers,
-            (std::vector<attribution::MappingShare>{{1, 0x5000, 0x3000}, {0, 0x1000, 0x2000}}));
+  EXPECT_EQ(analysis.mapped.layers, (std::vector<MappingShare>{{1, 0x5000, 0x3000}, {0, 0x1000, 0x2000}}));
   EXPECT_EQ(analysis.layers[1].live.peak_bytes, 0) << "layers are of the heap";
 }
 
@@ -226,7 +225,7 @@ TEST_F(RecordingAnalysisTest, MappingInUnnamedScopeHasItsOwnLayer) {
   auto recording = builder();
   recording.enter_scope(0, 5, 17);
   recording.map(0, 10, 0x10000, 0x3000, kLoad);
-  const attribution::RecordingAnalysis analysis = analyze(recording);
+  const RecordingAnalysis analysis = analyze(recording);
   ASSERT_EQ(analysis.mapped.layers.size(), 1U);
   EXPECT_EQ(analysis.layers[analysis.mapped.layers[0].index].path, "scope 17");
 }
@@ -241,15 +240,13 @@ TEST_F(RecordingAnalysisTest, ReportsMappingsAtAMoment) {
   recording.unmap(0, 30, 0x10000, 0x3000);
   auto opened = recording::Recording::open(recording.finish());
   ASSERT_TRUE(opened.has_value());
-  const attribution::MappedRows both = attribution::live_rows_at(*opened, {25}).mapped,
-                                one = attribution::live_rows_at(*opened, {30}).mapped;
+  const MappedRows both = live_rows_at(*opened, {25}).mapped, one = live_rows_at(*opened, {30}).mapped;
   EXPECT_EQ(both.bytes, 0x4000);
-  EXPECT_EQ(both.by_stack, (std::vector<attribution::MappingShare>{{1, 0, 0x3000}, {2, 0, 0x1000}}));
-  EXPECT_EQ(both.by_layer, (std::vector<attribution::MappingShare>{{1, 0, 0x3000}, {0, 0, 0x1000}}));
+  EXPECT_EQ(both.by_stack, (std::vector<MappingShare>{{1, 0, 0x3000}, {2, 0, 0x1000}}));
+  EXPECT_EQ(both.by_layer, (std::vector<MappingShare>{{1, 0, 0x3000}, {0, 0, 0x1000}}));
   EXPECT_EQ(one.bytes, 0x1000);
-  EXPECT_EQ(one.by_stack, (std::vector<attribution::MappingShare>{{2, 0, 0x1000}}))
-      << "the older mapping was unmapped";
-  EXPECT_EQ(attribution::live_rows_at(*opened, {5}).mapped.bytes, 0);
+  EXPECT_EQ(one.by_stack, (std::vector<MappingShare>{{2, 0, 0x1000}})) << "the older mapping was unmapped";
+  EXPECT_EQ(live_rows_at(*opened, {5}).mapped.bytes, 0);
 }
 
 TEST_F(RecordingAnalysisTest, CountersAreExactAndSamplesAreEstimates) {
@@ -262,7 +259,7 @@ TEST_F(RecordingAnalysisTest, CountersAreExactAndSamplesAreEstimates) {
   recording.sample(0, 30, 0x30000, 1000, kRun);
   recording.counters(0, 40, layer, 90, 7000, 60);
   recording.release(0, 50, 0x20000);
-  const attribution::RecordingAnalysis analysis = analyze(recording);
+  const RecordingAnalysis analysis = analyze(recording);
   EXPECT_FALSE(analysis.full);
   EXPECT_EQ(analysis.allocations, 93);
   EXPECT_EQ(analysis.sampled_allocations, 2);
@@ -294,7 +291,7 @@ TEST_F(RecordingAnalysisTest, EstimatesLeaksIfInheritedBlocksAreReleased) {
   auto more_releases = builder({.full = false, .sample_period_bytes = 1000});
   more_releases.sample(0, 10, 0x1000, 1000, kRun);
   more_releases.counters(0, 20, 0, 3000, 90'000, 5000);
-  const attribution::RecordingAnalysis child = analyze(more_releases);
+  const RecordingAnalysis child = analyze(more_releases);
   EXPECT_EQ(child.leaked_blocks.value, 2) << "one sample of 1000 bytes at 1000 stands for 1.58";
   ASSERT_TRUE(child.leaked_blocks.standard_error.has_value());
 
@@ -312,7 +309,7 @@ TEST_F(RecordingAnalysisTest, ReportsUnrecordedLargeBlocks) {
   auto full_set = builder({.full = false});
   full_set.note(recording::kNoteUnrecordedLarge);
   full_set.allocate(0, 10, 0x1000, 8000);
-  const attribution::RecordingAnalysis analysis = analyze(full_set);
+  const RecordingAnalysis analysis = analyze(full_set);
   EXPECT_FALSE(analysis.complete);
   EXPECT_THAT(analysis.problems, testing::ElementsAre(testing::HasSubstr("more than a million large")));
 }
@@ -320,7 +317,7 @@ TEST_F(RecordingAnalysisTest, ReportsUnrecordedLargeBlocks) {
 TEST_F(RecordingAnalysisTest, IsExactWithoutSmallAllocations) {
   auto recording = builder({.full = false});
   recording.allocate(0, 10, 0x10000, 8000, kLoad);
-  const attribution::RecordingAnalysis analysis = analyze(recording);
+  const RecordingAnalysis analysis = analyze(recording);
   EXPECT_EQ(analysis.peak_bytes.value, 8000);
   EXPECT_FALSE(analysis.peak_bytes.standard_error.has_value());
 }
@@ -328,7 +325,7 @@ TEST_F(RecordingAnalysisTest, IsExactWithoutSmallAllocations) {
 TEST_F(RecordingAnalysisTest, ErrorBoundCoversUnsampledAllocations) {
   auto recording = builder({.full = false});
   recording.counters(0, 10, 0, 100, 3000, 40);
-  const attribution::RecordingAnalysis analysis = analyze(recording);
+  const RecordingAnalysis analysis = analyze(recording);
   EXPECT_EQ(analysis.leaked_bytes.value, 0);
   EXPECT_EQ(analysis.leaked_bytes.standard_error, 3000.0) << "no more than was allocated";
   EXPECT_EQ(analysis.leaked_blocks.value, 60);
@@ -344,9 +341,9 @@ TEST_F(RecordingAnalysisTest, SuggestsReuseOfRepeatedAllocations) {
     recording.release(0, ++time, 0x2000);
     recording.allocate(0, ++time, 0x10000 + 0x1000 * static_cast<std::uint64_t>(i), 9999, kLoad);
   }
-  const attribution::RecordingAnalysis analysis = analyze(recording);
+  const RecordingAnalysis analysis = analyze(recording);
   ASSERT_EQ(analysis.reuse.size(), 1U) << "kLoad keeps what it allocates";
-  const attribution::ReuseCandidate& candidate = analysis.reuse[0];
+  const ReuseCandidate& candidate = analysis.reuse[0];
   EXPECT_EQ(candidate.stack, analysis.stacks[1].stack);
   EXPECT_EQ(candidate.calls_saved, 38);
   EXPECT_EQ(candidate.most_blocks, 2);
@@ -366,7 +363,7 @@ TEST_F(RecordingAnalysisTest, SuggestsNoPoolForSamples) {
     recording.release(0, ++time, 0x10000);
   }
   recording.counters(0, ++time, 0, 100'000, 40'000'000, 100'000);  // as many as the samples represent
-  const attribution::RecordingAnalysis analysis = analyze(recording);
+  const RecordingAnalysis analysis = analyze(recording);
   ASSERT_EQ(analysis.reuse.size(), 2U);
   EXPECT_EQ(analysis.reuse[0].stack, analysis.stacks[1].stack);
   EXPECT_EQ(analysis.reuse[0].pool_bytes, std::nullopt);
@@ -385,7 +382,7 @@ TEST_F(RecordingAnalysisTest, ReportsRuntimeProfilesInFullRecordingsOnly) {
     recording.allocate(0, 20, 0x10000, 8000, kRun);
     recording.enter_scope(0, 30, own);
     recording.release(0, 40, 0x10000);
-    const attribution::RecordingAnalysis analysis = analyze(recording);
+    const RecordingAnalysis analysis = analyze(recording);
     ASSERT_GE(analysis.layers.size(), 2U);
     EXPECT_EQ(analysis.layers[1].path, "run");
     EXPECT_EQ(analysis.layers[1].self.peak_bytes, 8000);
@@ -403,7 +400,7 @@ TEST_F(RecordingAnalysisTest, ListsLiveMemoryAtAMoment) {
   recording.release(0, 30, 0x1000);
   auto opened = recording::Recording::open(recording.finish());
   ASSERT_TRUE(opened.has_value());
-  const attribution::LiveRows rows = attribution::live_rows_at(*opened, {25});
+  const LiveRows rows = live_rows_at(*opened, {25});
   EXPECT_EQ(rows.bytes.value, 210);
   EXPECT_EQ(rows.blocks.value, 3);
   EXPECT_EQ(rows.bytes.standard_error, std::nullopt);
@@ -415,9 +412,8 @@ TEST_F(RecordingAnalysisTest, ListsLiveMemoryAtAMoment) {
   EXPECT_EQ(rows.by_thread[1].bytes, 110);
   EXPECT_EQ(rows.by_class[6].bytes, 110) << "32 to 63";
   EXPECT_EQ(rows.by_class[7].bytes, 100) << "64 to 127";
-  EXPECT_EQ(attribution::live_rows_at(*opened, {30}).bytes.value, 110)
-      << "with the events of that very moment";
-  EXPECT_EQ(attribution::live_rows_at(*opened, {5}).bytes.value, 0);
+  EXPECT_EQ(live_rows_at(*opened, {30}).bytes.value, 110) << "with the events of that very moment";
+  EXPECT_EQ(live_rows_at(*opened, {5}).bytes.value, 0);
 }
 
 // The rows of the peak and of the end equal those of the report.
@@ -431,9 +427,9 @@ TEST_F(RecordingAnalysisTest, RowsOfSamplesAgreeWithTheReport) {
     recording.counters(0, 200, 0, counted / 100, counted, 0);
     auto opened = recording::Recording::open(recording.finish());
     ASSERT_TRUE(opened.has_value());
-    const attribution::RecordingAnalysis analysis = attribution::analyze_recording(*opened, {});
-    const attribution::LiveRows peak = attribution::live_rows_at(*opened, analysis.peak_time, SampleHalf::b);
-    const attribution::LiveRows end = attribution::live_rows_at(*opened, analysis.duration);
+    const RecordingAnalysis analysis = analyze_recording(*opened, {});
+    const LiveRows peak = live_rows_at(*opened, analysis.peak_time, SampleHalf::b);
+    const LiveRows end = live_rows_at(*opened, analysis.duration);
     EXPECT_EQ(peak.bytes.value, analysis.peak_bytes.value);
     EXPECT_EQ(peak.blocks.value, analysis.peak_blocks.value);
     EXPECT_EQ(end.bytes.value, analysis.leaked_bytes.value);
@@ -459,7 +455,7 @@ TEST_F(RecordingAnalysisTest, TracerScopeDoesNotInterruptLayer) {
   recording.enter_scope(0, 40, setup);
   recording.release(0, 50, 0x1000);
   recording.enter_scope(0, 60, 0);
-  const attribution::RecordingAnalysis analysis = analyze(recording);
+  const RecordingAnalysis analysis = analyze(recording);
   ASSERT_GE(analysis.layers.size(), 2U);
   EXPECT_EQ(analysis.layers[1].path, "setup");
   EXPECT_EQ(analysis.layers[1].entries, 1);
@@ -475,7 +471,7 @@ TEST_F(RecordingAnalysisTest, ReportsLiveMemoryAtAnyTime) {
   auto opened = recording::Recording::open(recording.finish());
   ASSERT_TRUE(opened.has_value());
   const std::vector<Nanoseconds> times{{0}, {10}, {25}, {30}, {99}};
-  const auto moments = attribution::live_at(*opened, times);
+  const auto moments = live_at(*opened, times);
   ASSERT_EQ(moments.size(), 5U);
   EXPECT_EQ(moments[0].bytes, 0);
   EXPECT_EQ(moments[1].bytes, 100) << "with the events of that very moment";
@@ -490,4 +486,4 @@ TEST_F(RecordingAnalysisTest, ReportsLiveMemoryAtAnyTime) {
 }
 
 }  // namespace
-}  // namespace headroom::unit
+}  // namespace headroom::attribution

@@ -18,7 +18,7 @@
 #include "support/recording_builder.h"
 #include "support/test_support.h"
 
-namespace headroom::unit {
+namespace headroom::attribution {
 namespace {
 
 constexpr std::uint64_t kPeriod = 64 << 10, kBlock = 100;
@@ -104,23 +104,22 @@ std::int64_t largest_estimate(recording::Recording& recording) {
   std::map<std::uint64_t, std::int64_t> live;
   std::int64_t bytes = 0, most = 0;
   recording.for_each_event([&](const MemoryEvent& event) {
-    attribution::LiveBlock block;
+    LiveBlock block;
     if (event.kind == MemoryEventKind::release) bytes -= std::exchange(live[event.address], 0);
-    if (attribution::is_allocation(event) && attribution::make_block(event, 0, 0, block))
-      bytes += live[event.address] = block.bytes();
+    if (is_allocation(event) && make_block(event, 0, 0, block)) bytes += live[event.address] = block.bytes();
     most = std::max(most, bytes);
   });
   return most;
 }
 
-TEST(attribution::SampledPeak, IsUnbiasedForSteadyChurn) {
+TEST(SampledPeak, IsUnbiasedForSteadyChurn) {
   if (test::kIsSlowBuild) GTEST_SKIP() << test::kOnlyInPlainBuilds;
   const test::TemporaryFolder folder;
   Estimates peak, blocks, even, even_own, stack, before;
   int within_one = 0, within_two = 0;
   for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
     recording::Recording recording = record(steady_churn(), seed, folder / "a.hrec");
-    const attribution::RecordingAnalysis analysis = attribution::analyze_recording(recording, {});
+    const RecordingAnalysis analysis = analyze_recording(recording, {});
     peak.values.push_back(static_cast<double>(analysis.peak_bytes.value));
     blocks.values.push_back(static_cast<double>(analysis.peak_blocks.value));
     even.values.push_back(static_cast<double>(analysis.layers[1].live.peak_bytes));
@@ -149,12 +148,12 @@ TEST(attribution::SampledPeak, IsUnbiasedForSteadyChurn) {
   EXPECT_GT(before.mean(), 1.3 * truth);
 }
 
-TEST(attribution::SampledPeak, IsUnbiasedForGrowthThatStays) {
+TEST(SampledPeak, IsUnbiasedForGrowthThatStays) {
   const test::TemporaryFolder folder;
   Estimates peak;
   for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
     recording::Recording recording = record(up_hold_and_down(), seed, folder / "a.hrec", 100'000);
-    const attribution::RecordingAnalysis analysis = attribution::analyze_recording(recording, {});
+    const RecordingAnalysis analysis = analyze_recording(recording, {});
     EXPECT_GT(analysis.peak_time, Nanoseconds{100'000});
     EXPECT_LT(analysis.peak_time, Nanoseconds{500'000});
     peak.values.push_back(static_cast<double>(analysis.peak_bytes.value));
@@ -164,14 +163,14 @@ TEST(attribution::SampledPeak, IsUnbiasedForGrowthThatStays) {
 
 // If all allocated bytes are live at once, the bound keeps estimates at or below the truth. No estimate is
 // further from it than without the bound.
-TEST(attribution::SampledPeak, BoundImprovesEstimates) {
+TEST(SampledPeak, BoundImprovesEstimates) {
   const test::TemporaryFolder folder;
   int brought_down = 0;
   for (std::uint64_t seed = 1; seed <= 50; ++seed) {
     recording::Recording free = record(up_hold_and_down(), seed, folder / "free.hrec", 100'000);
     recording::Recording bound = record(up_hold_and_down(), seed, folder / "bound.hrec");
-    const std::int64_t without = attribution::analyze_recording(free, {}).peak_bytes.value;
-    const std::int64_t with = attribution::analyze_recording(bound, {}).peak_bytes.value;
+    const std::int64_t without = analyze_recording(free, {}).peak_bytes.value;
+    const std::int64_t with = analyze_recording(bound, {}).peak_bytes.value;
     EXPECT_LE(with, kSteadyBytes);
     EXPECT_NEAR(static_cast<double>(with), static_cast<double>(std::min(without, kSteadyBytes)), 100);
     brought_down += without > kSteadyBytes;
@@ -180,45 +179,41 @@ TEST(attribution::SampledPeak, BoundImprovesEstimates) {
 }
 
 // Every figure at the peak comes from the same samples at the same moment.
-TEST(attribution::SampledPeak, AllViewsOfThePeakAgree) {
+TEST(SampledPeak, AllViewsOfThePeakAgree) {
   const test::TemporaryFolder folder;
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     recording::Recording recording = record(steady_churn(), seed, folder / "a.hrec");
-    const attribution::RecordingAnalysis analysis =
-        attribution::analyze_recording(recording, {.timeline_points = 100});
+    const RecordingAnalysis analysis = analyze_recording(recording, {.timeline_points = 100});
     const std::int64_t peak = analysis.peak_bytes.value;
     ASSERT_GT(peak, 0);
     std::int64_t layers = 0, stacks = 0, threads = 0, classes = 0, blocks = 0;
-    for (const attribution::LayerFigures& layer : analysis.layers) {
+    for (const LayerFigures& layer : analysis.layers) {
       layers += layer.self.peak_bytes;
       blocks += layer.self.peak_blocks;
       EXPECT_GE(layer.peak_allocated, layer.live.peak_bytes);
       EXPECT_GE(layer.peak_reserved, layer.peak_allocated);
       EXPECT_LE(layer.process_peak, peak);
     }
-    for (const attribution::StackFigures& stack : analysis.stacks) stacks += stack.live.peak_bytes;
-    for (const attribution::ThreadFigures& thread : analysis.threads) threads += thread.live.peak_bytes;
-    for (const attribution::SizeClassFigures& size_class : analysis.size_classes)
-      classes += size_class.live.peak_bytes;
+    for (const StackFigures& stack : analysis.stacks) stacks += stack.live.peak_bytes;
+    for (const ThreadFigures& thread : analysis.threads) threads += thread.live.peak_bytes;
+    for (const SizeClassFigures& size_class : analysis.size_classes) classes += size_class.live.peak_bytes;
     EXPECT_EQ(layers, peak);
     EXPECT_EQ(stacks, peak);
     EXPECT_EQ(threads, peak);
     EXPECT_EQ(classes, peak);
     EXPECT_EQ(blocks, analysis.peak_blocks.value);
 
-    EXPECT_EQ(attribution::peak_moment_of_samples(recording), analysis.peak_time);
-    const attribution::LiveMoment moment =
-        attribution::live_at(recording, {&analysis.peak_time, 1}, SampleHalf::b).front();
+    EXPECT_EQ(peak_moment_of_samples(recording), analysis.peak_time);
+    const LiveMoment moment = live_at(recording, {&analysis.peak_time, 1}, SampleHalf::b).front();
     EXPECT_EQ(moment.bytes, peak);
     EXPECT_EQ(moment.blocks, analysis.peak_blocks.value);
-    const attribution::GroupAccounts groups = attribution::account_groups(
-        recording, {[](attribution::LayerIndex layer, StackId) { return layer; }});
+    const GroupAccounts groups = account_groups(recording, {[](LayerIndex layer, StackId) { return layer; }});
     for (std::size_t i = 0; i < groups.figures[0].size(); ++i) {
       EXPECT_EQ(groups.figures[0][i].live.peak_bytes, analysis.layers[i].self.peak_bytes);
       EXPECT_EQ(groups.figures[0][i].live.end_bytes, analysis.layers[i].self.end_bytes);
     }
     const auto& points = analysis.timeline.points;
-    const auto point = std::find_if(points.begin(), points.end(), [&](const attribution::TimelinePoint& p) {
+    const auto point = std::find_if(points.begin(), points.end(), [&](const TimelinePoint& p) {
       return p.start <= analysis.peak_time && analysis.peak_time < p.start + analysis.timeline.width;
     });
     ASSERT_NE(point, points.end());
@@ -230,15 +225,14 @@ TEST(attribution::SampledPeak, AllViewsOfThePeakAgree) {
 
 // Memory that stays constant has no higher moment in all samples, but half B exceeds it in about every
 // second recording.
-TEST(attribution::SampledPeak, PeakOfGroupIsNotBelowItsBytesAtPeak) {
+TEST(SampledPeak, PeakOfGroupIsNotBelowItsBytesAtPeak) {
   const test::TemporaryFolder folder;
   int raised = 0;
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     recording::Recording recording = record(up_hold_and_down(), seed, folder / "a.hrec");
-    const attribution::GroupAccounts groups =
-        attribution::account_groups(recording, {[](attribution::LayerIndex, StackId) { return 0U; }});
+    const GroupAccounts groups = account_groups(recording, {[](LayerIndex, StackId) { return 0U; }});
     ASSERT_EQ(groups.figures[0].size(), 1U);
-    const attribution::GroupFigures& all = groups.figures[0][0];
+    const GroupFigures& all = groups.figures[0][0];
     EXPECT_EQ(all.most_bytes, std::max(largest_estimate(recording), all.live.peak_bytes));
     raised += all.most_bytes > largest_estimate(recording);
   }
@@ -248,7 +242,7 @@ TEST(attribution::SampledPeak, PeakOfGroupIsNotBelowItsBytesAtPeak) {
 
 // Random events with equal times, reused addresses and large blocks, compared with a reference
 // implementation.
-TEST(attribution::SampledPeak, AgreesWithReferenceImplementation) {
+TEST(SampledPeak, AgreesWithReferenceImplementation) {
   const test::TemporaryFolder folder;
   for (std::uint64_t seed = 1; seed <= 30; ++seed) {
     std::mt19937_64 random(seed);
@@ -271,13 +265,12 @@ TEST(attribution::SampledPeak, AgreesWithReferenceImplementation) {
     std::map<std::int64_t, std::pair<std::int64_t, std::int64_t>>
         at;  // by time: both halves after all events of that time
     at[0] = {};
-    std::map<std::uint64_t, attribution::LiveBlock> live;
+    std::map<std::uint64_t, LiveBlock> live;
     std::int64_t end = 0;
     recording->for_each_event([&](const MemoryEvent& event) {
-      attribution::LiveBlock block;
+      LiveBlock block;
       live.erase(event.address);
-      if (attribution::is_allocation(event) && attribution::make_block(event, 0, 0, block))
-        live[event.address] = block;
+      if (is_allocation(event) && make_block(event, 0, 0, block)) live[event.address] = block;
       std::pair<std::int64_t, std::int64_t> sums;
       for (const auto& [address, held] : live) {
         sums.first += held.bytes_in(SampleHalf::a);
@@ -298,13 +291,13 @@ TEST(attribution::SampledPeak, AgreesWithReferenceImplementation) {
       it = next;
     }
     const std::int64_t moment = from + (to - from) / 2;
-    const attribution::RecordingAnalysis analysis = attribution::analyze_recording(*recording, {});
+    const RecordingAnalysis analysis = analyze_recording(*recording, {});
     EXPECT_EQ(analysis.peak_time.count, moment);
     EXPECT_EQ(analysis.peak_bytes.value, std::prev(at.upper_bound(moment))->second.second);
   }
 }
 
-TEST(attribution::SampledPeak, IsExactForLargeBlocks) {
+TEST(SampledPeak, IsExactForLargeBlocks) {
   const test::TemporaryFolder folder;
   test::RecordingBuilder builder(folder / "a.hrec", {.full = false});
   builder.allocate(0, 10, 0x10000, 8000);
@@ -313,13 +306,13 @@ TEST(attribution::SampledPeak, IsExactForLargeBlocks) {
   builder.counters(0, 40, 0, 100, 3000, 100);
   auto recording = recording::Recording::open(builder.finish());
   ASSERT_TRUE(recording.has_value());
-  EXPECT_EQ(attribution::peak_moment_of_samples(*recording), std::nullopt);
-  const attribution::RecordingAnalysis analysis = attribution::analyze_recording(*recording, {});
+  EXPECT_EQ(peak_moment_of_samples(*recording), std::nullopt);
+  const RecordingAnalysis analysis = analyze_recording(*recording, {});
   EXPECT_EQ(analysis.peak_bytes.value, 17'000);
   EXPECT_EQ(analysis.peak_time, Nanoseconds{20});
 }
 
-TEST(attribution::SampledPeak, LargeBlocksCountInBothHalves) {
+TEST(SampledPeak, LargeBlocksCountInBothHalves) {
   const test::TemporaryFolder folder;
   test::RecordingBuilder builder(folder / "a.hrec", {.full = false});
   builder.sample(0, 10, 0x10000, 16);
@@ -328,7 +321,7 @@ TEST(attribution::SampledPeak, LargeBlocksCountInBothHalves) {
   builder.counters(0, 70, 0, 100'000, 10'000'000, 100'000);
   auto recording = recording::Recording::open(builder.finish());
   ASSERT_TRUE(recording.has_value());
-  const attribution::RecordingAnalysis analysis = attribution::analyze_recording(*recording, {});
+  const RecordingAnalysis analysis = analyze_recording(*recording, {});
   EXPECT_EQ(analysis.peak_time, Nanoseconds{40}) << "the middle of the time when it was there";
   const std::int64_t small = analysis.peak_bytes.value - 900'000'000;
   EXPECT_TRUE(small == 0 || small == 2 * (512 << 10) + 16 || small == 2 * (512 << 10) + 8) << small;
@@ -336,7 +329,7 @@ TEST(attribution::SampledPeak, LargeBlocksCountInBothHalves) {
 
 // A program that allocates 80 blocks of 100 bytes and keeps half of them. A sample represents 64 KiB, but
 // the estimate is at most the 8000 counted bytes. Rows, the timeline and groups agree.
-TEST(attribution::SampledPeak, IsAtMostAllocatedBytes) {
+TEST(SampledPeak, IsAtMostAllocatedBytes) {
   const test::TemporaryFolder folder;
   int told = 0;
   for (std::uint64_t seed = 1; seed <= 40; ++seed) {
@@ -350,7 +343,7 @@ TEST(attribution::SampledPeak, IsAtMostAllocatedBytes) {
     builder.counters(0, 50, layer, 78, 78 * kBlock, 40);
     auto recording = recording::Recording::open(builder.finish());
     ASSERT_TRUE(recording.has_value());
-    const attribution::RecordingAnalysis analysis = attribution::analyze_recording(*recording, {});
+    const RecordingAnalysis analysis = analyze_recording(*recording, {});
     EXPECT_LE(analysis.peak_bytes.value, 28'000);
     EXPECT_LE(analysis.peak_blocks.value, 81);
     EXPECT_LE(analysis.leaked_bytes.value, 28'000);
@@ -362,21 +355,20 @@ TEST(attribution::SampledPeak, IsAtMostAllocatedBytes) {
     told += analysis.peak_bytes.value > 20'000;
 
     std::int64_t layers = 0, stacks = 0, threads = 0, classes = 0, layers_end = 0;
-    for (const attribution::LayerFigures& figures : analysis.layers) {
+    for (const LayerFigures& figures : analysis.layers) {
       layers += figures.self.peak_bytes;
       layers_end += figures.self.end_bytes;
       EXPECT_LE(figures.peak_allocated, 28'000);
       EXPECT_LE(figures.process_peak, 28'000);
       EXPECT_LE(figures.live.peak_standard_error().value_or(0), 8000);
     }
-    for (const attribution::StackFigures& stack : analysis.stacks) {
+    for (const StackFigures& stack : analysis.stacks) {
       stacks += stack.live.peak_bytes;
       EXPECT_LE(stack.most_bytes, 28'000);
       EXPECT_LE(stack.live.end_standard_error().value_or(0), 8000);
     }
-    for (const attribution::ThreadFigures& thread : analysis.threads) threads += thread.live.peak_bytes;
-    for (const attribution::SizeClassFigures& size_class : analysis.size_classes)
-      classes += size_class.live.peak_bytes;
+    for (const ThreadFigures& thread : analysis.threads) threads += thread.live.peak_bytes;
+    for (const SizeClassFigures& size_class : analysis.size_classes) classes += size_class.live.peak_bytes;
     EXPECT_EQ(layers, analysis.peak_bytes.value);
     EXPECT_EQ(layers_end, analysis.leaked_bytes.value);
     EXPECT_EQ(stacks, analysis.peak_bytes.value);
@@ -384,18 +376,16 @@ TEST(attribution::SampledPeak, IsAtMostAllocatedBytes) {
     EXPECT_EQ(classes, analysis.peak_bytes.value);
     EXPECT_LE(analysis.threads[0].live.end_standard_error().value_or(0), 8000);
 
-    for (const attribution::TimelinePoint& point : analysis.timeline.points) {
+    for (const TimelinePoint& point : analysis.timeline.points) {
       EXPECT_LE(point.highest, 28'000);
       EXPECT_LE(point.last, 28'000);
       EXPECT_EQ(std::accumulate(point.layers.begin(), point.layers.end(), std::int64_t{0}), point.highest);
       for (const std::int64_t bytes : point.layers) EXPECT_GE(bytes, 0);
     }
-    EXPECT_EQ(attribution::live_at(*recording, {&analysis.peak_time, 1}, SampleHalf::b).front().bytes,
+    EXPECT_EQ(live_at(*recording, {&analysis.peak_time, 1}, SampleHalf::b).front().bytes,
               analysis.peak_bytes.value);
-    EXPECT_EQ(attribution::live_at(*recording, {&analysis.duration, 1}).front().bytes,
-              analysis.leaked_bytes.value);
-    const attribution::GroupAccounts groups =
-        attribution::account_groups(*recording, {[](attribution::LayerIndex, StackId) { return 0U; }});
+    EXPECT_EQ(live_at(*recording, {&analysis.duration, 1}).front().bytes, analysis.leaked_bytes.value);
+    const GroupAccounts groups = account_groups(*recording, {[](LayerIndex, StackId) { return 0U; }});
     EXPECT_EQ(groups.figures[0][0].live.peak_bytes, analysis.peak_bytes.value);
     EXPECT_EQ(groups.figures[0][0].live.end_bytes, analysis.leaked_bytes.value);
   }
@@ -403,7 +393,7 @@ TEST(attribution::SampledPeak, IsAtMostAllocatedBytes) {
 }
 
 // The bound at a moment includes the counter record that covers the moment, but no later one.
-TEST(attribution::SampledPeak, BoundCountsAllocationsUntilTheMoment) {
+TEST(SampledPeak, BoundCountsAllocationsUntilTheMoment) {
   const test::TemporaryFolder folder;
   test::RecordingBuilder builder(folder / "a.hrec", {.full = false});
   builder.sample(0, 10, 0x10000, 7);
@@ -415,8 +405,7 @@ TEST(attribution::SampledPeak, BoundCountsAllocationsUntilTheMoment) {
   auto recording = recording::Recording::open(builder.finish());
   ASSERT_TRUE(recording.has_value());
   const Nanoseconds times[] = {{5}, {99}, {160}, {250}, {1000}};
-  const std::vector<attribution::SmallAllocations> until =
-      attribution::small_allocations_until(*recording, times);
+  const std::vector<SmallAllocations> until = small_allocations_until(*recording, times);
   ASSERT_EQ(until.size(), 5U);
   EXPECT_EQ(until[0].bytes, 1300);
   EXPECT_EQ(until[1].bytes, 1307);
@@ -453,7 +442,7 @@ TEST(SampleHalf, CoinsMatchFormatDocument) {
 TEST(SampleHalf, WeightIsThatOfTwiceThePeriod) {
   const double period = 1000;
   for (const std::uint64_t size : {1, 100, 1000, 5000}) {
-    attribution::LiveBlock block;
+    LiveBlock block;
     block.size = size;
     block.weight = static_cast<float>(1 / -std::expm1(-static_cast<double>(size) / period));
     block.half_bits = static_cast<std::uint32_t>(SampleHalf::b);
@@ -468,4 +457,4 @@ TEST(SampleHalf, WeightIsThatOfTwiceThePeriod) {
 }
 
 }  // namespace
-}  // namespace headroom::unit
+}  // namespace headroom::attribution

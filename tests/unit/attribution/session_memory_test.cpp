@@ -8,7 +8,7 @@
 #include "support/recording_builder.h"
 #include "support/test_support.h"
 
-namespace headroom::unit {
+namespace headroom::attribution {
 namespace {
 
 using recording::ScopeSource;
@@ -66,8 +66,8 @@ class SessionMemoryTest : public testing::Test {
   LayerMemory result() {
     auto opened = recording::Recording::open(builder_.finish());
     EXPECT_TRUE(opened.has_value());
-    const attribution::RecordingAnalysis analysis = attribution::analyze_recording(*opened, {});
-    return attribution::layer_memory(opened->info(), opened->stacks(), analysis);
+    const RecordingAnalysis analysis = analyze_recording(*opened, {});
+    return layer_memory(opened->info(), opened->stacks(), analysis);
   }
 
   test::TemporaryFolder folder_;
@@ -129,7 +129,7 @@ TEST(LeaksBesideAProfile, ProfileOfOtherSessionIsNotALeak) {
       }
       auto opened = recording::Recording::open(builder.finish());
       ASSERT_TRUE(opened.has_value());
-      const attribution::RecordingAnalysis analysis = attribution::analyze_recording(*opened, {});
+      const RecordingAnalysis analysis = analyze_recording(*opened, {});
       EXPECT_EQ(analysis.leaks.cycle, "net/run");
       EXPECT_EQ(analysis.leaks.growth, leaks ? monitoring::Growth::leak : monitoring::Growth::none)
           << name_of(analysis.leaks.growth) << (full ? " full" : " samples");
@@ -169,22 +169,21 @@ TEST(SessionPeaks, EachLoadOfAModelIsASeparateSession) {
     }
     auto opened = recording::Recording::open(builder.finish());
     ASSERT_TRUE(opened.has_value());
-    const attribution::RecordingAnalysis analysis = attribution::analyze_recording(*opened, {});
+    const RecordingAnalysis analysis = analyze_recording(*opened, {});
     EXPECT_EQ(analysis.peak_bytes.value, 9110);
     ASSERT_EQ(analysis.sessions.size(), 3u);
     EXPECT_EQ(analysis.sessions[0].loaded_bytes, 0);
     EXPECT_EQ(analysis.sessions[1].loaded_bytes, 9000);
     EXPECT_EQ(analysis.sessions[1].run_bytes, 110);
     EXPECT_EQ(analysis.sessions[2].run_bytes, 0);
-    const std::vector<attribution::SessionMemory> sessions =
-        attribution::session_memory(opened->info(), analysis);
+    const std::vector<SessionMemory> sessions = session_memory(opened->info(), analysis);
     ASSERT_EQ(sessions.size(), 1u) << "the others held nothing then";
     EXPECT_EQ(sessions[0].load, 2);
     EXPECT_EQ(sessions[0].loads, 3);
     EXPECT_EQ(sessions[0].loaded.count, 9000);
     EXPECT_EQ(sessions[0].run.count, 110);
     std::int64_t in_node = 0;
-    for (const attribution::LayerFigures& layer : analysis.layers)
+    for (const LayerFigures& layer : analysis.layers)
       if (layer.path == "net/run/a") in_node += layer.self.peak_bytes;
     EXPECT_EQ(in_node, 100);
   }
@@ -222,16 +221,15 @@ TEST(SessionPeaks, CountsRunsInAnyScopeOfProgram) {
   builder.allocate(0, 201'000, 0x900000, 7);
   auto opened = recording::Recording::open(builder.finish());
   ASSERT_TRUE(opened.has_value());
-  const attribution::RecordingAnalysis analysis = attribution::analyze_recording(*opened, {});
-  const std::vector<attribution::SessionMemory> sessions =
-      attribution::session_memory(opened->info(), analysis);
+  const RecordingAnalysis analysis = analyze_recording(*opened, {});
+  const std::vector<SessionMemory> sessions = session_memory(opened->info(), analysis);
   ASSERT_EQ(sessions.size(), 1u);
   EXPECT_EQ(sessions[0].name, "load models/net");
   EXPECT_EQ(sessions[0].loaded.count, 5000);
   EXPECT_EQ(sessions[0].run.count, 4096);
   EXPECT_EQ(sessions[0].tracing.count, 4 * 40) << "of both ranges";
   EXPECT_EQ(sessions[0].loads, 1);
-  const LayerMemory memory = attribution::layer_memory(opened->info(), opened->stacks(), analysis);
+  const LayerMemory memory = layer_memory(opened->info(), opened->stacks(), analysis);
   std::int64_t sum = 0;
   for (const MemoryShare& share : memory.shares) sum += share.bytes.count;
   EXPECT_EQ(sum, memory.peak.count);
@@ -245,7 +243,7 @@ TEST_F(SessionMemoryTest, CallSharedWithNodesIsNotProfileMemory) {
 }
 
 TEST(SharesOf, HasNoArenaIfProfileHasNone) {
-  attribution::SessionMemory session;
+  SessionMemory session;
   session.loaded = Bytes{10};
   session.run = Bytes{20};
   session.later = Bytes{5};
@@ -256,8 +254,8 @@ TEST(SharesOf, HasNoArenaIfProfileHasNone) {
   EXPECT_EQ(shares[1], (MemoryShare{MemoryKind::run, "", Bytes{20}}));
 }
 
-attribution::SessionMemory session_with_arena() {
-  attribution::SessionMemory session;
+SessionMemory session_with_arena() {
+  SessionMemory session;
   session.loaded = Bytes{1000};
   session.run = Bytes{9000};
   session.tensors = Bytes{2500};
@@ -276,7 +274,7 @@ TEST(SharesOf, LaterAllocationsAreNotWorkspaceIfArenaIsUnknown) {
 }
 
 TEST(SharesOf, LaterArenaChunksAreASeparateKind) {
-  attribution::SessionMemory session = session_with_arena();
+  SessionMemory session = session_with_arena();
   session.arena = {.loaded = Bytes{256}, .run = Bytes{3744}, .later = Bytes{4352}};
   const std::vector<MemoryShare> expected{
       {MemoryKind::graph, "", Bytes{744}},          {MemoryKind::tensors, "", Bytes{2500}},
@@ -286,4 +284,4 @@ TEST(SharesOf, LaterArenaChunksAreASeparateKind) {
 }
 
 }  // namespace
-}  // namespace headroom::unit
+}  // namespace headroom::attribution

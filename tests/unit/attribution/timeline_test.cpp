@@ -6,15 +6,13 @@
 #include "support/recording_builder.h"
 #include "support/test_support.h"
 
-namespace headroom::unit {
+namespace headroom::attribution {
 namespace {
 
-attribution::MemoryTimeline timeline_of(test::RecordingBuilder& builder, std::size_t points,
-                                        std::size_t layers = 12) {
+MemoryTimeline timeline_of(test::RecordingBuilder& builder, std::size_t points, std::size_t layers = 12) {
   auto opened = recording::Recording::open(builder.finish());
   EXPECT_TRUE(opened.has_value());
-  return attribution::analyze_recording(*opened, {.timeline_points = points, .timeline_layers = layers})
-      .timeline;
+  return analyze_recording(*opened, {.timeline_points = points, .timeline_layers = layers}).timeline;
 }
 
 TEST(Timeline, KeepsLowestAndHighestOfEachPoint) {
@@ -28,13 +26,13 @@ TEST(Timeline, KeepsLowestAndHighestOfEachPoint) {
   builder.release(0, 130, 0x1000);
   builder.allocate(0, 140, 0x3000, 40);
   builder.allocate(0, 398, 0x4000, 1);
-  const attribution::MemoryTimeline timeline = timeline_of(builder, 4);  // points of 100 ns
+  const MemoryTimeline timeline = timeline_of(builder, 4);  // points of 100 ns
   ASSERT_EQ(timeline.width, Nanoseconds{100});
   ASSERT_EQ(timeline.points.size(), 3U) << "in the third nothing happened";
   EXPECT_EQ(timeline.points[0].start, Nanoseconds{0});
   EXPECT_EQ(timeline.points[0].lowest, 0);
   EXPECT_EQ(timeline.points[0].highest, 100);
-  const attribution::TimelinePoint& second = timeline.points[1];
+  const TimelinePoint& second = timeline.points[1];
   EXPECT_EQ(second.start, Nanoseconds{100});
   EXPECT_EQ(second.lowest, 0);
   EXPECT_EQ(second.highest, 1000);
@@ -62,7 +60,7 @@ TEST(Timeline, KeepsBytesOfLayersInQuietPeriods) {
     builder.release(0, run * 1000 + 1, 0x2000);
   }
   builder.enter_scope(0, 5990, 0);
-  const attribution::MemoryTimeline timeline = timeline_of(builder, 100);
+  const MemoryTimeline timeline = timeline_of(builder, 100);
   ASSERT_EQ(timeline.points.size(), 7U);  // five runs, and scopes at both ends
   for (std::size_t i = 1; i <= 5; ++i) {
     EXPECT_EQ(timeline.points[i].layers, (std::vector<std::int64_t>{256, 64, 0}));
@@ -82,9 +80,9 @@ TEST(Timeline, QuietLayersOfSamplesAddUp) {
   builder.sample(0, 10, 0x2010, 600, {});
   builder.counters(0, 20, layer, 10, 6000, 0);
   builder.allocate(0, 900, 0x3000, 1 << 20);
-  const attribution::MemoryTimeline timeline = timeline_of(builder, 10);
+  const MemoryTimeline timeline = timeline_of(builder, 10);
   ASSERT_EQ(timeline.points.size(), 2U);
-  const attribution::TimelinePoint& first = timeline.points.front();
+  const TimelinePoint& first = timeline.points.front();
   EXPECT_LT(first.last, (1 << 20) + 7000);
   EXPECT_EQ(std::accumulate(first.quiet_layers.begin(), first.quiet_layers.end(), std::int64_t{0}),
             first.last);
@@ -107,12 +105,12 @@ TEST(Timeline, IsBoundedAndLosesNoPeak) {
       live -= 10 + static_cast<std::int64_t>((i - 100) % 97);
     }
   }
-  const attribution::MemoryTimeline timeline = timeline_of(builder, 50, 5);
+  const MemoryTimeline timeline = timeline_of(builder, 50, 5);
   EXPECT_LE(timeline.points.size(), 50U);
   EXPECT_GE(timeline.points.size(), 25U);
   EXPECT_EQ(timeline.layers.size(), 5U);
   std::int64_t highest = 0;
-  for (const attribution::TimelinePoint& point : timeline.points) {
+  for (const TimelinePoint& point : timeline.points) {
     highest = std::max(highest, point.highest);
     EXPECT_LE(point.lowest, point.last);
     EXPECT_LE(point.last, point.highest);
@@ -133,15 +131,15 @@ TEST(Timeline, MergesPointsWhenRecordingIsLonger) {
   builder.allocate(0, 0, 0x1000, 1);
   auto recording = recording::Recording::open(builder.finish());
   ASSERT_TRUE(recording.has_value());
-  const attribution::LayerLedger layers(*recording);
-  attribution::TimelineBuilder timeline(4, Nanoseconds{0});
+  const LayerLedger layers(*recording);
+  TimelineBuilder timeline(4, Nanoseconds{0});
   std::int64_t live = 0;
   for (std::int64_t time = 0; time < 1000; ++time) {
     if (timeline.is_over({time})) timeline.begin_point({time}, {live, live, live}, 0, layers);
     live = time == 500 ? 77 : time % 3;
     timeline.changed({live, live, live});
   }
-  const attribution::MemoryTimeline result = timeline.finish(live, 0, layers, 3);
+  const MemoryTimeline result = timeline.finish(live, 0, layers, 3);
   ASSERT_LE(result.points.size(), 4U);
   EXPECT_EQ(result.width, Nanoseconds{256});
   ASSERT_EQ(result.points.size(), 4U);
@@ -153,4 +151,4 @@ TEST(Timeline, MergesPointsWhenRecordingIsLonger) {
 }
 
 }  // namespace
-}  // namespace headroom::unit
+}  // namespace headroom::attribution

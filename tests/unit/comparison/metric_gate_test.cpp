@@ -8,7 +8,7 @@
 #include "comparison/figure_gate.h"
 #include "runs_of_a_model.h"
 
-namespace headroom::unit {
+namespace headroom::comparison {
 namespace {
 
 using testing::AllOf;
@@ -23,10 +23,10 @@ class Gate : public testing::Test {
       b.add(1'100'000 + i * 500, 120 << 20, 10 + i);
     }
   }
-  std::vector<comparison::GateFinding> check(std::string_view rules) {
-    auto parsed = comparison::parse_gate(rules);
+  std::vector<GateFinding> check(std::string_view rules) {
+    auto parsed = parse_gate(rules);
     EXPECT_TRUE(parsed.has_value()) << parsed.error().sentence();
-    auto found = comparison::check_gate(*parsed, comparison::compare_runs(a.side, b.side));
+    auto found = check_gate(*parsed, compare_runs(a.side, b.side));
     EXPECT_FALSE(found.not_judged.has_value()) << found.not_judged->sentence();
     return found.findings;
   }
@@ -56,8 +56,7 @@ TEST_F(Gate, UncertainChangeIsNotABreach) {
   Runs before, after;
   before.add(1'000'000, 100 << 20, 1);
   after.add(1'020'000, 100 << 20, 2);
-  auto found = comparison::check_gate(*comparison::parse_gate("latency>+1%"),
-                                      comparison::compare_runs(before.side, after.side));
+  auto found = check_gate(*parse_gate("latency>+1%"), compare_runs(before.side, after.side));
   ASSERT_EQ(found.findings.size(), 1);
   EXPECT_FALSE(found.has_breach());
   EXPECT_THAT(found.findings.front().sentence, HasSubstr("not failed"));
@@ -109,9 +108,8 @@ TEST_F(Gate, ValueLimitAppliesToNewModels) {
   EXPECT_EQ(check("other:run_peak>512MiB").size(), 1);
   EXPECT_TRUE(check("other:run_peak>1GiB").empty());
   EXPECT_TRUE(check("run_peak>+50%").empty());
-  EXPECT_TRUE(comparison::check_gate(*comparison::parse_gate("other:run_peak>+5%"),
-                                     comparison::compare_runs(a.side, b.side))
-                  .not_judged.has_value());
+  EXPECT_TRUE(
+      check_gate(*parse_gate("other:run_peak>+5%"), compare_runs(a.side, b.side)).not_judged.has_value());
 }
 
 // It already failed in A.
@@ -133,13 +131,12 @@ TEST_F(Gate, ResultsOfUnusedOptionAreNotABreach) {
   all.name = "(pipeline)";
   a.side[0].models.push_back({&all, {}, ""});
   for (BenchResult& result : b.results) result.options.emplace();
-  EXPECT_EQ(comparison::compare_runs(a.side, b.side).only_before[0].option_left_out, "--pipeline");
+  EXPECT_EQ(compare_runs(a.side, b.side).only_before[0].option_left_out, "--pipeline");
   const auto found = check("run_peak>+50%");
   ASSERT_EQ(found.size(), 1);
   EXPECT_FALSE(found[0].is_breach);
-  EXPECT_TRUE(comparison::check_gate(*comparison::parse_gate("(pipeline):fps<-5%"),
-                                     comparison::compare_runs(a.side, b.side))
-                  .not_judged.has_value());
+  EXPECT_TRUE(
+      check_gate(*parse_gate("(pipeline):fps<-5%"), compare_runs(a.side, b.side)).not_judged.has_value());
   for (BenchResult& result : b.results) result.options->pipeline = true;
   EXPECT_TRUE(check("run_peak>+50%")[0].is_breach);
 }
@@ -165,8 +162,7 @@ TEST_F(Gate, GrowthFromZeroExceedsAnyPercentage) {
 }
 
 TEST_F(Gate, UnmeasuredFigureIsNotJudged) {
-  const auto found = comparison::check_gate(*comparison::parse_gate("gpu_run_peak>+5%"),
-                                            comparison::compare_runs(a.side, b.side));
+  const auto found = check_gate(*parse_gate("gpu_run_peak>+5%"), compare_runs(a.side, b.side));
   ASSERT_TRUE(found.not_judged.has_value());
   EXPECT_THAT(found.not_judged->sentence(), HasSubstr("gpu_run_peak was not measured"));
 }
@@ -194,22 +190,21 @@ TEST_F(Gate, ReportsFigureMissingForOneModel) {
 
 TEST_F(Gate, ReportsBreachAndRuleThatCannotBeJudged) {
   for (const std::string_view rules : {"run_peak>+5%,gpu_run_peak>+5%", "gpu_run_peak>+5%,run_peak>+5%"}) {
-    const auto found =
-        comparison::check_gate(*comparison::parse_gate(rules), comparison::compare_runs(a.side, b.side));
+    const auto found = check_gate(*parse_gate(rules), compare_runs(a.side, b.side));
     EXPECT_TRUE(found.has_breach()) << rules;
     EXPECT_TRUE(found.not_judged.has_value()) << rules;
   }
 }
 
 TEST(FigureGate, JudgesFiguresByName) {
-  const std::vector<comparison::GatedFigure> figures{{"peak_bytes", 100 << 20, 120 << 20, 20 << 20, 20 << 20},
-                                                     {"cpu_percent", 20, 22, -1, 5},
-                                                     {"leaked_bytes", 0, 4096, 4096, 4096}};
+  const std::vector<GatedFigure> figures{{"peak_bytes", 100 << 20, 120 << 20, 20 << 20, 20 << 20},
+                                         {"cpu_percent", 20, 22, -1, 5},
+                                         {"leaked_bytes", 0, 4096, 4096, 4096}};
   const auto words = [](const std::string&, double value) { return std::to_string(static_cast<int>(value)); };
   const auto check = [&](std::string_view rules) {
-    auto parsed = comparison::parse_figure_gate(rules, figures);
+    auto parsed = parse_figure_gate(rules, figures);
     EXPECT_TRUE(parsed.has_value()) << parsed.error().sentence();
-    return comparison::check_figure_gate(*parsed, figures, words);
+    return check_figure_gate(*parsed, figures, words);
   };
   const auto breach = check("peak_bytes>+5%, peak_bytes>+30MiB, peak_bytes>110MiB, leaked_bytes>+500%");
   ASSERT_EQ(breach.findings.size(), 3);
@@ -227,7 +222,7 @@ TEST(FigureGate, JudgesFiguresByName) {
   EXPECT_TRUE(both.not_judged.has_value());
   EXPECT_TRUE(both.has_breach());
   const auto error = [&](std::string_view rule) {
-    return comparison::parse_figure_gate(rule, figures).error().sentence();
+    return parse_figure_gate(rule, figures).error().sentence();
   };
   EXPECT_THAT(error("peak_bytes>+5"),
               AllOf(HasSubstr("'5' is not a percentage or a size"), HasSubstr("example: 'peak_bytes>+5%'")));
@@ -260,7 +255,7 @@ TEST(ParseGate, ReportsErrorInOneSentence) {
       {"run_peak>+-5%", "'-5%' is not"},
       {"run_peak>+nan%", "is not"}};
   for (const auto& [rules, words] : wrong) {
-    const auto parsed = comparison::parse_gate(rules);
+    const auto parsed = parse_gate(rules);
     ASSERT_FALSE(parsed.has_value()) << rules;
     EXPECT_THAT(parsed.error().sentence(), HasSubstr(words)) << rules;
     EXPECT_EQ(parsed.error().kind, ErrorKind::usage);
@@ -268,4 +263,4 @@ TEST(ParseGate, ReportsErrorInOneSentence) {
 }
 
 }  // namespace
-}  // namespace headroom::unit
+}  // namespace headroom::comparison

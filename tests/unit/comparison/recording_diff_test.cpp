@@ -5,7 +5,7 @@
 #include "support/recording_builder.h"
 #include "support/test_support.h"
 
-namespace headroom::unit {
+namespace headroom::comparison {
 namespace {
 
 using test::RecordingBuilder;
@@ -20,8 +20,8 @@ struct Program {
   std::string build = std::string(20, '\x11');
   std::string path = "/opt/app/detector";
 
-  comparison::FrameLookup names() const {
-    return [*this](std::uint64_t address) -> std::vector<comparison::NamedFrame> {
+  FrameLookup names() const {
+    return [*this](std::uint64_t address) -> std::vector<NamedFrame> {
       const std::string file = path.substr(path.rfind('/') + 1);
       if (address == base + load) return {{"load(int)", file}};
       if (address == base + run) return {{"inlined", file}, {"run(int) [clone .isra.0]", file}};
@@ -41,15 +41,15 @@ class TwoRecordings {
   TwoRecordings(const Fill& before, const Fill& after, const Program& a = {}, const Program& b = {},
                 test::RecordingOptions options = {}) {
     auto first = open("a.hrec", before, a, options), second = open("b.hrec", after, b, options);
-    const auto same = comparison::modules_of_one_build(first.info(), second.info());
-    before_ = comparison::group_recording(first, a.names(), same);
-    after_ = comparison::group_recording(second, b.names(), same);
-    diff_ = comparison::diff_recordings(before_, after_);
+    const auto same = modules_of_one_build(first.info(), second.info());
+    before_ = group_recording(first, a.names(), same);
+    after_ = group_recording(second, b.names(), same);
+    diff_ = diff_recordings(before_, after_);
   }
-  const comparison::RecordingDiff& operator*() const { return diff_; }
-  const comparison::RecordingDiff* operator->() const { return &diff_; }
-  const comparison::GroupedRecording& before() const { return before_; }
-  const comparison::GroupedRecording& after() const { return after_; }
+  const RecordingDiff& operator*() const { return diff_; }
+  const RecordingDiff* operator->() const { return &diff_; }
+  const GroupedRecording& before() const { return before_; }
+  const GroupedRecording& after() const { return after_; }
 
  private:
   recording::Recording open(const std::string& name, const Fill& fill, const Program& program,
@@ -64,8 +64,8 @@ class TwoRecordings {
   }
 
   test::TemporaryFolder folder_;
-  comparison::GroupedRecording before_, after_;
-  comparison::RecordingDiff diff_;
+  GroupedRecording before_, after_;
+  RecordingDiff diff_;
 };
 
 // `weights` bytes stay; `workspace` bytes are allocated and released in the layer "conv".
@@ -80,25 +80,25 @@ Fill model(std::uint64_t weights, std::uint64_t workspace) {
   };
 }
 
-TEST(comparison::RecordingDiff, EqualRecordingsDoNotDiffer) {
+TEST(RecordingDiff, EqualRecordingsDoNotDiffer) {
   const TwoRecordings two(model(1000, 4000), model(1000, 4000));
   EXPECT_EQ(two->peak_bytes.change(), 0);
   EXPECT_FALSE(two->peak_bytes.differs());
-  for (const comparison::DiffBy by : kDiffBy) {
+  for (const DiffBy by : kDiffBy) {
     EXPECT_FALSE(two->by(by).empty());
-    for (const comparison::DiffRow& row : two->by(by)) {
+    for (const DiffRow& row : two->by(by)) {
       EXPECT_EQ(row.peak_change(), 0);
       EXPECT_TRUE(row.in_before && row.in_after) << row.name;
     }
   }
 }
 
-TEST(comparison::RecordingDiff, SortsFromLargestGrowthToLargestShrinkage) {
+TEST(RecordingDiff, SortsFromLargestGrowthToLargestShrinkage) {
   const TwoRecordings two(model(1000, 4000), model(600, 9000));
   EXPECT_EQ(two->peak_bytes.change(), 4600);
   EXPECT_TRUE(two->peak_bytes.differs());
   EXPECT_EQ(two->leaked_bytes.change(), -400);
-  const auto& layers = two->by(comparison::DiffBy::layer);
+  const auto& layers = two->by(DiffBy::layer);
   ASSERT_EQ(layers.size(), 2U);
   EXPECT_EQ(layers[0].name, "conv");
   EXPECT_EQ(layers[0].peak_change(), 5000);
@@ -108,11 +108,11 @@ TEST(comparison::RecordingDiff, SortsFromLargestGrowthToLargestShrinkage) {
   EXPECT_EQ(layers[1].peak_change(), -400);
   EXPECT_EQ(layers[1].end_change(), -400);
   EXPECT_FALSE(layers[1].after.average_lifetime());
-  const auto& stacks = two->by(comparison::DiffBy::stack);
+  const auto& stacks = two->by(DiffBy::stack);
   ASSERT_EQ(stacks.size(), 2U);
   EXPECT_THAT(stacks[0].frames, ElementsAre("inlined", "run(int)", "main"));
   EXPECT_THAT(stacks[1].frames, ElementsAre("load(int)", "main"));
-  const auto& modules = two->by(comparison::DiffBy::module);
+  const auto& modules = two->by(DiffBy::module);
   ASSERT_EQ(modules.size(), 1U);
   EXPECT_EQ(modules[0].name, "detector");
   EXPECT_EQ(modules[0].peak_change(), 4600);
@@ -120,7 +120,7 @@ TEST(comparison::RecordingDiff, SortsFromLargestGrowthToLargestShrinkage) {
 
 // A scope's name may contain slashes, so its path may equal that of nested scopes. Paths are escaped only if
 // both occur, so the same layer may have different paths in two recordings.
-TEST(comparison::RecordingDiff, MatchesLayersByNamesNotByJoinedPath) {
+TEST(RecordingDiff, MatchesLayersByNamesNotByJoinedPath) {
   const auto hold = [](RecordingBuilder& builder, std::uint32_t scope, std::uint64_t at,
                        std::uint64_t bytes) {
     builder.enter_scope(0, at, scope);
@@ -139,7 +139,7 @@ TEST(comparison::RecordingDiff, MatchesLayersByNamesNotByJoinedPath) {
   };
   const auto changes = [](const TwoRecordings& two) {
     std::map<std::int64_t, std::pair<bool, bool>> known;  // layers by their bytes before or after
-    for (const comparison::DiffRow& row : two->by(comparison::DiffBy::layer)) {
+    for (const DiffRow& row : two->by(DiffBy::layer)) {
       const std::int64_t before = row.before.live.peak_bytes, after = row.after.live.peak_bytes;
       known[before > 0 ? before : after] = {row.in_before, row.in_after};
     }
@@ -153,7 +153,7 @@ TEST(comparison::RecordingDiff, MatchesLayersByNamesNotByJoinedPath) {
 }
 
 // ONNX Runtime assigns these numbers to different nodes in each process.
-TEST(comparison::RecordingDiff, MatchesNumberedNodesByPosition) {
+TEST(RecordingDiff, MatchesNumberedNodesByPosition) {
   const auto run = [](const char* first, const char* second) -> Fill {
     return [=](RecordingBuilder& builder, const Program& at) {
       const auto graph = builder.scope("run");
@@ -169,7 +169,7 @@ TEST(comparison::RecordingDiff, MatchesNumberedNodesByPosition) {
   const TwoRecordings diff(run("ReorderOutput_token_121", "ReorderOutput_token_110"),
                            run("ReorderOutput_token_110", "ReorderOutput_token_119"));
   std::vector<std::string> names;
-  for (const comparison::DiffRow& row : diff->by(comparison::DiffBy::layer)) {
+  for (const DiffRow& row : diff->by(DiffBy::layer)) {
     EXPECT_EQ(row.peak_change(), 0) << row.name;
     EXPECT_TRUE(row.in_before && row.in_after) << row.name;
     names.push_back(row.name);
@@ -177,11 +177,11 @@ TEST(comparison::RecordingDiff, MatchesNumberedNodesByPosition) {
   EXPECT_THAT(names, testing::IsSupersetOf({"run/ReorderOutput #1", "run/ReorderOutput #2"}));
 }
 
-TEST(comparison::RecordingDiff, RowsAddUpToTheTotals) {
+TEST(RecordingDiff, RowsAddUpToTheTotals) {
   const TwoRecordings two(model(1000, 4000), model(600, 9000));
-  for (const comparison::DiffBy by : kDiffBy) {
+  for (const DiffBy by : kDiffBy) {
     std::int64_t peak = 0, end = 0, allocated = 0, allocations = 0;
-    for (const comparison::DiffRow& row : two->by(by)) {
+    for (const DiffRow& row : two->by(by)) {
       peak += row.after.live.peak_bytes;
       end += row.after.live.end_bytes;
       allocated += row.after.allocated_bytes;
@@ -195,16 +195,16 @@ TEST(comparison::RecordingDiff, RowsAddUpToTheTotals) {
   }
 }
 
-TEST(comparison::RecordingDiff, MatchesStacksOfOtherBuildByFunction) {
+TEST(RecordingDiff, MatchesStacksOfOtherBuildByFunction) {
   Program next;
   next.base = 0x7f5500000000;
   next.load = 0x5010, next.run = 0x4020, next.main = 0x1030;
   next.build = std::string(20, '\x22');
   next.path = "/tmp/build/detector-v2";
   const TwoRecordings two(model(1000, 4000), model(1000, 4000), {}, next);
-  for (const comparison::DiffBy by : kDiffBy)
-    for (const comparison::DiffRow& row : two->by(by)) EXPECT_TRUE(row.in_before && row.in_after) << row.name;
-  EXPECT_EQ(two->by(comparison::DiffBy::module).front().name, "detector-v2");
+  for (const DiffBy by : kDiffBy)
+    for (const DiffRow& row : two->by(by)) EXPECT_TRUE(row.in_before && row.in_after) << row.name;
+  EXPECT_EQ(two->by(DiffBy::module).front().name, "detector-v2");
 }
 
 // Two stacks whose function is unknown.
@@ -217,21 +217,21 @@ Fill nameless(std::uint64_t first, std::uint64_t second) {
   };
 }
 
-TEST(comparison::RecordingDiff, SameBuildSeparatesUnknownFunctionsByOffset) {
+TEST(RecordingDiff, SameBuildSeparatesUnknownFunctionsByOffset) {
   Program elsewhere;
   elsewhere.base = 0x7f5500000000;
   const TwoRecordings two(nameless(100, 200), nameless(100, 250), {}, elsewhere);
-  const auto& rows = two->by(comparison::DiffBy::stack);
+  const auto& rows = two->by(DiffBy::stack);
   ASSERT_EQ(rows.size(), 4U);
   EXPECT_THAT(rows[0].frames, ElementsAre("detector+0x8000"));
   EXPECT_EQ(rows[0].peak_change(), 50);
 }
 
-TEST(comparison::RecordingDiff, OtherBuildGroupsUnknownFunctionsByModule) {
+TEST(RecordingDiff, OtherBuildGroupsUnknownFunctionsByModule) {
   Program rebuilt;
   rebuilt.build = std::string(20, '\x22');
   const TwoRecordings two(nameless(100, 200), nameless(100, 250), {}, rebuilt);
-  const auto& rows = two->by(comparison::DiffBy::stack);
+  const auto& rows = two->by(DiffBy::stack);
   ASSERT_EQ(rows.size(), 3U);
   EXPECT_THAT(rows[0].frames, ElementsAre("detector (function unknown)"));
   EXPECT_EQ(rows[0].before.live.peak_bytes, 300);
@@ -239,11 +239,11 @@ TEST(comparison::RecordingDiff, OtherBuildGroupsUnknownFunctionsByModule) {
   EXPECT_THAT(rows[1].frames, ElementsAre("(no stack was taken)"));
   EXPECT_THAT(rows[2].frames, ElementsAre("(outside of every module)"));
   std::set<std::string> modules;
-  for (const comparison::DiffRow& row : two->by(comparison::DiffBy::module)) modules.insert(row.name);
+  for (const DiffRow& row : two->by(DiffBy::module)) modules.insert(row.name);
   EXPECT_THAT(modules, ElementsAre("(no stack was taken)", "(outside of every module)", "detector"));
 }
 
-TEST(comparison::RecordingDiff, RecursionIsOneFrame) {
+TEST(RecordingDiff, RecursionIsOneFrame) {
   const auto recurse = [](int depth) {
     return [depth](RecordingBuilder& builder, const Program& at) {
       RecordingBuilder::Frames frames(static_cast<std::size_t>(depth), at.base + at.load);
@@ -252,12 +252,12 @@ TEST(comparison::RecordingDiff, RecursionIsOneFrame) {
     };
   };
   const TwoRecordings two(recurse(3), recurse(8));
-  ASSERT_EQ(two->by(comparison::DiffBy::stack).size(), 1U);
-  EXPECT_THAT(two->by(comparison::DiffBy::stack)[0].frames, ElementsAre("load(int)", "main"));
+  ASSERT_EQ(two->by(DiffBy::stack).size(), 1U);
+  EXPECT_THAT(two->by(DiffBy::stack)[0].frames, ElementsAre("load(int)", "main"));
 }
 
 // Two stacks form one group. Its peak is not the sum of both peaks, because these were at different times.
-TEST(comparison::RecordingDiff, PeakOfGroupIsExact) {
+TEST(RecordingDiff, PeakOfGroupIsExact) {
   const auto fill = [](RecordingBuilder& builder, const Program& at) {
     for (std::uint64_t i = 0; i < 2; ++i) {
       builder.allocate(0, 10 + 20 * i, 0x10000, 500, {at.base + at.load, 0x1000 + i});
@@ -265,12 +265,12 @@ TEST(comparison::RecordingDiff, PeakOfGroupIsExact) {
     }
   };
   const TwoRecordings two(fill, fill);
-  ASSERT_EQ(two->by(comparison::DiffBy::stack).size(), 1U);
-  EXPECT_EQ(two->by(comparison::DiffBy::stack)[0].after.most_bytes, 500);
-  EXPECT_EQ(two->by(comparison::DiffBy::stack)[0].after.allocated_bytes, 1000);
+  ASSERT_EQ(two->by(DiffBy::stack).size(), 1U);
+  EXPECT_EQ(two->by(DiffBy::stack)[0].after.most_bytes, 500);
+  EXPECT_EQ(two->by(DiffBy::stack)[0].after.allocated_bytes, 1000);
 }
 
-TEST(comparison::RecordingDiff, MarksNewAndRemovedStacks) {
+TEST(RecordingDiff, MarksNewAndRemovedStacks) {
   const TwoRecordings two(
       [](RecordingBuilder& builder, const Program& at) {
         builder.allocate(0, 10, 0x10000, 64, {at.base + at.load});
@@ -278,7 +278,7 @@ TEST(comparison::RecordingDiff, MarksNewAndRemovedStacks) {
       [](RecordingBuilder& builder, const Program& at) {
         builder.allocate(0, 10, 0x10000, 32, {at.base + at.run});
       });
-  const auto& rows = two->by(comparison::DiffBy::stack);
+  const auto& rows = two->by(DiffBy::stack);
   ASSERT_EQ(rows.size(), 2U);
   EXPECT_TRUE(rows[0].in_after && !rows[0].in_before);
   EXPECT_TRUE(rows[1].in_before && !rows[1].in_after);
@@ -286,7 +286,7 @@ TEST(comparison::RecordingDiff, MarksNewAndRemovedStacks) {
 }
 
 // In default mode the counts of a layer are exact. A change within the sampling error is not reported.
-TEST(comparison::RecordingDiff, SampledRecordingsHaveExactCountsAndKnownError) {
+TEST(RecordingDiff, SampledRecordingsHaveExactCountsAndKnownError) {
   test::RecordingOptions options;
   options.full = false;
   const auto fill = [](std::uint64_t counted) {
@@ -298,14 +298,12 @@ TEST(comparison::RecordingDiff, SampledRecordingsHaveExactCountsAndKnownError) {
     };
   };
   const TwoRecordings two(fill(1000), fill(1001), {}, {}, options);
-  const auto row =
-      std::find_if(two->by(comparison::DiffBy::layer).begin(), two->by(comparison::DiffBy::layer).end(),
-                   [](const comparison::DiffRow& each) { return each.name == "model/conv"; });
-  ASSERT_NE(row, two->by(comparison::DiffBy::layer).end());
+  const auto row = std::find_if(two->by(DiffBy::layer).begin(), two->by(DiffBy::layer).end(),
+                                [](const DiffRow& each) { return each.name == "model/conv"; });
+  ASSERT_NE(row, two->by(DiffBy::layer).end());
   EXPECT_EQ(row->before.allocations, 1000);
   EXPECT_EQ(row->after.allocated_bytes, 10010);
-  for (const comparison::DiffRow& each : two->by(comparison::DiffBy::layer))
-    EXPECT_NE(each.name, "model");  // no own allocations
+  for (const DiffRow& each : two->by(DiffBy::layer)) EXPECT_NE(each.name, "model");  // no own allocations
   EXPECT_TRUE(two->peak_bytes.standard_error().has_value());
   EXPECT_FALSE(two->peak_bytes.differs());
 }
@@ -324,15 +322,15 @@ TEST(ModulesOfOneBuild, HaveSameBuildIdInBoth) {
   add(a, "/lib/libnone.so", "");
   add(b, "/lib/libnone.so", "");
   add(a, "/lib/liba.so", "1");
-  EXPECT_THAT(comparison::modules_of_one_build(a, b), ElementsAre("libone.so"));
+  EXPECT_THAT(modules_of_one_build(a, b), ElementsAre("libone.so"));
 }
 
-TEST(comparison::NamedFrame, StripsCompilerCloneSuffix) {
-  EXPECT_EQ(comparison::without_clone_suffix("resize(int) [clone .constprop.0]"), "resize(int)");
-  EXPECT_EQ(comparison::without_clone_suffix("grow.part.0.constprop.1"), "grow");
-  EXPECT_EQ(comparison::without_clone_suffix("main.cold"), "main");
-  EXPECT_EQ(comparison::without_clone_suffix("main"), "main");
-  EXPECT_EQ(comparison::without_clone_suffix(".cold"), ".cold");
+TEST(NamedFrame, StripsCompilerCloneSuffix) {
+  EXPECT_EQ(without_clone_suffix("resize(int) [clone .constprop.0]"), "resize(int)");
+  EXPECT_EQ(without_clone_suffix("grow.part.0.constprop.1"), "grow");
+  EXPECT_EQ(without_clone_suffix("main.cold"), "main");
+  EXPECT_EQ(without_clone_suffix("main"), "main");
+  EXPECT_EQ(without_clone_suffix(".cold"), ".cold");
 }
 
 // `load` maps the weights. An arena grows in the layer "conv" and is unmapped again.
@@ -349,10 +347,10 @@ Fill mapped_model(std::uint64_t weights, std::uint64_t arena) {
   };
 }
 
-TEST(comparison::RecordingDiff, ComparesMappingsByTheSameGroups) {
+TEST(RecordingDiff, ComparesMappingsByTheSameGroups) {
   const TwoRecordings two(mapped_model(10 * kPage, 0), mapped_model(8 * kPage, 5 * kPage), {},
                           {.base = 0x900000, .run = 0x2040});
-  const auto& stacks = two->mapped_by(comparison::DiffBy::stack);
+  const auto& stacks = two->mapped_by(DiffBy::stack);
   ASSERT_EQ(stacks.size(), 2U);
   EXPECT_THAT(stacks[0].frames, ElementsAre("inlined", "run(int)", "main"));
   EXPECT_FALSE(stacks[0].in_before);
@@ -361,20 +359,20 @@ TEST(comparison::RecordingDiff, ComparesMappingsByTheSameGroups) {
   EXPECT_THAT(stacks[1].frames, ElementsAre("load(int)", "main"));
   EXPECT_EQ(stacks[1].peak_change(), -static_cast<std::int64_t>(2 * kPage));
   EXPECT_EQ(stacks[1].end_change(), -static_cast<std::int64_t>(2 * kPage));
-  const auto& layers = two->mapped_by(comparison::DiffBy::layer);
+  const auto& layers = two->mapped_by(DiffBy::layer);
   ASSERT_EQ(layers.size(), 2U);
   EXPECT_EQ(layers[0].name, "conv");
   EXPECT_EQ(layers[1].name, "");
-  const auto& modules = two->mapped_by(comparison::DiffBy::module);
+  const auto& modules = two->mapped_by(DiffBy::module);
   ASSERT_EQ(modules.size(), 1U);
   EXPECT_EQ(modules[0].name, "detector");
   EXPECT_EQ(modules[0].peak_change(), static_cast<std::int64_t>(3 * kPage));
 }
 
-TEST(comparison::NamedFrame, StripsLibraryVersion) {
-  EXPECT_EQ(comparison::without_version("libonnxruntime.so.1.29.0"), "libonnxruntime.so");
-  EXPECT_EQ(comparison::without_version("libfoo.so"), "libfoo.so");
-  EXPECT_EQ(comparison::without_version("python3.11"), "python3.11");
+TEST(NamedFrame, StripsLibraryVersion) {
+  EXPECT_EQ(without_version("libonnxruntime.so.1.29.0"), "libonnxruntime.so");
+  EXPECT_EQ(without_version("libfoo.so"), "libfoo.so");
+  EXPECT_EQ(without_version("python3.11"), "python3.11");
 }
 
 // A run of a graph with one node: `counted` small allocations of 100 bytes, and one of 8000 bytes in the
@@ -390,11 +388,11 @@ Fill run_with_node(std::uint64_t counted) {
   };
 }
 
-TEST(comparison::RecordingDiff, CountsOfSampledNodeBelongToItsRun) {
+TEST(RecordingDiff, CountsOfSampledNodeBelongToItsRun) {
   test::RecordingOptions options;
   options.full = false;
   const TwoRecordings two(run_with_node(10), run_with_node(30), {}, {}, options);
-  for (const comparison::DiffRow& row : two->by(comparison::DiffBy::layer)) {
+  for (const DiffRow& row : two->by(DiffBy::layer)) {
     if (row.name == "run/conv") {
       EXPECT_FALSE(row.counts_known);
       EXPECT_EQ(row.allocated_change(), 0);
@@ -409,17 +407,17 @@ TEST(comparison::RecordingDiff, CountsOfSampledNodeBelongToItsRun) {
   }
 }
 
-TEST(comparison::RecordingDiff, ComparesNodeCountsOnlyIfBothAreKnown) {
+TEST(RecordingDiff, ComparesNodeCountsOnlyIfBothAreKnown) {
   test::RecordingOptions sampled;
   sampled.full = false;
   const TwoRecordings exact(run_with_node(10), run_with_node(30));
   const TwoRecordings samples(run_with_node(10), run_with_node(30), {}, {}, sampled);
-  for (const comparison::DiffRow& row : exact->by(comparison::DiffBy::layer)) {
+  for (const DiffRow& row : exact->by(DiffBy::layer)) {
     EXPECT_TRUE(row.counts_known) << row.name;
     EXPECT_EQ(row.before.allocations, row.name == "run/conv" ? 1 : 10);
   }
-  const comparison::RecordingDiff mixed = comparison::diff_recordings(exact.before(), samples.after());
-  for (const comparison::DiffRow& row : mixed.by(comparison::DiffBy::layer)) {
+  const RecordingDiff mixed = diff_recordings(exact.before(), samples.after());
+  for (const DiffRow& row : mixed.by(DiffBy::layer)) {
     EXPECT_EQ(row.counts_known, row.name != "run/conv");
     if (row.name == "run") {
       EXPECT_EQ(row.before.allocations, 11) << "as in the other one, with its node";
@@ -428,4 +426,4 @@ TEST(comparison::RecordingDiff, ComparesNodeCountsOnlyIfBothAreKnown) {
 }
 
 }  // namespace
-}  // namespace headroom::unit
+}  // namespace headroom::comparison

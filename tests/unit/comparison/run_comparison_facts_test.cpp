@@ -6,7 +6,7 @@
 
 #include "runs_of_a_model.h"
 
-namespace headroom::unit {
+namespace headroom::comparison {
 namespace {
 
 using testing::HasSubstr;
@@ -25,11 +25,11 @@ TEST(CompareRuns, FactsMissingAfterFailureAreNotItsCause) {
   came_through.backend_version = "1.0";
   fell.status = ModelStatus::oom;
   fell.frames = 3;
-  const comparison::RunComparison found = comparison::compare_runs(a.side, b.side);
+  const RunComparison found = compare_runs(a.side, b.side);
   EXPECT_TRUE(found.models[0].facts.empty()) << found.models[0].facts.front().what;
   fell.status = ModelStatus::ok;
   fell.frames = 200;
-  EXPECT_EQ(comparison::compare_runs(a.side, b.side).models[0].facts.size(),
+  EXPECT_EQ(compare_runs(a.side, b.side).models[0].facts.size(),
             2);  // now they are changed thresholds
 }
 
@@ -39,7 +39,7 @@ TEST(CompareRuns, ReportsFramesHeldInMemory) {
   b.add(1'000'000, 54 << 20, 2);
   a.results[0].models[0].memory.frames = Bytes{15'552'000};
   b.results[0].models[0].memory.frames = Bytes{7'776'000};
-  const auto facts = comparison::compare_runs(a.side, b.side).models[0].facts;
+  const auto facts = compare_runs(a.side, b.side).models[0].facts;
   ASSERT_EQ(facts.size(), 1U);
   EXPECT_EQ(facts[0].what, "frames held in memory");
 }
@@ -54,12 +54,12 @@ TEST(CompareRuns, ComparesNameAndSizeWithoutFingerprint) {
   b.results[0].models[0].path = "/branch/bodypix_s8.onnx";
   a.results[0].models[0].file_size = Bytes{2'438'662};
   b.results[0].models[0].file_size = Bytes{2'438'661};
-  const auto facts = comparison::compare_runs(a.side, b.side).models[0].facts;
+  const auto facts = compare_runs(a.side, b.side).models[0].facts;
   ASSERT_EQ(facts.size(), 2);
   EXPECT_EQ(facts[0].after, "bodypix_s8.onnx");
   EXPECT_EQ(facts[1].after, "2438661 B");
   b.results[0].models[0].path = "/branch/bodypix_s16.onnx";
-  EXPECT_EQ(comparison::compare_runs(a.side, b.side).models[0].facts.size(), 1);
+  EXPECT_EQ(compare_runs(a.side, b.side).models[0].facts.size(), 1);
 }
 
 TEST(CompareRuns, PairsModelsByNameAndListsTheRest) {
@@ -67,7 +67,7 @@ TEST(CompareRuns, PairsModelsByNameAndListsTheRest) {
   a.add(1'000'000, 1 << 20, 1, "old");
   b.add(1'000'000, 1 << 20, 1, "new");
   // One model on each side: they are paired. The rename is not a cause.
-  const comparison::RunComparison renamed = comparison::compare_runs(a.side, b.side);
+  const RunComparison renamed = compare_runs(a.side, b.side);
   EXPECT_EQ(renamed.models[0].name_after, b.side[0].models[0].result->name);
   EXPECT_TRUE(renamed.models[0].facts.empty());
   ASSERT_EQ(renamed.caveats.size(), 1);
@@ -75,7 +75,7 @@ TEST(CompareRuns, PairsModelsByNameAndListsTheRest) {
   ModelResult other = b.results[0].models[0];
   other.name = "other";
   b.side[0].models.push_back({&other, {}, ""});
-  const comparison::RunComparison found = comparison::compare_runs(a.side, b.side);
+  const RunComparison found = compare_runs(a.side, b.side);
   EXPECT_TRUE(found.models.empty());
   ASSERT_EQ(found.only_before.size(), 1);
   EXPECT_EQ(found.only_before[0].name, "old");
@@ -97,13 +97,13 @@ TEST(CompareRuns, ListsOtherChanges) {
   b.results[0].host.cpu_model = "Denver";
   a.results[0].system = {{"clock_hz.cpu0", 9, 1e9, 1.5e9, 2e9}, {"throttled", 9, 0, 0, 0}};
   b.results[0].system = {{"clock_hz.cpu0", 9, 1e9, 1.2e9, 2e9}, {"throttled", 9, 0, 0.5, 1}};
-  const comparison::RunComparison found = comparison::compare_runs(a.side, b.side);
+  const RunComparison found = compare_runs(a.side, b.side);
   std::vector<std::string> what;
-  for (const comparison::FactChange& fact : found.models[0].facts) what.push_back(fact.what);
+  for (const FactChange& fact : found.models[0].facts) what.push_back(fact.what);
   EXPECT_THAT(what, testing::ElementsAre("model file", "version of the runtime", "settings"));
   EXPECT_EQ(found.models[0].facts[2].after, "threads=4");  // only settings that differ
   what.clear();
-  for (const comparison::FactChange& fact : found.facts) what.push_back(fact.what);
+  for (const FactChange& fact : found.facts) what.push_back(fact.what);
   EXPECT_THAT(what, testing::ElementsAre("processor", "clock cpu0", "throttling"));
 }
 
@@ -120,12 +120,12 @@ TEST(CompareRuns, SameSourceInTwoCheckoutsIsNotACause) {
   };
   source(a, "/base/photos", "aa", 20);
   source(b, "/branch/photos/", "bb", 20);
-  EXPECT_TRUE(comparison::compare_runs(a.side, b.side).facts.empty());
+  EXPECT_TRUE(compare_runs(a.side, b.side).facts.empty());
   source(b, "/branch/photos", "bb", 21);
-  ASSERT_EQ(comparison::compare_runs(a.side, b.side).facts.size(), 1);
-  EXPECT_EQ(comparison::compare_runs(a.side, b.side).facts[0].after, "21 frames of photos");
+  ASSERT_EQ(compare_runs(a.side, b.side).facts.size(), 1);
+  EXPECT_EQ(compare_runs(a.side, b.side).facts[0].after, "21 frames of photos");
   source(b, "/base/photos", "bb", 20);
-  EXPECT_EQ(comparison::compare_runs(a.side, b.side).facts.size(), 1) << "files of one path that changed";
+  EXPECT_EQ(compare_runs(a.side, b.side).facts.size(), 1) << "files of one path that changed";
 }
 
 // A side's fact is that of most of its runs, and for a clock the median. One deviating run explains nothing.
@@ -140,7 +140,7 @@ TEST(CompareRuns, FactsComeFromMostRuns) {
     b.results[i].system = {{"clock_hz.cpu0", 9, 1e9, i == 0 ? 0.8e9 : 1.5e9, 2e9},
                            {"clock_hz.cpu1", 9, 1e9, i == 0 ? 1.5e9 : 0.8e9, 2e9}};
   }
-  const comparison::RunComparison found = comparison::compare_runs(a.side, b.side);
+  const RunComparison found = compare_runs(a.side, b.side);
   ASSERT_EQ(found.facts.size(), 2);
   EXPECT_EQ(found.facts[0].what, "power mode");
   EXPECT_EQ(found.facts[0].before, "MAXN");
@@ -159,7 +159,7 @@ TEST(CompareRuns, WarnsOfSeveralMachinesOnOneSide) {
   }
   b.add(1'000'000, 1 << 20, 1);
   b.results.back().host.board = "Orin Nano";
-  const comparison::RunComparison found = comparison::compare_runs(a.side, b.side);
+  const RunComparison found = compare_runs(a.side, b.side);
   EXPECT_THAT(found.caveats,
               testing::ElementsAre(HasSubstr("board is Orin Nano in 2 of 3 runs, but Xavier NX")));
   EXPECT_TRUE(found.facts.empty());
@@ -172,7 +172,7 @@ TEST(CompareRuns, WarnsOfDifferentModelsOnOneSide) {
   a.side[1].models[0].fingerprint = "beef";
   b.add(1'000'000, 1 << 20, 3);
   b.results[0].complete = false;
-  const comparison::RunComparison found = comparison::compare_runs(a.side, b.side);
+  const RunComparison found = compare_runs(a.side, b.side);
   ASSERT_EQ(found.caveats.size(), 2);
   EXPECT_THAT(found.caveats[0], HasSubstr("differ in their setup: det: model file"));
   EXPECT_TRUE(found.has_mixed_side);
@@ -180,4 +180,4 @@ TEST(CompareRuns, WarnsOfDifferentModelsOnOneSide) {
 }
 
 }  // namespace
-}  // namespace headroom::unit
+}  // namespace headroom::comparison

@@ -7,7 +7,7 @@
 #include "comparison/metric_change.h"
 #include "runs_of_a_model.h"
 
-namespace headroom::unit {
+namespace headroom::comparison {
 namespace {
 
 using testing::HasSubstr;
@@ -19,15 +19,15 @@ TEST(CompareRuns, IgnoresRuntimeDifferenceUpToAHugePage) {
   b.add(1'000'000, 51 << 20, 2);
   a.results[0].models[0].memory.runtime = Bytes{26 << 20};
   b.results[0].models[0].memory.runtime = Bytes{26 << 20};
-  EXPECT_TRUE(comparison::compare_runs(a.side, b.side).models[0].find("run_peak")->differs);
+  EXPECT_TRUE(compare_runs(a.side, b.side).models[0].find("run_peak")->differs);
   b.results[0].models[0].memory.runtime = Bytes{28 << 20};
-  EXPECT_FALSE(comparison::compare_runs(a.side, b.side).models[0].find("run_peak")->differs);
+  EXPECT_FALSE(compare_runs(a.side, b.side).models[0].find("run_peak")->differs);
   b.results[0].models[0].backend_version = "another";  // the runtime itself may have grown
-  EXPECT_TRUE(comparison::compare_runs(a.side, b.side).models[0].find("run_peak")->differs);
+  EXPECT_TRUE(compare_runs(a.side, b.side).models[0].find("run_peak")->differs);
   b.results[0].models[0].backend_version = "";
   b.results[0].models[0].memory.runtime = Bytes{36 << 20};  // the same growth is in the run's peak
   b.results[0].models[0].memory.run_peak = Bytes{60 << 20};
-  const comparison::RunComparison grown = comparison::compare_runs(a.side, b.side);
+  const RunComparison grown = compare_runs(a.side, b.side);
   EXPECT_TRUE(grown.models[0].find("run_peak")->differs);
   EXPECT_TRUE(grown.models[0].find("runtime")->differs);
 }
@@ -51,9 +51,9 @@ TEST(CompareRuns, ComparesNumberedNodesByOperator) {
   b.results[0].models[0].layers->nodes = {node("conv_1", "Conv", 1000),
                                           node("ReorderOutput_token_110", "ReorderOutput", 524288),
                                           node("ReorderOutput_token_119", "ReorderOutput", 131072)};
-  EXPECT_TRUE(comparison::compare_runs(a.side, b.side).models[0].nodes.empty());
+  EXPECT_TRUE(compare_runs(a.side, b.side).models[0].nodes.empty());
   b.results[0].models[0].layers->nodes.push_back(node("ReorderOutput_token_7", "ReorderOutput", 4096));
-  const auto changes = comparison::compare_runs(a.side, b.side).models[0].nodes;
+  const auto changes = compare_runs(a.side, b.side).models[0].nodes;
   ASSERT_EQ(changes.size(), 1);
   EXPECT_EQ(changes[0].name, "ReorderOutput (added by the runtime, all)");
   EXPECT_EQ(changes[0].change(), 4096);
@@ -67,19 +67,19 @@ TEST(CompareRuns, FilePagesAreNotGrowth) {
   b.add(1'000'000, 53 << 20, 2);
   a.results[0].models[0].memory.file_backed_peak = Bytes{30 << 20};
   b.results[0].models[0].memory.file_backed_peak = Bytes{33 << 20};
-  const comparison::RunComparison mapped = comparison::compare_runs(a.side, b.side);
+  const RunComparison mapped = compare_runs(a.side, b.side);
   EXPECT_FALSE(mapped.models[0].find("run_peak")->differs);
   EXPECT_TRUE(mapped.models[0].find("run_peak")->is_of_file_pages);
   EXPECT_THAT(mapped.caveats, testing::ElementsAre(HasSubstr("the page cache decides")));
   b.results[0].models[0].memory.file_backed_peak = Bytes{30 << 20};
-  const comparison::RunComparison grown = comparison::compare_runs(a.side, b.side);
+  const RunComparison grown = compare_runs(a.side, b.side);
   EXPECT_TRUE(grown.models[0].find("run_peak")->differs);
   EXPECT_TRUE(grown.caveats.empty());
   // A short run ended between two samples and missed 10 MiB of file pages. These explain nothing.
   a.results[0].models[0].memory.file_backed_peak = Bytes{20 << 20};
-  EXPECT_TRUE(comparison::compare_runs(a.side, b.side).models[0].find("run_peak")->differs);
+  EXPECT_TRUE(compare_runs(a.side, b.side).models[0].find("run_peak")->differs);
   b.results[0].models[0].memory.run_peak = Bytes{50 << 20};
-  const comparison::RunComparison same = comparison::compare_runs(a.side, b.side);
+  const RunComparison same = compare_runs(a.side, b.side);
   EXPECT_FALSE(same.models[0].find("run_peak")->differs);
   EXPECT_LT(same.models[0].find("run_peak")->high, 1.03);
 }
@@ -89,19 +89,19 @@ TEST(CompareRuns, HugePageStepIsGrowthOnlyInSeveralRuns) {
   Runs a, b;
   a.add(1'000'000, 66 << 20, 1);
   b.add(1'000'000, 68 << 20, 2);
-  const comparison::RunComparison step = comparison::compare_runs(a.side, b.side);
+  const RunComparison step = compare_runs(a.side, b.side);
   EXPECT_FALSE(step.models[0].find("run_peak")->differs);
   EXPECT_THAT(step.caveats, testing::ElementsAre(HasSubstr("three or more runs per side")));
   for (const int mebibytes : {67, 70}) {
     b.results[0].models[0].memory.run_peak = Bytes{mebibytes << 20};
-    EXPECT_TRUE(comparison::compare_runs(a.side, b.side).models[0].find("run_peak")->differs) << mebibytes;
+    EXPECT_TRUE(compare_runs(a.side, b.side).models[0].find("run_peak")->differs) << mebibytes;
   }
   for (unsigned i = 0; i < 3; ++i) {
     a.add(1'000'000, 66 << 20, 10 + i);
     b.add(1'000'000, 68 << 20, 20 + i);
   }
   b.results[0].models[0].memory.run_peak = Bytes{68 << 20};
-  EXPECT_TRUE(comparison::compare_runs(a.side, b.side).models[0].find("run_peak")->differs);
+  EXPECT_TRUE(compare_runs(a.side, b.side).models[0].find("run_peak")->differs);
 }
 
 // At fixed addresses two equal runs have the same heap. A step is then growth, and one run per side is
@@ -111,7 +111,7 @@ TEST(CompareRuns, StepAtFixedAddressesIsGrowth) {
   a.add(1'000'000, 66 << 20, 1);
   b.add(1'000'000, 68 << 20, 2);
   for (Runs* runs : {&a, &b}) runs->results[0].models[0].memory.fixed_addresses = true;
-  const comparison::RunComparison one = comparison::compare_runs(a.side, b.side);
+  const RunComparison one = compare_runs(a.side, b.side);
   EXPECT_TRUE(one.models[0].find("run_peak")->differs);
   EXPECT_TRUE(one.caveats.empty());
   for (unsigned i = 1; i < 5; ++i) {
@@ -119,9 +119,9 @@ TEST(CompareRuns, StepAtFixedAddressesIsGrowth) {
     b.add(1'000'000, 68 << 20, 20 + i);
     for (Runs* runs : {&a, &b}) runs->results[i].models[0].memory.fixed_addresses = true;
   }
-  EXPECT_TRUE(comparison::compare_runs(a.side, b.side).models[0].find("run_peak")->differs);
-  for (comparison::ComparedRun& run : b.side) run.models[0].fingerprint = "beef";
-  const comparison::RunComparison other = comparison::compare_runs(a.side, b.side);
+  EXPECT_TRUE(compare_runs(a.side, b.side).models[0].find("run_peak")->differs);
+  for (ComparedRun& run : b.side) run.models[0].fingerprint = "beef";
+  const RunComparison other = compare_runs(a.side, b.side);
   EXPECT_FALSE(other.models[0].find("run_peak")->differs);
   EXPECT_THAT(other.caveats, testing::ElementsAre(HasSubstr("headroom bench --aslr")));
 }
@@ -135,7 +135,7 @@ TEST(CompareRuns, MoreRunsOfOneLayoutDoNotHideGrowth) {
     b.add(1'000'000, (66 << 20) + (1 << 20), 20 + i);
     for (Runs* runs : {&a, &b}) runs->results[i].models[0].memory.fixed_addresses = true;
     b.results[i].models[0].backend_version = "2";
-    EXPECT_TRUE(comparison::compare_runs(a.side, b.side).models[0].find("run_peak")->differs) << i + 1;
+    EXPECT_TRUE(compare_runs(a.side, b.side).models[0].find("run_peak")->differs) << i + 1;
   }
 }
 
@@ -144,17 +144,17 @@ TEST(CompareRuns, ManyRunsGiveSpreadForSinglePeak) {
   Runs a, b;
   for (const int peak : {56, 62, 65, 68, 74}) a.add(1'000'000, peak << 20, static_cast<unsigned>(peak));
   b.add(1'000'000, 71 << 20, 30);
-  EXPECT_FALSE(comparison::compare_runs(a.side, b.side).models[0].find("run_peak")->differs);
+  EXPECT_FALSE(compare_runs(a.side, b.side).models[0].find("run_peak")->differs);
   b.results[0].models[0].memory.run_peak = Bytes{140 << 20};
-  EXPECT_TRUE(comparison::compare_runs(a.side, b.side).models[0].find("run_peak")->differs);
+  EXPECT_TRUE(compare_runs(a.side, b.side).models[0].find("run_peak")->differs);
 }
 
 TEST(CompareRuns, GrowthFromZeroHasNoRatio) {
   Runs a, b;
   a.add(1'000'000, 0, 1);
   b.add(1'000'000, 50 << 20, 2);
-  const comparison::RunComparison found = comparison::compare_runs(a.side, b.side);
-  const comparison::MetricChange* peak = found.models[0].find("run_peak");
+  const RunComparison found = compare_runs(a.side, b.side);
+  const MetricChange* peak = found.models[0].find("run_peak");
   EXPECT_FALSE(peak->has_ratio);
   EXPECT_TRUE(peak->differs);
   EXPECT_FALSE(peak->is_noise());
@@ -171,9 +171,9 @@ TEST(CompareRuns, IgnoresProportionalShareOfFilePages) {
   for (Runs* runs : {&a, &b}) runs->results[0].models[0].memory.file_backed_peak = Bytes{28 << 20};
   a.results[0].models[0].memory.pss_run_peak = Bytes{44 << 20};
   b.results[0].models[0].memory.pss_run_peak = Bytes{34 << 20};
-  EXPECT_FALSE(comparison::compare_runs(a.side, b.side).models[0].find("pss_run_peak")->differs);
+  EXPECT_FALSE(compare_runs(a.side, b.side).models[0].find("pss_run_peak")->differs);
   b.results[0].models[0].memory.pss_run_peak = Bytes{90 << 20};
-  EXPECT_TRUE(comparison::compare_runs(a.side, b.side).models[0].find("pss_run_peak")->differs);
+  EXPECT_TRUE(compare_runs(a.side, b.side).models[0].find("pss_run_peak")->differs);
 }
 
 // Layers come from most of the runs, not from the first.
@@ -190,11 +190,11 @@ TEST(CompareRuns, LayersComeFromMostRuns) {
       runs->results[i].models[0].layers->nodes = {node};
     }
   }
-  EXPECT_TRUE(comparison::compare_runs(a.side, b.side).models[0].nodes.empty());
+  EXPECT_TRUE(compare_runs(a.side, b.side).models[0].nodes.empty());
   b.results[1].models[0].layers->nodes[0].activations = Bytes{9000};
-  ASSERT_EQ(comparison::compare_runs(a.side, b.side).models[0].nodes.size(), 1);
-  EXPECT_EQ(comparison::compare_runs(a.side, b.side).models[0].nodes[0].change(), 8000);
+  ASSERT_EQ(compare_runs(a.side, b.side).models[0].nodes.size(), 1);
+  EXPECT_EQ(compare_runs(a.side, b.side).models[0].nodes[0].change(), 8000);
 }
 
 }  // namespace
-}  // namespace headroom::unit
+}  // namespace headroom::comparison

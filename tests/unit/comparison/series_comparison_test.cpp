@@ -6,7 +6,7 @@
 #include <cmath>
 #include <random>
 
-namespace headroom::unit {
+namespace headroom::comparison {
 namespace {
 
 constexpr std::int64_t kSecond = 1'000'000'000;
@@ -19,7 +19,7 @@ SystemSample sample_at(std::int64_t second, std::optional<std::int64_t> unix_sec
   return sample;
 }
 
-TEST(monitoring::SessionClock, StartsSessionWhenTimeGoesBack) {
+TEST(SessionClock, StartsSessionWhenTimeGoesBack) {
   monitoring::SessionClock clock;
   EXPECT_TRUE(clock.add(sample_at(5)).begins_session);
   EXPECT_EQ(clock.add(sample_at(8)).since, Nanoseconds{3 * kSecond});
@@ -32,7 +32,7 @@ TEST(monitoring::SessionClock, StartsSessionWhenTimeGoesBack) {
   EXPECT_EQ(clock.watched(), Nanoseconds{5 * kSecond});
 }
 
-TEST(monitoring::SessionClock, WallClockGivesTimeBetweenSessions) {
+TEST(SessionClock, WallClockGivesTimeBetweenSessions) {
   monitoring::SessionClock clock;
   clock.add(sample_at(0, 1000));
   clock.add(sample_at(10, 5000));  // the wall clock was set: within a session, the log's time counts
@@ -47,7 +47,7 @@ TEST(monitoring::SessionClock, WallClockGivesTimeBetweenSessions) {
   EXPECT_EQ(clock.elapsed(), Nanoseconds{100 * kSecond});
 }
 
-TEST(monitoring::SessionClock, SumsDoNotOverflow) {
+TEST(SessionClock, SumsDoNotOverflow) {
   monitoring::SessionClock clock;
   constexpr std::int64_t kFar = std::int64_t{1} << 59;
   for (int i = 0; i < 100; ++i) {
@@ -62,9 +62,9 @@ TEST(monitoring::SessionClock, SumsDoNotOverflow) {
 
 // `sessions` sessions of 300 samples each. The figure grows by `rise` from the first to the last sample of
 // all.
-comparison::LogFigures series_log_of(int sessions, double rise, std::mt19937& random) {
+LogFigures series_log_of(int sessions, double rise, std::mt19937& random) {
   std::normal_distribution<double> noise(0, 1 << 20);
-  comparison::LogFigures log;
+  LogFigures log;
   for (int session = 0; session < sessions; ++session)
     for (int i = 0; i < 300; ++i) {
       SystemSample sample = sample_at(i, 1'700'000'000 + 100'000 * session + i);
@@ -75,9 +75,9 @@ comparison::LogFigures series_log_of(int sessions, double rise, std::mt19937& ra
   return log;
 }
 
-TEST(comparison::LogFigures, HasNoNegativeStep) {
+TEST(LogFigures, HasNoNegativeStep) {
   std::mt19937 random(1);
-  const comparison::LogFigures log = series_log_of(3, 0, random);
+  const LogFigures log = series_log_of(3, 0, random);
   EXPECT_EQ(log.samples(), 900);
   EXPECT_EQ(log.duration(), Nanoseconds{200'299 * kSecond});
   const auto& points = log.curves().find("ram_used_bytes")->second.points();
@@ -90,18 +90,17 @@ TEST(comparison::LogFigures, HasNoNegativeStep) {
   EXPECT_EQ(points.back().end, Nanoseconds{3 * 299 * kSecond}) << "without what passed between them";
 }
 
-TEST(comparison::LogFigures, LeakOverSeveralSessionsIsATrend) {
+TEST(LogFigures, LeakOverSeveralSessionsIsATrend) {
   std::mt19937 random(2);
-  const comparison::SeriesChange leak =
-      comparison::compare_series(series_log_of(3, 0, random), series_log_of(3, 1 << 30, random)).front();
+  const SeriesChange leak =
+      compare_series(series_log_of(3, 0, random), series_log_of(3, 1 << 30, random)).front();
   EXPECT_TRUE(leak.differs);
   EXPECT_TRUE(leak.is_of_trend);
   EXPECT_NEAR(leak.rise_after, 1 << 30, 1 << 26);
-  const comparison::SeriesChange none =
-      comparison::compare_series(series_log_of(3, 0, random), series_log_of(1, 0, random)).front();
+  const SeriesChange none = compare_series(series_log_of(3, 0, random), series_log_of(1, 0, random)).front();
   EXPECT_FALSE(none.differs);
-  EXPECT_EQ(none.doubt, comparison::SeriesDoubt::none);
+  EXPECT_EQ(none.doubt, SeriesDoubt::none);
 }
 
 }  // namespace
-}  // namespace headroom::unit
+}  // namespace headroom::comparison

@@ -10,7 +10,7 @@
 #include "runs_of_a_model.h"
 #include "support/test_support.h"
 
-namespace headroom::unit {
+namespace headroom::comparison {
 namespace {
 
 // `pairs` pairs of runs in step. The machine slows both frames of a turn by a factor of up to two, for about
@@ -40,14 +40,12 @@ struct InStepRuns {
             InStep{std::to_string(pair), static_cast<std::int64_t>(frames), one_processor};
     }
   }
-  comparison::MetricChange latency() const {
-    return *comparison::compare_runs(a.side, b.side).models[0].find("latency");
-  }
+  MetricChange latency() const { return *compare_runs(a.side, b.side).models[0].find("latency"); }
 };
 
 TEST(TurnsOfRuns, OnePairFindsThreePercentOnUnsteadyMachine) {
   for (unsigned seed = 0; seed < static_cast<unsigned>(test::repetitions(20)); ++seed) {
-    const comparison::MetricChange slower = InStepRuns(1, 1.03, 1000, true, seed).latency();
+    const MetricChange slower = InStepRuns(1, 1.03, 1000, true, seed).latency();
     EXPECT_TRUE(slower.was_in_step && slower.is_judged && slower.differs && slower.is_worse());
     EXPECT_NEAR(slower.ratio, 1.03, 0.005);
     EXPECT_FALSE(slower.spread_was_measured);
@@ -56,9 +54,7 @@ TEST(TurnsOfRuns, OnePairFindsThreePercentOnUnsteadyMachine) {
 }
 
 TEST(TurnsOfRuns, ShortRunsAndTwoProcessorsWidenInterval) {
-  const auto reach = [](const comparison::MetricChange& change) {
-    return std::log(change.high / change.low) / 2;
-  };
+  const auto reach = [](const MetricChange& change) { return std::log(change.high / change.low) / 2; };
   const double longer = reach(InStepRuns(1, 1, 1000, true, 1).latency());
   EXPECT_GT(reach(InStepRuns(1, 1, 100, true, 1).latency()), 1.3 * longer);
   EXPECT_GT(reach(InStepRuns(1, 1, 1000, false, 1).latency()), 1.3 * longer);
@@ -66,11 +62,11 @@ TEST(TurnsOfRuns, ShortRunsAndTwoProcessorsWidenInterval) {
 }
 
 TEST(TurnsOfRuns, ThreePairsOrMoreMeasureSpread) {
-  const comparison::MetricChange five = InStepRuns(5, 1.03, 300, true, 7).latency();
+  const MetricChange five = InStepRuns(5, 1.03, 300, true, 7).latency();
   EXPECT_TRUE(five.was_in_step && five.spread_was_measured && five.differs);
   EXPECT_EQ(five.runs_before, 5);
   // The three runs are close together here, so the fixed allowance applies.
-  const comparison::MetricChange three = InStepRuns(3, 1.005, 300, true, 7).latency();
+  const MetricChange three = InStepRuns(3, 1.005, 300, true, 7).latency();
   EXPECT_FALSE(three.differs);
 }
 
@@ -97,7 +93,7 @@ TEST(TurnsOfRuns, RatioAndValuesAgreeForTwoKindsOfFrames) {
     before[i].inference = {slow ? 20'000'000 : 10'000'000};
     after[i].inference = {i % 100 == 50 || i % 100 == 51 ? 20'000'000 : before[i].inference.count * 95 / 100};
   }
-  const comparison::MetricChange latency = runs.latency();
+  const MetricChange latency = runs.latency();
   EXPECT_TRUE(latency.differs);
   EXPECT_FALSE(latency.is_worse());
   EXPECT_NEAR(latency.ratio, 0.95, 1e-9);
@@ -111,7 +107,7 @@ TEST(TurnsOfRuns, CountsOnlyFramesInStep) {
   runs.b.results[0].models[0].in_step->frames = 200;
   auto& frames = runs.b.side[0].models[0].frames;
   for (std::size_t i = 200; i < frames.size(); ++i) frames[i].inference = {1'000'000};
-  const comparison::MetricChange latency = runs.latency();
+  const MetricChange latency = runs.latency();
   EXPECT_TRUE(latency.was_in_step);
   EXPECT_FALSE(latency.differs);
   EXPECT_NEAR(latency.ratio, 1, 0.01);
@@ -121,7 +117,7 @@ TEST(TurnsOfRuns, ReportsInStepAsAFact) {
   InStepRuns runs(1, 1, 100, true, 3);
   runs.a.results[0].options.emplace();
   runs.b.results[0].options.emplace().in_step = "ci";
-  const comparison::RunComparison found = comparison::compare_runs(runs.a.side, runs.b.side);
+  const RunComparison found = compare_runs(runs.a.side, runs.b.side);
   ASSERT_EQ(found.facts.size(), 1);
   EXPECT_EQ(found.facts[0].what, "--in-step");
 }
@@ -131,10 +127,10 @@ TEST(MedianError, MatchesNormalDistribution) {
   std::normal_distribution<double> value(0, 1);
   std::vector<double> values;
   for (int i = 0; i < 1000; ++i) values.push_back(value(random));
-  EXPECT_NEAR(comparison::median_error(values), 1.2533 / std::sqrt(1000),
+  EXPECT_NEAR(median_error(values), 1.2533 / std::sqrt(1000),
               0.01);  // √(π/2)/√n of a normal distribution
-  EXPECT_EQ(comparison::median_error(std::vector<double>{1}), 0);
+  EXPECT_EQ(median_error(std::vector<double>{1}), 0);
 }
 
 }  // namespace
-}  // namespace headroom::unit
+}  // namespace headroom::comparison

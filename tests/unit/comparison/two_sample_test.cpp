@@ -11,19 +11,19 @@
 #include "comparison/series_comparison.h"
 #include "support/test_support.h"
 
-namespace headroom::unit {
+namespace headroom::comparison {
 namespace {
 
 // Tables of Student's t, two-sided 5 % and 1 %.
 TEST(Student, MatchesTables) {
-  EXPECT_NEAR(comparison::student_quantile(0.975, 1), 12.706, 0.001);
-  EXPECT_NEAR(comparison::student_quantile(0.975, 4), 2.776, 0.001);
-  EXPECT_NEAR(comparison::student_quantile(0.995, 10), 3.169, 0.001);
-  EXPECT_NEAR(comparison::student_quantile(0.975, 100), 1.984, 0.001);
-  EXPECT_NEAR(comparison::student_quantile(0.975, std::numeric_limits<double>::infinity()), 1.960, 0.001);
-  EXPECT_NEAR(comparison::student_quantile(0.025, 4), -2.776, 0.001);
-  EXPECT_NEAR(comparison::student_cdf(0, 3), 0.5, 1e-12);
-  EXPECT_NEAR(comparison::student_cdf(1, 1), 0.75, 1e-12);  // Cauchy distribution
+  EXPECT_NEAR(student_quantile(0.975, 1), 12.706, 0.001);
+  EXPECT_NEAR(student_quantile(0.975, 4), 2.776, 0.001);
+  EXPECT_NEAR(student_quantile(0.995, 10), 3.169, 0.001);
+  EXPECT_NEAR(student_quantile(0.975, 100), 1.984, 0.001);
+  EXPECT_NEAR(student_quantile(0.975, std::numeric_limits<double>::infinity()), 1.960, 0.001);
+  EXPECT_NEAR(student_quantile(0.025, 4), -2.776, 0.001);
+  EXPECT_NEAR(student_cdf(0, 3), 0.5, 1e-12);
+  EXPECT_NEAR(student_cdf(1, 1), 0.75, 1e-12);  // Cauchy distribution
 }
 
 // R: t.test(c(27.5,21.0,19.0,23.6,17.0,17.9), c(27.1,22.0,20.8,23.4,23.4,23.5,25.8,22.0)) has
@@ -31,7 +31,7 @@ TEST(Student, MatchesTables) {
 TEST(Welch, AgreesWithAWorkedExample) {
   const std::vector<double> a{27.5, 21.0, 19.0, 23.6, 17.0, 17.9};
   const std::vector<double> b{27.1, 22.0, 20.8, 23.4, 23.4, 23.5, 25.8, 22.0};
-  const comparison::Difference found = comparison::welch(a, b, 0.95);
+  const Difference found = welch(a, b, 0.95);
   EXPECT_NEAR(found.estimate, 23.5 - 21.0, 1e-9);
   EXPECT_GT(found.p, 0.15);
   EXPECT_LT(found.p, 0.21);
@@ -49,7 +49,7 @@ TEST(Welch, KeepsFalseAlarmRate) {
     std::vector<double> a(5), b(5);
     for (double& value : a) value = normal(random);
     for (double& value : b) value = normal(random);
-    const comparison::Difference found = comparison::welch(a, b, 0.95);
+    const Difference found = welch(a, b, 0.95);
     if (found.low > 0 || found.high < 0) ++alarms;
   }
   EXPECT_LT(alarms, kTrials * 6 / 100);
@@ -58,8 +58,8 @@ TEST(Welch, KeepsFalseAlarmRate) {
 
 TEST(Welch, EqualValuesAreNoChange) {
   const std::vector<double> same{3, 3, 3}, other{4, 4, 4};
-  EXPECT_EQ(comparison::welch(same, same, 0.95).p, 1);
-  const comparison::Difference found = comparison::welch(same, other, 0.95);
+  EXPECT_EQ(welch(same, same, 0.95).p, 1);
+  const Difference found = welch(same, other, 0.95);
   EXPECT_EQ(found.low, 1);
   EXPECT_EQ(found.high, 1);
 }
@@ -67,10 +67,10 @@ TEST(Welch, EqualValuesAreNoChange) {
 // The speed that both runs of a pair share does not count.
 TEST(Paired, RemovesCommonPartOfPairs) {
   const std::vector<double> a{1, 5, 2, 9, 4}, b{1.3, 5.31, 2.29, 9.3, 4.3};
-  const comparison::Difference found = comparison::paired(a, b, 0.95);
+  const Difference found = paired(a, b, 0.95);
   EXPECT_NEAR(found.estimate, 0.3, 1e-9);
   EXPECT_GT(found.low, 0.28);
-  EXPECT_LT(comparison::welch(a, b, 0.95).low, 0);
+  EXPECT_LT(welch(a, b, 0.95).low, 0);
 }
 
 // Calculated by hand. One of eight differences is negative and has the first rank. So 2 of 256 arrangements
@@ -79,29 +79,28 @@ TEST(Paired, RemovesCommonPartOfPairs) {
 // 7.15, 6.6).
 TEST(SignedRanks, AgreesWithAWorkedExample) {
   const std::vector<double> a(8, 0), b{1.1, 2.2, 3.3, -0.4, 5.5, 6.6, 7.7, 0.8};
-  const comparison::Difference found = comparison::signed_ranks(a, b, 0.95);
+  const Difference found = signed_ranks(a, b, 0.95);
   EXPECT_NEAR(found.p, 0.015625, 1e-9);
   EXPECT_NEAR(found.low, 0.8, 1e-9);
   EXPECT_NEAR(found.high, 6.6, 1e-9);
-  EXPECT_TRUE(comparison::ranks_can_tell(8, 0.99));
-  EXPECT_FALSE(comparison::ranks_can_tell(7, 0.99));
+  EXPECT_TRUE(ranks_can_tell(8, 0.99));
+  EXPECT_FALSE(ranks_can_tell(7, 0.99));
 }
 
 // Five of ten pairs do not differ, so 15 of the 55 averages are 0, and P(sum ≤ 15) = 119/1024. Wilcoxon's
 // test without these pairs has p = 2/32. The interval of 55 averages ends at 0 and cannot reach that.
 TEST(SignedRanks, EqualPairsAreNoEvidence) {
   const std::vector<double> a(10, 0), b{0, 0, 0, 0, 0, 1, 2, 3, 4, 5};
-  const comparison::Difference more = comparison::signed_ranks(a, b, 0.95),
-                               less = comparison::signed_ranks(b, a, 0.95);
+  const Difference more = signed_ranks(a, b, 0.95), less = signed_ranks(b, a, 0.95);
   EXPECT_NEAR(more.p, 238.0 / 1024, 1e-9);
   EXPECT_NEAR(less.p, more.p, 1e-12);
   EXPECT_EQ(more.low, 0);
   EXPECT_EQ(less.high, 0);
-  EXPECT_EQ(comparison::signed_ranks(a, a, 0.95).p, 1);
+  EXPECT_EQ(signed_ranks(a, a, 0.95).p, 1);
   // One outlier: the interval reaches the mean, beyond 0, whatever the ranks are.
   const std::vector<double> one_far_off{1, 2, 3, 4, 5, 6, 7, 8, 9, -100};
-  EXPECT_LT(comparison::signed_ranks(a, one_far_off, 0.8).low, 0);
-  EXPECT_EQ(comparison::signed_ranks(a, one_far_off, 0.8).p, 1);
+  EXPECT_LT(signed_ranks(a, one_far_off, 0.8).low, 0);
+  EXPECT_EQ(signed_ranks(a, one_far_off, 0.8).p, 1);
 }
 
 // With and without ties, with positive, negative and zero differences.
@@ -114,8 +113,8 @@ TEST(SignedRanks, PAndIntervalAgree) {
     std::vector<double> a(pairs, 0), b(pairs);
     for (double& value : b) value = lowest + static_cast<int>(random() % 6);
     for (const double confidence : {0.9, 0.95, 0.9875}) {
-      if (!comparison::ranks_can_tell(pairs, confidence)) continue;
-      const comparison::Difference found = comparison::signed_ranks(a, b, confidence);
+      if (!ranks_can_tell(pairs, confidence)) continue;
+      const Difference found = signed_ranks(a, b, confidence);
       const bool holds_none = found.low > 0 || found.high < 0;
       EXPECT_EQ(found.p <= 1 - confidence, holds_none) << pairs << " " << confidence << " " << found.p;
       told += holds_none ? 1 : 0;
@@ -139,12 +138,10 @@ TEST(SignedRanks, KeepFalseAlarmRateAndIgnoreNeighbours) {
         b.push_back(0.01 * normal(random) + (meets_a_neighbour(random) ? 0.3 : 0));
         slower.push_back(b.back() + 0.03);
       }
-      const auto tells = [](const comparison::Difference& one) {
-        return one.low > 0 || one.high < 0 ? 1 : 0;
-      };
-      alarms += tells(comparison::signed_ranks(a, b, 0.9875));
-      found += tells(comparison::signed_ranks(a, slower, 0.9875));
-      found_by_t += tells(comparison::paired(a, slower, 0.9875));
+      const auto tells = [](const Difference& one) { return one.low > 0 || one.high < 0 ? 1 : 0; };
+      alarms += tells(signed_ranks(a, b, 0.9875));
+      found += tells(signed_ranks(a, slower, 0.9875));
+      found_by_t += tells(paired(a, slower, 0.9875));
     }
     EXPECT_LE(alarms, kTrials * 18 / 1000) << pairs;
     EXPECT_GE(found, found_by_t) << pairs;
@@ -153,10 +150,10 @@ TEST(SignedRanks, KeepFalseAlarmRateAndIgnoreNeighbours) {
 
 TEST(BetweenMedians, IgnoresOneOutlier) {
   const std::vector<double> a{1.00, 1.01, 0.99, 1.00, 9.00}, b{1.50, 1.51, 1.49, 1.50, 1.50};
-  const comparison::Difference found = comparison::between_medians(a, b, 0.001, 0.95);
+  const Difference found = between_medians(a, b, 0.001, 0.95);
   EXPECT_NEAR(found.estimate, 0.5, 1e-9);
   EXPECT_GT(found.low, 0.45);
-  EXPECT_LT(comparison::between_medians(a, b, 1.0, 0.95).low, 0);  // with a larger allowance
+  EXPECT_LT(between_medians(a, b, 1.0, 0.95).low, 0);  // with a larger allowance
 }
 
 // Values whose spread exceeds the allowance: the false alarm rate holds with as few as three values per
@@ -172,7 +169,7 @@ TEST(BetweenMedians, KeepsFalseAlarmRate) {
       std::vector<double> a(runs), b(runs);
       for (double& value : a) value = normal(random);
       for (double& value : b) value = normal(random);
-      const comparison::Difference found = comparison::between_medians(a, b, 0.01, 0.985);
+      const Difference found = between_medians(a, b, 0.01, 0.985);
       if (found.low > 0 || found.high < 0) ++alarms;
     }
     EXPECT_LT(alarms, kTrials * 25 / 1000) << runs;
@@ -180,8 +177,7 @@ TEST(BetweenMedians, KeepsFalseAlarmRate) {
 }
 
 double false_alarms(std::size_t runs_a, std::size_t runs_b, double spread_a,
-                    comparison::Difference (*compare)(const std::vector<double>&,
-                                                      const std::vector<double>&)) {
+                    Difference (*compare)(const std::vector<double>&, const std::vector<double>&)) {
   std::mt19937 random(13);
   std::normal_distribution<double> normal;
   int alarms = 0;
@@ -190,7 +186,7 @@ double false_alarms(std::size_t runs_a, std::size_t runs_b, double spread_a,
     std::vector<double> a(runs_a), b(runs_b);
     for (double& value : a) value = spread_a * normal(random);
     for (double& value : b) value = normal(random);
-    const comparison::Difference found = compare(a, b);
+    const Difference found = compare(a, b);
     if (found.low > 0 || found.high < 0) ++alarms;
   }
   return static_cast<double>(alarms) / kTrials;
@@ -203,7 +199,7 @@ TEST(BetweenMedians, UsesSpreadOfEachGroup) {
     for (const double spread : {0.2, 1.0})
       EXPECT_LT(false_alarms(a, b, spread,
                              [](const std::vector<double>& x, const std::vector<double>& y) {
-                               return comparison::between_medians(x, y, 0.0001, 0.985);
+                               return between_medians(x, y, 0.0001, 0.985);
                              }),
                 0.025)
           << a << " " << b << " " << spread;
@@ -212,10 +208,9 @@ TEST(BetweenMedians, UsesSpreadOfEachGroup) {
 TEST(Pooled, KeepsFalseAlarmRateWithSingleValue) {
   if (test::kIsSlowBuild) GTEST_SKIP() << test::kOnlyInPlainBuilds;
   for (const auto& [a, b] : {std::pair<std::size_t, std::size_t>{10, 1}, {3, 1}, {10, 3}}) {
-    const double share =
-        false_alarms(a, b, 1, [](const std::vector<double>& x, const std::vector<double>& y) {
-          return comparison::pooled(x, y, 0.95);
-        });
+    const double share = false_alarms(
+        a, b, 1,
+        [](const std::vector<double>& x, const std::vector<double>& y) { return pooled(x, y, 0.95); });
     EXPECT_LT(share, 0.065) << a << " " << b;
     EXPECT_GT(share, 0.035) << a << " " << b;
   }
@@ -240,8 +235,8 @@ TEST(WelchOfSeries, AccountsForCorrelatedNeighbours) {
   const auto told = [&](double alike, int samples, double more, double confidence) {
     int alarms = 0;
     for (int i = 0; i < kTrials; ++i) {
-      const comparison::Difference found =
-          comparison::welch_of_series(batches(alike, samples, 0), batches(alike, samples, more), confidence);
+      const Difference found =
+          welch_of_series(batches(alike, samples, 0), batches(alike, samples, more), confidence);
       if (found.low > 0 || found.high < 0) ++alarms;
     }
     return static_cast<double>(alarms) / kTrials;
@@ -252,13 +247,13 @@ TEST(WelchOfSeries, AccountsForCorrelatedNeighbours) {
   }
   EXPECT_GT(told(0.5, 300, 0.8, 0.998), 0.7);
   const std::vector<double> same(10, 3.0), other(10, 4.0);
-  EXPECT_EQ(comparison::welch_of_series(same, same, 0.95).p, 1);
-  EXPECT_EQ(comparison::welch_of_series(same, other, 0.95).low, 1);
+  EXPECT_EQ(welch_of_series(same, same, 0.95).p, 1);
+  EXPECT_EQ(welch_of_series(same, other, 0.95).low, 1);
 }
 
 // The samples of a log: one figure, once a second.
-comparison::LogFigures log_of(const std::vector<double>& values) {
-  comparison::LogFigures log;
+LogFigures log_of(const std::vector<double>& values) {
+  LogFigures log;
   for (std::size_t i = 0; i < values.size(); ++i) {
     SystemSample sample;
     sample.time = {static_cast<std::int64_t>(i) * 1'000'000'000};
@@ -268,8 +263,8 @@ comparison::LogFigures log_of(const std::vector<double>& values) {
   return log;
 }
 
-comparison::SeriesChange compared(const std::vector<double>& a, const std::vector<double>& b) {
-  return comparison::compare_series(log_of(a), log_of(b)).front();
+SeriesChange compared(const std::vector<double>& a, const std::vector<double>& b) {
+  return compare_series(log_of(a), log_of(b)).front();
 }
 
 constexpr double kGiB = 1 << 30, kMiB = 1 << 20;
@@ -288,29 +283,29 @@ class CompareSeries : public testing::Test {
 };
 
 TEST_F(CompareSeries, LeakIsATrendThatDiffers) {
-  const comparison::SeriesChange leak = compared(values(0, 0), values(kGiB, 0));
+  const SeriesChange leak = compared(values(0, 0), values(kGiB, 0));
   EXPECT_TRUE(leak.differs);
   EXPECT_TRUE(leak.is_of_trend);
   EXPECT_NEAR(leak.rise_after, kGiB, 0.06 * kGiB);
   EXPECT_NEAR(leak.rise_before, 0, 5 * kMiB);
   EXPECT_EQ(leak.low, leak.change());
   EXPECT_FALSE(compared(values(0, 0), values(0, 0)).differs);
-  EXPECT_EQ(compared(values(0, 0), values(0, 0)).doubt, comparison::SeriesDoubt::none);
+  EXPECT_EQ(compared(values(0, 0), values(0, 0)).doubt, SeriesDoubt::none);
 }
 
 TEST_F(CompareSeries, UncertainComparisonIsMarkedAsDoubtful) {
-  const comparison::SeriesChange step = compared(values(0, 0), values(0, 900 * kMiB));
+  const SeriesChange step = compared(values(0, 0), values(0, 900 * kMiB));
   EXPECT_FALSE(step.differs);
-  EXPECT_EQ(step.doubt, comparison::SeriesDoubt::slow);
+  EXPECT_EQ(step.doubt, SeriesDoubt::slow);
   // The interval is not wider than the range of the logs.
   EXPECT_GT(step.low, -0.1 * kGiB);
   EXPECT_LT(step.high, kGiB);
-  const comparison::SeriesChange both = compared(values(kGiB, 0), values(kGiB, 0));
+  const SeriesChange both = compared(values(kGiB, 0), values(kGiB, 0));
   EXPECT_FALSE(both.differs);
-  EXPECT_NE(both.doubt, comparison::SeriesDoubt::none);
+  EXPECT_NE(both.doubt, SeriesDoubt::none);
   // A difference within 2 % is never a change, however slowly the series moves.
-  EXPECT_EQ(compared(values(0, 0), values(0, 10 * kMiB)).doubt, comparison::SeriesDoubt::none);
-  EXPECT_EQ(compared(values(0, 0), values(10 * kMiB, 0)).doubt, comparison::SeriesDoubt::none);
+  EXPECT_EQ(compared(values(0, 0), values(0, 10 * kMiB)).doubt, SeriesDoubt::none);
+  EXPECT_EQ(compared(values(0, 0), values(10 * kMiB, 0)).doubt, SeriesDoubt::none);
 }
 
 TEST_F(CompareSeries, DistantSeriesDifferHoweverSlowlyTheyMove) {
@@ -336,9 +331,9 @@ TEST_F(CompareSeries, SlowSeriesAreNotReportedAsChanged) {
       return made;
     };
     for (int i = 0; i < kTrials; ++i) {
-      const comparison::SeriesChange found = compared(walk(), walk());
+      const SeriesChange found = compared(walk(), walk());
       alarms += found.differs ? 1 : 0;
-      doubts += found.doubt != comparison::SeriesDoubt::none ? 1 : 0;
+      doubts += found.doubt != SeriesDoubt::none ? 1 : 0;
     }
     EXPECT_LE(alarms, kTrials * 5 / 100) << alike;
     if (alike == 0) {
@@ -351,9 +346,9 @@ TEST_F(CompareSeries, SlowSeriesAreNotReportedAsChanged) {
 }
 
 TEST(Wider, PicksWiderInterval) {
-  const comparison::Difference near{1, 0.5, 1.5, 0.01}, far{1, -1, 3, 0.4};
-  EXPECT_EQ(comparison::wider(near, far).p, 0.4);
-  EXPECT_EQ(comparison::wider(far, near).p, 0.4);
+  const Difference near{1, 0.5, 1.5, 0.01}, far{1, -1, 3, 0.4};
+  EXPECT_EQ(wider(near, far).p, 0.4);
+  EXPECT_EQ(wider(far, near).p, 0.4);
 }
 
 TEST(LogMeanError, AccountsForCorrelatedBlocks) {
@@ -362,17 +357,17 @@ TEST(LogMeanError, AccountsForCorrelatedBlocks) {
   std::vector<std::int64_t> alone, alike;
   for (int i = 0; i < 400; ++i) alone.push_back(spread(random));
   for (int i = 0; i < 400; ++i) alike.push_back(i % 40 == 0 ? spread(random) : alike.back());
-  EXPECT_NEAR(comparison::log_mean_error(alone), 29.0 / 1050 / 20, 0.0006);  // 400 values of 1050 ± 29
-  EXPECT_GT(comparison::log_mean_error(alike), 2 * comparison::log_mean_error(alone));
-  EXPECT_EQ(comparison::log_mean_error(std::vector<std::int64_t>{5, 6}), 0);
+  EXPECT_NEAR(log_mean_error(alone), 29.0 / 1050 / 20, 0.0006);  // 400 values of 1050 ± 29
+  EXPECT_GT(log_mean_error(alike), 2 * log_mean_error(alone));
+  EXPECT_EQ(log_mean_error(std::vector<std::int64_t>{5, 6}), 0);
 }
 
 TEST(Superiority, CountsPairsAndHalvesTies) {
   const std::vector<std::int64_t> a{1, 2, 3}, b{2, 3, 4};
-  EXPECT_DOUBLE_EQ(*comparison::superiority(a, b), (6 + 0.5 * 2) / 9);
-  EXPECT_DOUBLE_EQ(*comparison::superiority(a, a), 0.5);
-  EXPECT_DOUBLE_EQ(*comparison::superiority(b, a), 1 - *comparison::superiority(a, b));
-  EXPECT_FALSE(comparison::superiority({}, a));
+  EXPECT_DOUBLE_EQ(*superiority(a, b), (6 + 0.5 * 2) / 9);
+  EXPECT_DOUBLE_EQ(*superiority(a, a), 0.5);
+  EXPECT_DOUBLE_EQ(*superiority(b, a), 1 - *superiority(a, b));
+  EXPECT_FALSE(superiority({}, a));
 }
 
 // Blocks of similar frames carry less information than as many independent frames.
@@ -382,11 +377,11 @@ TEST(LogQuantileError, AccountsForCorrelatedNeighbours) {
   std::vector<std::int64_t> alone, alike;
   for (int i = 0; i < 400; ++i) alone.push_back(spread(random));
   for (int i = 0; i < 400; ++i) alike.push_back(i % 40 == 0 ? spread(random) : alike.back());
-  EXPECT_GT(comparison::log_quantile_error(alike, 0.5), 2 * comparison::log_quantile_error(alone, 0.5));
-  EXPECT_EQ(comparison::log_quantile_error(alone, 0.5), comparison::log_quantile_error(alone, 0.5));
-  EXPECT_EQ(comparison::log_quantile_error(std::vector<std::int64_t>{5}, 0.5), 0);
-  EXPECT_EQ(comparison::log_quantile_error(std::vector<std::int64_t>{0, 0, 0}, 0.5), 0);
+  EXPECT_GT(log_quantile_error(alike, 0.5), 2 * log_quantile_error(alone, 0.5));
+  EXPECT_EQ(log_quantile_error(alone, 0.5), log_quantile_error(alone, 0.5));
+  EXPECT_EQ(log_quantile_error(std::vector<std::int64_t>{5}, 0.5), 0);
+  EXPECT_EQ(log_quantile_error(std::vector<std::int64_t>{0, 0, 0}, 0.5), 0);
 }
 
 }  // namespace
-}  // namespace headroom::unit
+}  // namespace headroom::comparison

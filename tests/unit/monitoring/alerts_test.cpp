@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace headroom::unit {
+namespace headroom::monitoring {
 namespace {
 
 constexpr Bytes kTotal = gibibytes(16);
@@ -39,8 +39,8 @@ class OneRule : public ::testing::Test {
   }
 
   int second_ = 0;
-  monitoring::MemoryRisk risk_{alert_second(1)};
-  monitoring::Alerts alerts_;
+  MemoryRisk risk_{alert_second(1)};
+  Alerts alerts_;
 };
 
 TEST_F(OneRule, FiresAfterHoldTimeAndEndsAfterClearTime) {
@@ -51,14 +51,14 @@ TEST_F(OneRule, FiresAfterHoldTimeAndEndsAfterClearTime) {
   EXPECT_TRUE(fired[0].fired);
   EXPECT_EQ(fired[0].since, alert_second(3));
   EXPECT_EQ(fired[0].severity, AlertSeverity::critical);
-  EXPECT_EQ(monitoring::sentence_for(fired[0]), "total_memory: 91.0 % of memory is used (limit 85.0 %)");
+  EXPECT_EQ(sentence_for(fired[0]), "total_memory: 91.0 % of memory is used (limit 85.0 %)");
   EXPECT_EQ(alerts_.active().size(), 1u);
 
   EXPECT_EQ(events_of(70, 10), 0u);
   const auto ended = feed(70);
   ASSERT_EQ(ended.size(), 1u);
   EXPECT_FALSE(ended[0].fired);
-  EXPECT_EQ(monitoring::sentence_for(ended[0]), "total_memory: ended after 16 s");
+  EXPECT_EQ(sentence_for(ended[0]), "total_memory: ended after 16 s");
   EXPECT_TRUE(alerts_.active().empty());
 }
 
@@ -84,9 +84,9 @@ TEST_F(OneRule, EndsWhenFigureIsMissing) {
 
 TEST(AlertsTest, DefaultRulesAreConsistent) {
   std::set<std::string> names;
-  for (const AlertRule& rule : monitoring::default_alert_rules()) {
+  for (const AlertRule& rule : default_alert_rules()) {
     EXPECT_TRUE(names.insert(rule.name).second) << rule.name;
-    EXPECT_TRUE(monitoring::risk_figure_by_name(rule.figure)) << rule.figure;
+    EXPECT_TRUE(risk_figure_by_name(rule.figure)) << rule.figure;
     if (rule.fires_above)
       EXPECT_LE(rule.clear, rule.threshold) << rule.name;
     else
@@ -95,8 +95,8 @@ TEST(AlertsTest, DefaultRulesAreConsistent) {
 }
 
 TEST(AlertsTest, ReportsLeakBeforeMemoryRunsOut) {
-  monitoring::Alerts alerts(monitoring::default_alert_rules());
-  monitoring::MemoryRisk risk(alert_second(1));
+  Alerts alerts(default_alert_rules());
+  MemoryRisk risk(alert_second(1));
   std::vector<std::string> fired;
   for (int second = 0; second < 1000; ++second) {
     SystemSample sample;
@@ -112,16 +112,15 @@ TEST(AlertsTest, ReportsLeakBeforeMemoryRunsOut) {
 }
 
 TEST(AlertsTest, ReportsOomKillImmediatelyAndOnce) {
-  monitoring::Alerts alerts(monitoring::default_alert_rules());
-  monitoring::MemoryRisk risk(alert_second(1));
+  Alerts alerts(default_alert_rules());
+  MemoryRisk risk(alert_second(1));
   std::vector<std::string> sentences;
   for (int second = 0; second < 30; ++second) {
     SystemSample sample;
     sample.time = alert_second(second);
     sample.oom_kills = second == 5 ? 1 : 0;
     risk.add(sample);
-    for (const AlertEvent& event : alerts.update(sample.time, risk))
-      sentences.push_back(monitoring::sentence_for(event));
+    for (const AlertEvent& event : alerts.update(sample.time, risk)) sentences.push_back(sentence_for(event));
     if (second == 8) {
       EXPECT_EQ(alerts.active().at(0).value, 1.0) << "not the 0 of later samples";
     }
@@ -132,11 +131,11 @@ TEST(AlertsTest, ReportsOomKillImmediatelyAndOnce) {
 }
 
 TEST(AlertsTest, RuleForUnknownFigureNeverFires) {
-  monitoring::Alerts alerts({{"nonsense", "no_such_figure", true, 0, 0, {}, {}, AlertSeverity::info}});
-  monitoring::MemoryRisk risk(alert_second(1));
+  Alerts alerts({{"nonsense", "no_such_figure", true, 0, 0, {}, {}, AlertSeverity::info}});
+  MemoryRisk risk(alert_second(1));
   risk.add(SystemSample{});
   EXPECT_TRUE(alerts.update({}, risk).empty());
 }
 
 }  // namespace
-}  // namespace headroom::unit
+}  // namespace headroom::monitoring

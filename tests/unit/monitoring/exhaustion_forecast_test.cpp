@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-namespace headroom::unit {
+namespace headroom::monitoring {
 namespace {
 
 constexpr double kLimit = 8e9;
@@ -69,8 +69,8 @@ UsedBytes noisy_plateau(Random& random) {
   return series;
 }
 
-monitoring::ExhaustionForecast fed_with(const UsedBytes& series, std::size_t count) {
-  monitoring::ExhaustionForecast forecast;
+ExhaustionForecast fed_with(const UsedBytes& series, std::size_t count) {
+  ExhaustionForecast forecast;
   for (std::size_t second = 0; second < count; ++second)
     forecast.add(at_second(second), bytes_of(series[second]));
   return forecast;
@@ -101,7 +101,7 @@ TEST(ExhaustionForecastTest, FiftyRampsAndPlateaus) {
   }
   for (int run = 0; run < 10; ++run) {
     const UsedBytes series = noisy_plateau(random);
-    monitoring::ExhaustionForecast forecast;
+    ExhaustionForecast forecast;
     for (std::size_t second = 0; second < series.size(); ++second) {
       forecast.add(at_second(second), bytes_of(series[second]));
       if (second % 16 != 0) continue;
@@ -121,7 +121,7 @@ TEST(ExhaustionForecastTest, ShorterWindowFindsLateLeak) {
 }
 
 TEST(ExhaustionForecastTest, SawtoothWithoutLeakHasNoForecast) {
-  monitoring::ExhaustionForecast forecast;
+  ExhaustionForecast forecast;
   for (std::size_t second = 0; second < 5000; ++second) {
     forecast.add(at_second(second), bytes_of(5e9 + 2e7 * static_cast<double>(second % 100)));
     // The first tooth cannot be told from a leak.
@@ -142,7 +142,7 @@ TEST(ExhaustionForecastTest, NoForecastFromFewSamplesOrSlowGrowth) {
   UsedBytes series;
   for (int second = 0; second < 12; ++second) series.push_back(1e9 + 1e8 * second);
   EXPECT_FALSE(fed_with(series, series.size()).forecast(bytes_of(kLimit)));
-  EXPECT_FALSE(monitoring::ExhaustionForecast().forecast(bytes_of(kLimit)));
+  EXPECT_FALSE(ExhaustionForecast().forecast(bytes_of(kLimit)));
   UsedBytes slow;
   for (int second = 0; second < 1000; ++second) slow.push_back(1e9 + 1e3 * second);
   EXPECT_FALSE(fed_with(slow, slow.size()).forecast(bytes_of(kLimit)));
@@ -158,7 +158,7 @@ TEST(ExhaustionForecastTest, ExhaustedMemoryHasNoTimeLeft) {
 
 // A suspended laptop sends no samples for hours. The clock may start at any value.
 TEST(ExhaustionForecastTest, ToleratesGapsAndClockGoingBack) {
-  monitoring::ExhaustionForecast forecast;
+  ExhaustionForecast forecast;
   const std::int64_t begin = 1'000'000'000'000'000'000;
   for (std::int64_t second = 0; second < 200; ++second)
     forecast.add({begin + (second < 100 ? second : second + 20'000) * 1'000'000'000}, bytes_of(1e9));
@@ -167,4 +167,4 @@ TEST(ExhaustionForecastTest, ToleratesGapsAndClockGoingBack) {
 }
 
 }  // namespace
-}  // namespace headroom::unit
+}  // namespace headroom::monitoring

@@ -9,7 +9,7 @@
 
 #include "support/test_support.h"
 
-namespace headroom::unit {
+namespace headroom::monitoring {
 namespace {
 
 std::vector<std::int64_t> one_to(std::int64_t n) {
@@ -40,29 +40,29 @@ std::optional<std::int64_t> bound_by_brute_force(std::int64_t n, long double p, 
 
 TEST(NearestRank, IsSmallestValueWithShareAtOrBelowIt) {
   const auto ten = one_to(10);
-  EXPECT_EQ(monitoring::nearest_rank(ten, 0.50), 5);
-  EXPECT_EQ(monitoring::nearest_rank(ten, 0.90), 9);
-  EXPECT_EQ(monitoring::nearest_rank(ten, 0.91), 10);
-  EXPECT_EQ(monitoring::nearest_rank(ten, 1.0), 10);
-  EXPECT_EQ(monitoring::nearest_rank(ten, 0.01), 1);
-  EXPECT_EQ(monitoring::nearest_rank(one_to(1), 0.99), 1);
+  EXPECT_EQ(nearest_rank(ten, 0.50), 5);
+  EXPECT_EQ(nearest_rank(ten, 0.90), 9);
+  EXPECT_EQ(nearest_rank(ten, 0.91), 10);
+  EXPECT_EQ(nearest_rank(ten, 1.0), 10);
+  EXPECT_EQ(nearest_rank(ten, 0.01), 1);
+  EXPECT_EQ(nearest_rank(one_to(1), 0.99), 1);
 }
 
 TEST(NearestRank, DoesNotRoundUpWholeRank) {
   // In binary, 0.07 × 100 and 0.29 × 100 are slightly above the whole number; others are slightly below.
   for (const std::int64_t n : {100, 1000, 100'000})
     for (std::int64_t percent = 1; percent <= 100; ++percent)
-      EXPECT_EQ(monitoring::nearest_rank(one_to(n), static_cast<double>(percent) / 100), percent * n / 100)
+      EXPECT_EQ(nearest_rank(one_to(n), static_cast<double>(percent) / 100), percent * n / 100)
           << percent << " of " << n;
 }
 
 TEST(PercentileBound, NeedsAsManySamplesAsLoadGen) {
-  EXPECT_FALSE(monitoring::percentile_bound(one_to(63), 0.90, 0.99));
-  EXPECT_EQ(monitoring::percentile_bound(one_to(64), 0.90, 0.99), 64);  // t = 1: sorted[n − 1], the largest
-  EXPECT_FALSE(monitoring::percentile_bound(one_to(661), 0.99, 0.99));
-  EXPECT_TRUE(monitoring::percentile_bound(one_to(662), 0.99, 0.99));
-  EXPECT_FALSE(monitoring::percentile_bound(std::vector<std::int64_t>{}, 0.9, 0.99));
-  EXPECT_FALSE(monitoring::percentile_bound(one_to(1), 0.9, 0.99));
+  EXPECT_FALSE(percentile_bound(one_to(63), 0.90, 0.99));
+  EXPECT_EQ(percentile_bound(one_to(64), 0.90, 0.99), 64);  // t = 1: sorted[n − 1], the largest
+  EXPECT_FALSE(percentile_bound(one_to(661), 0.99, 0.99));
+  EXPECT_TRUE(percentile_bound(one_to(662), 0.99, 0.99));
+  EXPECT_FALSE(percentile_bound(std::vector<std::int64_t>{}, 0.9, 0.99));
+  EXPECT_FALSE(percentile_bound(one_to(1), 0.9, 0.99));
 }
 
 TEST(PercentileBound, AgreesWithBinomialDistribution) {
@@ -71,7 +71,7 @@ TEST(PercentileBound, AgreesWithBinomialDistribution) {
     for (std::int64_t n = 1; n <= 2000; n = n * 9 / 8 + 1) {
       const auto values = one_to(n);
       const auto expected = bound_by_brute_force(n, p, 0.99L);
-      const auto bound = monitoring::percentile_bound(values, p, 0.99);
+      const auto bound = percentile_bound(values, p, 0.99);
       ASSERT_EQ(bound.has_value(), expected.has_value()) << "p " << p << ", n " << n;
       if (!bound) continue;
       EXPECT_EQ(*bound, values[static_cast<std::size_t>(*expected)]) << "p " << p << ", n " << n;
@@ -87,7 +87,7 @@ TEST(PercentileBound, CoversTruePercentileWithStatedConfidence) {
     std::vector<std::int64_t> values(300);
     for (auto& value : values) value = static_cast<std::int64_t>(random() % 1'000'000);
     std::sort(values.begin(), values.end());
-    below += *monitoring::percentile_bound(values, 0.9, 0.99) < 900'000 ? 1 : 0;
+    below += *percentile_bound(values, 0.9, 0.99) < 900'000 ? 1 : 0;
   }
   EXPECT_LT(below, kRuns / 100);
   EXPECT_GT(below, 0);  // the bound is not so loose that it never misses
@@ -96,15 +96,14 @@ TEST(PercentileBound, CoversTruePercentileWithStatedConfidence) {
 TEST(PercentileBound, IsAbovePercentileAndTightensWithN) {
   const auto small = one_to(1000);
   const auto large = one_to(1'000'000);
-  EXPECT_GT(*monitoring::percentile_bound(small, 0.9, 0.99), monitoring::nearest_rank(small, 0.9));
-  EXPECT_GT(*monitoring::percentile_bound(large, 0.9, 0.99),
-            monitoring::nearest_rank(large, 0.9));  // 0.9^1,000,000 underflows
-  EXPECT_LT(*monitoring::percentile_bound(large, 0.9, 0.99), 901'000);
+  EXPECT_GT(*percentile_bound(small, 0.9, 0.99), nearest_rank(small, 0.9));
+  EXPECT_GT(*percentile_bound(large, 0.9, 0.99), nearest_rank(large, 0.9));  // 0.9^1,000,000 underflows
+  EXPECT_LT(*percentile_bound(large, 0.9, 0.99), 901'000);
 }
 
 TEST(LatencySummary, ComputesFiguresOfSample) {
   const std::vector<std::int64_t> values{40, 10, 20, 30};
-  const LatencySummary summary = monitoring::summarise_latency(values);
+  const LatencySummary summary = summarise_latency(values);
   EXPECT_EQ(summary.n, 4);
   EXPECT_DOUBLE_EQ(summary.mean_ns, 25);
   EXPECT_DOUBLE_EQ(summary.sd_ns, std::sqrt(500.0 / 3));  // n − 1
@@ -118,10 +117,10 @@ TEST(LatencySummary, ComputesFiguresOfSample) {
 }
 
 TEST(LatencySummary, HandlesEmptyAndSingleSample) {
-  const LatencySummary nothing = monitoring::summarise_latency({});
+  const LatencySummary nothing = summarise_latency({});
   EXPECT_EQ(nothing.n, 0);
   EXPECT_TRUE(nothing.histogram.empty());
-  const LatencySummary one = monitoring::summarise_latency(std::vector<std::int64_t>{7});
+  const LatencySummary one = summarise_latency(std::vector<std::int64_t>{7});
   EXPECT_EQ(one.n, 1);
   EXPECT_DOUBLE_EQ(one.mean_ns, 7);
   EXPECT_DOUBLE_EQ(one.sd_ns, 0);
@@ -133,7 +132,7 @@ TEST(LatencySummary, SmallSpreadOfLargeValuesKeepsPrecision) {
   constexpr std::int64_t kWeek = 604'800'000'000'000;
   std::vector<std::int64_t> values;
   for (int i = 0; i < 1000; ++i) values.push_back(kWeek + (i % 2 == 0 ? 1 : -1));
-  const LatencySummary summary = monitoring::summarise_latency(values);
+  const LatencySummary summary = summarise_latency(values);
   EXPECT_DOUBLE_EQ(summary.mean_ns, static_cast<double>(kWeek));
   EXPECT_NEAR(summary.sd_ns, std::sqrt(1000.0 / 999), 1e-12);
 }
@@ -143,7 +142,7 @@ TEST(LatencyHistogram, CountsEachValueInItsBucket) {
   std::vector<std::int64_t> values;
   for (int i = 0; i < 5000; ++i)
     values.push_back(1'000'000 + static_cast<std::int64_t>(random() % 30'000'000));
-  const LatencySummary summary = monitoring::summarise_latency(values);
+  const LatencySummary summary = summarise_latency(values);
   ASSERT_EQ(summary.histogram.size(), static_cast<std::size_t>(kHistogramBuckets));
   const double low = static_cast<double>(summary.min.count);
   const double ratio = std::pow(static_cast<double>(summary.max.count) / low, 1.0 / kHistogramBuckets);
@@ -163,15 +162,15 @@ TEST(LatencyHistogram, CountsEachValueInItsBucket) {
 }
 
 TEST(LatencyHistogram, HandlesEqualValuesAndZero) {
-  const LatencySummary equal = monitoring::summarise_latency(std::vector<std::int64_t>{5, 5, 5});
+  const LatencySummary equal = summarise_latency(std::vector<std::int64_t>{5, 5, 5});
   EXPECT_EQ(equal.histogram.front(), 3);
   EXPECT_EQ(std::accumulate(equal.histogram.begin(), equal.histogram.end(), std::int64_t{0}), 3);
-  EXPECT_TRUE(monitoring::summarise_latency(std::vector<std::int64_t>{0, 5}).histogram.empty());
+  EXPECT_TRUE(summarise_latency(std::vector<std::int64_t>{0, 5}).histogram.empty());
 }
 
 // All of `values`, at most `most` at a time. `values` must outlive the result.
-monitoring::ValuePieces in_pieces_of(std::size_t most, std::span<const std::int64_t> values) {
-  return [=](const monitoring::EachPiece& each) {
+ValuePieces in_pieces_of(std::size_t most, std::span<const std::int64_t> values) {
+  return [=](const EachPiece& each) {
     for (std::size_t first = 0; first < values.size(); first += most)
       each(values.subspan(first, std::min(most, values.size() - first)));
   };
@@ -180,8 +179,8 @@ monitoring::ValuePieces in_pieces_of(std::size_t most, std::span<const std::int6
 // Compares every figure with the summary of the sorted values, at sizes below and above the limit for
 // passes.
 void expect_the_same_in_passes(const std::vector<std::int64_t>& values) {
-  const LatencySummary whole = monitoring::summarise_latency(values);
-  const LatencySummary passes = monitoring::summarise_latency_in_passes(in_pieces_of(1000, values));
+  const LatencySummary whole = summarise_latency(values);
+  const LatencySummary passes = summarise_latency_in_passes(in_pieces_of(1000, values));
   EXPECT_EQ(passes.n, whole.n);
   EXPECT_DOUBLE_EQ(passes.mean_ns, whole.mean_ns);
   EXPECT_NEAR(passes.sd_ns, whole.sd_ns, 1e-9 * whole.sd_ns);  // summed in another order
@@ -228,13 +227,13 @@ TEST(LatencyInPasses, FindsRanksAtEdgesOfBins) {
 
 TEST(CountSummary, ComputesMeanMinAndMax) {
   const std::vector<std::int64_t> counts{3, 0, 6};
-  const CountSummary summary = monitoring::summarise_counts(in_pieces_of(2, counts));
+  const CountSummary summary = summarise_counts(in_pieces_of(2, counts));
   EXPECT_EQ(summary.n, 3);
   EXPECT_DOUBLE_EQ(summary.mean, 3);
   EXPECT_EQ(summary.min, 0);
   EXPECT_EQ(summary.max, 6);
-  EXPECT_EQ(monitoring::summarise_counts(in_pieces_of(2, {})).n, 0);
+  EXPECT_EQ(summarise_counts(in_pieces_of(2, {})).n, 0);
 }
 
 }  // namespace
-}  // namespace headroom::unit
+}  // namespace headroom::monitoring

@@ -5,7 +5,7 @@
 
 #include <string>
 
-namespace headroom::unit {
+namespace headroom::monitoring {
 namespace {
 
 constexpr Bytes kRiskTotal = gibibytes(8);
@@ -23,43 +23,42 @@ SystemSample machine(double second, Bytes used) {
 }
 
 TEST(MemoryRiskTest, MissingFiguresAreAbsent) {
-  monitoring::MemoryRisk risk(risk_second(1));
+  MemoryRisk risk(risk_second(1));
   risk.add(SystemSample{});
   for (std::size_t i = 0; i < kRiskFigures; ++i)
-    EXPECT_FALSE(risk[static_cast<monitoring::RiskFigure>(i)].value)
-        << name_of(static_cast<monitoring::RiskFigure>(i));
+    EXPECT_FALSE(risk[static_cast<RiskFigure>(i)].value) << name_of(static_cast<RiskFigure>(i));
 }
 
 TEST(MemoryRiskTest, FindsFiguresByName) {
   for (std::size_t i = 0; i < kRiskFigures; ++i) {
-    const auto figure = static_cast<monitoring::RiskFigure>(i);
-    EXPECT_EQ(monitoring::risk_figure_by_name(name_of(figure)), figure);
+    const auto figure = static_cast<RiskFigure>(i);
+    EXPECT_EQ(risk_figure_by_name(name_of(figure)), figure);
   }
-  EXPECT_FALSE(monitoring::risk_figure_by_name("ram"));
+  EXPECT_FALSE(risk_figure_by_name("ram"));
 }
 
 TEST(MemoryRiskTest, ComputesSharesOfMemory) {
-  monitoring::MemoryRisk risk(risk_second(1));
+  MemoryRisk risk(risk_second(1));
   SystemSample sample = machine(0, gibibytes(6));
   sample.swap_used = mebibytes(100);
   risk.add(sample);
-  EXPECT_DOUBLE_EQ(*risk[monitoring::RiskFigure::ram_used_percent].value, 75);
-  EXPECT_DOUBLE_EQ(*risk[monitoring::RiskFigure::ram_available_bytes].value, 2.0 * (1 << 30));
-  EXPECT_DOUBLE_EQ(*risk[monitoring::RiskFigure::swap_used_bytes].value, 100.0 * (1 << 20));
-  EXPECT_FALSE(risk[monitoring::RiskFigure::gpu_memory_used_percent].value) << "there is no GPU";
+  EXPECT_DOUBLE_EQ(*risk[RiskFigure::ram_used_percent].value, 75);
+  EXPECT_DOUBLE_EQ(*risk[RiskFigure::ram_available_bytes].value, 2.0 * (1 << 30));
+  EXPECT_DOUBLE_EQ(*risk[RiskFigure::swap_used_bytes].value, 100.0 * (1 << 20));
+  EXPECT_FALSE(risk[RiskFigure::gpu_memory_used_percent].value) << "there is no GPU";
 }
 
 TEST(MemoryRiskTest, JetsonGpuUsesSystemMemory) {
-  monitoring::MemoryRisk risk(risk_second(1));
+  MemoryRisk risk(risk_second(1));
   SystemSample sample = machine(0, gibibytes(6));
   sample.gpu_percent = 40;
   risk.add(sample);
-  EXPECT_DOUBLE_EQ(*risk[monitoring::RiskFigure::gpu_memory_used_percent].value, 75);
-  EXPECT_EQ(risk[monitoring::RiskFigure::gpu_memory_used_percent].detail, "unified memory");
+  EXPECT_DOUBLE_EQ(*risk[RiskFigure::gpu_memory_used_percent].value, 75);
+  EXPECT_EQ(risk[RiskFigure::gpu_memory_used_percent].detail, "unified memory");
 }
 
 TEST(MemoryRiskTest, PicksFullestGpu) {
-  monitoring::MemoryRisk risk(risk_second(1));
+  MemoryRisk risk(risk_second(1));
   SystemSample sample = machine(0, gibibytes(6));
   for (const std::int64_t index : {0, 1}) {
     GpuSample gpu;
@@ -72,14 +71,14 @@ TEST(MemoryRiskTest, PicksFullestGpu) {
   }
   sample.temperatures_celsius = {{"cpu-thermal", 55}};
   risk.add(sample);
-  EXPECT_DOUBLE_EQ(*risk[monitoring::RiskFigure::gpu_memory_used_percent].value, 60);
-  EXPECT_EQ(risk[monitoring::RiskFigure::gpu_memory_used_percent].detail, "GPU 1");
-  EXPECT_DOUBLE_EQ(*risk[monitoring::RiskFigure::temperature_celsius].value, 70);
-  EXPECT_EQ(risk[monitoring::RiskFigure::temperature_celsius].detail, "GPU 0");
+  EXPECT_DOUBLE_EQ(*risk[RiskFigure::gpu_memory_used_percent].value, 60);
+  EXPECT_EQ(risk[RiskFigure::gpu_memory_used_percent].detail, "GPU 1");
+  EXPECT_DOUBLE_EQ(*risk[RiskFigure::temperature_celsius].value, 70);
+  EXPECT_EQ(risk[RiskFigure::temperature_celsius].detail, "GPU 0");
 }
 
 TEST(MemoryRiskTest, NamesControlGroupThatRunsOutFirst) {
-  monitoring::MemoryRisk risk(risk_second(1));
+  MemoryRisk risk(risk_second(1));
   for (int second = 0; second < 120; ++second) {
     SystemSample sample = machine(second, Bytes{(2048 + 5 * second) * std::int64_t{1 << 20}});
     sample.cgroup.emplace();
@@ -87,17 +86,17 @@ TEST(MemoryRiskTest, NamesControlGroupThatRunsOutFirst) {
     sample.cgroup->anonymous = Bytes{5 * second * std::int64_t{1 << 20}};
     risk.add(sample);
   }
-  ASSERT_TRUE(risk[monitoring::RiskFigure::memory_seconds_left].value);
-  EXPECT_EQ(risk[monitoring::RiskFigure::memory_seconds_left].detail, "control group");
-  EXPECT_NEAR(*risk[monitoring::RiskFigure::memory_seconds_left].value, 1024.0 / 5 - 120, 8);
-  EXPECT_NEAR(*risk[monitoring::RiskFigure::memory_growth_bytes_per_hour].value, 5.0 * (1 << 20) * 3600, 1e9);
-  EXPECT_FALSE(risk[monitoring::RiskFigure::nvmap_seconds_left].value);
+  ASSERT_TRUE(risk[RiskFigure::memory_seconds_left].value);
+  EXPECT_EQ(risk[RiskFigure::memory_seconds_left].detail, "control group");
+  EXPECT_NEAR(*risk[RiskFigure::memory_seconds_left].value, 1024.0 / 5 - 120, 8);
+  EXPECT_NEAR(*risk[RiskFigure::memory_growth_bytes_per_hour].value, 5.0 * (1 << 20) * 3600, 1e9);
+  EXPECT_FALSE(risk[RiskFigure::nvmap_seconds_left].value);
 }
 
 // Swap in zram takes memory, so it does not count as free space. Swap on a disk does.
 TEST(MemoryRiskTest, DiskSwapCountsAsFreeSpace) {
   for (const bool is_zram : {false, true}) {
-    monitoring::MemoryRisk risk(risk_second(1));
+    MemoryRisk risk(risk_second(1));
     for (int second = 0; second < 100; ++second) {
       SystemSample sample = machine(second, Bytes{(4096 + 20 * second) * std::int64_t{1 << 20}});
       sample.swap_total = gibibytes(8);
@@ -105,7 +104,7 @@ TEST(MemoryRiskTest, DiskSwapCountsAsFreeSpace) {
       if (is_zram) sample.zram_used = Bytes{};
       risk.add(sample);
     }
-    const auto& left = risk[monitoring::RiskFigure::memory_seconds_left].value;
+    const auto& left = risk[RiskFigure::memory_seconds_left].value;
     if (is_zram) {
       ASSERT_TRUE(left);
       EXPECT_NEAR(*left, 4096.0 / 20 - 100, 10);
@@ -117,23 +116,23 @@ TEST(MemoryRiskTest, DiskSwapCountsAsFreeSpace) {
 
 // NvMap can only use free memory. It cannot use the page cache, which other processes can.
 TEST(MemoryRiskTest, NvMapForecastUsesFreeMemory) {
-  monitoring::MemoryRisk risk(risk_second(1));
+  MemoryRisk risk(risk_second(1));
   for (int second = 0; second < 60; ++second) {
     SystemSample sample = machine(second, gibibytes(2));
     sample.nvmap_used = gibibytes(1);
     sample.ram_free = Bytes{(5120 - 40 * second) * std::int64_t{1 << 20}};
     risk.add(sample);
   }
-  ASSERT_TRUE(risk[monitoring::RiskFigure::nvmap_seconds_left].value);
-  EXPECT_EQ(risk[monitoring::RiskFigure::nvmap_seconds_left].detail, "free memory");
-  EXPECT_NEAR(*risk[monitoring::RiskFigure::nvmap_seconds_left].value, 5120.0 / 40 - 60, 8);
-  EXPECT_FALSE(risk[monitoring::RiskFigure::memory_seconds_left].value);
+  ASSERT_TRUE(risk[RiskFigure::nvmap_seconds_left].value);
+  EXPECT_EQ(risk[RiskFigure::nvmap_seconds_left].detail, "free memory");
+  EXPECT_NEAR(*risk[RiskFigure::nvmap_seconds_left].value, 5120.0 / 40 - 60, 8);
+  EXPECT_FALSE(risk[RiskFigure::memory_seconds_left].value);
 }
 
 // Free memory is constant, but the number of its largest blocks falls.
 TEST(MemoryRiskTest, ForecastsEndOfLargeBlocks) {
   const auto risk_at = [](int last, bool is_jetson) {
-    monitoring::MemoryRisk risk({1'000'000'000});
+    MemoryRisk risk({1'000'000'000});
     for (int second = 0; second <= last; ++second) {
       SystemSample sample;
       sample.time = {second * 1'000'000'000LL};
@@ -145,9 +144,9 @@ TEST(MemoryRiskTest, ForecastsEndOfLargeBlocks) {
       sample.largest_free_blocks = second < 200 ? 1000 - 5 * second : 2000;
       risk.add(sample);
     }
-    return risk[monitoring::RiskFigure::nvmap_seconds_left];
+    return risk[RiskFigure::nvmap_seconds_left];
   };
-  const monitoring::RiskValue half_way = risk_at(100, true);
+  const RiskValue half_way = risk_at(100, true);
   ASSERT_TRUE(half_way.value);
   EXPECT_EQ(half_way.detail, "memory in large blocks");
   EXPECT_NEAR(*half_way.value, 100, 10);
@@ -158,7 +157,7 @@ TEST(MemoryRiskTest, ForecastsEndOfLargeBlocks) {
 
 TEST(MemoryRiskTest, RefaultsAreThrashingOnlyIfTasksWait) {
   for (const double pressure : {0.0, 40.0}) {
-    monitoring::MemoryRisk risk(risk_second(1));
+    MemoryRisk risk(risk_second(1));
     for (int second = 0; second < 30; ++second) {
       SystemSample sample = machine(second, gibibytes(6));
       sample.psi_some_avg10 = pressure;
@@ -166,25 +165,25 @@ TEST(MemoryRiskTest, RefaultsAreThrashingOnlyIfTasksWait) {
       sample.pages_swapped_in = 1000;
       risk.add(sample);
     }
-    ASSERT_TRUE(risk[monitoring::RiskFigure::thrash_pages_per_second].value);
-    EXPECT_NEAR(*risk[monitoring::RiskFigure::thrash_pages_per_second].value, pressure > 0 ? 71'000 : 0, 100);
+    ASSERT_TRUE(risk[RiskFigure::thrash_pages_per_second].value);
+    EXPECT_NEAR(*risk[RiskFigure::thrash_pages_per_second].value, pressure > 0 ? 71'000 : 0, 100);
   }
 }
 
 TEST(MemoryRiskTest, SmallerBlocksWithSameFreeMemoryAreFragmentation) {
   const auto factor_after = [](Bytes free_at_end) {
-    monitoring::MemoryRisk risk(risk_second(1));
+    MemoryRisk risk(risk_second(1));
     for (int second = 0; second < 120; ++second) {
       SystemSample sample = machine(second, gibibytes(4));
       sample.ram_free = second < 60 ? gibibytes(2) : free_at_end;
       sample.largest_free_block = second < 60 ? mebibytes(4) : kibibytes(256);
       risk.add(sample);
     }
-    return *risk[monitoring::RiskFigure::fragmentation_factor].value;
+    return *risk[RiskFigure::fragmentation_factor].value;
   };
   EXPECT_DOUBLE_EQ(factor_after(gibibytes(2)), 16);
   EXPECT_DOUBLE_EQ(factor_after(mebibytes(500)), 1) << "less is free: no wonder";
 }
 
 }  // namespace
-}  // namespace headroom::unit
+}  // namespace headroom::monitoring

@@ -6,20 +6,20 @@
 #include "sources/system_sampler.h"
 #include "support/test_support.h"
 
-namespace headroom::unit {
+namespace headroom::monitoring {
 namespace {
 
-Bytes sum_of(const monitoring::MemoryStack& stack) {
+Bytes sum_of(const MemoryStack& stack) {
   return stack.free + stack.cache + stack.processes + stack.gpu + stack.system;
 }
 
-TEST(monitoring::MemoryStack, AddsUpForJetsonTx2) {
+TEST(MemoryStack, AddsUpForJetsonTx2) {
   const auto path = test::shared_data("procfs/meminfo_nvmap_samples.txt");
   if (!path) GTEST_SKIP() << test::absent_message("procfs/meminfo_nvmap_samples.txt");
   const std::string text = test::read_text(*path);
   SystemSample sample;
   sources::fill(sample, sources::read_meminfo(std::string_view(text).substr(0, text.find("\n==", 10))));
-  const auto stack = monitoring::memory_stack_of(sample);
+  const auto stack = memory_stack_of(sample);
   ASSERT_TRUE(stack);
   EXPECT_EQ(sum_of(*stack), kibibytes(8038788));
   EXPECT_EQ(stack->free, kibibytes(4851052));
@@ -29,28 +29,28 @@ TEST(monitoring::MemoryStack, AddsUpForJetsonTx2) {
   EXPECT_GT(stack->system, Bytes{});
 }
 
-TEST(monitoring::MemoryStack, AddsUpForInconsistentFigures) {
+TEST(MemoryStack, AddsUpForInconsistentFigures) {
   SystemSample sample;
   sample.ram_total = mebibytes(100);
   sample.ram_free = mebibytes(60);
   sample.ram_buffers = mebibytes(1);
   sample.ram_cached = mebibytes(5);
   sample.ram_shared = mebibytes(9);
-  EXPECT_FALSE(monitoring::memory_stack_of(sample));
+  EXPECT_FALSE(memory_stack_of(sample));
   sample.ram_anonymous = mebibytes(30);
   sample.nvmap_used = mebibytes(20);
-  const auto stack = monitoring::memory_stack_of(sample);
+  const auto stack = memory_stack_of(sample);
   ASSERT_TRUE(stack);
   EXPECT_EQ(stack->gpu, mebibytes(1));
   EXPECT_EQ(sum_of(*stack), mebibytes(100));
 }
 
-TEST(monitoring::MemoryStack, AddsUpForThisMachine) {
-  const auto stack = monitoring::memory_stack_of(sources::SystemSampler().sample());
+TEST(MemoryStack, AddsUpForThisMachine) {
+  const auto stack = memory_stack_of(sources::SystemSampler().sample());
   ASSERT_TRUE(stack);
   EXPECT_EQ(sum_of(*stack), stack->total);
   EXPECT_GT(stack->free, Bytes{});
 }
 
 }  // namespace
-}  // namespace headroom::unit
+}  // namespace headroom::monitoring

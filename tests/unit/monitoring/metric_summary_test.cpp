@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace headroom::unit {
+namespace headroom::monitoring {
 namespace {
 
 const MetricSummary* find(const std::vector<MetricSummary>& metrics, std::string_view name) {
@@ -22,7 +22,7 @@ TEST(MetricSummary, OmitsAbsentFigures) {
   SystemSample third;
   third.cpu_percent = 80;
   third.ram_used = Bytes{200};
-  const auto metrics = monitoring::summarise_metrics(std::vector<SystemSample>{first, second, third});
+  const auto metrics = summarise_metrics(std::vector<SystemSample>{first, second, third});
   ASSERT_EQ(metrics.size(), 2U);
   EXPECT_EQ(*find(metrics, "cpu_percent"), (MetricSummary{"cpu_percent", 2, 40, 60, 80}));
   EXPECT_EQ(*find(metrics, "ram_used_bytes"), (MetricSummary{"ram_used_bytes", 3, 100, 200, 300}));
@@ -37,7 +37,7 @@ TEST(MetricSummary, NamesSensors) {
   SystemSample later = sample;
   later.temperatures_celsius = {{"cpu-thermal", 43.5}};
   later.throttled = false;
-  const auto metrics = monitoring::summarise_metrics(std::vector<SystemSample>{sample, later});
+  const auto metrics = summarise_metrics(std::vector<SystemSample>{sample, later});
   EXPECT_EQ(*find(metrics, "temperature_celsius.cpu-thermal"),
             (MetricSummary{"temperature_celsius.cpu-thermal", 2, 41.5, 42.5, 43.5}));
   EXPECT_EQ(find(metrics, "temperature_celsius.gpu-thermal")->n, 1);
@@ -46,7 +46,7 @@ TEST(MetricSummary, NamesSensors) {
   EXPECT_EQ(find(metrics, "throttled")->mean, 0.5);  // the share of the samples
 }
 
-TEST(MetricSummary, HandlesEmptyInput) { EXPECT_TRUE(monitoring::summarise_metrics({}).empty()); }
+TEST(MetricSummary, HandlesEmptyInput) { EXPECT_TRUE(summarise_metrics({}).empty()); }
 
 TEST(MetricSummary, HasFiguresOfEachGpu) {
   SystemSample one;
@@ -56,7 +56,7 @@ TEST(MetricSummary, HasFiguresOfEachGpu) {
   one.gpus[0].gpu_percent = 40;
   one.gpus[0].memory_used = Bytes{100};
   one.gpus[0].temperature_celsius = 35;
-  auto metrics = monitoring::summarise_metrics(std::vector<SystemSample>{one});
+  auto metrics = summarise_metrics(std::vector<SystemSample>{one});
   EXPECT_EQ(metrics.size(), 3U);  // absent figures are omitted; the GPU's load is the machine's
   EXPECT_EQ(*find(metrics, "gpu_memory_used_bytes.gpu0"),
             (MetricSummary{"gpu_memory_used_bytes.gpu0", 1, 100, 100, 100}));
@@ -64,11 +64,11 @@ TEST(MetricSummary, HasFiguresOfEachGpu) {
   one.gpus.push_back(one.gpus[0]);
   one.gpus[1].index = 1;
   one.gpus[1].memory_used = Bytes{300};
-  metrics = monitoring::summarise_metrics(std::vector<SystemSample>{one});
+  metrics = summarise_metrics(std::vector<SystemSample>{one});
   ASSERT_NE(find(metrics, "gpu_load_percent.gpu0"), nullptr);
   ASSERT_NE(find(metrics, "gpu_load_percent.gpu1"), nullptr);
   EXPECT_EQ(find(metrics, "gpu_memory_used_bytes.gpu1")->max, 300);
 }
 
 }  // namespace
-}  // namespace headroom::unit
+}  // namespace headroom::monitoring

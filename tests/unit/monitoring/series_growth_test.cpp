@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-namespace headroom::unit {
+namespace headroom::monitoring {
 namespace {
 
 using Series = std::vector<std::int64_t>;
@@ -90,10 +90,9 @@ TEST_P(RateOfLeaks, IsWithinItsBounds) {
     int leaks = 0, late = 0;
     for (unsigned seed = 1; seed <= kSeries; ++seed) {
       std::mt19937_64 random(seed);
-      const monitoring::Growth growth =
-          monitoring::growth_of(cycles, GetParam().kind(random, points), 0).growth;
-      leaks += growth == monitoring::Growth::leak;
-      late += growth == monitoring::Growth::grew_late;
+      const Growth growth = growth_of(cycles, GetParam().kind(random, points), 0).growth;
+      leaks += growth == Growth::leak;
+      late += growth == Growth::grew_late;
     }
     std::cout << points << " points: " << 0.1 * leaks << " % leak, " << 0.1 * late << " % grew late\n";
     EXPECT_GE(leaks, GetParam().at_least * kSeries) << points << " points";
@@ -128,4 +127,4 @@ INSTANTIATE_TEST_SUITE_P(
         Rate{.name = "of a container", .kind = container, .points = {24, 47}, .at_least = 1}));
 
 }  // namespace
-}  // namespace headroom::unit
+}  // namespace headroom::monitoring

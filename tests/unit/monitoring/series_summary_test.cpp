@@ -7,18 +7,17 @@
 
 #include "monitoring/metric_walk.h"
 
-namespace headroom::unit {
+namespace headroom::monitoring {
 namespace {
 
-const monitoring::SeriesSummary* find_series(const std::vector<monitoring::SeriesSummary>& all,
-                                             std::string_view name) {
-  const auto at = std::find_if(all.begin(), all.end(),
-                               [&](const monitoring::SeriesSummary& one) { return one.name == name; });
+const SeriesSummary* find_series(const std::vector<SeriesSummary>& all, std::string_view name) {
+  const auto at =
+      std::find_if(all.begin(), all.end(), [&](const SeriesSummary& one) { return one.name == name; });
   return at == all.end() ? nullptr : &*at;
 }
 
-TEST(monitoring::SeriesSummary, ComputesSlopesAndExtremes) {
-  monitoring::SeriesAccumulator series;
+TEST(SeriesSummary, ComputesSlopesAndExtremes) {
+  SeriesAccumulator series;
   for (int i = 0; i < 100; ++i) {
     SystemSample sample;
     sample.time = {1'000'000'000LL * (1000 + i)};
@@ -28,7 +27,7 @@ TEST(monitoring::SeriesSummary, ComputesSlopesAndExtremes) {
     series.add(sample);
   }
   const auto all = series.summaries();
-  const monitoring::SeriesSummary* used = find_series(all, "ram_used_bytes");
+  const SeriesSummary* used = find_series(all, "ram_used_bytes");
   ASSERT_NE(used, nullptr);
   EXPECT_EQ(used->n, 100);
   EXPECT_EQ(used->min, 100 << 20);
@@ -41,8 +40,8 @@ TEST(monitoring::SeriesSummary, ComputesSlopesAndExtremes) {
   EXPECT_EQ(find_series(all, "nvmap_used_bytes"), nullptr);
 }
 
-TEST(monitoring::SeriesSummary, TwoSamplesHaveNoSlope) {
-  monitoring::SeriesAccumulator series;
+TEST(SeriesSummary, TwoSamplesHaveNoSlope) {
+  SeriesAccumulator series;
   for (int i = 0; i < 2; ++i) {
     SystemSample sample;
     sample.time = {i};
@@ -52,11 +51,11 @@ TEST(monitoring::SeriesSummary, TwoSamplesHaveNoSlope) {
   EXPECT_FALSE(series.summaries()[0].slope_per_second);
 }
 
-TEST(monitoring::SeriesCurve, KeepsShortPeakOfLongLog) {
-  monitoring::SeriesCurve curve;
+TEST(SeriesCurve, KeepsShortPeakOfLongLog) {
+  SeriesCurve curve;
   for (int i = 0; i < 100'000; ++i) curve.add({i}, i == 77'777 ? 1000 : 1);
-  EXPECT_LE(curve.points().size(), monitoring::SeriesCurve::kMostPoints);
-  EXPECT_GE(curve.points().size(), monitoring::SeriesCurve::kMostPoints / 2 - 1);
+  EXPECT_LE(curve.points().size(), SeriesCurve::kMostPoints);
+  EXPECT_GE(curve.points().size(), SeriesCurve::kMostPoints / 2 - 1);
   double highest = 0;
   std::int64_t n = 0;
   for (const auto& point : curve.points()) {
@@ -72,4 +71,4 @@ TEST(monitoring::SeriesCurve, KeepsShortPeakOfLongLog) {
 }
 
 }  // namespace
-}  // namespace headroom::unit
+}  // namespace headroom::monitoring

@@ -5,12 +5,12 @@
 
 #include "support/test_support.h"
 
-namespace headroom::unit {
+namespace headroom::snapshot {
 namespace {
 
-TEST(snapshot::AddressMap, AgreesWithUnorderedMap) {
+TEST(AddressMap, AgreesWithUnorderedMap) {
   std::mt19937_64 random(7);
-  snapshot::AddressMap<std::uint64_t> map;
+  AddressMap<std::uint64_t> map;
   std::unordered_map<std::uint64_t, std::uint64_t> expected;
   for (int i = 0; i < 200'000; ++i) {
     // Addresses close together and often equal; 0 and the highest address are among them.
@@ -37,4 +37,4 @@ TEST(snapshot::AddressMap, AgreesWithUnorderedMap) {
 }
 
 }  // namespace
-}  // namespace headroom::unit
+}  // namespace headroom::snapshot

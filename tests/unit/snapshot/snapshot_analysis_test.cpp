@@ -5,7 +5,7 @@
 #include "support/test_support.h"
 #include "unit/snapshot/caching_allocator_model.h"
 
-namespace headroom::unit {
+namespace headroom::snapshot {
 namespace {
 
 using test::CachingAllocatorModel;
@@ -13,15 +13,15 @@ using testing::IsEmpty;
 
 constexpr std::int64_t kMiB = 1 << 20;
 
-snapshot::DeviceAnalysis analyze(const CachingAllocatorModel& model, std::size_t entries = ~std::size_t{0}) {
-  const snapshot::Snapshot snapshot = model.take(entries);
-  auto devices = snapshot::analyze_snapshot(snapshot, {});
+DeviceAnalysis analyze(const CachingAllocatorModel& model, std::size_t entries = ~std::size_t{0}) {
+  const Snapshot snapshot = model.take(entries);
+  auto devices = analyze_snapshot(snapshot, {});
   EXPECT_EQ(devices.size(), 1U);
   return std::move(devices.at(0));
 }
 
-const snapshot::PlaceFigures* figures_of(const snapshot::DeviceAnalysis& device, std::uint32_t stack) {
-  for (const snapshot::PlaceFigures& figures : device.figures)
+const PlaceFigures* figures_of(const DeviceAnalysis& device, std::uint32_t stack) {
+  for (const PlaceFigures& figures : device.figures)
     if (device.places[figures.place].stack.index == stack) return &figures;
   return nullptr;
 }
@@ -35,7 +35,7 @@ TEST(SnapshotAnalysis, ListsOwnersOfPeakAndOfEnd) {
     model.release(*b);
   }
   (void)weights;
-  const snapshot::DeviceAnalysis device = analyze(model);
+  const DeviceAnalysis device = analyze(model);
   EXPECT_EQ(device.doubt, "");
   EXPECT_EQ(device.live_bytes, 30 * kMiB);
   EXPECT_EQ(device.peak_allocated_bytes, model.peak_allocated);
@@ -49,7 +49,7 @@ TEST(SnapshotAnalysis, ListsOwnersOfPeakAndOfEnd) {
   EXPECT_EQ(figures_of(device, 3)->live_bytes, 0);
   EXPECT_EQ(figures_of(device, 3)->allocations, 3);
   EXPECT_EQ(figures_of(device, 3)->allocated_bytes, 12 * kMiB);
-  EXPECT_EQ(device.actions[static_cast<std::size_t>(snapshot::Action::alloc)], 7);
+  EXPECT_EQ(device.actions[static_cast<std::size_t>(Action::alloc)], 7);
   std::int64_t highest = 0;
   for (const auto& point : device.timeline.points) highest = std::max(highest, point.highest);
   EXPECT_EQ(highest, 42 * kMiB) << "no peak is lost in the timeline";
@@ -64,13 +64,13 @@ TEST(SnapshotAnalysis, TimelineShowsBytesOfEachPlace) {
     model.release(*b);
   }
   (void)weights;
-  const snapshot::Snapshot snapshot = model.take(120);  // the start of the trace is lost
-  snapshot::SnapshotOptions options;
+  const Snapshot snapshot = model.take(120);  // the start of the trace is lost
+  SnapshotOptions options;
   options.timeline_points = 7;
   options.timeline_places = 2;
-  auto devices = snapshot::analyze_snapshot(snapshot, options);
-  const snapshot::DeviceAnalysis& device = devices.at(0);
-  const snapshot::SnapshotTimeline& timeline = device.timeline;
+  auto devices = analyze_snapshot(snapshot, options);
+  const DeviceAnalysis& device = devices.at(0);
+  const SnapshotTimeline& timeline = device.timeline;
   ASSERT_EQ(timeline.places.size(), 2U);
   EXPECT_EQ(device.places[timeline.places[0]].stack.index, 1U);
   EXPECT_EQ(device.places[timeline.places[1]].stack.index, 2U);
@@ -89,7 +89,7 @@ TEST(SnapshotAnalysis, FindsPeakBeforeFirstEntry) {
   (void)model.allocate(2 * kMiB, 2);
   const std::size_t before = model.entries();
   model.release(*a);
-  const snapshot::DeviceAnalysis device = analyze(model, model.entries() - before);
+  const DeviceAnalysis device = analyze(model, model.entries() - before);
   EXPECT_EQ(device.before.allocated, 66 * kMiB);
   EXPECT_EQ(device.peak_allocated_bytes, 66 * kMiB);
   EXPECT_EQ(device.peak_position, 0U);
@@ -106,19 +106,19 @@ void iterate(CachingAllocatorModel& model, const std::function<void(int)>& also)
   }
 }
 
-TEST(snapshot::SnapshotLeaks, MemoryKeptInEachIterationIsALeak) {
+TEST(SnapshotLeaks, MemoryKeptInEachIterationIsALeak) {
   CachingAllocatorModel model;
   for (int i = 0; i < 60; ++i) (void)model.allocate(2 * kMiB, 1);  // weights
   iterate(model, [&](int) { (void)model.allocate(100'000, 7); });
-  const snapshot::SnapshotLeaks leaks = analyze(model).leaks;
+  const SnapshotLeaks leaks = analyze(model).leaks;
   EXPECT_EQ(leaks.growth, monitoring::Growth::leak);
-  const snapshot::DeviceAnalysis device = analyze(model);
+  const DeviceAnalysis device = analyze(model);
   const auto& worst = device.leaks.places.at(0);
   EXPECT_EQ(device.places[worst.place].stack.index, 7U);
   EXPECT_EQ(worst.growth, monitoring::Growth::leak);
   EXPECT_EQ(worst.allocations, 40);
   EXPECT_EQ(worst.live_blocks, 40);
-  for (const snapshot::PlaceGrowth& place : device.leaks.places)
+  for (const PlaceGrowth& place : device.leaks.places)
     EXPECT_EQ(place.growth == monitoring::Growth::leak, device.places[place.place].stack.index == 7U);
   // 40 blocks of 98 KiB in some 340 entries.
   const double per_entry =
@@ -126,13 +126,13 @@ TEST(snapshot::SnapshotLeaks, MemoryKeptInEachIterationIsALeak) {
   EXPECT_NEAR(per_entry, 100'352.0 / 8, 3'000);
 }
 
-TEST(snapshot::SnapshotLeaks, WeightsCachesAndActivationsAreNotLeaks) {
+TEST(SnapshotLeaks, WeightsCachesAndActivationsAreNotLeaks) {
   CachingAllocatorModel model;
   for (int i = 0; i < 60; ++i) (void)model.allocate(2 * kMiB, 1);
   iterate(model, [&](int i) {
     if (i < 5) (void)model.allocate(200'000, 8);  // a cache that fills up
   });
-  const snapshot::DeviceAnalysis device = analyze(model);
+  const DeviceAnalysis device = analyze(model);
   EXPECT_EQ(device.leaks.growth, monitoring::Growth::grew_then_stayed);
   CachingAllocatorModel plain;
   iterate(plain, [](int) {});
@@ -140,14 +140,14 @@ TEST(snapshot::SnapshotLeaks, WeightsCachesAndActivationsAreNotLeaks) {
   EXPECT_THAT(analyze(plain).leaks.places, IsEmpty());
 }
 
-TEST(snapshot::SnapshotLeaks, ShortTraceHasNoVerdict) {
+TEST(SnapshotLeaks, ShortTraceHasNoVerdict) {
   CachingAllocatorModel model;
   for (int i = 0; i < 20; ++i) (void)model.allocate(2 * kMiB, 1);
   EXPECT_EQ(analyze(model).leaks.growth, monitoring::Growth::unknown);
 }
 
 // A segment of 20 MiB: 5 free, 3 live, 6 free, and 5 live in a block of 6, because 1 MiB is not split off.
-TEST(snapshot::SnapshotMoment, FindsBlocker) {
+TEST(SnapshotMoment, FindsBlocker) {
   CachingAllocatorModel model;
   const auto a = model.allocate(5 * kMiB, 1), b = model.allocate(3 * kMiB, 2),
              c = model.allocate(6 * kMiB, 3), d = model.allocate(5 * kMiB, 4);
@@ -155,8 +155,8 @@ TEST(snapshot::SnapshotMoment, FindsBlocker) {
   (void)d;
   model.release(*a);
   model.release(*c);
-  const snapshot::DeviceAnalysis device = analyze(model);
-  const snapshot::SnapshotMoment& end = device.end;
+  const DeviceAnalysis device = analyze(model);
+  const SnapshotMoment& end = device.end;
   EXPECT_EQ(end.free_bytes, 11 * kMiB);
   EXPECT_EQ(end.largest_free_bytes, 6 * kMiB);
   EXPECT_EQ(end.holes, 2);
@@ -168,19 +168,19 @@ TEST(snapshot::SnapshotMoment, FindsBlocker) {
   EXPECT_EQ(device.moments[1].free_bytes, 15 * kMiB);
 }
 
-TEST(snapshot::SnapshotMoment, SmallBlockKeepsLargeSegment) {
+TEST(SnapshotMoment, SmallBlockKeepsLargeSegment) {
   CachingAllocatorModel model;
   const auto a = model.allocate(9 * kMiB, 1), b = model.allocate(2 * kMiB, 2);
   (void)b;
   model.release(*a);
-  const snapshot::SnapshotMoment end = analyze(model).end;
+  const SnapshotMoment end = analyze(model).end;
   ASSERT_TRUE(end.blocker.has_value());
   EXPECT_TRUE(end.blocker->empties_segment);
   EXPECT_EQ(end.blocker->freed_if_gone, 20 * kMiB);
 }
 
-const snapshot::RoomMaker* way_of(const snapshot::OomAutopsy& oom, snapshot::RoomBy by) {
-  for (const snapshot::RoomMaker& way : oom.ways)
+const RoomMaker* way_of(const OomAutopsy& oom, RoomBy by) {
+  for (const RoomMaker& way : oom.ways)
     if (way.by == by) return &way;
   return nullptr;
 }
@@ -192,9 +192,9 @@ TEST(SnapshotOom, DistinguishesFragmentationFromLackOfMemory) {
   for (std::uint32_t i = 0; i < 9; ++i) blocks.push_back(*model.allocate(6 * kMiB, i % 3 + 1));
   for (const std::size_t i : {0, 2, 3, 5, 6, 8}) model.release(blocks[i]);
   ASSERT_FALSE(model.allocate(16 * kMiB, 9).has_value());
-  const snapshot::DeviceAnalysis device = analyze(model);
+  const DeviceAnalysis device = analyze(model);
   EXPECT_EQ(device.oom_count, 1);
-  const snapshot::OomAutopsy& oom = device.ooms.at(0);
+  const OomAutopsy& oom = device.ooms.at(0);
   EXPECT_EQ(oom.requested, 16 * kMiB);
   EXPECT_EQ(oom.segment, 16 * kMiB);
   EXPECT_EQ(oom.device_free, 4 * kMiB);
@@ -206,9 +206,9 @@ TEST(SnapshotOom, DistinguishesFragmentationFromLackOfMemory) {
   EXPECT_EQ(device.places[oom.holders[0].place].stack.index, 2U);
   EXPECT_EQ(oom.holders[0].bytes, 18 * kMiB);
   EXPECT_EQ(oom.holders[0].blocks, 3);
-  ASSERT_NE(way_of(oom, snapshot::RoomBy::defragmenting), nullptr);
-  EXPECT_EQ(way_of(oom, snapshot::RoomBy::defragmenting)->bytes, 42 * kMiB);
-  const snapshot::RoomMaker* fewest = way_of(oom, snapshot::RoomBy::fewest_bytes);
+  ASSERT_NE(way_of(oom, RoomBy::defragmenting), nullptr);
+  EXPECT_EQ(way_of(oom, RoomBy::defragmenting)->bytes, 42 * kMiB);
+  const RoomMaker* fewest = way_of(oom, RoomBy::fewest_bytes);
   ASSERT_NE(fewest, nullptr);
   EXPECT_EQ(fewest->bytes, 6 * kMiB) << "one block in the middle of a segment";
   EXPECT_EQ(fewest->blocks, 1);
@@ -224,13 +224,12 @@ TEST(SnapshotOom, NamesPlaceWhoseReleaseIsEnough) {
   const auto cache = model.allocate(30 * kMiB, 2);
   (void)model.allocate(2 * kMiB, 3);
   ASSERT_FALSE(model.allocate(36 * kMiB, 9).has_value());
-  const snapshot::DeviceAnalysis device = analyze(model);
-  const snapshot::OomAutopsy& oom = device.ooms.at(0);
+  const DeviceAnalysis device = analyze(model);
+  const OomAutopsy& oom = device.ooms.at(0);
   EXPECT_EQ(oom.device_free, 10 * kMiB);
-  EXPECT_EQ(way_of(oom, snapshot::RoomBy::defragmenting), nullptr)
-      << "18 MiB are free in pieces, and 10 on the device";
-  EXPECT_EQ(way_of(oom, snapshot::RoomBy::waiting), nullptr);
-  const snapshot::RoomMaker* one = way_of(oom, snapshot::RoomBy::one_place);
+  EXPECT_EQ(way_of(oom, RoomBy::defragmenting), nullptr) << "18 MiB are free in pieces, and 10 on the device";
+  EXPECT_EQ(way_of(oom, RoomBy::waiting), nullptr);
+  const RoomMaker* one = way_of(oom, RoomBy::one_place);
   ASSERT_NE(one, nullptr);
   ASSERT_EQ(one->places.size(), 1U);
   EXPECT_EQ(device.places[one->places[0].place].stack.index, 2U)
@@ -245,11 +244,11 @@ TEST(SnapshotOom, NamesBlocksThatWaitForAnotherStream) {
   const auto a = model.allocate(40 * kMiB, 1);
   model.release(*a, true);
   ASSERT_FALSE(model.allocate(20 * kMiB, 9).has_value());
-  const snapshot::DeviceAnalysis device = analyze(model);
-  const snapshot::OomAutopsy& oom = device.ooms.at(0);
+  const DeviceAnalysis device = analyze(model);
+  const OomAutopsy& oom = device.ooms.at(0);
   EXPECT_EQ(oom.pending_bytes, 40 * kMiB);
-  ASSERT_NE(way_of(oom, snapshot::RoomBy::waiting), nullptr);
-  EXPECT_EQ(way_of(oom, snapshot::RoomBy::waiting)->bytes, 40 * kMiB);
+  ASSERT_NE(way_of(oom, RoomBy::waiting), nullptr);
+  EXPECT_EQ(way_of(oom, RoomBy::waiting)->bytes, 40 * kMiB);
 }
 
 TEST(SnapshotOom, SuggestsNothingForRequestBeyondDeviceSize) {
@@ -262,10 +261,10 @@ TEST(SnapshotOom, SuggestsNothingForRequestBeyondDeviceSize) {
 TEST(SnapshotAnalysis, SeparatesDevices) {
   CachingAllocatorModel model;
   (void)model.allocate(4 * kMiB, 1);
-  snapshot::Snapshot snapshot = model.take();
+  Snapshot snapshot = model.take();
   snapshot.segments.push_back(snapshot.segments[0]);
   snapshot.segments[1].device = 3;
-  const auto devices = snapshot::analyze_snapshot(snapshot, {});
+  const auto devices = analyze_snapshot(snapshot, {});
   ASSERT_EQ(devices.size(), 2U);
   EXPECT_EQ(devices[0].device, 0);
   EXPECT_EQ(devices[1].device, 3);
@@ -274,8 +273,8 @@ TEST(SnapshotAnalysis, SeparatesDevices) {
   EXPECT_EQ(devices[1].peak_allocated_bytes, 4 * kMiB) << "without a trace, that of the end";
 }
 
-TEST(snapshot::AllocationPlaces, GroupsBySizeWithoutStack) {
-  snapshot::AllocationPlaces places;
+TEST(AllocationPlaces, GroupsBySizeWithoutStack) {
+  AllocationPlaces places;
   EXPECT_EQ(places.of({1}, 100), places.of({1}, 200));
   EXPECT_NE(places.of({}, 100), places.of({}, 200));
   EXPECT_EQ(places[places.of({}, 100)].requested_bytes, 100);
@@ -283,4 +282,4 @@ TEST(snapshot::AllocationPlaces, GroupsBySizeWithoutStack) {
 }
 
 }  // namespace
-}  // namespace headroom::unit
+}  // namespace headroom::snapshot

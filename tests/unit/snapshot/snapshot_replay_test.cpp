@@ -8,7 +8,7 @@
 #include "support/test_support.h"
 #include "unit/snapshot/caching_allocator_model.h"
 
-namespace headroom::unit {
+namespace headroom::snapshot {
 namespace {
 
 using test::CachingAllocatorModel;
@@ -18,8 +18,8 @@ struct Peaks {
   std::string doubt;
 };
 
-Peaks peaks_of(const snapshot::Snapshot& snapshot) {
-  snapshot::SnapshotReplay replay(snapshot, 0);
+Peaks peaks_of(const Snapshot& snapshot) {
+  SnapshotReplay replay(snapshot, 0);
   Peaks peaks{replay.totals().allocated, replay.totals().reserved, ""};
   while (!replay.at_end()) {
     (void)replay.step();
@@ -61,7 +61,7 @@ TEST_P(ReplayOfARandomRun, IsExactFromTheBeginning) {
     CachingAllocatorModel model({.device_bytes = 700 << 20, .expandable = GetParam()});
     std::vector<std::uint64_t> live;
     run(model, random, 600, live);
-    const snapshot::Snapshot snapshot = model.take();
+    const Snapshot snapshot = model.take();
     const Peaks peaks = peaks_of(snapshot);
     EXPECT_EQ(peaks.doubt, "");
     EXPECT_EQ(peaks.allocated, model.peak_allocated);
@@ -97,18 +97,18 @@ TEST_P(ReplayOfARandomRun, IsExactOrMarkedAsUncertainFromTheMiddle) {
 INSTANTIATE_TEST_SUITE_P(Segments, ReplayOfARandomRun, testing::Bool(),
                          [](const auto& which) { return which.param ? "expandable" : "plain"; });
 
-TEST(snapshot::SnapshotReplay, StateMatchesAllocatorAtEachMoment) {
+TEST(SnapshotReplay, StateMatchesAllocatorAtEachMoment) {
   CachingAllocatorModel model;
   const auto a = model.allocate(1000, 1), b = model.allocate(600'000, 2);
   model.release(*a);
   const auto c = model.allocate(5 << 20, 3);
   (void)b;
   (void)c;
-  const snapshot::Snapshot snapshot = model.take();
-  snapshot::SnapshotReplay replay(snapshot, 0);
+  const Snapshot snapshot = model.take();
+  SnapshotReplay replay(snapshot, 0);
   EXPECT_EQ(replay.state().segments.size(), 0U);
   while (!replay.at_end()) (void)replay.step();
-  const snapshot::DeviceState state = replay.state();
+  const DeviceState state = replay.state();
   ASSERT_EQ(state.segments.size(), 2U);
   const auto small = state.blocks_of(state.segments[0]);
   ASSERT_EQ(small.size(), 3U);
@@ -120,11 +120,11 @@ TEST(snapshot::SnapshotReplay, StateMatchesAllocatorAtEachMoment) {
   EXPECT_TRUE(state.loose.empty());
 }
 
-TEST(snapshot::SnapshotReplay, WithoutTraceEqualsSnapshot) {
+TEST(SnapshotReplay, WithoutTraceEqualsSnapshot) {
   CachingAllocatorModel model;
   (void)model.allocate(1000);
-  const snapshot::Snapshot snapshot = model.take(0);
-  const snapshot::SnapshotReplay replay(snapshot, 0);
+  const Snapshot snapshot = model.take(0);
+  const SnapshotReplay replay(snapshot, 0);
   EXPECT_TRUE(replay.at_end());
   EXPECT_EQ(replay.totals().allocated, 1024);
   EXPECT_EQ(replay.totals().requested, 1000);
@@ -133,24 +133,23 @@ TEST(snapshot::SnapshotReplay, WithoutTraceEqualsSnapshot) {
 }
 
 // Traces of a profiler or damaged ones: the replay continues and marks its result as uncertain.
-TEST(snapshot::SnapshotReplay, MarksInconsistentTraceAsUncertain) {
-  const auto doubt = [](std::vector<snapshot::TraceEntry> entries) {
+TEST(SnapshotReplay, MarksInconsistentTraceAsUncertain) {
+  const auto doubt = [](std::vector<TraceEntry> entries) {
     CachingAllocatorModel model;
     (void)model.allocate(1000);
-    snapshot::Snapshot snapshot = model.take(0);
+    Snapshot snapshot = model.take(0);
     for (const auto& entry : entries) snapshot.entries.push_back(entry);
     snapshot.traces.push_back({0, 0, entries.size()});
     return peaks_of(snapshot).doubt;
   };
   const std::uint64_t base = std::uint64_t{1} << 40;
-  const auto entry = [](snapshot::Action action, std::uint64_t address, std::int64_t size) {
-    snapshot::TraceEntry made;
+  const auto entry = [](Action action, std::uint64_t address, std::int64_t size) {
+    TraceEntry made;
     made.action = action;
     made.address = address;
     made.size = size;
     return made;
   };
-  using snapshot::Action;
   EXPECT_NE(doubt({entry(Action::alloc, base + 8192, 512)}), "") << "it is not live at the end";
   EXPECT_NE(doubt({entry(Action::alloc, base, 1000), entry(Action::alloc, base, 1000)}), "");
   EXPECT_NE(doubt({entry(Action::segment_free, base, 2 << 20)}), "") << "it is still there";
@@ -161,14 +160,14 @@ TEST(snapshot::SnapshotReplay, MarksInconsistentTraceAsUncertain) {
   EXPECT_EQ(doubt({entry(Action::snapshot, 0, 1024)}), "");
 }
 
-TEST(snapshot::SnapshotReplay, RealTracesMatchPyTorchCounters) {
+TEST(SnapshotReplay, RealTracesMatchPyTorchCounters) {
   const auto reference_file = test::shared_data("pytorch_snapshots/reference.json");
   if (!reference_file) GTEST_SKIP() << test::absent_message("pytorch_snapshots");
   const Json reference = Json::parse(test::read_text(*reference_file));
   for (const auto& [name, expected] : reference.items()) {
     if (!expected.is_object()) continue;
     SCOPED_TRACE(name);
-    const auto snapshot = snapshot::open_snapshot(reference_file->parent_path() / (name + ".pickle.gz"));
+    const auto snapshot = open_snapshot(reference_file->parent_path() / (name + ".pickle.gz"));
     ASSERT_TRUE(snapshot.has_value());
     const Peaks peaks = peaks_of(*snapshot);
     EXPECT_EQ(peaks.doubt, "");
@@ -177,16 +176,16 @@ TEST(snapshot::SnapshotReplay, RealTracesMatchPyTorchCounters) {
   }
 }
 
-TEST(snapshot::TorchAllocatorRules, RoundsAsPyTorchDoes) {
-  snapshot::AllocatorSettings settings;
-  const snapshot::TorchAllocatorRules plain(settings);
+TEST(TorchAllocatorRules, RoundsAsPyTorchDoes) {
+  AllocatorSettings settings;
+  const TorchAllocatorRules plain(settings);
   EXPECT_EQ(plain.rounded(0), 512);
   EXPECT_EQ(plain.rounded(1), 512);
   EXPECT_EQ(plain.rounded(513), 1024);
   EXPECT_EQ(plain.rounded(1200), 1536);
   // Four steps between powers of two (PyTorch's example): 1024, 1280, 1536, 1792; here in KiB.
   settings.roundup_power2_divisions = {{1, 4}, {256, 2}};
-  const snapshot::TorchAllocatorRules divided(settings);
+  const TorchAllocatorRules divided(settings);
   EXPECT_EQ(divided.rounded(1200 << 10), 1280 << 10);
   EXPECT_EQ(divided.rounded(1280 << 10), 1280 << 10);
   EXPECT_EQ(divided.rounded(1024 << 10), 1024 << 10);
@@ -196,11 +195,11 @@ TEST(snapshot::TorchAllocatorRules, RoundsAsPyTorchDoes) {
   EXPECT_FALSE(plain.is_cut(20 << 20, 19 << 20, true, false));
   EXPECT_TRUE(plain.is_cut(20 << 20, 19 << 20, true, true));
   settings.max_split_bytes = 8 << 20;
-  EXPECT_FALSE(snapshot::TorchAllocatorRules(settings).is_cut(40 << 20, 9 << 20, true, false));
-  EXPECT_EQ(snapshot::TorchAllocatorRules::segment_size(512), 2 << 20);
-  EXPECT_EQ(snapshot::TorchAllocatorRules::segment_size(3 << 20), 20 << 20);
-  EXPECT_EQ(snapshot::TorchAllocatorRules::segment_size((11 << 20) + 512), 12 << 20);
+  EXPECT_FALSE(TorchAllocatorRules(settings).is_cut(40 << 20, 9 << 20, true, false));
+  EXPECT_EQ(TorchAllocatorRules::segment_size(512), 2 << 20);
+  EXPECT_EQ(TorchAllocatorRules::segment_size(3 << 20), 20 << 20);
+  EXPECT_EQ(TorchAllocatorRules::segment_size((11 << 20) + 512), 12 << 20);
 }
 
 }  // namespace
-}  // namespace headroom::unit
+}  // namespace headroom::snapshot

@@ -11,7 +11,7 @@
 #include "comparison/run_comparison.h"
 #include "monitoring/latency_summary.h"
 
-namespace headroom::unit {
+namespace headroom::comparison {
 
 // Runs of one model whose frames take about `nanoseconds`.
 struct Runs {
@@ -41,4 +41,4 @@ struct Runs {
   }
 };
 
-}  // namespace headroom::unit
+}  // namespace headroom::comparison
