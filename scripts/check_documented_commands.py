@@ -411,6 +411,8 @@ def main():
     pages["more"] = [[Command(text, "", "")] for text in MORE]
     pages = {page: found for page, found in pages.items() if options.only in page and found}
     counts = collections.Counter(command.needs or "run" for found in pages.values() for block in found for command in block)
+    if not options.list and not (pathlib.Path(options.data) / "models").is_dir():
+        sys.exit(f"no samples: {options.data} has no models/; give their folder with --data or HEADROOM_SHARED_DATA")
     if options.list:
         for command in (command for found in pages.values() for block in found for command in block):
             print(f"{command.needs or 'run':9} {command.place or 'more':28} {command.text}")
