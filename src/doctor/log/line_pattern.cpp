@@ -76,7 +76,8 @@ class Matcher {
   }
   bool match_capture(const Capture& capture, std::string_view rest, std::string_view text) {
     if (capture.type.starts_with("int")) return match_integer(capture, rest, text);
-    if (capture.type == "word" || capture.type == "decimal" || !capture.name.ends_with("_bytes"))
+    if (capture.type == "word" || capture.type == "decimal" ||
+        (capture.type != "size" && !capture.name.ends_with("_bytes")))
       return match_text(capture, rest, text);
     return match_size(capture, rest, text);
   }
@@ -140,16 +141,13 @@ class Matcher {
       return take_size(capture, text.substr(0, unit + 2)) && match_here(rest, text.substr(unit + 2));
     if (!take_size(capture, text)) return false;
     const std::string_view behind = behind_number(text);
-    const std::string_view spaced = behind.substr(std::min(behind.find_first_not_of(' '), behind.size()));
-    const auto is_letter = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; };
-    const auto end = std::find_if_not(spaced.begin(), spaced.end(), is_letter);
-    return match_here(rest, behind) ||
-           match_here(rest, spaced.substr(static_cast<std::size_t>(end - spaced.begin())));
+    return match_here(rest, behind) || match_here(rest, behind_unit(behind));
   }
   bool take_size(const Capture& capture, std::string_view text) {
     const auto size = capture.type == "unit"       ? size_with_unit(text)
                       : capture.type == "quantity" ? leading_quantity(text)
                                                    : leading_size(text);
+    if (capture.name.empty()) return size.has_value();
     if (size) {
       found_.add(capture.name, size);
     } else {
@@ -158,6 +156,17 @@ class Matcher {
       found_.add("wrong_size", std::string_view(*overflow));
     }
     return true;
+  }
+  // Without "MiB", " kB", " bytes".
+  static std::string_view behind_unit(std::string_view text) {
+    const std::string_view spaced = text.substr(std::min(text.find_first_not_of(' '), text.size()));
+    const auto is_letter = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; };
+    const auto end = std::find_if_not(spaced.begin(), spaced.end(), is_letter);
+    const std::string_view unit = spaced.substr(0, static_cast<std::size_t>(end - spaced.begin()));
+    constexpr std::size_t kLongestUnit = 3;
+    const bool is_unit =
+        unit.starts_with("byte") || (unit.size() <= kLongestUnit && unit.ends_with('B')) || unit.size() == 1;
+    return is_unit ? spaced.substr(unit.size()) : text;
   }
   static std::string_view behind_number(std::string_view text) {
     text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));

@@ -11,7 +11,7 @@
 //   {x:decimal}    digits and points, kept as text
 //   {x:word}       up to a space, without the punctuation at its end
 //   {x}            text up to what follows in the pattern, or to the end of the line
-// A capture without a name adds no figure.
+// A capture without a name adds no figure: {:size}, {:int=2}, {:word}.
 #pragma once
 
 #include <string_view>

@@ -279,22 +279,12 @@ std::optional<FoundPhrase> first_phrase(std::string_view line) {
 // often no other line does.
 bool is_of_triton(std::string_view text) { return has(text, "| UNAVAILABLE: "); }
 
-// "# java.lang.OutOfMemoryError: Java heap space": Java's own, before it runs what -XX:OnOutOfMemoryError
-// names. That is most often a kill, and then no other line tells of it. A heading or a comment says more.
-bool is_of_java(std::string_view text) {
-  constexpr std::string_view kBegin = "# java.lang.OutOfMemoryError: ";
-  constexpr std::string_view kReasons[] = {"Java heap space", "GC overhead limit exceeded", "Metaspace",
-                                           "Compressed class space", "Requested array size exceeds VM limit"};
-  return text.starts_with(kBegin) && std::find(std::begin(kReasons), std::end(kReasons),
-                                               text.substr(kBegin.size())) != std::end(kReasons);
-}
-
 }  // namespace
 
 bool is_prose(std::string_view line) {
   if (is_of_diff(line)) return true;
   const std::string_view text = trim(without_place(line));
-  if (is_of_java(text) || is_of_triton(text)) return false;
+  if (is_of_triton(text)) return false;
   // Of lists, headings, source code, tables and prompts; of results of tests; of lists of changes; of a mail.
   constexpr std::string_view kMarks[] = {"* ",    "- ",        "# ",        "## ",    "### ", "// ",
                                          "f\"",   "f'",        ">>> ",      "ok ",    "--",   "Fixed",

@@ -92,7 +92,10 @@ std::optional<LogMessage> LogRule::read(std::string_view line) const {
   if (read_first != nullptr)
     if (auto message = read_first(line)) return message;
   for (const Wording& wording : wordings)
-    if (auto message = read_wording(wording, line)) return message;
+    if (auto message = read_wording(wording, line)) {
+      if (add != nullptr) add(line, *message);
+      return message;
+    }
   return std::nullopt;
 }
 

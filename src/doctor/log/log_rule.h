@@ -117,6 +117,7 @@ struct LogRule {
   std::vector<Explanation> explanations{};
   // Computes figures for the explanations, which are not shown.
   void (*derive)(LogMessage& message) = nullptr;
+  void (*add)(std::string_view line, LogMessage& message) = nullptr;  // figures of a line of any wording
 
   std::optional<LogMessage> read(std::string_view line) const;
   Finding explain(const LogMessage& message) const;

@@ -60,9 +60,6 @@ const std::vector<LogRule>& log_rules() {
       scheduler_kill_rule(),
       supervisor_killed_rule(),
       shell_killed_rule(),
-      watched_limit_rule(),
-      heap_limit_rule(),
-      script_heap_rule(),
       llm_server_rule(),
       openvino_rule(),
       rknn_rule(),
@@ -83,7 +80,6 @@ const std::vector<LogRule>& log_rules() {
       swap_write_rule(),
       oomd_context_rule(),
       earlyoom_context_rule(),
-      script_heap_context_rule(),
   });
   return kRules;
 }

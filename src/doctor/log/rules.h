@@ -16,7 +16,6 @@ LogRule earlyoom_context_rule();
 LogRule earlyoom_rule();
 LogRule gpu_listed_rule();
 LogRule gstreamer_rule();
-LogRule heap_limit_rule();
 LogRule host_memory_rule();
 LogRule jetson_utils_rule();
 LogRule kubernetes_context_rule();
@@ -39,8 +38,6 @@ LogRule page_allocation_rule();
 LogRule ray_rule();
 LogRule rknn_rule();
 LogRule scheduler_kill_rule();
-LogRule script_heap_context_rule();
-LogRule script_heap_rule();
 LogRule shared_memory_rule();
 LogRule shell_killed_rule();
 LogRule static_tls_rule();
@@ -59,7 +56,7 @@ LogRule torch_rule();
 LogRule vllm_context_rule();
 LogRule vllm_rule();
 LogRule vulkan_rule();
-LogRule watched_limit_rule();
+Explanation vulkan_device_explanation();  // also of ggml's message
 LogRule xla_rule();
 
 }  // namespace headroom::doctor

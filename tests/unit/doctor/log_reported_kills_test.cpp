@@ -197,19 +197,6 @@ TEST(LogReportedKills, ReadsWholeTaskNameFromRay) {
     EXPECT_EQ(text_figure(findings_of({low + "load the map" + rest}).at(0), "task"), "load the map") << rest;
 }
 
-TEST(LogReportedKills, RefusedJavaThreadIsOneEvent) {
-  const Lines lines{
-      "[3.6s][warning][os,thread] Failed to start thread \"Unknown thread\" - pthread_create failed (EAGAIN) "
-      "for attributes: stacksize: 1024k, guardsize: 0k, detached.",
-      "[3.6s][warning][os,thread] Failed to start the native thread for java.lang.Thread \"Thread-86\"",
-      "Exception in thread \"main\" java.lang.OutOfMemoryError: unable to create native thread: possibly out "
-      "of memory or process/resource limits reached"};
-  const auto findings = findings_of(lines);
-  ASSERT_EQ(findings.size(), 1U);
-  EXPECT_EQ(findings[0].times, 1);
-  EXPECT_EQ(findings_of({lines[2], lines[2]}).at(0).times, 2);
-}
-
 TEST(LogReportedKills, ContainerExitCodeAloneIsAWarning) {
   EXPECT_EQ(ids_of({"        \"OOMKilled\": false,", "        \"ExitCode\": 137,"}), Lines{"process-killed"});
   EXPECT_EQ(ids_of({"        \"OOMKilled\": true,", "        \"ExitCode\": 137,"}),
@@ -294,34 +281,6 @@ TEST(LogReportedKills, JoinsBrokenEviction) {
   EXPECT_EQ(findings_of({low, low + "Container web was using 2097152Ki, request is 0"}).size(), 2U);
 }
 
-TEST(LogReportedKills, RaisesNodeJsLimitAboveHeapSize) {
-  const auto findings =
-      findings_of({"[23201:0xb5d40] 58768 ms: Mark-Compact (reduce) 4098.8 (4122.6) -> 4079.8 (4105.0) MB, "
-                   "pooled: 0.0 MB, 68",
-                   "FATAL ERROR: Reached heap limit Allocation failed - JavaScript heap out of memory"});
-  ASSERT_EQ(findings.size(), 1U);
-  EXPECT_EQ(figure(findings[0], "heap_bytes"), 4297903309);
-  EXPECT_THAT(commands_of(findings[0]), Contains("NODE_OPTIONS=--max-old-space-size=6148"));
-}
-
-TEST(LogReportedKills, RaisesGradleLimit) {
-  const auto findings =
-      findings_of({"The Daemon will expire after the build after running out of JVM heap space.",
-                   "The currently configured max heap space is '512 MiB' and the configured max metaspace is "
-                   "'384 MiB'."});
-  ASSERT_EQ(findings.size(), 1U);
-  EXPECT_THAT(commands_of(findings[0]), Contains("org.gradle.jvmargs=-Xmx768m"));
-}
-
-TEST(LogReportedKills, RaisesPhpLimitByMissingBytes) {
-  const std::string said =
-      "Fatal error:  Allowed memory size of 134217728 bytes exhausted (tried to allocate 67108864 bytes)";
-  const auto findings = findings_of({"PHP " + said + " in /a.php on line 4", said + " in /a.php on line 4"});
-  ASSERT_EQ(findings.size(), 1U);
-  EXPECT_EQ(findings[0].times, 1);
-  EXPECT_THAT(commands_of(findings[0]), Contains("memory_limit = 192M"));
-}
-
 // Triton reports a failed load only in this table. Other tables merely mention errors.
 TEST(LogReportedKills, ReadsFailureFromTritonTable) {
   EXPECT_EQ(ids_of({"| encoder | 1       | UNAVAILABLE: Internal: onnx runtime error 6: CUDA failure 2: out "
@@ -329,9 +288,6 @@ TEST(LogReportedKills, ReadsFailureFromTritonTable) {
                 .size(),
             1U);
   EXPECT_TRUE(findings_of({"| encoder | CUDA failure 2: out of memory | retry |"}).empty());
-  EXPECT_EQ(
-      ids_of({"> unable to create native thread: possibly out of memory or process/resource limits reached"}),
-      Lines{"native-thread-refused"});
 }
 
 // The kernel always prints the unit.
@@ -341,14 +297,6 @@ TEST(LogReportedKills, IgnoresTruncatedNumber) {
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_EQ(figure(findings[0], "virtual_bytes"), 21724LL << 10);
   EXPECT_EQ(figure(findings[0], "anonymous_bytes"), -1);
-}
-
-TEST(LogReportedKills, SmallRequestIsNotFullMemory) {
-  const auto findings = findings_of({"pyarrow.lib.ArrowMemoryError: malloc of size 128 failed"});
-  ASSERT_EQ(findings.size(), 1U);
-  EXPECT_EQ(findings[0].confidence, Confidence::possible);
-  EXPECT_THAT(findings[0].cause, HasSubstr("rarely fails because memory is full"));
-  for (const Cure& cure : findings[0].cures) EXPECT_FALSE(cure.saves);
 }
 
 TEST(LogReportedKills, ReportsHorovodRankOnce) {

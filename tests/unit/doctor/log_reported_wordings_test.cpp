@@ -392,11 +392,6 @@ TEST(LogReportedWordings, ReadsOtherFigures) {
       {"onnx runtime error 6: Non-zero status code returned while running Mul node. Name:\\'Mul_12\\' Status "
        "Message: bfc_arena.cc:368 Failed to allocate memory for requested buffer of size 1000000000"});
   EXPECT_EQ(text_figure(node, "node"), "Mul_12");
-  const Finding fence =
-      only_of({"[carb.graphics-vulkan.plugin] VkResult: ERROR_OUT_OF_HOST_MEMORY",
-               "[carb.graphics-vulkan.plugin] VkCreateFence failed with ERROR_OUT_OF_HOST_MEMORY (file "
-               "descriptors: 200, soft limit: 1024, hard limit: 4096)"});
-  EXPECT_THAT(fence.cause, HasSubstr("file descriptors"));
 }
 
 TEST(LogReportedWordings, SglangWeightsMayExceedItsShare) {
@@ -450,37 +445,6 @@ TEST(LogReportedWordings, RecognizesVllmByLoggerPrefix) {
 TEST(LogReportedWordings, LineOfVllmLoggerDoesNotIdentifyProgram) {
   const std::string borrowed = "WARNING 05-12 10:11:12 [fp8.py:63] dtype=torch.bfloat16";
   EXPECT_THAT(only_of({borrowed, kTorch}).title, HasSubstr("PyTorch ran out"));
-}
-
-TEST(LogReportedWordings, PostgresqlLockTableIsNotMachineMemory) {
-  const std::string old_hint = "HINT:  You might need to increase max_locks_per_transaction.",
-                    new_hint = R"(HINT:  You might need to increase "max_locks_per_transaction".)";
-  for (const std::string prefix : {"", "2025-05-12 10:11:12.123 UTC [1234] "})
-    for (const std::string& hint : {old_hint, new_hint}) {
-      const Finding finding = only_of({prefix + "ERROR:  out of shared memory", prefix + hint});
-      EXPECT_EQ(finding.id, "lock-table-full");
-      EXPECT_THAT(finding.title, HasSubstr("lock table was full (max_locks_per_transaction)"));
-      EXPECT_EQ(finding.confidence, Confidence::certain);
-      EXPECT_EQ(commands_of(finding).at(0), "ALTER SYSTEM SET max_locks_per_transaction = 256;");
-      EXPECT_THAT(finding.cures[0].what, HasSubstr("restart PostgreSQL"));
-      EXPECT_THAT(commands_of(finding), Each(Not(HasSubstr("shm"))));
-    }
-  EXPECT_EQ(only_of({R"({"message":"out of shared memory","hint":"You might need to increase )"
-                     R"(\"max_pred_locks_per_transaction\"."})"})
-                .cures.at(0)
-                .command,
-            "ALTER SYSTEM SET max_pred_locks_per_transaction = 256;");
-  const Finding alone = only_of({"psycopg2.errors.OutOfMemory: out of shared memory"});
-  EXPECT_EQ(alone.id, "lock-table-full");
-  EXPECT_EQ(alone.confidence, Confidence::likely);
-  const std::vector<std::string> twice{"ERROR:  out of shared memory", old_hint,
-                                       "ERROR:  out of shared memory", old_hint};
-  EXPECT_EQ(findings_of(twice).at(0).times, 2);
-  for (const std::string line : {"You might need to increase max_locks_per_transaction.",
-                                 "HINT:  You might need to increase max_slot_wal_keep_size.",
-                                 "// HINT: \"HINT:  You might need to increase max_locks_per_transaction.\"",
-                                 "the kernel ran out of shared memory", "set max_locks_per_transaction = 64"})
-    EXPECT_TRUE(findings_of({line}).empty()) << line;
 }
 
 TEST(LogReportedWordings, ReadsOpenclFiguresAfterError) {

@@ -51,15 +51,6 @@ TEST(LogWordings, FreeGibibytesAreNotFullMemory) {
   EXPECT_THAT(findings[0].cause, HasSubstr("far more than requested"));
 }
 
-// With full memory, a small request fails, too.
-TEST(LogWordings, SmallRequestIsNotADamagedHeap) {
-  const auto findings =
-      findings_of({"ERROR:  out of memory",
-                   "DETAIL:  Failed on request of size 48 in memory context \"ExecutorState\"."});
-  ASSERT_FALSE(findings.empty());
-  EXPECT_THAT(findings[0].cause, HasSubstr("The kernel refused the request"));
-}
-
 // A larger workspace does not help if the GPU has less free memory.
 TEST(LogWordings, TensorRtNodeNamesLackOfItsTactic) {
   const auto findings = findings_of(
@@ -291,108 +282,6 @@ TEST(LogWordings, PropagatedCameraErrorIsOneFailure) {
        "createRequest(), line 100)"});
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_EQ(findings[0].times, 1);
-}
-
-// Java's error has one name for many resources. Most lines are from OpenJDK 17.
-TEST(LogWordings, ReadsWhichMemoryJavaLacked) {
-  const std::string error = "Exception in thread \"main\" java.lang.OutOfMemoryError: ";
-  struct Expected {
-    std::string line, id, memory, title, cure;
-  };
-  const std::string heap = "heap-limit-reached", host = "host-out-of-memory";
-  const Expected kWants[] = {
-      {error + "Java heap space", heap, "heap", "its heap limit", "java -XX:MaxRAMPercentage=50"},
-      {error + "Java heap space: failed reallocation of scalar replaced objects", heap, "heap", "heap limit",
-       "java -XX:MaxRAMPercentage=50"},
-      {error + "GC overhead limit exceeded", heap, "heap", "heap limit", "java -XX:MaxRAMPercentage=50"},
-      {"Terminating due to java.lang.OutOfMemoryError: Java heap space", heap, "heap", "heap limit",
-       "jcmd PID GC.class_histogram"},
-      {"# java.lang.OutOfMemoryError: Java heap space", heap, "heap", "heap limit",
-       "jcmd PID GC.class_histogram"},
-      {error + "Metaspace", heap, "metaspace", "memory for classes", "java -XX:MaxMetaspaceSize=SIZE"},
-      {error + "Compressed class space", heap, "class space", "memory for classes",
-       "java -XX:CompressedClassSpaceSize=2g"},
-      {error + "PermGen space", heap, "permanent generation", "memory for classes",
-       "java -XX:MaxPermSize=512m"},
-      {error + "Direct buffer memory", heap, "direct buffers", "direct buffers",
-       "java -XX:MaxDirectMemorySize=SIZE"},
-      {error + "Cannot reserve 16777216 bytes of direct buffer memory (allocated: 67108864, limit: 67108864)",
-       heap, "direct buffers", "direct buffers, 64.0 MiB", "java -XX:MaxDirectMemorySize=80m"},
-      {error + "Cannot reserve 67108864 bytes of direct buffer memory (allocated: 60000000, limit: 67108864)",
-       heap, "direct buffers", "direct buffers, 64.0 MiB", "java -XX:MaxDirectMemorySize=122m"},
-      {"io.netty.util.internal.OutOfDirectMemoryError: failed to allocate 16777216 byte(s) of direct memory "
-       "(used: 2130706432, max: 2134900736)",
-       heap, "direct buffers", "direct buffers, 1.99 GiB", "java -XX:MaxDirectMemorySize=2545m"},
-      {error + "unable to create native thread: possibly out of memory or process/resource limits reached",
-       "native-thread-refused", "threads", "could not create another thread", "java -Xss512k"},
-      {error + "unable to create new native thread", "native-thread-refused", "threads", "another thread",
-       "java -XX:MaxRAMPercentage=25"},
-      {error + "Requested array size exceeds VM limit", heap, "array", "longer than Java's maximum", ""},
-      {error + "Required array length 2147483638 + 9 is too large", heap, "array",
-       "longer than Java's maximum", ""},
-      {"Exception java.lang.OutOfMemoryError: requested 32756 bytes for ChunkPool::allocate. Out of swap "
-       "space?",
-       host, "native memory", "could not allocate native memory: it asked for 32.0 KiB",
-       "java -XX:MaxRAMPercentage=25"},
-      {error + "Unable to allocate 16777216 bytes", host, "native memory", "it asked for 16.0 MiB",
-       "headroom top"},
-      {"# Native memory allocation (mmap) failed to map 2147483648 bytes for committing reserved memory.",
-       host, "native memory", "it asked for 2.00 GiB", "java -XX:MaxRAMPercentage=25"},
-      {"# Native memory allocation (malloc) failed to allocate 1048576 bytes. Error detail: Chunk::new", host,
-       "native memory", "it asked for 1.0 MiB", "java -XX:MaxRAMPercentage=25"},
-      {"OpenJDK 64-Bit Server VM warning: INFO: os::commit_memory(0x00000000c0000000, 1073741824, 0) failed; "
-       "error='Not enough space' (errno=12)",
-       host, "native memory", "it asked for 1.00 GiB", "java -XX:MaxRAMPercentage=25"},
-      {"Could not reserve enough space for 2560000KB object heap", host, "native memory",
-       "it asked for 2.44 GiB", "java -XX:MaxRAMPercentage=25"},
-      {error + "Map failed", host, "mapping", "could not map a file", "sudo sysctl vm.max_map_count=262144"},
-      {error + "of a library's own making", heap, "other", "its message does not say",
-       "java -XX:MaxRAMPercentage=50"}};
-  for (const auto& [line, id, memory, title, cure] : kWants) {
-    const auto findings = findings_of({line});
-    ASSERT_EQ(findings.size(), 1U) << line;
-    EXPECT_EQ(findings[0].id, id) << line;
-    EXPECT_EQ(findings[0].severity, Severity::severe) << line;
-    EXPECT_EQ(text_figure(findings[0], "memory"), memory) << line;
-    EXPECT_THAT(findings[0].title, HasSubstr(title)) << line;
-    EXPECT_THAT(commands_of(findings[0]), testing::Contains(cure)) << line;
-    // A larger heap is a cure for a full heap only.
-    const auto commands = commands_of(findings[0]);
-    const bool is_raised =
-        std::find(commands.begin(), commands.end(), "java -XX:MaxRAMPercentage=50") != commands.end();
-    EXPECT_EQ(is_raised, memory == "heap" || memory == "other") << line;
-  }
-  for (const char* other :
-       {"-XX:OnOutOfMemoryError=\"kill -9 %p\"", "java -XX:+ExitOnOutOfMemoryError -XX:MaxMetaspaceSize=64m",
-        "# java.lang.OutOfMemoryError: how to avoid it", "import java.lang.OutOfMemoryError;",
-        "catch (java.lang.OutOfMemoryError e) {", "[gc,metaspace] Metaspace: 1024K(2048K)->1000K(2048K)",
-        "[0.05s][info][gc] GC(3) Pause Young 24M->3M(256M)", "Native memory allocation (NMT) is enabled",
-        "os::commit_memory(0x7f0000000000, 4096, 0) succeeded", "object heap dumped to java_pid1.hprof"})
-    EXPECT_TRUE(findings_of({other}).empty()) << other;
-}
-
-TEST(LogWordings, SeparatesJavaMemoryKinds) {
-  const std::string error = "java.lang.OutOfMemoryError: ";
-  const auto findings =
-      findings_of({error + "Java heap space", error + "Metaspace", error + "Java heap space",
-                   "FATAL ERROR: Reached heap limit Allocation failed - JavaScript heap out of "
-                   "memory"});
-  ASSERT_EQ(findings.size(), 3U);
-  EXPECT_EQ(findings[0].times, 2);
-  // An error without a memory kind joins the earlier error.
-  const auto vague = findings_of(
-      {error + "Metaspace",
-       "Exception: java.lang.OutOfMemoryError thrown from the UncaughtExceptionHandler in thread \"main\""});
-  ASSERT_EQ(vague.size(), 1U);
-  EXPECT_THAT(vague[0].title, HasSubstr("metaspace"));
-  // The virtual machine reports its end twice.
-  const auto twice = findings_of(
-      {"OpenJDK 64-Bit Server VM warning: INFO: os::commit_memory(0x00000000c0000000, 1073741824, 0) failed; "
-       "error='Cannot allocate memory' (errno=12)",
-       "# There is insufficient memory for the Java Runtime Environment to continue.",
-       "# Native memory allocation (mmap) failed to map 1073741824 bytes for committing reserved memory."});
-  ASSERT_EQ(twice.size(), 1U);
-  EXPECT_EQ(twice[0].times, 1);
 }
 
 TEST(LogWordings, ReadsHexadecimalSizes) {

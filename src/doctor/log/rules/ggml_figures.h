@@ -1,0 +1,15 @@
+// What would fit where ggml was refused a buffer, by the figures that llama.cpp or Ollama printed before.
+#pragma once
+
+#include "doctor/log/log_rule.h"
+
+namespace headroom::doctor {
+
+// For ggml's explanations: how many layers may stay on the GPU, how long a context may be, and words of
+// titles.
+void derive_ggml(LogMessage& message);
+
+// "whisper.cpp" or "stable-diffusion.cpp", by the functions and files that a line names; empty: neither.
+std::string_view ggml_program_of(std::string_view line);
+
+}  // namespace headroom::doctor
