@@ -21,8 +21,8 @@
 #include <string>
 #include <vector>
 
-#include "preload/driver_types.h"
 #include "preload/exported_symbols.h"
+#include "types/cuda_driver_types.h"
 
 namespace {
 
@@ -127,10 +127,10 @@ using ReleaseAsyncCall = Result (*)(std::uint64_t, void*);
 using MapCall = Result (*)(std::uint64_t, std::size_t, std::size_t, std::uint64_t, unsigned long long);
 using UnmapCall = Result (*)(std::uint64_t, std::size_t);
 
-headroom::preload::driver::AllocationProperties device_memory() {
-  headroom::preload::driver::AllocationProperties properties{};
+headroom::cuda::AllocationProperties device_memory() {
+  headroom::cuda::AllocationProperties properties{};
   properties.type = 1;  // CU_MEM_ALLOCATION_TYPE_PINNED
-  properties.location = {headroom::preload::driver::kLocationDevice, 0};
+  properties.location = {headroom::cuda::kLocationDevice, 0};
   return properties;
 }
 
@@ -203,8 +203,8 @@ void compare_seldom(const char* name, int pairs, const char* allocate, const cha
 }
 
 void compare_all_seldom(int pairs) {
-  using headroom::preload::driver::Array3dDescriptor;
-  using headroom::preload::driver::ArrayDescriptor;
+  using headroom::cuda::Array3dDescriptor;
+  using headroom::cuda::ArrayDescriptor;
   constexpr std::size_t kBytes = std::size_t{2} << 20;
   constexpr int kFloats = 0x20;  // CU_AD_FORMAT_FLOAT
   using Pitch = Result (*)(std::uint64_t*, std::size_t*, std::size_t, std::size_t, unsigned);
@@ -232,7 +232,7 @@ void compare_all_seldom(int pairs) {
   using Create = Result (*)(std::uint64_t*, std::size_t, const void*, unsigned long long);
   compare_seldom<Create, ReleaseCall>(
       "cuMemCreate 2 MiB", pairs, "cuMemCreate", "cuMemRelease", [](Create create) {
-        const headroom::preload::driver::AllocationProperties properties = device_memory();
+        const headroom::cuda::AllocationProperties properties = device_memory();
         std::uint64_t handle = 0;
         check(create(&handle, kBytes, &properties, 0), "cuMemCreate");
         return handle;
@@ -299,7 +299,7 @@ int print_all_added(int pairs) {
   const auto own_unmap = own(unmap, "cuMemUnmap");
   constexpr std::size_t kSegment = std::size_t{2} << 20;
   std::uint64_t handle = 0, addresses = 0;
-  const headroom::preload::driver::AllocationProperties properties = device_memory();
+  const headroom::cuda::AllocationProperties properties = device_memory();
   check(find<Result (*)(std::uint64_t*, std::size_t, const void*, unsigned long long)>("cuMemCreate")(
             &handle, kSegment, &properties, 0),
         "cuMemCreate");

@@ -14,7 +14,6 @@ namespace headroom::cuda {
 namespace {
 
 std::string install_or_use_cpu() { return fmt::format("install or load NVIDIA's driver, or {}", kUseCpu); }
-constexpr int kAttributeIntegrated = 18;  // CU_DEVICE_ATTRIBUTE_INTEGRATED
 
 template <class Function>
 void load(void* library, const char* name, Function& function) {
@@ -23,39 +22,15 @@ void load(void* library, const char* name, Function& function) {
 
 // Returns the name of a missing function, or null.
 const char* load_functions(void* library, Functions& functions) {
-#define HEADROOM_LOAD(name)             \
-  load(library, #name, functions.name); \
-  if (functions.name == nullptr) return #name;
-  HEADROOM_LOAD(cuInit)
-  HEADROOM_LOAD(cuDeviceGetCount)
-  HEADROOM_LOAD(cuDeviceGet)
-  HEADROOM_LOAD(cuDeviceGetName)
-  HEADROOM_LOAD(cuDeviceGetAttribute)
-  HEADROOM_LOAD(cuDeviceTotalMem_v2)
-  HEADROOM_LOAD(cuDevicePrimaryCtxRetain)
-  HEADROOM_LOAD(cuDevicePrimaryCtxRelease_v2)
-  HEADROOM_LOAD(cuCtxGetCurrent)
-  HEADROOM_LOAD(cuCtxSetCurrent)
-  HEADROOM_LOAD(cuStreamCreate)
-  HEADROOM_LOAD(cuStreamDestroy_v2)
-  HEADROOM_LOAD(cuStreamSynchronize)
-  HEADROOM_LOAD(cuEventCreate)
-  HEADROOM_LOAD(cuEventDestroy_v2)
-  HEADROOM_LOAD(cuEventRecord)
-  HEADROOM_LOAD(cuEventElapsedTime)
-  HEADROOM_LOAD(cuMemHostAlloc)
-  HEADROOM_LOAD(cuMemHostRegister_v2)
-  HEADROOM_LOAD(cuMemHostUnregister)
-  HEADROOM_LOAD(cuMemFreeHost)
-  HEADROOM_LOAD(cuMemAlloc_v2)
-  HEADROOM_LOAD(cuMemFree_v2)
-  HEADROOM_LOAD(cuMemcpyHtoDAsync_v2)
-  HEADROOM_LOAD(cuMemcpyDtoHAsync_v2)
+#define HEADROOM_LOAD(name, parameters) load(library, #name, functions.name);
+  HEADROOM_REQUIRED_CUDA_CALLS(HEADROOM_LOAD)
+  HEADROOM_OPTIONAL_CUDA_CALLS(HEADROOM_LOAD)
 #undef HEADROOM_LOAD
-  load(library, "cuGetErrorName", functions.cuGetErrorName);
-  load(library, "cuMemGetInfo_v2", functions.cuMemGetInfo_v2);
-  load(library, "cuDeviceGetUuid_v2", functions.cuDeviceGetUuid_v2);
-  load(library, "cuDeviceGetUuid", functions.cuDeviceGetUuid);  // older; has no UUIDs of MIG instances
+#define HEADROOM_CHECK(name, parameters) \
+  if (functions.name == nullptr) return #name;
+  HEADROOM_REQUIRED_CUDA_CALLS(HEADROOM_CHECK)
+#undef HEADROOM_CHECK
+  // The older function has no UUIDs of MIG instances.
   if (functions.cuDeviceGetUuid_v2 == nullptr) functions.cuDeviceGetUuid_v2 = functions.cuDeviceGetUuid;
   return nullptr;
 }

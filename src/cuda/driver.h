@@ -1,6 +1,6 @@
 // The CUDA driver, loaded at run time: no toolkit is needed to build or run. This file declares the functions
-// that Headroom itself calls (model runtimes bring their own). Names and types follow NVIDIA's cuda.h, whose
-// ABI is stable. The preload library records these calls like those of any program.
+// that Headroom itself calls (model runtimes bring their own). The preload library records these calls like
+// those of any program.
 #pragma once
 
 #include <cstddef>
@@ -10,46 +10,51 @@
 
 #include "base/result.h"
 #include "base/units.h"
+#include "types/cuda_driver_types.h"
 
 namespace headroom::cuda {
 
-using Code = int;  // CUresult
-inline constexpr Code kSuccess = 0, kOutOfMemory = 2, kNoDevice = 100;
-using Pointer = std::uint64_t;  // CUdeviceptr
-using Handle = void*;           // CUcontext, CUstream, CUevent, …
+// clang-format off
+// The driver's functions that Headroom calls. To call another one, add it here.
+#define HEADROOM_REQUIRED_CUDA_CALLS(CALL) \
+  CALL(cuInit, (unsigned)) \
+  CALL(cuDeviceGetCount, (int*)) \
+  CALL(cuDeviceGet, (int*, int)) \
+  CALL(cuDeviceGetName, (char*, int, int)) \
+  CALL(cuDeviceGetAttribute, (int*, int, int)) \
+  CALL(cuDeviceTotalMem_v2, (std::size_t*, int)) \
+  CALL(cuDevicePrimaryCtxRetain, (Opaque*, int)) \
+  CALL(cuDevicePrimaryCtxRelease_v2, (int)) \
+  CALL(cuCtxGetCurrent, (Opaque*)) \
+  CALL(cuCtxSetCurrent, (Opaque)) \
+  CALL(cuStreamCreate, (Opaque*, unsigned)) \
+  CALL(cuStreamDestroy_v2, (Opaque)) \
+  CALL(cuStreamSynchronize, (Opaque)) \
+  CALL(cuEventCreate, (Opaque*, unsigned)) \
+  CALL(cuEventDestroy_v2, (Opaque)) \
+  CALL(cuEventRecord, (Opaque, Opaque)) \
+  CALL(cuEventElapsedTime, (float*, Opaque, Opaque)) \
+  CALL(cuMemHostAlloc, (void**, std::size_t, unsigned)) \
+  CALL(cuMemHostRegister_v2, (void*, std::size_t, unsigned)) \
+  CALL(cuMemHostUnregister, (void*)) \
+  CALL(cuMemFreeHost, (void*)) \
+  CALL(cuMemAlloc_v2, (Pointer*, std::size_t)) \
+  CALL(cuMemFree_v2, (Pointer)) \
+  CALL(cuMemcpyHtoDAsync_v2, (Pointer, const void*, std::size_t, Opaque)) \
+  CALL(cuMemcpyDtoHAsync_v2, (void*, Pointer, std::size_t, Opaque))
+// Null if the driver lacks them. cuDeviceGetUuid_v2 is cuDeviceGetUuid then.
+#define HEADROOM_OPTIONAL_CUDA_CALLS(CALL) \
+  CALL(cuGetErrorName, (Code, const char**)) \
+  CALL(cuDeviceGetUuid, (void*, int)) \
+  CALL(cuDeviceGetUuid_v2, (void*, int)) \
+  CALL(cuMemGetInfo_v2, (std::size_t*, std::size_t*))
+// clang-format on
 
-// The driver's functions. Those after the blank line are optional: they are null if the driver lacks them.
 struct Functions {
-  Code (*cuInit)(unsigned);
-  Code (*cuDeviceGetCount)(int*);
-  Code (*cuDeviceGet)(int*, int);
-  Code (*cuDeviceGetName)(char*, int, int);
-  Code (*cuDeviceGetAttribute)(int*, int, int);
-  Code (*cuDeviceTotalMem_v2)(std::size_t*, int);
-  Code (*cuDevicePrimaryCtxRetain)(Handle*, int);
-  Code (*cuDevicePrimaryCtxRelease_v2)(int);
-  Code (*cuCtxGetCurrent)(Handle*);
-  Code (*cuCtxSetCurrent)(Handle);
-  Code (*cuStreamCreate)(Handle*, unsigned);
-  Code (*cuStreamDestroy_v2)(Handle);
-  Code (*cuStreamSynchronize)(Handle);
-  Code (*cuEventCreate)(Handle*, unsigned);
-  Code (*cuEventDestroy_v2)(Handle);
-  Code (*cuEventRecord)(Handle, Handle);
-  Code (*cuEventElapsedTime)(float*, Handle, Handle);
-  Code (*cuMemHostAlloc)(void**, std::size_t, unsigned);
-  Code (*cuMemHostRegister_v2)(void*, std::size_t, unsigned);
-  Code (*cuMemHostUnregister)(void*);
-  Code (*cuMemFreeHost)(void*);
-  Code (*cuMemAlloc_v2)(Pointer*, std::size_t);
-  Code (*cuMemFree_v2)(Pointer);
-  Code (*cuMemcpyHtoDAsync_v2)(Pointer, const void*, std::size_t, Handle);
-  Code (*cuMemcpyDtoHAsync_v2)(void*, Pointer, std::size_t, Handle);
-
-  Code (*cuGetErrorName)(Code, const char**);
-  Code (*cuDeviceGetUuid)(void*, int);
-  Code (*cuDeviceGetUuid_v2)(void*, int);  // cuDeviceGetUuid if the driver lacks it
-  Code (*cuMemGetInfo_v2)(std::size_t*, std::size_t*);
+#define HEADROOM_DECLARE(name, parameters) Code(*name) parameters;
+  HEADROOM_REQUIRED_CUDA_CALLS(HEADROOM_DECLARE)
+  HEADROOM_OPTIONAL_CUDA_CALLS(HEADROOM_DECLARE)
+#undef HEADROOM_DECLARE
 };
 
 // The advice of errors without a usable GPU. `headroom run` and `trace` have no --device and replace it.

@@ -15,100 +15,49 @@
 namespace headroom::cuda {
 namespace {
 
+// clang-format off
 // Driver functions that only the probe calls; null if the driver lacks them.
+#define HEADROOM_PROBE_CALLS(CALL) \
+  CALL(cuMemAllocPitch_v2, (Pointer*, std::size_t*, std::size_t, std::size_t, unsigned)) \
+  CALL(cuMemAllocManaged, (Pointer*, std::size_t, unsigned)) \
+  CALL(cuMemAllocAsync, (Pointer*, std::size_t, Opaque)) \
+  CALL(cuMemFreeAsync, (Pointer, Opaque)) \
+  CALL(cuMemCreate, (Handle*, std::size_t, const AllocationProperties*, unsigned long long)) \
+  CALL(cuMemRelease, (Handle)) \
+  CALL(cuArrayCreate_v2, (Opaque*, const ArrayDescriptor*)) \
+  CALL(cuArrayDestroy, (Opaque)) \
+  CALL(cuArray3DCreate_v2, (Opaque*, const Array3dDescriptor*)) \
+  CALL(cuMipmappedArrayCreate, (Opaque*, const Array3dDescriptor*, unsigned)) \
+  CALL(cuMipmappedArrayDestroy, (Opaque)) \
+  CALL(cuMemPoolCreate, (Opaque*, const PoolProperties*)) \
+  CALL(cuMemPoolDestroy, (Opaque)) \
+  CALL(cuMemAllocFromPoolAsync, (Pointer*, std::size_t, Opaque, Opaque)) \
+  CALL(cuGraphCreate, (Opaque*, unsigned)) \
+  CALL(cuGraphDestroy, (Opaque)) \
+  CALL(cuGraphAddMemAllocNode, (Opaque*, Opaque, const Opaque*, std::size_t, AllocationNode*)) \
+  CALL(cuGraphAddMemFreeNode, (Opaque*, Opaque, const Opaque*, std::size_t, Pointer)) \
+  CALL(cuGraphInstantiateWithFlags, (Opaque*, Opaque, unsigned long long)) \
+  CALL(cuGraphLaunch, (Opaque, Opaque)) \
+  CALL(cuGraphExecDestroy, (Opaque)) \
+  CALL(cuDeviceGetGraphMemAttribute, (int, int, void*)) \
+  CALL(cuDeviceGraphMemTrim, (int)) \
+  CALL(cuMemGetAllocationGranularity, (std::size_t*, const AllocationProperties*, int))
+// clang-format on
+
 struct Calls {
-  Code (*cuMemAllocPitch_v2)(Pointer*, std::size_t*, std::size_t, std::size_t, unsigned);
-  Code (*cuMemAllocManaged)(Pointer*, std::size_t, unsigned);
-  Code (*cuMemAllocAsync)(Pointer*, std::size_t, Handle);
-  Code (*cuMemFreeAsync)(Pointer, Handle);
-  Code (*cuMemCreate)(std::uint64_t*, std::size_t, const void*, unsigned long long);
-  Code (*cuMemRelease)(std::uint64_t);
-  Code (*cuArrayCreate_v2)(Handle*, const void*);
-  Code (*cuArrayDestroy)(Handle);
-  Code (*cuArray3DCreate_v2)(Handle*, const void*);
-  Code (*cuMipmappedArrayCreate)(Handle*, const void*, unsigned);
-  Code (*cuMipmappedArrayDestroy)(Handle);
-  Code (*cuMemPoolCreate)(Handle*, const void*);
-  Code (*cuMemPoolDestroy)(Handle);
-  Code (*cuMemAllocFromPoolAsync)(Pointer*, std::size_t, Handle, Handle);
-  Code (*cuGraphCreate)(Handle*, unsigned);
-  Code (*cuGraphDestroy)(Handle);
-  Code (*cuGraphAddMemAllocNode)(Handle*, Handle, const Handle*, std::size_t, void*);
-  Code (*cuGraphAddMemFreeNode)(Handle*, Handle, const Handle*, std::size_t, Pointer);
-  Code (*cuGraphInstantiateWithFlags)(Handle*, Handle, unsigned long long);
-  Code (*cuGraphLaunch)(Handle, Handle);
-  Code (*cuGraphExecDestroy)(Handle);
-  Code (*cuDeviceGetGraphMemAttribute)(int, int, void*);
-  Code (*cuDeviceGraphMemTrim)(int);
-  Code (*cuMemGetAllocationGranularity)(std::size_t*, const void*, int);
+#define HEADROOM_DECLARE(name, parameters) Code(*name) parameters;
+  HEADROOM_PROBE_CALLS(HEADROOM_DECLARE)
+#undef HEADROOM_DECLARE
 };
 
-struct AllocationProperties {  // CUmemAllocationProp
-  int type, handle_types, location_type, location_id;
-  void* windows;
-  unsigned char flags[8];
-};
-struct ArrayDescriptor {  // CUDA_ARRAY_DESCRIPTOR
-  std::size_t width, height;
-  int format;
-  unsigned channels;
-};
-struct Array3dDescriptor {  // CUDA_ARRAY3D_DESCRIPTOR
-  std::size_t width, height, depth;
-  int format;
-  unsigned channels, flags;
-};
-struct PoolProperties {  // CUmemPoolProps
-  int type, handle_types, location_type, location_id;
-  void* windows;
-  std::size_t max_size;
-  unsigned char reserved[56];
-};
-struct AllocationNode {  // CUDA_MEM_ALLOC_NODE_PARAMS
-  PoolProperties pool;
-  const void* access;
-  std::size_t access_count, bytes;
-  Pointer address;
-};
-constexpr int kPinned = 1, kOnDevice = 1;  // CU_MEM_ALLOCATION_TYPE_PINNED, CU_MEM_LOCATION_TYPE_DEVICE
 constexpr unsigned kManagedGlobal = 1;
-constexpr int kFloats = 0x20;    // CU_AD_FORMAT_FLOAT
-constexpr int kReserved = 2;     // CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT
-constexpr int kIntegrated = 18;  // CU_DEVICE_ATTRIBUTE_INTEGRATED
-constexpr int kMinimum = 0;      // CU_MEM_ALLOC_GRANULARITY_MINIMUM
-constexpr Code kNotSupported = 801;
-
-template <class Function>
-void load_call(const char* name, Function& function) {
-  function = reinterpret_cast<Function>(::dlsym(RTLD_DEFAULT, name));
-}
 
 Calls load_calls() {
   Calls calls{};
-  load_call("cuMemAllocPitch_v2", calls.cuMemAllocPitch_v2);
-  load_call("cuMemAllocManaged", calls.cuMemAllocManaged);
-  load_call("cuMemAllocAsync", calls.cuMemAllocAsync);
-  load_call("cuMemFreeAsync", calls.cuMemFreeAsync);
-  load_call("cuMemCreate", calls.cuMemCreate);
-  load_call("cuMemRelease", calls.cuMemRelease);
-  load_call("cuArrayCreate_v2", calls.cuArrayCreate_v2);
-  load_call("cuArrayDestroy", calls.cuArrayDestroy);
-  load_call("cuArray3DCreate_v2", calls.cuArray3DCreate_v2);
-  load_call("cuMipmappedArrayCreate", calls.cuMipmappedArrayCreate);
-  load_call("cuMipmappedArrayDestroy", calls.cuMipmappedArrayDestroy);
-  load_call("cuMemPoolCreate", calls.cuMemPoolCreate);
-  load_call("cuMemPoolDestroy", calls.cuMemPoolDestroy);
-  load_call("cuMemAllocFromPoolAsync", calls.cuMemAllocFromPoolAsync);
-  load_call("cuGraphCreate", calls.cuGraphCreate);
-  load_call("cuGraphDestroy", calls.cuGraphDestroy);
-  load_call("cuGraphAddMemAllocNode", calls.cuGraphAddMemAllocNode);
-  load_call("cuGraphAddMemFreeNode", calls.cuGraphAddMemFreeNode);
-  load_call("cuGraphInstantiateWithFlags", calls.cuGraphInstantiateWithFlags);
-  load_call("cuGraphLaunch", calls.cuGraphLaunch);
-  load_call("cuGraphExecDestroy", calls.cuGraphExecDestroy);
-  load_call("cuDeviceGetGraphMemAttribute", calls.cuDeviceGetGraphMemAttribute);
-  load_call("cuDeviceGraphMemTrim", calls.cuDeviceGraphMemTrim);
-  load_call("cuMemGetAllocationGranularity", calls.cuMemGetAllocationGranularity);
+#define HEADROOM_LOAD(name, parameters) \
+  calls.name = reinterpret_cast<decltype(calls.name)>(::dlsym(RTLD_DEFAULT, #name));
+  HEADROOM_PROBE_CALLS(HEADROOM_LOAD)
+#undef HEADROOM_LOAD
   return calls;
 }
 
@@ -125,12 +74,12 @@ struct Route {
 
 // Allocations one byte larger than half a granule, for which the device uses whole granules.
 Route granules_route(const Functions& call, const Calls& more, int device) {
-  const AllocationProperties properties{kPinned, 0, kOnDevice, device, nullptr, {}};
+  const AllocationProperties properties{kPinnedMemory, 0, {kLocationDevice, device}, nullptr, {}};
   std::size_t granule = 0;
   int is_integrated = 0;
   if (more.cuMemGetAllocationGranularity == nullptr ||
-      more.cuMemGetAllocationGranularity(&granule, &properties, kMinimum) != kSuccess ||
-      call.cuDeviceGetAttribute(&is_integrated, kIntegrated, device) != kSuccess)
+      more.cuMemGetAllocationGranularity(&granule, &properties, kMinimumGranularity) != kSuccess ||
+      call.cuDeviceGetAttribute(&is_integrated, kAttributeIntegrated, device) != kSuccess)
     granule = 0;
   // An integrated GPU allocates pages of the machine's memory and is charged by the byte, so this route does
   // not apply.
@@ -156,7 +105,7 @@ class LaunchedGraphs {
            more_.cuGraphExecDestroy != nullptr && more_.cuDeviceGraphMemTrim != nullptr;
   }
   Code launch(const Functions& call, std::function<void()>& release) const {
-    Handle graph = nullptr, exec = nullptr;
+    Opaque graph = nullptr, exec = nullptr;
     Code code = more_.cuGraphCreate(&graph, 0);
     if (code != kSuccess) return code;
     code = instantiate(graph, exec);
@@ -175,16 +124,17 @@ class LaunchedGraphs {
   std::optional<std::int64_t> reserved() const {
     std::uint64_t bytes = 0;
     if (more_.cuDeviceGetGraphMemAttribute == nullptr ||
-        more_.cuDeviceGetGraphMemAttribute(device_, kReserved, &bytes) != kSuccess)
+        more_.cuDeviceGetGraphMemAttribute(device_, kGraphReservedCurrent, &bytes) != kSuccess)
       return std::nullopt;
     return static_cast<std::int64_t>(bytes);
   }
   void trim() const { more_.cuDeviceGraphMemTrim(device_); }
 
  private:
-  Code instantiate(Handle graph, Handle& exec) const {
-    AllocationNode allocation{{kPinned, 0, kOnDevice, device_, nullptr, 0, {}}, nullptr, 0, kBytes, 0};
-    Handle made = nullptr, freed = nullptr;
+  Code instantiate(Opaque graph, Opaque& exec) const {
+    AllocationNode allocation{
+        {kPinnedMemory, 0, {kLocationDevice, device_}, nullptr, 0, {}}, nullptr, 0, kBytes, 0};
+    Opaque made = nullptr, freed = nullptr;
     Code code = more_.cuGraphAddMemAllocNode(&made, graph, nullptr, 0, &allocation);
     if (code == kSuccess) code = more_.cuGraphAddMemFreeNode(&freed, graph, &made, 1, allocation.address);
     if (code == kSuccess) code = more_.cuGraphInstantiateWithFlags(&exec, graph, 0);
@@ -239,7 +189,7 @@ std::vector<Route> routes(const Driver& driver, const Calls& more, int device) {
        }},
       {"handle", more.cuMemCreate != nullptr && more.cuMemRelease != nullptr,
        [&more, device](std::size_t bytes, std::function<void()>& release) {
-         const AllocationProperties properties{kPinned, 0, kOnDevice, device, nullptr, {}};
+         const AllocationProperties properties{kPinnedMemory, 0, {kLocationDevice, device}, nullptr, {}};
          std::uint64_t handle = 0;
          const Code code = more.cuMemCreate(&handle, bytes, &properties, 0);
          if (code == kSuccess) release = [&more, handle] { more.cuMemRelease(handle); };
@@ -248,16 +198,16 @@ std::vector<Route> routes(const Driver& driver, const Calls& more, int device) {
       {"array", more.cuArrayCreate_v2 != nullptr && more.cuArrayDestroy != nullptr,
        [&more](std::size_t bytes, std::function<void()>& release) {
          constexpr std::size_t kWidth = 1024;
-         const ArrayDescriptor shape{kWidth, bytes / kWidth / 4, kFloats, 1};
-         Handle array = nullptr;
+         const ArrayDescriptor shape{kWidth, bytes / kWidth / 4, kFloatElements, 1};
+         Opaque array = nullptr;
          const Code code = more.cuArrayCreate_v2(&array, &shape);
          if (code == kSuccess) release = [&more, array] { more.cuArrayDestroy(array); };
          return code;
        }},
       {"array3d", more.cuArray3DCreate_v2 != nullptr && more.cuArrayDestroy != nullptr,
        [&more](std::size_t bytes, std::function<void()>& release) {
-         const Array3dDescriptor shape{256, 64, bytes / 256 / 64 / 4, kFloats, 1, 0};
-         Handle array = nullptr;
+         const Array3dDescriptor shape{256, 64, bytes / 256 / 64 / 4, kFloatElements, 1, 0};
+         Opaque array = nullptr;
          const Code code = more.cuArray3DCreate_v2(&array, &shape);
          if (code == kSuccess) release = [&more, array] { more.cuArrayDestroy(array); };
          return code;
@@ -265,8 +215,8 @@ std::vector<Route> routes(const Driver& driver, const Calls& more, int device) {
       {"mipmap", more.cuMipmappedArrayCreate != nullptr && more.cuMipmappedArrayDestroy != nullptr,
        [&more](std::size_t bytes, std::function<void()>& release) {
          constexpr unsigned kLevels = 3;
-         const Array3dDescriptor shape{1024, bytes / 1024 / 4, 0, kFloats, 1, 0};
-         Handle array = nullptr;
+         const Array3dDescriptor shape{1024, bytes / 1024 / 4, 0, kFloatElements, 1, 0};
+         Opaque array = nullptr;
          const Code code = more.cuMipmappedArrayCreate(&array, &shape, kLevels);
          if (code == kSuccess) release = [&more, array] { more.cuMipmappedArrayDestroy(array); };
          return code;
@@ -275,8 +225,8 @@ std::vector<Route> routes(const Driver& driver, const Calls& more, int device) {
        more.cuMemPoolCreate != nullptr && more.cuMemPoolDestroy != nullptr &&
            more.cuMemAllocFromPoolAsync != nullptr && more.cuMemFreeAsync != nullptr,
        [&more, device](std::size_t bytes, std::function<void()>& release) {
-         const PoolProperties properties{kPinned, 0, kOnDevice, device, nullptr, 0, {}};
-         Handle pool = nullptr;
+         const PoolProperties properties{kPinnedMemory, 0, {kLocationDevice, device}, nullptr, 0, {}};
+         Opaque pool = nullptr;
          Pointer memory = 0;
          Code code = more.cuMemPoolCreate(&pool, &properties);
          if (code != kSuccess) return code;
@@ -294,8 +244,9 @@ std::vector<Route> routes(const Driver& driver, const Calls& more, int device) {
        more.cuGraphCreate != nullptr && more.cuGraphDestroy != nullptr &&
            more.cuGraphAddMemAllocNode != nullptr,
        [&more, device](std::size_t bytes, std::function<void()>& release) {
-         AllocationNode allocation{{kPinned, 0, kOnDevice, device, nullptr, 0, {}}, nullptr, 0, bytes, 0};
-         Handle graph = nullptr, node = nullptr;
+         AllocationNode allocation{
+             {kPinnedMemory, 0, {kLocationDevice, device}, nullptr, 0, {}}, nullptr, 0, bytes, 0};
+         Opaque graph = nullptr, node = nullptr;
          Code code = more.cuGraphCreate(&graph, 0);
          if (code != kSuccess) return code;
          code = more.cuGraphAddMemAllocNode(&node, graph, nullptr, 0, &allocation);
@@ -335,7 +286,7 @@ RouteOutcome try_route(const Driver& driver, const Route& route, Bytes target, B
 }
 
 // Several threads that race for the last bytes.
-RouteOutcome try_threads(const Driver& driver, Handle context, Bytes target, Bytes step) {
+RouteOutcome try_threads(const Driver& driver, Opaque context, Bytes target, Bytes step) {
   constexpr std::size_t kThreads = 4;
   const Functions& call = driver.call();
   RouteOutcome outcome;
@@ -376,7 +327,7 @@ Result<std::vector<RouteOutcome>> try_routes(unsigned ordinal, Bytes target, Byt
   if (auto there = (*driver)->check_ordinal(ordinal); !there) return forward_error(there);
   const Functions& call = (*driver)->call();
   int device = 0;
-  Handle context = nullptr;
+  Opaque context = nullptr;
   Code code = call.cuDeviceGet(&device, static_cast<int>(ordinal));
   if (code == kSuccess) code = call.cuDevicePrimaryCtxRetain(&context, device);
   if (code == kSuccess) code = call.cuCtxSetCurrent(context);

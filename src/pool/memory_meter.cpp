@@ -80,7 +80,7 @@ MemoryMeter ledger_meter(ledger::DeviceFiguresFunction figures_of, unsigned ordi
 // Sets a context for the calling thread and restores the previous one: it may be the program's own thread.
 class CurrentContext {
  public:
-  CurrentContext(const cuda::Functions& call, cuda::Handle context) : call_(call) {
+  CurrentContext(const cuda::Functions& call, cuda::Opaque context) : call_(call) {
     has_before_ = call_.cuCtxGetCurrent(&before_) == cuda::kSuccess;
     is_set_ = call_.cuCtxSetCurrent(context) == cuda::kSuccess;
   }
@@ -92,7 +92,7 @@ class CurrentContext {
 
  private:
   const cuda::Functions& call_;
-  cuda::Handle before_ = nullptr;
+  cuda::Opaque before_ = nullptr;
   bool has_before_ = false, is_set_ = false;
 };
 
@@ -102,7 +102,7 @@ Result<MemoryMeter> driver_meter(const cuda::Driver& driver, unsigned ordinal) {
   const cuda::Functions& call = driver.call();
   if (call.cuMemGetInfo_v2 == nullptr) return input_error(what, "the driver has no cuMemGetInfo");
   int device = 0;
-  cuda::Handle context = nullptr;
+  cuda::Opaque context = nullptr;
   cuda::Code code = call.cuDeviceGet(&device, static_cast<int>(ordinal));
   if (code == cuda::kSuccess) code = call.cuDevicePrimaryCtxRetain(&context, device);
   if (code != cuda::kSuccess) return input_error(what, driver.name_of(code));

@@ -6,8 +6,8 @@
 // Functions that run often are left out on purpose: launches of kernels and graphs, copies.
 #pragma once
 
-#include "preload/driver_types.h"
 #include "preload/real_functions.h"
+#include "types/cuda_driver_types.h"
 
 // clang-format off
 #define HEADROOM_HOOKED_DRIVER_CALLS(CALL)                                                                    \
@@ -168,6 +168,9 @@
 // clang-format on
 
 namespace headroom::preload::driver {
+
+using namespace cuda;
+using Result = Code;
 
 // The driver's own functions; null if this driver does not have the function.
 struct Real {

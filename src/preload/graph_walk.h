@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-#include "preload/driver_types.h"
+#include "preload/driver_calls.h"
 
 namespace headroom::preload::driver {
 

@@ -395,7 +395,6 @@ inline bool run_pool_without_context(std::uint64_t limit, std::uint64_t) {
 // Exported memory: another process may keep it after it is freed here, so it stays charged until this process
 // ends. Run this route alone.
 inline bool run_exported(std::uint64_t limit, std::uint64_t) {
-  constexpr Result kNotSupported = 801;
   const std::uint64_t most = limit / 5;
   Plain plain;
   std::uint64_t cost = 0, kept = most;

@@ -12,11 +12,12 @@
 #include <string>
 #include <vector>
 
-#include "preload/driver_types.h"
+#include "types/cuda_driver_types.h"
 
 namespace cuda_program {
 
-using namespace headroom::preload::driver;
+using namespace headroom::cuda;
+using Result = Code;
 
 inline void* library = nullptr;
 inline std::string lookup;

@@ -41,7 +41,7 @@
 #include <thread>
 #include <vector>
 
-#include "preload/driver_types.h"
+#include "types/cuda_driver_types.h"
 
 namespace {
 
@@ -129,7 +129,7 @@ int wait_until_asked() {
 // With `trims`, the graph frees its memory and is destroyed, the driver trims its cache, and then the program
 // allocates 1 MiB.
 int launch(void* library, bool trims = false) {
-  namespace driver = headroom::preload::driver;
+  namespace driver = headroom::cuda;
   using Opaque = void*;
   Opaque context = nullptr, graph = nullptr, node = nullptr, exec = nullptr, end = nullptr;
   std::uint64_t pointer = 0;
@@ -171,9 +171,8 @@ int take_in_granules(void* library) {
   for (int i = 0; i < 10; ++i)
     find<Allocate>(library, "cuMemAlloc_v2")(&pointer, (std::size_t{1} << 20) + 17);
   find<Allocate>(library, "cuMemAlloc_v2")(&pointer, 4097);
-  const headroom::preload::driver::ArrayDescriptor shape{1000, 1001, 0x20, 4};
-  find<int (*)(void**, const headroom::preload::driver::ArrayDescriptor*)>(library, "cuArrayCreate_v2")(
-      &array, &shape);
+  const headroom::cuda::ArrayDescriptor shape{1000, 1001, 0x20, 4};
+  find<int (*)(void**, const headroom::cuda::ArrayDescriptor*)>(library, "cuArrayCreate_v2")(&array, &shape);
   find<int (*)(std::uint64_t*, std::size_t, unsigned)>(library, "cuMemAllocManaged")(
       &pointer, std::size_t{100} << 20, 1);
   return wait_until_asked();

@@ -114,5 +114,5 @@ EXPORTED Result cuGetProcAddress_v2(const char* name, void** function, int versi
     *function = one.function;
   }
   if (status != nullptr) *status = *function != nullptr ? 0 : 1;
-  return *function != nullptr ? kSuccess : kNotFoundHere;
+  return *function != nullptr ? kSuccess : kNotFound;
 }

@@ -195,7 +195,6 @@ EXPORTED Result cuMemGetAddressRange_v2(Pointer* base, std::size_t* bytes, Point
 }
 
 EXPORTED Result cuMemGetAllocationGranularity(std::size_t* bytes, const AllocationProperties*, int) {
-  constexpr Result kNotSupported = 801;
   *bytes = setting("FAKE_CUDA_GRANULE", 0);
   return *bytes != 0 ? kSuccess : kNotSupported;
 }

@@ -47,16 +47,16 @@
 #include <vector>
 
 #include "ledger/device_query.h"
-#include "preload/driver_types.h"
+#include "types/cuda_driver_types.h"
 
 #define EXPORTED extern "C" __attribute__((visibility("default")))
 
 namespace fake_cuda {
 
-using namespace headroom::preload::driver;
+using namespace headroom::cuda;
+using Result = Code;
 
-constexpr Result kNotInitialized = 3, kInvalidContext = 201, kNotFoundHere = 500, kNoCapture = 900,
-                 kCaptureInvalidated = 901;
+constexpr Result kNotInitialized = 3, kInvalidContext = 201, kNoCapture = 900, kCaptureInvalidated = 901;
 constexpr unsigned kMaxDevices = 8;
 
 struct Block {

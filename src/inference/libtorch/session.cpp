@@ -31,8 +31,6 @@
 namespace headroom::libtorch {
 namespace {
 
-constexpr int kComputeCapabilityMajor = 75;  // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
-
 // LibTorch 2.4 added autocast to half on the CPU, and autocast functions with a device argument.
 #if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 4)
 constexpr bool kHasHalfOnCpu = true;
@@ -91,7 +89,7 @@ int compute_capability_major(const plugin::CudaDevice& device) {
   const cuda::Functions& call = device.driver().call();
   int handle = 0, major = 0;
   if (call.cuDeviceGet(&handle, static_cast<int>(device.ordinal())) != cuda::kSuccess ||
-      call.cuDeviceGetAttribute(&major, kComputeCapabilityMajor, handle) != cuda::kSuccess)
+      call.cuDeviceGetAttribute(&major, cuda::kAttributeMajor, handle) != cuda::kSuccess)
     return 0;
   return major;
 }

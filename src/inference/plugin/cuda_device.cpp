@@ -23,8 +23,8 @@ void check_code(const cuda::Driver& driver, cuda::Code code, const char* call) {
 }
 
 // The contexts by ordinal. A context is never released.
-cuda::Handle& context_of(unsigned ordinal) {
-  static std::array<cuda::Handle, kMostCudaDevices> contexts{};
+cuda::Opaque& context_of(unsigned ordinal) {
+  static std::array<cuda::Opaque, kMostCudaDevices> contexts{};
   return contexts.at(ordinal);
 }
 
@@ -35,7 +35,7 @@ const cuda::Driver& prepare_cuda(unsigned ordinal) {
   if (!driver) throw Failure{HR_ERROR_UNAVAILABLE, driver.error().sentence()};
   if (auto there = (*driver)->check_ordinal(ordinal); !there)
     throw Failure{HR_ERROR_UNAVAILABLE, there.error().sentence()};
-  cuda::Handle& context = context_of(ordinal);
+  cuda::Opaque& context = context_of(ordinal);
   const cuda::Functions& call = (*driver)->call();
   if (context == nullptr) {
     int device = 0;

@@ -52,7 +52,7 @@ class CudaDevice {
 
   const cuda::Driver& driver_;
   unsigned ordinal_;
-  cuda::Handle context_ = nullptr, stream_ = nullptr, begin_ = nullptr, end_ = nullptr;
+  cuda::Opaque context_ = nullptr, stream_ = nullptr, begin_ = nullptr, end_ = nullptr;
   std::int64_t last_run_ns_ = -1;
 };
 

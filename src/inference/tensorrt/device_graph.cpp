@@ -11,18 +11,16 @@ namespace headroom::tensorrt {
 namespace {
 
 using cuda::Code;
-using cuda::Handle;
-
-constexpr int kThreadLocal = 1;  // CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+using cuda::Opaque;
 
 // Functions of the CUDA driver, which is already loaded with global symbols.
 struct Calls {
-  Code (*begin)(Handle, int);
-  Code (*end)(Handle, Handle*);
-  Code (*instantiate)(Handle*, Handle, unsigned long long);
-  Code (*launch)(Handle, Handle);
-  Code (*destroy_exec)(Handle);
-  Code (*destroy)(Handle);
+  Code (*begin)(Opaque, int);
+  Code (*end)(Opaque, Opaque*);
+  Code (*instantiate)(Opaque*, Opaque, unsigned long long);
+  Code (*launch)(Opaque, Opaque);
+  Code (*destroy_exec)(Opaque);
+  Code (*destroy)(Opaque);
 };
 
 template <class Function>
@@ -55,8 +53,8 @@ void DeviceGraph::capture(const std::function<void()>& work) {
         fmt::format("cannot capture a run as a CUDA graph ({} failed with {}); omit --capture-graph", name,
                     device_.driver().name_of(code))};
   };
-  check(call.begin(device_.stream(), kThreadLocal), "cuStreamBeginCapture");
-  Handle graph = nullptr;
+  check(call.begin(device_.stream(), cuda::kCaptureThreadLocal), "cuStreamBeginCapture");
+  Opaque graph = nullptr;
   try {
     work();
   } catch (...) {

@@ -25,7 +25,7 @@ class DeviceGraph {
 
  private:
   const plugin::CudaDevice& device_;
-  cuda::Handle exec_ = nullptr;
+  cuda::Opaque exec_ = nullptr;
 };
 
 }  // namespace headroom::tensorrt

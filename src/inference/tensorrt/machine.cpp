@@ -10,15 +10,12 @@
 namespace headroom::tensorrt {
 namespace {
 
-// CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR and _MINOR.
-constexpr int kMajor = 75, kMinor = 76;
-
 std::string compute_capability(const cuda::Driver& driver, unsigned ordinal) {
   int device = 0, major = 0, minor = 0;
   const cuda::Functions& call = driver.call();
   if (call.cuDeviceGet(&device, static_cast<int>(ordinal)) != cuda::kSuccess ||
-      call.cuDeviceGetAttribute(&major, kMajor, device) != cuda::kSuccess ||
-      call.cuDeviceGetAttribute(&minor, kMinor, device) != cuda::kSuccess)
+      call.cuDeviceGetAttribute(&major, cuda::kAttributeMajor, device) != cuda::kSuccess ||
+      call.cuDeviceGetAttribute(&minor, cuda::kAttributeMinor, device) != cuda::kSuccess)
     return {};
   return fmt::format("{}.{}", major, minor);
 }

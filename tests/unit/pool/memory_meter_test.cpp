@@ -45,7 +45,7 @@ class DeviceMeter : public ::testing::Test {
   // Allocates and frees 100 MiB.
   static void expect_followed(const MemoryMeter& meter) {
     const cuda::Functions& call = (*cuda::Driver::open())->call();
-    cuda::Handle context = nullptr;
+    cuda::Opaque context = nullptr;
     ASSERT_EQ(call.cuDevicePrimaryCtxRetain(&context, 0), cuda::kSuccess);
     ASSERT_EQ(call.cuCtxSetCurrent(context), cuda::kSuccess);
     const auto before = meter.read();

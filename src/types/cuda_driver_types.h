@@ -1,23 +1,27 @@
-// The types of the CUDA driver's ABI that the hooks use, as far as they read them. They are declared here so
-// that the build needs no CUDA toolkit. Names and layouts follow NVIDIA's cuda.h, which keeps them stable.
+// The types and constants of the CUDA driver's ABI: for Headroom's own calls, the hooks of the preload
+// library, and the tests' fake driver. They are declared here so that the build needs no CUDA toolkit.
+// Layouts follow NVIDIA's cuda.h, which keeps them stable.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-namespace headroom::preload::driver {
+namespace headroom::cuda {
 
-using Result = int;
-inline constexpr Result kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2, kNotFound = 500;
+using Code = int;  // CUresult
+inline constexpr Code kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2, kNoDevice = 100, kNotFound = 500,
+                      kNotSupported = 801;
 
 using Pointer = std::uint64_t;  // CUdeviceptr
 using Handle = std::uint64_t;   // CUmemGenericAllocationHandle
-using Opaque = void*;           // CUcontext, CUstream, CUarray, CUmemoryPool, CUgraph, …
+using Opaque = void*;           // CUcontext, CUstream, CUevent, CUarray, CUmemoryPool, CUgraph, …
 using Device = int;             // the device's ordinal
 
-inline constexpr int kLocationDevice = 1;  // CU_MEM_LOCATION_TYPE_DEVICE
-inline constexpr int kPinnedMemory = 1;    // CU_MEM_ALLOCATION_TYPE_PINNED
-inline constexpr int kManagedMemory = 2;   // CU_MEM_ALLOCATION_TYPE_MANAGED, since CUDA 13
+inline constexpr int kLocationDevice = 1;      // CU_MEM_LOCATION_TYPE_DEVICE
+inline constexpr int kPinnedMemory = 1;        // CU_MEM_ALLOCATION_TYPE_PINNED
+inline constexpr int kManagedMemory = 2;       // CU_MEM_ALLOCATION_TYPE_MANAGED, since CUDA 13
+inline constexpr int kMinimumGranularity = 0;  // CU_MEM_ALLOC_GRANULARITY_MINIMUM
+inline constexpr int kFloatElements = 0x20;    // CU_AD_FORMAT_FLOAT
 struct Location {
   int type, id;
 };
@@ -129,6 +133,9 @@ inline constexpr int kAttributeIntegrated = 18;             // CU_DEVICE_ATTRIBU
 inline constexpr int kPointerDevice = 9;                    // CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
 inline constexpr int kPointerMapped = 13;                   // CU_POINTER_ATTRIBUTE_MAPPED
 inline constexpr int kCaptureNone = 0, kCaptureActive = 1;  // CU_STREAM_CAPTURE_STATUS_NONE, _ACTIVE
-inline constexpr int kCaptureRelaxed = 2;                   // CU_STREAM_CAPTURE_MODE_RELAXED
+// CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, _RELAXED
+inline constexpr int kCaptureThreadLocal = 1, kCaptureRelaxed = 2;
+// CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, _MINOR
+inline constexpr int kAttributeMajor = 75, kAttributeMinor = 76;
 
-}  // namespace headroom::preload::driver
+}  // namespace headroom::cuda
