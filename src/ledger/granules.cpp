@@ -65,7 +65,7 @@ std::uint64_t Ledger::remove_from_granule(const Entry& entry) {
 
 // Skips a granule whose allocations are all pending frees: the driver may have freed it already.
 std::uint64_t Ledger::reserve_in_granule(unsigned device, std::uint64_t context, std::uint64_t bytes) {
-  const Locked locked(*this);
+  const Locked locked(lock_);
   const auto has_space = [&](const Entry& entry) {
     return entry.type == EntryType::granule && entry.device == device && entry.link == context &&
            (entry.references & ~kExported) > entry.bytes &&
@@ -89,7 +89,7 @@ void Ledger::cancel_in_granule(std::uint64_t granule, std::uint64_t bytes) {
   held.link = granule;
   std::uint64_t charged = 0;
   {
-    const Locked locked(*this);
+    const Locked locked(lock_);
     if (const Entry* const shared = table_.find(EntryType::granule, granule)) held.device = shared->device;
     charged = remove_from_granule(held);
   }
@@ -110,7 +110,7 @@ bool Ledger::commit_in_granule(Entry entry, bool is_prepaid) {
   Entry replaced;
   for (bool is_put = false; !is_put;) {
     {
-      const Locked locked(*this);
+      const Locked locked(lock_);
       Entry* shared = table_.find(EntryType::granule, fresh.address);
       if (shared == nullptr && is_prepaid) {
         is_prepaid = false;

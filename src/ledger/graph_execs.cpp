@@ -53,7 +53,7 @@ Entry* Ledger::find_exec_of(const Entry& graph, std::uint64_t exec, unsigned dev
 bool Ledger::begin_exec(std::uint64_t number, std::uint64_t graph, Entry& refused) {
   bool fits = true;
   {
-    const Locked locked(*this);
+    const Locked locked(lock_);
     for (unsigned device = 0; device < kMaxDevices && fits; ++device) {
       Entry* const whole = table_.find(EntryType::graph, key_on_device(graph, device));
       if (whole == nullptr) continue;
@@ -92,7 +92,7 @@ bool Ledger::begin_exec(std::uint64_t number, std::uint64_t graph, Entry& refuse
 
 void Ledger::cancel_exec(std::uint64_t number) {
   if (!has_execs_.load(std::memory_order_relaxed)) return;
-  const Locked locked(*this);
+  const Locked locked(lock_);
   clear_same_graph_marks(number);
   for (unsigned device = 0; device < kMaxDevices; ++device) {
     Entry begun;
@@ -110,7 +110,7 @@ void Ledger::cancel_exec(std::uint64_t number) {
 
 void Ledger::finish_exec(std::uint64_t number, std::uint64_t exec, bool is_update) {
   if (!has_execs_.load(std::memory_order_relaxed)) return;
-  const Locked locked(*this);
+  const Locked locked(lock_);
   clear_same_graph_marks(exec);
   for (unsigned device = 0; device < kMaxDevices; ++device) {
     Entry entry;
@@ -163,7 +163,7 @@ bool Ledger::drop_exec(Entry exec, Entry& freed) {
 
 bool Ledger::drop_past_update(std::uint64_t exec, Entry& freed) {
   if (!has_updates_.load(std::memory_order_relaxed)) return false;
-  const Locked locked(*this);
+  const Locked locked(lock_);
   for (;;) {
     std::size_t place = 0;  // removing a graph may move other entries
     const auto is_past = [&](const Entry& one) {
@@ -177,7 +177,7 @@ bool Ledger::drop_past_update(std::uint64_t exec, Entry& freed) {
 }
 
 bool Ledger::destroy_graph(EntryType type, std::uint64_t handle, unsigned& device, Entry& freed) {
-  const Locked locked(*this);
+  const Locked locked(lock_);
   for (; device < kMaxDevices; ++device) {
     const std::uint64_t number = key_on_device(handle, device);
     Entry exec;

@@ -51,7 +51,7 @@ Ledger::GraphGrowth Ledger::reserve_in_graph(std::uint64_t graph, unsigned devic
                                              std::span<const std::uint64_t> earlier_free_nodes) {
   GraphGrowth growth;
   {
-    const Locked locked(*this);
+    const Locked locked(lock_);
     Entry fresh;
     fresh.type = EntryType::graph;
     fresh.address = key_on_device(graph, device);
@@ -76,7 +76,7 @@ Ledger::GraphGrowth Ledger::reserve_in_graph(std::uint64_t graph, unsigned devic
 
 bool Ledger::fits_in_graph(std::uint64_t graph, unsigned device, std::uint64_t bytes,
                            std::span<const std::uint64_t> earlier_free_nodes) {
-  const Locked locked(*this);
+  const Locked locked(lock_);
   const Entry* const whole = table_.find(EntryType::graph, key_on_device(graph, device));
   const GraphGrowth plan = plan_in_graph(whole != nullptr ? *whole : Entry{}, bytes, earlier_free_nodes);
   return plan.granted && account_.would_fit(device, plan.charged);
@@ -84,7 +84,7 @@ bool Ledger::fits_in_graph(std::uint64_t graph, unsigned device, std::uint64_t b
 
 void Ledger::cancel_in_graph(std::uint64_t graph, unsigned device, std::uint64_t bytes,
                              const GraphGrowth& growth, std::span<const std::uint64_t> earlier_free_nodes) {
-  const Locked locked(*this);
+  const Locked locked(lock_);
   Entry* const whole = table_.find(EntryType::graph, key_on_device(graph, device));
   if (whole == nullptr) return;
   const std::uint64_t block = bytes + growth.spare;
@@ -116,7 +116,7 @@ void Ledger::commit_node(std::uint64_t graph, std::uint64_t address, unsigned de
 }
 
 bool Ledger::free_node(std::uint64_t graph, std::uint64_t address, std::uint64_t node) {
-  const Locked locked(*this);
+  const Locked locked(lock_);
   const Entry* const known = table_.find(EntryType::pointer, address);
   if (known == nullptr || !is_node(*known) || known->link != key_on_device(graph, known->device))
     return false;
@@ -136,14 +136,14 @@ bool Ledger::free_node(std::uint64_t graph, std::uint64_t address, std::uint64_t
 }
 
 std::uint64_t Ledger::bytes_freed_by_node(std::uint64_t graph, unsigned device, std::uint64_t node) {
-  const Locked locked(*this);
+  const Locked locked(lock_);
   const Entry* const found = table_.find(EntryType::graph_free_node, node);
   return found != nullptr && found->link == key_on_device(graph, device) ? found->bytes : 0;
 }
 
 // All unused blocks were freed by nodes.
 bool Ledger::has_unused_blocks(std::uint64_t graph, unsigned device, std::uint64_t bytes) {
-  const Locked locked(*this);
+  const Locked locked(lock_);
   const Entry* const whole = table_.find(EntryType::graph, key_on_device(graph, device));
   return whole != nullptr && whole->extra > whole->bytes && whole->extra - whole->bytes >= bytes;
 }
@@ -158,7 +158,7 @@ void Ledger::drop_free_nodes(std::uint64_t graph_on_device) {
 }
 
 void Ledger::move_graph(std::uint64_t child, std::uint64_t parent) {
-  const Locked locked(*this);
+  const Locked locked(lock_);
   for (unsigned device = 0; device < kMaxDevices; ++device) {
     const std::uint64_t from = key_on_device(child, device), to = key_on_device(parent, device);
     Entry moved;
@@ -185,7 +185,7 @@ void Ledger::move_graph(std::uint64_t child, std::uint64_t parent) {
 }
 
 void Ledger::finish_orphan_release(const Entry& entry) {
-  const Locked locked(*this);
+  const Locked locked(lock_);
   count_out(entry);
   if (entry.device >= kMaxDevices) return;
   devices_[entry.device].orphan_charge -= entry.charged;
@@ -194,7 +194,7 @@ void Ledger::finish_orphan_release(const Entry& entry) {
 
 void Ledger::settle_graph_memory(unsigned device, std::uint64_t reserved_bytes) {
   if (device >= kMaxDevices) return;
-  const Locked locked(*this);
+  const Locked locked(lock_);
   PerDevice& of = devices_[device];
   const std::uint64_t fallen = of.graph_figure - smaller(reserved_bytes, of.graph_figure);
   of.graph_figure = reserved_bytes;
@@ -214,13 +214,13 @@ void Ledger::settle_graph_memory(unsigned device, std::uint64_t reserved_bytes) 
 }
 
 bool Ledger::has_pending_graph_memory(unsigned device) {
-  const Locked locked(*this);
+  const Locked locked(lock_);
   return device < kMaxDevices &&
          (devices_[device].pending_graph_charge > 0 || devices_[device].unforeseen_graph_charge > 0);
 }
 
 bool Ledger::next_graph_orphan(unsigned device, std::size_t& place, Entry& orphan) {
-  const Locked locked(*this);
+  const Locked locked(lock_);
   const Entry* const found = table_.find_from(
       place, [&](const Entry& entry) { return is_graph_orphan(entry) && entry.device == device; });
   if (found != nullptr) orphan = *found;
@@ -228,7 +228,7 @@ bool Ledger::next_graph_orphan(unsigned device, std::size_t& place, Entry& orpha
 }
 
 bool Ledger::keep_graph_orphan(std::uint64_t address) {
-  const Locked locked(*this);
+  const Locked locked(lock_);
   Entry* const entry = table_.find(EntryType::pointer, address);
   if (entry == nullptr || !is_graph_orphan(*entry)) return false;
   entry->references = 1;
@@ -237,7 +237,7 @@ bool Ledger::keep_graph_orphan(std::uint64_t address) {
 
 bool Ledger::drop_graph_orphan(std::uint64_t address, Entry& orphan) {
   {
-    const Locked locked(*this);
+    const Locked locked(lock_);
     const Entry* const entry = table_.find(EntryType::pointer, address);
     if (entry == nullptr || !is_graph_orphan(*entry)) return false;
     table_.remove(EntryType::pointer, address, orphan);
@@ -247,7 +247,7 @@ bool Ledger::drop_graph_orphan(std::uint64_t address, Entry& orphan) {
 }
 
 void Ledger::begin_capture(std::uint64_t stream, std::uint64_t graph, std::uint64_t context) {
-  const Locked locked(*this);
+  const Locked locked(lock_);
   Entry capture;
   capture.type = EntryType::capture;
   capture.address = stream;
@@ -258,7 +258,7 @@ void Ledger::begin_capture(std::uint64_t stream, std::uint64_t graph, std::uint6
 }
 
 std::uint64_t Ledger::end_capture(std::uint64_t stream, bool* is_known) {
-  const Locked locked(*this);
+  const Locked locked(lock_);
   Entry capture;
   const bool is_there = table_.remove(EntryType::capture, stream, capture);
   if (is_known != nullptr) *is_known = is_there;
@@ -269,7 +269,7 @@ std::uint64_t Ledger::end_capture(std::uint64_t stream, bool* is_known) {
 
 std::uint64_t Ledger::charged_for_graphs(unsigned device) {
   if (device >= kMaxDevices) return 0;
-  const Locked locked(*this);
+  const Locked locked(lock_);
   const PerDevice& of = devices_[device];
   return of.graph_charge + of.pending_graph_charge + of.orphan_charge + of.unforeseen_graph_charge;
 }

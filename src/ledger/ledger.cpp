@@ -20,7 +20,7 @@ void Ledger::refuse(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes,
   const Account::LimitUsage usage = account_.tightest_limit(device);
   const std::uint64_t own = account_.charged_to_this_process(device);
   account_.note_refusal(device, bytes, needed > bytes ? needed : bytes);
-  const Locked locked(*this);
+  const Locked locked(lock_);
   KindFigures& figures = of(device, kind);
   ++figures.refused_count;
   figures.refused_bytes += bytes;
@@ -85,7 +85,7 @@ void Ledger::commit(Entry entry, bool was_reserved) {
 void Ledger::insert_or_replace(const Entry& entry) {
   Entry replaced;
   {
-    const Locked locked(*this);
+    const Locked locked(lock_);
     replaced = insert_or_replace_locked(entry);
   }
   // All devices share one address space: the replaced entry may belong to another device.
@@ -109,7 +109,7 @@ Entry Ledger::insert_or_replace_locked(const Entry& entry) {
 }
 
 void Ledger::mark_exported(std::uint64_t pointer, std::uint64_t bytes) {
-  const Locked locked(*this);
+  const Locked locked(lock_);
   if (Entry* const entry = table_.find(EntryType::pointer, pointer)) {
     entry->references |= kExported;
     return;
@@ -123,7 +123,7 @@ void Ledger::mark_exported(std::uint64_t pointer, std::uint64_t bytes) {
 }
 
 bool Ledger::begin_export(std::uint64_t pointer, Entry& part) {
-  const Locked locked(*this);
+  const Locked locked(lock_);
   part = Entry{};
   Entry* const entry = table_.find(EntryType::pointer, pointer);
   const bool is_part = entry != nullptr &&
@@ -141,7 +141,7 @@ bool Ledger::begin_export(std::uint64_t pointer, Entry& part) {
 
 void Ledger::undo_export(const Entry& part) {
   if (part.address == 0) return;
-  const Locked locked(*this);
+  const Locked locked(lock_);
   if (Entry* const entry = table_.find(EntryType::pointer, part.address)) entry->references &= ~kExported;
   account_.discharge(part.device, part.charged);
 }
@@ -152,7 +152,7 @@ void Ledger::finish_export(const Entry& part) {
 
 bool Ledger::add_reference_or_commit(const Entry& entry) {
   {
-    const Locked locked(*this);
+    const Locked locked(lock_);
     Entry* const known = table_.find(entry.type, entry.address);
     if (known != nullptr && known->kind == entry.kind) {
       ++known->references;
@@ -164,7 +164,7 @@ bool Ledger::add_reference_or_commit(const Entry& entry) {
 }
 
 bool Ledger::is_last_else_drop_reference(std::uint64_t pointer) {
-  const Locked locked(*this);
+  const Locked locked(lock_);
   Entry* const entry = table_.find(EntryType::pointer, pointer);
   if (entry == nullptr || (entry->references & ~kExported) <= 1) return true;
   --entry->references;
@@ -172,12 +172,12 @@ bool Ledger::is_last_else_drop_reference(std::uint64_t pointer) {
 }
 
 void Ledger::add_reference(std::uint64_t pointer) {
-  const Locked locked(*this);
+  const Locked locked(lock_);
   if (Entry* const entry = table_.find(EntryType::pointer, pointer)) ++entry->references;
 }
 
 bool Ledger::begin_release(EntryType type, std::uint64_t address, Entry& entry, bool is_exclusive) {
-  const Locked locked(*this);
+  const Locked locked(lock_);
   // A node's memory belongs to its graph while that exists: the next launch allocates it again.
   if (const Entry* const known = table_.find(type, address); known != nullptr && is_node(*known))
     return false;
@@ -222,7 +222,7 @@ void Ledger::undo_release(const Entry& entry) {
 }
 
 bool Ledger::restore(const Entry& entry) {
-  const Locked locked(*this);
+  const Locked locked(lock_);
   Entry again = entry;
   Entry in_progress;
   if (!restore_context(again)) return false;
@@ -239,7 +239,7 @@ bool Ledger::restore(const Entry& entry) {
 void Ledger::finish_release(const Entry& entry, bool is_stream_ordered, std::uint64_t stream_context) {
   std::uint64_t charged = 0;
   {
-    const Locked locked(*this);
+    const Locked locked(lock_);
     if (entry.kind == DeviceMemoryKind::pool) remove_from_pool(entry, is_stream_ordered, stream_context);
     if (is_stream_ordered && entry.kind != DeviceMemoryKind::pool && must_stay_charged(entry))
       return add_pending_free(entry, stream_context);
@@ -285,7 +285,7 @@ bool Ledger::restore_context(Entry& entry) {
 }
 
 void Ledger::reassign(Owner owner, std::uint64_t from, std::uint64_t to) {
-  const Locked locked(*this);
+  const Locked locked(lock_);
   table_.for_each([&](Entry& entry) {
     if (entry.context == from && (entry.type == EntryType::array_part) == (owner == Owner::array))
       entry.context = to;
@@ -297,7 +297,7 @@ std::uint64_t Ledger::begin_destroy(Owner owner, std::uint64_t handle) {
   if (handle == 0 || (owner == Owner::array && !has_array_parts_)) return 0;
   const std::uint64_t number = kDestroyedContext | last_destroyed_.fetch_add(1);
   if (owner == Owner::context) {
-    const Locked locked(*this);
+    const Locked locked(lock_);
     Entry destroyed;
     destroyed.type = EntryType::destroyed_context;
     destroyed.address = number;
@@ -310,7 +310,7 @@ std::uint64_t Ledger::begin_destroy(Owner owner, std::uint64_t handle) {
 void Ledger::undo_destroy(Owner owner, std::uint64_t number, std::uint64_t handle) {
   if (number == 0) return;
   {
-    const Locked locked(*this);
+    const Locked locked(lock_);
     if (Entry* const destroyed = table_.find(EntryType::destroyed_context, number)) destroyed->link = handle;
   }
   reassign(owner, number, handle);
@@ -320,7 +320,7 @@ bool Ledger::drop_from_context(std::uint64_t context, Pass& pass, Entry& dropped
   if (context == 0) return false;
   std::uint64_t charged = 0;
   {
-    const Locked locked(*this);
+    const Locked locked(lock_);
     const auto is_of_context = [&](const Entry& entry) {
       return entry.context == context && entry.type != EntryType::array_part &&
              entry.type != EntryType::pool_free_in_progress && !has_stream_context(entry);
@@ -355,7 +355,7 @@ Entry* Ledger::find_or_insert(const Entry& fresh) {
 }
 
 KindFigures Ledger::figures(unsigned device, DeviceMemoryKind kind) {
-  const Locked locked(*this);
+  const Locked locked(lock_);
   return of(device, kind);
 }
 
@@ -367,12 +367,12 @@ std::uint64_t Ledger::rounding_bytes(unsigned device) {
 Refusal Ledger::last_refusal_of_this_thread() { return refusal_of_this_thread; }
 
 Refusal Ledger::last_refusal(unsigned device) {
-  const Locked locked(*this);
+  const Locked locked(lock_);
   return device < kMaxDevices ? devices_[device].last_refusal : Refusal{};
 }
 
 void Ledger::reset_in_child() {
-  mutex_ = PTHREAD_MUTEX_INITIALIZER;
+  lock_.reset();
   table_.clear();
   for (PerDevice& device : devices_) device.reset();
   captures_ = pending_frees_ = pending_unmaps_ = 0;

@@ -29,14 +29,13 @@
 // Thread-safe. Allocates memory only from the kernel, and throws nothing.
 #pragma once
 
-#include <pthread.h>
-
 #include <atomic>
 #include <cstdint>
 #include <span>
 
 #include "ledger/account.h"
 #include "ledger/allocation_table.h"
+#include "types/lock.h"
 
 namespace headroom::ledger {
 
@@ -349,7 +348,6 @@ class Ledger {
       graph_charge = pending_graph_charge = orphan_charge = unforeseen_graph_charge = graph_figure = 0;
     }
   };
-  class Locked;
 
   void begin_pool_free(Entry& entry);
   bool must_stay_charged(const Entry& entry) const;
@@ -421,7 +419,7 @@ class Ledger {
   std::atomic<bool> has_array_parts_{false};    // set once, never cleared
   std::atomic<unsigned> captures_{0}, pending_frees_{0};
   std::atomic<unsigned> pending_unmaps_{0};  // of physical memory with other references
-  pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
+  Lock lock_;
 };
 
 }  // namespace headroom::ledger

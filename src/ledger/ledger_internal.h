@@ -1,20 +1,9 @@
-// The ledger's lock and helpers, for the ledger's own source files.
+// Helpers for the ledger's own source files.
 #pragma once
 
 #include "ledger/ledger.h"
 
 namespace headroom::ledger {
-
-class Ledger::Locked {
- public:
-  explicit Locked(Ledger& ledger) : mutex_(ledger.mutex_) { ::pthread_mutex_lock(&mutex_); }
-  ~Locked() { ::pthread_mutex_unlock(&mutex_); }
-  Locked(const Locked&) = delete;
-  Locked& operator=(const Locked&) = delete;
-
- private:
-  pthread_mutex_t& mutex_;
-};
 
 // Memory of a node whose graph exists: its charge is part of the graph's.
 inline bool is_node(const Entry& entry) {

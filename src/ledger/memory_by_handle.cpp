@@ -23,7 +23,7 @@ std::uint64_t Ledger::commit_physical(std::uint64_t handle, unsigned device, Dev
   freed = Entry{};
   Entry physical;
   {
-    const Locked locked(*this);
+    const Locked locked(lock_);
     physical.type = EntryType::physical;
     physical.address = ++last_physical_;
     physical.bytes = bytes;
@@ -46,7 +46,7 @@ std::uint64_t Ledger::commit_physical(std::uint64_t handle, unsigned device, Dev
 }
 
 std::uint64_t Ledger::retain_physical(std::uint64_t handle) {
-  const Locked locked(*this);
+  const Locked locked(lock_);
   const Entry* const known = table_.find(EntryType::handle, handle);
   Entry* const physical = known != nullptr ? table_.find(EntryType::physical, known->link) : nullptr;
   if (physical == nullptr) return 0;
@@ -55,7 +55,7 @@ std::uint64_t Ledger::retain_physical(std::uint64_t handle) {
 }
 
 std::uint64_t Ledger::retain_mapped_physical(std::uint64_t address) {
-  const Locked locked(*this);
+  const Locked locked(lock_);
   std::size_t place = 0;
   const Entry* mapping = table_.find(EntryType::mapping, address);
   if (mapping == nullptr)
@@ -88,7 +88,7 @@ void Ledger::release_mapped_physical(std::uint64_t physical, Entry& freed) {
   freed = Entry{};
   if (physical == 0) return;
   {
-    const Locked locked(*this);
+    const Locked locked(lock_);
     end_retain(physical, freed);
     drop_physical_reference(physical, freed);
   }
@@ -99,7 +99,7 @@ void Ledger::release_physical(std::uint64_t physical, Entry& freed) {
   freed = Entry{};
   if (physical == 0) return;
   {
-    const Locked locked(*this);
+    const Locked locked(lock_);
     drop_physical_reference(physical, freed);
   }
   discharge(freed);
@@ -108,7 +108,7 @@ void Ledger::release_physical(std::uint64_t physical, Entry& freed) {
 void Ledger::retain_handle(std::uint64_t handle, std::uint64_t physical, Entry& freed) {
   freed = Entry{};
   {
-    const Locked locked(*this);
+    const Locked locked(lock_);
     Entry* const known = table_.find(EntryType::handle, handle);
     // A live handle is valid even if it has other memory: then another thread mapped that at the address
     // after retain_mapped_physical().
@@ -140,7 +140,7 @@ void Ledger::put_handle(std::uint64_t handle, const Entry& physical, Entry& free
 }
 
 bool Ledger::reuse_handle(std::uint64_t handle) {
-  const Locked locked(*this);
+  const Locked locked(lock_);
   Entry* const known = table_.find(EntryType::handle, handle);
   const Entry* const physical = known != nullptr ? table_.find(EntryType::physical, known->link) : nullptr;
   if (physical == nullptr || !can_be_imported(*physical)) return false;
@@ -149,12 +149,12 @@ bool Ledger::reuse_handle(std::uint64_t handle) {
 }
 
 void Ledger::export_physical(std::uint64_t physical) {
-  const Locked locked(*this);
+  const Locked locked(lock_);
   if (Entry* const entry = table_.find(EntryType::physical, physical)) entry->references |= kExported;
 }
 
 Ledger::HandleRelease Ledger::begin_release_handle(std::uint64_t handle) {
-  const Locked locked(*this);
+  const Locked locked(lock_);
   Entry* const entry = table_.find(EntryType::handle, handle);
   if (entry == nullptr) return {};
   ++entry->extra;
@@ -170,14 +170,14 @@ Entry* Ledger::end_release_handle(const HandleRelease& release) {
 }
 
 void Ledger::undo_release_handle(const HandleRelease& release) {
-  const Locked locked(*this);
+  const Locked locked(lock_);
   end_release_handle(release);
 }
 
 void Ledger::finish_release_handle(const HandleRelease& release, Entry& freed) {
   freed = Entry{};
   {
-    const Locked locked(*this);
+    const Locked locked(lock_);
     Entry* const entry = end_release_handle(release);
     if (entry == nullptr || entry->references == 0 || --entry->references > 0) return;
     // A lookup of a handle by address is running, and the driver may return this one.
@@ -200,7 +200,7 @@ Entry Ledger::map(std::uint64_t address, std::uint64_t bytes, std::uint64_t phys
   mapping.link = physical;
   mapping.kind = DeviceMemoryKind::mapping;
   {
-    const Locked locked(*this);
+    const Locked locked(lock_);
     mapping.extra = ++last_mapping_;
     if (const Entry* const memory = table_.find(EntryType::physical, physical))
       mapping.device = memory->device;
@@ -218,7 +218,7 @@ void Ledger::map_part(std::uint64_t array, std::uint64_t part, std::uint64_t phy
                       std::uint64_t stream_context, Entry& freed) {
   freed = Entry{};
   {
-    const Locked locked(*this);
+    const Locked locked(lock_);
     Entry before;
     const bool had_one = table_.remove(EntryType::array_part, part, before);
     if (physical != 0) {
@@ -246,7 +246,7 @@ bool Ledger::unmap_next_part(std::uint64_t array, Pass& pass, Entry& freed) {
   freed = Entry{};
   if (!has_array_parts_) return false;
   {
-    const Locked locked(*this);
+    const Locked locked(lock_);
     const auto is_of_array = [&](const Entry& entry) {
       return entry.type == EntryType::array_part && entry.context == array;
     };
@@ -280,7 +280,7 @@ void Ledger::discharge(const Entry& freed) {
 }
 
 std::uint64_t Ledger::last_mapping() {
-  const Locked locked(*this);
+  const Locked locked(lock_);
   return last_mapping_;
 }
 
@@ -288,7 +288,7 @@ bool Ledger::unmap_one(std::uint64_t address, std::uint64_t bytes, std::uint64_t
                        Entry& freed) {
   freed = Entry{};
   {
-    const Locked locked(*this);
+    const Locked locked(lock_);
     // Fast path: a mapping begins at the address.
     std::uint64_t first = address;
     const Entry* const there = table_.find(EntryType::mapping, address);

@@ -40,7 +40,7 @@ std::uint64_t charge_to_fit(const Entry& pool, std::uint64_t bytes, std::uint64_
 
 Ledger::PoolGrant Ledger::try_reserve_in_pool(std::uint64_t pool, unsigned device, std::uint64_t bytes) {
   // Keeps the lock while it charges the account: two threads must not both use the pool's spare memory.
-  const Locked locked(*this);
+  const Locked locked(lock_);
   Entry* const entry = find_or_insert(pool_of(pool, device));
   if (entry == nullptr) return {false, bytes};
   const std::uint64_t more = charge_to_fit(*entry, bytes, pool_step_.load());
@@ -65,7 +65,7 @@ void Ledger::commit_in_pool(const Entry& entry, const PoolGrant& grant) {
 
 // The driver failed to allocate, so the pool did not grow.
 void Ledger::cancel_in_pool(std::uint64_t pool, std::uint64_t bytes) {
-  const Locked locked(*this);
+  const Locked locked(lock_);
   Entry* const entry = table_.find(EntryType::pool, pool);
   if (entry == nullptr) return;
   entry->bytes -= bytes < entry->bytes ? bytes : entry->bytes;
@@ -78,7 +78,7 @@ void Ledger::cancel_in_pool(std::uint64_t pool, std::uint64_t bytes) {
 }
 
 void Ledger::cancel_allocated_in_pool(std::uint64_t pool, std::uint64_t bytes, std::uint64_t stream_context) {
-  const Locked locked(*this);
+  const Locked locked(lock_);
   Entry* const entry = table_.find(EntryType::pool, pool);
   if (entry == nullptr) return;
   entry->bytes -= bytes < entry->bytes ? bytes : entry->bytes;
@@ -86,7 +86,7 @@ void Ledger::cancel_allocated_in_pool(std::uint64_t pool, std::uint64_t bytes, s
 }
 
 Ledger::Settled Ledger::settle_pool(std::uint64_t pool, std::uint64_t reserved_bytes, bool within_limit) {
-  const Locked locked(*this);
+  const Locked locked(lock_);
   Entry* const entry = table_.find(EntryType::pool, pool);
   if (entry == nullptr) return {};
   Settled settled;
@@ -118,12 +118,12 @@ Ledger::Settled Ledger::settle_pool(std::uint64_t pool, std::uint64_t reserved_b
 
 void Ledger::adopt_pool(std::uint64_t pool, unsigned device, bool is_new) {
   if (is_new) destroy_pool(pool);
-  const Locked locked(*this);
+  const Locked locked(lock_);
   find_or_insert(pool_of(pool, device));
 }
 
 void Ledger::destroy_pool(std::uint64_t pool) {
-  const Locked locked(*this);
+  const Locked locked(lock_);
   Entry gone;
   if (!table_.remove(EntryType::pool, pool, gone) || gone.charged == 0) return;
   // Its live allocations continue, as part of the destroyed pool's entry.
@@ -142,7 +142,7 @@ void Ledger::destroy_pool(std::uint64_t pool) {
 }
 
 std::uint64_t Ledger::pool_to_settle(unsigned device, std::size_t& place) {
-  const Locked locked(*this);
+  const Locked locked(lock_);
   const Entry* const found = table_.find_from(place, [&](const Entry& entry) {
     return entry.type == EntryType::pool && entry.device == device && entry.charged > entry.bytes &&
            entry.references > 0;
@@ -151,20 +151,20 @@ std::uint64_t Ledger::pool_to_settle(unsigned device, std::size_t& place) {
 }
 
 bool Ledger::device_of_pool(std::uint64_t pool, unsigned& device) {
-  const Locked locked(*this);
+  const Locked locked(lock_);
   const Entry* const entry = table_.find(EntryType::pool, pool);
   if (entry != nullptr) device = entry->device;
   return entry != nullptr;
 }
 
 bool Ledger::is_pool(std::uint64_t pool) {
-  const Locked locked(*this);
+  const Locked locked(lock_);
   const Entry* const entry = table_.find(EntryType::pool, pool);
   return entry != nullptr && !is_destroyed(*entry);
 }
 
 std::uint64_t Ledger::reserved_by_pools(unsigned device) {
-  const Locked locked(*this);
+  const Locked locked(lock_);
   std::uint64_t bytes = 0;
   table_.for_each([&](const Entry& entry) {
     if (entry.type == EntryType::pool && entry.device == device)

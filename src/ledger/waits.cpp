@@ -26,7 +26,7 @@ std::uint64_t& wait_of(Entry& entry) { return entry.type == EntryType::pool ? en
 // A wait marks memory that was freed before it began. So any wait that began at the same time or later may
 // discharge that memory; a wait that began earlier may not.
 std::uint64_t Ledger::begin_wait(std::uint64_t context) {
-  const Locked locked(*this);
+  const Locked locked(lock_);
   ++last_wait_;
   table_.for_each([&](Entry& entry) {
     if (is_pending(entry) && wait_of(entry) == 0 && waits_for(entry, context)) wait_of(entry) = last_wait_;
@@ -51,7 +51,7 @@ std::uint64_t Ledger::begin_wait(std::uint64_t context) {
 }
 
 void Ledger::finish_wait(std::uint64_t context, std::uint64_t wait) {
-  const Locked locked(*this);
+  const Locked locked(lock_);
   const auto is_complete = [&](Entry& entry) {
     return is_pending(entry) && wait_of(entry) != 0 && wait_of(entry) <= wait && waits_for(entry, context);
   };
@@ -80,7 +80,7 @@ void Ledger::finish_wait(std::uint64_t context, std::uint64_t wait) {
 }
 
 void Ledger::cancel_wait(std::uint64_t wait) {
-  const Locked locked(*this);
+  const Locked locked(lock_);
   end_pool_waits(wait, [](Entry&, std::uint64_t) {});
 }
 

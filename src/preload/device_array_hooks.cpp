@@ -3,8 +3,8 @@
 // memory, asks for its requirements and destroys it.
 #include <mutex>
 
-#include "preload/device_hooks.h"
-#include "preload/lock.h"
+#include "preload/device_reclaim.h"
+#include "types/lock.h"
 
 namespace headroom::preload::driver {
 namespace {
@@ -102,23 +102,39 @@ bool allocates_on_creation(const Array3dDescriptor& shape) {
   return (shape.flags & (kArraySparse | kArrayDeferred)) == 0;
 }
 
-template <class Call>
-Result create_array(const Array3dDescriptor* shape, Opaque* array, const CallFrame& caller,
-                    const Call& call) {
-  DriverHook hook;
-  CurrentDevice where;
-  if (shape == nullptr || array == nullptr || !allocates_on_creation(*shape) || !hook.should_track() ||
-      !hook.get_current(where))
-    return call();
-  const Entry entry =
-      entry_of(EntryType::array, DeviceMemoryKind::array, where, required_for_array(*shape, where.device));
-  return allocate(hook, entry, caller, call, [&] { return number_of(*array); });
+Array3dDescriptor wide(const Array3dDescriptor& shape) { return shape; }
+Array3dDescriptor wide(const Array3dDescriptorV1& shape) {
+  return {shape.width, shape.height, shape.depth, shape.format, shape.channels, shape.flags};
+}
+Array3dDescriptor wide(const auto& shape) {
+  return {shape.width, shape.height, 0, shape.format, shape.channels, 0};
 }
 
-Result destroy(Result (*call)(Opaque), EntryType type, Opaque array) {
-  DriverHook hook;
-  if (call == nullptr) return kNotFound;
-  if (!hook.should_track()) return call(array);
+template <class Shape>
+Result create_array(DriverHook& hook, auto call, Opaque* array, const Shape* shape) {
+  CurrentDevice where;
+  if (shape == nullptr || array == nullptr || !allocates_on_creation(wide(*shape)) ||
+      !hook.get_current(where))
+    return call(array, shape);
+  const Entry entry = entry_of(EntryType::array, DeviceMemoryKind::array, where,
+                               required_for_array(wide(*shape), where.device));
+  return allocate(
+      hook, entry, [&] { return call(array, shape); }, [&] { return number_of(*array); });
+}
+
+Result create_mipmap(DriverHook& hook, auto call, Opaque* mipmap, const Array3dDescriptor* shape,
+                     unsigned levels) {
+  CurrentDevice where;
+  if (shape == nullptr || mipmap == nullptr || !allocates_on_creation(*shape) || !hook.get_current(where))
+    return call(mipmap, shape, levels);
+  const Entry entry = entry_of(EntryType::mipmap, DeviceMemoryKind::array, where,
+                               required_for_mipmap(*shape, levels, where.device));
+  return allocate(
+      hook, entry, [&] { return call(mipmap, shape, levels); }, [&] { return number_of(*mipmap); });
+}
+
+template <EntryType type>
+Result destroy_array(DriverHook& hook, auto call, Opaque array) {
   constexpr auto kArray = ledger::Ledger::Owner::array;
   const std::uint64_t parts = device_ledger.begin_destroy(kArray, number_of(array));
   const Result result = release(hook, type, number_of(array), [&] { return call(array); });
@@ -132,56 +148,6 @@ Result destroy(Result (*call)(Opaque), EntryType type, Opaque array) {
 
 }  // namespace
 
-HEADROOM_HOOK Result cuArrayCreate_v2(Opaque* array, const ArrayDescriptor* shape) {
-  const auto call = HEADROOM_REAL(cuArrayCreate_v2);
-  if (call == nullptr) return kNotFound;
-  Array3dDescriptor flat{};
-  if (shape != nullptr) flat = {shape->width, shape->height, 0, shape->format, shape->channels, 0};
-  return create_array(shape != nullptr ? &flat : nullptr, array, caller_of_this_function(),
-                      [&] { return call(array, shape); });
-}
-HEADROOM_HOOK Result cuArrayCreate(Opaque* array, const ArrayDescriptorV1* shape) {
-  const auto call = HEADROOM_REAL(cuArrayCreate);
-  if (call == nullptr) return kNotFound;
-  Array3dDescriptor flat{};
-  if (shape != nullptr) flat = {shape->width, shape->height, 0, shape->format, shape->channels, 0};
-  return create_array(shape != nullptr ? &flat : nullptr, array, caller_of_this_function(),
-                      [&] { return call(array, shape); });
-}
-HEADROOM_HOOK Result cuArray3DCreate_v2(Opaque* array, const Array3dDescriptor* shape) {
-  const auto call = HEADROOM_REAL(cuArray3DCreate_v2);
-  if (call == nullptr) return kNotFound;
-  return create_array(shape, array, caller_of_this_function(), [&] { return call(array, shape); });
-}
-HEADROOM_HOOK Result cuArray3DCreate(Opaque* array, const Array3dDescriptorV1* shape) {
-  const auto call = HEADROOM_REAL(cuArray3DCreate);
-  if (call == nullptr) return kNotFound;
-  Array3dDescriptor wide{};
-  if (shape != nullptr)
-    wide = {shape->width, shape->height, shape->depth, shape->format, shape->channels, shape->flags};
-  return create_array(shape != nullptr ? &wide : nullptr, array, caller_of_this_function(),
-                      [&] { return call(array, shape); });
-}
-HEADROOM_HOOK Result cuArrayDestroy(Opaque array) {
-  return destroy(HEADROOM_REAL(cuArrayDestroy), EntryType::array, array);
-}
-
-HEADROOM_HOOK Result cuMipmappedArrayCreate(Opaque* mipmap, const Array3dDescriptor* shape, unsigned levels) {
-  const auto call = HEADROOM_REAL(cuMipmappedArrayCreate);
-  DriverHook hook;
-  CurrentDevice where;
-  if (call == nullptr) return kNotFound;
-  if (shape == nullptr || mipmap == nullptr || !allocates_on_creation(*shape) || !hook.should_track() ||
-      !hook.get_current(where))
-    return call(mipmap, shape, levels);
-  const Entry entry = entry_of(EntryType::mipmap, DeviceMemoryKind::array, where,
-                               required_for_mipmap(*shape, levels, where.device));
-  return allocate(
-      hook, entry, caller_of_this_function(), [&] { return call(mipmap, shape, levels); },
-      [&] { return number_of(*mipmap); });
-}
-HEADROOM_HOOK Result cuMipmappedArrayDestroy(Opaque mipmap) {
-  return destroy(HEADROOM_REAL(cuMipmappedArrayDestroy), EntryType::mipmap, mipmap);
-}
+HEADROOM_ARRAY_CALLS(HEADROOM_DEFINE_HOOK)
 
 }  // namespace headroom::preload::driver

@@ -1,7 +1,7 @@
 // Memory by handle and virtual addresses. cuMemCreate allocates physical memory, and cuMemMap maps it at
 // addresses that cuMemAddressReserve reserved. Physical memory is charged to its device until no handle and
 // no mapping of it is left. Reserved addresses are recorded, but not charged.
-#include "preload/device_hooks.h"
+#include "preload/device_reclaim.h"
 #include "preload/memory.h"
 
 namespace headroom::preload::driver {
@@ -59,11 +59,8 @@ void drop_reference(DriverHook& hook, std::uint64_t physical, std::uint64_t time
 
 // The driver unmaps when the stream reaches this call. Under a limit, a synchronize must confirm that before
 // the memory counts as free.
-Result map_array(Result (*call)(ArrayMapping*, unsigned, Opaque), ArrayMapping* mappings, unsigned count,
-                 Opaque stream) {
-  DriverHook hook;
-  if (call == nullptr) return kNotFound;
-  if (mappings == nullptr || !hook.should_track()) return call(mappings, count, stream);
+Result map_array(DriverHook& hook, auto call, ArrayMapping* mappings, unsigned count, Opaque stream) {
+  if (mappings == nullptr) return call(mappings, count, stream);
   NumberArray physical(count);
   if (!physical.is_allocated()) return kOutOfMemory;
   for (unsigned i = 0; i < count; ++i)
@@ -85,22 +82,9 @@ Result map_array(Result (*call)(ArrayMapping*, unsigned, Opaque), ArrayMapping* 
   return result;
 }
 
-}  // namespace
-
-HEADROOM_HOOK Result cuMemMapArrayAsync(ArrayMapping* mappings, unsigned count, Opaque stream) {
-  return map_array(HEADROOM_REAL(cuMemMapArrayAsync), mappings, count, stream);
-}
-HEADROOM_HOOK Result cuMemMapArrayAsync_ptsz(ArrayMapping* mappings, unsigned count, Opaque stream) {
-  return map_array(HEADROOM_REAL(cuMemMapArrayAsync_ptsz), mappings, count, stream);
-}
-
-HEADROOM_HOOK Result cuMemCreate(Handle* handle, std::size_t bytes, const AllocationProperties* properties,
-                                 unsigned long long flags) {
-  const auto call = HEADROOM_REAL(cuMemCreate);
-  DriverHook hook;
-  if (call == nullptr) return kNotFound;
-  if (handle == nullptr || properties == nullptr || !hook.should_track())
-    return call(handle, bytes, properties, flags);
+Result create_physical(DriverHook& hook, auto call, Handle* handle, std::size_t bytes,
+                       const AllocationProperties* properties, unsigned long long flags) {
+  if (handle == nullptr || properties == nullptr) return call(handle, bytes, properties, flags);
   CurrentDevice where;
   const bool is_of_device = properties->location.type == kLocationDevice && properties->location.id >= 0;
   if (is_of_device) {
@@ -110,7 +94,7 @@ HEADROOM_HOOK Result cuMemCreate(Handle* handle, std::size_t bytes, const Alloca
     hook.get_current(where);
   }
   const auto kind = is_of_device ? DeviceMemoryKind::physical : DeviceMemoryKind::pinned_host;
-  if (!hook.reserve(where.device, kind, bytes, caller_of_this_function())) return kOutOfMemory;
+  if (!reserve(hook, where.device, kind, bytes)) return kOutOfMemory;
   const Result result = call(handle, bytes, properties, flags);
   if (result != kSuccess) {
     device_ledger.cancel(where.device, kind, bytes);
@@ -119,33 +103,26 @@ HEADROOM_HOOK Result cuMemCreate(Handle* handle, std::size_t bytes, const Alloca
   Entry entry = entry_of(EntryType::physical, kind, where, bytes), freed;
   entry.address = device_ledger.commit_physical(*handle, where.device, kind, bytes, freed);
   record_if_freed(hook, freed, hook.stamp());
-  hook.record_allocation(entry, caller_of_this_function());
+  hook.record_allocation(entry);
   return result;
 }
 
-HEADROOM_HOOK Result cuMemRelease(Handle handle) {
-  const auto call = HEADROOM_REAL(cuMemRelease);
-  DriverHook hook;
-  if (call == nullptr) return kNotFound;
-  if (!hook.should_track()) return call(handle);
-  const auto release = device_ledger.begin_release_handle(handle);
+Result release_handle(DriverHook& hook, auto call, Handle handle) {
+  const auto released = device_ledger.begin_release_handle(handle);
   const std::uint64_t time = hook.stamp();
   const Result result = call(handle);
   if (result != kSuccess) {
-    device_ledger.undo_release_handle(release);
+    device_ledger.undo_release_handle(released);
     return result;
   }
   Entry freed;
-  device_ledger.finish_release_handle(release, freed);
+  device_ledger.finish_release_handle(released, freed);
   record_if_freed(hook, freed, time);
   return result;
 }
 
-HEADROOM_HOOK Result cuMemRetainAllocationHandle(Handle* handle, void* address) {
-  const auto call = HEADROOM_REAL(cuMemRetainAllocationHandle);
-  DriverHook hook;
-  if (call == nullptr) return kNotFound;
-  if (handle == nullptr || !hook.should_track()) return call(handle, address);
+Result retain_handle(DriverHook& hook, auto call, Handle* handle, void* address) {
+  if (handle == nullptr) return call(handle, address);
   const std::uint64_t physical = device_ledger.retain_mapped_physical(number_of(address));
   const std::uint64_t time = hook.stamp();
   const Result result = call(handle, address);
@@ -161,12 +138,8 @@ HEADROOM_HOOK Result cuMemRetainAllocationHandle(Handle* handle, void* address) 
   return result;
 }
 
-HEADROOM_HOOK Result cuMemExportToShareableHandle(void* shared, Handle handle, int type,
-                                                  unsigned long long flags) {
-  const auto call = HEADROOM_REAL(cuMemExportToShareableHandle);
-  DriverHook hook;
-  if (call == nullptr) return kNotFound;
-  if (!hook.should_track()) return call(shared, handle, type, flags);
+Result export_handle(DriverHook& hook, auto call, void* shared, Handle handle, int type,
+                     unsigned long long flags) {
   const std::uint64_t physical = device_ledger.retain_physical(handle);
   const std::uint64_t time = hook.stamp();
   const Result result = call(shared, handle, type, flags);
@@ -177,14 +150,10 @@ HEADROOM_HOOK Result cuMemExportToShareableHandle(void* shared, Handle handle, i
 
 // The process that created the memory, perhaps this one, is charged until it ends. The size becomes known
 // when the memory is mapped.
-HEADROOM_HOOK Result cuMemImportFromShareableHandle(Handle* handle, void* shared, int type) {
-  const auto call = HEADROOM_REAL(cuMemImportFromShareableHandle);
-  DriverHook hook;
+Result import_handle(DriverHook& hook, auto call, Handle* handle, void* shared, int type) {
   CurrentDevice where;
-  if (call == nullptr) return kNotFound;
   const Result result = call(handle, shared, type);
-  if (result != kSuccess || handle == nullptr || !hook.should_track() || !hook.get_current(where))
-    return result;
+  if (result != kSuccess || handle == nullptr || !hook.get_current(where)) return result;
   if (device_ledger.reuse_handle(*handle)) return result;
   AllocationProperties properties{};
   if (real.cuMemGetAllocationPropertiesFromHandle != nullptr &&
@@ -196,41 +165,30 @@ HEADROOM_HOOK Result cuMemImportFromShareableHandle(Handle* handle, void* shared
   Entry entry = entry_of(EntryType::physical, DeviceMemoryKind::imported, where, 0), freed;
   entry.address = device_ledger.commit_physical(*handle, where.device, DeviceMemoryKind::imported, 0, freed);
   record_if_freed(hook, freed, hook.stamp());
-  hook.record_allocation(entry, caller_of_this_function());
+  hook.record_allocation(entry);
   return result;
 }
 
-HEADROOM_HOOK Result cuMemAddressReserve(Pointer* pointer, std::size_t bytes, std::size_t alignment,
-                                         Pointer wanted, unsigned long long flags) {
-  const auto call = HEADROOM_REAL(cuMemAddressReserve);
-  DriverHook hook;
-  if (call == nullptr) return kNotFound;
+Result reserve_addresses(DriverHook& hook, auto call, Pointer* pointer, std::size_t bytes,
+                         std::size_t alignment, Pointer wanted, unsigned long long flags) {
   const Result result = call(pointer, bytes, alignment, wanted, flags);
   CurrentDevice where;
-  if (result != kSuccess || pointer == nullptr || !hook.should_track()) return result;
+  if (result != kSuccess || pointer == nullptr) return result;
   hook.get_current(where);
   where.context = 0;  // reserved addresses outlive contexts
   Entry entry = entry_of(EntryType::reservation, DeviceMemoryKind::reservation, where, bytes);
   entry.address = *pointer;
   device_ledger.commit(entry);
-  hook.record_allocation(entry, caller_of_this_function());
+  hook.record_allocation(entry);
   return result;
 }
 
-HEADROOM_HOOK Result cuMemAddressFree(Pointer pointer, std::size_t bytes) {
-  const auto call = HEADROOM_REAL(cuMemAddressFree);
-  DriverHook hook;
-  if (call == nullptr) return kNotFound;
-  if (!hook.should_track()) return call(pointer, bytes);
+Result free_addresses(DriverHook& hook, auto call, Pointer pointer, std::size_t bytes) {
   return release(hook, EntryType::reservation, pointer, [&] { return call(pointer, bytes); });
 }
 
-HEADROOM_HOOK Result cuMemMap(Pointer pointer, std::size_t bytes, std::size_t offset, Handle handle,
-                              unsigned long long flags) {
-  const auto call = HEADROOM_REAL(cuMemMap);
-  DriverHook hook;
-  if (call == nullptr) return kNotFound;
-  if (!hook.should_track()) return call(pointer, bytes, offset, handle, flags);
+Result map_physical(DriverHook& hook, auto call, Pointer pointer, std::size_t bytes, std::size_t offset,
+                    Handle handle, unsigned long long flags) {
   const std::uint64_t physical = device_ledger.retain_physical(handle);
   const std::uint64_t time = hook.stamp();
   const Result result = call(pointer, bytes, offset, handle, flags);
@@ -242,21 +200,17 @@ HEADROOM_HOOK Result cuMemMap(Pointer pointer, std::size_t bytes, std::size_t of
   const Entry mapping = device_ledger.map(pointer, bytes, physical, replaced, freed);
   record_if_freed(hook, replaced, time);
   record_if_freed(hook, freed, time);
-  hook.record_allocation(mapping, caller_of_this_function());
+  hook.record_allocation(mapping);
   return result;
 }
 
 // The addresses stay reserved for the program, so no other thread can get them between the driver's call and
 // the ledger's update.
-HEADROOM_HOOK Result cuMemUnmap(Pointer pointer, std::size_t bytes) {
-  const auto call = HEADROOM_REAL(cuMemUnmap);
-  DriverHook hook;
-  if (call == nullptr) return kNotFound;
-  const bool should_track = hook.should_track();
-  const std::uint64_t time = should_track ? hook.stamp() : 0;
-  const std::uint64_t last = should_track ? device_ledger.last_mapping() : 0;
+Result unmap_physical(DriverHook& hook, auto call, Pointer pointer, std::size_t bytes) {
+  const std::uint64_t time = hook.stamp();
+  const std::uint64_t last = device_ledger.last_mapping();
   const Result result = call(pointer, bytes);
-  if (result != kSuccess || !should_track) return result;
+  if (result != kSuccess) return result;
   Entry mapping, freed;
   // The mappings are contiguous.
   for (Pointer at = pointer; at - pointer < bytes; at = mapping.address + mapping.bytes) {
@@ -266,5 +220,9 @@ HEADROOM_HOOK Result cuMemUnmap(Pointer pointer, std::size_t bytes) {
   }
   return result;
 }
+
+}  // namespace
+
+HEADROOM_HANDLE_CALLS(HEADROOM_DEFINE_HOOK)
 
 }  // namespace headroom::preload::driver

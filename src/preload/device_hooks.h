@@ -8,55 +8,20 @@
 
 #include <span>
 
-#include "ledger/ledger.h"
 #include "preload/call_frame.h"
+#include "preload/device_account.h"
+#include "preload/device_contexts.h"
 #include "preload/driver_calls.h"
 #include "preload/process.h"
 #include "preload/recorder.h"
 #include "preload/thread_state.h"
 #include "types/device_memory.h"
+#include "types/lock.h"
 
 namespace headroom::preload {
 
 using ledger::Entry;
 using ledger::EntryType;
-
-extern ledger::Ledger& device_ledger;
-
-// The current context and its device.
-struct CurrentDevice {
-  std::uint64_t context = 0;
-  unsigned device = 0;
-};
-
-class DriverHook;
-namespace driver {
-// In the child after fork: drops the parent's contexts, which the child cannot use.
-void reset_contexts_in_child();
-// The primary context if `context` is a green context, which is a part of it; otherwise `context`.
-std::uint64_t context_that_owns(std::uint64_t context);
-// The legacy and the per-thread default stream have fixed numbers instead of handles. They belong to the
-// current context.
-inline bool is_default_stream(const void* stream) { return reinterpret_cast<std::uint64_t>(stream) <= 2; }
-// Releases a primary context that the tracer retained for a moment. If that was the last reference, the
-// tracer forgets the context.
-void release_retained_primary(DriverHook& hook, Device device);
-// Drops the graph of a capture that never ends. `graph` is 0 if the graph existed before the capture.
-void drop_captured_graph(DriverHook& hook, std::uint64_t graph);
-// Whether the stream belongs to a green context. If so, `where` gets the device and its primary context.
-bool is_of_green_context(Opaque stream, CurrentDevice& where);
-// The context to synchronize so that the work in this stream is complete; 0 if unknown.
-std::uint64_t context_of_stream(Opaque stream);
-}  // namespace driver
-
-// Whether any device has a limit.
-bool is_gpu_memory_limited();
-
-// In the child after fork: forgets which process names are in the recording.
-void reset_refusals_in_child();
-
-// Notes in the account that a driver was loaded where no hook can intercept its functions.
-void note_unhooked_driver();
 
 // Counts the hooks that began and ended, in all threads. While both are equal, no driver call is in progress,
 // so the ledger and the driver agree.
@@ -70,8 +35,10 @@ extern constinit DriverCalls driver_calls;
 // figure from before another thread's call, the charge would be too low.
 //
 // Other calls by pointer, handle or array do not lock, because they are charged what they request. The lock
-// is recursive. A thread that holds it must not wait for anything except the driver's own call. Without a
-// limit the lock does nothing, unless it is unconditional().
+// is recursive. A thread that holds it must not wait for anything except the driver's own call.
+extern constinit Lock driver_lock;
+
+// Holds the driver lock. Without a limit it does nothing, unless it is unconditional().
 class DriverLock {
  public:
   explicit DriverLock(bool is_needed = true) : DriverLock(is_needed, false) {}
@@ -89,14 +56,12 @@ class DriverLock {
   DriverLock(bool is_needed, bool is_unconditional);
   bool is_needed_, is_unconditional_, is_held_ = false;
 };
-// Locks without blocking; false if another thread holds the lock.
-bool try_lock_driver();
-void unlock_driver();
 
 // One per hook call, for as long as the call runs.
 class DriverHook {
  public:
-  DriverHook() : thread_(thread_local_state) {
+  // `caller` is who called the hook; empty for the tracer's own calls.
+  explicit DriverHook(const CallFrame& caller = {}) : thread_(thread_local_state), caller_(caller) {
     ++thread_.driver_depth;
     driver_calls.begun.fetch_add(1, std::memory_order_acq_rel);
   }
@@ -131,23 +96,9 @@ class DriverHook {
   // Sets `where.device` to the device that holds the memory; no change if the driver does not know it.
   void find_device_of(std::uint64_t pointer, CurrentDevice& where);
 
-  // Charges a request before the driver's call. False: the limit refused it; the refusal is recorded.
-  bool reserve(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes, const CallFrame& caller);
-  // Charges a granule in case the next request needs a new one. False: the limit refused it. Unlocks and
-  // relocks `lock` if it has to reclaim memory first.
-  bool charge_granule(unsigned device, DriverLock& lock);
-  void refuse_granule(const Entry& entry, const CallFrame& caller);
-  // Records the last refusal of this thread, and which processes hold the memory.
-  void record_last_refusal(const CallFrame& caller);
   // Trims what graphs and pools keep but do not use, except the pool `except`.
   void trim_pools(unsigned device, std::uint64_t except = 0);
-  // The same, after a synchronize so that pending frees complete. Call it without the driver lock.
-  void reclaim_memory(unsigned device);
   static bool may_have_launched_graphs(unsigned device);
-  // Runs the program's own synchronize. Afterwards, memory with a pending free in this context's streams is
-  // free.
-  template <class Call>
-  driver::Result synchronize(driver::Opaque context, const Call& call);
   // Charges the pool what the driver has reserved for it. False if the limit refuses that and `within_limit`
   // is set; then the charge stays as it was.
   bool update_pool_charge(std::uint64_t pool, unsigned device, bool within_limit = false);
@@ -156,17 +107,21 @@ class DriverHook {
   void update_graph_charge(unsigned device);
   // Only if the device ever had a graph with memory: a launch allocates it.
   void update_launched_graph_charge(unsigned device);
+  // For calls that do not lock: skips the update while another thread holds the driver lock.
+  void try_update_launched_graph_charge(unsigned device);
   // Brings the graph charges in line with the driver's figures. Charges memory that was not foreseen. Drops
-  // memory of destroyed graphs that is not live any more. Memory that is live but not recorded yet is
-  // recorded as allocated by `caller`, if there is one.
-  void reconcile_graphs(unsigned device, const CallFrame* caller);
+  // memory of destroyed graphs that is not live any more. With `records_found`, memory that is live but not
+  // recorded yet is recorded as allocated by this call.
+  void reconcile_graphs(unsigned device, bool records_found = false);
   // The driver keeps unused graph memory until it is trimmed. Under a limit it is trimmed, because it is
   // charged.
   void trim_graphs(unsigned device);
   // Frees what the driver kept of destroyed graphs, and discharges it.
   void trim_and_update_graphs(unsigned device);
 
-  void record_allocation(const Entry& entry, const CallFrame& caller);
+  // Records the last refusal of this thread, and which processes hold the memory.
+  void record_last_refusal();
+  void record_allocation(const Entry& entry);
   void record_release(const Entry& entry, std::uint64_t time);
   void record_release(const Entry& entry) { record_release(entry, stamp()); }
   void record_figure(unsigned device, DeviceMemoryKind kind, std::uint64_t bytes);
@@ -174,47 +129,8 @@ class DriverHook {
 
  private:
   bool is_ready();
-  // For calls that do not lock: skips the update while another thread holds the driver lock.
-  void try_update_launched_graph_charge(unsigned device);
-  bool has_reclaimable_memory(unsigned device);
-  void wait_for_pending_frees();
   ThreadLocal& thread_;
-};
-
-inline std::uint64_t number_of(const void* handle) { return reinterpret_cast<std::uint64_t>(handle); }
-
-template <class Call>
-driver::Result DriverHook::synchronize(driver::Opaque context, const Call& call) {
-  const std::uint64_t number = number_of(context);
-  // Synchronizing a green context waits for only a part of the primary context's work.
-  if (context == nullptr || driver::context_that_owns(number) != number) return call();
-  const std::uint64_t wait = device_ledger.begin_wait(number);
-  const driver::Result result = call();
-  if (result == driver::kSuccess)
-    device_ledger.finish_wait(number, wait);
-  else
-    device_ledger.cancel_wait(wait);
-  return result;
-}
-
-// The start of the allocation that contains this pointer; the pointer itself if the driver does not know it.
-driver::Pointer base_of(driver::Pointer pointer);
-
-// Charges memory of a pool or graph a second time when the program exports it, until the process ends. The
-// tracer does not learn when the importer releases it, and the pool's figures do not show it. Other memory
-// needs no second charge.
-class ExportCharge {
- public:
-  ExportCharge(DriverHook& hook, driver::Pointer pointer, const CallFrame& caller);
-  ~ExportCharge();  // cancels the charge unless keep() was called
-  ExportCharge(const ExportCharge&) = delete;
-  ExportCharge& operator=(const ExportCharge&) = delete;
-  bool is_granted() const { return is_granted_; }
-  void keep();
-
- private:
-  Entry charge_;
-  bool is_granted_ = true;
+  CallFrame caller_;
 };
 
 inline Entry entry_of(EntryType type, DeviceMemoryKind kind, const CurrentDevice& where,
@@ -226,22 +142,6 @@ inline Entry entry_of(EntryType type, DeviceMemoryKind kind, const CurrentDevice
   entry.context = where.context;
   entry.bytes = bytes;
   return entry;
-}
-
-// One allocation. `call()` calls the driver; `address()` returns the address that the driver returned.
-template <class Call, class Address>
-driver::Result allocate(DriverHook& hook, Entry entry, const CallFrame& caller, const Call& call,
-                        const Address& address) {
-  if (!hook.reserve(entry.device, entry.kind, entry.bytes, caller)) return driver::kOutOfMemory;
-  const driver::Result result = call();
-  if (result != driver::kSuccess) {
-    device_ledger.cancel(entry.device, entry.kind, entry.bytes);
-    return result;
-  }
-  entry.address = address();
-  device_ledger.commit(entry);
-  hook.record_allocation(entry, caller);
-  return result;
 }
 
 // `stream_ordered`: set for a stream-ordered free. In: the stream's context, if known. Out: the freed entry.
@@ -272,8 +172,24 @@ driver::Result release(DriverHook& hook, EntryType type, std::uint64_t address, 
   return result;
 }
 
+// In the child after fork. The first two forget which devices and processes the parent described.
+void reset_registrations_in_child();
+void reset_refusals_in_child();
+void reset_driver_calls_in_child();
+
 // The driver's own function; null if the driver is not loaded or does not have it.
 #define HEADROOM_REAL(name) \
   (::headroom::preload::driver::find_driver() ? ::headroom::preload::driver::real.name : nullptr)
+
+// Defines the hook of a row of driver_calls.h: `run(hook, real, arguments…)` runs if the call is the
+// program's; `real` is the driver's own function.
+#define HEADROOM_DEFINE_HOOK(name, parameters, run, ...)         \
+  HEADROOM_HOOK Result name parameters {                         \
+    const auto real_function = HEADROOM_REAL(name);              \
+    if (real_function == nullptr) return kNotFound;              \
+    DriverHook hook(caller_of_this_function());                  \
+    if (!hook.should_track()) return real_function(__VA_ARGS__); \
+    return run(hook, real_function, __VA_ARGS__);                \
+  }
 
 }  // namespace headroom::preload

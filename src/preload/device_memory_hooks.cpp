@@ -2,7 +2,7 @@
 // cuDeviceTotalMem, which report free and total memory.
 #include <algorithm>
 
-#include "preload/device_hooks.h"
+#include "preload/device_reclaim.h"
 
 namespace headroom::preload::driver {
 namespace {
@@ -16,16 +16,16 @@ namespace {
 // reserved bytes. `size()` is the real size, after the call.
 template <class Call, class Address, class Bytes>
 Result allocate_in_granule(DriverHook& hook, Entry entry, Address* pointer, const Call& call,
-                           const Bytes& size, Result (*free)(Address), const CallFrame& caller) {
+                           const Bytes& size, Result (*free)(Address)) {
   const std::uint64_t granule = device_ledger.granule(entry.device);
   const bool is_limited = device_ledger.account().limit(entry.device) != ledger::kNoLimit;
   const std::uint64_t asked = entry.bytes;
   DriverLock lock(is_limited);
   const std::uint64_t held =
       is_limited ? device_ledger.reserve_in_granule(entry.device, entry.context, asked) : 0;
-  const bool is_prepaid = is_limited && held == 0 && hook.charge_granule(entry.device, lock);
+  const bool is_prepaid = is_limited && held == 0 && charge_granule(hook, entry.device, lock);
   if (is_limited && held == 0 && !is_prepaid) {
-    hook.refuse_granule(entry, caller);
+    refuse_granule(hook, entry);
     return kOutOfMemory;
   }
   const auto cancel_reservations = [&] {
@@ -42,7 +42,7 @@ Result allocate_in_granule(DriverHook& hook, Entry entry, Address* pointer, cons
   // Only pitched memory: the rows are longer than expected, so the allocation shares no granule.
   if (!device_ledger.shares_granule(entry.device, entry.kind, entry.bytes)) {
     lock.unlock();  // the reservation may have to synchronize
-    const bool is_granted = hook.reserve(entry.device, entry.kind, entry.bytes, caller);
+    const bool is_granted = reserve(hook, entry.device, entry.kind, entry.bytes);
     cancel_reservations();
     if (!is_granted) {
       free(*pointer);
@@ -50,39 +50,41 @@ Result allocate_in_granule(DriverHook& hook, Entry entry, Address* pointer, cons
       return kOutOfMemory;
     }
     device_ledger.commit(entry);
-    hook.record_allocation(entry, caller);
+    hook.record_allocation(entry);
     return kSuccess;
   }
   bool is_committed = device_ledger.commit_in_granule(entry, is_prepaid);
   device_ledger.cancel_in_granule(held, asked);
   if (!is_committed)
-    is_committed = hook.charge_granule(entry.device, lock) && device_ledger.commit_in_granule(entry, true);
+    is_committed = charge_granule(hook, entry.device, lock) && device_ledger.commit_in_granule(entry, true);
   lock.unlock();
   if (!is_committed) {
     free(*pointer);
     *pointer = 0;
-    hook.refuse_granule(entry, caller);
+    refuse_granule(hook, entry);
     return kOutOfMemory;
   }
-  hook.record_allocation(entry, caller);
+  hook.record_allocation(entry);
   return kSuccess;
 }
 
-// The first versions of these functions have 32-bit sizes and pointers.
+// The function that frees memory from functions of the same version. The first versions have 32-bit sizes and
+// pointers.
+auto free_for(const Pointer*) { return real.cuMemFree_v2; }
+auto free_for(const unsigned*) { return real.cuMemFree; }
+
 template <class Size>
-Result allocate_pointer(Result (*call)(Size*, Size), Result (*free)(Size), Size* pointer, Size bytes,
-                        const CallFrame& caller) {
-  DriverHook hook;
+Result allocate_pointer(DriverHook& hook, auto call, Size* pointer, Size bytes) {
   CurrentDevice where;
-  if (call == nullptr) return kNotFound;
-  if (pointer == nullptr || bytes == 0 || free == nullptr || !hook.should_track() || !hook.get_current(where))
+  const auto free = free_for(pointer);
+  if (pointer == nullptr || bytes == 0 || free == nullptr || !hook.get_current(where))
     return call(pointer, bytes);
   const Entry entry = entry_of(EntryType::pointer, DeviceMemoryKind::device, where, bytes);
   const auto call_driver = [&] { return call(pointer, bytes); };
   if (device_ledger.shares_granule(where.device, entry.kind, bytes))
     return allocate_in_granule(
-        hook, entry, pointer, call_driver, [&] { return std::uint64_t{bytes}; }, free, caller);
-  return allocate(hook, entry, caller, call_driver, [&] { return std::uint64_t{*pointer}; });
+        hook, entry, pointer, call_driver, [&] { return std::uint64_t{bytes}; }, free);
+  return allocate(hook, entry, call_driver, [&] { return std::uint64_t{*pointer}; });
 }
 
 // The driver rounds row lengths up to a step: 512 bytes on all GPUs that were tested. Under a limit, the hook
@@ -114,15 +116,12 @@ std::size_t row_step(const CurrentDevice& where, Result (*call)(Address*, Size*,
 // If the driver's rows are longer than the step predicts, the difference is charged after the call. If the
 // limit refuses that, the memory is freed.
 template <class Size, class Address>
-Result allocate_rows(Result (*call)(Address*, Size*, Size, Size, unsigned), Result (*free)(Address),
-                     Address* pointer, Size* pitch, Size width, Size height, unsigned element,
-                     const CallFrame& caller) {
-  DriverHook hook;
+Result allocate_rows(DriverHook& hook, Result (*call)(Address*, Size*, Size, Size, unsigned),
+                     Address* pointer, Size* pitch, Size width, Size height, unsigned element) {
   CurrentDevice where;
-  if (call == nullptr) return kNotFound;
+  const auto free = free_for(pointer);
   std::uint64_t wanted = 0, bytes = 0;
-  if (pointer == nullptr || pitch == nullptr || free == nullptr || !hook.should_track() ||
-      !hook.get_current(where))
+  if (pointer == nullptr || pitch == nullptr || free == nullptr || !hook.get_current(where))
     return call(pointer, pitch, width, height, element);
   const std::size_t step = row_step(where, call, free);
   std::uint64_t row = 0;
@@ -135,15 +134,15 @@ Result allocate_rows(Result (*call)(Address*, Size*, Size, Size, unsigned), Resu
   Entry entry = entry_of(EntryType::pointer, kKind, where, wanted);
   if (device_ledger.shares_granule(where.device, kKind, wanted))
     return allocate_in_granule(
-        hook, entry, pointer, call_driver, [&] { return std::uint64_t{*pitch} * height; }, free, caller);
-  if (!hook.reserve(where.device, kKind, wanted, caller)) return kOutOfMemory;
+        hook, entry, pointer, call_driver, [&] { return std::uint64_t{*pitch} * height; }, free);
+  if (!reserve(hook, where.device, kKind, wanted)) return kOutOfMemory;
   const Result result = call_driver();
   if (result != kSuccess || __builtin_mul_overflow(std::uint64_t{*pitch}, std::uint64_t{height}, &bytes)) {
     device_ledger.cancel(where.device, kKind, wanted);
     return result;
   }
   if (!device_ledger.change_reservation(where.device, kKind, wanted, bytes)) {
-    hook.record_last_refusal(caller);
+    hook.record_last_refusal();
     free(*pointer);
     *pointer = 0;
     device_ledger.cancel(where.device, kKind, wanted);
@@ -152,64 +151,70 @@ Result allocate_rows(Result (*call)(Address*, Size*, Size, Size, unsigned), Resu
   entry.bytes = bytes;
   entry.address = *pointer;
   device_ledger.commit(entry);
-  hook.record_allocation(entry, caller);
+  hook.record_allocation(entry);
   return result;
 }
 
-template <class Address>
-Result free_pointer(Result (*call)(Address), Address pointer) {
-  DriverHook hook;
-  if (call == nullptr) return kNotFound;
-  if (!hook.should_track()) return call(pointer);
+Result allocate_managed(DriverHook& hook, auto call, Pointer* pointer, std::size_t bytes, unsigned flags) {
+  CurrentDevice where;
+  if (pointer == nullptr || !hook.get_current(where)) return call(pointer, bytes, flags);
+  return allocate(
+      hook, entry_of(EntryType::pointer, DeviceMemoryKind::managed, where, bytes),
+      [&] { return call(pointer, bytes, flags); }, [&] { return *pointer; });
+}
+
+Result free_pointer(DriverHook& hook, auto call, auto pointer) {
   return release(hook, EntryType::pointer, pointer, [&] { return call(pointer); });
 }
 
-template <class Call>
-Result allocate_host(const Call& call, void** pointer, std::uint64_t bytes, const CallFrame& caller) {
-  DriverHook hook;
+Result allocate_host(DriverHook& hook, auto call, void** pointer, auto bytes, auto... flags) {
   CurrentDevice where;
-  if (pointer == nullptr || !hook.should_track() || !hook.get_current(where)) return call();
-  return allocate(hook, entry_of(EntryType::pointer, DeviceMemoryKind::pinned_host, where, bytes), caller,
-                  call, [&] { return number_of(*pointer); });
+  if (pointer == nullptr || !hook.get_current(where)) return call(pointer, bytes, flags...);
+  return allocate(
+      hook, entry_of(EntryType::pointer, DeviceMemoryKind::pinned_host, where, bytes),
+      [&] { return call(pointer, bytes, flags...); }, [&] { return number_of(*pointer); });
 }
 
-Result free_host(Result (*call)(void*), void* pointer) {
-  DriverHook hook;
-  if (call == nullptr) return kNotFound;
-  if (!hook.should_track()) return call(pointer);
+Result free_host(DriverHook& hook, auto call, void* pointer) {
   return release(hook, EntryType::pointer, number_of(pointer), [&] { return call(pointer); });
 }
 
-Result register_host(Result (*call)(void*, std::size_t, unsigned), void* pointer, std::size_t bytes,
-                     unsigned flags, const CallFrame& caller) {
-  DriverHook hook;
+Result register_host(DriverHook& hook, auto call, void* pointer, std::size_t bytes, unsigned flags) {
   CurrentDevice where;
-  if (call == nullptr) return kNotFound;
-  if (pointer == nullptr || !hook.should_track() || !hook.get_current(where))
-    return call(pointer, bytes, flags);
+  const bool is_known = pointer != nullptr && hook.get_current(where);
   const Result result = call(pointer, bytes, flags);
-  if (result != kSuccess) return result;
+  if (result != kSuccess || !is_known) return result;
   Entry entry = entry_of(EntryType::pointer, DeviceMemoryKind::registered_host, where, bytes);
   entry.address = number_of(pointer);
   device_ledger.commit(entry, false);
-  hook.record_allocation(entry, caller);
+  hook.record_allocation(entry);
+  return result;
+}
+
+// A file descriptor of memory at an address (a dma-buf). Its owner keeps the memory even after the address is
+// freed.
+Result export_range(DriverHook& hook, auto call, void* handle, Pointer pointer, std::size_t bytes, int type,
+                    unsigned long long flags) {
+  const Pointer base = base_of(pointer);
+  ExportCharge charge(hook, base);
+  if (!charge.is_granted()) return kOutOfMemory;
+  const Result result = call(handle, pointer, bytes, type, flags);
+  if (result != kSuccess) return result;
+  charge.keep();
+  device_ledger.mark_exported(base, pointer + bytes - base);
   return result;
 }
 
 // Under a limit, reports the limit as the total, and what is left of it as free.
 template <class Size>
-Result get_info(Result (*call)(Size*, Size*), Size* free, Size* total) {
-  DriverHook hook;
+Result get_info(DriverHook& hook, auto call, Size* free, Size* total) {
   CurrentDevice where;
-  if (call == nullptr) return kNotFound;
   const Result result = call(free, total);
-  if (result != kSuccess || free == nullptr || total == nullptr || !hook.should_track() ||
-      !hook.get_current(where))
-    return result;
+  if (result != kSuccess || free == nullptr || total == nullptr || !hook.get_current(where)) return result;
   ledger::Account& account = device_ledger.account();
   const std::uint64_t limit = account.limit(where.device);
   if (limit == ledger::kNoLimit) return result;
-  hook.reconcile_graphs(where.device, nullptr);
+  hook.reconcile_graphs(where.device);
   if (device_ledger.has_pending_graph_memory(where.device)) {
     const DriverLock lock;
     hook.trim_and_update_graphs(where.device);
@@ -222,11 +227,9 @@ Result get_info(Result (*call)(Size*, Size*), Size* free, Size* total) {
 }
 
 template <class Size>
-Result get_total(Result (*call)(Size*, Device), Size* total, Device device) {
-  DriverHook hook;
-  if (call == nullptr) return kNotFound;
+Result get_total(DriverHook& hook, auto call, Size* total, Device device) {
   const Result result = call(total, device);
-  if (result != kSuccess || total == nullptr || device < 0 || !hook.should_track()) return result;
+  if (result != kSuccess || total == nullptr || device < 0) return result;
   hook.identify(static_cast<unsigned>(device));
   const std::uint64_t limit = device_ledger.account().limit(static_cast<unsigned>(device));
   if (limit < *total) *total = static_cast<Size>(limit);
@@ -235,96 +238,6 @@ Result get_total(Result (*call)(Size*, Device), Size* total, Device device) {
 
 }  // namespace
 
-HEADROOM_HOOK Result cuMemAlloc_v2(Pointer* pointer, std::size_t bytes) {
-  return allocate_pointer(HEADROOM_REAL(cuMemAlloc_v2), HEADROOM_REAL(cuMemFree_v2), pointer, bytes,
-                          caller_of_this_function());
-}
-HEADROOM_HOOK Result cuMemAlloc(unsigned* pointer, unsigned bytes) {
-  return allocate_pointer(HEADROOM_REAL(cuMemAlloc), HEADROOM_REAL(cuMemFree), pointer, bytes,
-                          caller_of_this_function());
-}
-HEADROOM_HOOK Result cuMemAllocPitch_v2(Pointer* pointer, std::size_t* pitch, std::size_t width,
-                                        std::size_t height, unsigned element) {
-  return allocate_rows(HEADROOM_REAL(cuMemAllocPitch_v2), HEADROOM_REAL(cuMemFree_v2), pointer, pitch, width,
-                       height, element, caller_of_this_function());
-}
-HEADROOM_HOOK Result cuMemAllocPitch(unsigned* pointer, unsigned* pitch, unsigned width, unsigned height,
-                                     unsigned element) {
-  return allocate_rows(HEADROOM_REAL(cuMemAllocPitch), HEADROOM_REAL(cuMemFree), pointer, pitch, width,
-                       height, element, caller_of_this_function());
-}
-HEADROOM_HOOK Result cuMemAllocManaged(Pointer* pointer, std::size_t bytes, unsigned flags) {
-  const auto call = HEADROOM_REAL(cuMemAllocManaged);
-  DriverHook hook;
-  CurrentDevice where;
-  if (call == nullptr) return kNotFound;
-  if (pointer == nullptr || !hook.should_track() || !hook.get_current(where))
-    return call(pointer, bytes, flags);
-  return allocate(
-      hook, entry_of(EntryType::pointer, DeviceMemoryKind::managed, where, bytes), caller_of_this_function(),
-      [&] { return call(pointer, bytes, flags); }, [&] { return *pointer; });
-}
-HEADROOM_HOOK Result cuMemFree_v2(Pointer pointer) {
-  return free_pointer(HEADROOM_REAL(cuMemFree_v2), pointer);
-}
-HEADROOM_HOOK Result cuMemFree(unsigned pointer) { return free_pointer(HEADROOM_REAL(cuMemFree), pointer); }
-
-HEADROOM_HOOK Result cuMemAllocHost_v2(void** pointer, std::size_t bytes) {
-  const auto call = HEADROOM_REAL(cuMemAllocHost_v2);
-  if (call == nullptr) return kNotFound;
-  return allocate_host([&] { return call(pointer, bytes); }, pointer, bytes, caller_of_this_function());
-}
-HEADROOM_HOOK Result cuMemAllocHost(void** pointer, unsigned bytes) {
-  const auto call = HEADROOM_REAL(cuMemAllocHost);
-  if (call == nullptr) return kNotFound;
-  return allocate_host([&] { return call(pointer, bytes); }, pointer, bytes, caller_of_this_function());
-}
-HEADROOM_HOOK Result cuMemHostAlloc(void** pointer, std::size_t bytes, unsigned flags) {
-  const auto call = HEADROOM_REAL(cuMemHostAlloc);
-  if (call == nullptr) return kNotFound;
-  return allocate_host([&] { return call(pointer, bytes, flags); }, pointer, bytes,
-                       caller_of_this_function());
-}
-HEADROOM_HOOK Result cuMemFreeHost(void* pointer) { return free_host(HEADROOM_REAL(cuMemFreeHost), pointer); }
-HEADROOM_HOOK Result cuMemHostRegister_v2(void* pointer, std::size_t bytes, unsigned flags) {
-  return register_host(HEADROOM_REAL(cuMemHostRegister_v2), pointer, bytes, flags, caller_of_this_function());
-}
-HEADROOM_HOOK Result cuMemHostRegister(void* pointer, std::size_t bytes, unsigned flags) {
-  return register_host(HEADROOM_REAL(cuMemHostRegister), pointer, bytes, flags, caller_of_this_function());
-}
-HEADROOM_HOOK Result cuMemHostUnregister(void* pointer) {
-  return free_host(HEADROOM_REAL(cuMemHostUnregister), pointer);
-}
-
-// A file descriptor of memory at an address (a dma-buf). Its owner keeps the memory even after the address is
-// freed.
-HEADROOM_HOOK Result cuMemGetHandleForAddressRange(void* handle, Pointer pointer, std::size_t bytes, int type,
-                                                   unsigned long long flags) {
-  const auto call = HEADROOM_REAL(cuMemGetHandleForAddressRange);
-  DriverHook hook;
-  if (call == nullptr) return kNotFound;
-  if (!hook.should_track()) return call(handle, pointer, bytes, type, flags);
-  const Pointer base = base_of(pointer);
-  ExportCharge charge(hook, base, caller_of_this_function());
-  if (!charge.is_granted()) return kOutOfMemory;
-  const Result result = call(handle, pointer, bytes, type, flags);
-  if (result != kSuccess) return result;
-  charge.keep();
-  device_ledger.mark_exported(base, pointer + bytes - base);
-  return result;
-}
-
-HEADROOM_HOOK Result cuMemGetInfo_v2(std::size_t* free, std::size_t* total) {
-  return get_info(HEADROOM_REAL(cuMemGetInfo_v2), free, total);
-}
-HEADROOM_HOOK Result cuMemGetInfo(unsigned* free, unsigned* total) {
-  return get_info(HEADROOM_REAL(cuMemGetInfo), free, total);
-}
-HEADROOM_HOOK Result cuDeviceTotalMem_v2(std::size_t* total, Device device) {
-  return get_total(HEADROOM_REAL(cuDeviceTotalMem_v2), total, device);
-}
-HEADROOM_HOOK Result cuDeviceTotalMem(unsigned* total, Device device) {
-  return get_total(HEADROOM_REAL(cuDeviceTotalMem), total, device);
-}
+HEADROOM_MEMORY_CALLS(HEADROOM_DEFINE_HOOK)
 
 }  // namespace headroom::preload::driver

@@ -86,7 +86,7 @@ bool reserve_in_pool(DriverHook& hook, DriverLock& lock, PoolRequest& request, u
                      std::uint64_t bytes) {
   if (request.reserve(device, bytes)) return true;
   lock.unlock();
-  hook.reclaim_memory(device);
+  reclaim_memory(hook, device);
   lock.lock();
   if (request.find(device) && request.reserve(device, bytes)) return true;
   if (device_ledger.account().limit(device) == ledger::kNoLimit) return false;
@@ -94,18 +94,16 @@ bool reserve_in_pool(DriverHook& hook, DriverLock& lock, PoolRequest& request, u
   return request.reserve(device, bytes);
 }
 
-using Free = Result (*)(Pointer, Opaque);
-
 template <class Call>
 Result allocate_in_pool(DriverHook& hook, const CurrentDevice& where, Opaque pool, Pointer* pointer,
-                        std::size_t bytes, Opaque stream, Free free, const CallFrame& caller,
-                        const Call& call) {
+                        std::size_t bytes, Opaque stream, DefaultStream kind, const Call& call) {
+  const auto free = kind == kLegacy ? real.cuMemFreeAsync : real.cuMemFreeAsync_ptsz;
   DriverLock lock;
   PoolRequest request{pool, pool == nullptr, {}};
   if (!request.find(where.device)) return call();
   if (!reserve_in_pool(hook, lock, request, where.device, bytes)) {
     device_ledger.refuse(where.device, DeviceMemoryKind::pool, bytes, request.grant.charged);
-    hook.record_last_refusal(caller);
+    hook.record_last_refusal();
     return kOutOfMemory;
   }
   const Result result = call();
@@ -119,7 +117,7 @@ Result allocate_in_pool(DriverHook& hook, const CurrentDevice& where, Opaque poo
     *pointer = 0;
     device_ledger.cancel_allocated_in_pool(request.key(), bytes, context_of_stream(stream));
     device_ledger.refuse(where.device, DeviceMemoryKind::pool, bytes);
-    hook.record_last_refusal(caller);
+    hook.record_last_refusal();
     if (real.cuMemPoolTrimTo != nullptr) real.cuMemPoolTrimTo(request.pool, 0);
     hook.update_pool_charge(request.key(), where.device);
     return kOutOfMemory;
@@ -129,32 +127,41 @@ Result allocate_in_pool(DriverHook& hook, const CurrentDevice& where, Opaque poo
   entry.context = 0;  // outlives the context, as its pool does
   entry.link = request.key();
   device_ledger.commit_in_pool(entry, request.grant);
-  hook.record_allocation(entry, caller);
+  hook.record_allocation(entry);
   return result;
 }
 
 template <class Call>
-Result allocate_async(Opaque pool, DefaultStream kind, Free free, Opaque stream, Pointer* pointer,
-                      std::size_t bytes, const CallFrame& caller, const Call& call) {
-  DriverHook hook;
+Result allocate_stream_ordered(DriverHook& hook, Opaque pool, DefaultStream kind, Opaque stream,
+                               Pointer* pointer, std::size_t bytes, const Call& call) {
   CurrentDevice where;
-  if (pointer == nullptr || !hook.should_track() || !find_device(hook, stream, where)) return call();
+  if (pointer == nullptr || !find_device(hook, stream, where)) return call();
   if (pool != nullptr) find_device_of_pool(hook, pool, where);
   if (where.device == kHostPool) {
     if (!hook.get_current(where)) return call();
-    return allocate(hook, entry_of(EntryType::pointer, DeviceMemoryKind::pinned_host, where, bytes), caller,
-                    call, [&] { return *pointer; });
+    return allocate(hook, entry_of(EntryType::pointer, DeviceMemoryKind::pinned_host, where, bytes), call,
+                    [&] { return *pointer; });
   }
   if (const Capture capture = capture_of(kind, stream); capture.graph != nullptr)
-    return allocate_node(hook, capture.graph, where, bytes, capture.dependencies(), caller, call,
+    return allocate_node(hook, capture.graph, where, bytes, capture.dependencies(), call,
                          [&] { return *pointer; });
-  return allocate_in_pool(hook, where, pool, pointer, bytes, stream, free, caller, call);
+  return allocate_in_pool(hook, where, pool, pointer, bytes, stream, kind, call);
 }
 
-Result free_async(Result (*call)(Pointer, Opaque), DefaultStream kind, Pointer pointer, Opaque stream) {
-  DriverHook hook;
-  if (call == nullptr) return kNotFound;
-  if (!hook.should_track()) return call(pointer, stream);
+template <DefaultStream kind>
+Result allocate_async(DriverHook& hook, auto call, Pointer* pointer, std::size_t bytes, Opaque stream) {
+  return allocate_stream_ordered(hook, nullptr, kind, stream, pointer, bytes,
+                                 [&] { return call(pointer, bytes, stream); });
+}
+template <DefaultStream kind>
+Result allocate_from_pool(DriverHook& hook, auto call, Pointer* pointer, std::size_t bytes, Opaque pool,
+                          Opaque stream) {
+  return allocate_stream_ordered(hook, pool, kind, stream, pointer, bytes,
+                                 [&] { return call(pointer, bytes, pool, stream); });
+}
+
+template <DefaultStream kind>
+Result free_async(DriverHook& hook, auto call, Pointer pointer, Opaque stream) {
   const DriverLock lock;
   const Opaque graph = capture_of(kind, stream).graph;
   if (graph == nullptr) {
@@ -188,70 +195,8 @@ void register_pool(DriverHook& hook, Opaque pool, const Location& location, int 
   device_ledger.adopt_pool(number_of(pool), device, is_new);
 }
 
-Result get_pool(Result (*call)(Opaque*, Location*, int), Opaque* pool, Location* location, int type) {
-  DriverHook hook;
-  if (call == nullptr) return kNotFound;
-  const Result result = call(pool, location, type);
-  if (result == kSuccess && pool != nullptr && location != nullptr && hook.should_track())
-    register_pool(hook, *pool, *location, type, false);
-  return result;
-}
-
-}  // namespace
-
-// A process that imports the pointer keeps the memory, even after this process frees it or destroys the pool.
-HEADROOM_HOOK Result cuMemPoolExportPointer(void* shared, Pointer pointer) {
-  const auto call = HEADROOM_REAL(cuMemPoolExportPointer);
-  DriverHook hook;
-  if (call == nullptr) return kNotFound;
-  if (!hook.should_track()) return call(shared, pointer);
-  ExportCharge charge(hook, pointer, caller_of_this_function());
-  if (!charge.is_granted()) return kOutOfMemory;
-  const Result result = call(shared, pointer);
-  if (result == kSuccess) charge.keep();
-  return result;
-}
-
-HEADROOM_HOOK Result cuMemAllocAsync(Pointer* pointer, std::size_t bytes, Opaque stream) {
-  const auto call = HEADROOM_REAL(cuMemAllocAsync);
-  if (call == nullptr) return kNotFound;
-  return allocate_async(nullptr, DefaultStream::legacy, real.cuMemFreeAsync, stream, pointer, bytes,
-                        caller_of_this_function(), [&] { return call(pointer, bytes, stream); });
-}
-HEADROOM_HOOK Result cuMemAllocAsync_ptsz(Pointer* pointer, std::size_t bytes, Opaque stream) {
-  const auto call = HEADROOM_REAL(cuMemAllocAsync_ptsz);
-  if (call == nullptr) return kNotFound;
-  return allocate_async(nullptr, DefaultStream::per_thread, real.cuMemFreeAsync_ptsz, stream, pointer, bytes,
-                        caller_of_this_function(), [&] { return call(pointer, bytes, stream); });
-}
-HEADROOM_HOOK Result cuMemAllocFromPoolAsync(Pointer* pointer, std::size_t bytes, Opaque pool,
-                                             Opaque stream) {
-  const auto call = HEADROOM_REAL(cuMemAllocFromPoolAsync);
-  if (call == nullptr) return kNotFound;
-  return allocate_async(pool, DefaultStream::legacy, real.cuMemFreeAsync, stream, pointer, bytes,
-                        caller_of_this_function(), [&] { return call(pointer, bytes, pool, stream); });
-}
-HEADROOM_HOOK Result cuMemAllocFromPoolAsync_ptsz(Pointer* pointer, std::size_t bytes, Opaque pool,
-                                                  Opaque stream) {
-  const auto call = HEADROOM_REAL(cuMemAllocFromPoolAsync_ptsz);
-  if (call == nullptr) return kNotFound;
-  return allocate_async(pool, DefaultStream::per_thread, real.cuMemFreeAsync_ptsz, stream, pointer, bytes,
-                        caller_of_this_function(), [&] { return call(pointer, bytes, pool, stream); });
-}
-HEADROOM_HOOK Result cuMemFreeAsync(Pointer pointer, Opaque stream) {
-  const auto call = HEADROOM_REAL(cuMemFreeAsync);
-  return free_async(call, DefaultStream::legacy, pointer, stream);
-}
-HEADROOM_HOOK Result cuMemFreeAsync_ptsz(Pointer pointer, Opaque stream) {
-  const auto call = HEADROOM_REAL(cuMemFreeAsync_ptsz);
-  return free_async(call, DefaultStream::per_thread, pointer, stream);
-}
-
-HEADROOM_HOOK Result cuMemPoolCreate(Opaque* pool, const PoolProperties* properties) {
-  const auto call = HEADROOM_REAL(cuMemPoolCreate);
-  DriverHook hook;
-  if (call == nullptr) return kNotFound;
-  if (pool == nullptr || properties == nullptr || !hook.should_track()) return call(pool, properties);
+Result create_pool(DriverHook& hook, auto call, Opaque* pool, const PoolProperties* properties) {
+  if (pool == nullptr || properties == nullptr) return call(pool, properties);
   // Locked, so that this does not run between the destruction of a pool with the same handle and its removal
   // from the ledger.
   const DriverLock lock = DriverLock::unconditional();
@@ -259,35 +204,22 @@ HEADROOM_HOOK Result cuMemPoolCreate(Opaque* pool, const PoolProperties* propert
   if (result == kSuccess) register_pool(hook, *pool, properties->location, properties->type, true);
   return result;
 }
-HEADROOM_HOOK Result cuMemGetDefaultMemPool(Opaque* pool, Location* location, int type) {
-  return get_pool(HEADROOM_REAL(cuMemGetDefaultMemPool), pool, location, type);
+
+Result get_pool(DriverHook& hook, auto call, Opaque* pool, Location* location, int type) {
+  const Result result = call(pool, location, type);
+  if (result == kSuccess && pool != nullptr && location != nullptr)
+    register_pool(hook, *pool, *location, type, false);
+  return result;
 }
-HEADROOM_HOOK Result cuMemGetMemPool(Opaque* pool, Location* location, int type) {
-  return get_pool(HEADROOM_REAL(cuMemGetMemPool), pool, location, type);
-}
+
 // Locked, so that the device's pool does not change between finding it and allocating from it.
-HEADROOM_HOOK Result cuDeviceSetMemPool(Device device, Opaque pool) {
-  const auto call = HEADROOM_REAL(cuDeviceSetMemPool);
-  DriverHook hook;
-  if (call == nullptr) return kNotFound;
-  if (!hook.should_track()) return call(device, pool);
+Result set_pool(DriverHook&, auto call, auto... arguments) {
   const DriverLock lock;
-  return call(device, pool);
+  return call(arguments...);
 }
-HEADROOM_HOOK Result cuMemSetMemPool(Location* location, int type, Opaque pool) {
-  const auto call = HEADROOM_REAL(cuMemSetMemPool);
-  DriverHook hook;
-  if (call == nullptr) return kNotFound;
-  if (!hook.should_track()) return call(location, type, pool);
-  const DriverLock lock;
-  return call(location, type, pool);
-}
-HEADROOM_HOOK Result cuMemPoolDestroy(Opaque pool) {
-  const auto call = HEADROOM_REAL(cuMemPoolDestroy);
-  DriverHook hook;
+
+Result destroy_pool(DriverHook& hook, auto call, Opaque pool) {
   unsigned device = 0;
-  if (call == nullptr) return kNotFound;
-  if (!hook.should_track()) return call(pool);
   const DriverLock lock = DriverLock::unconditional();
   const bool is_known = device_ledger.device_of_pool(number_of(pool), device);
   if (is_known && device != kHostPool) {
@@ -302,28 +234,31 @@ HEADROOM_HOOK Result cuMemPoolDestroy(Opaque pool) {
   hook.record_figure(device, DeviceMemoryKind::pool_reserved, device_ledger.reserved_by_pools(device));
   return result;
 }
-HEADROOM_HOOK Result cuMemPoolTrimTo(Opaque pool, std::size_t keep) {
-  const auto call = HEADROOM_REAL(cuMemPoolTrimTo);
-  DriverHook hook;
-  if (call == nullptr) return kNotFound;
+
+Result trim_pool(DriverHook& hook, auto call, Opaque pool, std::size_t keep) {
   const DriverLock lock;
   const Result result = call(pool, keep);
   unsigned device = 0;
-  if (result == kSuccess && hook.should_track() && device_ledger.device_of_pool(number_of(pool), device) &&
-      device != kHostPool)
+  if (result == kSuccess && device_ledger.device_of_pool(number_of(pool), device) && device != kHostPool)
     hook.update_pool_charge(number_of(pool), device);
   return result;
 }
+
+// A process that imports the pointer keeps the memory, even after this process frees it or destroys the pool.
+Result export_from_pool(DriverHook& hook, auto call, void* shared, Pointer pointer) {
+  ExportCharge charge(hook, pointer);
+  if (!charge.is_granted()) return kOutOfMemory;
+  const Result result = call(shared, pointer);
+  if (result == kSuccess) charge.keep();
+  return result;
+}
+
 // The memory is charged to the process that created the pool.
-HEADROOM_HOOK Result cuMemPoolImportPointer(Pointer* pointer, Opaque pool, void* data) {
-  const auto call = HEADROOM_REAL(cuMemPoolImportPointer);
-  DriverHook hook;
+Result import_to_pool(DriverHook& hook, auto call, Pointer* pointer, Opaque pool, void* data) {
   CurrentDevice where;
-  if (call == nullptr) return kNotFound;
-  if (pointer == nullptr || !hook.should_track() || !hook.get_current(where))
-    return call(pointer, pool, data);
+  const bool is_known = pointer != nullptr && hook.get_current(where);
   const Result result = call(pointer, pool, data);
-  if (result != kSuccess) return result;
+  if (result != kSuccess || !is_known) return result;
   std::size_t bytes = 0;
   Pointer base = 0;
   if (real.cuMemGetAddressRange_v2 != nullptr) real.cuMemGetAddressRange_v2(&base, &bytes, *pointer);
@@ -331,8 +266,12 @@ HEADROOM_HOOK Result cuMemPoolImportPointer(Pointer* pointer, Opaque pool, void*
   Entry entry = entry_of(EntryType::pointer, DeviceMemoryKind::imported, where, bytes);
   entry.address = *pointer;
   device_ledger.commit(entry);
-  hook.record_allocation(entry, caller_of_this_function());
+  hook.record_allocation(entry);
   return result;
 }
+
+}  // namespace
+
+HEADROOM_POOL_CALLS(HEADROOM_DEFINE_HOOK)
 
 }  // namespace headroom::preload::driver

@@ -8,9 +8,9 @@
 #include <cstdio>
 
 #include "preload/device_hooks.h"
-#include "preload/lock.h"
 #include "preload/memory.h"
 #include "preload/recorder.h"
+#include "types/lock.h"
 
 namespace headroom::preload {
 namespace {
@@ -49,12 +49,12 @@ void record_process_name(std::int32_t pid) {
 
 }  // namespace
 
-void DriverHook::record_last_refusal(const CallFrame& caller) {
+void DriverHook::record_last_refusal() {
   const ledger::Refusal refusal = ledger::Ledger::last_refusal_of_this_thread();
   const Guard guard(thread_);
   if (!is_recording(thread_)) return;
   record_device_refusal(thread_, refusal.device, refusal.kind, refusal.bytes, refusal.charged, refusal.limit,
-                        caller);
+                        caller_);
   if (refusal.device >= ledger::kMaxDevices ||
       state.refusals[refusal.device].fetch_add(1) >= recording::kMostRefusalsWithHolders)
     return;

@@ -10,8 +10,11 @@
 #include <cstdlib>
 #include <ctime>
 
-#include "preload/device_hooks.h"
-#include "preload/lock.h"
+#include "ledger/account.h"
+#include "preload/driver_calls.h"
+#include "preload/process.h"
+#include "preload/recorder.h"
+#include "types/lock.h"
 
 namespace headroom::preload {
 namespace {
@@ -23,6 +26,7 @@ struct Watch {
   Lock lock;
   std::atomic<pid_t> owner_pid{0};        // process that runs the thread; a forked child has none
   std::atomic<std::uint64_t> devices{0};  // one bit per device
+  SampleDevice sample = nullptr;          // set before the thread starts
   pthread_t thread{};
   pthread_mutex_t stop_mutex = PTHREAD_MUTEX_INITIALIZER;
   pthread_cond_t stop_condition{};
@@ -57,18 +61,9 @@ bool wait(std::int64_t next_ns) {
 }
 
 void sample_devices(bool with_growth) {
-  for (unsigned device = 0; device < ledger::kMaxDevices; ++device) {
-    if ((watch.devices.load(std::memory_order_relaxed) >> device & 1) == 0) continue;
-    // A context's size is measured as a difference, which is only exact while no other driver call runs. So
-    // this thread makes no calls while a hook is active.
-    const bool is_busy = driver_calls.begun != driver_calls.ended;
-    if (!with_growth && (is_busy || !DriverHook::may_have_launched_graphs(device))) continue;
-    DriverHook hook;
-    if (!try_lock_driver()) continue;  // try again at the next sample
-    hook.update_launched_graph_charge(device);
-    unlock_driver();
-    if (with_growth) driver::update_driver_growth(hook, device);
-  }
+  const std::uint64_t devices = watch.devices.load(std::memory_order_relaxed);
+  for (unsigned device = 0; device < ledger::kMaxDevices; ++device)
+    if ((devices >> device & 1) != 0) watch.sample(device, with_growth);
 }
 
 void* run(void*) {
@@ -120,7 +115,7 @@ bool start() {
 
 }  // namespace
 
-void watch_device(unsigned device) {
+void watch_device(unsigned device, SampleDevice sample) {
   ThreadLocal& thread = thread_local_state;
   if (device >= ledger::kMaxDevices || !is_recording(thread)) return;
   const Guard guard(thread);
@@ -130,6 +125,7 @@ void watch_device(unsigned device) {
   if (watch.owner_pid == getpid()) return;
   const bool is_first = watch.owner_pid == 0;
   watch.owner_pid = getpid();
+  watch.sample = sample;
   watch.stop_mutex = PTHREAD_MUTEX_INITIALIZER;
   pthread_condattr_t attributes;
   pthread_condattr_init(&attributes);

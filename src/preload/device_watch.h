@@ -8,21 +8,16 @@
 // not see half of this memory anyway.
 #pragma once
 
-#include "preload/device_hooks.h"
-
 namespace headroom::preload {
 
-// Starts sampling a device that has a context. Does nothing without a recording.
-void watch_device(unsigned device);
+// Samples a device; `with_growth`: not only graph memory.
+using SampleDevice = void (*)(unsigned device, bool with_growth);
+
+// Starts sampling a device that has a context, by calls of `sample`. Does nothing without a recording.
+void watch_device(unsigned device, SampleDevice sample);
 // Starts sampling graph memory: a device has its first graph with memory.
 void watch_graphs();
 // In the child after fork, which does not have the thread.
 void reset_watch_in_child();
-
-namespace driver {
-// Records the driver's growth as a separate figure: NVML's figure for this process, minus its allocations,
-// its modules and its contexts' size at creation.
-void update_driver_growth(DriverHook& hook, unsigned device);
-}  // namespace driver
 
 }  // namespace headroom::preload

@@ -8,7 +8,7 @@
 
 #include "preload/driver_calls.h"
 #include "preload/exported_symbols.h"
-#include "preload/lock.h"
+#include "types/lock.h"
 
 namespace headroom::preload::driver {
 
@@ -26,7 +26,7 @@ struct Call {
 };
 
 const Call calls[] = {
-#define HEADROOM_HOOKED(name, parameters) \
+#define HEADROOM_HOOKED(name, ...) \
   {#name, reinterpret_cast<void*>(&driver::name), offsetof(Real, name)},
     HEADROOM_HOOKED_DRIVER_CALLS(HEADROOM_HOOKED)
 #undef HEADROOM_HOOKED

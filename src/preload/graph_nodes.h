@@ -1,13 +1,14 @@
 // Memory nodes of graphs, added by graph calls or by stream capture.
 #pragma once
 
-#include "preload/device_hooks.h"
+#include "preload/device_reclaim.h"
 #include "preload/graph_walk.h"
 
 namespace headroom::preload::driver {
 
 // Which default stream a variant of a driver function uses for a null stream.
 enum class DefaultStream { legacy, per_thread };
+inline constexpr auto kLegacy = DefaultStream::legacy, kPerThread = DefaultStream::per_thread;
 
 // The graph that a stream is captured to, and the nodes that the stream's next node depends on.
 struct Capture {
@@ -24,8 +25,7 @@ Capture capture_of(DefaultStream kind, Opaque stream);
 // its nodes need.
 template <class Call, class Address>
 Result allocate_node(DriverHook& hook, Opaque graph, const CurrentDevice& where, std::uint64_t bytes,
-                     std::span<const Opaque> dependencies, const CallFrame& caller, const Call& call,
-                     const Address& address) {
+                     std::span<const Opaque> dependencies, const Call& call, const Address& address) {
   DriverLock lock;
   const std::uint64_t key = number_of(graph);
   constexpr std::size_t kMostFrees = 256;
@@ -34,12 +34,12 @@ Result allocate_node(DriverHook& hook, Opaque graph, const CurrentDevice& where,
       frees, find_earlier_frees(graph, where.device, dependencies, bytes, frees));
   if (!device_ledger.fits_in_graph(key, where.device, bytes, earlier_frees)) {
     lock.unlock();
-    hook.reclaim_memory(where.device);
+    reclaim_memory(hook, where.device);
     lock.lock();
   }
   const auto growth = device_ledger.reserve_in_graph(key, where.device, bytes, earlier_frees);
   if (!growth.granted) {
-    hook.record_last_refusal(caller);
+    hook.record_last_refusal();
     return kOutOfMemory;
   }
   const Result result = call();
@@ -53,7 +53,7 @@ Result allocate_node(DriverHook& hook, Opaque graph, const CurrentDevice& where,
   Entry whole = entry_of(EntryType::graph, DeviceMemoryKind::graph, where, growth.after);
   whole.address = key;
   if (growth.before > 0) hook.record_release(whole);
-  hook.record_allocation(whole, caller);
+  hook.record_allocation(whole);
   return result;
 }
 

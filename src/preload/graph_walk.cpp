@@ -1,8 +1,8 @@
 #include "preload/graph_walk.h"
 
 #include "preload/device_hooks.h"
-#include "preload/lock.h"
 #include "preload/memory.h"
+#include "types/lock.h"
 
 namespace headroom::preload::driver {
 namespace {

@@ -14,7 +14,7 @@
 #include "preload/clock.h"
 #include "preload/exported_symbols.h"
 #include "preload/find_object.h"
-#include "preload/lock.h"
+#include "types/lock.h"
 #include "preload/process.h"
 
 namespace headroom::preload {

@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <initializer_list>
 
-#include "preload/lock.h"
+#include "types/lock.h"
 #include "preload/real_functions.h"
 
 namespace headroom::preload::nvml {

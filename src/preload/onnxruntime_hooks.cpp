@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "preload/lock.h"
+#include "types/lock.h"
 #include "preload/onnxruntime_options.h"
 #include "preload/onnxruntime_profiles.h"
 #include "preload/onnxruntime_sessions.h"

@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "preload/lock.h"
+#include "types/lock.h"
 
 namespace headroom::preload {
 namespace {

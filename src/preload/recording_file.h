@@ -8,7 +8,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "preload/lock.h"
+#include "types/lock.h"
 #include "preload/options.h"
 #include "recording/format.h"
 

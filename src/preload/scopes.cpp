@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "preload/clock.h"
-#include "preload/lock.h"
+#include "types/lock.h"
 #include "preload/memory.h"
 #include "preload/process.h"
 #include "preload/scope_table.h"

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "preload/clock.h"
-#include "preload/lock.h"
+#include "types/lock.h"
 #include "preload/memory.h"
 #include "preload/modules.h"
 #include "preload/process.h"
