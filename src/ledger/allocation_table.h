@@ -40,36 +40,79 @@ enum class EntryType : std::uint8_t {
 // releases it, so the memory stays charged.
 inline constexpr std::uint32_t kExported = std::uint32_t{1} << 31;
 
-// What `link` and `extra` mean depends on the type; 0 where nothing is listed:
-//
-// - pointer: `link` is its pool, graph or granule. `extra` of a graph's node: unused bytes of its block; of
-//   pool memory that is being freed: its pool_free_in_progress.
-// - handle: `link` is its physical memory; `extra` counts the calls that are releasing it now.
-// - physical: `link` counts the calls that are looking up a handle of it by address now. `extra` is the wait
-//   (ledger.h) that completes its pending unmap.
-// - mapping: `link` is its physical memory, `extra` a serial number.
-// - array_part: `link` is its physical memory.
-// - graph: `link` is the last exec made from it; without a handle, its former key. `extra`: bytes of all its
-//   blocks, used or not.
-// - graph_exec: `link` is its graph. `extra` of an update: the exec that was updated.
-// - graph_free_node, capture, pool_free_in_progress: `link` is the graph or pool.
-// - pool: `link` is the number of bytes that the driver last reported for it. For a destroyed pool, `link` is
-//   the wait that completes its pending frees. `extra`: bytes whose stream-ordered free may be pending.
-// - destroyed_context: `link` is the context, if the driver failed to destroy it.
-// - pending_free: `link` is its granule, `extra` the wait that completes the free.
-// - pool_wait: `address` is the pool, `link` the wait, `extra` the bytes freed since the wait began.
-// - granule: `link` is the context whose allocations share it, `extra` the bytes in use.
-//
-// `context` of pool, physical and pending_free: the context of the streams that free the memory. Of
-// array_part: the array. `bytes` of a graph: its blocks in use. Of a granule: how many of its allocations are
-// pending frees.
+// What only entries of one type have. A new entry has zeros.
+struct PointerDetails {
+  std::uint64_t unused_bytes;      // of a graph's node: in its block
+  std::uint64_t free_in_progress;  // of pool memory that is being freed: the number of that entry
+};
+struct HandleDetails {
+  std::uint64_t releases;  // calls that are releasing it now
+};
+struct PhysicalDetails {
+  std::uint64_t lookups;     // calls that are looking up a handle of it by address now
+  std::uint64_t unmap_wait;  // the wait (ledger.h) that completes its pending unmap; 0: none has begun
+};
+struct MappingDetails {
+  std::uint64_t serial;
+};
+struct ArrayPartDetails {
+  std::uint64_t array;
+};
+struct GraphDetails {
+  std::uint64_t block_bytes;  // of all its blocks; `bytes` has those in use
+  std::uint64_t last_exec;    // made from it
+  std::uint64_t former_key;   // of a graph without a handle
+};
+struct GraphExecDetails {
+  std::uint64_t updated_exec;  // of an update: the exec that was updated
+  std::uint64_t added_bytes;   // to the graph's charge, until the driver succeeded
+};
+struct PoolDetails {
+  std::uint64_t reported_bytes;  // the driver's last figure
+  std::uint64_t pending_bytes;   // whose stream-ordered free may be pending
+  std::uint64_t wait;            // of a destroyed pool: the wait that completes its pending frees
+};
+struct DestroyedContextDetails {
+  std::uint64_t context;  // if the driver failed to destroy it
+};
+struct PendingFreeDetails {
+  std::uint64_t wait;  // that completes the free
+};
+struct PoolWaitDetails {  // the entry's address is the pool
+  std::uint64_t wait;
+  std::uint64_t freed_bytes;  // since the wait began
+};
+struct GranuleDetails {
+  std::uint64_t context;        // whose allocations share it
+  std::uint64_t used_bytes;     // by its allocations
+  std::uint64_t pending_frees;  // how many of its allocations are that
+};
+
 struct Entry {
   std::uint64_t address = 0;  // or handle, or number; never 0
   std::uint64_t bytes = 0;
-  std::uint64_t context = 0;  // in which it was allocated; 0: in none, so it outlives all
-  std::uint64_t link = 0;     // see above
+  // In which it was allocated; 0: in none, so it outlives all. Of pool, physical and pending_free: the
+  // context of the streams that free the memory.
+  std::uint64_t context = 0;
+  // What it belongs to: a pointer or pending free to its pool, graph or granule; a handle, mapping or part of
+  // an array to its physical memory; an exec, free node or capture to its graph; a free in progress to its
+  // pool.
+  std::uint64_t owner = 0;
   std::uint64_t charged = 0;  // bytes in the account; of a pool or graph, all that it keeps, used or not
-  std::uint64_t extra = 0;    // see above
+  union Details {
+    GraphDetails graph{};  // first, because it is one of the largest
+    PointerDetails pointer;
+    HandleDetails handle;
+    PhysicalDetails physical;
+    MappingDetails mapping;
+    ArrayPartDetails array_part;
+    GraphExecDetails graph_exec;
+    PoolDetails pool;
+    DestroyedContextDetails destroyed_context;
+    PendingFreeDetails pending_free;
+    PoolWaitDetails pool_wait;
+    GranuleDetails granule;
+  } of = {};  // the member named like `type`
   std::uint32_t references = 1;
   std::uint16_t device = 0;
   EntryType type = EntryType::pointer;

@@ -48,15 +48,16 @@ bool Ledger::shares_granule(unsigned device, DeviceMemoryKind kind, std::uint64_
 std::uint64_t Ledger::remove_from_granule(const Entry& entry) {
   const bool may_share = (entry.type == EntryType::pointer || entry.type == EntryType::pending_free) &&
                          entry.kind == DeviceMemoryKind::device;
-  Entry* const shared = may_share && entry.link != 0 ? table_.find(EntryType::granule, entry.link) : nullptr;
+  Entry* const shared =
+      may_share && entry.owner != 0 ? table_.find(EntryType::granule, entry.owner) : nullptr;
   const std::uint32_t held = entry.references & kExported;
   const std::uint64_t own = held != 0 ? 0 : entry.charged;
   Entry gone;
   if (shared == nullptr) return own;
-  shared->extra -= round_up_to_piece(entry.bytes);
-  if (entry.type == EntryType::pending_free) --shared->bytes;
+  shared->of.granule.used_bytes -= round_up_to_piece(entry.bytes);
+  if (entry.type == EntryType::pending_free) --shared->of.granule.pending_frees;
   shared->references = (shared->references - 1) | held;
-  if ((shared->references & ~kExported) > 0 || !table_.remove(EntryType::granule, entry.link, gone))
+  if ((shared->references & ~kExported) > 0 || !table_.remove(EntryType::granule, entry.owner, gone))
     return own;
   // An exported allocation keeps the granule in use, so it stays charged. Its entry is removed, because the
   // driver may reuse the address.
@@ -67,9 +68,10 @@ std::uint64_t Ledger::remove_from_granule(const Entry& entry) {
 std::uint64_t Ledger::reserve_in_granule(unsigned device, std::uint64_t context, std::uint64_t bytes) {
   const Locked locked(lock_);
   const auto has_space = [&](const Entry& entry) {
-    return entry.type == EntryType::granule && entry.device == device && entry.link == context &&
-           (entry.references & ~kExported) > entry.bytes &&
-           entry.extra + round_up_to_piece(bytes) <= entry.charged;
+    return entry.type == EntryType::granule && entry.device == device &&
+           entry.of.granule.context == context &&
+           (entry.references & ~kExported) > entry.of.granule.pending_frees &&
+           entry.of.granule.used_bytes + round_up_to_piece(bytes) <= entry.charged;
   };
   Entry* found =
       device < kMaxDevices ? table_.find(EntryType::granule, devices_[device].last_granule) : nullptr;
@@ -77,7 +79,7 @@ std::uint64_t Ledger::reserve_in_granule(unsigned device, std::uint64_t context,
   if (found == nullptr || !has_space(*found)) found = table_.find_from(place, has_space);
   if (found == nullptr) return 0;
   ++found->references;
-  found->extra += round_up_to_piece(bytes);
+  found->of.granule.used_bytes += round_up_to_piece(bytes);
   return found->address;
 }
 
@@ -86,7 +88,7 @@ void Ledger::cancel_in_granule(std::uint64_t granule, std::uint64_t bytes) {
   Entry held;
   held.kind = DeviceMemoryKind::device;
   held.bytes = bytes;
-  held.link = granule;
+  held.owner = granule;
   std::uint64_t charged = 0;
   {
     const Locked locked(lock_);
@@ -104,7 +106,7 @@ bool Ledger::commit_in_granule(Entry entry, bool is_prepaid) {
   fresh.address = (entry.address / bytes + 1) | std::uint64_t{entry.device} << kAboveNumbers;
   fresh.device = entry.device;
   fresh.charged = bytes;
-  fresh.link = entry.context;
+  fresh.of.granule.context = entry.context;
   fresh.references = 0;
   entry.charged = 0;
   Entry replaced;
@@ -120,8 +122,8 @@ bool Ledger::commit_in_granule(Entry entry, bool is_prepaid) {
       }
       if (shared != nullptr) {
         ++shared->references;
-        shared->extra += round_up_to_piece(entry.bytes);
-        entry.link = fresh.address;
+        shared->of.granule.used_bytes += round_up_to_piece(entry.bytes);
+        entry.owner = fresh.address;
         if (entry.device < kMaxDevices) devices_[entry.device].last_granule = fresh.address;
       }
       is_put = shared != nullptr || entry.charged != 0;

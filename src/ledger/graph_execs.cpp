@@ -13,8 +13,7 @@
 // after its predecessor was destroyed while running, also used it once. The ledger does not rely on that: the
 // driver's figure corrects the charge soon.)
 //
-// Fields of an exec's entry: `charged` is what it uses beyond the graph's own charge. `bytes`, until the
-// driver succeeded, is what it added to the graph's charge.
+// `charged` of an exec is what it uses beyond the graph's own charge.
 #include <utility>
 
 #include "ledger/graph_keys.h"
@@ -28,7 +27,7 @@ namespace {
 constexpr std::uint32_t kUpdatedToSameGraph = 2;
 
 bool is_update(const Entry& entry, std::uint64_t exec) {
-  return entry.type == EntryType::graph_exec && entry.extra == exec;
+  return entry.type == EntryType::graph_exec && entry.of.graph_exec.updated_exec == exec;
 }
 
 bool has_handle(const Entry& graph) { return (graph.address & kInternalNumber) == 0; }
@@ -45,8 +44,9 @@ Entry* Ledger::find_exec_of(const Entry& graph, std::uint64_t exec, unsigned dev
   table_.for_each([&](const Entry& one) { was_updated = was_updated || is_update(one, exec); });
   std::size_t place = 0;
   return table_.find_from(place, [&](const Entry& one) {
-    const bool is_now = was_updated ? one.extra == exec : one.address == key_on_device(exec, device);
-    return one.type == EntryType::graph_exec && one.link == graph.address && is_now;
+    const bool is_now =
+        was_updated ? one.of.graph_exec.updated_exec == exec : one.address == key_on_device(exec, device);
+    return one.type == EntryType::graph_exec && one.owner == graph.address && is_now;
   });
 }
 
@@ -61,8 +61,8 @@ bool Ledger::begin_exec(std::uint64_t number, std::uint64_t graph, Entry& refuse
         own->references = kUpdatedToSameGraph;
         continue;
       }
-      const std::uint64_t needed = round_up_to_step(whole->extra, graph_step_.load());
-      const bool may_be_live = whole->link != 0 && whole->bytes > 0;
+      const std::uint64_t needed = round_up_to_step(whole->of.graph.block_bytes, graph_step_.load());
+      const bool may_be_live = may_have_run(*whole) && whole->bytes > 0;
       const bool is_first = exec_count(*whole) == 0 && !may_be_live;
       const std::uint64_t more = is_first ? needed - smaller(whole->charged, needed) : needed;
       fits = more == 0 || account_.reserve(device, more);
@@ -77,9 +77,9 @@ bool Ledger::begin_exec(std::uint64_t number, std::uint64_t graph, Entry& refuse
       Entry begun;
       begun.type = EntryType::graph_exec;
       begun.address = kInProgress | key_on_device(number, device);
-      begun.link = whole->address;
+      begun.owner = whole->address;
       begun.charged = is_first ? 0 : more;
-      begun.bytes = is_first ? more : 0;
+      begun.of.graph_exec.added_bytes = is_first ? more : 0;
       begun.device = whole->device;
       begun.kind = DeviceMemoryKind::graph;
       table_.insert(begun);
@@ -98,10 +98,11 @@ void Ledger::cancel_exec(std::uint64_t number) {
     Entry begun;
     if (!table_.remove(EntryType::graph_exec, kInProgress | key_on_device(number, device), begun)) continue;
     std::uint64_t back = begun.charged;
-    if (Entry* const whole = table_.find(EntryType::graph, begun.link)) {
+    if (Entry* const whole = table_.find(EntryType::graph, begun.owner)) {
       --whole->references;  // never the last one
-      back += smaller(begun.bytes, whole->charged);
-      whole->charged -= smaller(begun.bytes, whole->charged);
+      const std::uint64_t added = smaller(begun.of.graph_exec.added_bytes, whole->charged);
+      back += added;
+      whole->charged -= added;
     }
     devices_[device].graph_charge -= back;
     account_.discharge(device, back);
@@ -115,11 +116,10 @@ void Ledger::finish_exec(std::uint64_t number, std::uint64_t exec, bool is_updat
   for (unsigned device = 0; device < kMaxDevices; ++device) {
     Entry entry;
     if (!table_.remove(EntryType::graph_exec, kInProgress | key_on_device(number, device), entry)) continue;
-    if (entry.charged + entry.bytes > 0) account_.note_peaks(device);
-    if (Entry* const whole = table_.find(EntryType::graph, entry.link)) whole->link = exec;
+    if (entry.charged + entry.of.graph_exec.added_bytes > 0) account_.note_peaks(device);
+    if (Entry* const whole = table_.find(EntryType::graph, entry.owner)) whole->of.graph.last_exec = exec;
     entry.address = is_update ? kInternalNumber | ++last_physical_ : key_on_device(exec, device);
-    entry.extra = is_update ? exec : 0;
-    entry.bytes = 0;
+    entry.of.graph_exec = {is_update ? exec : 0, 0};
     table_.insert(entry);
     has_updates_ = has_updates_ || is_update;
   }
@@ -129,7 +129,7 @@ void Ledger::finish_exec(std::uint64_t number, std::uint64_t exec, bool is_updat
 void Ledger::clear_same_graph_marks(std::uint64_t exec) {
   table_.for_each([&](Entry& one) {
     if (one.type == EntryType::graph_exec && one.references == kUpdatedToSameGraph &&
-        (one.extra == exec || one.address == key_on_device(exec, one.device)))
+        (one.of.graph_exec.updated_exec == exec || one.address == key_on_device(exec, one.device)))
       one.references = 1;
   });
 }
@@ -139,12 +139,12 @@ void Ledger::clear_same_graph_marks(std::uint64_t exec) {
 // charge, too.
 bool Ledger::drop_exec(Entry exec, Entry& freed) {
   PerDevice& of = devices_[exec.device];
-  Entry* const whole = table_.find(EntryType::graph, exec.link);
+  Entry* const whole = table_.find(EntryType::graph, exec.owner);
   if (whole != nullptr && exec.charged == 0 && exec_count(*whole) > 1) {
     Entry* most = nullptr;
     bool has_another = false;
     table_.for_each([&](Entry& one) {
-      if (one.type != EntryType::graph_exec || one.link != whole->address) return;
+      if (one.type != EntryType::graph_exec || one.owner != whole->address) return;
       has_another = has_another || one.charged == 0;
       if (one.charged > (most != nullptr ? most->charged : 0)) most = &one;
     });
@@ -158,7 +158,7 @@ bool Ledger::drop_exec(Entry exec, Entry& freed) {
     of.pending_graph_charge += whole->charged;
     whole->charged = 0;
   }
-  return drop_graph_reference(exec.link, freed);
+  return drop_graph_reference(exec.owner, freed);
 }
 
 bool Ledger::drop_past_update(std::uint64_t exec, Entry& freed) {
@@ -199,15 +199,15 @@ void Ledger::release_graph_handle(Entry& graph) {
   drop_free_nodes(held.address);
   table_.remove(EntryType::graph, held.address, gone);
   const std::uint64_t before = held.address;
-  held.link = key_on_device(before, held.device);
+  held.of.graph.former_key = key_on_device(before, held.device);
   held.address = kInternalNumber | ++last_physical_;
   table_.insert(held);
   std::size_t place = 0;
   for (Entry* part = nullptr; (part = table_.find_from(place, [&](const Entry& one) {
                                 return (is_node(one) || one.type == EntryType::graph_exec) &&
-                                       one.link == before;
+                                       one.owner == before;
                               })) != nullptr;)
-    part->link = held.address;
+    part->owner = held.address;
 }
 
 // The graph becomes part of another graph. Its execs continue on their own: they keep its charge, under a
@@ -216,11 +216,11 @@ void Ledger::detach_execs(Entry& moved) {
   if (exec_count(moved) == 0) return;
   Entry kept = moved;
   kept.references = exec_count(moved);
-  kept.link = moved.address;
+  kept.of.graph.former_key = moved.address;
   kept.address = kInternalNumber | ++last_physical_;
   table_.insert(kept);
   table_.for_each([&](Entry& one) {
-    if (one.type == EntryType::graph_exec && one.link == moved.address) one.link = kept.address;
+    if (one.type == EntryType::graph_exec && one.owner == moved.address) one.owner = kept.address;
   });
   moved.references = 1;
   moved.charged = 0;
@@ -231,21 +231,22 @@ bool Ledger::drop_graph_reference(std::uint64_t graph, Entry& freed) {
   Entry* const entry = table_.find(EntryType::graph, graph);
   if (entry == nullptr || --entry->references > 0) return false;
   table_.remove(EntryType::graph, graph, freed);
-  freed.address =
-      (graph & kInternalNumber) != 0 ? freed.link : key_on_device(graph, freed.device);  // the handle
+  freed.address = (graph & kInternalNumber) != 0 ? freed.of.graph.former_key
+                                                 : key_on_device(graph, freed.device);  // the handle
   drop_free_nodes(graph);
-  const bool may_have_run = freed.link != 0;
+  const bool has_run = may_have_run(freed);
   std::uint64_t orphan_bytes = 0;
   std::size_t place = 0;
   while (Entry* const node =
-             table_.find_from(place, [&](const Entry& one) { return is_node(one) && one.link == graph; })) {
-    if (!may_have_run) {
+             table_.find_from(place, [&](const Entry& one) { return is_node(one) && one.owner == graph; })) {
+    if (!has_run) {
       Entry gone;
       table_.remove_at(place, gone);
       count_out(gone);
       continue;
     }
-    node->link = node->extra = 0;
+    node->owner = 0;
+    node->of = {};
     node->references = 0;
     node->charged = node->bytes;
     orphan_bytes += node->bytes;
@@ -258,10 +259,10 @@ bool Ledger::drop_graph_reference(std::uint64_t graph, Entry& freed) {
     PerDevice& of = devices_[freed.device];
     of.graph_charge -= freed.charged;
     of.orphan_charge += orphan_bytes;
-    if (may_have_run) of.pending_graph_charge += pending;
+    if (has_run) of.pending_graph_charge += pending;
   }
   // A graph that never ran has no memory.
-  if (!may_have_run) account_.discharge(freed.device, pending);
+  if (!has_run) account_.discharge(freed.device, pending);
   return true;
 }
 

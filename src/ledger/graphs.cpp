@@ -27,12 +27,12 @@ namespace headroom::ledger {
 Ledger::GraphGrowth Ledger::plan_in_graph(const Entry& whole, std::uint64_t bytes,
                                           std::span<const std::uint64_t> earlier_free_nodes) {
   GraphGrowth plan;
-  plan.before = plan.after = whole.extra;
+  plan.before = plan.after = whole.of.graph.block_bytes;
   plan.reused_node = earlier_free_nodes.size();
   const Entry* block = nullptr;
   for (std::size_t i = 0; i < earlier_free_nodes.size() && bytes > 0; ++i) {
     const Entry* const freed = table_.find(EntryType::graph_free_node, earlier_free_nodes[i]);
-    if (freed == nullptr || freed->link != whole.address || freed->bytes < bytes) continue;
+    if (freed == nullptr || freed->owner != whole.address || freed->bytes < bytes) continue;
     if (block != nullptr && block->bytes <= freed->bytes) continue;
     block = freed;
     plan.reused_node = i;
@@ -62,7 +62,7 @@ Ledger::GraphGrowth Ledger::reserve_in_graph(std::uint64_t graph, unsigned devic
       growth.granted = growth.granted && (growth.charged == 0 || account_.reserve(device, growth.charged));
       if (growth.granted) {
         whole->charged += growth.charged;
-        whole->extra = growth.after;
+        whole->of.graph.block_bytes = growth.after;
         whole->bytes += bytes + growth.spare;
         if (device < kMaxDevices) devices_[device].graph_charge += growth.charged;
         if (growth.reused_node < earlier_free_nodes.size())
@@ -89,17 +89,18 @@ void Ledger::cancel_in_graph(std::uint64_t graph, unsigned device, std::uint64_t
   if (whole == nullptr) return;
   const std::uint64_t block = bytes + growth.spare;
   whole->bytes -= smaller(block, whole->bytes);
-  whole->extra -= smaller(growth.after - growth.before, whole->extra);
+  std::uint64_t& blocks = whole->of.graph.block_bytes;
+  blocks -= smaller(growth.after - growth.before, blocks);
   // Another node may use a part of these steps by now.
   const std::uint64_t unneeded =
-      whole->charged - smaller(round_up_to_step(whole->extra, graph_step_.load()), whole->charged);
+      whole->charged - smaller(round_up_to_step(blocks, graph_step_.load()), whole->charged);
   const std::uint64_t back = smaller(growth.charged, unneeded);
   whole->charged -= back;
   if (device < kMaxDevices) devices_[device].graph_charge -= back;
   account_.discharge(device, back);
   if (growth.reused_node == earlier_free_nodes.size()) return;
   if (Entry* const freed = table_.find(EntryType::graph_free_node, earlier_free_nodes[growth.reused_node]);
-      freed != nullptr && freed->link == whole->address)
+      freed != nullptr && freed->owner == whole->address)
     freed->bytes = block;
 }
 
@@ -108,8 +109,8 @@ void Ledger::commit_node(std::uint64_t graph, std::uint64_t address, unsigned de
   Entry node;
   node.address = address;
   node.bytes = bytes;
-  node.extra = spare;
-  node.link = key_on_device(graph, device);
+  node.of.pointer.unused_bytes = spare;
+  node.owner = key_on_device(graph, device);
   node.device = static_cast<std::uint16_t>(device);
   node.kind = DeviceMemoryKind::graph;
   commit(node);
@@ -118,19 +119,20 @@ void Ledger::commit_node(std::uint64_t graph, std::uint64_t address, unsigned de
 bool Ledger::free_node(std::uint64_t graph, std::uint64_t address, std::uint64_t node) {
   const Locked locked(lock_);
   const Entry* const known = table_.find(EntryType::pointer, address);
-  if (known == nullptr || !is_node(*known) || known->link != key_on_device(graph, known->device))
+  if (known == nullptr || !is_node(*known) || known->owner != key_on_device(graph, known->device))
     return false;
   Entry freed;
   table_.remove(EntryType::pointer, address, freed);
   count_out(freed);
-  Entry* const whole = table_.find(EntryType::graph, freed.link);
+  Entry* const whole = table_.find(EntryType::graph, freed.owner);
   if (whole == nullptr) return true;
-  freed.bytes += freed.extra;  // the whole block
+  freed.bytes += freed.of.pointer.unused_bytes;  // the whole block
   whole->bytes -= smaller(freed.bytes, whole->bytes);
   if (node == 0) return true;
   freed.type = EntryType::graph_free_node;
   freed.address = node;
-  freed.charged = freed.extra = 0;
+  freed.charged = 0;
+  freed.of = {};
   table_.insert(freed);
   return true;
 }
@@ -138,21 +140,23 @@ bool Ledger::free_node(std::uint64_t graph, std::uint64_t address, std::uint64_t
 std::uint64_t Ledger::bytes_freed_by_node(std::uint64_t graph, unsigned device, std::uint64_t node) {
   const Locked locked(lock_);
   const Entry* const found = table_.find(EntryType::graph_free_node, node);
-  return found != nullptr && found->link == key_on_device(graph, device) ? found->bytes : 0;
+  return found != nullptr && found->owner == key_on_device(graph, device) ? found->bytes : 0;
 }
 
 // All unused blocks were freed by nodes.
 bool Ledger::has_unused_blocks(std::uint64_t graph, unsigned device, std::uint64_t bytes) {
   const Locked locked(lock_);
   const Entry* const whole = table_.find(EntryType::graph, key_on_device(graph, device));
-  return whole != nullptr && whole->extra > whole->bytes && whole->extra - whole->bytes >= bytes;
+  if (whole == nullptr) return false;
+  const std::uint64_t blocks = whole->of.graph.block_bytes;
+  return blocks > whole->bytes && blocks - whole->bytes >= bytes;
 }
 
 void Ledger::drop_free_nodes(std::uint64_t graph_on_device) {
   std::size_t place = 0;
   Entry gone;
   while (table_.find_from(place, [&](const Entry& one) {
-    return one.type == EntryType::graph_free_node && one.link == graph_on_device;
+    return one.type == EntryType::graph_free_node && one.owner == graph_on_device;
   }) != nullptr)
     table_.remove_at(place, gone);
 }
@@ -167,9 +171,9 @@ void Ledger::move_graph(std::uint64_t child, std::uint64_t parent) {
     if (Entry* const whole = table_.find(EntryType::graph, to)) {
       // It is unknown when the child runs in the parent: perhaps while all memory of the parent is live. So
       // both need their own blocks.
-      if (whole->link == 0 && moved.bytes > 0) whole->link = moved.link;
+      if (!may_have_run(*whole) && moved.bytes > 0) whole->of.graph.last_exec = moved.of.graph.last_exec;
       whole->bytes += moved.bytes;
-      whole->extra += moved.extra;
+      whole->of.graph.block_bytes += moved.of.graph.block_bytes;
       whole->charged += moved.charged;
     } else {
       moved.address = to;
@@ -178,9 +182,9 @@ void Ledger::move_graph(std::uint64_t child, std::uint64_t parent) {
     std::size_t place = 0;
     for (Entry* part = nullptr; (part = table_.find_from(place, [&](const Entry& one) {
                                   return (is_node(one) || one.type == EntryType::graph_free_node) &&
-                                         one.link == from;
+                                         one.owner == from;
                                 })) != nullptr;)
-      part->link = to;
+      part->owner = to;
   }
 }
 
@@ -251,7 +255,7 @@ void Ledger::begin_capture(std::uint64_t stream, std::uint64_t graph, std::uint6
   Entry capture;
   capture.type = EntryType::capture;
   capture.address = stream;
-  capture.link = graph;
+  capture.owner = graph;
   capture.context = context;
   const bool is_known = table_.find(EntryType::capture, stream) != nullptr;
   if (table_.insert(capture) && !is_known) ++captures_;
@@ -264,7 +268,7 @@ std::uint64_t Ledger::end_capture(std::uint64_t stream, bool* is_known) {
   if (is_known != nullptr) *is_known = is_there;
   if (!is_there) return 0;
   --captures_;
-  return capture.link;
+  return capture.owner;
 }
 
 std::uint64_t Ledger::charged_for_graphs(unsigned device) {

@@ -118,7 +118,8 @@ void Ledger::mark_exported(std::uint64_t pointer, std::uint64_t bytes) {
     if (one.type != EntryType::mapping ||
         (one.address - pointer >= bytes && pointer - one.address >= one.bytes))
       return;
-    if (Entry* const physical = table_.find(EntryType::physical, one.link)) physical->references |= kExported;
+    if (Entry* const physical = table_.find(EntryType::physical, one.owner))
+      physical->references |= kExported;
   });
 }
 
@@ -192,8 +193,9 @@ void Ledger::begin_pool_free(Entry& entry) {
   Entry in_progress = entry;
   in_progress.type = EntryType::pool_free_in_progress;
   in_progress.address = ++last_free_;
+  in_progress.of = {};
   if (!table_.insert(in_progress)) return;
-  entry.extra = in_progress.address;
+  entry.of.pointer.free_in_progress = in_progress.address;
   ++pool_frees_in_progress_;
 }
 
@@ -202,19 +204,21 @@ void Ledger::begin_pool_free(Entry& entry) {
 // stream's context ends the charge; if the context is unknown, nothing does.
 void Ledger::remove_from_pool(const Entry& entry, bool is_stream_ordered, std::uint64_t stream_context) {
   Entry in_progress = entry;
-  if (entry.extra != 0 && table_.remove(EntryType::pool_free_in_progress, entry.extra, in_progress))
+  const std::uint64_t number = entry.of.pointer.free_in_progress;
+  if (number != 0 && table_.remove(EntryType::pool_free_in_progress, number, in_progress))
     --pool_frees_in_progress_;
-  Entry* const pool = table_.find(EntryType::pool, in_progress.link);
+  Entry* const pool = table_.find(EntryType::pool, in_progress.owner);
   if (pool == nullptr) return;
   pool->bytes -= entry.bytes < pool->bytes ? entry.bytes : pool->bytes;
   if (is_stream_ordered) note_pending_free(*pool, entry.bytes, stream_context);
 }
 
 void Ledger::note_pending_free(Entry& pool, std::uint64_t bytes, std::uint64_t stream_context) {
-  pool.extra += bytes;
+  pool.of.pool.pending_bytes += bytes;
   note_stream_context(pool, stream_context);
   if (pool_waits_ == 0) return;
-  if (Entry* const wait = table_.find(EntryType::pool_wait, pool.address)) wait->extra += bytes;
+  if (Entry* const wait = table_.find(EntryType::pool_wait, pool.address))
+    wait->of.pool_wait.freed_bytes += bytes;
 }
 
 void Ledger::undo_release(const Entry& entry) {
@@ -226,10 +230,11 @@ bool Ledger::restore(const Entry& entry) {
   Entry again = entry;
   Entry in_progress;
   if (!restore_context(again)) return false;
-  if (entry.kind == DeviceMemoryKind::pool && entry.extra != 0 &&
-      table_.remove(EntryType::pool_free_in_progress, entry.extra, in_progress)) {
-    again.link = in_progress.link;
-    again.extra = 0;
+  const std::uint64_t number = entry.of.pointer.free_in_progress;
+  if (entry.kind == DeviceMemoryKind::pool && number != 0 &&
+      table_.remove(EntryType::pool_free_in_progress, number, in_progress)) {
+    again.owner = in_progress.owner;
+    again.of = {};
     --pool_frees_in_progress_;
   }
   table_.insert(again);
@@ -250,7 +255,7 @@ void Ledger::finish_release(const Entry& entry, bool is_stream_ordered, std::uin
 
 // Without a limit nothing ever waits for a stream, so the charge ends at once.
 bool Ledger::must_stay_charged(const Entry& entry) const {
-  return (entry.charged != 0 || entry.link != 0) && account_.limit(entry.device) != kNoLimit;
+  return (entry.charged != 0 || entry.owner != 0) && account_.limit(entry.device) != kNoLimit;
 }
 
 // A stream-ordered free of memory that is not from a pool. If no memory is available for the entry, it stays
@@ -259,12 +264,13 @@ void Ledger::add_pending_free(Entry entry, std::uint64_t stream_context) {
   count_out(entry);
   entry.type = EntryType::pending_free;
   entry.address = ++last_free_;
-  entry.context = entry.extra = 0;
+  entry.context = 0;
+  entry.of = {};
   note_stream_context(entry, stream_context);
   if (!table_.insert(entry)) return;
   ++pending_frees_;
-  Entry* const shared = entry.link != 0 ? table_.find(EntryType::granule, entry.link) : nullptr;
-  if (shared != nullptr) ++shared->bytes;
+  Entry* const shared = entry.owner != 0 ? table_.find(EntryType::granule, entry.owner) : nullptr;
+  if (shared != nullptr) ++shared->of.granule.pending_frees;
 }
 
 std::uint64_t Ledger::count_out_and_uncharge(const Entry& entry) {
@@ -280,16 +286,20 @@ bool Ledger::restore_context(Entry& entry) {
   if ((entry.context & kDestroyedContext) == 0) return true;
   const Entry* const known = table_.find(EntryType::destroyed_context, entry.context);
   if (known == nullptr) return false;
-  if (known->link != 0) entry.context = known->link;
+  if (known->of.destroyed_context.context != 0) entry.context = known->of.destroyed_context.context;
   return true;
 }
 
 void Ledger::reassign(Owner owner, std::uint64_t from, std::uint64_t to) {
   const Locked locked(lock_);
   table_.for_each([&](Entry& entry) {
-    if (entry.context == from && (entry.type == EntryType::array_part) == (owner == Owner::array))
-      entry.context = to;
-    if (owner == Owner::context && entry.type == EntryType::granule && entry.link == from) entry.link = to;
+    if (owner == Owner::array) {
+      if (entry.type == EntryType::array_part && entry.of.array_part.array == from)
+        entry.of.array_part.array = to;
+      return;
+    }
+    if (entry.context == from) entry.context = to;
+    if (entry.type == EntryType::granule && entry.of.granule.context == from) entry.of.granule.context = to;
   });
 }
 
@@ -311,7 +321,8 @@ void Ledger::undo_destroy(Owner owner, std::uint64_t number, std::uint64_t handl
   if (number == 0) return;
   {
     const Locked locked(lock_);
-    if (Entry* const destroyed = table_.find(EntryType::destroyed_context, number)) destroyed->link = handle;
+    if (Entry* const destroyed = table_.find(EntryType::destroyed_context, number))
+      destroyed->of.destroyed_context.context = handle;
   }
   reassign(owner, number, handle);
 }
@@ -322,8 +333,8 @@ bool Ledger::drop_from_context(std::uint64_t context, Pass& pass, Entry& dropped
   {
     const Locked locked(lock_);
     const auto is_of_context = [&](const Entry& entry) {
-      return entry.context == context && entry.type != EntryType::array_part &&
-             entry.type != EntryType::pool_free_in_progress && !has_stream_context(entry);
+      return entry.context == context && entry.type != EntryType::pool_free_in_progress &&
+             !has_stream_context(entry);
     };
     if (!find_next(pass, is_of_context)) {
       // Its streams have ended, so any wait completes what they freed.

@@ -364,7 +364,7 @@ class Ledger {
   std::uint64_t remove_from_granule(const Entry& entry);
   Entry* find_or_insert(const Entry& fresh);  // null: no memory available
   static bool is_graph_orphan(const Entry& entry) {
-    return entry.type == EntryType::pointer && entry.kind == DeviceMemoryKind::graph && entry.link == 0;
+    return entry.type == EntryType::pointer && entry.kind == DeviceMemoryKind::graph && entry.owner == 0;
   }
   GraphGrowth plan_in_graph(const Entry& whole, std::uint64_t bytes,
                             std::span<const std::uint64_t> earlier_free_nodes);

@@ -7,7 +7,12 @@ namespace headroom::ledger {
 
 // Memory of a node whose graph exists: its charge is part of the graph's.
 inline bool is_node(const Entry& entry) {
-  return entry.type == EntryType::pointer && entry.kind == DeviceMemoryKind::graph && entry.link != 0;
+  return entry.type == EntryType::pointer && entry.kind == DeviceMemoryKind::graph && entry.owner != 0;
+}
+
+// Whether a launch may have given the graph's nodes memory.
+inline bool may_have_run(const Entry& graph) {
+  return graph.of.graph.last_exec != 0 || graph.of.graph.former_key != 0;
 }
 
 // The `context` of these types is not where the memory was allocated. Its streams will free the memory.

@@ -3,7 +3,7 @@
 //
 // A handle is valid until the driver has released it, so until then other calls can add references. The
 // driver may give its value to another thread before this thread records the release: then the recorded
-// handle is known to be gone. `extra` of a handle's entry counts the calls that are releasing it.
+// handle is known to be gone.
 #include "ledger/ledger.h"
 #include "ledger/ledger_internal.h"
 
@@ -33,9 +33,9 @@ std::uint64_t Ledger::commit_physical(std::uint64_t handle, unsigned device, Dev
     Entry entry = physical, before;
     entry.type = EntryType::handle;
     entry.address = handle;
-    entry.link = physical.address;
+    entry.owner = physical.address;
     entry.charged = 0;
-    if (table_.remove(EntryType::handle, handle, before)) drop_physical_reference(before.link, freed);
+    if (table_.remove(EntryType::handle, handle, before)) drop_physical_reference(before.owner, freed);
     table_.insert(physical);
     table_.insert(entry);
     count_in(physical);
@@ -48,7 +48,7 @@ std::uint64_t Ledger::commit_physical(std::uint64_t handle, unsigned device, Dev
 std::uint64_t Ledger::retain_physical(std::uint64_t handle) {
   const Locked locked(lock_);
   const Entry* const known = table_.find(EntryType::handle, handle);
-  Entry* const physical = known != nullptr ? table_.find(EntryType::physical, known->link) : nullptr;
+  Entry* const physical = known != nullptr ? table_.find(EntryType::physical, known->owner) : nullptr;
   if (physical == nullptr) return 0;
   ++physical->references;
   return physical->address;
@@ -62,10 +62,10 @@ std::uint64_t Ledger::retain_mapped_physical(std::uint64_t address) {
     mapping = table_.find_from(place, [&](const Entry& entry) {
       return entry.type == EntryType::mapping && address - entry.address < entry.bytes;
     });
-  Entry* const physical = mapping != nullptr ? table_.find(EntryType::physical, mapping->link) : nullptr;
+  Entry* const physical = mapping != nullptr ? table_.find(EntryType::physical, mapping->owner) : nullptr;
   if (physical == nullptr) return 0;
   ++physical->references;
-  ++physical->link;
+  ++physical->of.physical.lookups;
   return physical->address;
 }
 
@@ -73,11 +73,11 @@ std::uint64_t Ledger::retain_mapped_physical(std::uint64_t address) {
 // handles without references are kept until the last lookup by address has ended.
 void Ledger::end_retain(std::uint64_t number, Entry& freed) {
   Entry* const physical = table_.find(EntryType::physical, number);
-  if (physical == nullptr || --physical->link > 0) return;
+  if (physical == nullptr || --physical->of.physical.lookups > 0) return;
   std::size_t place = 0;
   Entry gone;
   while (table_.find_from(place, [&](const Entry& one) {
-    return one.type == EntryType::handle && one.link == number && one.references == 0;
+    return one.type == EntryType::handle && one.owner == number && one.references == 0;
   }) != nullptr) {
     table_.remove_at(place, gone);
     drop_physical_reference(number, freed);
@@ -112,8 +112,8 @@ void Ledger::retain_handle(std::uint64_t handle, std::uint64_t physical, Entry& 
     Entry* const known = table_.find(EntryType::handle, handle);
     // A live handle is valid even if it has other memory: then another thread mapped that at the address
     // after retain_mapped_physical().
-    const bool is_live = known != nullptr && known->references > known->extra;
-    const bool is_known = known != nullptr && (physical == 0 || known->link == physical || is_live);
+    const bool is_live = known != nullptr && known->references > known->of.handle.releases;
+    const bool is_known = known != nullptr && (physical == 0 || known->owner == physical || is_live);
     const Entry* const memory = table_.find(EntryType::physical, physical);
     if (is_known)
       ++known->references;
@@ -131,18 +131,19 @@ void Ledger::put_handle(std::uint64_t handle, const Entry& physical, Entry& free
   Entry entry = physical;
   entry.type = EntryType::handle;
   entry.address = handle;
-  entry.link = physical.address;
-  entry.context = entry.extra = entry.charged = 0;
+  entry.owner = physical.address;
+  entry.context = entry.charged = 0;
+  entry.of = {};
   entry.references = 1;
   Entry before;
-  if (table_.remove(EntryType::handle, handle, before)) drop_physical_reference(before.link, freed);
+  if (table_.remove(EntryType::handle, handle, before)) drop_physical_reference(before.owner, freed);
   table_.insert(entry);
 }
 
 bool Ledger::reuse_handle(std::uint64_t handle) {
   const Locked locked(lock_);
   Entry* const known = table_.find(EntryType::handle, handle);
-  const Entry* const physical = known != nullptr ? table_.find(EntryType::physical, known->link) : nullptr;
+  const Entry* const physical = known != nullptr ? table_.find(EntryType::physical, known->owner) : nullptr;
   if (physical == nullptr || !can_be_imported(*physical)) return false;
   ++known->references;
   return true;
@@ -157,15 +158,15 @@ Ledger::HandleRelease Ledger::begin_release_handle(std::uint64_t handle) {
   const Locked locked(lock_);
   Entry* const entry = table_.find(EntryType::handle, handle);
   if (entry == nullptr) return {};
-  ++entry->extra;
-  return {handle, entry->link};
+  ++entry->of.handle.releases;
+  return {handle, entry->owner};
 }
 
 // Returns null if the value now belongs to another handle; recording that one has ended this one.
 Entry* Ledger::end_release_handle(const HandleRelease& release) {
   Entry* const entry = release.handle != 0 ? table_.find(EntryType::handle, release.handle) : nullptr;
-  if (entry == nullptr || entry->link != release.physical) return nullptr;
-  if (entry->extra > 0) --entry->extra;
+  if (entry == nullptr || entry->owner != release.physical) return nullptr;
+  if (entry->of.handle.releases > 0) --entry->of.handle.releases;
   return entry;
 }
 
@@ -182,7 +183,7 @@ void Ledger::finish_release_handle(const HandleRelease& release, Entry& freed) {
     if (entry == nullptr || entry->references == 0 || --entry->references > 0) return;
     // A lookup of a handle by address is running, and the driver may return this one.
     const Entry* const physical = table_.find(EntryType::physical, release.physical);
-    if (physical != nullptr && physical->link > 0) return;
+    if (physical != nullptr && physical->of.physical.lookups > 0) return;
     Entry gone;
     table_.remove(EntryType::handle, release.handle, gone);
     drop_physical_reference(release.physical, freed);
@@ -197,16 +198,16 @@ Entry Ledger::map(std::uint64_t address, std::uint64_t bytes, std::uint64_t phys
   mapping.type = EntryType::mapping;
   mapping.address = address;
   mapping.bytes = bytes;
-  mapping.link = physical;
+  mapping.owner = physical;
   mapping.kind = DeviceMemoryKind::mapping;
   {
     const Locked locked(lock_);
-    mapping.extra = ++last_mapping_;
+    mapping.of.mapping.serial = ++last_mapping_;
     if (const Entry* const memory = table_.find(EntryType::physical, physical))
       mapping.device = memory->device;
     if (table_.remove(EntryType::mapping, address, replaced)) {
       count_out(replaced);
-      drop_physical_reference(replaced.link, freed);
+      drop_physical_reference(replaced.owner, freed);
     }
     if (table_.insert(mapping)) count_in(mapping);
   }
@@ -225,19 +226,19 @@ void Ledger::map_part(std::uint64_t array, std::uint64_t part, std::uint64_t phy
       Entry entry;
       entry.type = EntryType::array_part;
       entry.address = part;
-      entry.context = array;
-      entry.link = physical;
+      entry.of.array_part.array = array;
+      entry.owner = physical;
       entry.kind = DeviceMemoryKind::mapping;
       table_.insert(entry);
       has_array_parts_ = true;
     }
-    Entry* const memory = had_one ? table_.find(EntryType::physical, before.link) : nullptr;
+    Entry* const memory = had_one ? table_.find(EntryType::physical, before.owner) : nullptr;
     if (memory != nullptr && is_stream_ordered) {
       if (memory->context == 0) ++pending_unmaps_;
       note_stream_context(*memory, stream_context);
-      memory->extra = 0;  // a wait that began earlier does not complete this unmap
+      memory->of.physical.unmap_wait = 0;  // a wait that began earlier does not complete this unmap
     }
-    if (memory != nullptr) drop_physical_reference(before.link, freed);
+    if (memory != nullptr) drop_physical_reference(before.owner, freed);
   }
   discharge(freed);
 }
@@ -248,12 +249,12 @@ bool Ledger::unmap_next_part(std::uint64_t array, Pass& pass, Entry& freed) {
   {
     const Locked locked(lock_);
     const auto is_of_array = [&](const Entry& entry) {
-      return entry.type == EntryType::array_part && entry.context == array;
+      return entry.type == EntryType::array_part && entry.of.array_part.array == array;
     };
     if (!find_next(pass, is_of_array)) return false;
     Entry part;
     table_.remove_at(pass.place, part);
-    drop_physical_reference(part.link, freed);
+    drop_physical_reference(part.owner, freed);
   }
   discharge(freed);
   return true;
@@ -292,17 +293,17 @@ bool Ledger::unmap_one(std::uint64_t address, std::uint64_t bytes, std::uint64_t
     // Fast path: a mapping begins at the address.
     std::uint64_t first = address;
     const Entry* const there = table_.find(EntryType::mapping, address);
-    if (there == nullptr || there->extra > last) {
+    if (there == nullptr || there->of.mapping.serial > last) {
       first = 0;
       table_.for_each([&](const Entry& entry) {
-        if (entry.type == EntryType::mapping && entry.address - address < bytes && entry.extra <= last &&
-            (first == 0 || entry.address < first))
+        if (entry.type == EntryType::mapping && entry.address - address < bytes &&
+            entry.of.mapping.serial <= last && (first == 0 || entry.address < first))
           first = entry.address;
       });
     }
     if (!table_.remove(EntryType::mapping, first, mapping)) return false;
     count_out(mapping);
-    drop_physical_reference(mapping.link, freed);
+    drop_physical_reference(mapping.owner, freed);
   }
   discharge(freed);
   return true;

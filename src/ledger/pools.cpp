@@ -1,7 +1,7 @@
 // Pools. After each call a pool's charge is set to the figure that the driver reports. Before a call, a pool
 // is charged for the steps in which it was seen to grow.
 //
-// Under a limit, the driver lock (tracer/device_hooks.h) admits one call at a time to the driver's pools and
+// Under a limit, the driver lock (preload/device_hooks.h) admits one call at a time to the driver's pools and
 // graphs. So the driver's figure is current when it is used here.
 #include <numeric>
 
@@ -28,7 +28,7 @@ std::uint64_t charge_to_fit(const Entry& pool, std::uint64_t bytes, std::uint64_
   // Pending frees cannot be counted on: while another stream uses that memory, the driver allocates more from
   // the device instead.
   const std::uint64_t free = pool.charged - pool.bytes;
-  const std::uint64_t spare = free - (pool.extra < free ? pool.extra : free);
+  const std::uint64_t spare = free - (pool.of.pool.pending_bytes < free ? pool.of.pool.pending_bytes : free);
   if (bytes <= spare) return 0;
   const std::uint64_t more = bytes - spare;
   std::uint64_t all = 0;
@@ -70,7 +70,8 @@ void Ledger::cancel_in_pool(std::uint64_t pool, std::uint64_t bytes) {
   if (entry == nullptr) return;
   entry->bytes -= bytes < entry->bytes ? bytes : entry->bytes;
   // The pool still has what the driver last reported.
-  const std::uint64_t kept = entry->bytes > entry->link ? entry->bytes : entry->link;
+  const std::uint64_t reported = entry->of.pool.reported_bytes;
+  const std::uint64_t kept = entry->bytes > reported ? entry->bytes : reported;
   const std::uint64_t spare = entry->charged > kept ? entry->charged - kept : 0;
   const std::uint64_t back = spare < bytes ? spare : bytes;
   entry->charged -= back;
@@ -90,19 +91,21 @@ Ledger::Settled Ledger::settle_pool(std::uint64_t pool, std::uint64_t reserved_b
   Entry* const entry = table_.find(EntryType::pool, pool);
   if (entry == nullptr) return {};
   Settled settled;
-  settled.is_new = entry->link != reserved_bytes;
-  if (reserved_bytes > entry->link) pool_step_ = std::gcd(pool_step_.load(), reserved_bytes - entry->link);
-  entry->link = reserved_bytes;  // the driver's figure
+  PoolDetails& details = entry->of.pool;
+  settled.is_new = details.reported_bytes != reserved_bytes;
+  if (reserved_bytes > details.reported_bytes)
+    pool_step_ = std::gcd(pool_step_.load(), reserved_bytes - details.reported_bytes);
+  details.reported_bytes = reserved_bytes;
   const std::uint64_t kept = entry->bytes > reserved_bytes ? entry->bytes : reserved_bytes;
   // The figure includes all pending frees. A free in progress may already have lowered the driver's figure.
   std::uint64_t being_freed = 0;
-  if (pool_frees_in_progress_ > 0 && entry->extra > kept - entry->bytes)
+  if (pool_frees_in_progress_ > 0 && details.pending_bytes > kept - entry->bytes)
     table_.for_each([&](const Entry& one) {
-      if (one.type == EntryType::pool_free_in_progress && one.link == pool) being_freed += one.bytes;
+      if (one.type == EntryType::pool_free_in_progress && one.owner == pool) being_freed += one.bytes;
     });
   const std::uint64_t least_in_use = entry->bytes - (being_freed < entry->bytes ? being_freed : entry->bytes);
-  if (entry->extra > kept - least_in_use) entry->extra = kept - least_in_use;
-  if (entry->extra == 0) entry->context = 0;  // nothing is pending
+  if (details.pending_bytes > kept - least_in_use) details.pending_bytes = kept - least_in_use;
+  if (details.pending_bytes == 0) entry->context = 0;  // nothing is pending
   if (kept < entry->charged) {
     account_.discharge(entry->device, entry->charged - kept);
   } else if (kept > entry->charged) {
@@ -129,14 +132,13 @@ void Ledger::destroy_pool(std::uint64_t pool) {
   // Its live allocations continue, as part of the destroyed pool's entry.
   gone.references = 0;
   gone.address = kDestroyed | ++last_physical_;
-  gone.link = 0;  // a destroyed pool: the wait that completes its frees
   std::size_t place = 0;
   for (Entry* part = nullptr;
        (part = table_.find_from(place, [&](const Entry& one) {
-         return one.kind == DeviceMemoryKind::pool && one.link == pool &&
+         return one.kind == DeviceMemoryKind::pool && one.owner == pool &&
                 (one.type == EntryType::pointer || one.type == EntryType::pool_free_in_progress);
        })) != nullptr;)
-    part->link = gone.address;
+    part->owner = gone.address;
   // If no memory is available for the entry, it stays charged.
   if (table_.insert(gone)) ++pending_frees_;
 }
@@ -168,7 +170,7 @@ std::uint64_t Ledger::reserved_by_pools(unsigned device) {
   std::uint64_t bytes = 0;
   table_.for_each([&](const Entry& entry) {
     if (entry.type == EntryType::pool && entry.device == device)
-      bytes += is_destroyed(entry) ? entry.charged : entry.link;
+      bytes += is_destroyed(entry) ? entry.charged : entry.of.pool.reported_bytes;
   });
   return bytes;
 }

@@ -19,7 +19,10 @@ bool waits_for(const Entry& entry, std::uint64_t context) {
 }
 
 // The first wait that completes this entry; 0: none has begun.
-std::uint64_t& wait_of(Entry& entry) { return entry.type == EntryType::pool ? entry.link : entry.extra; }
+std::uint64_t& wait_of(Entry& entry) {
+  if (entry.type == EntryType::pool) return entry.of.pool.wait;
+  return entry.type == EntryType::physical ? entry.of.physical.unmap_wait : entry.of.pending_free.wait;
+}
 
 }  // namespace
 
@@ -34,7 +37,7 @@ std::uint64_t Ledger::begin_wait(std::uint64_t context) {
   // For live pools: counts the bytes freed from now on until this wait ends, because it does not complete
   // those.
   const auto is_to_count = [&](const Entry& entry) {
-    return entry.type == EntryType::pool && entry.references > 0 && entry.extra > 0 &&
+    return entry.type == EntryType::pool && entry.references > 0 && entry.of.pool.pending_bytes > 0 &&
            waits_for(entry, context) && table_.find(EntryType::pool_wait, entry.address) == nullptr;
   };
   std::size_t place = 0;
@@ -42,7 +45,7 @@ std::uint64_t Ledger::begin_wait(std::uint64_t context) {
     Entry wait;
     wait.type = EntryType::pool_wait;
     wait.address = pool->address;
-    wait.link = last_wait_;
+    wait.of.pool_wait.wait = last_wait_;
     if (!table_.insert(wait)) break;
     ++pool_waits_;
     place = 0;  // the table may have grown
@@ -60,7 +63,7 @@ void Ledger::finish_wait(std::uint64_t context, std::uint64_t wait) {
   while (Entry* const entry = table_.find_from(place, is_complete)) {
     if (entry->type == EntryType::physical && entry->references > 0) {  // it has other references
       if (entry->context != 0) --pending_unmaps_;
-      entry->context = entry->extra = 0;
+      entry->context = entry->of.physical.unmap_wait = 0;
       continue;
     }
     Entry gone;
@@ -74,8 +77,9 @@ void Ledger::finish_wait(std::uint64_t context, std::uint64_t wait) {
   for (unsigned device = 0; device < kMaxDevices; ++device)
     if (charged[device] != 0) account_.discharge(device, charged[device]);
   end_pool_waits(wait, [](Entry& pool, std::uint64_t freed_since) {
-    if (freed_since < pool.extra) pool.extra = freed_since;
-    if (pool.extra == 0) pool.context = 0;
+    std::uint64_t& pending = pool.of.pool.pending_bytes;
+    if (freed_since < pending) pending = freed_since;
+    if (pending == 0) pool.context = 0;
   });
 }
 
@@ -89,11 +93,12 @@ void Ledger::end_pool_waits(std::uint64_t wait, const Settle& settle) {
   std::size_t place = 0;
   Entry ended;
   while (table_.find_from(place, [&](const Entry& one) {
-    return one.type == EntryType::pool_wait && one.link == wait;
+    return one.type == EntryType::pool_wait && one.of.pool_wait.wait == wait;
   }) != nullptr) {
     table_.remove_at(place, ended);
     --pool_waits_;
-    if (Entry* const pool = table_.find(EntryType::pool, ended.address)) settle(*pool, ended.extra);
+    if (Entry* const pool = table_.find(EntryType::pool, ended.address))
+      settle(*pool, ended.of.pool_wait.freed_bytes);
   }
 }
 

@@ -21,7 +21,7 @@ void ContextDestruction::finish(DriverHook& hook) const {
   ledger::Ledger::Pass pass;
   while (device_ledger.drop_from_context(number_, pass, dropped))
     if (dropped.type == EntryType::capture)
-      drop_captured_graph(hook, dropped.link);
+      drop_captured_graph(hook, dropped.owner);
     else
       hook.record_release(dropped);
 }

@@ -5,7 +5,7 @@ namespace {
 
 // The driver has destroyed the graph already, and frees its memory when that is not in use any more.
 void finish_graph_release(DriverHook& hook, const Entry& freed, std::uint64_t time) {
-  if (freed.extra > 0) hook.record_release(freed, time);
+  if (freed.of.graph.block_bytes > 0) hook.record_release(freed, time);
   hook.trim_and_update_graphs(freed.device);
   hook.reconcile_graphs(freed.device, true);
   hook.update_graph_charge(freed.device);

@@ -125,7 +125,7 @@ Result allocate_in_pool(DriverHook& hook, const CurrentDevice& where, Opaque poo
   Entry entry = entry_of(EntryType::pointer, DeviceMemoryKind::pool, where, bytes);
   entry.address = *pointer;
   entry.context = 0;  // outlives the context, as its pool does
-  entry.link = request.key();
+  entry.owner = request.key();
   device_ledger.commit_in_pool(entry, request.grant);
   hook.record_allocation(entry);
   return result;
@@ -173,7 +173,7 @@ Result free_async(DriverHook& hook, auto call, Pointer pointer, Opaque stream) {
     if (freed.kind != DeviceMemoryKind::pool || freed.address == 0) return result;
     // The pool may have been destroyed meanwhile; then the driver must not be asked about it.
     const DriverLock pool_lock = DriverLock::unconditional();
-    if (device_ledger.is_pool(freed.link)) hook.update_pool_charge(freed.link, freed.device);
+    if (device_ledger.is_pool(freed.owner)) hook.update_pool_charge(freed.owner, freed.device);
     return result;
   }
   const Result result = call(pointer, stream);

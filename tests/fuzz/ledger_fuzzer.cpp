@@ -401,7 +401,7 @@ class Calls {
     entry.address = where;
     entry.bytes = bytes;
     entry.kind = DeviceMemoryKind::pool;
-    entry.link = pool;
+    entry.owner = pool;
     ledger_.commit(entry);
     of.used += bytes;
     of.charged += growth;

@@ -174,7 +174,7 @@ TEST_F(LedgerTest, ARequestThatTheDriverRefusesDoesNotRaiseThePeak) {
   entry.address = 0x2000;
   entry.bytes = 30;
   entry.kind = Kind::pool;
-  entry.link = 0x99;
+  entry.owner = 0x99;
   ledger_.commit(entry);
   EXPECT_EQ(peak(), 200u);
   EXPECT_EQ(ledger_.account().peak(0), 200u);

@@ -22,7 +22,7 @@ class LedgerPools : public testing::Test {
     entry.address = address;
     entry.bytes = bytes;
     entry.kind = Kind::pool;
-    entry.link = pool;
+    entry.owner = pool;
     entry.context = context;
     ledger_.commit(entry);
     return true;
@@ -106,7 +106,7 @@ TEST_F(LedgerPools, ADestroyedPoolEndsAfterAWaitForTheFreeingContext) {
   ledger_.destroy_pool(kPool);
   EXPECT_FALSE(ledger_.is_pool(kPool));
   ASSERT_TRUE(ledger_.begin_release(EntryType::pointer, 0x1000, entry));
-  EXPECT_FALSE(ledger_.is_pool(entry.link)) << "the driver must not be asked about it";
+  EXPECT_FALSE(ledger_.is_pool(entry.owner)) << "the driver must not be asked about it";
   ledger_.finish_release(entry, true, 7);
   wait(8);
   EXPECT_EQ(charged(), 60u);
