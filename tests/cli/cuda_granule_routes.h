@@ -11,8 +11,8 @@ namespace cuda_program {
 inline bool run_granules(std::uint64_t limit, std::uint64_t) {
   constexpr std::uint64_t kGranule = kDeviceGranule;
   constexpr std::size_t kMost = 6000;
-  const auto allocate = FIND((Pointer*, std::size_t), "cuMemAlloc_v2", "cuMemAlloc", 3020);
-  const auto free = FIND((Pointer), "cuMemFree_v2", "cuMemFree", 3020);
+  const auto allocate = cuMemAlloc_v2;
+  const auto free = cuMemFree_v2;
   const std::uint64_t available = left();
   bool all_sound = true;
   for (const std::uint64_t size : {std::uint64_t{1}, std::uint64_t{100'000}, std::uint64_t{700'000},

@@ -10,18 +10,15 @@ namespace cuda_program {
 struct AllocatingGraph {
   Opaque graph = nullptr, exec = nullptr, last = nullptr;
 
-  AllocatingGraph() {
-    check(FIND((Opaque*, unsigned), "cuGraphCreate", "cuGraphCreate", 10000)(&graph, 0), "graph");
-  }
+  AllocatingGraph() { check(cuGraphCreate(&graph, 0), "graph"); }
   Result allocate(std::uint64_t bytes, Pointer& pointer) {
     AllocationNode node{};
     node.pool.type = 1;
     node.pool.location = {kLocationDevice, 0};
     node.bytes = bytes;
     Opaque made = nullptr;
-    const Result result = FIND((Opaque*, Opaque, const Opaque*, std::size_t, AllocationNode*),
-                               "cuGraphAddMemAllocNode", "cuGraphAddMemAllocNode", 11040)(
-        &made, graph, last != nullptr ? &last : nullptr, last != nullptr ? 1 : 0, &node);
+    const Result result = cuGraphAddMemAllocNode(&made, graph, last != nullptr ? &last : nullptr,
+                                                 last != nullptr ? 1 : 0, &node);
     if (result != kSuccess) return result;
     last = made;
     pointer = node.address;
@@ -29,43 +26,31 @@ struct AllocatingGraph {
   }
   void free(Pointer pointer) {
     Opaque made = nullptr;
-    check(FIND((Opaque*, Opaque, const Opaque*, std::size_t, Pointer), "cuGraphAddMemFreeNode",
-               "cuGraphAddMemFreeNode",
-               11040)(&made, graph, last != nullptr ? &last : nullptr, last != nullptr ? 1 : 0, pointer),
+    check(cuGraphAddMemFreeNode(&made, graph, last != nullptr ? &last : nullptr, last != nullptr ? 1 : 0,
+                                pointer),
           "free node");
     last = made;
   }
-  void instantiate() {
-    check(FIND((Opaque*, Opaque, unsigned long long), "cuGraphInstantiateWithFlags",
-               "cuGraphInstantiateWithFlags", 11040)(&exec, graph, 0),
-          "instantiate");
-  }
+  void instantiate() { check(cuGraphInstantiateWithFlags(&exec, graph, 0), "instantiate"); }
   void launch() {
     launch_in(nullptr);
-    check(FIND((), "cuCtxSynchronize", "cuCtxSynchronize", 2000)(), "synchronize");
+    check(cuCtxSynchronize(), "synchronize");
   }
-  void launch_in(Opaque stream) {
-    check(FIND((Opaque, Opaque), "cuGraphLaunch", "cuGraphLaunch", 10000)(exec, stream), "launch");
-  }
+  void launch_in(Opaque stream) { check(cuGraphLaunch(exec, stream), "launch"); }
   // Updates the exec to another graph.
   Result update(const AllocatingGraph& other, bool by_first_version) {
     Opaque node = nullptr;
     int outcome = 0;
-    if (by_first_version)
-      return FIND((Opaque, Opaque, Opaque*, int*), "cuGraphExecUpdate", "cuGraphExecUpdate", 10020)(
-          exec, other.graph, &node, &outcome);
+    if (by_first_version) return cuGraphExecUpdate(exec, other.graph, &node, &outcome);
     std::uint64_t information[8] = {};  // CUgraphExecUpdateResultInfo
-    return FIND((Opaque, Opaque, void*), "cuGraphExecUpdate_v2", "cuGraphExecUpdate", 12000)(
-        exec, other.graph, information);
+    return cuGraphExecUpdate_v2(exec, other.graph, information);
   }
   void destroy_graph() {
-    if (graph != nullptr)
-      check(FIND((Opaque), "cuGraphDestroy", "cuGraphDestroy", 10000)(graph), "graph destroy");
+    if (graph != nullptr) check(cuGraphDestroy(graph), "graph destroy");
     graph = last = nullptr;
   }
   void destroy_instance() {
-    if (exec != nullptr)
-      check(FIND((Opaque), "cuGraphExecDestroy", "cuGraphExecDestroy", 10000)(exec), "exec destroy");
+    if (exec != nullptr) check(cuGraphExecDestroy(exec), "exec destroy");
     exec = nullptr;
   }
   void destroy() {
@@ -81,9 +66,7 @@ constexpr std::uint64_t in_pool_steps(std::uint64_t bytes) {
 // The bytes that the driver reserves for all graphs, used or not.
 inline std::uint64_t reserved_for_graphs() {
   std::uint64_t bytes = 0;
-  check(FIND((Device, int, void*), "cuDeviceGetGraphMemAttribute", "cuDeviceGetGraphMemAttribute", 11040)(
-            0, kGraphReservedCurrent, &bytes),
-        "graph memory");
+  check(cuDeviceGetGraphMemAttribute(0, kGraphReservedCurrent, &bytes), "graph memory");
   return bytes;
 }
 
@@ -122,23 +105,17 @@ struct FailedCapture : Route {
   Result allocate(std::uint64_t step, std::uint64_t& cost) override {
     constexpr int kRelaxed = 2;
     cost = step;
-    if (stream == nullptr)
-      check(FIND((Opaque*, unsigned), "cuStreamCreate", "cuStreamCreate", 2000)(&stream, 1), "stream");
-    if (!is_begun)
-      check(FIND((Opaque, int), "cuStreamBeginCapture_v2", "cuStreamBeginCapture", 10010)(stream, kRelaxed),
-            "begin capture");
+    if (stream == nullptr) check(cuStreamCreate(&stream, 1), "stream");
+    if (!is_begun) check(cuStreamBeginCapture_v2(stream, kRelaxed), "begin capture");
     is_begun = true;
     Pointer pointer = 0;
-    return FIND((Pointer*, std::size_t, Opaque), "cuMemAllocAsync", "cuMemAllocAsync", 11020)(&pointer, step,
-                                                                                              stream);
+    return cuMemAllocAsync(&pointer, step, stream);
   }
   void free_all() override {
-    if (FIND((Opaque), "cuStreamSynchronize", "cuStreamSynchronize", 7000)(stream) == kSuccess)
+    if (cuStreamSynchronize(stream) == kSuccess)
       fail("a captured stream could be synchronized", "cuStreamSynchronize", 0);
     Opaque graph = nullptr;
-    if (FIND((Opaque, Opaque*), "cuStreamEndCapture", "cuStreamEndCapture", 10000)(stream, &graph) ==
-            kSuccess ||
-        graph != nullptr)
+    if (cuStreamEndCapture(stream, &graph) == kSuccess || graph != nullptr)
       fail("a failed capture returned a graph", "cuStreamEndCapture", 0);
     is_begun = false;
   }
@@ -148,7 +125,7 @@ struct FailedCapture : Route {
 
 // Checks what is live after each way to free a graph's memory.
 inline bool run_graph_lives(std::uint64_t limit, std::uint64_t step) {
-  const auto free = FIND((Pointer), "cuMemFree_v2", "cuMemFree", 3020);
+  const auto free = cuMemFree_v2;
   bool all_sound = true;
   const auto expect = [&](const char* what, std::uint64_t held) {
     const std::uint64_t found = left();
@@ -201,7 +178,7 @@ inline bool run_graph_lives(std::uint64_t limit, std::uint64_t step) {
 inline bool run_many_graphs(std::uint64_t limit, std::uint64_t) {
   constexpr std::uint64_t kBytes = std::uint64_t{64} << 10;
   constexpr std::size_t kMost = 4096;
-  const auto make_stream = FIND((Opaque*, unsigned), "cuStreamCreate", "cuStreamCreate", 2000);
+  const auto make_stream = cuStreamCreate;
   std::vector<AllocatingGraph> graphs;
   Result end = kSuccess;
   std::uint64_t most = 0;
@@ -217,7 +194,7 @@ inline bool run_many_graphs(std::uint64_t limit, std::uint64_t) {
     graph.launch_in(stream);
     most = std::max(most, reserved_for_graphs());
   }
-  check(FIND((), "cuCtxSynchronize", "cuCtxSynchronize", 2000)(), "synchronize");
+  check(cuCtxSynchronize(), "synchronize");
   const std::size_t count = graphs.size() - 1;
   for (AllocatingGraph& graph : graphs) graph.destroy();
   const bool sound = end == kOutOfMemory && count == limit / kPoolGranule && most <= limit && left() == limit;
@@ -330,7 +307,7 @@ inline bool run_unforeseen(std::uint64_t limit, std::uint64_t) {
   const bool is_refused = all.allocate(limit - reserved + 1, cost) == kOutOfMemory;
   const bool is_granted = all.allocate(whole_granules_of(limit - reserved), cost) == kSuccess;
   all.free_all();
-  check(FIND((Pointer), "cuMemFree_v2", "cuMemFree", 3020)(pointer), "free");
+  check(cuMemFree_v2(pointer), "free");
   graph.destroy();
   const bool sound = found == limit - reserved && is_refused && is_granted && left() == limit;
   std::printf("beyond   the driver has %llu for 64 KiB, left %llu of %llu: %s\n",

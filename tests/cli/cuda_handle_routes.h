@@ -13,12 +13,9 @@ inline Result create_physical(std::uint64_t bytes, int handle_types, bool is_for
   properties.handle_types = handle_types;
   properties.location = {kLocationDevice, 0};
   properties.flags[2] = is_for_arrays ? 1 : 0;  // CU_MEM_CREATE_USAGE_TILE_POOL
-  return FIND((Handle*, std::size_t, const AllocationProperties*, unsigned long long), "cuMemCreate",
-              "cuMemCreate", 10020)(&handle, bytes, &properties, 0);
+  return cuMemCreate(&handle, bytes, &properties, 0);
 }
-inline void release_handle(Handle handle) {
-  check(FIND((Handle), "cuMemRelease", "cuMemRelease", 10020)(handle), "release");
-}
+inline void release_handle(Handle handle) { check(cuMemRelease(handle), "release"); }
 
 // A sparse array: each step of memory is mapped to one of its tiles, and has no other reference.
 struct SparseArray : Route {
@@ -33,13 +30,11 @@ struct SparseArray : Route {
     one.operation = operation;
     one.handle = handle;
     one.devices = 1;
-    return FIND((ArrayMapping*, unsigned, Opaque), "cuMemMapArrayAsync", "cuMemMapArrayAsync", 11010)(
-        &one, 1, nullptr);
+    return cuMemMapArrayAsync(&one, 1, nullptr);
   }
   Result make() {
     const Array3dDescriptor shape{kTile * kTiles, kTile, 0, 0x20, 1, kArraySparse};
-    return FIND((Opaque*, const Array3dDescriptor*), "cuArray3DCreate_v2", "cuArray3DCreate", 3020)(&array,
-                                                                                                    &shape);
+    return cuArray3DCreate_v2(&array, &shape);
   }
   Result allocate(std::uint64_t step, std::uint64_t& cost) override {
     cost = step;
@@ -54,10 +49,10 @@ struct SparseArray : Route {
   // The first call unmaps each tile; the second leaves that to the destruction of the array.
   void free_all() override {
     for (; !is_unmapped && count > 0; --count) check(map(kUnmapPart, count - 1, 0), "unmap array");
-    check(FIND((), "cuCtxSynchronize", "cuCtxSynchronize", 2000)(), "synchronize");
+    check(cuCtxSynchronize(), "synchronize");
     is_unmapped = true;
     count = 0;
-    if (array != nullptr) check(FIND((Opaque), "cuArrayDestroy", "cuArrayDestroy", 2000)(array), "destroy");
+    if (array != nullptr) check(cuArrayDestroy(array), "destroy");
     array = nullptr;
   }
   // Returns whether the driver supports sparse arrays.
@@ -81,12 +76,10 @@ inline int hold_by_descriptor(std::uint64_t limit, std::uint64_t step) {
   std::uint64_t held = 0;
   for (Handle handle = 0; create_physical(step, kDescriptor, false, handle) == kSuccess; held += step) {
     int descriptor = -1;
-    if (FIND((void*, Handle, int, unsigned long long), "cuMemExportToShareableHandle",
-             "cuMemExportToShareableHandle", 10020)(&descriptor, handle, kDescriptor, 0) != kSuccess)
-      return 4;
+    if (cuMemExportToShareableHandle(&descriptor, handle, kDescriptor, 0) != kSuccess) return 4;
     release_handle(handle);
-    check(FIND((Handle*, void*, int), "cuMemImportFromShareableHandle", "cuMemImportFromShareableHandle",
-               10020)(&handle, reinterpret_cast<void*>(static_cast<std::intptr_t>(descriptor)), kDescriptor),
+    check(cuMemImportFromShareableHandle(
+              &handle, reinterpret_cast<void*>(static_cast<std::intptr_t>(descriptor)), kDescriptor),
           "import");
     release_handle(handle);
     if (held > limit) break;

@@ -31,11 +31,11 @@ inline bool report(const char* name, const char* what, bool sound) {
 
 inline Opaque current_context() {
   Opaque context = nullptr;
-  check(FIND((Opaque*), "cuCtxGetCurrent", "cuCtxGetCurrent", 4000)(&context), "context");
+  check(cuCtxGetCurrent(&context), "context");
   return context;
 }
 
-inline void synchronize() { check(FIND((), "cuCtxSynchronize", "cuCtxSynchronize", 2000)(), "synchronize"); }
+inline void synchronize() { check(cuCtxSynchronize(), "synchronize"); }
 
 // Keeps the device busy until a synchronization. On a real driver this is a host function that sleeps.
 inline void keep_busy(Opaque stream) {
@@ -51,11 +51,11 @@ inline void keep_busy(Opaque stream) {
 // the limit.
 inline bool run_races(std::uint64_t limit, std::uint64_t) {
   const Opaque context = current_context();
-  const auto set = FIND((Opaque), "cuCtxSetCurrent", "cuCtxSetCurrent", 4000);
-  const auto allocate = FIND((Pointer*, std::size_t), "cuMemAlloc_v2", "cuMemAlloc", 3020);
-  const auto free = FIND((Pointer), "cuMemFree_v2", "cuMemFree", 3020);
-  const auto free_stream_ordered = FIND((Pointer, Opaque), "cuMemFreeAsync", "cuMemFreeAsync", 11020);
-  const auto trim = FIND((Opaque, std::size_t), "cuMemPoolTrimTo", "cuMemPoolTrimTo", 11020);
+  const auto set = cuCtxSetCurrent;
+  const auto allocate = cuMemAlloc_v2;
+  const auto free = cuMemFree_v2;
+  const auto free_stream_ordered = cuMemFreeAsync;
+  const auto trim = cuMemPoolTrimTo;
   std::atomic<bool> stop{false};
   std::atomic<std::uint64_t> turns{0};
   const auto repeat = [&](auto turn) {
@@ -165,33 +165,30 @@ inline bool run_in_flight(std::uint64_t limit, std::uint64_t) {
   Plain all;
   std::uint64_t cost = 0;
   Opaque stream = nullptr;
-  check(FIND((Opaque*, unsigned), "cuStreamCreate", "cuStreamCreate", 2000)(&stream, 1), "stream");
+  check(cuStreamCreate(&stream, 1), "stream");
   AllocatingGraph graph;
   Pointer pointer = 0;
   check(graph.allocate(most, pointer), "node");
   graph.free(pointer);
   graph.instantiate();
   keep_busy(stream);
-  check(FIND((Opaque, Opaque), "cuGraphLaunch", "cuGraphLaunch", 10000)(graph.exec, stream), "launch");
+  check(cuGraphLaunch(graph.exec, stream), "launch");
   graph.destroy();
   const bool after_graph = all.allocate(most, cost) == kSuccess;
   all.free_all();
   // A stream-ordered free of memory that is not from a pool.
   const bool is_whole = all.allocate(most, cost) == kSuccess;
   keep_busy(stream);
-  for (Pointer const one : std::exchange(all.all, {}))
-    check(FIND((Pointer, Opaque), "cuMemFreeAsync", "cuMemFreeAsync", 11020)(one, stream), "free");
+  for (Pointer const one : std::exchange(all.all, {})) check(cuMemFreeAsync(one, stream), "free");
   const bool after_free = is_whole && all.allocate(most, cost) == kSuccess;
   keep_busy(stream);
-  for (Pointer const one : std::exchange(all.all, {}))
-    check(FIND((Pointer, Opaque), "cuMemFreeAsync", "cuMemFreeAsync", 11020)(one, stream), "free");
+  for (Pointer const one : std::exchange(all.all, {})) check(cuMemFreeAsync(one, stream), "free");
   synchronize();  // then it is available again, also to processes that share the limit
   bool after_wait = left() == limit;
   if (const auto wait = optional<Result (*)(Opaque)>("cuCtxSynchronize_v2")) {
     after_wait = all.allocate(most, cost) == kSuccess && after_wait;
     keep_busy(stream);
-    for (Pointer const one : std::exchange(all.all, {}))
-      check(FIND((Pointer, Opaque), "cuMemFreeAsync", "cuMemFreeAsync", 11020)(one, stream), "free");
+    for (Pointer const one : std::exchange(all.all, {})) check(cuMemFreeAsync(one, stream), "free");
     check(wait(current_context()), "wait for the context");
     after_wait = left() == limit && after_wait;
   }
@@ -203,7 +200,7 @@ inline bool run_in_flight(std::uint64_t limit, std::uint64_t) {
     check(make_pool(pool, 0), "pool");
     check(take_from_pool(pool, limit / 2, pointer), "from pool");
     keep_busy(nullptr);
-    check(FIND((Pointer, Opaque), "cuMemFreeAsync", "cuMemFreeAsync", 11020)(pointer, nullptr), "free");
+    check(cuMemFreeAsync(pointer, nullptr), "free");
     destroy_pool(pool);
     after_pool = all.allocate(most, cost) == kSuccess;
     all.free_all();
@@ -221,7 +218,7 @@ inline bool run_instances_again(std::uint64_t limit, std::uint64_t) {
   std::uint64_t most = 0;
   const auto run = [&](AllocatingGraph& one) {
     Opaque stream = nullptr;
-    check(FIND((Opaque*, unsigned), "cuStreamCreate", "cuStreamCreate", 2000)(&stream, 1), "stream");
+    check(cuStreamCreate(&stream, 1), "stream");
     keep_busy(stream);
     one.launch_in(stream);
     most = std::max(most, reserved_for_graphs());
@@ -268,18 +265,15 @@ inline bool run_capturing(std::uint64_t limit, std::uint64_t) {
   std::uint64_t cost = 0;
   check(make_pool(pool, 0), "pool");
   check(take_from_pool(pool, limit / 2, pointer), "from pool");
-  check(FIND((Pointer, Opaque), "cuMemFreeAsync", "cuMemFreeAsync", 11020)(pointer, nullptr), "free");
+  check(cuMemFreeAsync(pointer, nullptr), "free");
   synchronize();
-  check(FIND((Opaque*, unsigned), "cuStreamCreate", "cuStreamCreate", 2000)(&stream, 1), "stream");
-  check(FIND((Opaque, int), "cuStreamBeginCapture_v2", "cuStreamBeginCapture", 10010)(stream, kRelaxed),
-        "begin");
+  check(cuStreamCreate(&stream, 1), "stream");
+  check(cuStreamBeginCapture_v2(stream, kRelaxed), "begin");
   Plain plain;
   const bool is_granted = plain.allocate(limit / 4 * 3, cost) == kSuccess;
-  const bool goes_on =
-      FIND((Opaque, Opaque*), "cuStreamEndCapture", "cuStreamEndCapture", 10000)(stream, &graph) == kSuccess;
+  const bool goes_on = cuStreamEndCapture(stream, &graph) == kSuccess;
   plain.free_all();
-  if (graph != nullptr)
-    check(FIND((Opaque), "cuGraphDestroy", "cuGraphDestroy", 10000)(graph), "graph destroy");
+  if (graph != nullptr) check(cuGraphDestroy(graph), "graph destroy");
   destroy_pool(pool);
   return report("capturing", "the pool released memory, and the capture continued",
                 is_granted && goes_on && left() == limit && fake_peak() <= limit);
@@ -295,28 +289,22 @@ inline bool run_abandoned(std::uint64_t limit, std::uint64_t) {
     Opaque context = nullptr, stream = nullptr;
     Pointer pointer = 0;
     std::uint64_t cost = 0;
-    if (by_context)
-      check(FIND((Opaque*, unsigned, Device), "cuCtxCreate_v2", "cuCtxCreate", 3020)(&context, 0, 0),
-            "context");
-    check(FIND((Opaque*, unsigned), "cuStreamCreate", "cuStreamCreate", 2000)(&stream, 1), "stream");
-    check(FIND((Opaque, int), "cuStreamBeginCapture_v2", "cuStreamBeginCapture", 10010)(stream, kRelaxed),
-          "begin");
-    check(FIND((Pointer*, std::size_t, Opaque), "cuMemAllocAsync", "cuMemAllocAsync", 11020)(
-              &pointer, limit / 2, stream),
-          "node");
+    if (by_context) check(cuCtxCreate_v2(&context, 0, 0), "context");
+    check(cuStreamCreate(&stream, 1), "stream");
+    check(cuStreamBeginCapture_v2(stream, kRelaxed), "begin");
+    check(cuMemAllocAsync(&pointer, limit / 2, stream), "node");
     if (by_context) {
-      check(FIND((Opaque), "cuCtxDestroy_v2", "cuCtxDestroy", 4000)(context), "context destroy");
-      check(FIND((Opaque), "cuCtxSetCurrent", "cuCtxSetCurrent", 4000)(before), "set current");
+      check(cuCtxDestroy_v2(context), "context destroy");
+      check(cuCtxSetCurrent(before), "set current");
     } else {
-      check(FIND((Opaque), "cuStreamDestroy_v2", "cuStreamDestroy", 4000)(stream), "stream destroy");
+      check(cuStreamDestroy_v2(stream), "stream destroy");
     }
     // Freed in stream order, so the next request has to wait.
     Plain all;
     const std::uint64_t most = limit / 10 * 9;
     is_sound = all.allocate(most, cost) == kSuccess && is_sound;
     keep_busy(nullptr);
-    for (Pointer const one : std::exchange(all.all, {}))
-      check(FIND((Pointer, Opaque), "cuMemFreeAsync", "cuMemFreeAsync", 11020)(one, nullptr), "free");
+    for (Pointer const one : std::exchange(all.all, {})) check(cuMemFreeAsync(one, nullptr), "free");
     is_sound = all.allocate(most, cost) == kSuccess && is_sound;
     all.free_all();
   }
@@ -326,9 +314,8 @@ inline bool run_abandoned(std::uint64_t limit, std::uint64_t) {
 
 // A pitched column: the driver pads each row, and the padding is charged before the allocation.
 inline bool run_column(std::uint64_t limit, std::uint64_t) {
-  const auto allocate = FIND((Pointer*, std::size_t*, std::size_t, std::size_t, unsigned),
-                             "cuMemAllocPitch_v2", "cuMemAllocPitch", 3020);
-  const auto free = FIND((Pointer), "cuMemFree_v2", "cuMemFree", 3020);
+  const auto allocate = cuMemAllocPitch_v2;
+  const auto free = cuMemFree_v2;
   Pointer pointer = 0;
   std::size_t pitch = 0;
   check(allocate(&pointer, &pitch, 1, 1, 4), "a row");
@@ -343,7 +330,7 @@ inline bool run_column(std::uint64_t limit, std::uint64_t) {
 // Destroying a context frees its memory, with either call that ends a context.
 inline bool run_contexts(std::uint64_t limit, std::uint64_t) {
   const Opaque before = current_context();
-  const auto set = FIND((Opaque), "cuCtxSetCurrent", "cuCtxSetCurrent", 4000);
+  const auto set = cuCtxSetCurrent;
   bool all_granted = true;
   for (const char* const end : {"cuCtxDetach", "cuCtxDestroy_v2"}) {
     const auto create = optional<Result (*)(Opaque*, unsigned, Device)>("cuCtxCreate_v2");
@@ -370,20 +357,19 @@ inline bool run_pool_without_context(std::uint64_t limit, std::uint64_t) {
   for (const bool pool_first : {true, false}) {
     Opaque context = nullptr, pool = nullptr;
     Pointer pointer = 0;
-    check(FIND((Opaque*, unsigned, Device), "cuCtxCreate_v2", "cuCtxCreate", 3020)(&context, 0, 0),
-          "context");
+    check(cuCtxCreate_v2(&context, 0, 0), "context");
     check(make_pool(pool, 0), "pool");
     check(take_from_pool(pool, most, pointer), "from pool");
     synchronize();
     if (pool_first) destroy_pool(pool);
-    check(FIND((Opaque), "cuCtxDestroy_v2", "cuCtxDestroy", 4000)(context), "context destroy");
-    check(FIND((Opaque), "cuCtxSetCurrent", "cuCtxSetCurrent", 4000)(before), "set current");
+    check(cuCtxDestroy_v2(context), "context destroy");
+    check(cuCtxSetCurrent(before), "set current");
     if (!pool_first) destroy_pool(pool);
     synchronize();
     Plain plain;
     std::uint64_t cost = 0;
     const bool is_held = plain.allocate(most, cost) == kOutOfMemory;
-    check(FIND((Pointer), "cuMemFree_v2", "cuMemFree", 3020)(pointer), "free");
+    check(cuMemFree_v2(pointer), "free");
     const bool is_given_back = plain.allocate(most, cost) == kSuccess;
     plain.free_all();
     all_sound = all_sound && is_held && is_given_back;
@@ -400,7 +386,7 @@ inline bool run_exported(std::uint64_t limit, std::uint64_t) {
   std::uint64_t cost = 0, kept = most;
   IpcHandle handle{};
   check(plain.allocate(most, cost), "to be exported");
-  const auto get_handle = FIND((IpcHandle*, Pointer), "cuIpcGetMemHandle", "cuIpcGetMemHandle", 4010);
+  const auto get_handle = cuIpcGetMemHandle;
   check(get_handle(&handle, plain.all.back()), "IPC handle");
   check(get_handle(&handle, plain.all.back()), "IPC handle, again");
   plain.free_all();
@@ -412,7 +398,7 @@ inline bool run_exported(std::uint64_t limit, std::uint64_t) {
     check(take_from_pool(pool, most, pointer), "from pool");
     synchronize();
     const Result result = share(pointer);
-    check(FIND((Pointer, Opaque), "cuMemFreeAsync", "cuMemFreeAsync", 11020)(pointer, nullptr), "free");
+    check(cuMemFreeAsync(pointer, nullptr), "free");
     synchronize();
     destroy_pool(pool);
     synchronize();
@@ -452,9 +438,7 @@ inline bool run_graph_of_devices(std::uint64_t, std::uint64_t step) {
   node.pool.location = {kLocationDevice, 1};
   node.bytes = step;
   Opaque made = nullptr;
-  const Result result =
-      FIND((Opaque*, Opaque, const Opaque*, std::size_t, AllocationNode*), "cuGraphAddMemAllocNode",
-           "cuGraphAddMemAllocNode", 11040)(&made, graph.graph, &graph.last, 1, &node);
+  const Result result = cuGraphAddMemAllocNode(&made, graph.graph, &graph.last, 1, &node);
   return report("several", "a graph's node is refused by the limit of its own device",
                 result == kOutOfMemory);
 }

@@ -41,21 +41,17 @@ class SharedHandles {
 struct Work {
   Opaque context = nullptr, stream = nullptr;
 };
-inline void make_current(Opaque context) {
-  check(FIND((Opaque), "cuCtxSetCurrent", "cuCtxSetCurrent", 4000)(context), "set current");
-}
+inline void make_current(Opaque context) { check(cuCtxSetCurrent(context), "set current"); }
 inline Opaque make_context() {
   Opaque context = nullptr;
-  check(FIND((Opaque*, unsigned, int), "cuCtxCreate_v2", "cuCtxCreate", 3020)(&context, 0, 0), "context");
+  check(cuCtxCreate_v2(&context, 0, 0), "context");
   return context;
 }
-inline void destroy_context(Opaque context) {
-  check(FIND((Opaque), "cuCtxDestroy_v2", "cuCtxDestroy", 4000)(context), "context destroy");
-}
+inline void destroy_context(Opaque context) { check(cuCtxDestroy_v2(context), "context destroy"); }
 // In the current context.
 inline Opaque make_stream() {
   Opaque stream = nullptr;
-  check(FIND((Opaque*, unsigned), "cuStreamCreate", "cuStreamCreate", 2000)(&stream, 1), "stream");
+  check(cuStreamCreate(&stream, 1), "stream");
   return stream;
 }
 
@@ -128,7 +124,7 @@ class RandomCaller {
   void free_everything() {
     make_current(works_[0].context);
     while (!pointers_.empty() || !pool_orphans_.empty()) free_one();
-    for (Opaque const array : arrays_) destroy_array_(array);
+    for (Opaque const array : arrays_) cuArrayDestroy(array);
     for (const Mapped& one : mapped_) unmap(one);
     if (sparse_.array != nullptr) sparse_.free_all();
     while (!pools_.empty()) {
@@ -174,42 +170,33 @@ class RandomCaller {
 
   void allocate() {
     Pointer pointer = 0;
-    const Result result = random_() % 4 == 0 ? FIND((Pointer*, std::size_t, unsigned), "cuMemAllocManaged",
-                                                    "cuMemAllocManaged", 6000)(&pointer, size(), 1)
-                                             : FIND((Pointer*, std::size_t), "cuMemAlloc_v2", "cuMemAlloc",
-                                                    3020)(&pointer, size());
+    const Result result =
+        random_() % 4 == 0 ? cuMemAllocManaged(&pointer, size(), 1) : cuMemAlloc_v2(&pointer, size());
     if (result == kSuccess) pointers_.push_back(pointer);
   }
   void allocate_rows() {
     Pointer pointer = 0;
     std::size_t pitch = 0;
     const std::size_t width = 1 + random_() % 3000;
-    if (FIND((Pointer*, std::size_t*, std::size_t, std::size_t, unsigned), "cuMemAllocPitch_v2",
-             "cuMemAllocPitch", 3020)(&pointer, &pitch, width, 1 + size() / width, 4) == kSuccess)
+    if (cuMemAllocPitch_v2(&pointer, &pitch, width, 1 + size() / width, 4) == kSuccess)
       pointers_.push_back(pointer);
   }
   void free_one() {
     if (!pointers_.empty() && random_() % 4 == 0)
-      return check(FIND((Pointer, Opaque), "cuMemFreeAsync", "cuMemFreeAsync", 11020)(
-                       remove_any(pointers_), works_[any(works_)].stream),
-                   "stream-ordered free");
+      return check(cuMemFreeAsync(remove_any(pointers_), works_[any(works_)].stream), "stream-ordered free");
     if (!pointers_.empty()) free(remove_any(pointers_));
     if (!pool_orphans_.empty()) free(remove_any(pool_orphans_));
   }
-  static void free(Pointer pointer) {
-    check(FIND((Pointer), "cuMemFree_v2", "cuMemFree", 3020)(pointer), "free");
-  }
+  static void free(Pointer pointer) { check(cuMemFree_v2(pointer), "free"); }
   void make_array() {
     if (!arrays_.empty() && random_() % 2 == 0)
-      return check(destroy_array_(remove_any(arrays_)), "array destroy");
+      return check(cuArrayDestroy(remove_any(arrays_)), "array destroy");
     allocate_array();
   }
   void allocate_array() {
     const ArrayDescriptor shape{256, 1 + size() / 1024, 0x20, 1};
     Opaque array = nullptr;
-    if (FIND((Opaque*, const ArrayDescriptor*), "cuArrayCreate_v2", "cuArrayCreate", 3020)(&array, &shape) ==
-        kSuccess)
-      arrays_.push_back(array);
+    if (cuArrayCreate_v2(&array, &shape) == kSuccess) arrays_.push_back(array);
   }
   void make_handle() {
     if (!mapped_.empty() && random_() % 2 == 0) return unmap(remove_any(mapped_));
@@ -218,28 +205,22 @@ class RandomCaller {
     properties.location = {kLocationDevice, 0};
     Handle handle = 0;
     Mapped one{0, size()};
-    if (FIND((Handle*, std::size_t, const AllocationProperties*, unsigned long long), "cuMemCreate",
-             "cuMemCreate", 10020)(&handle, one.bytes, &properties, 0) != kSuccess)
-      return;
+    if (cuMemCreate(&handle, one.bytes, &properties, 0) != kSuccess) return;
     check(map(one, handle), "map");
     release_handle(handle);
     mapped_.push_back(one);
   }
   static Result map(Mapped& one, Handle handle) {
-    check(FIND((Pointer*, std::size_t, std::size_t, Pointer, unsigned long long), "cuMemAddressReserve",
-               "cuMemAddressReserve", 10020)(&one.address, one.bytes, 0, 0, 0),
-          "reserve");
-    const Result result = FIND((Pointer, std::size_t, std::size_t, Handle, unsigned long long), "cuMemMap",
-                               "cuMemMap", 10020)(one.address, one.bytes, 0, handle, 0);
+    check(cuMemAddressReserve(&one.address, one.bytes, 0, 0, 0), "reserve");
+    const Result result = cuMemMap(one.address, one.bytes, 0, handle, 0);
     if (result != kSuccess) free_addresses(one);
     return result;
   }
   static void free_addresses(const Mapped& one) {
-    check(FIND((Pointer, std::size_t), "cuMemAddressFree", "cuMemAddressFree", 10020)(one.address, one.bytes),
-          "address free");
+    check(cuMemAddressFree(one.address, one.bytes), "address free");
   }
   static void unmap(const Mapped& one) {
-    check(FIND((Pointer, std::size_t), "cuMemUnmap", "cuMemUnmap", 10020)(one.address, one.bytes), "unmap");
+    check(cuMemUnmap(one.address, one.bytes), "unmap");
     free_addresses(one);
   }
   // Adds a new handle, or a second handle of mapped memory.
@@ -250,9 +231,7 @@ class RandomCaller {
       return;
     }
     void* const address = reinterpret_cast<void*>(mapped_[any(mapped_)].address);
-    check(FIND((Handle*, void*), "cuMemRetainAllocationHandle", "cuMemRetainAllocationHandle", 11000)(
-              &handle, address),
-          "retain");
+    check(cuMemRetainAllocationHandle(&handle, address), "retain");
     shared_->add(handle);
   }
   void release_shared() {
@@ -289,15 +268,13 @@ class RandomCaller {
     // the memory in this stream.
     make_current(pool.work.context);
     Opaque const stream = random_() % 2 == 0 ? pool.work.stream : nullptr;
-    if (FIND((Pointer*, std::size_t, Opaque, Opaque), "cuMemAllocFromPoolAsync", "cuMemAllocFromPoolAsync",
-             11020)(&pointer, size(), pool.pool, stream) == kSuccess)
+    if (cuMemAllocFromPoolAsync(&pointer, size(), pool.pool, stream) == kSuccess)
       pool.pointers.push_back(pointer);
   }
   void free_of(Pool& pool) {
     const bool in_default_stream = random_() % 2 == 0;
     if (in_default_stream) make_current(pool.work.context);
-    check(FIND((Pointer, Opaque), "cuMemFreeAsync", "cuMemFreeAsync", 11020)(
-              remove_any(pool.pointers), in_default_stream ? nullptr : pool.work.stream),
+    check(cuMemFreeAsync(remove_any(pool.pointers), in_default_stream ? nullptr : pool.work.stream),
           "stream-ordered free");
   }
   void free_stream_ordered() {
@@ -309,9 +286,7 @@ class RandomCaller {
     if (pools_.empty()) return;
     const std::size_t which = any(pools_);
     if (random_() % 2 == 0) {
-      check(FIND((Opaque, std::size_t), "cuMemPoolTrimTo", "cuMemPoolTrimTo", 11020)(pools_[which].pool,
-                                                                                     size()),
-            "trim");
+      check(cuMemPoolTrimTo(pools_[which].pool, size()), "trim");
       return;
     }
     std::swap(pools_[which], pools_.back());
@@ -326,7 +301,7 @@ class RandomCaller {
     constexpr std::size_t kMostGraphs = 3;
     if (graphs_.size() == kMostGraphs) return destroy_graph();
     Graph made;
-    check(FIND((Opaque*, unsigned), "cuGraphCreate", "cuGraphCreate", 10000)(&made.graph, 0), "graph");
+    check(cuGraphCreate(&made.graph, 0), "graph");
     std::vector<Opaque> nodes;
     const auto random_earlier_nodes = [&] {
       std::vector<Opaque> some;
@@ -342,17 +317,13 @@ class RandomCaller {
       node.pool.location = {kLocationDevice, 0};
       node.bytes = size();
       Opaque made_node = nullptr;
-      if (FIND((Opaque*, Opaque, const Opaque*, std::size_t, AllocationNode*), "cuGraphAddMemAllocNode",
-               "cuGraphAddMemAllocNode",
-               11040)(&made_node, made.graph, before.data(), before.size(), &node) != kSuccess)
+      if (cuGraphAddMemAllocNode(&made_node, made.graph, before.data(), before.size(), &node) != kSuccess)
         continue;
       nodes.push_back(made_node);
       // Without a free node the memory would have to be freed after each launch.
       before = random_earlier_nodes();
       before.push_back(made_node);
-      check(FIND((Opaque*, Opaque, const Opaque*, std::size_t, Pointer), "cuGraphAddMemFreeNode",
-                 "cuGraphAddMemFreeNode",
-                 11040)(&made_node, made.graph, before.data(), before.size(), node.address),
+      check(cuGraphAddMemFreeNode(&made_node, made.graph, before.data(), before.size(), node.address),
             "free node");
       nodes.push_back(made_node);
     }
@@ -363,8 +334,7 @@ class RandomCaller {
     Graph& graph = graphs_[any(graphs_)];
     if (graph.exec == nullptr) {
       // This can be refused if other execs were updated to this graph.
-      const Result result = FIND((Opaque*, Opaque, unsigned long long), "cuGraphInstantiateWithFlags",
-                                 "cuGraphInstantiateWithFlags", 11040)(&graph.exec, graph.graph, 0);
+      const Result result = cuGraphInstantiateWithFlags(&graph.exec, graph.graph, 0);
       if (result != kOutOfMemory) check(result, "instantiate");
       return;
     }
@@ -381,7 +351,7 @@ class RandomCaller {
         break;
     }
     // Its memory was charged when its nodes were added, so the launch must succeed.
-    check(FIND((Opaque, Opaque), "cuGraphLaunch", "cuGraphLaunch", 10000)(graph.exec, nullptr), "launch");
+    check(cuGraphLaunch(graph.exec, nullptr), "launch");
   }
   // Updates the exec to a graph without an exec. That graph is destroyed at once, or stays for further execs,
   // which then may be refused.
@@ -389,29 +359,24 @@ class RandomCaller {
     for (Graph& other : graphs_) {
       if (other.exec != nullptr) continue;
       std::uint64_t outcome[8] = {};
-      const Result result = FIND((Opaque, Opaque, void*), "cuGraphExecUpdate_v2", "cuGraphExecUpdate", 12000)(
-          exec, other.graph, outcome);
+      const Result result = cuGraphExecUpdate_v2(exec, other.graph, outcome);
       if (result != kOutOfMemory) check(result, "update");
       if (random_() % 2 == 0) return;
-      check(FIND((Opaque), "cuGraphDestroy", "cuGraphDestroy", 10000)(other.graph), "graph destroy");
+      check(cuGraphDestroy(other.graph), "graph destroy");
       std::swap(other, graphs_.back());
       return graphs_.pop_back();
     }
   }
   void destroy_graph() {
     Graph graph = remove_any(graphs_);
-    const auto destroy = [&] {
-      check(FIND((Opaque), "cuGraphDestroy", "cuGraphDestroy", 10000)(graph.graph), "graph destroy");
-    };
+    const auto destroy = [&] { check(cuGraphDestroy(graph.graph), "graph destroy"); };
     const bool graph_first = random_() % 2 == 0;
     if (graph_first) destroy();
     if (graph.exec != nullptr) destroy_instance(graph);
     if (!graph_first) destroy();
   }
   static void destroy_instance(Graph& graph) {
-    check(
-        FIND((Opaque), "cuGraphExecDestroy", "cuGraphExecDestroy", 10000)(std::exchange(graph.exec, nullptr)),
-        "exec destroy");
+    check(cuGraphExecDestroy(std::exchange(graph.exec, nullptr)), "exec destroy");
   }
   // Destroying the context frees what was allocated in it.
   void visit_context() {
@@ -428,8 +393,7 @@ class RandomCaller {
     Opaque pool = nullptr;
     Pointer pointer = 0;
     check(make_pool(pool, 0), "pool");
-    if (FIND((Pointer*, std::size_t, Opaque, Opaque), "cuMemAllocFromPoolAsync", "cuMemAllocFromPoolAsync",
-             11020)(&pointer, size(), pool, nullptr) == kSuccess)
+    if (cuMemAllocFromPoolAsync(&pointer, size(), pool, nullptr) == kSuccess)
       pool_orphans_.push_back(pointer);
     destroy_pool(pool);
   }
@@ -437,13 +401,11 @@ class RandomCaller {
   void visit_primary_context() {
     constexpr int kOther = 1;
     Opaque context = nullptr;
-    check(
-        FIND((Opaque*, int), "cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxRetain", 7000)(&context, kOther),
-        "retain");
+    check(cuDevicePrimaryCtxRetain(&context, kOther), "retain");
     make_current(context);
     const std::size_t had_pointers = pointers_.size();
     for (std::uint64_t i = random_() % 8; i > 0; --i) allocate();
-    check(FIND((int), "cuDevicePrimaryCtxRelease_v2", "cuDevicePrimaryCtxRelease", 11000)(kOther), "release");
+    check(cuDevicePrimaryCtxRelease_v2(kOther), "release");
     pointers_.resize(had_pointers);
   }
   void be_busy_or_wait() {
@@ -456,7 +418,6 @@ class RandomCaller {
   SharedHandles* shared_;
   std::vector<Work> works_;
   SparseArray sparse_;
-  Result (*destroy_array_)(Opaque) = FIND((Opaque), "cuArrayDestroy", "cuArrayDestroy", 2000);
   std::vector<Pointer> pointers_, pool_orphans_;
   std::vector<Opaque> arrays_;
   std::vector<Mapped> mapped_;
@@ -495,13 +456,11 @@ inline bool run_random_calls(std::uint64_t limit, std::uint64_t seed, std::uint6
   bool is_given_back = true;
   for (int device = answers_to_any_handle ? 1 : 0; device >= 0; --device) {
     Opaque primary = nullptr;
-    check(
-        FIND((Opaque*, int), "cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxRetain", 7000)(&primary, device),
-        "retain");
+    check(cuDevicePrimaryCtxRetain(&primary, device), "retain");
     make_current(primary);
     is_given_back = all.allocate(limit, cost) == kSuccess && is_given_back;
     all.free_all();
-    check(FIND((int), "cuDevicePrimaryCtxRelease_v2", "cuDevicePrimaryCtxRelease", 11000)(device), "release");
+    check(cuDevicePrimaryCtxRelease_v2(device), "release");
   }
   make_current(first);
   return report("random", "random calls", is_given_back && fake_peak(0) <= limit && fake_peak(1) <= limit);

@@ -1,68 +1,21 @@
 // Routes that allocate GPU memory with the CUDA driver, for traced test programs. Each route allocates until
-// it is refused, frees everything, and repeats that. `lookup` selects how functions are found; see
-// traced_cuda.cpp.
+// it is refused, frees everything, and repeats that.
 #pragma once
-
-#include <dlfcn.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
-#include <string>
 #include <vector>
 
-#include "types/cuda_driver_types.h"
+#include "cli/cuda_calls.h"
 
 namespace cuda_program {
 
-using namespace headroom::cuda;
-using Result = Code;
-
-inline void* library = nullptr;
-inline std::string lookup;
-// Looks up a function of the library. A program that is linked with the hooks replaces this.
-inline void* (*symbol_of)(void* from, const char* name) = [](void* from, const char* name) {
-  return dlsym(from, name);
-};
-
-[[noreturn]] inline void fail(const char* what, const char* name, int code) {
-  std::fprintf(stderr, "%s: %s (%d)\n", what, name, code);
-  std::exit(2);
-}
-
-// `exported` is the symbol that the driver exports; `name` and `version` are the arguments of
-// cuGetProcAddress.
-template <class Function>
-Function find(const char* exported, const char* name, int version) {
-  void* function = nullptr;
-  if (lookup == "dlsym" || lookup == "linked") {
-    function = symbol_of(lookup == "linked" ? RTLD_DEFAULT : library, exported);
-  } else if (lookup == "first") {
-    const auto get = reinterpret_cast<Result (*)(const char*, void**, int, std::uint64_t)>(
-        symbol_of(library, "cuGetProcAddress"));
-    if (get(name, &function, version, 0) != kSuccess) function = nullptr;
-  } else {
-    const auto get = reinterpret_cast<Result (*)(const char*, void**, int, std::uint64_t, int*)>(
-        symbol_of(library, "cuGetProcAddress_v2"));
-    int status = 0;
-    if (get(name, &function, version, lookup == "ptsz" ? 2 : 0, &status) != kSuccess) function = nullptr;
-  }
-  if (function == nullptr) fail("the driver has no", exported, 0);
-  return reinterpret_cast<Function>(function);
-}
-#define FIND(type, exported, name, version) find<Result(*) type>(exported, name, version)
-
-inline void check(Result result, const char* what) {
-  if (result != kSuccess) fail("failed", what, result);
-}
-
 inline void start_context() {
-  check(FIND((unsigned), "cuInit", "cuInit", 2000)(0), "cuInit");
+  check(cuInit(0), "cuInit");
   Opaque context = nullptr;
-  check(FIND((Opaque*, Device), "cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxRetain", 7000)(&context, 0),
-        "retain");
-  check(FIND((Opaque), "cuCtxSetCurrent", "cuCtxSetCurrent", 4000)(context), "set current");
+  check(cuDevicePrimaryCtxRetain(&context, 0), "retain");
+  check(cuCtxSetCurrent(context), "set current");
 }
 
 struct Outcome {
@@ -85,7 +38,7 @@ struct Route {
 struct Pointers : Route {
   std::vector<Pointer> all;
   void free_all() override {
-    const auto free = FIND((Pointer), "cuMemFree_v2", "cuMemFree", 3020);
+    const auto free = cuMemFree_v2;
     for (const Pointer pointer : all) check(free(pointer), "cuMemFree");
     all.clear();
   }
@@ -98,16 +51,14 @@ struct Plain : Pointers {
   Result allocate(std::uint64_t step, std::uint64_t& cost) override {
     Pointer pointer = 0;
     cost = step;
-    return keep(FIND((Pointer*, std::size_t), "cuMemAlloc_v2", "cuMemAlloc", 3020)(&pointer, step), pointer);
+    return keep(cuMemAlloc_v2(&pointer, step), pointer);
   }
 };
 struct Managed : Pointers {
   Result allocate(std::uint64_t step, std::uint64_t& cost) override {
     Pointer pointer = 0;
     cost = step;
-    return keep(FIND((Pointer*, std::size_t, unsigned), "cuMemAllocManaged", "cuMemAllocManaged", 6000)(
-                    &pointer, step, 1),
-                pointer);
+    return keep(cuMemAllocManaged(&pointer, step, 1), pointer);
   }
 };
 struct Pitch : Pointers {
@@ -115,9 +66,7 @@ struct Pitch : Pointers {
     Pointer pointer = 0;
     std::size_t pitch = 0;
     const std::size_t width = 1000, height = step / 1024;
-    const Result result =
-        FIND((Pointer*, std::size_t*, std::size_t, std::size_t, unsigned), "cuMemAllocPitch_v2",
-             "cuMemAllocPitch", 3020)(&pointer, &pitch, width, height, 4);
+    const Result result = cuMemAllocPitch_v2(&pointer, &pitch, width, height, 4);
     cost = pitch * height;
     return keep(result, pointer);
   }
@@ -129,15 +78,11 @@ inline Result make_pool(Opaque& pool, Device device, bool is_managed = false) {
   PoolProperties properties{};
   properties.type = is_managed ? kManagedMemory : 1;
   if (!is_managed) properties.location = {kLocationDevice, device};
-  return FIND((Opaque*, const PoolProperties*), "cuMemPoolCreate", "cuMemPoolCreate", 11020)(&pool,
-                                                                                             &properties);
+  return cuMemPoolCreate(&pool, &properties);
 }
-inline void destroy_pool(Opaque pool) {
-  check(FIND((Opaque), "cuMemPoolDestroy", "cuMemPoolDestroy", 11020)(pool), "pool destroy");
-}
+inline void destroy_pool(Opaque pool) { check(cuMemPoolDestroy(pool), "pool destroy"); }
 inline Result take_from_pool(Opaque pool, std::uint64_t bytes, Pointer& pointer) {
-  return FIND((Pointer*, std::size_t, Opaque, Opaque), "cuMemAllocFromPoolAsync", "cuMemAllocFromPoolAsync",
-              11020)(&pointer, bytes, pool, nullptr);
+  return cuMemAllocFromPoolAsync(&pointer, bytes, pool, nullptr);
 }
 
 struct Async : Pointers {
@@ -151,24 +96,19 @@ struct Async : Pointers {
     cost = step;
     if (of_own_pool && pool == nullptr) check(make_pool(pool, device, is_managed), "pool");
     if (!of_own_pool && device != 0 && pool == nullptr)
-      check(FIND((Opaque*, Device), "cuDeviceGetDefaultMemPool", "cuDeviceGetDefaultMemPool", 11020)(&pool,
-                                                                                                     device),
-            "default pool");
+      check(cuDeviceGetDefaultMemPool(&pool, device), "default pool");
     if (pool != nullptr) return keep(take_from_pool(pool, step, pointer), pointer);
-    return keep(FIND((Pointer*, std::size_t, Opaque), "cuMemAllocAsync", "cuMemAllocAsync", 11020)(
-                    &pointer, step, nullptr),
-                pointer);
+    return keep(cuMemAllocAsync(&pointer, step, nullptr), pointer);
   }
   void free_all() override {
-    const auto free = FIND((Pointer, Opaque), "cuMemFreeAsync", "cuMemFreeAsync", 11020);
+    const auto free = cuMemFreeAsync;
     for (const Pointer pointer : all) check(free(pointer, nullptr), "cuMemFreeAsync");
     all.clear();
     // Memory freed in stream order stays in the pool until it is trimmed.
-    check(FIND((), "cuCtxSynchronize", "cuCtxSynchronize", 2000)(), "synchronize");
+    check(cuCtxSynchronize(), "synchronize");
     Opaque of_device = nullptr;
-    check(FIND((Opaque*, Device), "cuDeviceGetMemPool", "cuDeviceGetMemPool", 11020)(&of_device, device),
-          "pool of device");
-    check(FIND((Opaque, std::size_t), "cuMemPoolTrimTo", "cuMemPoolTrimTo", 11020)(of_device, 0), "trim");
+    check(cuDeviceGetMemPool(&of_device, device), "pool of device");
+    check(cuMemPoolTrimTo(of_device, 0), "trim");
     if (of_own_pool && pool != nullptr) destroy_pool(pool);
     pool = nullptr;
   }
@@ -180,12 +120,11 @@ struct AsyncElsewhere : Async {
   Opaque stream = nullptr;
   AsyncElsewhere() : Async(false) {}
   Result allocate(std::uint64_t step, std::uint64_t& cost) override {
-    const auto set = FIND((Opaque), "cuCtxSetCurrent", "cuCtxSetCurrent", 4000);
+    const auto set = cuCtxSetCurrent;
     Opaque context = nullptr;
-    check(FIND((Opaque*), "cuCtxGetCurrent", "cuCtxGetCurrent", 4000)(&context), "context");
-    if (stream == nullptr)
-      check(FIND((Opaque*, unsigned), "cuStreamCreate", "cuStreamCreate", 2000)(&stream, 1), "stream");
-    const auto call = FIND((Pointer*, std::size_t, Opaque), "cuMemAllocAsync", "cuMemAllocAsync", 11020);
+    check(cuCtxGetCurrent(&context), "context");
+    if (stream == nullptr) check(cuStreamCreate(&stream, 1), "stream");
+    const auto call = cuMemAllocAsync;
     Pointer pointer = 0;
     cost = step;
     check(set(nullptr), "no context");
@@ -213,10 +152,9 @@ struct ManyPools : Route {
   }
   void free_all() override {
     for (const auto& [pool, pointer] : all) {
-      check(FIND((Pointer, Opaque), "cuMemFreeAsync", "cuMemFreeAsync", 11020)(pointer, nullptr),
-            "cuMemFreeAsync");
-      check(FIND((), "cuCtxSynchronize", "cuCtxSynchronize", 2000)(), "synchronize");
-      check(FIND((Opaque, std::size_t), "cuMemPoolTrimTo", "cuMemPoolTrimTo", 11020)(pool, 0), "trim");
+      check(cuMemFreeAsync(pointer, nullptr), "cuMemFreeAsync");
+      check(cuCtxSynchronize(), "synchronize");
+      check(cuMemPoolTrimTo(pool, 0), "trim");
       destroy_pool(pool);
     }
     all.clear();
@@ -238,35 +176,25 @@ struct Virtual : Route {
     properties.type = 1;
     properties.location = {kLocationDevice, device};
     Handle handle = 0;
-    const Result result = FIND((Handle*, std::size_t, const AllocationProperties*, unsigned long long),
-                               "cuMemCreate", "cuMemCreate", 10020)(&handle, step, &properties, 0);
+    const Result result = cuMemCreate(&handle, step, &properties, 0);
     if (result != kSuccess) return result;
     Piece piece{0, step};
-    check(FIND((Pointer*, std::size_t, std::size_t, Pointer, unsigned long long), "cuMemAddressReserve",
-               "cuMemAddressReserve", 10020)(&piece.address, step, 0, 0, 0),
-          "reserve");
-    check(FIND((Pointer, std::size_t, std::size_t, Handle, unsigned long long), "cuMemMap", "cuMemMap",
-               10020)(piece.address, step, 0, handle, 0),
-          "map");
+    check(cuMemAddressReserve(&piece.address, step, 0, 0, 0), "reserve");
+    check(cuMemMap(piece.address, step, 0, handle, 0), "map");
     // As PyTorch does: releases the handle, so that only the mapping keeps the memory, and later retains it
     // by address.
-    const auto release = FIND((Handle), "cuMemRelease", "cuMemRelease", 10020);
+    const auto release = cuMemRelease;
     check(release(handle), "release");
     Handle again = 0;
-    check(FIND((Handle*, void*), "cuMemRetainAllocationHandle", "cuMemRetainAllocationHandle", 11000)(
-              &again, reinterpret_cast<void*>(piece.address)),
-          "retain handle");
+    check(cuMemRetainAllocationHandle(&again, reinterpret_cast<void*>(piece.address)), "retain handle");
     check(release(again), "release again");
     all.push_back(piece);
     return result;
   }
   void free_all() override {
     for (const Piece& piece : all) {
-      check(FIND((Pointer, std::size_t), "cuMemUnmap", "cuMemUnmap", 10020)(piece.address, piece.bytes),
-            "unmap");
-      check(FIND((Pointer, std::size_t), "cuMemAddressFree", "cuMemAddressFree", 10020)(piece.address,
-                                                                                        piece.bytes),
-            "address free");
+      check(cuMemUnmap(piece.address, piece.bytes), "unmap");
+      check(cuMemAddressFree(piece.address, piece.bytes), "address free");
     }
     all.clear();
   }
@@ -282,23 +210,17 @@ struct Arrays : Route {
     Result result = kSuccess;
     if (kind == 2) {
       const ArrayDescriptor shape{1024, static_cast<std::size_t>(step / 4096), kFloat, 1};
-      result =
-          FIND((Opaque*, const ArrayDescriptor*), "cuArrayCreate_v2", "cuArrayCreate", 3020)(&array, &shape);
+      result = cuArrayCreate_v2(&array, &shape);
     } else {
       const Array3dDescriptor shape{
           256, 64, static_cast<std::size_t>(std::max<std::uint64_t>(1, step / 65536)), kFloat, 1, 0};
-      result = kind == 3 ? FIND((Opaque*, const Array3dDescriptor*), "cuArray3DCreate_v2", "cuArray3DCreate",
-                                3020)(&array, &shape)
-                         : FIND((Opaque*, const Array3dDescriptor*, unsigned), "cuMipmappedArrayCreate",
-                                "cuMipmappedArrayCreate", 5000)(&array, &shape, 3);
+      result = kind == 3 ? cuArray3DCreate_v2(&array, &shape) : cuMipmappedArrayCreate(&array, &shape, 3);
     }
     if (result == kSuccess) all.push_back(array);
     return result;
   }
   void free_all() override {
-    const auto destroy = kind == 0
-                             ? FIND((Opaque), "cuMipmappedArrayDestroy", "cuMipmappedArrayDestroy", 5000)
-                             : FIND((Opaque), "cuArrayDestroy", "cuArrayDestroy", 2000);
+    const auto destroy = kind == 0 ? cuMipmappedArrayDestroy : cuArrayDestroy;
     for (const Opaque array : all) check(destroy(array), "array destroy");
     all.clear();
   }
@@ -318,7 +240,7 @@ inline Outcome fill(Route& route, std::uint64_t step) {
 // The bytes left of the limit. For arrays this shows the charge, because only the driver knows their size.
 inline std::uint64_t left() {
   std::size_t free = 0, total = 0;
-  check(FIND((std::size_t*, std::size_t*), "cuMemGetInfo_v2", "cuMemGetInfo", 3020)(&free, &total), "info");
+  check(cuMemGetInfo_v2(&free, &total), "info");
   return free;
 }
 

@@ -15,11 +15,8 @@
 #include <execinfo.h>
 #include <signal.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <atomic>
-#include <cerrno>
 #include <iterator>
 #include <set>
 #include <thread>
@@ -28,6 +25,7 @@
 #include "cli/cuda_graph_routes.h"
 #include "cli/cuda_handle_routes.h"
 #include "cli/cuda_order_routes.h"
+#include "cli/cuda_process_routes.h"
 #include "cli/cuda_random_routes.h"
 
 namespace {
@@ -41,11 +39,10 @@ bool run_threads(std::uint64_t limit, std::uint64_t step) {
   std::atomic<int> odd{0};
   std::vector<std::vector<Pointer>> all(kThreads);
   Opaque context = nullptr;
-  check(FIND((Opaque*, Device), "cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxRetain", 7000)(&context, 0),
-        "retain");
-  const auto allocate = FIND((Pointer*, std::size_t), "cuMemAlloc_v2", "cuMemAlloc", 3020);
-  const auto free = FIND((Pointer), "cuMemFree_v2", "cuMemFree", 3020);
-  const auto set = FIND((Opaque), "cuCtxSetCurrent", "cuCtxSetCurrent", 4000);
+  check(cuDevicePrimaryCtxRetain(&context, 0), "retain");
+  const auto allocate = cuMemAlloc_v2;
+  const auto free = cuMemFree_v2;
+  const auto set = cuCtxSetCurrent;
   std::vector<std::thread> threads;
   for (int i = 0; i < kThreads; ++i)
     threads.emplace_back([&, i] {
@@ -68,201 +65,12 @@ bool run_threads(std::uint64_t limit, std::uint64_t step) {
   return sound;
 }
 
-// Allocates this amount, reports how much it got, and holds it until its input closes.
-int hold(std::uint64_t bytes, std::uint64_t step, int input, int output) {
-  start_context();
-  Plain route;
-  std::uint64_t held = 0, cost = 0;
-  while (held + step <= bytes && route.allocate(step, cost) == kSuccess) held += cost;
-  if (::dprintf(output, "%llu\n", static_cast<unsigned long long>(held)) < 0) return 1;
-  char byte = 0;
-  return ::read(input, &byte, 1) >= 0 ? 0 : 1;
-}
-
-struct Child {
-  pid_t pid = -1;
-  int from = -1, to = -1;  // the child's output and input pipes
-};
-// Starts another process: a forked copy, or this program executed again with `role`.
-template <class Run>
-Child start(const Run& run) {
-  int to_parent[2], to_child[2];
-  if (::pipe(to_parent) != 0 || ::pipe(to_child) != 0) fail("no pipe", "", errno);
-  Child child;
-  child.pid = ::fork();
-  if (child.pid == 0) {
-    ::close(to_parent[0]);
-    ::close(to_child[1]);
-    ::_exit(run(to_child[0], to_parent[1]));
-  }
-  ::close(to_parent[1]);
-  ::close(to_child[0]);
-  child.from = to_parent[0];
-  child.to = to_child[1];
-  return child;
-}
-int become(const char* self, const char* role, std::uint64_t bytes, std::uint64_t step, int input,
-           int output) {
-  ::dup2(input, 0);
-  ::dup2(output, 1);
-  ::execl(self, self, lookup.c_str(), role, std::to_string(bytes).c_str(), std::to_string(step).c_str(),
-          nullptr);
-  return 3;
-}
-void end(const Child& child, bool by_force) {
-  if (by_force) ::kill(child.pid, SIGKILL);
-  ::close(child.to);
-  ::close(child.from);
-  int status = 0;
-  ::waitpid(child.pid, &status, 0);
-}
-
-// Two processes under one limit: a child allocates its part, the parent gets the rest, and later the child's
-// part after the child ended without freeing.
-bool share_with(const char* name, const Child& child, std::uint64_t limit, std::uint64_t step,
-                bool by_force) {
-  char line[64] = {};
-  if (::read(child.from, line, sizeof line - 1) <= 0) return false;
-  const std::uint64_t held = std::strtoull(line, nullptr, 10);
-  start_context();
-  Plain route;
-  const Outcome meanwhile = fill(route, step);
-  end(child, by_force);
-  const Outcome after = fill(route, step);
-  route.free_all();
-  const bool sound = held > 0 && meanwhile.end == kOutOfMemory && held + meanwhile.bytes <= limit &&
-                     limit - held - meanwhile.bytes < step && meanwhile.bytes + after.bytes <= limit &&
-                     limit - meanwhile.bytes - after.bytes < step;
-  std::printf("%-8s another held %llu, %llu at the same time, %llu after its end: %s\n", name,
-              static_cast<unsigned long long>(held), static_cast<unsigned long long>(meanwhile.bytes),
-              static_cast<unsigned long long>(after.bytes), sound ? "sound" : "WRONG");
-  return sound;
-}
-
-// Call it after a process with memory was killed or executed another program: either its child holds the
-// memory, or it is free.
-bool wait_until_left(std::uint64_t bytes) {
-  for (int i = 0; i < 1000 && left() != bytes; ++i) ::usleep(5000);
-  return left() == bytes;
-}
-bool run_after(const char* name, const Child& child, std::uint64_t limit, std::uint64_t step, bool is_held) {
-  char line[64] = {};
-  if (::read(child.from, line, sizeof line - 1) <= 0) return false;
-  const std::uint64_t held = std::strtoull(line, nullptr, 10);
-  if (is_held) {  // do not wait for its end: its own child lives on
-    int status = 0;
-    ::waitpid(child.pid, &status, 0);
-  }
-  start_context();
-  const std::uint64_t free = is_held ? limit - held : limit;
-  bool sound = held > 0 && wait_until_left(free);
-  Plain route;
-  const Outcome meanwhile = fill(route, step);
-  route.free_all();
-  sound = sound && meanwhile.end == kOutOfMemory && meanwhile.bytes <= free && free - meanwhile.bytes < step;
-  end(child, false);
-  sound = sound && wait_until_left(limit);
-  std::printf("%-8s held %llu, %llu at the same time: %s\n", name, static_cast<unsigned long long>(held),
-              static_cast<unsigned long long>(meanwhile.bytes), sound ? "sound" : "WRONG");
-  return sound;
-}
-// Allocates this amount, reports it, and is killed while its forked child lives until its input closes: like
-// a program's workers after an OOM kill.
-int leave_to_child(std::uint64_t bytes, std::uint64_t step) {
-  start_context();
-  Plain route;
-  std::uint64_t held = 0, cost = 0;
-  while (held + step <= bytes && route.allocate(step, cost) == kSuccess) held += cost;
-  if (::fork() == 0) {
-    char byte = 0;
-    ::_exit(::read(0, &byte, 1) >= 0 ? 0 : 1);
-  }
-  return ::dprintf(1, "%llu\n", static_cast<unsigned long long>(held)) < 0 ? 1 : ::raise(SIGKILL);
-}
-// The same, but executes a program without a driver.
-int become_another(std::uint64_t bytes, std::uint64_t step) {
-  start_context();
-  Plain route;
-  std::uint64_t held = 0, cost = 0;
-  while (held + step <= bytes && route.allocate(step, cost) == kSuccess) held += cost;
-  if (::dprintf(1, "%llu\n", static_cast<unsigned long long>(held)) < 0) return 1;
-  ::execl("/bin/cat", "cat", nullptr);
-  return 3;
-}
-
-// Memory shared between processes: charged once, to its creator.
-int export_memory(std::uint64_t step) {
-  start_context();
-  Pointer pointer = 0;
-  check(FIND((Pointer*, std::size_t), "cuMemAlloc_v2", "cuMemAlloc", 3020)(&pointer, step), "allocate");
-  IpcHandle handle{};
-  if (FIND((IpcHandle*, Pointer), "cuIpcGetMemHandle", "cuIpcGetMemHandle", 4010)(&handle, pointer) !=
-      kSuccess)
-    return 4;
-  if (::write(1, handle.bytes, sizeof handle.bytes) < 0) return 1;
-  char byte = 0;
-  return ::read(0, &byte, 1) >= 0 ? 0 : 1;
-}
-bool run_ipc(const char* self, std::uint64_t limit, std::uint64_t step) {
-  const Child child =
-      start([&](int input, int output) { return become(self, "export", limit, step, input, output); });
-  IpcHandle handle{};
-  if (::read(child.from, handle.bytes, sizeof handle.bytes) != sizeof handle.bytes) {
-    end(child, true);
-    std::printf("ipc      the driver shares no memory between processes here: not tried\n");
-    return true;
-  }
-  start_context();
-  Pointer pointer = 0;
-  const Result opened = FIND((Pointer*, IpcHandle, unsigned), "cuIpcOpenMemHandle_v2", "cuIpcOpenMemHandle",
-                             11000)(&pointer, handle, 1);
-  const std::uint64_t left_meanwhile = left();
-  Plain route;
-  const Outcome meanwhile = fill(route, step);
-  route.free_all();
-  if (opened == kSuccess)
-    check(FIND((Pointer), "cuIpcCloseMemHandle", "cuIpcCloseMemHandle", 4010)(pointer), "close");
-  end(child, false);
-  const bool sound = opened == kSuccess && left_meanwhile == limit - step && meanwhile.end == kOutOfMemory &&
-                     meanwhile.bytes <= limit - step && limit - step - meanwhile.bytes < step &&
-                     left() == limit;
-  std::printf("ipc      opened with %d, left %llu at the same time, granted %llu: %s\n", opened,
-              static_cast<unsigned long long>(left_meanwhile),
-              static_cast<unsigned long long>(meanwhile.bytes), sound ? "sound" : "WRONG");
-  return sound;
-}
-
-// Memory that only a file descriptor holds, without a handle or mapping: charged as long as the process
-// lives.
-bool run_shareable(const char* self, std::uint64_t limit, std::uint64_t step) {
-  const Child child =
-      start([&](int input, int output) { return become(self, "descriptor", limit, step, input, output); });
-  char line[64] = {};
-  if (::read(child.from, line, sizeof line - 1) <= 0) {
-    end(child, true);
-    std::printf("shared   the driver gives no descriptors of memory here: not tried\n");
-    return true;
-  }
-  const std::uint64_t held = std::strtoull(line, nullptr, 10);
-  start_context();
-  const std::uint64_t left_meanwhile = left();
-  end(child, false);
-  const bool sound =
-      held <= limit && limit - held < step && left_meanwhile == limit - held && left() == limit;
-  std::printf("shared   descriptors held %llu, left %llu at the same time: %s\n",
-              static_cast<unsigned long long>(held), static_cast<unsigned long long>(left_meanwhile),
-              sound ? "sound" : "WRONG");
-  return sound;
-}
-
 // Pinned memory is host memory: a discrete GPU's limit excludes it, an integrated GPU's limit includes it.
 bool run_host(std::uint64_t limit, std::uint64_t step) {
   int is_integrated = 0;
-  check(FIND((int*, int, Device), "cuDeviceGetAttribute", "cuDeviceGetAttribute", 2000)(
-            &is_integrated, kAttributeIntegrated, 0),
-        "attribute");
-  const auto allocate = FIND((void**, std::size_t, unsigned), "cuMemHostAlloc", "cuMemHostAlloc", 2020);
-  const auto free = FIND((void*), "cuMemFreeHost", "cuMemFreeHost", 2000);
+  check(cuDeviceGetAttribute(&is_integrated, kAttributeIntegrated, 0), "attribute");
+  const auto allocate = cuMemHostAlloc;
+  const auto free = cuMemFreeHost;
   void* pinned[3] = {};
   for (void*& one : pinned) check(allocate(&one, step, 0), "cuMemHostAlloc");
   const std::uint64_t meanwhile = left();
@@ -276,10 +84,10 @@ bool run_host(std::uint64_t limit, std::uint64_t step) {
 // A device that shares the host's memory: the limit includes pinned memory, but not memory that is only
 // registered, which the program already had.
 bool run_unified(std::uint64_t limit, std::uint64_t step) {
-  const auto allocate = FIND((void**, std::size_t, unsigned), "cuMemHostAlloc", "cuMemHostAlloc", 2020);
-  const auto free = FIND((void*), "cuMemFreeHost", "cuMemFreeHost", 2000);
-  const auto enlist = FIND((void*, std::size_t, unsigned), "cuMemHostRegister_v2", "cuMemHostRegister", 6050);
-  const auto strike = FIND((void*), "cuMemHostUnregister", "cuMemHostUnregister", 4000);
+  const auto allocate = cuMemHostAlloc;
+  const auto free = cuMemFreeHost;
+  const auto enlist = cuMemHostRegister_v2;
+  const auto strike = cuMemHostUnregister;
   std::vector<void*> all;
   void* pinned = nullptr;
   Result end = kSuccess;
@@ -304,14 +112,14 @@ bool run_unified(std::uint64_t limit, std::uint64_t step) {
 // Memory on a device other than the current one is charged to the device that holds it.
 bool run_devices(std::uint64_t limit, std::uint64_t step) {
   int count = 0;
-  check(FIND((int*), "cuDeviceGetCount", "cuDeviceGetCount", 2000)(&count), "count");
+  check(cuDeviceGetCount(&count), "count");
   if (count < 2) {
     std::printf("devices  there is one: not tried\n");
     return true;
   }
   Opaque contexts[2] = {};
-  const auto retain = FIND((Opaque*, Device), "cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxRetain", 7000);
-  const auto set = FIND((Opaque), "cuCtxSetCurrent", "cuCtxSetCurrent", 4000);
+  const auto retain = cuDevicePrimaryCtxRetain;
+  const auto set = cuCtxSetCurrent;
   for (Device device = 0; device < 2; ++device) check(retain(&contexts[device], device), "retain");
   const auto left_of = [&](Device device) {
     set(contexts[device]);
@@ -358,7 +166,7 @@ bool run_unload(std::uint64_t limit, std::uint64_t step) {
     const Outcome once = fill(route, step);
     sound = sound && once.end == kOutOfMemory && once.bytes <= limit && limit - once.bytes < step;
     if (round % 2 == 0) route.free_all();  // otherwise the context's destruction frees it
-    check(FIND((Device), "cuDevicePrimaryCtxRelease_v2", "cuDevicePrimaryCtxRelease", 11000)(0), "release");
+    check(cuDevicePrimaryCtxRelease_v2(0), "release");
     Dl_info real{};
     void* const own = symbol_of(library, "cuInit");  // the driver's own function, not the hook
     if (dladdr(own, &real) == 0) return false;
@@ -540,30 +348,39 @@ int main(int count, char** arguments) {
   try_route("graph", GraphNodes(true));
   try_route("unrun", GraphNodes(false));
   try_route("capture", FailedCapture());
-  if (is_asked_for("lives")) sound = run_graph_lives(limit, step) && sound;
-  if (is_asked_for("many")) sound = run_many_graphs(limit, step) && sound;
-  if (is_asked_for("updates")) sound = run_graph_updates(limit, step) && sound;
-  if (is_asked_for("growing")) sound = run_growing_nodes(limit, step) && sound;
-  if (is_asked_for("beyond")) sound = run_unforeseen(limit, step) && sound;
-  if (is_asked_for("host")) sound = run_host(limit, step) && sound;
-  if (is_asked_for("threads")) sound = run_threads(limit, step) && sound;
-  if (is_asked_for("devices")) sound = run_devices(limit, step) && sound;
-  if (is_asked_for("versions")) sound = run_versions(limit, step) && sound;
-  if (is_asked_for("branches")) sound = run_branches(limit, step) && sound;
-  if (is_asked_for("inflight")) sound = run_in_flight(limit, step) && sound;
-  if (is_asked_for("again")) sound = run_instances_again(limit, step) && sound;
-  if (is_asked_for("capturing")) sound = run_capturing(limit, step) && sound;
-  if (is_asked_for("abandoned")) sound = run_abandoned(limit, step) && sound;
-  if (is_asked_for("column")) sound = run_column(limit, step) && sound;
-  if (is_asked_for("contexts")) sound = run_contexts(limit, step) && sound;
-  if (is_asked_for("outlives")) sound = run_pool_without_context(limit, step) && sound;
-  if (is_asked_for("races")) sound = run_races(limit, step) && sound;
-  if (route == "unload") sound = run_unload(limit, step) && sound;
-  if (route == "unified") sound = run_unified(limit, step) && sound;
-  if (route == "granules") sound = run_granules(limit, step) && sound;
-  if (route == "exported") sound = run_exported(limit, step) && sound;
-  if (route == "random") sound = run_random(limit, step) && sound;
-  if (route == "several") sound = run_graph_of_devices(limit, step) && sound;
+  struct NamedRoute {
+    const char* name;
+    bool (*run)(std::uint64_t limit, std::uint64_t step);
+  };
+  constexpr NamedRoute kRoutes[] = {
+      {"lives", run_graph_lives},
+      {"many", run_many_graphs},
+      {"updates", run_graph_updates},
+      {"growing", run_growing_nodes},
+      {"beyond", run_unforeseen},
+      {"host", run_host},
+      {"threads", run_threads},
+      {"devices", run_devices},
+      {"versions", run_versions},
+      {"branches", run_branches},
+      {"inflight", run_in_flight},
+      {"again", run_instances_again},
+      {"capturing", run_capturing},
+      {"abandoned", run_abandoned},
+      {"column", run_column},
+      {"contexts", run_contexts},
+      {"outlives", run_pool_without_context},
+      {"races", run_races},
+  };
+  // These only run by name, not with "all".
+  constexpr NamedRoute kSpecialRoutes[] = {
+      {"unload", run_unload},     {"unified", run_unified}, {"granules", run_granules},
+      {"exported", run_exported}, {"random", run_random},   {"several", run_graph_of_devices},
+  };
+  for (const NamedRoute& one : kRoutes)
+    if (is_asked_for(one.name)) sound = one.run(limit, step) && sound;
+  for (const NamedRoute& one : kSpecialRoutes)
+    if (route == one.name) sound = one.run(limit, step) && sound;
   // The fake driver's own count, if it is the fake one.
   if (const auto peak = reinterpret_cast<std::uint64_t (*)(unsigned)>(dlsym(library, "fake_cuda_peak"))) {
     std::printf("driver   gave %llu at most\n", static_cast<unsigned long long>(peak(0)));
