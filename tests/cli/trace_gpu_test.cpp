@@ -1,6 +1,4 @@
 // `headroom trace --gpu-mem-limit` from the command line, with the fake driver of tests/support.
-#include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -394,56 +392,6 @@ TEST_F(TraceGpu, ExceededLimitIsSoft) {
   EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
   EXPECT_THAT(result.err, HasSubstr("the GPU memory limit was soft: all "));
   EXPECT_THAT(result.err, HasSubstr("; at times, usage exceeded the limit"));
-}
-
-// Like a verb that needs its limit before it traces.
-TEST_F(TraceGpu, OpeningAnAccountTwiceReturnsTheSame) {
-  ledger::Limits limits;
-  limits.bytes[0] = 1000;
-  auto first = trace::DeviceAccount::open(limits, "", folder_.path());
-  ASSERT_TRUE(first);
-  const fs::path file = first->file();
-  {
-    auto second = trace::DeviceAccount::open(limits, "", folder_.path());
-    ASSERT_TRUE(second);
-    EXPECT_EQ(second->file(), file);
-    EXPECT_EQ(second->limits().bytes[0], 1000u);
-  }
-  EXPECT_TRUE(fs::exists(file));
-  ledger::Account account;
-  ASSERT_TRUE(account.open_shared(file.c_str()));
-  EXPECT_EQ(account.members(), 1u);
-}
-
-TEST_F(TraceGpu, RemovesAccountsOfKilledCommands) {
-  ledger::Limits limits;
-  limits.bytes[0] = 1000;
-  const std::string ours = "headroom-" + std::to_string(::geteuid());
-  const fs::path abandoned = folder_ / (ours + "-4194999-17"), used = folder_ / (ours + "-4194999-18"),
-                 awaited = folder_ / (ours + "-4194999-19"), other = folder_ / (ours + "-4194999-20");
-  for (const fs::path& file : {abandoned, used, awaited})
-    ASSERT_TRUE(ledger::Account::create_shared(file.c_str(), limits));
-  write_text(other, "not an account");
-  ledger::Account member;
-  ASSERT_TRUE(member.open_shared(used.c_str()) && member.charge(0, 10));
-  // A program that is still running and could join the account.
-  const pid_t child = ::fork();
-  if (child == 0) {
-    const std::string options = "HEADROOM_TRACE_OPTIONS=ledger=1,device=1000,account=" + awaited.string();
-    char* const environment[] = {const_cast<char*>(options.c_str()), nullptr};
-    ::execle("/bin/sleep", "sleep", "60", nullptr, environment);
-    ::_exit(1);
-  }
-  const std::string environ_of_child = "/proc/" + std::to_string(child) + "/environ";
-  for (int i = 0; i < 1000 && read_text(environ_of_child).find(awaited.string()) == std::string::npos; ++i)
-    ::usleep(5000);
-  ASSERT_TRUE(trace::DeviceAccount::open(limits, "", folder_.path()));
-  EXPECT_FALSE(fs::exists(abandoned));
-  for (const fs::path& file : {used, awaited, other}) EXPECT_TRUE(fs::exists(file)) << file;
-  ::kill(child, SIGKILL);
-  ::waitpid(child, nullptr, 0);
-  ASSERT_TRUE(trace::DeviceAccount::open(limits, "", folder_.path()));
-  EXPECT_FALSE(fs::exists(awaited));
 }
 
 // Memory derived from differences is listed apart from allocations: the context once, and only the modules
