@@ -26,8 +26,7 @@ struct Call {
 };
 
 const Call calls[] = {
-#define HEADROOM_HOOKED(name, ...) \
-  {#name, reinterpret_cast<void*>(&driver::name), offsetof(Real, name)},
+#define HEADROOM_HOOKED(name, ...) {#name, reinterpret_cast<void*>(&driver::name), offsetof(Real, name)},
     HEADROOM_HOOKED_DRIVER_CALLS(HEADROOM_HOOKED)
 #undef HEADROOM_HOOKED
 #define HEADROOM_USED(name, parameters) {#name, nullptr, offsetof(Real, name)},

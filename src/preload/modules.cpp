@@ -14,8 +14,8 @@
 #include "preload/clock.h"
 #include "preload/exported_symbols.h"
 #include "preload/find_object.h"
-#include "types/lock.h"
 #include "preload/process.h"
+#include "types/lock.h"
 
 namespace headroom::preload {
 namespace {

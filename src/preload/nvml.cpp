@@ -7,8 +7,8 @@
 #include <cstdio>
 #include <initializer_list>
 
-#include "types/lock.h"
 #include "preload/real_functions.h"
+#include "types/lock.h"
 
 namespace headroom::preload::nvml {
 namespace {

@@ -7,12 +7,12 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "types/lock.h"
 #include "preload/onnxruntime_options.h"
 #include "preload/onnxruntime_profiles.h"
 #include "preload/onnxruntime_sessions.h"
 #include "preload/onnxruntime_table.h"
 #include "preload/scopes.h"
+#include "types/lock.h"
 
 namespace headroom::preload {
 namespace {

@@ -8,9 +8,9 @@
 #include <atomic>
 #include <cstdint>
 
-#include "types/lock.h"
 #include "preload/options.h"
 #include "recording/format.h"
+#include "types/lock.h"
 
 namespace headroom::preload {
 

@@ -4,11 +4,11 @@
 #include <cstring>
 
 #include "preload/clock.h"
-#include "types/lock.h"
 #include "preload/memory.h"
 #include "preload/process.h"
 #include "preload/scope_table.h"
 #include "preload/thread_state.h"
+#include "types/lock.h"
 
 namespace headroom::preload {
 namespace {

@@ -6,12 +6,12 @@
 #include <cstring>
 
 #include "preload/clock.h"
-#include "types/lock.h"
 #include "preload/memory.h"
 #include "preload/modules.h"
 #include "preload/process.h"
 #include "preload/thread_state.h"
 #include "recording/checksum.h"
+#include "types/lock.h"
 
 namespace headroom::preload {
 
