@@ -15,22 +15,23 @@
 namespace headroom::preload {
 namespace {
 
-// Processes whose names are in the recording. After kMostNames, further processes are recorded without a
-// name.
-constexpr std::size_t kMostNames = 256;
+// Processes whose names are in the recording. After kMostProcessNames, further processes are recorded without
+// a name.
+constexpr std::size_t kMostProcessNames = 256;
 struct RefusalState {
   Lock lock;
-  std::int32_t named_pids[kMostNames] = {};
+  std::int32_t named_pids[kMostProcessNames] = {};
   std::size_t count = 0;
   std::atomic<unsigned> refusals[ledger::kMaxDevices] = {};
 };
-constinit RefusalState state;
+constinit RefusalState refusal_state;
 
 bool add_named_pid(std::int32_t pid) {
-  const Locked locked(state.lock);
-  if (state.count == kMostNames || std::count(state.named_pids, state.named_pids + state.count, pid) != 0)
+  const Locked locked(refusal_state.lock);
+  if (refusal_state.count == kMostProcessNames ||
+      std::count(refusal_state.named_pids, refusal_state.named_pids + refusal_state.count, pid) != 0)
     return false;
-  state.named_pids[state.count++] = pid;
+  refusal_state.named_pids[refusal_state.count++] = pid;
   return true;
 }
 
@@ -56,7 +57,7 @@ void DriverHook::record_last_refusal() {
   record_device_refusal(thread_, refusal.device, refusal.kind, refusal.bytes, refusal.charged, refusal.limit,
                         caller_);
   if (refusal.device >= ledger::kMaxDevices ||
-      state.refusals[refusal.device].fetch_add(1) >= recording::kMostRefusalsWithHolders)
+      refusal_state.refusals[refusal.device].fetch_add(1) >= recording::kMostRefusalsWithHolders)
     return;
   const OwnSystemCalls own_calls;
   const pid_t own = ::getpid();
@@ -74,9 +75,9 @@ void DriverHook::record_last_refusal() {
 }
 
 void reset_refusals_in_child() {
-  state.lock.reset();
-  state.count = 0;
-  for (auto& refusals : state.refusals) refusals = 0;
+  refusal_state.lock.reset();
+  refusal_state.count = 0;
+  for (auto& refusals : refusal_state.refusals) refusals = 0;
 }
 
 }  // namespace headroom::preload

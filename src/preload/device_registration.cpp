@@ -31,7 +31,7 @@ bool is_mig_instance(unsigned device) {
          std::memcmp(gpu, own, sizeof gpu) != 0;
 }
 
-void describe(unsigned device) {
+void describe_device(unsigned device) {
   using recording::DeviceRecord;
   DeviceRecord record{};
   char name[128] = {};
@@ -141,7 +141,7 @@ void DriverHook::register_device(unsigned device) {
   if (!recording_is_ours()) start_recording_in_child(thread_);
   if (process.phase.load(std::memory_order_acquire) == Phase::recording &&
       !is_recorded[device].exchange(true))
-    describe(device);
+    describe_device(device);
 }
 
 void DriverHook::find_device_of(std::uint64_t pointer, CurrentDevice& where) {

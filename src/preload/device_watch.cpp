@@ -35,7 +35,7 @@ struct Watch {
 static_assert(ledger::kMaxDevices <= 64);
 constinit Watch watch;
 
-std::int64_t now_ns(clockid_t clock) {
+std::int64_t signed_now_ns(clockid_t clock) {
   timespec time{};
   clock_gettime(clock, &time);
   return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
@@ -47,7 +47,7 @@ timespec to_timespec(std::int64_t nanoseconds) {
 // Waits until `next_ns`, or until the next sample of graph memory. False: the process ends.
 bool wait(std::int64_t next_ns) {
   pthread_mutex_lock(&watch.stop_mutex);
-  const std::int64_t start_ns = now_ns(CLOCK_MONOTONIC);
+  const std::int64_t start_ns = signed_now_ns(CLOCK_MONOTONIC);
   const auto wait_until_ns = [&] {
     return watch.has_graphs ? std::min(next_ns, start_ns + kGraphsNs) : next_ns;
   };
@@ -73,11 +73,11 @@ void* run(void*) {
   int capture_mode = driver::kCaptureRelaxed;
   if (driver::real.cuThreadExchangeStreamCaptureMode != nullptr)
     driver::real.cuThreadExchangeStreamCaptureMode(&capture_mode);
-  std::int64_t next_ns = now_ns(CLOCK_MONOTONIC) + kFirstNs;
+  std::int64_t next_ns = signed_now_ns(CLOCK_MONOTONIC) + kFirstNs;
   while (wait(next_ns)) {
-    const std::int64_t now = now_ns(CLOCK_MONOTONIC);
+    const std::int64_t now = signed_now_ns(CLOCK_MONOTONIC);
     sample_devices(now >= next_ns);
-    if (now >= next_ns) next_ns = now_ns(CLOCK_MONOTONIC) + kIntervalNs;
+    if (now >= next_ns) next_ns = signed_now_ns(CLOCK_MONOTONIC) + kIntervalNs;
   }
   return nullptr;
 }
@@ -90,7 +90,7 @@ void stop() {
   watch.stop_requested = true;
   pthread_cond_signal(&watch.stop_condition);
   pthread_mutex_unlock(&watch.stop_mutex);
-  const timespec until = to_timespec(now_ns(CLOCK_REALTIME) + 2'000'000'000);
+  const timespec until = to_timespec(signed_now_ns(CLOCK_REALTIME) + 2'000'000'000);
   if (pthread_timedjoin_np(watch.thread, nullptr, &until) != 0) return;
   const Guard guard(thread_local_state);
   sample_devices(true);  // changes of the last second

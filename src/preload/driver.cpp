@@ -34,7 +34,7 @@ const Call calls[] = {
 #undef HEADROOM_USED
 };
 
-Lock lock;
+constinit Lock driver_functions_lock;
 std::atomic<bool> is_found{false};
 
 // Distinguishes the driver from this library, which exports no cuInit, and from libraries that wrap a few
@@ -50,11 +50,11 @@ bool has_driver_soname(const dl_phdr_info& module) {
   return soname != nullptr && std::strncmp(soname, kName, sizeof kName - 1) == 0;
 }
 
-struct Search {
+struct DriverSearch {
   bool by_soname = true, is_found = false;
 };
 int resolve_functions(dl_phdr_info* module, std::size_t, void* argument) {
-  Search& search = *static_cast<Search*>(argument);
+  DriverSearch& search = *static_cast<DriverSearch*>(argument);
   if (search.by_soname && !has_driver_soname(*module)) return 0;
   if (!is_driver(*module)) return 0;
   for (const Call& call : calls) {
@@ -68,7 +68,7 @@ int resolve_functions(dl_phdr_info* module, std::size_t, void* argument) {
 // Searches by soname first. A library of another name that exports all of a driver's functions (forwards
 // them) is used only if none has that soname.
 bool resolve_driver() {
-  Search search;
+  DriverSearch search;
   ::dl_iterate_phdr(resolve_functions, &search);
   search.by_soname = false;
   if (!search.is_found) ::dl_iterate_phdr(resolve_functions, &search);
@@ -77,11 +77,11 @@ bool resolve_driver() {
 
 }  // namespace
 
-void reset_lock_in_child() { lock.reset(); }
+void reset_lock_in_child() { driver_functions_lock.reset(); }
 
 bool find_driver() {
   if (__builtin_expect(is_found.load(std::memory_order_acquire), 1)) return true;
-  const Locked locked(lock);
+  const Locked locked(driver_functions_lock);
   if (is_found.load()) return true;
   const bool found = resolve_driver();
   is_found.store(found, std::memory_order_release);
@@ -96,7 +96,7 @@ void* substitute(const char* name, void* function) {
     // The driver was unloaded and loaded again at another address.
     if (name != nullptr && std::strcmp(call.name, name) == 0 && function != call.hook &&
         call.real() != nullptr) {
-      const Locked locked(lock);
+      const Locked locked(driver_functions_lock);
       resolve_driver();
       return call.real() == function ? call.hook : function;
     }

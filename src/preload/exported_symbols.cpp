@@ -79,4 +79,12 @@ std::uint64_t address_of_function(const dl_phdr_info& module, const char* name) 
 
 const char* soname_of(const dl_phdr_info& module) { return symbol_table_of(module).soname; }
 
+bool contains_address(const dl_phdr_info& module, std::uint64_t address) {
+  for (int i = 0; i < module.dlpi_phnum; ++i) {
+    const ElfW(Phdr)& part = module.dlpi_phdr[i];
+    if (part.p_type == PT_LOAD && address - (module.dlpi_addr + part.p_vaddr) < part.p_memsz) return true;
+  }
+  return false;
+}
+
 }  // namespace headroom::preload

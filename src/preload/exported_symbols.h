@@ -13,6 +13,8 @@ namespace headroom::preload {
 std::uint64_t address_of_export(const dl_phdr_info& module, const char* name);
 // The same for functions only.
 std::uint64_t address_of_function(const dl_phdr_info& module, const char* name);
+// Whether the address lies in a loaded segment of the library.
+bool contains_address(const dl_phdr_info& module, std::uint64_t address);
 // The library's DT_SONAME; null if it has none.
 const char* soname_of(const dl_phdr_info& module);
 

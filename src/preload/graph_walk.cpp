@@ -27,7 +27,7 @@ std::uint32_t& slot_of(std::uint64_t node) {
 }
 static_assert(kSlots == std::size_t{1} << 16, "the 16 highest bits of the hash are a slot");
 
-bool add(std::uint64_t node, std::uint32_t& count) {
+bool visit(std::uint64_t node, std::uint32_t& count) {
   if (count == kMostNodes) return false;
   std::uint32_t& slot = slot_of(node);
   if (node == 0 || slot != 0) return true;
@@ -65,7 +65,7 @@ std::size_t find_earlier_frees(Opaque graph, unsigned device, std::span<const Op
   if (walk == nullptr) walk = reserve_array<Walk>(1);
   if (walk == nullptr) return 0;
   std::uint32_t count = 0;
-  for (Opaque const node : dependencies) add(number_of(node), count);
+  for (Opaque const node : dependencies) visit(number_of(node), count);
   std::size_t written = 0;
   std::uint32_t end = kMostNodes;
   for (std::uint32_t next = 0; next < count && next < end && written < found.size(); ++next) {
@@ -78,7 +78,7 @@ std::size_t find_earlier_frees(Opaque graph, unsigned device, std::span<const Op
     Opaque dependency_nodes[64];
     const std::size_t dependency_count = dependencies_of(node, dependency_nodes);
     for (std::size_t i = 0; i < dependency_count; ++i)
-      if (!add(number_of(dependency_nodes[i]), count)) break;
+      if (!visit(number_of(dependency_nodes[i]), count)) break;
   }
   // Cleared in reverse order of insertion, so that each probe still finds its slot.
   for (std::uint32_t i = count; i-- > 0;) slot_of(walk->nodes[i]) = 0;

@@ -81,7 +81,7 @@ NextFunction<Dlmopen> next_dlmopen("dlmopen");
 }
 
 // Whether the file name, without its folder, begins with "libcuda.so".
-bool is_driver(const char* file) {
+bool is_driver_file(const char* file) {
   const char* const slash = std::strrchr(file, '/');
   constexpr const char* kDriver = "libcuda.so";
   return std::strncmp(slash != nullptr ? slash + 1 : file, kDriver, std::strlen(kDriver)) == 0;
@@ -93,7 +93,7 @@ bool is_driver(const char* file) {
   if (handle == nullptr || ::dlinfo(handle, RTLD_DI_LINKMAP, &module) != 0) return handle;
   while (module != nullptr && module->l_prev != nullptr) module = module->l_prev;
   for (; module != nullptr; module = module->l_next)
-    if (is_driver(module->l_name)) {
+    if (is_driver_file(module->l_name)) {
       note_unhooked_driver();
       break;
     }
@@ -124,7 +124,7 @@ HEADROOM_HOOK void* dlopen(const char* file, int mode) {
 HEADROOM_HOOK void* dlmopen(Lmid_t namespace_id, const char* file, int mode) {
   const Dlmopen next = next_dlmopen.get();
   if (namespace_id != LM_ID_BASE && file != nullptr && has_device_limit()) {
-    if (is_driver(file)) {
+    if (is_driver_file(file)) {
       const Dlopen open = next_dlopen.get();
       return open(file, mode);
     }

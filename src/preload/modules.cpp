@@ -41,7 +41,7 @@ struct KnownModules {
   char text[1 << 20];
 };
 
-Lock lock;
+Lock modules_lock;
 constinit KnownModules snapshots[2] = {};
 std::atomic<KnownModules*> latest_snapshot{&snapshots[0]};
 std::uint64_t last_scan_ticks = 0;
@@ -218,7 +218,7 @@ void remove_new_onnxruntime(const KnownModule& gone) {
   }
 }
 
-int visit_module(dl_phdr_info* info, std::size_t, void* data) {
+int scan_module(dl_phdr_info* info, std::size_t, void* data) {
   auto& scan = *static_cast<ModuleScan*>(data);
   KnownModule module{};
   module.load_bias = info->dlpi_addr;
@@ -306,7 +306,7 @@ const void* link_map_at(std::uint64_t address) {
 
 // Builds what dl_iterate_phdr would report, from the ELF header at the start of the module's memory. False if
 // there is none.
-bool describe(const FoundObject& found, dl_phdr_info& info) {
+bool describe_found(const FoundObject& found, dl_phdr_info& info) {
   ElfW(Ehdr) header;
   const auto bytes = static_cast<std::size_t>(static_cast<const char*>(found.map_end) -
                                               static_cast<const char*>(found.map_start));
@@ -326,7 +326,7 @@ bool describe(const FoundObject& found, dl_phdr_info& info) {
 
 // A scan that takes no loader lock. It can only check known modules and the one at `fresh` (0: none).
 void scan_modules_in_child(std::uint64_t fresh) {
-  if (!has_find_object() || !lock.try_lock()) return;
+  if (!has_find_object() || !modules_lock.try_lock()) return;
   const OwnSystemCalls own_calls;
   const std::uint64_t now = ticks_now();
   ModuleScan scan = begin_scan(now);
@@ -338,24 +338,24 @@ void scan_modules_in_child(std::uint64_t fresh) {
   FoundObject found{};
   dl_phdr_info info{};
   const std::size_t kept = scan.now.count;
-  if (fresh != 0 && find_object(fresh, found) && describe(found, info))
-    visit_module(&info, sizeof info, &scan);
+  if (fresh != 0 && find_object(fresh, found) && describe_found(found, info))
+    scan_module(&info, sizeof info, &scan);
   if (scan.now.count > kept) scan.now.modules[kept].link_map = found.link_map;
   end_scan(scan, now);
-  lock.unlock();
+  modules_lock.unlock();
 }
 
 void scan_modules() {
-  if (!lock.try_lock()) return;  // another thread scans already
+  if (!modules_lock.try_lock()) return;  // another thread scans already
   const OwnSystemCalls own_calls;
   const std::uint64_t now = ticks_now();
   ModuleScan scan = begin_scan(now);
   std::uint64_t changes = 0;
   ::dl_iterate_phdr(read_change_counts, &changes);
-  ::dl_iterate_phdr(visit_module, &scan);
+  ::dl_iterate_phdr(scan_module, &scan);
   end_scan(scan, now);
   changes_seen.store(changes, std::memory_order_relaxed);
-  lock.unlock();
+  modules_lock.unlock();
 }
 
 }  // namespace
@@ -400,7 +400,7 @@ void offer_onnxruntimes(LoaderState loader) {
 }
 
 void reset_modules() {
-  lock.reset();
+  modules_lock.reset();
   last_scan_ticks = 0;
   module_bytes_written = 0;
   noted_modules = false;

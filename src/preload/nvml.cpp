@@ -31,7 +31,7 @@ constexpr unsigned long long kUnknownUsage = ~0ull;
 // creating a context in a library's constructor. While one thread loads NVML or queries it, the others get no
 // figure.
 enum class State { untried, opening, loaded, missing };
-constinit std::atomic<State> state{State::untried};
+constinit std::atomic<State> library_state{State::untried};
 constinit Lock query_lock;
 
 int (*handle_by_uuid)(const char*, Device*) = nullptr;
@@ -60,9 +60,9 @@ bool find_functions() {
 
 bool load_library() {
   State found = State::untried;
-  if (state.compare_exchange_strong(found, State::opening)) {
+  if (library_state.compare_exchange_strong(found, State::opening)) {
     found = find_functions() ? State::loaded : State::missing;
-    state.store(found);
+    library_state.store(found);
   }
   return found == State::loaded;
 }
@@ -124,7 +124,7 @@ bool used_by_this_process(const std::uint8_t (&uuid)[16], std::uint64_t& bytes) 
 
 void reset_in_child() {
   query_lock.reset();
-  if (state == State::opening) state = State::missing;
+  if (library_state == State::opening) library_state = State::missing;
 }
 
 }  // namespace headroom::preload::nvml

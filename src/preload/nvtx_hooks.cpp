@@ -169,7 +169,7 @@ Function any(Any* function) {
   return reinterpret_cast<Function>(function);
 }
 
-bool fill(const Callbacks& callbacks, Module module, const Slot* slots, std::size_t count) {
+bool fill_callbacks(const Callbacks& callbacks, Module module, const Slot* slots, std::size_t count) {
   FunctionTable table = nullptr;
   unsigned size = 0;
   if (callbacks.get_module_function_table(module, &table, &size) == 0 || table == nullptr) return false;
@@ -199,8 +199,9 @@ int attach(GetExportTable get_export_table) {
       {kDomainRegisterStringA, any(register_narrow)}, {kDomainRegisterStringW, any(register_wide)},
       {kDomainCreateA, any(create_domain)},           {kDomainCreateW, any(create_domain)},
   };
-  const bool has_core = fill(*callbacks, kCore, core, sizeof core / sizeof core[0]);
-  const bool has_domains = fill(*callbacks, kCoreDomains, domains, sizeof domains / sizeof domains[0]);
+  const bool has_core = fill_callbacks(*callbacks, kCore, core, sizeof core / sizeof core[0]);
+  const bool has_domains =
+      fill_callbacks(*callbacks, kCoreDomains, domains, sizeof domains / sizeof domains[0]);
   return has_core || has_domains ? 1 : 0;
 }
 

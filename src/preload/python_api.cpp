@@ -13,78 +13,72 @@ Api api;
 
 namespace {
 
-struct Search {
+struct PythonSearch {
   std::uint64_t caller;  // 0: search all modules
   Api found;
   bool lacks_some = false;  // a Python without all required functions was found
 };
 
-bool contains(const dl_phdr_info& module, std::uint64_t address) {
-  for (int i = 0; i < module.dlpi_phnum; ++i) {
-    const ElfW(Phdr)& segment = module.dlpi_phdr[i];
-    const std::uint64_t start = module.dlpi_addr + segment.p_vaddr;
-    if (segment.p_type == PT_LOAD && address >= start && address < start + segment.p_memsz) return true;
-  }
-  return false;
-}
-
 template <class Function>
-bool find(const dl_phdr_info& module, const char* name, Function& function) {
+bool find_export(const dl_phdr_info& module, const char* name, Function& function) {
   function = reinterpret_cast<Function>(address_of_export(module, name));
   return function != nullptr;
 }
 
 // Returns false if the module lacks a required function.
-bool fill(const dl_phdr_info& module, Api& found) {
-  if (!find(module, "PyGILState_Check", found.PyGILState_Check)) return false;
+bool fill_api(const dl_phdr_info& module, Api& found) {
+  if (!find_export(module, "PyGILState_Check", found.PyGILState_Check)) return false;
   // Python 3.8 has it under another name.
-  if (!find(module, "PyInterpreterState_Get", found.PyInterpreterState_Get) &&
-      !find(module, "_PyInterpreterState_Get", found.PyInterpreterState_Get))
+  if (!find_export(module, "PyInterpreterState_Get", found.PyInterpreterState_Get) &&
+      !find_export(module, "_PyInterpreterState_Get", found.PyInterpreterState_Get))
     return false;
-  found.vectorcall_is_general = find(module, "PyObject_Vectorcall", found.vectorcall);
-  if (!found.vectorcall_is_general) find(module, "_PyFunction_Vectorcall", found.vectorcall);
-  find(module, "_PyType_Lookup", found.type_lookup);
-  return find(module, "_Py_NoneStruct", found.none) &&
-         find(module, "Py_IsInitialized", found.Py_IsInitialized) &&
-         find(module, "Py_GetVersion", found.Py_GetVersion) && find(module, "Py_AtExit", found.Py_AtExit) &&
-         find(module, "PyInterpreterState_GetID", found.PyInterpreterState_GetID) &&
-         find(module, "Py_IncRef", found.Py_IncRef) && find(module, "Py_DecRef", found.Py_DecRef) &&
-         find(module, "PyErr_Occurred", found.PyErr_Occurred) &&
-         find(module, "PyErr_Clear", found.PyErr_Clear) &&
-         find(module, "PyImport_ImportModule", found.PyImport_ImportModule) &&
-         find(module, "PyObject_GetAttr", found.PyObject_GetAttr) &&
-         find(module, "PyObject_GetAttrString", found.PyObject_GetAttrString) &&
-         find(module, "PyObject_GenericGetAttr", found.PyObject_GenericGetAttr) &&
-         find(module, "PyObject_SetAttr", found.PyObject_SetAttr) &&
-         find(module, "PyObject_SetAttrString", found.PyObject_SetAttrString) &&
-         find(module, "PyObject_Repr", found.PyObject_Repr) &&
-         find(module, "PyObject_Call", found.PyObject_Call) &&
-         find(module, "PyObject_CallFunctionObjArgs", found.PyObject_CallFunctionObjArgs) &&
-         find(module, "PyType_FromSpec", found.PyType_FromSpec) &&
-         find(module, "PyType_GenericAlloc", found.PyType_GenericAlloc) &&
-         find(module, "PyType_GetSlot", found.PyType_GetSlot) &&
-         find(module, "PyType_GetFlags", found.PyType_GetFlags) &&
-         find(module, "PyObject_GC_UnTrack", found.PyObject_GC_UnTrack) &&
-         find(module, "PyObject_ClearWeakRefs", found.PyObject_ClearWeakRefs) &&
-         find(module, "PyWeakref_NewRef", found.PyWeakref_NewRef) &&
-         find(module, "PyWeakref_GetObject", found.PyWeakref_GetObject) &&
-         find(module, "PyDict_Items", found.PyDict_Items) && find(module, "PyList_Size", found.PyList_Size) &&
-         find(module, "PyList_GetItem", found.PyList_GetItem) &&
-         find(module, "PyTuple_Size", found.PyTuple_Size) &&
-         find(module, "PyTuple_GetItem", found.PyTuple_GetItem) &&
-         find(module, "PyUnicode_AsUTF8AndSize", found.PyUnicode_AsUTF8AndSize) &&
-         find(module, "PyLong_AsLong", found.PyLong_AsLong) &&
-         find(module, "PyUnicode_InternFromString", found.PyUnicode_InternFromString) &&
-         find(module, "PyObject_GenericGetDict", found.PyObject_GenericGetDict) &&
-         find(module, "PyDict_GetItemWithError", found.PyDict_GetItemWithError) &&
-         find(module, "PyDict_Size", found.PyDict_Size);
+  found.vectorcall_is_general = find_export(module, "PyObject_Vectorcall", found.vectorcall);
+  if (!found.vectorcall_is_general) find_export(module, "_PyFunction_Vectorcall", found.vectorcall);
+  find_export(module, "_PyType_Lookup", found.type_lookup);
+  return find_export(module, "_Py_NoneStruct", found.none) &&
+         find_export(module, "Py_IsInitialized", found.Py_IsInitialized) &&
+         find_export(module, "Py_GetVersion", found.Py_GetVersion) &&
+         find_export(module, "Py_AtExit", found.Py_AtExit) &&
+         find_export(module, "PyInterpreterState_GetID", found.PyInterpreterState_GetID) &&
+         find_export(module, "Py_IncRef", found.Py_IncRef) &&
+         find_export(module, "Py_DecRef", found.Py_DecRef) &&
+         find_export(module, "PyErr_Occurred", found.PyErr_Occurred) &&
+         find_export(module, "PyErr_Clear", found.PyErr_Clear) &&
+         find_export(module, "PyImport_ImportModule", found.PyImport_ImportModule) &&
+         find_export(module, "PyObject_GetAttr", found.PyObject_GetAttr) &&
+         find_export(module, "PyObject_GetAttrString", found.PyObject_GetAttrString) &&
+         find_export(module, "PyObject_GenericGetAttr", found.PyObject_GenericGetAttr) &&
+         find_export(module, "PyObject_SetAttr", found.PyObject_SetAttr) &&
+         find_export(module, "PyObject_SetAttrString", found.PyObject_SetAttrString) &&
+         find_export(module, "PyObject_Repr", found.PyObject_Repr) &&
+         find_export(module, "PyObject_Call", found.PyObject_Call) &&
+         find_export(module, "PyObject_CallFunctionObjArgs", found.PyObject_CallFunctionObjArgs) &&
+         find_export(module, "PyType_FromSpec", found.PyType_FromSpec) &&
+         find_export(module, "PyType_GenericAlloc", found.PyType_GenericAlloc) &&
+         find_export(module, "PyType_GetSlot", found.PyType_GetSlot) &&
+         find_export(module, "PyType_GetFlags", found.PyType_GetFlags) &&
+         find_export(module, "PyObject_GC_UnTrack", found.PyObject_GC_UnTrack) &&
+         find_export(module, "PyObject_ClearWeakRefs", found.PyObject_ClearWeakRefs) &&
+         find_export(module, "PyWeakref_NewRef", found.PyWeakref_NewRef) &&
+         find_export(module, "PyWeakref_GetObject", found.PyWeakref_GetObject) &&
+         find_export(module, "PyDict_Items", found.PyDict_Items) &&
+         find_export(module, "PyList_Size", found.PyList_Size) &&
+         find_export(module, "PyList_GetItem", found.PyList_GetItem) &&
+         find_export(module, "PyTuple_Size", found.PyTuple_Size) &&
+         find_export(module, "PyTuple_GetItem", found.PyTuple_GetItem) &&
+         find_export(module, "PyUnicode_AsUTF8AndSize", found.PyUnicode_AsUTF8AndSize) &&
+         find_export(module, "PyLong_AsLong", found.PyLong_AsLong) &&
+         find_export(module, "PyUnicode_InternFromString", found.PyUnicode_InternFromString) &&
+         find_export(module, "PyObject_GenericGetDict", found.PyObject_GenericGetDict) &&
+         find_export(module, "PyDict_GetItemWithError", found.PyDict_GetItemWithError) &&
+         find_export(module, "PyDict_Size", found.PyDict_Size);
 }
 
-int visit_module(dl_phdr_info* module, std::size_t, void* data) {
-  auto& search = *static_cast<Search*>(data);
-  const bool is_wanted = search.caller == 0 || contains(*module, search.caller);
+int visit_python(dl_phdr_info* module, std::size_t, void* data) {
+  auto& search = *static_cast<PythonSearch*>(data);
+  const bool is_wanted = search.caller == 0 || contains_address(*module, search.caller);
   if (!is_wanted) return 0;
-  const bool is_whole = fill(*module, search.found);
+  const bool is_whole = fill_api(*module, search.found);
   if (!is_whole && search.found.PyGILState_Check != nullptr) search.lacks_some = true;
   return is_whole ? 1 : 0;
 }
@@ -102,10 +96,10 @@ bool has_objects_as_declared() {
 }  // namespace
 
 Interpreter find_interpreter(const void* caller) {
-  Search search{reinterpret_cast<std::uint64_t>(caller), {}};
-  if (::dl_iterate_phdr(visit_module, &search) == 0) {
+  PythonSearch search{reinterpret_cast<std::uint64_t>(caller), {}};
+  if (::dl_iterate_phdr(visit_python, &search) == 0) {
     search.caller = 0;
-    if (::dl_iterate_phdr(visit_module, &search) == 0)
+    if (::dl_iterate_phdr(visit_python, &search) == 0)
       return search.lacks_some ? Interpreter::unsupported : Interpreter::not_found;
   }
   // Two Python libraries in one process: objects of one must not be passed to the other.

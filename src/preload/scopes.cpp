@@ -38,22 +38,23 @@ struct ScopeTable {
   bool is_full = false;
   std::atomic<bool> is_made{false};
 };
-ScopeTable table;
+ScopeTable scope_table;
 
 bool make_table() {
-  if (table.is_made.load(std::memory_order_acquire)) return true;
+  if (scope_table.is_made.load(std::memory_order_acquire)) return true;
   const OwnSystemCalls own_calls;
-  const Locked locked(table.lock);
-  if (table.is_made.load(std::memory_order_relaxed)) return true;
-  table.scopes = reserve_array<Scope>(kMostScopes);
-  table.index = reserve_array<std::atomic<std::uint32_t>>(kIndexSlots);
-  table.names = reserve_array<char>(kNameBytes);
-  if (table.scopes == nullptr || table.index == nullptr || table.names == nullptr) return false;
-  table.is_made.store(true, std::memory_order_release);
+  const Locked locked(scope_table.lock);
+  if (scope_table.is_made.load(std::memory_order_relaxed)) return true;
+  scope_table.scopes = reserve_array<Scope>(kMostScopes);
+  scope_table.index = reserve_array<std::atomic<std::uint32_t>>(kIndexSlots);
+  scope_table.names = reserve_array<char>(kNameBytes);
+  if (scope_table.scopes == nullptr || scope_table.index == nullptr || scope_table.names == nullptr)
+    return false;
+  scope_table.is_made.store(true, std::memory_order_release);
   return true;
 }
 
-std::uint64_t hash_of(std::uint32_t parent, ScopeSource source, const char* name, std::size_t length) {
+std::uint64_t hash_of_scope(std::uint32_t parent, ScopeSource source, const char* name, std::size_t length) {
   std::uint64_t hash = (std::uint64_t{parent} << 8 | static_cast<std::uint32_t>(source)) + length;
   for (std::size_t i = 0; i < length; ++i)
     hash = (hash ^ static_cast<unsigned char>(name[i])) * 0x100000001b3;
@@ -63,45 +64,45 @@ std::uint64_t hash_of(std::uint32_t parent, ScopeSource source, const char* name
 bool is_same(const Scope& scope, std::uint32_t parent, ScopeSource source, const char* name,
              std::size_t length) {
   return scope.parent == parent && scope.source == source && scope.name_length == length &&
-         std::memcmp(table.names + scope.name_at, name, length) == 0;
+         std::memcmp(scope_table.names + scope.name_at, name, length) == 0;
 }
 
 // Returns the scope's id, or 0 and the slot where it belongs.
-std::uint32_t find(std::uint32_t parent, ScopeSource source, const char* name, std::size_t length,
-                   std::uint32_t& slot) {
-  slot = static_cast<std::uint32_t>(hash_of(parent, source, name, length) >> 40) % kIndexSlots;
+std::uint32_t find_scope(std::uint32_t parent, ScopeSource source, const char* name, std::size_t length,
+                         std::uint32_t& slot) {
+  slot = static_cast<std::uint32_t>(hash_of_scope(parent, source, name, length) >> 40) % kIndexSlots;
   for (;; slot = (slot + 1) % kIndexSlots) {
-    const std::uint32_t id = table.index[slot].load(std::memory_order_acquire);
-    if (id == 0 || is_same(table.scopes[id], parent, source, name, length)) return id;
+    const std::uint32_t id = scope_table.index[slot].load(std::memory_order_acquire);
+    if (id == 0 || is_same(scope_table.scopes[id], parent, source, name, length)) return id;
   }
 }
 
 void write_scope_metadata(std::uint32_t id) {
-  const Scope& scope = table.scopes[id];
+  const Scope& scope = scope_table.scopes[id];
   const ScopeRecord record{scope.parent, scope.source};
   const RecordingFile::Piece pieces[] = {{&record, sizeof record},
-                                         {table.names + scope.name_at, scope.name_length}};
+                                         {scope_table.names + scope.name_at, scope.name_length}};
   process.file.write_metadata(MetadataKind::scope, id, pieces, 2);
 }
 
-std::uint32_t add(std::uint32_t parent, ScopeSource source, const char* name, std::size_t length) {
+std::uint32_t add_scope(std::uint32_t parent, ScopeSource source, const char* name, std::size_t length) {
   const OwnSystemCalls own_calls;
-  const Locked locked(table.lock);
+  const Locked locked(scope_table.lock);
   std::uint32_t slot = 0;
-  if (const std::uint32_t id = find(parent, source, name, length, slot)) return id;
-  if (table.count == kMostScopes || kNameBytes - table.names_used < length) {
-    if (!table.is_full)
+  if (const std::uint32_t id = find_scope(parent, source, name, length, slot)) return id;
+  if (scope_table.count == kMostScopes || kNameBytes - scope_table.names_used < length) {
+    if (!scope_table.is_full)
       process.file.note("too many scopes: new ones are counted as part of the scope around them");
-    table.is_full = true;
+    scope_table.is_full = true;
     return parent;
   }
-  const std::uint32_t id = table.count++;
-  std::memcpy(table.names + table.names_used, name, length);
-  table.scopes[id] = {parent, source, static_cast<std::uint32_t>(table.names_used),
-                      static_cast<std::uint32_t>(length)};
-  table.names_used += length;
+  const std::uint32_t id = scope_table.count++;
+  std::memcpy(scope_table.names + scope_table.names_used, name, length);
+  scope_table.scopes[id] = {parent, source, static_cast<std::uint32_t>(scope_table.names_used),
+                            static_cast<std::uint32_t>(length)};
+  scope_table.names_used += length;
   write_scope_metadata(id);
-  table.index[slot].store(id, std::memory_order_release);
+  scope_table.index[slot].store(id, std::memory_order_release);
   return id;
 }
 
@@ -133,10 +134,10 @@ bool open_scope(ThreadLocal& thread, ScopeSource source, const char* name, std::
 std::uint32_t path_without(std::uint32_t closed, std::uint32_t outer, std::uint32_t scope) {
   if (scope == closed) return outer;
   if (scope < closed) return scope;  // a parent's id is smaller, so `closed` does not enclose it
-  const Scope& known = table.scopes[scope];
+  const Scope& known = scope_table.scopes[scope];
   const std::uint32_t parent = path_without(closed, outer, known.parent);
   if (parent == known.parent) return scope;
-  return intern_scope(parent, known.source, table.names + known.name_at, known.name_length);
+  return intern_scope(parent, known.source, scope_table.names + known.name_at, known.name_length);
 }
 
 void close_scope(ThreadLocal& thread, std::uint32_t at) {
@@ -182,8 +183,8 @@ std::uint32_t intern_scope(std::uint32_t parent, ScopeSource source, const char*
   }
   if (!make_table()) return parent;
   std::uint32_t slot = 0;
-  const std::uint32_t id = find(parent, source, name, length, slot);
-  return id != 0 ? id : add(parent, source, name, length);
+  const std::uint32_t id = find_scope(parent, source, name, length, slot);
+  return id != 0 ? id : add_scope(parent, source, name, length);
 }
 
 std::uint32_t current_scope() { return thread_local_state.scope; }
@@ -264,10 +265,10 @@ void add_runtime_profile(const char* path, std::uint64_t start_monotonic_ns, std
 }
 
 void rewrite_scopes() {
-  if (!table.is_made.load(std::memory_order_acquire)) return;
-  for (std::uint32_t id = 1; id < table.count; ++id) write_scope_metadata(id);
+  if (!scope_table.is_made.load(std::memory_order_acquire)) return;
+  for (std::uint32_t id = 1; id < scope_table.count; ++id) write_scope_metadata(id);
 }
 
-void reset_scope_lock() { table.lock.reset(); }
+void reset_scope_lock() { scope_table.lock.reset(); }
 
 }  // namespace headroom::preload

@@ -28,14 +28,14 @@ using Dlvsym = void* (*)(void*, const char*, const char*);
 
 // Finds the next definition after this library in the search order, by the libraries' own tables: dlsym
 // cannot look itself up. If another tool's dlsym comes next, it is called and forwards the call.
-struct Search {
+struct SymbolSearch {
   const char* name;
   bool is_after_us = false;
   std::uint64_t found_after_us = 0, found_anywhere = 0;
 };
-int visit_module(dl_phdr_info* module, std::size_t, void* data) {
-  auto& search = *static_cast<Search*>(data);
-  const auto here = reinterpret_cast<std::uint64_t>(&visit_module);
+int visit_library(dl_phdr_info* module, std::size_t, void* data) {
+  auto& search = *static_cast<SymbolSearch*>(data);
+  const auto here = reinterpret_cast<std::uint64_t>(&visit_library);
   for (int i = 0; i < module->dlpi_phnum; ++i) {
     const ElfW(Phdr)& part = module->dlpi_phdr[i];
     if (part.p_type != PT_LOAD || here - (module->dlpi_addr + part.p_vaddr) >= part.p_memsz) continue;
@@ -49,8 +49,8 @@ int visit_module(dl_phdr_info* module, std::size_t, void* data) {
 }
 template <class Function>
 [[gnu::noinline, gnu::cold]] Function find_next_definition(const char* name) {
-  Search search{name};
-  ::dl_iterate_phdr(visit_module, &search);
+  SymbolSearch search{name};
+  ::dl_iterate_phdr(visit_library, &search);
   return reinterpret_cast<Function>(search.found_after_us != 0 ? search.found_after_us
                                                                : search.found_anywhere);
 }
@@ -79,18 +79,12 @@ struct SearchAfterCaller {
   bool is_after_caller = false;
   std::uint64_t found = 0;
 };
-bool contains(const dl_phdr_info& module, std::uint64_t address) {
-  for (int i = 0; i < module.dlpi_phnum; ++i) {
-    const ElfW(Phdr)& part = module.dlpi_phdr[i];
-    if (part.p_type == PT_LOAD && address - (module.dlpi_addr + part.p_vaddr) < part.p_memsz) return true;
-  }
-  return false;
-}
 int visit_after_caller(dl_phdr_info* module, std::size_t, void* data) {
   auto& search = *static_cast<SearchAfterCaller*>(data);
-  if (contains(*module, search.caller))
+  if (contains_address(*module, search.caller))
     search.is_after_caller = true;
-  else if (search.is_after_caller && !contains(*module, reinterpret_cast<std::uint64_t>(&visit_after_caller)))
+  else if (search.is_after_caller &&
+           !contains_address(*module, reinterpret_cast<std::uint64_t>(&visit_after_caller)))
     search.found = address_of_export(*module, search.name);
   return search.found != 0 ? 1 : 0;
 }

@@ -30,7 +30,7 @@ struct Registered {
 constexpr std::uint32_t kMostThreads = 1 << 15;  // at the same time
 constexpr std::uint32_t kNone = 0;               // slots count from 1
 
-Lock lock;
+Lock threads_lock;
 Registered* registry = nullptr;
 std::uint32_t registered = 0;
 std::uint32_t first_free = kNone;
@@ -85,7 +85,7 @@ ThreadState* new_state() {
 }
 
 ThreadState* take_state() {
-  const Locked locked(lock);
+  const Locked locked(threads_lock);
   if (!has_end_key) has_end_key = pthread_key_create(&end_key, on_thread_end) == 0;
   if (first_free == kNone) return new_state();
   Registered& entry = registry[first_free];
@@ -95,7 +95,7 @@ ThreadState* take_state() {
 }
 
 void release_state(ThreadState* state) {
-  const Locked locked(lock);
+  const Locked locked(threads_lock);
   registry[state->registry_slot].next_free = first_free;
   first_free = state->registry_slot;
 }
@@ -128,7 +128,7 @@ std::atomic<bool> noted_full_disk{false}, noted_limit{false}, noted_bound{false}
 // --- space in a segment
 
 void set_open(const ThreadState& state, bool is_open) {
-  const Locked locked(lock);
+  const Locked locked(threads_lock);
   registry[state.registry_slot].is_open = is_open;
 }
 
@@ -147,7 +147,7 @@ void leave_segment(ThreadState& state) {
 // The half-full segment of an ended thread waits for the next thread. In a ring it is released when its slot
 // is the oldest. Otherwise the running threads would have fewer and fewer slots.
 bool leave_if_thread_ended(std::uint64_t slot) {
-  const Locked locked(lock);
+  const Locked locked(threads_lock);
   for (std::uint32_t i = first_free; i != kNone; i = registry[i].next_free) {
     if (registry[i].segment == nullptr || registry[i].state->segment.slot != slot) continue;
     registry[i].is_open = false;
@@ -327,7 +327,7 @@ void detach(ThreadLocal& thread) {
 
 // The threads are not stopped: records that they write from now on lie behind the checksummed part.
 void seal_open_segments() {
-  const Locked locked(lock);
+  const Locked locked(threads_lock);
   for (std::uint32_t i = 1; i <= registered; ++i) {
     if (!registry[i].is_open) continue;
     const std::uint8_t* const segment = registry[i].segment;
@@ -357,7 +357,7 @@ void write_thread_name(ThreadLocal& thread) {
 }
 
 void reset_threads() {
-  lock.reset();
+  threads_lock.reset();
   first_free = kNone;
   for (std::uint32_t slot = 1; slot <= registered; ++slot) {
     if (registry[slot].segment != nullptr)

@@ -166,7 +166,7 @@ std::uint32_t add_root(std::uint32_t scope, const NamedModule& root) {
 }
 
 // The path from `inside`, if that contains the module, otherwise from the root.
-std::uint32_t scope_of(const NamedModule& named, const OpenModule* inside, std::uint32_t outer) {
+std::uint32_t scope_of_module(const NamedModule& named, const OpenModule* inside, std::uint32_t outer) {
   const NamedModule* path[kMostContainers];
   int length = 0;
   const NamedModule* at = &named;
@@ -267,7 +267,7 @@ OpenModule look_up(Object* module, std::uint32_t outer) {
                              : OpenModule{module, module, 0, scope};
   }
   if (named->outer_scope != outer || named->scope == 0) {
-    named->scope = scope_of(*named, inside, outer);
+    named->scope = scope_of_module(*named, inside, outer);
     named->outer_scope = outer;
   }
   const OpenModule found{module, named->root, named->root_number, named->scope};

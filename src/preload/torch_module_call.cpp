@@ -118,7 +118,9 @@ bool is_empty_dictionary(Object* object) {
   return object != nullptr && is_dictionary(object) && api.PyDict_Size(object) == 0;
 }
 
-Object* value_in(Object* dictionary, Object* name) { return api.PyDict_GetItemWithError(dictionary, name); }
+Object* value_in_dictionary(Object* dictionary, Object* name) {
+  return api.PyDict_GetItemWithError(dictionary, name);
+}
 
 // Whether sys.getprofile() or sys.gettrace() returns None.
 bool is_unset(Object* function) {
@@ -135,13 +137,13 @@ bool has_hooks_or_more(Object* module) {
   const Owned own(api.PyObject_GenericGetDict(module, nullptr));
   if (!own) return true;
   for (std::size_t kind = 0; kind < known.hook_kinds; ++kind)
-    if (!is_empty_dictionary(value_in(own.get(), known.own_hook_names[kind])) ||
-        !is_empty_dictionary(value_in(known.globals, known.global_hook_names[kind])))
+    if (!is_empty_dictionary(value_in_dictionary(own.get(), known.own_hook_names[kind])) ||
+        !is_empty_dictionary(value_in_dictionary(known.globals, known.global_hook_names[kind])))
       return true;
   // Attributes of this instance that replace its class's functions.
-  return value_in(own.get(), known.forward_name) != nullptr ||
-         value_in(own.get(), known.call_impl_name) != nullptr ||
-         (known.has_compiled_call && value_in(own.get(), known.compiled_call_name) != nullptr);
+  return value_in_dictionary(own.get(), known.forward_name) != nullptr ||
+         value_in_dictionary(own.get(), known.call_impl_name) != nullptr ||
+         (known.has_compiled_call && value_in_dictionary(own.get(), known.compiled_call_name) != nullptr);
 }
 
 // Returns the module's `forward` if the call would run nothing else; a borrowed reference, or null.

@@ -32,7 +32,7 @@ bool lives(const NamedModule& named) { return api.PyWeakref_GetObject(named.weak
 
 // Finds the module's first entry that is alive and `wanted`.
 template <class Wanted>
-NamedModule* find(const Object* module, const Wanted& wanted) {
+NamedModule* find_named(const Object* module, const Wanted& wanted) {
   if (table.size == 0) return nullptr;
   for (std::size_t at = first_slot(module, table);; at = (at + 1) & (table.size - 1)) {
     NamedModule& named = table.slots[at];
@@ -61,7 +61,7 @@ void release(const NamedModule& named) {
 }
 
 // Releasing weak references and names runs no other code.
-bool make_space() {
+bool make_space_for_module() {
   if (2 * (table.used + 1) <= table.size) return true;
   std::size_t kept = 0;
   for (std::size_t i = 0; i < table.size; ++i) {
@@ -95,14 +95,14 @@ bool make_space() {
 }  // namespace
 
 NamedModule* find_module(const Object* module, std::uint32_t root_number) {
-  return find(module, [&](const NamedModule& named) { return named.root_number == root_number; });
+  return find_named(module, [&](const NamedModule& named) { return named.root_number == root_number; });
 }
 
 NamedModule* find_root(const Object* module) {
-  return find(module, [](const NamedModule& named) { return named.is_root(); });
+  return find_named(module, [](const NamedModule& named) { return named.is_root(); });
 }
 
-NamedModule* find_module_anywhere(const Object* module) { return find(module, has_living_root); }
+NamedModule* find_module_anywhere(const Object* module) { return find_named(module, has_living_root); }
 
 NamedModule* add_module(const NamedModule& named) {
   NamedModule complete = named;
@@ -111,7 +111,7 @@ NamedModule* add_module(const NamedModule& named) {
     api.PyErr_Clear();
     return nullptr;
   }
-  if (!make_space()) {
+  if (!make_space_for_module()) {
     api.Py_DecRef(complete.weak_reference);
     return nullptr;
   }
