@@ -57,7 +57,8 @@ struct DriverCall<Result(Parameters...)> {
   const char* exported;
   const char* name;
   int version;
-  Result operator()(Parameters... parameters) const {
+  // Inlined, so that stacks show the caller.
+  [[gnu::always_inline]] Result operator()(Parameters... parameters) const {
     return find<Result (*)(Parameters...)>(exported, name, version)(parameters...);
   }
 };
