@@ -1,5 +1,4 @@
-// Finds several words in a text at once: what tells the few lines of a log that are worth a closer look, and
-// which rules may read such a line.
+// Finds several words in a text at once: they select the few lines of a log that a rule may read.
 #pragma once
 
 #include <array>
@@ -12,18 +11,18 @@
 
 namespace headroom::doctor {
 
-// After Wu and Manber (1994): the two bytes at the end of a window as long as the shortest word tell how far
-// the window can move on, on average most of its length. So a log is read at several bytes a step, with a
-// table of 8 KiB and no instructions of one processor alone.
+// After Wu and Manber (1994): the last two bytes of a window as long as the shortest word tell how far the
+// window can move, on average most of its length. So the search reads several bytes a step, with a table of 8
+// KiB and without special instructions of a processor.
 class AnchorSearch {
  public:
   // Each word has kShortest bytes or more.
   static constexpr std::size_t kShortest = 6;
   explicit AnchorSearch(const std::vector<std::string_view>& words);
 
-  // As they were given, each once.
+  // The words, each once.
   const std::vector<std::string>& words() const { return words_; }
-  // Where the first of the words begins that lies at or behind `from`; npos if there is none.
+  // The begin of the first word at or behind `from`; npos if there is none.
   std::size_t find(std::string_view text, std::size_t from = 0) const;
   // Calls visit(begin, number of the word) for each occurrence, from left to right, until it returns false.
   template <typename Visit>
@@ -55,7 +54,7 @@ class AnchorSearch {
 
   std::vector<std::string> words_;
   std::array<std::uint8_t, kBlocks> shift_;
-  // Of blocks with shift 0: which words' first kShortest bytes end in them.
+  // For blocks with shift 0: the words whose first kShortest bytes end there.
   std::array<std::vector<std::uint16_t>, kBlocks> ends_here_;
 };
 

@@ -1,9 +1,20 @@
 // Cures that several rules have. What depends on the machine is read by the command where it is run.
 #pragma once
 
+#include <initializer_list>
+#include <vector>
+
 #include "doctor/log/log_rule.h"
 
 namespace headroom::doctor {
+
+// The lists one after the other.
+template <class Row>
+std::vector<Row> joined(std::initializer_list<std::vector<Row>> lists) {
+  std::vector<Row> all;
+  for (const auto& list : lists) all.insert(all.end(), list.begin(), list.end());
+  return all;
+}
 
 inline constexpr std::string_view kDropPageCache = "sync; echo 1 | sudo tee /proc/sys/vm/drop_caches";
 inline constexpr std::string_view kSeeVulkanLimits =

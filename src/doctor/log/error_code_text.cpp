@@ -14,27 +14,23 @@ bool is_of_name(char letter) {
   return letter == '_' || std::isalnum(static_cast<unsigned char>(letter)) != 0;
 }
 
-// What stands behind a code that is defined, listed or explained.
+// Text after a code that is defined, listed or explained.
 bool is_told_of(std::string_view rest) {
   constexpr std::string_view kBegins[] = {"=", ",", "|", "/", "or ", "and ", "if ", "when ", "is ", "means "};
   const std::string_view text = trim(rest);
   if (text.starts_with("when calling ")) return false;  // "Error CL_… when calling clEnqueueWriteBuffer"
-  return std::any_of(std::begin(kBegins), std::end(kBegins),
-                     [text](std::string_view begin) { return text.starts_with(begin); });
+  return starts_with_any(text, kBegins);
 }
 
-// What stands before one that a call ended with.
+// Text before a code that a call ended with.
 bool is_result(std::string_view before) {
   constexpr std::string_view kWords[] = {"fail",  "error",  "result", "return", "exception",
                                          "fatal", "status", "err=",   "err:",   "err "};
   constexpr std::string_view kOfManuals[] = {"returns ", "error codes", "spec states"};
   const std::string text = to_lower(before);
-  const bool is_manual =
-      text.ends_with(kOfManuals[0]) || has(text, kOfManuals[1]) || has(text, kOfManuals[2]);
-  if (is_manual) return false;
+  if (text.ends_with(kOfManuals[0]) || has(text, kOfManuals[1]) || has(text, kOfManuals[2])) return false;
   if (text.ends_with("): ")) return true;  // "clEnqueueNDRangeKernel(): CL_OUT_OF_RESOURCES"
-  return std::any_of(std::begin(kWords), std::end(kWords),
-                     [&](std::string_view word) { return has(text, word); });
+  return has_any(text, kWords);
 }
 
 }  // namespace

@@ -1,5 +1,4 @@
-// Configuration that a program prints of itself: what it does if memory runs out, and the words by which it
-// knows that. And what others asked it for.
+// Recognizes configuration that a program prints, and requests to a web server.
 #include <algorithm>
 #include <cctype>
 #include <string>
@@ -11,11 +10,7 @@
 namespace headroom::doctor {
 namespace {
 
-bool has_any(std::string_view text, const auto& words) {
-  return std::any_of(std::begin(words), std::end(words), [text](auto each) { return has(text, each); });
-}
-
-// "message_on_oom" of `{on_oom: "restart", message_on_oom: `, without quotes around it.
+// "message_on_oom" in `{on_oom: "restart", message_on_oom: `, without quotes.
 std::string key_at_end(std::string_view before) {
   while (!before.empty() && std::string_view(" :=\"'").find(before.back()) != before.npos)
     before.remove_suffix(1);
@@ -27,8 +22,8 @@ std::string key_at_end(std::string_view before) {
   return to_lower(before.substr(begin));
 }
 
-// "retry policy: [CUDA out of memory, NCCL timeout]": one of several, in brackets behind a name for such
-// lists. "errors: […]" are those that were.
+// One of several words in brackets: "retry policy: [CUDA out of memory, NCCL timeout]". "errors: […]" are
+// real errors.
 bool is_in_list_of_words(std::string_view before, std::string_view rest) {
   const std::size_t open = before.rfind('[');
   if (open == before.npos || before.find(']', open) != before.npos) return false;
@@ -51,12 +46,10 @@ bool is_behind_key(std::string_view before) {
   constexpr std::string_view kKinds[] = {"_pattern", "_patterns", "_regex",
                                          "_keyword", "_keywords", "_template"};
   const std::string key = key_at_end(before);
-  return is_value &&
-         (has_any(key, kEvents) || std::any_of(std::begin(kKinds), std::end(kKinds),
-                                               [&](std::string_view kind) { return key.ends_with(kind); }));
+  return is_value && (has_any(key, kEvents) || ends_with_any(key, kKinds));
 }
 
-// `config: {…, message: "…"}`, `Namespace(…, message="…")` of Python's argparse: within the brackets.
+// Within the brackets of `config: {…, message: "…"}` or of argparse's `Namespace(…, message="…")`.
 bool is_in_dump(std::string_view before) {
   constexpr std::string_view kDumps[] = {"onfig: {",        "onfig={",    "onfig = {",
                                          "onfiguration: {", "ettings: {", "ettings={"};
@@ -69,7 +62,7 @@ bool is_in_dump(std::string_view before) {
   return arguments && is_open(*arguments, '(', ')');
 }
 
-// `"GET /q/CUDA out of memory HTTP/1.1" 404 12`: the address of a page that somebody asked a web server for.
+// `"GET /q/CUDA out of memory HTTP/1.1" 404 12`: the address of a page.
 bool is_in_request(std::string_view before, std::string_view rest) {
   constexpr std::string_view kMethods[] = {"\"GET /", "\"POST /", "\"HEAD /", "\"PUT /"};
   return has_any(before, kMethods) && has(rest, " HTTP/");

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "base/utf8.h"
 #include "doctor/log/log_reader.h"
+#include "doctor/log/message_text.h"
 
 namespace headroom::doctor {
 namespace {
@@ -95,8 +96,7 @@ constexpr std::string_view kKeys[] = {"\"MESSAGE\"", "\"log\"",         "\"messa
 // Of a record, or of a line of one that is printed with a field on each.
 bool is_record(std::string_view line) {
   const std::string_view text = trim(line);
-  return text.starts_with('{') || std::any_of(std::begin(kKeys), std::end(kKeys),
-                                              [text](std::string_view key) { return text.starts_with(key); });
+  return text.starts_with('{') || starts_with_any(text, kKeys);
 }
 
 std::optional<Value> message_of_json(std::string_view line) {

@@ -14,14 +14,15 @@
 #include "doctor/log/broken_kill.h"
 #include "doctor/log/log_prose.h"
 #include "doctor/log/log_reader.h"
+#include "doctor/log/message_text.h"
 
 namespace headroom::doctor {
 namespace {
 
-// Whose words a line has: all rules' in one pass over it, where a search for each would be a hundred.
+// Which rules have an anchor in a line: one pass over the line instead of a hundred searches.
 class WordOwners {
  public:
-  // Bit 0: what a program says that tries again; bit i + 1: rule i has a word in it.
+  // Bit 0: a program tries again. Bit i + 1: rule i has an anchor in the line.
   using Set = std::bitset<128>;
   static constexpr std::size_t kRetry = 0;
   static constexpr std::size_t of_rule(std::size_t rule) { return rule + 1; }
@@ -65,7 +66,8 @@ class WordOwners {
   std::vector<Set> owners_;  // of each word
 };
 
-// What was asked for, and what there was: "Tried to allocate 2.00 GiB (GPU 0; 8.00 GiB total capacity".
+// The message has the request and the available memory: "Tried to allocate 2.00 GiB (GPU 0; 8.00 GiB total
+// …".
 bool tells_amounts(const LogMessage& message) {
   return std::count_if(message.figures.begin(), message.figures.end(),
                        [](const Figure& figure) { return figure.name.ends_with("_bytes"); }) >= 2;
@@ -97,8 +99,7 @@ const LogRule& rule_of_kernel_kills() {
   return *std::find_if(rules.begin(), rules.end(), [](const LogRule& rule) { return rule.is_kernel_kill; });
 }
 
-// Whether the line behind a retry tells that the program did not go on: an exception, its end, or a kill,
-// whoever tells of it.
+// Whether the line after a retry shows that the program failed anyway: an exception, its end, or a kill.
 bool tells_it_did_not_go_on(std::string_view line, const WordOwners::Set& owners) {
   if (tells_failure(line) || OomReport::begins(line)) return true;
   LogMessage message;
@@ -107,29 +108,28 @@ bool tells_it_did_not_go_on(std::string_view line, const WordOwners::Set& owners
          (message.ends_program || rule->is_kernel_kill || rule->repeats_kills);
 }
 
-// Whether it may go on a message of PyTorch's, the only ones that do: 40 letters of one, wherever it is
-// broken, have a unit or a word of these.
+// Whether the line may continue a message of PyTorch, the only messages that are continued. Any 40 letters of
+// one contain a unit or one of these words.
 bool may_be_rest(std::string_view line) {
   constexpr std::string_view kWords[] = {"iB", "memory", "ytes", "GPU",   "rocess",  "alloc",
                                          "MB", "GB",     "free", "capac", "PyTorch", "pools"};
-  return std::any_of(std::begin(kWords), std::end(kWords),
-                     [line](std::string_view word) { return line.find(word) != line.npos; });
+  return has_any(line, kWords);
 }
 
-// What another program wrote goes to terminals and into Markdown.
+// Texts of other programs are printed to terminals and into Markdown.
 std::string clean_whole(std::string_view text) {
   return with_valid_utf8(without_terminal_control(trim(text)));
 }
 std::string clean(std::string_view text) { return clean_whole(trim(text).substr(0, LogFindings::kMostText)); }
 
-// A runtime's error and a model's name may have several lines, and a sentence has one.
+// A runtime's error and a model's name may have several lines.
 std::string in_one_line(std::string text) {
   std::replace_if(
       text.begin(), text.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
   return text;
 }
 
-// What stands around the words by which the rule knows it: they may come late in a long line.
+// The text around the rule's anchor, which may be late in a long line.
 std::string clean_around(const LogRule& rule, std::string_view text) {
   constexpr std::size_t kBefore = LogFindings::kMostText / 4;
   if (text.size() <= LogFindings::kMostText) return clean(text);
@@ -172,7 +172,7 @@ void LogFindings::end_file() {
   groups_.end_file();
 }
 
-// A report of the kernel's without a kill in it: its end is not in the log.
+// A report of the kernel without a kill: its end is not in the log.
 void LogFindings::close_report() {
   if (!report_.waits_for_kill()) return;
   const LogRule& rule = rule_of_kernel_kills();
@@ -189,15 +189,15 @@ bool LogFindings::read_line(const std::string& file, std::int64_t number, std::s
            read_plain_text(file, bytes_.first_line(), without_terminal_control(bytes_.text()));
   std::string buffer;
   const std::string_view text = without_envelope(line, buffer);
-  // Of a record with several fields, what a rule knows may stand in another one. What the message only speaks
-  // of is no finding, either, with its key before it.
+  // In a record with several fields, the message may be in another field. If the whole record is not a
+  // message with its keys, nor is the field.
   if (text.data() != line.data() && !is_any_known(text))
     if (const std::string others = beside_message(line); is_any_known(others))
       return read_plain_line(file, number, is_any_known(line) ? line : others);
   return read_plain_text(file, number, text);
 }
 
-// One field may have a whole traceback in it.
+// One field may contain a whole traceback.
 bool LogFindings::read_plain_text(const std::string& file, std::int64_t number, std::string_view text) {
   bool wants_next = false;
   for (const std::string_view each : split(text, '\n')) wants_next = read_plain_line(file, number, each);
@@ -268,7 +268,7 @@ bool LogFindings::read_whole_line(const std::string& file, std::int64_t number, 
          is_followed;
 }
 
-// Figures of the message that stands a few lines before.
+// Figures of a message a few lines before.
 void LogFindings::read_behind(const LogPlace& at, std::string_view line) {
   if (!followed_) return;
   if (followed_->file != at.file || at.line > followed_->last_line) {
@@ -282,8 +282,8 @@ void LogFindings::read_behind(const LogPlace& at, std::string_view line) {
   groups_.add(*followed_->rule, std::move(*figures), at, clean(line));
 }
 
-// What a second logger repeats is no event of its own; that it ended the program counts all the same. Kills
-// are known by their process.
+// A second logger's copy is not a second event, but it may show that the program ended. Kills are identified
+// by their process.
 bool LogFindings::is_told_again(const LogRule& rule, const LogMessage& message, const LogPlace& at,
                                 std::string_view line) {
   if (rule.is_kernel_kill || message.is_addition) return false;
@@ -299,7 +299,7 @@ void LogFindings::read_context(const LogRule& rule, const LogMessage& message, c
   if (message.answers) groups_.answer(rule.answers, at, clean(line));
 }
 
-// vLLM's line of its settings tells what its own failures and PyTorch's in it need.
+// vLLM's line of settings has figures for its own failures and for PyTorch's.
 void LogFindings::read_other_contexts(const LogRule& first, std::string_view line) {
   for (const LogRule& rule : log_rules()) {
     if (&rule == &first || rule.context_of.empty()) continue;
@@ -335,7 +335,7 @@ void LogFindings::read_message(const LogRule& rule, LogMessage message, const Lo
 }
 
 // "Kill process 2700 (launcher) … or sacrifice child", then "Killed process 2750 (detector)": the launcher
-// lives.
+// survives.
 void LogFindings::take_back_chosen(const LogRule& rule, LogMessage& message, const LogPlace& at) {
   const auto chosen = std::exchange(chosen_, std::nullopt);
   if (!rule.is_kernel_kill) return;
@@ -377,10 +377,9 @@ bool LogFindings::add_joined(const LogRule& rule, LogMessage message, const CutM
   return groups_.add(rule, std::move(message), cut.at, clean_around(rule, cut.text), may_go_on);
 }
 
-// Terminals break words and keep spaces, so they come first; loggers break between words. A line that says by
-// itself what happened is another message, and so is one without a word of such messages: to read the two as
-// one, twice, costs more than all else in a log that is full of them. The lines of one record have its
-// number, all of them.
+// Terminals break words and keep spaces, loggers break between words: both ways are tried. A line that is a
+// message by itself is not joined, nor one without a word of such messages: joining each line twice would
+// cost more than everything else in a log full of messages. All lines of one record have its number.
 bool LogFindings::joins(const std::string& file, std::int64_t number, std::string_view line, bool is_known) {
   CutMessage cut = std::exchange(cut_, {});
   const bool is_next = number == cut.last_line || number == cut.last_line + 1;
@@ -464,7 +463,7 @@ void sort_findings(std::vector<Finding>& findings) {
 
 namespace {
 
-// What a trial showed goes before what is only computed, and what it refuted behind.
+// Proven cures come first, refuted ones last.
 int rank_of(const Cure& cure) {
   if (!cure.tried) return 1;
   switch (cure.tried->verdict) {

@@ -1,4 +1,4 @@
-// What the lines of logs say, gathered: a finding for each kind of message and its subject.
+// Findings from the lines of logs: one for each kind of message and its subject.
 #pragma once
 
 #include <cstdint>
@@ -18,26 +18,26 @@
 
 namespace headroom::doctor {
 
-// The rule that reads this line, with what it read; nullptr if none does.
+// The rule that reads this line, and its message; nullptr if none does.
 const LogRule* rule_of(std::string_view line, LogMessage& message);
 
-// Memory does not grow with the logs (MessageGroups).
+// Memory does not grow with the size of the logs (MessageGroups).
 class LogFindings {
  public:
   static constexpr std::size_t kMostGroups = MessageGroups::kMostGroups,
                                kMostEvidence = MessageGroups::kMostEvidence, kMostText = 400;
 
-  // Reads a log to its end, and tells how many lines it has; "-" is standard input. On an error what was
-  // found before is kept.
+  // Reads a log to its end and returns its number of lines; "-" is standard input. After an error, earlier
+  // findings are kept.
   Result<std::int64_t> read_file(const std::string& path);
-  // One line. True: the next one is wanted too, whatever it holds.
+  // Returns true if the next line is needed whatever it contains.
   bool read_line(const std::string& file, std::int64_t number, std::string_view line);
-  // A file ends: so do the kernel's report that may be open, and all that waits for a next line.
+  // Ends a file: closes the kernel's open report and everything that waits for a next line.
   void end_file();
   std::vector<Finding> findings() const;
 
  private:
-  // A message that looks cut: a terminal or a logger broke it.
+  // A message that seems to be cut: a terminal or a logger broke its line.
   struct CutMessage {
     const LogRule* rule = nullptr;
     LogPlace at;  // of its first line
@@ -47,9 +47,9 @@ class LogFindings {
     std::size_t figures = 0;
     bool is_final = false;
   };
-  // Without what loggers put around it; a text of several lines.
+  // The text without what loggers add; it may have several lines.
   bool read_plain_text(const std::string& file, std::int64_t number, std::string_view text);
-  // Of a kill's line that may be broken the next one is waited for.
+  // A kill's line that may be broken waits for the next line.
   bool read_plain_line(const std::string& file, std::int64_t number, std::string_view line);
   bool read_whole_line(const std::string& file, std::int64_t number, std::string_view line);
   void read_behind(const LogPlace& at, std::string_view line);
@@ -59,15 +59,15 @@ class LogFindings {
                     std::string_view line);
   void read_other_contexts(const LogRule& first, std::string_view line);
   void read_message(const LogRule& rule, LogMessage message, const LogPlace& at, std::string_view line);
-  // What the program printed before it and by which its cures are computed.
+  // Adds the figures that the program printed earlier and that its cures need.
   void add_context(const LogRule& rule, LogMessage& message) const;
-  // `own_figures`: those that its line has, without what is known from before.
+  // `own_figures`: number of figures in the line itself, without the earlier ones.
   bool add(const LogRule& rule, LogMessage message, std::size_t own_figures, const LogPlace& at,
            std::string_view text);
   bool add_joined(const LogRule& rule, LogMessage message, const CutMessage& cut);
   void close_report();
   void take_back_chosen(const LogRule& rule, LogMessage& message, const LogPlace& at);
-  // `is_known`: a rule has a word in the line.
+  // `is_known`: the line has an anchor of a rule.
   bool joins(const std::string& file, std::int64_t number, std::string_view line, bool is_known);
   void read_retry(const LogPlace& at, std::string_view line, bool tells_failure_too = false);
 
@@ -84,7 +84,7 @@ class LogFindings {
     std::string text;
   };
   std::optional<BrokenKill> broken_kill_;
-  // The last message that figures may follow (LogRule::read_behind), to which line.
+  // The last message that figures may follow (LogRule::read_behind), and the last line for them.
   struct Followed {
     const LogRule* rule = nullptr;
     std::string subject, file;
@@ -92,13 +92,13 @@ class LogFindings {
   };
   std::optional<Followed> followed_;
   RepeatedMessages repeated_;
-  // Whom an old kernel chose to kill, as the last message said.
+  // The process that an old kernel chose to kill, from the last message.
   struct Chosen {
     std::string event, constraint;
     LogPlace at;
   };
   std::optional<Chosen> chosen_;
-  // The last message, where the program asks for less then.
+  // The last message of a program that asks again for less.
   struct Refused {
     const LogRule* rule = nullptr;
     Bytes size;
@@ -108,14 +108,13 @@ class LogFindings {
   bool waits_for_answer_ = false, answers_itself_ = false;
 };
 
-// Names and texts that come from elsewhere go to terminals: without what would steer them.
+// Removes terminal control sequences from names and texts of other programs.
 void clean_findings(std::vector<Finding>& findings);
 void clean_trial(TriedCure& tried);
 
-// The severe first; of the same severity those that came first.
+// By severity; findings of the same severity keep their order.
 void sort_findings(std::vector<Finding>& findings);
-// Cures by what they save, behind the one for the cause; those of which nobody knows it stay behind in their
-// order.
+// By what they save, after the cure of the cause. Cures without a known saving keep their order at the end.
 void sort_cures(Finding& finding);
 
 }  // namespace headroom::doctor

@@ -9,8 +9,7 @@
 namespace headroom::doctor {
 namespace {
 
-// What the kernel did, systemd, a launch file and a shell tell within seconds of each other; what starts a
-// program again waits for some.
+// The kernel, systemd, a launch file and a shell report one kill within seconds. A restart takes longer.
 constexpr std::int64_t kApart = 60;  // seconds
 
 constexpr std::string_view kMonths[] = {"Jan", "Feb", "Mar", "Apr", "May", "Jun",
@@ -49,7 +48,7 @@ std::optional<LogTime> time_of_date(std::string_view text) {
   return time_at(LogTime::Clock::date, *year, *month, *day, text.substr(kTime));
 }
 
-// "Mar 02 10:00:00", "Mar  2 10:00:00"; some year that has a 29th of February.
+// "Mar 02 10:00:00", "Mar  2 10:00:00". Any year with a 29th of February serves.
 std::optional<LogTime> time_of_syslog(std::string_view text) {
   constexpr int kLeapYear = 2024;
   constexpr std::size_t kDay = 4, kTime = 7;

@@ -15,23 +15,14 @@ bool is_name_letter(char letter) {
   return letter == '_' || std::isalnum(static_cast<unsigned char>(letter)) != 0;
 }
 
-bool ends_with_any(std::string_view text, const auto& words) {
-  return std::any_of(std::begin(words), std::end(words),
-                     [text](std::string_view word) { return text.ends_with(word); });
-}
-
-bool starts_with_any(std::string_view text, const auto& words) {
-  return std::any_of(std::begin(words), std::end(words),
-                     [text](std::string_view word) { return text.starts_with(word); });
-}
-
-// `"error": "…"`: a line of JSON, and no quotation.
+// `"error": "…"`: a key of JSON, not a quotation.
 bool is_json_key(std::string_view text) {
   const std::size_t end = text.find('"', 1);
   return text.starts_with('"') && end != text.npos && trim(text.substr(end + 1)).starts_with(':');
 }
 
-// "CUDA out of memory": without the library, an article and a quotation mark before it.
+// The text before the words, without the library's name, an article and a quotation mark: "a CUDA out of
+// memory".
 std::string_view text_before(std::string_view line, std::string_view words) {
   std::string_view before = line.substr(0, std::min(line.find(words), line.size()));
   for (const std::string_view word : {"CUDA ", "cuda ", "GPU ", "a ", "an ", "the ", "any "})
@@ -60,7 +51,7 @@ bool ends_in_a_count(std::string_view before) {
   return digits > 0 && (digits == before.size() || before[before.size() - digits - 1] == ' ');
 }
 
-// "time,requests,CUDA out of memory,timeouts": the columns' heads stand close, or all with a space between.
+// "time,requests,CUDA out of memory,timeouts": names of columns, all with a space between or all without.
 bool is_column(std::string_view before, std::string_view rest) {
   if (!rest.starts_with(',')) return false;
   const bool is_close = rest.size() == 1 || rest[1] != ' ';
@@ -68,7 +59,7 @@ bool is_column(std::string_view before, std::string_view rest) {
   return before.ends_with(", ") && rest.find(", ", 1) != rest.npos;
 }
 
-// "3", "0 of 12", and no size: "2 GiB".
+// "3", "0 of 12", but not a size: "2 GiB".
 bool is_bare_number(std::string_view text) {
   const std::size_t end = std::min(text.find_first_not_of("0123456789"), text.size());
   if (end == 0) return false;
@@ -78,8 +69,7 @@ bool is_bare_number(std::string_view text) {
          !starts_with_any(trim(text.substr(end)), kUnits);
 }
 
-// "3f2a91c Handle CUDA out of memory in validation": git's one-line log. An error behind a number tells
-// itself what it is.
+// A line of git's log: "3f2a91c Handle CUDA out of memory in validation".
 bool is_commit(std::string_view before) {
   const std::string_view text = trim(before);
   const std::string_view name = text.substr(0, text.find(' '));
@@ -92,18 +82,18 @@ bool is_commit(std::string_view before) {
   return !has(text, "rror: ") && !has(text, "rror]") && !has(text, "ERROR") && !has(text, "xception");
 }
 
-// "tests/test_oom.py::test_parse["CUDA out of memory"] PASSED": pytest's name of a test. Behind " - " stands
-// what it failed with.
+// pytest's name of a test: "tests/test_oom.py::test_parse["CUDA out of memory"] PASSED". A failure stands
+// behind " - ".
 bool is_test(std::string_view before) {
   const auto name = text_after(before, ".py::");
   return name && !has(*name, " - ");
 }
 
-// Whether a compiler says this of a place in source code: "main.cpp:10:5: note: …", "new:58: error:
-// 'std::bad_alloc' has not been declared". Programs tell their own places, too, but no columns:
-// "gpu_mat.cu:116: error: (-217:Gpu API call) out of memory".
+// Whether a compiler reports a place in source code: "main.cpp:10:5: note: …", "new:58: error:
+// 'std::bad_alloc' has not been declared". Programs name their own places, too, but without columns:
+// "gpu_mat.cu:116: error: (-217: …".
 bool is_diagnostic(std::string_view line, std::string_view words) {
-  // Of "…:42" the text before the number; nothing if no number ends it.
+  // "…:42" without its number; nothing if it does not end in one.
   const auto without_number = [](std::string_view text) -> std::optional<std::string_view> {
     const std::size_t colon = text.rfind(':');
     if (colon == text.npos || colon + 1 == text.size() ||
@@ -122,7 +112,7 @@ bool is_diagnostic(std::string_view line, std::string_view words) {
   return false;
 }
 
-// Behind the last of these marks; the whole text where there is none.
+// The text behind the last of these marks; the whole text if there is none.
 std::string_view after_last(std::string_view text, const auto& marks) {
   std::size_t begin = 0;
   for (const std::string_view mark : marks)
@@ -130,10 +120,10 @@ std::string_view after_last(std::string_view text, const auto& marks) {
   return text.substr(begin);
 }
 
-// "If you are running out of memory, …", "CUDA graphs can run out of memory": what would happen, in the
-// clause that the words end. "could not", "cannot" and "can't" tell what did.
+// Whether the clause before the words is hypothetical: "If you are running out of memory, …", "CUDA graphs
+// can run out of memory". "could not" and "cannot" report what happened.
 bool is_supposed(std::string_view before) {
-  // " - " and "| " are what loggers put between their fields.
+  // Loggers separate their fields by " - " and "| ".
   constexpr std::string_view kSentence[] = {". ", "! ", "? ", "; ", ": ", "] ", " - ", "| "},
                              kClause[] = {", "};
   constexpr std::string_view kConditions[] = {"if", "If", "unless", "Unless", "whether", "Whether"};
@@ -148,22 +138,21 @@ bool is_supposed(std::string_view before) {
     return true;
   constexpr std::size_t kNear = 5;  // words: "can run", "would soon be running"
   const auto clause = split(trim(after_last(sentence, kClause)), ' ');
-  // "will decrease batch size on CUDA out of memory": what is to be done then.
+  // "will decrease batch size on CUDA out of memory": a plan.
   if (clause.back() == "on" && std::find(clause.begin(), clause.end(), "will") != clause.end()) return true;
   for (std::size_t i = clause.size() > kNear ? clause.size() - kNear : 0; i < clause.size(); ++i)
     if (is_one_of(clause[i], kModals) && (i + 1 == clause.size() || clause[i + 1] != "not")) return true;
   return false;
 }
 
-// A line of a diff, or of a shell's trace: "+    raise …", "-CUDA out of memory", "+ grep …". "-2 …" is a
-// number.
+// A line of a diff, or of a shell's trace: "+    raise …", "+ grep …". "-2 …" is a number.
 bool is_of_diff(std::string_view line) {
   return line.size() > 1 && (line.front() == '+' || line.front() == '-') &&
          std::isdigit(static_cast<unsigned char>(line[1])) == 0;
 }
 
-// What grep and git find in a file, without its name and number: "src/a.py:12:    raise …". Programs that
-// tell their own places have one space behind them.
+// Without the file's name and number that grep and git print: "src/a.py:12:    raise …". Programs that name
+// their own places print one space behind them.
 std::string_view without_place(std::string_view line) {
   const std::size_t colon = line.find(':');
   if (colon == line.npos) return line;
@@ -178,7 +167,7 @@ std::string_view without_place(std::string_view line) {
   return is_spaced ? line : rest;
 }
 
-// Without the "2026-11-21 10:30:00 " that a build server writes before each line.
+// Without the "2026-11-21 10:30:00 " of a build server.
 std::string_view without_time(std::string_view line) {
   std::string_view text = trim(line);
   constexpr int kMostWords = 2;  // a date and a time
@@ -190,8 +179,8 @@ std::string_view without_time(std::string_view line) {
   return text;
 }
 
-// "raise RuntimeError(…", "throw std::bad_alloc", "throw new Error(…": a traceback shows such lines, and
-// tells the error itself behind them. `RuntimeError('CUDA out of memory')` alone is how Python prints one.
+// "raise RuntimeError(…", "throw std::bad_alloc": a line of a traceback, which prints the error itself later.
+// `RuntimeError('CUDA out of memory')` alone is Python's way to print one.
 bool is_raised(std::string_view before) {
   for (const std::string_view keyword : {"raise ", "throw "}) {
     const std::size_t at = before.rfind(keyword);
@@ -208,13 +197,13 @@ bool is_raised(std::string_view before) {
   return false;
 }
 
-// Of `Prompt: "explain ` the text before the quotation mark that is nearest to the words.
+// The text before the last quotation mark: `Prompt: ` of `Prompt: "explain `.
 std::optional<std::string_view> before_quotation(std::string_view before) {
   const std::size_t open = before.find_last_of("\"'");
   return open == before.npos ? std::nullopt : std::optional(before.substr(0, open));
 }
 
-// `warnings.warn("…`, `print(f"…`, `LOG(ERROR) << "…`, `match="…`: an argument in source code.
+// An argument in source code: `warnings.warn("…`, `print(f"…`, `LOG(ERROR) << "…`, `match="…`.
 bool is_argument(std::string_view lead) {
   if (lead.ends_with("(f")) lead.remove_suffix(1);
   constexpr std::string_view kCalls[] = {"print(",    "printf(",     ".warn(",     ".warning(", ".error(",
@@ -223,7 +212,7 @@ bool is_argument(std::string_view lead) {
   return ends_with_any(lead, kCalls);
 }
 
-// The longer of two that begin at one place first; the first kNames are other names with letters before them.
+// A phrase stands before those that it begins with. The first kNames are other names if letters precede them.
 constexpr std::size_t kNames = 8;
 constexpr std::string_view kPhrases[] = {"CUDA_ERROR_OUT_OF_MEMORY",
                                          "cudaErrorMemoryAllocation",
@@ -263,7 +252,7 @@ struct FoundPhrase {
   std::size_t at = 0, number = 0;  // where it begins; in kPhrases
 };
 
-// In one pass over the line, where a search for each would be two dozen.
+// One pass over the line instead of two dozen searches.
 std::optional<FoundPhrase> first_phrase(std::string_view line) {
   static const AnchorSearch kSearch({std::begin(kPhrases), std::end(kPhrases)});
   std::optional<FoundPhrase> first;
@@ -275,8 +264,8 @@ std::optional<FoundPhrase> first_phrase(std::string_view line) {
   return first;
 }
 
-// "| trt_llm | 1 | UNAVAILABLE: Internal: … |": Triton's table of models tells why one was not loaded, and
-// often no other line does.
+// "| trt_llm | 1 | UNAVAILABLE: Internal: … |": Triton's table of models is often the only line about a
+// failure.
 bool is_of_triton(std::string_view text) { return has(text, "| UNAVAILABLE: "); }
 
 }  // namespace
@@ -285,11 +274,11 @@ bool is_prose(std::string_view line) {
   if (is_of_diff(line)) return true;
   const std::string_view text = trim(without_place(line));
   if (is_of_triton(text)) return false;
-  // Of lists, headings, source code, tables and prompts; of results of tests; of lists of changes; of a mail.
+  // Lists, headings, source code, prompts, results of tests, changelogs and mails begin like this.
   constexpr std::string_view kMarks[] = {"* ",    "- ",        "# ",        "## ",    "### ", "// ",
                                          "f\"",   "f'",        ">>> ",      "ok ",    "--",   "Fixed",
                                          "Fixes", "Changelog", "Subject: ", "Title: "};
-  // Python draws one bar at the left of a group of exceptions, and some loggers one before each field.
+  // Python prints a bar before groups of exceptions, and some loggers before each field.
   constexpr std::string_view kLevels[] = {" ERROR ", " CRITICAL ", " FATAL ", " WARNING "};
   const bool is_row = text.starts_with("| ") && text.find(" |", 1) != text.npos &&
                       std::none_of(std::begin(kLevels), std::end(kLevels),
@@ -302,7 +291,7 @@ bool is_counter(std::string_view line, std::string_view words) {
   if (!rest) return false;
   const std::string_view before = text_before(line, words);
   if (rest->starts_with("_total") || rest->starts_with("_count") || is_column(before, *rest)) return true;
-  // A label's value; kube-state-metrics' gauge of the reason that it was is 1.
+  // A label's value. The gauge of kube-state-metrics for the actual reason has the value 1.
   if (rest->starts_with("\"} ")) return !(has(before, "_reason{") && rest->starts_with("\"} 1"));
   if (ends_in_no_times(before)) return true;
   for (const std::string_view word :
@@ -315,7 +304,7 @@ bool is_counter(std::string_view line, std::string_view words) {
   for (const std::string_view word : {" so far", " seen", " in total", " occurred"})
     if (rest->starts_with(word)) rest->remove_prefix(word.size());
   rest = rest->substr(std::min(rest->find_first_not_of(' '), rest->size()));
-  // "CUDA error: out of memory: 2" tells the error's number.
+  // "CUDA error: out of memory: 2" ends in the error's number.
   constexpr std::string_view kFailures[] = {"rror: ", "ailed: ", "ailure: "};
   if (ends_with_any(before, kFailures)) return false;
   constexpr std::string_view kNone[] = {"no", "No", "none", "None", "false", "False", "never"};
@@ -334,17 +323,17 @@ bool is_advice(std::string_view line, std::string_view words) {
       "runs ",   "Fix ",           "fix ",         "Fixed ",      "fixed ",    "Fixes ",    "fixes ",
       "debug ",  "heck for ",      "hecking for ", "ooking for ", "no ",       "No ",       "why ",
       "Why ",    "you encounter ", "to raise ",    "to cause ",   "Subject: ", "I ran "};
-  // Brought about on purpose, or over.
+  // Caused on purpose, or over.
   constexpr std::string_view kStaged[] = {"imulating ", "imulated ", "imulate ",
                                           "njecting ",  "njected ",  "ecovered from "};
   const std::string_view before = text_before(line, words);
   if (ends_with_any(before, kBefore) || ends_with_any(before, kStaged) || is_supposed(before)) return true;
-  // Not of a node's name: "[fault_injection_node-1] RuntimeError: …".
+  // A node may be named so: "[fault_injection_node-1] RuntimeError: …".
   for (const std::string_view word : {"ault injection", "ault-injection", "ault_injection"})
     if (const auto behind = text_after(before, word);
         behind && (behind->empty() || !is_name_letter(behind->front())))
       return true;
-  // What is there for it, or may be done.
+  // What handles it, or what may be done.
   constexpr std::string_view kBehind[] = {
       " handler",    " callback",      " gracefully",     " can be ",       " checks",     "? ",
       " maps to ",   " is mapped to ", " means ",         " does not ",     " may occur",  " may happen",
@@ -375,7 +364,7 @@ bool is_source_code(std::string_view line, std::string_view words) {
 
 bool is_test_result(std::string_view line, std::string_view words) {
   const std::string_view before = line.substr(0, std::min(line.find(words), line.size()));
-  // What went wrong on the way is no result that is as it should be.
+  // A failure on the way is not a result of a passed test.
   constexpr std::string_view kFailures[] = {"rror", "ailed", "ailure", "xception", "FAIL", "✗", "✘"};
   const auto is_passed = [&](std::string_view behind_mark) {
     return std::none_of(std::begin(kFailures), std::end(kFailures),
@@ -385,7 +374,7 @@ bool is_test_result(std::string_view line, std::string_view words) {
     if (const auto behind = text_after(before, mark)) return is_passed(*behind);
   const std::string_view text = without_time(line);
   constexpr std::string_view kBegins[] = {"PASS ", "PASS: ", "PASSED ", "ok: "};
-  // pytest's summary; a program's own "SKIPPED batch 3: …" tells of a failure.
+  // pytest's summary. A program's own "SKIPPED batch 3: …" reports a failure.
   constexpr std::string_view kOfPytest[] = {"XFAIL ", "XPASS ", "SKIPPED ["};
   constexpr std::string_view kEnds[] = {" ... ok", " ... expected failure"};
   return (starts_with_any(text, kBegins) && !text.starts_with("ok: [") && is_passed(before)) ||
@@ -396,7 +385,7 @@ bool is_quotation(std::string_view line, std::string_view words) {
   const std::size_t at = std::min(line.find(words), line.size());
   const auto lead = before_quotation(line.substr(0, at));
   if (!lead) return false;
-  // "Searching for "…": a name or a pattern. What a program says of itself stands behind "error: ", "msg=".
+  // A name or a pattern: "Searching for "…". A program reports its own errors behind "error: " or "msg=".
   constexpr std::string_view kNouns[] = {"rule ",       "pattern ",      "filter ",     "keyword ",
                                          "regex ",      "phrase ",       "named ",      "called ",
                                          "titled ",     "earching for ", "ooking for ", "atching for ",

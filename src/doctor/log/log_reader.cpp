@@ -1,5 +1,5 @@
-// One buffer of a mebibyte: it is filled, searched up to its last line end, and the rest is moved to its
-// front. Line ends are counted only by the C library's memchr, between one hit and the next.
+// A buffer of a mebibyte is filled and searched up to its last line end; the rest is moved to its front. Line
+// ends are counted by memchr, between one hit and the next.
 #include "doctor/log/log_reader.h"
 
 #include <fcntl.h>
@@ -19,7 +19,7 @@ namespace headroom::doctor {
 namespace {
 
 constexpr std::size_t kBuffer = 1 << 20;
-// Of a piece of an endless line, so that a word on its border is found.
+// Between two pieces of a long line, so that an anchor on their border is found.
 constexpr std::size_t kOverlap = 256;
 
 struct CloseGzip {
@@ -30,7 +30,7 @@ class LineSearch {
  public:
   LineSearch(const AnchorSearch& anchors, const OnLogLine& on_line) : anchors_(anchors), on_line_(on_line) {}
 
-  // Whole lines, or a piece of an endless one, whose first bytes were in the piece before.
+  // Searches whole lines, or a piece of a long line whose first `known` bytes were in the piece before.
   void search(std::string_view text, std::size_t known = 0) {
     counted_ = rest_ = 0;
     line_begin_ = line_end_ = 0;
@@ -50,7 +50,7 @@ class LineSearch {
   std::int64_t count() const { return line_ - 1; }
 
  private:
-  // The first word behind `from` that does not lie within the first `known` bytes.
+  // The first anchor behind `from` that does not lie within the first `known` bytes.
   std::size_t find_new(std::string_view text, std::size_t from, std::size_t known) const {
     std::size_t found = text.npos;
     anchors_.visit(text, from, [&](std::size_t begin, std::size_t number) {
@@ -60,8 +60,9 @@ class LineSearch {
     });
     return found;
   }
-  // The line that begins here, or what is left of it, and those behind it as long as they are wanted. Where
-  // the search goes on: at the next line, or at the next word of a long one behind what was handed out.
+  // Passes on the line that begins here, or its rest, and the following lines as long as they are needed.
+  // Returns where to continue: at the next line, or at the next anchor of a long line behind the part that
+  // was passed on.
   std::size_t hand_on(std::string_view text, std::size_t begin, std::size_t word = 0) {
     do {
       count_lines(text, begin);
@@ -103,8 +104,8 @@ class LineSearch {
   const OnLogLine& on_line_;
   std::int64_t line_ = 1;
   std::size_t counted_ = 0;
-  // Of the line in which the search goes on. From each word of a long line to look back for its begin, and
-  // ahead for its end, took 11 times as long as the same bytes in lines.
+  // The line in which the search continues. Searching for its begin and end from each anchor of a long line
+  // took 11 times as long.
   std::size_t line_begin_ = 0, line_end_ = 0;
   std::size_t rest_ = 0;  // of a long line, where what was not handed out begins
   bool wants_next_ = false;

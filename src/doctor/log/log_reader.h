@@ -1,4 +1,4 @@
-// Text of any size, plain or gzip, in bounded memory: hands out the lines that hold one of some words.
+// Reads text of any size, plain or gzip, in bounded memory, and passes on the lines that contain an anchor.
 #pragma once
 
 #include <cstdint>
@@ -12,20 +12,20 @@
 
 namespace headroom::doctor {
 
-// The bytes around the word that are handed out of a longer line.
+// Of longer lines, this many bytes around the anchor are passed on.
 inline constexpr std::size_t kLongestLogLine = 8 << 10;
 
-// Takes the line's number, from 1, and its text without line end. True: hand out the next line too, whatever
-// it holds.
+// Receives the line's number, from 1, and its text without line end. Returns true if it needs the next line,
+// too.
 using OnLogLine = std::function<bool(std::int64_t number, std::string_view line)>;
 
-// Reads to the end, and tells how many lines there were. A line without an end for a mebibyte is searched in
-// pieces. Errors: unreadable, or a gzip stream that is damaged or cut off; the lines before that were handed
-// out.
+// Reads to the end and returns the number of lines. A line of more than a mebibyte is searched in pieces.
+// Errors: the file is unreadable, or its gzip stream is damaged or truncated; earlier lines have been passed
+// on.
 Result<std::int64_t> read_log(UniqueFd fd, const std::string& name, const AnchorSearch& anchors,
                               const OnLogLine& on_line);
 
-// The same of a file; "-" is standard input.
+// Reads a file; "-" is standard input.
 Result<std::int64_t> read_log_file(const std::string& path, const AnchorSearch& anchors,
                                    const OnLogLine& on_line);
 

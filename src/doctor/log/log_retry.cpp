@@ -9,28 +9,24 @@
 namespace headroom::doctor {
 namespace {
 
-// ROS 2's launch, systemd (since 238, and before), supervisord, Kubernetes, Docker, gunicorn, torchrun.
+// ROS 2's launch, systemd (two wordings), supervisord, Kubernetes, Docker, gunicorn, torchrun.
 constexpr std::string_view kEnds[] = {
     "process has died",     "Failed with result '", "cheduled restart job",      "cheduling restart",
     "entered failed state", "; not expected)",      "ack-off restarting failed", "ContainerDied",
     "events.TaskDelete",    "Worker exiting (pid",  "failed (exitcode: ",        "closing signal SIG"};
-// With a code behind them, which may tell that nothing failed.
+// Followed by a code, which may mean success.
 constexpr std::string_view kExited = "exited with code ";
 constexpr std::string_view kMainProcess = "process exited, code=";
 constexpr std::string_view kDied = "container die ";
 constexpr std::string_view kSrun = "srun: error: ";  // "… node1: task 0: Out Of Memory"
 
-// As a shell words the signal that ended a program; the first is looked for in all lines, as each word that
-// is costs half a percent of the time, the others in the line behind a retry.
+// A shell's words for the signal that ended a program. Only the first is an anchor, because each anchor costs
+// half a percent of the time. The others are searched in the line after a retry.
 constexpr std::string_view kSignals[] = {"Segmentation fault", "Aborted", "Bus error", "Terminated"};
 constexpr std::string_view kChoice = "AutoBatch: Using batch-size ";
 constexpr std::string_view kOfPython = "Fatal Python error: ";
 
-bool has_any(std::string_view line, const auto& words) {
-  return std::any_of(std::begin(words), std::end(words), [line](auto each) { return has(line, each); });
-}
-
-// "Segmentation fault" and no more, of an interactive shell; "run.sh: line 4:  4312 Aborted ./detector".
+// "Segmentation fault" alone, from an interactive shell, or "run.sh: line 4:  4312 Aborted ./detector".
 bool is_signal(std::string_view line, std::string_view signal) {
   const std::size_t at = line.find(signal);
   if (at == line.npos) return false;
@@ -40,15 +36,14 @@ bool is_signal(std::string_view line, std::string_view signal) {
   return is_pid && has(before, ": line ") && rest.starts_with("  ");
 }
 
-// Of a want of memory, and not of something else that has the word in its name: "shared memory", "in-memory
-// store", "slow memory".
+// Whether the line is about a lack of memory, not about "shared memory" or an "in-memory store".
 bool speaks_of_want(std::string_view line) {
   const std::string text = to_lower(line);
   constexpr std::string_view kWords[] = {"out of memory",  "outofmemory",        "out_of_memory",
                                          "memory error",   "memoryerror",        "sufficient memory",
                                          "enough memory",  "memory exhausted",   "memory shortage",
                                          "smaller memory", "memory allocation f"};
-  // Where letters before them make another word: "access memory", "allow memory", "zoom".
+  // Only as whole words: "access memory" contains "less memory".
   constexpr std::string_view kWholeWords[] = {"less memory", "low memory",    "low-memory", "lower memory",
                                               "oom",         "low vram",      "less vram",  "reduced memory",
                                               "lowvram",     "freeing memory"};
@@ -94,13 +89,11 @@ bool tells_retry(std::string_view line) {
   constexpr std::string_view kWords[] = {"ecreasing batch size to", "educing batch size to",
                                          "educing to batch",        "failed, trying batch size",
                                          "recover from OOM",        "using default batch-size"};
-  if (std::any_of(std::begin(kWords), std::end(kWords), [&](auto words) { return has(line, words); }))
-    return true;
+  if (has_any(line, kWords)) return true;
   if (tells_choice(line)) return true;
   if (has(line, "copy inputs of") && has(line, "OOM")) return true;
   if (has(line, "kipping batch")) return speaks_of_want(line);
-  // Others retry other things, connections above all: this must speak of a want of memory, or tell with what
-  // less.
+  // Other retries are about connections. This one must mention a lack of memory, or what is reduced.
   constexpr std::string_view kOthers[] = {"onnect",        "xport",  "pload",   "ownload",
                                           "http",          "urllib", "redis",   "span batch",
                                           "shared memory", "kafka",  "ransport"};
@@ -110,9 +103,7 @@ bool tells_retry(std::string_view line) {
                                         "half precision", "lower precision",      "float16",
                                         "fp16",           "CPUExecutionProvider", "on CPU",
                                         "on the CPU",     "with fewer layers"};
-  const auto has_it = [&](auto words) { return has(line, words); };
-  return has(line, "etrying") && std::none_of(std::begin(kOthers), std::end(kOthers), has_it) &&
-         (std::any_of(std::begin(kLess), std::end(kLess), has_it) || speaks_of_want(line));
+  return has(line, "etrying") && !has_any(line, kOthers) && (has_any(line, kLess) || speaks_of_want(line));
 }
 
 bool tells_choice(std::string_view line) { return has(line, kChoice); }
@@ -155,7 +146,7 @@ bool Traceback::ends_with(std::string_view line) {
 
 namespace {
 
-// "ERROR    | 2026-11-21 10:30:00 | app.train:run:12 - …", of a logger that puts it first.
+// "ERROR    | 2026-11-21 10:30:00 | app.train:run:12 - …": some loggers print the level first.
 bool is_level(std::string_view name) {
   constexpr std::string_view kLevels[] = {"TRACE", "DEBUG", "INFO",     "SUCCESS", "WARNING",
                                           "WARN",  "ERROR", "CRITICAL", "FATAL"};
@@ -173,7 +164,7 @@ std::string_view source_of(std::string_view line) {
     if (name == "PM2") return {};  // which tells of its programs
     if (name.find(' ') == name.npos && !is_level(name)) return name;
   }
-  // "[detector-1] …", "[ERROR] [detector-1]: …": in brackets, with the number of the process behind it
+  // "[detector-1] …", "[ERROR] [detector-1]: …": a name in brackets that ends in the number of the process.
   for (std::size_t at = begin.find('['); at != begin.npos; at = begin.find('[', at + 1)) {
     const std::size_t end = begin.find(']', at);
     if (end == begin.npos) break;

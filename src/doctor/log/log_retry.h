@@ -1,5 +1,5 @@
-// Programs that run out of memory, try again with less and go on: what they print then. An out-of-memory that
-// such a line answers is no failure.
+// Lines that show that a program ran out of memory, tried again with less, and continued. The failure before
+// such a line is only a warning.
 #pragma once
 
 #include <string_view>
@@ -7,44 +7,44 @@
 
 namespace headroom::doctor {
 
-// Words of which each such line holds one, or tells of an end or of a kill to come, for AnchorSearch.
+// Each such line contains one of these words. They also find ends of programs and announced kills.
 const std::vector<std::string_view>& retry_anchors();
 
-// "Batch size 16 failed, trying batch size 8": it goes on with less, or leaves a batch out. A
-// choice is one, too.
+// The program continues with less, or skips a batch: "Batch size 16 failed, trying batch size 8". Includes
+// tells_choice().
 bool tells_retry(std::string_view line);
 
-// "AutoBatch: Using batch-size 14 for CUDA:0 …" (Ultralytics): what it ran out of memory for before was a
-// search for the largest batch that fits, and this one does.
+// Ultralytics found the largest batch that fits: "AutoBatch: Using batch-size 14 for CUDA:0 …". Failures
+// before it were part of the search.
 bool tells_choice(std::string_view line);
 
-// "No executable batch size found, reached zero.": the last try failed, too.
+// The last try failed, too: "No executable batch size found, reached zero."
 bool tells_giving_up(std::string_view line);
 
 // An exception is printed, or a program ends.
 bool tells_failure(std::string_view line);
 
-// A program ended with a failure, by its own last words or as whoever started it says (tells_end_of_another).
+// A program ended with a failure, by its own last words or in the words of its parent (tells_end_of_another).
 bool tells_end(std::string_view line);
 
-// Whoever starts programs, or starts them again, tells that one of them ended with a failure: ROS 2's launch,
-// docker and docker compose, systemd, supervisord, PM2, gunicorn, torchrun, Kubernetes.
+// A parent reports that a program ended with a failure: ROS 2's launch, docker, docker compose, systemd,
+// supervisord, PM2, gunicorn, torchrun, Kubernetes.
 bool tells_end_of_another(std::string_view line);
 
-// Which of several programs a line is of: "detector-1" of "[detector-1] …" (ROS 2's launch) and of
-// "detector-1  | …" (docker compose); empty if the line does not say.
+// The program that a line belongs to: "detector-1" in "[detector-1] …" (ROS 2's launch) and in "detector-1  |
+// …" (docker compose). Empty if the line does not name it.
 std::string_view source_of(std::string_view line);
 
-// The process that the journal or syslog says a line is of: "python3[4312]". After a restart it is another
-// one, and answers nothing that the first one told. Empty if the line does not say, or tells of another
-// process' end.
+// The process in the line's prefix of the journal or syslog: "python3[4312]". A restarted program has another
+// number, so it cannot answer an earlier message. Empty if there is none, or if the line reports the end of
+// another process.
 std::string_view process_of(std::string_view line);
 
-// Python's report of an exception, from its first line to the one that names the exception: what is told
-// there ended what the program was doing, and no later line answers it.
+// Python's report of an exception, up to the line that names the exception. It ended what the program was
+// doing, so no later line answers it.
 class Traceback {
  public:
-  // Looks at each line. True: it is the last one of a report, which names the exception.
+  // Reads each line. Returns true for the last line of a report, which names the exception.
   bool ends_with(std::string_view line);
   bool is_open() const { return lines_ > 0; }
 

@@ -25,10 +25,8 @@ bool add_fixed(std::string_view figure, LogMessage& message) {
 }
 
 std::optional<LogMessage> read_wording(const Wording& wording, std::string_view line) {
-  const auto has_it = [line](std::string_view words) { return has(line, words); };
-  if (!wording.any.empty() && std::none_of(wording.any.begin(), wording.any.end(), has_it))
-    return std::nullopt;
-  if (std::any_of(wording.none.begin(), wording.none.end(), has_it)) return std::nullopt;
+  if (!wording.any.empty() && !has_any(line, wording.any)) return std::nullopt;
+  if (has_any(line, wording.none)) return std::nullopt;
   LogMessage message;
   for (const std::string_view pattern : wording.all)
     if (!match_pattern(pattern, line, message)) return std::nullopt;

@@ -16,7 +16,7 @@ void skip_spaces(std::string_view& text) {
   text.remove_prefix(at == text.npos ? text.size() : at);
 }
 
-// The word that a text begins with, behind spaces.
+// The word that a text begins with, after spaces.
 std::string_view leading_letters(std::string_view text) {
   skip_spaces(text);
   const auto is_letter = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; };
@@ -26,7 +26,8 @@ std::string_view leading_letters(std::string_view text) {
 
 constexpr std::size_t kLongestUnit = 16;
 
-// Of "MiB", "MB", "M", "kB"; 1 of "bytes", "B" and of other words. An E alone is more often a word's.
+// The factor of "MiB", "MB", "M", "kB"; 1 for "bytes", "B" and other words. A single E is usually part of a
+// word.
 double factor_of(std::string_view unit) {
   if (unit.empty()) return 1;
   const std::size_t rank = std::string_view("KMGTPE").find(static_cast<char>(std::toupper(unit.front())));
@@ -69,7 +70,7 @@ std::optional<std::string_view> text_after(std::string_view line, std::string_vi
 
 namespace {
 
-// "1,073,741,824 bytes" without its commas; empty where there are none of thousands.
+// "1,073,741,824 bytes" without its commas; empty if it has no thousands separators.
 std::string without_commas(std::string_view text) {
   constexpr std::size_t kGroup = 3, kMostGroups = 6;
   const auto digits_from = [&](std::size_t at) {
@@ -87,8 +88,8 @@ std::string without_commas(std::string_view text) {
   return plain.append(text.substr(at, kLongestUnit));
 }
 
-// "1900,00 MiB" with a point, as programs print it in the language of their user; empty where the comma may
-// be another's: without a unit of sizes behind it, or with the three digits of thousands.
+// "1900,00 MiB" with a point, as programs print it in some languages; empty if the comma may be something
+// else: no unit follows, or three digits do.
 std::string with_point(std::string_view text) {
   constexpr std::string_view kDigits = "0123456789";
   constexpr std::size_t kMostDigits = 2;
@@ -106,7 +107,7 @@ std::string with_point(std::string_view text) {
 
 namespace {
 
-// The sum of two smaller ones stays within 64 bits.
+// The sum of two smaller sizes fits in 64 bits.
 constexpr std::int64_t kMost = std::int64_t{1} << 62;
 
 struct ParsedSize {
@@ -117,7 +118,7 @@ struct ParsedSize {
 
 bool is_hexadecimal(std::string_view text) { return text.starts_with("0x") || text.starts_with("0X"); }
 
-// "0x4000000", as the kernel's %zx prints a size; such a number has no unit.
+// "0x4000000", as the kernel's %zx prints a size without a unit.
 std::optional<std::uint64_t> parse_hexadecimal(std::string_view text) {
   constexpr std::size_t kPrefix = 2;
   constexpr int kBase = 16;
@@ -146,7 +147,7 @@ std::optional<ParsedSize> parse_size(std::string_view text) {
   const char* const end = text.data() + text.size();
   const auto [after, code] = std::from_chars(text.data(), end, number, std::chars_format::fixed);
   if (code != std::errc{} || !std::isfinite(number)) return std::nullopt;
-  // "1e3", "1,5": of another notation, of which the first digits alone would be wrong.
+  // "1e3", "1,5": other notations, whose first digits alone would be wrong.
   const bool goes_on = after + 1 < end && (*after == 'e' || *after == ',') &&
                        std::isdigit(static_cast<unsigned char>(after[1])) != 0;
   if (goes_on) return std::nullopt;
@@ -165,8 +166,8 @@ bool overflows(const ParsedSize& size) {
   return size.whole ? *size.whole >= kMost : size.bytes >= static_cast<double>(kMost);
 }
 
-// Of the letters that follow a quantity of Kubernetes at once: "Mi" is 2^20, "M" 10^6, "m" a thousandth,
-// which it makes of a sum that is no whole number. Nothing of other words.
+// The factor of a unit of Kubernetes, directly after the number: "Mi" is 2^20, "M" 10^6, "m" a thousandth.
+// Nothing for other words.
 std::optional<double> factor_of_quantity(std::string_view rest) {
   const auto is_letter = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; };
   const auto end = std::find_if_not(rest.begin(), rest.end(), is_letter);

@@ -52,8 +52,7 @@ bool tells_cuda_memory(std::string_view line) {
   const auto rest = behind_out_of_memory(line);
   // "out of memory... no" is a check and its answer.
   if (!rest || rest->starts_with("... ")) return false;
-  return !cuda_library_of(line).empty() || std::any_of(std::begin(kCudaTexts), std::end(kCudaTexts),
-                                                       [&](auto text) { return has(line, text); });
+  return !cuda_library_of(line).empty() || has_any(line, kCudaTexts);
 }
 
 // RMM, the allocator of RAPIDS, throws C++'s exception of host memory for the GPU's memory.
@@ -95,9 +94,7 @@ bool tells_missing_engine(std::string_view line) {
     const std::size_t at = line.find(words);
     if (at == line.npos) continue;
     const std::string_view before = line.substr(0, at);
-    const bool stands_alone =
-        trim(before).empty() || std::any_of(std::begin(kEnds), std::end(kEnds),
-                                            [before](std::string_view end) { return before.ends_with(end); });
+    const bool stands_alone = trim(before).empty() || ends_with_any(before, kEnds);
     return stands_alone && !is_prose(line) && !is_advice(line, words);
   }
   return false;

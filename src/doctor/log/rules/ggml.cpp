@@ -344,46 +344,45 @@ std::vector<Explanation> buffer_explanations() {
 }  // namespace
 
 LogRule ggml_rule() {
-  LogRule rule{.name = "ggml", .wordings = ollama_wordings(), .derive = derive_ggml, .add = add_program};
-  const auto add = [&rule](const std::vector<Wording>& rows) {
-    rule.wordings.insert(rule.wordings.end(), rows.begin(), rows.end());
-  };
-  add({// llama.cpp's growing pool: "CUDA error: out of memory  current device: 0, in function alloc at …".
-       {.all = {"out of memory", "ggml-cuda", "current device: {gpu:int}"},
-        .subject = kOnDevice,
-        .part = "gpu pool"},
-       {.all = {"not enough space in the context's memory pool"},
-        .figures = {"(needed {requested_bytes}", ", available {available_bytes}"},
-        .subject = "pool"},
-       {.all = {"GGML_ASSERT"},
-        .any = {"ctx->mem_buffer != NULL", " && \"failed to allocate buffer\""},
-        .figures = {"memory=host"},
-        .subject = kOnHost,
-        .part = "assert",
-        .check = is_failed_assert}});
-  add(program_wordings());
-  add({// The words of Vulkan's C++ header: "what():  vk::Device::allocateMemory: ErrorOutOfDeviceMemory".
-       {.all = {"ErrorOutOfDeviceMemory"},
-        .none = {"ggml", "llama"},
-        .subject = kOnVulkan,
-        .part = "vulkan",
-        .traits = {.is_vague = true}},
-       {.all = {"ailed to allocate "},
-        .none = {" buffer of size "},
-        .figures = {"ailed to allocate {requested_bytes}"},
-        .subject = "pinned",
-        .check = is_pinned_refusal,
-        .add = add_reason_of_pinned},
-       // On a Mac.
-       {.all = {"kIOGPUCommandBufferCallbackErrorOutOfMemory"},
-        .figures = {"wanted=compute buffer"},
-        .subject = kOnDevice,
-        .part = "metal"},
-       {.all = {"error loading model: unable to allocate "},
-        .figures = {"wanted=weights"},
-        .subject = kOnDevice,
-        .part = "load"},
-       {.all = {}, .check = is_any_refusal, .add = add_buffer}});
+  LogRule rule{.name = "ggml", .derive = derive_ggml, .add = add_program};
+  const std::vector<Wording> memory{
+      // llama.cpp's growing pool: "CUDA error: out of memory  current device: 0, in function alloc at …".
+      {.all = {"out of memory", "ggml-cuda", "current device: {gpu:int}"},
+       .subject = kOnDevice,
+       .part = "gpu pool"},
+      {.all = {"not enough space in the context's memory pool"},
+       .figures = {"(needed {requested_bytes}", ", available {available_bytes}"},
+       .subject = "pool"},
+      {.all = {"GGML_ASSERT"},
+       .any = {"ctx->mem_buffer != NULL", " && \"failed to allocate buffer\""},
+       .figures = {"memory=host"},
+       .subject = kOnHost,
+       .part = "assert",
+       .check = is_failed_assert}};
+  const std::vector<Wording> refusals{
+      // The words of Vulkan's C++ header: "what():  vk::Device::allocateMemory: ErrorOutOfDeviceMemory".
+      {.all = {"ErrorOutOfDeviceMemory"},
+       .none = {"ggml", "llama"},
+       .subject = kOnVulkan,
+       .part = "vulkan",
+       .traits = {.is_vague = true}},
+      {.all = {"ailed to allocate "},
+       .none = {" buffer of size "},
+       .figures = {"ailed to allocate {requested_bytes}"},
+       .subject = "pinned",
+       .check = is_pinned_refusal,
+       .add = add_reason_of_pinned},
+      // On a Mac.
+      {.all = {"kIOGPUCommandBufferCallbackErrorOutOfMemory"},
+       .figures = {"wanted=compute buffer"},
+       .subject = kOnDevice,
+       .part = "metal"},
+      {.all = {"error loading model: unable to allocate "},
+       .figures = {"wanted=weights"},
+       .subject = kOnDevice,
+       .part = "load"},
+      {.all = {}, .check = is_any_refusal, .add = add_buffer}};
+  rule.wordings = joined<Wording>({ollama_wordings(), memory, program_wordings(), refusals});
   rule.anchors = {"alloc_tensor_range",
                   "_alloc_buffer:",
                   "ggml_gallocr_reserve",
@@ -396,16 +395,10 @@ LogRule ggml_rule() {
                   "ggml_cuda_host_malloc",
                   "e pinned memory",
                   "of pinned memory"};
-  const auto explain = [&rule](const std::vector<Explanation>& rows) {
-    rule.explanations.insert(rule.explanations.end(), rows.begin(), rows.end());
-  };
-  explain(ollama_explanations());
   Explanation vulkan = vulkan_device_explanation();
   vulkan.when = "subject=mem, !is_of_ggml";
-  rule.explanations.push_back(vulkan);
-  explain(pinned_explanations());
-  explain(pool_explanations());
-  explain(buffer_explanations());
+  rule.explanations = joined<Explanation>(
+      {ollama_explanations(), {vulkan}, pinned_explanations(), pool_explanations(), buffer_explanations()});
   return rule;
 }
 

@@ -33,9 +33,7 @@ bool is_memory_error(std::string_view line) {
   const std::string_view before = line.substr(0, at), rest = line.substr(at + kName.size());
   constexpr std::string_view kPrefixes[] = {
       "_exceptions._Array", "builtins.", "] ", "]: ", "pyarrow.lib.Arrow", "| "};
-  const bool begins = trim(before).empty() || is_logged_as_error(before) ||
-                      std::any_of(std::begin(kPrefixes), std::end(kPrefixes),
-                                  [before](std::string_view prefix) { return before.ends_with(prefix); });
+  const bool begins = trim(before).empty() || is_logged_as_error(before) || ends_with_any(before, kPrefixes);
   return begins && !is_of_gpu(line) && (trim(rest).empty() || rest.front() == ':');
 }
 
@@ -65,8 +63,8 @@ bool tells_enomem(std::string_view line) {
   const std::string_view text = trim(line);
   constexpr std::string_view kWords[] = {"Errno 12", "mmap",      "fork",  "errno=12",
                                          "ailed: ",  "ailed to ", "rror: "};
-  return std::any_of(std::begin(kWords), std::end(kWords), [line](auto words) { return has(line, words); }) ||
-         text.ends_with(": Cannot allocate memory") || text.ends_with(": cannot allocate memory");
+  return has_any(line, kWords) || text.ends_with(": Cannot allocate memory") ||
+         text.ends_with(": cannot allocate memory");
 }
 
 // As an error ends, or is followed by where it was; not "… device test for /dev/shm passed".

@@ -162,12 +162,6 @@ void set_bare_part(std::string_view line, LogMessage& message) {
   set_torch_subject(message);
 }
 
-std::vector<CureRow> joined(const std::vector<std::vector<CureRow>>& parts) {
-  std::vector<CureRow> all;
-  for (const auto& part : parts) all.insert(all.end(), part.begin(), part.end());
-  return all;
-}
-
 std::vector<CureRow> batch_cures() {
   constexpr std::string_view kPart = "batch_size = max(1, int({batch_part} * batch_size))";
   return {
@@ -235,13 +229,13 @@ Explanation explained_torch(std::string_view when, Confidence confidence, std::s
 
 // The rows that begin with the cure of their cause.
 std::vector<Explanation> torch_explanations_by_cause(const std::vector<CureRow>& tail) {
-  const auto after = [&tail](std::vector<CureRow> first) { return joined({first, tail}); };
+  const auto after = [&tail](const std::vector<CureRow>& first) { return joined<CureRow>({first, tail}); };
   const Confidence certain = Confidence::certain, likely = Confidence::likely;
   return {
       explained_torch(
           "cause=too_large", certain,
           "One allocation is larger than the whole GPU memory: the input or the batch is too large.",
-          joined({batch_cures(), torch_cures({})}), true),
+          joined<CureRow>({batch_cures(), torch_cures({})}), true),
       explained_torch(
           "cause=own_share", certain,
           "The program used up its own share of the GPU ({allowed_bytes}), while {free_bytes} were free.",
@@ -257,11 +251,11 @@ std::vector<Explanation> torch_explanations_by_cause(const std::vector<CureRow>&
       explained_torch("cause=other_processes, own_bytes", likely,
                       "Other processes held {other_processes_bytes} of the GPU, this process "
                       "{process_bytes}.",
-                      joined({{kEndOtherProcesses}, tail}), true),
+                      joined<CureRow>({{kEndOtherProcesses}, tail}), true),
       explained_torch("cause=other_processes", likely,
                       "Other processes held {other_processes_bytes} of the GPU, this process at most "
                       "{own_at_most_bytes}.",
-                      joined({{kEndOtherProcesses}, tail}), true),
+                      joined<CureRow>({{kEndOtherProcesses}, tail}), true),
       explained_torch(
           "cause=rest_of_system", likely,
           "Something outside this program held the memory: it held only {own_bytes} of {total_bytes}. On "
@@ -295,10 +289,10 @@ std::vector<Explanation> other_torch_explanations(const std::vector<CureRow>& ta
           "cause=cut_off", possible,
           "The message is cut off. The processes in it held {named_processes_bytes}, and one of them may "
           "be this program.",
-          joined({{{"find out which of them is this program, and end or move the others (process "
-                    "{named_processes})",
-                    kEndOtherProcesses.command}},
-                  tail}),
+          joined<CureRow>({{{"find out which of them is this program, and end or move the others (process "
+                             "{named_processes})",
+                             kEndOtherProcesses.command}},
+                           tail}),
           true),
       explained_torch("cause=own_tensors, allocated_bytes", likely,
                       "The program's own tensors filled the memory: {allocated_bytes} were allocated[[, "
@@ -326,10 +320,10 @@ std::vector<Explanation> other_torch_explanations(const std::vector<CureRow>& ta
           "The program's own tensors did not fill the memory: it held {held_bytes} of {total_bytes}. "
           "[[{intels_piece}]]Either another program held the rest, or a limit of the driver or of the "
           "program's share was reached. The message does not say which.",
-          joined({{{"see which other processes hold the memory while it happens", "headroom top"},
-                   {kMoreThanIntelsPiece.what, kMoreThanIntelsPiece.command, "", "intels_piece"},
-                   {"check whether the program sets its own share", kGrepShare}},
-                  batch_cures()}),
+          joined<CureRow>({{{"see which other processes hold the memory while it happens", "headroom top"},
+                            {kMoreThanIntelsPiece.what, kMoreThanIntelsPiece.command, "", "intels_piece"},
+                            {"check whether the program sets its own share", kGrepShare}},
+                           batch_cures()}),
           true),
       explained_torch("", possible, "The message does not say which process held the memory.[[{loading}]]",
                       tail)};
@@ -384,7 +378,7 @@ LogRule torch_rule() {
                         .figures = figures,
                         .add = add_torch_figures});
   const std::vector<CureRow> tail = torch_cures(batch_cures());
-  std::vector<Explanation> explanations{
+  const std::vector<Explanation> explanations{
       explained_torch("cause=wrong_size", Confidence::likely, "{cause_of_wrong_size}",
                       {{"check the shapes before that line: one dimension is negative or far too large",
                         "print(tensor.shape)"}}),
@@ -393,18 +387,18 @@ LogRule torch_rule() {
           "PyTorch held {allocated_bytes}[[ and Metal another {other_allocations_bytes}]], of "
           "{allowed_bytes} that "
           "it allows itself on this Mac.",
-          joined({batch_cures(),
-                  {{"release idle blocks between steps", "torch.mps.empty_cache()"},
-                   {"run without gradients", "with torch.inference_mode():"},
-                   {"load the model in half precision (saves at most half of the allocated memory)",
-                    "model.half()", "allocated_bytes/2", "!precision"},
-                   {"raise the limit (default: 1.7; the Mac then swaps, and may hang; 0.0 means no limit)",
-                    "PYTORCH_MPS_HIGH_WATERMARK_RATIO={mac_ratio}"}}}))};
-  for (const auto& rows : {torch_explanations_by_cause(tail), other_torch_explanations(tail)})
-    explanations.insert(explanations.end(), rows.begin(), rows.end());
+          joined<CureRow>(
+              {batch_cures(),
+               {{"release idle blocks between steps", "torch.mps.empty_cache()"},
+                {"run without gradients", "with torch.inference_mode():"},
+                {"load the model in half precision (saves at most half of the allocated memory)",
+                 "model.half()", "allocated_bytes/2", "!precision"},
+                {"raise the limit (default: 1.7; the Mac then swaps, and may hang; 0.0 means no limit)",
+                 "PYTORCH_MPS_HIGH_WATERMARK_RATIO={mac_ratio}"}}}))};
   return {.name = "pytorch",
           .wordings = std::move(wordings),
-          .explanations = std::move(explanations),
+          .explanations = joined<Explanation>(
+              {explanations, torch_explanations_by_cause(tail), other_torch_explanations(tail)}),
           .derive = derive_torch};
 }
 

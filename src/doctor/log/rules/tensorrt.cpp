@@ -19,31 +19,29 @@ constexpr CureRow kHalfPrecisionBuild{"build with half precision: tactics then n
     kMeasureEngine{"measure the memory that the engine needs to load and to run",
                    "headroom bench --backend tensorrt --model NAME=model.engine --source DIR"};
 
-bool has_one(std::string_view line, std::initializer_list<std::string_view> all) {
-  return std::any_of(all.begin(), all.end(), [line](std::string_view words) { return has(line, words); });
-}
+using Texts = std::initializer_list<std::string_view>;
 
 bool tells_tensorrt_memory(std::string_view line) {
-  const bool asked = has_one(line, {"Requested amount of GPU memory (", "Requested amount of memory ("});
+  const bool asked = has_any(line, Texts{"Requested amount of GPU memory (", "Requested amount of memory ("});
   // "Error Code 1: Cuda Runtime" stands in trtexec's own lines.
   const bool is_tensorrt =
-      has_one(line, {"TRT", "TensorRT", "rtSafe", "virtualMemoryBuffer", "Error Code 2: OutOfMemory",
-                     "defaultAllocator.cpp", "Error Code 1: Cuda Runtime", "during getBestTactic"});
-  return asked || (is_tensorrt && has_one(line, {"OutOfMemory", "out of memory",
-                                                 "ut of memory error during getBestTactic"}));
+      has_any(line, Texts{"TRT", "TensorRT", "rtSafe", "virtualMemoryBuffer", "Error Code 2: OutOfMemory",
+                          "defaultAllocator.cpp", "Error Code 1: Cuda Runtime", "during getBestTactic"});
+  return asked || (is_tensorrt && has_any(line, Texts{"OutOfMemory", "out of memory",
+                                                      "ut of memory error during getBestTactic"}));
 }
 
 std::string_view phase_of(std::string_view line) {
-  if (has_one(line, {"eserializeEngine", "eserializeCudaEngine"})) return "load";
-  return has_one(line, {"createExecutionContext", "executionContext.cpp"}) ? "context" : "";
+  if (has_any(line, Texts{"eserializeEngine", "eserializeCudaEngine"})) return "load";
+  return has_any(line, Texts{"createExecutionContext", "executionContext.cpp"}) ? "context" : "";
 }
 
 // The builder may leave out the tactic that asked, and so may an allocator that works for it. A program that
 // loads or runs an engine has no other tactic.
 void add_tensorrt_phase(std::string_view line, LogMessage& message) {
-  const bool asked = has_one(line, {"Requested amount of GPU memory (", "Requested amount of memory ("});
-  const bool may_be_builder = asked || has_one(line, {"getBestTactic", "virtualMemoryBuffer",
-                                                      "defaultAllocator", "uilder", "optimizer"});
+  const bool asked = has_any(line, Texts{"Requested amount of GPU memory (", "Requested amount of memory ("});
+  const bool may_be_builder = asked || has_any(line, Texts{"getBestTactic", "virtualMemoryBuffer",
+                                                           "defaultAllocator", "uilder", "optimizer"});
   const std::string_view phase = phase_of(line);
   const bool is_size_told = !message.text("wrong_size").empty() || message.bytes("requested_bytes");
   message.part = !message.text("node").empty() ? "tactic"
@@ -72,13 +70,13 @@ void trim_node(std::string_view, LogMessage& message) {
 // A message of the engine that is built, or of none.
 std::vector<Explanation> explanations_of_engine() {
   constexpr std::string_view kId = "tensorrt-out-of-memory";
-  std::vector<CureRow> load{
+  const std::vector<CureRow> load{
       {"load each engine once, and create a context for each thread: contexts share the weights"},
       {"keep part of the weights in host memory (TensorRT 10; programs call setWeightStreamingBudgetV2(); no "
        "gain "
        "on a Jetson, whose GPU shares the host's memory)",
        "trtexec --onnx=model.onnx --stronglyTyped --allowWeightStreaming --weightStreamingBudget=50%"}};
-  std::vector<CureRow> context{
+  const std::vector<CureRow> context{
       {"build the engine for a smaller batch or input: a context allocates memory for the largest",
        kSmallerShapes},
       {"create fewer contexts (trtexec --infStreams=1): each context holds its own activations"},
@@ -91,20 +89,18 @@ std::vector<Explanation> explanations_of_engine() {
                                    "trtexec --onnx=model.onnx --fp16 --saveEngine=model.engine"},
                                   kEndHolderOfRest,
                                   kMeasureEngine};
-  load.insert(load.end(), both.begin(), both.end());
-  context.insert(context.end(), both.begin(), both.end());
   return {
       {.when = "phase=load",
        .id = kId,
        .title = "TensorRT ran out of memory while it loaded a built engine[[: it asked for {requested}]]",
        .cause = "The engine's weights did not fit in the free memory.",
-       .cures = load},
+       .cures = joined<CureRow>({load, both})},
       {.when = "phase=context",
        .id = kId,
        .title = "TensorRT ran out of memory for a context of a built engine[[: it asked for {requested}]]",
        .cause = "Each execution context allocates activations for the largest shapes of the engine. They did "
                 "not fit in the memory that was left after the weights.",
-       .cures = context},
+       .cures = joined<CureRow>({context, both})},
       {.id = kId,
        .title = "TensorRT ran out of memory[[: it asked for {requested}]]",
        .cause =
@@ -128,12 +124,10 @@ std::vector<Explanation> explanations_of_llm() {
       {"build the engine for shorter sequences", "trtllm-build --max_seq_len N, below the current one"},
       {"store the weights in 8 or 4 bits", "quantize.py --qformat fp8"},
       kSeeOthersOnGpu};
-  std::vector<CureRow> cache{{"give the cache a larger share of the free memory",
-                              "kv_cache_free_gpu_mem_fraction: SHARE, above the current one"}},
+  const std::vector<CureRow> cache{{"give the cache a larger share of the free memory",
+                                    "kv_cache_free_gpu_mem_fraction: SHARE, above the current one"}},
       other{{"give the cache a smaller share of the free memory (default: 0.9)",
              "kv_cache_free_gpu_mem_fraction: 0.8"}};
-  cache.insert(cache.end(), cures.begin(), cures.end());
-  other.insert(other.end(), cures.begin(), cures.end());
   return {
       {.when = "subject=cache",
        .id = "tensorrt-out-of-memory",
@@ -142,13 +136,13 @@ std::vector<Explanation> explanations_of_llm() {
        .cause =
            "The cache holds less than one sequence of the largest length. Weights and activations leave too "
            "little GPU memory, or max_tokens_in_paged_kv_cache is too small.",
-       .cures = cache},
+       .cures = joined<CureRow>({cache, cures})},
       {.when = "runtime=TensorRT-LLM, !wrong_size",
        .id = "tensorrt-out-of-memory",
        .title = "TensorRT-LLM ran out of GPU memory[[: it asked for {requested}]]",
        .cause =
            "The weights, the activations of a batch and the key-value cache did not fit in the free memory.",
-       .cures = other}};
+       .cures = joined<CureRow>({other, cures})}};
 }
 
 }  // namespace
@@ -229,8 +223,8 @@ LogRule tensorrt_rule() {
            .title = "TensorRT ran out of memory: it asked for {requested}",
            .cause = "{cause_of_wrong_size}",
            .cures = {{"check the largest shapes that the engine supports", kSmallerShapes}}}}};
-  for (const auto& rows : {explanations_of_llm(), explanations_of_engine()})
-    rule.explanations.insert(rule.explanations.end(), rows.begin(), rows.end());
+  rule.explanations =
+      joined<Explanation>({rule.explanations, explanations_of_llm(), explanations_of_engine()});
   return rule;
 }
 

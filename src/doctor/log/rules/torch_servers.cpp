@@ -47,10 +47,7 @@ bool is_in_preamble_of_vllm(std::string_view line) {
     if (at < kTime.size() || !has_shape(begin.substr(at - kTime.size(), kTime.size()), kTime)) continue;
     const std::string_view place = line.substr(at + 2, line.find("] ", at) - at - 2);
     const std::string_view before = begin.substr(0, at - kTime.size());
-    if (has(place, ".py:") && place.find(' ') == place.npos &&
-        std::any_of(std::begin(kLevels), std::end(kLevels),
-                    [before](std::string_view level) { return before.ends_with(level); }))
-      return true;
+    if (has(place, ".py:") && place.find(' ') == place.npos && ends_with_any(before, kLevels)) return true;
   }
   return false;
 }
