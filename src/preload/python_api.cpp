@@ -28,6 +28,10 @@ bool find_export(const dl_phdr_info& module, const char* name, Function& functio
 // Returns false if the module lacks a required function.
 bool fill_api(const dl_phdr_info& module, Api& found) {
   if (!find_export(module, "PyGILState_Check", found.PyGILState_Check)) return false;
+  bool has_all = find_export(module, "_Py_NoneStruct", found.none);
+#define HEADROOM_FIND(result, name, parameters) has_all = find_export(module, #name, found.name) && has_all;
+  HEADROOM_PYTHON_FUNCTIONS(HEADROOM_FIND)
+#undef HEADROOM_FIND
   // Python 3.8 has it under another name.
   if (!find_export(module, "PyInterpreterState_Get", found.PyInterpreterState_Get) &&
       !find_export(module, "_PyInterpreterState_Get", found.PyInterpreterState_Get))
@@ -35,43 +39,7 @@ bool fill_api(const dl_phdr_info& module, Api& found) {
   found.vectorcall_is_general = find_export(module, "PyObject_Vectorcall", found.vectorcall);
   if (!found.vectorcall_is_general) find_export(module, "_PyFunction_Vectorcall", found.vectorcall);
   find_export(module, "_PyType_Lookup", found.type_lookup);
-  return find_export(module, "_Py_NoneStruct", found.none) &&
-         find_export(module, "Py_IsInitialized", found.Py_IsInitialized) &&
-         find_export(module, "Py_GetVersion", found.Py_GetVersion) &&
-         find_export(module, "Py_AtExit", found.Py_AtExit) &&
-         find_export(module, "PyInterpreterState_GetID", found.PyInterpreterState_GetID) &&
-         find_export(module, "Py_IncRef", found.Py_IncRef) &&
-         find_export(module, "Py_DecRef", found.Py_DecRef) &&
-         find_export(module, "PyErr_Occurred", found.PyErr_Occurred) &&
-         find_export(module, "PyErr_Clear", found.PyErr_Clear) &&
-         find_export(module, "PyImport_ImportModule", found.PyImport_ImportModule) &&
-         find_export(module, "PyObject_GetAttr", found.PyObject_GetAttr) &&
-         find_export(module, "PyObject_GetAttrString", found.PyObject_GetAttrString) &&
-         find_export(module, "PyObject_GenericGetAttr", found.PyObject_GenericGetAttr) &&
-         find_export(module, "PyObject_SetAttr", found.PyObject_SetAttr) &&
-         find_export(module, "PyObject_SetAttrString", found.PyObject_SetAttrString) &&
-         find_export(module, "PyObject_Repr", found.PyObject_Repr) &&
-         find_export(module, "PyObject_Call", found.PyObject_Call) &&
-         find_export(module, "PyObject_CallFunctionObjArgs", found.PyObject_CallFunctionObjArgs) &&
-         find_export(module, "PyType_FromSpec", found.PyType_FromSpec) &&
-         find_export(module, "PyType_GenericAlloc", found.PyType_GenericAlloc) &&
-         find_export(module, "PyType_GetSlot", found.PyType_GetSlot) &&
-         find_export(module, "PyType_GetFlags", found.PyType_GetFlags) &&
-         find_export(module, "PyObject_GC_UnTrack", found.PyObject_GC_UnTrack) &&
-         find_export(module, "PyObject_ClearWeakRefs", found.PyObject_ClearWeakRefs) &&
-         find_export(module, "PyWeakref_NewRef", found.PyWeakref_NewRef) &&
-         find_export(module, "PyWeakref_GetObject", found.PyWeakref_GetObject) &&
-         find_export(module, "PyDict_Items", found.PyDict_Items) &&
-         find_export(module, "PyList_Size", found.PyList_Size) &&
-         find_export(module, "PyList_GetItem", found.PyList_GetItem) &&
-         find_export(module, "PyTuple_Size", found.PyTuple_Size) &&
-         find_export(module, "PyTuple_GetItem", found.PyTuple_GetItem) &&
-         find_export(module, "PyUnicode_AsUTF8AndSize", found.PyUnicode_AsUTF8AndSize) &&
-         find_export(module, "PyLong_AsLong", found.PyLong_AsLong) &&
-         find_export(module, "PyUnicode_InternFromString", found.PyUnicode_InternFromString) &&
-         find_export(module, "PyObject_GenericGetDict", found.PyObject_GenericGetDict) &&
-         find_export(module, "PyDict_GetItemWithError", found.PyDict_GetItemWithError) &&
-         find_export(module, "PyDict_Size", found.PyDict_Size);
+  return has_all;
 }
 
 int visit_python(dl_phdr_info* module, std::size_t, void* data) {

@@ -72,47 +72,54 @@ using Visit = int (*)(Object*, void*);
 using Vectorcall = Object* (*)(Object*, Object* const*, std::size_t, Object*);
 inline constexpr std::size_t kArgumentsFlag = std::size_t{1} << 63;
 
-// The names are those of Python's documentation, which describes each function and the reference that it
-// returns.
+// clang-format off
+// The functions that every supported Python has. The names are those of Python's documentation, which
+// describes each function and the reference that it returns.
+#define HEADROOM_PYTHON_FUNCTIONS(CALL) \
+  CALL(int, Py_IsInitialized, ()) \
+  CALL(int, PyGILState_Check, ()) \
+  CALL(const char*, Py_GetVersion, ()) \
+  CALL(int, Py_AtExit, (void (*)())) \
+  CALL(long, PyInterpreterState_GetID, (void*)) \
+  CALL(void, Py_IncRef, (Object*)) \
+  CALL(void, Py_DecRef, (Object*)) \
+  CALL(Object*, PyErr_Occurred, ()) \
+  CALL(void, PyErr_Clear, ()) \
+  CALL(Object*, PyImport_ImportModule, (const char*)) \
+  CALL(Object*, PyObject_GetAttr, (Object*, Object*)) \
+  CALL(Object*, PyObject_GetAttrString, (Object*, const char*)) \
+  CALL(Object*, PyObject_GenericGetAttr, (Object*, Object*)) \
+  CALL(int, PyObject_SetAttr, (Object*, Object*, Object*)) \
+  CALL(int, PyObject_SetAttrString, (Object*, const char*, Object*)) \
+  CALL(Object*, PyObject_Repr, (Object*)) \
+  CALL(Object*, PyObject_Call, (Object*, Object*, Object*)) \
+  CALL(Object*, PyObject_CallFunctionObjArgs, (Object*, ...)) \
+  CALL(Object*, PyType_FromSpec, (TypeSpec*)) \
+  CALL(Object*, PyType_GenericAlloc, (Object*, ssize_t)) \
+  CALL(void*, PyType_GetSlot, (Object*, int)) \
+  CALL(unsigned long, PyType_GetFlags, (Object*)) \
+  CALL(void, PyObject_GC_UnTrack, (void*)) \
+  CALL(void, PyObject_ClearWeakRefs, (Object*)) \
+  CALL(Object*, PyWeakref_NewRef, (Object*, Object*)) \
+  CALL(Object*, PyWeakref_GetObject, (Object*)) \
+  CALL(Object*, PyDict_Items, (Object*)) \
+  CALL(ssize_t, PyList_Size, (Object*)) \
+  CALL(Object*, PyList_GetItem, (Object*, ssize_t)) \
+  CALL(ssize_t, PyTuple_Size, (Object*)) \
+  CALL(Object*, PyTuple_GetItem, (Object*, ssize_t)) \
+  CALL(const char*, PyUnicode_AsUTF8AndSize, (Object*, ssize_t*)) \
+  CALL(long, PyLong_AsLong, (Object*)) \
+  CALL(Object*, PyUnicode_InternFromString, (const char*)) \
+  CALL(Object*, PyObject_GenericGetDict, (Object*, void*)) \
+  CALL(Object*, PyDict_GetItemWithError, (Object*, Object*)) \
+  CALL(ssize_t, PyDict_Size, (Object*))
+// clang-format on
+
 struct Api {
-  int (*Py_IsInitialized)();
-  int (*PyGILState_Check)();
-  const char* (*Py_GetVersion)();
-  int (*Py_AtExit)(void (*)());
+#define HEADROOM_DECLARE(result, name, parameters) result(*name) parameters;
+  HEADROOM_PYTHON_FUNCTIONS(HEADROOM_DECLARE)
+#undef HEADROOM_DECLARE
   void* (*PyInterpreterState_Get)();
-  long (*PyInterpreterState_GetID)(void*);
-  void (*Py_IncRef)(Object*);
-  void (*Py_DecRef)(Object*);
-  Object* (*PyErr_Occurred)();
-  void (*PyErr_Clear)();
-  Object* (*PyImport_ImportModule)(const char*);
-  Object* (*PyObject_GetAttr)(Object*, Object*);
-  Object* (*PyObject_GetAttrString)(Object*, const char*);
-  Object* (*PyObject_GenericGetAttr)(Object*, Object*);
-  int (*PyObject_SetAttr)(Object*, Object*, Object*);
-  int (*PyObject_SetAttrString)(Object*, const char*, Object*);
-  Object* (*PyObject_Repr)(Object*);
-  Object* (*PyObject_Call)(Object*, Object*, Object*);
-  Object* (*PyObject_CallFunctionObjArgs)(Object*, ...);
-  Object* (*PyType_FromSpec)(TypeSpec*);
-  Object* (*PyType_GenericAlloc)(Object*, ssize_t);
-  void* (*PyType_GetSlot)(Object*, int);
-  unsigned long (*PyType_GetFlags)(Object*);
-  void (*PyObject_GC_UnTrack)(void*);
-  void (*PyObject_ClearWeakRefs)(Object*);
-  Object* (*PyWeakref_NewRef)(Object*, Object*);
-  Object* (*PyWeakref_GetObject)(Object*);
-  Object* (*PyDict_Items)(Object*);
-  ssize_t (*PyList_Size)(Object*);
-  Object* (*PyList_GetItem)(Object*, ssize_t);
-  ssize_t (*PyTuple_Size)(Object*);
-  Object* (*PyTuple_GetItem)(Object*, ssize_t);
-  const char* (*PyUnicode_AsUTF8AndSize)(Object*, ssize_t*);
-  long (*PyLong_AsLong)(Object*);
-  Object* (*PyUnicode_InternFromString)(const char*);
-  Object* (*PyObject_GenericGetDict)(Object*, void*);
-  Object* (*PyDict_GetItemWithError)(Object*, Object*);
-  ssize_t (*PyDict_Size)(Object*);
   // _PyType_Lookup: the raw attribute of a class or one of its bases. It is not in Python's documented API,
   // but all versions so far export it. May be null.
   Object* (*type_lookup)(Object*, Object*);
