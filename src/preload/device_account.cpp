@@ -29,7 +29,7 @@ union NeverDestroyedAccounts {
   ~NeverDestroyedAccounts() {}
   ledger::Account accounts[ledger::kMaxAccounts - 1];
 };
-constinit NeverDestroyedAccounts outer;
+constinit NeverDestroyedAccounts outer_of_process;
 
 }  // namespace
 
@@ -116,7 +116,7 @@ bool open_account() {
   ledger::Limits zero_limits;
   for (std::uint64_t& limit : zero_limits.bytes) limit = 0;
   for (unsigned i = 0; i < options.outer_account_count; ++i) {
-    ledger::Account& outer_account = outer.accounts[i];
+    ledger::Account& outer_account = outer_of_process.accounts[i];
     if (open_shared(outer_account, options.outer_accounts[i])) {
       account.nest_in(outer_account);
       continue;

@@ -16,7 +16,7 @@ struct SearchHit {
   std::uint64_t pc = 0;
 };
 
-int find_module(dl_phdr_info* info, std::size_t, void* data) {
+int find_eh_frame(dl_phdr_info* info, std::size_t, void* data) {
   auto& hit = *static_cast<SearchHit*>(data);
   const std::uint8_t* header = nullptr;
   bool contains = false;
@@ -37,7 +37,7 @@ const std::uint8_t* search_table_of(std::uint64_t pc) {
   }
   if (is_forked_child()) return known_frame_header(pc);
   SearchHit hit{nullptr, pc};
-  ::dl_iterate_phdr(find_module, &hit);
+  ::dl_iterate_phdr(find_eh_frame, &hit);
   return hit.header;
 }
 

@@ -38,7 +38,7 @@ NextFunction<int (*)(const char*, wordexp_t*, int)> next_wordexp("wordexp");
 NextFunction<Spawn> next_posix_spawn("posix_spawn"), next_posix_spawnp("posix_spawnp");
 
 // Resolved at load time: a lookup takes the loader's lock, which a child after fork must not wait for.
-[[gnu::constructor]] void resolve_next_functions() {
+[[gnu::constructor]] void resolve_exec_functions() {
   next_execve.get();
   next_execvpe.get();
   next_fexecve.get();

@@ -34,7 +34,7 @@ void on_thread_renamed() {
 }
 
 // Resolved at load time: a lookup takes the loader's lock, which a child after fork must not wait for.
-[[gnu::constructor]] void resolve_next_functions();
+[[gnu::constructor]] void resolve_lifecycle_functions();
 
 [[gnu::constructor]] void on_load() {
   ThreadLocal& thread = thread_local_state;
@@ -51,7 +51,7 @@ NextFunction<void (*)()> next_abort("abort");
 NextFunction<int (*)(pthread_t, const char*)> next_setname("pthread_setname_np");
 NextFunction<int (*)(int, unsigned long, unsigned long, unsigned long, unsigned long)> next_prctl("prctl");
 
-void resolve_next_functions() {
+void resolve_lifecycle_functions() {
   next_exit_now.get();
   next_exit_now_c.get();
   next_quick_exit.get();

@@ -26,7 +26,7 @@ NextFunction<void* (*)(std::intptr_t)> next_sbrk("sbrk");
 
 // Looks the functions up before any fork: the lookup takes the loader's lock, which may stay locked in a
 // child.
-[[gnu::constructor]] void resolve_next_functions() {
+[[gnu::constructor]] void resolve_mapping_functions() {
   next_mmap.get();
   next_mmap64.get();
   next_munmap.get();

@@ -186,7 +186,7 @@ bool write_module(const KnownModule& module, const void* build_id, std::uint32_t
 }
 
 // Adds a module and copies its build id and path.
-void add_module(KnownModules& known, KnownModule module, const void* build_id, const char* path) {
+void add_known_module(KnownModules& known, KnownModule module, const void* build_id, const char* path) {
   if (known.count == kMostModules) return;
   const std::size_t bytes = std::size_t{module.build_id_bytes} + module.path_bytes;
   if (bytes > sizeof known.text - known.text_used) {
@@ -202,7 +202,7 @@ void add_module(KnownModules& known, KnownModule module, const void* build_id, c
 }
 void copy_module(KnownModules& known, const KnownModules& before, const KnownModule& module) {
   const char* const text = before.text + module.text_at;
-  add_module(known, module, text, text + module.build_id_bytes);
+  add_known_module(known, module, text, text + module.build_id_bytes);
 }
 
 void add_new_onnxruntime(std::uint64_t get_api_base) {
@@ -250,7 +250,7 @@ int scan_module(dl_phdr_info* info, std::size_t, void* data) {
   module.build_id_bytes = id.size;
   module.path_bytes = static_cast<std::uint32_t>(std::strlen(path));
   module.is_written = write_module(module, id.bytes, id.size, path, module.path_bytes, scan.ticks);
-  add_module(scan.now, module, id.bytes, path);
+  add_known_module(scan.now, module, id.bytes, path);
   if (const std::uint64_t address = address_of_export(*info, "OrtGetApiBase")) add_new_onnxruntime(address);
   return 0;
 }

@@ -2,24 +2,18 @@
 
 #include <linux/futex.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <climits>
 
+#include "preload/clock.h"
 #include "preload/memory.h"
 
 namespace headroom::preload {
 namespace {
 
 constexpr std::uint64_t kSecond = 1'000'000'000;
-
-std::uint64_t monotonic_ns() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * kSecond + static_cast<std::uint64_t>(now.tv_nsec);
-}
 
 }  // namespace
 

@@ -13,7 +13,7 @@ namespace {
 constinit thread_local bool is_resolving __attribute__((tls_model("initial-exec"))) = false;
 
 template <class Function>
-void resolve(Function& function, const char* name) {
+void resolve_next(Function& function, const char* name) {
   function = reinterpret_cast<Function>(::dlsym(RTLD_NEXT, name));
 }
 
@@ -27,17 +27,17 @@ bool resolve_allocator() {
   if (real.is_resolved()) return true;
   if (is_resolving) return false;
   is_resolving = true;
-  resolve(real.calloc, "calloc");
-  resolve(real.realloc, "realloc");
-  resolve(real.free, "free");
-  resolve(real.posix_memalign, "posix_memalign");
-  resolve(real.aligned_alloc, "aligned_alloc");
-  resolve(real.memalign, "memalign");
-  resolve(real.valloc, "valloc");
-  resolve(real.pvalloc, "pvalloc");
-  resolve(real.reallocarray, "reallocarray");
+  resolve_next(real.calloc, "calloc");
+  resolve_next(real.realloc, "realloc");
+  resolve_next(real.free, "free");
+  resolve_next(real.posix_memalign, "posix_memalign");
+  resolve_next(real.aligned_alloc, "aligned_alloc");
+  resolve_next(real.memalign, "memalign");
+  resolve_next(real.valloc, "valloc");
+  resolve_next(real.pvalloc, "pvalloc");
+  resolve_next(real.reallocarray, "reallocarray");
   void* (*next_malloc)(std::size_t) = nullptr;
-  resolve(next_malloc, "malloc");
+  resolve_next(next_malloc, "malloc");
   real.malloc.store(next_malloc, std::memory_order_release);
   is_resolving = false;
   return next_malloc != nullptr;

@@ -58,7 +58,7 @@ template <class Function>
 std::atomic<Dlsym> real_dlsym{nullptr};
 std::atomic<Dlvsym> real_dlvsym{nullptr};
 template <class Function>
-[[gnu::always_inline]] inline Function resolve(std::atomic<Function>& function, const char* name) {
+[[gnu::always_inline]] inline Function resolve_once(std::atomic<Function>& function, const char* name) {
   Function known = function.load(std::memory_order_relaxed);
   if (__builtin_expect(known == nullptr, 0)) {
     known = find_next_definition<Function>(name);
@@ -134,7 +134,7 @@ int visit_after_caller(dl_phdr_info* module, std::size_t, void* data) {
   return substitute_hook(next(handle, name), name, next);
 }
 [[gnu::noinline]] void* look_up(void* handle, const char* name, const char* version, Dlvsym next) {
-  return substitute_hook(next(handle, name, version), name, resolve(real_dlsym, "dlsym"));
+  return substitute_hook(next(handle, name, version), name, resolve_once(real_dlsym, "dlsym"));
 }
 
 [[gnu::noinline, gnu::cold]] void scan_libraries(ThreadLocal& thread) {
@@ -157,7 +157,7 @@ int visit_after_caller(dl_phdr_info* module, std::size_t, void* data) {
 
 HEADROOM_HOOK void* dlsym(void* __restrict handle, const char* __restrict name) noexcept {
   using namespace headroom::preload;
-  const Dlsym next = resolve(real_dlsym, "dlsym");
+  const Dlsym next = resolve_once(real_dlsym, "dlsym");
   if (__builtin_expect(may_be_driver_name(name), 0)) {
     if (is_handled_here(handle, name)) return look_up(handle, name, next);
     if (void* const hook = hook_of(handle, __builtin_return_address(0), name)) return hook;
@@ -169,7 +169,7 @@ HEADROOM_HOOK void* dlsym(void* __restrict handle, const char* __restrict name) 
 HEADROOM_HOOK void* dlvsym(void* __restrict handle, const char* __restrict name,
                            const char* __restrict version) noexcept {
   using namespace headroom::preload;
-  const Dlvsym next = resolve(real_dlvsym, "dlvsym");
+  const Dlvsym next = resolve_once(real_dlvsym, "dlvsym");
   if (__builtin_expect(may_be_driver_name(name), 0)) {
     if (is_handled_here(handle, name)) return look_up(handle, name, version, next);
     if (void* const hook = hook_of(handle, __builtin_return_address(0), name)) return hook;
