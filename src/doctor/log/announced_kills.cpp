@@ -1,13 +1,10 @@
 #include "doctor/log/announced_kills.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "base/text.h"
 #include "doctor/log/log_retry.h"
 #include "doctor/log/message_text.h"
-#include "doctor/log/shell_killed.h"
 #include "doctor/log/systemd_unit.h"
 
 namespace headroom::doctor {
@@ -22,7 +19,6 @@ constexpr std::string_view kGracefully = "racefully stopping... (press";
 constexpr std::string_view kTimedOut = "out. Killing", kStopping = ": Stopping ", kStopped = ": Stopped ";
 // By which the lines with these are found: the search is fastest for rare letters.
 constexpr std::string_view kOfSigkill = "l SIGKILL";
-constexpr std::string_view kHarakiri = "HARAKIRI ON WORKER ";
 constexpr std::string_view kAborting = "Aborting on container exit";
 
 // Whether this program is the one that was announced: docker compose has its project's name before the
@@ -49,16 +45,12 @@ std::string_view stopped_unit(std::string_view rest) {
   return unit.ends_with(".service") || unit.ends_with(".scope") ? without_service(unit) : std::string_view();
 }
 
-std::string of_uwsgi(std::string_view line) {
-  return fmt::format("uWSGI {}", integer_after(line, "(pid: ").value_or(0));
-}
-
 }  // namespace
 
 const std::vector<std::string_view>& AnnouncedKills::anchors() {
   static const std::vector<std::string_view> kAnchors{kSignal,     kEscalates, kStarts,   kContainer,
                                                       kGracefully, kAborting,  kTimedOut, kOfSigkill,
-                                                      kStopping,   kStopped,   kHarakiri};
+                                                      kStopping,   kStopped};
   return kAnchors;
 }
 
@@ -75,8 +67,6 @@ void AnnouncedKills::read(std::string_view line, std::int64_t number) {
     announce(stopped_unit(*stopped), number);
   } else if (const auto unit = text_after(line, kStopped)) {
     forget(stopped_unit(*unit));
-  } else if (has(line, kHarakiri)) {
-    announce(of_uwsgi(line), number);
   } else if (has(line, kGracefully) || has(line, kAborting)) {
     all_stop_ = number;
   } else if (has(line, kContainer)) {
@@ -99,12 +89,10 @@ void AnnouncedKills::forget(std::string_view program) {
 
 bool AnnouncedKills::explain(const LogMessage& killed, std::int64_t number) {
   const std::string who = killed.text("told_by");
-  if (who != kLaunch && who != kCompose && who != kSystemd && who != kUwsgi) return false;
-  const std::string program =
-      who == kUwsgi ? fmt::format("uWSGI {}", killed.number("pid").value_or(0)) : killed.subject;
+  if (who != kLaunch && who != kCompose && who != kSystemd) return false;
   const auto is_near = [number](std::int64_t line) { return line >= 0 && number - line <= kNear; };
   const std::size_t explained = std::erase_if(announced_, [&](const Announced& each) {
-    return is_same(each.program, program) && is_near(each.line);
+    return is_same(each.program, killed.subject) && is_near(each.line);
   });
   return explained > 0 || (who == kCompose && is_near(all_stop_));
 }

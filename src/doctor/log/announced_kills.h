@@ -13,8 +13,7 @@
 namespace headroom::doctor {
 
 // Who tells of a kill: the figure told_by of such a message.
-inline constexpr std::string_view kLaunch = "ROS's launch";
-inline constexpr std::string_view kCompose = "docker compose";
+inline constexpr std::string_view kLaunch = "ROS's launch", kCompose = "docker compose", kSystemd = "systemd";
 
 class AnnouncedKills {
  public:

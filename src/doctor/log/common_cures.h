@@ -47,4 +47,22 @@ inline constexpr CureRow kKeepPagesFree{
 inline constexpr CureRow kMoreThanIntelsPiece{"allow Intel's driver to allocate more than 4 GiB in one piece",
                                               "UR_L0_USE_RELAXED_ALLOCATION_LIMITS=1"};
 
+// What several rules on kills share.
+inline constexpr std::string_view kKilledForMemory = "process-killed-for-memory";
+inline constexpr CureRow kCheckKernelLog{"check whether the kernel's OOM killer did it",
+                                         "journalctl -k | headroom doctor -"};
+inline constexpr CureRow kReadKernelReport{"read the kernel's report of the kill",
+                                           "journalctl -k | headroom doctor -"};
+inline constexpr CureRow kMeasureNeed{"measure how much memory it needs", "headroom trace -- COMMAND"};
+inline constexpr std::string_view kSigkillCause =
+    "The kernel sends SIGKILL when memory runs out. Users, supervisors and schedulers send it too. The log "
+    "does not say "
+    "who sent the signal.";
+inline constexpr std::string_view kContainerLimitCause =
+    "The container reached its limit. Either the limit is smaller than the peak of its processes, or a "
+    "process keeps "
+    "growing.";
+inline constexpr std::string_view kNoMemoryLeftCause =
+    "The machine or the control group had no memory left. The log does not say which process held it.";
+
 }  // namespace headroom::doctor

@@ -109,13 +109,12 @@ void add_cures(const std::vector<CureRow>& rows, const LogMessage& message, std:
 }
 
 Finding LogRule::explain(const LogMessage& message) const {
-  if (explain_by != nullptr) return explain_by(message);
   LogMessage facts = message;
   if (derive != nullptr) derive(facts);
   Finding finding;
   const auto row = std::find_if(explanations.begin(), explanations.end(),
                                 [&](const Explanation& each) { return holds(each.when, facts); });
-  if (row == explanations.end()) return finding;  // a context
+  if (row == explanations.end()) return explain_by != nullptr ? explain_by(message) : finding;
   finding.id = row->id;
   finding.severity = row->severity;
   finding.confidence = row->confidence;

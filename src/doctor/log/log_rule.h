@@ -16,11 +16,10 @@ namespace headroom::doctor {
 
 // How a line is to be taken.
 struct LineTraits {
-  bool may_go_on = false;      // it looks cut: the next line may have the rest
-  bool is_vague = false;       // it fits several subjects: it goes with the last message of its rule nearby
-  bool is_of_unit = false;     // systemd's, of the unit that it names: a killed process may have been in it
-  bool is_of_unnamed = false;  // a kill of an unnamed process: what a shell told near it is this one
-  bool tells_shell = false;    // a shell, of the program that it waited for
+  bool may_go_on = false;    // it looks cut: the next line may have the rest
+  bool is_vague = false;     // it fits several subjects: it goes with the last message of its rule nearby
+  bool is_of_unit = false;   // systemd's, of the unit that it names: a killed process may have been in it
+  bool tells_shell = false;  // a shell, of the program that it waited for
   // Figures for the last message of its rule and subject nearby, and no message of its own. Of each part the
   // first counts.
   bool is_addition = false;
@@ -98,7 +97,7 @@ struct LogRule {
   // added (log_rules()).
   std::vector<std::string_view> anchors{};
   std::optional<LogMessage> (*read_first)(std::string_view line) = nullptr;  // before the wordings
-  // In place of the explanations: all but evidence, times and figures, which the caller adds.
+  // If no explanation holds: all but evidence, times and figures, which the caller adds.
   Finding (*explain_by)(const LogMessage& message) = nullptr;
   bool from_outside = false;  // told of a program by another, a kill: trying again does not answer it
   // What it reads is no finding: its figures go with later messages of this rule in the same file.

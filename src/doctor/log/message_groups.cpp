@@ -268,9 +268,7 @@ bool MessageGroups::add(const LogRule& rule, LogMessage message, const LogPlace&
       count_unanswered(*group, at, text);
     }
     group->parts.push_back(message.part);
-    const auto time = time_of(evidence.text);
     add_part(*group, message, std::move(evidence));
-    if (message.is_of_unnamed) take_over_unnamed(message, at, time);
     if (rule.from_outside) take_over_part(rule, message, at);
     return true;
   }

@@ -95,9 +95,6 @@ class MessageGroups {
   bool take_over_told_kill(const RecentKill& kill);
   void drop_told_unit(const LogRule& rule, const std::string& unit, const LogPlace& at,
                       const std::optional<LogTime>& time);
-  void take_over_unnamed(const LogMessage& message, const LogPlace& at, const std::optional<LogTime>& time);
-  bool tells_of_unnamed(const LogMessage& message, const LogPlace& at, const Evidence& evidence);
-  static void add_command(Group& group, const LogMessage& named);
   Group* whole_of(const LogRule& rule, const LogMessage& part, const LogPlace& at);
   void take_over_part(const LogRule& rule, const LogMessage& message, const LogPlace& at);
   void take_over(const RecentKill& told, Group& group);
@@ -127,7 +124,6 @@ class MessageGroups {
   std::vector<RecentEvent> recent_;
   Group* recent_group(const LogRule& rule, const std::string& event, const LogPlace& at);
   RecentKills kills_, told_kills_;  // by the kernel; as those tell who started the victim
-  RecentKills unnamed_kills_;       // LogMessage::is_of_unnamed
   PodNames names_;
   std::size_t last_group_ = 0;
   // The last group as it was before a message that may be taken back. It stays where it is when there is

@@ -48,20 +48,7 @@ bool MessageGroups::tells_of_kill_again(const LogRule& rule, const LogMessage& m
                             [](const RecentKill& each) { return !each.is_known_to_shell; });
     if (kill != nullptr) kill->is_known_to_shell = true;
   }
-  if (kill == nullptr) return tells_of_unnamed(message, at, evidence);
-  keep(groups_[kill->group].evidence, evidence);
-  return true;
-}
-
-// A shell, of what Slurm told of before.
-bool MessageGroups::tells_of_unnamed(const LogMessage& message, const LogPlace& at,
-                                     const Evidence& evidence) {
-  if (!message.tells_shell) return false;
-  RecentKill* const kill = unnamed_kills_.find_last(at, time_of(evidence.text),
-                                                    [](const RecentKill& each) { return each.unnamed > 0; });
   if (kill == nullptr) return false;
-  --kill->unnamed;
-  add_command(groups_[kill->group], message);
   keep(groups_[kill->group].evidence, evidence);
   return true;
 }
@@ -185,7 +172,6 @@ void MessageGroups::note_kill(const LogRule& rule, const LogMessage& message, co
   if (!tells_as_another(rule)) return;
   prefer_larger_victim(message, evidence);
   const bool is_of_unit = message.is_of_unit;
-  if (message.is_of_unnamed) take_over_unnamed(message, at, time);
   const bool is_part = message.lines_to_whole > 0;
   if (!is_part) take_over_part(rule, message, at);
   if (process_in(message).empty() && !is_of_unit && !message.tells_shell && !is_part) return;
@@ -222,28 +208,6 @@ bool MessageGroups::take_over_told_kill(const RecentKill& kill) {
   const bool is_by_shell = told->is_by_shell;
   take_over(*told, groups_[kill.group]);
   return is_by_shell;
-}
-
-// Slurm does not tell which process: the shell of its script does, before it or behind it.
-void MessageGroups::take_over_unnamed(const LogMessage& message, const LogPlace& at,
-                                      const std::optional<LogTime>& time) {
-  RecentKill unnamed{{}, {}, at, time, last_group_, {}};
-  Group& group = groups_[last_group_];
-  for (unnamed.unnamed = message.number("kills").value_or(1); unnamed.unnamed > 0; --unnamed.unnamed) {
-    const RecentKill* const told =
-        told_kills_.find_last(at, time, [](const RecentKill& each) { return each.is_by_shell; });
-    if (told == nullptr) break;
-    const LogMessage& named = groups_[told->group].message;
-    if (process_in(named) == told->process) add_command(group, named);
-    take_over(*told, group);
-  }
-  unnamed_kills_.add(std::move(unnamed));
-}
-
-void MessageGroups::add_command(Group& group, const LogMessage& named) {
-  if (process_in(named).empty() || !group.message.text("command").empty()) return;
-  group.message.add("command", named.text("command"));
-  group.message.add("pid", named.number("pid"));
 }
 
 void MessageGroups::take_over(const RecentKill& told, Group& group) {

@@ -11,6 +11,7 @@
 #include "doctor/cure_commands.h"
 #include "doctor/log/message_text.h"
 #include "doctor/log/oom_report.h"
+#include "doctor/machine/machine_history.h"
 
 namespace headroom::doctor {
 namespace {
@@ -42,27 +43,21 @@ std::string size_of(const std::optional<ContainerLimit>& limit, std::string_view
 }
 
 Cure of_pod(const std::optional<ContainerLimit>& limit) {
-  return {raise_words("the container's", limit), set_pod_memory("limits", size_of(limit, "Mi"), {}, {}), {}};
-}
-
-// As a node's events tell of the kernel's kill: neither the pod nor the container is in them.
-std::vector<Cure> of_pod_of_node(const std::optional<ContainerLimit>& limit, std::string_view node) {
-  return {of_pod(limit), see_pods_of_node(node)};
+  return {raise_words("the container's", limit), set_pod_memory("limits", size_of(limit, "Mi"), {}, {})};
 }
 
 Cure of_container(const std::optional<ContainerLimit>& limit, std::string_view name) {
   return {raise_words("the container's", limit),
           limit ? docker_update(*limit, name)
-                : fmt::format("docker update --memory=SIZE --memory-swap=SIZE_WITH_SWAP {}", name),
-          {}};
+                : fmt::format("docker update --memory=SIZE --memory-swap=SIZE_WITH_SWAP {}", name)};
 }
 
 // The runtime sets limits of its own when it starts a container, so it is the runtime that is told.
 Cure of_podman(const std::optional<ContainerLimit>& limit, std::string_view user, std::string_view id) {
-  return {fmt::format("{} (before Podman 5.1, only until the container stops){}",
-                      raise_words("the container's", limit), as_user(user)),
-          fmt::format("{}podman update --memory={} {}", user.empty() ? "sudo " : "", size_of(limit, "m"), id),
-          {}};
+  return {
+      fmt::format("{} (before Podman 5.1, only until the container stops){}",
+                  raise_words("the container's", limit), as_user(user)),
+      fmt::format("{}podman update --memory={} {}", user.empty() ? "sudo " : "", size_of(limit, "m"), id)};
 }
 
 Cure of_unit(const std::optional<ContainerLimit>& limit, std::string_view group, std::string_view unit) {
@@ -80,9 +75,9 @@ Cure of_session(const std::optional<ContainerLimit>& limit, std::string_view sli
 Cure of_own_run(const std::optional<ContainerLimit>& limit, std::string_view label) {
   const std::string size = size_of(limit, "MiB");
   return {raise_words("Headroom's own", limit),
-          label == "run" ? fmt::format("headroom run --limit {} -- COMMAND", size)
-                         : fmt::format("headroom bench --model NAME=MODEL --source DIR --mem-limit {}", size),
-          {}};
+          label == "run"
+              ? fmt::format("headroom run --limit {} -- COMMAND", size)
+              : fmt::format("headroom bench --model NAME=MODEL --source DIR --mem-limit {}", size)};
 }
 
 std::string write_to(std::string_view file, std::string_view size) {
@@ -91,8 +86,7 @@ std::string write_to(std::string_view file, std::string_view size) {
 
 Cure of_group(const std::optional<ContainerLimit>& limit, std::string_view group) {
   return {raise_words("the group's", limit),
-          write_to(fmt::format("/sys/fs/cgroup{}/memory.max", group), size_of(limit, "M")),
-          {}};
+          write_to(fmt::format("/sys/fs/cgroup{}/memory.max", group), size_of(limit, "M"))};
 }
 
 // As up to JetPack 5. The sum of memory and swap is raised before: the kernel refuses more memory than that.
@@ -105,7 +99,7 @@ Cure of_group_of_version_1(const std::optional<ContainerLimit>& limit, std::stri
         write_to(folder + "memory.memsw.limit_in_bytes", fmt::format("{}M", limit->mib + swap / kMib));
     command = fmt::format("{} && {}", both, command);
   }
-  return {raise_words("the group's", limit), command, {}};
+  return {raise_words("the group's", limit), command};
 }
 
 constexpr std::size_t kContainerId = 64, kShownOfId = 12;
@@ -178,7 +172,7 @@ void add_desktop_cures(const LogMessage& message, Finding& finding) {
       {fmt::format("stop the desktop ({}): inference does not need it", message.text("desktop")),
        "sudo systemctl isolate multi-user.target", held});
   finding.cures.push_back(
-      {"boot without the desktop from now on", "sudo systemctl set-default multi-user.target", {}});
+      {"boot without the desktop from now on", "sudo systemctl set-default multi-user.target"});
 }
 
 void add_swap_cure(const LogMessage& message, Finding& finding) {
@@ -208,12 +202,10 @@ Cure set_property(std::string what, std::string_view user, std::string_view unit
                   std::string_view properties) {
   if (is_transient(unit))
     return {fmt::format("{}: start it with this setting, because its unit is gone{}", what, as_user(user)),
-            start_with(user, unit, properties),
-            {}};
+            start_with(user, unit, properties)};
   return {what + as_user(user),
           fmt::format("{}set-property {} {}", user.empty() ? "sudo systemctl " : "systemctl --user ",
-                      shell_word(unit), properties),
-          {}};
+                      shell_word(unit), properties)};
 }
 
 std::string_view name_in(std::string_view group) {
@@ -243,8 +235,7 @@ std::string set_pod_memory(std::string_view which, std::string_view size, std::s
 Cure see_pods_of_node(std::string_view node) {
   return {"see which of the node's pods restarted: one of them was killed",
           fmt::format("kubectl get pods --all-namespaces --field-selector spec.nodeName={}",
-                      node.empty() ? "NODE" : shell_word(node)),
-          {}};
+                      node.empty() ? "NODE" : shell_word(node))};
 }
 
 std::vector<Cure> larger_limits(const LogMessage& message) {
@@ -255,7 +246,7 @@ std::vector<Cure> larger_limits(const LogMessage& message) {
     return {of_own_run(limit, label)};
   if (has(group, "kubepods")) return {of_pod(limit)};
   if (group.empty() && message.text("told_by") == kKubernetes)
-    return of_pod_of_node(limit, message.text("node"));
+    return {of_pod(limit), see_pods_of_node(message.text("node"))};
   if (const auto id = container_in(name, kOfPodman); !id.empty())
     return {of_podman(limit, user_of(group), id)};
   if (const auto id = container_in(name, kOfDocker); !id.empty()) return {of_container(limit, id)};
@@ -285,8 +276,7 @@ void add_machine_cures(const LogMessage& message, Finding& finding) {
         {fmt::format("make {} smaller, or run it elsewhere: it held more than any other process", largest),
          "headroom trace -- COMMAND", message.bytes("largest_process_bytes")});
   add_desktop_cures(message, finding);
-  finding.cures.push_back(
-      {"plan which programs run together, with a reserve", "headroom plan BUDGET.toml", {}});
+  finding.cures.push_back({"plan which programs run together, with a reserve", "headroom plan BUDGET.toml"});
   const auto room = is_largest ? room_for_largest(message) : std::nullopt;
   finding.cures.push_back(
       {room ? fmt::format("set a limit for {}, so that only it fails: with this size, 15 % of RAM stays free "
@@ -294,16 +284,15 @@ void add_machine_cures(const LogMessage& message, Finding& finding) {
                           largest)
             : "set a limit for the program, so that only it fails",
        fmt::format("headroom run --limit {} -- COMMAND",
-                   room ? fmt::format("{}MiB", room->count / kMib) : "SIZE"),
-       {}});
+                   room ? fmt::format("{}MiB", room->count / kMib) : "SIZE")});
   add_swap_cure(message, finding);
 }
 
 void add_node_cures(const LogMessage& message, Finding& finding) {
   finding.cures = {
-      {"see which pods hold the node's memory", "kubectl top pods --all-namespaces --sort-by=memory", {}},
+      {"see which pods hold the node's memory", "kubectl top pods --all-namespaces --sort-by=memory"},
       see_pods_of_node(message.text("node")),
-      {"set a limit for the container, so that only it fails", set_pod_memory("limits", "SIZE", {}, {}), {}}};
+      {"set a limit for the container, so that only it fails", set_pod_memory("limits", "SIZE", {}, {})}};
 }
 
 }  // namespace headroom::doctor

@@ -24,7 +24,6 @@ struct RecentKill {
   std::string unit;                                     // that was told of it
   bool is_by_shell = false, is_known_to_shell = false;  // a shell told it first; or then
   std::int64_t lines_to_whole = 0;                      // LogMessage's
-  std::int64_t unnamed = 0;  // of those that one line told of, how many no shell told of yet
 };
 
 // Lines of one file so near tell of one thing: a traceback and the words of several libraries lie between.

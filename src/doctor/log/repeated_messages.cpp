@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
-#include <utility>
+#include <optional>
 
 #include "base/text.h"
 #include "doctor/log/message_text.h"
@@ -11,194 +11,119 @@
 namespace headroom::doctor {
 namespace {
 
-constexpr std::string_view kDigits = "0123456789";
-constexpr std::int64_t kNext = 3;  // lines
+constexpr std::string_view kDigitsOfTime = "0123456789:-./,TZ+[]", kEndOfDay = "00:00:00";
 
-// Times, as loggers write them; the time of day is the end of each.
-constexpr std::string_view kTimes[] = {"aaa 90 00:00:00",     "0000-00-00T00:00:00", "0000-00-00 00:00:00",
-                                       "0000/00/00 00:00:00", "00-00 00:00:00",      "00:00:00"};
+bool has_digit(std::string_view word) { return word.find_first_of("0123456789") != word.npos; }
 
-std::size_t length_of_digits(std::string_view text) {
-  return std::min(text.find_first_not_of(kDigits), text.size());
+// "10:11:12,345", "2025-05-12", "[2025-05-12T10:11:12Z]".
+bool is_time(std::string_view word) {
+  return has_digit(word) && word.find_first_of(":-/", 1) < word.size() - 1 &&
+         word.find_first_not_of(kDigitsOfTime) == word.npos;
 }
 
-// Reads a prefix piece by piece.
-class PrefixReader {
- public:
-  explicit PrefixReader(std::string_view line) : rest_(line) { prefix_.body = line; }
-
-  // `with_names`: also what may be a logger's name or the begin of a message, "trainer: ".
-  void read(bool with_names) {
-    while (!rest_.empty() && (skip_separator() || read_time() || read_program() || skip_level() ||
-                              skip_brackets() || (with_names && skip_name()))) {
-    }
-    prefix_.body = rest_;
-  }
-  const LoggerPrefix& prefix() const { return prefix_; }
-
- private:
-  bool skip(std::size_t length) {
-    rest_.remove_prefix(std::min(length, rest_.size()));
-    return length > 0;
-  }
-  bool skip_separator() {
-    const std::size_t spaces = std::min(rest_.find_first_not_of(' '), rest_.size());
-    if (spaces > 0) return skip(spaces);
-    return (rest_.starts_with("- ") || rest_.starts_with("| ") || rest_.starts_with(": ")) && skip(2);
-  }
-
-  // "May 12 10:11:12", "[2026-05-12 10:11:12,345]", "2026-05-12T10:11:12.123+02:00"
-  bool read_time() {
-    const bool in_brackets = rest_.starts_with('[');
-    const std::string_view text = rest_.substr(in_brackets ? 1 : 0);
-    const auto* const shape = std::find_if(std::begin(kTimes), std::end(kTimes),
-                                           [text](std::string_view each) { return has_shape(text, each); });
-    if (shape == std::end(kTimes)) return false;
-    const std::size_t end = shape->size() + length_of_rest(text.substr(shape->size()));
-    prefix_.style.append(*shape).append(in_brackets ? "]" : "");
-    for (const char c : text.substr(shape->size(), end - shape->size()))
-      if (kDigits.find(c) == kDigits.npos) prefix_.style += c;
-    read_seconds(text.substr(shape->size() - kTimes[std::size(kTimes) - 1].size()));
-    after_time_ = true;
-    const bool is_closed = in_brackets && text.substr(end).starts_with(']');
-    return skip((in_brackets ? 1 : 0) + end + (is_closed ? 1 : 0));
-  }
-  // Of ",345" and ".123456Z", ".123+0200".
-  static std::size_t length_of_rest(std::string_view text) {
-    std::size_t end = 0;
-    if (text.size() > 1 && (text[0] == '.' || text[0] == ',')) end = 1 + length_of_digits(text.substr(1));
-    if (text.substr(end).starts_with('Z')) return end + 1;
-    for (const std::string_view zone : {"+00:00", "-00:00", "+0000", "-0000"})
-      if (has_shape(text.substr(end), zone)) return end + zone.size();
-    return end;
-  }
-  void read_seconds(std::string_view time) {
-    constexpr std::int64_t kMinute = 60, kHour = 60 * kMinute;
-    constexpr std::size_t kMinutes = 3, kSeconds = 6;
-    const auto number = [time](std::size_t at) {
-      return parse_number<std::int64_t>(time.substr(at, 2)).value_or(0);
-    };
-    prefix_.seconds = number(0) * kHour + number(kMinutes) * kMinute + number(kSeconds);
-  }
-
-  // "host app[4312]: ", "host kernel: ", behind a time.
-  bool read_program() {
-    if (!after_time_) return false;
-    after_time_ = false;
-    const std::size_t space = rest_.find(' '), end = rest_.find(": ");
-    if (space == rest_.npos || end == rest_.npos || end < space || space == 0) return false;
-    const std::string_view program = rest_.substr(space + 1, end - space - 1);
-    const std::size_t open = program.find('[');
-    const std::string_view name = program.substr(0, open);
-    if (!is_name(name)) return false;
-    if (open != program.npos) {
-      const std::string_view number = program.substr(open + 1);
-      const std::size_t digits = length_of_digits(number);
-      if (digits == 0 || number.substr(digits) != "]") return false;
-      prefix_.process = number.substr(0, digits);
-    }
-    return skip(end + 2);
-  }
-
-  bool skip_level() {
-    constexpr std::string_view kLevels[] = {"TRACE", "DEBUG",    "INFO",  "NOTICE", "WARNING", "WARN",
-                                            "ERROR", "CRITICAL", "FATAL", "error",  "warning"};
-    for (const std::string_view level : kLevels)
-      if (rest_.starts_with(level) && (rest_.size() == level.size() || rest_[level.size()] == ' ' ||
-                                       rest_.substr(level.size()).starts_with(": ")))
-        return skip(level.size());
-    return false;
-  }
-
-  // "[ERROR]", "[4312]", "[core.py:396]"; "[rank0]" and "[detector-1]" tell of which of several programs it
-  // is.
-  bool skip_brackets() {
-    const std::size_t end = rest_.find(']');
-    if (!rest_.starts_with('[') || end == rest_.npos || end + 1 == rest_.size()) return false;
-    const std::string_view text = rest_.substr(1, end - 1), name = text.substr(0, text.find(':'));
-    const std::string_view number = name.size() < text.size() ? text.substr(name.size() + 1) : "";
-    if (length_of_digits(text) == text.size() && !text.empty()) {
-      prefix_.process = text;
-      return skip(end + 1);
-    }
-    if (!is_name(name) || length_of_digits(number) != number.size()) return false;
-    return skip(end + 1);
-  }
-
-  // "trainer: ", "trainer - ", "app.train:run:12 - ", as far as it is one word.
-  bool skip_name() {
-    const std::size_t end = std::min(rest_.find(' '), rest_.size());
-    std::string_view word = rest_.substr(0, end);
-    const std::string_view behind = rest_.substr(end);
-    const bool is_marked = word.ends_with(':') || behind.starts_with(" - ") || behind.starts_with(" | ");
-    if (word.ends_with(':')) word.remove_suffix(1);
-    return is_marked && is_name(word) && skip(end);
-  }
-
-  // Of a program, a logger or a file; no error's, and none with the number of one of several.
-  static bool is_name(std::string_view text) {
-    return !text.empty() && !has(text, "rror") && !has(text, "xception") &&
-           std::all_of(text.begin(), text.end(), [](char c) {
-             return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '.' || c == '-' ||
-                    c == '/';
-           });
-  }
-
-  std::string_view rest_;
-  LoggerPrefix prefix_;
-  bool after_time_ = false;
+// Text that a logger puts before a message: "May 12 10:11:12 host app[4312]:", "2026-05-12 10:11:12,345 - app
+// - ERROR -".
+struct LoggerPrefix {
+  std::string style;                    // its times, with 0 for each digit
+  std::optional<std::int64_t> seconds;  // of the day
+  std::string_view process;             // the number, if it has one
 };
 
-// Clocks of two zones are whole quarters of an hour apart.
+std::int64_t seconds_at(std::string_view time) {
+  const auto number = [time](std::size_t at) {
+    return parse_number<std::int64_t>(time.substr(at, 2)).value_or(0);
+  };
+  return number(0) * 3600 + number(3) * 60 + number(6);
+}
+
+void add_time(std::string_view word, LoggerPrefix& prefix) {
+  for (std::size_t at = 0; at < word.size(); ++at) {
+    if (!prefix.seconds && has_shape(word.substr(at), kEndOfDay))
+      prefix.seconds = seconds_at(word.substr(at));
+    prefix.style += has_digit(word.substr(at, 1)) ? '0' : word[at];
+  }
+  prefix.style += ' ';
+}
+
+// "[4312]" and "app[4312]:" have a process number, "[core.py:396]" and "train:12" a line of a source. Any
+// other word with a digit may name one of several programs: "rank0", "worker 3:".
+bool read_number(std::string_view word, LoggerPrefix& prefix) {
+  while (word.ends_with(':') || word.ends_with(']')) word.remove_suffix(1);
+  const std::size_t digits = word.find_last_not_of("0123456789") + 1;
+  if (digits == 0 || digits == word.size() || has_digit(word.substr(0, digits))) return false;
+  if (word[digits - 1] == '[') prefix.process = word.substr(digits);
+  return word[digits - 1] == '[' || word[digits - 1] == ':';
+}
+
+bool may_end_prefix(std::string_view word) {
+  constexpr std::string_view kLevels[] = {"DEBUG", "INFO", "WARNING", "WARN", "ERROR", "CRITICAL", "FATAL"};
+  return is_time(word) || std::string_view(":]-|").find(word.back()) != std::string_view::npos ||
+         std::find(std::begin(kLevels), std::end(kLevels), word) != std::end(kLevels);
+}
+
+// Nothing for text that may be part of a message.
+std::optional<LoggerPrefix> logger_prefix(std::string_view text) {
+  constexpr std::size_t kLongest = 120;
+  const auto words = split_words(text.substr(0, kLongest));
+  if (text.size() > kLongest || words.empty() || !may_end_prefix(words.back())) return std::nullopt;
+  LoggerPrefix prefix;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::string_view word = words[i];
+    const bool is_day = i + 1 < words.size() && is_time(words[i + 1]);
+    const bool is_host =
+        i > 0 && is_time(words[i - 1]) && i + 1 < words.size() && words[i + 1].ends_with(':');
+    if (is_time(word))
+      add_time(word, prefix);
+    else if ((has_digit(word) && !is_day && !is_host && !read_number(word, prefix)) || has(word, "rror") ||
+             has(word, "xception"))
+      return std::nullopt;
+  }
+  return prefix.seconds ? std::optional(prefix) : std::nullopt;
+}
+
+// Clocks of two time zones differ by whole quarters of an hour.
 bool is_same_second(std::int64_t a, std::int64_t b) {
   constexpr std::int64_t kQuarter = 15 * 60;
   const std::int64_t difference = std::abs(a - b) % kQuarter;
   return difference <= 1 || difference == kQuarter - 1;
 }
 
-bool is_name_of_logger(std::string_view text) {
-  PrefixReader reader(text);
-  reader.read(true);
-  return reader.prefix().body.empty();
-}
-
-// Whole, or behind the name of a logger.
-bool is_same_body(std::string_view a, std::string_view b) {
-  if (a.size() < b.size()) std::swap(a, b);
-  return !b.empty() && a.ends_with(b) && is_name_of_logger(a.substr(0, a.size() - b.size()));
+// The length of the text that both lines end with, from the begin of a word.
+std::size_t common_end(std::string_view a, std::string_view b) {
+  std::size_t length = 0;
+  while (length < a.size() && length < b.size() && a[a.size() - 1 - length] == b[b.size() - 1 - length])
+    ++length;
+  const std::string_view end = a.substr(a.size() - length);
+  const std::size_t space = end.find(' ');
+  return space == end.npos ? 0 : end.size() - space - 1;
 }
 
 }  // namespace
 
-LoggerPrefix logger_prefix_of(std::string_view line) {
-  PrefixReader reader(line);
-  reader.read(false);
-  return reader.prefix();
-}
-
-// The style first: in a log that is full of messages it is the same, and nothing else is to be read.
-bool RepeatedMessages::is_same(const Told& told, std::string_view line, const LoggerPrefix& prefix) {
-  if (std::find(told.styles.begin(), told.styles.end(), prefix.style) != told.styles.end()) return false;
-  if (line.empty() || told.line.empty() || told.line.back() != line.back()) return false;
-  const LoggerPrefix other = logger_prefix_of(told.line);
-  const bool are_two = !prefix.process.empty() && !other.process.empty() && prefix.process != other.process;
-  return !are_two && is_same_second(other.seconds, prefix.seconds) && is_same_body(other.body, prefix.body);
+bool RepeatedMessages::is_repetition(Told& told, std::string_view line) {
+  const std::size_t length = common_end(told.line, line);
+  if (length == 0) return false;
+  const auto first = logger_prefix(std::string_view(told.line).substr(0, told.line.size() - length)),
+             second = logger_prefix(line.substr(0, line.size() - length));
+  if (!first || !second || first->style == second->style ||
+      !is_same_second(*first->seconds, *second->seconds))
+    return false;
+  if (!first->process.empty() && !second->process.empty() && first->process != second->process) return false;
+  if (std::find(told.styles.begin(), told.styles.end(), second->style) != told.styles.end()) return false;
+  told.styles.push_back(second->style);
+  return true;
 }
 
 bool RepeatedMessages::is_told_again(const LogPlace& at, std::string_view line) {
+  constexpr std::int64_t kNext = 3;  // lines
   line = trim(line);
   std::erase_if(told_,
                 [&](const Told& each) { return each.at.file != at.file || at.line - each.at.line > kNext; });
-  const LoggerPrefix prefix = logger_prefix_of(line);
-  if (prefix.style.empty()) return false;
-  for (Told& told : told_)
-    if (is_same(told, line, prefix)) {
-      told.styles.push_back(prefix.style);
-      return true;
-    }
-  // One record may have many lines of one number.
+  if (std::any_of(told_.begin(), told_.end(), [line](Told& told) { return is_repetition(told, line); }))
+    return true;
+  // The lines of one record have the same number.
   if (told_.size() > static_cast<std::size_t>(kNext)) told_.erase(told_.begin());
-  told_.push_back({at, std::string(line), {prefix.style}});
+  told_.push_back({at, std::string(line), {}});
   return false;
 }
 

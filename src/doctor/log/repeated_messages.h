@@ -1,8 +1,7 @@
-// One event that two loggers tell, the journal and the program's own: the same words in lines that stand next
-// to each other, behind prefixes that differ. It counts once.
+// One event in the lines of two loggers, such as the journal and the program's own: the same text behind
+// different prefixes, on adjacent lines. It counts once.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,20 +10,10 @@
 
 namespace headroom::doctor {
 
-// What loggers put before a message: "May 12 10:11:12 host app[4312]: ", "2026-05-12 10:11:12,345 - app -
-// ERROR - ".
-struct LoggerPrefix {
-  std::string style;         // how it writes times, which tells loggers apart; empty: it has no time
-  std::int64_t seconds = 0;  // of the day
-  std::string_view process;  // its number, where it is told
-  std::string_view body;     // the rest; the name of a logger may still stand before it
-};
-LoggerPrefix logger_prefix_of(std::string_view line);
-
 class RepeatedMessages {
  public:
-  // Whether another logger told it in one of the three lines before, within a second. What has the same
-  // prefix, or none, are real repetitions.
+  // Whether another logger wrote the message on one of the three lines before, within a second. Messages with
+  // the same style of prefix, or without a time, are real repetitions.
   bool is_told_again(const LogPlace& at, std::string_view line);
   void forget(const LogPlace& at);
 
@@ -32,9 +21,9 @@ class RepeatedMessages {
   struct Told {
     LogPlace at;
     std::string line;
-    std::vector<std::string> styles;  // of all who told it
+    std::vector<std::string> styles;  // of its repetitions
   };
-  static bool is_same(const Told& told, std::string_view line, const LoggerPrefix& prefix);
+  static bool is_repetition(Told& told, std::string_view line);
 
   std::vector<Told> told_;
 };

@@ -10,6 +10,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "monitoring/memory_risk.h"
@@ -31,7 +32,8 @@ struct ProcessGrowth {
   Bytes grown() const { return last - first; }
 };
 
-// What of a desktop's processes is in this sample, and their names.
+// The desktop's processes in a sample.
+bool is_of_desktop(std::string_view process);
 struct DesktopProcesses {
   Bytes held;
   std::string names;

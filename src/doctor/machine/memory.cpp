@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/text.h"
 #include "doctor/cure_commands.h"
 #include "doctor/machine/machine_finding.h"
 
@@ -94,33 +95,18 @@ std::optional<Finding> memory_of_no_process(const MachineHistory& history) {
   });
 }
 
+bool is_of_desktop(std::string_view process) {
+  static const auto kNames = split_words(
+      "gnome-shell Xorg Xwayland gdm3 gdm-x-session lightdm sddm kwin_x11 kwin_wayland "
+      "plasmashell xfce4-session xfdesktop xfwm4 lxpanel lxsession nautilus-deskto "
+      "gnome-software tracker-miner-f update-notifier gsd-xsettings unity-settings- compiz");
+  return std::find(kNames.begin(), kNames.end(), process) != kNames.end();
+}
+
 DesktopProcesses desktop_in(const SystemSample& sample) {
-  constexpr std::string_view kNames[] = {"gnome-shell",
-                                         "Xorg",
-                                         "Xwayland",
-                                         "gdm3",
-                                         "gdm-x-session",
-                                         "lightdm",
-                                         "sddm",
-                                         "kwin_x11",
-                                         "kwin_wayland",
-                                         "plasmashell",
-                                         "xfce4-session",
-                                         "xfdesktop",
-                                         "xfwm4",
-                                         "lxpanel",
-                                         "lxsession",
-                                         "nautilus-deskto",
-                                         "gnome-software",
-                                         "tracker-miner-f",
-                                         "update-notifier",
-                                         "gsd-xsettings",
-                                         "unity-settings-",
-                                         "compiz"};
   DesktopProcesses desktop;
   for (const ProcessSample& process : sample.processes) {
-    if (!process.rss || std::find(std::begin(kNames), std::end(kNames), process.name) == std::end(kNames))
-      continue;
+    if (!process.rss || !is_of_desktop(process.name)) continue;
     desktop.held += process.pss.value_or(*process.rss);
     if (desktop.names.find(process.name) == std::string::npos)
       desktop.names += (desktop.names.empty() ? "" : ", ") + process.name;

@@ -1,7 +1,6 @@
 // Text around messages: quotation marks, a line break that a log shipper inserted into a kill, and a second
 // logger that repeats the message.
 #include "doctor/log/log_findings.h"
-#include "doctor/log/repeated_messages.h"
 #include "log_lines.h"
 #include "support/test_support.h"
 
@@ -150,18 +149,6 @@ TEST(LogBrokenLines, RepeatedFatalErrorStaysFatal) {
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_EQ(findings[0].times, 1);
   EXPECT_EQ(findings[0].severity, Severity::severe);
-}
-
-TEST(LogBrokenLines, ParsesLoggerPrefixes) {
-  const auto prefix = doctor::logger_prefix_of("May  2 01:02:03 host my-app[77]: [ERROR] text: more");
-  EXPECT_EQ(prefix.body, "text: more");
-  EXPECT_EQ(prefix.process, "77");
-  EXPECT_EQ(prefix.seconds, 3723);
-  EXPECT_FALSE(prefix.style.empty());
-  EXPECT_EQ(doctor::logger_prefix_of("2025-05-12T10:11:12.5+02:00 host kernel: text").body, "text");
-  EXPECT_EQ(doctor::logger_prefix_of("10:11:12 RuntimeError: text").body, "RuntimeError: text");
-  for (const std::string line : {"text: more", "", "[", "[]", "[x", "2025-05-12", "ERROR"})
-    EXPECT_TRUE(doctor::logger_prefix_of(line).style.empty()) << line;
 }
 
 }  // namespace

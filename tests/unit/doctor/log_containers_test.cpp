@@ -91,42 +91,6 @@ TEST(LogContainers, ReadsPodAndLimitFromKubectlDescribe) {
   EXPECT_TRUE(findings_of({"    Limits:", "      memory:  512Mi", "Name:             x"}).empty());
 }
 
-TEST(LogContainers, ReadsKillsReportedByRuntimes) {
-  const auto told = [](const std::string& line) {
-    const auto findings = findings_of({line});
-    return findings.size() == 1 && findings[0].severity == Severity::severe
-               ? text_of(findings[0], "who") + " " + text_of(findings[0], "container")
-               : "-";
-  };
-  EXPECT_EQ(
-      told("docker: Error response from daemon: failed to create task for container: failed to create shim "
-           "task: "
-           "OCI runtime create failed: runc create failed: unable to start container process: container init "
-           "was OOM-killed (memory limit too low?): unknown."),
-      "runc ");
-  EXPECT_EQ(told("time=\"2026-03-02T10:00:00Z\" level=info msg=\"TaskOOM event "
-                 "&TaskOOM{ContainerID:4f2a9c,XXX_unrecognized:[],}\""),
-            "containerd 4f2a9c");
-  EXPECT_EQ(
-      told("time=\"x\" level=info msg=\"TaskOOM event container_id:\\\"" + std::string(64, 'a') + "\\\"\""),
-      "containerd aaaaaaaaaaaa");
-  EXPECT_EQ(told("conmon 1234abcd <ninfo>: OOM event received"), "conmon 1234abcd");
-  EXPECT_EQ(told("Mar 02 10:00:00 pc conmon[812]: conmon 1234abcd <ninfo>: OOM received"), "conmon 1234abcd");
-  EXPECT_EQ(told("Terminated  Exit Code: 137, Exit Message: \"OOM Killed\""), "Nomad ");
-  EXPECT_EQ(told("container oom 4f2a9c (image=perception:latest, name=perception)"), "Docker perception");
-  EXPECT_EQ(
-      told("I0302 10:00:00.0 1 eviction_manager.go:366] \"Eviction manager: must evict pod(s) to reclaim\" "
-           "resourceName=\"memory\""),
-      "Kubernetes ");
-  for (const char* other :
-       {"conmon 1234abcd <ninfo>: container 1 exited with status 0", "conmon 12 <ninfo>: OOM control fd: 7",
-        "Exit Code: 0, Exit Message: \"\"", "Subscribed to TaskOOM events",
-        "msg=\"TaskExit event container_id:4f\"",
-        "\"Eviction manager: must evict pod(s) to reclaim\" resourceName=\"ephemeral-storage\"",
-        "Requests:", "Container ID: x", "memory:  12Gi"})
-    EXPECT_EQ(told(other), "-") << other;
-}
-
 TEST(LogContainers, ReadsKillsReportedByRay) {
   const Lines lines{
       "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.",
@@ -150,74 +114,7 @@ TEST(LogContainers, ReadsKillsReportedByRay) {
   EXPECT_TRUE(findings_of({"(raylet) 0" + raylet}).empty());
 }
 
-TEST(LogContainers, ReportsSlurmLimitOnce) {
-  const Lines lines{
-      "slurmstepd: error: Job 1234 exceeded memory limit (4194504 > 4194304), being killed",
-      "slurmstepd: error: Exceeded job memory limit",
-      "slurmstepd: error: *** JOB 1234 ON n1 CANCELLED AT 2026-03-01T10:00:00 DUE TO MEMORY LIMIT ***",
-      "slurmstepd: error: Exceeded job memory limit at some point."};
-  const auto findings = findings_of(lines);
-  ASSERT_EQ(findings.size(), 1U);
-  EXPECT_EQ(findings[0].severity, Severity::severe);
-  EXPECT_EQ(findings[0].times, 1);
-  EXPECT_EQ(figure(findings[0], "limit_bytes"), 4194304LL * 1024);
-  EXPECT_EQ(figure(findings[0], "resident_bytes"), 4194504LL * 1024);
-  EXPECT_THAT(commands_of(findings[0]), Contains("sacct -j 1234 --format=JobID,MaxRSS,ReqMem"));
-  EXPECT_THAT(commands_of(findings[0]), Contains("sbatch --mem=5120M SCRIPT"));
-  EXPECT_EQ(findings_of({lines[2]}).at(0).severity, Severity::severe);
-  // Slurm counts the page cache, and this line does not say whether a process was killed.
-  EXPECT_EQ(findings_of({lines[3]}).at(0).severity, Severity::warning);
-  EXPECT_EQ(
-      findings_of({"slurmstepd: error: Detected 1 oom-kill event(s) in StepId=191.batch cgroup.", lines[3]})
-          .size(),
-      1U);
-  EXPECT_TRUE(
-      findings_of(
-          {"slurmstepd: error: *** JOB 1234 ON n1 CANCELLED AT 2026-03-01T10:00:00 DUE TO TIME LIMIT ***"})
-          .empty());
-}
-
-TEST(LogContainers, ReadsKillsReportedBySupervisors) {
-  const auto told = [](const std::string& line) {
-    const auto findings = findings_of({line});
-    return findings.size() == 1 && findings[0].id == "process-killed" ? text_of(findings[0], "command") : "-";
-  };
-  EXPECT_EQ(told("2026-03-02 10:00:00,000 INFO exited: detector (terminated by SIGKILL; not expected)"),
-            "detector");
-  EXPECT_EQ(told("2026-03-02 10:00:00,000 WARN exited: det (exit status 137; not expected)"), "det");
-  EXPECT_EQ(told("ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: -9) local_rank: 0 "
-                 "(pid: 812) of "
-                 "binary: /usr/bin/python3"),
-            "a worker of torchrun");
-  EXPECT_EQ(
-      told("2026-03-02 10:00:00 UTC [1] LOG:  server process (PID 812) was terminated by signal 9: Killed"),
-      "a process of PostgreSQL");
-  EXPECT_EQ(
-      told("billiard.exceptions.WorkerLostError: Worker exited prematurely: signal 9 (SIGKILL) Job: 0."),
-      "a worker of Celery");
-  EXPECT_EQ(told("The exit codes of the workers are {SIGKILL(-9)}"), "a worker of joblib");
-  EXPECT_EQ(told("The command '/bin/sh -c make -j8' returned a non-zero code: 137"), "/bin/sh -c make -j8");
-  EXPECT_EQ(told("ERROR: process \"/bin/sh -c make\" did not complete successfully: exit code: 137"),
-            "/bin/sh -c make");
-  EXPECT_EQ(told("make: *** [Makefile:2: all] Killed"), "a command of make");
-  EXPECT_EQ(told("make[1]: *** [Makefile:2: all] Error 137"), "a command of make");
-  EXPECT_EQ(told("fish: Job 1, 'python3 main.py' terminated by signal SIGKILL (Forced quit)"),
-            "python3 main.py");
-  for (const char* other :
-       {"2026-03-02 10:00:00,000 INFO stopped: detector (terminated by SIGKILL)",
-        "2026-03-02 10:00:00,000 WARN killing 'detector' (22) with SIGKILL",
-        "2026-03-02 10:00:00,000 INFO exited: detector (terminated by SIGTERM; not expected)",
-        "2026-03-02 10:00:00,000 INFO exited: detector (exit status 0; expected)",
-        "api:failed (exitcode: 1) local_rank: 0 (pid: 812) of binary: python3",
-        "LOG:  server process (PID 812) was terminated by signal 11: Segmentation fault",
-        "Worker exited prematurely: signal 15 (SIGTERM) Job: 0.",
-        "The exit codes of the workers are {SIGSEGV(-11)}",
-        "The command '/bin/sh -c make' returned a non-zero code: 1",
-        "ERROR: process \"make\" did not complete successfully: exit code: 2",
-        "make: *** [Makefile:2: all] Error 2",
-        "fish: Job 1, 'python3' terminated by signal SIGSEGV (Address boundary error)"})
-    EXPECT_EQ(told(other), "-") << other;
-  // Two lines about one worker, and a kill that the kernel also reports.
+TEST(LogContainers, JoinsLinesAboutOneKilledWorker) {
   EXPECT_EQ(findings_of({"failed (exitcode: -9) local_rank: 0 (pid: 812) of binary: python3",
                          "  traceback : Signal 9 (SIGKILL) received by PID 812"})
                 .at(0)
@@ -225,8 +122,8 @@ TEST(LogContainers, ReadsKillsReportedBySupervisors) {
             1);
   EXPECT_EQ(
       findings_of(
-          {"Out of memory: Killed process 812 (postgres) total-vm:4000kB, anon-rss:2500kB, file-rss:1kB",
-           "LOG:  server process (PID 812) was terminated by signal 9: Killed"})
+          {"Out of memory: Killed process 812 (python3) total-vm:4000kB, anon-rss:2500kB, file-rss:1kB",
+           "failed (exitcode: -9) local_rank: 0 (pid: 812) of binary: python3"})
           .size(),
       1U);
 }

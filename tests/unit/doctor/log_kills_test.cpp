@@ -384,15 +384,6 @@ TEST(LogKills, DoesNotSuggestToShrinkSmallProcess) {
   EXPECT_THAT(commands_of(findings.at(0)), Each(Not(HasSubstr("isolate"))));
 }
 
-TEST(LogKills, YarnCuresUseItsFigures) {
-  const auto findings = findings_of(
-      {"Container killed by YARN for exceeding memory limits. 5.5 GB of 5.5 GB physical memory used."});
-  ASSERT_EQ(findings.size(), 1U);
-  EXPECT_THAT(findings[0].title, HasSubstr("5.50 GiB"));
-  EXPECT_EQ(findings[0].cures.at(0).command,
-            "spark-submit --conf spark.executor.memoryOverhead=1971m APPLICATION");
-}
-
 doctor::LogMessage kill_of(const std::string& program, std::string_view told_by) {
   doctor::LogMessage message;
   message.subject = program;

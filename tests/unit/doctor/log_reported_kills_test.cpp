@@ -63,9 +63,6 @@ TEST(LogReportedKills, StopBySystemdIsNotAFinding) {
                     "systemd[1]: Stopped sim.service - Simulation.", kMainExited}),
             Lines{"process-killed"});
   EXPECT_EQ(ids_of({"systemd[1]: Stopping other.service - Other...", kMainExited}), Lines{"process-killed"});
-  EXPECT_TRUE(findings_of({"*** HARAKIRI ON WORKER 2 (pid: 178, try: 1) ***",
-                           "DAMN ! worker 2 (pid: 178) died, killed by signal 9 :( trying respawn ..."})
-                  .empty());
   // A kill by the kernel inside the unit is still a finding.
   EXPECT_EQ(
       ids_of({"Mar 02 10:00:00 pc systemd[1]: sim.service: A process of this unit has been killed by the "
@@ -110,64 +107,6 @@ TEST(LogReportedKills, ReadsAvailableMemoryFromEarlyoom) {
   EXPECT_EQ(findings_of({sent(57, "node", 637), sent(57, "node", 656)}).at(0).times, 1) << "signalled twice";
   EXPECT_TRUE(
       findings_of({"Could not lock memory - continuing anyway: Cannot allocate memory", available}).empty());
-}
-
-TEST(LogReportedKills, JoinsShellLineWithSlurmKill) {
-  const auto findings = findings_of(
-      {"/var/spool/slurmd/job7/slurm_script: line 28:  8156 Killed                  python3 fit.py --all",
-       "slurmstepd: error: Detected 1 oom-kill event(s) in StepId=7.batch cgroup.",
-       "srun: error: n01: task 4: Out Of Memory"});
-  ASSERT_EQ(findings.size(), 1U);
-  EXPECT_EQ(findings[0].times, 1);
-  EXPECT_EQ(figure(findings[0], "pid"), 8156);
-  EXPECT_THAT(findings[0].title, HasSubstr("python3 fit.py --all"));
-  EXPECT_EQ(text_figure(findings[0], "node"), "n01");
-  EXPECT_EQ(findings[0].confidence, Confidence::likely);
-}
-
-TEST(LogReportedKills, KeepsSlurmCountWithShellLine) {
-  const std::string shell = "script: line 28:  8156 Killed                  python3 fit.py",
-                    other = "script: line 29:  8157 Killed                  python3 fit.py --more",
-                    slurm = "slurmstepd: error: Detected 3 oom-kill event(s) in StepId=7.batch cgroup.";
-  for (const Lines& lines : {Lines{shell, slurm}, Lines{slurm, shell}, Lines{slurm, shell, other}}) {
-    const auto findings = findings_of(lines);
-    ASSERT_EQ(findings.size(), 1U) << lines[0];
-    EXPECT_EQ(findings[0].severity, Severity::severe);
-    EXPECT_EQ(figure(findings[0], "kills"), 3);
-    EXPECT_EQ(figure(findings[0], "pid"), 8156);
-    EXPECT_THAT(findings[0].title, HasSubstr("'python3 fit.py' and 2 other processes were killed"));
-    EXPECT_THAT(findings[0].cause, Not(HasSubstr("does not say")));
-  }
-  const std::string one = "slurmstepd: error: Detected 1 oom-kill event(s) in StepId=7.batch cgroup.";
-  EXPECT_EQ(ids_of({one, shell}), Lines{"process-killed-for-memory"});
-  EXPECT_EQ(ids_of({one, shell, other}).size(), 2U) << "more kills than Slurm reports";
-}
-
-TEST(LogReportedKills, ReadsFiguresOfSchedulers) {
-  const auto torque =
-      findings_of({"Job exceeded a memory resource limit (vmem, pvmem, etc.). Job was aborted",
-                   "resources_used.vmem=286793240kb", "req_information.total_memory.0=209715200kb"});
-  ASSERT_EQ(torque.size(), 1U);
-  EXPECT_EQ(figure(torque[0], "resident_bytes"), 286793240LL << 10);
-  EXPECT_EQ(figure(torque[0], "limit_bytes"), 209715200LL << 10);
-  EXPECT_TRUE(findings_of({"resources_used.vmem=286793240kb"}).empty());
-  const std::string reason =
-      "Container killed by YARN for exceeding memory limits. 7.2 GB of 4.2 GB virtual memory used.";
-  const auto yarn = findings_of({"Lost executor 9 on n1: " + reason,
-                                 "Lost task 3.0 in stage 1.0 (TID 10, n1, executor 9): ExecutorLostFailure "
-                                 "(executor 9 exited caused by one of the running tasks) Reason: " +
-                                     reason});
-  ASSERT_EQ(yarn.size(), 1U);
-  EXPECT_EQ(yarn[0].times, 1);
-  EXPECT_THAT(commands_of(yarn[0]), Contains("yarn.nodemanager.vmem-check-enabled=false"));
-  EXPECT_THAT(yarn[0].cause, HasSubstr("need not be full"));
-  // The figures of physical memory, if the line has both.
-  const auto both = findings_of(
-      {"Container [pid=4733,containerID=container_1] is running beyond physical memory limits. Current "
-       "usage: "
-       "1.0 GB of 1 GB physical memory used; 2.7 GB of 2.1 GB virtual memory used. Killing container."});
-  EXPECT_EQ(figure(both.at(0), "limit_bytes"), 1LL << 30);
-  EXPECT_EQ(text_figure(both[0], "memory"), "");
 }
 
 TEST(LogReportedKills, JoinsBrokenRayLine) {
@@ -297,13 +236,6 @@ TEST(LogReportedKills, IgnoresTruncatedNumber) {
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_EQ(figure(findings[0], "virtual_bytes"), 21724LL << 10);
   EXPECT_EQ(figure(findings[0], "anonymous_bytes"), -1);
-}
-
-TEST(LogReportedKills, ReportsHorovodRankOnce) {
-  const auto findings = findings_of({"[2]<stderr>:Killed", "Process 2 exit with status code 137."});
-  ASSERT_EQ(findings.size(), 1U);
-  EXPECT_EQ(findings[0].times, 1);
-  EXPECT_EQ(findings[0].severity, Severity::warning);
 }
 
 }  // namespace
