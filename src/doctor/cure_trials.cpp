@@ -1,9 +1,9 @@
 #include "doctor/cure_trials.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <map>
 
@@ -26,83 +26,39 @@ bool changes_something(const CureSettings& cure, const ModelResult& model, const
   return !(changed == model.settings) || cure.max_frames_in_memory.value_or(frames) != frames;
 }
 
-// What people watch of a run, by the names of the metrics and with their units. A GPU's memory is apart.
-struct Watched {
-  std::string_view metric, figure;
-};
-constexpr std::array kMemory{Watched{"run_peak", "run_peak_bytes"}, Watched{"load_peak", "load_peak_bytes"},
-                             Watched{"gpu_run_peak", "gpu_run_peak_bytes"},
-                             Watched{"gpu_load_peak", "gpu_load_peak_bytes"}};
-constexpr Watched kLatency{"latency", "latency_ns"};
+bool is_peak(const TriedFigure& figure) { return figure.name.ends_with("_peak_bytes"); }
+bool is_of_gpu(const TriedFigure& figure) { return figure.name.starts_with("gpu_"); }
 
-const TriedFigure* add_figure(const comparison::ModelComparison& model, const Watched& watched,
-                              TriedCure& tried) {
-  const comparison::MetricChange* change = model.find(watched.metric);
-  if (change == nullptr) return nullptr;
-  tried.figures.push_back({std::string(watched.figure), change->before, change->after, change->low,
-                           change->high, change->differs, change->is_judged});
-  return &tried.figures.back();
+bool takes_less(CureVerdict verdict) {
+  return verdict == CureVerdict::helps || verdict == CureVerdict::costs_speed;
 }
 
 std::string percent(double ratio) { return fmt::format("{:+.1f} %", 100 * (ratio - 1)); }
 
-std::string memory_words(const TriedFigure& figure) {
-  std::string_view name = figure.name;
-  name.remove_suffix(std::string_view("_bytes").size());
-  std::string title(name);
+// "run peak 200.0 MiB → 150.0 MiB (-25.0 %)".
+std::string words_of(const TriedFigure& figure) {
+  if (!is_peak(figure))
+    return fmt::format("latency {} → {} ({}{})", format_duration({std::llround(figure.before)}),
+                       format_duration({std::llround(figure.after)}), percent(figure.after / figure.before),
+                       !figure.is_judged ? ", few frames"
+                       : figure.differs  ? ""
+                                         : ", within the noise between runs");
+  std::string title = figure.name.substr(0, figure.name.size() - std::string_view("_bytes").size());
   std::replace(title.begin(), title.end(), '_', ' ');
   return fmt::format("{} {} → {} ({})", title, format_bytes({std::llround(figure.before)}),
                      format_bytes({std::llround(figure.after)}), percent(figure.after / figure.before));
 }
 
-std::string latency_words(const TriedFigure& figure) {
-  return fmt::format("latency {} → {} ({}{})", format_duration({std::llround(figure.before)}),
-                     format_duration({std::llround(figure.after)}), percent(figure.after / figure.before),
-                     !figure.is_judged ? ", few frames"
-                     : figure.differs  ? ""
-                                       : ", within the noise between runs");
-}
-
-std::string_view first_words(CureVerdict verdict, bool larger) {
-  switch (verdict) {
-    case CureVerdict::helps:
-      return "it helps";
-    case CureVerdict::costs_speed:
-      return "it saves memory but is slower";
-    case CureVerdict::no_difference:
-      return "no difference beyond the noise between runs";
-    case CureVerdict::worse:
-      return larger ? "it needs more memory" : "it is slower and saves no memory";
-    case CureVerdict::failed:
-      break;
-  }
-  return "it failed in every run";
-}
-
-// The larger of load peak and run peak, on the GPU where the model runs on one.
-std::optional<double> largest(const TriedCure& tried, bool on_gpu, double TriedFigure::*side) {
+// The larger of load peak and run peak; the GPU's if the model runs on one.
+std::optional<double> largest_peak(const TriedCure& tried, double TriedFigure::*side) {
+  const bool on_gpu = std::any_of(tried.figures.begin(), tried.figures.end(), is_of_gpu);
   std::optional<double> most;
-  for (const TriedFigure& figure : tried.figures) {
-    const bool is_gpu = figure.name.starts_with("gpu_");
-    if (!figure.name.ends_with("_peak_bytes") || is_gpu != on_gpu) continue;
-    most = std::max(most.value_or(0), figure.*side);
-  }
+  for (const TriedFigure& figure : tried.figures)
+    if (is_peak(figure) && is_of_gpu(figure) == on_gpu) most = std::max(most.value_or(0), figure.*side);
   return most;
 }
 
-bool runs_on_gpu(const TriedCure& tried) {
-  return std::any_of(tried.figures.begin(), tried.figures.end(),
-                     [](const TriedFigure& figure) { return figure.name.starts_with("gpu_"); });
-}
-
-void measure(TriedCure& tried) {
-  const bool on_gpu = runs_on_gpu(tried);
-  const auto before = largest(tried, on_gpu, &TriedFigure::before),
-             after = largest(tried, on_gpu, &TriedFigure::after);
-  if (before && after) tried.saved = Bytes{std::llround(*before - *after)};
-}
-
-// How often it came through, where it did not each time: one run fails by chance, and the next one does not.
+// The number of successful runs, unless all of both sides succeeded. A run may fail by chance.
 std::string outcome_words(const comparison::ModelComparison& model) {
   const comparison::SideOutcome &before = model.outcome_before, &after = model.outcome_after;
   if (before.failed == 0 && after.failed == 0) return {};
@@ -113,11 +69,11 @@ std::string outcome_words(const comparison::ModelComparison& model) {
   return words;
 }
 
-// Where one side never came through, and nothing can be measured.
+// Without figures: one side never succeeded.
 void judge_by_outcome(const comparison::ModelComparison& model, TriedCure& tried) {
   if (model.outcome_after.never_came_through()) {
     tried.verdict = CureVerdict::failed;
-    tried.sentence = fmt::format("{}: {}", first_words(tried.verdict, false), model.outcome_after.error);
+    tried.sentence = "it failed in every run: " + model.outcome_after.error;
   } else if (model.outcome_after.failed == 0) {
     tried.verdict = CureVerdict::helps;
     tried.sentence = "every run succeeds; before, every run failed";
@@ -127,39 +83,46 @@ void judge_by_outcome(const comparison::ModelComparison& model, TriedCure& tried
   }
 }
 
-// What the figures say, each with the noise of its own.
 struct Weighed {
   bool smaller = false, larger = false, slower = false;
-  bool is_mixed = false;  // one peak falls and another grows
-  std::string words;
+  bool is_mixed = false;  // one peak shrinks and another grows
 };
 
-// Takes the figures over.
+// Copies the figures of the comparison to `tried`, and compares each with its own noise.
 Weighed weigh(const comparison::ModelComparison& model, TriedCure& tried) {
-  Weighed weighed;
-  const auto tell = [&](const std::string& more) {
-    weighed.words += (weighed.words.empty() ? "" : ", ") + more;
+  struct Watched {
+    std::string_view metric, figure;
   };
-  for (const Watched& watched : kMemory)
-    if (const TriedFigure* figure = add_figure(model, watched, tried)) {
-      if (figure->differs && figure->is_judged)
-        (figure->after < figure->before ? weighed.smaller : weighed.larger) = true;
-      tell(memory_words(*figure));
+  constexpr Watched kWatched[] = {{"run_peak", "run_peak_bytes"},
+                                  {"load_peak", "load_peak_bytes"},
+                                  {"gpu_run_peak", "gpu_run_peak_bytes"},
+                                  {"gpu_load_peak", "gpu_load_peak_bytes"},
+                                  {"latency", "latency_ns"}};
+  Weighed weighed;
+  for (const auto& [metric, name] : kWatched) {
+    const comparison::MetricChange* change = model.find(metric);
+    if (change == nullptr) continue;
+    const TriedFigure figure{std::string(name), change->before,  change->after,    change->low,
+                             change->high,      change->differs, change->is_judged};
+    tried.figures.push_back(figure);
+    if (is_peak(figure)) {
+      if (figure.differs && figure.is_judged)
+        (figure.after < figure.before ? weighed.smaller : weighed.larger) = true;
+    } else {
+      // Its interval counts even with too few frames for a verdict: three times as slow is no gain.
+      weighed.slower = figure.differs && figure.after > figure.before;
+      tried.latency_change = figure.after / figure.before - 1;
     }
-  if (const TriedFigure* figure = add_figure(model, kLatency, tried)) {
-    // By its own interval also where the frames are too few for a verdict: three times as slow is no gain.
-    weighed.slower = figure->differs && figure->after > figure->before;
-    tried.latency_change = figure->after / figure->before - 1;
-    tell(latency_words(*figure));
   }
-  measure(tried);
-  // Where one peak falls and another grows, the largest decides, if it changed by 2 % or more.
+  const auto before = largest_peak(tried, &TriedFigure::before),
+             after = largest_peak(tried, &TriedFigure::after);
+  if (before && after) tried.saved = Bytes{std::llround(*before - *after)};
+  // If one peak shrinks and another grows, the largest decides, with a change of 2 % or more.
   weighed.is_mixed = weighed.smaller && weighed.larger;
   if (weighed.is_mixed) {
-    const double most = largest(tried, runs_on_gpu(tried), &TriedFigure::before).value_or(0);
-    const double saved = tried.saved ? static_cast<double>(tried.saved->count) : 0;
-    weighed.smaller = saved >= 0.02 * most;
-    weighed.larger = saved <= -0.02 * most;
+    const double saved = static_cast<double>(tried.saved.value_or(Bytes{}).count);
+    weighed.smaller = saved >= 0.02 * before.value_or(0);
+    weighed.larger = saved <= -0.02 * before.value_or(0);
   }
   return weighed;
 }
@@ -170,20 +133,19 @@ CureVerdict verdict_of(const Weighed& weighed) {
   return weighed.slower ? CureVerdict::worse : CureVerdict::no_difference;
 }
 
-bool takes_less(CureVerdict verdict) {
-  return verdict == CureVerdict::helps || verdict == CureVerdict::costs_speed;
-}
-
 std::string_view first_words(const TriedCure& tried, const Weighed& weighed) {
   if (weighed.is_mixed && weighed.smaller) return "the largest peak shrinks, another grows";
   if (weighed.is_mixed && !weighed.larger) return "one peak shrinks, another grows";
   if (needs_more_runs(tried)) return "unclear, the runs vary too much (try more runs with --repeat N)";
-  return first_words(tried.verdict, weighed.larger);
+  if (tried.verdict == CureVerdict::helps) return "it helps";
+  if (tried.verdict == CureVerdict::costs_speed) return "it saves memory but is slower";
+  if (tried.verdict == CureVerdict::no_difference) return "no difference beyond the noise between runs";
+  return weighed.larger ? "it needs more memory" : "it is slower and saves no memory";
 }
 
-// By the runs that came through. Those that fail are often those that would have taken most, so the side that
-// failed more looks the better one: where figures speak for a cure that came through less often, or against
-// one that did more often, nothing is known.
+// Compares the successful runs. Failed runs are often those with most memory, so the side with more failures
+// looks better: figures for a cure that failed more often, or against one that failed less often, prove
+// nothing.
 void judge_by_figures(const comparison::ModelComparison& model, TriedCure& tried) {
   const Weighed weighed = weigh(model, tried);
   tried.verdict = verdict_of(weighed);
@@ -193,12 +155,15 @@ void judge_by_figures(const comparison::ModelComparison& model, TriedCure& tried
     tried.verdict = CureVerdict::no_difference;
     first = "unclear";
   }
+  std::vector<std::string> words;
+  for (const TriedFigure& figure : tried.figures) words.push_back(words_of(figure));
   const std::string outcome = outcome_words(model);
-  tried.sentence = fmt::format("{}: {}{}{}", first, weighed.words, outcome.empty() ? "" : "; ", outcome);
+  tried.sentence =
+      fmt::format("{}: {}{}{}", first, fmt::join(words, ", "), outcome.empty() ? "" : "; ", outcome);
 }
 
-// It never came through, or now and then, which left nothing to measure.
-bool is_no_way_through(const TriedCure& tried) {
+// No run succeeded, or only some, which left nothing to measure.
+bool has_no_gain(const TriedCure& tried) {
   return tried.verdict == CureVerdict::failed ||
          (tried.verdict == CureVerdict::no_difference && tried.figures.empty());
 }
@@ -217,12 +182,11 @@ std::vector<std::pair<std::string, std::string>> pairs_of(const std::string& wor
 }  // namespace
 
 bool needs_more_runs(const TriedCure& tried) {
-  // Medians that far apart are no likeness: the runs of one side differ by as much.
+  // Such medians differ by as much as the runs of one side.
   constexpr double kFarApart = 0.1;
   return tried.verdict == CureVerdict::no_difference &&
          std::any_of(tried.figures.begin(), tried.figures.end(), [](const TriedFigure& figure) {
-           return figure.name.ends_with("_peak_bytes") &&
-                  std::abs(figure.after / figure.before - 1) >= kFarApart;
+           return is_peak(figure) && std::abs(figure.after / figure.before - 1) >= kFarApart;
          });
 }
 
@@ -256,8 +220,8 @@ std::optional<CureSettings> best_together(const std::vector<TriedCure>& tried, c
   std::vector<const TriedCure*> helped;
   for (const TriedCure& one : tried)
     if (takes_less(one.verdict)) helped.push_back(&one);
-  // What none of them brought through alone all of them together may.
-  if (std::all_of(tried.begin(), tried.end(), is_no_way_through))
+  // All cures together may succeed where each one alone failed.
+  if (std::all_of(tried.begin(), tried.end(), has_no_gain))
     for (const TriedCure& one : tried) helped.push_back(&one);
   if (helped.size() < 2) return std::nullopt;
   std::stable_sort(helped.begin(), helped.end(), [](const TriedCure* a, const TriedCure* b) {
@@ -318,7 +282,7 @@ std::string model_argument(const ModelResult& model, const std::string& changes)
   return words.empty() ? spec : spec + "," + words;
 }
 
-// The models that are run, as --model takes them.
+// The values of --model.
 std::vector<std::string> model_arguments(const BenchResult& run, const ModelResult& model,
                                          const std::optional<CureSettings>& cure) {
   if (!cure || cure->also.empty()) return {model_argument(model, cure ? cure->settings : "")};
@@ -355,15 +319,16 @@ ModelResult joint_result(const BenchResult& run, const std::string& name) {
     joint.status = model.status;
     joint.error = model.error;
   };
-  // One that could not be prepared is not among those that ran together, and what they took is less for it.
+  // A model that could not be prepared did not run with the others, whose memory is then smaller.
   const std::vector<ModelResult>& together = run.parallel->together;
   for (const ModelResult& model : run.models)
     if (std::none_of(together.begin(), together.end(),
                      [&](const ModelResult& other) { return other.name == model.name; }))
       take_failure(model);
   for (const ModelResult& model : together) take_failure(model);
-  // Each model's own peak may be of another moment: whoever maps the weights first has all of them until the
-  // next one does, and the sum of such peaks was 136 MiB in two runs of three and 184 in the third.
+  // The models' own peaks may be of different moments: the first process that maps the weights has all of
+  // them until the next one maps them. The sum of these peaks was 136 MiB in two runs of three, and 184 in
+  // the third.
   joint.memory.run_peak =
       run.parallel->joint_share_peak ? run.parallel->joint_share_peak : run.parallel->joint_peak;
   return joint;
@@ -384,7 +349,12 @@ std::optional<double> joint_latency(const BenchResult& run) {
 
 namespace {
 
-// `flags`: how these models are run beside alone.
+std::string as_command(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), "headroom");
+  return shell_command(arguments);
+}
+
+// `flags`: --parallel and the like.
 std::vector<std::string> arguments_of(const BenchResult& run, std::vector<std::string> models,
                                       const std::vector<std::string>& flags,
                                       const std::optional<std::int64_t>& frames) {
@@ -421,27 +391,25 @@ std::vector<std::string> arguments_of(const BenchResult& run, std::vector<std::s
 std::vector<std::string> bench_arguments(const BenchResult& run, const ModelResult& model,
                                          const std::optional<CureSettings>& cure) {
   std::vector<std::string> flags;
-  if (cure && !cure->also.empty() && run.pipeline) flags = {"--pipeline"};
-  if (cure && !cure->also.empty() && !run.pipeline)
+  if (cure && !cure->also.empty()) {
     flags = {"--parallel", "--metrics-interval", "50ms"};  // shares of pages are sampled
+    if (run.pipeline) flags = {"--pipeline"};
+  }
   return arguments_of(
       run, model_arguments(run, model, cure), flags,
       cure && cure->max_frames_in_memory ? cure->max_frames_in_memory : run.options->max_frames_in_memory);
 }
 
 std::string command_at_once(const BenchResult& run, const std::vector<std::string>& flags) {
-  std::vector<std::string> models, words{"headroom"};
+  std::vector<std::string> models;
   for (const ModelResult& model : run.models) models.push_back(model_argument(model, ""));
-  for (std::string& word : arguments_of(run, std::move(models), flags, run.options->max_frames_in_memory))
-    words.push_back(std::move(word));
-  return shell_command(words);
+  return as_command(arguments_of(run, std::move(models), flags, run.options->max_frames_in_memory));
 }
 
 bool wants_preparing(const BenchResult& run, const CureSettings& cure) {
-  const auto pairs = pairs_of(cure.settings);
-  const bool maps = std::find(pairs.begin(), pairs.end(),
-                              std::pair<std::string, std::string>("mapped", "on")) != pairs.end();
-  return maps && run.options && run.options->memory_limit;
+  RuntimeSettings settings;
+  set_settings(settings, cure.settings);
+  return settings.mapped && run.options && run.options->memory_limit;
 }
 
 std::vector<std::string> preparing_arguments(const BenchResult& run, const ModelResult& model,
@@ -455,16 +423,10 @@ std::vector<std::string> preparing_arguments(const BenchResult& run, const Model
 
 std::string bench_command(const BenchResult& run, const ModelResult& model,
                           const std::optional<CureSettings>& cure) {
-  std::vector<std::string> command{"headroom"};
-  for (std::string& word : bench_arguments(run, model, cure)) command.push_back(std::move(word));
-  if (!cure || !wants_preparing(run, *cure)) return shell_command(command);
-  std::vector<std::string> before{"headroom"};
-  for (std::string& word : preparing_arguments(run, model, *cure)) before.push_back(std::move(word));
-  for (auto* words : {&before, &command}) {
-    words->emplace_back("--prepared-dir");
-    words->emplace_back("prepared");
-  }
-  return shell_command(before) + " && " + shell_command(command);
+  const std::string command = as_command(bench_arguments(run, model, cure));
+  if (!cure || !wants_preparing(run, *cure)) return command;
+  constexpr const char* kFolder = " --prepared-dir prepared";
+  return as_command(preparing_arguments(run, model, *cure)) + kFolder + " && " + command + kFolder;
 }
 
 }  // namespace headroom::doctor

@@ -15,21 +15,21 @@ constexpr std::string_view kEscalates = "escalating to 'SIGKILL'";
 constexpr std::string_view kStarts = "process started with pid [";
 constexpr std::string_view kContainer = "Container ";
 constexpr std::string_view kGracefully = "racefully stopping... (press";
-// systemd's, of a unit that did not stop in time, that is to be killed at once, or that somebody kills.
+// systemd: a unit did not stop in time, or is killed at once, or by a user.
 constexpr std::string_view kTimedOut = "out. Killing", kStopping = ": Stopping ", kStopped = ": Stopped ";
-// By which the lines with these are found: the search is fastest for rare letters.
+// A part with rare letters, which is fast to search for.
 constexpr std::string_view kOfSigkill = "l SIGKILL";
 constexpr std::string_view kAborting = "Aborting on container exit";
 
-// Whether this program is the one that was announced: docker compose has its project's name before the
-// service's when it tells what it does, "ws-detector-1", and not when the container has ended.
+// Whether this program is the announced one. docker compose prints the project's name before the service's in
+// its announcement, "ws-detector-1", but not when the container has ended.
 bool is_same(std::string_view announced, std::string_view program) {
   if (!announced.ends_with(program)) return false;
   announced.remove_suffix(program.size());
   return announced.empty() || announced.ends_with('-') || announced.ends_with('_');
 }
 
-// " Container ws-detector-1  Killed": its name, and what it is or becomes.
+// " Container ws-detector-1  Killed".
 struct ContainerState {
   std::string_view name, state;
 };
@@ -39,7 +39,7 @@ ContainerState container_state(std::string_view line) {
   return words.end() - at < 3 ? ContainerState{} : ContainerState{at[1], at[2]};
 }
 
-// "Stopping vision.service - Vision...": the unit, which older versions do not name.
+// "Stopping vision.service - Vision...". Older versions do not print the unit.
 std::string_view stopped_unit(std::string_view rest) {
   const std::string_view unit = rest.substr(0, rest.find(' '));
   return unit.ends_with(".service") || unit.ends_with(".scope") ? without_service(unit) : std::string_view();

@@ -1,6 +1,6 @@
-// Kills that a log explains itself: ROS 2's launch kills what does not end when it is told to, and so does
-// docker compose. Whoever reads then that a program was killed (shell_killed_rule.cpp) knows by whom and why,
-// and it was no want of memory.
+// Kills that a log announces: ROS 2's launch, docker compose and systemd kill programs that do not end in
+// time. The later line about the killed program (rules/killed.cpp) is then no finding: memory did not run
+// out.
 #pragma once
 
 #include <cstdint>
@@ -12,20 +12,20 @@
 
 namespace headroom::doctor {
 
-// Who tells of a kill: the figure told_by of such a message.
+// The program that reports a kill: the figure told_by of its message.
 inline constexpr std::string_view kLaunch = "ROS's launch", kCompose = "docker compose", kSystemd = "systemd";
 
 class AnnouncedKills {
  public:
-  // How many lines may lie between: other nodes' last words.
+  // So many lines of other nodes may lie between.
   static constexpr std::int64_t kNear = 200;
   static constexpr std::size_t kMost = 64;
 
-  // Words of which each line holds one that read() knows, for AnchorSearch.
+  // For AnchorSearch: each line that read() knows contains one of these.
   static const std::vector<std::string_view>& anchors();
   // Any line of a log.
   void read(std::string_view line, std::int64_t number);
-  // Whether this kill was announced. An announcement is good for one: the next has another reason.
+  // Whether this kill was announced. An announcement explains one kill.
   bool explain(const LogMessage& killed, std::int64_t number);
 
  private:
@@ -37,7 +37,7 @@ class AnnouncedKills {
   void forget(std::string_view program);
 
   std::vector<Announced> announced_;
-  std::int64_t all_stop_ = -1;  // docker compose stops all of its containers
+  std::int64_t all_stop_ = -1;  // docker compose stops all containers
 };
 
 }  // namespace headroom::doctor

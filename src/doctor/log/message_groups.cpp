@@ -21,7 +21,7 @@ void insert_evidence(std::vector<Evidence>& all, Evidence evidence, bool first) 
   }
 }
 
-// Whether these are two processes: of a line that does not say, nobody knows.
+// Whether these are two processes. An unknown process may be any.
 bool are_two(std::string_view process, std::string_view other) {
   return !process.empty() && !other.empty() && process != other;
 }
@@ -34,14 +34,14 @@ bool same_size(const LogMessage& a, const LogMessage& b) {
   return std::abs(difference) <= 0.01 * static_cast<double>(std::max(one->count, other->count));
 }
 
-// More figures, or of two kills the one of the larger victim.
+// More figures, or a larger victim of a kill.
 bool tells_more(const LogMessage& message, const LogMessage& other) {
   if (message.figures.size() != other.figures.size()) return message.figures.size() > other.figures.size();
   const auto held = message.bytes("anonymous_bytes"), of_other = other.bytes("anonymous_bytes");
   return held && of_other && *held > *of_other;
 }
 
-// What another line of the same event tells.
+// Adds the figures of another line of the event.
 void add_figures(LogMessage& message, const LogMessage& part) {
   if (const auto exact = part.bytes("requested_bytes"); exact && message.is_rounded && !part.is_rounded) {
     message.set({"requested_bytes", exact->count});
@@ -58,14 +58,12 @@ void MessageGroups::set_key(std::size_t group, std::string key) {
   groups_[group].key = std::move(key);
 }
 
-// Read once a line: a log may be nothing but lines that tell of an end, and each is held against hundreds of
-// groups.
+// Called once a line: a log may consist of lines about ends, and each is compared with hundreds of groups.
 MessageGroups::Speaker MessageGroups::speaker_of(std::string_view text) {
   return {source_of(text), process_of(text)};
 }
 
-// What does not tell of which it is goes with the last that does, or did not either; and that comes to those
-// before it that did not.
+// A vague message joins the last group that fits, and a message with a subject joins a vague group before it.
 MessageGroups::Group* MessageGroups::near_group(const LogRule& rule, const LogMessage& message,
                                                 const LogPlace& at, std::string_view source) {
   Group* last = nullptr;
@@ -84,7 +82,7 @@ MessageGroups::Group* MessageGroups::near_group(const LogRule& rule, const LogMe
 
 MessageGroups::Group* MessageGroups::group_of(const LogRule& rule, const LogMessage& message,
                                               const LogPlace& at, std::string_view text) {
-  // Two programs of one log fail for reasons of their own. What is told from outside names its victim.
+  // Two programs of one log fail for different reasons. A message from outside names its victim.
   const std::string_view source = rule.from_outside ? std::string_view() : source_of(text);
   std::string key = fmt::format("{}\n{}\n{}\n{}\n{}", rule.name, message.subject, message.text("constraint"),
                                 message.text("control_group"), source);
@@ -92,7 +90,7 @@ MessageGroups::Group* MessageGroups::group_of(const LogRule& rule, const LogMess
   if (message.is_vague || found == by_key_.end()) {
     if (Group* const near = near_group(rule, message, at, source)) {
       last_group_ = static_cast<std::size_t>(near - groups_.data());
-      // From now on it is of this one: of a pod's container, that is not the next container's.
+      // The group now belongs to this subject: a pod's container, not the next container.
       const bool tells_whose =
           !near->message.subject.empty() && message.subject.starts_with(near->message.subject);
       if (tells_whose) near->message.subject = message.subject;
@@ -102,7 +100,7 @@ MessageGroups::Group* MessageGroups::group_of(const LogRule& rule, const LogMess
   }
   if (found == by_key_.end()) {
     const Finding finding = rule.explain(message);
-    // What is severe has places of its own: hundreds of warnings must not hide it.
+    // Severe groups have their own limit: hundreds of warnings must not hide them.
     std::size_t& kept = finding.severity == Severity::severe ? severe_groups_ : other_groups_;
     if (kept >= kMostGroups) return nullptr;
     ++kept;
@@ -173,8 +171,8 @@ void MessageGroups::add_line(Group& group, const LogMessage& message, Evidence e
   insert_evidence(group.evidence, std::move(evidence), is_first);
 }
 
-// The same, told in other words. Of an event whose first line has no figure the line that has one comes
-// first, unless it is no more than a part.
+// The same event in other words. A line with figures becomes the first evidence if the first line had none,
+// unless it is only a part.
 void MessageGroups::add_part(Group& group, const LogMessage& part, Evidence evidence) {
   add_figures(group.last_message, part);
   bool is_first =
@@ -202,7 +200,7 @@ bool MessageGroups::is_known_kill(const LogRule& rule, const LogMessage& message
   });
 }
 
-// Whether the line tells nothing of its own: it goes with what was told before, or is dropped.
+// Whether the line adds nothing: it joins an earlier message, or is dropped.
 bool MessageGroups::is_of_known_event(const LogRule& rule, const LogMessage& message, const LogPlace& at,
                                       const Evidence& evidence) {
   if (message.is_echo && is_known_kill(rule, message, at)) return true;
@@ -213,7 +211,7 @@ bool MessageGroups::is_of_known_event(const LogRule& rule, const LogMessage& mes
   return tells_of_kill_again(rule, message, at, evidence);
 }
 
-// The name of a message's container may stand behind it.
+// The name of a container may follow the message about it.
 void MessageGroups::read_names(const LogMessage& names, const LogPlace& at) {
   const auto named = names_.read(names, at);
   if (!named) return;
@@ -232,7 +230,7 @@ bool MessageGroups::add(const LogRule& rule, LogMessage message, const LogPlace&
   }
   names_.explain(message, at);
   if (is_of_known_event(rule, message, at, evidence)) return true;
-  // A kill is told in two or three lines, of which only one tells whether a control group was full.
+  // The kernel prints two or three lines for a kill, of which one says whether a control group was full.
   if (Group* const same = recent_group(rule, message.event, at)) {
     kills_.add_control_group(message.event, message.victim_group);
     keep_before(*same, may_be_taken_back);
@@ -262,7 +260,7 @@ bool MessageGroups::add(const LogRule& rule, LogMessage message, const LogPlace&
   const bool is_part = is_another_part(*group, message, at);
   group->last = at;
   if (is_part) {
-    if (group->last_message.goes_on && !message.goes_on) {  // what went on has ended after all
+    if (group->last_message.goes_on && !message.goes_on) {  // the program ended after all
       group->last_message.goes_on = false;
       --group->went_on;
       count_unanswered(*group, at, text);
@@ -278,7 +276,7 @@ bool MessageGroups::add(const LogRule& rule, LogMessage message, const LogPlace&
     ++group->went_on;
   else
     count_unanswered(*group, at, text);
-  // The one that tells most stands for all, and its line comes first.
+  // The message with most figures represents the group, and its line comes first.
   group->last_stands = ++group->times == 1 || tells_more(message, group->message);
   group->is_vague = message.is_vague && (group->times == 1 || group->is_vague);
   insert_evidence(group->evidence, evidence, group->last_stands);
@@ -306,7 +304,7 @@ void MessageGroups::take_back() {
   std::swap(groups_[last_group_], before_last_);
 }
 
-// Near it, and not of another program or, after a restart, of another process.
+// Near the message, and not of another program or, after a restart, another process.
 bool MessageGroups::is_unanswered_by(const Group& group, const LogPlace& at, const Speaker& speaker) {
   if (group.unanswered == 0 || !is_near(group.first_unanswered, at)) return false;
   if (are_two(speaker.process, group.unanswered_process)) return false;
@@ -317,7 +315,7 @@ void MessageGroups::ended(const LogPlace& at, std::string_view text) {
   const Speaker speaker = speaker_of(text);
   const bool is_of_another = tells_end_of_another(text);
   for (Group& group : groups_) {
-    // What has no name may be of whichever program ended.
+    // A message without a name may be of the program that ended.
     const bool is_nameless = group.unanswered_source.empty() && group.unanswered_process.empty();
     if (is_unanswered_by(group, at, is_of_another && is_nameless ? Speaker{} : speaker)) group.failed = true;
   }
@@ -347,7 +345,7 @@ void MessageGroups::went_on() {
 void MessageGroups::answer(std::string_view rule, const LogPlace& at, std::string_view text) {
   const Speaker speaker = speaker_of(text);
   for (Group& group : groups_) {
-    // What failed for good is answered by nothing.
+    // A final failure has no answer.
     if (group.rule->name != rule || group.failed || !group.is_failure ||
         !is_unanswered_by(group, at, speaker))
       continue;
@@ -399,11 +397,11 @@ void MessageGroups::make_severe_beside_failure(const Group& group, Finding& find
       finding.cause;
 }
 
-// Vulkan's words are another's where that speaks of Vulkan, too, and is the same process; where that is not
-// told, where they are its own or the driver's. Another program's refusal is one of its own.
+// A message of Vulkan repeats another rule's message if that mentions Vulkan and is of the same process.
+// Without process numbers, it must be of the driver or of ggml.
 bool MessageGroups::tells_better(const Group& other, const Group& group) {
-  // A build of TensorRT's that found no tactic has what the GPU refused it among its figures ("lacked"). What
-  // a built engine was refused (a phase), or the host, is another matter.
+  // A TensorRT build that found no tactic has the GPU's refusal among its figures ("lacked"). A refusal for a
+  // built engine (with a phase), or of host memory, is another event.
   if (group.rule->name == "tensorrt")
     return !group.message.text("lacked").empty() && group.message.text("phase").empty() &&
            !other.message.text("lacked").empty();
@@ -431,8 +429,7 @@ std::vector<Finding> MessageGroups::findings() const {
   std::vector<const Group*> told;
   bool is_any_severe = false;
   for (const Group& group : groups_) {
-    if (group.times == 0) continue;  // it was taken back
-    if (is_told_better(group)) continue;
+    if (group.times == 0 || is_told_better(group)) continue;  // taken back, or in another group
     findings.push_back(finding_of(group));
     told.push_back(&group);
     is_any_severe |= group.is_failure && findings.back().severity == Severity::severe;
@@ -440,17 +437,15 @@ std::vector<Finding> MessageGroups::findings() const {
   for (std::size_t i = 0; is_any_severe && i < findings.size(); ++i)
     make_severe_beside_failure(*told[i], findings[i]);
   if (left_out_ > 0) {
-    Finding rest;
-    rest.id = "messages-left-out";
-    rest.severity = Severity::note;
-    rest.title =
-        fmt::format("Headroom did not keep {} more messages of other kinds or other programs", left_out_);
-    rest.cause = fmt::format("Headroom keeps at most {} severe findings of logs and {} others.", kMostGroups,
-                             kMostGroups);
-    rest.confidence = Confidence::certain;
-    rest.evidence = {first_left_out_};
-    rest.times = left_out_;
-    findings.push_back(std::move(rest));
+    findings.push_back(
+        {.id = "messages-left-out",
+         .severity = Severity::note,
+         .title = fmt::format("Headroom did not keep {} more messages of other kinds or other programs",
+                              left_out_),
+         .cause =
+             fmt::format("Headroom keeps at most {0} severe findings of logs and {0} others.", kMostGroups),
+         .times = left_out_,
+         .evidence = {first_left_out_}});
   }
   return findings;
 }

@@ -1,4 +1,4 @@
-// The messages of logs, gathered: a group for each kind and subject, of which one finding is made.
+// Groups the messages of logs by kind and subject. Each group becomes one finding.
 #pragma once
 
 #include <cstdint>
@@ -16,54 +16,54 @@
 namespace headroom::doctor {
 
 // Memory does not grow with the logs: at most kMostGroups severe groups and as many others, each with
-// kMostEvidence lines. What is left out is told as a finding.
+// kMostEvidence lines. A finding reports how many messages were left out.
 class MessageGroups {
  public:
   static constexpr std::size_t kMostGroups = 200, kMostEvidence = 3;
   static constexpr std::int64_t kNear = kNearLines;
 
-  // What may be taken back is only the begin of a message, or half of one. False: it was left out.
+  // `may_be_taken_back`: the line may be only a part of a message. False: the message was left out.
   bool add(const LogRule& rule, LogMessage message, const LogPlace& at, std::string_view text,
            bool may_be_taken_back = false);
-  // Another line of the last one that was added.
+  // Another line of the last message.
   void add_evidence(const LogPlace& at, std::string_view text);
-  // The last one that was added, if it may be, and nothing since.
+  // Removes the last message, if it may be taken back and nothing followed it.
   void take_back();
 
-  // A program tells that it tries again with less. Whether that may answer a message before it; if it does,
-  // and a line follows, the program went on.
+  // A program reports that it tries again with less. True: this may answer an earlier message. If another
+  // line follows, the program went on.
   bool retry(const LogPlace& at, std::string_view text);
   void went_on();
   void did_not_go_on() { answered_.clear(); }
-  // A program did without what the last messages of this rule told that it lacked.
+  // A program went on without the memory that the last messages of this rule were about.
   void answer(std::string_view rule, const LogPlace& at, std::string_view text);
-  // A program ended with a failure, which no later line can answer.
+  // A program ended with a failure: no later line can answer it.
   void ended(const LogPlace& at, std::string_view text);
-  // It did not help.
+  // The retry failed.
   void gave_up(const std::string& file);
-  // The file ends: what was not told to go on did not.
+  // At the end of a file, a program that did not report that it went on has failed.
   void end_file() { did_not_go_on(); }
 
-  // In the order in which they were seen; the cures as the rules have them.
+  // In the order of the log, with cures in the order of the rules.
   std::vector<Finding> findings() const;
 
  private:
   struct Group {
     const LogRule* rule = nullptr;
-    std::string key, source;  // in by_key_; which of several programs it is of, where the log tells
-    LogMessage message;       // the one that tells most
-    LogMessage last_message;  // of the last event, as far as its lines were seen
-    LogMessage added;         // what others told of the event in `message`
+    std::string key, source;  // in by_key_; the program, if the log contains several
+    LogMessage message;       // the one with most figures
+    LogMessage last_message;  // of the last event so far
+    LogMessage added;         // figures of other lines about the event in `message`
     std::vector<std::string> added_parts;
     bool is_vague = false;  // all of its messages are
     std::int64_t times = 0, went_on = 0;
     std::vector<Evidence> evidence;
-    std::size_t first_figures = 0;  // that the line of the first evidence tells
+    std::size_t first_figures = 0;  // in the line of the first evidence
     LogPlace last;
-    std::vector<std::string> parts;  // of the last event that were seen
+    std::vector<std::string> parts;  // of the last event so far
     bool last_stands = false;        // the last event is the one in `message`
     bool is_failure = false, beside_failure = false;
-    // How many were not followed by a retry; once one was not for too long it failed.
+    // Messages without a following retry. After too many lines without one, the program failed.
     std::int64_t unanswered = 0, retries = 0;
     LogPlace first_unanswered;
     std::string unanswered_source, unanswered_process;
@@ -100,7 +100,7 @@ class MessageGroups {
   void take_over(const RecentKill& told, Group& group);
   static bool is_another_part(const Group& group, const LogMessage& message, const LogPlace& at);
   static void count_unanswered(Group& group, const LogPlace& at, std::string_view text);
-  // Who says a line, as far as it tells.
+  // The program and process that wrote a line, if known.
   struct Speaker {
     std::string_view source, process;
   };
@@ -114,7 +114,7 @@ class MessageGroups {
 
   std::vector<Group> groups_;
   std::map<std::string, std::size_t, std::less<>> by_key_;
-  // The last events, by their names: another thread's line may stand between two of one event.
+  // The last events by name: a line of another thread may separate two lines of one event.
   struct RecentEvent {
     std::string event;
     std::size_t group = 0;
@@ -123,16 +123,16 @@ class MessageGroups {
   static constexpr std::size_t kRecentEvents = 8;
   std::vector<RecentEvent> recent_;
   Group* recent_group(const LogRule& rule, const std::string& event, const LogPlace& at);
-  RecentKills kills_, told_kills_;  // by the kernel; as those tell who started the victim
+  RecentKills kills_, told_kills_;  // reported by the kernel; reported by the victim's starter
   PodNames names_;
   std::size_t last_group_ = 0;
-  // The last group as it was before a message that may be taken back. It stays where it is when there is
-  // none, so that a copy needs no memory: a log may be nothing but such messages.
+  // The last group before a message that may be taken back. It is kept, so that a copy needs no new memory:
+  // a log may consist of such messages.
   Group before_last_;
   bool may_take_back_ = false;
   std::vector<std::size_t> answered_;
   Evidence answer_;
-  // Of what is no alarm unless something failed near it (LogRule::waits_for_failure).
+  // For rules that are an alarm only near a failure (LogRule::waits_for_failure).
   std::optional<LogPlace> last_failure_, last_waiting_;
   std::size_t waiting_group_ = 0;
   std::size_t severe_groups_ = 0, other_groups_ = 0;

@@ -1,4 +1,4 @@
-// What several tell of one kill becomes one finding, in whatever order they do.
+// Joins the lines of several programs about one kill into one finding, in any order of the lines.
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -11,13 +11,13 @@ namespace {
 
 constexpr std::string_view kOomd = "systemd-oomd";
 
-// The process that a message names by its number; empty if it does not.
+// The process number in a message, or empty.
 std::string process_in(const LogMessage& message) {
   const auto pid = message.number("pid");
   return pid ? std::to_string(*pid) : std::string();
 }
 
-// Who started a program tells that it was killed, or a daemon; not the kernel.
+// Reported by a daemon or by the program's starter, not by the kernel.
 bool tells_as_another(const LogRule& rule) { return rule.from_outside && !rule.is_kernel_kill; }
 
 void keep(std::vector<Evidence>& all, const Evidence& evidence) {
@@ -26,8 +26,8 @@ void keep(std::vector<Evidence>& all, const Evidence& evidence) {
 
 }  // namespace
 
-// What systemd says of a unit that the kernel has just killed a process of, and a shell or a launch file of
-// the process that it started.
+// systemd's lines about a unit with a process that the kernel killed, and a shell's or launch file's line
+// about the process that it started.
 bool MessageGroups::tells_of_kill_again(const LogRule& rule, const LogMessage& message, const LogPlace& at,
                                         const Evidence& evidence) {
   if (rule.repeats_kills && !message.text("unit").empty())
@@ -42,7 +42,7 @@ bool MessageGroups::tells_of_kill_again(const LogRule& rule, const LogMessage& m
   if (!tells_as_another(rule)) return false;
   const std::string process = process_in(message);
   RecentKill* kill = kills_.of_process(process, at, time_of(evidence.text));
-  // "Killed" alone, of an interactive shell, once for each kill.
+  // An interactive shell prints "Killed" alone, once for each kill.
   if (process.empty() && message.tells_shell) {
     kill = kills_.find_last(at, time_of(evidence.text),
                             [](const RecentKill& each) { return !each.is_known_to_shell; });
@@ -53,7 +53,7 @@ bool MessageGroups::tells_of_kill_again(const LogRule& rule, const LogMessage& m
   return true;
 }
 
-// The message that a part goes with, of its block of lines.
+// The group whose message, in the same block of lines, this part belongs to.
 MessageGroups::Group* MessageGroups::whole_of(const LogRule& rule, const LogMessage& part,
                                               const LogPlace& at) {
   if (part.lines_from_whole == 0) return nullptr;
@@ -65,7 +65,7 @@ MessageGroups::Group* MessageGroups::whole_of(const LogRule& rule, const LogMess
   return found == groups_.end() ? nullptr : &*found;
 }
 
-// The part of a message that stood before it in its block, and was taken for one of its own.
+// Joins a part that came before its message, and was first taken for a message.
 void MessageGroups::take_over_part(const LogRule& rule, const LogMessage& message, const LogPlace& at) {
   if (message.part.empty()) return;
   const RecentKill* const told = told_kills_.find_last(at, {}, [&](const RecentKill& each) {
@@ -78,8 +78,8 @@ void MessageGroups::take_over_part(const LogRule& rule, const LogMessage& messag
   take_over(*told, group);
 }
 
-// Of a unit that somebody told of: systemd tells it of each slice that the unit is in, too, and by which
-// signal its main process ended; systemd-oomd tells of processes before it tells of which unit.
+// Further lines about a unit's kill: systemd also reports each slice that contains the unit, and the signal
+// that ended its main process; systemd-oomd reports processes before their unit.
 bool MessageGroups::tells_of_unit_again(const LogRule& rule, const LogMessage& message, const LogPlace& at,
                                         const Evidence& evidence) {
   const std::string_view unit = message.subject;
@@ -104,7 +104,7 @@ bool MessageGroups::tells_of_unit_again(const LogRule& rule, const LogMessage& m
   return false;
 }
 
-// What systemd told of a unit before who killed it did.
+// Removes systemd's line about a unit if the killer's line follows.
 void MessageGroups::drop_told_unit(const LogRule& rule, const std::string& unit, const LogPlace& at,
                                    const std::optional<LogTime>& time) {
   const RecentKill* const told = told_kills_.find_last(at, time, [&](const RecentKill& each) {
@@ -117,7 +117,7 @@ void MessageGroups::drop_told_unit(const LogRule& rule, const std::string& unit,
 
 void MessageGroups::add_to_kill(const RecentKill& kill, const LogMessage& message, const Evidence& evidence) {
   Group& group = groups_[kill.group];
-  // Of several kills in the group the figures are one's.
+  // The group may contain several kills, and has the figures of one.
   const bool stands = group.message.event == kill.process;
   LogMessage told;
   told.add("unit", message.text("unit"));
@@ -126,8 +126,8 @@ void MessageGroups::add_to_kill(const RecentKill& kill, const LogMessage& messag
   keep(group.evidence, evidence);
 }
 
-// "vision.service: Consumed 3min 2.100s CPU time, 6.1G memory peak." goes with what was told of the unit
-// before, and is nothing of its own: each service that ends has such a line.
+// "vision.service: Consumed 3min 2.100s CPU time, 6.1G memory peak." belongs to an earlier message about the
+// unit. Each service that ends has such a line.
 void MessageGroups::add_addition(const LogRule& rule, const LogMessage& message, const LogPlace& at,
                                  const Evidence& evidence) {
   const RecentKill* const kill = kills_.told_of(message.subject, at, time_of(evidence.text));
@@ -149,7 +149,7 @@ void MessageGroups::add_addition(const LogRule& rule, const LogMessage& message,
   if (last != nullptr) add_figures_of(*last, message, evidence);
 }
 
-// Of each part the first: what follows is of the next container, or of another start of the unit.
+// Only the first of each part counts: a second one is of the next container, or of another start of the unit.
 void MessageGroups::add_figures_of(Group& group, const LogMessage& message, const Evidence& evidence) {
   auto& seen = group.added_parts;
   if (std::find(seen.begin(), seen.end(), message.part) != seen.end()) return;
@@ -158,7 +158,7 @@ void MessageGroups::add_figures_of(Group& group, const LogMessage& message, cons
   if (!message.figures.empty()) keep(group.evidence, evidence);
 }
 
-// For the lines that tell of it later; and those that told of it before come to it.
+// Remembers the kill for later lines about it, and joins earlier ones.
 void MessageGroups::note_kill(const LogRule& rule, const LogMessage& message, const LogPlace& at,
                               const Evidence& evidence) {
   const auto time = time_of(evidence.text);
@@ -182,7 +182,7 @@ void MessageGroups::note_kill(const LogRule& rule, const LogMessage& message, co
   told_kills_.add(std::move(told));
 }
 
-// Of two kills that a daemon tells of the one of the larger victim stands.
+// Of several kills by a daemon, the one with the largest victim represents the group.
 void MessageGroups::prefer_larger_victim(const LogMessage& message, const Evidence& evidence) {
   Group& group = groups_[last_group_];
   const auto held = message.bytes("resident_bytes"), largest = group.message.bytes("resident_bytes");
@@ -198,7 +198,7 @@ void MessageGroups::prefer_larger_victim(const LogMessage& message, const Eviden
   if (group.evidence.size() > kMostEvidence) group.evidence.pop_back();
 }
 
-// Whether a shell had told of it.
+// Whether a shell reported it before.
 bool MessageGroups::take_over_told_kill(const RecentKill& kill) {
   const RecentKill* told = told_kills_.of_process(kill.process, kill.at, kill.time);
   if (told == nullptr)

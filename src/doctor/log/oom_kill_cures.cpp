@@ -1,4 +1,4 @@
-// Names of groups and processes come from a log: each is one word of a command, whatever is in it.
+// Names of groups and processes come from a log, so each is quoted as one word of a command.
 #include "doctor/log/oom_kill_cures.h"
 
 #include <fmt/format.h>
@@ -19,12 +19,13 @@ namespace {
 constexpr std::int64_t kMib = mebibytes(1).count;
 constexpr std::string_view kScope = ".scope", kSession = "session-";
 
-// Units and containers of a user's are not the machine's.
+// Units and containers may belong to a user.
 std::string as_user(std::string_view user) {
   return user.empty() ? std::string() : fmt::format(" (run it as user {}, the owner)", user);
 }
 
-// A quarter more is a first try: how much was missing nobody measured. Nothing where the limit is not known.
+// A quarter more is a first try, as the log does not say how much was missing. Nothing if the limit is
+// unknown.
 std::optional<ContainerLimit> larger_limit(const LogMessage& message) {
   const auto limit = message.bytes("limit_bytes");
   if (!limit || is_impossible(*limit)) return std::nullopt;
@@ -52,7 +53,7 @@ Cure of_container(const std::optional<ContainerLimit>& limit, std::string_view n
                 : fmt::format("docker update --memory=SIZE --memory-swap=SIZE_WITH_SWAP {}", name)};
 }
 
-// The runtime sets limits of its own when it starts a container, so it is the runtime that is told.
+// The runtime sets the limits when it starts a container, so the runtime must change them.
 Cure of_podman(const std::optional<ContainerLimit>& limit, std::string_view user, std::string_view id) {
   return {
       fmt::format("{} (before Podman 5.1, only until the container stops){}",
@@ -65,13 +66,13 @@ Cure of_unit(const std::optional<ContainerLimit>& limit, std::string_view group,
                       "MemoryMax=" + size_of(limit, "M"));
 }
 
-// A session's scope went with it, and so did its limit.
+// A session's scope and its limit end with the session.
 Cure of_session(const std::optional<ContainerLimit>& limit, std::string_view slice) {
   return set_property("limit the user's slice instead: the session's scope and its limit are gone", {}, slice,
                       "MemoryMax=" + size_of(limit, "M"));
 }
 
-// Headroom has removed the group by now: the next run has another one.
+// Headroom removed the group: the next run has another one.
 Cure of_own_run(const std::optional<ContainerLimit>& limit, std::string_view label) {
   const std::string size = size_of(limit, "MiB");
   return {raise_words("Headroom's own", limit),
@@ -89,7 +90,8 @@ Cure of_group(const std::optional<ContainerLimit>& limit, std::string_view group
           write_to(fmt::format("/sys/fs/cgroup{}/memory.max", group), size_of(limit, "M"))};
 }
 
-// As up to JetPack 5. The sum of memory and swap is raised before: the kernel refuses more memory than that.
+// Up to JetPack 5. The limit of memory and swap together comes first: the kernel refuses a larger limit of
+// memory.
 Cure of_group_of_version_1(const std::optional<ContainerLimit>& limit, std::string_view group) {
   const std::string folder = fmt::format("/sys/fs/cgroup/memory{}/", group);
   std::string command = write_to(folder + "memory.limit_in_bytes", size_of(limit, "M"));
@@ -123,18 +125,18 @@ std::string_view slice_of_session(std::string_view group) {
   return slice.ends_with(".slice") ? slice : std::string_view();
 }
 
-// A scope, or what systemd-run named, ends with its processes; the next one has another name.
+// A scope, or a unit that systemd-run named, ends with its processes. The next one has another name.
 bool is_transient(std::string_view unit) {
-  if (unit == "init.scope") return false;  // systemd itself, or a user's
+  if (unit == "init.scope") return false;  // systemd itself
   return unit.ends_with(kScope) || (unit.starts_with("run-") && unit.ends_with(".service"));
 }
 
-// Where the log does not tell whose a scope is: desktops' are the user's.
+// If the log does not name the owner of a scope: scopes of desktops belong to a user.
 bool is_of_a_user(std::string_view unit) {
   return unit.starts_with("app-") || unit.starts_with("vte-spawn-");
 }
 
-// "sudo systemd-run --scope -p MemoryMax=640M COMMAND": the next of these.
+// "sudo systemd-run --scope -p MemoryMax=640M COMMAND".
 std::string start_with(std::string_view user, std::string_view unit, std::string_view properties) {
   std::string command = !user.empty() || is_of_a_user(unit) ? "systemd-run --user" : "sudo systemd-run";
   if (unit.ends_with(kScope)) command += " --scope";
@@ -143,8 +145,8 @@ std::string start_with(std::string_view user, std::string_view unit, std::string
   return command + " COMMAND";
 }
 
-// What a reserve of 15 %, the other processes and what belongs to none leave to the one that held most;
-// nothing where the report does not have all of that.
+// The memory that the largest process may have: all, less a reserve of 15 %, the other processes, and memory
+// that belongs to no process. Nothing if the report lacks one of these.
 std::optional<Bytes> room_for_largest(const LogMessage& message) {
   const auto total = message.bytes("ram_bytes"), all = message.bytes("processes_rss_bytes"),
              largest = message.bytes("largest_process_bytes"), hidden = message.bytes("unaccounted_bytes");
@@ -153,8 +155,8 @@ std::optional<Bytes> room_for_largest(const LogMessage& message) {
   return room >= mebibytes(1) && room < *total ? std::optional(room) : std::nullopt;
 }
 
-// Whether the process that held most is worth a cure: a desktop is stopped as a whole, and less than a tenth
-// of what belongs to no process would not be missed.
+// Whether the largest process deserves a cure. A desktop is stopped as a whole, and less than a tenth of the
+// memory that belongs to no process makes no difference.
 bool is_largest_to_blame(const LogMessage& message) {
   const auto rss = message.bytes("largest_process_bytes");
   const std::string largest = message.text("largest_process");
@@ -163,7 +165,7 @@ bool is_largest_to_blame(const LogMessage& message) {
   return !is_much_unaccounted(message) || rss->count >= message.bytes("unaccounted_bytes")->count / kPart;
 }
 
-// As the machine's finding of a desktop says it, and where it would (desktop_running_finding.cpp).
+// The same cures, under the same conditions, as the finding desktop-running (machine/memory.cpp).
 void add_desktop_cures(const LogMessage& message, Finding& finding) {
   const auto held = message.bytes("desktop_bytes"), total = message.bytes("ram_bytes");
   constexpr Bytes kLeast = mebibytes(32), kSmallMachine = gibibytes(33);

@@ -13,7 +13,7 @@
 namespace headroom::doctor {
 namespace {
 
-// Parts of what tells names.
+// LogMessage::part of lines with names.
 constexpr std::string_view kNames = "names", kNewPod = "new pod", kNewContainer = "new container",
                            kHeadings = "headings", kHeading = "heading";
 
@@ -21,7 +21,7 @@ LogMessage names(std::string_view part) {
   LogMessage message;
   message.part = part;
   message.is_addition = true;
-  message.lines_to_whole = 1;  // it goes with what stands behind it, however many lines
+  message.lines_to_whole = 1;  // it belongs to a later message, at any distance
   return message;
 }
 
@@ -30,7 +30,7 @@ bool is_name(std::string_view text) {
   return !text.empty() && text.find_first_not_of(kLetters) == text.npos;
 }
 
-// `"key": ` and `key: `, and what stands behind it.
+// The value behind `"key": ` or `key: `.
 std::optional<std::string_view> value_of(std::string_view text, std::string_view key) {
   const bool is_json = text.starts_with('"');
   if (is_json) text.remove_prefix(1);
@@ -39,7 +39,7 @@ std::optional<std::string_view> value_of(std::string_view text, std::string_view
   return trim(text.substr(key.size() + colon.size()));
 }
 
-// "det-0" of `"name": "det-0",` and of "name: det-0"; empty of what is no name of Kubernetes'.
+// "det-0" of `"name": "det-0",` and of "name: det-0"; empty if it is no Kubernetes name.
 std::string_view name_of(std::string_view text, std::string_view key) {
   std::string_view value = value_of(text, key).value_or("");
   if (value.ends_with(',')) value.remove_suffix(1);
@@ -48,8 +48,8 @@ std::string_view name_of(std::string_view text, std::string_view key) {
   return is_name(value) ? value : std::string_view();
 }
 
-// "Name:             detector-7d9f8c-abcde" and "Namespace:        robots", the head of `kubectl describe
-// pod`, and "Containers:", behind which their names are headings.
+// The head of `kubectl describe pod`: "Name:             detector-7d9f8c-abcde", "Namespace:        robots".
+// Behind "Containers:", the names of containers are headings.
 std::optional<LogMessage> read_head(std::string_view line) {
   if (trim(line) == "Containers:" || trim(line) == "Init Containers:") return names(kHeadings);
   constexpr std::string_view kName = "Name:   ", kSpace = "Namespace:   ";
@@ -62,8 +62,8 @@ std::optional<LogMessage> read_head(std::string_view line) {
   return message;
 }
 
-// `"kind": "Pod",`, `"containerStatuses": [`, "- containerID: containerd://4f2a" of JSON and YAML: it is
-// Kubernetes that tells.
+// `"kind": "Pod",`, `"containerStatuses": [`, "- containerID: containerd://4f2a" in JSON and YAML of
+// Kubernetes.
 std::optional<LogMessage> read_key(std::string_view line) {
   std::string_view text = trim(line);
   const bool is_element = text.starts_with("- ");
@@ -90,7 +90,7 @@ std::optional<LogMessage> read_heading(std::string_view line) {
   return message;
 }
 
-// `"lastState": {`: it is Kubernetes that tells.
+// `"lastState": {` in JSON and YAML of Kubernetes.
 std::optional<LogMessage> read_context(std::string_view line) {
   if (!value_of(trim(line), "lastState")) return std::nullopt;
   LogMessage message;
@@ -154,8 +154,7 @@ void PodNames::set_container(const std::string& name, std::int64_t line) {
   container_line_ = line;
 }
 
-// The first of a pod is its own, or a label's before that; the others' are those of containers, for what is
-// told of their state.
+// The first name of a pod is its own, or a label's before that. Later names are of containers.
 void PodNames::read_name(const std::string& name, std::int64_t line) {
   last_name_ = name;
   last_name_line_ = line;
@@ -190,7 +189,7 @@ std::optional<std::size_t> PodNames::read(const LogMessage& line, const LogPlace
 }
 
 bool PodNames::knows_container(const LogPlace& at) const {
-  constexpr std::int64_t kLongest = 100;  // lines of what is told of one
+  constexpr std::int64_t kLongest = 100;  // lines about one container
   return !container_.empty() && at.line - container_line_ <= kLongest;
 }
 

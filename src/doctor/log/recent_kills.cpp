@@ -8,7 +8,7 @@
 namespace headroom::doctor {
 namespace {
 
-// Titles call a service one: "vision" is of "/system.slice/vision.service".
+// Services have no ending in messages: "vision" is in "/system.slice/vision.service".
 bool is_in(std::string_view path, std::string_view unit) {
   const auto folders = split(path, '/');
   return std::any_of(folders.begin(), folders.end(), [unit](std::string_view folder) {
@@ -23,7 +23,7 @@ bool ends_in_unit(std::string_view path) { return path.ends_with(".service") || 
 }  // namespace
 
 bool is_near(const LogPlace& before, const LogPlace& at) {
-  // Asked of hundreds of groups for each line: the number first, which most differ in.
+  // Called for hundreds of groups a line: compare the numbers first.
   return at.line - before.line <= kNearLines && before.file == at.file;
 }
 
