@@ -27,7 +27,7 @@ bool changes_something(const CureSettings& cure, const ModelResult& model, const
 }
 
 bool is_peak(const TriedFigure& figure) { return figure.name.ends_with("_peak_bytes"); }
-bool is_of_gpu(const TriedFigure& figure) { return figure.name.starts_with("gpu_"); }
+bool is_gpu_figure(const TriedFigure& figure) { return figure.name.starts_with("gpu_"); }
 
 bool takes_less(CureVerdict verdict) {
   return verdict == CureVerdict::helps || verdict == CureVerdict::costs_speed;
@@ -51,10 +51,10 @@ std::string words_of(const TriedFigure& figure) {
 
 // The larger of load peak and run peak; the GPU's if the model runs on one.
 std::optional<double> largest_peak(const TriedCure& tried, double TriedFigure::*side) {
-  const bool on_gpu = std::any_of(tried.figures.begin(), tried.figures.end(), is_of_gpu);
+  const bool on_gpu = std::any_of(tried.figures.begin(), tried.figures.end(), is_gpu_figure);
   std::optional<double> most;
   for (const TriedFigure& figure : tried.figures)
-    if (is_peak(figure) && is_of_gpu(figure) == on_gpu) most = std::max(most.value_or(0), figure.*side);
+    if (is_peak(figure) && is_gpu_figure(figure) == on_gpu) most = std::max(most.value_or(0), figure.*side);
   return most;
 }
 

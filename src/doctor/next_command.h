@@ -1,4 +1,4 @@
-// The command that one wants next after headroom doctor.
+// The next command for the user of headroom doctor.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace headroom::doctor {
 
-// A command that can be run as printed: a cure of the worst finding, never one that a trial showed to be
-// useless. Without such a cure: the report of the one recording, snapshot or run. Empty for a log.
+// A command that can be run as printed: a cure of the worst finding, unless a trial showed that it does not
+// help. Without such a cure, the report of the one recording, snapshot or run. Empty for a log.
 std::string next_command(const report::DoctorReport& report);
 
 }  // namespace headroom::doctor

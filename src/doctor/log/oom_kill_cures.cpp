@@ -17,7 +17,7 @@ namespace headroom::doctor {
 namespace {
 
 constexpr std::int64_t kMib = mebibytes(1).count;
-constexpr std::string_view kScope = ".scope", kSession = "session-";
+constexpr std::string_view kScopeEnding = ".scope", kSession = "session-";
 
 // Units and containers may belong to a user.
 std::string as_user(std::string_view user) {
@@ -111,8 +111,8 @@ bool is_container_id(std::string_view name) {
 
 // "0123456789ab" of "libpod-0123….scope"; empty of any other unit.
 std::string_view container_in(std::string_view unit, std::string_view prefix) {
-  if (!unit.starts_with(prefix) || !unit.ends_with(kScope)) return {};
-  const std::string_view id = unit.substr(prefix.size(), unit.size() - prefix.size() - kScope.size());
+  if (!unit.starts_with(prefix) || !unit.ends_with(kScopeEnding)) return {};
+  const std::string_view id = unit.substr(prefix.size(), unit.size() - prefix.size() - kScopeEnding.size());
   return is_container_id(id) ? id.substr(0, kShownOfId) : std::string_view();
 }
 constexpr std::string_view kOfPodman = "libpod-", kOfDocker = "docker-";
@@ -120,7 +120,7 @@ constexpr std::string_view kOfPodman = "libpod-", kOfDocker = "docker-";
 // "user-1000.slice" of "/user.slice/user-1000.slice/session-2.scope".
 std::string_view slice_of_session(std::string_view group) {
   const std::string_view name = name_in(group);
-  if (!name.starts_with(kSession) || !name.ends_with(kScope) || name.size() >= group.size()) return {};
+  if (!name.starts_with(kSession) || !name.ends_with(kScopeEnding) || name.size() >= group.size()) return {};
   const std::string_view slice = name_in(group.substr(0, group.size() - name.size() - 1));
   return slice.ends_with(".slice") ? slice : std::string_view();
 }
@@ -128,7 +128,7 @@ std::string_view slice_of_session(std::string_view group) {
 // A scope, or a unit that systemd-run named, ends with its processes. The next one has another name.
 bool is_transient(std::string_view unit) {
   if (unit == "init.scope") return false;  // systemd itself
-  return unit.ends_with(kScope) || (unit.starts_with("run-") && unit.ends_with(".service"));
+  return unit.ends_with(kScopeEnding) || (unit.starts_with("run-") && unit.ends_with(".service"));
 }
 
 // If the log does not name the owner of a scope: scopes of desktops belong to a user.
@@ -139,7 +139,7 @@ bool is_of_a_user(std::string_view unit) {
 // "sudo systemd-run --scope -p MemoryMax=640M COMMAND".
 std::string start_with(std::string_view user, std::string_view unit, std::string_view properties) {
   std::string command = !user.empty() || is_of_a_user(unit) ? "systemd-run --user" : "sudo systemd-run";
-  if (unit.ends_with(kScope)) command += " --scope";
+  if (unit.ends_with(kScopeEnding)) command += " --scope";
   if (unit.starts_with(kSession)) command += " --uid=$USER";
   for (const std::string_view property : split_words(properties)) command += fmt::format(" -p {}", property);
   return command + " COMMAND";
@@ -254,7 +254,7 @@ std::vector<Cure> larger_limits(const LogMessage& message) {
   if (const auto id = container_in(name, kOfDocker); !id.empty()) return {of_container(limit, id)};
   if (has(group, "docker") && is_container_id(name)) return {of_container(limit, name.substr(0, kShownOfId))};
   if (const auto slice = slice_of_session(group); !slice.empty()) return {of_session(limit, slice)};
-  if (name.ends_with(".service") || name.ends_with(kScope) || name.ends_with(".slice"))
+  if (name.ends_with(".service") || name.ends_with(kScopeEnding) || name.ends_with(".slice"))
     return {of_unit(limit, group, name)};
   if (!group.empty())
     return {message.number("control_groups_version") == 1 ? of_group_of_version_1(limit, group)

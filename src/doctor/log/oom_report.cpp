@@ -117,6 +117,7 @@ void OomReport::read(std::string_view line, std::int64_t line_number) {
   constexpr std::string_view kLimits[] = {
       "memory: usage …limit {limit_bytes}", "memory+swap: usage …limit {memory_and_swap_limit_bytes}",
       "swap: usage …limit {swap_limit_bytes}", "Total swap = {swap_bytes}", "Free swap  = {swap_free_bytes}"};
+  is_version_1_ = is_version_1_ || has(line, "memory+swap: usage ");
   if (std::any_of(std::begin(kLimits), std::end(kLimits),
                   [&](std::string_view pattern) { return match_pattern(pattern, line, limits_); }))
     return;
@@ -269,9 +270,7 @@ std::optional<OomReport::Row> OomReport::end(LogMessage& message) {
   add_limit("limit_bytes");
   add_limit("memory_and_swap_limit_bytes");
   add_limit("swap_limit_bytes");
-  // Version 2 of control groups has no sum of memory and swap.
-  if (limits_.bytes("memory_and_swap_limit_bytes"))
-    message.add("control_groups_version", std::optional<std::int64_t>(1));
+  if (is_version_1_) message.add("control_groups_version", std::optional<std::int64_t>(1));
   add_limit("swap_bytes");
   add_limit("swap_free_bytes");
   message.add("ram_bytes", bytes_of("RAM"));

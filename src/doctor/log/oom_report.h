@@ -72,7 +72,8 @@ class OomReport {
   // The last kill whose group is known: the line with the victim's sizes does not name the group.
   std::string last_event_;
   bool last_is_probe_ = false;
-  LogMessage limits_;                                             // figures of limits and swap
+  bool is_version_1_ = false;  // of control groups: version 2 has no sum of memory and swap
+  LogMessage limits_;          // figures of limits and swap
   std::map<std::string, std::int64_t, std::less<>> pages_;        // by the kernel's own word
   Bytes huge_pages_;                                              // of all sizes and nodes
   std::optional<std::int64_t> page_;                              // bytes; kUsualPage if unknown

@@ -14,7 +14,7 @@ namespace headroom::doctor {
 namespace {
 
 // LogMessage::part of lines with names.
-constexpr std::string_view kNames = "names", kNewPod = "new pod", kNewContainer = "new container",
+constexpr std::string_view kPodNames = "names", kNewPod = "new pod", kNewContainer = "new container",
                            kHeadings = "headings", kHeading = "heading";
 
 LogMessage names(std::string_view part) {
@@ -57,7 +57,7 @@ std::optional<LogMessage> read_head(std::string_view line) {
   if (!is_pod && !line.starts_with(kSpace)) return std::nullopt;
   const std::string_view value = trim(line.substr(is_pod ? kName.size() : kSpace.size()));
   if (!is_name(value)) return std::nullopt;
-  LogMessage message = names(is_pod ? kNewPod : kNames);
+  LogMessage message = names(is_pod ? kNewPod : kPodNames);
   message.add(is_pod ? "pod" : "namespace", value);
   return message;
 }
@@ -68,7 +68,7 @@ std::optional<LogMessage> read_key(std::string_view line) {
   std::string_view text = trim(line);
   const bool is_element = text.starts_with("- ");
   if (is_element) text = trim(text.substr(2));
-  std::string_view part = is_element ? kNewContainer : kNames;
+  std::string_view part = is_element ? kNewContainer : kPodNames;
   if (const auto kind = value_of(text, "kind"); kind && (*kind == "Pod" || *kind == "\"Pod\","))
     part = kNewPod;
   else if (value_of(text, "containerStatuses"))
@@ -110,7 +110,7 @@ std::optional<LogMessage> read_names_behind(std::string_view line) {
   std::string_view text = trim(line);
   const bool is_element = text == "{" || text.starts_with("- ");
   if (text.starts_with("- ")) text = trim(text.substr(2));
-  LogMessage message = names(is_element ? kNewContainer : kNames);
+  LogMessage message = names(is_element ? kNewContainer : kPodNames);
   message.add("name", name_of(text, "name"));
   message.add("namespace", name_of(text, "namespace"));
   if (is_element || !message.figures.empty()) return message;

@@ -47,7 +47,7 @@ void add_time(std::string_view word, LoggerPrefix& prefix) {
 
 // "[4312]" and "app[4312]:" have a process number, "[core.py:396]" and "train:12" a line of a source. Any
 // other word with a digit may name one of several programs: "rank0", "worker 3:".
-bool read_number(std::string_view word, LoggerPrefix& prefix) {
+bool read_prefix_number(std::string_view word, LoggerPrefix& prefix) {
   while (word.ends_with(':') || word.ends_with(']')) word.remove_suffix(1);
   const std::size_t digits = word.find_last_not_of("0123456789") + 1;
   if (digits == 0 || digits == word.size() || has_digit(word.substr(0, digits))) return false;
@@ -74,8 +74,8 @@ std::optional<LoggerPrefix> logger_prefix(std::string_view text) {
         i > 0 && is_time(words[i - 1]) && i + 1 < words.size() && words[i + 1].ends_with(':');
     if (is_time(word))
       add_time(word, prefix);
-    else if ((has_digit(word) && !is_day && !is_host && !read_number(word, prefix)) || has(word, "rror") ||
-             has(word, "xception"))
+    else if ((has_digit(word) && !is_day && !is_host && !read_prefix_number(word, prefix)) ||
+             has(word, "rror") || has(word, "xception"))
       return std::nullopt;
   }
   return prefix.seconds ? std::optional(prefix) : std::nullopt;

@@ -17,7 +17,7 @@
 namespace headroom::doctor {
 namespace {
 
-constexpr std::string_view kEarlyoom = "earlyoom", kOomd = "systemd-oomd";
+constexpr std::string_view kEarlyoom = "earlyoom", kOomdRule = "systemd-oomd";
 
 bool names_unit(std::string_view line) { return !unit_of(line).empty(); }
 
@@ -79,9 +79,9 @@ void derive_earlyoom(LogMessage& message) {
 
 // systemd-oomd's own line and systemd's line of the unit are one event.
 void add_event_of_oomd(LogMessage& message) {
-  message.add("who", kOomd);
-  message.event = fmt::format("{} {}", kOomd, message.subject);
-  message.part = kOomd;
+  message.add("who", kOomdRule);
+  message.event = fmt::format("{} {}", kOomdRule, message.subject);
+  message.part = kOomdRule;
 }
 
 // "… due to memory used (7516192768) / total (7945689497) and swap used (3865470566) / total (3972844748)
@@ -106,7 +106,7 @@ void add_swap_of_oomd(std::string_view why, LogMessage& message) {
 std::optional<LogMessage> read_oomd(std::string_view line) {
   constexpr std::pair<std::string_view, std::string_view> kForms[] = {{"Marked ", " for killing due to "},
                                                                       {"Killed ", " due to "}};
-  if (!has(line, kOomd)) return std::nullopt;
+  if (!has(line, kOomdRule)) return std::nullopt;
   for (const auto& [before, behind] : kForms) {
     const auto path = text_after(line, before);
     const std::size_t end = path ? path->find(behind) : line.npos;
@@ -236,7 +236,7 @@ LogRule earlyoom_context_rule() {
 
 LogRule oomd_rule() {
   return {
-      .name = kOomd,
+      .name = kOomdRule,
       .anchors = {"systemd-oomd"},
       .read_first = read_oomd,
       .from_outside = true,
@@ -253,8 +253,10 @@ LogRule oomd_rule() {
                     .figures = {"who=systemd-oomd", "attempting to kill {pid:int}"},
                     .part = "attempt",
                     .traits = {.is_vague = true},
-                    .add = [](std::string_view,
-                              LogMessage& message) { message.event = fmt::format("{} attempts", kOomd); }}},
+                    .add =
+                        [](std::string_view, LogMessage& message) {
+                          message.event = fmt::format("{} attempts", kOomdRule);
+                        }}},
       .explanations =
           {killed_by_oomd(
                "swap_used_bytes", Confidence::certain,
@@ -286,7 +288,7 @@ LogRule oomd_rule() {
 // picks a group: the line of the kill may be cut before the pressure.
 LogRule oomd_context_rule() {
   return {.name = "systemd-oomd-context",
-          .context_of = kOomd,
+          .context_of = kOomdRule,
           .wordings = {{.all = {"Memory pressure for ", " is {pressure} for > ", "with reclaim activity"}}}};
 }
 
