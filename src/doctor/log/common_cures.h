@@ -56,12 +56,10 @@ inline constexpr CureRow kReadKernelReport{"read the kernel's report of the kill
 inline constexpr CureRow kMeasureNeed{"measure how much memory it needs", "headroom trace -- COMMAND"};
 inline constexpr std::string_view kSigkillCause =
     "The kernel sends SIGKILL when memory runs out. Users, supervisors and schedulers send it too. The log "
-    "does not say "
-    "who sent the signal.";
+    "does not say who sent the signal.";
 inline constexpr std::string_view kContainerLimitCause =
     "The container reached its limit. Either the limit is smaller than the peak of its processes, or a "
-    "process keeps "
-    "growing.";
+    "process keeps growing.";
 inline constexpr std::string_view kNoMemoryLeftCause =
     "The machine or the control group had no memory left. The log does not say which process held it.";
 

@@ -37,8 +37,11 @@ bool same_size(const LogMessage& a, const LogMessage& b) {
 // More figures, or a larger victim of a kill.
 bool tells_more(const LogMessage& message, const LogMessage& other) {
   if (message.figures.size() != other.figures.size()) return message.figures.size() > other.figures.size();
-  const auto held = message.bytes("anonymous_bytes"), of_other = other.bytes("anonymous_bytes");
-  return held && of_other && *held > *of_other;
+  for (const char* size : {"anonymous_bytes", "resident_bytes"}) {
+    const auto held = message.bytes(size), of_other = other.bytes(size);
+    if (held && of_other) return *held > *of_other;
+  }
+  return false;
 }
 
 // Adds the figures of another line of the event.

@@ -91,7 +91,6 @@ class MessageGroups {
                  const Evidence& evidence);
   bool tells_of_unit_again(const LogRule& rule, const LogMessage& message, const LogPlace& at,
                            const Evidence& evidence);
-  void prefer_larger_victim(const LogMessage& message, const Evidence& evidence);
   bool take_over_told_kill(const RecentKill& kill);
   void drop_told_unit(const LogRule& rule, const std::string& unit, const LogPlace& at,
                       const std::optional<LogTime>& time);

@@ -170,7 +170,6 @@ void MessageGroups::note_kill(const LogRule& rule, const LogMessage& message, co
     return;
   }
   if (!tells_as_another(rule)) return;
-  prefer_larger_victim(message, evidence);
   const bool is_of_unit = message.is_of_unit;
   const bool is_part = message.lines_to_whole > 0;
   if (!is_part) take_over_part(rule, message, at);
@@ -180,22 +179,6 @@ void MessageGroups::note_kill(const LogRule& rule, const LogMessage& message, co
   if (is_of_unit) told.unit = message.subject;
   told.is_by_shell = message.tells_shell;
   told_kills_.add(std::move(told));
-}
-
-// Of several kills by a daemon, the one with the largest victim represents the group.
-void MessageGroups::prefer_larger_victim(const LogMessage& message, const Evidence& evidence) {
-  Group& group = groups_[last_group_];
-  const auto held = message.bytes("resident_bytes"), largest = group.message.bytes("resident_bytes");
-  if (group.last_stands || !held || !largest || *held <= *largest ||
-      message.figures.size() != group.message.figures.size())
-    return;
-  group.message = message;
-  group.last_stands = true;
-  std::erase_if(group.evidence, [&](const Evidence& each) {
-    return each.file == evidence.file && each.line == evidence.line;
-  });
-  group.evidence.insert(group.evidence.begin(), evidence);
-  if (group.evidence.size() > kMostEvidence) group.evidence.pop_back();
 }
 
 // Whether a shell reported it before.

@@ -46,8 +46,7 @@ std::optional<Finding> control_group_thrash(const MachineHistory& history) {
                      format_bytes(limit), history.most_group_pages, format_duration(history.group_thrashed)),
                  .cause =
                      "Its working set, such as mapped weights and code, does not fit: the kernel drops pages "
-                     "and reads them "
-                     "again at once. The machine has free memory, but the group does not.",
+                     "and reads them again at once. The machine has free memory, but the group does not.",
                  .confidence = Confidence::likely,
                  .figures = {{"level", "control group"},
                              {"limit_bytes", limit.count},

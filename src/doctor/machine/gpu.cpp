@@ -69,8 +69,7 @@ std::optional<Finding> gpu_memory_nearly_full(const MachineHistory& history) {
                            format_bytes(free), format_bytes(*gpu.memory_total)),
       .cause =
           "A program that starts now cannot allocate GPU memory. Programs that reserve most of a GPU at "
-          "start "
-          "(JAX, TensorFlow, vLLM) also look like this.",
+          "start (JAX, TensorFlow, vLLM) also look like this.",
       .confidence = Confidence::possible,
       .figures = {{"gpu", gpu.index.value_or(0)},
                   {"free_bytes", free.count},

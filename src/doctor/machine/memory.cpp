@@ -58,14 +58,12 @@ std::optional<Finding> little_memory_left(const MachineHistory& history) {
       .severity = Severity::warning,
       .title = fmt::format("Only {} of {} were available{}", format_bytes(available), format_bytes(total),
                            no_swap ? ", and there is no swap" : ""),
-      .cause =
-          no_swap
-              ? "At the next peak, the kernel's OOM killer ends a process. Keep a reserve of 15 %, and use "
-                "swap for idle memory."
-          : sample.swap_total
-              ? "Keep a reserve of 15 %. The next peak goes to swap, or the kernel kills a process."
-              : "Keep a reserve of 15 %. The next peak goes to swap, if there is any, or the kernel kills a "
-                "process.",
+      .cause = no_swap ? "At the next peak, the kernel's OOM killer ends a process. Keep a reserve of 15 %, "
+                         "and use swap for idle memory."
+               : sample.swap_total
+                   ? "Keep a reserve of 15 %. The next peak goes to swap, or the kernel kills a process."
+                   : "Keep a reserve of 15 %. The next peak goes to swap, if there is any, or the kernel "
+                     "kills a process.",
       .evidence = moment(history, history.fullest_memory->at, format_bytes(available) + " available"),
       .figures = {{"available_bytes", available.count}, {"total_bytes", total.count}},
       .cures = {find_holders()}};
@@ -97,9 +95,9 @@ std::optional<Finding> memory_of_no_process(const MachineHistory& history) {
 
 bool is_of_desktop(std::string_view process) {
   static const auto kNames = split_words(
-      "gnome-shell Xorg Xwayland gdm3 gdm-x-session lightdm sddm kwin_x11 kwin_wayland "
-      "plasmashell xfce4-session xfdesktop xfwm4 lxpanel lxsession nautilus-deskto "
-      "gnome-software tracker-miner-f update-notifier gsd-xsettings unity-settings- compiz");
+      "gnome-shell Xorg Xwayland gdm3 gdm-x-session lightdm sddm kwin_x11 kwin_wayland plasmashell "
+      "xfce4-session xfdesktop xfwm4 lxpanel lxsession nautilus-deskto gnome-software tracker-miner-f "
+      "update-notifier gsd-xsettings unity-settings- compiz");
   return std::find(kNames.begin(), kNames.end(), process) != kNames.end();
 }
 

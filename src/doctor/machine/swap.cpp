@@ -8,23 +8,22 @@ namespace headroom::doctor {
 
 std::optional<Finding> swap_thrash(const MachineHistory& history) {
   if (history.thrashed < kLeastThrash || history.group_thrashed >= kLeastThrash) return std::nullopt;
-  return Finding{
-      .id = "swap-thrash",
-      .severity = Severity::severe,
-      .title = fmt::format("The machine thrashed for {}: it re-read up to {:.0f} pages per second",
-                           format_duration(history.thrashed), history.most_thrash),
-      .cause =
-          "Programs use more memory than the machine has. The kernel drops or swaps out pages, and must read "
-          "them again at once.",
-      .confidence = Confidence::likely,
-      .evidence =
-          moment(history, history.thrashed_at, fmt::format("{:.0f} pages per second", history.most_thrash)),
-      .figures = {{"thrash_seconds", history.thrashed.seconds()},
-                  {"most_pages_per_second", history.most_thrash},
-                  {"most_swapped_bytes", history.most_swapped.count}},
-      .cures = {{"see which processes hold the memory, and make them smaller", "headroom top"},
-                {"limit the largest process, so that only this process fails",
-                 "headroom run --limit SIZE -- COMMAND"}}};
+  return Finding{.id = "swap-thrash",
+                 .severity = Severity::severe,
+                 .title = fmt::format("The machine thrashed for {}: it re-read up to {:.0f} pages per second",
+                                      format_duration(history.thrashed), history.most_thrash),
+                 .cause =
+                     "Programs use more memory than the machine has. The kernel drops or swaps out pages, "
+                     "and must read them again at once.",
+                 .confidence = Confidence::likely,
+                 .evidence = moment(history, history.thrashed_at,
+                                    fmt::format("{:.0f} pages per second", history.most_thrash)),
+                 .figures = {{"thrash_seconds", history.thrashed.seconds()},
+                             {"most_pages_per_second", history.most_thrash},
+                             {"most_swapped_bytes", history.most_swapped.count}},
+                 .cures = {{"see which processes hold the memory, and make them smaller", "headroom top"},
+                           {"limit the largest process, so that only this process fails",
+                            "headroom run --limit SIZE -- COMMAND"}}};
 }
 
 // Full swap alone may hold idle memory, and with little memory alone there is still swap: both at one moment.
@@ -77,8 +76,8 @@ std::optional<Finding> zram_missized(const MachineHistory& history) {
   finding.id = "zram-takes-much";
   finding.title = fmt::format("zram uses {} of {} of memory", format_bytes(*used), format_bytes(*total));
   finding.cause =
-      "Memory that is swapped into zram stays in RAM, and GPU memory cannot be swapped. zram is larger "
-      "than this machine can spare.";
+      "Memory that is swapped into zram stays in RAM, and GPU memory cannot be swapped. zram is larger than "
+      "this machine can spare.";
   finding.confidence = Confidence::likely;
   use_disk("use swap on a fast disk before zram");
   finding.cures.push_back({"see which processes were swapped out", "headroom top"});

@@ -176,8 +176,7 @@ Finding leak_of_process(const RecordingFacts& facts, const Grown& grown) {
                                        format_bytes(rate)),
                   .cause =
                       "A leak, or data that the program collects on purpose. No layer repeats in the "
-                      "recording, so Headroom "
-                      "cannot check what each round keeps.",
+                      "recording, so Headroom cannot check what each round keeps.",
                   .confidence = Confidence::possible,
                   .evidence = live_places(facts, &Live::peak_bytes, &Live::peak_blocks),
                   .figures = {{"level", "process"},
@@ -187,8 +186,7 @@ Finding leak_of_process(const RecordingFacts& facts, const Grown& grown) {
                   .cures = {open_report("see what holds it at the peak, with call stacks", facts.file,
                                         Bytes{grown.bytes}),
                             {"mark each round (NVTX ranges, headroom scopes, model runs) and record again, "
-                             "to see what each round "
-                             "keeps"}}};
+                             "to see what each round keeps"}}};
   if (live < grown.bytes / 2) finding.cause += " The program released most of it when it ended.";
   return finding;
 }
@@ -218,8 +216,7 @@ std::vector<Finding> leaks_not_judged(const RecordingFacts& facts) {
       .title = "Headroom did not check for leaks: no layer repeats in the recording",
       .cause =
           "A leak is memory that remains after each of several equal rounds. The recording has no layer that "
-          "was "
-          "entered and left six times.",
+          "was entered and left six times.",
       .cures = {{"record more rounds, and mark each one: NVTX ranges, headroom scopes, model runs"}}};
   const std::int64_t live = analysis.leaked_bytes.value;
   if (live >= kLeastOfLeak) {

@@ -44,8 +44,7 @@ Finding refused_on(const attribution::DeviceFigures& device, const RecordingFact
       .title = fmt::format("The limit of {} refused {} for memory of GPU {}", amount(refusal.limit),
                            report::counted(device.refused_count, "request"), device.ordinal),
       .cause = fmt::format(
-          "The largest requested {} when {} were charged. Holders of the charged memory: the program "
-          "{}{}.",
+          "The largest requested {} when {} were charged. Holders of the charged memory: the program {}{}.",
           amount(refusal.bytes), amount(refusal.charged), amount(own), words_for_rest(refusal)),
       .figures = {{"gpu", std::int64_t{device.ordinal}},
                   {"limit_bytes", refusal.limit},

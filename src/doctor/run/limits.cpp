@@ -23,13 +23,11 @@ std::string cause_of_oom(const ModelResult& model, bool while_loading) {
   if (!while_loading) return "The memory that a run needs besides the weights did not fit.";
   if (may_be_weights(model))
     return "Loading needs more memory than running: it holds the file, the weights and their re-packed "
-           "copies at "
-           "once.";
+           "copies at once.";
   const auto& runtime = model.memory.runtime;
   return fmt::format(
       "The runtime and its structures for the model need most of the memory: the model file has {}, but {} "
-      "were "
-      "resident{}.",
+      "were resident{}.",
       format_bytes(*model.file_size), format_bytes(*model.memory.load_peak),
       runtime ? fmt::format(", {} of them before loading", format_bytes(*runtime)) : "");
 }
@@ -73,16 +71,15 @@ std::optional<Finding> side_by_side(const BenchResult& run) {
   const bool went_over = all_lived && parallel.within_limit == false;
   if (names.empty() && !went_over) return std::nullopt;
   Finding finding =
-      went_over
-          ? all_at_once(run, "All models together used more memory than the limit",
-                        "Each model fits alone. The limit did not stop all of them together, but a machine "
-                        "of that size would.",
-                        "")
-          : all_at_once(run,
-                        fmt::format("{} ran out of memory when all models ran together, but not alone",
-                                    fmt::join(names, ", ")),
-                        "Each model fits alone, but all of them together do not.",
-                        fmt::format("{}", fmt::join(errors, "; ")));
+      went_over ? all_at_once(run, "All models together used more memory than the limit",
+                              "Each model fits alone. The limit did not stop all of them together, but a "
+                              "machine of that size would.",
+                              "")
+                : all_at_once(run,
+                              fmt::format("{} ran out of memory when all models ran together, but not alone",
+                                          fmt::join(names, ", ")),
+                              "Each model fits alone, but all of them together do not.",
+                              fmt::format("{}", fmt::join(errors, "; ")));
   if (parallel.joint_peak) finding.figures.push_back({"joint_peak_bytes", parallel.joint_peak->count});
   const auto& sum = parallel.sum_of_peaks;
   if (sum) finding.figures.push_back({"sum_of_peaks_bytes", sum->count});
@@ -184,14 +181,13 @@ std::vector<Finding> models_do_not_fit_together(const BenchResult& run) {
 std::vector<Finding> soft_limit(const BenchResult& run) {
   if (!run.limit || run.limit->type == LimitType::hard) return {};
   const Limit& limit = *run.limit;
-  Finding finding{
-      .id = "soft-limit",
-      .severity = Severity::warning,
-      .title = fmt::format("The limit of {} is {}: {}", format_bytes(limit.bytes), type_with_reason(limit),
-                           name_of(limit.mechanism)),
-      .cause =
-          "The probe found a route past the limit, or nothing enforces the limit. A run that fits "
-          "is weaker proof."};
+  Finding finding{.id = "soft-limit",
+                  .severity = Severity::warning,
+                  .title = fmt::format("The limit of {} is {}: {}", format_bytes(limit.bytes),
+                                       type_with_reason(limit), name_of(limit.mechanism)),
+                  .cause =
+                      "The probe found a route past the limit, or nothing enforces the limit. A run that "
+                      "fits is weaker proof."};
   for (const LimitRoute& route : limit.routes)
     if (route.outcome == "escaped")
       finding.evidence.push_back({.text = fmt::format("{} escaped {}", route.name, route.detail)});

@@ -193,8 +193,7 @@ std::optional<Finding> loading_leaves_copies(const ModelResult& model, const Ben
                                        format_bytes(*file)),
                   .cause =
                       "Copies of the weights from loading are still in memory: in use, re-packed, or freed "
-                      "but kept by the "
-                      "heap.",
+                      "but kept by the heap.",
                   .confidence = Confidence::likely,
                   .figures = {{"loaded_bytes", loaded->count},
                               {"runtime_bytes", runtime->count},
@@ -261,9 +260,8 @@ std::vector<Finding> model_leaves_memory(const BenchResult& run) {
          .severity = Severity::warning,
          .title = fmt::format("{} used {} and left {} in memory after its release", model.name,
                               format_bytes(found->taken), format_bytes(found->left)),
-         .cause =
-             "A cache or an object that outlives the model keeps this memory, or the heap is fragmented. The "
-             "next model needs its memory in addition.",
+         .cause = "A cache or an object that outlives the model keeps this memory, or the heap is "
+                  "fragmented. The next model needs its memory in addition.",
          .confidence = Confidence::possible,
          .figures = {{"level", "model"},
                      {"left_bytes", found->left.count},
@@ -274,8 +272,7 @@ std::vector<Finding> model_leaves_memory(const BenchResult& run) {
                     "(ModelPool, .isolated = true)",
                     shell_command(pool), found->left},
                    {"let freed large blocks return to the system at once, which leaves less if the heap is "
-                    "the cause "
-                    "(or call malloc_trim(0) after the release)",
+                    "the cause (or call malloc_trim(0) after the release)",
                     shell_command(run_again(run, model, "", {"MALLOC_MMAP_THRESHOLD_=131072"})), found->left},
                    {"otherwise, find the call stack that keeps it",
                     shell_command(run_again(run, model, "", {"headroom", "trace", "--"}))}}});

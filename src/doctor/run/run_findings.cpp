@@ -103,8 +103,7 @@ std::vector<Finding> run_incomplete(const BenchResult& run) {
       .title = "The run did not finish",
       .cause =
           "The run was interrupted or killed, or it is still running. The report contains the measurements "
-          "so "
-          "far.",
+          "so far.",
       .confidence = Confidence::possible,
       .cures = {{"check whether the kernel's OOM killer did it", "journalctl -k | headroom doctor -"}}};
   for (const ModelResult& model : run.models)

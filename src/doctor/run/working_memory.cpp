@@ -75,8 +75,8 @@ std::optional<Finding> oversized_workspace(const ModelResult& model, const Bench
       .title = fmt::format("{} of {}'s peak were workspace of individual operators", format_bytes(*workspace),
                            model.name),
       .cause =
-          "Some algorithms trade memory for time: an unrolled convolution stores each pixel once for "
-          "each element of its kernel.",
+          "Some algorithms trade memory for time: an unrolled convolution stores each pixel once for each "
+          "element of its kernel.",
       .confidence = Confidence::likely,
       .figures = {{"workspace_bytes", workspace->count}, {"peak_bytes", model.layers->peak.count}}};
   if (!is_on_cpu(model))
@@ -123,8 +123,7 @@ std::optional<Finding> convolution_search(const ModelResult& model, const BenchR
                                        format_bytes(*gpu.loaded), gpu.device, format_bytes(beyond)),
                   .cause =
                       "The search for the fastest convolutions needs workspace, and the arena keeps it. Or "
-                      "the activations "
-                      "are that large.",
+                      "the activations are that large.",
                   .confidence = Confidence::possible,
                   .figures = {{"loaded_bytes", gpu.loaded->count}, {"run_peak_bytes", gpu.run_peak->count}}};
   add_settings(finding, model, "choose convolutions by heuristics, without the search",

@@ -181,8 +181,7 @@ std::optional<Finding> segment_fragmentation(const snapshot::Snapshot& snapshot,
       .cause = cost == Cost::grew ? "A segment stays reserved while one block in it is live, so PyTorch had "
                                     "to reserve new segments."
                                   : "A segment stays reserved while one block in it is live. It cost nothing "
-                                    "in this trace, but no "
-                                    "other process can use that memory.",
+                                    "in this trace, but no other process can use that memory.",
       .figures = {{"gpu", device.device},
                   {"reserved_bytes", worst.totals.reserved},
                   {"allocated_bytes", worst.totals.allocated},

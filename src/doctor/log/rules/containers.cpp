@@ -55,10 +55,9 @@ Explanation killed_at_limit(std::string_view when, bool is_certainly_limit, cons
           .confidence = is_certainly_limit ? Confidence::likely : Confidence::possible,
           .title =
               "{name} was killed because memory ran out (reported by {who})[[: its limit was {limit_bytes}]]",
-          .cause = is_certainly_limit
-                       ? kContainerLimitCause
-                       : "The container reached its limit, or the machine had no memory left. The log "
-                         "does not say which.",
+          .cause = is_certainly_limit ? kContainerLimitCause
+                                      : "The container reached its limit, or the machine had no memory left. "
+                                        "The log does not say which.",
           .cures = {raise, kReadKernelReport, kMeasureNeed}};
 }
 
@@ -113,10 +112,8 @@ LogRule container_kill_rule() {
             .confidence = Confidence::possible,
             .title = "{name} ended by SIGKILL (exit code 137)",
             .cause = "Docker does not report that memory ran out. The kernel may have killed a process in "
-                     "the container "
-                     "because the machine's memory was full. `docker stop` and `docker kill` end a container "
-                     "in the "
-                     "same way.",
+                     "the container because the machine's memory was full. `docker stop` and `docker kill` "
+                     "end a container in the same way.",
             .cures = {kCheckKernelLog,
                       {"check whether `docker kill` or `docker stop` ended it",
                        "docker events --since 24h --until 0s --filter event=kill"}}},

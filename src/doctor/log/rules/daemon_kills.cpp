@@ -218,12 +218,11 @@ LogRule earlyoom_rule() {
       .explanations =
           {{.id = kKilledForMemory,
             .confidence = Confidence::certain,
-            .title = "{victim|A program} (process {pid}) was killed because memory ran out (reported by "
-                     "earlyoom)",
+            .title =
+                "{victim|A program} (process {pid}) was killed because memory ran out (reported by earlyoom)",
             .cause = "{left|Little memory and swap were left}: earlyoom ends the largest process before the "
-                     "kernel's OOM killer has to "
-                     "act.[[ This process held {little_bytes} in memory. It may hold more in swap, which "
-                     "earlyoom also counts, or other processes hold the memory.]]",
+                     "kernel's OOM killer has to act.[[ This process held {little_bytes} in memory. It may "
+                     "hold more in swap, which earlyoom also counts, or other processes hold the memory.]]",
             .cures = {kSeeHolders, {"make earlyoom prefer other processes", "earlyoom --avoid {avoid}"}}}},
       .derive = derive_earlyoom};
 }
@@ -261,8 +260,7 @@ LogRule oomd_rule() {
           {killed_by_oomd(
                "swap_used_bytes", Confidence::certain,
                "Swap was nearly full: {swap_used_bytes} of {swap_bytes|it} were used[[, and {ram_used_bytes} "
-               "of "
-               "{ram_bytes} of memory]], more than the [[{swap_used_limit} ]]limit. systemd-oomd then "
+               "of {ram_bytes} of memory]], more than the [[{swap_used_limit} ]]limit. systemd-oomd then "
                "kills the group that holds the most swap.[[ The unit's peak was {memory_peak_bytes}.]]",
                {kSeeHolders,
                 {"add swap, if the programs need it only for a while", "{swap_command}"},
@@ -270,17 +268,15 @@ LogRule oomd_rule() {
                 {"{limit_what}", "{limit_command}"},
                 {"{prefer_what}", "{prefer_command}"},
                 {"raise the threshold of swap (/etc/systemd/oomd.conf)", "SwapUsedLimit=95%"}}),
-           killed_by_oomd(
-               "pressure", Confidence::certain,
-               "Memory was low, but not used up. systemd-oomd kills a group when its tasks wait too long "
-               "for memory ({pressure}).[[ The unit's peak was {memory_peak_bytes}.]]",
-               {kSeeHolders, {"{prefer_what}", "{prefer_command}"}}),
-           killed_by_oomd(
-               "", Confidence::possible,
-               "Memory was low, but not used up. systemd-oomd kills a group when its tasks wait too long "
-               "for memory, or when swap is nearly full. Its own log line says which.[[ The unit's peak "
-               "was {memory_peak_bytes}.]]",
-               {kSeeHolders, {"{prefer_what}", "{prefer_command}"}})},
+           killed_by_oomd("pressure", Confidence::certain,
+                          "Memory was low, but not used up. systemd-oomd kills a group when its tasks wait "
+                          "too long for memory ({pressure}).[[ The unit's peak was {memory_peak_bytes}.]]",
+                          {kSeeHolders, {"{prefer_what}", "{prefer_command}"}}),
+           killed_by_oomd("", Confidence::possible,
+                          "Memory was low, but not used up. systemd-oomd kills a group when its tasks wait "
+                          "too long for memory, or when swap is nearly full. Its own log line says which.[[ "
+                          "The unit's peak was {memory_peak_bytes}.]]",
+                          {kSeeHolders, {"{prefer_what}", "{prefer_command}"}})},
       .derive = derive_oomd};
 }
 

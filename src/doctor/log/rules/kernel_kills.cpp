@@ -141,8 +141,7 @@ Finding explain_group(const LogMessage& message) {
                            victim_words(message), limit ? fmt::format(" of {}", format_bytes(*limit)) : ""),
       .cause =
           "The group's processes reached the limit. Either the limit is smaller than their peak, or a "
-          "process "
-          "keeps growing.",
+          "process keeps growing.",
       .confidence = Confidence::likely,
       .cures = {{"measure the peak, and see what grew", "headroom trace -- COMMAND"}}};
   add_swap_and_unit(message, finding);
@@ -162,14 +161,12 @@ Finding explain_machine(const LogMessage& message) {
                            may_be_group ? "the machine, or its control group," : "the machine"),
       .cause =
           "All processes together needed more memory than the machine has. The kernel kills the largest "
-          "process, "
-          "which is not always the one that grew.",
+          "process, which is not always the one that grew.",
       .confidence = is_hidden ? Confidence::likely : Confidence::possible};
   if (is_hidden)
     finding.cause = fmt::format(
         "In the report, {} of {} belong to no process, cache or kernel object. The GPU and other devices "
-        "hold such "
-        "memory. No process's resident memory includes it.",
+        "hold such memory. No process's resident memory includes it.",
         format_bytes(*message.bytes("unaccounted_bytes")), format_bytes(*message.bytes("ram_bytes")));
   else if (held && !swapped && *held < mebibytes(64))
     finding.cause =
@@ -228,9 +225,8 @@ LogRule oom_kill_rule() {
           {.when = "constraint=nobody to kill",
            .id = "kernel-oom-kill",
            .title = "The kernel found no process to kill when memory ran out",
-           .cause =
-               "All processes of the control group, or of the machine, are protected from the OOM killer "
-               "(oom_score_adj -1000). A process that needs memory there must wait.",
+           .cause = "All processes of the control group, or of the machine, are protected from the OOM "
+                    "killer (oom_score_adj -1000). A process that needs memory there must wait.",
            .cures = {kSeeHolders, kLimitEach}},
           {.when = "constraint=a trial of a limit",
            .id = "limit-probe-kill",
@@ -238,8 +234,7 @@ LogRule oom_kill_rule() {
            .confidence = Confidence::certain,
            .title = "The kernel killed Headroom's own probes of a memory limit",
            .cause = "Before 'headroom bench --mem-limit' uses a limit, small child processes try to exceed "
-                    "it. The "
-                    "kernel killed them, which proves that the limit is hard."}}};
+                    "it. The kernel killed them, which proves that the limit is hard."}}};
 }
 
 }  // namespace headroom::doctor

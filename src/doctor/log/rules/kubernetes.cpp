@@ -224,10 +224,8 @@ LogRule kubernetes_kill_rule() {
             .confidence = Confidence::possible,
             .title = "{container_name} ended by SIGKILL (exit code 137)",
             .cause = "Kubernetes does not report that the container reached its limit. The kernel may have "
-                     "killed it "
-                     "because the node's memory was full. Kubernetes also kills after a failed liveness "
-                     "probe or a "
-                     "slow shutdown.",
+                     "killed it because the node's memory was full. Kubernetes also kills after a failed "
+                     "liveness probe or a slow shutdown.",
             .cures = {{"see the events of the pod", "{describe|kubectl describe pod POD}"},
                       {"read the kernel's report on the pod's node", "journalctl -k | headroom doctor -"}}},
            {.when = "eviction",
@@ -237,8 +235,7 @@ LogRule kubernetes_kill_rule() {
                 "Kubernetes evicted {evicted|a pod}[[ (container {victim})]]: its node ran low on memory",
             .cause = "The node had {available_bytes|too little} available[[, and the container held "
                      "{resident_bytes}]][[ and had requested {request}]]. Kubernetes first evicts pods that "
-                     "use more "
-                     "than they requested.",
+                     "use more than they requested.",
             .cures = {{"request as much as the container needs, so that Kubernetes picks a node with that "
                        "much free",
                        "{set_request}"},
