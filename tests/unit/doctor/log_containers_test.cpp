@@ -10,15 +10,6 @@ namespace {
 using testing::Contains;
 using testing::HasSubstr;
 
-using Lines = std::vector<std::string>;
-
-std::string text_of(const Finding& finding, std::string_view name) {
-  for (const Figure& each : finding.figures)
-    if (each.name == name && std::holds_alternative<std::string>(each.value))
-      return std::get<std::string>(each.value);
-  return {};
-}
-
 const Lines kInspected{"        \"State\": {",
                        "            \"Status\": \"exited\",",
                        "            \"OOMKilled\": true,",
@@ -30,7 +21,7 @@ const Lines kInspected{"        \"State\": {",
 TEST(LogContainers, ReadsNameAndLimitFromDockerInspect) {
   const auto findings = findings_of(kInspected);
   ASSERT_EQ(findings.size(), 1U);
-  EXPECT_EQ(text_of(findings[0], "container"), "detector");
+  EXPECT_EQ(text_figure(findings[0], "container"), "detector");
   EXPECT_EQ(figure(findings[0], "limit_bytes"), 536870912);
   EXPECT_THAT(findings[0].title, HasSubstr("The container detector was killed"));
   EXPECT_THAT(findings[0].title, HasSubstr("its limit was 512.0 MiB"));
@@ -52,7 +43,7 @@ TEST(LogContainers, KeepsFiguresOfContainersApart) {
                          "            \"Memory\": 1073741824,"});
   const auto findings = findings_of(two);
   ASSERT_EQ(findings.size(), 1U);
-  EXPECT_EQ(text_of(findings[0], "container"), "detector");
+  EXPECT_EQ(text_figure(findings[0], "container"), "detector");
   EXPECT_EQ(figure(findings[0], "limit_bytes"), -1) << "it has none";
   // No container was killed.
   EXPECT_TRUE(
@@ -120,12 +111,11 @@ TEST(LogContainers, JoinsLinesAboutOneKilledWorker) {
                 .at(0)
                 .times,
             1);
-  EXPECT_EQ(
-      findings_of(
-          {"Out of memory: Killed process 812 (python3) total-vm:4000kB, anon-rss:2500kB, file-rss:1kB",
-           "failed (exitcode: -9) local_rank: 0 (pid: 812) of binary: python3"})
-          .size(),
-      1U);
+  EXPECT_EQ(findings_of(
+                {"Out of memory: Killed process 812 (python3) total-vm:4000kB, anon-rss:2500kB, file-rss:1kB",
+                 "failed (exitcode: -9) local_rank: 0 (pid: 812) of binary: python3"})
+                .size(),
+            1U);
 }
 
 }  // namespace

@@ -13,8 +13,6 @@ using testing::Each;
 using testing::HasSubstr;
 using testing::Not;
 
-using Lines = std::vector<std::string>;
-
 // "pod/namespace/container" of each finding.
 Lines names_in(const std::vector<Finding>& findings) {
   Lines names;

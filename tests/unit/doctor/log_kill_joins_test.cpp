@@ -15,8 +15,6 @@ using doctor::time_of;
 using testing::Contains;
 using testing::HasSubstr;
 
-using Lines = std::vector<std::string>;
-
 const std::string kKill =
     "kernel: Out of memory: Killed process 812 (rviz2) total-vm:4000000kB, anon-rss:2500000kB, "
     "file-rss:10kB, "
@@ -29,12 +27,6 @@ std::string at(const std::string& time, const std::string& text) {
 }
 std::string systemd(const std::string& time, const std::string& text) {
   return at(time, "systemd[1]: " + text);
-}
-
-std::vector<std::string> ids_of(const Lines& lines) {
-  std::vector<std::string> ids;
-  for (const Finding& finding : findings_of(lines)) ids.push_back(finding.id);
-  return ids;
 }
 
 std::string summary(const std::string& limited, const std::string& path, int pid,

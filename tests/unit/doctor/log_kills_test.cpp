@@ -17,8 +17,6 @@ using testing::Each;
 using testing::HasSubstr;
 using testing::Not;
 
-using Lines = std::vector<std::string>;
-
 Lines operator+(Lines a, const Lines& b) {
   a.insert(a.end(), b.begin(), b.end());
   return a;

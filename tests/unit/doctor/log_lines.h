@@ -14,11 +14,19 @@
 
 namespace headroom::test {
 
-inline std::vector<Finding> findings_of(const std::vector<std::string>& lines) {
+using Lines = std::vector<std::string>;
+
+inline std::vector<Finding> findings_of(const Lines& lines) {
   doctor::LogFindings logs;
   std::int64_t number = 0;
   for (const std::string& line : lines) logs.read_line("log", ++number, line);
   return logs.findings();
+}
+
+inline std::vector<std::string> ids_of(const Lines& lines) {
+  std::vector<std::string> ids;
+  for (const Finding& finding : findings_of(lines)) ids.push_back(finding.id);
+  return ids;
 }
 
 // Expects exactly one finding of one event.

@@ -13,14 +13,6 @@ using testing::Contains;
 using testing::HasSubstr;
 using testing::Not;
 
-using Lines = std::vector<std::string>;
-
-std::vector<std::string> ids_of(const Lines& lines) {
-  std::vector<std::string> ids;
-  for (const Finding& finding : findings_of(lines)) ids.push_back(finding.id);
-  return ids;
-}
-
 const std::string kPressure =
     "Mar 02 10:00:00 pc systemd-oomd[34]: Memory pressure for /work.slice is 64.15% > 1.00% for > 30s with "
     "reclaim activity";

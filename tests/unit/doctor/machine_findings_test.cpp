@@ -195,11 +195,8 @@ TEST(MachineFindings, KillInOtherGroupIsAWarning) {
 TEST(MachineFindings, FullGpuNamesLargestProcess) {
   const auto with_used = [](Bytes used) {
     return findings_of(5, [used](int, SystemSample& sample) {
-      GpuSample gpu;
-      gpu.index = 1;
+      GpuSample gpu = gpu_with(used, 1);
       gpu.name = "NVIDIA L4";
-      gpu.memory_total = gibibytes(24);
-      gpu.memory_used = used;
       gpu.processes = {{GpuProcess{11, mebibytes(300), {}, {}}, GpuProcess{12, gibibytes(22), {}, {}}}};
       sample.gpus = {gpu};
     });
@@ -216,10 +213,7 @@ TEST(MachineFindings, FullGpuNamesLargestProcess) {
 TEST(MachineFindings, ReservedGpuMemoryIsNotFree) {
   const auto with = [](std::optional<Bytes> free, std::optional<Bytes> reserved) {
     return findings_of(5, [=](int, SystemSample& sample) {
-      GpuSample gpu;
-      gpu.index = 0;
-      gpu.memory_total = gibibytes(24);
-      gpu.memory_used = gibibytes(24) - mebibytes(700);
+      GpuSample gpu = gpu_with(gibibytes(24) - mebibytes(700));
       gpu.memory_free = free;
       gpu.memory_reserved = reserved;
       sample.gpus = {gpu};
@@ -238,10 +232,7 @@ TEST(MachineFindings, ReservedGpuMemoryIsNotFree) {
 // The finding reports the worst moment of a GPU. The driver's reserved memory counts, too.
 TEST(MachineFindings, FullestMomentOfGpuHasLeastFreeMemory) {
   const auto findings = findings_of(9, [](int i, SystemSample& sample) {
-    GpuSample gpu;
-    gpu.index = 0;
-    gpu.memory_total = gibibytes(24);
-    gpu.memory_used = i == 4 ? gibibytes(22) : mebibytes(22 * 1024 + 400);
+    GpuSample gpu = gpu_with(i == 4 ? gibibytes(22) : mebibytes(22 * 1024 + 400));
     gpu.memory_reserved = i == 4 ? mebibytes(1948) : mebibytes(100);
     sample.gpus = {gpu};
   });
@@ -252,11 +243,7 @@ TEST(MachineFindings, FullestMomentOfGpuHasLeastFreeMemory) {
 TEST(MachineFindings, NamesFullestOfSeveralGpus) {
   const auto findings = findings_of(5, [](int, SystemSample& sample) {
     for (const int index : {0, 1, 2}) {
-      GpuSample gpu;
-      gpu.index = index;
-      gpu.memory_total = gibibytes(24);
-      gpu.memory_used = *gpu.memory_total - mebibytes(index == 1 ? 50 : 400);
-      sample.gpus.push_back(gpu);
+      sample.gpus.push_back(gpu_with(gibibytes(24) - mebibytes(index == 1 ? 50 : 400), index));
     }
   });
   ASSERT_THAT(ids(findings), ElementsAre("gpu-memory-nearly-full"));
@@ -281,10 +268,7 @@ TEST(MachineFindings, ReportsFragmentationAfterHalfAMinute) {
 // A full GPU in the middle of the log is reported, but no cure ends a process of that time.
 TEST(MachineFindings, ReportsGpuThatWasFullEarlier) {
   const auto findings = findings_of(9, [](int i, SystemSample& sample) {
-    GpuSample gpu;
-    gpu.index = 0;
-    gpu.memory_total = gibibytes(24);
-    gpu.memory_used = i == 4 ? mebibytes(24 * 1024 - 100) : gibibytes(2);
+    GpuSample gpu = gpu_with(i == 4 ? mebibytes(24 * 1024 - 100) : gibibytes(2));
     gpu.processes = {{GpuProcess{12, gibibytes(22), {}, {}}}};
     sample.gpus = {gpu};
   });

@@ -30,16 +30,6 @@ inline SystemSample sample_at(int second) {
   return sample;
 }
 
-inline std::vector<Finding> findings_of(int seconds, const std::function<void(int, SystemSample&)>& change) {
-  doctor::MachineHistory history;
-  for (int i = 0; i < seconds; ++i) {
-    SystemSample sample = sample_at(i);
-    change(i, sample);
-    history.add(sample);
-  }
-  return doctor::machine_findings(history, "watch.jsonl");
-}
-
 // Several sessions in sequence, each with times from 0.
 inline std::vector<Finding> findings_of_sessions(
     const std::vector<std::pair<int, std::function<void(int, SystemSample&)>>>& sessions) {
@@ -51,6 +41,19 @@ inline std::vector<Finding> findings_of_sessions(
       history.add(sample);
     }
   return doctor::machine_findings(history, "watch.jsonl");
+}
+
+inline std::vector<Finding> findings_of(int seconds, const std::function<void(int, SystemSample&)>& change) {
+  return findings_of_sessions({{seconds, change}});
+}
+
+// A GPU with 24 GiB.
+inline GpuSample gpu_with(Bytes used, std::int64_t index = 0) {
+  GpuSample gpu;
+  gpu.index = index;
+  gpu.memory_total = gibibytes(24);
+  gpu.memory_used = used;
+  return gpu;
 }
 
 inline std::optional<double> number_figure(const Finding& finding, std::string_view name) {
