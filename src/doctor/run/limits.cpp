@@ -153,6 +153,23 @@ std::optional<Finding> model_out_of_memory(const ModelResult& model, const Bench
   return finding;
 }
 
+// Failures without a lack of memory. The finding run-incomplete covers runs that did not finish.
+std::optional<Finding> model_failed(const ModelResult& model, const BenchResult& run) {
+  const bool has_failed = model.status == ModelStatus::failed || model.status == ModelStatus::crashed ||
+                          model.status == ModelStatus::timeout;
+  if (!has_failed || !run.complete) return std::nullopt;
+  return Finding{
+      .id = "model-failed",
+      .severity = Severity::severe,
+      .title = fmt::format("{} {}{}", model.name,
+                           model.status == ModelStatus::timeout ? "timed out" : name_of(model.status),
+                           model.died_in ? fmt::format(" {}", report::activity_after(*model.died_in)) : ""),
+      .cause = "Its error does not say that memory ran out. Figures of its memory end with the failure.",
+      .evidence = {{.text = model.error}},
+      .cures = {{"run it alone, and read its error", "headroom bench"},
+                {"check whether the kernel's OOM killer did it", "journalctl -k | headroom doctor -"}}};
+}
+
 std::optional<Finding> limit_exceeded(const ModelResult& model, const BenchResult&) {
   if (model.memory.within_limit.value_or(true) || model.status == ModelStatus::oom) return std::nullopt;
   Finding finding{

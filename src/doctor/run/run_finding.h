@@ -15,7 +15,7 @@ namespace headroom::doctor {
 using ModelFinding = std::optional<Finding>(const ModelResult& model, const BenchResult& run);
 using RunFinding = std::vector<Finding>(const BenchResult& run);
 
-ModelFinding model_out_of_memory, limit_exceeded;                               // limits.cpp
+ModelFinding model_out_of_memory, model_failed, limit_exceeded;                 // limits.cpp
 ModelFinding load_peak_over_run_peak, loading_leaves_copies, leak_of_cleanups;  // loading.cpp
 ModelFinding oversized_arena, oversized_workspace, smaller_settings;            // working_memory.cpp
 ModelFinding convolution_search, pinned_memory_on_unified_memory;               // working_memory.cpp
@@ -26,11 +26,17 @@ RunFinding run_incomplete, throttled_run;                                       
 
 // In the order of the report among findings of equal severity.
 inline constexpr ModelFinding* kModelFindings[] = {
-    model_out_of_memory,   limit_exceeded,
-    leak_of_cleanups,      load_peak_over_run_peak,
-    loading_leaves_copies, oversized_arena,
-    oversized_workspace,   smaller_settings,
-    convolution_search,    pinned_memory_on_unified_memory,
+    model_out_of_memory,
+    model_failed,
+    limit_exceeded,
+    leak_of_cleanups,
+    load_peak_over_run_peak,
+    loading_leaves_copies,
+    oversized_arena,
+    oversized_workspace,
+    smaller_settings,
+    convolution_search,
+    pinned_memory_on_unified_memory,
 };
 inline constexpr RunFinding* kRunFindings[] = {
     run_incomplete,      models_do_not_fit_together, soft_limit,          throttled_run,

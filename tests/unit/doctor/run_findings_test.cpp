@@ -437,6 +437,24 @@ TEST(RunFindings, ReportsModelThatStaysAfterRelease) {
   EXPECT_TRUE(leaves_memory(result.models[1]));
 }
 
+TEST(RunFindings, ReportsFailedModel) {
+  const std::pair<ModelStatus, const char*> kTitles[] = {
+      {ModelStatus::failed, "a failed while loading the model"},
+      {ModelStatus::crashed, "a crashed while loading the model"},
+      {ModelStatus::timeout, "a timed out while loading the model"}};
+  for (const auto& [status, title] : kTitles) {
+    BenchResult result = finished_run();
+    result.models = {model_named("a")};
+    result.models[0].status = status;
+    result.models[0].died_in = Phase::runtime_loaded;
+    result.models[0].error = "no such operator";
+    EXPECT_THAT(ids(result), ElementsAre("model-failed"));
+    const Finding finding = doctor::run_findings(result, "").at(0);
+    EXPECT_EQ(finding.title, title);
+    EXPECT_EQ(finding.evidence.at(0).text, "no such operator");
+  }
+}
+
 TEST(RunFindings, ReportsIncompleteRun) {
   BenchResult result;
   result.models = {model_named("a")};
