@@ -9,9 +9,9 @@ namespace headroom::doctor {
 namespace {
 
 constexpr std::size_t kMostPoints = 512, kMostEvents = 8, kMostSessions = 16;
-// Of processes that the newest sample does not have: they ended, or it has the largest alone.
+// Processes that are not in the newest sample: they ended, or the sample has only the largest.
 constexpr std::size_t kMostEnded = 256;
-constexpr double kThrashPages = 2500, kPiecesFactor = 3.5;  // as the alerts have them
+constexpr double kThrashPages = 2500, kPiecesFactor = 3.5;  // as the alerts
 
 }  // namespace
 
@@ -27,7 +27,7 @@ bool MachineHistory::all_kills_were_elsewhere() const { return !had_own_kill_ &&
 void MachineHistory::add(const SystemSample& sample) {
   const auto [since, begins_session] = clock_.add(sample);
   if (begins_session) begin_session();
-  // How far samples lie apart is known from the second on; of two of one moment the later one counts.
+  // The interval of the samples is known from the second one on.
   if (!risk_ && since.count > 0) {
     risk_.emplace(since);
     risk_->add(last);  // the first
@@ -72,7 +72,7 @@ void MachineHistory::add_kills(const SystemSample& sample) {
     if (kernel_events.size() < kMostEvents) kernel_events.push_back(event);
   }
   if (!sample.cgroup || !sample.cgroup->limit || !sample.cgroup->oom_kills) return;
-  // The group's counter is as old as the group: what it had before this session is none of the log's.
+  // The group's counter may be older than this session.
   const std::int64_t before = kills_.of_group_before.value_or(*sample.cgroup->oom_kills);
   const std::int64_t more = std::max<std::int64_t>(0, *sample.cgroup->oom_kills - before);
   kills_.of_group = kills_.of_group.value_or(0) + more;
@@ -81,7 +81,7 @@ void MachineHistory::add_kills(const SystemSample& sample) {
 }
 
 void MachineHistory::add_processes(const SystemSample& sample) {
-  if (sample.processes.empty()) return;  // it does not tell of them, and so not who has ended
+  if (sample.processes.empty()) return;  // without processes, it does not show which ended
   for (const ProcessSample& process : sample.processes) {
     if (!process.rss) continue;
     const ProcessKey key{process.pid, process.name, process.start_ticks};
@@ -92,7 +92,7 @@ void MachineHistory::add_processes(const SystemSample& sample) {
   forget_ended_processes(sample.processes.size());
 }
 
-// Those that grew most stay: the one that leaked may have ended by now.
+// Keeps those that grew most: the process that leaked may have ended.
 void MachineHistory::forget_ended_processes(std::size_t present) {
   auto& processes = session.processes;
   if (processes.size() <= present + kMostEnded) return;
@@ -107,8 +107,8 @@ void MachineHistory::forget_ended_processes(std::size_t present) {
 }
 
 void MachineHistory::add_times(const SystemSample& sample, Nanoseconds since) {
-  // NvMap takes free pages, and no pages of the cache: a twentieth of the memory free beside three times as
-  // much cache is where it fails and the machine still says "available".
+  // NvMap uses free pages, not pages of the cache. With less than 1/20 of the memory free and three times as
+  // much cache, NvMap fails although the memory counts as available.
   if (sample.nvmap_used && sample.ram_total && sample.ram_free && sample.ram_available) {
     const Bytes cache = *sample.ram_available - *sample.ram_free;
     if (sample.ram_free->count < sample.ram_total->count / 20 &&
@@ -134,9 +134,8 @@ void MachineHistory::add_times(const SystemSample& sample, Nanoseconds since) {
   worst_factor = std::max(worst_factor, factor);
 }
 
-// A process that ended gives back at once what it took long to take. A step that releases and takes again
-// falls too, by less and again and again: only a fall by a quarter of what was used, and a twentieth of the
-// memory at least, ends what went on before.
+// A process that ends frees its memory at once. A program's step also frees memory, less and repeatedly. So
+// only a fall by a quarter of the used memory, and by 1/20 of all memory, restarts the judgement.
 void MachineHistory::add_growth(const SystemSample& sample, Nanoseconds since) {
   if (!growth_ && since.count > 0) {
     growth_.emplace(since);
@@ -164,7 +163,7 @@ void MachineHistory::add_growth(const SystemSample& sample, Nanoseconds since) {
 }
 
 void MachineHistory::add_moments(const SystemSample& sample) {
-  const auto keep = [&](std::optional<Moment>& kept, double held) {  // of equals the last: it is so now
+  const auto keep = [&](std::optional<Moment>& kept, double held) {  // the last of equal moments
     if (!kept || held >= kept->most) kept = Moment{sample, duration(), samples, held};
   };
   const auto keep_first = [&](std::optional<Moment>& kept, double held) {
@@ -197,10 +196,10 @@ void MachineHistory::add_moments(const SystemSample& sample) {
     keep(largest_desktop, static_cast<double>(held.count));
 }
 
-// A machine that thrashes waits; a group at its limit may read so much from a fast disk, or from the cache of
-// another group, that it hardly does, and is a hundred times slower all the same: 470,000 pages a second were
-// read again at 8 % of waiting (benchmarks/results/doctor_planted_faults.md). The machine's count is taken:
-// the kernel tells none of a group before control groups v2.
+// A thrashing machine waits. A group at its limit may read from a fast disk, or from the cache of another
+// group, and hardly wait, but it is a hundred times slower all the same: 470,000 pages per second were
+// re-read with 8 % of waiting (benchmarks/results/doctor_planted_faults.md). The count is the machine's:
+// control groups v1 have none.
 void MachineHistory::add_group_thrash(const SystemSample& sample, Nanoseconds since) {
   if (!sample.cgroup || !sample.cgroup->limit || !sample.cgroup->current || since.count <= 0) return;
   if (!sample.refaults || !sample.psi_some_stalled) return;

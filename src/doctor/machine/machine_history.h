@@ -1,8 +1,8 @@
-// A machine over some time, out of its samples: what findings on machines look at. Memory does not grow with
-// the number of samples.
+// A machine's samples over some time, summarized for the findings. Its size does not grow with the number of
+// samples.
 //
-// A log may hold several sessions of headroom watch, one behind the other (cat a.jsonl b.jsonl). What
-// happened in any of them happened; how memory grows is looked at in each by itself.
+// A log may contain several sessions of headroom watch (cat a.jsonl b.jsonl). Events of any session count.
+// The growth of memory is judged in each session alone.
 #pragma once
 
 #include <compare>
@@ -19,7 +19,7 @@
 
 namespace headroom::doctor {
 
-// Numbers are used again, so a process is one by its number and its name, and where it is known by its start.
+// The system reuses process numbers: name and start time, if known, are part of the key.
 struct ProcessKey {
   std::int64_t pid = 0;
   std::string name;
@@ -28,7 +28,7 @@ struct ProcessKey {
 };
 struct ProcessGrowth {
   Bytes first, last;
-  std::int64_t seen_in = 0;  // the number of the last sample that has it
+  std::int64_t seen_in = 0;  // the number of the last sample with it
   Bytes grown() const { return last - first; }
 };
 
@@ -40,20 +40,20 @@ struct DesktopProcesses {
 };
 DesktopProcesses desktop_in(const SystemSample& sample);
 
-// Memory in one session.
+// The memory of one session.
 struct MachineSession {
   std::int64_t number = 1, samples = 0;
-  SystemSample last;  // only once it has ended; before, it is the history's
+  SystemSample last;  // only of an ended session
   std::optional<Bytes> ram_total;
-  // Of what has grown since memory last fell.
+  // Growth since memory last fell.
   monitoring::RiskValue seconds_left, growth_per_hour;
   Nanoseconds growing_for;
   std::map<ProcessKey, ProcessGrowth> processes;
-  // What is not available, evenly chosen.
+  // Unavailable memory in evenly chosen samples.
   std::vector<std::int64_t> at, used;
 
   double grown() const { return growth_per_hour.value.value_or(0) / 3600 * growing_for.seconds(); }
-  // It runs out earlier, or grew more.
+  // Its memory runs out earlier, or grew more.
   bool is_worse_than(const MachineSession& other) const;
 };
 
@@ -63,17 +63,17 @@ class MachineHistory {
 
   std::int64_t samples = 0;
   SystemSample last;
-  MachineSession session;               // that of the last sample
-  std::vector<MachineSession> earlier;  // of many the worst
+  MachineSession session;               // of the last sample
+  std::vector<MachineSession> earlier;  // the worst ones
   std::int64_t sessions() const { return clock_.sessions(); }
   Nanoseconds duration() const { return clock_.elapsed(); }
 
-  // The moments in which most of the memory was taken, in which most of the swap was used while no more than
-  // a fifth of the memory was available, and in which a GPU, the control group, zram and a desktop held most:
-  // what has ended by the last sample was there all the same. All that is told of a moment is of its sample.
+  // The moments with most memory in use; with most swap in use, while at most a fifth of the memory was
+  // available; and in which a GPU, the control group, zram or a desktop held most. A finding uses the figures
+  // of one moment's sample.
   struct Moment {
     SystemSample sample;
-    Nanoseconds at;  // since the first
+    Nanoseconds at;  // since the first sample
     std::int64_t number = 0;
     double most = 0;
   };
@@ -82,23 +82,23 @@ class MachineHistory {
   std::optional<Moment> fullest_memory, fullest_swap, fullest_group, largest_zram, largest_desktop;
   Bytes most_swapped;
   Nanoseconds thrashed_at, starved_at;  // worst
-  // When the GPU's allocator had least, and what the page cache held then; and for how long it was so.
+  // The least free memory for NvMap, the page cache at that moment, and how long it lasted.
   std::optional<Bytes> starved_free, starved_cache;
   Nanoseconds starved;
-  // Above the limits of the alerts of the same names (docs/alerts.md).
+  // The time above the limits of the alerts of the same names (docs/alerts.md).
   Nanoseconds thrashed, in_pieces, throttled;
   double most_thrash = 0, worst_factor = 0;
-  // Of a control group at its limit: the time in which it dropped pages and read them again, the most pages a
-  // second and its limit then, and the most of the time that tasks waited for them.
+  // A control group at its limit: the time in which it dropped pages and read them again, the most pages per
+  // second with the limit at that time, and the largest share of time that tasks waited.
   Nanoseconds group_thrashed;
   double most_group_pages = 0, most_group_waiting = 0;
   Bytes thrashed_group_limit;
   std::int64_t oom_kills = 0;  // of the machine
-  // Of the control group with a limit that the log is of, while it was written; absent where there is none,
-  // or its kernel does not count them.
+  // Kills in the log's control group with a limit. Absent without such a group, or if the kernel does not
+  // count them.
   std::optional<std::int64_t> group_oom_kills;
   std::vector<KernelEvent> kernel_events;  // the first
-  // Each session with a kill was of a control group that lost none itself.
+  // Whether no kill can be of the log's control group, in any session.
   bool all_kills_were_elsewhere() const;
 
  private:
@@ -117,18 +117,18 @@ class MachineHistory {
   void add_moments(const SystemSample& sample);
   void add_processes(const SystemSample& sample);
   void forget_ended_processes(std::size_t present);
-  // Growth is judged anew once memory fell: what was before has ended.
+  // Restarts the judgement of growth when memory falls.
   void add_growth(const SystemSample& sample, Nanoseconds since);
 
   monitoring::SessionClock clock_;
   // Of this session.
   std::optional<monitoring::MemoryRisk> risk_, growth_;
-  std::optional<Bytes> highest_used_;  // since growth is judged
+  std::optional<Bytes> highest_used_;  // since the restart
   Nanoseconds growing_since_;
   std::int64_t stride_ = 1;
   Kills kills_;
 
-  bool had_own_kill_ = false;  // in a session before
+  bool had_own_kill_ = false;  // in an earlier session
 };
 
 }  // namespace headroom::doctor
