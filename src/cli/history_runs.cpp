@@ -10,7 +10,7 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "base/timestamp.h"
-#include "comparison/metric_change.h"
+#include "comparison/run_metrics.h"
 #include "report/history/history_views.h"
 #include "report/run/report_json.h"
 
@@ -18,9 +18,6 @@ namespace headroom::cli {
 namespace {
 
 using history::KeptRun;
-
-constexpr std::string_view kSamplingError = "_error";  // behind a metric: its standard error by the frames
-constexpr const char* kDisturbance = "disturbance";    // kept beside the metrics, for allowances
 
 // What a history keeps of a run beside its report, by model: of hundreds each finds its own.
 class KeptBeside {
@@ -40,13 +37,9 @@ class KeptBeside {
   }
 
  private:
-  // A run that an earlier version kept has not all of them.
+  // Earlier versions also kept the errors of figures and how disturbed a run was.
   static void add(comparison::ComparedModel& model, const history::KeptFigure& figure) {
     if (figure.metric == "latency") model.latency = figure.value;
-    if (figure.metric == kDisturbance) model.disturbance = figure.value;
-    if (figure.metric.ends_with(kSamplingError))
-      model.sampling_errors[figure.metric.substr(0, figure.metric.size() - kSamplingError.size())] =
-          figure.value;
   }
 
   std::map<std::string, comparison::ComparedModel> by_model_;
@@ -103,14 +96,9 @@ KeptRun kept_run(const comparison::ComparedRun& run) {
       kept.fingerprints += fmt::format("{} {}\n", model.fingerprint, model.result->name);
     // Of a model that fell they are of a part of its work, and no point of a plot.
     if (model.result->status != ModelStatus::ok) continue;
-    for (const comparison::RunMetric& metric : comparison::run_metrics()) {
+    for (const comparison::RunMetric& metric : comparison::run_metrics())
       if (const auto value = metric.value(model.figures()))
         kept.figures.push_back({model.result->name, std::string(metric.name), *value});
-      if (const double error = comparison::sampling_error(metric, model); error > 0)
-        kept.figures.push_back({model.result->name, std::string(metric.name).append(kSamplingError), error});
-    }
-    if (const auto disturbance = comparison::disturbance_of(model.figures()))
-      kept.figures.push_back({model.result->name, kDisturbance, *disturbance});
   }
   return kept;
 }

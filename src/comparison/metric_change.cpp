@@ -14,46 +14,13 @@
 namespace headroom::comparison {
 namespace {
 
-constexpr double kShownConfidence = 0.99;   // of metrics that change no verdict
-constexpr std::size_t kTurnsToPair = 4;     // with fewer the sides are compared as two groups
-constexpr std::size_t kRunsToTrust = 5;     // a side, without the allowance
-constexpr std::size_t kFramesToTrust = 10;  // fewer say nothing of the error of a percentile or a mean
-constexpr double kErrorOfFewFrames = 0.7;   // a factor of two
+constexpr double kShownConfidence = 0.99;  // of metrics that change no verdict
+constexpr std::size_t kTurnsToPair = 4;    // with fewer the sides are compared as two groups
+constexpr std::size_t kRunsToTrust = 5;    // a side, without the allowance
 
 // What the process takes while a TorchScript runs differs from run to run by 1.1 % of its memory, where ONNX
 // Runtime's differs by 0.1 to 0.3 % (benchmarks/results/diff_memory_spread.md).
 constexpr double kLibTorchShare = 0.015;
-
-// A run sees one state of the machine, however even its frames are: runs of 0.3 to 3 s of four models had one
-// of two speeds, 20 to 30 % apart, when others built beside them, and had the processor all the time. Of 20
-// frames of 4 ms, which wait for memory, it was more. Nothing else in the runs told so
-// (benchmarks/results/diff_power.md). Three runs or more show most of it, but where they are short not all.
-constexpr double kShareOfOneRun = 0.09, kShareOfVeryShortRun = 0.12, kShareOfShortRuns = 0.04;
-constexpr double kVeryShort = 150e6, kShort = 500e6;
-
-double share_by_state_of_machine(const RunsOfModel& runs) {
-  double shortest = std::numeric_limits<double>::infinity();
-  for (const ComparedModel* run : runs.models)
-    if (const auto& times = run->result->inference)
-      shortest = std::min(shortest, times->mean_ns * static_cast<double>(times->n));
-  if (runs.models.size() < kRunsToKnowTheirSpread)
-    return shortest < kVeryShort ? kShareOfVeryShortRun : kShareOfOneRun;
-  return shortest < kShort ? kShareOfShortRuns : 0;
-}
-
-// Of fewer frames than it has parts a percentile is the slowest frame, which is slower the more frames there
-// are: runs of other numbers of them have another tail.
-bool is_tail_of_few(const RunMetric& metric, const RunsOfModel& before, const RunsOfModel& after) {
-  if (metric.tail <= 0) return false;
-  std::int64_t fewest = std::numeric_limits<std::int64_t>::max(), most = 0;
-  for (const RunsOfModel* side : {&before, &after})
-    for (const ComparedModel* run : side->models) {
-      const std::int64_t frames = run->result->inference ? run->result->inference->n : 0;
-      fewest = std::min(fewest, frames);
-      most = std::max(most, frames);
-    }
-  return fewest != most && static_cast<double>(fewest) * (1 - metric.percentile) < 1;
-}
 
 // A value of the metric, and what of it are pages of files where the run tells.
 struct Measured {
@@ -61,14 +28,12 @@ struct Measured {
   std::optional<double> file_pages;
 };
 
-std::vector<Measured> measured_by(const RunMetric& metric, const RunsOfModel& runs, double undisturbed) {
+std::vector<Measured> measured_by(const RunMetric& metric, const RunsOfModel& runs) {
   std::vector<Measured> values;
   for (const ComparedModel* run : runs.models) {
-    MeasuredFigures figures = run->figures();
-    figures.undisturbed = undisturbed;
-    const auto value = metric.value(figures);
-    // A time of nothing is no time.
-    if (!value || !std::isfinite(*value) || (metric.unit == MetricUnit::nanoseconds && *value <= 0)) continue;
+    const auto value = metric.value(run->figures());
+    // A time of nothing is no time, and a rate of nothing none.
+    if (!value || !std::isfinite(*value) || (metric.needs_repeats() && *value <= 0)) continue;
     Measured measured{*value, {}};
     const auto& files = run->result->memory.file_backed_peak;
     // A model that is mapped from its file is pages of a file itself.
@@ -97,52 +62,19 @@ bool in_turns(const RunsOfModel& a, const RunsOfModel& b) {
   return true;
 }
 
-double allowed_share(const RunMetric& metric, const RunsOfModel& runs) {
+// Of one run of the metric, as a share of its value: what is allowed for from run to run.
+double allowed_error(const RunMetric& metric, const RunsOfModel& runs, double value) {
   const bool is_run = metric.name == "run_peak" || metric.name == "run_mean";
-  if (is_run && runs.models.front()->result->backend == "libtorch") return kLibTorchShare;
-  if (metric.disturbance <= 0) return metric.run_to_run_share;  // of no frames
-  return std::max(metric.run_to_run_share, share_by_state_of_machine(runs));
-}
-
-// How far the run stayed below the processor time that the best of them had, as a logarithm. Where frames are
-// longer than what a scheduler gives in one go, all of them wait, and the fastest one tells nothing of it: of
-// runs of a model of 60 ms that had 28 to 98 % of a core the fastest frames differed by a factor of 1.7
-// (benchmarks/results/diff_power.md).
-// That share of it is in the latency. Runs that had 12 % of a core were six times as slow as those that had
-// all of one, so it counts up to seven times as long.
-constexpr double kWaiting = 0.5, kMostWaiting = 2;
-constexpr double kComputes = 30;  // percent of a core: below it the others wait for what else they do
-double waiting_of(const ComparedModel& run, double most_processor_time) {
-  const double had = run.result->cpu_percent.value_or(0);
-  if (had <= 0 || most_processor_time <= had || most_processor_time < kComputes) return 0;
-  return std::min(kMostWaiting, std::log(most_processor_time / had));
-}
-
-double most_processor_time(const RunsOfModel& before, const RunsOfModel& after) {
-  double most = 0;
-  for (const RunsOfModel* side : {&before, &after})
-    for (const ComparedModel* run : side->models) most = std::max(most, run->result->cpu_percent.value_or(0));
-  return most;
-}
-
-// Of one run of the metric, as a share of its value: what is allowed for from run to run, the sampling error
-// of its percentile, how disturbed it was and how long it waited.
-double allowed_error(const RunMetric& metric, const RunsOfModel& runs, double value, double undisturbed,
-                     double most_processor_time) {
+  const bool is_libtorch = runs.models.front()->result->backend == "libtorch";
+  const double share = is_run && is_libtorch ? kLibTorchShare : metric.run_to_run_share;
+  const double absolute = value > 0 ? metric.run_to_run / value : 0;
   double squares = 0;
   for (const ComparedModel* run : runs.models) {
-    const double sampling = sampling_error(metric, *run, undisturbed);
-    const double disturbed =
-        metric.disturbance > 0 ? metric.disturbance * disturbance_of(run->figures()).value_or(0) : 0;
-    const double waited = metric.disturbance > 0 ? kWaiting * waiting_of(*run, most_processor_time) : 0;
-    const double tail = metric.tail * tail_of(*run->result);
     const auto& files = run->result->memory.file_backed_peak;
     const double shared = files && value > 0 ? metric.shared_pages * static_cast<double>(files->count) / value
                                              : metric.shared_pages;
-    squares += sampling * sampling + disturbed * disturbed + waited * waited + tail * tail + shared * shared;
+    squares += shared * shared;
   }
-  const double share = allowed_share(metric, runs);
-  const double absolute = value > 0 ? metric.run_to_run / value : 0;
   return std::sqrt(share * share + absolute * absolute + squares / static_cast<double>(runs.models.size()));
 }
 
@@ -178,8 +110,8 @@ Difference with_reach_of(Difference difference, const Difference& other) {
 // One comparison of logarithms, so that the change is a ratio and twice as slow is as far as twice as fast.
 class LogComparison {
  public:
-  LogComparison(MetricChange& change, const RunsOfModel& before, const RunsOfModel& after, double undisturbed)
-      : change_(change), before_(before), after_(after), undisturbed_(undisturbed) {
+  LogComparison(MetricChange& change, const RunsOfModel& before, const RunsOfModel& after)
+      : change_(change), before_(before), after_(after) {
     change_.spread_was_measured =
         change_.runs_before >= kRunsToKnowTheirSpread && change_.runs_after >= kRunsToKnowTheirSpread;
     change_.was_paired = change_.spread_was_measured && !is_memory() &&
@@ -188,45 +120,24 @@ class LogComparison {
   }
 
   // The middle of several values: of memory the median, since one run in twenty has a megabyte more of a
-  // library's file mapped than all others; else the geometric mean.
+  // library's file mapped than all others.
   double middle_of(const std::vector<double>& values) const {
     if (std::all_of(values.begin(), values.end(), [&](double value) { return value == values.front(); }))
       return values.front();  // to the last digit
     std::vector<double> logs = logs_of(values);
-    return std::exp(is_memory() && change_.spread_was_measured ? monitoring::median(logs) : mean_of(logs));
+    if (!is_memory()) return std::exp(middle_mean(logs));
+    return std::exp(change_.spread_was_measured ? monitoring::median(logs) : mean_of(logs));
   }
 
   Difference difference(const std::vector<double>& a, const std::vector<double>& b) const {
     const std::vector<double> logs_a = logs_of(a), logs_b = logs_of(b);
-    const double middle_a = middle_of(a), middle_b = middle_of(b);
-    if (change_.was_paired)
-      return ranks_can_tell(a.size(), change_.confidence) ? signed_ranks(logs_a, logs_b, change_.confidence)
-                                                          : paired(logs_a, logs_b, change_.confidence);
-    const double most = most_processor_time(before_, after_);
-    const double of_a = allowed_error(*change_.metric, before_, middle_a, undisturbed_, most);
-    const double of_b = allowed_error(*change_.metric, after_, middle_b, undisturbed_, most);
-    if (change_.spread_was_measured && is_memory())
-      return between_medians(logs_a, logs_b, std::max(of_a, of_b), change_.confidence);
-    const double chance = is_memory() && !change_.has_one_layout
-                              ? chance_of_runtime(before_, after_) / std::max(middle_a, middle_b)
-                              : 0;
-    const auto runs_a = static_cast<double>(a.size()), runs_b = static_cast<double>(b.size());
-    const Difference allowed = known_error(
-        mean_of(logs_b) - mean_of(logs_a),
-        std::sqrt(of_a * of_a / runs_a + of_b * of_b / runs_b + chance * chance), change_.confidence);
-    if (std::max(a.size(), b.size()) < kRunsToKnowTheirSpread) return allowed;
-    // What the larger side knows of the spread holds for a single run of the other, too; of memory by the
-    // distances' median, which one run in six with 2 MiB more does not move, from five runs on: three tell so
-    // little that 2 % more would never be found.
-    if (is_memory())
-      return std::max(a.size(), b.size()) < kRunsToTrust
-                 ? allowed
-                 : with_reach_of(allowed, between_medians(logs_a, logs_b, 0, change_.confidence));
-    const Difference together = pooled(logs_a, logs_b, change_.confidence);
-    if (!change_.spread_was_measured) return wider(allowed, together);
-    const Difference measured = wider(welch(logs_a, logs_b, change_.confidence), together);
-    // Three or four runs may lie close together by chance, and often do where they have one of two speeds.
-    return std::min(a.size(), b.size()) < kRunsToTrust ? wider(allowed, measured) : measured;
+    if (is_memory()) return difference_of_memory(a, b, logs_a, logs_b);
+    if (change_.was_paired) return bootstrap_of_pairs(logs_a, logs_b, change_.confidence);
+    if (change_.spread_was_measured) return bootstrap(logs_a, logs_b, change_.confidence);
+    const double estimate = middle_mean(logs_b) - middle_mean(logs_a);
+    if (!change_.metric->needs_repeats()) return known_error(estimate, 0, change_.confidence);
+    change_.is_separable = false;
+    return {estimate, -std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity(), 1};
   }
 
  private:
@@ -237,9 +148,30 @@ class LogComparison {
     return logs;
   }
 
+  Difference difference_of_memory(const std::vector<double>& a, const std::vector<double>& b,
+                                  const std::vector<double>& logs_a,
+                                  const std::vector<double>& logs_b) const {
+    const double middle_a = middle_of(a), middle_b = middle_of(b);
+    const double of_a = allowed_error(*change_.metric, before_, middle_a);
+    const double of_b = allowed_error(*change_.metric, after_, middle_b);
+    if (change_.spread_was_measured)
+      return between_medians(logs_a, logs_b, std::max(of_a, of_b), change_.confidence);
+    const double chance =
+        change_.has_one_layout ? 0 : chance_of_runtime(before_, after_) / std::max(middle_a, middle_b);
+    const auto runs_a = static_cast<double>(a.size()), runs_b = static_cast<double>(b.size());
+    const Difference allowed = known_error(
+        mean_of(logs_b) - mean_of(logs_a),
+        std::sqrt(of_a * of_a / runs_a + of_b * of_b / runs_b + chance * chance), change_.confidence);
+    // What the larger side knows of the spread holds for a single run of the other, too: by the distances'
+    // median, which one run in six with 2 MiB more does not move, from five runs on. Three tell so little
+    // that 2 % more would never be found.
+    return std::max(a.size(), b.size()) < kRunsToTrust
+               ? allowed
+               : with_reach_of(allowed, between_medians(logs_a, logs_b, 0, change_.confidence));
+  }
+
   MetricChange& change_;
   const RunsOfModel &before_, &after_;
-  double undisturbed_;
 };
 
 bool all_positive(const std::vector<double>& values) {
@@ -357,7 +289,7 @@ bool compare_turns(MetricChange& change, const RunsOfModel& before, const RunsOf
   return true;
 }
 
-// The interval of a difference of values that may be 0 or less.
+// The interval of a difference of values that may be 0 or less: of memory or of a count.
 void compare_values(MetricChange& change, const std::vector<double>& a, const std::vector<double>& b) {
   change.has_ratio = false;
   change.before = mean_of(a);
@@ -366,7 +298,7 @@ void compare_values(MetricChange& change, const std::vector<double>& a, const st
   const double allowed = change.metric->run_to_run *
                          std::sqrt(1 / static_cast<double>(a.size()) + 1 / static_cast<double>(b.size()));
   const Difference difference = change.spread_was_measured
-                                    ? welch(a, b, change.confidence)
+                                    ? bootstrap(a, b, change.confidence)
                                     : known_error(change.change(), allowed, change.confidence);
   change.low_change = difference.low;
   change.high_change = difference.high;
@@ -378,13 +310,26 @@ void compare_values(MetricChange& change, const std::vector<double>& a, const st
 }  // namespace
 
 bool is_measured(const RunMetric& metric, const RunsOfModel& runs) {
-  return !measured_by(metric, runs, kUndisturbed).empty();
+  return !measured_by(metric, runs).empty();
+}
+
+bool is_same_percentile(const RunMetric& metric, const RunsOfModel& before, const RunsOfModel& after) {
+  if (metric.percentile <= 0) return true;
+  std::int64_t fewest = std::numeric_limits<std::int64_t>::max(), most = 0;
+  for (const RunsOfModel* side : {&before, &after})
+    for (const ComparedModel* run : side->models) {
+      const std::int64_t frames = run->result->inference ? run->result->inference->n : 0;
+      fewest = std::min(fewest, frames);
+      most = std::max(most, frames);
+    }
+  return fewest == most ||
+         static_cast<double>(fewest) * std::min(metric.percentile, 1 - metric.percentile) >= 1;
 }
 
 std::vector<MetricValue> values_of_side(const RunsOfModel& runs) {
   std::vector<MetricValue> values;
   for (const RunMetric& metric : run_metrics()) {
-    std::vector<double> measured = values_of(measured_by(metric, runs, kUndisturbed));
+    std::vector<double> measured = values_of(measured_by(metric, runs));
     if (measured.empty()) continue;
     const bool is_memory = metric.unit == MetricUnit::bytes;
     values.push_back({&metric, is_memory && measured.size() >= kRunsToKnowTheirSpread
@@ -394,69 +339,31 @@ std::vector<MetricValue> values_of_side(const RunsOfModel& runs) {
   return values;
 }
 
-double sampling_error(const RunMetric& metric, const ComparedModel& run, double undisturbed) {
-  if (metric.percentile <= 0 && !metric.is_mean) return 0;
-  if (run.frames.empty()) {
-    const auto kept = run.sampling_errors.find(metric.name);
-    return kept == run.sampling_errors.end() ? 0 : kept->second;
-  }
-  // So few frames say nothing of it: a frame may be the slow one.
-  if (run.frames.size() < kFramesToTrust && metric.percentile != kUndisturbed) return kErrorOfFewFrames;
-  std::vector<std::int64_t> times;
-  for (const FrameTimes& frame : run.frames) times.push_back(frame.inference.count);
-  if (metric.is_mean) return log_mean_error(times);
-  return log_quantile_error(times, metric.percentile == kUndisturbed ? undisturbed : metric.percentile);
-}
-
-UndisturbedLevel undisturbed_level(const RunsOfModel& before, const RunsOfModel& after) {
-  UndisturbedLevel level;
-  std::size_t most = 0;
-  bool all_have_frames = true;
-  for (const RunsOfModel* side : {&before, &after})
-    for (const ComparedModel* run : side->models) {
-      all_have_frames = all_have_frames && !run->frames.empty();
-      // A run of the history is kept without its frames, and knows how many they were.
-      const std::size_t frames = !run->frames.empty() ? run->frames.size()
-                                 : run->latency       ? static_cast<std::size_t>(run->result->frames)
-                                                      : 0;
-      if (frames == 0) continue;
-      level.fewest = level.fewest == 0 ? frames : std::min(level.fewest, frames);
-      most = std::max(most, frames);
-    }
-  if (level.fewest == 0) return level;
-  level.percentile = std::max(kUndisturbed, 1 / (static_cast<double>(level.fewest) + 1));
-  if (all_have_frames || level.percentile == kUndisturbed) return level;
-  level.is_comparable = level.fewest == most;
-  level.percentile = kUndisturbed;
-  return level;
-}
-
 std::optional<MetricChange> change_of(const RunMetric& metric, const RunsOfModel& before,
-                                      const RunsOfModel& after, std::size_t comparisons, double undisturbed) {
-  const std::vector<Measured> measured_a = measured_by(metric, before, undisturbed);
-  const std::vector<Measured> measured_b = measured_by(metric, after, undisturbed);
+                                      const RunsOfModel& after, std::size_t comparisons) {
+  const std::vector<Measured> measured_a = measured_by(metric, before);
+  const std::vector<Measured> measured_b = measured_by(metric, after);
   if (measured_a.empty() || measured_b.empty()) return std::nullopt;
   const std::vector<double> a = values_of(measured_a), b = values_of(measured_b);
   MetricChange change;
   change.metric = &metric;
   change.runs_before = a.size();
   change.runs_after = b.size();
-  const double alpha = std::min(a.size(), b.size()) < kRunsToKnowTheirSpread ? metric.alpha
-                       : is_tail_of_few(metric, before, after)               ? 0
-                                                                             : metric.alpha_of_runs;
-  change.confidence = alpha > 0 ? 1 - alpha / static_cast<double>(comparisons) : kShownConfidence;
-  change.is_judged = alpha > 0;
+  change.is_judged = metric.alpha > 0 && is_same_percentile(metric, before, after);
+  change.confidence =
+      change.is_judged ? 1 - metric.alpha / static_cast<double>(comparisons) : kShownConfidence;
   change.has_one_layout = have_one_layout(before, after);
   if (metric.percentile == kUndisturbed && compare_turns(change, before, after)) return change;
   if (!all_positive(a) || !all_positive(b)) {
     compare_values(change, a, b);
     return change;
   }
-  const LogComparison comparison(change, before, after, undisturbed);
+  const LogComparison comparison(change, before, after);
   const Difference difference = comparison.difference(a, b);
+  change.is_judged = change.is_judged && change.is_separable;
   change.before = comparison.middle_of(a);
-  change.after = comparison.middle_of(b);
   change.ratio = std::exp(difference.estimate);
+  change.after = change.was_paired ? change.before * change.ratio : comparison.middle_of(b);
   change.low = std::exp(difference.low);
   change.high = std::exp(difference.high);
   change.p = difference.p;

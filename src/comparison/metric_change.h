@@ -21,9 +21,9 @@ struct RunsOfModel {
 };
 
 // Absent where a side has not measured it. `comparisons`: how many, this one with them, share the false
-// alarms. `undisturbed`: the percentile of "latency".
+// alarms.
 std::optional<MetricChange> change_of(const RunMetric& metric, const RunsOfModel& before,
-                                      const RunsOfModel& after, std::size_t comparisons, double undisturbed);
+                                      const RunsOfModel& after, std::size_t comparisons);
 
 // Whether a run has a value of it.
 bool is_measured(const RunMetric& metric, const RunsOfModel& runs);
@@ -31,17 +31,9 @@ bool is_measured(const RunMetric& metric, const RunsOfModel& runs);
 // Of runs that have nothing to be compared with: of memory of three and more the median, else the mean.
 std::vector<MetricValue> values_of_side(const RunsOfModel& runs);
 
-// One standard error of the metric's logarithm, by the frames of the run that it is of, or as it was kept of
-// a run without frames. 0 of what is no figure of frames. `undisturbed`: the percentile of "latency".
-double sampling_error(const RunMetric& metric, const ComparedModel& run, double undisturbed = kUndisturbed);
-
-// The percentile of "latency" at which runs of few frames can be compared with others: kUndisturbed, or where
-// the fastest of n frames lies on average, 1 / (n + 1), with the frames of the shortest run.
-struct UndisturbedLevel {
-  double percentile = kUndisturbed;
-  std::size_t fewest = 0;     // 0: no run has any
-  bool is_comparable = true;  // false: runs without frames have their figure at another percentile
-};
-UndisturbedLevel undisturbed_level(const RunsOfModel& before, const RunsOfModel& after);
+// Whether the percentile of the frames is the same one in all runs: of fewer frames than it has parts it is
+// the slowest or the fastest frame, which is slower or faster the more frames there are. Also of what is no
+// percentile.
+bool is_same_percentile(const RunMetric& metric, const RunsOfModel& before, const RunsOfModel& after);
 
 }  // namespace headroom::comparison

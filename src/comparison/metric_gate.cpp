@@ -105,6 +105,7 @@ std::string interval_limits(const MetricChange& change) {
 
 void check_rule(const GateRule& rule, const ModelComparison& model, const MetricChange& change,
                 std::vector<GateFinding>& findings) {
+  if (rule.limit.against != GateAgainst::value && !change.is_separable) return;  // see inseparable_change()
   const double value = judged_value(rule, change);
   if (!rule.limit.is_beyond(value, rule.amount)) return;
   const std::string words = breach_words(rule, model, change);
@@ -188,6 +189,17 @@ void check_one_sided(const GateRule& rule, const RunComparison& comparison,
           {fmt::format("{} of {} was measured on one side only, so '{}' was not checked for it",
                        rule.metric->name, model.name, rule.limit.text),
            false});
+}
+
+// A change that the rule is on, of a time that so few runs cannot tell from noise; null where there is none.
+const MetricChange* inseparable_change(const GateRule& rule, const RunComparison& comparison) {
+  if (rule.limit.against == GateAgainst::value) return nullptr;
+  for (const ModelComparison& model : comparison.models)
+    if (rule.model.empty() || model.is_called(rule.model))
+      if (const MetricChange* change = model.find(rule.metric->name);
+          change != nullptr && !change->is_separable)
+        return change;
+  return nullptr;
 }
 
 bool is_judgeable(const GateRule& rule, const RunComparison& comparison) {
@@ -296,7 +308,14 @@ GateJudgement check_gate(const std::vector<GateRule>& rules, const RunComparison
     check_values_of_b(rule, comparison, findings);
     const bool can_be_judged = is_judgeable(rule, comparison);
     if (can_be_judged) check_one_sided(rule, comparison, findings);
-    if (!has_failed && !judgement.not_judged && !can_be_judged)  // else it is known why not
+    if (has_failed || judgement.not_judged) continue;  // it is known why not
+    if (const MetricChange* change = inseparable_change(rule, comparison))
+      judgement.not_judged =
+          Error{ErrorKind::input, fmt::format("cannot check --fail-on '{}'", rule.limit.text),
+                fmt::format("a change of {} is not separable from noise {}", rule.metric->name,
+                            words_for_runs(*change)),
+                std::string(kMakeMoreRuns)};
+    else if (!can_be_judged)
       judgement.not_judged =
           Error{ErrorKind::input, fmt::format("cannot check --fail-on '{}'", rule.limit.text),
                 rule.model.empty() ? fmt::format("{} was not measured on both sides", rule.metric->name)

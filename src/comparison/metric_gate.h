@@ -30,7 +30,7 @@ struct GateFinding {
 
 struct GateJudgement {
   std::vector<GateFinding> findings;  // of all rules that can be judged
-  std::optional<Error> not_judged;    // of the first one of which nothing was measured
+  std::optional<Error> not_judged;    // of the first one of which nothing, or too little, was measured
 
   bool has_breach() const;
 };

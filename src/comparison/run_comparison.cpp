@@ -20,9 +20,6 @@ namespace {
 
 constexpr std::size_t kFramesOfASide = 65'536;  // for the effect size: known to 0.3 % by then
 
-// A run's fastest frame of fewer than this says too little of what an undisturbed one takes.
-constexpr std::size_t kFramesToJudge = 10;
-
 // A run of a model on one side.
 struct RunOfModel {
   const ComparedRun* run = nullptr;
@@ -180,50 +177,21 @@ void compare_layers(ModelComparison& model, const RunsOfModel& before, const Run
   }
 }
 
-// Why the latency of two sides cannot change the verdict, where it could not.
-std::string latency_caveat(const ModelComparison& model, const UndisturbedLevel& level) {
-  if (!level.is_comparable)
+// Why the latency of two sides cannot change the verdict, though there are runs enough.
+std::string latency_caveat(const ModelComparison& model, const RunsOfModel& before,
+                           const RunsOfModel& after) {
+  const MetricChange* latency = model.find("latency");
+  if (latency != nullptr && latency->is_separable && !is_same_percentile(*latency->metric, before, after))
     return fmt::format(
-        "latency of {} is not compared: its runs have different numbers of frames, and the history stores no "
-        "frame times",
-        model.name);
-  if (level.fewest > 0 && level.fewest < kFramesToJudge)
-    if (const MetricChange* latency = model.find("latency"); latency != nullptr && !latency->is_judged)
-      return fmt::format(
-          "latency of {} does not affect the verdict: a run has only {} frame{}; measure {} or more",
-          model.name, level.fewest, level.fewest == 1 ? "" : "s", kFramesToJudge);
-  if (model.find("p50") != nullptr && model.find("latency") == nullptr)
+        "latency of {} does not affect the verdict: its runs have different numbers of frames; measure "
+        "{:.0f} or more",
+        model.name, 1 / kUndisturbed);
+  if (latency == nullptr && model.find("p50") != nullptr)
     return fmt::format(
         "latency of {} does not affect the verdict: {} has no frames/ folder, because the run is of an older "
         "version or its report.json was moved",
         model.name, model.frames_before == 0 ? "A" : "B");
   return {};
-}
-
-// The most that a run's middle frame took, as a multiple of the undisturbed one.
-double worst_disturbance(const RunsOfModel& runs) {
-  double most = 0;
-  for (const ComparedModel* run : runs.models)
-    most = std::max(most, disturbance_of(run->figures()).value_or(0));
-  return std::exp(most);
-}
-
-// Why so little can be told of the latency: most often others wanted the processors meanwhile.
-std::string disturbance_caveat(const ModelComparison& model, const RunsOfModel& before,
-                               const RunsOfModel& after) {
-  constexpr double kDisturbed = 1.5, kWide = 1.25;
-  if (const MetricChange* latency = model.find("latency"); latency != nullptr && latency->was_in_step)
-    return {};  // the turns tell
-  const MetricChange* p50 = model.find("p50");
-  if (p50 == nullptr || !p50->has_ratio || p50->low <= 0 || std::sqrt(p50->high / p50->low) < kWide)
-    return {};
-  const double a = worst_disturbance(before), b = worst_disturbance(after);
-  if (std::max(a, b) < kDisturbed) return {};
-  return fmt::format(
-      "latency of {} is noisy, so only large changes can be detected: the median frame took {:.1f} times as "
-      "long as an undisturbed frame in A, and {:.1f} times in B; measure on an idle machine, unless the "
-      "frames themselves differ",
-      model.name, a, b);
 }
 
 // Why what looks like a change of memory is none.
@@ -262,19 +230,12 @@ ModelComparison compare_model(const Named& name, const SideByModel& side_a, cons
         name.before, name.after));
   if (model.outcome_before.never_came_through()) model.values_after = values_of_side(after.runs);
   if (model.has_no_figures()) return model;
-  const UndisturbedLevel level = undisturbed_level(before.runs, after.runs);
   for (const RunMetric& metric : run_metrics()) {
-    const bool is_latency = metric.percentile == kUndisturbed;
-    if (is_latency && !level.is_comparable) continue;
-    auto change = change_of(metric, before.runs, after.runs, comparisons, level.percentile);
-    if (!change) {
-      if (is_measured(metric, before.runs) != is_measured(metric, after.runs))
-        model.one_sided.push_back(&metric);
-      continue;
-    }
-    if (is_latency && level.fewest < kFramesToJudge && !change->spread_was_measured)
-      change->is_judged = false;
-    model.metrics.push_back(*change);
+    auto change = change_of(metric, before.runs, after.runs, comparisons);
+    if (change)
+      model.metrics.push_back(*change);
+    else if (is_measured(metric, before.runs) != is_measured(metric, after.runs))
+      model.one_sided.push_back(&metric);
   }
   for (const MetricChange& change : model.metrics)
     if (change.is_judged && (change.is_of_file_pages || change.is_of_step))
@@ -282,9 +243,8 @@ ModelComparison compare_model(const Named& name, const SideByModel& side_a, cons
   const auto a = frames_of(before.runs, model.frames_before), b = frames_of(after.runs, model.frames_after);
   model.superiority = superiority(a, b);
   compare_layers(model, before.runs, after.runs);
-  std::string caveat = latency_caveat(model, level);
-  if (caveat.empty()) caveat = disturbance_caveat(model, before.runs, after.runs);
-  if (!caveat.empty()) caveats.push_back(std::move(caveat));
+  if (std::string caveat = latency_caveat(model, before.runs, after.runs); !caveat.empty())
+    caveats.push_back(std::move(caveat));
   return model;
 }
 
@@ -330,6 +290,12 @@ const MetricChange* ModelComparison::find(std::string_view metric) const {
   const auto found = std::find_if(metrics.begin(), metrics.end(),
                                   [&](const MetricChange& change) { return change.metric->name == metric; });
   return found == metrics.end() ? nullptr : &*found;
+}
+
+std::string words_for_runs(const MetricChange& change) {
+  if (change.runs_before != change.runs_after)
+    return fmt::format("with {} and {} runs", change.runs_before, change.runs_after);
+  return change.runs_before == 1 ? "with one run each" : fmt::format("with {} runs each", change.runs_before);
 }
 
 RunComparison compare_runs(const Side& before, const Side& after, std::size_t comparisons) {

@@ -3,19 +3,15 @@
 //
 // Only runs that a model came through in have figures: of one that fell they are of a part of its work.
 //
-// With three runs or more on both sides the runs themselves tell how much two of them differ: of memory by
-// the difference of the medians, else by the wider of Welch's t-test and Student's, which takes the sides to
-// have one spread. Where they were measured in turns, four times or more, all but memory is compared by the
-// pairs: by Wilcoxon's signed ranks where they are enough for the confidence (eight turns of one model's
-// latency), else by the t-test of the pairs. Then the latency, the median, the tail and the rate make the
-// verdict together. The latency of runs in step is compared turn by turn (turns_of_runs.h).
+// Memory: with three runs or more on both sides by the difference of the medians, with fewer by an allowance
+// for what two runs of one thing differ by, the metric's own.
 //
-// With fewer the spread from run to run is an allowance, the metric's own, to which the sampling error of a
-// percentile is added: neighbouring frames are alike, so a test that takes the frames for independent finds a
-// change between nearly any two runs.
+// Times and rates depend on what else the machine does, and one run does not show how much. Three runs or
+// more on both sides do: they are compared by a bootstrap interval, pair by pair where they were made in
+// turns, four times or more. With fewer runs there is no interval. The latency of runs in step is compared
+// turn by turn (turns_of_runs.h).
 #pragma once
 
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -30,13 +26,11 @@ inline constexpr std::size_t kRunsToKnowTheirSpread = 3;
 
 struct ComparedModel {
   const ModelResult* result = nullptr;
-  std::vector<FrameTimes> frames;  // empty where the run kept none
-  std::string fingerprint;         // of its files; empty if not known
-  // What the frames had told, of a run that is kept without them (headroom history).
-  std::optional<double> latency = {}, disturbance = {};
-  std::map<std::string, double, std::less<>> sampling_errors = {};  // by metric, as sampling_error() tells
+  std::vector<FrameTimes> frames;      // empty where the run kept none
+  std::string fingerprint;             // of its files; empty if not known
+  std::optional<double> latency = {};  // of a run that is kept without its frames (headroom history)
 
-  MeasuredFigures figures() const { return {*result, frames, latency, disturbance}; }
+  MeasuredFigures figures() const { return {*result, frames, latency}; }
 };
 
 struct ComparedRun {
@@ -49,7 +43,9 @@ using Side = std::vector<ComparedRun>;
 
 struct MetricChange {
   const RunMetric* metric = nullptr;
-  double before = 0, after = 0;  // of several runs the median (memory) or the geometric mean
+  // Of several runs the median (memory) or the geometric mean of the middle half; of pairs `after` is
+  // `before` by their ratio.
+  double before = 0, after = 0;
   std::size_t runs_before = 0, runs_after = 0;
   // A value may be 0 or less (detections; what stays over the bare runtime): then there is no ratio, and the
   // interval is of the difference.
@@ -62,6 +58,7 @@ struct MetricChange {
   bool spread_was_measured = false;  // by the runs; else allowed for
   bool was_paired = false;           // run by run, as they were made in turns
   bool was_in_step = false;          // turn by turn: `after` is the median of `before` by the turns' ratio
+  bool is_separable = true;          // false: a time, and too few runs to tell it from noise; no interval
   bool is_judged = false;            // it makes the verdict
   bool differs = false;              // it is a change, and no run-to-run noise
   // Of resident memory: it would be a change, were it not for pages of files, of which B has this much more.
@@ -148,6 +145,12 @@ struct GoneModel {
 
   bool is_worse() const { return option_left_out.empty() && !outcome.never_came_through(); }
 };
+
+// "with one run each", "with 1 and 2 runs": how many runs could not tell a time from noise.
+std::string words_for_runs(const MetricChange& change);
+// "make three or more runs of each side: headroom bench --repeat 8".
+inline constexpr std::string_view kMakeMoreRuns =
+    "make three or more runs of each side: headroom bench --repeat 8";
 
 struct RunComparison {
   std::vector<ModelComparison> models;

@@ -108,8 +108,7 @@ std::optional<ChangeByTurns> change_by_turns(const RunsOfModel& before, const Ru
     return change;
   }
   const std::vector<double> none(ratios.size(), 0.0);
-  change.difference = ranks_can_tell(ratios.size(), confidence) ? signed_ranks(none, ratios, confidence)
-                                                                : paired(none, ratios, confidence);
+  change.difference = bootstrap_of_pairs(none, ratios, confidence);
   if (pairs.size() < kPairsWithoutAllowance) change.difference = wider(change.difference, allowed);
   return change;
 }

@@ -7,7 +7,6 @@
 #include <random>
 #include <vector>
 
-#include "monitoring/latency_summary.h"
 #include "monitoring/robust_statistics.h"
 
 namespace headroom::comparison {
@@ -15,6 +14,7 @@ namespace {
 
 constexpr int kResamples = 200;  // their spread is known to 5 %
 constexpr std::size_t kMostDrawn = 4'000'000;
+constexpr std::size_t kDraws = 1000;  // of runs
 constexpr double kManyDegrees = 1e7;
 
 double normal_cdf(double z) { return std::erfc(-z / std::numbers::sqrt2) / 2; }
@@ -46,14 +46,6 @@ double incomplete_beta(double a, double b, double x) {
       std::exp(std::lgamma(a + b) - std::lgamma(a) - std::lgamma(b) + a * std::log(x) + b * std::log1p(-x));
   if (x < (a + 1) / (a + b + 2)) return front * beta_fraction(a, b, x) / a;
   return 1 - front * beta_fraction(b, a, 1 - x) / b;
-}
-
-// Of the mean: the variance of the sample over n.
-double squared_error(std::span<const double> values, double mean) {
-  double squares = 0;
-  for (const double value : values) squares += (value - mean) * (value - mean);
-  const auto n = static_cast<double>(values.size());
-  return squares / (n - 1) / n;
 }
 
 // How much a series has in common with itself a value later; `bias` is what fitting it took: 1 of a mean, 2
@@ -118,26 +110,41 @@ Difference tested(double estimate, double error, double degrees, double confiden
   return difference;
 }
 
-// The standard error of a statistic of values whose neighbours are alike, by moving blocks of √n of them; two
-// values or more. `statistic` may put the values in another order.
-template <class Value, class Statistic>
-double block_bootstrap_error(std::span<const Value> in_order, Statistic statistic) {
-  const std::size_t n = in_order.size();
-  const auto block = static_cast<std::size_t>(std::ceil(std::sqrt(static_cast<double>(n))));
-  std::minstd_rand random(1);
-  std::uniform_int_distribution<std::size_t> begin(0, n - block);
-  std::vector<Value> drawn;
-  std::vector<double> found;
-  const auto resamples = std::clamp<std::size_t>(kMostDrawn / n, 20, kResamples);
-  for (std::size_t i = 0; i < resamples; ++i) {
-    drawn.clear();
-    while (drawn.size() < n) {
-      const auto from = in_order.begin() + static_cast<std::ptrdiff_t>(begin(random));
-      drawn.insert(drawn.end(), from, from + static_cast<std::ptrdiff_t>(std::min(block, n - drawn.size())));
-    }
-    found.push_back(statistic(drawn));
-  }
-  return std::sqrt(squared_error(found, mean_of(found)) * static_cast<double>(found.size()));
+// Puts values of `of` in the place of all of `values`.
+void draw(std::span<const double> of, std::minstd_rand& random, std::vector<double>& values) {
+  for (double& value : values) value = of[random() % of.size()];
+}
+
+double middle_mean_of(std::vector<double>& values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t left_out = values.size() / 4;
+  return mean_of(std::span(values).subspan(left_out, values.size() - 2 * left_out));
+}
+
+std::vector<double> distances_from(std::span<const double> values, double middle) {
+  std::vector<double> distances;
+  for (const double value : values) distances.push_back(value - middle);
+  return distances;
+}
+
+// `drawn`: by what the estimate was off in each draw. `widening`: of the variance, as the values lie closer
+// to their own middle than to the true one.
+Difference by_draws(double estimate, std::vector<double> drawn, double widening, double degrees,
+                    double confidence) {
+  constexpr double kTail = 0.05, kErrorsToTail = 1.6449;
+  std::sort(drawn.begin(), drawn.end());
+  const auto tail = static_cast<std::size_t>(kTail * static_cast<double>(drawn.size()));
+  const double one_error = std::sqrt(widening) / kErrorsToTail;
+  const double below = std::max(0.0, -drawn[tail]) * one_error;
+  const double above = std::max(0.0, drawn[drawn.size() - 1 - tail]) * one_error;
+  const double errors = student_quantile((1 + confidence) / 2, degrees);
+  Difference difference{estimate, estimate - errors * below, estimate + errors * above, 1};
+  const double towards_none = estimate > 0 ? below : above;
+  if (towards_none > 0)
+    difference.p = 2 * student_cdf(-std::abs(estimate) / towards_none, degrees);
+  else if (estimate != 0)
+    difference.p = 0;
+  return difference;
 }
 
 }  // namespace
@@ -165,35 +172,31 @@ double mean_of(std::span<const double> values) {
   return sum / static_cast<double>(values.size());
 }
 
-double log_quantile_error(std::span<const std::int64_t> in_order, double p) {
-  const std::size_t n = in_order.size();
-  if (n < 2 || *std::min_element(in_order.begin(), in_order.end()) <= 0) return 0;
-  const std::size_t rank = monitoring::nearest_rank_index(n, p);
-  return block_bootstrap_error(in_order, [rank](std::vector<std::int64_t>& drawn) {
-    const auto at = drawn.begin() + static_cast<std::ptrdiff_t>(rank);
-    std::nth_element(drawn.begin(), at, drawn.end());
-    return std::log(static_cast<double>(*at));
-  });
+double middle_mean(std::span<const double> values) {
+  std::vector<double> sorted(values.begin(), values.end());
+  return middle_mean_of(sorted);
 }
 
 double median_error(std::span<const double> in_order) {
-  if (in_order.size() < 2) return 0;
-  return block_bootstrap_error(in_order,
-                               [](std::vector<double>& drawn) { return monitoring::median(drawn); });
-}
-
-double log_mean_error(std::span<const std::int64_t> in_order) {
   const std::size_t n = in_order.size();
+  if (n < 2) return 0;
   const auto block = static_cast<std::size_t>(std::ceil(std::sqrt(static_cast<double>(n))));
-  std::vector<double> means;
-  for (std::size_t i = 0; block > 0 && i + block <= n; i += block) {
-    double sum = 0;
-    for (std::size_t k = i; k < i + block; ++k) sum += static_cast<double>(in_order[k]);
-    means.push_back(sum / static_cast<double>(block));
+  std::minstd_rand random(1);
+  std::uniform_int_distribution<std::size_t> begin(0, n - block);
+  std::vector<double> drawn, medians;
+  const auto resamples = std::clamp<std::size_t>(kMostDrawn / n, 20, kResamples);
+  for (std::size_t i = 0; i < resamples; ++i) {
+    drawn.clear();
+    while (drawn.size() < n) {
+      const auto from = in_order.begin() + static_cast<std::ptrdiff_t>(begin(random));
+      drawn.insert(drawn.end(), from, from + static_cast<std::ptrdiff_t>(std::min(block, n - drawn.size())));
+    }
+    medians.push_back(monitoring::median(drawn));
   }
-  if (means.size() < 2) return 0;
-  const double mean = mean_of(means);
-  return mean > 0 ? std::sqrt(squared_error(means, mean)) / mean : 0;
+  const double mean = mean_of(medians);
+  double squares = 0;
+  for (const double median : medians) squares += (median - mean) * (median - mean);
+  return std::sqrt(squares / static_cast<double>(medians.size() - 1));
 }
 
 std::optional<double> superiority(std::span<const std::int64_t> a, std::span<const std::int64_t> b) {
@@ -206,17 +209,6 @@ std::optional<double> superiority(std::span<const std::int64_t> a, std::span<con
     won += static_cast<double>(first - sorted.begin()) + static_cast<double>(last - first) / 2;
   }
   return won / static_cast<double>(a.size()) / static_cast<double>(b.size());
-}
-
-Difference welch(std::span<const double> a, std::span<const double> b, double confidence) {
-  const double mean_a = mean_of(a), mean_b = mean_of(b);
-  const double of_a = squared_error(a, mean_a), of_b = squared_error(b, mean_b);
-  const double both = of_a + of_b;
-  if (both <= 0) return tested(mean_b - mean_a, 0, 1, confidence);
-  const double degrees =
-      both * both /
-      (of_a * of_a / static_cast<double>(a.size() - 1) + of_b * of_b / static_cast<double>(b.size() - 1));
-  return tested(mean_b - mean_a, std::sqrt(both), degrees, confidence);
 }
 
 double slope_of_series(std::span<const double> series) { return fit_of(series, true).slope; }
@@ -268,95 +260,38 @@ Difference slopes_of_series(std::span<const double> a, double step_a, std::span<
   return tested(estimate, std::sqrt(both), degrees, confidence);
 }
 
-Difference pooled(std::span<const double> a, std::span<const double> b, double confidence) {
-  const double mean_a = mean_of(a), mean_b = mean_of(b);
-  const auto n_a = static_cast<double>(a.size()), n_b = static_cast<double>(b.size());
-  double squares = 0;
-  for (const double value : a) squares += (value - mean_a) * (value - mean_a);
-  for (const double value : b) squares += (value - mean_b) * (value - mean_b);
-  const double degrees = n_a + n_b - 2;
-  return tested(mean_b - mean_a, std::sqrt(squares / degrees * (1 / n_a + 1 / n_b)), degrees, confidence);
-}
-
 Difference wider(const Difference& one, const Difference& other) {
   return one.high - one.estimate > other.high - other.estimate ? one : other;
 }
 
-Difference paired(std::span<const double> a, std::span<const double> b, double confidence) {
+Difference bootstrap(std::span<const double> a, std::span<const double> b, double confidence) {
+  const double middle_a = middle_mean(a), middle_b = middle_mean(b);
+  const std::vector<double> distances_a = distances_from(a, middle_a),
+                            distances_b = distances_from(b, middle_b);
+  std::minstd_rand random(1);
+  std::vector<double> of_draws, drawn_a(a.size()), drawn_b(b.size());
+  for (std::size_t i = 0; i < kDraws; ++i) {
+    draw(distances_a, random, drawn_a);
+    draw(distances_b, random, drawn_b);
+    of_draws.push_back(middle_mean_of(drawn_b) - middle_mean_of(drawn_a));
+  }
+  const auto fewer = static_cast<double>(std::min(a.size(), b.size()));
+  return by_draws(middle_b - middle_a, std::move(of_draws), fewer / (fewer - 1), 2 * (fewer - 1), confidence);
+}
+
+Difference bootstrap_of_pairs(std::span<const double> a, std::span<const double> b, double confidence) {
   std::vector<double> differences;
   for (std::size_t i = 0; i < a.size(); ++i) differences.push_back(b[i] - a[i]);
-  const double mean = mean_of(differences);
-  return tested(mean, std::sqrt(squared_error(differences, mean)), static_cast<double>(a.size() - 1),
-                confidence);
-}
-
-namespace {
-
-// Of the sum of the ranks of n pairs that differ by chance: P(sum ≤ k), by k.
-std::vector<double> rank_sums(std::size_t n) {
-  std::vector<double> probability{1};
-  for (std::size_t rank = 1; rank <= n; ++rank) {
-    std::vector<double> with(probability.size() + rank, 0);
-    for (std::size_t sum = 0; sum < probability.size(); ++sum) {
-      with[sum] += probability[sum] / 2;
-      with[sum + rank] += probability[sum] / 2;
-    }
-    probability = std::move(with);
+  const double middle = middle_mean(differences);
+  const std::vector<double> distances = distances_from(differences, middle);
+  std::minstd_rand random(1);
+  std::vector<double> of_draws, drawn(distances.size());
+  for (std::size_t i = 0; i < kDraws; ++i) {
+    draw(distances, random, drawn);
+    of_draws.push_back(middle_mean_of(drawn));
   }
-  double sum = 0;
-  for (double& value : probability) value = sum += value;
-  return probability;
-}
-
-// P(sum ≤ k); of many pairs by the normal distribution.
-class RankSums {
- public:
-  explicit RankSums(std::size_t n) : pairs_(static_cast<double>(n)) {
-    constexpr std::size_t kMostExact = 50;
-    if (n <= kMostExact) exact_ = rank_sums(n);
-  }
-  double up_to(std::size_t k) const {
-    if (!exact_.empty()) return exact_[std::min(k, exact_.size() - 1)];
-    const double mean = pairs_ * (pairs_ + 1) / 4;
-    const double spread = std::sqrt(mean * (2 * pairs_ + 1) / 6);
-    return normal_cdf((static_cast<double>(k) + 0.5 - mean) / spread);
-  }
-
- private:
-  double pairs_;
-  std::vector<double> exact_;
-};
-
-}  // namespace
-
-bool ranks_can_tell(std::size_t pairs, double confidence) {
-  return std::ldexp(1.0, 1 - static_cast<int>(std::min<std::size_t>(pairs, 1000))) <= 1 - confidence;
-}
-
-Difference signed_ranks(std::span<const double> a, std::span<const double> b, double confidence) {
-  std::vector<double> differences, averages;
-  for (std::size_t i = 0; i < a.size(); ++i) differences.push_back(b[i] - a[i]);
-  // As many of them are above 0 as the sum of the ranks of the pairs that are.
-  for (std::size_t i = 0; i < differences.size(); ++i)
-    for (std::size_t k = 0; k <= i; ++k) averages.push_back((differences[i] + differences[k]) / 2);
-  std::sort(averages.begin(), averages.end());
-  const RankSums chance(a.size());
-  std::size_t left_out = 0;  // at each end
-  while (2 * left_out + 1 < averages.size() && chance.up_to(left_out) <= (1 - confidence) / 2) ++left_out;
-  Difference difference;
-  difference.estimate = mean_of(differences);
-  // The first that is left in is where chance would leave as few behind it.
-  const std::size_t end = left_out > 0 ? left_out - 1 : 0;
-  difference.low = std::min(difference.estimate, averages[end]);
-  difference.high = std::max(difference.estimate, averages[averages.size() - 1 - end]);
-  // An interval that ends at 0 holds it, so the averages that are 0 speak against the difference, too.
-  const bool is_more = difference.estimate > 0;
-  const auto against =
-      static_cast<std::size_t>(std::count_if(averages.begin(), averages.end(), [is_more](double value) {
-        return is_more ? value <= 0 : value >= 0;
-      }));
-  difference.p = difference.estimate == 0 ? 1 : std::min(1.0, 2 * chance.up_to(against));
-  return difference;
+  const auto pairs = static_cast<double>(distances.size());
+  return by_draws(middle, std::move(of_draws), pairs / (pairs - 1), pairs - 1, confidence);
 }
 
 // The distances from a median of three values are small by chance (one of them is 0): a spread by them has 24

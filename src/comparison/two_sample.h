@@ -15,16 +15,14 @@ double student_quantile(double p, double degrees);
 // The mean of one value at least.
 double mean_of(std::span<const double> values);
 
-// The standard error of the p-quantile's logarithm, by a moving-block bootstrap: neighbours are like each
-// other (a frame after a slow one is often slow), so whole blocks of √n of them are drawn. The same of the
-// same values, every time. 0 of fewer than two values, or where one is not positive.
-double log_quantile_error(std::span<const std::int64_t> in_order, double p);
+// The mean of the middle half of the values: a quarter of them, rounded down, is left out at each end. So one
+// run in four that met another program at work moves it little. Of three values and fewer it is the mean.
+double middle_mean(std::span<const double> values);
 
-// The same of the median of any values: no logarithm.
+// The standard error of the median, by a moving-block bootstrap: neighbours are like each other (a frame
+// after a slow one is often slow), so whole blocks of √n of them are drawn. The same of the same values,
+// every time. 0 of fewer than two values.
 double median_error(std::span<const double> in_order);
-
-// The same of the mean's logarithm, by the means of blocks of √n.
-double log_mean_error(std::span<const std::int64_t> in_order);
 
 // P(b > a) + P(b = a)/2 of a value of each: 0.5 says that neither tends to be larger. Vargha and Delaney's
 // A, which is Mann and Whitney's U over n·m. Absent where a side has none.
@@ -59,23 +57,14 @@ Difference slopes_of_series(std::span<const double> a, double step_a, std::span<
 // The one of two that reaches farther from its estimate.
 Difference wider(const Difference& one, const Difference& other);
 
-// Welch's t-test of the means of two groups of at least two values each, with the interval of `confidence`.
-Difference welch(std::span<const double> a, std::span<const double> b, double confidence);
-// Student's t-test of the means of two groups of three values in all, where both are taken to have one
-// spread: of groups of ten and three Welch's has 12 % of false alarms where 5 % were asked for, as three
-// values often lie close together by chance (two_sample_test.cpp counts them).
-Difference pooled(std::span<const double> a, std::span<const double> b, double confidence);
-// The t-test of pairs, a[i] with b[i], of which there are two at least: what both of a pair have in common,
-// such as the machine's speed at that moment, is no part of it.
-Difference paired(std::span<const double> a, std::span<const double> b, double confidence);
-// The same pairs by Wilcoxon's signed ranks, with the interval of Walsh's averages, widened to the mean
-// difference: a pair of which one met a neighbour is one pair, however far apart it lies, and not the spread
-// of all. Exact up to 50 pairs. Its p is 1 − the largest confidence whose interval holds no 0; pairs that do
-// not differ make it larger than that of the others alone.
-Difference signed_ranks(std::span<const double> a, std::span<const double> b, double confidence);
-// Whether so many pairs can have that confidence at all: with seven that all differ in one direction chance
-// has 2 in 128.
-bool ranks_can_tell(std::size_t pairs, double confidence);
+// The difference of the middle means of two groups of two values or more, with a bootstrap interval: each
+// group is drawn again and again, with replacement, from its own values. How far the draws reach, at 90 %, is
+// one error; Student's t makes the interval of it, which widens it for how few the values of the smaller
+// group are. The same of the same values, every time.
+Difference bootstrap(std::span<const double> a, std::span<const double> b, double confidence);
+// The same of pairs, a[i] with b[i], of which there are two at least: their differences are drawn. What both
+// of a pair have in common, such as the machine's speed at that moment, is no part of it.
+Difference bootstrap_of_pairs(std::span<const double> a, std::span<const double> b, double confidence);
 // The difference of the medians of two groups of at least two values each, with the spread of one value by
 // the median distance between two of a group, and Student's t for how little few values know of it: of both
 // groups' distances together and of each group's own, the wider; at least what `least_spread` makes of it.

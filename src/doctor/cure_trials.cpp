@@ -40,9 +40,10 @@ std::string words_of(const TriedFigure& figure) {
   if (!is_peak(figure))
     return fmt::format("latency {} → {} ({}{})", format_duration({std::llround(figure.before)}),
                        format_duration({std::llround(figure.after)}), percent(figure.after / figure.before),
-                       !figure.is_judged ? ", few frames"
-                       : figure.differs  ? ""
-                                         : ", within the noise between runs");
+                       !std::isfinite(figure.high) ? ", not separable from noise in so few runs"
+                       : !figure.is_judged         ? ", few frames"
+                       : figure.differs            ? ""
+                                                   : ", within the noise between runs");
   std::string title = figure.name.substr(0, figure.name.size() - std::string_view("_bytes").size());
   std::replace(title.begin(), title.end(), '_', ' ');
   return fmt::format("{} {} → {} ({})", title, format_bytes({std::llround(figure.before)}),

@@ -63,11 +63,11 @@ enum class CureVerdict {
 struct TriedFigure {
   std::string name;  // with unit: "run_peak_bytes", "latency_ns"
   double before = 0, after = 0;
-  // Interval of after / before. Its confidence grows with the number of comparisons
-  // (comparison::compare_runs()).
+  // Interval of after / before; `high` is infinite for a time of too few runs. Its confidence grows with the
+  // number of comparisons (comparison::compare_runs()).
   double low = 1, high = 1;
   bool differs = false;   // differs by more than identical runs do
-  bool is_judged = true;  // false: too little data to judge (latency of fewer than ten frames)
+  bool is_judged = true;  // false: too little data to judge (latency of too few runs or frames)
 };
 
 struct TriedCure {

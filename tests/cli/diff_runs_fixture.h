@@ -37,15 +37,16 @@ class DiffRuns : public testing::Test {
     for (const char* times : {"latency_ns", "stages_ns"}) take_from_quick("large", times);
     std::filesystem::copy(bench_->path() / "quick/frames/m.csv", bench_->path() / "large/frames/m.csv",
                           std::filesystem::copy_options::overwrite_existing);
-    for (const char* folder : {"several", "others"}) {
+    for (const auto& [folder, source] :
+         {std::pair{"several", "quick"}, std::pair{"others", "quick"}, std::pair{"slower", "slow"}}) {
       std::filesystem::create_directories(bench_->path() / folder);
-      for (const char* number : {"1", "2", "3"}) copy_of_quick(std::filesystem::path(folder) / number);
+      for (const char* number : {"1", "2", "3"}) copy_of(source, std::filesystem::path(folder) / number);
     }
   }
   // Another run with the same figures. It gets another name; otherwise it would count as a copy.
-  static void copy_of_quick(const std::filesystem::path& name) {
+  static void copy_of(const char* source, const std::filesystem::path& name) {
     const std::filesystem::path run = bench_->path() / name;
-    std::filesystem::copy(bench_->path() / "quick", run, std::filesystem::copy_options::recursive);
+    std::filesystem::copy(bench_->path() / source, run, std::filesystem::copy_options::recursive);
     auto report = parse_json(read_text(run / "report.json"));
     ASSERT_TRUE(report.has_value());
     (*report)["run_name"] = name.string();

@@ -20,12 +20,34 @@ TEST_F(DiffRuns, ARunStoresItsFrameTimes) {
 }
 
 TEST_F(DiffRuns, TheFirstLineIsTheVerdict) {
-  const CommandResult slower = run({"quick", "slow"});
+  const CommandResult slower = run({"several", "slower"});
   EXPECT_EQ(slower.exit_code, 0) << slower.err;
   EXPECT_THAT(slower.out, StartsWith("B is slower"));
   EXPECT_THAT(slower.out,
               AllOf(HasSubstr("model file"), testing::ContainsRegex("in (9[0-9]|100) % of all pairs")));
-  EXPECT_THAT(run({"quick", "several/1"}).out, StartsWith("No change was found. One run per side"));
+  EXPECT_THAT(run({"quick", "several/1"}).out,
+              StartsWith("No change of memory was found. One run per side shows only changes beyond"));
+}
+
+// However large the difference is, one run per side does not show whether it is one.
+TEST_F(DiffRuns, OneRunPerSideDoesNotJudgeLatency) {
+  const std::string words = "Latency differences are not separable from noise with one run each";
+  const CommandResult single = run({"quick", "slow"});
+  EXPECT_THAT(single.out, AllOf(StartsWith("No change of memory was found."), HasSubstr("not separable"),
+                                Not(HasSubstr("slower")), Not(HasSubstr("of all pairs"))));
+  const auto document = parse_json(run({"quick", "slow", "--json"}).out);
+  ASSERT_TRUE(document.has_value());
+  EXPECT_THAT(get_text(*document, "verdict"),
+              AllOf(HasSubstr(words), HasSubstr("Make more runs: headroom bench --repeat 8"),
+                    HasSubstr("Differences that may be chance: p50 +")));
+  EXPECT_EQ(get_text(*document, "outcome"), "unknown");
+  for (const Json& metric : (*document)["models"][0]["metrics"])
+    if (get_text(metric, "name") == "latency") {
+      EXPECT_EQ(get_text(metric, "spread"), "none");
+      EXPECT_EQ(get_bool(metric, "judged"), false);
+      EXPECT_FALSE(metric.contains("change_low_percent") || metric.contains("p"));
+    }
+  EXPECT_THAT(run({"quick", "large"}).out, AllOf(StartsWith("B is larger"), HasSubstr(words)));
 }
 
 // The same run by its folder, by a copy, or among several runs: nothing changed, so only value rules can be
@@ -59,7 +81,7 @@ TEST_F(DiffRuns, ANarrowTerminalShowsBothSides) {
   for (const int columns : {60, 40}) {
     SizedTerminal terminal(columns);
     if (!terminal.is_there()) GTEST_SKIP() << absent_message("a pseudo-terminal");
-    const std::string text = terminal.output_of({"diff", "quick", "slow"}, options);
+    const std::string text = terminal.output_of({"diff", "several", "slower"}, options);
     EXPECT_LE(widest_line(text), columns) << text;
     EXPECT_THAT(text, AllOf(HasSubstr("FIGURE"), HasSubstr("worse"), Not(HasSubstr("INTERVAL"))));
     EXPECT_THAT(text, HasSubstr(columns == 60 ? "A wider terminal also shows: the intervals."
@@ -67,7 +89,7 @@ TEST_F(DiffRuns, ANarrowTerminalShowsBothSides) {
     EXPECT_EQ(text.find(" A ") < text.find(" CHANGE"), columns == 60) << text;
   }
   SizedTerminal wide(120);
-  EXPECT_THAT(wide.output_of({"diff", "quick", "slow"}, options),
+  EXPECT_THAT(wide.output_of({"diff", "several", "slower"}, options),
               AllOf(HasSubstr("CHANGE (INTERVAL)"), Not(HasSubstr("A wider terminal"))));
 }
 
@@ -86,7 +108,7 @@ TEST_F(DiffRuns, AModelWithoutDetectionsIsAChange) {
   const auto document = parse_json(run({"finds", "blind", "--json"}).out);
   ASSERT_TRUE(document.has_value());
   EXPECT_THAT(get_text(*document, "verdict"),
-              StartsWith("Memory and time did not change, but the detections did. m now finds 0 per frame; "
+              StartsWith("Memory did not change, but the detections did. m now finds 0 per frame; "
                          "before, it found 3. One run per side "));
   EXPECT_EQ(get_text(*document, "outcome"), "unknown");
   EXPECT_THAT(run({"finds", "finds"}).out, StartsWith("A and B are the same run"));
@@ -102,7 +124,7 @@ TEST_F(DiffRuns, ReportsABreachNextToAnUncheckableRule) {
 }
 
 TEST_F(DiffRuns, JsonHasEveryFigure) {
-  const CommandResult result = run({"quick", "slow", "--json"});
+  const CommandResult result = run({"several", "slower", "--json"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const auto document = parse_json(result.out);
   ASSERT_TRUE(document.has_value()) << result.out;
@@ -117,13 +139,13 @@ TEST_F(DiffRuns, JsonHasEveryFigure) {
     has_latency = true;
     EXPECT_GT(get_integer(metric, "change_ns").value_or(0), 5'000'000);
     EXPECT_EQ(get_bool(metric, "differs"), true);
-    EXPECT_EQ(get_text(metric, "spread"), "allowed");
+    EXPECT_EQ(get_text(metric, "spread"), "measured");
   }
   EXPECT_TRUE(has_latency);
 }
 
 TEST_F(DiffRuns, EveryKeyOfJsonIsDocumented) {
-  for (const Words& words : {Words{"quick", "slow", "--json"}, Words{"quick", "large", "--json"},
+  for (const Words& words : {Words{"several", "slower", "--json"}, Words{"quick", "large", "--json"},
                              Words{"quick", "slow", "--json", "--fail-on", "gpu_run_peak>+5%"}}) {
     const auto document = parse_json(run(words).out);
     ASSERT_TRUE(document.has_value());
@@ -134,7 +156,7 @@ TEST_F(DiffRuns, EveryKeyOfJsonIsDocumented) {
 }
 
 TEST_F(DiffRuns, ComparesSeveralRunsPerSide) {
-  const CommandResult folder = run({"several", "slow"});
+  const CommandResult folder = run({"several", "slower"});
   EXPECT_EQ(folder.exit_code, 0) << folder.err;
   EXPECT_THAT(folder.out, AllOf(StartsWith("B is slower"), HasSubstr("several/1 and 2 more")));
   const CommandResult listed = run({"several/1", "several/2", "several/3", ":", "others"});
@@ -170,27 +192,39 @@ TEST_F(DiffRuns, ACopyOfARunCountsOnce) {
 }
 
 TEST_F(DiffRuns, FailOnNamesTheBreach) {
-  const CommandResult breach = run({"quick", "slow", "--fail-on", "run_peak>+5%,p50>+10%"});
+  const CommandResult breach = run({"several", "slower", "--fail-on", "run_peak>+5%,p50>+10%"});
   EXPECT_EQ(breach.exit_code, 1);
   EXPECT_THAT(breach.err, AllOf(HasSubstr("error: p50 of m went from"), HasSubstr("'p50>+10%'")));
   EXPECT_THAT(breach.out, StartsWith("B is slower"));
   EXPECT_EQ(run({"quick", "quick", "--fail-on", "p50>+10%"}).exit_code, 0);
-  EXPECT_EQ(run({"quick", "slow", "--fail-on", "p50>+10%", "--fail-on", "fps<1"}).exit_code, 1);
+  EXPECT_EQ(run({"several", "slower", "--fail-on", "p50>+10%", "--fail-on", "fps<1"}).exit_code, 1);
   const CommandResult wrong = run({"quick", "slow", "--fail-on", "p50>10%"});
   EXPECT_EQ(wrong.exit_code, 2);
   EXPECT_THAT(wrong.err, HasSubstr("needs a sign"));
   EXPECT_TRUE(wrong.out.empty());
 }
 
+TEST_F(DiffRuns, LatencyGateNeedsRepeatedRuns) {
+  const CommandResult single = run({"quick", "slow", "--fail-on", "run_peak>+5%,p50>+10%"});
+  EXPECT_EQ(single.exit_code, 2);
+  EXPECT_EQ(
+      single.err,
+      "error: cannot check --fail-on 'p50>+10%': a change of p50 is not separable from noise with one run "
+      "each; make three or more runs of each side: headroom bench --repeat 8\n");
+  EXPECT_THAT(single.out, StartsWith("No change of memory was found."));
+  EXPECT_EQ(run({"quick", "slow", "--fail-on", "p50>1ms"}).exit_code, 1) << "B's own value";
+  EXPECT_EQ(run({"quick", "large", "--fail-on", "run_peak>+5%,p50>+10%"}).exit_code, 1) << "memory is judged";
+}
+
 TEST_F(DiffRuns, MarkdownSuitsAPullRequestComment) {
-  const CommandResult result = run({"quick", "slow", "--markdown", "--fail-on", "p50>+10%"});
+  const CommandResult result = run({"several", "slower", "--markdown", "--fail-on", "p50>+10%"});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.out,
               AllOf(StartsWith(":red_circle: **B is slower"), HasSubstr("**Gate**"), HasSubstr("| latency")));
 }
 
 TEST_F(DiffRuns, ComparesReportsAndFootprints) {
-  EXPECT_THAT(run({"quick/report.json", "slow/report.json"}).out, StartsWith("B is slower"));
+  EXPECT_THAT(run({"quick/report.json", "large/report.json"}).out, StartsWith("B is larger"));
   const CommandResult footprints = run({"quick/footprints/m.json", "large/footprints/m.json"});
   EXPECT_EQ(footprints.exit_code, 0) << footprints.err;
   EXPECT_THAT(footprints.out, StartsWith("B is larger"));

@@ -13,19 +13,31 @@ using testing::HasSubstr;
 
 TEST_P(History, ComparesRunsWithTheLastOnes) {
   for (int i = 1; i <= 4; ++i) run({"add", copy("quick", std::to_string(i), i), "--commit", "aaaa1111"});
-  const std::string slow = copy("slow", "slow", 9);
-  const CommandResult gate = run({"gate", slow, "--fail-on", "latency>+10%"});
-  EXPECT_EQ(gate.exit_code, 1);
-  EXPECT_THAT(gate.err, HasSubstr("'latency>+10%'"));
-  EXPECT_THAT(gate.out, HasSubstr("\nA  4 runs of aaaa1111\n"));
-  EXPECT_EQ(run({"gate", copy("quick", "again", 8), "--fail-on", "latency>+10%"}).exit_code, 0);
+  Words slow, again;
+  for (int i = 0; i < 3; ++i) {
+    slow.push_back(copy("slow", fmt::format("slow{}", i), 20 + i));
+    again.push_back(copy("quick", fmt::format("again{}", i), 10 + i));
+  }
+  const auto gate = [&](const Words& runs) {
+    Words words{"gate"};
+    words.insert(words.end(), runs.begin(), runs.end());
+    words.insert(words.end(), {"--fail-on", "latency>+10%"});
+    return run(words);
+  };
+  const CommandResult slower = gate(slow);
+  EXPECT_EQ(slower.exit_code, 1);
+  EXPECT_THAT(slower.err, HasSubstr("'latency>+10%'"));
+  EXPECT_THAT(slower.out, HasSubstr("\nA  4 runs of aaaa1111\n"));
+  EXPECT_EQ(gate(again).exit_code, 0);
+  const CommandResult single = gate({slow.front()});
+  EXPECT_EQ(single.exit_code, 2);
+  EXPECT_THAT(single.err, AllOf(HasSubstr("with 4 and 1 runs"), HasSubstr("headroom bench --repeat 8")));
   // Without runs as arguments, it compares those of the newest commit.
-  run({"add", slow, "--commit", "bbbb2222"});
-  EXPECT_EQ(run({"gate", "--fail-on", "latency>+10%"}).exit_code, 1);
-  const Json diff = json({"diff", "--json", "--last", "2"});
-  EXPECT_EQ(diff["before"].size(), 2);
-  EXPECT_EQ(get_text(diff, "outcome"), "worse");
-  EXPECT_EQ(json({"diff", slow, "--commit", "aaaa", "--json"})["before"].size(), 4);
+  run({"add", slow[0], slow[1], slow[2], "--commit", "bbbb2222"});
+  EXPECT_EQ(gate({}).exit_code, 1);
+  EXPECT_EQ(json({"diff", "--json", "--last", "2"})["before"].size(), 2);
+  EXPECT_EQ(get_text(json({"diff", "--json"}), "outcome"), "worse");
+  EXPECT_EQ(json({"diff", slow.front(), "--commit", "aaaa", "--json"})["before"].size(), 4);
 }
 
 // Changes between the commits of A may hide the effect of B.

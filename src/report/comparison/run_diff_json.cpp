@@ -39,17 +39,20 @@ Json metric_json(const comparison::MetricChange& change) {
   json[with_unit("before", metric.unit)] = number(metric, change.before);
   json[with_unit("after", metric.unit)] = number(metric, change.after);
   json[with_unit("change", metric.unit)] = number(metric, change.change());
-  if (change.has_ratio) {
-    json["change_percent"] = 100 * (change.ratio - 1);
+  if (change.has_ratio) json["change_percent"] = 100 * (change.ratio - 1);
+  if (change.has_ratio && change.is_separable) {
     json["change_low_percent"] = 100 * (change.low - 1);
     json["change_high_percent"] = 100 * (change.high - 1);
-  } else {
+  } else if (!change.has_ratio) {
     json[with_unit("change_low", metric.unit)] = number(metric, change.low_change);
     json[with_unit("change_high", metric.unit)] = number(metric, change.high_change);
   }
-  json["confidence"] = change.confidence;
-  json["p"] = change.p;
-  json["spread"] = change.was_in_step           ? "in_step"
+  if (change.is_separable) {
+    json["confidence"] = change.confidence;
+    json["p"] = change.p;
+  }
+  json["spread"] = !change.is_separable         ? "none"
+                   : change.was_in_step         ? "in_step"
                    : change.was_paired          ? "paired"
                    : change.spread_was_measured ? "measured"
                                                 : "allowed";

@@ -48,6 +48,9 @@ std::string in_step_note(const comparison::MetricChange& latency) {
 }
 
 std::string spread_note(const comparison::ModelComparison& model) {
+  const std::string assumed = "Intervals assume a typical difference of memory between two runs.";
+  if (const comparison::MetricChange* inseparable = inseparable_latency(model))
+    return fmt::format("{}; {}. {}", inseparable_words(*inseparable), comparison::kMakeMoreRuns, assumed);
   for (const std::string_view name : {"latency", "run_peak"})
     if (const comparison::MetricChange* found = model.find(name))
       return found->was_in_step ? in_step_note(*found)
@@ -55,11 +58,9 @@ std::string spread_note(const comparison::ModelComparison& model) {
                  ? fmt::format("Intervals from the spread of {} and {} runs ({}).", found->runs_before,
                                found->runs_after,
                                found->was_paired ? "alternating runs, compared in pairs"
-                               : found->metric->unit == comparison::MetricUnit::bytes
-                                   ? "from their medians"
-                                   : "the wider of Welch's and Student's t")
-                 : "Intervals assume a typical difference between two runs. With three or more runs on each "
-                   "side (headroom bench --repeat N) they are measured: docs/diff.md.";
+                               : found->metric->unit == comparison::MetricUnit::bytes ? "from their medians"
+                                                                                      : "bootstrap")
+                 : assumed;
   return "";
 }
 

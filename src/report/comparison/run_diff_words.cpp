@@ -23,7 +23,7 @@ constexpr std::array<std::string_view, 8> kAlwaysShown{"load_peak", "run_mean", 
 constexpr double kWidestTold = 3;
 
 bool is_unsteady(const comparison::MetricChange& change) {
-  return change.has_ratio && change.high > kWidestTold * kWidestTold * change.low;
+  return change.has_ratio && change.is_separable && change.high > kWidestTold * kWidestTold * change.low;
 }
 
 std::string_view words_of_change(const comparison::MetricChange& change) {
@@ -95,15 +95,18 @@ struct Reach {
   std::vector<std::string> seen, unseen;
   double widest_judged = 0;
   const comparison::MetricChange* of = nullptr;  // one that tells of how many runs
+  const comparison::MetricChange* inseparable = nullptr;
 };
 
 Reach reach_of(const comparison::RunComparison& comparison) {
   Reach reach;
+  for (const comparison::ModelComparison& model : comparison.models)
+    if (reach.inseparable == nullptr) reach.inseparable = inseparable_latency(model);
   for (const std::string_view name : {"latency", "run_peak", "p50", "p99"}) {
     double widest = 0;
     for (const comparison::ModelComparison& model : comparison.models) {
       const comparison::MetricChange* change = model.find(name);
-      if (change == nullptr || !change->has_ratio) continue;
+      if (change == nullptr || !change->has_ratio || !change->is_separable) continue;
       if (reach.of == nullptr) reach.of = change;
       widest = std::max({widest, std::sqrt(change->high / change->low) - 1, change->metric->least_share});
       if (change->is_judged) reach.widest_judged = std::max(reach.widest_judged, widest);
@@ -138,13 +141,13 @@ std::string reach_words(const Reach& reach) {
 
 // What to do about it; empty where the runs themselves tell what they differ by.
 std::string advice_for(const Reach& reach) {
-  if (reach.of == nullptr ||
-      std::min(reach.of->runs_before, reach.of->runs_after) >= comparison::kRunsToKnowTheirSpread)
-    return "";
-  if (reach.of->was_in_step)
-    return "Make more pairs: headroom bench --in-step NAME --repeat 8 for both sides at once.";
-  return "Make more runs: headroom bench --repeat 8 for each side, or for both at once with --in-step NAME, "
-         "which is more precise.";
+  if (reach.inseparable != nullptr)
+    return "Make more runs: headroom bench --repeat 8 for each side, or for both at once with --in-step "
+           "NAME, "
+           "which is more precise.";
+  const bool is_told = reach.of == nullptr || !reach.of->was_in_step ||
+                       reach.of->runs_before >= comparison::kRunsToKnowTheirSpread;
+  return is_told ? "" : "Make more pairs: headroom bench --in-step NAME --repeat 8 for both sides at once.";
 }
 
 // Rows that are told as changed and make no verdict: each by its own interval of 99 %. Those whose kind,
@@ -336,9 +339,14 @@ std::string unchanged_words(const comparison::RunComparison& comparison, const O
         "No change was found in {}. Other figures differ (at 99 % each, so one in a hundred differs by "
         "chance): {}.",
         names_of_judged(comparison), words_beside(figures.beside));
-  if (!figures.open.empty()) return "No change was found, but these runs cannot rule one out.";
-  if (!figures.detections.empty()) return "Memory and time did not change, but the detections did.";
-  if (outcomes.unknown.empty()) return "No change was found.";
+  const bool is_of_memory = reach_of(comparison).inseparable != nullptr;
+  if (!figures.open.empty() && !is_of_memory)
+    return "No change was found, but these runs cannot rule one out.";
+  if (!figures.detections.empty())
+    return fmt::format("{} did not change, but the detections did.",
+                       is_of_memory ? "Memory" : "Memory and time");
+  if (outcomes.unknown.empty())
+    return is_of_memory ? "No change of memory was found." : "No change was found.";
   return has_failures(comparison) ? "No change was found in the runs that succeeded."
                                   : "Nothing that both sides measured changed.";
 }
@@ -349,7 +357,9 @@ void add_reach(const comparison::RunComparison& comparison, const FiguresTold& f
   constexpr double kWide = 0.05;
   const Reach reach = reach_of(comparison);
   sentences.push_back(reach_words(reach));
-  if (!figures.are_alike() || !reach.unseen.empty() || reach.widest_judged > kWide)
+  if (reach.inseparable != nullptr) sentences.push_back(inseparable_words(*reach.inseparable) + ".");
+  if (reach.inseparable != nullptr || !figures.are_alike() || !reach.unseen.empty() ||
+      reach.widest_judged > kWide)
     sentences.push_back(advice_for(reach));
   if (figures.beside.empty() && !figures.open.empty())
     sentences.push_back(fmt::format("Differences that may be chance: {}.", words_beside(figures.open)));
@@ -410,6 +420,19 @@ RunDiffVerdict verdict_of_two_sides(const comparison::RunComparison& comparison)
 
 }  // namespace
 
+const comparison::MetricChange* inseparable_latency(const comparison::ModelComparison& model) {
+  const comparison::MetricChange* latency = model.find("latency");
+  if (latency != nullptr && latency->is_separable) return nullptr;
+  const auto found =
+      std::find_if(model.metrics.begin(), model.metrics.end(),
+                   [](const comparison::MetricChange& change) { return !change.is_separable; });
+  return found == model.metrics.end() ? nullptr : &*found;
+}
+
+std::string inseparable_words(const comparison::MetricChange& change) {
+  return "Latency differences are not separable from noise " + comparison::words_for_runs(change);
+}
+
 std::string new_model_words(const comparison::NewModel& model) {
   std::vector<std::string> figures;
   for (const comparison::MetricValue& known : model.values)
@@ -437,6 +460,7 @@ std::vector<std::string> notes_of(const comparison::RunComparison& comparison) {
 
 std::string interval_words(const comparison::MetricChange& change) {
   if (change.before == change.after) return "same";
+  if (!change.is_separable) return comparison::percent_words(change.ratio) + " (not separable from noise)";
   if (is_unsteady(change)) return comparison::percent_words(change.ratio) + " (too noisy to compare)";
   if (change.has_ratio)
     return change.low == change.high
@@ -459,7 +483,7 @@ std::string short_change_words(const comparison::MetricChange& change) {
 bool is_of_page_cache(const comparison::MetricChange& change) { return change.metric->name == "file_pages"; }
 
 std::string superiority_words(const comparison::ModelComparison& model) {
-  if (!model.superiority) return "";
+  if (!model.superiority || inseparable_latency(model) != nullptr) return "";
   return fmt::format(
       "{}: a frame of B takes longer than one of A in {:.0f} % of all pairs ({} and {} frames)", model.name,
       100 * *model.superiority, model.frames_before, model.frames_after);

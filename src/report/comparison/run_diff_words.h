@@ -26,6 +26,11 @@ std::vector<std::string> notes_of(const comparison::RunComparison& comparison);
 // How many pages of files a process has mapped depends on how they came into the page cache: no change of the
 // program, however much it is.
 bool is_of_page_cache(const comparison::MetricChange& change);
+// A time of the model that too few runs cannot tell from noise; null where there is none, or its latency can
+// be told, as that of runs in step can.
+const comparison::MetricChange* inseparable_latency(const comparison::ModelComparison& model);
+// "Latency differences are not separable from noise with one run each".
+std::string inseparable_words(const comparison::MetricChange& change);
 // "+3.1 % (+2.0 % to +4.2 %)".
 std::string interval_words(const comparison::MetricChange& change);
 // The same where there is no room: "+3.1 %", "unsteady".

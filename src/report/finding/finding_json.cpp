@@ -22,10 +22,11 @@ Json to_json(const TriedCure& tried) {
       object["before"][figure.name] = std::llround(figure.before);
       object["after"][figure.name] = std::llround(figure.after);
     }
-    // Of after / before, in per cent.
+    // Of after / before, in per cent; absent where it is not known.
     for (const TriedFigure& figure : tried.figures)
-      object["change_percent"][figure.name] = {{"low", 100 * (figure.low - 1)},
-                                               {"high", 100 * (figure.high - 1)}};
+      if (std::isfinite(figure.high))
+        object["change_percent"][figure.name] = {{"low", 100 * (figure.low - 1)},
+                                                 {"high", 100 * (figure.high - 1)}};
     object["differs"] = Json::array();
     for (const TriedFigure& figure : tried.figures)
       if (figure.differs) object["differs"].push_back(figure.name);

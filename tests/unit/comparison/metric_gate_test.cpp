@@ -54,12 +54,34 @@ TEST_F(Gate, AcceptsChangesAndValuesWithUnits) {
 
 TEST_F(Gate, UncertainChangeIsNotABreach) {
   Runs before, after;
-  before.add(1'000'000, 100 << 20, 1);
-  after.add(1'020'000, 100 << 20, 2);
+  for (unsigned i = 0; i < 3; ++i) {
+    before.add(1'000'000 + i * 100'000, 100 << 20, i);
+    after.add(1'020'000 + i * 100'000, 100 << 20, 10 + i);
+  }
   auto found = check_gate(*parse_gate("latency>+1%"), compare_runs(before.side, after.side));
   ASSERT_EQ(found.findings.size(), 1);
   EXPECT_FALSE(found.has_breach());
   EXPECT_THAT(found.findings.front().sentence, HasSubstr("not failed"));
+}
+
+// One run per side: memory can be judged, and a limit of B's own value; a change of a time cannot.
+TEST_F(Gate, TimesOfSingleRunsAreNotJudged) {
+  const auto gate = [&](std::string_view rules) {
+    return check_gate(*parse_gate(rules), compare_runs({a.side[0]}, {b.side[0]}));
+  };
+  for (const std::string_view rule : {"latency>+50%", "det:p99>+1ms", "fps<-5%", "load_peak>+1%,p50>+5%"}) {
+    const auto found = gate(rule);
+    ASSERT_TRUE(found.not_judged.has_value()) << rule;
+    EXPECT_FALSE(found.has_breach()) << rule;
+  }
+  EXPECT_EQ(
+      gate("fps<-5%").not_judged->sentence(),
+      "cannot check --fail-on 'fps<-5%': a change of fps is not separable from noise with one run each; "
+      "make three or more runs of each side: headroom bench --repeat 8");
+  EXPECT_TRUE(gate("run_peak>+5%").has_breach());
+  EXPECT_TRUE(gate("p99>+5%,run_peak>+5%").has_breach());
+  EXPECT_TRUE(gate("p50>1ms").has_breach());
+  EXPECT_FALSE(gate("p50>1ms").not_judged.has_value());
 }
 
 TEST_F(Gate, ModelThatFailsInSomeRunsFailsGate) {
