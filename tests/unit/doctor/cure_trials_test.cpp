@@ -1,6 +1,7 @@
 #include "doctor/cure_trials.h"
 
 #include <cmath>
+#include <limits>
 #include <random>
 
 #include "doctor/log/log_findings.h"
@@ -116,7 +117,10 @@ TEST(CureTrials, VerdictDependsOnNoise) {
   EXPECT_EQ(slow.verdict, CureVerdict::costs_speed);
   EXPECT_THAT(slow.sentence, testing::EndsWith("latency 1.00 ms → 3.00 ms (+200.0 %, few frames)"));
   few.differs = false;
-  EXPECT_EQ(verdict({change("run_peak", 200 * kMiB, 150 * kMiB), few}).verdict, CureVerdict::helps);
+  few.high = std::numeric_limits<double>::infinity();
+  const TriedCure single = verdict({change("run_peak", 200 * kMiB, 150 * kMiB), few});
+  EXPECT_EQ(single.verdict, CureVerdict::helps);
+  EXPECT_THAT(single.sentence, testing::EndsWith("(+200.0 %, not separable from noise in so few runs)"));
   // A large step may also occur between equal runs, so the verdict is "unclear" and not "no difference".
   const TriedCure untold = verdict({change("run_peak", 400 * kMiB, 180 * kMiB, false)}),
                   alike = verdict({change("run_peak", 400 * kMiB, 390 * kMiB, false)});
@@ -198,7 +202,6 @@ TEST(CureTrials, CountsAllComparisonsOfATrial) {
 // A run of one model with the noise that the comparison assumes between equal runs.
 struct NoisyRun {
   BenchResult result = run_of();
-  double latency = 0;
 
   explicit NoisyRun(std::mt19937& random) {
     std::normal_distribution<double> normal;
@@ -206,12 +209,9 @@ struct NoisyRun {
     memory.run_peak = Bytes{std::llround(1024 * kMiB * std::exp(0.002 * normal(random)))};
     memory.load_peak = Bytes{std::llround(1024 * kMiB * std::exp(0.002 * normal(random)))};
     memory.fixed_addresses = true;
-    latency = 1e6 * std::exp(0.09 * normal(random));
   }
   comparison::Side side() const {
-    comparison::ComparedModel model{&result.models[0], {}, ""};
-    model.latency = latency;
-    return {{"run", &result, {model}}};
+    return {{"run", &result, {{&result.models[0], {}, ""}}}};
   }
 };
 
@@ -233,13 +233,12 @@ int false_alarms_of_trials(int trials, std::size_t comparisons) {
   return alarms;
 }
 
-// One run each, where the allowance permits the most false alarms. Without sharing the rate, eight cures
-// would have 17 %.
+// One run each, of which only memory is judged. Without sharing the rate, eight cures would have 9 %.
 TEST(CureTrials, EightUselessCuresShareFalseAlarmRate) {
   if (kIsSlowBuild) GTEST_SKIP() << kOnlyInPlainBuilds;
   constexpr int kTrials = 400;
   EXPECT_LE(false_alarms_of_trials(kTrials, 8), kTrials * 5 / 100);
-  EXPECT_GE(false_alarms_of_trials(kTrials, 1), kTrials * 10 / 100);
+  EXPECT_GE(false_alarms_of_trials(kTrials, 1), kTrials * 6 / 100);
 }
 
 TEST(CureTrials, UselessCuresComeLast) {
