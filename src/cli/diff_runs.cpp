@@ -16,18 +16,6 @@
 namespace headroom::cli {
 namespace {
 
-template <class Rule>
-std::string leave_out_all(std::vector<Rule>& rules, std::vector<std::string> left_out) {
-  for (const Rule& rule : rules)
-    if (rule.limit.against != comparison::GateAgainst::value) left_out.push_back(rule.limit.text);
-  std::erase_if(rules, [](const Rule& rule) { return rule.limit.against != comparison::GateAgainst::value; });
-  if (left_out.empty()) return {};
-  std::string words =
-      fmt::format("A and B are the same, so these rules were not checked: {}", fmt::join(left_out, ", "));
-  log::warning("{}", words);
-  return words;
-}
-
 // Means of one set of runs in another order differ in their last digit.
 bool is_alike(const comparison::MetricChange& change) {
   return std::abs(change.change()) <= 1e-9 * std::abs(change.before);
@@ -90,11 +78,6 @@ Result<std::vector<comparison::FigureRule>> figure_rules(
   return rules;
 }
 
-std::string leave_out_changes(std::vector<comparison::GateRule>& rules) { return leave_out_all(rules, {}); }
-std::string leave_out_changes(std::vector<comparison::FigureRule>& rules, std::vector<std::string> others) {
-  return leave_out_all(rules, std::move(others));
-}
-
 Result<int> exit_by(const comparison::GateJudgement& judgement) {
   // A breach is one whatever the other rules would have said.
   if (judgement.not_judged && !judgement.has_breach()) return tl::unexpected(*judgement.not_judged);
@@ -141,7 +124,8 @@ Result<int> diff_runs(const LoadedSide& before, const LoadedSide& after, const F
   comparison::GateJudgement judgement;
   if (!rules.empty()) {
     std::vector<comparison::GateRule> judged = rules;
-    if (report.is_one_side) report.not_judged = leave_out_changes(judged);
+    if (report.is_one_side) report.not_judged = comparison::leave_out_changes(judged);
+    if (!report.not_judged.empty()) log::warning("{}", report.not_judged);
     judgement = comparison::check_gate(judged, comparison);
   }
   report.gate = judgement.findings;

@@ -18,12 +18,6 @@ Result<std::vector<comparison::GateRule>> gate_rules(const FlagValues& values);
 // The same of logs and recordings, which have `figures`.
 Result<std::vector<comparison::FigureRule>> figure_rules(const FlagValues& values,
                                                          const std::vector<comparison::GatedFigure>& figures);
-// Of one side that is compared with itself only its own values can be judged. Leaves out the rules on
-// changes, warns of it and returns the sentence; empty where there are none.
-std::string leave_out_changes(std::vector<comparison::GateRule>& rules);
-// `others`: on changes, too, as they were given (--fail-above).
-std::string leave_out_changes(std::vector<comparison::FigureRule>& rules,
-                              std::vector<std::string> others = {});
 // The exit code: warns of what is within noise; an error that names the breaches, or where there is none the
 // rule that cannot be judged.
 Result<int> exit_by(const comparison::GateJudgement& judgement);

@@ -1,6 +1,7 @@
 #include "comparison/gate_limit.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <cmath>
 
@@ -32,6 +33,11 @@ Result<GateLimit> split_rule(std::string_view text) {
 }
 
 }  // namespace
+
+std::string words_for_left_out(const std::vector<std::string>& rules) {
+  if (rules.empty()) return {};
+  return fmt::format("A and B are the same, so these rules were not checked: {}", fmt::join(rules, ", "));
+}
 
 tl::unexpected<Error> no_gate_rule(std::string_view rule, std::string why) {
   return usage_error(fmt::format("invalid --fail-on rule '{}'", rule), std::move(why),

@@ -30,6 +30,19 @@ Result<std::vector<GateLimit>> split_gate(std::string_view text);
 Result<double> limit_of(const GateLimit& rule, std::optional<double> (*in_unit)(const std::string& amount),
                         std::string_view example);
 
+// Of one side that is compared with itself only its own values can be judged. Leaves out the rules on
+// changes; "A and B are the same, so these rules were not checked: …", or nothing where there are none.
+// `left_out`: others on changes, as they were given (--fail-above).
+std::string words_for_left_out(const std::vector<std::string>& rules);
+template <class Rule>
+std::string leave_out_changes(std::vector<Rule>& rules, std::vector<std::string> left_out = {}) {
+  const auto is_on_change = [](const Rule& rule) { return rule.limit.against != GateAgainst::value; };
+  for (const Rule& rule : rules)
+    if (is_on_change(rule)) left_out.push_back(rule.limit.text);
+  std::erase_if(rules, is_on_change);
+  return words_for_left_out(left_out);
+}
+
 // "--fail-on 'run_peak' is no rule: …"
 tl::unexpected<Error> no_gate_rule(std::string_view rule, std::string why);
 

@@ -9,7 +9,9 @@
 #include <string_view>
 #include <vector>
 
+#include "base/json.h"
 #include "base/units.h"
+#include "comparison/metric_gate.h"
 #include "report/markdown_text.h"
 
 namespace headroom::report {
@@ -23,12 +25,31 @@ inline std::string enumerated(const std::vector<std::string>& parts, std::string
   return fmt::format("{} {} {}", fmt::join(parts.begin(), parts.end() - 1, ", "), last, parts.back());
 }
 
+// The judgement of --fail-on, the same keys in each comparison.
+inline void set_gate(Json& json, const std::vector<comparison::GateFinding>& gate,
+                     const std::string& not_judged) {
+  json["breaches"] = Json::array();
+  json["within_noise"] = Json::array();
+  for (const comparison::GateFinding& finding : gate)
+    json[finding.is_breach ? "breaches" : "within_noise"].push_back(finding.sentence);
+  if (!not_judged.empty()) json["not_judged"] = not_judged;
+}
+
 // Sentences under a title, of Markdown; nothing where there are none.
 inline void add_list(std::string& text, std::string_view title, const std::vector<std::string>& sentences) {
   if (sentences.empty()) return;
   text += fmt::format("**{}**\n\n", title);
   for (const std::string& sentence : sentences) text += fmt::format("- {}\n", escaped(sentence));
   text += "\n";
+}
+
+// And of Markdown.
+inline void add_gate(std::string& text, const std::vector<comparison::GateFinding>& gate,
+                     const std::string& not_judged) {
+  std::vector<std::string> sentences;
+  for (const comparison::GateFinding& finding : gate) sentences.push_back(finding.sentence);
+  if (!not_judged.empty()) sentences.push_back(not_judged);
+  add_list(text, "Gate", sentences);
 }
 
 }  // namespace headroom::report

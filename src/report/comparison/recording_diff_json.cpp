@@ -79,12 +79,14 @@ Json figures_json(const GroupFigures& figures, bool counts_known) {
   return json;
 }
 
+template <class Row>
+Json named_row(const Row& row, comparison::DiffBy by) {
+  if (by == comparison::DiffBy::stack) return {{"frames", row.frames}};
+  return {{by == comparison::DiffBy::layer ? "layer_name" : "module", row.name}};
+}
+
 Json row_json(const comparison::DiffRow& row, comparison::DiffBy by) {
-  Json json;
-  if (by == comparison::DiffBy::stack)
-    json["frames"] = row.frames;
-  else
-    json[by == comparison::DiffBy::layer ? "layer_name" : "module"] = row.name;
+  Json json = named_row(row, by);
   json["change"] = {{"peak_bytes", row.after.most_bytes - row.before.most_bytes},
                     {"at_peak_bytes", row.peak_change()},
                     {"at_end_bytes", row.end_change()}};
@@ -101,11 +103,7 @@ Json row_json(const comparison::DiffRow& row, comparison::DiffBy by) {
 
 // Of one grouping; a side that has none of it is null.
 Json mapped_row_json(const comparison::MappedDiffRow& row, comparison::DiffBy by) {
-  Json json;
-  if (by == comparison::DiffBy::stack)
-    json["frames"] = row.frames;
-  else
-    json[by == comparison::DiffBy::layer ? "layer_name" : "module"] = row.name;
+  Json json = named_row(row, by);
   const auto side = [](std::int64_t at_peak, std::int64_t at_end) {
     return Json{{"at_peak_bytes", at_peak}, {"at_end_bytes", at_end}};
   };
@@ -162,11 +160,7 @@ Json diff_to_json(const DiffReport& report) {
     for (const comparison::DiffRow* row : rows) list.push_back(row_json(*row, by));
     json[key + "_left_out"] = report.diff.by(by).size() - rows.size();
   }
-  json["breaches"] = Json::array();
-  json["within_noise"] = Json::array();
-  for (const comparison::GateFinding& finding : report.gate)
-    json[finding.is_breach ? "breaches" : "within_noise"].push_back(finding.sentence);
-  if (!report.not_judged.empty()) json["not_judged"] = report.not_judged;
+  set_gate(json, report.gate, report.not_judged);
   Json& mapped = json["mapped"] = Json::object();
   for (const comparison::DiffBy by : chosen_groupings(report)) {
     const auto rows = chosen_rows(report.diff.mapped_by(by), report.choice.at_least.value_or(0),

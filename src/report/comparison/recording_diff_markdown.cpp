@@ -43,10 +43,7 @@ void add_rows(std::string& text, const DiffReport& report, comparison::DiffBy by
 
 std::string diff_to_markdown(const DiffReport& report) {
   std::string text = fmt::format("**{}**\n\n", escaped(diff_verdict(report)));
-  std::vector<std::string> gate;
-  for (const comparison::GateFinding& finding : report.gate) gate.push_back(finding.sentence);
-  if (!report.not_judged.empty()) gate.push_back(report.not_judged);
-  add_list(text, "Gate", gate);
+  add_gate(text, report.gate, report.not_judged);
   add_figures(text, report.diff);
   if (report.choice.by) {
     add_rows(text, report, *report.choice.by, fmt::format("{}, at the peak", name_of(*report.choice.by)));

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <string>
 
+#include "report/comparison/diff_words.h"
 #include "report/comparison/run_diff_views.h"
 #include "report/comparison/run_diff_words.h"
 
@@ -118,22 +119,6 @@ Json model_json(const comparison::ModelComparison& model) {
   return json;
 }
 
-std::string_view name_of_tone(RunDiffTone tone) {
-  switch (tone) {
-    case RunDiffTone::worse:
-      return "worse";
-    case RunDiffTone::mixed:
-      return "mixed";
-    case RunDiffTone::better:
-      return "better";
-    case RunDiffTone::unknown:
-      return "unknown";
-    case RunDiffTone::same:
-      break;
-  }
-  return "same";
-}
-
 }  // namespace
 
 Json run_diff_to_json(const RunDiffReport& report) {
@@ -143,7 +128,7 @@ Json run_diff_to_json(const RunDiffReport& report) {
   json["schema_version"] = kRunDiffSchemaVersion;
   json["kind"] = "runs";
   json["verdict"] = verdict.sentence;
-  json["outcome"] = name_of_tone(verdict.tone);
+  json["outcome"] = look_of(verdict.tone).name;
   json["cause"] = verdict.cause;
   json["before"] = report.before;
   json["after"] = report.after;
@@ -162,11 +147,7 @@ Json run_diff_to_json(const RunDiffReport& report) {
                                   {"values_after", values_json(model.values)}});
   json["facts"] = facts_json(comparison.facts);
   json["caveats"] = notes_of(comparison);
-  json["breaches"] = Json::array();
-  json["within_noise"] = Json::array();
-  for (const comparison::GateFinding& finding : report.gate)
-    json[finding.is_breach ? "breaches" : "within_noise"].push_back(finding.sentence);
-  if (!report.not_judged.empty()) json["not_judged"] = report.not_judged;
+  set_gate(json, report.gate, report.not_judged);
   return json;
 }
 

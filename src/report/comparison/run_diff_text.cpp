@@ -17,21 +17,6 @@ namespace {
 
 using namespace comparison;
 
-std::string_view paint_of(RunDiffTone tone) {
-  switch (tone) {
-    case RunDiffTone::worse:
-      return kRed;
-    case RunDiffTone::mixed:
-    case RunDiffTone::unknown:
-      return kYellow;
-    case RunDiffTone::better:
-      return kGreen;
-    case RunDiffTone::same:
-      break;
-  }
-  return kBold;
-}
-
 std::string_view mark_of(const comparison::MetricChange& change) {
   if (!change.differs || is_of_page_cache(change)) return "";
   return change.metric->name == "detections" ? "changed" : change.is_worse() ? "worse" : "better";
@@ -76,7 +61,7 @@ class Screen {
 
   std::string draw() {
     const RunDiffVerdict verdict = verdict_of(report_);
-    text_ += painted(wrap(verdict.sentence, width_, 0), paint_of(verdict.tone), color_) + "\n";
+    text_ += painted(wrap(verdict.sentence, width_, 0), look_of(verdict.tone).paint, color_) + "\n";
     if (!verdict.cause.empty()) paragraph(verdict.cause);
     text_ += '\n';
     draw_side('A', report_.before, report_.before_words);
@@ -177,21 +162,6 @@ class Screen {
   std::string text_;
 };
 
-std::string_view symbol_of(RunDiffTone tone) {
-  switch (tone) {
-    case RunDiffTone::worse:
-      return ":red_circle:";
-    case RunDiffTone::mixed:
-    case RunDiffTone::unknown:
-      return ":yellow_circle:";
-    case RunDiffTone::better:
-      return ":green_circle:";
-    case RunDiffTone::same:
-      break;
-  }
-  return ":white_circle:";
-}
-
 void add_layers(std::string& text, const char* title, const std::vector<comparison::LayerChange>& changes,
                 std::size_t top) {
   if (changes.empty()) return;
@@ -210,12 +180,9 @@ std::string run_diff_to_terminal(const RunDiffReport& report, bool color, int wi
 
 std::string run_diff_to_markdown(const RunDiffReport& report) {
   const RunDiffVerdict verdict = verdict_of(report);
-  std::string text = fmt::format("{} **{}**\n\n", symbol_of(verdict.tone), escaped(verdict.sentence));
+  std::string text = fmt::format("{} **{}**\n\n", look_of(verdict.tone).symbol, escaped(verdict.sentence));
   if (!verdict.cause.empty()) text += escaped(verdict.cause) + "\n\n";
-  std::vector<std::string> breaches;
-  for (const comparison::GateFinding& finding : report.gate) breaches.push_back(finding.sentence);
-  if (!report.not_judged.empty()) breaches.push_back(report.not_judged);
-  add_list(text, "Gate", breaches);
+  add_gate(text, report.gate, report.not_judged);
   for (const comparison::ModelComparison& model : report.comparison.models) {
     if (model.metrics.empty()) continue;  // of one that failed there is nothing to be told
     MarkdownTable table(1, {model.name.empty() ? "figure" : escaped(model.name), "A", "B", "change", ""});

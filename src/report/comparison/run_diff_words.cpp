@@ -9,6 +9,7 @@
 
 #include "comparison/metric_gate.h"
 #include "report/comparison/diff_words.h"
+#include "report/terminal_table.h"
 #include "report/words.h"
 
 namespace headroom::report {
@@ -439,6 +440,22 @@ std::string new_model_words(const comparison::NewModel& model) {
     if (std::find(kAlwaysShown.begin(), kAlwaysShown.end(), known.metric->name) != kAlwaysShown.end())
       figures.push_back(fmt::format("{} {}", known.metric->name, words_for(*known.metric, known.value)));
   return fmt::format("{} is new in B{}{}.", model.name, figures.empty() ? "" : ": ", joined(figures, ", "));
+}
+
+RunDiffLook look_of(RunDiffTone tone) {
+  switch (tone) {
+    case RunDiffTone::worse:
+      return {"worse", kRed, ":red_circle:"};
+    case RunDiffTone::mixed:
+      return {"mixed", kYellow, ":yellow_circle:"};
+    case RunDiffTone::better:
+      return {"better", kGreen, ":green_circle:"};
+    case RunDiffTone::unknown:
+      return {"unknown", kYellow, ":yellow_circle:"};
+    case RunDiffTone::same:
+      break;
+  }
+  return {"same", kBold, ":white_circle:"};
 }
 
 RunDiffVerdict verdict_of(const RunDiffReport& report) {

@@ -13,6 +13,12 @@ namespace headroom::report {
 // unknown: nothing could be compared, or what differs makes no verdict.
 enum class RunDiffTone { worse, mixed, better, same, unknown };
 
+// In JSON, on the terminal and in Markdown.
+struct RunDiffLook {
+  std::string_view name, paint, symbol;
+};
+RunDiffLook look_of(RunDiffTone tone);
+
 struct RunDiffVerdict {
   RunDiffTone tone = RunDiffTone::same;
   std::string sentence;  // what changed

@@ -159,10 +159,7 @@ std::string series_diff_to_terminal(const SeriesDiffReport& report, bool color, 
 
 std::string series_diff_to_markdown(const SeriesDiffReport& report) {
   std::string text = fmt::format("**{}**\n\n", escaped(verdict_of(report)));
-  std::vector<std::string> gate;
-  for (const comparison::GateFinding& finding : report.gate) gate.push_back(finding.sentence);
-  if (!report.not_judged.empty()) gate.push_back(report.not_judged);
-  add_list(text, "Gate", gate);
+  add_gate(text, report.gate, report.not_judged);
   MarkdownTable table(1, {"figure", "mean A", "mean B", "change", "max A", "max B", ""});
   for (std::size_t row = 0; row < std::min(report.top, report.changes.size()); ++row) {
     auto cells = row_of(report.changes[row]);
@@ -202,11 +199,7 @@ Json series_diff_to_json(const SeriesDiffReport& report) {
     if (change.doubt != comparison::SeriesDoubt::none) figure["cannot_be_told"] = name_of(change.doubt);
     json["figures"].push_back(std::move(figure));
   }
-  json["breaches"] = Json::array();
-  json["within_noise"] = Json::array();
-  for (const comparison::GateFinding& finding : report.gate)
-    json[finding.is_breach ? "breaches" : "within_noise"].push_back(finding.sentence);
-  if (!report.not_judged.empty()) json["not_judged"] = report.not_judged;
+  set_gate(json, report.gate, report.not_judged);
   return json;
 }
 
