@@ -210,9 +210,7 @@ struct NoisyRun {
     memory.load_peak = Bytes{std::llround(1024 * kMiB * std::exp(0.002 * normal(random)))};
     memory.fixed_addresses = true;
   }
-  comparison::Side side() const {
-    return {{"run", &result, {{&result.models[0], {}, ""}}}};
-  }
+  comparison::Side side() const { return {{"run", &result, {{&result.models[0], {}, ""}}}}; }
 };
 
 // The number of trials, out of `trials`, in which at least one of eight useless cures is reported as a
