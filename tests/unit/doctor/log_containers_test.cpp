@@ -32,7 +32,7 @@ TEST(LogContainers, ReadsNameAndLimitFromDockerInspect) {
   EXPECT_EQ(findings_of(with_swap).at(0).cures.at(0).command,
             "docker update --memory=640m --memory-swap=640m detector");
   const auto line = findings_of(
-      {R"([{"State":{"OOMKilled":true},"Name":"/a b;c","HostConfig":{"Memory":536870912,"MemorySwap":-1}}])"});
+      {R"({"State":{"OOMKilled":true},"Name":"/a b;c","HostConfig":{"Memory":536870912,"MemorySwap":-1}})"});
   EXPECT_EQ(line.at(0).cures.at(0).command, "docker update --memory=640m --memory-swap=1280m 'a b;c'");
 }
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "doctor/cure_trials.h"
-#include "doctor/run/run_finding.h"
 
 #include "support/test_support.h"
 
@@ -13,11 +12,11 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-using testing::Not;
 
-BenchResult finished_run() {
+BenchResult finished_run(std::vector<ModelResult> models = {}) {
   BenchResult result;
   result.complete = true;
+  result.models = std::move(models);
   return result;
 }
 
@@ -31,6 +30,18 @@ ModelResult model_named(const std::string& name) {
   return model;
 }
 
+ModelResult onnx_model() {
+  ModelResult model = model_named("a");
+  model.backend = "onnxruntime";
+  return model;
+}
+
+GpuMemory cuda_memory() {
+  GpuMemory gpu;
+  gpu.device = "cuda:0";
+  return gpu;
+}
+
 std::vector<std::string> ids(const BenchResult& result) {
   std::vector<std::string> names;
   for (const Finding& finding : doctor::run_findings(result, "run/report.json")) {
@@ -41,15 +52,13 @@ std::vector<std::string> ids(const BenchResult& result) {
 }
 
 TEST(RunFindings, HealthyRunHasNoFindings) {
-  BenchResult result = finished_run();
-  result.models = {model_named("a"), model_named("b")};
+  BenchResult result = finished_run({model_named("a"), model_named("b")});
   result.limit = Limit{gibibytes(1), LimitType::hard, LimitMechanism::cgroup_v2, {}, ""};
   EXPECT_THAT(ids(result), IsEmpty());
 }
 
 TEST(RunFindings, ReportsFindingsOfTheRun) {
-  BenchResult result = finished_run();
-  result.models = {model_named("a"), model_named("b")};
+  BenchResult result = finished_run({model_named("a"), model_named("b")});
   for (ModelResult& model : result.models) {
     model.path = "same.onnx";
     model.file_size = mebibytes(50);
@@ -74,6 +83,12 @@ TEST(RunFindings, ReportsFindingsOfTheRun) {
   EXPECT_EQ(measured.cures[1].settings->settings, "mapped=on,prepack=off");
   EXPECT_EQ(measured.cures[1].settings->also, std::vector<std::string>{result.models[1].name});
   EXPECT_EQ(measured.cures[1].saves, mebibytes(2 * 3 * 50 - 50));
+  result.options.emplace();
+  const auto with_options = doctor::run_findings(result, "")[2];
+  EXPECT_EQ(with_options.cures.at(0).command, "") << "a change of the program";
+  EXPECT_THAT(with_options.cures.at(1).command,
+              testing::AllOf(testing::StartsWith("headroom bench --model a=same.onnx,"),
+                             HasSubstr(" --model b=same.onnx,"), HasSubstr("mapped=on")));
   for (ModelResult& model : result.models) model.settings.mapped = true;
   EXPECT_THAT(ids(result), ElementsAre("soft-limit", "throttled")) << "processes share the file's pages";
 }
@@ -83,8 +98,8 @@ TEST(RunFindings, NamesEachFileThatIsLoadedTwice) {
   write_text(folder / "c.onnx", std::string(2 << 20, 'c'));
   write_text(folder / "copy of c.onnx", std::string(2 << 20, 'c'));
   write_text(folder / "other.onnx", std::string(2 << 20, 'o'));
-  BenchResult result = finished_run();
-  result.models = {model_named("a"), model_named("b"), model_named("c"), model_named("d"), model_named("e")};
+  BenchResult result = finished_run(
+      {model_named("a"), model_named("b"), model_named("c"), model_named("d"), model_named("e")});
   result.models[0].path = result.models[1].path = "same.onnx";
   result.models[2].path = folder / "c.onnx";
   result.models[3].path = folder / "copy of c.onnx";
@@ -112,13 +127,11 @@ TEST(RunFindings, NamesEachFileThatIsLoadedTwice) {
 }
 
 TEST(RunFindings, ModelThatDiedWhileLoadingIsPreparedElsewhere) {
-  BenchResult result = finished_run();
-  ModelResult model = model_named("a");
-  model.backend = "onnxruntime";
+  ModelResult model = onnx_model();
   model.status = ModelStatus::oom;
   model.died_in = Phase::runtime_loaded;
   model.path = "a b.onnx";
-  result.models = {model};
+  BenchResult result = finished_run({model});
   result.options.emplace();
   result.options->memory_limit = mebibytes(250);
   const auto findings = doctor::run_findings(result, "");
@@ -146,9 +159,7 @@ TEST(RunFindings, ModelThatDiedWhileLoadingIsPreparedElsewhere) {
 }
 
 TEST(RunFindings, ReportsFindingsOfAModel) {
-  BenchResult result = finished_run();
-  ModelResult model = model_named("a");
-  model.backend = "onnxruntime";
+  ModelResult model = onnx_model();
   model.memory.load_peak = mebibytes(300);
   model.memory.frames = mebibytes(64);
   model.layers = LayerMemory{"", 3, mebibytes(100), {{MemoryKind::arena_unused, "", mebibytes(40)}}, "", {}};
@@ -159,7 +170,7 @@ TEST(RunFindings, ReportsFindingsOfAModel) {
   small.peak = mebibytes(150);
   model.trials = {now, small};
   model.smallest_settings = small.settings;
-  result.models = {model};
+  BenchResult result = finished_run({model});
   EXPECT_THAT(ids(result), ElementsAre("load-peak-over-run-peak", "oversized-arena", "smaller-settings",
                                        "large-frame-buffers"));
   const auto findings = doctor::run_findings(result, "");
@@ -174,10 +185,9 @@ TEST(RunFindings, ReportsFindingsOfAModel) {
 // The default window is 16 MiB or one frame. Above that, the user asked for many frames, or one frame is
 // large.
 TEST(RunFindings, ManyFramesSuggestFewerFrames) {
-  BenchResult result = finished_run();
   ModelResult model = model_named("a");
   model.memory.frames = mebibytes(96);
-  result.models = {model_named("b"), model};
+  BenchResult result = finished_run({model_named("b"), model});
   result.source.emplace();
   result.source->largest_frame = mebibytes(6);
   const auto many = doctor::run_findings(result, "");
@@ -185,6 +195,10 @@ TEST(RunFindings, ManyFramesSuggestFewerFrames) {
   EXPECT_EQ(many[0].id, "large-frame-buffers");
   EXPECT_EQ(many[0].cures.at(0).settings->max_frames_in_memory, 8);
   EXPECT_EQ(many[0].cures[0].saves, mebibytes(48));
+  result.options.emplace();
+  EXPECT_THAT(doctor::run_findings(result, "").at(0).cures.at(0).command,
+              testing::AllOf(testing::StartsWith("headroom bench "), HasSubstr("--model a=a.onnx"),
+                             HasSubstr("--max-frames-in-mem 8")));
   result.source->largest_frame = mebibytes(24);
   EXPECT_EQ(doctor::run_findings(result, "")[0].cures.at(0).settings->max_frames_in_memory, 2);
   result.source->largest_frame = mebibytes(96);
@@ -194,12 +208,10 @@ TEST(RunFindings, ManyFramesSuggestFewerFrames) {
 }
 
 TEST(RunFindings, ReportsLimitThatDidNotRefuse) {
-  BenchResult result = finished_run();
-  ModelResult model = model_named("a");
-  model.backend = "onnxruntime";
+  ModelResult model = onnx_model();
   model.memory.within_limit = false;
   model.memory.violations = 7;
-  result.models = {model};
+  BenchResult result = finished_run({model});
   const auto findings = doctor::run_findings(result, "");
   ASSERT_EQ(findings.size(), 1);
   EXPECT_EQ(findings[0].id, "limit-exceeded");
@@ -214,27 +226,22 @@ TEST(RunFindings, ReportsLimitThatDidNotRefuse) {
 }
 
 TEST(RunFindings, DoesNotSuggestCurrentSettings) {
-  BenchResult result = finished_run();
-  ModelResult model = model_named("a");
-  model.backend = "onnxruntime";
+  ModelResult model = onnx_model();
   model.layers = LayerMemory{"", 3, mebibytes(100), {{MemoryKind::workspace, "", mebibytes(40)}}, "", {}};
   set_settings(model.settings, "threads=1");
-  result.models = {model};
+  BenchResult result = finished_run({model});
   const auto findings = doctor::run_findings(result, "");
   ASSERT_EQ(findings.at(0).id, "oversized-workspace");
   for (const Cure& cure : findings[0].cures) EXPECT_FALSE(cure.settings) << cure.command;
 }
 
 TEST(RunFindings, ReportsWorkspacesAndPinnedMemory) {
-  BenchResult result = finished_run();
-  ModelResult model = model_named("a");
-  model.backend = "onnxruntime";
+  ModelResult model = onnx_model();
   model.layers = LayerMemory{"", 3, mebibytes(100), {{MemoryKind::workspace, "", mebibytes(40)}}, "", {}};
-  GpuMemory gpu;
-  gpu.device = "cuda:0";
+  GpuMemory gpu = cuda_memory();
   gpu.pinned_host = mebibytes(64);
   model.gpu_memory = {gpu};
-  result.models = {model};
+  BenchResult result = finished_run({model});
   EXPECT_THAT(ids(result), ElementsAre("oversized-workspace")) << "a discrete GPU needs pinned memory";
   result.models[0].gpu_memory[0].is_integrated = true;
   EXPECT_THAT(ids(result), ElementsAre("oversized-workspace", "pinned-memory-on-unified-memory"));
@@ -242,16 +249,13 @@ TEST(RunFindings, ReportsWorkspacesAndPinnedMemory) {
 }
 
 TEST(RunFindings, ReportsExpensiveConvolutionSearch) {
-  BenchResult result = finished_run();
-  ModelResult model = model_named("a");
-  model.backend = "onnxruntime";
+  ModelResult model = onnx_model();
   model.settings.device = "cuda:0";
-  GpuMemory gpu;
-  gpu.device = "cuda:0";
+  GpuMemory gpu = cuda_memory();
   gpu.loaded = mebibytes(100);
   gpu.run_peak = mebibytes(600);
   model.gpu_memory = {gpu};
-  result.models = {model};
+  BenchResult result = finished_run({model});
   ASSERT_THAT(ids(result), ElementsAre("convolution-search"));
   const auto findings = doctor::run_findings(result, "");
   EXPECT_EQ(findings[0].confidence, Confidence::possible);
@@ -261,12 +265,11 @@ TEST(RunFindings, ReportsExpensiveConvolutionSearch) {
 }
 
 TEST(RunFindings, OutOfMemoryNamesThePhase) {
-  BenchResult result = finished_run();
   ModelResult model = model_named("a");
   model.status = ModelStatus::oom;
   model.died_in = Phase::runtime_loaded;
   model.error = "the kernel killed it";
-  result.models = {model};
+  BenchResult result = finished_run({model});
   const auto findings = doctor::run_findings(result, "");
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_EQ(findings[0].severity, Severity::severe);
@@ -298,10 +301,9 @@ TEST(RunFindings, OutOfMemoryNamesThePhase) {
 
 TEST(RunFindings, LeakNamesItsLevel) {
   for (const std::string level : {"object", "video"}) {
-    BenchResult result = finished_run();
     ModelResult model = model_named("a");
     for (int i = 0; i < 12; ++i) model.cleanups.push_back({level, std::to_string(i), mebibytes(100 + 5 * i)});
-    result.models = {model};
+    BenchResult result = finished_run({model});
     const auto findings = doctor::run_findings(result, "");
     ASSERT_EQ(findings.size(), 1U) << level;
     EXPECT_EQ(findings[0].id, "leak");
@@ -313,41 +315,6 @@ TEST(RunFindings, LeakNamesItsLevel) {
   }
 }
 
-TEST(RunFindings, FindingOfSeveralModelsHasCommands) {
-  EXPECT_THAT(doctor::kRunFindings, testing::Contains(&doctor::duplicate_models));
-  BenchResult result = finished_run();
-  result.models = {model_named("a"), model_named("b")};
-  for (ModelResult& model : result.models) {
-    model.backend = "onnxruntime";
-    model.path = "same.onnx";
-    model.file_size = mebibytes(50);
-  }
-  result.parallel.emplace();
-  result.options.emplace();
-  const auto findings = doctor::run_findings(result, "");
-  ASSERT_EQ(findings.size(), 1U);
-  EXPECT_EQ(findings[0].id, "duplicate-models");
-  EXPECT_EQ(findings[0].cures.at(0).command, "") << "a change of the program";
-  EXPECT_THAT(findings[0].cures.at(1).command,
-              testing::AllOf(testing::StartsWith("headroom bench --model a=same.onnx,"),
-                             HasSubstr(" --model b=same.onnx,"), HasSubstr("mapped=on")));
-}
-
-TEST(RunFindings, FewerFramesAreSuggestedAsCommand) {
-  BenchResult result = finished_run();
-  ModelResult model = model_named("a");
-  model.memory.frames = mebibytes(96);
-  result.models = {model};
-  result.source.emplace();
-  result.source->largest_frame = mebibytes(6);
-  result.options.emplace();
-  const auto findings = doctor::run_findings(result, "");
-  ASSERT_EQ(findings.size(), 1U);
-  EXPECT_THAT(findings[0].cures.at(0).command,
-              testing::AllOf(testing::StartsWith("headroom bench "), HasSubstr("--model a=a.onnx"),
-                             HasSubstr("--max-frames-in-mem 8")));
-}
-
 // Resident MiB of a run.
 struct Phases {
   const char* name;
@@ -355,8 +322,7 @@ struct Phases {
 };
 
 ModelResult model_of(const Phases& phases) {
-  ModelResult model = model_named("a");
-  model.backend = "onnxruntime";
+  ModelResult model = onnx_model();
   model.memory.runtime = mebibytes(phases.runtime);
   model.memory.load_peak = mebibytes(phases.load_peak);
   model.memory.run_peak = mebibytes(phases.run_peak);
@@ -367,14 +333,12 @@ ModelResult model_of(const Phases& phases) {
 }
 
 bool leaves_memory(const ModelResult& model) {
-  BenchResult result = finished_run();
-  result.models = {model};
+  BenchResult result = finished_run({model});
   for (const Finding& finding : doctor::run_findings(result, ""))
     if (finding.id == "model-leaves-memory") return true;
   return false;
 }
 
-// Measured values.
 TEST(RunFindings, MemoryThatRuntimesKeepIsNotAFinding) {
   for (const Phases& healthy : {Phases{"face", 23, 43, 50, 0, 28, 39},
                                 {"text recogniser", 23, 65, 75, 0, 28, 56},
@@ -402,8 +366,7 @@ TEST(RunFindings, MemoryThatRuntimesKeepIsNotAFinding) {
 }
 
 TEST(RunFindings, ReportsModelThatStaysAfterRelease) {
-  BenchResult result = finished_run();
-  result.models = {model_named("other"), model_of({"", 23, 223, 230, 7, 28, 183})};
+  BenchResult result = finished_run({model_named("other"), model_of({"", 23, 223, 230, 7, 28, 183})});
   result.models[0].memory = model_of({"", 23, 43, 50, 0, 28, 39}).memory;
   result.models[1].path = "a b.onnx";
   auto findings = doctor::run_findings(result, "run/report.json");
@@ -437,14 +400,13 @@ TEST(RunFindings, ReportsModelThatStaysAfterRelease) {
   EXPECT_TRUE(leaves_memory(result.models[1]));
 }
 
-TEST(RunFindings, ReportsFailedModel) {
+TEST(RunFindings, ReportsFailedModelOrIncompleteRun) {
   const std::pair<ModelStatus, const char*> kTitles[] = {
       {ModelStatus::failed, "a failed while loading the model"},
       {ModelStatus::crashed, "a crashed while loading the model"},
       {ModelStatus::timeout, "a timed out while loading the model"}};
   for (const auto& [status, title] : kTitles) {
-    BenchResult result = finished_run();
-    result.models = {model_named("a")};
+    BenchResult result = finished_run({model_named("a")});
     result.models[0].status = status;
     result.models[0].died_in = Phase::runtime_loaded;
     result.models[0].error = "no such operator";
@@ -452,24 +414,16 @@ TEST(RunFindings, ReportsFailedModel) {
     const Finding finding = doctor::run_findings(result, "").at(0);
     EXPECT_EQ(finding.title, title);
     EXPECT_EQ(finding.evidence.at(0).text, "no such operator");
+    result.complete = false;
+    ASSERT_THAT(ids(result), ElementsAre("run-incomplete"));
+    const Finding incomplete = doctor::run_findings(result, "").at(0);
+    EXPECT_EQ(incomplete.severity, Severity::warning);
+    EXPECT_EQ(incomplete.evidence.at(0).text, "a: no such operator");
   }
 }
 
-TEST(RunFindings, ReportsIncompleteRun) {
-  BenchResult result;
-  result.models = {model_named("a")};
-  result.models[0].status = ModelStatus::failed;
-  result.models[0].error = "the run ended while it was being measured";
-  const auto findings = doctor::run_findings(result, "r");
-  ASSERT_EQ(findings.size(), 1U);
-  EXPECT_EQ(findings[0].id, "run-incomplete");
-  EXPECT_EQ(findings[0].severity, Severity::warning);
-  EXPECT_EQ(findings[0].evidence.at(0).text, "a: the run ended while it was being measured");
-}
-
 TEST(RunFindings, ReportsModelsThatFitOnlyAlone) {
-  BenchResult result = finished_run();
-  result.models = {model_named("a"), model_named("b")};
+  BenchResult result = finished_run({model_named("a"), model_named("b")});
   result.limit.emplace().bytes = mebibytes(300);
   result.limit->type = LimitType::hard;
   result.options.emplace().memory_limit = mebibytes(300);
@@ -513,18 +467,16 @@ TEST(RunFindings, ReportsModelsThatFitOnlyAlone) {
   result.pool.emplace().status = ModelStatus::oom;
   const auto of_pool = doctor::run_findings(result, "");
   EXPECT_EQ(of_pool.at(0).title, "The pool ran out of memory");
-  for (const Cure& cure : of_pool[0].cures) EXPECT_THAT(cure.command, Not(HasSubstr("--pool")));
+  for (const Cure& cure : of_pool[0].cures) EXPECT_THAT(cure.command, testing::Not(HasSubstr("--pool")));
 }
 
 TEST(RunFindings, ReportsCopiesLeftByLoading) {
-  BenchResult result = finished_run();
-  ModelResult model = model_named("a");
-  model.backend = "onnxruntime";
+  ModelResult model = onnx_model();
   model.file_size = mebibytes(64);
   model.memory.runtime = mebibytes(24);
   model.memory.loaded = mebibytes(244);
   model.memory.load_peak = model.memory.run_peak = mebibytes(244);
-  result.models = {model};
+  BenchResult result = finished_run({model});
   const auto findings = doctor::run_findings(result, "");
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_EQ(findings[0].id, "loading-leaves-copies");
