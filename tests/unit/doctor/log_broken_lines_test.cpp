@@ -32,9 +32,6 @@ TEST(LogBrokenLines, ReadsQuotedLines) {
   EXPECT_EQ(
       figure(findings_of({"> " + kTorch.substr(0, 100), "> " + kTorch.substr(100)}).at(0), "free_bytes"),
       figure(findings_of({kTorch}).at(0), "free_bytes"));
-  for (const std::string line : {"> to avoid CUDA out of memory, lower the batch", ">>> MemoryError",
-                                 ">>> print(\"CUDA out of memory\")", "> - CUDA out of memory"})
-    EXPECT_TRUE(findings_of({line}).empty()) << line;
 }
 
 const std::string kKill =

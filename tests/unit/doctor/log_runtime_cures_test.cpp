@@ -226,12 +226,6 @@ TEST(LogRuntimeCures, ReadsSizeOfRknn) {
 }
 
 TEST(LogRuntimeCures, OtherRknnErrorsAreNotLackOfMemory) {
-  for (const char* line :
-       {"#define RKNN_ERR_MALLOC_FAIL -3 /* memory malloc fail. */", "E RKNN: rknn_init, load model failed!",
-        "E RKNN: failed to allocate handle, ret: -1, errno: 14, errstr: Bad address",
-        "E RKNN: failed to submit!, op id: 0, op name: MatMul, flags: 0x5, errno: 12",
-        "I RKNN: RKNN Driver Information, version: 0.9.3"})
-    EXPECT_TRUE(findings_of({line}).empty()) << line;
   const Finding files = only_of(
       {"E RKNN: [10:49:05.216] failed to convert handle(1020) to fd, ret: -1, errno: 24, errstr: Too many "
        "open files",
@@ -248,9 +242,6 @@ TEST(LogRuntimeCures, ReadsVulkanCodesOfNcnn) {
   const Finding host = only_of({"vkAllocateMemory failed -1"});
   EXPECT_EQ(host.title, "Vulkan could not allocate host memory");
   EXPECT_THAT(commands_of(host), Each(Not(HasSubstr("-t 128"))));
-  for (const char* line : {"vkAllocateMemory failed -1000072003", "vkAllocateMemory failed -10",
-                           "vkAllocateMemory failed -4", "vkQueueSubmit failed -2"})
-    EXPECT_TRUE(findings_of({line}).empty()) << line;
 }
 
 }  // namespace

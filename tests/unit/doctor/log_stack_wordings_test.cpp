@@ -177,19 +177,6 @@ TEST(LogStackWordings, RecognizesVulkanErrorCodes) {
   EXPECT_EQ(figure(isaac[0], "requested_bytes"), 134217728);
 }
 
-TEST(LogStackWordings, IgnoresListsAndManualsOfErrorCodes) {
-  for (const std::string line :
-       {"    VK_ERROR_OUT_OF_DEVICE_MEMORY = -2,", "case VK_ERROR_OUT_OF_DEVICE_MEMORY:",
-        "error codes: VK_ERROR_OUT_OF_HOST_MEMORY, VK_ERROR_OUT_OF_DEVICE_MEMORY",
-        "vkCreateBuffer returns VK_ERROR_OUT_OF_DEVICE_MEMORY if the heap is full",
-        "retry on error VK_ERROR_OUT_OF_DEVICE_MEMORY is enabled", "  return VK_ERROR_OUT_OF_HOST_MEMORY;",
-        "#define CL_OUT_OF_RESOURCES -5", "errors: CL_OUT_OF_RESOURCES or CL_OUT_OF_HOST_MEMORY",
-        "the error CL_OUT_OF_RESOURCES means that a work-group is too large",
-        "if (result == CL_MEM_OBJECT_ALLOCATION_FAILURE) retry();", "- returns CL_OUT_OF_HOST_MEMORY",
-        "handlers of errors: on CL_OUT_OF_RESOURCES, on timeouts"})
-    EXPECT_TRUE(findings_of({line}).empty()) << line;
-}
-
 TEST(LogStackWordings, WhisperAndStableDiffusionGetTheirFlags) {
   const auto whisper = findings_of({"whisper_model_load: loading model",
                                     "ggml_backend_cuda_buffer_type_alloc_buffer: allocating 3094.36 MiB on "
@@ -220,9 +207,6 @@ TEST(LogStackWordings, WhisperAndStableDiffusionGetTheirFlags) {
       findings_of({"ggml_backend_cuda_buffer_type_alloc_buffer: allocating 345.72 MiB on device "
                    "0: cudaMalloc failed: out of memory"});
   EXPECT_THAT(commands_of(llama.at(0)), Contains(HasSubstr("-ngl")));
-  for (const std::string line : {"[DEBUG] vae: failed to allocate the compute buffer",
-                                 "whisper_model_load: n_audio_ctx   = 1500", "my_whisper_model is loaded"})
-    EXPECT_TRUE(findings_of({line}).empty()) << line;
 }
 
 TEST(LogStackWordings, CuPyLimitIsTheCause) {
@@ -296,12 +280,6 @@ TEST(LogStackWordings, RecognizesSglangAndTgi) {
        "decrease `--max-batch-total-tokens` or `--max-batch-prefill-tokens`"});
   EXPECT_EQ(figure(older.at(0), "total_tokens"), 16000);
   EXPECT_EQ(figure(older[0], "prefill_tokens"), 4096);
-  for (const std::string line : {"ERROR: Not enough memory to handle image header (ihdr)",
-                                 "INFO: not enough memory to handle 4096 prefill "
-                                 "tokens at once, queueing",
-                                 "usage: --mem-fraction-static FRACTION",
-                                 "- Not enough memory. Please try to increase --mem-fraction-static."})
-    EXPECT_TRUE(findings_of({line}).empty()) << line;
 }
 
 TEST(LogStackWordings, ReadsFiguresOfXlaCompileFailure) {
@@ -342,10 +320,6 @@ TEST(LogStackWordings, RecognizesOpenvinoAndOpencl) {
     EXPECT_EQ(opencl[0].id, "opencl-out-of-memory") << line;
     EXPECT_EQ(opencl[0].confidence, Confidence::possible) << line;
   }
-  // 700 is an earlier illegal access, not a lack of memory.
-  for (const std::string line :
-       {"Exceeded max size of memory pool", "\"Exceeded max size of memory object allocation\","})
-    EXPECT_TRUE(findings_of({line}).empty()) << line;
 }
 
 TEST(LogStackWordings, TritonPythonBackendFillsSharedMemory) {
@@ -382,12 +356,6 @@ TEST(LogStackWordings, ReportsThermalShutdown) {
                 .at(1)
                 .severity,
             Severity::warning);
-  for (const std::string line :
-       {"[    7.0] thermal thermal_zone0: failed to read out thermal zone (-61)",
-        "monitor: critical temperature reached: no", "INFO critical temperature is 105 C",
-        "ros2: thermal thermal_zone0: waiting until critical temperature reached",
-        "   Status: Critical temperature reached - review configuration"})
-    EXPECT_TRUE(findings_of({line}).empty()) << line;
 }
 
 TEST(LogStackWordings, SwapWriteErrorIsAWarning) {
@@ -406,27 +374,6 @@ TEST(LogStackWordings, SwapWriteErrorIsAWarning) {
   EXPECT_THAT(commands_of(disk).at(0), HasSubstr("swapon --show"));
   // Near a memory failure it is severe.
   EXPECT_EQ(findings_of({lines[0], kTorch}).at(0).severity, Severity::severe);
-  for (const std::string line :
-       {"zram: Added device: zram0", "zram0: detected capacity change from 0 to 1048576",
-        "Adding 4194300k swap on /dev/zram0.  Priority:100",
-        "usage: Write-error on swap-device (MAJOR:MINOR)"})
-    EXPECT_TRUE(findings_of({line}).empty()) << line;
-}
-
-TEST(LogStackWordings, IgnoresConfigurationAndNotices) {
-  for (const std::string line :
-       {"DEBUG: retry policy: [CUDA out of memory, NCCL timeout]", "retryable: [timeout, CUDA out of memory]",
-        "config: {on_oom: \"restart\", message_on_oom: \"CUDA out of memory\"}",
-        "config={'restart': True, 'text': 'CUDA out of memory'}", "message_on_error=\"CUDA out of memory\"",
-        "error_pattern: \"CUDA out of memory\"",
-        "I ran out of memory yesterday when I used the CUDA backend.",
-        "127.0.0.1 - - [02/Mar/2025:10:00:01 +0000] \"GET /q/RuntimeError: CUDA out of memory. Tried to "
-        "allocate "
-        "2.00 MiB HTTP/1.1\" 404 12",
-        "You are using a model with auto_find_batch_size=True; will decrease batch size on CUDA out of "
-        "memory.",
-        "INFO: CUDA error: out of memory handled: cache cleared, request repeated successfully"})
-    EXPECT_TRUE(findings_of({line}).empty()) << line;
 }
 
 // The same shapes, with real failures.
