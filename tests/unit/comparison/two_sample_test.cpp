@@ -99,7 +99,8 @@ constexpr LatencyOfRuns::Machine kMachines[] = {LatencyOfRuns::Machine::idle,
                                                 LatencyOfRuns::Machine::with_neighbours,
                                                 LatencyOfRuns::Machine::two_speeds};
 
-// Equal groups differ about as often as the confidence level allows, which is 1.25 %.
+// Equal groups differ about as often as the confidence level allows, which is 1.25 %. Three runs of each side
+// on a machine with two speeds differ in 3.6 % (benchmarks/results/diff_power.md).
 TEST(Bootstrap, KeepsFalseAlarmRate) {
   if (test::kIsSlowBuild) GTEST_SKIP() << test::kOnlyInPlainBuilds;
   constexpr int kTrials = 200;
@@ -112,8 +113,8 @@ TEST(Bootstrap, KeepsFalseAlarmRate) {
         alarms += std::abs(told_by(bootstrap(a, b, 0.9875)));
         if (before == after) alarms_of_pairs += std::abs(told_by(bootstrap_of_pairs(a, b, 0.9875)));
       }
-      EXPECT_LE(alarms, kTrials * 4 / 100) << static_cast<int>(machine) << " " << before << " " << after;
-      EXPECT_LE(alarms_of_pairs, kTrials * 4 / 100) << static_cast<int>(machine) << " " << before;
+      EXPECT_LE(alarms, kTrials * 7 / 100) << static_cast<int>(machine) << " " << before << " " << after;
+      EXPECT_LE(alarms_of_pairs, kTrials * 7 / 100) << static_cast<int>(machine) << " " << before;
     }
 }
 
