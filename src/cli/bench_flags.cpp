@@ -12,6 +12,7 @@
 #include "bench/conductor/unified_memory.h"
 #include "cli/common_flags.h"
 #include "cli/model_flags.h"
+#include "inference/backend.h"
 #include "inference/task.h"
 #include "media/source_scan.h"
 #include "trace/device_account.h"
@@ -38,178 +39,113 @@ constexpr std::array<std::pair<const char*, const char*>, 3> kAlternatives{
      {"gpu-mem-limit", "gpu-mem-limit-gb"},
      {"workspace", "workspace-mb"}}};
 
-Flag toggle(std::string name, std::string help, std::string group) {
-  Flag flag;
-  flag.name = std::move(name);
-  flag.help = std::move(help);
-  flag.group = std::move(group);
-  return flag;
-}
-
-Flag value(std::string name, FlagKind kind, std::string value_name, std::string help, std::string group,
-           std::string default_text = {}) {
-  Flag flag = toggle(std::move(name), std::move(help), std::move(group));
-  flag.kind = kind;
-  flag.value_name = std::move(value_name);
-  flag.default_text = std::move(default_text);
-  return flag;
-}
-
-Flag ranged(Flag flag, double minimum, double maximum = 1e300) {
-  flag.minimum = minimum;
-  flag.maximum = maximum;
-  return flag;
-}
-
-// In the unit that sizes and durations count in: bytes and nanoseconds.
-template <class Quantity>
-Flag bounded(Flag flag, Quantity smallest, Quantity largest) {
-  return ranged(std::move(flag), static_cast<double>(smallest.count), static_cast<double>(largest.count));
-}
-
-Flag common(Flag flag) {
-  flag.common = true;
-  return flag;
-}
-
-Flag also(Flag flag, std::vector<std::string> aliases) {
-  flag.aliases = std::move(aliases);
-  return flag;
-}
-
-Flag chosen(std::string name, std::vector<std::string> choices, std::string help, std::string group,
-            std::string default_text) {
-  Flag flag = value(std::move(name), FlagKind::choice, "WORD", std::move(help), std::move(group),
-                    std::move(default_text));
-  flag.choices = std::move(choices);
-  return flag;
-}
-
 std::vector<Flag> input_flags() {
-  const std::string group = "Inputs";
   std::vector<Flag> flags{
-      common(value("source", FlagKind::text, "SRC", "input: image_dir=DIR, video=FILE, camera=N or a path",
-                   group)),
-      common(value("model", FlagKind::text, "NAME=PATH", "model to measure; repeatable", group)),
+      text_flag("source", "SRC", "input: image_dir=DIR, video=FILE, camera=N or a path"),
+      text_flag("model", "NAME=PATH", "model to measure; repeatable").repeatable(),
   };
-  flags.back().repeated = true;
   for (std::size_t i = 0; i < kModelSlots.size(); ++i)
-    flags.push_back(value(fmt::format("model{}", i), FlagKind::text, "PATH",
-                          fmt::format("model of slot {}", kModelSlots.at(i)), group));
-  flags.insert(
-      flags.end(),
-      {
-          value("backend", FlagKind::text, "NAME", "use this runtime for all models", group, "by extension"),
-          value("task", FlagKind::text, "NAME", "set the task of all models (docs/tasks.md)", group,
-                "automatic"),
-          common(value("device", FlagKind::text, "NAME", "device to run models on: cpu or cuda:N", group,
-                       "cpu")),
-          chosen("precision", {"fp32", "fp16", "bf16"}, "precision of LibTorch models (docs/libtorch.md)",
-                 group, "bf16 on GPUs from Ampere on, else fp32"),
-          chosen("conv-search", {"exhaustive", "heuristic", "default"},
-                 "method to choose convolution algorithms on a GPU", group, "exhaustive"),
-          toggle("capture-graph", "run the model as a captured CUDA graph", group),
-          ranged(value("imgsz", FlagKind::integer, "N",
-                       "input size in pixels, if the model has no fixed size", group, "640"),
-                 16, 8192),
-          ranged(value("conf", FlagKind::number, "X", "confidence threshold, 0 to 1", group, "0.25"), 0, 1),
-          ranged(value("iou", FlagKind::number, "X", "IoU threshold of NMS, 0 to 1", group, "0.45"), 0, 1),
-          common(ranged(value("max-frames", FlagKind::integer, "N",
-                              "measure at most N frames per video or folder", group, "300"),
-                        1, 1e12)),
-          ranged(value("warmup", FlagKind::integer, "N", "run N warm-up frames before the measurement", group,
-                       "10"),
-                 0, 1e6),
-          ranged(value("max-frames-in-mem", FlagKind::integer, "N", "keep at most N decoded frames in memory",
-                       group, "600, at most 16 MiB and an eighth of the limit"),
-                 1, 4096),
-          ranged(
-              value("limit-videos", FlagKind::integer, "N", "use only the first N videos or folders", group),
-              1, 1e9),
-          ranged(value("limit-objects", FlagKind::integer, "N", "use only the first N objects of each video",
-                       group),
-                 1, 1e9),
-          ranged(value("threads", FlagKind::integer, "N", "threads of the runtime; 0: the runtime's default",
-                       group, "0"),
-                 0, 1024),
-      });
+    flags.push_back(
+        text_flag(fmt::format("model{}", i), "PATH", fmt::format("model of slot {}", kModelSlots.at(i))));
+  const std::vector<Flag> more{
+      text_flag("backend", "NAME", "use this runtime for all models").with_default("by extension"),
+      text_flag("task", "NAME", "set the task of all models (docs/tasks.md)").with_default("automatic"),
+      text_flag("device", "NAME", "device to run models on: cpu or cuda:N").with_default("cpu"),
+      choice_flag("precision", {"fp32", "fp16", "bf16"}, "precision of LibTorch models (docs/libtorch.md)")
+          .with_default("bf16 on GPUs from Ampere on, else fp32"),
+      choice_flag("conv-search", {"exhaustive", "heuristic", "default"},
+                  "method to choose convolution algorithms on a GPU"),
+      toggle_flag("capture-graph", "run the model as a captured CUDA graph"),
+      integer_flag("imgsz", "input size in pixels, if the model has no fixed size", 16, 8192)
+          .with_default("640"),
+      number_flag("conf", FlagKind::number, "confidence threshold, 0 to 1", 0, 1).with_default("0.25"),
+      number_flag("iou", FlagKind::number, "IoU threshold of NMS, 0 to 1", 0, 1).with_default("0.45"),
+      integer_flag("max-frames", "measure at most N frames per video or folder", 1, 1e12).with_default("300"),
+      integer_flag("warmup", "run N warm-up frames before the measurement", 0, 1e6).with_default("10"),
+      integer_flag("max-frames-in-mem", "keep at most N decoded frames in memory", 1, 4096)
+          .with_default("600, at most 16 MiB and an eighth of the limit"),
+      integer_flag("limit-videos", "use only the first N videos or folders", 1, 1e9),
+      integer_flag("limit-objects", "use only the first N objects of each video", 1, 1e9),
+      integer_flag("threads", "threads of the runtime; 0: the runtime's default", 0, 1024).with_default("0"),
+  };
+  flags.insert(flags.end(), more.begin(), more.end());
   return flags;
 }
 
 std::vector<Flag> limit_flags() {
-  const std::string group = "Limit";
   return {
-      common(bounded(
-          value("mem-limit", FlagKind::size, "SIZE", "memory limit of each model, such as 2GiB", group),
-          kSmallestLimit, kLargestMemory)),
-      also(value("gpu-mem-limit", FlagKind::text, "SIZE",
-                 "GPU memory limit, shared by all models (or 0=4GiB,1=8GiB)", group),
-           {"gpu-limit"}),
-      ranged(value("gpu-mem-limit-gb", FlagKind::gigabytes, "N",
-                   "compatibility alias: limit in GiB, at most 8 (docs/gpu-limits.md)", group),
-             0.01),
-      chosen("limit-mechanism", {"auto", "cgroup", "rlimit", "watchdog", "none"},
-             "mechanism that enforces --mem-limit", group, "auto"),
-      common(toggle("strict", "exit with 1 if the limit is exceeded", group)),
-      bounded(
-          value("workspace", FlagKind::size, "SIZE", "scratch memory of the setup phase", group, "256MiB"),
-          kSmallestWorkspace, kLargestMemory),
-      ranged(value("workspace-mb", FlagKind::megabytes, "N", "same as --workspace, in MiB", group), 32,
-             64 << 20),
-      bounded(value("timeout", FlagKind::duration, "TIME", "fail a model that does not respond for TIME",
-                    group, "2min"),
-              kShortestTimeout, kLongestTimeout),
+      size_flag("mem-limit", "memory limit of each model, such as 2GiB")
+          .within(kSmallestLimit, kLargestMemory),
+      text_flag("gpu-mem-limit", "SIZE", "GPU memory limit, shared by all models (or 0=4GiB,1=8GiB)")
+          .also("gpu-limit"),
+      number_flag("gpu-mem-limit-gb", FlagKind::gigabytes,
+                  "compatibility alias: limit in GiB, at most 8 (docs/gpu-limits.md)", 0.01),
+      limit_mechanism_flag("mem-limit"),
+      toggle_flag("strict", "exit with 1 if the limit is exceeded"),
+      size_flag("workspace", "scratch memory of the setup phase")
+          .with_default("256MiB")
+          .within(kSmallestWorkspace, kLargestMemory),
+      number_flag("workspace-mb", FlagKind::megabytes, "same as --workspace, in MiB", 32, 64 << 20),
+      duration_flag("timeout", "fail a model that does not respond for TIME")
+          .with_default("2min")
+          .within(kShortestTimeout, kLongestTimeout),
   };
 }
 
 std::vector<Flag> phase_flags() {
-  const std::string group = "Phases";
   return {
-      common(also(toggle("tune", "search the fastest settings within the limit", group),
-                  {"enable-cudnn-tuning"})),
-      common(toggle("parallel", "also run all models at once, under one limit", group)),
-      common(toggle("pipeline", "also run all models in one process, frame by frame", group)),
-      bounded(
-          value("pool", FlagKind::size, "SIZE",
-                "also run all models in one process of at most SIZE, loading and unloading on demand", group),
-          kSmallestLimit, kLargestMemory),
-      ranged(value("pool-threads", FlagKind::integer, "N",
-                   "run up to N models of a frame at the same time (--pool)", group, "1"),
-             1, 256),
-      toggle("layers", "also trace each model: memory by kind and by layer", group),
-      toggle("aslr", "keep address space randomization on; each run gets another heap layout", group),
-      value("in-step", FlagKind::text, "NAME",
-            "alternate frames with the other run of the same NAME, for headroom diff", group),
-      ranged(value("repeat", FlagKind::integer, "N",
-                   "make N runs in a row, one folder each, for headroom diff", group, "1"),
-             1, 1000),
-      toggle("skip-setup", "skip the setup phase; use the data of an earlier one", group),
-      toggle("skip-inference", "run the setup phase only", group),
-      also(value("prepared-dir", FlagKind::text, "DIR", "folder for the data of the setup phase", group,
-                 "./preprocessed_data"),
-           {"preprocessed-dir"}),
+      toggle_flag("tune", "search the fastest settings within the limit").also("enable-cudnn-tuning"),
+      toggle_flag("parallel", "also run all models at once, under one limit"),
+      toggle_flag("pipeline", "also run all models in one process, frame by frame"),
+      size_flag("pool", "also run all models in one process of at most SIZE, loading and unloading on demand")
+          .within(kSmallestLimit, kLargestMemory),
+      integer_flag("pool-threads", "run up to N models of a frame at the same time (--pool)", 1, 256)
+          .with_default("1"),
+      toggle_flag("layers", "also trace each model: memory by kind and by layer"),
+      toggle_flag("aslr", "keep address space randomization on; each run gets another heap layout"),
+      text_flag("in-step", "NAME", "alternate frames with the other run of the same NAME, for headroom diff"),
+      integer_flag("repeat", "make N runs in a row, one folder each, for headroom diff", 1, 1000)
+          .with_default("1"),
+      toggle_flag("skip-setup", "skip the setup phase; use the data of an earlier one"),
+      toggle_flag("skip-inference", "run the setup phase only"),
+      text_flag("prepared-dir", "DIR", "folder for the data of the setup phase")
+          .with_default("./preprocessed_data")
+          .also("preprocessed-dir"),
   };
 }
 
 std::vector<Flag> output_flags() {
-  const std::string group = "Output";
-  Flag verbose = toggle("verbose", "print more detail", group);
+  Flag verbose = toggle_flag("verbose", "print more detail");
   verbose.short_name = 'v';
   return {
-      common(also(value("output-dir", FlagKind::text, "DIR", "write run folders to DIR", group, "outputs"),
-                  {"out-dir"})),
-      bounded(value("metrics-interval", FlagKind::duration, "TIME", "time between samples of the machine",
-                    group, "0.5s"),
-              kShortestInterval, kLongestInterval),
-      ranged(value("sample-images", FlagKind::integer, "N", "annotated images to save per model", group, "3"),
-             0, 1000),
-      common(toggle("json", "print report.json on standard output", group)),
-      toggle("quiet", "print only errors and the result", group),
+      text_flag("output-dir", "DIR", "write run folders to DIR").with_default("outputs").also("out-dir"),
+      duration_flag("metrics-interval", "time between samples of the machine")
+          .with_default("0.5s")
+          .within(kShortestInterval, kLongestInterval),
+      integer_flag("sample-images", "annotated images to save per model", 0, 1000).with_default("3"),
+      toggle_flag("json", "print report.json on standard output"),
+      toggle_flag("quiet", "print only errors and the result"),
       verbose,
-      chosen("color", {"auto", "always", "never"}, "color terminal output", group, "auto"),
-      value("config", FlagKind::text, "FILE", "read flags from a TOML file (docs/configuration.md)", group),
-      toggle("dump-config", "print the merged configuration and exit", group),
+      color_flag(),
+      text_flag("config", "FILE", "read flags from a TOML file (docs/configuration.md)"),
+      toggle_flag("dump-config", "print the merged configuration and exit"),
   };
+}
+
+// The flags of the one-screen help.
+constexpr std::array<std::string_view, 11> kCommon{"source",    "model",      "device", "max-frames",
+                                                   "mem-limit", "strict",     "tune",   "parallel",
+                                                   "pipeline",  "output-dir", "json"};
+
+std::vector<Flag> bench_flags() {
+  std::vector<Flag> flags;
+  add_group(flags, "Inputs", input_flags());
+  add_group(flags, "Limit", limit_flags());
+  add_group(flags, "Phases", phase_flags());
+  add_group(flags, "Output", output_flags());
+  for (Flag& flag : flags)
+    flag.common = std::find(kCommon.begin(), kCommon.end(), flag.name) != kCommon.end();
+  return flags;
 }
 
 Bytes from_gib(double gib) { return {std::llround(gib * 1073741824.0)}; }
@@ -245,6 +181,24 @@ Status read_limit(const FlagValues& values, BenchOptions& options, std::vector<s
     options.workspace = *parse_size(values.text("workspace"));
   else if (const auto megabytes = values.number("workspace-mb"))
     options.workspace = Bytes{std::llround(*megabytes * 1048576.0)};
+  return {};
+}
+
+// A variable of the environment may be set for all runs, so it is accepted without a limit.
+Status check_limit_flags(const FlagValues& values, const BenchOptions& options) {
+  if (options.memory_limit || !options.gpu_memory_limit.empty() || options.pool) return {};
+  for (const char* flag : {"strict", "limit-mechanism"})
+    if (values.has(flag) && !values.origin(flag).starts_with("HEADROOM_"))
+      return usage_error(fmt::format("--{} has no effect without a limit", flag), "",
+                         fmt::format("add --mem-limit SIZE, or remove --{}", flag));
+  return {};
+}
+
+// A typo is found before anything runs.
+Status check_backends(const BenchOptions& options) {
+  if (auto known = inference::check_backend_name(options.backend); !known) return known;
+  for (const ModelSpec& model : options.models)
+    if (auto known = inference::check_backend_name(model.backend); !known) return known;
   return {};
 }
 
@@ -297,8 +251,7 @@ const Verb& bench_verb() {
         "headroom bench --config bench.toml --tune --strict",
     };
     verb.positional = "bench.toml";
-    for (auto group : {input_flags(), limit_flags(), phase_flags(), output_flags()})
-      verb.flags.insert(verb.flags.end(), group.begin(), group.end());
+    verb.flags = bench_flags();
     return verb;
   }();
   return kVerb;
@@ -406,6 +359,8 @@ Result<BenchOptions> bench_options_from(const FlagValues& values, std::vector<st
     if (!model.device.empty())
       if (auto known = normalise_device(model.device); !known) return forward_error(known);
   if (auto read = read_limit(values, options, warnings); !read) return forward_error(read);
+  if (auto fine = check_limit_flags(values, options); !fine) return forward_error(fine);
+  if (auto known = check_backends(options); !known) return forward_error(known);
   if (bench::cuda_devices(options).empty() && (options.capture_graph || values.has("conv-search")))
     return usage_error(
         fmt::format("--{} has no effect", options.capture_graph ? "capture-graph" : "conv-search"),

@@ -6,11 +6,10 @@
 
 #include "base/result.h"
 #include "cli/flag_table.h"
+#include "cli/verbs.h"
 #include "types/bench_options.h"
 
 namespace headroom::cli {
-
-const Verb& bench_verb();
 
 // Puts stronger values over others. One spelling of a setting replaces the other: --gpu-mem-limit-gb on the
 // command line a mem-limit in the file.

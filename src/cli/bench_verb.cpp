@@ -1,4 +1,4 @@
-#include "cli/bench_verb.h"
+#include "cli/verbs.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -74,7 +74,7 @@ Result<int> make_runs(const BenchOptions& options, const std::string& command,
   return worst;
 }
 
-Result<int> run(const std::vector<std::string>& arguments) {
+Result<int> run_bench(const std::vector<std::string>& arguments) {
   auto command_line = parse_flags(bench_verb(), arguments);
   if (!command_line) return forward_error(command_line);
   auto values = merge(*command_line);
@@ -107,6 +107,6 @@ Result<int> run(const std::vector<std::string>& arguments) {
 
 }  // namespace
 
-int run_bench_verb(const std::vector<std::string>& arguments) { return exit_code_of(run(arguments)); }
+int run_bench_verb(const std::vector<std::string>& arguments) { return exit_code_of(run_bench(arguments)); }
 
 }  // namespace headroom::cli

@@ -1,4 +1,4 @@
-#include "cli/build_engine_verb.h"
+#include "cli/verbs.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -9,65 +9,44 @@
 #include "base/log.h"
 #include "base/terminal.h"
 #include "base/text.h"
+#include "bench/conductor/build_engine.h"
 #include "cli/common_flags.h"
 #include "cli/exit_code.h"
 #include "trace/device_account.h"
 #include "types/device_name.h"
 
 namespace headroom::cli {
-namespace {
 namespace fs = std::filesystem;
+namespace {
 
-constexpr int kExitInterrupted = 130;
-// What no builder can do with is a slip of units; the largest is more than any GPU has.
-constexpr Bytes kSmallestWorkspace = mebibytes(1), kLargestSize = gibibytes(64 << 10),
-                kSmallestLimit = mebibytes(64);
+// No builder works with less; no GPU has more. Other sizes are mistakes of units.
+constexpr Bytes kSmallestBuilderWorkspace = mebibytes(1), kLargestSize = gibibytes(64 << 10),
+                kSmallestBuildLimit = mebibytes(64);
 constexpr std::array<const char*, 3> kPrecisions{"fp16", "bf16", "int8"};
 
-Flag in_group(Flag flag, const char* group, const char* default_text = "") {
-  flag.group = group;
-  flag.default_text = default_text;
-  return flag;
-}
-
-Flag sized(const char* name, const char* help, Bytes smallest) {
-  Flag flag = make_flag(name, FlagKind::size, "SIZE", help);
-  flag.minimum = static_cast<double>(smallest.count);
-  flag.maximum = static_cast<double>(kLargestSize.count);
-  return flag;
-}
-
 std::vector<Flag> build_engine_flags() {
-  const char *const engine = "Engine", *const limit = "Limit";
-  Flag size =
-      make_flag("imgsz", FlagKind::integer, "N", "input size in pixels, if the model has no fixed size");
-  size.minimum = 16;
-  size.maximum = 8192;
-  Flag mechanism =
-      make_flag("limit-mechanism", FlagKind::choice, "WORD", "mechanism that enforces --mem-limit");
-  mechanism.choices = {"auto", "cgroup", "rlimit", "watchdog", "none"};
-  mechanism.common = false;
-  Flag timeout =
-      make_flag("timeout", FlagKind::duration, "TIME", "fail if the builder does not respond for TIME");
-  timeout.minimum = 1e9;
-  timeout.maximum = 30 * 24 * 3600e9;
-  timeout.common = false;
-  return {
-      in_group(size, engine, "640"),
-      in_group(make_flag("fp16", FlagKind::toggle, "", "allow layers in FP16 (TensorRT 10)"), engine),
-      in_group(make_flag("bf16", FlagKind::toggle, "", "allow layers in BF16 (TensorRT 10)"), engine),
-      in_group(make_flag("int8", FlagKind::toggle, "", "allow INT8, for a model with Q/DQ nodes"), engine),
-      in_group(sized("workspace", "scratch memory per layer (kWORKSPACE, kTACTIC_DRAM)", kSmallestWorkspace),
-               engine, "TensorRT's default"),
-      in_group(make_flag("out", FlagKind::text, "FILE", "engine file; its record is FILE.json"), engine,
-               "MODEL.engine"),
-      in_group(make_flag("force", FlagKind::toggle, "", "replace an existing engine file"), engine),
-      in_group(make_flag("device", FlagKind::text, "NAME", "GPU to build on and for"), engine, "cuda:0"),
-      in_group(sized("mem-limit", "memory limit of the build", kSmallestLimit), limit),
-      in_group(make_flag("gpu-mem-limit", FlagKind::text, "SIZE", "GPU memory limit (or 0=4GiB)"), limit),
-      in_group(std::move(mechanism), limit, "auto"),
-      in_group(std::move(timeout), limit, "10min"),
-  };
+  std::vector<Flag> flags;
+  add_group(flags, "Engine",
+            {integer_flag("imgsz", "input size in pixels, if the model has no fixed size", 16, 8192)
+                 .with_default("640"),
+             toggle_flag("fp16", "allow layers in FP16 (TensorRT 10)"),
+             toggle_flag("bf16", "allow layers in BF16 (TensorRT 10)"),
+             toggle_flag("int8", "allow INT8, for a model with Q/DQ nodes"),
+             size_flag("workspace", "scratch memory per layer (kWORKSPACE, kTACTIC_DRAM)")
+                 .within(kSmallestBuilderWorkspace, kLargestSize)
+                 .with_default("TensorRT's default"),
+             text_flag("out", "FILE", "engine file; its record is FILE.json").with_default("MODEL.engine"),
+             toggle_flag("force", "replace an existing engine file"),
+             text_flag("device", "NAME", "GPU to build on and for").with_default("cuda:0")});
+  add_group(flags, "Limit",
+            {size_flag("mem-limit", "memory limit of the build").within(kSmallestBuildLimit, kLargestSize),
+             text_flag("gpu-mem-limit", "SIZE", "GPU memory limit (or 0=4GiB)"),
+             limit_mechanism_flag("mem-limit").rare(),
+             duration_flag("timeout", "fail if the builder does not respond for TIME")
+                 .within(1e9, 30 * 24 * 3600e9)
+                 .with_default("10min")
+                 .rare()});
+  return flags;
 }
 
 Result<tensorrt::Precision> precision_from(const FlagValues& values) {
@@ -80,6 +59,50 @@ Result<tensorrt::Precision> precision_from(const FlagValues& values) {
   return given.empty()
              ? tensorrt::Precision::fp32
              : tensorrt::parse_precision(given.front().substr(2)).value_or(tensorrt::Precision::fp32);
+}
+
+Result<bench::BuildEngineOptions> build_engine_options_from(const std::vector<std::string>& arguments) {
+  auto values = parse_flags(build_engine_verb(), arguments);
+  if (!values) return forward_error(values);
+  if (values->positionals().size() != 1)
+    return usage_error("headroom build-engine needs one model", "", "use headroom build-engine model.onnx");
+  bench::BuildEngineOptions options;
+  options.request.model = values->positionals().front();
+  if (to_lower(options.request.model.extension().string()) != ".onnx")
+    return usage_error(
+        fmt::format("cannot build an engine from {}: not an ONNX model", options.request.model.string()), "",
+        "export the model to .onnx first");
+  options.request.engine =
+      values->has("out") ? fs::path(values->text("out")) : tensorrt::engine_path(options.request.model);
+  const auto device = parse_device_name(values->has("device") ? values->text("device") : "cuda:0");
+  if (!device || !device->is_cuda)
+    return usage_error(fmt::format("cannot build an engine on '{}'", values->text("device")),
+                       "an engine is built on the NVIDIA GPU that runs it",
+                       fmt::format("use cuda:N with N from 0 to {}", kMostCudaDevices - 1));
+  options.request.device = device->text();
+  auto precision = precision_from(*values);
+  if (!precision) return forward_error(precision);
+  options.request.precision = *precision;
+  options.request.image_size =
+      static_cast<int>(values->integer("imgsz").value_or(options.request.image_size));
+  if (values->has("workspace")) options.request.workspace = *parse_size(values->text("workspace"));
+  options.request.force = values->toggle("force");
+  if (values->has("mem-limit")) options.limit = *parse_size(values->text("mem-limit"));
+  if (values->has("limit-mechanism")) options.mechanism = values->text("limit-mechanism");
+  if (values->has("limit-mechanism") && !options.limit)
+    return usage_error("--limit-mechanism has no effect without --mem-limit", "",
+                       "add --mem-limit SIZE, or remove --limit-mechanism");
+  if (values->has("timeout")) options.timeout = *parse_duration(values->text("timeout"));
+  if (values->has("gpu-mem-limit")) {
+    auto limits = read_device_limits(*values, "gpu-mem-limit");
+    if (!limits) return forward_error(limits);
+    options.gpu_limits = *limits;
+    if (limits->bytes[device->ordinal] == ledger::kNoLimit)
+      return usage_error(fmt::format("--gpu-mem-limit {} has no effect", values->text("gpu-mem-limit")),
+                         fmt::format("the engine is built on {}", options.request.device),
+                         "set the limit of that device");
+  }
+  return options;
 }
 
 std::string summary(const bench::BuildEngineOptions& options, const bench::BuiltEngine& built) {
@@ -107,7 +130,7 @@ std::string summary(const bench::BuildEngineOptions& options, const bench::Built
                             options.request.device, shell_word(engine));
 }
 
-Result<int> run(const std::vector<std::string>& arguments) {
+Result<int> build(const std::vector<std::string>& arguments) {
   const auto options = build_engine_options_from(arguments);
   if (!options) return tl::unexpected<Error>(options.error());
   ProgressLine line;
@@ -147,47 +170,8 @@ const Verb& build_engine_verb() {
   return kVerb;
 }
 
-Result<bench::BuildEngineOptions> build_engine_options_from(const std::vector<std::string>& arguments) {
-  auto values = parse_flags(build_engine_verb(), arguments);
-  if (!values) return forward_error(values);
-  if (values->positionals().size() != 1)
-    return usage_error("headroom build-engine needs one model", "", "use headroom build-engine model.onnx");
-  bench::BuildEngineOptions options;
-  options.request.model = values->positionals().front();
-  if (to_lower(options.request.model.extension().string()) != ".onnx")
-    return usage_error(
-        fmt::format("cannot build an engine from {}: not an ONNX model", options.request.model.string()), "",
-        "export the model to .onnx first");
-  options.request.engine =
-      values->has("out") ? fs::path(values->text("out")) : tensorrt::engine_path(options.request.model);
-  const auto device = parse_device_name(values->has("device") ? values->text("device") : "cuda:0");
-  if (!device || !device->is_cuda)
-    return usage_error(fmt::format("cannot build an engine on '{}'", values->text("device")),
-                       "an engine is built on the NVIDIA GPU that runs it",
-                       fmt::format("use cuda:N with N from 0 to {}", kMostCudaDevices - 1));
-  options.request.device = device->text();
-  auto precision = precision_from(*values);
-  if (!precision) return forward_error(precision);
-  options.request.precision = *precision;
-  options.request.image_size =
-      static_cast<int>(values->integer("imgsz").value_or(options.request.image_size));
-  if (values->has("workspace")) options.request.workspace = *parse_size(values->text("workspace"));
-  options.request.force = values->toggle("force");
-  if (values->has("mem-limit")) options.limit = *parse_size(values->text("mem-limit"));
-  if (values->has("limit-mechanism")) options.mechanism = values->text("limit-mechanism");
-  if (values->has("timeout")) options.timeout = *parse_duration(values->text("timeout"));
-  if (values->has("gpu-mem-limit")) {
-    auto limits = read_device_limits(*values, "gpu-mem-limit");
-    if (!limits) return forward_error(limits);
-    options.gpu_limits = *limits;
-    if (limits->bytes[device->ordinal] == ledger::kNoLimit)
-      return usage_error(fmt::format("--gpu-mem-limit {} has no effect", values->text("gpu-mem-limit")),
-                         fmt::format("the engine is built on {}", options.request.device),
-                         "set the limit of that device");
-  }
-  return options;
+int run_build_engine_verb(const std::vector<std::string>& arguments) {
+  return exit_code_of(build(arguments));
 }
-
-int run_build_engine_verb(const std::vector<std::string>& arguments) { return exit_code_of(run(arguments)); }
 
 }  // namespace headroom::cli

@@ -14,21 +14,19 @@ namespace headroom::cli {
 namespace fs = std::filesystem;
 
 Flag make_flag(const char* name, FlagKind kind, const char* value_name, const char* help) {
-  Flag flag;
-  flag.name = name;
+  Flag flag = text_flag(name, value_name, help);
   flag.kind = kind;
-  flag.value_name = value_name;
-  flag.help = help;
-  flag.common = true;
   return flag;
 }
 
-Flag color_flag() {
-  Flag flag = make_flag("color", FlagKind::choice, "WORD", "color terminal output");
-  flag.choices = {"auto", "always", "never"};
-  flag.default_text = "auto";
-  return flag;
+Flag limit_mechanism_flag(const std::string& limit_flag) {
+  return choice_flag("limit-mechanism", {"auto", "cgroup", "rlimit", "watchdog", "none"},
+                     fmt::format("mechanism that enforces --{}", limit_flag));
 }
+
+Flag sysroot_flag(std::string help) { return text_flag("sysroot", "DIR", std::move(help)).rare(); }
+
+Flag color_flag() { return choice_flag("color", {"auto", "always", "never"}, "color terminal output"); }
 
 ColorMode color_mode(const FlagValues& values) {
   const std::string color = values.text("color");
@@ -38,10 +36,8 @@ ColorMode color_mode(const FlagValues& values) {
 bool wants_color(const FlagValues& values) { return use_color(color_mode(values), STDOUT_FILENO); }
 
 Flag alerts_flag(const char* default_text) {
-  Flag flag =
-      make_flag("alerts", FlagKind::text, "FILE|default|off", "alert rules: a TOML file (docs/alerts.md)");
-  flag.default_text = default_text;
-  return flag;
+  return text_flag("alerts", "FILE|default|off", "alert rules: a TOML file (docs/alerts.md)")
+      .with_default(default_text);
 }
 
 Result<std::optional<watch::AlertSettings>> alert_settings_from(const FlagValues& values,
@@ -62,11 +58,7 @@ Result<ledger::Limits> read_device_limits(const FlagValues& values, std::string_
   return limits;
 }
 
-Flag symbols_flag(const char* help) {
-  Flag flag = make_flag("symbols", FlagKind::text, "DIR", help);
-  flag.repeated = true;
-  return flag;
-}
+Flag symbols_flag(const char* help) { return text_flag("symbols", "DIR", help).repeatable(); }
 
 Result<symbols::SymbolizerOptions> symbolizer_options(const FlagValues& values) {
   symbols::SymbolizerOptions options;
@@ -82,7 +74,7 @@ Result<symbols::SymbolizerOptions> symbolizer_options(const FlagValues& values) 
 }
 
 void warn_of_missing_symbols(std::vector<std::string> problems) {
-  constexpr std::size_t kShown = 3;  // on another machine it is every module
+  constexpr std::size_t kShown = 3;  // on another machine, all modules have a problem
   std::sort(problems.begin(), problems.end());
   problems.erase(std::unique(problems.begin(), problems.end()), problems.end());
   for (std::size_t i = 0; i < std::min(kShown, problems.size()); ++i) log::warning("{}", problems[i]);

@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr Bytes kLargestConfig = mebibytes(1);
-constexpr std::string_view kLimitGroup = "Limit";  // the flags that may stand in [limits]
+constexpr std::string_view kLimitGroup = "Limit";  // the flags of [limits]
 
 bool is_bare(const Flag& flag) {
   return flag.kind == FlagKind::toggle || flag.kind == FlagKind::integer || flag.kind == FlagKind::number ||
@@ -55,7 +55,7 @@ class ConfigReader {
     return errors_.wrong(node, what, fix);
   }
 
-  // A value as the text that the command line would have. What TOML can say without quotes stands without.
+  // A value in the form of the command line. Numbers and toggles must have no quotes.
   Result<std::string> text_of(const Flag& flag, const toml::node& node) const {
     if (is_bare(flag) && node.is_string())
       return wrong(node, fmt::format("'{}' must be {}", flag.name, kind_in_words(flag)), "remove the quotes");
@@ -104,74 +104,48 @@ class ConfigReader {
     return {};
   }
 
-  // One [[model]], as --model has it: NAME=PATH,task=…
+  // One [[model]], in the form of --model: NAME=PATH,task=…
   Status read_model(const toml::table& model) {
-    std::string name;
-    std::string path;
-    std::string more;
+    std::string name, path, settings;
     for (const auto& [key, value] : model) {
       const std::string word = without_stand_ins(key.str());
-      const bool is_threshold = word == "conf" || word == "iou";
-      if (word == "every") {
-        if (!value.is_integer() || **value.as_integer() < 1)
-          return wrong(value, "model.every must be a whole number of at least 1");
-        more += fmt::format(",every={}", **value.as_integer());
-        continue;
-      }
-      if (word == "isolated") {
-        if (!value.is_boolean()) return wrong(value, "model.isolated must be true or false");
-        more += **value.as_boolean() ? ",isolated=on" : ",isolated=off";
-        continue;
-      }
-      const auto names = setting_names();
-      if (std::find(names.begin(), names.end(), word) != names.end()) {
-        auto text = setting_text(value, word);
-        if (!text) return forward_error(text);
-        more += fmt::format(",{}={}", word, *text);
-        continue;
-      }
-      if (!is_threshold && word != "name" && word != "path" && word != "backend" && word != "task" &&
-          word != "device" && word != "precision")
-        return errors_.unknown_key(value, word, keys_of_a_model());
-      if (is_threshold ? !value.is_number() : !value.is_string())
-        return wrong(value, fmt::format("model.{} must be a {}", word, is_threshold ? "number" : "text"));
-      const Flag* flag = find_flag(verb_, is_threshold ? word : "model");
-      auto text = text_of(*flag, value);
-      if (!text) return forward_error(text);
-      if (auto checked = check_value(*flag, *text); !checked)
-        return wrong(value, checked.error().what, checked.error().fix);
-      if (word == "name") {
-        if (auto checked = check_model_name(*text); !checked)
+      if (word == "name" || word == "path") {
+        if (!value.is_string()) return wrong(value, fmt::format("model.{} must be a text", word));
+        std::string& target = word == "name" ? name : path;
+        target = without_stand_ins(**value.as_string());
+        if (word == "path") continue;
+        if (auto checked = check_model_name(name); !checked)
           return wrong(value, checked.error().what, checked.error().why);
-        name = *text;
-      } else if (word == "path") {
-        path = relative_to_folder(*text);
-      } else {
-        more += fmt::format(",{}={}", word, *text);
+        continue;
       }
+      auto text = model_setting(value, word);
+      if (!text) return forward_error(text);
+      settings += fmt::format(",{}={}", word, *text);
     }
     if (path.empty()) return wrong(model, "model.path is missing", "write path = \"model.onnx\"");
     if (name.empty()) name = model_name_of(path);
-    return set(*find_flag(verb_, "model"), model, fmt::format("{}={}{}", name, path, more));
+    return set(*find_flag(verb_, "model"), model,
+               fmt::format("{}={}{}", name, relative_to_folder(path), settings));
   }
 
-  static std::vector<std::string> keys_of_a_model() {
-    std::vector<std::string> keys{"name",      "path", "backend", "task", "device",
-                                  "precision", "conf", "iou",     "every"};
-    for (const std::string_view setting : setting_names()) keys.emplace_back(setting);
-    return keys;
-  }
-
-  // A setting of a model's runtime: prepack = false, threads = 2, extend = "same_as_requested".
-  Result<std::string> setting_text(const toml::node& node, const std::string& name) const {
+  // A setting of a model: conf = 0.5, prepack = false, extend = "same_as_requested".
+  Result<std::string> model_setting(const toml::node& value, const std::string& key) const {
+    const std::vector<std::string> keys = model_keys();
+    if (std::find(keys.begin(), keys.end(), key) == keys.end()) {
+      std::vector<std::string> known{"name", "path"};
+      known.insert(known.end(), keys.begin(), keys.end());
+      return errors_.unknown_key(value, key, known);
+    }
     std::string text;
-    if (const auto* words = node.as_string()) text = words->get();
-    if (const auto* integer = node.as_integer()) text = std::to_string(integer->get());
-    if (const auto* boolean = node.as_boolean()) text = boolean->get() ? "on" : "off";
-    RuntimeSettings checked;
-    if (!set_setting(checked, name, text))
-      return wrong(node, fmt::format("invalid value of 'model.{}'", name));
-    return text;
+    if (const auto* words = value.as_string()) text = without_stand_ins(words->get());
+    if (const auto* integer = value.as_integer()) text = std::to_string(integer->get());
+    if (const auto* number = value.as_floating_point()) text = fmt::format("{}", number->get());
+    if (const auto* boolean = value.as_boolean()) text = boolean->get() ? "on" : "off";
+    const bool is_quoted_number = value.is_string() && is_number_key(key);
+    if (!is_quoted_number && is_model_setting(key, text)) return text;
+    std::string values(values_of_model_key(key));
+    if (values.starts_with("on or off")) values.replace(0, 9, "true or false");
+    return wrong(value, fmt::format("invalid value of 'model.{}'", key), "use " + values);
   }
 
   Status read_source(const toml::table& source) {
@@ -214,11 +188,11 @@ class ConfigReader {
     return fs::path(path).is_absolute() || folder_.empty() ? path : (folder_ / path).string();
   }
 
-  // "name=model.onnx" and "video=drive.mp4" hold paths behind their first '='.
+  // "name=model.onnx" and "video=drive.mp4" have paths after their first '='.
   std::string resolved(const Flag& flag, const std::string& value) const {
     const bool is_slot = flag.name.size() == 6 && flag.name.starts_with("model");
     if (flag.name != "source" && flag.name != "model" && !is_slot) return value;
-    // "model.onnx,conf=0.9" has a setting behind its path and no name.
+    // "model.onnx,conf=0.9" has a setting after its path, and no name.
     const std::size_t equals = is_slot ? std::string::npos : value.substr(0, value.find(',')).find('=');
     const std::string head = equals == std::string::npos ? "" : value.substr(0, equals + 1);
     if (head == "camera=") return value;
@@ -243,7 +217,7 @@ std::string toml_text(std::string_view text) {
   return result + "\"";
 }
 
-// A value that TOML writes without quotes, in TOML's own spelling: it has neither ".5" nor "007".
+// A value without quotes, in TOML's spelling: TOML rejects ".5" and "007".
 std::string bare_text(const Flag& flag, const std::string& value) {
   if (flag.kind == FlagKind::toggle) return value;
   if (const auto integer = parse_number<std::int64_t>(value)) return fmt::format("{}", *integer);

@@ -11,9 +11,9 @@
 #include "base/units.h"
 #include "cli/common_flags.h"
 #include "cli/diff_runs.h"
-#include "cli/recording_report.h"
 #include "exporters/named_stacks.h"
 #include "report/comparison/recording_gate.h"
+#include "trace/other_processes.h"
 
 namespace headroom::cli {
 namespace fs = std::filesystem;
@@ -97,8 +97,8 @@ Result<int> diff_recordings(const fs::path& file_a, const fs::path& file_b, cons
   const comparison::GroupedRecording b = group_by_names(*after, *options, of_one_build, problems);
   warn_of_missing_symbols(std::move(problems));
   const comparison::RecordingDiff diff = comparison::diff_recordings(a, b);
-  report::DiffReport report{{file_a.string(), before->info(), a, other_processes(file_a)},
-                            {file_b.string(), after->info(), b, other_processes(file_b)},
+  report::DiffReport report{{file_a.string(), before->info(), a, trace::other_processes(file_a)},
+                            {file_b.string(), after->info(), b, trace::other_processes(file_b)},
                             diff,
                             choice_of(values)};
   std::error_code code;

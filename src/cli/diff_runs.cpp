@@ -32,7 +32,7 @@ bool is_all_alike(const comparison::RunComparison& comparison) {
 
 // Footprints and runs that were read from files; those of the history are never on both sides. A report that
 // was changed by hand keeps its key, and is told by what differs.
-bool are_same_runs(const LoadedSide& before, const LoadedSide& after,
+bool are_same_runs(const report::LoadedSide& before, const report::LoadedSide& after,
                    const comparison::RunComparison& comparison) {
   const std::set<std::string> a(before.keys.begin(), before.keys.end()),
       b(after.keys.begin(), after.keys.end());
@@ -40,7 +40,8 @@ bool are_same_runs(const LoadedSide& before, const LoadedSide& after,
 }
 
 // One run on both sides of several: it pulls them together.
-void add_shared_runs(const LoadedSide& before, const LoadedSide& after, std::vector<std::string>& caveats) {
+void add_shared_runs(const report::LoadedSide& before, const report::LoadedSide& after,
+                     std::vector<std::string>& caveats) {
   for (std::size_t i = 0; i < before.keys.size(); ++i)
     for (std::size_t j = 0; j < after.keys.size(); ++j)
       if (before.keys[i] == after.keys[j])
@@ -100,7 +101,7 @@ std::string run_metric_list() {
   return text;
 }
 
-std::string left_out_words(const LoadedSide& side) {
+std::string left_out_words(const report::LoadedSide& side) {
   constexpr std::size_t kShown = 3;
   const std::size_t all = side.left_out.size(), shown = std::min(all, kShown);
   std::string words =
@@ -108,8 +109,9 @@ std::string left_out_words(const LoadedSide& side) {
   return all > shown ? words + fmt::format("; and {} more", all - shown) : words;
 }
 
-Result<int> diff_runs(const LoadedSide& before, const LoadedSide& after, const FlagValues& values,
-                      const std::vector<comparison::GateRule>& rules, const HistoryWords& history) {
+Result<int> diff_runs(const report::LoadedSide& before, const report::LoadedSide& after,
+                      const FlagValues& values, const std::vector<comparison::GateRule>& rules,
+                      const HistoryWords& history) {
   comparison::RunComparison comparison = comparison::compare_runs(before.side, after.side);
   for (const auto& [side, name] : {std::pair{&before, "A"}, std::pair{&after, "B"}})
     if (std::string words = left_out_words(*side); !words.empty())

@@ -6,9 +6,9 @@
 
 #include "base/result.h"
 #include "cli/flag_table.h"
-#include "cli/run_inputs.h"
 #include "comparison/figure_gate.h"
 #include "comparison/metric_gate.h"
+#include "report/input/run_input.h"
 
 namespace headroom::cli {
 
@@ -25,7 +25,7 @@ Result<int> exit_by(const comparison::GateJudgement& judgement);
 std::string run_metric_list();
 
 // What lay beside the runs of a folder and was not compared, a sentence; empty where nothing did.
-std::string left_out_words(const LoadedSide& side);
+std::string left_out_words(const report::LoadedSide& side);
 
 // What a history tells of the sides; what is empty is not told.
 struct HistoryWords {
@@ -35,7 +35,8 @@ struct HistoryWords {
 
 // Prints the view that the flags ask for (--json, --markdown, --top, --color), and holds B to the rules;
 // returns the exit code.
-Result<int> diff_runs(const LoadedSide& before, const LoadedSide& after, const FlagValues& values,
-                      const std::vector<comparison::GateRule>& rules, const HistoryWords& history = {});
+Result<int> diff_runs(const report::LoadedSide& before, const report::LoadedSide& after,
+                      const FlagValues& values, const std::vector<comparison::GateRule>& rules,
+                      const HistoryWords& history = {});
 
 }  // namespace headroom::cli

@@ -1,4 +1,4 @@
-#include "cli/diff_verb.h"
+#include "cli/verbs.h"
 
 #include <fmt/format.h>
 
@@ -11,8 +11,9 @@
 #include "cli/diff_recordings.h"
 #include "cli/diff_runs.h"
 #include "cli/exit_code.h"
-#include "cli/run_inputs.h"
 #include "comparison/recording_diff.h"
+#include "report/input/input_kind.h"
+#include "report/input/run_input.h"
 
 namespace headroom::cli {
 namespace {
@@ -39,18 +40,18 @@ Result<Sides> sides_of(const std::vector<std::string>& given) {
 }
 
 // Of what all is; unlike kinds are refused.
-Result<InputKind> common_kind(const Sides& sides) {
+Result<report::InputKind> common_kind(const Sides& sides) {
   std::string_view first_name;
-  std::optional<InputKind> first;
+  std::optional<report::InputKind> first;
   for (const std::vector<std::string>* side : {&sides.before, &sides.after})
     for (const std::string& name : *side) {
-      auto kind = kind_of_input(name);
+      auto kind = report::kind_of_input(name);
       if (!kind) return forward_error(kind);
       if (first && *first != *kind)
-        return usage_error(
-            fmt::format("cannot compare {} and {}", first_name, name),
-            fmt::format("the first is {}, the second is {}", words_for(*first), words_for(*kind)),
-            "name two inputs of the same kind");
+        return usage_error(fmt::format("cannot compare {} and {}", first_name, name),
+                           fmt::format("the first is {}, the second is {}", report::words_for(*first),
+                                       report::words_for(*kind)),
+                           "name two inputs of the same kind");
       first = *kind;
       if (first_name.empty()) first_name = name;
     }
@@ -58,14 +59,14 @@ Result<InputKind> common_kind(const Sides& sides) {
 }
 
 // Flags of recordings would be passed over without a word.
-Status check_flags(InputKind kind, const FlagValues& values) {
+Status check_flags(report::InputKind kind, const FlagValues& values) {
   const auto of_recordings = {"by", "min", "fail-above", "all", "symbols", "csv"};
   for (const char* flag : of_recordings)
-    if (kind != InputKind::recording && values.has(flag))
+    if (kind != report::InputKind::recording && values.has(flag))
       return usage_error(fmt::format("--{} works with recordings only", flag),
                          "the inputs are not recordings",
                          std::string_view(flag) != "fail-above" ? "remove the flag"
-                         : kind == InputKind::watch_log         ? "use --fail-on 'ram_used_bytes>+5%'"
+                         : kind == report::InputKind::watch_log ? "use --fail-on 'ram_used_bytes>+5%'"
                                                                 : "use --fail-on 'run_peak>+5%'");
   if (values.toggle("json") + values.toggle("csv") + values.toggle("markdown") > 1)
     return usage_error("--json, --csv and --markdown cannot be combined", "", "keep one of them");
@@ -80,13 +81,13 @@ Result<int> run(const std::vector<std::string>& arguments) {
   auto kind = common_kind(*sides);
   if (!kind) return forward_error(kind);
   if (auto fine = check_flags(*kind, *values); !fine) return forward_error(fine);
-  if (*kind == InputKind::recording) {
+  if (*kind == report::InputKind::recording) {
     if (sides->before.size() != 1 || sides->after.size() != 1)
       return usage_error("headroom diff compares one recording with one recording", "one side has several",
                          "use headroom diff before.hrec after.hrec");
     return diff_recordings(sides->before.front(), sides->after.front(), *values);
   }
-  if (*kind == InputKind::watch_log) {
+  if (*kind == report::InputKind::watch_log) {
     if (sides->before.size() != 1 || sides->after.size() != 1)
       return usage_error("headroom diff compares one log with one log", "one side has several",
                          "use headroom diff before.jsonl after.jsonl");
@@ -94,7 +95,7 @@ Result<int> run(const std::vector<std::string>& arguments) {
   }
   auto rules = gate_rules(*values);
   if (!rules) return forward_error(rules);
-  const auto load = *kind == InputKind::run ? load_runs : load_footprints;
+  const auto load = *kind == report::InputKind::run ? report::load_runs : report::load_footprints;
   auto before = load(sides->before);
   if (!before) return forward_error(before);
   auto after = load(sides->after);

@@ -1,6 +1,7 @@
 #include "cli/environment.h"
 
 #include <fmt/format.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,7 +11,7 @@ namespace headroom::cli {
 namespace {
 
 constexpr std::string_view kPrefix = "HEADROOM_";
-// Read elsewhere: where plug-ins and runtimes lie, what the preload library is told, and the tests' own.
+// Variables that are not flags: folders of plug-ins and runtimes, options of the preload library, tests.
 constexpr std::array<std::string_view, 10> kNotFlags{
     "HEADROOM_BACKEND_PATH",  "HEADROOM_ONNXRUNTIME", "HEADROOM_TENSORRT",      "HEADROOM_ENGINE_CACHE",
     "HEADROOM_TRACER",        "HEADROOM_TRACE_FILE",  "HEADROOM_TRACE_OPTIONS", "HEADROOM_SHARED_DATA",
@@ -52,11 +53,18 @@ Result<FlagValues> read_environment(const Verb& verb, std::vector<std::string>& 
       checked.error().what = fmt::format("{}: {}", name, checked.error().what);
       return forward_error(checked);
     }
-    // Where both are set the flag's own name goes before its other spellings.
+    // The variable of the flag's own name has precedence over its aliases.
     if (name != environment_name(flag->name) && values.entries_.contains(flag->name)) continue;
     values.entries_[flag->name] = {{value}, std::string(name)};
   }
   return values;
+}
+
+void forget_environment(const Verb& verb) {
+  for (const Flag& flag : verb.flags) {
+    ::unsetenv(environment_name(flag.name).c_str());
+    for (const std::string& alias : flag.aliases) ::unsetenv(environment_name(alias).c_str());
+  }
 }
 
 }  // namespace headroom::cli

@@ -10,11 +10,14 @@
 
 namespace headroom::cli {
 
-// Of a flag by any of its names.
+// The variable of a flag's name or alias.
 std::string environment_name(std::string_view flag);
 
-// The values that the environment gives for a verb. A wrong value is an error that names the variable; a
-// variable with our prefix that no flag has is named in `unknown`.
+// The values of a verb's flags in the environment. An invalid value is an error that names the variable.
+// `unknown` receives the variables with Headroom's prefix that belong to no flag.
 Result<FlagValues> read_environment(const Verb& verb, std::vector<std::string>& unknown);
+
+// Removes the variables of a verb's flags, for child processes.
+void forget_environment(const Verb& verb);
 
 }  // namespace headroom::cli

@@ -5,11 +5,13 @@
 
 namespace headroom::cli {
 
-// Prints the error's sentence on standard error: 1 for a failure, 2 for wrong use or unreadable input, 3 for
-// an internal fault.
+// Ctrl-C, as a shell reports it.
+inline constexpr int kExitInterrupted = 130;
+
+// Prints the error on standard error. Returns 1 for a failure, 2 for wrong use or unreadable input, 3 for an
+// internal error.
 int exit_code_of(const Error& error);
-// Of a verb's result: 3 for what could not be printed, as nobody saw what was found. Ctrl-C (130) and what
-// else is more than 2 stands.
+// The exit code of a verb: 3 if its output could not be written. Codes above 2, such as 130 for Ctrl-C, stay.
 int exit_code_of(const Result<int>& result);
 
 }  // namespace headroom::cli

@@ -1,4 +1,4 @@
-#include "cli/export_verb.h"
+#include "cli/verbs.h"
 
 #include <fmt/format.h>
 
@@ -10,8 +10,9 @@
 #include "base/text.h"
 #include "cli/common_flags.h"
 #include "cli/exit_code.h"
-#include "cli/recording_report.h"
+#include "cli/views.h"
 #include "exporters/exporter_list.h"
+#include "recording/recording.h"
 #include "report/recording/recording_words.h"
 
 namespace headroom::cli {
@@ -53,7 +54,7 @@ Status check(const fs::path& file, const fs::path& out, const exporters::Exporte
   return out == "-" ? Status{} : check_output(out, file, "--out");
 }
 
-Result<int> run(const std::vector<std::string>& arguments) {
+Result<int> export_recording(const std::vector<std::string>& arguments) {
   auto values = parse_flags(export_verb(), arguments);
   if (!values) return forward_error(values);
   if (values->positionals().size() != 1 || !values->has("to"))
@@ -109,19 +110,20 @@ const Verb& export_verb() {
     verb.examples = {"headroom export run.hrec --to speedscope",
                      "headroom export run.hrec --to collapsed --metric leaked --out -"};
     verb.positional = "FILE.hrec";
-    Flag to = make_flag("to", FlagKind::choice, "FORMAT", "output format");
-    to.choices = format_names();
-    Flag out = make_flag("out", FlagKind::text, "FILE", "write to FILE; - is standard output");
-    out.default_text = "next to FILE.hrec";
-    Flag metric = make_flag("metric", FlagKind::choice, "WORD", "metric to export for each stack");
-    for (const exporters::Metric choice : kMetricChoices) metric.choices.emplace_back(name_of(choice));
-    metric.default_text = "peak";
-    verb.flags = {to, out, symbols_flag(), metric};
+    Flag to = choice_flag("to", format_names(), "output format").with_default("");
+    to.value_name = "FORMAT";
+    std::vector<std::string> metrics;
+    for (const exporters::Metric metric : kMetricChoices) metrics.emplace_back(name_of(metric));
+    verb.flags = {
+        to, text_flag("out", "FILE", "write to FILE; - is standard output").with_default("next to FILE.hrec"),
+        symbols_flag(), choice_flag("metric", metrics, "metric to export for each stack")};
     return verb;
   }();
   return kVerb;
 }
 
-int run_export_verb(const std::vector<std::string>& arguments) { return exit_code_of(run(arguments)); }
+int run_export_verb(const std::vector<std::string>& arguments) {
+  return exit_code_of(export_recording(arguments));
+}
 
 }  // namespace headroom::cli

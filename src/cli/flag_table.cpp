@@ -73,6 +73,102 @@ Status check_quantity(const Flag& flag, std::string_view text, Result<T> parsed,
 
 }  // namespace
 
+Flag Flag::with_default(std::string text) const {
+  Flag flag = *this;
+  flag.default_text = std::move(text);
+  return flag;
+}
+
+Flag Flag::within(double least, double most) const {
+  Flag flag = *this;
+  flag.minimum = least;
+  flag.maximum = most;
+  return flag;
+}
+
+Flag Flag::within(Bytes least, Bytes most) const {
+  return within(static_cast<double>(least.count), static_cast<double>(most.count));
+}
+
+Flag Flag::within(Nanoseconds least, Nanoseconds most) const {
+  return within(static_cast<double>(least.count), static_cast<double>(most.count));
+}
+
+Flag Flag::with_choices(std::vector<std::string> words) const {
+  Flag flag = *this;
+  flag.choices = std::move(words);
+  return flag;
+}
+
+Flag Flag::also(std::string alias) const {
+  Flag flag = *this;
+  flag.aliases.push_back(std::move(alias));
+  return flag;
+}
+
+Flag Flag::repeatable() const {
+  Flag flag = *this;
+  flag.repeated = true;
+  return flag;
+}
+
+Flag Flag::rare() const {
+  Flag flag = *this;
+  flag.common = false;
+  return flag;
+}
+
+Flag toggle_flag(std::string name, std::string help) {
+  Flag flag;
+  flag.name = std::move(name);
+  flag.help = std::move(help);
+  return flag;
+}
+
+Flag text_flag(std::string name, std::string value_name, std::string help) {
+  Flag flag = toggle_flag(std::move(name), std::move(help));
+  flag.kind = FlagKind::text;
+  flag.value_name = std::move(value_name);
+  return flag;
+}
+
+Flag number_flag(std::string name, FlagKind kind, std::string help, double least, double most) {
+  Flag flag = text_flag(std::move(name), "N", std::move(help));
+  flag.kind = kind;
+  return flag.within(least, most);
+}
+
+Flag integer_flag(std::string name, std::string help, double least, double most) {
+  return number_flag(std::move(name), FlagKind::integer, std::move(help), least, most);
+}
+
+Flag size_flag(std::string name, std::string help) {
+  Flag flag = text_flag(std::move(name), "SIZE", std::move(help));
+  flag.kind = FlagKind::size;
+  return flag;
+}
+
+Flag duration_flag(std::string name, std::string help) {
+  Flag flag = text_flag(std::move(name), "TIME", std::move(help));
+  flag.kind = FlagKind::duration;
+  return flag;
+}
+
+Flag choice_flag(std::string name, std::vector<std::string> choices, std::string help) {
+  Flag flag = text_flag(std::move(name), "WORD", std::move(help));
+  flag.kind = FlagKind::choice;
+  flag.default_text = choices.front();
+  flag.choices = std::move(choices);
+  return flag;
+}
+
+void add_group(std::vector<Flag>& flags, const std::string& group, std::vector<Flag> more) {
+  for (Flag& flag : more) {
+    flag.group = group;
+    flags.push_back(std::move(flag));
+  }
+}
+
 const Flag* find_flag(const Verb& verb, std::string_view name) {
   const std::string wanted = with_dashes(name);
   for (const Flag& flag : verb.flags) {

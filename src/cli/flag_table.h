@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/units.h"
 
 namespace headroom::cli {
 
@@ -36,10 +37,33 @@ struct Flag {
   std::vector<std::string> aliases;  // other spellings ("enable-cudnn-tuning" for "tune")
   char short_name = 0;
   bool repeated = false;  // may be given several times
-  bool common = false;    // shown in the one-screen -h
-  // Of numbers as they are given, of sizes in bytes, of durations in nanoseconds.
+  bool common = true;     // shown in the one-screen -h
+  // For numbers as given, for sizes in bytes, for durations in nanoseconds.
   double minimum = -1e300, maximum = 1e300;
+
+  // A copy with one more property, for tables of flags.
+  Flag with_default(std::string text) const;
+  Flag within(double least, double most = 1e300) const;
+  Flag within(Bytes least, Bytes most) const;
+  Flag within(Nanoseconds least, Nanoseconds most) const;
+  Flag with_choices(std::vector<std::string> words) const;
+  Flag also(std::string alias) const;
+  Flag repeatable() const;
+  Flag rare() const;  // not in the one-screen -h
 };
+
+// Flags that the one-screen -h shows. The value of an integer is called N, of a size SIZE, of a duration TIME
+// and of a choice WORD; its default is the first of its choices.
+Flag toggle_flag(std::string name, std::string help);
+Flag text_flag(std::string name, std::string value_name, std::string help);
+Flag number_flag(std::string name, FlagKind kind, std::string help, double least, double most = 1e300);
+Flag integer_flag(std::string name, std::string help, double least, double most = 1e300);
+Flag size_flag(std::string name, std::string help);
+Flag duration_flag(std::string name, std::string help);
+Flag choice_flag(std::string name, std::vector<std::string> choices, std::string help);
+
+// Adds flags under a heading of --help.
+void add_group(std::vector<Flag>& flags, const std::string& group, std::vector<Flag> more);
 
 struct Verb {
   std::string name;

@@ -1,4 +1,4 @@
-#include "cli/general_verbs.h"
+#include "cli/verbs.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,6 @@
 #include "base/text.h"
 #include "cli/exit_code.h"
 #include "cli/flag_help.h"
-#include "cli/verb_list.h"
 
 namespace headroom::cli {
 namespace {

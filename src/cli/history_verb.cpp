@@ -1,4 +1,4 @@
-#include "cli/history_verb.h"
+#include "cli/verbs.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -20,10 +20,12 @@
 #include "cli/common_flags.h"
 #include "cli/diff_runs.h"
 #include "cli/exit_code.h"
-#include "cli/history_runs.h"
-#include "cli/run_inputs.h"
+#include "cli/views.h"
 #include "history/run_history.h"
 #include "report/history/history_views.h"
+#include "report/history/kept_runs.h"
+#include "report/input/input_kind.h"
+#include "report/input/run_input.h"
 #include "report/run/report_json.h"
 
 namespace headroom::cli {
@@ -76,7 +78,8 @@ Result<RunsByKey> kept_already(RunHistory& history, const comparison::Side& runs
   if (!candidates) return forward_error(candidates);
   RunsByKey kept;
   for (KeptRun& run : *candidates)
-    if (const auto report = report::read_report(run.report)) kept.emplace(key_of(*report), std::move(run));
+    if (const auto report = report::read_report(run.report))
+      kept.emplace(report::key_of(*report), std::move(run));
   return kept;
 }
 
@@ -99,13 +102,13 @@ Result<int> add_runs(const Words& runs, const FlagValues& values) {
   if (runs.empty())
     return usage_error("headroom history add needs runs", "no run given", "use headroom history add RUN");
   for (const std::string& run : runs) {
-    auto kind = kind_of_input(run, kWhatIsKept);
+    auto kind = report::kind_of_input(run, report::kWhatIsKept);
     if (!kind) return forward_error(kind);
-    if (*kind != InputKind::run)
-      return usage_error(fmt::format("cannot add {}", run), fmt::format("it is {}", words_for(*kind)),
+    if (*kind != report::InputKind::run)
+      return usage_error(fmt::format("cannot add {}", run), fmt::format("it is {}", report::words_for(*kind)),
                          "name run folders of headroom bench");
   }
-  auto loaded = load_runs(runs);
+  auto loaded = report::load_runs(runs);
   if (!loaded) return forward_error(loaded);
   if (const std::string words = left_out_words(*loaded); !words.empty()) log::warning("skipped: {}", words);
   auto history = RunHistory::open(place_of(values), true);
@@ -114,11 +117,11 @@ Result<int> add_runs(const Words& runs, const FlagValues& values) {
   if (!known) return forward_error(known);
   std::vector<KeptRun> kept;
   for (const comparison::ComparedRun& run : loaded->side) {
-    if (const auto same = known->find(key_of(*run.result)); same != known->end()) {
+    if (const auto same = known->find(report::key_of(*run.result)); same != known->end()) {
       warn_of_other_names(same->second, values);
       continue;
     }
-    KeptRun made = kept_run(run);
+    KeptRun made = report::kept_run(run);
     made.commit = values.has("commit") ? word_of(values, "commit") : commit_of_environment();
     made.label = label_of(values);
     kept.push_back(std::move(made));
@@ -189,9 +192,12 @@ Result<int> list_runs(const FlagValues& values) {
   if (!history) return forward_error(history);
   auto runs = history->list(values.integer("last"));
   if (!runs) return forward_error(runs);
-  print_output(values.toggle("json") ? to_text(report::history_list_to_json(*runs))
-                                     : report::history_list_to_terminal(*runs, wants_color(values),
-                                                                        terminal_width(STDOUT_FILENO)));
+  Views views;
+  views.json = [&] { return to_text(report::history_list_to_json(*runs)); };
+  views.terminal = [&](bool color, int width) {
+    return report::history_list_to_terminal(*runs, color, width);
+  };
+  if (auto printed = print_views(values, views); !printed) return forward_error(printed);
   return 0;
 }
 
@@ -221,40 +227,32 @@ Result<int> show_metric(const Words& names, const FlagValues& values) {
                     values.has("model") ? " of " + without_control_characters(values.text("model")) : ""),
         "", "headroom history list shows the runs");
   const auto series = report::history_series(*runs);
-  if (values.has("html")) {
-    if (auto written =
-            write_file_atomically(values.text("html"), report::history_plot_to_html(*metric, series));
-        !written)
-      return forward_error(written);
-    if (!values.toggle("json"))
-      print_output(
-          fmt::format("{}: {} of {}\n", values.text("html"), names.front(),
-                      series.size() == 1 ? series.front().model : fmt::format("{} models", series.size())));
-  }
-  if (values.toggle("json"))
-    print_output(to_text(report::history_plot_to_json(*metric, series)));
-  else if (!values.has("html"))
-    print_output(report::history_plot_to_terminal(*metric, series, wants_color(values),
-                                                  terminal_width(STDOUT_FILENO)));
+  Views views;
+  views.json = [&] { return to_text(report::history_plot_to_json(*metric, series)); };
+  views.html = [&] { return Result<std::string>(report::history_plot_to_html(*metric, series)); };
+  views.terminal = [&](bool color, int width) {
+    return report::history_plot_to_terminal(*metric, series, color, width);
+  };
+  if (auto printed = print_views(values, views); !printed) return forward_error(printed);
   return 0;
 }
 
 // B, and which of the kept runs can be held against it: A.
 struct NewRuns {
-  LoadedSide side;
+  report::LoadedSide side;
   history::RunChoice before;
   std::string words = {};  // what the views call B; empty: by its runs
 };
 
 // The runs given.
 Result<NewRuns> given_runs(RunHistory& history, const Words& runs) {
-  auto side = load_runs(runs);
+  auto side = report::load_runs(runs);
   if (!side) return forward_error(side);
   auto known = kept_already(history, side->side);
   if (!known) return forward_error(known);
   NewRuns given{std::move(*side), {}};
   for (const comparison::ComparedRun& run : given.side.side) {
-    const std::string key = key_of(*run.result);
+    const std::string key = report::key_of(*run.result);
     const auto same = known->find(key);
     given.before.except_keys.insert(key);
     if (same != known->end()) given.before.except_keys.insert(same->second.key);
@@ -263,7 +261,7 @@ Result<NewRuns> given_runs(RunHistory& history, const Words& runs) {
     if (parse_timestamp(given.before.until) < parse_timestamp(run.result->started_at))
       given.before.until = run.result->started_at;
   }
-  given.before.host = host_of(*given.side.side.front().result);
+  given.before.host = report::host_of(*given.side.side.front().result);
   given.before.except_commit = commit_of_environment();
   return given;
 }
@@ -294,7 +292,7 @@ Result<NewRuns> newest_runs(RunHistory& history, const FlagValues& values) {
     if (!kept) return forward_error(kept);
   }
   NewRuns found;
-  auto side = side_of(*kept);
+  auto side = report::side_of(*kept);
   if (!side) return forward_error(side);
   found.side = std::move(*side);
   found.before.host = newest.host;
@@ -303,7 +301,7 @@ Result<NewRuns> newest_runs(RunHistory& history, const FlagValues& values) {
   // Runs may be added late, and in another order than they were made in.
   found.before.until = newest.started_at;
   for (const KeptRun& run : *kept) found.before.except_keys.insert(run.key);
-  found.words = words_of(*kept);
+  found.words = report::words_of(*kept);
   return found;
 }
 
@@ -380,13 +378,14 @@ Result<int> compare_with_history(const Words& runs, const FlagValues& values, bo
     return forward_error(chosen);
   auto kept = runs_before(*history, values, choice);
   if (!kept) return forward_error(kept);
-  auto before = side_of(*kept, choice.models);
+  auto before = report::side_of(*kept, choice.models);
   if (!before) return forward_error(before);
-  return diff_runs(*before, after->side, values, *rules, {words_of(*kept), after->words, caveat_of(*kept)});
+  return diff_runs(*before, after->side, values, *rules,
+                   {report::words_of(*kept), after->words, report::caveat_of(*kept)});
 }
 
 // A flag of another action would be passed over without a word.
-Status check_flags(std::string_view action, const FlagValues& values) {
+Status check_history_flags(std::string_view action, const FlagValues& values) {
   using Names = std::vector<std::string_view>;
   static const std::map<std::string_view, Names> kFlags{
       {"add", {"commit", "label"}},
@@ -411,15 +410,14 @@ Status check_flags(std::string_view action, const FlagValues& values) {
   return {};
 }
 
-Result<int> run(const std::vector<std::string>& arguments) {
+Result<int> run_history(const std::vector<std::string>& arguments) {
   auto values = parse_flags(history_verb(), arguments);
   if (!values) return forward_error(values);
-  if (values->toggle("json") && values->toggle("markdown"))
-    return usage_error("--json and --markdown cannot be combined", "", "keep one of them");
+  if (auto fine = check_views(*values); !fine) return forward_error(fine);
   if (values->positionals().empty())
     return usage_error("headroom history needs an action", "no action given", std::string(kActions));
   const std::string action = values->positionals().front();
-  if (auto fine = check_flags(action, *values); !fine) return forward_error(fine);
+  if (auto fine = check_history_flags(action, *values); !fine) return forward_error(fine);
   const Words rest(values->positionals().begin() + 1, values->positionals().end());
   if (action == "add") return add_runs(rest, *values);
   if (action == "relabel") return relabel_runs(rest, *values);
@@ -450,40 +448,27 @@ const Verb& history_verb() {
                      "headroom history show run_peak --html run_peak.html",
                      "headroom history gate runs/branch --last 20 --fail-on 'run_peak>+2%'"};
     verb.positional = "ACTION [RUN…|METRIC]";
-    Flag db = make_flag("db", FlagKind::text, "FILE|URL", "history file, or postgresql://… for a server");
-    db.default_text = "$HEADROOM_HISTORY, else headroom-history.sqlite";
-    Flag commit =
-        make_flag("commit", FlagKind::text, "SHA", "commit to set or to compare with; none: no commit");
-    commit.default_text = "add: $GITHUB_SHA, $CI_COMMIT_SHA";
-    Flag last = make_flag("last", FlagKind::integer, "N", "use only the last N runs");
-    last.default_text = "10; list: all";
-    last.minimum = 1;
-    last.maximum = 100'000;
-    Flag top = make_flag("top", FlagKind::integer, "N", "rows of each layer table (diff)");
-    top.minimum = 1;
-    top.maximum = 1e9;
-    top.default_text = "5";
-    top.common = false;
-    Flag host = make_flag("host", FlagKind::text, "NAME", "use only runs of this machine (show, diff)");
-    host.common = false;
-    verb.flags = {
-        db,
-        commit,
-        make_flag("label", FlagKind::text, "TEXT", "label of the runs (branch, board); none: no label"),
-        host,
-        make_flag("model", FlagKind::text, "NAME", "plot this model only (show)"),
-        last,
-        make_flag("html", FlagKind::text, "FILE", "write an HTML page with the plot (show)"),
-        fail_on_flag(),
-        make_flag("json", FlagKind::toggle, "", "print JSON"),
-        make_flag("markdown", FlagKind::toggle, "", "print Markdown for a pull request (diff)"),
-        top,
-        color_flag()};
+    verb.flags = {text_flag("db", "FILE|URL", "history file, or postgresql://… for a server")
+                      .with_default("$HEADROOM_HISTORY, else headroom-history.sqlite"),
+                  text_flag("commit", "SHA", "commit to set or to compare with; none: no commit")
+                      .with_default("add: $GITHUB_SHA, $CI_COMMIT_SHA"),
+                  text_flag("label", "TEXT", "label of the runs (branch, board); none: no label"),
+                  text_flag("host", "NAME", "use only runs of this machine (show, diff)").rare(),
+                  text_flag("model", "NAME", "plot this model only (show)"),
+                  integer_flag("last", "use only the last N runs", 1, 100'000).with_default("10; list: all"),
+                  text_flag("html", "FILE", "write an HTML page with the plot (show)"),
+                  fail_on_flag(),
+                  toggle_flag("json", "print JSON"),
+                  toggle_flag("markdown", "print Markdown for a pull request (diff)"),
+                  integer_flag("top", "rows of each layer table (diff)", 1, 1e9).with_default("5").rare(),
+                  color_flag()};
     return verb;
   }();
   return kVerb;
 }
 
-int run_history_verb(const std::vector<std::string>& arguments) { return exit_code_of(run(arguments)); }
+int run_history_verb(const std::vector<std::string>& arguments) {
+  return exit_code_of(run_history(arguments));
+}
 
 }  // namespace headroom::cli

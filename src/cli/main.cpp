@@ -11,9 +11,8 @@
 #include "base/terminal.h"
 #include "cli/exit_code.h"
 #include "cli/flag_help.h"
-#include "cli/general_verbs.h"
 #include "cli/process_verbs.h"
-#include "cli/verb_list.h"
+#include "cli/verbs.h"
 
 namespace {
 

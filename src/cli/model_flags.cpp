@@ -31,20 +31,11 @@ bool is_setting(std::string_view key) {
   return std::find(names.begin(), names.end(), key) != names.end();
 }
 
-bool is_key(std::string_view key) {
-  constexpr std::array<std::string_view, 8> kKeys{"backend", "task",      "device", "conf",
-                                                  "iou",     "precision", "every",  "isolated"};
-  return std::find(kKeys.begin(), kKeys.end(), key) != kKeys.end() || is_setting(key);
-}
+constexpr std::array<std::string_view, 8> kKeys{"backend", "task", "device", "precision",
+                                                "conf",    "iou",  "every",  "isolated"};
 
-// The values that a key accepts, for error messages.
-std::string_view values_of(std::string_view key) {
-  if (key == "conf" || key == "iou") return "a number from 0 to 1";
-  if (key == "precision") return "fp32, fp16 or bf16";
-  if (key == "every")
-    return "a whole number of at least 1; every=5 runs the model on every fifth frame of --pool";
-  if (key == "isolated") return "on or off; isolated=on runs the model in a separate process in --pool";
-  return values_of_setting(key);
+bool is_key(std::string_view key) {
+  return std::find(kKeys.begin(), kKeys.end(), key) != kKeys.end() || is_setting(key);
 }
 
 bool read_threshold(std::string_view word, std::optional<double>& target) {
@@ -157,6 +148,28 @@ Status check_paths(const std::vector<ModelSpec>& models) {
 
 }  // namespace
 
+std::vector<std::string> model_keys() {
+  std::vector<std::string> keys(kKeys.begin(), kKeys.end());
+  for (const std::string_view setting : setting_names()) keys.emplace_back(setting);
+  return keys;
+}
+
+std::string_view values_of_model_key(std::string_view key) {
+  if (key == "conf" || key == "iou") return "a number from 0 to 1";
+  if (key == "precision") return "fp32, fp16 or bf16";
+  if (key == "every")
+    return "a whole number of at least 1; every=5 runs the model on every fifth frame of --pool";
+  if (key == "isolated") return "on or off; isolated=on runs the model in a separate process in --pool";
+  return is_setting(key) ? values_of_setting(key) : "a name in quotes";
+}
+
+bool is_number_key(std::string_view key) { return key == "conf" || key == "iou" || key == "every"; }
+
+bool is_model_setting(std::string_view key, std::string_view value) {
+  ModelSpec spec;
+  return !value.empty() && read_pair({key, value}, spec);
+}
+
 Status check_model_name(std::string_view name) {
   if (trim(name).empty()) return usage_error("a model's name is empty", "", "write --model NAME=PATH");
   if (std::all_of(name.begin(), name.end(), belongs_in_a_name)) return {};
@@ -191,7 +204,7 @@ Result<ModelSpec> parse_model(std::string_view text) {
   for (const Pair& pair : pairs)
     if (!read_pair(pair, spec))
       return usage_error(fmt::format("invalid setting {}={} of model {}", pair.key, pair.word, spec.name), "",
-                         fmt::format("use {}", values_of(pair.key)));
+                         fmt::format("use {}", values_of_model_key(pair.key)));
   return spec;
 }
 

@@ -1,8 +1,7 @@
-#include "cli/plan_verb.h"
+#include "cli/verbs.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -13,13 +12,14 @@
 #include "base/text.h"
 #include "cli/common_flags.h"
 #include "cli/exit_code.h"
-#include "cli/plan_inputs.h"
-#include "cli/run_inputs.h"
+#include "cli/views.h"
 #include "planning/budget_reader.h"
 #include "planning/device_profiles.h"
+#include "planning/live_device.h"
 #include "planning/what_if.h"
+#include "report/input/footprint_input.h"
+#include "report/input/run_input.h"
 #include "report/plan/plan_views.h"
-#include "report/run/report_json.h"
 
 namespace headroom::cli {
 namespace fs = std::filesystem;
@@ -39,18 +39,18 @@ Status apply_rules(Budget& budget, const FlagValues& values) {
   return {};
 }
 
-// The names of what is there without being started.
+// Removes the components of the system and returns their names.
 std::vector<std::string> take_out_system(Budget& budget) {
   std::vector<std::string> system;
   for (const BudgetComponent& component : budget.components)
     if (component.is_system) system.push_back(component.name);
   std::erase_if(budget.components, [](const BudgetComponent& component) { return component.is_system; });
-  const auto is_there = [&](const std::string& name) {
+  const auto is_system = [&](const std::string& name) {
     return std::find(system.begin(), system.end(), name) != system.end();
   };
   for (BudgetComponent& component : budget.components) {
-    std::erase_if(component.after, is_there);
-    std::erase_if(component.needs, is_there);
+    std::erase_if(component.after, is_system);
+    std::erase_if(component.needs, is_system);
   }
   return system;
 }
@@ -72,10 +72,10 @@ Status choose_device(Budget& budget, const FlagValues& values, std::string& base
   if (values.toggle("headless")) budget.has_desktop = false;
   if (!values.toggle("live")) return {};
   const std::string root = values.has("sysroot") ? values.text("sysroot") : "/";
-  auto device = live_device(root, baseline);
+  auto device = planning::live_device(root, baseline);
   if (!device) return forward_error(device);
   budget.device = std::move(*device);
-  // What the budget says of the system is there now, and measured.
+  // The current use includes the system, so the estimates for its components are dropped.
   const std::vector<std::string> measured = take_out_system(budget);
   if (!measured.empty()) baseline += fmt::format(", which replaces {}", fmt::join(measured, ", "));
   return {};
@@ -85,17 +85,16 @@ Result<int> verify(const Budget& budget, const FlagValues& values) {
   fs::path file = values.text("verify");
   std::error_code code;
   if (fs::is_directory(file, code)) file /= "report.json";
-  auto text = read_file(file, kLargestReport);
-  if (!text) return forward_error(text);
-  auto run = report::read_report(*text, file.string());
+  auto run = report::read_report_file(file);
   if (!run) return forward_error(run);
   auto verification = planning::verify_plan(budget, *run, values.text("verify"));
   if (!verification) return forward_error(verification);
-  if (values.toggle("json"))
-    print_output(to_text(report::verification_to_json(*verification)));
-  else
-    print_output(
-        report::verification_to_terminal(*verification, wants_color(values), terminal_width(STDOUT_FILENO)));
+  Views views;
+  views.json = [&] { return to_text(report::verification_to_json(*verification)); };
+  views.terminal = [&](bool color, int width) {
+    return report::verification_to_terminal(*verification, color, width);
+  };
+  if (auto printed = print_views(values, views); !printed) return forward_error(printed);
   return verification->holds ? 0 : 1;
 }
 
@@ -113,22 +112,16 @@ std::string device_list() {
          "docs/plan.md lists the sources of these figures.\n";
 }
 
-Status print_views(const report::PlanReport& plan, const FlagValues& values) {
-  if (values.has("html")) {
-    auto page = report::plan_to_html(plan);
-    if (!page) return forward_error(page);
-    if (auto written = write_file_atomically(values.text("html"), *page); !written) return written;
-  }
-  if (values.toggle("json"))
-    print_output(to_text(report::plan_to_json(plan)));
-  else if (values.toggle("markdown"))
-    print_output(report::plan_to_markdown(plan));
-  else if (!values.has("html"))
-    print_output(report::plan_to_terminal(plan, wants_color(values), terminal_width(STDOUT_FILENO)));
-  return {};
+Status print_plan(const report::PlanReport& plan, const FlagValues& values) {
+  Views views;
+  views.json = [&] { return to_text(report::plan_to_json(plan)); };
+  views.markdown = [&] { return report::plan_to_markdown(plan); };
+  views.html = [&] { return report::plan_to_html(plan); };
+  views.terminal = [&](bool color, int width) { return report::plan_to_terminal(plan, color, width); };
+  return print_views(values, views);
 }
 
-// As it was given, without the views.
+// The command without the flags for views.
 std::string command_of(const FlagValues& values) {
   std::string command = "headroom plan " + shell_word(values.positionals().front());
   for (const char* flag : {"device", "mem-limit", "most-used", "healthy-used", "buffer", "sysroot"})
@@ -141,7 +134,7 @@ std::string command_of(const FlagValues& values) {
   return command;
 }
 
-Result<int> run(const std::vector<std::string>& arguments) {
+Result<int> run_plan(const std::vector<std::string>& arguments) {
   auto values = parse_flags(plan_verb(), arguments);
   if (!values) return forward_error(values);
   if (values->toggle("devices")) {
@@ -152,8 +145,7 @@ Result<int> run(const std::vector<std::string>& arguments) {
     return usage_error("headroom plan needs one budget file",
                        fmt::format("{} given", values->positionals().size()),
                        "write headroom plan BUDGET.toml");
-  if (values->toggle("json") && values->toggle("markdown"))
-    return usage_error("--json and --markdown cannot be combined", "", "keep one of them");
+  if (auto fine = check_views(*values); !fine) return forward_error(fine);
   const fs::path file = values->positionals().front();
   auto text = read_file(file, kLargestBudget);
   if (!text) return forward_error(text);
@@ -163,7 +155,7 @@ Result<int> run(const std::vector<std::string>& arguments) {
 
   report::PlanReport report;
   if (auto done = choose_device(*budget, *values, report.baseline); !done) return forward_error(done);
-  auto measured = footprints_for(*budget, file.parent_path(), values->all("footprints"));
+  auto measured = report::footprints_for(*budget, file.parent_path(), values->all("footprints"));
   if (!measured) return forward_error(measured);
   budget = planning::resolve_footprints(std::move(*budget), *measured);
   if (!budget) return forward_error(budget);
@@ -172,8 +164,8 @@ Result<int> run(const std::vector<std::string>& arguments) {
   for (const std::string& change : report.what_ifs) {
     auto done = planning::with_change(std::move(changed), change);
     if (!done) return forward_error(done);
-    auto more =
-        footprints_for(*done, file.parent_path(), values->all("footprints"));  // the change may name one
+    auto more = report::footprints_for(*done, file.parent_path(),
+                                       values->all("footprints"));  // the change may name one
     if (!more) return forward_error(more);
     auto resolved = planning::resolve_footprints(std::move(*done), *more);
     if (!resolved) return forward_error(resolved);
@@ -191,7 +183,7 @@ Result<int> run(const std::vector<std::string>& arguments) {
     report.verdict_before = before->verdict;
     report.peak_before = before->worst().total;
   }
-  if (auto printed = print_views(report, *values); !printed) return forward_error(printed);
+  if (auto printed = print_plan(report, *values); !printed) return forward_error(printed);
   return report.plan.verdict == planning::Verdict::does_not_fit ? 1 : 0;
 }
 
@@ -214,47 +206,30 @@ const Verb& plan_verb() {
                      "headroom plan budget.toml --what-if yolo.precision=int8",
                      "headroom plan budget.toml --footprints outputs --verify RUN"};
     verb.positional = "BUDGET.toml";
-    const auto repeated = [](Flag flag) {
-      flag.repeated = true;
-      return flag;
-    };
-    const auto with_default = [](Flag flag, const char* text) {
-      flag.default_text = text;
-      return flag;
-    };
-    Flag buffer =
-        with_default(make_flag("buffer", FlagKind::size, "SIZE", "memory that must stay free"), "2GB");
-    buffer.minimum = 0;
     verb.flags = {
-        make_flag("device", FlagKind::text, "NAME", "device to plan for (see --devices)"),
-        make_flag("devices", FlagKind::toggle, "", "list the known devices"),
-        make_flag("live", FlagKind::toggle, "", "plan for this machine, on top of its current use"),
-        make_flag("mem-limit", FlagKind::size, "SIZE", "plan for a control group with this memory limit"),
-        repeated(make_flag("footprints", FlagKind::text, "DIR",
-                           "read footprints of bench runs in DIR; repeatable")),
-        repeated(
-            make_flag("what-if", FlagKind::text, "CHANGE", "change: NAME.FIELD=VALUE, drop=NAME, lazy=NAME")),
-        with_default(
-            make_flag("most-used", FlagKind::text, "SHARE", "used share above which a plan is risky"), "85%"),
-        with_default(
-            make_flag("healthy-used", FlagKind::text, "SHARE", "used share above which a plan is tight"),
-            "75%"),
-        buffer,
-        make_flag("headless", FlagKind::toggle, "", "plan for a device without a desktop"),
-        make_flag("verify", FlagKind::text, "RUN", "compare the plan with a bench --parallel run"),
-        make_flag("json", FlagKind::toggle, "", "print all figures as JSON"),
-        make_flag("markdown", FlagKind::toggle, "", "print the plan as Markdown"),
-        make_flag("html", FlagKind::text, "FILE", "write an HTML page with a chart"),
-        make_flag("sysroot", FlagKind::text, "DIR", "read /proc under DIR, with --live"),
+        text_flag("device", "NAME", "device to plan for (see --devices)"),
+        toggle_flag("devices", "list the known devices"),
+        toggle_flag("live", "plan for this machine, on top of its current use"),
+        size_flag("mem-limit", "plan for a control group with this memory limit"),
+        text_flag("footprints", "DIR", "read footprints of bench runs in DIR; repeatable").repeatable(),
+        text_flag("what-if", "CHANGE", "change: NAME.FIELD=VALUE, drop=NAME, lazy=NAME").repeatable(),
+        text_flag("most-used", "SHARE", "used share above which a plan is risky").with_default("85%"),
+        text_flag("healthy-used", "SHARE", "used share above which a plan is tight")
+            .with_default("75%")
+            .rare(),
+        size_flag("buffer", "memory that must stay free").within(0).with_default("2GB"),
+        toggle_flag("headless", "plan for a device without a desktop").rare(),
+        text_flag("verify", "RUN", "compare the plan with a bench --parallel run"),
+        toggle_flag("json", "print all figures as JSON"),
+        toggle_flag("markdown", "print the plan as Markdown"),
+        text_flag("html", "FILE", "write an HTML page with a chart"),
+        sysroot_flag("read /proc under DIR, with --live"),
         color_flag()};
-    for (Flag& flag : verb.flags)
-      if (flag.name == "sysroot" || flag.name == "headless" || flag.name == "healthy-used")
-        flag.common = false;
     return verb;
   }();
   return kVerb;
 }
 
-int run_plan_verb(const std::vector<std::string>& arguments) { return exit_code_of(run(arguments)); }
+int run_plan_verb(const std::vector<std::string>& arguments) { return exit_code_of(run_plan(arguments)); }
 
 }  // namespace headroom::cli

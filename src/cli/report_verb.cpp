@@ -1,20 +1,19 @@
-#include "cli/report_verb.h"
+#include "cli/verbs.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
 
 #include "base/files.h"
 #include "base/json.h"
-#include "base/terminal.h"
 #include "base/text.h"
 #include "cli/common_flags.h"
 #include "cli/exit_code.h"
-#include "cli/recording_report.h"
-#include "cli/run_inputs.h"
-#include "cli/snapshot_report.h"
+#include "cli/report_inputs.h"
+#include "cli/views.h"
+#include "recording/recording.h"
+#include "report/input/run_input.h"
 #include "report/run/report_json.h"
 #include "report/run/views.h"
 #include "snapshot/snapshot_reader.h"
@@ -23,7 +22,7 @@ namespace headroom::cli {
 namespace fs = std::filesystem;
 namespace {
 
-// A folder without a report is often one of recordings: which of them is meant, only the user knows.
+// A folder without a report often has recordings. The user chooses one of them.
 tl::unexpected<Error> no_report_in(const fs::path& folder) {
   std::vector<fs::path> recordings;
   std::error_code code;
@@ -40,7 +39,7 @@ tl::unexpected<Error> no_report_in(const fs::path& folder) {
                      fmt::format("run headroom report {}", shell_word(first.string())));
 }
 
-// The report.json or the recording that is meant.
+// The report.json or the recording to read.
 Result<fs::path> report_file(const std::vector<std::string>& positionals) {
   if (positionals.size() != 1)
     return usage_error("headroom report needs one run folder or recording",
@@ -53,51 +52,52 @@ Result<fs::path> report_file(const std::vector<std::string>& positionals) {
   return given / "report.json";
 }
 
-// A file whose first character begins no JSON object was not written by headroom bench. A damaged report.json
-// is different: its JSON error says where.
+// A file that does not begin with a JSON object is not from headroom bench. A damaged report.json is
+// different: its JSON error names the place.
 bool may_be_a_report(const fs::path& file, std::string_view text) {
   constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
   if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   return file.extension() == ".json" || trim(text).starts_with('{');
 }
 
-Result<int> run(const std::vector<std::string>& arguments) {
+Status report_run(const fs::path& file, const FlagValues& values) {
+  for (const char* flag : {"all", "at", "symbols"})
+    if (values.has(flag))
+      return usage_error(fmt::format("--{} works with recordings only", flag),
+                         fmt::format("{} is not a recording", file.string()), "remove the flag");
+  auto text = read_file(file, report::kLargestReport);
+  if (!text) return forward_error(text);
+  if (!may_be_a_report(file, *text))
+    return input_error(fmt::format("{} is neither a recording, a snapshot nor a run", file.string()), "",
+                       "name a run's folder, its report.json, a .hrec file or a .pickle file");
+  const auto result = report::read_report(*text, file.string());
+  if (!result) return tl::unexpected<Error>(result.error());
+  Views views;
+  views.json = [&] { return to_text(report::to_json(*result)); };
+  views.markdown = [&] { return report::to_markdown(*result); };
+  views.csv = [&] { return report::to_csv(*result); };
+  views.html = [&] {
+    const fs::path folder = file.parent_path();
+    const auto metrics = read_file(folder / "metrics.jsonl");
+    return report::to_html(*result, folder, metrics ? std::string_view(*metrics) : std::string_view());
+  };
+  views.terminal = [&](bool color, int width) { return report::to_terminal(*result, color, width); };
+  return print_views(values, views);
+}
+
+Result<int> run_report(const std::vector<std::string>& arguments) {
   auto values = parse_flags(report_verb(), arguments);
   if (!values) return forward_error(values);
   auto file = report_file(values->positionals());
   if (!file) return forward_error(file);
-  // A recording of which the first bytes are missing is told so, and not that it is no JSON.
-  if (is_recording(*file) || file->extension() == ".hrec") return report_recording(*file, *values);
-  if (snapshot::is_snapshot_file(*file)) return report_snapshot(*file, *values);
-  for (const char* flag : {"all", "at", "symbols"})
-    if (values->has(flag))
-      return usage_error(fmt::format("--{} works with recordings only", flag),
-                         fmt::format("{} is not a recording", file->string()), "remove the flag");
   if (values->has("html"))
-    if (auto sound = check_output(values->text("html"), *file, "--html"); !sound) return forward_error(sound);
-  auto text = read_file(*file, kLargestReport);
-  if (!text) return forward_error(text);
-  if (!may_be_a_report(*file, *text))
-    return input_error(fmt::format("{} is neither a recording, a snapshot nor a run", file->string()), "",
-                       "name a run's folder, its report.json, a .hrec file or a .pickle file");
-  auto result = report::read_report(*text, file->string());
-  if (!result) return forward_error(result);
-  const fs::path folder = file->parent_path();
-  if (values->toggle("json")) {
-    print_output(to_text(report::to_json(*result)));
-  } else if (values->toggle("markdown")) {
-    print_output(report::to_markdown(*result));
-  } else if (values->toggle("csv")) {
-    print_output(report::to_csv(*result));
-  } else if (values->has("html")) {
-    const auto metrics = read_file(folder / "metrics.jsonl");
-    auto page = report::to_html(*result, folder, metrics ? std::string_view(*metrics) : std::string_view());
-    if (!page) return forward_error(page);
-    if (auto written = write_file_atomically(values->text("html"), *page); !written)
-      return forward_error(written);
-  } else {
-    print_output(report::to_terminal(*result, wants_color(*values), terminal_width(STDOUT_FILENO)));
-  }
+    if (auto fine = check_output(values->text("html"), *file, "--html"); !fine) return forward_error(fine);
+  // FILE.hrec without a recording's first bytes is a damaged recording.
+  const bool is_recording = recording::is_recording(*file) || file->extension() == ".hrec";
+  const auto report = is_recording                        ? report_recording
+                      : snapshot::is_snapshot_file(*file) ? report_snapshot
+                                                          : report_run;
+  if (auto printed = report(*file, *values); !printed) return forward_error(printed);
   return 0;
 }
 
@@ -122,23 +122,19 @@ const Verb& report_verb() {
                      "headroom report snapshot.pickle",
                      "headroom report snapshot.pickle --html page.html"};
     verb.positional = "RUN_FOLDER|FILE.hrec|SNAPSHOT.pickle";
-    const auto toggle = [](const char* name, const char* help) {
-      return make_flag(name, FlagKind::toggle, "", help);
-    };
-    verb.flags = {
-        toggle("json", "print report.json, or all figures of the recording or snapshot"),
-        toggle("markdown", "print a run as Markdown"),
-        toggle("csv", "print a run as CSV, one row per model"),
-        toggle("all", "sum over all processes of a recording"),
-        make_flag("html", FlagKind::text, "FILE", "write a self-contained HTML page to FILE"),
-        make_flag("at", FlagKind::text, "TIME", "show memory live at TIME of a recording: 1.5s, peak, end"),
-        symbols_flag(),
-        color_flag()};
+    verb.flags = {toggle_flag("json", "print report.json, or all figures of the recording or snapshot"),
+                  toggle_flag("markdown", "print a run as Markdown"),
+                  toggle_flag("csv", "print a run as CSV, one row per model"),
+                  toggle_flag("all", "sum over all processes of a recording"),
+                  text_flag("html", "FILE", "write a self-contained HTML page to FILE"),
+                  text_flag("at", "TIME", "show memory live at TIME of a recording: 1.5s, peak, end"),
+                  symbols_flag(),
+                  color_flag()};
     return verb;
   }();
   return kVerb;
 }
 
-int run_report_verb(const std::vector<std::string>& arguments) { return exit_code_of(run(arguments)); }
+int run_report_verb(const std::vector<std::string>& arguments) { return exit_code_of(run_report(arguments)); }
 
 }  // namespace headroom::cli

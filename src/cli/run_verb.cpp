@@ -1,7 +1,8 @@
-#include "cli/run_verb.h"
+#include "cli/verbs.h"
 
 #include <utility>
 
+#include "bench/conductor/limited_command.h"
 #include "cli/common_flags.h"
 #include "cli/exit_code.h"
 #include "cli/wrapped_command.h"
@@ -10,23 +11,40 @@
 namespace headroom::cli {
 namespace {
 
-Flag value(const char* name, FlagKind kind, const char* value_name, const char* help) {
-  Flag flag = make_flag(name, kind, value_name, help);
-  flag.group = "Limit";
-  return flag;
+std::vector<Flag> run_flags() {
+  std::vector<Flag> flags;
+  add_group(
+      flags, "Limit",
+      {size_flag("limit", "memory limit of the command and its children").also("mem-limit"),
+       text_flag("gpu-limit", "SIZE", "limit of each GPU's memory (or 0=4GiB,1=8GiB)").also("gpu-mem-limit"),
+       text_flag("share", "NAME", "share the GPU limit with commands of the same NAME"),
+       limit_mechanism_flag("limit")});
+  return flags;
 }
 
-std::vector<Flag> run_flags() {
-  Flag limit = value("limit", FlagKind::size, "SIZE", "memory limit of the command and its children");
-  limit.aliases = {"mem-limit"};
-  Flag gpu = value("gpu-limit", FlagKind::text, "SIZE", "limit of each GPU's memory (or 0=4GiB,1=8GiB)");
-  gpu.aliases = {"gpu-mem-limit"};
-  Flag mechanism = value("limit-mechanism", FlagKind::choice, "WORD", "mechanism that enforces --limit");
-  mechanism.choices = {"auto", "cgroup", "rlimit", "watchdog", "none"};
-  mechanism.default_text = "auto";
-  return {std::move(limit), std::move(gpu),
-          value("share", FlagKind::text, "NAME", "share the GPU limit with commands of the same NAME"),
-          std::move(mechanism)};
+Result<bench::RunLimitedOptions> run_options_from(const std::vector<std::string>& arguments) {
+  auto wrapped = parse_wrapped_command(run_verb(), arguments, "headroom run --limit 2GiB --");
+  if (!wrapped) return forward_error(wrapped);
+  const FlagValues values = wrapped->merged();
+  bench::RunLimitedOptions options;
+  options.command = std::move(wrapped->command);
+  if (values.has("limit")) options.limit = *parse_size(values.text("limit"));
+  if (values.has("limit-mechanism")) {
+    options.mechanism = values.text("limit-mechanism");
+    if (!options.limit && values.origin("limit-mechanism") == "command line")
+      return usage_error("--limit-mechanism has no effect without --limit", "",
+                         "add --limit SIZE, or remove --limit-mechanism");
+  }
+  if (values.has("gpu-limit")) {
+    auto limits = read_device_limits(values, "gpu-limit");
+    if (!limits) return forward_error(limits);
+    options.gpu_limits = *limits;
+  }
+  if (values.has("share")) {
+    options.share = values.text("share");
+    if (auto sound = trace::check_share_name(options.share); !sound) return forward_error(sound);
+  }
+  return options;
 }
 
 }  // namespace
@@ -54,31 +72,6 @@ const Verb& run_verb() {
     return verb;
   }();
   return kVerb;
-}
-
-Result<bench::RunLimitedOptions> run_options_from(const std::vector<std::string>& arguments) {
-  auto wrapped = parse_wrapped_command(run_verb(), arguments, "headroom run --limit 2GiB --");
-  if (!wrapped) return forward_error(wrapped);
-  const FlagValues values = wrapped->merged();
-  bench::RunLimitedOptions options;
-  options.command = std::move(wrapped->command);
-  if (values.has("limit")) options.limit = *parse_size(values.text("limit"));
-  if (values.has("limit-mechanism")) {
-    options.mechanism = values.text("limit-mechanism");
-    if (!options.limit && values.origin("limit-mechanism") == "command line")
-      return usage_error("--limit-mechanism has no effect without --limit", "",
-                         "add --limit SIZE, or remove --limit-mechanism");
-  }
-  if (values.has("gpu-limit")) {
-    auto limits = read_device_limits(values, "gpu-limit");
-    if (!limits) return forward_error(limits);
-    options.gpu_limits = *limits;
-  }
-  if (values.has("share")) {
-    options.share = values.text("share");
-    if (auto sound = trace::check_share_name(options.share); !sound) return forward_error(sound);
-  }
-  return options;
 }
 
 int run_run_verb(const std::vector<std::string>& arguments) {

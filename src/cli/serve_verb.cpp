@@ -1,4 +1,4 @@
-#include "cli/serve_verb.h"
+#include "cli/verbs.h"
 
 #include <fmt/format.h>
 
@@ -66,7 +66,7 @@ Result<std::string> token_from(const std::string& file) {
   return token;
 }
 
-// What ROS 2's environment variables say, and the command line over it.
+// The environment variables of ROS 2; the command line has precedence.
 Result<std::optional<ros2::PublisherOptions>> ros2_options_from(const FlagValues& values) {
   if (!values.toggle("ros2")) {
     for (const char* flag : {"ros-topic", "ros-domain", "ros-publisher"})
@@ -83,7 +83,7 @@ Result<std::optional<ros2::PublisherOptions>> ros2_options_from(const FlagValues
   return std::optional(std::move(*options));
 }
 
-Result<serve::ServeOptions> options_from(const FlagValues& values) {
+Result<serve::ServeOptions> serve_options_from(const FlagValues& values) {
   serve::ServeOptions options;
   auto address = address_from(values.has("listen") ? values.text("listen") : "127.0.0.1:9477");
   if (!address) return forward_error(address);
@@ -110,7 +110,7 @@ Result<serve::ServeOptions> options_from(const FlagValues& values) {
   if (values.has("history")) options.history = *parse_duration(values.text("history"));
   options.watch.largest_processes =
       values.has("processes") ? static_cast<std::size_t>(*values.integer("processes")) : 10;
-  options.watch.pss = false;  // nothing that is served tells it
+  options.watch.pss = false;  // no page or path shows it
   if (values.has("sysroot")) options.watch.sysroot = values.text("sysroot");
   auto ros2 = ros2_options_from(values);
   if (!ros2) return forward_error(ros2);
@@ -120,50 +120,23 @@ Result<serve::ServeOptions> options_from(const FlagValues& values) {
 }
 
 std::vector<Flag> serve_flags() {
-  Flag interval =
-      make_flag("interval", FlagKind::duration, "TIME", "time between samples, 100 ms to an hour");
-  interval.default_text = "1s";
-  interval.minimum = 1e8;
-  interval.maximum = 3600e9;
-  Flag history = make_flag("history", FlagKind::duration, "TIME", "time span that the page shows");
-  history.default_text = "1h";
-  history.minimum = 60e9;
-  Flag processes = make_flag("processes", FlagKind::integer, "N", "serve the N largest processes");
-  processes.default_text = "10";
-  processes.minimum = 0;
-  processes.maximum = 1000;
-  Flag listen = make_flag("listen", FlagKind::text, "HOST:PORT",
-                          "address to serve on; a remote one needs a token or TLS");
-  listen.default_text = "127.0.0.1:9477";
-  Flag ros_topic = make_flag("ros-topic", FlagKind::text, "NAME", "ROS 2 topic to publish on");
-  ros_topic.default_text = "/diagnostics";
-  ros_topic.common = false;
-  Flag ros_domain = make_flag("ros-domain", FlagKind::integer, "N", "ROS 2 domain ID");
-  ros_domain.default_text = "ROS_DOMAIN_ID, else 0";
-  ros_domain.minimum = 0;
-  ros_domain.maximum = 232;
-  ros_domain.common = false;
-  Flag ros_publisher =
-      make_flag("ros-publisher", FlagKind::choice, "WORD", "plug-in that publishes to ROS 2");
-  ros_publisher.choices = {"auto", "rclcpp", "cyclonedds"};
-  ros_publisher.default_text = "auto";
-  ros_publisher.common = false;
-  Flag sysroot = make_flag("sysroot", FlagKind::text, "DIR", "read /proc and /sys under DIR");
-  sysroot.common = false;
-  return {
-      std::move(listen),
-      make_flag("token-file", FlagKind::text, "FILE", "require the token in FILE with every request"),
-      make_flag("tls-cert", FlagKind::text, "FILE", "serve HTTPS with this certificate (PEM)"),
-      make_flag("tls-key", FlagKind::text, "FILE", "private key of the certificate (PEM)"),
-      std::move(interval),
-      std::move(history),
-      std::move(processes),
-      alerts_flag("default"),
-      make_flag("ros2", FlagKind::toggle, "", "also publish DiagnosticArray on /diagnostics (docs/ros2.md)"),
-      std::move(ros_topic),
-      std::move(ros_domain),
-      std::move(ros_publisher),
-      std::move(sysroot)};
+  return {text_flag("listen", "HOST:PORT", "address to serve on; a remote one needs a token or TLS")
+              .with_default("127.0.0.1:9477"),
+          text_flag("token-file", "FILE", "require the token in FILE with every request"),
+          text_flag("tls-cert", "FILE", "serve HTTPS with this certificate (PEM)"),
+          text_flag("tls-key", "FILE", "private key of the certificate (PEM)"),
+          duration_flag("interval", "time between samples, 100 ms to an hour")
+              .within(1e8, 3600e9)
+              .with_default("1s"),
+          duration_flag("history", "time span that the page shows").within(60e9).with_default("1h"),
+          integer_flag("processes", "serve the N largest processes", 0, 1000).with_default("10"),
+          alerts_flag("default"),
+          toggle_flag("ros2", "also publish DiagnosticArray on /diagnostics (docs/ros2.md)"),
+          text_flag("ros-topic", "NAME", "ROS 2 topic to publish on").with_default("/diagnostics").rare(),
+          integer_flag("ros-domain", "ROS 2 domain ID", 0, 232).with_default("ROS_DOMAIN_ID, else 0").rare(),
+          choice_flag("ros-publisher", {"auto", "rclcpp", "cyclonedds"}, "plug-in that publishes to ROS 2")
+              .rare(),
+          sysroot_flag()};
 }
 
 }  // namespace
@@ -194,7 +167,7 @@ int run_serve_verb(const std::vector<std::string>& arguments) {
   if (!parsed->command.empty())
     return exit_code_of(
         Error{ErrorKind::usage, "headroom serve cannot run a command", "", "use headroom watch -- COMMAND"});
-  auto options = options_from(parsed->merged());
+  auto options = serve_options_from(parsed->merged());
   if (!options) return exit_code_of(options.error());
   return exit_code_of(serve::run_serve(*options));
 }

@@ -1,8 +1,7 @@
-#include "cli/symbols_verb.h"
+#include "cli/verbs.h"
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <filesystem>
 
 #include "base/log.h"
@@ -12,34 +11,25 @@
 #include "cli/exit_code.h"
 #include "recording/recording.h"
 #include "symbols/carry_symbols.h"
+#include "trace/recording_files.h"
 
 namespace headroom::cli {
 namespace fs = std::filesystem;
 namespace {
 
-// The recording itself, and those of the processes that it started (FILE.d/PID-GENERATION.hrec).
-std::vector<fs::path> recordings_of(const fs::path& root) {
-  std::vector<fs::path> files{root};
-  fs::path folder = root;
-  folder += ".d";
-  std::error_code error;
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error))
-    if (entry->path().extension() == ".hrec") files.push_back(entry->path());
-  std::sort(files.begin() + 1, files.end());
-  return files;
-}
-
-Result<int> run(const std::vector<std::string>& arguments) {
+Result<int> collect_symbols(const std::vector<std::string>& arguments) {
   auto values = parse_flags(symbols_verb(), arguments);
   if (!values) return forward_error(values);
   if (values->positionals().size() != 1 || !values->has("out"))
     return usage_error("headroom symbols needs one recording and --out DIR", "",
                        "write headroom symbols run.hrec --out symbols");
   const fs::path root = values->positionals().front();
-  std::vector<recording::Module> modules;
-  for (const fs::path& file : recordings_of(root)) {
-    const auto recording = recording::Recording::open(file);
-    if (!recording && file == root) return tl::unexpected<Error>(recording.error());
+  auto own = recording::Recording::open(root);
+  if (!own) return forward_error(own);
+  std::vector<recording::Module> modules = own->info().modules;
+  for (const trace::RecordingFile& file : trace::find_recordings(root)) {
+    if (file.path == root) continue;
+    const auto recording = recording::Recording::open(file.path);
     if (!recording) {
       log::warning("{}", recording.error().sentence());
       continue;
@@ -75,14 +65,16 @@ const Verb& symbols_verb() {
     verb.examples = {"headroom symbols run.hrec --out run.symbols",
                      "headroom report run.hrec --symbols run.symbols"};
     verb.positional = "FILE.hrec";
-    verb.flags = {make_flag("out", FlagKind::text, "DIR", "folder to fill; existing files stay"),
+    verb.flags = {text_flag("out", "DIR", "folder to fill; existing files stay"),
                   symbols_flag("also search DIR for symbol files"),
-                  make_flag("sysroot", FlagKind::text, "DIR", "look up the recorded paths under DIR")};
+                  text_flag("sysroot", "DIR", "look up the recorded paths under DIR")};
     return verb;
   }();
   return kVerb;
 }
 
-int run_symbols_verb(const std::vector<std::string>& arguments) { return exit_code_of(run(arguments)); }
+int run_symbols_verb(const std::vector<std::string>& arguments) {
+  return exit_code_of(collect_symbols(arguments));
+}
 
 }  // namespace headroom::cli

@@ -1,4 +1,4 @@
-#include "cli/top_verb.h"
+#include "cli/verbs.h"
 
 #include <cstdlib>
 #include <string_view>
@@ -12,50 +12,31 @@ namespace headroom::cli {
 namespace {
 
 std::vector<Flag> top_flags() {
-  Flag interval = make_flag("interval", FlagKind::duration, "TIME", "time between samples");
-  interval.default_text = "1s";
-  interval.minimum = 50e6;
-  interval.maximum = 3600e9;
-  Flag sort = make_flag("sort", FlagKind::choice, "WORD", "sort processes by this column");
-  sort.choices = {"memory", "gpu", "cpu", "swap", "oom", "pid", "name"};
-  sort.default_text = "memory";
-  Flag alerts =
-      make_flag("alerts", FlagKind::text, "FILE|default|off", "alert rules: a TOML file (docs/alerts.md)");
-  alerts.default_text = "default";
-  Flag width = make_flag("width", FlagKind::integer, "N", "width of --once in columns");
-  width.default_text = "the terminal's, else 80";
-  width.minimum = 20;
-  width.maximum = 1000;
-  Flag processes = make_flag("processes", FlagKind::integer, "N", "process rows of --once");
-  processes.default_text = "20";
-  processes.minimum = 0;
-  processes.maximum = 100000;
-  Flag sysroot = make_flag("sysroot", FlagKind::text, "DIR", "read /proc and /sys under DIR");
-  sysroot.default_text = "/";
-  sysroot.common = false;
-  return {make_flag("once", FlagKind::toggle, "", "print one screen and exit"),
-          make_flag("json", FlagKind::toggle, "", "print one sample as a JSON object"),
-          make_flag("replay", FlagKind::text, "FILE", "replay a log of headroom watch (FILE.jsonl)"),
-          std::move(interval),
-          std::move(sort),
-          make_flag("filter", FlagKind::text, "TEXT", "show only processes with TEXT in their name"),
-          make_flag("pss", FlagKind::toggle, "", "show shares of shared pages (walks page tables)"),
-          std::move(alerts),
-          std::move(width),
-          std::move(processes),
-          make_flag("ascii", FlagKind::toggle, "", "draw bars with ASCII characters only"),
-          std::move(sysroot),
-          color_flag()};
+  return {
+      toggle_flag("once", "print one screen and exit"),
+      toggle_flag("json", "print one sample as a JSON object"),
+      text_flag("replay", "FILE", "replay a log of headroom watch (FILE.jsonl)"),
+      duration_flag("interval", "time between samples").within(50e6, 3600e9).with_default("1s"),
+      choice_flag("sort", {"memory", "gpu", "cpu", "swap", "oom", "pid", "name"},
+                  "sort processes by this column"),
+      text_flag("filter", "TEXT", "show only processes with TEXT in their name"),
+      toggle_flag("pss", "show shares of shared pages (walks page tables)"),
+      alerts_flag("default"),
+      integer_flag("width", "width of --once in columns", 20, 1000).with_default("the terminal's, else 80"),
+      integer_flag("processes", "process rows of --once", 0, 100000).with_default("20"),
+      toggle_flag("ascii", "draw bars with ASCII characters only"),
+      sysroot_flag().with_default("/"),
+      color_flag()};
 }
 
-// As a shell gives it to what it starts without a terminal.
+// COLUMNS, which a shell may set for commands without a terminal.
 int width_of_environment() {
   const char* const columns = std::getenv("COLUMNS");
   const auto width = columns != nullptr ? parse_number<int>(columns) : std::nullopt;
   return width && *width >= 20 && *width <= 1000 ? *width : 0;
 }
 
-Result<tui::TopOptions> options_from(const FlagValues& values) {
+Result<tui::TopOptions> top_options_from(const FlagValues& values) {
   tui::TopOptions options;
   options.json = values.toggle("json");
   options.once = values.toggle("once") || options.json;
@@ -64,13 +45,9 @@ Result<tui::TopOptions> options_from(const FlagValues& values) {
   if (values.has("sysroot")) options.sysroot = values.text("sysroot");
   if (values.has("replay")) options.replay = values.text("replay");
   if (values.has("interval")) options.interval = *parse_duration(values.text("interval"));
-  const std::string alerts = values.has("alerts") ? values.text("alerts") : "default";
-  if (alerts == "default") options.alerts = watch::default_alert_settings();
-  if (alerts != "default" && alerts != "off") {
-    auto rules = watch::read_alert_rules(alerts);
-    if (!rules) return forward_error(rules);
-    options.alerts = std::move(*rules);
-  }
+  auto alerts = alert_settings_from(values, "default");
+  if (!alerts) return forward_error(alerts);
+  options.alerts = std::move(*alerts);
   options.color = color_mode(values);
   options.pss = values.toggle("pss");
   if (values.has("sort"))
@@ -104,7 +81,7 @@ const Verb& top_verb() {
 int run_top_verb(const std::vector<std::string>& arguments) {
   auto values = parse_flags(top_verb(), arguments);
   if (!values) return exit_code_of(values.error());
-  auto options = options_from(*values);
+  auto options = top_options_from(*values);
   if (!options) return exit_code_of(options.error());
   return exit_code_of(tui::run_top(std::move(*options)));
 }

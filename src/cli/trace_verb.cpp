@@ -1,5 +1,4 @@
-#include "cli/trace_verb.h"
-#include "cli/common_flags.h"
+#include "cli/verbs.h"
 
 #include <fmt/format.h>
 
@@ -11,70 +10,39 @@
 
 #include "base/log.h"
 #include "bench/conductor/gpu_limit.h"
+#include "cli/common_flags.h"
 #include "cli/exit_code.h"
 #include "cli/wrapped_command.h"
 #include "trace/device_account.h"
 #include "trace/run_trace.h"
+#include "trace/trace_options.h"
 #include "trace/tracer_environment.h"
 
 namespace headroom::cli {
 namespace {
 
-Flag toggle(std::string name, std::string help, std::string group) {
-  Flag flag;
-  flag.name = std::move(name);
-  flag.help = std::move(help);
-  flag.group = std::move(group);
-  flag.common = true;
-  return flag;
-}
-
-Flag value(std::string name, FlagKind kind, std::string value_name, std::string help, std::string group,
-           std::string default_text = {}) {
-  Flag flag = toggle(std::move(name), std::move(help), std::move(group));
-  flag.kind = kind;
-  flag.value_name = std::move(value_name);
-  flag.default_text = std::move(default_text);
-  return flag;
-}
-
-Flag chosen(std::string name, std::vector<std::string> choices, std::string help, std::string group) {
-  std::string first = choices.front();
-  Flag flag =
-      value(std::move(name), FlagKind::choice, "WORD", std::move(help), std::move(group), std::move(first));
-  flag.choices = std::move(choices);
-  return flag;
-}
-
 std::vector<Flag> trace_flags() {
-  const std::string what = "Events to record", where = "Recording file", limits = "Limits";
-  Flag events =
-      value("max-events", FlagKind::integer, "N", "record only the first N events of each process", where);
-  events.minimum = 1;
-  events.maximum = 1e15;
-  Flag period = value("sample-period", FlagKind::size, "SIZE",
-                      "sample smaller allocations, one per SIZE on average", what, "256KiB");
-  period.common = false;
-  Flag only = value("only", FlagKind::choice, "WORD", "record GPU memory only, not host memory", what);
-  only.choices = {"gpu"};
-  Flag gpu_limit = value("gpu-mem-limit", FlagKind::text, "SIZE", "GPU memory limit (or 0=4GiB)", limits);
-  gpu_limit.aliases = {"gpu-limit"};
-  return {
-      toggle("full", "record every allocation", what),
-      chosen("stacks", {"unwind", "fp", "off"}, "method for call stacks", what),
-      chosen("layers", {"auto", "off"}, "record the model's layers", what),
-      value("large", FlagKind::size, "SIZE", "record each allocation of at least SIZE", what, "4KiB"),
-      std::move(period),
-      std::move(only),
-      value("out", FlagKind::text, "FILE", "write the recording to FILE", where, "outputs/DATE/NAME.hrec"),
-      toggle("force", "replace FILE if it is a recording", where),
-      value("max-size", FlagKind::size, "SIZE", "limit a recording to SIZE; later events are counted", where,
-            "8GiB, at most half of the free disk"),
-      value("ring", FlagKind::size, "SIZE", "keep only the last SIZE of each recording", where),
-      std::move(events),
-      std::move(gpu_limit),
-      value("share", FlagKind::text, "NAME", "share the limit with commands of the same NAME", limits),
-  };
+  std::vector<Flag> flags;
+  add_group(flags, "Events to record",
+            {toggle_flag("full", "record every allocation"),
+             choice_flag("stacks", {"unwind", "fp", "off"}, "method for call stacks"),
+             choice_flag("layers", {"auto", "off"}, "record the model's layers"),
+             size_flag("large", "record each allocation of at least SIZE").with_default("4KiB"),
+             size_flag("sample-period", "sample smaller allocations, one per SIZE on average")
+                 .with_default("256KiB")
+                 .rare(),
+             choice_flag("only", {"gpu"}, "record GPU memory only, not host memory").with_default("")});
+  add_group(flags, "Recording file",
+            {text_flag("out", "FILE", "write the recording to FILE").with_default("outputs/DATE/NAME.hrec"),
+             toggle_flag("force", "replace FILE if it is a recording"),
+             size_flag("max-size", "limit a recording to SIZE; later events are counted")
+                 .with_default("8GiB, at most half of the free disk"),
+             size_flag("ring", "keep only the last SIZE of each recording"),
+             integer_flag("max-events", "record only the first N events of each process", 1, 1e15)});
+  add_group(flags, "Limits",
+            {text_flag("gpu-mem-limit", "SIZE", "GPU memory limit (or 0=4GiB)").also("gpu-limit"),
+             text_flag("share", "NAME", "share the limit with commands of the same NAME")});
+  return flags;
 }
 
 constexpr std::array kBounds{"ring", "max-size", "max-events"};
@@ -137,34 +105,6 @@ std::optional<Bytes> optional_size(const FlagValues& values, const char* name) {
   return *parse_size(values.text(name));
 }
 
-}  // namespace
-
-const Verb& trace_verb() {
-  static const Verb kVerb = [] {
-    Verb verb;
-    verb.name = "trace";
-    verb.summary = "Record a program's memory allocations, with stack and layer";
-    verb.usage = "headroom trace [FLAGS] -- COMMAND …";
-    verb.description =
-        "Runs an unmodified command and records its memory allocations, each with call stack and model "
-        "layer. A small preloaded library writes them to a file that survives a crash of the command. Layers "
-        "come from NVTX, ONNX Runtime and PyTorch. The command keeps the terminal, and headroom exits with "
-        "its exit status. Each process of the command gets a separate recording. docs/trace.md lists the "
-        "recorded events and their cost.";
-    verb.examples = {
-        "headroom trace -- ./app --its-flags",
-        "headroom trace --full --out app.hrec -- python3 train.py",
-        "headroom trace --ring 256MiB -- ./service   # the last moments before an OOM",
-        "headroom trace --only gpu -- python3 infer.py   # GPU memory only",
-        "headroom trace --gpu-mem-limit 4GiB -- python3 infer.py   # GPU limit",
-    };
-    verb.positional = "COMMAND";
-    verb.flags = trace_flags();
-    return verb;
-  }();
-  return kVerb;
-}
-
 Result<trace::TraceOptions> trace_options_from(const std::vector<std::string>& arguments) {
   auto wrapped = parse_wrapped_command(trace_verb(), arguments, "headroom trace --");
   if (!wrapped) return forward_error(wrapped);
@@ -198,6 +138,34 @@ Result<trace::TraceOptions> trace_options_from(const std::vector<std::string>& a
   if (auto read = positive_size(values, "sample-period", options.sample_period); !read)
     return forward_error(read);
   return options;
+}
+
+}  // namespace
+
+const Verb& trace_verb() {
+  static const Verb kVerb = [] {
+    Verb verb;
+    verb.name = "trace";
+    verb.summary = "Record a program's memory allocations, with stack and layer";
+    verb.usage = "headroom trace [FLAGS] -- COMMAND …";
+    verb.description =
+        "Runs an unmodified command and records its memory allocations, each with call stack and model "
+        "layer. A small preloaded library writes them to a file that survives a crash of the command. Layers "
+        "come from NVTX, ONNX Runtime and PyTorch. The command keeps the terminal, and headroom exits with "
+        "its exit status. Each process of the command gets a separate recording. docs/trace.md lists the "
+        "recorded events and their cost.";
+    verb.examples = {
+        "headroom trace -- ./app --its-flags",
+        "headroom trace --full --out app.hrec -- python3 train.py",
+        "headroom trace --ring 256MiB -- ./service   # the last moments before an OOM",
+        "headroom trace --only gpu -- python3 infer.py   # GPU memory only",
+        "headroom trace --gpu-mem-limit 4GiB -- python3 infer.py   # GPU limit",
+    };
+    verb.positional = "COMMAND";
+    verb.flags = trace_flags();
+    return verb;
+  }();
+  return kVerb;
 }
 
 int run_trace_verb(const std::vector<std::string>& arguments) {

@@ -1,4 +1,4 @@
-#include "cli/watch_verb.h"
+#include "cli/verbs.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -40,7 +40,7 @@ Result<watch::TextInput> text_input_from(const std::string& text) {
                                                         : fmt::format("did you mean {}:FILE?", closest));
 }
 
-// "-" stands for one that is not to be read: of a driver that has more of them.
+// "-" skips a column, for drivers with more columns.
 Status check_column(const std::string& name) {
   if (name == "-" || sources::is_nvidia_smi_column(name)) return {};
   const std::string closest = sources::closest_nvidia_smi_column(name);
@@ -50,7 +50,7 @@ Status check_column(const std::string& name) {
                          : fmt::format("did you mean '{}'?", closest));
 }
 
-// "index, memory.used": as they were given to --query-gpu.
+// "index, memory.used": the names that --query-gpu had.
 Result<std::vector<std::string>> columns_from(const FlagValues& values, const watch::WatchOptions& options) {
   std::vector<std::string> columns;
   if (!options.from || options.from->kind != "nvidia-smi")
@@ -87,7 +87,7 @@ Status check_together(const FlagValues& values, const watch::WatchOptions& optio
   return {};
 }
 
-Result<watch::WatchOptions> options_from(const std::vector<std::string>& arguments) {
+Result<watch::WatchOptions> watch_options_from(const std::vector<std::string>& arguments) {
   auto wrapped = parse_wrapped_command(watch_verb(), arguments, "headroom watch --");
   if (!wrapped) return forward_error(wrapped);
   const FlagValues values = wrapped->merged();
@@ -134,67 +134,34 @@ Result<watch::WatchOptions> options_from(const std::vector<std::string>& argumen
   return options;
 }
 
-Flag grouped(Flag flag, const char* group) {
-  flag.group = group;
-  return flag;
-}
-
-// Not in the one-screen help.
-Flag rare(Flag flag) {
-  flag.common = false;
-  return flag;
-}
-
-Flag number(const char* name, const char* help, double minimum, double maximum, const char* default_text) {
-  Flag flag = make_flag(name, FlagKind::integer, "N", help);
-  flag.minimum = minimum;
-  flag.maximum = maximum;
-  flag.default_text = default_text;
-  return flag;
-}
-
 std::vector<Flag> watch_flags() {
-  const char *what = "Input", *log = "Log", *end = "Summary";
-  Flag interval = make_flag("interval", FlagKind::duration, "TIME", "time between samples, 1 ms to a day");
-  interval.default_text = "1s";
-  interval.minimum = 1e6;
-  interval.maximum = 86400e9;
-  Flag duration = make_flag("duration", FlagKind::duration, "TIME", "stop after TIME");
-  duration.default_text = "Ctrl-C";
-  duration.minimum = 1e6;
-  Flag pid = number("pid", "follow process N and its children; repeatable", 1, 1 << 22, "");
-  pid.repeated = true;
-  Flag plot = make_flag("plot", FlagKind::text, "FILE", "draw memory over time (FILE.svg, FILE.html)");
-  plot.repeated = true;
-  Flag rotate = make_flag("rotate", FlagKind::size, "SIZE", "start a new log file at SIZE");
-  rotate.default_text = "never";
-  rotate.minimum = 4096;
-  Flag sysroot = make_flag("sysroot", FlagKind::text, "DIR", "read /proc and /sys under DIR");
-  sysroot.common = false;
-  return {
-      grouped(std::move(interval), what),
-      grouped(std::move(duration), what),
-      grouped(std::move(pid), what),
-      grouped(make_flag("name", FlagKind::text, "TEXT", "follow processes with TEXT in their names"), what),
-      grouped(make_flag("from", FlagKind::text, "KIND:FILE",
-                        "read output of tegrastats, nvidia-smi, meminfo or headroom (- is a pipe)"),
-              what),
-      grouped(rare(make_flag("columns", FlagKind::text, "NAMES",
-                             "columns of an nvidia-smi CSV without a header: index,memory.used")),
-              what),
-      grouped(std::move(sysroot), what),
-      grouped(make_flag("jsonl", FlagKind::toggle, "", "print one JSON object per sample"), log),
-      grouped(rare(make_flag("csv", FlagKind::toggle, "", "print one CSV row per sample")), log),
-      grouped(alerts_flag("default, with --from off"), log),
-      grouped(rare(make_flag("quiet", FlagKind::toggle, "", "print no samples")), log),
-      grouped(make_flag("output", FlagKind::text, "FILE", "log to FILE.csv, FILE.jsonl or FILE.jsonl.gz"),
-              log),
-      grouped(rare(std::move(rotate)), log),
-      grouped(rare(number("keep", "keep N older log files", 0, 9999, "4")), log),
-      grouped(number("processes", "add the N largest processes to each sample", 0, 100000, "0"), log),
-      grouped(make_flag("baseline", FlagKind::toggle, "", "measure the machine's idle memory for 10 s"), end),
-      grouped(std::move(plot), end),
-      rare(color_flag())};
+  std::vector<Flag> flags;
+  add_group(flags, "Input",
+            {duration_flag("interval", "time between samples, 1 ms to a day")
+                 .within(1e6, 86400e9)
+                 .with_default("1s"),
+             duration_flag("duration", "stop after TIME").within(1e6).with_default("Ctrl-C"),
+             integer_flag("pid", "follow process N and its children; repeatable", 1, 1 << 22).repeatable(),
+             text_flag("name", "TEXT", "follow processes with TEXT in their names"),
+             text_flag("from", "KIND:FILE",
+                       "read output of tegrastats, nvidia-smi, meminfo or headroom (- is a pipe)"),
+             text_flag("columns", "NAMES", "columns of an nvidia-smi CSV without a header: index,memory.used")
+                 .rare(),
+             sysroot_flag()});
+  add_group(
+      flags, "Log",
+      {toggle_flag("jsonl", "print one JSON object per sample"),
+       toggle_flag("csv", "print one CSV row per sample").rare(), alerts_flag("default, with --from off"),
+       toggle_flag("quiet", "print no samples").rare(),
+       text_flag("output", "FILE", "log to FILE.csv, FILE.jsonl or FILE.jsonl.gz"),
+       size_flag("rotate", "start a new log file at SIZE").within(4096).with_default("never").rare(),
+       integer_flag("keep", "keep N older log files", 0, 9999).with_default("4").rare(),
+       integer_flag("processes", "add the N largest processes to each sample", 0, 100000).with_default("0")});
+  add_group(flags, "Summary",
+            {toggle_flag("baseline", "measure the machine's idle memory for 10 s"),
+             text_flag("plot", "FILE", "draw memory over time (FILE.svg, FILE.html)").repeatable()});
+  flags.push_back(color_flag().rare());
+  return flags;
 }
 
 }  // namespace
@@ -223,7 +190,7 @@ const Verb& watch_verb() {
 }
 
 int run_watch_verb(const std::vector<std::string>& arguments) {
-  auto options = options_from(arguments);
+  auto options = watch_options_from(arguments);
   if (!options) return exit_code_of(options.error());
   watch::Console console;  // until the last word was said
   return exit_code_of(watch::run_watch(*options, console));

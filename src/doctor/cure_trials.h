@@ -1,4 +1,4 @@
-// Cures that headroom bench can try: their commands, and the verdict on a trial. cli/doctor_try runs the
+// Cures that headroom bench can try: their commands, and the verdict on a trial. doctor/try runs the
 // trials.
 #pragma once
 

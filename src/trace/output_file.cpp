@@ -4,37 +4,28 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <cerrno>
-#include <fstream>
 
 #include "base/files.h"
 #include "base/run_folder.h"
-#include "recording/format.h"
+#include "recording/recording.h"
 
 namespace headroom::trace {
 namespace fs = std::filesystem;
 namespace {
-
-bool is_recording(const fs::path& file) {
-  std::array<char, sizeof recording::kMagic> magic{};
-  std::ifstream(file, std::ios::binary).read(magic.data(), magic.size());
-  return std::equal(magic.begin(), magic.end(), std::begin(recording::kMagic));
-}
 
 // Whether an earlier trace created this file: recordings of other processes, their index, and runtime
 // profiles (onnxruntime-PID-N_DATE.json). Only such files are removed.
 bool is_trace_file(const fs::path& path) {
   const std::string name = path.filename();
   return name == "index.json" || (name.starts_with("onnxruntime-") && name.ends_with(".json")) ||
-         is_recording(path);
+         recording::is_recording(path);
 }
 
 Status remove_earlier(const fs::path& file) {
   std::error_code code;
   const std::string what = fmt::format("cannot replace {}", file.string());
-  if (fs::exists(file, code) && !is_recording(file))
+  if (fs::exists(file, code) && !recording::is_recording(file))
     return usage_error(what, "it is not a recording", "choose another file with --out");
   fs::remove(file, code);
   if (code) return usage_error(what, code.message(), "choose another file with --out");

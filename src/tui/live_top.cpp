@@ -11,12 +11,12 @@
 
 #include "base/survive.h"
 #include "bench/interrupt.h"
-#include "tui/replay_log.h"
 #include "tui/send_signal.h"
 #include "tui/terminal_screen.h"
 #include "tui/top_feed.h"
 #include "tui/top_keys.h"
 #include "tui/top_session.h"
+#include "watch/replay_log.h"
 
 namespace headroom::tui {
 namespace {
@@ -129,7 +129,7 @@ class MachineStream final : public SampleStream {
 
 class ReplayStream final : public SampleStream {
  public:
-  ReplayStream(const TopOptions& options, ReplayLog log)
+  ReplayStream(const TopOptions& options, watch::ReplayLog log)
       : log_(std::move(log)), name_(options.replay.filename().string()), due_(monotonic_now()) {}
 
   Nanoseconds due() const override { return due_; }
@@ -230,7 +230,7 @@ class ReplayStream final : public SampleStream {
     while (next_ <= index) take_next(session);
   }
 
-  ReplayLog log_;
+  watch::ReplayLog log_;
   std::string name_, problem_;
   std::size_t next_ = 0;
   double speed_ = 1;
@@ -312,7 +312,7 @@ class LiveTop {
 Result<int> run_live_top(TopOptions options) {
   std::unique_ptr<SampleStream> stream;
   if (!options.replay.empty()) {
-    auto log = ReplayLog::open(options.replay);
+    auto log = watch::ReplayLog::open(options.replay);
     if (!log) return forward_error(log);
     stream = std::make_unique<ReplayStream>(options, std::move(*log));
     options.choice.is_replay = true;

@@ -10,10 +10,10 @@
 #include <thread>
 
 #include "tui/live_top.h"
-#include "tui/replay_log.h"
 #include "tui/top_feed.h"
 #include "tui/top_session.h"
 #include "watch/live_input.h"
+#include "watch/replay_log.h"
 #include "watch/sample_writer.h"
 
 namespace headroom::tui {
@@ -60,7 +60,7 @@ Result<int> show_machine_once(TopOptions options) {
 }
 
 Result<int> show_log_once(const TopOptions& options) {
-  auto log = ReplayLog::open(options.replay);
+  auto log = watch::ReplayLog::open(options.replay);
   if (!log) return forward_error(log);
   // The columns of a chart on the widest screens.
   constexpr std::size_t kChartSamples = 512;

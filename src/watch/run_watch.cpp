@@ -192,7 +192,11 @@ Result<int> watch_text(const WatchOptions& options, bench::Interrupt& interrupt,
 }
 
 Result<int> watch_machine(const WatchOptions& options, bench::Interrupt& interrupt, Session& session) {
+  bool is_first = true;
   auto end = sample_live(options, interrupt, [&](SystemSample& sample) {
+    if (is_first && !options.name.empty() && sample.processes.empty())
+      log::warning("no process has '{}' in its name yet; waiting for one", options.name);
+    is_first = false;
     session.take(sample);
     return output_is_open() || !options.output.empty();  // stop if the reader of the output has gone
   });

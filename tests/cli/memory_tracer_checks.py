@@ -28,46 +28,7 @@ from torch import nn
 
 from headroom import LayerMemoryStats, MemoryEvent, MemoryTracer
 from module_calls import check_module_calls
-
-torch.set_num_threads(1)
-FLOAT = 4
-
-
-def check(is_true, *what):
-    if not is_true:
-        raise SystemExit(f"memory_tracer_checks: {what}")
-
-
-def equal(found, wanted):
-    check(found == wanted, "found", found, "wanted", wanted)
-
-
-class Block(nn.Module):
-    def __init__(self, width):
-        super().__init__()
-        self.up = nn.Linear(width, 4 * width, bias=False)
-        self.act = nn.ReLU()
-        self.down = nn.Linear(4 * width, width, bias=False)
-
-    def forward(self, x):
-        return self.down(self.act(self.up(x)))
-
-
-class Net(nn.Module):
-    def __init__(self, width=64):
-        super().__init__()
-        self.blocks = nn.ModuleList(Block(width) for _ in range(2))
-        self.head = nn.Linear(width, 10, bias=False)
-        self.register_buffer("scale", torch.ones(width))
-
-    def forward(self, x):
-        for block in self.blocks:
-            x = block(x)
-        return self.head(x)
-
-
-def weights_of(model):
-    return sum(t.numel() * t.element_size() for t in [*model.parameters(), *model.buffers()])
+from small_models import FLOAT, Net, check, equal, weights_of
 
 
 def adds_up(tracer):
@@ -186,6 +147,10 @@ def replaced():
     return [vars(nn.Module)["__call__"], torch.autograd.backward, torch.autograd.grad, *steps]
 
 
+def is_restored(before):
+    return all(now is was for now, was in zip(replaced(), before))
+
+
 def restored():
     before = replaced()
     model, tracer = Net(), MemoryTracer(device="cpu")
@@ -194,7 +159,7 @@ def restored():
         with tracer.trace(model):
             model(torch.ones(8, 64))
         check(replaced()[0] is not before[0], "the outer trace must continue")
-    check(all(now is was for now, was in zip(replaced(), before)), "replaced after a trace")
+    check(is_restored(before), "replaced after a trace")
     # torch.fx in another thread puts the stand-in back after the trace has ended.
     with tracer.trace(model):
         stand_in = nn.Module.__call__
@@ -204,7 +169,7 @@ def restored():
     with tracer.trace(model):
         model(torch.ones(8, 64))
     equal(tracer.get_layer_stats()["Net"].calls, calls + 1)
-    check(all(now is was for now, was in zip(replaced(), before)), "replaced after a trace that found a stand-in")
+    check(is_restored(before), "replaced after a trace that found a stand-in")
 
     class Failing(nn.Module):
         def __init__(self):
@@ -222,7 +187,7 @@ def restored():
                 failing(torch.ones(1, 4))
         except RuntimeError:
             pass
-    check(all(now is was for now, was in zip(replaced(), before)), "replaced after an exception")
+    check(is_restored(before), "replaced after an exception")
     equal(tracer.get_layer_stats()["Failing"].calls, 2)
     equal(tracer.events[-1].layer_name, None)
 
@@ -236,7 +201,7 @@ def restored():
     trace = tracer.trace(ending)
     trace.__enter__()
     ending(trace)
-    check(all(now is was for now, was in zip(replaced(), before)), "replaced after a trace that ended inside a call")
+    check(is_restored(before), "replaced after a trace that ended inside a call")
     with tracer.trace(ending):
         torch.ones(5)
     check(tracer.events[-2].layer_name is None, "the layer stayed open")

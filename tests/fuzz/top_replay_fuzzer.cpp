@@ -12,15 +12,15 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "tui/replay_log.h"
 #include "tui/top_session.h"
+#include "watch/replay_log.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace headroom;
   log::set_console_level(log::Level::error);  // do not print a message for each damaged line
   const UniqueFd file(::memfd_create("log", MFD_CLOEXEC));
   if (!write_all(file.get(), {reinterpret_cast<const char*>(data), size})) return 0;
-  const auto replay = tui::ReplayLog::open("/proc/self/fd/" + std::to_string(file.get()));
+  const auto replay = watch::ReplayLog::open("/proc/self/fd/" + std::to_string(file.get()));
   if (!replay) return 0;
   tui::SessionOptions options;
   options.alerts = watch::default_alert_settings();

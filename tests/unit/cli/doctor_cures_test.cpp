@@ -1,7 +1,7 @@
 // Every cure with a headroom command uses an existing verb and existing flags.
 #include "base/files.h"
 #include "base/text.h"
-#include "cli/verb_list.h"
+#include "cli/verbs.h"
 #include "doctor/log/log_findings.h"
 #include "doctor/run/run_findings.h"
 #include "report/run/report_json.h"

@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 #include "base/text.h"
-#include "cli/verb_list.h"
+#include "cli/verbs.h"
 #include "support/test_support.h"
 
 namespace headroom::cli {

@@ -1,0 +1,258 @@
+#include "doctor/try/try_cures.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "bench/interrupt.h"
+#include "doctor/cure_trials.h"
+#include "doctor/try/trial_bench.h"
+
+namespace headroom::doctor {
+namespace fs = std::filesystem;
+namespace {
+
+using report::LoadedSide;
+
+Status check_trial_run(const BenchResult& run, const std::string& name) {
+  constexpr const char* kMeasureAnew = "measure again with headroom bench";
+  if (!run.options)
+    return input_error(fmt::format("cannot try cures for {}", name),
+                       "its report is from an older Headroom and lacks the run's settings", kMeasureAnew);
+  if (!run.source || run.source->spec.kind == SourceKind::camera) return {};
+  std::error_code code;
+  if (fs::exists(run.source->spec.path, code)) return {};
+  return input_error(fmt::format("cannot try cures for {}", name),
+                     fmt::format("its source {} is missing", run.source->spec.path),
+                     "restore it, or run doctor on the machine that has it");
+}
+
+Status check_trial_model(const ModelResult& model, const std::string& name) {
+  std::error_code code;
+  if (fs::exists(model.path, code)) return {};
+  return input_error(fmt::format("cannot try cures for {}", name),
+                     fmt::format("the file {} of its model {} is missing", model.path, model.name),
+                     "restore it, or measure again with headroom bench");
+}
+
+void append_runs(LoadedSide& all, LoadedSide more) {
+  std::move(more.results.begin(), more.results.end(), std::back_inserter(all.results));
+  std::move(more.combined.begin(), more.combined.end(), std::back_inserter(all.combined));
+  std::move(more.side.begin(), more.side.end(), std::back_inserter(all.side));
+}
+
+// The trials of one model: without a cure, with each cure, and with all cures together that helped.
+class ModelTrials {
+ public:
+  ModelTrials(TrialBench& bencher, const BenchResult& run, const ModelResult& model,
+              std::vector<CureSettings> cures, std::size_t comparisons)
+      : bencher_(bencher),
+        run_(run),
+        model_(model),
+        cures_(std::move(cures)),
+        comparisons_(comparisons),
+        after_(cures_.size()) {
+    if (cures_.empty() || cures_.front().also.empty()) return;
+    as_it_was_ = CureSettings{model.name, ""};  // all at once
+    as_it_was_->also = cures_.front().also;
+  }
+
+  // Measures in turns, so that changes of the machine affect all alike. This and the next two functions
+  // return false after Ctrl-C.
+  Result<bool> measure(std::int64_t rounds) {
+    std::vector<std::size_t> all(cures_.size());
+    std::iota(all.begin(), all.end(), 0);
+    return measure(rounds, all);
+  }
+
+  // The cures that ran at least once.
+  std::vector<TriedCure> judged() const {
+    std::vector<TriedCure> tried;
+    for (std::size_t i = 0; i < cures_.size(); ++i)
+      if (!after_[i].side.empty()) tried.push_back(judge(cures_[i], after_[i], comparisons_));
+    return tried;
+  }
+
+  // Repeats the runs of cures without a clear result. The peak of the PSS samples varies with the load of the
+  // machine, by a third from run to run; three runs cannot show even half of that. After Ctrl-C, `tried` is
+  // unchanged.
+  Result<bool> measure_again(std::int64_t rounds, std::vector<TriedCure>& tried) {
+    std::vector<std::size_t> unclear;
+    for (std::size_t i = 0; i < tried.size(); ++i)
+      if (needs_more_runs(tried[i])) unclear.push_back(i);
+    if (unclear.empty()) return true;
+    bencher_.expect((1 + unclear.size()) * static_cast<std::size_t>(rounds));
+    if (auto done = measure(rounds, unclear); !done || !*done) return done;
+    for (const std::size_t i : unclear) {
+      // The second comparison has false alarms of its own, so it gets half of the first one's share.
+      tried[i] = judge(cures_[i], after_[i], 2 * comparisons_);
+      tried[i].sentence += fmt::format("; {} runs each, because {} gave no clear result", 2 * rounds, rounds);
+    }
+    return true;
+  }
+
+  Result<bool> measure_together(const std::vector<TriedCure>& tried, std::int64_t rounds,
+                                std::vector<TriedCure>& together) {
+    const auto joint = best_together(tried, model_.settings);
+    if (!joint) return true;
+    LoadedSide after;
+    for (std::int64_t round = 0; round < rounds; ++round)
+      if (auto done = once(joint, after); !done || !*done) return done;
+    together.push_back(judge(*joint, after, comparisons_));
+    return true;
+  }
+
+ private:
+  Result<bool> measure(std::int64_t rounds, const std::vector<std::size_t>& cures) {
+    for (std::int64_t round = 0; round < rounds; ++round) {
+      auto done = once(as_it_was_, before_);
+      for (std::size_t i = 0; done && *done && i < cures.size(); ++i)
+        done = once(cures_[cures[i]], after_[cures[i]]);
+      if (!done || !*done) return done;
+    }
+    return true;
+  }
+
+  Result<bool> once(const std::optional<CureSettings>& cure, LoadedSide& side) {
+    auto loaded = bencher_.run(run_, model_, cure, label_of(cure));
+    if (!loaded) return forward_error(loaded);
+    if (*loaded) append_runs(side, std::move(**loaded));
+    return loaded->has_value();
+  }
+
+  std::string label_of(const std::optional<CureSettings>& cure) const {
+    if (!cure || cure == as_it_was_) return model_.name + " unchanged";
+    if (cure->leave_out_also) return fmt::format("{} alone", model_.name);
+    return fmt::format("{} with {}", model_.name,
+                       cure->settings.empty() ? "fewer frames in memory" : cure->settings);
+  }
+
+  TriedCure judge(const CureSettings& cure, const LoadedSide& after, std::size_t comparisons) const {
+    if (!cure.also.empty()) return judge_joint(cure, after, comparisons);
+    const comparison::RunComparison comparison =
+        comparison::compare_runs(before_.side, after.side, comparisons);
+    for (const comparison::ModelComparison& model : comparison.models)
+      if (model.name == model_.name) return doctor::judge(cure, bench_command(run_, model_, cure), model);
+    comparison::ModelComparison absent;  // impossible: the bench reports each of its models
+    absent.outcome_after.runs = absent.outcome_after.failed = 1;
+    absent.outcome_after.status = ModelStatus::failed;
+    return doctor::judge(cure, bench_command(run_, model_, cure), absent);
+  }
+
+  // Each run, with all models that were in memory at once as one model.
+  static LoadedSide joint_side(const LoadedSide& side, bool with_latency) {
+    LoadedSide joint;
+    for (const comparison::ComparedRun& run : side.side) {
+      auto result = std::make_unique<BenchResult>(*run.result);
+      result->models = {joint_result(*run.result, "together")};
+      comparison::ComparedModel compared{&result->models.front(), {}, ""};
+      if (with_latency) compared.latency = joint_latency(*run.result);
+      joint.side.push_back({run.name, result.get(), {compared}});
+      joint.results.push_back(std::move(result));
+    }
+    return joint;
+  }
+
+  TriedCure judge_joint(const CureSettings& cure, const LoadedSide& after, std::size_t comparisons) const {
+    // One session for all models runs their frames in turns; the time for that was not measured.
+    const bool with_latency = !cure.leave_out_also;
+    const LoadedSide then = joint_side(before_, with_latency), now = joint_side(after, with_latency);
+    const comparison::RunComparison comparison = comparison::compare_runs(then.side, now.side, comparisons);
+    return doctor::judge(cure, bench_command(run_, model_, cure), comparison.models.at(0));
+  }
+
+  TrialBench& bencher_;
+  const BenchResult& run_;
+  const ModelResult& model_;
+  std::vector<CureSettings> cures_;
+  std::size_t comparisons_;                // of all trials: they share the false alarms
+  std::optional<CureSettings> as_it_was_;  // for cures of several models
+  LoadedSide before_;
+  std::vector<LoadedSide> after_;  // of each cure
+};
+
+// Cures that are compared with the same unchanged run: of one model, or of several models at once.
+struct TrialGroup {
+  const ModelResult* model;
+  std::vector<CureSettings> cures;
+};
+
+struct TrialPlan {
+  LoadedSide loaded;  // the one run
+  std::vector<CureSettings> cures;
+  std::vector<TrialGroup> groups;
+  const BenchResult& run() const { return *loaded.results.front(); }
+};
+
+// Fails if nothing can be tried, with the reason.
+Result<TrialPlan> plan_trials(const std::string& run, const std::vector<Finding>& findings) {
+  auto loaded = report::load_runs({run});
+  if (!loaded) return forward_error(loaded);
+  if (loaded->results.size() != 1)
+    return usage_error(fmt::format("--try needs exactly one run, but {} has {}", run, loaded->results.size()),
+                       "", "name the folder of one run");
+  TrialPlan plan{std::move(*loaded), {}, {}};
+  plan.cures = cures_to_try(findings, plan.run());
+  if (plan.cures.empty())
+    return input_error(fmt::format("cannot try cures for {}", run),
+                       "no finding has a cure that is a setting of headroom bench",
+                       "remove --try, or search settings with headroom bench --tune");
+  if (auto sound = check_trial_run(plan.run(), run); !sound) return forward_error(sound);
+  for (const ModelResult& model : plan.run().models)
+    for (const bool is_joint : {false, true}) {
+      TrialGroup group{&model, {}};
+      std::copy_if(plan.cures.begin(), plan.cures.end(), std::back_inserter(group.cures),
+                   [&](const CureSettings& cure) {
+                     return cure.model == model.name && !cure.also.empty() == is_joint;
+                   });
+      if (group.cures.empty()) continue;
+      if (auto sound = check_trial_model(model, run); !sound) return forward_error(sound);
+      plan.groups.push_back(std::move(group));
+    }
+  return plan;
+}
+
+}  // namespace
+
+bool can_try_cures(const std::string& run, const std::vector<Finding>& findings) {
+  const bool has_settings = std::any_of(findings.begin(), findings.end(), [](const Finding& finding) {
+    return std::any_of(finding.cures.begin(), finding.cures.end(),
+                       [](const Cure& cure) { return cure.settings.has_value(); });
+  });
+  return has_settings && plan_trials(run, findings).has_value();
+}
+
+Status try_cures(const std::string& run, std::int64_t rounds, std::vector<Finding>& findings,
+                 CureTrials& trials) {
+  auto plan = plan_trials(run, findings);
+  if (!plan) return forward_error(plan);
+  const auto& [loaded, cures, groups] = *plan;
+  const BenchResult& result = plan->run();
+  auto interrupt = bench::Interrupt::listen();
+  if (!interrupt) return forward_error(interrupt);
+  auto folder = TrialFolder::make();
+  if (!folder) return forward_error(folder);
+  TrialBench bencher(*interrupt, folder->path(),
+                     (cures.size() + 2 * groups.size()) * static_cast<std::size_t>(rounds));
+  for (const TrialGroup& group : groups) {
+    const bool is_joint = !group.cures.front().also.empty();
+    ModelTrials of_model(bencher, result, *group.model, group.cures, comparisons_of(cures));
+    auto done = of_model.measure(rounds);
+    std::vector<TriedCure> tried = of_model.judged();
+    if (done && *done) done = of_model.measure_again(rounds, tried);
+    for (const TriedCure& one : tried) keep_trial(findings, one);
+    if (done && *done && !is_joint) done = of_model.measure_together(tried, rounds, trials.together);
+    if (!done) return forward_error(done);
+    trials.interrupted = !*done;
+    if (trials.interrupted) break;
+  }
+  return {};
+}
+
+}  // namespace headroom::doctor

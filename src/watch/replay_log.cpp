@@ -1,0 +1,118 @@
+#include "watch/replay_log.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <functional>
+#include <string_view>
+
+#include "base/json.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "report/run/metrics_json.h"
+#include "watch/open_log.h"
+
+namespace headroom::watch {
+namespace {
+
+constexpr std::int64_t kLongestLine = 16 << 20;
+constexpr std::int64_t kBlock = 4 << 10;
+
+}  // namespace
+
+Status ReplayLog::each_line(Line line, std::size_t piece,
+                            const std::function<bool(const Line& line)>& each) const {
+  std::vector<char> buffer(piece);
+  const auto end_line = [&](std::int64_t end) {
+    line.size = end - line.begin;
+    const bool goes_on = each(line);
+    line.begin = end + 1;
+    ++line.number;
+    return goes_on;
+  };
+  std::int64_t offset = line.begin;
+  for (;;) {
+    const ssize_t got = ::pread(file_.get(), buffer.data(), buffer.size(), offset);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return input_error(fmt::format("cannot read {}", path_.string()), errno_text(errno));
+    if (got == 0) break;
+    for (ssize_t i = 0; i < got; ++i) {
+      const auto* const found =
+          static_cast<const char*>(std::memchr(buffer.data() + i, '\n', static_cast<std::size_t>(got - i)));
+      if (found == nullptr) break;
+      i = found - buffer.data();
+      if (!end_line(offset + i)) return {};
+    }
+    offset += got;
+  }
+  end_line(offset);  // a line without its newline
+  return {};
+}
+
+Result<ReplayLog> ReplayLog::open(const std::filesystem::path& path) {
+  auto opened = open_log(path, kFixOwnLog);
+  if (!opened) return forward_error(opened);
+  struct stat facts {};
+  if (::fstat(opened->file.get(), &facts) != 0 || !S_ISREG(facts.st_mode))
+    return input_error(fmt::format("cannot replay {}", path.string()), "it is not a regular file",
+                       kFixOwnLog);
+  ReplayLog log;
+  log.path_ = path;
+  log.file_ = std::move(opened->file);
+  auto read = log.each_line({}, 256 << 10, [&log](const Line& line) {
+    if (log.blocks_.empty() || line.begin - log.blocks_.back().begin >= kBlock)
+      log.blocks_.push_back({line.begin, line.number, log.size_});
+    log.size_ += may_be_sample(line) ? 1 : 0;
+    return true;
+  });
+  if (!read) return forward_error(read);
+  // If headroom watch was killed while writing, the last line is incomplete.
+  log.is_cut_ = log.size() > 1 && !log.read(log.size() - 1);
+  if (log.is_cut_) --log.size_;
+  if (log.size() == 0)
+    return input_error(fmt::format("no sample in {}", path.string()),
+                       opened->is_damaged ? "it is damaged at the start" : "it is empty", kFixOwnLog);
+  if (auto first = log.read(0); !first) return forward_error(first);
+  if (opened->is_damaged)
+    log::warning("{} is damaged after {} samples: the rest cannot be unpacked", path.string(), log.size());
+  return log;
+}
+
+bool ReplayLog::may_be_sample(const Line& line) { return line.size > 1 && line.size <= kLongestLine; }
+
+Result<SystemSample> ReplayLog::read(std::size_t index) const {
+  // The last block that begins at or before this sample.
+  const auto after =
+      std::upper_bound(blocks_.begin(), blocks_.end(), index,
+                       [](std::size_t wanted, const Block& block) { return wanted < block.samples_before; });
+  const Block& block = *(after - 1);
+  std::size_t left = index - block.samples_before;
+  Line line;
+  bool is_found = false;
+  auto looked = each_line({block.begin, 0, block.number}, 4 * kBlock, [&](const Line& each) {
+    line = each;
+    is_found = may_be_sample(each) && left-- == 0;
+    return !is_found;
+  });
+  if (!looked) return forward_error(looked);
+  const auto fail = [&](const std::string& why) {
+    return input_error(fmt::format("invalid sample in line {} of {}", line.number, path_.string()), why,
+                       kFixOwnLog);
+  };
+  std::string text(static_cast<std::size_t>(line.size), '\0');
+  if (!is_found ||
+      ::pread(file_.get(), text.data(), text.size(), line.begin) != static_cast<ssize_t>(text.size()))
+    return fail("the line can no longer be read");
+  auto document = parse_json(text);
+  if (!document) return fail(document.error().why.empty() ? document.error().what : document.error().why);
+  if (!document->is_object() || !document->contains("time_ns")) return fail("it has no time_ns");
+  auto sample = report::system_sample_from_json(*document);
+  if (!sample) return fail(sample.error().why);
+  return sample;
+}
+
+}  // namespace headroom::watch

@@ -1,0 +1,109 @@
+// headroom serve with a real Prometheus.
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include "cli/serve_fixture.h"
+
+namespace headroom::test {
+namespace {
+using testing::HasSubstr;
+
+TEST(Serve, TheMetricsPassPromtool) {
+  if (run({"promtool", "--version"}) != 0) GTEST_SKIP() << absent_message("promtool");
+  Served server;
+  auto pipe = Pipe::create();
+  ASSERT_TRUE(pipe);
+  const std::string metrics = curl(server.url() + "metrics").body;
+  ASSERT_THAT(metrics, HasSubstr("headroom_memory_total_bytes"));
+  ASSERT_LT(metrics.size(), 60'000u) << "a pipe holds 64 KiB";
+  ASSERT_TRUE(write_all(pipe->write_end.get(), metrics + "\n"));
+  pipe->write_end.reset();
+  SpawnOptions options;
+  options.command = {"promtool", "check", "metrics"};
+  options.stdin_fd = pipe->read_end.get();
+  auto promtool = Subprocess::spawn(options);
+  ASSERT_TRUE(promtool);
+  EXPECT_EQ(promtool->wait().exit_code, 0) << "its output is above";
+}
+
+// The queries of the dashboard's panels, for all instances.
+std::vector<std::string> dashboard_queries() {
+  std::vector<std::string> queries;
+  const auto dashboard = parse_json(read_text(HEADROOM_SOURCE_DIR "/packaging/grafana/headroom.json"));
+  if (!dashboard) return queries;
+  for (const Json& panel : dashboard->value("panels", Json::array()))
+    for (const Json& target : panel.value("targets", Json::array())) {
+      std::string query = get_text(target, "expr");
+      if (const std::size_t at = query.find("$instance"); at != std::string::npos) query.replace(at, 9, ".+");
+      queries.push_back(std::move(query));
+    }
+  return queries;
+}
+
+// Prometheus accepts the dashboard's queries. It returns data for each figure that this machine exports
+// (forecasts only sometimes).
+void expect_answers_for_the_dashboard(const std::string& ask, const std::string& server_url) {
+  const std::vector<std::string> queries = dashboard_queries();
+  EXPECT_FALSE(queries.empty());
+  for (const std::string& query : queries) {
+    const std::size_t name = query.find("headroom_");
+    const std::string series = "\n" + query.substr(name, query.find('{') - name);
+    Json answer;
+    const bool is_answered = eventually([&] {  // a rate needs two scrapes
+      auto parsed = parse_json(curl(ask + "query", {"--get", "--data-urlencode", "query=" + query}).body);
+      if (!parsed) return false;
+      answer = std::move(*parsed);
+      const bool is_exported = curl(server_url + "metrics").body.find(series) != std::string::npos;
+      return get_text(answer, "status") == "success" && (!is_exported || !answer["data"]["result"].empty());
+    });
+    EXPECT_TRUE(is_answered) << query << ": " << answer.dump();
+  }
+}
+
+// A real Prometheus scrapes the server with the example files and evaluates the rules. An alert fires, and
+// the dashboard's queries return data.
+TEST(Serve, PrometheusScrapesAndAlertFires) {
+  if (run({"prometheus", "--version"}) != 0) GTEST_SKIP() << absent_message("prometheus");
+  TemporaryFolder folder;
+  // With this rule, memory counts as nearly full on any machine.
+  write_text(folder / "alerts.toml",
+             "[[rule]]\nname = \"total_memory\"\nabove = 0.001\nclear = 0\nfor = \"0s\"\n");
+  Served server({"--alerts", (folder / "alerts.toml").string()});
+  std::string scrape =
+      read_text(std::filesystem::path(HEADROOM_SOURCE_DIR) / "packaging/prometheus/scrape.yml");
+  const std::string port = std::to_string(server.port());
+  scrape.replace(scrape.find("localhost:9477"), 14, "localhost:" + port);
+  scrape.replace(scrape.find("scrape_interval: 5s"), 19, "scrape_interval: 1s");
+  std::string config = "global: {evaluation_interval: 1s}\nrule_files: [" HEADROOM_SOURCE_DIR
+                       "/packaging/prometheus/rules.yml]\nscrape_configs:\n";
+  for (const std::string_view line : split(scrape, '\n')) config += "  " + std::string(line) + "\n";
+  write_text(folder / "prometheus.yml", config);
+  const UniqueFd taken(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ASSERT_EQ(::bind(taken.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  socklen_t length = sizeof address;
+  ::getsockname(taken.get(), reinterpret_cast<sockaddr*>(&address), &length);
+  const std::string own = "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+  ::close(const_cast<UniqueFd&>(taken).release());
+  SpawnOptions options;
+  options.command = {"prometheus", "--config.file=" + (folder / "prometheus.yml").string(),
+                     "--storage.tsdb.path=" + (folder / "data").string(), "--web.listen-address=" + own,
+                     "--log.level=error"};
+  auto prometheus = Subprocess::spawn(options);
+  ASSERT_TRUE(prometheus);
+  const std::string ask = "http://" + own + "/api/v1/";
+  EXPECT_TRUE(eventually([&] {
+    return curl(ask + "query?query=headroom_memory_total_bytes").body.find("\"value\"") != std::string::npos;
+  })) << "it never scraped";
+  EXPECT_TRUE(eventually([&] {
+    const std::string alerts = curl(ask + "alerts").body;
+    return alerts.find("HeadroomAlert") != std::string::npos &&
+           alerts.find("\"firing\"") != std::string::npos;
+  })) << curl(ask + "alerts").body;
+  expect_answers_for_the_dashboard(ask, server.url());
+}
+
+}  // namespace
+}  // namespace headroom::test
