@@ -194,11 +194,15 @@ Status check_limit_flags(const FlagValues& values, const BenchOptions& options) 
   return {};
 }
 
-// A typo is found before anything runs.
+// Finds a typo before anything runs. A backend that is not installed fails its model only.
 Status check_backends(const BenchOptions& options) {
-  if (auto known = inference::check_backend_name(options.backend); !known) return known;
-  for (const ModelSpec& model : options.models)
-    if (auto known = inference::check_backend_name(model.backend); !known) return known;
+  std::vector<std::string> names{options.backend};
+  for (const ModelSpec& model : options.models) names.push_back(model.backend);
+  for (const std::string& name : names) {
+    if (name.empty()) continue;
+    auto found = inference::choose_backend({}, name, options.device);
+    if (!found && found.error().kind == ErrorKind::usage) return forward_error(found);
+  }
   return {};
 }
 

@@ -12,7 +12,7 @@
 #include "cli/exit_code.h"
 #include "cli/report_inputs.h"
 #include "cli/views.h"
-#include "recording/recording.h"
+#include "recording/is_recording.h"
 #include "report/input/run_input.h"
 #include "report/run/report_json.h"
 #include "report/run/views.h"

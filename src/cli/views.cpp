@@ -11,7 +11,7 @@
 #include "base/terminal.h"
 #include "base/units.h"
 #include "cli/common_flags.h"
-#include "recording/recording.h"
+#include "recording/is_recording.h"
 
 namespace headroom::cli {
 namespace fs = std::filesystem;

@@ -28,9 +28,6 @@ struct BackendFile {
 // wins.
 std::vector<BackendFile> find_backend_files();
 
-// Fails for a name that is neither known nor an installed plug-in: a typo.
-Status check_backend_name(const std::string& name);
-
 // The backends that can open files with this extension (".onnx"), best first: TensorRT > ONNX Runtime >
 // LibTorch. Empty if no known backend reads the extension.
 std::vector<std::string> backends_for_extension(std::string_view extension);

@@ -90,20 +90,18 @@ std::vector<std::string> installed_and_known_names(const std::vector<BackendFile
   return names;
 }
 
-tl::unexpected<Error> unknown_backend(const std::string& name, const std::vector<BackendFile>& files) {
-  const std::vector<std::string> names = installed_and_known_names(files);
-  const std::string close = closest_match(to_lower(name), names);
-  return usage_error(fmt::format("unknown backend '{}'", name), not_found_text({name}),
-                     close.empty() ? fmt::format("use one of {}", fmt::join(names, ", "))
-                                   : fmt::format("did you mean '{}'?", close));
-}
-
 Result<BackendFile> choose_forced(const fs::path& model, std::string_view extension,
                                   const std::string& name) {
   const std::vector<BackendFile> files = find_backend_files();
   const KnownBackend* known = find_known(name);
   const BackendFile* file = find_file(files, name);
-  if (known == nullptr && file == nullptr) return unknown_backend(name, files);
+  if (known == nullptr && file == nullptr) {
+    const std::vector<std::string> names = installed_and_known_names(files);
+    const std::string close = closest_match(to_lower(name), names);
+    return usage_error(fmt::format("unknown backend '{}'", name), not_found_text({name}),
+                       close.empty() ? fmt::format("use one of {}", fmt::join(names, ", "))
+                                     : fmt::format("did you mean '{}'?", close));
+  }
   // An unknown (third-party) plug-in checks the file itself when it loads the model.
   if (known != nullptr && !extension.empty() && !reads(*known, extension)) {
     const std::vector<std::string> able = backends_for_extension(extension);
@@ -148,13 +146,6 @@ bool lacks_engine(fs::path model, std::string_view extension, std::string_view d
 }
 
 }  // namespace
-
-Status check_backend_name(const std::string& name) {
-  if (name.empty() || find_known(name) != nullptr) return {};
-  const std::vector<BackendFile> files = find_backend_files();
-  if (find_file(files, name) != nullptr) return {};
-  return unknown_backend(name, files);
-}
 
 Result<BackendFile> choose_backend(const fs::path& model, std::string_view forced, std::string_view device) {
   auto found = choose_backends(model, forced, device);

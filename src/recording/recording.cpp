@@ -11,7 +11,6 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
-#include <fstream>
 
 #include "base/files.h"
 #include "base/utf8.h"
@@ -156,14 +155,6 @@ Status Recording::map(const std::filesystem::path& path) {
   if (memory == MAP_FAILED) return input_error(what, errno_text(errno), "free some address space");
   bytes_ = static_cast<const std::uint8_t*>(memory);
   return {};
-}
-
-bool is_recording(const std::filesystem::path& file) {
-  std::error_code code;
-  if (!std::filesystem::is_regular_file(file, code)) return false;
-  char magic[sizeof kMagic] = {};
-  std::ifstream stream(file, std::ios::binary);
-  return stream.read(magic, sizeof magic) && std::memcmp(magic, kMagic, sizeof magic) == 0;
 }
 
 Status Recording::read_header(const std::filesystem::path& path) {

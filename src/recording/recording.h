@@ -96,9 +96,6 @@ std::string path_of(const RecordingInfo& info, ScopeId scope);
 // ring has overwritten. They look like holes between the known blocks.
 bool has_unknown_blocks(const RecordingInfo& info);
 
-// Whether the file begins like a recording. Never opens a pipe, which would block.
-bool is_recording(const std::filesystem::path& file);
-
 class Recording {
  public:
   // Errors: missing, unreadable, not a regular file, not a recording, or of a version that is not supported.

@@ -8,7 +8,7 @@
 
 #include "base/files.h"
 #include "base/run_folder.h"
-#include "recording/recording.h"
+#include "recording/is_recording.h"
 
 namespace headroom::trace {
 namespace fs = std::filesystem;

@@ -11,7 +11,7 @@
 #include "base/files.h"
 #include "base/json_keys.h"
 #include "base/text.h"
-#include "recording/recording.h"
+#include "recording/is_recording.h"
 #include "report/input/run_input.h"
 
 namespace headroom::report {
