@@ -2,31 +2,27 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <map>
-#include <set>
 #include <string_view>
 
 #include "base/display_width.h"
-#include "base/files.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/terminal.h"
 #include "base/text.h"
-#include "base/timestamp.h"
 #include "cli/common_flags.h"
 #include "cli/diff_runs.h"
 #include "cli/exit_code.h"
 #include "cli/views.h"
 #include "history/run_history.h"
+#include "report/history/history_sides.h"
 #include "report/history/history_views.h"
 #include "report/history/kept_runs.h"
 #include "report/input/input_kind.h"
 #include "report/input/run_input.h"
-#include "report/run/report_json.h"
 
 namespace headroom::cli {
 namespace {
@@ -35,7 +31,7 @@ using history::KeptRun;
 using history::RunHistory;
 
 constexpr const char* kDefaultFile = "headroom-history.sqlite";
-constexpr std::int64_t kRunsBefore = 10, kMostRunsBefore = 1000;  // as a side of headroom diff
+constexpr std::int64_t kRunsBefore = 10, kMostRunsBefore = 1000;  // the maximum of headroom diff
 
 std::string first_of_environment(std::initializer_list<const char*> names) {
   for (const char* name : names)
@@ -51,39 +47,18 @@ std::string place_of(const FlagValues& values) {
 
 std::string commit_of_environment() { return first_of_environment({"GITHUB_SHA", "CI_COMMIT_SHA"}); }
 
-constexpr const char* kNone = "none";  // of --label and --commit, for runs without one
+constexpr const char* kNone = report::kNoLabel;  // also for --commit
 
 std::string word_of(const FlagValues& values, const char* flag) {
   return values.text(flag) == kNone ? std::string() : values.text(flag);
 }
 std::string label_of(const FlagValues& values) { return word_of(values, "label"); }
 
-// Behind "the runs".
-std::string label_words(const std::string& label) {
-  return label.empty() ? " without a label"
-                       : fmt::format(" with the label '{}'", without_control_characters(label));
-}
-
 using Words = std::vector<std::string>;
 
 constexpr std::string_view kActions = "use add, relabel, remove, list, show, diff or gate";
 
-using RunsByKey = std::map<std::string, KeptRun>;
-
-// Those of `runs` that the history has, each by its key of today: earlier versions kept runs by another.
-Result<RunsByKey> kept_already(RunHistory& history, const comparison::Side& runs) {
-  history::RunChoice choice;
-  for (const comparison::ComparedRun& run : runs) choice.started_at.insert(run.result->started_at);
-  auto candidates = history.load(choice);
-  if (!candidates) return forward_error(candidates);
-  RunsByKey kept;
-  for (KeptRun& run : *candidates)
-    if (const auto report = report::read_report(run.report))
-      kept.emplace(report::key_of(*report), std::move(run));
-  return kept;
-}
-
-// A run stays what it was added as: who adds it again by another name is told how that is changed.
+// Adding a run again does not change its commit or label. The warning names the command that does.
 void warn_of_other_names(const KeptRun& kept, const FlagValues& values) {
   std::string command;
   if (values.has("commit") && word_of(values, "commit") != kept.commit)
@@ -113,7 +88,7 @@ Result<int> add_runs(const Words& runs, const FlagValues& values) {
   if (const std::string words = left_out_words(*loaded); !words.empty()) log::warning("skipped: {}", words);
   auto history = RunHistory::open(place_of(values), true);
   if (!history) return forward_error(history);
-  auto known = kept_already(*history, loaded->side);
+  auto known = report::kept_already(*history, loaded->side);
   if (!known) return forward_error(known);
   std::vector<KeptRun> kept;
   for (const comparison::ComparedRun& run : loaded->side) {
@@ -151,9 +126,9 @@ Result<std::vector<std::int64_t>> run_numbers(const Words& words, std::string_vi
   return numbers;
 }
 
-// What was asked for was done to all, or, as some are not there, to none.
-Result<int> tell_changed(const std::vector<std::int64_t>& numbers, const std::vector<std::int64_t>& absent,
-                         std::string_view done) {
+// The history changed all runs, or none if one is missing.
+Result<int> report_changed(const std::vector<std::int64_t>& numbers, const std::vector<std::int64_t>& absent,
+                           std::string_view done) {
   if (!absent.empty())
     return input_error(fmt::format("no run {} in the history", fmt::join(absent, ", ")),
                        "nothing was changed", "headroom history list shows the run numbers");
@@ -168,7 +143,7 @@ Result<int> remove_runs(const Words& words, const FlagValues& values) {
   if (!history) return forward_error(history);
   auto absent = history->remove(*numbers);
   if (!absent) return forward_error(absent);
-  return tell_changed(*numbers, *absent, "removed");
+  return report_changed(*numbers, *absent, "removed");
 }
 
 Result<int> relabel_runs(const Words& words, const FlagValues& values) {
@@ -184,7 +159,7 @@ Result<int> relabel_runs(const Words& words, const FlagValues& values) {
   if (!history) return forward_error(history);
   auto absent = history->relabel(*numbers, commit, label);
   if (!absent) return forward_error(absent);
-  return tell_changed(*numbers, *absent, "changed");
+  return report_changed(*numbers, *absent, "changed");
 }
 
 Result<int> list_runs(const FlagValues& values) {
@@ -222,8 +197,8 @@ Result<int> show_metric(const Words& names, const FlagValues& values) {
   if (runs->empty())
     return input_error(
         fmt::format("no run of the history{}{} has {}{}",
-                    host ? " on " + without_control_characters(*host) : "", label ? label_words(*label) : "",
-                    names.front(),
+                    host ? " on " + without_control_characters(*host) : "",
+                    label ? report::label_words(*label) : "", names.front(),
                     values.has("model") ? " of " + without_control_characters(values.text("model")) : ""),
         "", "headroom history list shows the runs");
   const auto series = report::history_series(*runs);
@@ -237,154 +212,32 @@ Result<int> show_metric(const Words& names, const FlagValues& values) {
   return 0;
 }
 
-// B, and which of the kept runs can be held against it: A.
-struct NewRuns {
-  report::LoadedSide side;
-  history::RunChoice before;
-  std::string words = {};  // what the views call B; empty: by its runs
-};
-
-// The runs given.
-Result<NewRuns> given_runs(RunHistory& history, const Words& runs) {
-  auto side = report::load_runs(runs);
-  if (!side) return forward_error(side);
-  auto known = kept_already(history, side->side);
-  if (!known) return forward_error(known);
-  NewRuns given{std::move(*side), {}};
-  for (const comparison::ComparedRun& run : given.side.side) {
-    const std::string key = report::key_of(*run.result);
-    const auto same = known->find(key);
-    given.before.except_keys.insert(key);
-    if (same != known->end()) given.before.except_keys.insert(same->second.key);
-    // Of an old run the later ones are no "before". Of several it is the last one that counts: both sides may
-    // have been measured in turns.
-    if (parse_timestamp(given.before.until) < parse_timestamp(run.result->started_at))
-      given.before.until = run.result->started_at;
-  }
-  given.before.host = report::host_of(*given.side.side.front().result);
-  given.before.except_commit = commit_of_environment();
-  return given;
-}
-
-// All runs of the newest commit on the machine that the newest run was made on; a run without a commit is
-// alone. Where a host is named it is its newest.
-Result<NewRuns> newest_runs(RunHistory& history, const FlagValues& values) {
-  history::RunChoice choice;
-  choice.last = 1;
-  if (values.has("host")) choice.host = values.text("host");
-  auto kept = history.load(choice);
-  if (!kept) return forward_error(kept);
-  if (kept->empty())
-    return input_error(
-        "no runs to compare",
-        choice.host ? fmt::format("the history has no run from {}", *choice.host) : "the history has no run",
-        "use headroom history add RUN");
-  const KeptRun newest = kept->front();
-  if (!newest.commit.empty()) {
-    // Added under its short SHA and its whole one, it is one commit. Where a short one is of several commits
-    // it is none but itself.
-    const auto forms = history.forms_of_commit(newest.commit);
-    choice = {};
-    choice.commits = forms ? *forms : std::vector{newest.commit};
-    choice.label = newest.label;
-    choice.host = newest.host;
-    kept = history.load(choice);
-    if (!kept) return forward_error(kept);
-  }
-  NewRuns found;
-  auto side = report::side_of(*kept);
-  if (!side) return forward_error(side);
-  found.side = std::move(*side);
-  found.before.host = newest.host;
-  found.before.label = newest.label;
-  found.before.except_commit = newest.commit;
-  // Runs may be added late, and in another order than they were made in.
-  found.before.until = newest.started_at;
-  for (const KeptRun& run : *kept) found.before.except_keys.insert(run.key);
-  found.words = report::words_of(*kept);
-  return found;
-}
-
-// What the flags say of A, beside what B says of it.
-Status choose_before(RunHistory& history, const FlagValues& values, bool are_given,
-                     history::RunChoice& choice) {
-  choice.last = values.integer("last").value_or(kRunsBefore);
-  if (values.has("label")) choice.label = label_of(values);
-  if (values.has("host")) choice.host = values.text("host");
-  if (!values.has("commit")) return {};
-  const std::string named = values.text("commit");
-  auto forms = history.forms_of_commit(named);
-  if (!forms) return forward_error(forms);
-  choice.commits = forms->empty() ? std::vector{named} : std::move(*forms);
-  if (!are_given && history::is_same_commit(choice.commits.front(), choice.except_commit))
-    return usage_error(fmt::format("cannot compare {} with itself", named), "it is the newest commit",
-                       "use an earlier commit, or remove --commit");
-  if (are_given) choice.except_commit.clear();
-  choice.until.clear();  // whoever names a commit may mean a later one
-  return {};
-}
-
-// One label: a mean of a branch and another, or of two boards, is of neither. Of the runs that would be
-// compared: what others are labelled makes nothing unclear.
-Status check_labels(const std::vector<KeptRun>& runs, const history::RunChoice& choice) {
-  std::set<std::string> labels;
-  for (const KeptRun& run : runs) labels.insert(run.label);
-  if (labels.size() < 2) return {};
-  std::vector<std::string> words;
-  for (const std::string& label : labels)
-    words.push_back(label.empty() ? kNone : without_control_characters(label));
-  return usage_error("the runs to compare with are ambiguous",
-                     fmt::format("the runs from {} have the labels {}", choice.host.value_or("all machines"),
-                                 fmt::join(words, ", ")),
-                     fmt::format("choose a label: --label {}", shell_word(*labels.rbegin())));
-}
-
-// A: the last runs before B of the same machine, one label and the same models.
-Result<std::vector<KeptRun>> runs_before(RunHistory& history, const FlagValues& values,
-                                         const history::RunChoice& choice) {
-  auto kept = history.load(choice);
-  if (!kept) return kept;
-  if (kept->empty())
-    return input_error("no earlier runs to compare with",
-                       fmt::format("the history has no other run of these models on {}{}{}{}",
-                                   choice.host.value_or("a machine"),
-                                   choice.until.empty() ? "" : fmt::format(" made before {}", choice.until),
-                                   choice.label ? label_words(*choice.label) : "",
-                                   choice.commits.empty() ? "" : " of commit " + values.text("commit")),
-                       "headroom history list shows all runs; choose with --host, --label or --commit");
-  if (auto clear = check_labels(*kept, choice); !clear) return forward_error(clear);
-  return kept;
-}
-
-// B against A.
+// Compares the given or newest runs (B) with earlier ones (A).
 Result<int> compare_with_history(const Words& runs, const FlagValues& values, bool is_gate) {
   auto rules = gate_rules(values);
   if (!rules) return forward_error(rules);
   if (is_gate && rules->empty())
     return usage_error("headroom history gate needs rules", "--fail-on is missing",
                        "add --fail-on 'run_peak>+5%,latency>+10%'");
-  if (values.integer("last").value_or(kRunsBefore) > kMostRunsBefore)
+  report::EarlierRuns earlier;
+  earlier.last = values.integer("last").value_or(kRunsBefore);
+  if (earlier.last > kMostRunsBefore)
     return usage_error("too many runs to compare with",
                        fmt::format("the maximum is {} per side", kMostRunsBefore),
                        fmt::format("use --last {} or fewer", kMostRunsBefore));
+  if (values.has("label")) earlier.label = label_of(values);
+  if (values.has("host")) earlier.host = values.text("host");
+  if (values.has("commit")) earlier.commit = values.text("commit");
+  earlier.current_commit = commit_of_environment();
   auto history = RunHistory::open(place_of(values), false);
   if (!history) return forward_error(history);
-  auto after = runs.empty() ? newest_runs(*history, values) : given_runs(*history, runs);
-  if (!after) return forward_error(after);
-  history::RunChoice& choice = after->before;
-  for (const comparison::ComparedRun& run : after->side.side)
-    for (const comparison::ComparedModel& model : run.models) choice.models.insert(model.result->name);
-  if (auto chosen = choose_before(*history, values, !runs.empty(), choice); !chosen)
-    return forward_error(chosen);
-  auto kept = runs_before(*history, values, choice);
-  if (!kept) return forward_error(kept);
-  auto before = report::side_of(*kept, choice.models);
-  if (!before) return forward_error(before);
-  return diff_runs(*before, after->side, values, *rules,
-                   {report::words_of(*kept), after->words, report::caveat_of(*kept)});
+  auto sides = report::sides_of_history(*history, runs, earlier);
+  if (!sides) return forward_error(sides);
+  return diff_runs(sides->before, sides->after, values, *rules,
+                   {sides->before_words, sides->after_words, sides->caveat});
 }
 
-// A flag of another action would be passed over without a word.
+// Rejects flags of other actions.
 Status check_history_flags(std::string_view action, const FlagValues& values) {
   using Names = std::vector<std::string_view>;
   static const std::map<std::string_view, Names> kFlags{
