@@ -382,7 +382,8 @@ std::vector<std::string> arguments_of(const BenchResult& run, std::vector<std::s
   add_unusual("--limit-objects", asked.limit_objects, 0);
   if (asked.memory_limit) add("--mem-limit", exact_size(*asked.memory_limit));
   if (!asked.gpu_memory_limit.empty()) add("--gpu-mem-limit", asked.gpu_memory_limit);
-  if (asked.limit_mechanism != kUsual.limit_mechanism) add("--limit-mechanism", asked.limit_mechanism);
+  if (asked.limit_mechanism != kUsual.limit_mechanism && (asked.memory_limit || asked.pool))
+    add("--limit-mechanism", asked.limit_mechanism);
   if (asked.timeout.count != kUsual.timeout.count) add("--timeout", fmt::format("{}ns", asked.timeout.count));
   return arguments;
 }

@@ -153,7 +153,7 @@ TEST_F(ReportSnapshot, ThePageIsOneFileWithTheSnapshotsFigures) {
   const auto page = folder_ / "page.html";
   const CommandResult result = report("a.pickle", {"--html", page.string()});
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_EQ(result.out, "");
+  EXPECT_THAT(result.out, StartsWith(page.string() + " ("));
   EXPECT_THAT(read_text(page), AllOf(StartsWith("<!doctype html>"), HasSubstr("\"live_bytes\":2097152,"),
                                      HasSubstr("train (\\u003c!--\\u003cscript>alert(1):7)"),
                                      Not(HasSubstr("<script>alert"))));

@@ -303,6 +303,15 @@ TEST_F(Watch, SurvivesAThrashingControlGroupAndAnOomKill) {
   EXPECT_GT(kill, alert) << result.err;
 }
 
+TEST_F(Watch, WarnsIfNoProcessHasTheName) {
+  const auto result = watch({"--name", "no such process", "--interval", "10ms", "--duration", "50ms"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const std::string warning = "no process has 'no such process' in its name yet; waiting for one";
+  const std::size_t first = result.err.find(warning);
+  EXPECT_NE(first, std::string::npos) << result.err;
+  EXPECT_EQ(result.err.find(warning, first + 1), std::string::npos) << "one line only";
+}
+
 TEST_F(Watch, RejectsConflictingFlags) {
   for (const auto& arguments : std::vector<std::vector<std::string>>{
            {"watch", "--jsonl", "--csv"},

@@ -108,6 +108,21 @@ TEST_F(BenchFlags, ReadsLimitsInBothSpellings) {
               testing::HasSubstr("keep one of them"));
 }
 
+TEST_F(BenchFlags, RejectsFlagsWithoutEffectAndUnknownBackends) {
+  const std::string model = path("a.onnx");
+  EXPECT_EQ(error_of({"--model", model, "--strict"}),
+            "--strict has no effect without a limit; add --mem-limit SIZE, or remove --strict");
+  EXPECT_THAT(error_of({"--model", model, "--limit-mechanism", "cgroup"}),
+              testing::HasSubstr("--limit-mechanism has no effect without a limit"));
+  EXPECT_EQ(error_of({"--model", model, "--strict", "--pool", "1GiB"}), "");
+  EXPECT_EQ(error_of({"--model", model, "--strict", "--mem-limit", "1GiB", "--limit-mechanism", "rlimit"}),
+            "");
+  EXPECT_THAT(error_of({"--model", model, "--backend", "onnxruntme"}),
+              testing::AllOf(testing::HasSubstr("unknown backend 'onnxruntme'"),
+                             testing::HasSubstr("did you mean 'onnxruntime'?")));
+  EXPECT_THAT(error_of({"--model", model + ",backend=tensort"}), testing::HasSubstr("unknown backend"));
+}
+
 TEST_F(BenchFlags, OneSpellingOfALimitReplacesTheOther) {
   const auto merged = [&](const std::vector<std::string>& weaker, const std::vector<std::string>& stronger) {
     auto values = parse_flags(bench_verb(), weaker);
