@@ -237,27 +237,27 @@ Status check_task(const std::string& task) {
 }  // namespace
 
 const Verb& bench_verb() {
-  static const Verb kVerb = [] {
-    Verb verb;
-    verb.name = "bench";
-    verb.summary = "Benchmark models: latency, FPS and memory, under a memory limit";
-    verb.usage = "headroom bench [--source SRC] --model NAME=PATH … [FLAGS]";
-    verb.description =
-        "Runs each model on the frames of a source, in a fresh process under the limit. A setup phase "
-        "prepares the data first. Models that take no frames (audio, recurrent state, integer inputs) need "
-        "no source: they run on inputs made from their signatures. Writes a run folder with report.json, "
-        "report.md, report.html, summary.csv, metrics.jsonl, annotated samples and footprints. A model that "
-        "fails, crashes, hangs or runs out of memory is reported, and the others continue. Flags can also "
-        "come from a TOML file (--config) and from the environment (HEADROOM_MAX_FRAMES=50).";
-    verb.examples = {
-        "headroom bench --source photos --model yolo11n.onnx --mem-limit 2GiB",
-        "headroom bench --source video=drive.mp4 --model a=a.onnx --model b=b.onnx",
-        "headroom bench --config bench.toml --tune --strict",
-    };
-    verb.positional = "bench.toml";
-    verb.flags = bench_flags();
-    return verb;
-  }();
+  static const Verb kVerb{
+      .name = "bench",
+      .summary = "Benchmark models: latency, FPS and memory, under a memory limit",
+      .usage = "headroom bench [--source SRC] --model NAME=PATH … [FLAGS]",
+      .description =
+          "Runs each model on the frames of a source, in a fresh process under the limit. A setup phase "
+          "prepares the data first. Models that take no frames (audio, recurrent state, integer inputs) need "
+          "no source: they run on inputs made from their signatures. Writes a run folder with report.json, "
+          "report.md, report.html, summary.csv, metrics.jsonl, annotated samples and footprints. A model "
+          "that "
+          "fails, crashes, hangs or runs out of memory is reported, and the others continue. Flags can also "
+          "come from a TOML file (--config) and from the environment (HEADROOM_MAX_FRAMES=50).",
+      .examples =
+          {
+              "headroom bench --source photos --model yolo11n.onnx --mem-limit 2GiB",
+              "headroom bench --source video=drive.mp4 --model a=a.onnx --model b=b.onnx",
+              "headroom bench --config bench.toml --tune --strict",
+          },
+      .flags = bench_flags(),
+      .positional = "bench.toml",
+  };
   return kVerb;
 }
 

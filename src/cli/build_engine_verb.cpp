@@ -149,24 +149,24 @@ Result<int> build(const std::vector<std::string>& arguments) {
 }  // namespace
 
 const Verb& build_engine_verb() {
-  static const Verb kVerb = [] {
-    Verb verb;
-    verb.name = "build-engine";
-    verb.summary = "Build a TensorRT engine from an ONNX model";
-    verb.usage = "headroom build-engine MODEL.onnx [--imgsz 640] [--fp16] [FLAGS]";
-    verb.description =
-        "Builds a TensorRT engine from an ONNX model, in a child process under the limit. Next to the engine "
-        "it writes a JSON file with the machine, the versions and the build settings. An engine works with "
-        "one GPU model and one TensorRT version. headroom bench rejects an engine from another setup or of a "
-        "changed model, and says why. Needs Headroom's TensorRT plug-in and TensorRT's libraries "
-        "(docs/tensorrt.md).";
-    verb.examples = {"headroom build-engine yolo11n.onnx --imgsz 640 --fp16",
-                     "headroom build-engine m.onnx --workspace 512MiB --gpu-mem-limit 2GiB",
-                     "headroom bench --device cuda:0 --model m=m.engine --source video.mp4"};
-    verb.positional = "MODEL.onnx";
-    verb.flags = build_engine_flags();
-    return verb;
-  }();
+  static const Verb kVerb{
+      .name = "build-engine",
+      .summary = "Build a TensorRT engine from an ONNX model",
+      .usage = "headroom build-engine MODEL.onnx [--imgsz 640] [--fp16] [FLAGS]",
+      .description =
+          "Builds a TensorRT engine from an ONNX model, in a child process under the limit. Next to the "
+          "engine "
+          "it writes a JSON file with the machine, the versions and the build settings. An engine works with "
+          "one GPU model and one TensorRT version. headroom bench rejects an engine from another setup or of "
+          "a "
+          "changed model, and says why. Needs Headroom's TensorRT plug-in and TensorRT's libraries "
+          "(docs/tensorrt.md).",
+      .examples = {"headroom build-engine yolo11n.onnx --imgsz 640 --fp16",
+                   "headroom build-engine m.onnx --workspace 512MiB --gpu-mem-limit 2GiB",
+                   "headroom bench --device cuda:0 --model m=m.engine --source video.mp4"},
+      .flags = build_engine_flags(),
+      .positional = "MODEL.onnx",
+  };
   return kVerb;
 }
 

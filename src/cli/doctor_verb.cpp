@@ -109,39 +109,36 @@ Result<int> run_doctor(const std::vector<std::string>& arguments) {
 }  // namespace
 
 const Verb& doctor_verb() {
-  static const Verb kVerb = [] {
-    Verb verb;
-    verb.name = "doctor";
-    verb.summary = "Find out why memory ran out, what wastes it, and what helps";
-    verb.usage = "headroom doctor [FILE…] [--live] [FLAGS]";
-    verb.description =
-        "Names the cause of memory problems and suggests cures. Reads logs of any program, dmesg and the "
-        "journal, plain or gzip (- is standard input). Also reads recordings of headroom trace, run folders "
-        "of headroom bench and logs of headroom watch. Other inputs are memory snapshots of PyTorch, output "
-        "of tegrastats, nvidia-smi and /proc/meminfo, and folders of all these. --live examines this "
-        "machine. Each finding says what happened, where, the likely cause and what helps. The cure of a "
-        "known cause comes first, then those that save most. Exits with 1 if a finding is severe. --try "
-        "repeats the bench of a run with each cure that is a bench setting, under the run's limit. It then "
-        "tries all cures that helped together, and lists the cures that helped first.";
-    verb.examples = {"headroom doctor run.log",
-                     "dmesg | headroom doctor -",
-                     "headroom doctor --live",
-                     "headroom doctor outputs/2026-11-21_10-30-00 run.log --json",
-                     "headroom doctor program.hrec snapshot.pickle watch.jsonl",
-                     "headroom doctor outputs/2026-11-21_10-30-00 --try",
-                     "headroom doctor run.log --markdown > comment.md"};
-    verb.positional = "FILE";
-    verb.flags = {toggle_flag("live", "also examine this machine, for one second"),
-                  toggle_flag("try", "try the cures of a run and measure their effect"),
-                  toggle_flag("json", "print all findings as JSON"),
-                  toggle_flag("markdown", "print all findings as Markdown"),
-                  integer_flag("repeat", "run each cure N times, with --try", 1, 100)
-                      .with_default(std::to_string(kRounds))
-                      .rare(),
-                  sysroot_flag("read /proc and /sys under DIR, with --live").with_default("/"),
-                  color_flag()};
-    return verb;
-  }();
+  static const Verb kVerb{
+      .name = "doctor",
+      .summary = "Find out why memory ran out, what wastes it, and what helps",
+      .usage = "headroom doctor [FILE…] [--live] [FLAGS]",
+      .description =
+          "Names the cause of memory problems and suggests cures. Reads logs of any program, dmesg and the "
+          "journal, plain or gzip (- is standard input). Also reads recordings of headroom trace, run "
+          "folders "
+          "of headroom bench and logs of headroom watch. Other inputs are memory snapshots of PyTorch, "
+          "output "
+          "of tegrastats, nvidia-smi and /proc/meminfo, and folders of all these. --live examines this "
+          "machine. Each finding says what happened, where, the likely cause and what helps. The cure of a "
+          "known cause comes first, then those that save most. Exits with 1 if a finding is severe. --try "
+          "repeats the bench of a run with each cure that is a bench setting, under the run's limit. It then "
+          "tries all cures that helped together, and lists the cures that helped first.",
+      .examples = {"headroom doctor run.log", "dmesg | headroom doctor -", "headroom doctor --live",
+                   "headroom doctor outputs/2026-11-21_10-30-00 run.log --json",
+                   "headroom doctor program.hrec snapshot.pickle watch.jsonl",
+                   "headroom doctor outputs/2026-11-21_10-30-00 --try",
+                   "headroom doctor run.log --markdown > comment.md"},
+      .flags = {toggle_flag("live", "also examine this machine, for one second"),
+                toggle_flag("try", "try the cures of a run and measure their effect"),
+                toggle_flag("json", "print all findings as JSON"),
+                toggle_flag("markdown", "print all findings as Markdown"),
+                integer_flag("repeat", "run each cure N times, with --try", 1, 100)
+                    .with_default(std::to_string(kRounds))
+                    .rare(),
+                sysroot_flag("read /proc and /sys under DIR, with --live").with_default("/"), color_flag()},
+      .positional = "FILE",
+  };
   return kVerb;
 }
 

@@ -86,20 +86,6 @@ Flag Flag::within(double least, double most) const {
   return flag;
 }
 
-Flag Flag::within(Bytes least, Bytes most) const {
-  return within(static_cast<double>(least.count), static_cast<double>(most.count));
-}
-
-Flag Flag::within(Nanoseconds least, Nanoseconds most) const {
-  return within(static_cast<double>(least.count), static_cast<double>(most.count));
-}
-
-Flag Flag::with_choices(std::vector<std::string> words) const {
-  Flag flag = *this;
-  flag.choices = std::move(words);
-  return flag;
-}
-
 Flag Flag::also(std::string alias) const {
   Flag flag = *this;
   flag.aliases.push_back(std::move(alias));

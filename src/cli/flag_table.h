@@ -44,9 +44,11 @@ struct Flag {
   // A copy with one more property, for tables of flags.
   Flag with_default(std::string text) const;
   Flag within(double least, double most = 1e300) const;
-  Flag within(Bytes least, Bytes most) const;
-  Flag within(Nanoseconds least, Nanoseconds most) const;
-  Flag with_choices(std::vector<std::string> words) const;
+  template <class Quantity>  // Bytes or Nanoseconds
+  Flag within(Quantity least, Quantity most) const requires requires {
+    least.count;
+  }
+  { return within(static_cast<double>(least.count), static_cast<double>(most.count)); }
   Flag also(std::string alias) const;
   Flag repeatable() const;
   Flag rare() const;  // not in the one-screen -h
@@ -66,13 +68,13 @@ Flag choice_flag(std::string name, std::vector<std::string> choices, std::string
 void add_group(std::vector<Flag>& flags, const std::string& group, std::vector<Flag> more);
 
 struct Verb {
-  std::string name;
-  std::string summary;      // one line
-  std::string usage;        // "headroom bench --source SRC --model NAME=PATH …"
-  std::string description;  // a paragraph for --help and the man page
-  std::vector<std::string> examples;
-  std::vector<Flag> flags;
-  std::string positional;  // name of the positional argument, empty: none
+  std::string name{};
+  std::string summary{};      // one line
+  std::string usage{};        // "headroom bench --source SRC --model NAME=PATH …"
+  std::string description{};  // a paragraph for --help and the man page
+  std::vector<std::string> examples{};
+  std::vector<Flag> flags{};
+  std::string positional{};  // name of the positional argument, empty: none
   bool hidden = false;
 };
 

@@ -285,38 +285,36 @@ Result<int> run_history(const std::vector<std::string>& arguments) {
 }  // namespace
 
 const Verb& history_verb() {
-  static const Verb kVerb = [] {
-    Verb verb;
-    verb.name = "history";
-    verb.summary = "Store runs, plot a metric over commits, check new runs";
-    verb.usage = "headroom history add|relabel|remove|list|show|diff|gate ARG… [FLAGS]";
-    verb.description =
-        "Stores runs of headroom bench in an SQLite file, or in PostgreSQL for a team. `add RUN…` stores "
-        "runs, each once. `relabel` and `remove` take run numbers. `list` shows the runs. `show METRIC` "
-        "plots a metric over commits. `diff [RUN…]` compares the given runs, or those of the newest commit, "
-        "with the last runs before. `gate` does the same and exits with 1 if a rule of --fail-on holds. "
-        "Several processes may write at once. Metrics: " +
-        run_metric_list() + ".";
-    verb.examples = {"headroom history add outputs/2026-11-21_10-30-00 --commit 1a2b3c4d",
-                     "headroom history show run_peak --html run_peak.html",
-                     "headroom history gate runs/branch --last 20 --fail-on 'run_peak>+2%'"};
-    verb.positional = "ACTION [RUN…|METRIC]";
-    verb.flags = {text_flag("db", "FILE|URL", "history file, or postgresql://… for a server")
-                      .with_default("$HEADROOM_HISTORY, else headroom-history.sqlite"),
-                  text_flag("commit", "SHA", "commit to set or to compare with; none: no commit")
-                      .with_default("add: $GITHUB_SHA, $CI_COMMIT_SHA"),
-                  text_flag("label", "TEXT", "label of the runs (branch, board); none: no label"),
-                  text_flag("host", "NAME", "use only runs of this machine (show, diff)").rare(),
-                  text_flag("model", "NAME", "plot this model only (show)"),
-                  integer_flag("last", "use only the last N runs", 1, 100'000).with_default("10; list: all"),
-                  text_flag("html", "FILE", "write an HTML page with the plot (show)"),
-                  fail_on_flag(),
-                  toggle_flag("json", "print JSON"),
-                  toggle_flag("markdown", "print Markdown for a pull request (diff)"),
-                  integer_flag("top", "rows of each layer table (diff)", 1, 1e9).with_default("5").rare(),
-                  color_flag()};
-    return verb;
-  }();
+  static const Verb kVerb{
+      .name = "history",
+      .summary = "Store runs, plot a metric over commits, check new runs",
+      .usage = "headroom history add|relabel|remove|list|show|diff|gate ARG… [FLAGS]",
+      .description =
+          "Stores runs of headroom bench in an SQLite file, or in PostgreSQL for a team. `add RUN…` stores "
+          "runs, each once. `relabel` and `remove` take run numbers. `list` shows the runs. `show METRIC` "
+          "plots a metric over commits. `diff [RUN…]` compares the given runs, or those of the newest "
+          "commit, "
+          "with the last runs before. `gate` does the same and exits with 1 if a rule of --fail-on holds. "
+          "Several processes may write at once. Metrics: " +
+          run_metric_list() + ".",
+      .examples = {"headroom history add outputs/2026-11-21_10-30-00 --commit 1a2b3c4d",
+                   "headroom history show run_peak --html run_peak.html",
+                   "headroom history gate runs/branch --last 20 --fail-on 'run_peak>+2%'"},
+      .flags = {text_flag("db", "FILE|URL", "history file, or postgresql://… for a server")
+                    .with_default("$HEADROOM_HISTORY, else headroom-history.sqlite"),
+                text_flag("commit", "SHA", "commit to set or to compare with; none: no commit")
+                    .with_default("add: $GITHUB_SHA, $CI_COMMIT_SHA"),
+                text_flag("label", "TEXT", "label of the runs (branch, board); none: no label"),
+                text_flag("host", "NAME", "use only runs of this machine (show, diff)").rare(),
+                text_flag("model", "NAME", "plot this model only (show)"),
+                integer_flag("last", "use only the last N runs", 1, 100'000).with_default("10; list: all"),
+                text_flag("html", "FILE", "write an HTML page with the plot (show)"), fail_on_flag(),
+                toggle_flag("json", "print JSON"),
+                toggle_flag("markdown", "print Markdown for a pull request (diff)"),
+                integer_flag("top", "rows of each layer table (diff)", 1, 1e9).with_default("5").rare(),
+                color_flag()},
+      .positional = "ACTION [RUN…|METRIC]",
+  };
   return kVerb;
 }
 

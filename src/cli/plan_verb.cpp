@@ -190,43 +190,41 @@ Result<int> run_plan(const std::vector<std::string>& arguments) {
 }  // namespace
 
 const Verb& plan_verb() {
-  static const Verb kVerb = [] {
-    Verb verb;
-    verb.name = "plan";
-    verb.summary = "Check whether a set of components fits a device's memory";
-    verb.usage = "headroom plan BUDGET.toml [FLAGS]";
-    verb.description =
-        "Checks whether the components of BUDGET.toml fit a device (docs/plan.md). The file states their "
-        "sizes, or names footprints that headroom bench measured. The check covers time: load peaks in start "
-        "order, groups that never run together, frames and transient buffers. Prints a table, the verdict "
-        "with reasons, the worst moment and the start order with the lowest peak. Also prints the most "
-        "valuable set of components that fits, and what to change first. Exits with 1 if the plan does not "
-        "fit.";
-    verb.examples = {"headroom plan budget.toml --device orin-nx-16gb",
-                     "headroom plan budget.toml --what-if yolo.precision=int8",
-                     "headroom plan budget.toml --footprints outputs --verify RUN"};
-    verb.positional = "BUDGET.toml";
-    verb.flags = {
-        text_flag("device", "NAME", "device to plan for (see --devices)"),
-        toggle_flag("devices", "list the known devices"),
-        toggle_flag("live", "plan for this machine, on top of its current use"),
-        size_flag("mem-limit", "plan for a control group with this memory limit"),
-        text_flag("footprints", "DIR", "read footprints of bench runs in DIR; repeatable").repeatable(),
-        text_flag("what-if", "CHANGE", "change: NAME.FIELD=VALUE, drop=NAME, lazy=NAME").repeatable(),
-        text_flag("most-used", "SHARE", "used share above which a plan is risky").with_default("85%"),
-        text_flag("healthy-used", "SHARE", "used share above which a plan is tight")
-            .with_default("75%")
-            .rare(),
-        size_flag("buffer", "memory that must stay free").within(0).with_default("2GB"),
-        toggle_flag("headless", "plan for a device without a desktop").rare(),
-        text_flag("verify", "RUN", "compare the plan with a bench --parallel run"),
-        toggle_flag("json", "print all figures as JSON"),
-        toggle_flag("markdown", "print the plan as Markdown"),
-        text_flag("html", "FILE", "write an HTML page with a chart"),
-        sysroot_flag("read /proc under DIR, with --live"),
-        color_flag()};
-    return verb;
-  }();
+  static const Verb kVerb{
+      .name = "plan",
+      .summary = "Check whether a set of components fits a device's memory",
+      .usage = "headroom plan BUDGET.toml [FLAGS]",
+      .description =
+          "Checks whether the components of BUDGET.toml fit a device (docs/plan.md). The file states their "
+          "sizes, or names footprints that headroom bench measured. The check covers time: load peaks in "
+          "start "
+          "order, groups that never run together, frames and transient buffers. Prints a table, the verdict "
+          "with reasons, the worst moment and the start order with the lowest peak. Also prints the most "
+          "valuable set of components that fits, and what to change first. Exits with 1 if the plan does not "
+          "fit.",
+      .examples = {"headroom plan budget.toml --device orin-nx-16gb",
+                   "headroom plan budget.toml --what-if yolo.precision=int8",
+                   "headroom plan budget.toml --footprints outputs --verify RUN"},
+      .flags =
+          {text_flag("device", "NAME", "device to plan for (see --devices)"),
+           toggle_flag("devices", "list the known devices"),
+           toggle_flag("live", "plan for this machine, on top of its current use"),
+           size_flag("mem-limit", "plan for a control group with this memory limit"),
+           text_flag("footprints", "DIR", "read footprints of bench runs in DIR; repeatable").repeatable(),
+           text_flag("what-if", "CHANGE", "change: NAME.FIELD=VALUE, drop=NAME, lazy=NAME").repeatable(),
+           text_flag("most-used", "SHARE", "used share above which a plan is risky").with_default("85%"),
+           text_flag("healthy-used", "SHARE", "used share above which a plan is tight")
+               .with_default("75%")
+               .rare(),
+           size_flag("buffer", "memory that must stay free").within(0).with_default("2GB"),
+           toggle_flag("headless", "plan for a device without a desktop").rare(),
+           text_flag("verify", "RUN", "compare the plan with a bench --parallel run"),
+           toggle_flag("json", "print all figures as JSON"),
+           toggle_flag("markdown", "print the plan as Markdown"),
+           text_flag("html", "FILE", "write an HTML page with a chart"),
+           sysroot_flag("read /proc under DIR, with --live"), color_flag()},
+      .positional = "BUDGET.toml",
+  };
   return kVerb;
 }
 

@@ -104,34 +104,29 @@ Result<int> run_report(const std::vector<std::string>& arguments) {
 }  // namespace
 
 const Verb& report_verb() {
-  static const Verb kVerb = [] {
-    Verb verb;
-    verb.name = "report";
-    verb.summary = "Show a run or recording as text, JSON, HTML, Markdown or CSV";
-    verb.usage = "headroom report RUN_FOLDER|FILE.hrec|SNAPSHOT.pickle [FLAGS]";
-    verb.description =
-        "Prints a view of a run folder, a recording or a memory snapshot. The run may have been interrupted. "
-        "For a recording of headroom trace, it shows the memory at the peak, leaks, churn and fragmentation. "
-        "For a memory snapshot of PyTorch (plain or gzip), it also shows why an allocation failed.";
-    verb.examples = {"headroom report outputs/2026-11-21_10-30-00",
-                     "headroom report program.hrec",
-                     "headroom report RUN --markdown > comment.md",
-                     "headroom report RUN --html page.html",
-                     "headroom report program.hrec --html page.html",
-                     "headroom report program.hrec --at 1.5s",
-                     "headroom report snapshot.pickle",
-                     "headroom report snapshot.pickle --html page.html"};
-    verb.positional = "RUN_FOLDER|FILE.hrec|SNAPSHOT.pickle";
-    verb.flags = {toggle_flag("json", "print report.json, or all figures of the recording or snapshot"),
-                  toggle_flag("markdown", "print a run as Markdown"),
-                  toggle_flag("csv", "print a run as CSV, one row per model"),
-                  toggle_flag("all", "sum over all processes of a recording"),
-                  text_flag("html", "FILE", "write a self-contained HTML page to FILE"),
-                  text_flag("at", "TIME", "show memory live at TIME of a recording: 1.5s, peak, end"),
-                  symbols_flag(),
-                  color_flag()};
-    return verb;
-  }();
+  static const Verb kVerb{
+      .name = "report",
+      .summary = "Show a run or recording as text, JSON, HTML, Markdown or CSV",
+      .usage = "headroom report RUN_FOLDER|FILE.hrec|SNAPSHOT.pickle [FLAGS]",
+      .description =
+          "Prints a view of a run folder, a recording or a memory snapshot. The run may have been "
+          "interrupted. "
+          "For a recording of headroom trace, it shows the memory at the peak, leaks, churn and "
+          "fragmentation. "
+          "For a memory snapshot of PyTorch (plain or gzip), it also shows why an allocation failed.",
+      .examples = {"headroom report outputs/2026-11-21_10-30-00", "headroom report program.hrec",
+                   "headroom report RUN --markdown > comment.md", "headroom report RUN --html page.html",
+                   "headroom report program.hrec --html page.html", "headroom report program.hrec --at 1.5s",
+                   "headroom report snapshot.pickle", "headroom report snapshot.pickle --html page.html"},
+      .flags = {toggle_flag("json", "print report.json, or all figures of the recording or snapshot"),
+                toggle_flag("markdown", "print a run as Markdown"),
+                toggle_flag("csv", "print a run as CSV, one row per model"),
+                toggle_flag("all", "sum over all processes of a recording"),
+                text_flag("html", "FILE", "write a self-contained HTML page to FILE"),
+                text_flag("at", "TIME", "show memory live at TIME of a recording: 1.5s, peak, end"),
+                symbols_flag(), color_flag()},
+      .positional = "RUN_FOLDER|FILE.hrec|SNAPSHOT.pickle",
+  };
   return kVerb;
 }
 

@@ -50,27 +50,26 @@ Result<bench::RunLimitedOptions> run_options_from(const std::vector<std::string>
 }  // namespace
 
 const Verb& run_verb() {
-  static const Verb kVerb = [] {
-    Verb verb;
-    verb.name = "run";
-    verb.summary = "Run a command under memory limits that a probe tests first";
-    verb.usage = "headroom run --limit SIZE [--gpu-limit SIZE] -- COMMAND …";
-    verb.description =
-        "Runs an unmodified command so that it and its children cannot use more memory than the limit. A "
-        "control group or another mechanism enforces the limit of the machine's memory. A small library in "
-        "front of the GPU driver enforces the GPU limit: it fails a request with the driver's own error. "
-        "Before the run, a probe tries to exceed each limit. The command keeps the terminal, and headroom "
-        "exits with its exit status. The last line reports the memory used and how strong each limit was "
-        "(docs/limits.md).";
-    verb.examples = {
-        "headroom run --limit 2GiB -- ./app --its-flags",
-        "headroom run --gpu-limit 4GiB -- python3 infer.py",
-        "headroom run --share night -- ./second   # shares the first one's limit",
-    };
-    verb.positional = "COMMAND";
-    verb.flags = run_flags();
-    return verb;
-  }();
+  static const Verb kVerb{
+      .name = "run",
+      .summary = "Run a command under memory limits that a probe tests first",
+      .usage = "headroom run --limit SIZE [--gpu-limit SIZE] -- COMMAND …",
+      .description =
+          "Runs an unmodified command so that it and its children cannot use more memory than the limit. A "
+          "control group or another mechanism enforces the limit of the machine's memory. A small library in "
+          "front of the GPU driver enforces the GPU limit: it fails a request with the driver's own error. "
+          "Before the run, a probe tries to exceed each limit. The command keeps the terminal, and headroom "
+          "exits with its exit status. The last line reports the memory used and how strong each limit was "
+          "(docs/limits.md).",
+      .examples =
+          {
+              "headroom run --limit 2GiB -- ./app --its-flags",
+              "headroom run --gpu-limit 4GiB -- python3 infer.py",
+              "headroom run --share night -- ./second   # shares the first one's limit",
+          },
+      .flags = run_flags(),
+      .positional = "COMMAND",
+  };
   return kVerb;
 }
 

@@ -142,22 +142,20 @@ std::vector<Flag> serve_flags() {
 }  // namespace
 
 const Verb& serve_verb() {
-  static const Verb kVerb = [] {
-    Verb verb;
-    verb.name = "serve";
-    verb.summary = "Serve memory figures over HTTP: Prometheus, JSON, a live page";
-    verb.usage = "headroom serve [FLAGS]";
-    verb.description =
-        "Samples the machine and serves the figures over HTTP. It answers on this machine only; a remote "
-        "address needs a token or TLS. Paths: / is a live page, /metrics is for Prometheus. /api/v1/sample, "
-        "/api/v1/history and /api/v1/alerts return JSON. /healthz reports whether samples arrive "
-        "(docs/serve.md).";
-    verb.examples = {"headroom serve",
-                     "headroom serve --listen 0.0.0.0:9477 --token-file /etc/headroom/token",
-                     "headroom serve --alerts rules.toml --interval 500ms", "headroom serve --ros2"};
-    verb.flags = serve_flags();
-    return verb;
-  }();
+  static const Verb kVerb{
+      .name = "serve",
+      .summary = "Serve memory figures over HTTP: Prometheus, JSON, a live page",
+      .usage = "headroom serve [FLAGS]",
+      .description =
+          "Samples the machine and serves the figures over HTTP. It answers on this machine only; a remote "
+          "address needs a token or TLS. Paths: / is a live page, /metrics is for Prometheus. "
+          "/api/v1/sample, "
+          "/api/v1/history and /api/v1/alerts return JSON. /healthz reports whether samples arrive "
+          "(docs/serve.md).",
+      .examples = {"headroom serve", "headroom serve --listen 0.0.0.0:9477 --token-file /etc/headroom/token",
+                   "headroom serve --alerts rules.toml --interval 500ms", "headroom serve --ros2"},
+      .flags = serve_flags(),
+  };
   return kVerb;
 }
 

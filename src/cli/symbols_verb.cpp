@@ -53,23 +53,21 @@ Result<int> collect_symbols(const std::vector<std::string>& arguments) {
 }  // namespace
 
 const Verb& symbols_verb() {
-  static const Verb kVerb = [] {
-    Verb verb;
-    verb.name = "symbols";
-    verb.summary = "Collect the symbol files that a recording's functions need";
-    verb.usage = "headroom symbols FILE.hrec --out DIR [FLAGS]";
-    verb.description =
-        "Copies the programs and libraries of a recording, with their debug files, into a folder sorted by "
-        "build id. Take the folder and the recording to another machine. There, read the recording with "
-        "--symbols DIR.";
-    verb.examples = {"headroom symbols run.hrec --out run.symbols",
-                     "headroom report run.hrec --symbols run.symbols"};
-    verb.positional = "FILE.hrec";
-    verb.flags = {text_flag("out", "DIR", "folder to fill; existing files stay"),
-                  symbols_flag("also search DIR for symbol files"),
-                  text_flag("sysroot", "DIR", "look up the recorded paths under DIR")};
-    return verb;
-  }();
+  static const Verb kVerb{
+      .name = "symbols",
+      .summary = "Collect the symbol files that a recording's functions need",
+      .usage = "headroom symbols FILE.hrec --out DIR [FLAGS]",
+      .description =
+          "Copies the programs and libraries of a recording, with their debug files, into a folder sorted by "
+          "build id. Take the folder and the recording to another machine. There, read the recording with "
+          "--symbols DIR.",
+      .examples = {"headroom symbols run.hrec --out run.symbols",
+                   "headroom report run.hrec --symbols run.symbols"},
+      .flags = {text_flag("out", "DIR", "folder to fill; existing files stay"),
+                symbols_flag("also search DIR for symbol files"),
+                text_flag("sysroot", "DIR", "look up the recorded paths under DIR")},
+      .positional = "FILE.hrec",
+  };
   return kVerb;
 }
 

@@ -61,20 +61,18 @@ Result<tui::TopOptions> top_options_from(const FlagValues& values) {
 }  // namespace
 
 const Verb& top_verb() {
-  static const Verb kVerb = [] {
-    Verb verb;
-    verb.name = "top";
-    verb.summary = "Show the machine's memory live";
-    verb.usage = "headroom top [FLAGS]";
-    verb.description =
-        "Shows the machine's memory on one screen and updates it live. One bar accounts for every byte "
-        "exactly once. Below it are GPUs, swap, stalls, clocks, temperatures, power, engines, alerts and "
-        "processes. Each process has its CPU and GPU memory. A figure that the machine does not report is "
-        "left out, never shown as zero (docs/top.md).";
-    verb.examples = {"headroom top", "headroom top --once --json", "headroom top --replay robot.jsonl"};
-    verb.flags = top_flags();
-    return verb;
-  }();
+  static const Verb kVerb{
+      .name = "top",
+      .summary = "Show the machine's memory live",
+      .usage = "headroom top [FLAGS]",
+      .description =
+          "Shows the machine's memory on one screen and updates it live. One bar accounts for every byte "
+          "exactly once. Below it are GPUs, swap, stalls, clocks, temperatures, power, engines, alerts and "
+          "processes. Each process has its CPU and GPU memory. A figure that the machine does not report is "
+          "left out, never shown as zero (docs/top.md).",
+      .examples = {"headroom top", "headroom top --once --json", "headroom top --replay robot.jsonl"},
+      .flags = top_flags(),
+  };
   return kVerb;
 }
 

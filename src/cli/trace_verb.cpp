@@ -143,28 +143,28 @@ Result<trace::TraceOptions> trace_options_from(const std::vector<std::string>& a
 }  // namespace
 
 const Verb& trace_verb() {
-  static const Verb kVerb = [] {
-    Verb verb;
-    verb.name = "trace";
-    verb.summary = "Record a program's memory allocations, with stack and layer";
-    verb.usage = "headroom trace [FLAGS] -- COMMAND …";
-    verb.description =
-        "Runs an unmodified command and records its memory allocations, each with call stack and model "
-        "layer. A small preloaded library writes them to a file that survives a crash of the command. Layers "
-        "come from NVTX, ONNX Runtime and PyTorch. The command keeps the terminal, and headroom exits with "
-        "its exit status. Each process of the command gets a separate recording. docs/trace.md lists the "
-        "recorded events and their cost.";
-    verb.examples = {
-        "headroom trace -- ./app --its-flags",
-        "headroom trace --full --out app.hrec -- python3 train.py",
-        "headroom trace --ring 256MiB -- ./service   # the last moments before an OOM",
-        "headroom trace --only gpu -- python3 infer.py   # GPU memory only",
-        "headroom trace --gpu-mem-limit 4GiB -- python3 infer.py   # GPU limit",
-    };
-    verb.positional = "COMMAND";
-    verb.flags = trace_flags();
-    return verb;
-  }();
+  static const Verb kVerb{
+      .name = "trace",
+      .summary = "Record a program's memory allocations, with stack and layer",
+      .usage = "headroom trace [FLAGS] -- COMMAND …",
+      .description =
+          "Runs an unmodified command and records its memory allocations, each with call stack and model "
+          "layer. A small preloaded library writes them to a file that survives a crash of the command. "
+          "Layers "
+          "come from NVTX, ONNX Runtime and PyTorch. The command keeps the terminal, and headroom exits with "
+          "its exit status. Each process of the command gets a separate recording. docs/trace.md lists the "
+          "recorded events and their cost.",
+      .examples =
+          {
+              "headroom trace -- ./app --its-flags",
+              "headroom trace --full --out app.hrec -- python3 train.py",
+              "headroom trace --ring 256MiB -- ./service   # the last moments before an OOM",
+              "headroom trace --only gpu -- python3 infer.py   # GPU memory only",
+              "headroom trace --gpu-mem-limit 4GiB -- python3 infer.py   # GPU limit",
+          },
+      .flags = trace_flags(),
+      .positional = "COMMAND",
+  };
   return kVerb;
 }
 

@@ -167,25 +167,24 @@ std::vector<Flag> watch_flags() {
 }  // namespace
 
 const Verb& watch_verb() {
-  static const Verb kVerb = [] {
-    Verb verb;
-    verb.name = "watch";
-    verb.summary = "Log the machine's memory over time";
-    verb.usage = "headroom watch [FLAGS] [-- COMMAND …]";
-    verb.description =
-        "Samples the machine's memory, swap, pressure, processors, GPU, temperatures and power at a steady "
-        "pace. Prints the samples and can also write a log. Ends with the minimum, mean, maximum and slope "
-        "of each figure, and with memory over time. Can follow a command, or processes by number or name, "
-        "including their children. Also reads saved output of tegrastats, nvidia-smi or /proc/meminfo. A "
-        "figure that a source does not report is left out, never logged as zero (docs/watch.md, "
-        "docs/monitor-sources.md).";
-    verb.examples = {
-        "headroom watch", "headroom watch --interval 100ms --output run.jsonl.gz -- python3 infer.py",
-        "headroom watch --baseline", "headroom watch --from tegrastats:stats.log --plot memory.svg"};
-    verb.positional = "COMMAND";
-    verb.flags = watch_flags();
-    return verb;
-  }();
+  static const Verb kVerb{
+      .name = "watch",
+      .summary = "Log the machine's memory over time",
+      .usage = "headroom watch [FLAGS] [-- COMMAND …]",
+      .description =
+          "Samples the machine's memory, swap, pressure, processors, GPU, temperatures and power at a steady "
+          "pace. Prints the samples and can also write a log. Ends with the minimum, mean, maximum and slope "
+          "of each figure, and with memory over time. Can follow a command, or processes by number or name, "
+          "including their children. Also reads saved output of tegrastats, nvidia-smi or /proc/meminfo. A "
+          "figure that a source does not report is left out, never logged as zero (docs/watch.md, "
+          "docs/monitor-sources.md).",
+      .examples = {"headroom watch",
+                   "headroom watch --interval 100ms --output run.jsonl.gz -- python3 infer.py",
+                   "headroom watch --baseline",
+                   "headroom watch --from tegrastats:stats.log --plot memory.svg"},
+      .flags = watch_flags(),
+      .positional = "COMMAND",
+  };
   return kVerb;
 }
 

@@ -5,10 +5,9 @@
 #include <utility>
 
 #include "base/log.h"
-#include "doctor/inputs/examination.h"
 #include "doctor/inputs/folder_inputs.h"
 #include "doctor/inputs/input_reader.h"
-#include "doctor/inputs/machine_input.h"
+#include "doctor/inputs/readers.h"
 
 namespace headroom::doctor {
 namespace fs = std::filesystem;

@@ -8,10 +8,7 @@
 #include <utility>
 
 #include "base/text.h"
-#include "doctor/inputs/machine_input.h"
-#include "doctor/inputs/recording_input.h"
-#include "doctor/inputs/run_input.h"
-#include "doctor/inputs/standard_input.h"
+#include "doctor/inputs/readers.h"
 #include "report/input/footprint_input.h"
 #include "report/input/input_kind.h"
 #include "snapshot/snapshot_reader.h"

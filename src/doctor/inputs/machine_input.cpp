@@ -1,4 +1,4 @@
-#include "doctor/inputs/machine_input.h"
+#include "doctor/inputs/readers.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,6 @@
 
 #include "base/text.h"
 #include "base/units.h"
-#include "doctor/inputs/examination.h"
 #include "doctor/machine/machine_findings.h"
 #include "sources/process_table.h"
 #include "sources/system_sampler.h"

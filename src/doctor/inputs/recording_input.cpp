@@ -1,4 +1,4 @@
-#include "doctor/inputs/recording_input.h"
+#include "doctor/inputs/readers.h"
 
 #include <fmt/format.h>
 

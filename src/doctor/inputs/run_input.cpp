@@ -1,11 +1,10 @@
-#include "doctor/inputs/run_input.h"
+#include "doctor/inputs/readers.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <fstream>
 
-#include "doctor/inputs/examination.h"
 #include "doctor/log/log_findings.h"
 #include "doctor/machine/machine_findings.h"
 #include "doctor/run/run_findings.h"

@@ -1,4 +1,4 @@
-#include "doctor/inputs/standard_input.h"
+#include "doctor/inputs/readers.h"
 
 #include <fcntl.h>
 #include <poll.h>

@@ -1,0 +1,44 @@
+// Readers of headroom doctor's inputs. Each adds findings, and returns what was read, in words.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/files.h"
+#include "base/result.h"
+#include "doctor/inputs/examination.h"
+
+namespace headroom::doctor {
+
+// A run of headroom bench: its report, its log and its samples of the machine. Fails if `report`, the file
+// report.json, cannot be read. The words name other files that cannot be read.
+Result<std::string> read_run(const std::filesystem::path& report, std::vector<Finding>& findings);
+
+// A recording of headroom trace, and a memory snapshot of PyTorch.
+Result<std::string> read_recording(const std::filesystem::path& file, std::vector<Finding>& findings);
+Result<std::string> read_snapshot(const std::filesystem::path& file, std::vector<Finding>& findings);
+// The recordings of the command's other processes, which are beside its own: the child of a wrapper is the
+// program itself. An unreadable one is reported and skipped.
+void read_other_processes(const std::filesystem::path& recording, Examination& examination);
+
+// Samples of a machine. `name`: what findings call the input.
+Result<std::string> read_watch_log(const std::filesystem::path& file, const std::string& name,
+                                   std::vector<Finding>& findings);
+// `kind`: tool_of() the file.
+Result<std::string> read_tool_text(const std::string& kind, const std::filesystem::path& file,
+                                   std::vector<Finding>& findings);
+// Samples the machine, or the tree under `root`, for one second.
+Result<std::string> read_live_machine(const std::filesystem::path& root, const std::string& name,
+                                      std::vector<Finding>& findings);
+// The tool that printed text with this beginning: "tegrastats", "nvidia-smi" or "meminfo"; otherwise empty.
+std::string tool_of(std::string_view begin);
+
+// If standard input begins like a log of headroom watch, compressed or not: a copy of it that can be read
+// again. The copy is in memory, so more than 256 MiB are refused. Otherwise nothing, and standard input is
+// unread.
+Result<std::optional<UniqueFd>> watch_log_on_input();
+
+}  // namespace headroom::doctor
