@@ -36,7 +36,7 @@ NextFunction<void* (*)(std::intptr_t)> next_sbrk("sbrk");
   next_sbrk.get();
 }
 
-bool should_record(ThreadLocal& thread) { return !thread.is_busy() && is_recording(thread); }
+bool should_record_mapping(ThreadLocal& thread) { return !thread.is_busy() && is_recording(thread); }
 
 std::uint64_t number(const void* pointer) { return reinterpret_cast<std::uint64_t>(pointer); }
 
@@ -62,7 +62,7 @@ bool may_be_reserved(std::uint64_t from, std::uint64_t size) {
 [[gnu::always_inline]] inline void* record_mmap(Mmap next, void* address, std::size_t size, int protection,
                                                 int flags, int fd, off_t offset, const CallFrame& caller) {
   ThreadLocal& thread = thread_local_state;
-  if (!should_record(thread)) return next(address, size, protection, flags, fd, offset);
+  if (!should_record_mapping(thread)) return next(address, size, protection, flags, fd, offset);
   const Guard guard(thread);
   void* const mapped = next(address, size, protection, flags, fd, offset);
   if (mapped == MAP_FAILED) return mapped;
@@ -99,7 +99,7 @@ HEADROOM_HOOK void* mmap64(void* address, std::size_t size, int protection, int 
 HEADROOM_HOOK int munmap(void* address, std::size_t size) {
   const auto next = next_munmap.get();
   ThreadLocal& thread = thread_local_state;
-  if (!should_record(thread)) return next(address, size);
+  if (!should_record_mapping(thread)) return next(address, size);
   const Guard guard(thread);
   attach_before_stamp(thread);
   const std::uint64_t time = time_now();
@@ -113,7 +113,7 @@ HEADROOM_HOOK int mprotect(void* address, std::size_t size, int protection) {
   const int result = next(address, size, protection);
   if (result != 0 || protection == PROT_NONE || !may_be_reserved(number(address), size)) return result;
   ThreadLocal& thread = thread_local_state;
-  if (!should_record(thread)) return result;
+  if (!should_record_mapping(thread)) return result;
   const Guard guard(thread);
   record_accessible(thread, number(address), size, caller_of_this_function());
   return result;
@@ -126,7 +126,7 @@ HEADROOM_HOOK void* mremap(void* old_address, std::size_t old_size, std::size_t 
   va_end(arguments);
   const auto next = next_mremap.get();
   ThreadLocal& thread = thread_local_state;
-  if (!should_record(thread)) return next(old_address, old_size, new_size, flags, wanted);
+  if (!should_record_mapping(thread)) return next(old_address, old_size, new_size, flags, wanted);
   const Guard guard(thread);
   attach_before_stamp(thread);
   const std::uint64_t time = time_now();
@@ -140,7 +140,7 @@ HEADROOM_HOOK void* mremap(void* old_address, std::size_t old_size, std::size_t 
 HEADROOM_HOOK void* sbrk(std::intptr_t increment) {
   const auto next = next_sbrk.get();
   ThreadLocal& thread = thread_local_state;
-  if (increment == 0 || !should_record(thread)) return next(increment);
+  if (increment == 0 || !should_record_mapping(thread)) return next(increment);
   const Guard guard(thread);
   attach_before_stamp(thread);
   const std::uint64_t time = time_now();
@@ -153,7 +153,7 @@ HEADROOM_HOOK void* sbrk(std::intptr_t increment) {
 HEADROOM_HOOK int brk(void* end) {
   const auto next = next_brk.get();
   ThreadLocal& thread = thread_local_state;
-  if (!should_record(thread)) return next(end);
+  if (!should_record_mapping(thread)) return next(end);
   const Guard guard(thread);
   attach_before_stamp(thread);
   const void* const before = next_sbrk.get()(0);

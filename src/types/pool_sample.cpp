@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::string_view kHead = "headroom-pool 1 ";
 constexpr std::size_t kLongestPoolName = 48;
-constexpr std::int64_t kMost = std::int64_t{1} << 56;  // 64 PiB, two years
+constexpr std::int64_t kLargestFigure = std::int64_t{1} << 56;  // 64 PiB, two years
 
 bool belongs_in_a_name(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
@@ -76,7 +76,7 @@ std::optional<PoolStatus> parse_pool_status(std::string_view text) {
     if (words[0] == "start_ticks") status.start_ticks = value.value_or(0);
     for_each_figure(pool, [&](std::string_view key, std::int64_t& into) {
       if (words[0] != key) return;
-      is_sound = is_sound && value && *value >= 0 && *value < kMost;
+      is_sound = is_sound && value && *value >= 0 && *value < kLargestFigure;
       into = value.value_or(0);
       ++figures;
     });

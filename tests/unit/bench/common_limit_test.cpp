@@ -63,10 +63,8 @@ TEST(CommonLimit, DecidesWhetherTheLimitWasKept) {
   result.joint_peak = mebibytes(70);
   EXPECT_EQ(stayed_within_common_limit(result, std::nullopt, false), std::nullopt);
   EXPECT_EQ(stayed_within_common_limit(result, mebibytes(80), false), true);
-  EXPECT_EQ(stayed_within_common_limit(result, mebibytes(80), true), std::nullopt)
-      << "the run ended early";
-  EXPECT_EQ(stayed_within_common_limit(result, mebibytes(60), true), false)
-      << "an excess stays an excess";
+  EXPECT_EQ(stayed_within_common_limit(result, mebibytes(80), true), std::nullopt) << "the run ended early";
+  EXPECT_EQ(stayed_within_common_limit(result, mebibytes(60), true), false) << "an excess stays an excess";
   result.together[0].memory.violations = 1;
   EXPECT_EQ(stayed_within_common_limit(result, mebibytes(80), false), false);
 }
