@@ -1,6 +1,6 @@
 // Builds the pages. Each page is one HTML file with its TypeScript and CSS bundled in; it loads no other file.
 //   node build.mjs [FOLDER]
-// Later `to_html`, `recording_to_html` and `snapshot_to_html` (src/report) replace the marker in src/page.html with data.
+// Headroom replaces the marker in src/page.html with data (src/report/page.cpp).
 import {createHash} from 'node:crypto';
 import {mkdirSync, readFileSync, writeFileSync} from 'node:fs';
 import {dirname, join} from 'node:path';
@@ -31,6 +31,14 @@ const PAGES = [
   {
     name: 'live.html', entry: 'src/live/main.tsx', title: 'Headroom live', connects: true,
     without_script: '/metrics and /api/v1/sample serve the same figures.',
+  },
+  {
+    name: 'history.html', entry: 'src/history/main.tsx', title: 'Headroom history',
+    without_script: '"headroom history show METRIC" prints the same figures, and "--json" all of them.',
+  },
+  {
+    name: 'watch.html', entry: 'src/watch/main.tsx', title: 'Headroom watch',
+    without_script: '"headroom watch" prints the same figures.',
   },
 ];
 

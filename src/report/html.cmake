@@ -1,25 +1,15 @@
-# report.html and the pages of a recording and of a memory snapshot: builds the pages of web/ with Node.js and embeds them in
-# headroom_report. Included by CMakeLists.txt.
+# Builds the pages of web/ with Node.js and embeds them in headroom_report. Included by CMakeLists.txt.
 #
-# Node works on a copy in the build folder, so that the source tree stays clean and two build folders never run
-# `npm ci` over each other. HEADROOM_REPORT_PAGE names a page built elsewhere (`npm ci && npm run build` in web/
-# leaves web/dist/report.html, and the others beside it), for machines without Node.js or without a network.
+# Node.js works on a copy in the build folder, so that the source tree stays clean and two build folders never run
+# `npm ci` over each other. HEADROOM_REPORT_PAGE names a page built elsewhere, for machines without Node.js or without a
+# network (`npm ci && npm run build` in web/ writes web/dist/report.html and the other pages).
 set(HEADROOM_REPORT_PAGE "" CACHE FILEPATH "An already built web/dist/report.html; empty: build it with Node.js")
-target_sources(headroom_report PRIVATE
-  ${CMAKE_CURRENT_LIST_DIR}/run/html.cpp ${CMAKE_CURRENT_LIST_DIR}/run/html_page.cpp
-  ${CMAKE_CURRENT_LIST_DIR}/recording/recording_html_page.cpp)
-if(NOT HEADROOM_CORE_ONLY)
-  target_sources(headroom_report PRIVATE ${CMAKE_CURRENT_LIST_DIR}/snapshot/snapshot_html_page.cpp ${CMAKE_CURRENT_LIST_DIR}/recording/live_html.cpp ${CMAKE_CURRENT_LIST_DIR}/plan/plan_html_page.cpp)
-endif()
+set(page_names report recording snapshot plan live history watch)
 
 if(HEADROOM_REPORT_PAGE)
   get_filename_component(page_folder ${HEADROOM_REPORT_PAGE} DIRECTORY)
-  set(report_page ${HEADROOM_REPORT_PAGE})
-  set(recording_page ${page_folder}/recording.html)
-  set(snapshot_page ${page_folder}/snapshot.html)
-  set(live_page ${page_folder}/live.html)
-  set(plan_page ${page_folder}/plan.html)
-  foreach(page ${report_page} ${recording_page} ${snapshot_page} ${live_page} ${plan_page})
+  list(TRANSFORM page_names REPLACE "(.+)" "${page_folder}/\\1.html" OUTPUT_VARIABLE pages)
+  foreach(page ${pages})
     if(NOT EXISTS ${page})
       message(FATAL_ERROR "HEADROOM_REPORT_PAGE is ${HEADROOM_REPORT_PAGE}, and there is no ${page}. "
         "`npm run build` in web/ writes all pages.")
@@ -41,11 +31,8 @@ else()
 
   set(web_source ${CMAKE_SOURCE_DIR}/web)
   set(web_build ${CMAKE_BINARY_DIR}/web)
-  set(report_page ${web_build}/dist/report.html)
-  set(recording_page ${web_build}/dist/recording.html)
-  set(snapshot_page ${web_build}/dist/snapshot.html)
-  set(live_page ${web_build}/dist/live.html)
-  set(plan_page ${web_build}/dist/plan.html)
+  set(page_folder ${web_build}/dist)
+  list(TRANSFORM page_names REPLACE "(.+)" "${page_folder}/\\1.html" OUTPUT_VARIABLE pages)
   add_custom_command(OUTPUT ${web_build}/packages.stamp
     COMMAND ${CMAKE_COMMAND} -E make_directory ${web_build}
     COMMAND ${CMAKE_COMMAND} -E copy ${web_source}/package.json ${web_source}/package-lock.json ${web_build}
@@ -54,28 +41,16 @@ else()
     COMMAND ${CMAKE_COMMAND} -E touch ${web_build}/packages.stamp
     DEPENDS ${web_source}/package.json ${web_source}/package-lock.json
     COMMENT "Installing the page's packages (npm ci)" VERBATIM)
-  include(${web_source}/sources.cmake)  # sets web_sources, relative to web/
-  list(TRANSFORM web_sources PREPEND ${web_source}/ OUTPUT_VARIABLE web_source_files)
-  add_custom_command(OUTPUT ${report_page} ${recording_page} ${snapshot_page} ${live_page} ${plan_page}
+  file(GLOB_RECURSE web_source_files CONFIGURE_DEPENDS ${web_source}/src/*)
+  add_custom_command(OUTPUT ${pages}
     COMMAND ${CMAKE_COMMAND} -E copy_directory ${web_source}/src ${web_build}/src
     COMMAND ${CMAKE_COMMAND} -E copy ${web_source}/build.mjs ${web_source}/tsconfig.json ${web_build}
-    COMMAND ${HEADROOM_NODE} ${web_build}/build.mjs ${web_build}/dist
-    DEPENDS ${web_build}/packages.stamp ${web_source_files}
+    COMMAND ${HEADROOM_NODE} ${web_build}/build.mjs ${page_folder}
+    DEPENDS ${web_build}/packages.stamp ${web_source}/build.mjs ${web_source}/tsconfig.json ${web_source_files}
     COMMENT "Building the pages of web/" VERBATIM)
 endif()
 
-set_source_files_properties(${CMAKE_CURRENT_LIST_DIR}/run/html_page.cpp PROPERTIES
-  COMPILE_DEFINITIONS "HEADROOM_REPORT_PAGE=\"${report_page}\""
-  OBJECT_DEPENDS ${report_page})  # .incbin is invisible to the compiler's own dependency scan
-set_source_files_properties(${CMAKE_CURRENT_LIST_DIR}/recording/recording_html_page.cpp PROPERTIES
-  COMPILE_DEFINITIONS "HEADROOM_RECORDING_PAGE=\"${recording_page}\""
-  OBJECT_DEPENDS ${recording_page})
-set_source_files_properties(${CMAKE_CURRENT_LIST_DIR}/snapshot/snapshot_html_page.cpp PROPERTIES
-  COMPILE_DEFINITIONS "HEADROOM_SNAPSHOT_PAGE=\"${snapshot_page}\""
-  OBJECT_DEPENDS ${snapshot_page})
-set_source_files_properties(${CMAKE_CURRENT_LIST_DIR}/recording/live_html.cpp PROPERTIES
-  COMPILE_DEFINITIONS "HEADROOM_LIVE_PAGE=\"${live_page}\""
-  OBJECT_DEPENDS ${live_page})
-set_source_files_properties(${CMAKE_CURRENT_LIST_DIR}/plan/plan_html_page.cpp PROPERTIES
-  COMPILE_DEFINITIONS "HEADROOM_PLAN_PAGE=\"${plan_page}\""
-  OBJECT_DEPENDS ${plan_page})
+set_source_files_properties(${CMAKE_CURRENT_LIST_DIR}/page.cpp PROPERTIES
+  COMPILE_DEFINITIONS "HEADROOM_PAGES=\"${page_folder}\""
+  OBJECT_DEPENDS "${pages}"  # the compiler's dependency scan does not see .incbin
+  SKIP_UNITY_BUILD_INCLUSION ON)

@@ -6,8 +6,7 @@
 
 #include "base/json.h"
 #include "base/text.h"
-#include "report/page_data.h"
-#include "report/recording/live_html.h"
+#include "report/page.h"
 
 namespace headroom::serve {
 namespace {
@@ -46,9 +45,9 @@ HttpResponse health(LiveState& state, Nanoseconds interval) {
 
 HttpResponse live_page_of(const std::string& host_name) {
   constexpr const char* kHtml = "text/html; charset=utf-8";
-  const auto page = report::page_with_data(
-      report::live_page(), host_name.empty() ? "" : report::data_element("host", to_line(Json(host_name))));
-  return content(kHtml, page ? *page : std::string(report::live_page()));
+  std::vector<report::PageData> data;
+  if (!host_name.empty()) data.push_back({"host", to_line(Json(host_name))});
+  return content(kHtml, report::page_with_data(report::Page::live, data));
 }
 
 HttpResponse find_content(const HttpRequest& request, LiveState& state, const std::string& host_name) {

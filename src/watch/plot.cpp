@@ -6,6 +6,9 @@
 #include <array>
 #include <cmath>
 
+#include "base/json.h"
+#include "report/page.h"
+
 namespace headroom::watch {
 namespace {
 
@@ -206,11 +209,21 @@ std::string plot_as_svg(const MemoryCurves& curves, const std::string& title) {
 }
 
 std::string plot_as_html(const MemoryCurves& curves, const std::string& title) {
-  return fmt::format(
-      "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
-      "content=\"width=device-width\"><title>{}</title></head>\n<body "
-      "style=\"margin:1em;max-width:60em\">\n{}</body></html>\n",
-      escaped(title), plot_as_svg(curves, title));
+  Json page;
+  page["title"] = title;
+  if (curves.ram_total()) page["ram_total_bytes"] = curves.ram_total()->count;
+  page["curves"] = Json::array();
+  for (const MemoryCurves::Curve& one : curves.curves()) {
+    Json curve{{"title", one.title}};
+    for (const SeriesCurve::Point& point : one.curve.points()) {
+      curve["seconds"].push_back(Nanoseconds{(point.begin.count + point.end.count) / 2}.seconds());
+      curve["min_bytes"].push_back(bytes_of(point.min).count);
+      curve["mean_bytes"].push_back(bytes_of(point.mean).count);
+      curve["max_bytes"].push_back(bytes_of(point.max).count);
+    }
+    page["curves"].push_back(std::move(curve));
+  }
+  return report::page_with_data(report::Page::watch, {{"watch", to_line(page)}});
 }
 
 }  // namespace headroom::watch

@@ -31,6 +31,7 @@ std::string plot_for_terminal(const MemoryCurves& curves, int width, int rows = 
 
 // One self-contained picture with all curves: a line through the means, a band from minimum to maximum.
 std::string plot_as_svg(const MemoryCurves& curves, const std::string& title);
+// One self-contained page with a chart per curve.
 std::string plot_as_html(const MemoryCurves& curves, const std::string& title);
 
 }  // namespace headroom::watch

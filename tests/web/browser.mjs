@@ -1,6 +1,8 @@
 // Shared code of the page tests: an offline browser that records the console messages and requests of a page, and checks
-// for every page (contrast, accessible names, width, keyboard).
+// for every page (contrast, accessible names, width, keyboard). Needs Chromium and `npm ci` in web/; exits 77 (skipped)
+// where one of them is absent. WRITE_PAGE is tests/write_page of the build folder, which writes sample pages.
 import assert from 'node:assert/strict';
+import {execFileSync} from 'node:child_process';
 import {existsSync, mkdirSync, mkdtempSync, rmSync} from 'node:fs';
 import {createRequire} from 'node:module';
 import {tmpdir} from 'node:os';
@@ -27,12 +29,18 @@ try {
 }
 if (!existsSync(BROWSER)) skip(`there is no browser at ${BROWSER}; CHROMIUM names another`);
 export const writer = process.argv[2];
-if (!writer) throw new Error(`usage: ${process.argv[1]} WRITER [--screenshots FOLDER]`);
+if (!writer) throw new Error(`usage: ${process.argv[1]} WRITE_PAGE|HEADROOM [--screenshots FOLDER]`);
 export const screenshots = process.argv[3] === '--screenshots' ? process.argv[4] : undefined;
 if (screenshots) mkdirSync(screenshots, {recursive: true});
 
 export const folder = mkdtempSync(join(tmpdir(), 'headroom-page-'));
 process.on('exit', () => rmSync(folder, {recursive: true, force: true}));
+
+// Writes a sample page with tests/write_page of the build folder.
+export function write_sample(kind) {
+  mkdirSync(join(folder, kind));
+  execFileSync(writer, [kind, join(folder, kind)]);
+}
 
 const context_options = (size, scheme) => ({
   viewport: {width: size.width, height: size.height}, colorScheme: scheme, hasTouch: size.name === 'phone', reducedMotion: 'reduce',
@@ -48,6 +56,34 @@ export async function with_page(kind, size, scheme, check) {
     assert.deepEqual(complaints, [], 'the page complained');
     assert.deepEqual(requests, [], 'the page asked for something');
   });
+}
+
+// Opens a page on a desktop and a phone, in light and dark; runs `check`; then checks the page with all sections open, at
+// several widths, and for printing. `check_layout` is what must hold at every width.
+export async function on_all_screens(kind, check, check_layout = check_width) {
+  for (const size of SIZES)
+    for (const scheme of ['light', 'dark']) {
+      await with_page(kind, size, scheme, async (page) => {
+        await check_layout(page);
+        if (screenshots) await page.screenshot({path: join(screenshots, `${kind}-${size.name}-${scheme}.png`), fullPage: true});
+        await check(page, scheme);
+        await page.evaluate(() => document.querySelectorAll('details').forEach((details) => { details.open = true; }));
+        await check_accessibility(page);
+        for (const width of [320, 600, 800, 1000, 1050, size.width]) {
+          await page.setViewportSize({width, height: size.height});
+          await check_layout(page);
+        }
+        if (size.name === 'desktop') await page.pdf({format: 'A4'});  // printing runs the page's own handlers
+      });
+      console.log(`ok: ${kind}, ${size.name}, ${scheme}`);
+    }
+}
+
+// Checks that the page has this number of charts, none of them blank.
+export async function check_canvases(page, count) {
+  const canvases = await page.$$('canvas');
+  assert.equal(canvases.length, count, 'charts');
+  for (const canvas of canvases) assert.ok(await canvas.evaluate(colors_of_canvas) > 3, 'a chart is blank');
 }
 
 // One browser for all pages, because starting it costs a second of CPU time.

@@ -22,7 +22,7 @@ const address = await new Promise((resolve, reject) => {
 async function check_content(page) {
   await page.waitForSelector('canvas', {timeout: 20_000});
   assert.equal(await page.textContent('h1'), hostname());
-  assert.equal(await page.title(), `${hostname()} – Headroom live`);
+  assert.equal(await page.title(), `${hostname()} · Headroom`);
   assert.match(await page.textContent('.verdict'), /alert.*total_memory: .* of memory is used/);
   assert.match(await page.textContent('main'), /Memory now.*used.*available.*Over time.*Largest processes.*PID.*resident.*Past alerts/);
   assert.ok(await page.locator('.bar .part').count() >= 3, 'the bar has parts');

@@ -1,12 +1,7 @@
-// The page of a recording in a real browser, from file://, as a reader opens it: desktop and phone, light and dark.
-//   node recording_page_test.mjs WRITER [--screenshots FOLDER]
-// WRITER is tests/write_recording_page of the build folder; it writes the page with the real recording_to_html. Needs
-// Chromium and `npm ci` in web/; exits 77 (skipped) where one of them is absent.
+// The page of a recording in a real browser, from file://, as a reader opens it (browser.mjs).
+//   node recording_page_test.mjs WRITE_PAGE [--screenshots FOLDER]
 import assert from 'node:assert/strict';
-import {execFileSync} from 'node:child_process';
-import {mkdirSync} from 'node:fs';
-import {join} from 'node:path';
-import {check_accessibility, check_width, close_browser, colors_of_canvas, folder, HOSTILE_NAME, screenshots, SIZES, tab_stops, with_page, writer} from './browser.mjs';
+import {check_accessibility, check_width, close_browser, colors_of_canvas, HOSTILE_NAME, on_all_screens, SIZES, tab_stops, with_page, write_sample} from './browser.mjs';
 
 const live_title = (page) => page.textContent('#live-title');
 
@@ -128,35 +123,17 @@ async function check_keyboard(page) {
   assert.equal(await live_title(page), before);
 }
 
-for (const kind of ['model', 'sampled', 'empty', 'gpu']) {
-  mkdirSync(join(folder, kind));
-  execFileSync(writer, [join(folder, kind), kind]);
-}
-for (const size of SIZES) {
-  for (const scheme of ['light', 'dark']) {
-    await with_page('model', size, scheme, async (page) => {
-      await check_words(page);
-      await check_charts(page);
-      await check_width(page);
-      if (screenshots) await page.screenshot({path: join(screenshots, `recording-${size.name}-${scheme}.png`), fullPage: true});
-      await check_keyboard(page);  // first of what moves the focus: it starts at the top of the page
-      if (scheme === 'light') {  // colours change nothing of what the page does
-        await check_brushing(page);
-        await check_flame_graph(page);
-        await check_nodes(page);
-        await check_layers(page);
-      }
-      await page.evaluate(() => document.querySelectorAll('details').forEach((details) => { details.open = true; }));
-      await check_accessibility(page);
-      for (const width of [320, 600, 800, 1000, size.width]) {
-        await page.setViewportSize({width, height: size.height});
-        await check_width(page);
-      }
-      if (size.name === 'desktop') await page.pdf({format: 'A4'});  // printing runs the page's own handlers
-    });
-    console.log(`ok: ${size.name}, ${scheme}`);
-  }
-}
+for (const kind of ['model', 'sampled', 'empty recording', 'gpu']) write_sample(kind);
+await on_all_screens('model', async (page, scheme) => {
+  await check_words(page);
+  await check_charts(page);
+  await check_keyboard(page);  // first of what moves the focus: it starts at the top of the page
+  if (scheme === 'dark') return;  // colours change nothing of what the page does
+  await check_brushing(page);
+  await check_flame_graph(page);
+  await check_nodes(page);
+  await check_layers(page);
+});
 await with_page('sampled', SIZES[1], 'light', async (page) => {
   assert.match(await page.textContent('.banner'), /Incomplete.*killed or is still running.*250 events were not recorded \(1 gap\)/);
   assert.match(await page.textContent('.figures'), /≈ [\d.]+ MiB ±/);
@@ -166,7 +143,7 @@ await with_page('sampled', SIZES[1], 'light', async (page) => {
   await check_width(page);
 });
 console.log('ok: a recording of samples that was killed');
-await with_page('empty', SIZES[0], 'dark', async (page) => {
+await with_page('empty recording', SIZES[0], 'dark', async (page) => {
   assert.match(await page.textContent('#page'), /Nothing was allocated/);
   await check_accessibility(page);
 });
@@ -190,21 +167,5 @@ async function check_gpus(page) {
   const layers = await page.textContent('#layers');
   assert.match(layers, /run.*12\d/);
 }
-for (const size of SIZES) {
-  for (const scheme of ['light', 'dark']) {
-    await with_page('gpu', size, scheme, async (page) => {
-      await check_gpus(page);
-      await check_width(page);
-      if (screenshots) await page.screenshot({path: join(screenshots, `recording-gpu-${size.name}-${scheme}.png`), fullPage: true});
-      await page.evaluate(() => document.querySelectorAll('details').forEach((details) => { details.open = true; }));
-      await check_accessibility(page);
-      for (const width of [320, 600, 800, 1000, size.width]) {
-        await page.setViewportSize({width, height: size.height});
-        await check_width(page);
-      }
-      if (size.name === 'desktop') await page.pdf({format: 'A4'});
-    });
-  }
-}
-console.log('ok: a recording of GPU memory alone');
+await on_all_screens('gpu', check_gpus);
 await close_browser();

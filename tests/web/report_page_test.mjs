@@ -1,12 +1,9 @@
-// The report in a real browser, from file://, as a reader opens it: desktop and phone, light and dark.
-//   node report_page_test.mjs WRITER [--screenshots FOLDER]
-// WRITER is tests/write_report_page of the build folder; it writes the page with the real to_html. Needs Chromium
-// and `npm ci` in web/; exits 77 (skipped) where one of them is absent.
+// The report in a real browser, from file://, as a reader opens it (browser.mjs).
+//   node report_page_test.mjs WRITE_PAGE [--screenshots FOLDER]
 import assert from 'node:assert/strict';
-import {execFileSync} from 'node:child_process';
 import {existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync} from 'node:fs';
 import {join, resolve} from 'node:path';
-import {check_accessibility, check_width, close_browser, colors_of_canvas, folder, HOSTILE_NAME, screenshots, SIZES, tab_stops, web, with_page, writer} from './browser.mjs';
+import {check_width, close_browser, colors_of_canvas, folder, HOSTILE_NAME, on_all_screens, screenshots, SIZES, tab_stops, web, with_page, write_sample} from './browser.mjs';
 
 // Only the first model is open at the start; a link to another model opens it. Then all are opened for the next checks.
 async function check_folding(page) {
@@ -122,7 +119,7 @@ async function check_golden(name, page) {
 // The page with the data of each run in tests/golden/report.
 async function check_golden_reports() {
   const golden = resolve(web, '../tests/golden/report');
-  const page_of = (json) => readFileSync(join(folder, 'bare/report.html'), 'utf8')
+  const page_of = (json) => readFileSync(join(folder, 'empty run/report.html'), 'utf8')
     .replace(/(id="report">)[^<]*/, (_, start) => start + json.replaceAll('<', '\\u003c'));
   const names = existsSync(golden) ? readdirSync(golden).filter((name) => existsSync(join(golden, name, 'report.json'))) : [];
   for (const name of names) {
@@ -141,31 +138,16 @@ async function check_golden_reports() {
   }
 }
 
-for (const [kind, ...more] of [['rich'], ['bare', 'empty']]) {
-  mkdirSync(join(folder, kind));
-  execFileSync(writer, [join(folder, kind), ...more]);
-}
-for (const size of SIZES) {
-  for (const scheme of ['light', 'dark']) {
-    await with_page('rich', size, scheme, async (page) => {
-      await check_words(page);
-      if (scheme === 'light') await check_folding(page);  // colours change nothing of what the page does
-      await check_charts(page);
-      await check_layout(page);
-      await check_accessibility(page);
-      if (screenshots) await page.screenshot({path: join(screenshots, `${size.name}-${scheme}.png`), fullPage: true});
-      await check_keyboard(page);  // first of what moves the focus: it starts at the top of the page
-      if (scheme === 'light') await check_sorting(page);
-      for (const width of [320, 600, 800, 1000, 1050, size.width]) {
-        await page.setViewportSize({width, height: size.height});
-        await check_layout(page);
-      }
-      if (size.name === 'desktop') await page.pdf({format: 'A4'});  // printing runs the page's own handlers
-    });
-    console.log(`ok: ${size.name}, ${scheme}`);
-  }
-}
-await with_page('bare', SIZES[0], 'light', async (page) => {
+write_sample('run');
+write_sample('empty run');
+await on_all_screens('run', async (page, scheme) => {
+  await check_words(page);
+  if (scheme === 'light') await check_folding(page);  // colours change nothing of what the page does
+  await check_charts(page);
+  await check_keyboard(page);  // first of what moves the focus: it starts at the top of the page
+  if (scheme === 'light') await check_sorting(page);
+}, check_layout);
+await with_page('empty run', SIZES[0], 'light', async (page) => {
   assert.match(await page.textContent('.verdict'), /No model was measured\./);
   assert.match(await page.textContent('.banner'), /Incomplete/);
 });

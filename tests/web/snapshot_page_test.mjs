@@ -1,12 +1,7 @@
-// The page of a memory snapshot in a real browser, from file://, as a reader opens it: desktop and phone, light and dark.
-//   node snapshot_page_test.mjs WRITER [--screenshots FOLDER]
-// WRITER is tests/write_snapshot_page of the build folder; it writes the page with the real snapshot_to_html. Needs
-// Chromium and `npm ci` in web/; exits 77 (skipped) where one of them is absent.
+// The page of a memory snapshot in a real browser, from file://, as a reader opens it (browser.mjs).
+//   node snapshot_page_test.mjs WRITE_PAGE [--screenshots FOLDER]
 import assert from 'node:assert/strict';
-import {execFileSync} from 'node:child_process';
-import {mkdirSync} from 'node:fs';
-import {join} from 'node:path';
-import {check_accessibility, check_width, close_browser, colors_of_canvas, folder, HOSTILE_NAME, screenshots, SIZES, tab_stops, with_page, writer} from './browser.mjs';
+import {check_accessibility, check_width, close_browser, colors_of_canvas, HOSTILE_NAME, on_all_screens, SIZES, tab_stops, with_page, write_sample} from './browser.mjs';
 
 const live_title = (page) => page.textContent('#live-title');
 
@@ -48,31 +43,14 @@ async function check_moments(page) {
   assert.ok(await page.locator('#time canvas').first().evaluate(colors_of_canvas) > 3, 'the chart by entries is blank');
 }
 
-for (const kind of ['training', 'state', 'empty']) {
-  mkdirSync(join(folder, kind));
-  execFileSync(writer, [join(folder, kind), kind]);
-}
-for (const size of SIZES) {
-  for (const scheme of ['light', 'dark']) {
-    await with_page('training', size, scheme, async (page) => {
-      await check_words(page);
-      await check_charts(page);
-      await check_width(page);
-      if (screenshots) await page.screenshot({path: join(screenshots, `snapshot-${size.name}-${scheme}.png`), fullPage: true});
-      const stops = await tab_stops(page);
-      for (const what of ['skip', 'plot', 'flame-frame', 'scroll']) assert.ok(stops.includes(what), `tab stops: ${stops}`);
-      if (scheme === 'light') await check_moments(page);  // colours change nothing of what the page does
-      await page.evaluate(() => document.querySelectorAll('details').forEach((details) => { details.open = true; }));
-      await check_accessibility(page);
-      for (const width of [320, 600, 800, 1000, size.width]) {
-        await page.setViewportSize({width, height: size.height});
-        await check_width(page);
-      }
-      if (size.name === 'desktop') await page.pdf({format: 'A4'});  // printing runs the page's own handlers
-    });
-    console.log(`ok: ${size.name}, ${scheme}`);
-  }
-}
+for (const kind of ['training', 'state', 'empty snapshot']) write_sample(kind);
+await on_all_screens('training', async (page, scheme) => {
+  await check_words(page);
+  await check_charts(page);
+  const stops = await tab_stops(page);
+  for (const what of ['skip', 'plot', 'flame-frame', 'scroll']) assert.ok(stops.includes(what), `tab stops: ${stops}`);
+  if (scheme === 'light') await check_moments(page);  // colours change nothing of what the page does
+});
 await with_page('state', SIZES[1], 'light', async (page) => {
   assert.match(await page.textContent('#page'), /No trace: the snapshot has no allocation history/);
   assert.match(await live_title(page), /^Live at the end: /);
@@ -84,7 +62,7 @@ await with_page('state', SIZES[1], 'light', async (page) => {
   await check_width(page);
 });
 console.log('ok: two devices without a trace');
-await with_page('empty', SIZES[0], 'dark', async (page) => {
+await with_page('empty snapshot', SIZES[0], 'dark', async (page) => {
   assert.match(await page.textContent('#page'), /held no memory on any device/);
   await check_accessibility(page);
 });

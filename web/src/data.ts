@@ -1,15 +1,16 @@
-// Reads the run's data from the inert script elements that src/report/html.cpp writes into the page.
+// The data of a run that src/report/run/html.cpp puts into the page.
+import {check_version, embedded} from './embedded';
 import {type Metrics, parse_metrics} from './metrics';
 import type {Report} from './report';
 
-// The answer to "does it fit?", in the same words as report.md and the terminal (src/report/verdict.cpp).
+// The answer to "does it fit?", in the same words as report.md and the terminal (src/report/run/verdict.cpp).
 export interface Verdict {
   tone: 'good' | 'bad' | 'neutral';
   sentence: string;
   details: string[];  // one line for each failure
 }
 
-// Texts about the limit, as in report.md (src/report/limit_words.cpp). Absent without a limit.
+// Texts about the limit, as in report.md (src/report/run/limit_words.cpp). Absent without a limit.
 export interface LimitWords {
   type: string;     // "hard", "soft", or "soft (with the reason)"
   meaning: string;  // what the probe proved, and at which size
@@ -26,27 +27,17 @@ export interface RunData {
   metrics_every: number;  // the page contains every n-th line of metrics.jsonl
 }
 
-// A newer schema version may use the same keys with other meanings, so the page rejects it.
-const SCHEMA_VERSION = 1;
-
 export function read_run(page: Document): RunData {
-  const element = page.getElementById('report');
-  if (!element) throw new Error('the page contains no run: it is the empty template');
-  const report = JSON.parse(element.textContent ?? '') as Report;
-  if (report.schema_version > SCHEMA_VERSION)
-    throw new Error(`the run has schema version ${report.schema_version}, but this page supports version ${SCHEMA_VERSION}`);
-  const data_of = <Data,>(id: string, otherwise: Data): Data => {
-    const text = page.getElementById(id)?.textContent;
-    return text ? (JSON.parse(text) as Data) : otherwise;
-  };
-  const verdict = data_of<Verdict & {limit?: LimitWords; gpu_limit?: LimitWords}>('verdict', {tone: 'neutral', sentence: '', details: []});
+  const report = embedded<Report>(page, 'report');
+  check_version('run', report.schema_version, 1);
+  const verdict = embedded<Verdict & {limit?: LimitWords; gpu_limit?: LimitWords}>(page, 'verdict', {tone: 'neutral', sentence: '', details: []});
   const metrics = page.getElementById('metrics');
   return {
     report,
     verdict,
     limit_words: verdict.limit,
     gpu_limit_words: verdict.gpu_limit,
-    images: data_of<Record<string, string>>('images', {}),
+    images: embedded<Record<string, string>>(page, 'images', {}),
     metrics: parse_metrics(metrics?.textContent ?? ''),
     metrics_every: Number(metrics?.dataset.every ?? 1),
   };

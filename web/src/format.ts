@@ -28,6 +28,11 @@ export function duration(ns: number | undefined): string {
   return `${Math.trunc(seconds / 60)} min ${String(Math.abs(seconds % 60)).padStart(2, '0')} s`;
 }
 
+// For an axis: "1.5 ms", "2 min", "0".
+export function short_duration(ns: number): string {
+  return ns === 0 ? '0' : duration(ns).replace(/(\.\d*?)0+ /, '$1 ').replace('. ', ' ').replace(' 00 s', '');
+}
+
 // Labels of a time axis, all in one unit: ["0 ms", "0.5 ms", "1 ms"]. Different times have different labels.
 export function time_ticks(seconds: readonly number[]): string[] {
   const largest = seconds.reduce((most, time) => Math.max(most, Math.abs(time)), 0);

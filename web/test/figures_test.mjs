@@ -26,6 +26,8 @@ test('formats sizes and times as the command line does', () => {
   assert.equal(format.duration(1_234_000_000), '1.234 s');
   assert.equal(format.duration(125_000_000_000), '2 min 05 s');
   assert.equal(format.duration(undefined), '–');
+  for (const [seconds, words] of [[0, '0'], [0.5, '500 ms'], [0.0125, '12.5 ms'], [30, '30 s'], [100, '1 min 40 s'], [120, '2 min']])
+    assert.equal(format.short_duration(seconds * 1e9), words);
 });
 
 test('ticks of a time axis differ, also in a short recording', () => {

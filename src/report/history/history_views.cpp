@@ -10,6 +10,7 @@
 #include "base/display_width.h"
 #include "base/timestamp.h"
 #include "comparison/metric_gate.h"
+#include "report/page.h"
 #include "report/terminal_table.h"
 #include "report/words.h"
 
@@ -23,16 +24,19 @@ struct Extent {
   double low = 0, high = 0;
 };
 
+// From the lowest to the highest value, and at least a tenth of the highest, so that runs that hardly differ
+// do not look like growth. The page does the same (web/src/charts/time_chart.tsx).
 Extent extent_of(const HistorySeries& series) {
   Extent extent{series.points.front().values.front(), series.points.front().values.back()};
   for (const HistoryPoint& point : series.points) {
     extent.low = std::min(extent.low, point.values.front());
     extent.high = std::max(extent.high, point.values.back());
   }
-  return extent;
+  const double missing = std::max(0.0, extent.high / 10 - (extent.high - extent.low));
+  return {extent.low - missing / 2, extent.high + missing / 2};
 }
 
-// Where the runs of a point lie between the lowest and the highest of all: "   ├──●─┤   ".
+// The place of a point's runs in the extent: "   ──●─   ".
 std::string mark_of(const HistoryPoint& point, const Extent& extent, int width) {
   const auto column = [&](double value) {
     const double share = extent.high > extent.low ? (value - extent.low) / (extent.high - extent.low) : 0.5;
@@ -176,6 +180,12 @@ std::string history_plot_to_terminal(const comparison::RunMetric& metric,
     text += table_of(columns, color);
   }
   return text;
+}
+
+std::string history_plot_to_html(const comparison::RunMetric& metric, const std::vector<HistorySeries>& all) {
+  Json json = history_plot_to_json(metric, all);
+  json["help"] = metric.help;
+  return page_with_data(Page::history, {{"history", to_line(json)}});
 }
 
 Json history_plot_to_json(const comparison::RunMetric& metric, const std::vector<HistorySeries>& all) {

@@ -33,7 +33,7 @@ std::vector<HistorySeries> history_series(const std::vector<history::KeptRun>& r
 
 std::string history_plot_to_terminal(const comparison::RunMetric& metric,
                                      const std::vector<HistorySeries>& series, bool color, int width);
-// One self-contained page with a chart a model.
+// One self-contained page with a chart per model.
 std::string history_plot_to_html(const comparison::RunMetric& metric,
                                  const std::vector<HistorySeries>& series);
 Json history_plot_to_json(const comparison::RunMetric& metric, const std::vector<HistorySeries>& series);

@@ -5,8 +5,10 @@
 #include <algorithm>
 
 #include "base/display_width.h"
+#include "base/json.h"
 #include "base/text.h"
 #include "report/markdown_text.h"
+#include "report/page.h"
 #include "report/plan/plan_views.h"
 #include "report/terminal_table.h"
 
@@ -221,6 +223,10 @@ std::string plan_to_terminal(const PlanReport& report, bool color, int width) {
   text += "\nNext: " + report.command;
   for (const std::string& change : first->what_ifs) text += " --what-if " + shell_word(change);
   return text + "\n";
+}
+
+std::string plan_to_html(const PlanReport& report) {
+  return page_with_data(Page::plan, {{"plan", to_line(plan_to_json(report))}});
 }
 
 std::string plan_to_markdown(const PlanReport& report) {

@@ -29,7 +29,7 @@ struct PlanReport {
 nlohmann::ordered_json plan_to_json(const PlanReport& report);
 std::string plan_to_markdown(const PlanReport& report);
 // A self-contained page with the moments as stacked bars.
-Result<std::string> plan_to_html(const PlanReport& report);
+std::string plan_to_html(const PlanReport& report);
 std::string plan_to_terminal(const PlanReport& report, bool color, int width);
 
 nlohmann::ordered_json verification_to_json(const planning::Verification& verification);

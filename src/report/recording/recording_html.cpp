@@ -2,9 +2,8 @@
 
 #include <algorithm>
 
-#include "report/page_data.h"
+#include "report/page.h"
 #include "report/recording/recording_html_live.h"
-#include "report/recording/recording_html_page.h"
 
 namespace headroom::report {
 namespace {
@@ -40,13 +39,12 @@ Json recording_data(const RecordingReport& report) {
 
 }  // namespace
 
-Result<std::string> recording_to_html(const RecordingReport& report, const PageMoments& moments) {
+std::string recording_to_html(const RecordingReport& report, const PageMoments& moments) {
   RecordingReport shown = report;
   shown.frame_names = shortened(report.frame_names);
-  return page_with_data(recording_html_page(),
-                        data_element("recording", to_line(recording_data(shown))) +
-                            data_element("live", to_line(live_moments_json(shown, moments.live))) +
-                            data_element("heap", to_line(heap_maps_json(shown, moments.heaps))));
+  return page_with_data(Page::recording, {{"recording", to_line(recording_data(shown))},
+                                          {"live", to_line(live_moments_json(shown, moments.live))},
+                                          {"heap", to_line(heap_maps_json(shown, moments.heaps))}});
 }
 
 }  // namespace headroom::report

@@ -11,6 +11,6 @@
 namespace headroom::report {
 
 // `moments` are those of take_page_moments() for the recording of `report`.
-Result<std::string> recording_to_html(const RecordingReport& report, const PageMoments& moments);
+std::string recording_to_html(const RecordingReport& report, const PageMoments& moments);
 
 }  // namespace headroom::report

@@ -7,8 +7,7 @@
 
 #include "base/files.h"
 #include "base/json.h"
-#include "report/page_data.h"
-#include "report/run/html_page.h"
+#include "report/page.h"
 #include "report/run/limit_words.h"
 #include "report/run/report_json.h"
 #include "report/run/verdict.h"
@@ -117,19 +116,18 @@ Metrics thinned(std::string_view jsonl) {
 
 }  // namespace
 
-Result<std::string> to_html(const BenchResult& result, const fs::path& run_folder,
-                            std::string_view metrics_jsonl) {
+std::string to_html(const BenchResult& result, const fs::path& run_folder, std::string_view metrics_jsonl) {
   Json images = Json::object();
   Bytes image_budget = kImageBudget;
   embed_images(result.models, run_folder, image_budget, images);
   if (result.parallel) embed_images(result.parallel->together, run_folder, image_budget, images);
-  const Metrics metrics = thinned(metrics_jsonl);
+  Metrics metrics = thinned(metrics_jsonl);
 
-  return page_with_data(
-      html_page(),
-      data_element("report", to_line(to_json(result))) + data_element("verdict", to_line(words_of(result))) +
-          data_element("images", to_line(images)) +
-          data_element("metrics", metrics.lines, fmt::format(" data-every=\"{}\"", metrics.every)));
+  return page_with_data(Page::report, {{"report", to_line(to_json(result))},
+                                       {"verdict", to_line(words_of(result))},
+                                       {"images", to_line(images)},
+                                       {"metrics", std::move(metrics.lines),
+                                        fmt::format(" data-every=\"{}\"", metrics.every)}});
 }
 
 }  // namespace headroom::report

@@ -15,8 +15,8 @@ std::string to_markdown(const BenchResult& result);
 std::string to_csv(const BenchResult& result);
 // report.html: the page of web/ with the run inside, self-contained. `images` are read from `run_folder` and
 // embedded; `metrics_jsonl` is the time series (may be empty).
-Result<std::string> to_html(const BenchResult& result, const std::filesystem::path& run_folder,
-                            std::string_view metrics_jsonl);
+std::string to_html(const BenchResult& result, const std::filesystem::path& run_folder,
+                    std::string_view metrics_jsonl);
 // The table that the command prints at its end; at most `width` columns.
 std::string to_terminal(const BenchResult& result, bool color, int width);
 

@@ -6,9 +6,8 @@
 #include <utility>
 
 #include "base/terminal.h"
-#include "report/page_data.h"
+#include "report/page.h"
 #include "report/recording/call_tree.h"
-#include "report/snapshot/snapshot_html_page.h"
 #include "report/snapshot/snapshot_json.h"
 #include "report/snapshot/snapshot_words.h"
 
@@ -219,7 +218,7 @@ snapshot::SnapshotOptions SnapshotLive::options() {
   return options;
 }
 
-Result<std::string> snapshot_to_html(const SnapshotReport& report, const SnapshotLive& live) {
+std::string snapshot_to_html(const SnapshotReport& report, const SnapshotLive& live) {
   const std::size_t shown = std::min(report.devices.size(), kMostDevices);
   std::vector<snapshot::DeviceAnalysis> first;
   if (report.devices.size() > shown)
@@ -238,8 +237,7 @@ Result<std::string> snapshot_to_html(const SnapshotReport& report, const Snapsho
                   live_json(devices[i], live.of(devices[i].device), kMostPlaces / shown, tree));
     add_places_over_time(json["devices"][i]["timeline"], devices[i], tree);
   }
-  return page_with_data(snapshot_html_page(), data_element("snapshot", to_line(json)) +
-                                                  data_element("calls", to_line(tree.json())));
+  return page_with_data(Page::snapshot, {{"snapshot", to_line(json)}, {"calls", to_line(tree.json())}});
 }
 
 }  // namespace headroom::report

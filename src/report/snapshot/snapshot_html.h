@@ -31,6 +31,6 @@ class SnapshotLive {
   std::map<std::int64_t, std::vector<Moment>> moments_;
 };
 
-Result<std::string> snapshot_to_html(const SnapshotReport& report, const SnapshotLive& live);
+std::string snapshot_to_html(const SnapshotReport& report, const SnapshotLive& live);
 
 }  // namespace headroom::report

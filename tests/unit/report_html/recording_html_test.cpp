@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "base/json.h"
+#include "page_text.h"
 #include "report/recording/recording_html_live.h"
 #include "sample_recording.h"
 #include "support/recording_builder.h"
@@ -20,32 +21,18 @@ using attribution::LiveMoment;
 using test::sample_recording;
 using test::SampleRecording;
 
-Json data_of(const std::string& page, const std::string& id) {
-  const std::string begin = "<script type=\"application/json\" id=\"" + id + "\">";
-  const auto from = page.find(begin);
-  if (from == std::string::npos) return {};
-  const auto at = from + begin.size();
-  auto json = parse_json(page.substr(at, page.find("</script>", at) - at));
-  EXPECT_TRUE(json.has_value());
-  return json ? *json : Json();
-}
-
-std::int64_t sum(const Json& figures) {
-  return std::accumulate(
-      figures.begin(), figures.end(), std::int64_t{0},
-      [](std::int64_t total, const Json& figure) { return total + figure.get<std::int64_t>(); });
-}
+using test::data_of;
+using test::sum_of;
 
 TEST(RecordingHtml, ContainsTheFiguresAndEscapesNames) {
   const test::TemporaryFolder folder;
   auto sample = sample_recording(SampleRecording::model, folder.path());
   const auto page = sample.page();
-  ASSERT_TRUE(page.has_value());
-  EXPECT_EQ(page->find("alert(1)</script>"), std::string::npos);
-  EXPECT_EQ(page->find("<!--<script>"), std::string::npos);
-  EXPECT_EQ(data_of(*page, "recording"), recording_to_json(sample.report()));
-  EXPECT_NE(data_of(*page, "live").dump().find("alert(1)"), std::string::npos) << "present as text";
-  EXPECT_FALSE(data_of(*page, "heap").empty());
+  EXPECT_EQ(page.find("alert(1)</script>"), std::string::npos);
+  EXPECT_EQ(page.find("<!--<script>"), std::string::npos);
+  EXPECT_EQ(data_of(page, "recording"), recording_to_json(sample.report()));
+  EXPECT_NE(data_of(page, "live").dump().find("alert(1)"), std::string::npos) << "present as text";
+  EXPECT_FALSE(data_of(page, "heap").empty());
 }
 
 TEST(RecordingHtml, AddsUpEachMomentByStackAndByLayer) {
@@ -57,12 +44,12 @@ TEST(RecordingHtml, AddsUpEachMomentByStackAndByLayer) {
   bool has_peak = false;
   for (std::size_t at = 0; at < live["moments"].size(); ++at) {
     const Json& moment = live["moments"][at];
-    EXPECT_EQ(sum(moment["stack_bytes"]) + moment["other_bytes"].get<std::int64_t>(), moment["bytes"]);
-    EXPECT_EQ(sum(moment["layer_bytes"]), moment["bytes"]);
+    EXPECT_EQ(sum_of(moment["stack_bytes"]) + moment["other_bytes"].get<std::int64_t>(), moment["bytes"]);
+    EXPECT_EQ(sum_of(moment["layer_bytes"]), moment["bytes"]);
     EXPECT_EQ(moment["other_layers_bytes"], 0);
     for (const char* by : {"module", "thread", "size"})
       EXPECT_EQ(
-          sum(live["shares"][by]["bytes"][at]) + live["shares"][by]["other_bytes"][at].get<std::int64_t>(),
+          sum_of(live["shares"][by]["bytes"][at]) + live["shares"][by]["other_bytes"][at].get<std::int64_t>(),
           moment["bytes"])
           << by;
     has_peak |= moment["bytes"] == sample.analysis.peak_bytes.value &&
@@ -162,12 +149,10 @@ TEST(RecordingHtml, SharesOuterFramesAndKeepsInlinedOnes) {
 TEST(RecordingHtml, CreatesPagesForSampledAndEmptyRecordings) {
   const test::TemporaryFolder folder;
   const auto sampled = sample_recording(SampleRecording::sampled, folder.path()).page();
-  ASSERT_TRUE(sampled.has_value());
-  EXPECT_TRUE(data_of(*sampled, "heap").empty());
-  EXPECT_EQ(data_of(*sampled, "recording")["complete"], false);
+  EXPECT_TRUE(data_of(sampled, "heap").empty());
+  EXPECT_EQ(data_of(sampled, "recording")["complete"], false);
   const auto empty = sample_recording(SampleRecording::empty, folder.path()).page();
-  ASSERT_TRUE(empty.has_value());
-  EXPECT_EQ(data_of(*empty, "recording")["peak_bytes"], 0);
+  EXPECT_EQ(data_of(empty, "recording")["peak_bytes"], 0);
 }
 
 TEST(RecordingHtml, LimitsThePageForManyLayersAndLongNames) {
@@ -189,9 +174,8 @@ TEST(RecordingHtml, LimitsThePageForManyLayersAndLongNames) {
   };
   const auto page = recording_to_html(
       {"steps.hrec", opened->info(), opened->stacks(), analysis, long_names, {}, false}, moments);
-  ASSERT_TRUE(page.has_value());
-  EXPECT_LT(page->size(), 25'000'000U);
-  const Json recording = data_of(*page, "recording");
+  EXPECT_LT(page.size(), 25'000'000U);
+  const Json recording = data_of(page, "recording");
   EXPECT_EQ(recording["layers"].size() + recording["layers_left_out"].get<std::size_t>(),
             recording_to_json({"steps.hrec",
                                opened->info(),
@@ -202,10 +186,10 @@ TEST(RecordingHtml, LimitsThePageForManyLayersAndLongNames) {
                                false})["layers"]
                 .size());
   EXPECT_EQ(recording["layers"].front()["layer_name"], "step 5000") << "the largest layers are kept";
-  const Json last = data_of(*page, "live")["moments"].back();
+  const Json last = data_of(page, "live")["moments"].back();
   EXPECT_GT(last["other_layers_bytes"], 0);
-  EXPECT_EQ(sum(last["layer_bytes"]) + last["other_layers_bytes"].get<std::int64_t>(), last["bytes"]);
-  EXPECT_EQ(sum(last["stack_bytes"]) + last["other_bytes"].get<std::int64_t>(), last["bytes"]);
+  EXPECT_EQ(sum_of(last["layer_bytes"]) + last["other_layers_bytes"].get<std::int64_t>(), last["bytes"]);
+  EXPECT_EQ(sum_of(last["stack_bytes"]) + last["other_bytes"].get<std::int64_t>(), last["bytes"]);
 }
 
 LiveBlock block_at(std::uint64_t address, std::uint64_t size) {

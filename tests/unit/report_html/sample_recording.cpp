@@ -4,6 +4,7 @@
 
 #include <stdexcept>
 
+#include "page_text.h"
 #include "support/recording_builder.h"
 #include "support/test_support.h"
 
@@ -140,7 +141,7 @@ report::RecordingReport AnalysedRecording::report() const {
   return {"detector.hrec", recording.info(), recording.stacks(), analysis, names_of, {}, false};
 }
 
-Result<std::string> AnalysedRecording::page() {
+std::string AnalysedRecording::page() {
   const report::PageMoments moments = report::take_page_moments(recording, analysis);
   return report::recording_to_html(report(), moments);
 }

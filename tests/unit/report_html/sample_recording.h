@@ -9,9 +9,6 @@
 
 namespace headroom::test {
 
-// A name that would end a script element, open a comment or become markup without escaping.
-inline constexpr const char* kHostileName = "</script><!--<script>alert(1)</script>&amp;\"'";
-
 enum class SampleRecording {
   model,    // full: a session loads and runs twelve times, and each Run leaks some memory
   sampled,  // default mode: killed, with a gap
@@ -24,7 +21,7 @@ struct AnalysedRecording {
   attribution::RecordingAnalysis analysis;
 
   report::RecordingReport report() const;
-  Result<std::string> page();
+  std::string page();
 };
 
 AnalysedRecording sample_recording(SampleRecording kind, const std::filesystem::path& folder);

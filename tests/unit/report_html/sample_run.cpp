@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/json.h"
+#include "page_text.h"
 #include "report/run/metrics_json.h"
 #include "support/test_support.h"
 

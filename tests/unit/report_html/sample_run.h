@@ -9,9 +9,6 @@
 
 namespace headroom::test {
 
-// A model name that would end the data element, open a comment and start a script without escaping.
-inline constexpr const char* kHostileName = "</script><!--<script>alert(1)</script>&amp;\"'";
-
 BenchResult sample_run();
 // The annotated images that the run names, as small PNGs.
 void write_sample_images(const std::filesystem::path& run_folder);

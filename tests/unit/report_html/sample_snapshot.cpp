@@ -1,6 +1,6 @@
 #include "sample_snapshot.h"
 
-#include "sample_recording.h"
+#include "page_text.h"
 #include "unit/snapshot/caching_allocator_model.h"
 
 namespace headroom::test {
@@ -90,7 +90,7 @@ snapshot::Snapshot sample_snapshot(SampleSnapshot kind) {
   return kind == SampleSnapshot::state ? state() : CachingAllocatorModel().take();
 }
 
-Result<std::string> page_of(const snapshot::Snapshot& snapshot) {
+std::string page_of(const snapshot::Snapshot& snapshot) {
   report::SnapshotLive live;
   const auto devices = snapshot::analyze_snapshot(snapshot, live.options());
   return report::snapshot_to_html({"/data/train step 24.pickle", snapshot, devices}, live);

@@ -13,6 +13,6 @@ enum class SampleSnapshot {
 };
 
 snapshot::Snapshot sample_snapshot(SampleSnapshot kind);
-Result<std::string> page_of(const snapshot::Snapshot& snapshot);
+std::string page_of(const snapshot::Snapshot& snapshot);
 
 }  // namespace headroom::test

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "base/json.h"
+#include "page_text.h"
 #include "sample_recording.h"
 #include "sample_snapshot.h"
 #include "support/test_support.h"
@@ -14,35 +15,19 @@
 namespace headroom::report {
 namespace {
 
+using test::data_of;
 using test::page_of;
 using test::sample_snapshot;
 using test::SampleSnapshot;
-
-Json snapshot_data_of(const std::string& page, const std::string& id) {
-  const std::string begin = "<script type=\"application/json\" id=\"" + id + "\">";
-  const auto from = page.find(begin);
-  if (from == std::string::npos) return {};
-  const auto at = from + begin.size();
-  auto json = parse_json(page.substr(at, page.find("</script>", at) - at));
-  EXPECT_TRUE(json.has_value());
-  return json ? *json : Json();
-}
-
-std::int64_t sum_of_snapshot(const Json& figures) {
-  return std::accumulate(
-      figures.begin(), figures.end(), std::int64_t{0},
-      [](std::int64_t total, const Json& figure) { return total + figure.get<std::int64_t>(); });
-}
+using test::sum_of;
 
 TEST(SnapshotHtml, EscapesNamesAndKeepsThemAsText) {
   const auto page = page_of(sample_snapshot(SampleSnapshot::training));
-  ASSERT_TRUE(page.has_value());
-  EXPECT_EQ(page->find("alert(1)</script>"), std::string::npos);
-  EXPECT_EQ(page->find("<!--<script>"), std::string::npos);
-  const Json snapshot = snapshot_data_of(*page, "snapshot");
+  EXPECT_EQ(page.find("alert(1)</script>"), std::string::npos);
+  EXPECT_EQ(page.find("<!--<script>"), std::string::npos);
+  const Json snapshot = data_of(page, "snapshot");
   EXPECT_NE(snapshot["settings"]["text"].get<std::string>().find(test::kHostileName), std::string::npos);
-  EXPECT_NE(snapshot_data_of(*page, "calls")["frames"].dump().find("<!--<script>alert(2)"),
-            std::string::npos);
+  EXPECT_NE(data_of(page, "calls")["frames"].dump().find("<!--<script>alert(2)"), std::string::npos);
 }
 
 TEST(SnapshotHtml, RemovesControlCharactersAndShortensNames) {
@@ -50,20 +35,18 @@ TEST(SnapshotHtml, RemovesControlCharactersAndShortensNames) {
   snapshot.frames[0].function = snapshot.strings.intern("\x1b[31mred\x07" + std::string(100'000, 'x'));
   snapshot.settings.text = std::string(100'000, 'y');
   const auto page = page_of(snapshot);
-  ASSERT_TRUE(page.has_value());
-  const std::string names = snapshot_data_of(*page, "calls")["frames"].dump();
+  const std::string names = data_of(page, "calls")["frames"].dump();
   EXPECT_EQ(names.find("u001b"), std::string::npos);
   EXPECT_EQ(names.find("u0007"), std::string::npos);
   EXPECT_EQ(names.find(std::string(300, 'x')), std::string::npos);
-  EXPECT_LT(snapshot_data_of(*page, "snapshot")["settings"]["text"].get<std::string>().size(), 3000U);
+  EXPECT_LT(data_of(page, "snapshot")["settings"]["text"].get<std::string>().size(), 3000U);
 }
 
 // The data of --json, and the sentences of the terminal.
 TEST(SnapshotHtml, ContainsTheFigures) {
   const snapshot::Snapshot snapshot = sample_snapshot(SampleSnapshot::training);
   const auto page = page_of(snapshot);
-  ASSERT_TRUE(page.has_value());
-  Json device = snapshot_data_of(*page, "snapshot")["devices"][0];
+  Json device = data_of(page, "snapshot")["devices"][0];
   // Only the page has this: the bytes of its largest places at each point.
   EXPECT_EQ(device["timeline"]["places_bytes"].size(), device["timeline"]["time_us"].size());
   for (const Json& of_point : device["timeline"]["places_bytes"])
@@ -87,17 +70,15 @@ TEST(SnapshotHtml, ContainsTheFigures) {
 TEST(SnapshotHtml, AddsUpEachMomentByPlace) {
   for (const SampleSnapshot kind : {SampleSnapshot::training, SampleSnapshot::state}) {
     const auto page = page_of(sample_snapshot(kind));
-    ASSERT_TRUE(page.has_value());
-    const Json snapshot = snapshot_data_of(*page, "snapshot");
-    const std::size_t nodes = snapshot_data_of(*page, "calls")["stacks"]["parent"].size();
+    const Json snapshot = data_of(page, "snapshot");
+    const std::size_t nodes = data_of(page, "calls")["stacks"]["parent"].size();
     for (const Json& device : snapshot["devices"]) {
       const Json& moments = device["fragmentation"]["moments"];
       ASSERT_EQ(device["live"].size(), moments.size());
       for (std::size_t i = 0; i < moments.size(); ++i) {
         const Json& live = device["live"][i];
         EXPECT_EQ(live["bytes"], moments[i]["allocated_bytes"]);
-        EXPECT_EQ(sum_of_snapshot(live["stack_bytes"]) + live["other_bytes"].get<std::int64_t>(),
-                  live["bytes"]);
+        EXPECT_EQ(sum_of(live["stack_bytes"]) + live["other_bytes"].get<std::int64_t>(), live["bytes"]);
         for (const Json& node : live["stack"]) EXPECT_LT(node.get<std::size_t>(), nodes);
       }
       EXPECT_EQ(device["live"][device["fragmentation"]["peak"].get<std::size_t>()]["bytes"],
@@ -125,9 +106,8 @@ TEST(SnapshotHtml, LimitsTheSizeOfThePage) {
     snapshot.stack_begin.push_back(snapshot.stack_frames.size());
   }
   const auto page = page_of(snapshot);
-  ASSERT_TRUE(page.has_value());
-  EXPECT_LT(page->size(), 30'000'000U);
-  const Json device = snapshot_data_of(*page, "snapshot")["devices"][0];
+  EXPECT_LT(page.size(), 30'000'000U);
+  const Json device = data_of(page, "snapshot")["devices"][0];
   EXPECT_EQ(device["segments_map"].size(), 2000U);
   EXPECT_LE(device["live"].back()["stack"].size(), 4000U);
   EXPECT_GT(device["live"].back()["other_bytes"], 0);
@@ -143,15 +123,13 @@ TEST(SnapshotHtml, ShowsTheFirstOfManyDevices) {
       snapshot.segments.push_back(segment);
     }
   const auto page = page_of(snapshot);
-  ASSERT_TRUE(page.has_value());
-  EXPECT_EQ(snapshot_data_of(*page, "snapshot")["devices"].size(), 16U);
-  EXPECT_EQ(snapshot_data_of(*page, "snapshot")["devices_left_out"], 24);
+  EXPECT_EQ(data_of(page, "snapshot")["devices"].size(), 16U);
+  EXPECT_EQ(data_of(page, "snapshot")["devices_left_out"], 24);
 }
 
 TEST(SnapshotHtml, CreatesAPageForAnEmptySnapshot) {
   const auto page = page_of(sample_snapshot(SampleSnapshot::empty));
-  ASSERT_TRUE(page.has_value());
-  EXPECT_EQ(snapshot_data_of(*page, "snapshot")["devices"].size(), 0U);
+  EXPECT_EQ(data_of(page, "snapshot")["devices"].size(), 0U);
 }
 
 }  // namespace

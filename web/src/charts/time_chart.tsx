@@ -12,6 +12,9 @@ export interface Line {
   color: string;  // a CSS variable, "--series-1"
   values: Value[];
   fill?: boolean;
+  low?: Value[];   // with `high`: a band around the line
+  high?: Value[];
+  dots?: number[][];  // at each x
   own?: Value[];  // for a stacked line: `values` are the sums with the lines below, `own` its own values; the area is opaque
 }
 
@@ -20,6 +23,8 @@ interface Props {
   summary: string;  // for screen readers
   seconds: number[];
   x_words?: (x: number, exact: boolean) => string;  // formats x values that are not seconds; exact is false for axis ticks
+  x_steps?: number[];  // distances between ticks; default: decimal
+  x_names?: string[];  // x values are places in this list, not times
   lines: Line[];
   format: (value: number) => string;
   byte_axis?: boolean;
@@ -30,14 +35,16 @@ interface Props {
   limit_note?: string | undefined;  // explains a curve that is above the limit without violating it
   height?: number;
   sync?: string;
-  from_zero?: boolean;
+  from_zero?: boolean;  // false: the axis covers the values and at least a tenth of the largest, so a flat line does not look steep
   stepped?: boolean;  // a value is valid until the next point
 }
 
 const FONT = '12px system-ui, sans-serif';
 // A limit far above the curve would flatten the curve. Above this ratio the limit is shown as text instead.
 const LIMIT_ON_SCALE = 3;
+const WHOLE_STEPS = [1, 2, 5].flatMap((step) => [1, 10, 100, 1000, 10_000].map((scale) => step * scale)).sort((a, b) => a - b);
 const LABEL_STRIP = 20;  // above the plot, for the names of the bands
+const BAND_ALPHA = '40', EDGE_ALPHA = '80';  // the edge keeps a peak of one sample visible
 const FILL_ALPHA = '26';  // 15 % after a six-digit hex colour
 
 // The number of decimals that distinguishes all of these values.
@@ -52,7 +59,7 @@ export function TimeChart(props: Props) {
   const width = use_width(frame);
   const [cursor, set_cursor] = useState<number | null>(null);
   const data = useMemo(
-    () => [props.seconds, ...props.lines.map((line) => line.values)] as uPlot.AlignedData,
+    () => [props.seconds, ...props.lines.map((line) => line.values), ...bands_of(props.lines).flatMap((line) => [line.low, line.high])] as uPlot.AlignedData,
     [props.seconds, props.lines],
   );
 
@@ -78,7 +85,7 @@ export function TimeChart(props: Props) {
     };
   }, []);
 
-  const largest = useMemo(() => Math.max(...props.lines.map((line) => largest_of(line.values))), [props.lines]);
+  const largest = useMemo(() => largest_in(props.lines), [props.lines]);
   const step = (event: KeyboardEvent) => {
     const count = props.seconds.length;
     const moves: Record<string, number> = {ArrowLeft: -1, ArrowRight: 1, PageUp: -10, PageDown: 10, Home: -count, End: count};
@@ -93,7 +100,7 @@ export function TimeChart(props: Props) {
     <figure class="chart">
       <figcaption>{props.title}</figcaption>
       <div class="readout" aria-live="off">
-        {cursor !== null && <span>{props.x_words ? props.x_words(props.seconds[cursor]!, true) : `${props.seconds[cursor]!.toFixed(digits_of(props.seconds))} s`}</span>}
+        {cursor !== null && <span>{x_text(props, cursor)}</span>}
         {(props.lines.length > 1 || cursor !== null) && props.lines.map((line) => {
           const value = cursor === null ? null : (line.own ?? line.values)[cursor];
           return (
@@ -116,12 +123,38 @@ export function TimeChart(props: Props) {
   );
 }
 
+function x_text({seconds, x_words, x_names}: Props, at: number): string {
+  if (x_names) return x_names[at]!;
+  return x_words ? x_words(seconds[at]!, true) : `${seconds[at]!.toFixed(digits_of(seconds))} s`;
+}
+
+function bands_of(lines: Line[]): Line[] {
+  return lines.filter((line) => line.low && line.high);
+}
+
+function largest_in(lines: Line[]): number {
+  return Math.max(...lines.map((line) => largest_of(line.high ?? line.values)));
+}
+
+// From zero, or around the values.
+function y_range(low: number, high: number, from_zero: boolean): [number, number] {
+  if (from_zero) {
+    const bottom = Math.min(0, low);
+    return [bottom, high > bottom ? bottom + (high - bottom) * 1.08 : bottom + 1];
+  }
+  const least = Math.max(Math.abs(high), Math.abs(low)) / 10 || 1;
+  const missing = Math.max(0, least - (high - low)) / 2;
+  const margin = (high - low + 2 * missing) * 0.1;
+  return [low - missing - margin, high + missing + margin];
+}
+
 function is_on_scale(limit: number, largest: number): boolean {
   return limit <= LIMIT_ON_SCALE * largest;
 }
 
 function options(props: Props, width: number, set_cursor: (index: number | null) => void): uPlot.Options {
-  const largest = Math.max(...props.lines.map((line) => largest_of(line.values)));
+  const largest = largest_in(props.lines);
+  const line_count = props.lines.length;
   const limit_on_scale = props.limit !== undefined && is_on_scale(props.limit, largest);
   const axis = (): uPlot.Axis => ({
     font: FONT,
@@ -133,7 +166,7 @@ function options(props: Props, width: number, set_cursor: (index: number | null)
     width,
     height: props.height ?? 220,
     legend: {show: false},
-    padding: [props.bands?.length ? LABEL_STRIP : 8, 8, 0, 0],
+    padding: [props.bands?.length ? LABEL_STRIP : 8, props.x_names ? 36 : 8, 0, 0],
     cursor: {
       y: false,
       drag: {x: false, y: false},
@@ -141,17 +174,15 @@ function options(props: Props, width: number, set_cursor: (index: number | null)
       ...(props.sync ? {sync: {key: props.sync}} : {}),
     },
     scales: {
-      x: {time: false},
-      y: {
-        range: (_plot, low, high) => {
-          const top = limit_on_scale ? Math.max(high, props.limit!) : high;
-          const bottom = props.from_zero === false ? low - (high - low) * 0.1 : Math.min(0, low);
-          return [bottom, top > bottom ? bottom + (top - bottom) * 1.08 : bottom + 1];
-        },
-      },
+      x: {time: false, ...(props.x_names ? {range: [-0.5, props.x_names.length - 0.5] as [number, number]} : {})},
+      y: {range: (_plot, low, high) => y_range(low, limit_on_scale ? Math.max(high, props.limit!) : high, props.from_zero !== false)},
     },
     axes: [
-      {...axis(), values: (_plot, splits) => props.x_words ? splits.map((x) => props.x_words!(x, false)) : time_ticks(splits), space: 70, size: 26},
+      {
+        ...axis(), space: props.x_names ? 90 : 70, size: 26,
+        values: (_plot, splits) => props.x_names ? splits.map((x) => props.x_names![x] ?? '') : props.x_words ? splits.map((x) => props.x_words!(x, false)) : time_ticks(splits),
+        ...(props.x_names ? {incrs: WHOLE_STEPS} : props.x_steps ? {incrs: props.x_steps} : {}),
+      },
       {
         ...axis(),
         size: 76,
@@ -170,10 +201,16 @@ function options(props: Props, width: number, set_cursor: (index: number | null)
         points: {show: props.seconds.length < 3, filter: (_plot, _series, all) => (all ? null : alone_in(line.values))},
         ...(line.fill ? {fill: () => css_color(line.color) + (line.own ? '' : FILL_ALPHA)} : {}),
       })),
+      ...bands_of(props.lines).flatMap((line): uPlot.Series[] => [0, 1].map(() => ({stroke: () => css_color(line.color) + EDGE_ALPHA, width: 1, points: {show: false}}))),
     ],
+    bands: bands_of(props.lines).map((line, i) => ({
+      series: [line_count + 2 + 2 * i, line_count + 1 + 2 * i] as [number, number],
+      fill: () => css_color(line.color) + BAND_ALPHA,
+    })),
     hooks: {
       drawClear: [(plot) => draw_bands(plot, props.bands ?? [])],
       draw: [(plot) => {
+        for (const line of props.lines) if (line.dots) draw_dots(plot, line.dots, line.color);
         if (limit_on_scale) draw_limit(plot, props.limit!, props.limit_words ?? 'limit');
       }],
       setCursor: [(plot) => set_cursor(plot.cursor.idx ?? null)],
@@ -187,6 +224,18 @@ function byte_splits(low: number, high: number): number[] {
   const splits: number[] = [];
   for (let value = Math.ceil(low / step) * step; value <= high; value += step) splits.push(value);
   return splits;
+}
+
+function draw_dots(plot: uPlot, dots: number[][], color: string): void {
+  const {ctx} = plot;
+  ctx.save();
+  ctx.fillStyle = css_color(color);
+  dots.forEach((values, x) => values.forEach((value) => {
+    ctx.beginPath();
+    ctx.arc(plot.valToPos(x, 'x', true), plot.valToPos(value, 'y', true), 2.5 * devicePixelRatio, 0, 2 * Math.PI);
+    ctx.fill();
+  }));
+  ctx.restore();
 }
 
 // Shades every other band. A label that does not fit is omitted, because the bands are also listed as text.

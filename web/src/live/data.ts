@@ -1,4 +1,5 @@
 // Polls the server: the current sample, the new points of the history, the alerts.
+import {embedded} from '../embedded';
 import type {Value} from '../metrics';
 
 export interface Reading {
@@ -71,8 +72,7 @@ export function empty_history(): History {
 
 // The name of the machine that serves the page; without it, the host of the page's address.
 export function host_name(page: Document): string {
-  const text = page.getElementById('host')?.textContent;
-  return text ? (JSON.parse(text) as string) : location.hostname;
+  return embedded(page, 'host', location.hostname);
 }
 
 // Appends the new points and drops the oldest ones beyond MOST_POINTS.

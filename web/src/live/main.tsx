@@ -1,11 +1,12 @@
-import {render} from 'preact';
-import 'uplot/dist/uPlot.min.css';
-import '../style.css';
 import './live.css';
+import {show} from '../show';
 import {host_name} from './data';
 import {Page} from './page';
 
-const root = document.getElementById('page')!;
-root.textContent = '';
-document.title = `${host_name(document)} – Headroom live`;
-render(<Page />, root);
+show({
+  name: 'live page',
+  same_data: '/metrics and /api/v1/sample serve the same figures.',
+  read: host_name,
+  title: (host) => host,
+  view: (host) => <Page host={host} />,
+});

@@ -3,7 +3,7 @@ import {useEffect, useState} from 'preact/hooks';
 import {Legend, StackedBar} from '../charts/stacked_bar';
 import {type Line, TimeChart} from '../charts/time_chart';
 import {ABSENT, bytes} from '../format';
-import {type Alerts, type Column, empty_history, get, type History, host_name, joined, type Process, readings, type Sample} from './data';
+import {type Alerts, type Column, empty_history, get, type History, joined, type Process, readings, type Sample} from './data';
 
 const INTERVAL_MS = 1000;
 
@@ -40,13 +40,13 @@ function use_live(): Live {
   return live;
 }
 
-export function Page() {
+export function Page({host}: {host: string}) {
   const {sample, history, alerts, problem} = use_live();
   return (
     <>
       <header>
         <p class="wordmark">Headroom <span>live</span></p>
-        <h1>{host_name(document)}</h1>
+        <h1>{host}</h1>
         {problem !== undefined && <p class="banner" role="status">No new data: {problem}. The figures below are old; retrying.</p>}
         <AlertList alerts={alerts} has_sample={sample !== undefined} />
       </header>

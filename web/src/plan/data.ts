@@ -1,5 +1,4 @@
-// Reads the plan from the inert script element that src/report/plan_html.cpp writes into the page. The format is that of
-// `headroom plan --json`.
+// The plan, in the format of `headroom plan --json`.
 
 export interface Origin {
   kind: 'stated' | 'estimate' | 'measured';
@@ -70,10 +69,4 @@ export interface Plan {
   worst_moment: number;
   fitting?: {members: string[]; left_out: string[]; peak_bytes: number; is_proven: boolean; required_fit: boolean};
   advice: Advice[];
-}
-
-export function read_plan(page: Document): Plan {
-  const element = page.getElementById('plan');
-  if (element === null) throw new Error('the page contains no plan');
-  return JSON.parse(element.textContent ?? '') as Plan;
 }

@@ -1,8 +1,9 @@
-// Reads a recording's data from the inert script elements that src/report/recording_html.cpp writes into the page.
+// The data of a recording that src/report/recording/recording_html.cpp puts into the page.
 // `recording` has the keys of `headroom report FILE.hrec --json` (docs/trace-report.md). Names are cut to 240 bytes, and at most
 // 4000 layers are kept. `live` has what was live at up to 64 moments, `heap` has maps of the heap at some of them.
 // Other programs read these elements, too.
 
+import {check_version, embedded} from '../embedded';
 import type {MemoryShare} from '../memory_kinds';
 import type {NodeMemory} from '../report';
 
@@ -357,18 +358,10 @@ export interface RecordingData {
   heap: HeapMap[];
 }
 
-const SCHEMA_VERSION = 1;
-
 export function read_recording(page: Document): RecordingData {
-  const data_of = <Data,>(id: string): Data => {
-    const element = page.getElementById(id);
-    if (!element) throw new Error('the page contains no recording: it is the empty template');
-    return JSON.parse(element.textContent ?? '') as Data;
-  };
-  const recording = data_of<Recording | GpuRecording>('recording');
-  if (recording.schema_version > SCHEMA_VERSION)
-    throw new Error(`the recording has schema version ${recording.schema_version}, but this page supports version ${SCHEMA_VERSION}`);
-  return {recording, live: data_of<LiveMoments>('live'), heap: data_of<HeapMap[]>('heap')};
+  const recording = embedded<Recording | GpuRecording>(page, 'recording');
+  check_version('recording', recording.schema_version, 1);
+  return {recording, live: embedded<LiveMoments>(page, 'live'), heap: embedded<HeapMap[]>(page, 'heap')};
 }
 
 export const NO_LAYER = '(outside of any layer)';

@@ -1,4 +1,4 @@
-// Formats a stack as one line, exactly as the terminal does (src/report/stack_text.cpp).
+// Formats a stack as one line, exactly as the terminal does (src/report/recording/stack_text.cpp).
 
 // Functions that only forward an allocation; they do not identify the place.
 const PASSES_ON = /^(operator new|std::|__gnu_cxx::|libheadroom_trace|void\* std::)|malloc|realloc|calloc|memalign|aligned_alloc|strdup/i;

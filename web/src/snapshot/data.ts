@@ -1,7 +1,8 @@
-// Reads a memory snapshot's data from the inert script elements that src/report/snapshot_html.cpp writes into the page.
+// The data of a memory snapshot that src/report/snapshot/snapshot_html.cpp puts into the page.
 // `snapshot` has the keys of `headroom report X.pickle --json` (docs/pytorch-snapshots.md). Instead of `frames` and `request_bytes`
 // it has `place`, a node of the tree in `calls`. Only the page has `live`, the `cells` of segments, and `words`, the screen's
 // sentences. Other programs read these elements, too.
+import {check_version, embedded} from '../embedded';
 import type {CallTree, HeldByStack} from '../recording/data';
 
 // A node of `calls.stacks`; absent if the page was full or no stack was recorded.
@@ -151,16 +152,8 @@ export interface SnapshotData {
   calls: Calls;
 }
 
-const SCHEMA_VERSION = 1;
-
 export function read_snapshot(page: Document): SnapshotData {
-  const data_of = <Data,>(id: string): Data => {
-    const element = page.getElementById(id);
-    if (!element) throw new Error('the page contains no snapshot: it is the empty template');
-    return JSON.parse(element.textContent ?? '') as Data;
-  };
-  const snapshot = data_of<Snapshot>('snapshot');
-  if (snapshot.schema_version > SCHEMA_VERSION)
-    throw new Error(`the snapshot has schema version ${snapshot.schema_version}, but this page supports version ${SCHEMA_VERSION}`);
-  return {snapshot, calls: data_of<Calls>('calls')};
+  const snapshot = embedded<Snapshot>(page, 'snapshot');
+  check_version('snapshot', snapshot.schema_version, 1);
+  return {snapshot, calls: embedded<Calls>(page, 'calls')};
 }

@@ -1,5 +1,5 @@
 // The horizontal position of a moment of a trace: its time, or its entry number if no times were recorded.
-import {duration, number} from '../format';
+import {duration, number, short_duration} from '../format';
 import type {Device, Moment} from './data';
 
 export type Axis = 'time' | 'entry';
@@ -20,7 +20,7 @@ export function moment_words(device: Device, {entry, time_us}: {entry: number; t
 // Formats a position on the horizontal axis: exact for the cursor, short for a tick.
 export function axis_words(axis: Axis): (x: number, exact: boolean) => string {
   if (axis === 'entry') return (entry, exact) => exact ? `entry ${number(entry)}` : number(entry);
-  return (seconds, exact) => exact ? duration(seconds * 1e9) : seconds === 0 ? '0' : duration(seconds * 1e9).replace(/\.?0+ (?=\D)/, ' ');
+  return (seconds, exact) => exact ? duration(seconds * 1e9) : short_duration(seconds * 1e9);
 }
 
 // If the clock goes back, the position stays: the x values of a chart must not decrease.
