@@ -15,7 +15,6 @@ namespace {
 using namespace attribution;
 
 constexpr std::size_t kRows = 5, kSharesInJson = 50;
-constexpr int kShortestPlace = 10;
 
 // The shares that held something at the moment, the largest first.
 std::vector<DeviceShare> live_shares(std::vector<DeviceShare> shares) {
@@ -25,53 +24,34 @@ std::vector<DeviceShare> live_shares(std::vector<DeviceShare> shares) {
   return shares;
 }
 
-// One device at one moment.
-class MomentSection {
- public:
-  MomentSection(const RecordingReport& report, const DeviceFigures& figures, int width)
-      : report_(report), figures_(figures), width_(width) {}
+// `name(index, room)`: in at most `room` columns.
+template <class Name>
+void add_table(ScreenLines& screen, const char* title, const std::vector<DeviceShare>& shares,
+               std::int64_t whole, Name name) {
+  if (shares.empty()) return;
+  screen.line(title);
+  for (std::size_t i = 0; i < std::min(kRows, shares.size()); ++i)
+    screen.row(share_figures(shares[i].end_bytes, whole),
+               [&](int room) { return name(shares[i].index, room); });
+}
 
-  DeviceSection draw() {
-    section_.heading =
-        fmt::format("{}: {}", name_of_device(report_, figures_.ordinal), format_bytes({figures_.end_bytes}));
-    for (const DeviceKindFigures& kind : figures_.kinds)
-      if (kind.end_bytes > 0)
-        line((kind.in_total ? share(kind.end_bytes)
-                            : fmt::format("  {:>9} apart  ", format_bytes({kind.end_bytes}))) +
-             fmt::format("{}: {}", words_for(kind.kind), words_for_count({kind.end_blocks}, "allocation")));
-    const std::vector<DeviceShare> layers = live_shares(figures_.layers);
-    if (tells_layers(layers))
-      table("Layers", layers, [&](std::uint32_t index, int room) {
-        return fit_path_to_width(name_of_layer(report_, index), room);
-      });
-    table("Places", live_shares(figures_.stacks),
-          [&](std::uint32_t index, int room) { return one_line_stack(report_, StackId{index}, room); });
-    return std::move(section_);
-  }
-
- private:
-  void line(const std::string& text) { section_.lines.push_back(text); }
-  std::string share(std::int64_t live) const {
-    return fmt::format(
-        "  {:>9} {:>3.0f} %  ", format_bytes({live}),
-        100 * static_cast<double>(live) / static_cast<double>(std::max<std::int64_t>(1, figures_.end_bytes)));
-  }
-  // `name(index, room)`: in at most `room` columns.
-  template <class Name>
-  void table(const char* title, const std::vector<DeviceShare>& shares, Name name) {
-    if (shares.empty()) return;
-    line(title);
-    for (std::size_t i = 0; i < std::min(kRows, shares.size()); ++i) {
-      const std::string before = share(shares[i].end_bytes);
-      line(before + name(shares[i].index, std::max(kShortestPlace, width_ - display_width(before))));
-    }
-  }
-
-  const RecordingReport& report_;
-  const DeviceFigures& figures_;
-  int width_;
-  DeviceSection section_;
-};
+void add_device(ScreenLines& screen, const RecordingReport& report, const DeviceFigures& figures) {
+  screen.heading(
+      fmt::format("{}: {}", name_of_device(report, figures.ordinal), format_bytes({figures.end_bytes})));
+  for (const DeviceKindFigures& kind : figures.kinds)
+    if (kind.end_bytes > 0)
+      screen.line(
+          (kind.in_total ? share_figures(kind.end_bytes, figures.end_bytes)
+                         : fmt::format("  {:>9} apart  ", format_bytes({kind.end_bytes}))) +
+          fmt::format("{}: {}", words_for(kind.kind), words_for_count({kind.end_blocks}, "allocation")));
+  const std::vector<DeviceShare> layers = live_shares(figures.layers);
+  if (tells_layers(layers))
+    add_table(screen, "Layers", layers, figures.end_bytes, [&](std::uint32_t index, int room) {
+      return fit_path_to_width(name_of_layer(report, index), room);
+    });
+  add_table(screen, "Places", live_shares(figures.stacks), figures.end_bytes,
+            [&](std::uint32_t index, int room) { return one_line_stack(report, StackId{index}, room); });
+}
 
 Json moment_shares_json(const RecordingReport& report, const std::vector<DeviceShare>& shares,
                         bool are_layers) {
@@ -90,15 +70,13 @@ Json moment_shares_json(const RecordingReport& report, const std::vector<DeviceS
 
 }  // namespace
 
-std::vector<DeviceSection> device_sections(const RecordingReport& report,
-                                           const std::vector<DeviceFigures>& at_moment, int width) {
-  std::vector<DeviceSection> sections;
+void add_devices(ScreenLines& screen, const RecordingReport& report,
+                 const std::vector<DeviceFigures>& at_moment) {
   for (const DeviceFigures& figures : at_moment) {
     const bool holds_any = std::any_of(figures.kinds.begin(), figures.kinds.end(),
                                        [](const DeviceKindFigures& kind) { return kind.end_bytes > 0; });
-    if (holds_any) sections.push_back(MomentSection(report, figures, width).draw());
+    if (holds_any) add_device(screen, report, figures);
   }
-  return sections;
 }
 
 Json devices_json(const RecordingReport& report, const std::vector<DeviceFigures>& at_moment) {

@@ -15,34 +15,29 @@ namespace {
 using namespace attribution;
 
 constexpr std::size_t kRows = 5, kRefusals = 3, kHolders = 3, kSharesInJson = 50;
-constexpr int kShortestPlace = 10;
 
 std::string bytes(std::int64_t count) { return format_bytes({count}); }
 
-class Section {
+class DeviceScreen {
  public:
-  Section(const RecordingReport& report, const DeviceFigures& figures, int width)
-      : report_(report), figures_(figures), device_(find_device(report, figures.ordinal)), width_(width) {}
+  DeviceScreen(ScreenLines& screen, const RecordingReport& report, const DeviceFigures& figures)
+      : screen_(screen), report_(report), figures_(figures), device_(find_device(report, figures.ordinal)) {}
 
-  DeviceSection draw() {
-    section_.heading = heading();
+  void draw() {
+    screen_.heading(heading());
     totals();
     kinds();
     layers();
     stacks();
     refusals();
-    return std::move(section_);
   }
 
  private:
-  void line(const std::string& text) { section_.lines.push_back(text); }
-  void place(const std::string& before, StackId stack) {
-    line(before + one_line_stack(report_, stack, std::max(kShortestPlace, width_ - display_width(before))));
+  void line(std::string_view text) { screen_.line(text); }
+  void place(const std::string& figures, StackId stack) {
+    screen_.row(figures, [&](int room) { return one_line_stack(report_, stack, room); });
   }
-  std::string share(std::int64_t of_peak) const {
-    const auto peak = static_cast<double>(std::max<std::int64_t>(1, figures_.peak_bytes));
-    return fmt::format("  {:>9} {:>3.0f} %  ", bytes(of_peak), 100 * static_cast<double>(of_peak) / peak);
-  }
+  std::string share(std::int64_t of_peak) const { return share_figures(of_peak, figures_.peak_bytes); }
 
   std::string heading() const {
     std::string text = name_of_device(report_, figures_.ordinal);
@@ -101,9 +96,8 @@ class Section {
     for (std::size_t i = 0; i < std::min(kRows, figures_.layers.size()); ++i) {
       const DeviceShare& layer = figures_.layers[i];
       if (layer.at_peak_bytes == 0) break;
-      const std::string before = share(layer.at_peak_bytes);
-      line(before + fit_path_to_width(name_of_layer(report_, layer.index),
-                                      std::max(kShortestPlace, width_ - display_width(before))));
+      screen_.row(share(layer.at_peak_bytes),
+                  [&](int room) { return fit_path_to_width(name_of_layer(report_, layer.index), room); });
     }
   }
 
@@ -150,11 +144,10 @@ class Section {
     return static_cast<std::int64_t>(is_told ? device_->granule_bytes : kUsualGranule);
   }
 
+  ScreenLines& screen_;
   const RecordingReport& report_;
   const DeviceFigures& figures_;
   const recording::Device* device_;
-  int width_;
-  DeviceSection section_;
 };
 
 Json shares_json(const RecordingReport& report, const std::vector<DeviceShare>& shares, bool are_layers) {
@@ -262,11 +255,8 @@ Json device_json(const RecordingReport& report, const DeviceFigures& figures) {
 
 }  // namespace
 
-std::vector<DeviceSection> device_sections(const RecordingReport& report, int width) {
-  std::vector<DeviceSection> sections;
-  for (const DeviceFigures& figures : report.analysis.devices)
-    sections.push_back(Section(report, figures, width).draw());
-  return sections;
+void add_devices(ScreenLines& screen, const RecordingReport& report) {
+  for (const DeviceFigures& figures : report.analysis.devices) DeviceScreen(screen, report, figures).draw();
 }
 
 Json devices_json(const RecordingReport& report) {

@@ -6,21 +6,17 @@
 
 #include "base/json.h"
 #include "report/recording/recording_views.h"
+#include "report/screen_lines.h"
 
 namespace headroom::report {
 
-// A heading, and the lines below it.
-struct DeviceSection {
-  std::string heading;
-  std::vector<std::string> lines;
-};
-std::vector<DeviceSection> device_sections(const RecordingReport& report, int width);
+// A section per device.
+void add_devices(ScreenLines& screen, const RecordingReport& report);
 Json devices_json(const RecordingReport& report);
 
-// The same of one moment, LiveRows::devices; a device that held nothing then has no section.
-std::vector<DeviceSection> device_sections(const RecordingReport& report,
-                                           const std::vector<attribution::DeviceFigures>& at_moment,
-                                           int width);
+// The same at one moment (LiveRows::devices). A device that held nothing at that time has no section.
+void add_devices(ScreenLines& screen, const RecordingReport& report,
+                 const std::vector<attribution::DeviceFigures>& at_moment);
 Json devices_json(const RecordingReport& report, const std::vector<attribution::DeviceFigures>& at_moment);
 
 }  // namespace headroom::report

@@ -18,7 +18,6 @@ using namespace attribution;
 
 constexpr std::int64_t kMuch = 1 << 20, kPartOfHeap = 100;
 constexpr std::size_t kPlaces = 5, kOthers = 3, kSharesInJson = 50;
-constexpr int kShortestPlace = 10;
 
 struct ModuleShare {
   std::string name;  // empty where it is not known
@@ -52,81 +51,61 @@ const std::string& layer_path(const RecordingReport& report, const MappingShare&
   return report.analysis.layers[share.index].path;
 }
 
-// The tables by layer, module and place. Of one moment it is what the shares have at the end.
-class Tables {
+// The tables by layer, module and place. Those of one moment show what the shares have at the end.
+class MappedTables {
  public:
   enum class Of { whole_recording, one_moment };
 
-  Tables(const RecordingReport& report, const std::vector<MappingShare>& stacks,
-         const std::vector<MappingShare>& layers, std::int64_t whole, Of of, int width)
-      : report_(report), stacks_(stacks), layers_(layers), whole_(whole), of_(of), width_(width) {}
+  MappedTables(ScreenLines& screen, const RecordingReport& report, std::int64_t whole, Of of)
+      : screen_(screen), report_(report), whole_(whole), of_(of) {}
 
-  std::vector<std::string> draw() {
-    layers();
-    modules();
-    places();
-    return std::move(lines_);
+  void draw(const std::vector<MappingShare>& stacks, const std::vector<MappingShare>& layers) {
+    // One row for everything outside of any layer shows nothing new, and neither does one module.
+    if (layers.size() > 1 || (layers.size() == 1 && layers[0].index != 0))
+      table(
+          "layer", layers.size(), kOthers,
+          [&](std::size_t i, int room) {
+            const std::string& path = layer_path(report_, layers[i]);
+            return fit_path_to_width(path.empty() ? "(outside of any layer)" : path, room);
+          },
+          [&](std::size_t i) { return layers[i]; });
+    const std::vector<ModuleShare> modules = module_shares(report_, stacks);
+    if (modules.size() > 1)
+      table(
+          "module", modules.size(), kOthers,
+          [&](std::size_t i, int room) {
+            return fit_to_width(modules[i].name.empty() ? "(unknown)" : modules[i].name, room);
+          },
+          [&](std::size_t i) { return modules[i].share; });
+    table(
+        "place", stacks.size(), kPlaces,
+        [&](std::size_t i, int room) { return one_line_stack(report_, StackId{stacks[i].index}, room); },
+        [&](std::size_t i) { return stacks[i]; });
   }
 
  private:
-  void line(std::string text) { lines_.push_back(std::move(text)); }
-
-  void head(std::string_view by) {
-    if (of_ == Of::one_moment)
-      line(fmt::format("  by {}", by));
-    else
-      line(fmt::format("{:>11}        {:>9}  by {}", "at its peak", "at end", by));
-  }
-  // `name(room)`: in at most `room` columns.
-  template <class Name>
-  void row(const MappingShare& share, Name name) {
-    const std::int64_t bytes = of_ == Of::one_moment ? share.end_bytes : share.at_peak_bytes;
-    std::string figures = fmt::format(
-        "  {:>9} {:>3.0f} %  ", format_bytes({bytes}),
-        100 * static_cast<double>(bytes) / static_cast<double>(std::max<std::int64_t>(1, whole_)));
-    if (of_ == Of::whole_recording) figures += fmt::format("{:>9}  ", format_bytes({share.end_bytes}));
-    line(figures + name(std::max(kShortestPlace, width_ - display_width(figures))));
-  }
-  void and_more(std::size_t all, std::size_t most) {
-    if (all > most) line(fmt::format("  and {} more", all - most));
+  // `name(i, room)`: of row i, in at most `room` columns.
+  template <class Name, class Share>
+  void table(std::string_view by, std::size_t rows, std::size_t most, Name name, Share share) {
+    screen_.line(of_ == Of::one_moment
+                     ? fmt::format("  by {}", by)
+                     : fmt::format("{:>11}        {:>9}  by {}", "at its peak", "at end", by));
+    const std::size_t shown = std::min(rows, most);
+    for (std::size_t i = 0; i < shown; ++i)
+      screen_.row(figures(share(i)), [&](int room) { return name(i, room); });
+    screen_.and_more(rows, shown);
   }
 
-  void layers() {
-    // Everything outside of any layer says nothing.
-    if (layers_.empty() || (layers_.size() == 1 && layers_[0].index == 0)) return;
-    head("layer");
-    for (std::size_t i = 0; i < std::min(kOthers, layers_.size()); ++i)
-      row(layers_[i], [&](int room) {
-        const std::string& path = layer_path(report_, layers_[i]);
-        return fit_path_to_width(path.empty() ? "(outside of any layer)" : path, room);
-      });
-    and_more(layers_.size(), kOthers);
+  std::string figures(const MappingShare& share) const {
+    if (of_ == Of::one_moment) return share_figures(share.end_bytes, whole_);
+    return share_figures(share.at_peak_bytes, whole_) +
+           fmt::format("{:>9}  ", format_bytes({share.end_bytes}));
   }
 
-  void modules() {
-    const std::vector<ModuleShare> modules = module_shares(report_, stacks_);
-    if (modules.size() < 2) return;  // one module says nothing
-    head("module");
-    for (std::size_t i = 0; i < std::min(kOthers, modules.size()); ++i)
-      row(modules[i].share, [&](int room) {
-        return fit_to_width(modules[i].name.empty() ? "(unknown)" : modules[i].name, room);
-      });
-    and_more(modules.size(), kOthers);
-  }
-
-  void places() {
-    head("place");
-    for (std::size_t i = 0; i < std::min(kPlaces, stacks_.size()); ++i)
-      row(stacks_[i], [&](int room) { return one_line_stack(report_, StackId{stacks_[i].index}, room); });
-    and_more(stacks_.size(), kPlaces);
-  }
-
+  ScreenLines& screen_;
   const RecordingReport& report_;
-  const std::vector<MappingShare>&stacks_, &layers_;
   std::int64_t whole_;
   Of of_;
-  int width_;
-  std::vector<std::string> lines_;
 };
 
 // A row of JSON: what names the share, and its bytes.
@@ -167,33 +146,30 @@ bool has_much_mapped(const RecordingAnalysis& analysis) {
   return is_much(analysis.mapped.peak_bytes, analysis.peak_bytes.value);
 }
 
-std::vector<std::string> mapped_lines(const RecordingReport& report, int width) {
-  if (!has_much_mapped(report.analysis)) return {};
+void add_mapped(ScreenLines& screen, const RecordingReport& report) {
+  if (!has_much_mapped(report.analysis)) return;
   const MappedFigures& mapped = report.analysis.mapped;
-  constexpr int kIndent = 2;
-  std::vector<std::string> lines{
-      "  " + wrap(fmt::format("At most {}, at {}; {} at the end. These are whole pages, touched or not, "
-                              "without those that malloc maps for the heap.",
-                              format_bytes({mapped.peak_bytes}), format_duration(mapped.peak_time),
-                              format_bytes({mapped.end_bytes})),
-                  width - kIndent, kIndent)};
+  screen.heading("Mapped by the program, not part of the heap");
+  screen.indented(
+      fmt::format("At most {}, at {}; {} at the end. These are whole pages, touched or not, "
+                  "without those that malloc maps for the heap.",
+                  format_bytes({mapped.peak_bytes}), format_duration(mapped.peak_time),
+                  format_bytes({mapped.end_bytes})));
   if (mapped.reserved_peak_bytes > 0)
-    lines.push_back(
-        "  " +
-        wrap(fmt::format("At most {} of addresses were also reserved without access, which uses no memory.",
-                         format_bytes({mapped.reserved_peak_bytes})),
-             width - kIndent, kIndent));
-  for (std::string& row :
-       Tables(report, mapped.stacks, mapped.layers, mapped.peak_bytes, Tables::Of::whole_recording, width)
-           .draw())
-    lines.push_back(std::move(row));
-  return lines;
+    screen.indented(
+        fmt::format("At most {} of addresses were also reserved without access, which uses no memory.",
+                    format_bytes({mapped.reserved_peak_bytes})));
+  MappedTables(screen, report, mapped.peak_bytes, MappedTables::Of::whole_recording)
+      .draw(mapped.stacks, mapped.layers);
 }
 
-std::vector<std::string> mapped_lines(const RecordingReport& report, const LiveRows& rows, int width) {
+void add_mapped(ScreenLines& screen, const RecordingReport& report, const LiveRows& rows) {
   const MappedRows& mapped = rows.mapped;
-  if (!is_much(mapped.bytes, rows.bytes.value)) return {};
-  return Tables(report, mapped.by_stack, mapped.by_layer, mapped.bytes, Tables::Of::one_moment, width).draw();
+  if (!is_much(mapped.bytes, rows.bytes.value)) return;
+  screen.heading(
+      fmt::format("Mapped by the program, not part of the heap: {}", format_bytes({mapped.bytes})));
+  MappedTables(screen, report, mapped.bytes, MappedTables::Of::one_moment)
+      .draw(mapped.by_stack, mapped.by_layer);
 }
 
 Json mapped_json(const RecordingReport& report) {

@@ -1,5 +1,5 @@
-// What a recording says of the memory that the program mapped itself, on the terminal and as JSON: who holds
-// it, by layer, module and call stack. It is apart from the heap and never added to it.
+// Memory that the program mapped itself, by layer, module and call stack, on the terminal and as JSON. It is
+// not part of the heap and never added to it.
 #pragma once
 
 #include <string>
@@ -8,16 +8,16 @@
 #include "attribution/live_rows.h"
 #include "base/json.h"
 #include "report/recording/recording_views.h"
+#include "report/screen_lines.h"
 
 namespace headroom::report {
 
-// From 1 MiB on, or from one percent of the heap's peak on, it is worth a section of its own.
+// From 1 MiB or one percent of the heap's peak on, it gets a section.
 bool has_much_mapped(const attribution::RecordingAnalysis& analysis);
 
-// The lines of the section; none where it is not worth one. With `rows` that of one moment.
-std::vector<std::string> mapped_lines(const RecordingReport& report, int width);
-std::vector<std::string> mapped_lines(const RecordingReport& report, const attribution::LiveRows& rows,
-                                      int width);
+// The section, if there is enough to show. With `rows`: that of one moment.
+void add_mapped(ScreenLines& screen, const RecordingReport& report);
+void add_mapped(ScreenLines& screen, const RecordingReport& report, const attribution::LiveRows& rows);
 
 // At most 50 stacks and layers each; all modules.
 Json mapped_json(const RecordingReport& report);

@@ -19,14 +19,13 @@
 #include "report/recording/recording_words.h"
 #include "report/recording/stack_text.h"
 #include "report/run/process_figures.h"
-#include "report/terminal_table.h"
+#include "report/screen_lines.h"
 
 namespace headroom::report {
 namespace {
 
 using namespace attribution;
 
-constexpr int kNarrowest = 40, kShortestPlace = 10;
 constexpr std::size_t kRowsOfATable = 5, kStacks = 50, kAll = ~std::size_t{0};
 
 std::vector<std::pair<std::string, LiveRow>> rows_by_module(const RecordingReport& report,
@@ -40,25 +39,24 @@ std::vector<std::pair<std::string, LiveRow>> rows_by_module(const RecordingRepor
 
 std::int64_t bytes_of(const LiveRow& row) { return row.bytes; }
 
-class Screen {
+class MomentScreen {
  public:
-  Screen(const RecordingReport& report, const LiveRows& rows, bool color, int width)
-      : report_(report), rows_(rows), color_(color), width_(std::max(width, kNarrowest)) {}
+  MomentScreen(const RecordingReport& report, const LiveRows& rows, bool color, int width)
+      : report_(report), rows_(rows), screen_(color, width) {}
 
   std::string draw() {
-    line(painted(fit_to_width(one_line_command(report_.info), width_), kBold, color_));
-    line(wrap(fmt::format("Live at {} of {}: {}", format_duration(rows_.time),
-                          format_duration(report_.analysis.duration), what_was_live()),
-              width_, 0));
-    if (!report_.info.closed) line("The process was killed or is still running.");
+    screen_.title(one_line_command(report_.info));
+    screen_.wrapped(fmt::format("Live at {} of {}: {}", format_duration(rows_.time),
+                                format_duration(report_.analysis.duration), what_was_live()));
+    if (!report_.info.closed) screen_.line("The process was killed or is still running.");
     for (const std::string& part : missing_parts(report_.info, report_.analysis))
-      line(wrap("! " + part, width_, 2));
+      screen_.wrapped("! " + part, 2);
     if (report_.analysis.host_recorded) {
       heap();
-      mapped();
+      add_mapped(screen_, report_, rows_);
     }
-    devices();
-    return std::move(text_);
+    add_devices(screen_, report_, rows_.devices);
+    return std::move(screen_).text();
   }
 
  private:
@@ -93,24 +91,6 @@ class Screen {
     });
   }
 
-  void devices() {
-    for (const DeviceSection& section : device_sections(report_, rows_.devices, width_)) {
-      line("\n" + painted(fit_to_width(section.heading, width_), kBold, color_));
-      for (const std::string& text : section.lines) line(text);
-    }
-  }
-
-  void line(std::string_view text) { text_ += fmt::format("{}\n", text); }
-
-  void mapped() {
-    const std::vector<std::string> lines = mapped_lines(report_, rows_, width_);
-    if (lines.empty()) return;
-    const std::string title =
-        fmt::format("Mapped by the program, not part of the heap: {}", format_bytes({rows_.mapped.bytes}));
-    line("\n" + painted(fit_to_width(title, width_), kBold, color_));
-    for (const std::string& text : lines) line(text);
-  }
-
   static const LiveRow& row_of(const LiveRow& row) { return row; }
   static const LiveRow& row_of(const std::pair<std::string, LiveRow>& row) { return row.second; }
 
@@ -119,26 +99,20 @@ class Screen {
   void table(std::string_view title, const Rows& rows, BytesOf bytes_of_row, Name name) {
     const std::vector<std::size_t> order = ranked(rows, bytes_of_row, kAll);
     if (order.empty()) return;
-    line("\n" + painted(title, kBold, color_));
-    const auto whole = static_cast<double>(std::max<std::int64_t>(1, rows_.bytes.value));
+    screen_.heading(title);
     const std::size_t shown = std::min(order.size(), kRowsOfATable);
     for (std::size_t i = 0; i < shown; ++i) {
       const LiveRow& row = row_of(rows[order[i]]);
-      const std::string figures =
-          fmt::format("  {:>9}{} {:>3.0f} %  ", format_bytes({row.bytes}),
-                      rows_.bytes.standard_error ? error_column(row.standard_error()) : "",
-                      100 * static_cast<double>(row.bytes) / whole);
-      line(figures + name(order[i], std::max(kShortestPlace, width_ - display_width(figures))));
+      screen_.row(share_figures(row.bytes, rows_.bytes.value,
+                                rows_.bytes.standard_error ? error_column(row.standard_error()) : ""),
+                  [&](int room) { return name(order[i], room); });
     }
-    if (order.size() > shown)
-      line(fmt::format("  and {} more", grouped(static_cast<std::int64_t>(order.size() - shown))));
+    screen_.and_more(order.size(), shown);
   }
 
   const RecordingReport& report_;
   const LiveRows& rows_;
-  bool color_;
-  int width_;
-  std::string text_;
+  ScreenLines screen_;
 };
 
 void set(Json& object, const LiveRow& row) {
@@ -188,7 +162,7 @@ void add_heap(Json& json, const RecordingReport& report, const LiveRows& rows) {
 }  // namespace
 
 std::string moment_to_terminal(const RecordingReport& report, const LiveRows& rows, bool color, int width) {
-  return Screen(report, rows, color, width).draw();
+  return MomentScreen(report, rows, color, width).draw();
 }
 
 Json moment_to_json(const RecordingReport& report, const LiveRows& rows) {

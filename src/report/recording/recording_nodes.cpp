@@ -59,24 +59,24 @@ std::vector<Bytes> layers_of_nodes(const SessionMemory& session, const Recording
   return layers;
 }
 
-std::vector<std::string> node_lines(const SessionMemory& session, const RecordingAnalysis& analysis,
-                                    int width) {
+void add_nodes(ScreenLines& screen, const SessionMemory& session, const RecordingAnalysis& analysis) {
   const auto bytes_of = [](const NodeMemory& node) { return tensors_of(node).count; };
   std::vector<std::size_t> order = ranked(session.nodes, bytes_of, kNodesShown);
-  if (order.empty()) return {};
+  if (order.empty()) return;
   const auto with_tensors = std::count_if(session.nodes.begin(), session.nodes.end(),
                                           [&](const NodeMemory& node) { return bytes_of(node) > 0; });
   const std::vector<Bytes> layers = layers_of_nodes(session, analysis);
-  std::vector<std::string> lines{fmt::format("  {:>10}  {:>10}  {:>10}  node", "inputs", "outputs",
-                                             has_arena(session) ? "arena grew" : "its layer")};
+  screen.heading(fmt::format("Tensors of the nodes of {}, in one run", session.name));
+  screen.line(fmt::format("  {:>10}  {:>10}  {:>10}  node", "inputs", "outputs",
+                          has_arena(session) ? "arena grew" : "its layer"));
   const auto add = [&](std::size_t i, std::string_view after) {
     const NodeMemory& node = session.nodes[i];
     const std::string figures =
         fmt::format("  {:>10}  {:>10}  {:>10}  ", words_for(node.activations), words_for(node.output),
                     layers[i] >= kSmallestGrowth ? format_bytes(layers[i]) : "");
-    const int room = width - display_width(figures) - display_width(after);
-    lines.push_back(
-        fmt::format("{}{}{}", figures, fit_path_to_width(node.name, std::max(kShortestName, room)), after));
+    screen.row(figures, [&](int room) {
+      return fit_path_to_width(node.name, std::max(kShortestName, room - display_width(after))).append(after);
+    });
   };
   constexpr std::string_view kFullest = "  ← arena peak";
   bool has_peak_node = false;
@@ -85,15 +85,14 @@ std::vector<std::string> node_lines(const SessionMemory& session, const Recordin
     has_peak_node |= is_peak;
     add(i, is_peak ? kFullest : "");
   }
-  auto shown = static_cast<std::int64_t>(order.size());
+  std::size_t shown = order.size();
   for (std::size_t i = 0; i < session.nodes.size() && !has_peak_node; ++i) {
     if (session.nodes[i].name != session.peak_node) continue;
     add(i, kFullest);
     shown += bytes_of(session.nodes[i]) > 0 ? 1 : 0;
     has_peak_node = true;
   }
-  if (with_tensors > shown) lines.push_back(fmt::format("  and {} more", grouped(with_tensors - shown)));
-  return lines;
+  screen.and_more(static_cast<std::size_t>(with_tensors), shown);
 }
 
 }  // namespace headroom::report

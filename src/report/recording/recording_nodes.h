@@ -10,6 +10,7 @@
 #include "attribution/session_memory.h"
 #include "base/units.h"
 #include "report/recording/recording_views.h"
+#include "report/screen_lines.h"
 
 namespace headroom::report {
 
@@ -26,9 +27,9 @@ Bytes tensors_of(const NodeMemory& node);
 std::vector<Bytes> layers_of_nodes(const attribution::SessionMemory& session,
                                    const attribution::RecordingAnalysis& analysis);
 
-// A table for the terminal: the nodes with most tensors, and the one after which the arena was fullest. Empty
-// where the runtime told no sizes.
-std::vector<std::string> node_lines(const attribution::SessionMemory& session,
-                                    const attribution::RecordingAnalysis& analysis, int width);
+// A table of the nodes with most tensors, and of the node after which the arena was fullest. Without sizes
+// from the runtime there is no table.
+void add_nodes(ScreenLines& screen, const attribution::SessionMemory& session,
+               const attribution::RecordingAnalysis& analysis);
 
 }  // namespace headroom::report
