@@ -46,9 +46,8 @@ TEST_P(History, PlotsAMetricOverCommits) {
   const CommandResult written = run({"show", "p50", "--html", page});
   EXPECT_EQ(written.exit_code, 0);
   EXPECT_THAT(written.out, testing::StartsWith(page + " ("));
-  const std::string html = read_text(page);
-  EXPECT_THAT(html, AllOf(HasSubstr("<svg"), HasSubstr(">bbbb2222</text>"), HasSubstr("<th>change</th>"),
-                          HasSubstr("prefers-color-scheme:dark")));
+  EXPECT_THAT(read_text(page), AllOf(HasSubstr("id=\"history\""), HasSubstr("\"commit\":\"bbbb2222\""),
+                                     HasSubstr("\"help\":\"")));
   EXPECT_EQ(run({"show", "p50", "--model", "other"}).exit_code, 2);
   EXPECT_THAT(run({"show", "p5"}).err, HasSubstr("unknown metric 'p5'; did you mean 'p50'?"));
 }
@@ -62,18 +61,6 @@ TEST_P(History, EveryKeyOfJsonIsDocumentedAndLabelsAreNotMixed) {
   ASSERT_EQ(plotted["models"].size(), 2);
   EXPECT_EQ(plotted["models"][0]["name"], "m, label main");
   EXPECT_EQ(plotted["models"][0]["points"][0]["values"].size(), 1);
-}
-
-TEST_P(History, ThePageHasRoundTicksAndNoPointOnTheAxis) {
-  const auto peak = [](std::int64_t mebibytes) {
-    return [mebibytes](Json& report) { report["models"][0]["memory"]["run_peak_bytes"] = mebibytes << 20; };
-  };
-  run({"add", changed("quick", "1", 1, peak(100)), "--commit", "aaaa1111"});
-  run({"add", changed("quick", "2", 2, peak(130)), "--commit", "bbbb2222"});
-  const std::string page = folder_.path() / "page.html";
-  EXPECT_EQ(run({"show", "run_peak", "--html", page}).exit_code, 0);
-  EXPECT_THAT(read_text(page), AllOf(HasSubstr(">96.0 MiB</text>"), HasSubstr(">136.0 MiB</text>"),
-                                     HasSubstr("<td>+30.0 %</td>"), testing::Not(HasSubstr("cx=\"90.0\""))));
 }
 
 TEST_P(History, StoresAllFiguresOfManyModels) {

@@ -7,28 +7,11 @@
 #include "base/json.h"
 #include "base/text.h"
 #include "report/recording/recording_views.h"
-#include "report/recording/stack_text.h"
 #include "support/recording_builder.h"
 #include "support/test_support.h"
 
 namespace headroom::report {
 namespace {
-
-TEST(ShortFunction, RemovesParametersAndTemplateArguments) {
-  EXPECT_EQ(short_function("main"), "main");
-  EXPECT_EQ(short_function("libengine.so (function unknown)"), "libengine.so (function unknown)");
-  EXPECT_EQ(short_function("Session::run(std::span<Tensor const, 4ul>) const"), "Session::run");
-  EXPECT_EQ(short_function("void copy<float, (Layout)2>(float*, int (*)(int))"), "copy");
-  EXPECT_EQ(short_function("(anonymous namespace)::load(char const*)"), "load");
-  EXPECT_EQ(short_function("Functor::operator()(int) const"), "Functor::operator()");
-  EXPECT_EQ(short_function("operator<<(std::ostream&, int)"), "operator<<");
-  EXPECT_EQ(short_function("std::vector<std::pair<int, int>>::push_back(int&&)"), "std::vector::push_back");
-  EXPECT_EQ(short_function("libfoo.so+0x1a2b"), "libfoo.so+0x1a2b");
-  EXPECT_EQ(short_function("make_state(unsigned long) [clone .constprop.0]"), "make_state");
-  EXPECT_EQ(short_function("void copy<float>(float*) const [clone .isra.0] [clone .cold]"), "copy");
-  EXPECT_EQ(short_function("make_state.constprop.0"), "make_state");
-  EXPECT_EQ(short_function(""), "");
-}
 
 struct Fixture {
   test::TemporaryFolder folder;
@@ -50,47 +33,24 @@ struct Fixture {
   }
 };
 
+std::string screen_of(const RecordingReport& report, int width = 80) {
+  std::string screen = recording_to_terminal(report, false, width);
+  for (const std::string_view line : split(screen, '\n')) EXPECT_LE(display_width(line), width) << line;
+  return screen;
+}
+
+// "f1", "f2", …
+std::vector<std::string> any_name(std::uint64_t address) { return {"f" + std::to_string(address)}; }
+
 FrameNames numbered(std::vector<std::string> names) {
   return [names = std::move(names)](std::uint64_t address) { return std::vector{names.at(address)}; };
 }
 
-TEST(OneLineStack, StartsAfterAllocatorFunctionsAndEndsAtMain) {
-  const Fixture fixture = Fixture::of([](auto& builder) {
-    builder.allocate(0, 10, 0x1000, 8, {1, 2, 3, 3, 4, 5});
-  });
-  const RecordingReport report =
-      fixture.report(numbered({"", "operator new(unsigned long)", "PyObject_Malloc", "descend(int)", "main",
-                               "__libc_start_call_main"}));
-  EXPECT_EQ(one_line_stack(report, StackId{1}, 80), "descend ← main");
-  EXPECT_EQ(frames_of(report, StackId{1}).size(), 6U);
-  EXPECT_EQ(one_line_stack(report, StackId{0}, 80), "(no stack was taken)");
-}
-
 TEST(RecordingText, SuggestsHostMemoryIfNoGpuMemoryWasRequested) {
   const Fixture fixture = Fixture::of([](auto&) {}, {.full = false, .host = false});
-  const std::string text = recording_to_terminal(fixture.report(numbered({""})), false, 80);
+  const std::string text = screen_of(fixture.report(numbered({""})));
   EXPECT_THAT(text, testing::HasSubstr("headroom trace -- /usr/bin/program --flag"));
   EXPECT_THAT(text, testing::Not(testing::HasSubstr("--only gpu --")));
-}
-
-TEST(OneLineStack, ShowsAllocatorsIfThereIsNothingElse) {
-  const Fixture fixture = Fixture::of([](auto& builder) { builder.allocate(0, 10, 0x1000, 8, {1, 2}); });
-  const RecordingReport report = fixture.report(numbered({"", "xmalloc", "xcalloc"}));
-  EXPECT_EQ(one_line_stack(report, StackId{1}, 80), "xmalloc ← xcalloc");
-}
-
-TEST(ModuleOffsets, NameThePlaceIfFunctionsAreUnknown) {
-  recording::RecordingInfo info;
-  recording::Module module;
-  module.path = "/usr/lib/libfoo.so";
-  module.load_bias = 0x7000;
-  module.start = 0x8000;
-  module.end = 0x9000;
-  info.modules.push_back(module);
-  const FrameNames names = module_offsets(info);
-  EXPECT_EQ(names(0x8011), std::vector<std::string>{"libfoo.so+0x1010"})
-      << "the address of the call, not the return address";
-  EXPECT_EQ(names(0x9001), std::vector<std::string>{"0x9001"});
 }
 
 TEST(RecordingText, IsNeverWiderThanTheTerminal) {
@@ -104,10 +64,7 @@ TEST(RecordingText, IsNeverWiderThanTheTerminal) {
   });
   const RecordingReport report =
       fixture.report(numbered({"", std::string(300, 'f'), "g(" + std::string(300, 'p') + ")", "h"}));
-  for (const int width : {60, 80, 200}) {
-    const std::string text = recording_to_terminal(report, false, width);
-    for (const std::string_view line : split(text, '\n')) EXPECT_LE(display_width(line), width) << line;
-  }
+  for (const int width : {60, 80, 200}) EXPECT_THAT(screen_of(report, width), testing::HasSubstr("Leaks"));
 }
 
 // A program maps its weights: the views show the places, separately from the heap.
@@ -127,7 +84,7 @@ TEST(RecordingViews, ShowPlacesOfMappedMemory) {
                                     : address == 3 ? "load_weights(char const*)"
                                                    : "Engine::start()"};
   };
-  const std::string text = recording_to_terminal(fixture.report(names), false, 80);
+  const std::string text = screen_of(fixture.report(names));
   EXPECT_THAT(text, testing::HasSubstr(R"(
 Mapped by the program, not part of the heap
   At most 257.0 MiB, at 40 ns; 129.0 MiB at the end. These are whole pages,
@@ -143,10 +100,7 @@ at its peak           at end  by place
     1.0 MiB   0 %    1.0 MiB  Engine::start ← main
 
 )"));
-  for (const int width : {60, 80}) {
-    const std::string screen = recording_to_terminal(fixture.report(names), false, width);
-    for (const std::string_view line : split(screen, '\n')) EXPECT_LE(display_width(line), width) << line;
-  }
+  screen_of(fixture.report(names), 60);
 
   const Json mapped = recording_to_json(fixture.report(names))["mapped"];
   const std::int64_t mebibyte = 1 << 20;
@@ -176,7 +130,7 @@ TEST(RecordingText, OmitsTheSectionForLittleMappedMemory) {
       builder.allocate(0, 5, 0x1000, heap_bytes, {1});
       builder.map(0, 20, 0x7f0000000000, 512 << 10, {1});
     });
-    const std::string text = recording_to_terminal(fixture.report(numbered({"", "main"})), false, 80);
+    const std::string text = screen_of(fixture.report(numbered({"", "main"})));
     EXPECT_THAT(text, testing::HasSubstr("at most 512.0 KiB by the program's own mmap"));
     return text.find("Mapped by the program, not") != std::string::npos;
   };
@@ -196,9 +150,7 @@ TEST(RecordingText, FitsOneScreen) {
       builder.allocate(0, ++time, 0x100010 * layer, 64 * layer, {layer});
     }
   });
-  const RecordingReport report =
-      fixture.report([](std::uint64_t address) { return std::vector{"f" + std::to_string(address)}; });
-  const std::string text = recording_to_terminal(report, false, 80);
+  const std::string text = screen_of(fixture.report(any_name));
   EXPECT_LE(split(text, '\n').size(), 47U) << text;
 }
 
@@ -226,13 +178,12 @@ TEST(RecordingText, KeepsLongLayersDistinctAtEightyColumns) {
       },
       {.full = false});
   for (const int width : {80, 60}) {
-    const std::string screen = recording_to_terminal(fixture.report(numbered({""})), false, width);
+    const std::string screen = screen_of(fixture.report(numbered({""})), width);
     EXPECT_THAT(screen, testing::HasSubstr("± ")) << "has the error column";
     for (const char* node : {"BatchNormalization_0", "BatchNormalization_1", "BatchNormalization_2"})
       EXPECT_THAT(screen, testing::HasSubstr(node)) << width << '\n' << screen;
     EXPECT_THAT(screen, testing::Not(testing::HasSubstr("own peak 8.0 MiB")))
         << "equals the share, so it is omitted";
-    for (const std::string_view line : split(screen, '\n')) EXPECT_LE(display_width(line), width) << line;
   }
 }
 
@@ -260,7 +211,7 @@ TEST(RecordingText, ShowsTensorsOfNodesAndArenaGrowth) {
     builder.allocate(0, 12'000, 0x10000000, 8 << 20);  // in a
     builder.enter_scope(0, 60'000, 0);
   });
-  const std::string screen = recording_to_terminal(fixture.report(numbered({""})), false, 80);
+  const std::string screen = screen_of(fixture.report(numbered({""})));
   EXPECT_THAT(screen, testing::HasSubstr("Tensors of the nodes of net, in one run\n"
                                          "      inputs     outputs  arena grew  node\n"
                                          "     1.0 MiB     3.0 MiB              b\n"
@@ -288,20 +239,17 @@ TEST(RecordingText, ExplainsAnEstimatedPeakBelowTheEnd) {
         },
         options);
     const RecordingReport report = fixture.report(numbered({"", "main"}));
-    const std::string text = recording_to_terminal(report, false, 80);
+    const std::string text = screen_of(report);
     const bool is_below = report.analysis.peak_bytes.value < report.analysis.leaked_bytes.value;
     EXPECT_EQ(text.find(kWhy) != std::string::npos, is_below) << text;
     below += is_below;
-    for (const std::string_view line : split(text, '\n')) EXPECT_LE(display_width(line), 80) << line;
   }
   EXPECT_GT(below, 0);
   EXPECT_LT(below, 20);
 }
 
 TEST(RecordingViews, SuggestNoPoolFromSamples) {
-  test::RecordingOptions options;
   for (const bool full : {true, false}) {
-    options.full = full;
     const Fixture fixture = Fixture::of(
         [&](auto& builder) {
           for (std::uint64_t i = 0; i < 20; ++i) {
@@ -312,29 +260,35 @@ TEST(RecordingViews, SuggestNoPoolFromSamples) {
             builder.release(0, 11 + 2 * i, 0x1000);
           }
         },
-        options);
+        {.full = full});
     const RecordingReport report = fixture.report(numbered({"", "main"}));
     const Json candidate = recording_to_json(report)["reuse"][0];
     EXPECT_EQ(candidate.contains("pool_bytes"), full);
     EXPECT_EQ(candidate.contains("most_blocks"), full);
-    const std::string text = recording_to_terminal(report, false, 80);
+    const std::string text = screen_of(report);
     EXPECT_THAT(text, testing::HasSubstr(" calls, "));
     EXPECT_EQ(text.find(", pool of 400 B  main") != text.npos, full) << text;
   }
 }
 
-// 24 cycles, and each keeps 100 bytes from a different place: together they leak.
-TEST(RecordingText, NamesPlacesOfALeakSpreadOverMany) {
-  const Fixture fixture = Fixture::of([](auto& builder) {
+// 24 cycles; `allocate` says what cycle i leaves.
+Fixture cycles(const std::function<void(test::RecordingBuilder&, std::uint64_t)>& allocate,
+               const std::function<void(test::RecordingBuilder&)>& at_end = {}) {
+  return Fixture::of([&](auto& builder) {
     for (std::uint64_t i = 1; i <= 24; ++i) {
       builder.enter_scope(0, 10 * i, builder.scope("Run"));
-      builder.allocate(0, 10 * i + 1, 0x1000 * i, 100, {i});
+      allocate(builder, i);
       builder.enter_scope(0, 10 * i + 2, 0);
     }
+    if (at_end) at_end(builder);
   });
-  const RecordingReport report =
-      fixture.report([](std::uint64_t address) { return std::vector{"f" + std::to_string(address)}; });
-  EXPECT_THAT(recording_to_terminal(report, false, 80),
+}
+
+TEST(RecordingText, NamesPlacesOfALeakSpreadOverMany) {
+  const Fixture fixture =
+      cycles([](auto& builder, std::uint64_t i) { builder.allocate(0, 10 * i + 1, 0x1000 * i, 100, {i}); });
+  const RecordingReport report = fixture.report(any_name);
+  EXPECT_THAT(screen_of(report),
               testing::ContainsRegex("Leak: Run leaves 100 B more memory with each of 24 cycles.\n"
                                      "      100 B late     f[0-9]+\n"));
   const Json leaks = recording_to_json(report)["leaks"];
@@ -344,19 +298,15 @@ TEST(RecordingText, NamesPlacesOfALeakSpreadOverMany) {
 }
 
 TEST(RecordingText, WarnsOfGrowthThatWasReleasedLater) {
-  const Fixture fixture = Fixture::of([](auto& builder) {
-    for (std::uint64_t i = 1; i <= 24; ++i) {
-      builder.enter_scope(0, 10 * i, builder.scope("Run"));
-      builder.allocate(0, 10 * i + 1, 0x1000 * i, 2048, {7});
-      builder.enter_scope(0, 10 * i + 2, 0);
-    }
-    for (std::uint64_t i = 1; i <= 24; ++i) builder.release(0, 5000, 0x1000 * i);
-  });
-  const RecordingReport report =
-      fixture.report([](std::uint64_t address) { return std::vector{"f" + std::to_string(address)}; });
-  const std::string text = recording_to_terminal(report, false, 80);
-  EXPECT_THAT(text, testing::HasSubstr("! Memory grew and was released later: Run left 2.0 KiB more"));
-  EXPECT_THAT(text, testing::HasSubstr("    2.0 KiB a cycle  f7\n"));
+  const Fixture fixture =
+      cycles([](auto& builder, std::uint64_t i) { builder.allocate(0, 10 * i + 1, 0x1000 * i, 2048, {7}); },
+             [](auto& builder) {
+               for (std::uint64_t i = 1; i <= 24; ++i) builder.release(0, 5000, 0x1000 * i);
+             });
+  const RecordingReport report = fixture.report(any_name);
+  EXPECT_THAT(screen_of(report),
+              AllOf(testing::HasSubstr("! Memory grew and was released later: Run left 2.0 KiB more"),
+                    testing::HasSubstr("    2.0 KiB a cycle  f7\n")));
   const Json leaks = recording_to_json(report)["leaks"];
   EXPECT_EQ(leaks["verdict"], "grew_then_released");
   EXPECT_DOUBLE_EQ(leaks["released_seconds"].get<double>(), 5e-6);
@@ -366,18 +316,13 @@ TEST(RecordingText, WarnsOfGrowthThatWasReleasedLater) {
 }
 
 TEST(RecordingText, WarnsOfLateGrowth) {
-  const Fixture fixture = Fixture::of([](auto& builder) {
-    for (std::uint64_t i = 1; i <= 24; ++i) {
-      builder.enter_scope(0, 10 * i, builder.scope("Run"));
-      if (i == 18) builder.allocate(0, 10 * i + 1, 0x1000, 2048, {7});
-      builder.enter_scope(0, 10 * i + 2, 0);
-    }
+  const Fixture fixture = cycles([](auto& builder, std::uint64_t i) {
+    if (i == 18) builder.allocate(0, 10 * i + 1, 0x1000, 2048, {7});
   });
-  const RecordingReport report =
-      fixture.report([](std::uint64_t address) { return std::vector{"f" + std::to_string(address)}; });
-  const std::string text = recording_to_terminal(report, false, 80);
-  EXPECT_THAT(text, testing::HasSubstr("! Unclear: Run holds 2.0 KiB more than after its warm-up"));
-  EXPECT_THAT(text, testing::HasSubstr("    2.0 KiB late     f7\n"));
+  const RecordingReport report = fixture.report(any_name);
+  EXPECT_THAT(screen_of(report),
+              AllOf(testing::HasSubstr("! Unclear: Run holds 2.0 KiB more than after its warm-up"),
+                    testing::HasSubstr("    2.0 KiB late     f7\n")));
   const Json leaks = recording_to_json(report)["leaks"];
   EXPECT_EQ(leaks["verdict"], "grew_late");
   EXPECT_EQ(leaks["last_step_cycle"], 18);
@@ -392,7 +337,7 @@ TEST(RecordingText, ShowsTheLargestHeapAndTheLargestHoles) {
       if (i % 100 != 99) builder.release(0, time += 1000, 0x10010 + 1024 * i);
     for (std::uint64_t i = 99; i < 300; i += 100) builder.release(0, time += 1'000'000, 0x10010 + 1024 * i);
   });
-  const std::string text = recording_to_terminal(fixture.report(numbered({"", "main"})), false, 80);
+  const std::string text = screen_of(fixture.report(numbered({"", "main"})));
   EXPECT_THAT(text,
               testing::HasSubstr("When the heap was largest (300.0 µs), 0 B of its 300.0 KiB were holes"));
   EXPECT_THAT(text, testing::HasSubstr("198.0 KiB of 201.0 KiB (98.5 %)")) << text;
@@ -402,8 +347,7 @@ TEST(RecordingText, SuggestsTheProcessWithTheLargestPeak) {
   const Fixture fixture = Fixture::of([](auto& builder) { builder.allocate(0, 10, 0x1000, 8, {1}); });
   RecordingReport report = fixture.report(numbered({"", "main"}));
   report.others.push_back({.file = "a b.hrec.d/7-0.hrec", .pid = 7, .peak_bytes = 1 << 20});
-  EXPECT_THAT(recording_to_terminal(report, false, 80),
-              testing::HasSubstr("headroom report 'a b.hrec.d/7-0.hrec'"));
+  EXPECT_THAT(screen_of(report), testing::HasSubstr("headroom report 'a b.hrec.d/7-0.hrec'"));
 }
 
 TEST(RecordingText, QuotesTheNextCommandForTheShell) {
@@ -411,7 +355,7 @@ TEST(RecordingText, QuotesTheNextCommandForTheShell) {
   options.full = false;
   options.command = {"python3", "-c", "print('a')\nprint(1)", "a b", "it's", "\x1b[31m"};
   const Fixture fixture = Fixture::of([](auto&) {}, options);
-  const std::string text = recording_to_terminal(fixture.report(numbered({})), false, 80);
+  const std::string text = screen_of(fixture.report(numbered({})));
   EXPECT_THAT(text,
               testing::HasSubstr("headroom trace --full -- python3 -c $'print(\\'a\\')\\nprint(1)' 'a b' "
                                  "'it'\\''s' $'\\x1b[31m'"));
@@ -419,13 +363,11 @@ TEST(RecordingText, QuotesTheNextCommandForTheShell) {
 }
 
 TEST(RecordingJson, MarksEstimates) {
-  test::RecordingOptions sampled;
-  sampled.full = false;
   const auto fill = [](test::RecordingBuilder& builder) {
     builder.sample(0, 10, 0x1000, 100, {1});
     builder.counters(0, 20, 0, 10, 1000, 3);
   };
-  const Fixture estimated = Fixture::of(fill, sampled);
+  const Fixture estimated = Fixture::of(fill, {.full = false});
   const Json json = recording_to_json(estimated.report(numbered({"", "main"})));
   EXPECT_TRUE(json.contains("peak_bytes_standard_error"));
   EXPECT_FALSE(json.contains("temporary_allocations"));
@@ -477,7 +419,7 @@ TEST(RecordingViews, MarkFiguresOfAnOverwrittenRingAsLowerBounds) {
   };
   const Fixture fixture = Fixture::of(fill, {.ring = true, .segment_bytes = 4096, .segments_limit = 4});
   const RecordingReport report = fixture.report(numbered({"", "main"}));
-  const std::string text = recording_to_terminal(report, false, 200);
+  const std::string text = screen_of(report, 200);
   EXPECT_THAT(text, testing::ContainsRegex("Peak +at least .*; older blocks are not counted"));
   EXPECT_THAT(text, testing::ContainsRegex("At the end at least .*; older blocks are not counted"));
   EXPECT_THAT(text, testing::HasSubstr("would look like holes"));
@@ -500,7 +442,7 @@ TEST(RecordingViews, OmitHolesOfAForkedChild) {
       },
       {.forked = true});
   const RecordingReport report = fixture.report(numbered({"", "main"}));
-  EXPECT_THAT(recording_to_terminal(report, false, 200), testing::HasSubstr("its parent's blocks"));
+  EXPECT_THAT(screen_of(report, 200), testing::HasSubstr("its parent's blocks"));
   EXPECT_TRUE(recording_to_json(report).contains("fragmentation_absent"));
 }
 
@@ -512,7 +454,7 @@ TEST(RecordingViews, NameTheBlockAtTheEndOfTheLargestHole) {
   });
   const RecordingReport report = fixture.report(numbered({"", "small", "session"}));
   EXPECT_THAT(
-      recording_to_terminal(report, false, 200),
+      screen_of(report, 200),
       testing::HasSubstr("The largest hole would be 880.3 KiB without 97.7 KiB in 20 blocks at its end:\n"
                          "   97.7 KiB in 20 blocks  small\n"));
   const Json fragmentation = recording_to_json(report)["fragmentation"];
@@ -524,8 +466,6 @@ TEST(RecordingViews, NameTheBlockAtTheEndOfTheLargestHole) {
 }
 
 TEST(RecordingJson, OmitsCountsOfSampledNodes) {
-  test::RecordingOptions sampled;
-  sampled.full = false;
   const auto fill = [](test::RecordingBuilder& builder) {
     const auto run = builder.scope("run", 0, recording::ScopeSource::run);
     const auto node = builder.scope("conv", run, recording::ScopeSource::node);
@@ -534,8 +474,7 @@ TEST(RecordingJson, OmitsCountsOfSampledNodes) {
     builder.counters(0, 20, run, 10, 1000, 3);
   };
   for (const bool full : {false, true}) {
-    sampled.full = full;
-    const Fixture fixture = Fixture::of(fill, sampled);
+    const Fixture fixture = Fixture::of(fill, {.full = full});
     const Json json = recording_to_json(fixture.report(numbered({"", "main"})));
     const Json &run = json["layers"][1], &node = json["layers"][2];
     ASSERT_EQ(node["layer_name"], "run/conv");
