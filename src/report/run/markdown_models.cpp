@@ -19,10 +19,6 @@ std::string status_of(const ModelResult& model) {
                      outcome_of(model) == Outcome::prepared ? "; not measured" : "");
 }
 
-bool has_unbounded(const ModelResult& model) {
-  return model.inference && (!model.inference->p90_bound || !model.inference->p99_bound);
-}
-
 std::string measured_overview(const BenchResult& result) {
   std::vector<std::string> header{"Model", "Status", "n",         "FPS",     "P50",
                                   "P90",   "P99",    "Load peak", "Run peak"};
@@ -42,7 +38,7 @@ std::string measured_overview(const BenchResult& result) {
                                  words_for_rate(model.fps),
                                  p50_of(latency),
                                  latency ? percentile(latency->p90, latency->p90_bound) : absent,
-                                 latency ? percentile(latency->p99, latency->p99_bound) : absent,
+                                 p99_of(latency),
                                  words_for(model.memory.load_peak),
                                  words_for(model.memory.run_peak)};
     const auto counted_peak = limit_peak(model.memory, result.limit);
@@ -51,7 +47,9 @@ std::string measured_overview(const BenchResult& result) {
     table.add(std::move(row));
   }
   std::string notes;
-  if (std::any_of(result.models.begin(), result.models.end(), has_unbounded)) notes += footnote_on_bounds();
+  if (std::any_of(result.models.begin(), result.models.end(),
+                  [](const ModelResult& model) { return lacks_bound(model.inference); }))
+    notes += footnote_on_bounds();
   if (by_group)
     notes +=
         "Load peak and run peak are resident memory. *Charged* is what the kernel charges to the control "
@@ -266,6 +264,26 @@ std::string p50_of(const std::optional<LatencySummary>& latency) {
 
 std::string percentile(Nanoseconds value, const std::optional<Nanoseconds>& bound) {
   return format_duration(value) + (bound ? "" : escaped(kUnboundedMark));
+}
+
+std::string p99_of(const std::optional<LatencySummary>& latency) {
+  return latency ? percentile(latency->p99, latency->p99_bound) : std::string(kAbsent);
+}
+
+std::string percentiles_of(const LatencySummary& latency) {
+  return fmt::format("n {}, P50 {}, P90 {}, P99 {}", latency.n, format_duration(latency.p50),
+                     percentile(latency.p90, latency.p90_bound), percentile(latency.p99, latency.p99_bound));
+}
+
+bool lacks_bound(const std::optional<LatencySummary>& latency) {
+  return latency && (!latency->p90_bound || !latency->p99_bound);
+}
+
+void add_limit_line(std::string& text, const ModelMemory& memory, const std::optional<Limit>& limit) {
+  if (const auto counted = limit_peak(memory, limit))
+    add_line(text, "Against the limit",
+             fmt::format("{} of {}, {}", format_bytes(*counted), format_bytes(limit->bytes),
+                         memory.within_limit == false ? "❌ over the limit" : "✅ within the limit"));
 }
 
 std::string footnote_on_bounds() {

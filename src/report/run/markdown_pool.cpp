@@ -11,10 +11,6 @@
 namespace headroom::report {
 namespace {
 
-std::string p99_of(const std::optional<LatencySummary>& latency) {
-  return latency ? percentile(latency->p99, latency->p99_bound) : std::string(kAbsent);
-}
-
 constexpr const char* kThreads =
     "The models of a frame run at the same time and share the cores, so their latencies are higher. A "
     "request may also wait for memory that another model uses.\n\n";
@@ -25,13 +21,10 @@ std::string words_for_samples(const PoolResult& pool) {
   return fmt::format("❌ {} of {} samples over the budget", pool.samples_over, pool.samples);
 }
 
-bool has_unbounded(const PoolResult& pool) {
-  const auto lacks_a_bound = [](const std::optional<LatencySummary>& latency) {
-    return latency && (!latency->p90_bound || !latency->p99_bound);
-  };
-  return lacks_a_bound(pool.frame) ||
-         std::any_of(pool.models.begin(), pool.models.end(), [&](const PooledModel& model) {
-           return lacks_a_bound(model.inference) || lacks_a_bound(model.wait);
+bool pool_lacks_bound(const PoolResult& pool) {
+  return lacks_bound(pool.frame) ||
+         std::any_of(pool.models.begin(), pool.models.end(), [](const PooledModel& model) {
+           return lacks_bound(model.inference) || lacks_bound(model.wait);
          });
 }
 
@@ -54,19 +47,13 @@ std::string pool_section(const BenchResult& result) {
     add_line(text, "Peak", fmt::format("**{}**, {}", format_bytes(*pool.peak), words_for_samples(pool)));
   if (pool.fps) add_line(text, "FPS", words_for_rate(pool.fps));
   if (pool.frame)
-    add_line(
-        text, "One frame, loads included",
-        fmt::format("n {}, P50 {}, P90 {}, P99 {}, max {}", pool.frame->n, format_duration(pool.frame->p50),
-                    percentile(pool.frame->p90, pool.frame->p90_bound),
-                    percentile(pool.frame->p99, pool.frame->p99_bound), format_duration(pool.frame->max)));
+    add_line(text, "One frame, loads included",
+             fmt::format("{}, max {}", percentiles_of(*pool.frame), format_duration(pool.frame->max)));
   if (pool.load_time)
     add_line(text, "Load time",
              fmt::format("{}, including {} to reload evicted models", format_duration(*pool.load_time),
                          words_for(pool.reload_time)));
-  if (const auto counted = limit_peak(pool.memory, result.limit))
-    add_line(text, "Against the limit",
-             fmt::format("{} of {}, {}", format_bytes(*counted), format_bytes(result.limit->bytes),
-                         pool.memory.within_limit == false ? "❌ over the limit" : "✅ within the limit"));
+  add_limit_line(text, pool.memory, result.limit);
   text += "\n";
   MarkdownTable table(1, {"Model", "Requested", "Requests", "Hits", "Loads", "Evictions", "Failed", "Memory",
                           "Load P50", "Wait P50", "Wait P99", "P50", "P99"});
@@ -79,7 +66,7 @@ std::string pool_section(const BenchResult& result) {
                p50_of(model.inference), p99_of(model.inference)});
   if (table.empty()) return text;
   text += table.text();
-  if (has_unbounded(pool)) text += footnote_on_bounds();
+  if (pool_lacks_bound(pool)) text += footnote_on_bounds();
   return text +
          "The pool starts empty, so these figures include each model's first load. *Memory* is what the pool "
          "measured at the model's last load. *Wait* is the delay of a request whose model was not loaded: "

@@ -11,13 +11,10 @@
 namespace headroom::report {
 namespace {
 
-bool has_unbounded(const PipelineResult& pipeline) {
-  const auto lacks_a_bound = [](const std::optional<LatencySummary>& latency) {
-    return latency && (!latency->p90_bound || !latency->p99_bound);
-  };
-  return lacks_a_bound(pipeline.frame) ||
+bool pipeline_lacks_bound(const PipelineResult& pipeline) {
+  return lacks_bound(pipeline.frame) ||
          std::any_of(pipeline.models.begin(), pipeline.models.end(),
-                     [&](const PipelineModel& model) { return lacks_a_bound(model.inference); });
+                     [](const PipelineModel& model) { return lacks_bound(model.inference); });
 }
 
 std::string words_for_common_limit(const ParallelResult& parallel) {
@@ -77,30 +74,21 @@ std::string pipeline_section(const BenchResult& result) {
                        escaped(pipeline.error)));
   add_line(text, "Frames", std::to_string(pipeline.frames));
   if (pipeline.fps) add_line(text, "FPS", words_for_rate(pipeline.fps));
-  if (pipeline.frame) {
-    add_line(
-        text, "One frame through all models",
-        fmt::format("n {}, P50 {}, P90 {}, P99 {}", pipeline.frame->n, format_duration(pipeline.frame->p50),
-                    percentile(pipeline.frame->p90, pipeline.frame->p90_bound),
-                    percentile(pipeline.frame->p99, pipeline.frame->p99_bound)));
-  }
+  if (pipeline.frame) add_line(text, "One frame through all models", percentiles_of(*pipeline.frame));
   add_line(text, "Memory",
            fmt::format("runtime {}, all models loaded {}, **peak {}**", words_for(pipeline.runtime),
                        words_for(pipeline.loaded), words_for(pipeline.peak)));
-  if (const auto counted = limit_peak(pipeline.memory, result.limit))
-    add_line(text, "Against the limit",
-             fmt::format("{} of {}, {}", format_bytes(*counted), format_bytes(result.limit->bytes),
-                         pipeline.memory.within_limit == false ? "❌ over the limit" : "✅ within the limit"));
+  add_limit_line(text, pipeline.memory, result.limit);
   text += "\n";
   MarkdownTable table(1, {"Model", "Load time", "Memory increment", "n", "P50", "P99"});
   const std::string absent(kAbsent);
   for (const PipelineModel& model : pipeline.models)
     table.add({escaped(model.name), words_for(model.load_time), words_for(model.memory_increment),
                model.inference ? std::to_string(model.inference->n) : absent, p50_of(model.inference),
-               model.inference ? percentile(model.inference->p99, model.inference->p99_bound) : absent});
+               p99_of(model.inference)});
   if (table.empty()) return text;
   text += table.text();
-  if (has_unbounded(pipeline)) text += footnote_on_bounds();
+  if (pipeline_lacks_bound(pipeline)) text += footnote_on_bounds();
   return text +
          "Models are loaded in this order, and the increments depend on it: a later model reuses memory that "
          "an earlier load released, so it can add less here than it needs alone.\n\n";

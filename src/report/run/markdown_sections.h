@@ -1,5 +1,4 @@
-// The parts of report.md. Each is a heading and what belongs under it, ending in an empty line, or nothing
-// when the run has nothing to tell there.
+// The sections of report.md. Each has a heading and ends in an empty line. A section without data is empty.
 #pragma once
 
 #include <string>
@@ -9,22 +8,28 @@
 
 namespace headroom::report {
 
-// "✅", "❌", "⏭️": what became of the model, before words_for_outcome.
+// "✅", "❌", "⏭️": the sign before words_for_outcome().
 std::string_view sign_of(const ModelResult& model);
 
-// "- **Label**: value", or nothing where there is no value.
+// "- **Label**: value", or nothing if there is no value.
 void add_line(std::string& text, std::string_view label, const std::string& value);
 std::string p50_of(const std::optional<LatencySummary>& latency);
-// "14.20 ms", with the mark for the footnote where n is too small for a bound.
+// "14.20 ms", with the mark of the footnote if n is too small for a bound.
 std::string percentile(Nanoseconds value, const std::optional<Nanoseconds>& bound);
 std::string footnote_on_bounds();
+bool lacks_bound(const std::optional<LatencySummary>& latency);
+std::string p99_of(const std::optional<LatencySummary>& latency);
+// "n 500, P50 14.20 ms, P90 15.00 ms, P99 17.10 ms"
+std::string percentiles_of(const LatencySummary& latency);
+// "- **Against the limit**: …", or nothing if no such figure exists.
+void add_limit_line(std::string& text, const ModelMemory& memory, const std::optional<Limit>& limit);
 
-// On a GPU: the device, where its nodes ran, its memory by phase; empty on the CPU.
+// On a GPU: the device, the devices of the nodes, and memory by phase. Empty on the CPU.
 std::string gpu_tables(const ModelResult& model);
-// What a limit on GPU memory is worth; empty without one.
+// The limit on GPU memory and its type; empty without one.
 std::string gpu_limit_lines(const BenchResult& result);
 
-// What a traced run showed (--layers); empty without one.
+// Memory by layer, from a traced run (--layers); empty without one.
 std::string layers_table(const ModelResult& model);
 
 std::string memory_safety_section(const BenchResult& result);
