@@ -55,7 +55,7 @@ Json to_json(const Finding& finding) {
     object["evidence"].push_back(std::move(item));
   }
   object["figures"] = Json::object();
-  for (const Figure& figure : finding.figures) {
+  for (const headroom::Figure& figure : finding.figures) {
     if (const auto* real = std::get_if<double>(&figure.value))
       set_if(object["figures"], figure.name, std::optional(*real));
     else if (const auto* number = std::get_if<std::int64_t>(&figure.value))

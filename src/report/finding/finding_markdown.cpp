@@ -23,7 +23,7 @@ std::string findings_to_markdown(const DoctorReport& report) {
     if (!finding.evidence.empty()) text += '\n';
     if (!finding.figures.empty()) {
       MarkdownTable table(1, {"Figure", "Value"});
-      for (const Figure& figure : finding.figures)
+      for (const headroom::Figure& figure : finding.figures)
         table.add({escaped(title_of_figure(figure)), escaped(value_of_figure(figure))});
       text += table.text();
     }

@@ -6,7 +6,7 @@
 
 namespace headroom::report {
 
-std::string title_of_figure(const Figure& figure) {
+std::string title_of_figure(const headroom::Figure& figure) {
   std::string_view name = figure.name;
   for (const std::string_view unit : {"_bytes", "_ms", "_percent", "_seconds"})
     if (name.ends_with(unit)) name.remove_suffix(unit.size());
@@ -15,7 +15,7 @@ std::string title_of_figure(const Figure& figure) {
   return title;
 }
 
-std::string value_of_figure(const Figure& figure) {
+std::string value_of_figure(const headroom::Figure& figure) {
   if (const auto* text = std::get_if<std::string>(&figure.value)) return *text;
   std::string_view unit;
   if (figure.name.ends_with("_ms")) unit = " ms";

@@ -26,14 +26,14 @@ struct Row {
 
 std::string note_of_available(const MemoryPlan& plan) {
   switch (plan.verdict) {
-    case Verdict::healthy:
+    case planning::Verdict::healthy:
       return fmt::format("Buffer of {} stays free",
                          words_for_sum(plan.budget.rules.buffer, plan.budget.is_decimal));
-    case Verdict::tight:
+    case planning::Verdict::tight:
       return "Tight but viable";
-    case Verdict::risky:
+    case planning::Verdict::risky:
       return "Less than the rules require";
-    case Verdict::does_not_fit:
+    case planning::Verdict::does_not_fit:
       return "Does not fit";
   }
   return {};
@@ -193,9 +193,9 @@ std::string plan_to_terminal(const PlanReport& report, bool color, int width) {
   for (Column& column : columns)
     if (column.paints.empty()) column.paints.assign(column.cells.size(), {});
   text += table_of(columns, color) + "\n";
-  const std::string_view paint = plan.verdict == Verdict::healthy ? kGreen
-                                 : plan.verdict == Verdict::tight ? kYellow
-                                                                  : kRed;
+  const std::string_view paint = plan.verdict == planning::Verdict::healthy ? kGreen
+                                 : plan.verdict == planning::Verdict::tight ? kYellow
+                                                                            : kRed;
   text += fmt::format("Verdict: {}\n", painted(verdict_words(plan), paint, color));
   for (const std::string& reason : plan.reasons) text += wrap("  - " + reason, width, 4) + "\n";
   if (report.peak_before)
@@ -205,7 +205,7 @@ std::string plan_to_terminal(const PlanReport& report, bool color, int width) {
             "\n";
   text += "\n";
   for (const std::string& line : lines_of(report)) text += wrap(line, width, 2) + "\n";
-  if (report.advice.empty() || plan.verdict == Verdict::healthy) return text;
+  if (report.advice.empty() || plan.verdict == planning::Verdict::healthy) return text;
   text += "\nWhat to change first:\n";
   for (std::size_t i = 0; i < std::min(kMostAdvice, report.advice.size()); ++i) {
     const Advice& advice = report.advice[i];

@@ -20,10 +20,6 @@ std::string size_in_words(std::uint64_t size) {
                                         : fmt::format("{} B", size);
 }
 
-std::int64_t at(const std::vector<std::int64_t>& figures, std::size_t i) {
-  return i < figures.size() ? figures[i] : 0;
-}
-
 Json share_json(const std::vector<LiveMoment>& moments, const HeldAt& held_at,
                 const std::function<std::string(std::size_t)>& name) {
   std::vector<std::size_t> rows = leading_rows(moments.size(), held_at, kMostRows);
@@ -34,7 +30,7 @@ Json share_json(const std::vector<LiveMoment>& moments, const HeldAt& held_at,
     Json bytes = Json::array();
     std::int64_t rest = moments[m].bytes;
     for (const std::size_t row : rows) {
-      const std::int64_t held = std::max<std::int64_t>(0, at(held_at(m), row));
+      const std::int64_t held = std::max<std::int64_t>(0, figure_at(held_at(m), row));
       bytes.push_back(held);
       rest -= held;
     }
@@ -68,6 +64,10 @@ Json modules_json(const RecordingReport& report, const std::vector<LiveMoment>& 
 }
 
 }  // namespace
+
+std::int64_t figure_at(const std::vector<std::int64_t>& figures, std::size_t i) {
+  return i < figures.size() ? figures[i] : 0;
+}
 
 std::uint64_t smallest_of_class(std::size_t bits) { return bits == 0 ? 0 : std::uint64_t{1} << (bits - 1); }
 std::uint64_t largest_of_class(std::size_t bits) { return bits == 0 ? 0 : smallest_of_class(bits) * 2 - 1; }

@@ -30,6 +30,9 @@ Json live_shares_json(const RecordingReport& report, const std::vector<attributi
 // What each row held at a moment, by the number of the moment.
 using HeldAt = std::function<const std::vector<std::int64_t>&(std::size_t)>;
 
+// Figure i; 0 beyond the end.
+std::int64_t figure_at(const std::vector<std::int64_t>& figures, std::size_t i);
+
 // The rows that held most at any of the moments, and anything at all; the largest first.
 std::vector<std::size_t> leading_rows(std::size_t moments, const HeldAt& held_at, std::size_t count);
 

@@ -14,7 +14,7 @@ namespace {
 
 using namespace attribution;
 
-constexpr std::size_t kRows = 5, kSharesInJson = 50;
+constexpr std::size_t kMomentRows = 5, kMomentSharesInJson = 50;
 
 // The shares that held something at the moment, the largest first.
 std::vector<DeviceShare> live_shares(std::vector<DeviceShare> shares) {
@@ -30,7 +30,7 @@ void add_table(ScreenLines& screen, const char* title, const std::vector<DeviceS
                std::int64_t whole, Name name) {
   if (shares.empty()) return;
   screen.line(title);
-  for (std::size_t i = 0; i < std::min(kRows, shares.size()); ++i)
+  for (std::size_t i = 0; i < std::min(kMomentRows, shares.size()); ++i)
     screen.row(share_figures(shares[i].end_bytes, whole),
                [&](int room) { return name(shares[i].index, room); });
 }
@@ -57,7 +57,7 @@ Json moment_shares_json(const RecordingReport& report, const std::vector<DeviceS
                         bool are_layers) {
   Json array = Json::array();
   for (const DeviceShare& share : live_shares(shares)) {
-    if (array.size() == kSharesInJson) break;
+    if (array.size() == kMomentSharesInJson) break;
     Json object = {{"bytes", share.end_bytes}};
     if (are_layers)
       object["layer_name"] = path_of_layer(report, share.index);

@@ -10,13 +10,13 @@ namespace {
 
 // Names of templates reach kilobytes, and a program that names a range anew each step has a layer for each:
 // so long and so many are shown.
-constexpr std::size_t kLongestName = 240, kMostLayers = 4000;
+constexpr std::size_t kLongestNameShown = 240, kMostLayersShown = 4000;
 
 FrameNames shortened(FrameNames names) {
   return [names = std::move(names)](std::uint64_t address) {
     std::vector<std::string> frames = names(address);
     for (std::string& name : frames)
-      if (name.size() > kLongestName) name = name.substr(0, kLongestName) + "…";
+      if (name.size() > kLongestNameShown) name = name.substr(0, kLongestNameShown) + "…";
     return frames;
   };
 }
@@ -26,13 +26,13 @@ FrameNames shortened(FrameNames names) {
 Json recording_data(const RecordingReport& report) {
   Json json = recording_to_json(report);
   Json& layers = json["layers"];
-  if (layers.size() <= kMostLayers) return json;
+  if (layers.size() <= kMostLayersShown) return json;
   const char* const key = report.analysis.host_recorded ? "peak_allocated_bytes" : "duration_ms";
   const auto need = [&](const Json& layer) { return layer[key].get<double>(); };
   std::stable_sort(layers.begin(), layers.end(),
                    [&](const Json& a, const Json& b) { return need(a) > need(b); });
-  const std::size_t left_out = layers.size() - kMostLayers;
-  layers.erase(layers.begin() + kMostLayers, layers.end());
+  const std::size_t left_out = layers.size() - kMostLayersShown;
+  layers.erase(layers.begin() + kMostLayersShown, layers.end());
   json["layers_left_out"] = left_out;
   return json;
 }

@@ -51,10 +51,6 @@ class StackTree {
   std::unordered_map<std::uint64_t, std::vector<std::uint32_t>> at_address_;
 };
 
-std::int64_t at(const std::vector<std::int64_t>& figures, std::size_t i) {
-  return i < figures.size() ? figures[i] : 0;
-}
-
 // These layers and those around them, numbered anew.
 class LayersShown {
  public:
@@ -132,7 +128,7 @@ Json live_moments_json(const RecordingReport& report, const std::vector<LiveMome
     Json nodes = Json::array(), bytes = Json::array();
     std::int64_t rest = moment.bytes;
     for (const Leaf& leaf : leaves) {
-      const std::int64_t held = at(moment.bytes_by_stack, leaf.stack);
+      const std::int64_t held = figure_at(moment.bytes_by_stack, leaf.stack);
       if (held <= 0) continue;
       nodes.push_back(leaf.node);
       bytes.push_back(held);
@@ -144,7 +140,7 @@ Json live_moments_json(const RecordingReport& report, const std::vector<LiveMome
     Json layer = Json::array(), layer_bytes = Json::array();
     rest = moment.bytes;
     for (const std::size_t i : leading_layers) {
-      const std::int64_t held = at(moment.bytes_by_layer, i);
+      const std::int64_t held = figure_at(moment.bytes_by_layer, i);
       if (held <= 0) continue;
       layer.push_back(layers[i]);
       layer_bytes.push_back(held);

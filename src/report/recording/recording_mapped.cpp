@@ -17,7 +17,7 @@ namespace {
 using namespace attribution;
 
 constexpr std::int64_t kMuch = 1 << 20, kPartOfHeap = 100;
-constexpr std::size_t kPlaces = 5, kOthers = 3, kSharesInJson = 50;
+constexpr std::size_t kPlaces = 5, kOthers = 3, kMappedSharesInJson = 50;
 
 struct ModuleShare {
   std::string name;  // empty where it is not known
@@ -117,13 +117,13 @@ Json share_at_moment_json(const MappingShare& share) { return {{"bytes", share.e
 void add_shares(Json& json, const RecordingReport& report, const std::vector<MappingShare>& stacks,
                 const std::vector<MappingShare>& layers, Json (*bytes_of)(const MappingShare&)) {
   Json& stack_rows = json["stacks"] = Json::array();
-  for (std::size_t i = 0; i < std::min(kSharesInJson, stacks.size()); ++i) {
+  for (std::size_t i = 0; i < std::min(kMappedSharesInJson, stacks.size()); ++i) {
     Json object = bytes_of(stacks[i]);
     object["frames"] = frames_of(report, StackId{stacks[i].index});
     stack_rows.push_back(std::move(object));
   }
   Json& layer_rows = json["layers"] = Json::array();
-  for (std::size_t i = 0; i < std::min(kSharesInJson, layers.size()); ++i) {
+  for (std::size_t i = 0; i < std::min(kMappedSharesInJson, layers.size()); ++i) {
     Json object = bytes_of(layers[i]);
     object["layer_name"] = layer_path(report, layers[i]);
     layer_rows.push_back(std::move(object));

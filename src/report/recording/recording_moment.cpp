@@ -26,7 +26,7 @@ namespace {
 
 using namespace attribution;
 
-constexpr std::size_t kRowsOfATable = 5, kStacks = 50, kAll = ~std::size_t{0};
+constexpr std::size_t kRowsOfAMoment = 5, kStacks = 50, kAll = ~std::size_t{0};
 
 std::vector<std::pair<std::string, LiveRow>> rows_by_module(const RecordingReport& report,
                                                             const LiveRows& rows) {
@@ -100,7 +100,7 @@ class MomentScreen {
     const std::vector<std::size_t> order = ranked(rows, bytes_of_row, kAll);
     if (order.empty()) return;
     screen_.heading(title);
-    const std::size_t shown = std::min(order.size(), kRowsOfATable);
+    const std::size_t shown = std::min(order.size(), kRowsOfAMoment);
     for (std::size_t i = 0; i < shown; ++i) {
       const LiveRow& row = row_of(rows[order[i]]);
       screen_.row(share_figures(row.bytes, rows_.bytes.value,

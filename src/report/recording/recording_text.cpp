@@ -31,8 +31,7 @@ using namespace attribution;
 constexpr std::size_t kRowsOfATable = 5, kRowsOfAHint = 3;
 template <class Item, class Figure>
 std::int64_t count_above_zero(const std::vector<Item>& items, Figure figure) {
-  return std::count_if(items.begin(), items.end(),
-                       [&](const Item& item) { return figure(item) > 0; });
+  return std::count_if(items.begin(), items.end(), [&](const Item& item) { return figure(item) > 0; });
 }
 
 class RecordingScreen {

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kClosestShown = 5;
 
-std::string_view sign_of(Tone tone) {
+std::string_view sign_of_tone(Tone tone) {
   switch (tone) {
     case Tone::good:
       return "✅";
@@ -84,7 +84,8 @@ std::string closest_to_limit(const BenchResult& result) {
 std::string memory_safety_section(const BenchResult& result) {
   const Verdict verdict = verdict_of(result);
   std::string text = "## 🔒 Memory Safety Summary\n\n";
-  text += fmt::format("{} **Overall Status**: {}.\n\n", sign_of(verdict.tone), escaped(verdict.sentence));
+  text +=
+      fmt::format("{} **Overall Status**: {}.\n\n", sign_of_tone(verdict.tone), escaped(verdict.sentence));
   // Another bullet than that of the facts below: it keeps the two lists apart.
   for (const std::string& detail : verdict.details) text += fmt::format("* ❌ {}\n", escaped(detail));
   if (!verdict.details.empty()) text += "\n";

@@ -33,7 +33,7 @@ std::string in_mebibytes(const std::optional<Bytes>& bytes) {
   return fmt::format("{:.1f}", static_cast<double>(bytes->count) / (1 << 20));
 }
 
-std::string status_of(const ModelResult& model) {
+std::string short_status_of(const ModelResult& model) {
   const Outcome outcome = outcome_of(model);
   if (outcome == Outcome::over) return "over";
   return std::string(outcome == Outcome::fallen ? name_of(model.status) : words_for_outcome(model));
@@ -63,7 +63,7 @@ Column column_of(const Models& models, std::string title, int goes, auto cell) {
 
 std::vector<Column> name_and_status(const Models& models) {
   Column names = column_of(models, "MODEL", 0, [](const ModelResult& model) { return model.name; });
-  Column states = column_of(models, "STATUS", 0, status_of);
+  Column states = column_of(models, "STATUS", 0, short_status_of);
   for (const ModelResult* model : models) states.paints.push_back(paint_of(*model));
   names.to_the_right = states.to_the_right = false;
   return {names, states};

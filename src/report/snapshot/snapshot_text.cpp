@@ -21,7 +21,7 @@ namespace {
 using namespace attribution;
 
 constexpr int kCells = 40;
-constexpr std::size_t kRowsOfATable = 5, kSegmentsShown = 6, kOomsShown = 3;
+constexpr std::size_t kSnapshotRows = 5, kSegmentsShown = 6, kOomsShown = 3;
 
 class SnapshotScreen {
  public:
@@ -108,7 +108,7 @@ class SnapshotScreen {
   void places(const snapshot::DeviceAnalysis& device, const std::string& title,
               std::int64_t snapshot::PlaceFigures::*bytes, std::int64_t all) {
     const auto order = ranked(
-        device.figures, [&](const snapshot::PlaceFigures& place) { return place.*bytes; }, kRowsOfATable);
+        device.figures, [&](const snapshot::PlaceFigures& place) { return place.*bytes; }, kSnapshotRows);
     if (order.empty()) return;
     screen_.heading(title);
     for (const std::size_t i : order)
@@ -142,7 +142,7 @@ class SnapshotScreen {
                     format_bytes({oom.free_in_segments}), format_bytes({oom.fitting_free}),
                     format_bytes({oom.largest_fitting})));
     screen_.line("  Places that held the memory:");
-    for (std::size_t i = 0; i < std::min(oom.holders.size(), kRowsOfATable); ++i)
+    for (std::size_t i = 0; i < std::min(oom.holders.size(), kSnapshotRows); ++i)
       place(fmt::format("  {:>9} in {:<12} ", format_bytes({oom.holders[i].bytes}),
                         counted(oom.holders[i].blocks, "block")),
             device, oom.holders[i].place);
@@ -177,7 +177,7 @@ class SnapshotScreen {
     for (const snapshot::PlaceGrowth& growth : leaks.places) {
       if (growth.growth != leaks.growth) continue;
       guilty.push_back(device.places[growth.place]);
-      if (shown == kRowsOfATable) continue;
+      if (shown == kSnapshotRows) continue;
       ++shown;
       place(
           fmt::format("  +{:>9}, {} of {} blocks live  ", format_bytes({growth.late_bytes}),

@@ -20,7 +20,7 @@ using snapshot::Frame;
 using snapshot::Snapshot;
 using snapshot::StackIndex;
 
-constexpr std::size_t kLongestName = 120;
+constexpr std::size_t kLongestFrameName = 120;
 
 std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
@@ -56,11 +56,11 @@ bool is_passage(const Snapshot& snapshot, const Frame& frame) {
 }
 
 std::string words_for_frame(const Snapshot& snapshot, const Frame& frame) {
-  const std::string_view file = base_name(snapshot.strings[frame.file]).substr(0, kLongestName);
+  const std::string_view file = base_name(snapshot.strings[frame.file]).substr(0, kLongestFrameName);
   constexpr std::size_t kLongestSignature = 2000;
   const std::string function =
       short_function(std::string(snapshot.strings[frame.function].substr(0, kLongestSignature)))
-          .substr(0, kLongestName);
+          .substr(0, kLongestFrameName);
   if (file.empty() || file == "??") return function.empty() ? "?" : function;
   return fmt::format("{} ({}:{})", function.empty() ? "?" : function, file, frame.line);
 }
