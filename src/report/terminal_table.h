@@ -1,5 +1,5 @@
-// Tables on a terminal. Columns are as wide as their content and the first gets what is left; where that is
-// too little, the least important columns go first.
+// Tables on a terminal. Columns are as wide as their content, and the first column gets the rest of the line.
+// If that is too little, the least important columns are left out first.
 #pragma once
 
 #include <string>
@@ -24,13 +24,13 @@ struct Column {
 enum class TooLong { is_cut, goes_on_below };
 
 // Leaves out columns and cuts the first one's cells, or breaks them at spaces, until the table fits.
-// `first_width` is how much of the first column is worth leaving out another for. Returns the titles of what
-// was left out.
+// Another column is left out if the first one would get less than `first_width`. Returns the titles of the
+// columns that were left out.
 std::vector<std::string> fit_columns(std::vector<Column>& columns, int width, int first_width,
                                      TooLong first_cells = TooLong::is_cut);
 // Whether it would leave out none.
 bool all_columns_fit(const std::vector<Column>& columns, int width, int first_width);
-// "A wider terminal also shows: MAX A, MAX B."; empty of nothing.
+// "A wider terminal also shows: MAX A, MAX B."; empty if no column was left out.
 std::string wider_terminal_words(const std::vector<std::string>& left_out);
 
 // A line for the titles and one a row; `columns` all have the same number of cells.

@@ -19,19 +19,19 @@ std::string words_for_share(double share);                            // 0.336 �
 // "17 models", "1 model".
 std::string counted(std::int64_t count, std::string_view noun);
 
-// "tensors in the arena, at its fullest in the profiled runs, after Slice_35"; the node where it is known.
+// "tensors in the arena at its peak in the profiled runs, after Slice_35"; with the node if it is known.
 std::string words_for(const MemoryShare& share, const std::string& peak_node);
 
 std::string_view words_for(ModelStatus status);        // "out of memory"
 std::string_view words_for(LimitMechanism mechanism);  // "control group v2 (memory.max)"
-// A worker marks a phase when it is done with it; this is what it does next: "while loading the model".
+// A worker marks a completed phase. Words for its next activity: "while loading the model".
 std::string_view activity_after(Phase phase);
 
 // A metric of the machine, by its name with unit: "clock_hz.cpu0", 1.4976e9 → "CPU clock cpu0", "1.50 GHz".
 std::string title_of_metric(std::string_view name);
 std::string words_for_metric(std::string_view name, double value);
-// Events over the whole run, for metrics that count events (swapped pages, refaults, OOM kills): a mean per
-// sample of those would depend on the interval.
+// Events over the whole run, for metrics that count events (swapped pages, refaults, OOM kills). Their mean
+// per sample would depend on the interval.
 std::optional<std::int64_t> total_of(const MetricSummary& metric);
 
 // A percentile that n is too small to bound is marked: "14.20 ms" → "14.20 ms*".
@@ -41,9 +41,9 @@ inline constexpr std::string_view kUnboundedFootnote =
 // 5.375 → "5.4", 0.5 → "0.5", 0.04 → "0.04".
 std::string words_for_average(double count);
 
-// The larger of load peak and run peak, resident: what the model needs to get through.
+// The larger of load peak and run peak, resident.
 std::optional<Bytes> peak_of(const ModelResult& model);
-// True if the model was seen over the limit (it may have come through all the same).
+// True if the model was above the limit in a sample, even if it completed.
 bool exceeded_limit(const ModelResult& model);
 
 }  // namespace headroom::report

@@ -1,4 +1,4 @@
-// The views of what headroom doctor found (docs/doctor.md). Pure: from findings to text.
+// The views of the findings of headroom doctor (docs/doctor.md). Pure: from findings to text.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -32,8 +32,8 @@ struct DoctorReport {
 
 nlohmann::ordered_json findings_to_json(const DoctorReport& report);
 std::string findings_to_markdown(const DoctorReport& report);
-// Sentences are broken at `width` columns, a terminal's; without one nothing is, for grep. What was found in
-// a log and what is to be run stay whole in any case.
+// Sentences are broken at `width` columns; without a width they are not, so that grep works. Lines of logs
+// and commands are never broken.
 std::string findings_to_terminal(const DoctorReport& report, bool color, std::optional<int> width = {});
 
 // "requested_bytes", 2097152 → "requested", "2.0 MiB".

@@ -35,9 +35,9 @@ std::string plan_to_terminal(const PlanReport& report, bool color, int width);
 nlohmann::ordered_json verification_to_json(const planning::Verification& verification);
 std::string verification_to_terminal(const planning::Verification& verification, bool color, int width);
 
-// What a row of the table says of a component: its notes, what changes its size, where the size comes from.
+// The notes of a component in the table: its own notes, what changes its size, and the source of the size.
 std::string notes_of_row(const planning::MemoryPlan& plan, std::size_t component);
-// What a component takes while it runs: run peak, frames and transient buffers.
+// Memory of a running component: run peak, frames and transient buffers.
 Bytes running_bytes(const BudgetComponent& component);
 
 }  // namespace headroom::report

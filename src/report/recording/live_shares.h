@@ -13,27 +13,27 @@
 
 namespace headroom::report {
 
-// Allocations whose size has so many bits: 0; 1; 2 to 3; 4 to 7; …
+// The class of allocations whose size has this number of bits: 0; 1; 2 to 3; 4 to 7; …
 std::uint64_t smallest_of_class(std::size_t bits);
 std::uint64_t largest_of_class(std::size_t bits);
 // "2.0 MiB to 4.0 MiB".
 std::string words_for_size_class(std::size_t bits);
 
-// "worker (tid 42)", or "thread 3" of one that the recording does not know.
+// "worker (tid 42)", or "thread 3" if the recording does not name the thread.
 std::string words_for_thread(const recording::RecordingInfo& info, std::size_t thread);
 
-// {"module": {"name": [], "bytes": [[]]}, "thread": {…}, "size": {…}}: bytes[m][i] is what row i held at
-// moment m. Of each the 200 rows that held most at any of the moments, threads and sizes ascending;
+// {"module": {"name": [], "bytes": [[]]}, "thread": {…}, "size": {…}}: bytes[m][i] is the memory of row i at
+// moment m. Each list has the 200 rows that held most at any moment, threads and sizes ascending;
 // "other_bytes"[m] is the rest.
 Json live_shares_json(const RecordingReport& report, const std::vector<attribution::LiveMoment>& moments);
 
-// What each row held at a moment, by the number of the moment.
+// The memory of each row at a moment, by the number of the moment.
 using HeldAt = std::function<const std::vector<std::int64_t>&(std::size_t)>;
 
 // Figure i; 0 beyond the end.
 std::int64_t figure_at(const std::vector<std::int64_t>& figures, std::size_t i);
 
-// The rows that held most at any of the moments, and anything at all; the largest first.
+// The rows that held most at any moment, the largest first; none that never held memory.
 std::vector<std::size_t> leading_rows(std::size_t moments, const HeldAt& held_at, std::size_t count);
 
 }  // namespace headroom::report

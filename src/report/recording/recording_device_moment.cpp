@@ -1,4 +1,4 @@
-// What GPUs held at one moment.
+// GPU memory at one moment.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What a recording says of GPUs, on the terminal and as JSON: over all of it, and at one moment.
+// GPU memory of a recording, on the terminal and as JSON: over the whole recording, and at one moment.
 #pragma once
 
 #include <string>

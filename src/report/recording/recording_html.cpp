@@ -8,8 +8,8 @@
 namespace headroom::report {
 namespace {
 
-// Names of templates reach kilobytes, and a program that names a range anew each step has a layer for each:
-// so long and so many are shown.
+// Names of templates can have kilobytes, and a program that gives each step's range a new name has a layer
+// for each step. So the page limits both.
 constexpr std::size_t kLongestNameShown = 240, kMostLayersShown = 4000;
 
 FrameNames shortened(FrameNames names) {
@@ -21,8 +21,8 @@ FrameNames shortened(FrameNames names) {
   };
 }
 
-// As --json has it, but for the layers that needed least by themselves where there are very many: memory, or
-// time where only that is known.
+// The JSON of --json. If there are very many layers, those with the lowest peaks are left out; without
+// figures of memory, those with the shortest times.
 Json recording_data(const RecordingReport& report) {
   Json json = recording_to_json(report);
   Json& layers = json["layers"];

@@ -1,5 +1,5 @@
-// `headroom report FILE.hrec --html`: the recording as one page, with what was live at moments all over it.
-// The size of the page goes by the stacks and layers that it shows, not by the events.
+// `headroom report FILE.hrec --html`: the recording as one page, with live memory at moments spread over it.
+// The size of the page depends on its stacks and layers, not on the events.
 #pragma once
 
 #include <string>

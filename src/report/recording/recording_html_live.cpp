@@ -80,7 +80,7 @@ class LayersShown {
   Json names_ = Json::array({"all"}), parents_ = Json::array({0});
 };
 
-// "A" is free, "/" is live throughout, and what is partly live is neither.
+// "A": the cell is free; "/": it is live throughout; another letter: it is partly live.
 char letter_of(std::uint64_t live, std::uint64_t cell) {
   static constexpr std::string_view kLevels =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";

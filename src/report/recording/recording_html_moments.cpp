@@ -62,7 +62,7 @@ struct QuietTime {
   std::int64_t from, until;
 };
 
-// The longest of them, in the order of time; what lies between the last event and the end is always one.
+// The longest quiet times, in order. The time between the last event and the end is always one.
 class QuietTimes {
  public:
   explicit QuietTimes(std::int64_t shortest) : shortest_(shortest) {}

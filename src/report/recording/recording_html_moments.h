@@ -1,5 +1,5 @@
-// What the page shows beyond the analysis: who held the memory at moments spread over the recording, and
-// which parts of the heap were live then.
+// The page's data beyond the analysis: live memory at moments spread over the recording, and maps of the heap
+// at some of them.
 #pragma once
 
 #include <cstdint>
@@ -25,17 +25,17 @@ struct HeapMap {
 };
 
 struct PageMoments {
-  // Ascending, among them the peak and the end; none where the host's memory was not recorded.
+  // Ascending, with the peak and the end; none if host memory was not recorded.
   std::vector<attribution::LiveMoment> live;
-  std::vector<HeapMap> heaps;  // ascending; of full recordings only
+  std::vector<HeapMap> heaps;  // ascending; full recordings only
 };
 
-// Two more passes over the events, of samples three. The time is cut into equal stretches, and each gives its
-// fullest moment; each time in which nothing happened for long gives what was live then.
+// Reads the events twice more, those of a sampled recording three times. The time is cut into equal periods,
+// and each gives the moment with the most live memory. Each long period without events gives one more moment.
 PageMoments take_page_moments(recording::Recording& recording,
                               const attribution::RecordingAnalysis& analysis);
 
-// The map of one moment, of any set of live blocks.
+// The map of a set of live blocks at one moment.
 HeapMap map_of_heap(std::vector<attribution::LiveBlock> blocks, Nanoseconds time,
                     const attribution::HeapLayout& layout = {});
 

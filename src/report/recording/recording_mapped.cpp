@@ -24,7 +24,7 @@ struct ModuleShare {
   MappingShare share;
 };
 
-// By whose code asked for it, as module_figures() has it for the heap; the largest first.
+// By the module whose code requested the memory, as module_figures() does for the heap; the largest first.
 std::vector<ModuleShare> module_shares(const RecordingReport& report,
                                        const std::vector<MappingShare>& stacks) {
   std::map<std::string, MappingShare> by_name;

@@ -1,4 +1,4 @@
-// `headroom report FILE.hrec --at TIME`: what was live at one moment, by layer, call stack, module, size and
+// `headroom report FILE.hrec --at TIME`: live memory at one moment, by layer, call stack, module, size and
 // thread. docs/trace-report.md names the keys of the JSON.
 #pragma once
 

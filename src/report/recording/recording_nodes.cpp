@@ -18,7 +18,7 @@ using namespace attribution;
 
 constexpr std::size_t kNodesShown = 5;
 constexpr int kShortestName = 10;
-// An arena takes memory by the page and more; what is smaller lies beside it.
+// An arena grows by pages and more; smaller allocations are not part of it.
 constexpr Bytes kSmallestGrowth{4096};
 
 // The program may run a session within a range of its own: then its name is not all of the path.

@@ -1,7 +1,7 @@
-// What the tensors of a graph's nodes take, beside what the nodes' layers hold. With a runtime's arena the
-// two have little to do with each other: a layer holds what was allocated in its node's time, which is a
-// block that the arena took from the system, of twice the size of the last, and which serves the nodes after
-// it, too. So a person who wants a smaller model looks at the tensors, one who tunes the arena at the layers.
+// Tensors of a graph's nodes, beside the memory of the nodes' layers. With a runtime's arena the two differ
+// widely: a layer has the memory allocated while its node ran. That is a block for the arena, twice as large
+// as the last one, and later nodes use it, too. To make a model smaller, look at the tensors; to tune the
+// arena, look at the layers.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@
 
 namespace headroom::report {
 
-// The runtime told of an arena that its nodes' tensors lie in.
+// True if the runtime reported an arena that contains its nodes' tensors.
 bool has_arena(const attribution::SessionMemory& session);
 // That of any session.
 bool has_arena(const recording::RecordingInfo& info, const attribution::RecordingAnalysis& analysis);

@@ -1,4 +1,4 @@
-// `headroom report FILE.hrec` on the terminal: what a person wants to know first, in one screen.
+// `headroom report FILE.hrec` on the terminal: the most important figures on one screen.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -168,7 +168,7 @@ class RecordingScreen {
     return fmt::format("{} (outside of any layer)", share.name);
   }
 
-  // By whose code asked for it, in layers or not.
+  // By the module whose code requested the memory.
   void modules() {
     const std::vector<ModuleFigures> modules = module_figures(report_.info, report_.stacks, analysis_);
     if (modules.size() < 2) return;  // one module says nothing
@@ -188,7 +188,7 @@ class RecordingScreen {
     screen_.and_more(modules.size(), shown);
   }
 
-  // The layer is a node of a graph, and what its tensors take is told apart.
+  // True for a node of a graph whose tensors have a separate table.
   bool is_node_with_arena(const PeakShare& share) const {
     if (share.kind != ShareKind::layer || !has_arena_) return false;
     return std::any_of(analysis_.layers.begin(), analysis_.layers.end(), [&](const LayerFigures& layer) {
@@ -196,8 +196,8 @@ class RecordingScreen {
     });
   }
 
-  // What the layer needs by itself, whenever that was, where it is more than its share: "own peak 8.8 MiB, ".
-  // And how often a thread came in. Both are empty of what is no layer.
+  // The layer's own peak, if it is more than its share of the peak: "own peak 8.8 MiB, "; and the number of
+  // entries. Both are empty if the share is not a layer.
   std::pair<std::string, std::string> words_for_own_figures(const PeakShare& share) const {
     if (share.kind != ShareKind::layer) return {};
     for (const LayerFigures& layer : analysis_.layers) {
@@ -210,7 +210,7 @@ class RecordingScreen {
     return {};
   }
 
-  // What each model holds, by kind.
+  // The memory of each model, by kind.
   void sessions() {
     for (const SessionMemory& session : sessions_) {
       const std::string which =
@@ -405,7 +405,7 @@ class RecordingScreen {
   void next() {
     const std::string file = shell_word(report_.file);
     screen_.heading("Next");
-    // A launcher or a shell: what counts is in another process.
+    // A launcher or a shell: another process has the larger heap.
     const ProcessFigures own = figures_of(report_.file, report_.info, analysis_);
     if (!report_.others.empty() && report_.others.front().size() > own.size())
       screen_.line(fmt::format("  headroom report {}", shell_word(report_.others.front().file)));

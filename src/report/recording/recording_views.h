@@ -1,5 +1,5 @@
-// The views of a recording: who held the memory, what leaks, what churns, and what to do next. Pure: from an
-// analysis to text. docs/trace-report.md says what each figure means.
+// The views of a recording: layers and places that hold memory, leaks, repeated allocations, next steps.
+// Pure: from an analysis to text. docs/trace-report.md explains each figure.
 #pragma once
 
 #include <cstdint>

@@ -15,35 +15,35 @@ namespace headroom::report {
 // 20123456 → "20,123,456".
 std::string grouped(std::int64_t count);
 
-// " ± 0.4 MiB   " behind the bytes of a row, 12 columns wide; blank where they are exact.
+// " ± 0.4 MiB   " after the bytes of a row, 12 columns wide; blank for an exact figure.
 std::string error_column(std::optional<double> standard_error);
 
-// "12.3 MiB", and for an estimate "≈ 12.3 MiB ± 0.4 MiB"; of little "at most 78.4 KiB"; of a ring that was
-// overwritten "at least 12.3 MiB".
+// "12.3 MiB"; for an estimate "≈ 12.3 MiB ± 0.4 MiB", for a small one "at most 78.4 KiB"; for an overwritten
+// ring "at least 12.3 MiB".
 std::string words_for(const attribution::Figure& bytes);
-// What goes behind such a sentence; empty where all blocks are counted.
+// The end of such a sentence; empty if all blocks are counted.
 std::string_view words_for_older_blocks(const attribution::Figure& bytes);
 // "1 block", "≈ 1,234 blocks".
 std::string words_for_count(const attribution::Figure& count, std::string_view noun);
 
-// What would have kept events from being dropped, by the bound that was met: "record with a larger
-// --max-size".
+// How to avoid dropped events, by the limit that was reached: "record with a larger --max-size".
 std::string cure_for_drops(const recording::RecordingInfo& info);
 
-// Why the peak is told to be below what is live at the end, which the truth never is: in samples each is an
-// estimate of its own. Empty where it is not below.
+// Explains a peak below the memory live at the end. In a sampled recording the two are separate estimates, so
+// this can happen. Empty if the peak is not below.
 std::string words_for_end_above_peak(const attribution::RecordingAnalysis& analysis);
 
-// Why a full recording has no fragmentation, without a full stop. Empty where it has, and of samples.
+// Why a full recording has no figures of fragmentation, without a full stop. Empty if it has, and for a
+// sampled recording.
 std::string words_for_no_fragmentation(const recording::RecordingInfo& info);
 
-// Why a recording is not whole, each without a full stop; empty for a whole one.
+// Why a recording is incomplete, each without a full stop; empty for a complete one.
 std::vector<std::string> problems_of(const recording::RecordingInfo& info,
                                      const attribution::RecordingAnalysis& analysis);
-// What the recording does not hold, a sentence each, for a screen that tells how the process ended by itself.
+// Sentences about missing data, for a screen that already says how the process ended.
 std::vector<std::string> missing_parts(const recording::RecordingInfo& info,
                                        const attribution::RecordingAnalysis& analysis);
-// What is known of that without an analysis, once all events were read.
+// The same without an analysis, after all events were read.
 std::vector<std::string> missing_parts(const recording::Recording& recording);
 
 }  // namespace headroom::report

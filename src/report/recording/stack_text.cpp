@@ -26,7 +26,7 @@ bool passes_on(std::string_view name) {
          std::any_of(kParts.begin(), kParts.end(), contains) || name.starts_with("void* std::");
 }
 
-// Below main and the first function of a thread there is only what started them.
+// Functions of the C library that start main and threads.
 bool starts_threads(std::string_view name) {
   return name.starts_with("__libc_start") || name == "_start" || name == "start_thread" ||
          name.starts_with("clone") || name.starts_with("__clone");

@@ -1,5 +1,5 @@
-// frames/NAME.csv of a run's folder: the times of every measured frame of a model, in order. A distribution
-// can only be compared with another frame by frame; a percentile does not say how sure it is.
+// frames/NAME.csv of a run's folder: the times of every measured frame of a model, in order. `headroom diff`
+// compares distributions by single frames, because a percentile does not show its uncertainty.
 #pragma once
 
 #include <span>
@@ -15,11 +15,11 @@ namespace headroom::report {
 inline constexpr std::string_view kFrameTimesHeader =
     "decode_ns,preprocess_ns,inference_ns,postprocess_ns,findings,device_ns\n";
 
-// A line a frame; `device_ns` is empty where no device told it.
+// One line per frame; `device_ns` is empty if it was not measured.
 void append_csv(std::string& text, std::span<const FrameTimes> frames);
 
-// Reads header and lines back; columns may be added behind. Errors, which call it `name`: another header, a
-// field that is no number or below zero.
+// Reads header and lines back; later versions may append columns. Errors name the text `name`: another
+// header, or a field that is not a number or is negative.
 Result<std::vector<FrameTimes>> read_frame_times(std::string_view text, std::string_view name);
 
 }  // namespace headroom::report

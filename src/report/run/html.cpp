@@ -39,7 +39,7 @@ std::string base64(std::string_view bytes) {
   return text;
 }
 
-// By the first bytes, not by the name: only what a browser shows as a picture goes in.
+// By the first bytes, not by the name, because the page contains only pictures that a browser can show.
 std::string_view picture_type(std::string_view bytes) {
   if (bytes.starts_with("\xff\xd8\xff")) return "image/jpeg";
   if (bytes.starts_with("\x89PNG\r\n\x1a\n")) return "image/png";
@@ -80,7 +80,7 @@ std::string_view name_of(Tone tone) {
   return "neutral";
 }
 
-// What the page says in the same words as the other views.
+// Words that the page shares with the other views.
 Json words_of(const BenchResult& result) {
   const Verdict verdict = verdict_of(result);
   Json words{{"tone", name_of(verdict.tone)}, {"sentence", verdict.sentence}, {"details", verdict.details}};

@@ -1,5 +1,5 @@
-// report.md: the sections in the order in which a person asks. Does it fit; what was run, on what; how fast
-// is each model and what does it take; what did the machine do meanwhile; what was left out.
+// report.md: the verdict first, then the run and its machine, the models' speed and memory, the machine's
+// metrics, and what was left out.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ std::string title(const BenchResult& result) {
   return text;
 }
 
-// What decides how a run goes, given or not; so that two runs can be told apart.
+// All options that influence a run, also those with default values, so that readers can compare two runs.
 std::string words_for_options(const BenchOptions& options) {
   std::string text = fmt::format(
       "max-frames {}, warmup {}, threads {}, limit-mechanism {}, workspace {}, timeout {}, metrics-interval "

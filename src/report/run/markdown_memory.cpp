@@ -1,4 +1,4 @@
-// The Memory Safety Summary: the answer first, then what it rests on.
+// The Memory Safety Summary: the verdict first, then its evidence.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -56,7 +56,7 @@ std::string probe_table(const Limit& limit) {
 }
 
 std::string closest_to_limit(const BenchResult& result) {
-  // In the account that the limit enforces; without a limit, or where that was not measured, resident.
+  // The memory that the limit counts; resident memory without a limit or such a measurement.
   const auto any_against_limit = std::any_of(
       result.models.begin(), result.models.end(),
       [&](const ModelResult& model) { return limit_peak(model.memory, result.limit).has_value(); });

@@ -1,4 +1,4 @@
-// Model Performance: all models side by side, then each by itself.
+// Model Performance: a table of all models, then a section per model.
 #include <fmt/format.h>
 
 #include <algorithm>

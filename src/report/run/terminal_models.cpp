@@ -275,7 +275,7 @@ std::string gpu_table(const BenchResult& result, bool color, int width) {
          "\n\n" + table_of(columns, color) + "\n";
 }
 
-// A column of the table of kinds: what a model's heap holds of them at its peak.
+// A column of the table of kinds: memory of these kinds in a model's heap at its peak.
 struct KindsColumn {
   std::string title;
   std::vector<MemoryKind> kinds;

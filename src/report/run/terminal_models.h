@@ -1,4 +1,4 @@
-// The tables of the models for the terminal, each with the line that says what is in it.
+// The terminal's tables of models, each with a line that explains its columns.
 #pragma once
 
 #include <string>
@@ -7,14 +7,14 @@
 
 namespace headroom::report {
 
-// Latency, rate, findings and the peak that decides; empty without models. When no model was measured
-// (--skip-inference): what was prepared, and what --tune tried.
+// Latency, rate, detections and the peak; empty without models. If no model was measured (--skip-inference):
+// the prepared models and the settings that --tune tried.
 std::string models_table(const BenchResult& result, bool color, int width);
-// Resident memory by phase, of the models that have any; empty without one.
+// Resident memory by phase; empty without such figures.
 std::string phases_table(const BenchResult& result, bool color, int width);
-// Of models on a GPU: its own time, and its memory by phase; empty without one.
+// For models on a GPU: time by the GPU's clock, and GPU memory by phase; empty without such models.
 std::string gpu_table(const BenchResult& result, bool color, int width);
-// What the models' heaps consist of, by kind (--layers); empty without a traced run.
+// The heap of each model by kind of memory (--layers); empty without a traced run.
 std::string kinds_table(const BenchResult& result, bool color, int width);
 
 }  // namespace headroom::report

@@ -1,5 +1,4 @@
-// What `headroom bench` says at its end: the few figures that decide, the verdict, and what to be wary of; at
-// most as wide as the terminal.
+// The screen at the end of `headroom bench`: the main figures, the verdict and warnings.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -75,7 +74,7 @@ std::vector<std::string> remarks_of(const BenchResult& result) {
                     format_bytes(*result.parallel->joint_peak),
                     result.parallel->joint_peak_source == "pss_samples" ? " resident (PSS)" : "",
                     words_for(result.parallel->sum_of_peaks)));
-  // The ledgers count all that is granted: only what never lived is missing from theirs.
+  // The ledgers count all granted memory, so their sum is too low only if a model died early.
   const auto died = [](const ModelResult& model) { return model.status != ModelStatus::ok; };
   const bool some_died = result.parallel && std::any_of(result.parallel->together.begin(),
                                                         result.parallel->together.end(), died);

@@ -1,4 +1,4 @@
-// What --tune tried, in words: the same in every view.
+// The trials of --tune in words that all views share.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@ namespace headroom::report {
 
 // "fastest that fits", "smallest within 5 %", both, or empty for a trial that was not kept.
 std::string kept_as(const ModelResult& model, const TuneTrial& trial);
-// Only what differs from `base`: "arena=off"; empty if nothing does.
+// The settings that differ from `base`: "arena=off".
 std::string difference(const RuntimeSettings& settings, const RuntimeSettings& base);
 // "fastest of 5 settings tried: threads=2 …, P50 14.20 ms, peak 50.9 MiB; smallest within 5 %: arena=off, …".
 // Empty without trials.

@@ -1,4 +1,4 @@
-// The answer to "does it fit?" in one sentence, and a sentence for everything that did not come through.
+// The answer to "does it fit?" in one sentence, and a sentence for each failure.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@
 namespace headroom::report {
 
 enum class Tone {
-  good,     // everything stayed inside a limit that was enforced
-  neutral,  // nothing went wrong, but nothing was proved either: no limit, or one that nothing enforces
-  bad,      // a model did not come through or exceeded the limit
+  good,     // everything stayed inside an enforced limit
+  neutral,  // no failure, and no proof: no limit, or a limit that nothing enforces
+  bad,      // a model failed or exceeded the limit
 };
 
 struct Verdict {

@@ -11,7 +11,7 @@ namespace headroom::report {
 
 // report.md, with the reference's sections and its Memory Safety Summary.
 std::string to_markdown(const BenchResult& result);
-// summary.csv: one row a model, header first, RFC 4180 quoting, base units in the column names.
+// summary.csv: one row per model, header first, RFC 4180 quoting, base units in the column names.
 std::string to_csv(const BenchResult& result);
 // report.html: the page of web/ with the run inside, self-contained. `images` are read from `run_folder` and
 // embedded; `metrics_jsonl` is the time series (may be empty).

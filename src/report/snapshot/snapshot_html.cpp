@@ -89,7 +89,7 @@ class PlaceTree {
       const snapshot::Frame& there = snapshot_.frames[frame];
       const auto known = calls_.names();
       found->second = calls_.frame(without_terminal_control(words_for_frame(snapshot_, there)));
-      // A name is told apart by what it was first.
+      // Frames may share a name; the first frame decides whether the name only passes calls on.
       if (found->second == known && is_passage(snapshot_, there)) passages_.push_back(found->second);
     }
     return found->second;

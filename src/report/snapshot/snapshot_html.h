@@ -1,5 +1,5 @@
-// `headroom report X.pickle --html`: a memory snapshot as one page. The size of the page goes by the places
-// and segments that it shows, not by the entries of the trace. docs/pytorch-snapshots.md says what is in it.
+// `headroom report X.pickle --html`: a memory snapshot as one page. Its size depends on the places and
+// segments, not on the entries of the trace. docs/pytorch-snapshots.md describes its content.
 #pragma once
 
 #include <cstdint>

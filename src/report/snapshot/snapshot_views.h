@@ -1,5 +1,5 @@
-// The views of a memory snapshot of PyTorch: who holds the memory, what leaks, what is in the way, why an
-// allocation failed. Pure: from an analysis to text. docs/pytorch-snapshots.md says what each figure means.
+// The views of a PyTorch memory snapshot: places that hold memory, leaks, fragmentation, failed allocations.
+// Pure: from an analysis to text. docs/pytorch-snapshots.md explains each figure.
 #pragma once
 
 #include <string>

@@ -13,12 +13,12 @@ namespace headroom::report {
 // "forward (resnet.py:96)": the file's own name, without its folders.
 std::string words_for_frame(const snapshot::Snapshot& snapshot, const snapshot::Frame& frame);
 
-// Whether a frame only passes a call on: what runs every module and tensor of PyTorch (_call_impl,
-// _wrapped_call_impl), the interpreter, the allocator's own recording of stacks.
+// True for a frame that only passes a call on: PyTorch's dispatch (_call_impl, _wrapped_call_impl), the
+// interpreter, and the allocator's recording of stacks.
 bool is_passage(const snapshot::Snapshot& snapshot, const snapshot::Frame& frame);
 
-// Those that tell something, innermost first: without those that only pass a call on. All of them where
-// nothing else is left.
+// The frames of a stack without those that only pass a call on, innermost first. All frames if no other is
+// left.
 std::vector<std::string> telling_frames(const snapshot::Snapshot& snapshot, snapshot::StackIndex stack);
 
 // "forward (resnet.py:96) ← forward (resnet.py:285) ← main (train.py:10)", as much as fits; of a place
