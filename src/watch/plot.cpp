@@ -214,7 +214,8 @@ std::string plot_as_html(const MemoryCurves& curves, const std::string& title) {
   if (curves.ram_total()) page["ram_total_bytes"] = curves.ram_total()->count;
   page["curves"] = Json::array();
   for (const MemoryCurves::Curve& one : curves.curves()) {
-    Json curve{{"title", one.title}};
+    Json curve;
+    curve["title"] = one.title;
     for (const SeriesCurve::Point& point : one.curve.points()) {
       curve["seconds"].push_back(Nanoseconds{(point.begin.count + point.end.count) / 2}.seconds());
       curve["min_bytes"].push_back(bytes_of(point.min).count);
