@@ -52,7 +52,7 @@ comparison::GroupedRecording group_by_names(recording::Recording& recording,
   return grouped;
 }
 
-void print_view(const report::DiffReport& report, const FlagValues& values) {
+void print_recordings(const report::DiffReport& report, const FlagValues& values) {
   if (values.toggle("json")) return print_output(to_text(diff_to_json(report)));
   if (values.toggle("csv")) return print_output(diff_to_csv(report));
   if (values.toggle("markdown")) return print_output(diff_to_markdown(report));
@@ -105,7 +105,7 @@ Result<int> diff_recordings(const fs::path& file_a, const fs::path& file_b, cons
   report.is_one_recording = fs::equivalent(file_a, file_b, code) && !code;
   const comparison::GateJudgement judgement = report::judge_recordings(report, *rules, limit);
   if (report.is_one_recording && !report.not_judged.empty()) log::warning("{}", report.not_judged);
-  print_view(report, values);
+  print_recordings(report, values);
   if (!rules->empty() || limit) warn_of_unseen(report);
   return exit_by(judgement);
 }

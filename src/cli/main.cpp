@@ -25,7 +25,7 @@ bool contains(const std::vector<std::string>& words, std::string_view word) {
   return std::find(words.begin(), end, word) != end;
 }
 
-int run(const std::vector<std::string>& words) {
+int run_program(const std::vector<std::string>& words) {
   if (words.empty())
     return exit_code_of(Error{ErrorKind::usage, "headroom needs a verb", "", "headroom -h lists all verbs"});
   const std::string& first = words.front();
@@ -57,7 +57,7 @@ void occupy_standard_descriptors() {
 // What no verb foresaw is still one sentence and the exit code of an internal fault.
 int run_guarded(const std::vector<std::string>& words) {
   try {
-    return run(words);
+    return run_program(words);
   } catch (const std::exception& fault) {
     return exit_code_of(Error{ErrorKind::internal, "internal error in headroom", fault.what(), ""});
   }

@@ -15,7 +15,7 @@ namespace {
 // "ram_used_bytes", and of one device "gpu_memory_used_bytes.0".
 bool is_in_bytes(std::string_view name) { return name.substr(0, name.find('.')).ends_with("_bytes"); }
 
-double judged_value(const FigureRule& rule, const GatedFigure& figure) {
+double judged_figure(const FigureRule& rule, const GatedFigure& figure) {
   switch (rule.limit.against) {
     case GateAgainst::change_share:
       if (figure.change() == 0) return 0;
@@ -118,7 +118,7 @@ GateJudgement check_figure_gate(const std::vector<FigureRule>& rules, const std:
             Error{ErrorKind::input, fmt::format("cannot check --fail-on '{}'", rule.limit.text),
                   fmt::format("A and B have no common figure '{}'", rule.limit.name),
                   figures_to_name(rule.limit.name, figures)};
-    } else if (rule.limit.is_beyond(judged_value(rule, *figure), rule.amount)) {
+    } else if (rule.limit.is_beyond(judged_figure(rule, *figure), rule.amount)) {
       judgement.findings.push_back(finding_of(rule, *figure, words));
     }
   }

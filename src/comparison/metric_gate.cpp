@@ -12,7 +12,7 @@
 namespace headroom::comparison {
 namespace {
 
-std::optional<double> time_of(const std::string& amount) {
+std::optional<double> time_of_metric(const std::string& amount) {
   if (!amount.empty() && (amount.back() < 'a' || amount.back() > 'z')) return std::nullopt;  // 5 of what?
   const auto time = parse_duration(amount);
   return time ? std::optional(static_cast<double>(time->count)) : std::nullopt;
@@ -24,7 +24,7 @@ Result<double> amount_of(const RunMetric& metric, const GateLimit& limit) {
     case MetricUnit::bytes:
       return limit_of(limit, bytes_of, "a percentage or a size: +5%, +20MiB, 512MiB");
     case MetricUnit::nanoseconds:
-      return limit_of(limit, time_of, "a percentage or a time: +10%, +2ms, 20ms");
+      return limit_of(limit, time_of_metric, "a percentage or a time: +10%, +2ms, 20ms");
     case MetricUnit::per_second:
     case MetricUnit::count:
       break;

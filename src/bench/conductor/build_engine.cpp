@@ -17,7 +17,7 @@ namespace headroom::bench {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr Nanoseconds kProgressInterval{200'000'000};  // builders report hundreds of steps a second
+constexpr Nanoseconds kEngineProgressInterval{200'000'000};  // builders report hundreds of steps a second
 
 Json to_json(const tensorrt::EngineRequest& request, const fs::path& plugin) {
   Json job;
@@ -51,7 +51,7 @@ Result<Json> build(const Json& job) {
   Nanoseconds last;
   const auto progress = [&](const std::string& text) {
     const Nanoseconds now = monotonic_now();
-    if (now - last < kProgressInterval) return;
+    if (now - last < kEngineProgressInterval) return;
     last = now;
     Json event;
     event["event"] = "progress";

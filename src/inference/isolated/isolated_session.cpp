@@ -320,10 +320,10 @@ ModelProcess& process_of(hr_session* session) { return *reinterpret_cast<ModelPr
 
 int report_status(const Status& done, hr_error* error) {
   if (done) return 0;
-  constexpr std::string_view kOutOfMemory = "out of memory: ";
+  constexpr std::string_view kPrefixOfShortage = "out of memory: ";
   std::string why = done.error().why.empty() ? done.error().what : done.error().why;
   error->kind = is_out_of_memory(done.error()) ? HR_ERROR_OUT_OF_MEMORY : HR_ERROR_FAILED;
-  if (why.starts_with(kOutOfMemory)) why.erase(0, kOutOfMemory.size());
+  if (why.starts_with(kPrefixOfShortage)) why.erase(0, kPrefixOfShortage.size());
   const std::size_t length = why.copy(error->message, sizeof error->message - 1);
   error->message[length] = '\0';
   return 1;

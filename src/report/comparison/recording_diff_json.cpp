@@ -13,7 +13,7 @@ namespace {
 
 using namespace attribution;
 
-void set(Json& object, const std::string& key, const Figure& figure) {
+void set_figure(Json& object, const std::string& key, const Figure& figure) {
   object[key] = figure.value;
   set_if(object, key + "_standard_error", figure.standard_error);
   set_if(object, key + "_at_most", figure.at_most);
@@ -36,9 +36,9 @@ Json side_json(const DiffSide& side) {
   json["duration_seconds"] = analysis.duration.seconds();
   json["allocations"] = analysis.allocations;
   json["total_allocated_bytes"] = analysis.total_allocated_bytes;
-  set(json, "peak_bytes", analysis.peak_bytes);
+  set_figure(json, "peak_bytes", analysis.peak_bytes);
   json["peak_time_seconds"] = analysis.peak_time.seconds();
-  set(json, "leaked_bytes", analysis.leaked_bytes);
+  set_figure(json, "leaked_bytes", analysis.leaked_bytes);
   set_if(json, "average_lifetime_ns", side.recording.average_lifetime);
   json["mapped_peak_bytes"] = analysis.mapped.peak_bytes;
   return json;
@@ -118,12 +118,12 @@ std::vector<comparison::DiffBy> chosen_groupings(const DiffReport& report) {
   return {comparison::kDiffBy.begin(), comparison::kDiffBy.end()};
 }
 
-std::vector<const comparison::DiffRow*> rows_of(const DiffReport& report, comparison::DiffBy by) {
+std::vector<const comparison::DiffRow*> json_rows_of(const DiffReport& report, comparison::DiffBy by) {
   return chosen_rows(report.diff.by(by), report.choice.at_least.value_or(0),
                      report.choice.top.value_or(std::numeric_limits<std::size_t>::max()));
 }
 
-Json process_json(const ProcessFigures* process) {
+Json process_change_json(const ProcessFigures* process) {
   if (process == nullptr) return {};
   return {{"file", process->file},
           {"pid", process->pid},
@@ -135,7 +135,7 @@ Json process_json(const ProcessFigures* process) {
 }
 
 // RFC 4180, as the other CSVs.
-std::string cell(const std::string& text) {
+std::string json_cell(const std::string& text) {
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
   std::string quoted = "\"";
   for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
@@ -154,7 +154,7 @@ Json diff_to_json(const DiffReport& report) {
   json["after"] = side_json(report.after);
   json["change"] = change_json(report.diff);
   for (const comparison::DiffBy by : chosen_groupings(report)) {
-    const auto rows = rows_of(report, by);
+    const auto rows = json_rows_of(report, by);
     const std::string key = std::string(name_of(by)) + "s";
     Json& list = json[key] = Json::array();
     for (const comparison::DiffRow* row : rows) list.push_back(row_json(*row, by));
@@ -175,8 +175,8 @@ Json diff_to_json(const DiffReport& report) {
   for (const ProcessPair& pair : paired_processes(report))
     processes.push_back({{"command", (pair.after != nullptr ? pair.after : pair.before)->command},
                          {"change", {{"peak_bytes", pair.peak_change()}}},
-                         {"before", process_json(pair.before)},
-                         {"after", process_json(pair.after)}});
+                         {"before", process_change_json(pair.before)},
+                         {"after", process_change_json(pair.after)}});
   if (report.choice.add_others) {
     const PeakPair sums = compared_peaks(report);
     json["tree"] = {{"sum_of_peaks_before_bytes", sums.before}, {"sum_of_peaks_after_bytes", sums.after}};
@@ -191,11 +191,11 @@ std::string diff_to_csv(const DiffReport& report) {
   for (const std::string_view figure : kFigures) text += fmt::format(",{0}_before,{0}_after", figure);
   text += "\r\n";
   for (const comparison::DiffBy by : chosen_groupings(report))
-    for (const comparison::DiffRow* row : rows_of(report, by)) {
-      text +=
-          fmt::format("{},{}", name_of(by),
-                      cell(by == comparison::DiffBy::stack ? fmt::format("{}", fmt::join(row->frames, " < "))
-                                                           : row->name));
+    for (const comparison::DiffRow* row : json_rows_of(report, by)) {
+      text += fmt::format(
+          "{},{}", name_of(by),
+          json_cell(by == comparison::DiffBy::stack ? fmt::format("{}", fmt::join(row->frames, " < "))
+                                                    : row->name));
       const Json before = figures_json(row->before, row->counts_known),
                  after = figures_json(row->after, row->counts_known);
       for (const std::string_view figure : kFigures)

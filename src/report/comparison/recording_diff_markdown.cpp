@@ -11,7 +11,7 @@ namespace {
 
 using namespace attribution;
 
-constexpr std::size_t kRowsOfATable = 5;
+constexpr std::size_t kRowsOfAMarkdownTable = 5;
 constexpr int kWidestPlace = 120;
 
 void add_figures(std::string& text, const comparison::RecordingDiff& diff) {
@@ -29,7 +29,7 @@ void add_figures(std::string& text, const comparison::RecordingDiff& diff) {
 void add_rows(std::string& text, const DiffReport& report, comparison::DiffBy by, std::string_view title) {
   MarkdownTable table(1, {std::string(title), "A", "B", "change"});
   for (const comparison::DiffRow* row : chosen_rows(report.diff.by(by), report.choice.at_least.value_or(1),
-                                                    report.choice.top.value_or(kRowsOfATable))) {
+                                                    report.choice.top.value_or(kRowsOfAMarkdownTable))) {
     const std::string name = row->frames.empty() ? (row->name.empty() ? "(outside of any layer)" : row->name)
                                                  : one_line_stack(row->frames, kWidestPlace);
     const std::int64_t before = row->before.live.peak_bytes, after = row->after.live.peak_bytes;

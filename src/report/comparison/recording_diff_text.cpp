@@ -19,8 +19,9 @@ namespace {
 
 using namespace attribution;
 
-constexpr int kNarrowest = 40, kShortestPlace = 10;
-constexpr std::size_t kRowsOfATable = 5, kRowsOfTheOnlyTable = 10, kRowsOfAHint = 3, kShownCaveats = 6;
+constexpr int kNarrowestDiff = 40, kShortestPlace = 10;
+constexpr std::size_t kRowsOfADiffTable = 5, kRowsOfTheOnlyTable = 10, kRowsOfADiffHint = 3,
+                      kShownCaveats = 6;
 
 std::string_view title_of(comparison::DiffBy by) {
   switch (by) {
@@ -36,14 +37,14 @@ std::string_view title_of(comparison::DiffBy by) {
 
 std::string signed_count(std::int64_t count) { return (count > 0 ? "+" : "") + grouped(count); }
 
-class Screen {
+class RecordingScreen {
  public:
-  Screen(const DiffReport& report, bool color, int width)
+  RecordingScreen(const DiffReport& report, bool color, int width)
       : report_(report),
         a_(report.before.recording.analysis),
         b_(report.after.recording.analysis),
         color_(color),
-        width_(std::max(width, kNarrowest)) {}
+        width_(std::max(width, kNarrowestDiff)) {}
 
   std::string draw() {
     verdict();
@@ -53,11 +54,11 @@ class Screen {
       table(*report_.choice.by, kRowsOfTheOnlyTable);
       mapped(*report_.choice.by, kRowsOfTheOnlyTable);
     } else {
-      if (has_layers()) table(comparison::DiffBy::layer, kRowsOfATable);
-      table(comparison::DiffBy::stack, kRowsOfATable);
+      if (has_layers()) table(comparison::DiffBy::layer, kRowsOfADiffTable);
+      table(comparison::DiffBy::stack, kRowsOfADiffTable);
       at_the_end();
       churn();
-      mapped(comparison::DiffBy::stack, kRowsOfAHint);
+      mapped(comparison::DiffBy::stack, kRowsOfADiffHint);
     }
     processes();
     caveats();
@@ -236,7 +237,7 @@ class Screen {
                      [&](const comparison::DiffRow* a, const comparison::DiffRow* b) {
                        return std::abs(change(a)) > std::abs(change(b));
                      });
-    rows.resize(std::min(rows.size(), kRowsOfAHint));
+    rows.resize(std::min(rows.size(), kRowsOfADiffHint));
     if (rows.empty()) return;
     std::stable_sort(
         rows.begin(), rows.end(),
@@ -268,7 +269,7 @@ class Screen {
     const auto pairs = paired_processes(report_);
     if (pairs.empty()) return;
     heading("Other processes of the trees, by their peaks");
-    for (std::size_t i = 0; i < std::min(pairs.size(), kRowsOfATable); ++i) {
+    for (std::size_t i = 0; i < std::min(pairs.size(), kRowsOfADiffTable); ++i) {
       const auto& [before, after] = pairs[i];
       const std::string figures =
           fmt::format("  {:>10}  {:>9} → {:<9}  ", signed_bytes(pairs[i].peak_change()),
@@ -277,8 +278,9 @@ class Screen {
       line(figures + fit_to_width((after != nullptr ? after : before)->command,
                                   std::max(kShortestPlace, width_ - display_width(figures))));
     }
-    if (pairs.size() > kRowsOfATable)
-      line(fmt::format("  and {} more", grouped(static_cast<std::int64_t>(pairs.size() - kRowsOfATable))));
+    if (pairs.size() > kRowsOfADiffTable)
+      line(
+          fmt::format("  and {} more", grouped(static_cast<std::int64_t>(pairs.size() - kRowsOfADiffTable))));
     if (!report_.choice.add_others) return;
     const PeakPair sums = compared_peaks(report_);
     line("  " + wrap(fmt::format("All processes: the peaks add up to {}, before {} ({}). They may not have "
@@ -327,7 +329,7 @@ class Screen {
 }  // namespace
 
 std::string diff_to_terminal(const DiffReport& report, bool color, int width) {
-  return Screen(report, color, width).draw();
+  return RecordingScreen(report, color, width).draw();
 }
 
 }  // namespace headroom::report

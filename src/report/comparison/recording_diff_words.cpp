@@ -50,7 +50,7 @@ Cause leading(const std::map<std::string, Change>& changes, bool grew) {
 }
 
 // A layer where one is to blame, else the function that allocated, in all stacks that it stands on top of.
-Cause cause_of(const DiffReport& report, bool grew) {
+Cause cause_of_growth(const DiffReport& report, bool grew) {
   std::map<std::string, Change> changes;
   for (const comparison::DiffRow& row : report.diff.by(comparison::DiffBy::layer)) changes[row.name].add(row);
   if (Cause cause = leading(changes, grew); !cause.name.empty()) return cause;
@@ -63,7 +63,7 @@ Cause cause_of(const DiffReport& report, bool grew) {
 }
 
 std::string words_for_cause(const DiffReport& report, std::int64_t change) {
-  const Cause cause = cause_of(report, change > 0);
+  const Cause cause = cause_of_growth(report, change > 0);
   const double share = static_cast<double>(cause.change) / static_cast<double>(change);
   if (share < kLeastShare) return "";
   if (share > 1)

@@ -83,7 +83,7 @@ Json facts_json(const std::vector<comparison::FactChange>& facts) {
   return json;
 }
 
-Json layers_json(const std::vector<comparison::LayerChange>& changes) {
+Json layer_changes_json(const std::vector<comparison::LayerChange>& changes) {
   Json json = Json::array();
   for (const comparison::LayerChange& change : changes) {
     Json row;
@@ -114,8 +114,8 @@ Json model_json(const comparison::ModelComparison& model) {
   set_if(json, "latency_superiority", model.superiority);
   if (!model.values_after.empty()) json["values_after"] = values_json(model.values_after);
   json["facts"] = facts_json(model.facts);
-  json["memory_kinds"] = layers_json(model.shares);
-  json["memory_nodes"] = layers_json(model.nodes);
+  json["memory_kinds"] = layer_changes_json(model.shares);
+  json["memory_nodes"] = layer_changes_json(model.nodes);
   return json;
 }
 

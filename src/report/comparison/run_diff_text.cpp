@@ -17,7 +17,7 @@ namespace {
 
 using namespace comparison;
 
-std::string_view mark_of(const comparison::MetricChange& change) {
+std::string_view mark_of_change(const comparison::MetricChange& change) {
   if (!change.differs || is_of_page_cache(change)) return "";
   return change.metric->name == "detections" ? "changed" : change.is_worse() ? "worse" : "better";
 }
@@ -54,9 +54,9 @@ std::string runs_words(const std::vector<std::string>& runs) {
   return fmt::format("{} and {} more", runs.front(), runs.size() - 1);
 }
 
-class Screen {
+class RunScreen {
  public:
-  Screen(const RunDiffReport& report, bool color, int width)
+  RunScreen(const RunDiffReport& report, bool color, int width)
       : report_(report), color_(color), width_(std::max(width, 40)) {}
 
   std::string draw() {
@@ -122,7 +122,7 @@ class Screen {
         {"FIGURE", 0, false}, {"A", 2, true}, {"B", 0, true}, {title, 0, true}, {"", 0, false}};
     for (const comparison::MetricChange& change : model.metrics) {
       if (!is_shown(change)) continue;
-      const std::string_view mark = mark_of(change);
+      const std::string_view mark = mark_of_change(change);
       const std::string_view paint = mark == "worse" ? kRed : mark == "better" ? kGreen : kPlain;
       const std::vector<std::string> cells{
           std::string(change.metric->name), words_for(*change.metric, change.before),
@@ -175,7 +175,7 @@ void add_layers(std::string& text, const char* title, const std::vector<comparis
 }  // namespace
 
 std::string run_diff_to_terminal(const RunDiffReport& report, bool color, int width) {
-  return Screen(report, color, width).draw();
+  return RunScreen(report, color, width).draw();
 }
 
 std::string run_diff_to_markdown(const RunDiffReport& report) {
@@ -190,7 +190,7 @@ std::string run_diff_to_markdown(const RunDiffReport& report) {
       if (is_shown(change))
         table.add({std::string(change.metric->name), words_for(*change.metric, change.before),
                    words_for(*change.metric, change.after), escaped(interval_words(change)),
-                   std::string(mark_of(change))});
+                   std::string(mark_of_change(change))});
     text += table.text();
     if (!report.is_one_side) {
       if (const std::string words = superiority_words(model); !words.empty())

@@ -27,7 +27,7 @@ std::string moved_words(const SeriesChange& change, double rise) {
   return fmt::format("{} by {}", rise < 0 ? "falls" : "rises", words_for_metric(change.name, std::abs(rise)));
 }
 
-std::string change_words(const SeriesChange& change) {
+std::string series_change_words(const SeriesChange& change) {
   std::string means = fmt::format("{} {} to {}", title_of_metric(change.name),
                                   words_for_metric(change.name, change.mean_before),
                                   words_for_metric(change.name, change.mean_after));
@@ -45,7 +45,7 @@ Told told_by(const SeriesDiffReport& report) {
   constexpr std::size_t kShown = 3;
   Told told;
   for (const SeriesChange& change : report.changes) {
-    if (change.differs && ++told.differ <= kShown) told.changes.push_back(change_words(change));
+    if (change.differs && ++told.differ <= kShown) told.changes.push_back(series_change_words(change));
     if (change.doubt != comparison::SeriesDoubt::none && ++told.doubtful <= kShown)
       told.doubts.push_back(doubt_words(change));
   }

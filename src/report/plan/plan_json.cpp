@@ -18,13 +18,13 @@ std::string name_of_origin(FigureOrigin::Kind kind) {
   return {};
 }
 
-Json to_json(const FigureOrigin& origin) {
+Json plan_part_json(const FigureOrigin& origin) {
   Json object = {{"kind", name_of_origin(origin.kind)}};
   set_if(object, "source", origin.source);
   return object;
 }
 
-Json to_json(const BudgetComponent& component) {
+Json plan_part_json(const BudgetComponent& component) {
   const MemoryNeed& need = component.need;
   Json object = {{"name", component.name}, {"memory_bytes", running_bytes(component).count}};
   set_if(object, "notes", component.notes);
@@ -54,11 +54,11 @@ Json to_json(const BudgetComponent& component) {
   object["value"] = component.value;
   set_if(object, "group", component.group);
   set_if(object, "pipeline", component.pipeline);
-  object["origin"] = to_json(need.origin);
+  object["origin"] = plan_part_json(need.origin);
   return object;
 }
 
-Json to_json(const PlanMoment& moment, const Budget& budget) {
+Json plan_part_json(const PlanMoment& moment, const Budget& budget) {
   Json object = {{"kind", name_of(moment.kind)}, {"words", words_for(moment, budget)}};
   if (moment.loading) object["loading"] = budget.components[*moment.loading].name;
   object["bytes"] = moment.total.count;
@@ -74,13 +74,13 @@ Json to_json(const PlanMoment& moment, const Budget& budget) {
   return object;
 }
 
-Json names_of(const Budget& budget, const std::vector<std::size_t>& order) {
+Json json_names_of(const Budget& budget, const std::vector<std::size_t>& order) {
   Json names = Json::array();
   for (const std::size_t i : order) names.push_back(budget.components[i].name);
   return names;
 }
 
-Json to_json(const BestSet& set, const Budget& budget) {
+Json plan_part_json(const BestSet& set, const Budget& budget) {
   Json members = Json::array(), left_out = Json::array();
   for (std::size_t i = 0; i < set.members.size(); ++i)
     (set.members[i] ? members : left_out).push_back(budget.components[i].name);
@@ -89,7 +89,7 @@ Json to_json(const BestSet& set, const Budget& budget) {
       {"peak_bytes", set.peak.count},  {"is_proven", set.is_proven},      {"required_fit", set.required_fit}};
 }
 
-Json to_json(const VerifiedFigure& figure) {
+Json plan_part_json(const VerifiedFigure& figure) {
   return {{"name", figure.name},
           {"planned_bytes", figure.planned.count},
           {"measured_bytes", figure.measured.count},
@@ -129,8 +129,8 @@ Json plan_to_json(const PlanReport& report) {
   object["start"] = plan.budget.start == StartMode::in_order   ? "in order"
                     : plan.budget.start == StartMode::together ? "together"
                                                                : "without waiting";
-  object["start_order"] = names_of(plan.budget, plan.order);
-  object["best_start_order"] = names_of(plan.budget, plan.best_order);
+  object["start_order"] = json_names_of(plan.budget, plan.order);
+  object["best_start_order"] = json_names_of(plan.budget, plan.best_order);
   object["best_peak_bytes"] = plan.best_peak.count;
   set_if(object, "baseline", report.baseline);
   if (!report.what_ifs.empty()) object["what_ifs"] = report.what_ifs;
@@ -139,8 +139,9 @@ Json plan_to_json(const PlanReport& report) {
     object["verdict_before"] = name_of(*report.verdict_before);
   }
   Json components = Json::array(), moments = Json::array(), advice = Json::array();
-  for (const BudgetComponent& component : plan.budget.components) components.push_back(to_json(component));
-  for (const PlanMoment& moment : plan.moments) moments.push_back(to_json(moment, plan.budget));
+  for (const BudgetComponent& component : plan.budget.components)
+    components.push_back(plan_part_json(component));
+  for (const PlanMoment& moment : plan.moments) moments.push_back(plan_part_json(moment, plan.budget));
   for (const Advice& each : report.advice) {
     Json entry = {{"kind", name_of(each.kind)}, {"words", each.words}};
     set_if(entry, "component", each.component);
@@ -148,24 +149,24 @@ Json plan_to_json(const PlanReport& report) {
     entry["saved_bytes"] = each.saved.count;
     entry["own_bytes"] = each.own.count;
     entry["verdict"] = name_of(each.verdict);
-    entry["origin"] = to_json(each.origin);
+    entry["origin"] = plan_part_json(each.origin);
     advice.push_back(std::move(entry));
   }
   object["components"] = std::move(components);
   object["moments"] = std::move(moments);
   object["worst_moment"] = plan.worst_moment;
-  if (plan.fitting) object["fitting"] = to_json(*plan.fitting, plan.budget);
+  if (plan.fitting) object["fitting"] = plan_part_json(*plan.fitting, plan.budget);
   object["advice"] = std::move(advice);
   return object;
 }
 
 Json verification_to_json(const Verification& verification) {
   Json components = Json::array();
-  for (const VerifiedFigure& figure : verification.components) components.push_back(to_json(figure));
-  return {{"schema_version", kPlanSchemaVersion},     {"run", verification.run},
-          {"joint_peak_source", verification.source}, {"is_lower_bound", verification.is_lower_bound},
-          {"joint", to_json(verification.joint)},     {"components", std::move(components)},
-          {"left_out", verification.left_out},        {"holds", verification.holds}};
+  for (const VerifiedFigure& figure : verification.components) components.push_back(plan_part_json(figure));
+  return {{"schema_version", kPlanSchemaVersion},        {"run", verification.run},
+          {"joint_peak_source", verification.source},    {"is_lower_bound", verification.is_lower_bound},
+          {"joint", plan_part_json(verification.joint)}, {"components", std::move(components)},
+          {"left_out", verification.left_out},           {"holds", verification.holds}};
 }
 
 }  // namespace headroom::report

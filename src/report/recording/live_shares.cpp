@@ -20,8 +20,8 @@ std::string size_in_words(std::uint64_t size) {
                                         : fmt::format("{} B", size);
 }
 
-Json share_json(const std::vector<LiveMoment>& moments, const HeldAt& held_at,
-                const std::function<std::string(std::size_t)>& name) {
+Json live_share_json(const std::vector<LiveMoment>& moments, const HeldAt& held_at,
+                     const std::function<std::string(std::size_t)>& name) {
   std::vector<std::size_t> rows = leading_rows(moments.size(), held_at, kMostRows);
   std::sort(rows.begin(), rows.end());
   Json json = {{"name", Json::array()}, {"bytes", Json::array()}, {"other_bytes", Json::array()}};
@@ -58,7 +58,7 @@ Json modules_json(const RecordingReport& report, const std::vector<LiveMoment>& 
     for (std::size_t i = 0; i < moment.bytes_by_stack.size(); ++i)
       held[module_of[i]] += moment.bytes_by_stack[i];
   }
-  return share_json(
+  return live_share_json(
       moments, [&](std::size_t m) -> const auto& { return sums[m]; },
       [&](std::size_t i) { return names[i].empty() ? "(unknown)" : names[i]; });
 }
@@ -96,10 +96,10 @@ std::vector<std::size_t> leading_rows(std::size_t moments, const HeldAt& held_at
 
 Json live_shares_json(const RecordingReport& report, const std::vector<LiveMoment>& moments) {
   return {{"module", modules_json(report, moments)},
-          {"thread", share_json(
+          {"thread", live_share_json(
                          moments, [&](std::size_t m) -> const auto& { return moments[m].bytes_by_thread; },
                          [&](std::size_t i) { return words_for_thread(report.info, i); })},
-          {"size", share_json(
+          {"size", live_share_json(
                        moments, [&](std::size_t m) -> const auto& { return moments[m].bytes_by_class; },
                        words_for_size_class)}};
 }

@@ -68,7 +68,7 @@ void embed_images(const std::vector<ModelResult>& models, const fs::path& run_fo
   }
 }
 
-std::string_view name_of(Tone tone) {
+std::string_view name_of_tone(Tone tone) {
   switch (tone) {
     case Tone::good:
       return "good";
@@ -83,7 +83,8 @@ std::string_view name_of(Tone tone) {
 // Words that the page shares with the other views.
 Json words_of(const BenchResult& result) {
   const Verdict verdict = verdict_of(result);
-  Json words{{"tone", name_of(verdict.tone)}, {"sentence", verdict.sentence}, {"details", verdict.details}};
+  Json words{
+      {"tone", name_of_tone(verdict.tone)}, {"sentence", verdict.sentence}, {"details", verdict.details}};
   if (result.limit)
     words["limit"] = {{"type", type_with_reason(*result.limit)},
                       {"meaning", meaning_of(*result.limit)},

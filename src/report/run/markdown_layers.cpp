@@ -12,7 +12,7 @@
 namespace headroom::report {
 namespace {
 
-constexpr std::size_t kNodesShown = 10;
+constexpr std::size_t kNodesInMarkdown = 10;
 
 std::string share(Bytes part, Bytes whole) {
   return whole > Bytes{} ? words_for_share(static_cast<double>(part.count) / static_cast<double>(whole.count))
@@ -25,7 +25,7 @@ std::string nodes_table(const LayerMemory& layers) {
   };
   MarkdownTable table(
       2, {"Node", "Operation", "Output", "Parameters", "Arena in use after the node", "Time per run"});
-  const auto leading = ranked(layers.nodes, own, kNodesShown);
+  const auto leading = ranked(layers.nodes, own, kNodesInMarkdown);
   for (const std::size_t i : leading) {
     const NodeMemory& node = layers.nodes[i];
     table.add({code(node.name), escaped(node.operation), words_for(node.output), words_for(node.parameters),

@@ -39,7 +39,7 @@ std::string short_status_of(const ModelResult& model) {
   return std::string(outcome == Outcome::fallen ? name_of(model.status) : words_for_outcome(model));
 }
 
-std::string_view paint_of(const ModelResult& model) {
+std::string_view paint_of_status(const ModelResult& model) {
   switch (outcome_of(model)) {
     case Outcome::ok:
     case Outcome::prepared:
@@ -64,7 +64,7 @@ Column column_of(const Models& models, std::string title, int goes, auto cell) {
 std::vector<Column> name_and_status(const Models& models) {
   Column names = column_of(models, "MODEL", 0, [](const ModelResult& model) { return model.name; });
   Column states = column_of(models, "STATUS", 0, short_status_of);
-  for (const ModelResult* model : models) states.paints.push_back(paint_of(*model));
+  for (const ModelResult* model : models) states.paints.push_back(paint_of_status(*model));
   names.to_the_right = states.to_the_right = false;
   return {names, states};
 }
