@@ -63,9 +63,9 @@ Result<int> show_log_once(const TopOptions& options) {
   auto log = watch::ReplayLog::open(options.replay);
   if (!log) return forward_error(log);
   // The columns of a chart on the widest screens.
-  constexpr std::size_t kChartSamples = 512;
+  constexpr std::size_t kWidestChart = 512;
   TopSession session({options.interval, options.alerts, false, false});
-  for (std::size_t i = log->size() - std::min(log->size(), kChartSamples); i < log->size(); ++i) {
+  for (std::size_t i = log->size() - std::min(log->size(), kWidestChart); i < log->size(); ++i) {
     auto sample = log->read(i);
     if (!sample) return forward_error(sample);
     session.take(*sample);

@@ -178,10 +178,10 @@ class RecordingScreen {
       const LiveFigures& live = modules[i].live;
       const std::string figures = share_of_peak(live.peak_bytes, live.peak_standard_error());
       const std::string at_end = fmt::format("  {} at the end", format_bytes({live.end_bytes}));
-      constexpr int kShortestName = 10;
+      constexpr int kShortestPlaceName = 10;
       screen_.row(figures, [&](int room) {
         return fit_to_width(modules[i].name.empty() ? "(unknown)" : modules[i].name,
-                            std::max(kShortestName, room - display_width(at_end))) +
+                            std::max(kShortestPlaceName, room - display_width(at_end))) +
                at_end;
       });
     }
