@@ -13,7 +13,7 @@
 namespace headroom::preload {
 namespace {
 
-constexpr std::uint64_t kSecond = 1'000'000'000;
+constexpr std::uint64_t kSecondInNs = 1'000'000'000;
 
 }  // namespace
 
@@ -27,15 +27,15 @@ void ProfileGate::open(bool profiled) {
 // Twice the longest run so far, because those in flight may be slower. At least a second, because the first
 // runs may not have ended yet. At most a minute, for programs whose runs wait for each other.
 std::uint64_t ProfileGate::longest_wait_ns() const {
-  return std::min(60 * kSecond, kSecond + 2 * std::min(longest_run_ns_.load(), 60 * kSecond));
+  return std::min(60 * kSecondInNs, kSecondInNs + 2 * std::min(longest_run_ns_.load(), 60 * kSecondInNs));
 }
 
 bool ProfileGate::wait_for_change(std::uint32_t seen, std::uint64_t until_ns) {
   const OwnSystemCalls own_calls;
   const std::uint64_t now = monotonic_ns();
   if (now >= until_ns) return false;
-  const timespec left{static_cast<time_t>((until_ns - now) / kSecond),
-                      static_cast<long>((until_ns - now) % kSecond)};
+  const timespec left{static_cast<time_t>((until_ns - now) / kSecondInNs),
+                      static_cast<long>((until_ns - now) % kSecondInNs)};
   // A real change, a signal and a timeout look the same here, so the caller checks again.
   ::syscall(SYS_futex, &state_, FUTEX_WAIT_PRIVATE, seen, &left, nullptr, 0);
   return true;
@@ -123,7 +123,7 @@ bool ProfileGate::close_for_release() {
   std::uint32_t state = state_.load();
   while ((state & kEnded) == 0) {
     if ((state & kEnding) != 0) {
-      wait_for_change(state, monotonic_ns() + kSecond);
+      wait_for_change(state, monotonic_ns() + kSecondInNs);
       state = state_.load();
     } else if (state_.compare_exchange_weak(state, kEnding)) {
       return true;
