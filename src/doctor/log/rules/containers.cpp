@@ -96,8 +96,10 @@ LogRule container_kill_rule() {
            // containerd's log up to 1.6, since 1.7; `ctr events`; an event without the container.
            killed_container({"TaskOOM event ", "ContainerID:"},
                             {"who=containerd", "ContainerID:{container},"}, "event"),
-           killed_container({"TaskOOM event ", "container_id:"},
-                            {"who=containerd", "container_id:\\\"{container}\\\""}, "event"),
+           killed_container(
+               {"TaskOOM event ", "container_id:"},
+               {"who=containerd", "container_id:\\\"{container}\\\"", "container_id:\"{container}\""},
+               "event"),
            killed_container({"/tasks/oom", " {\"container_id\":"},
                             {"who=containerd", "_id\":\"{container}\""}),
            killed_container({"/tasks/oom", "events.TaskOOM"}, {"who=containerd"}, "forwarded",

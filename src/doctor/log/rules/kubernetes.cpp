@@ -108,6 +108,12 @@ void add_evicted_pod(std::string_view line, LogMessage& message) {
   if (words.size() == 5) message.add("namespace", words[0]);
 }
 
+// A message of another eviction is not the rest of this one.
+bool tells_one_eviction(std::string_view line) {
+  constexpr std::string_view kBegin = "The node was low on resource";
+  return line.find(kBegin) == line.rfind(kBegin);
+}
+
 std::optional<LogMessage> read_pod_or_row(std::string_view line) {
   auto names = read_pod_names(line);
   return names ? names : read_row(line);
@@ -160,7 +166,8 @@ LogRule kubernetes_kill_rule() {
       .name = "kubernetes-kill",
       .anchors = {"OOMKilled", "\"OOM Killed\"", "Name:   ", "Namespace:   ", "Containers:",
                   "\"kind\": \"Pod\"", "kind: Pod", "containerStatuses", "containerID", "\"exitCode\": 137",
-                  "\"exitCode\":137", "exitCode: 137", "Exit Code:    137"},
+                  "\"exitCode\":137", "exitCode: 137", "Exit Code:    137",
+                  "exceeds its request of "},  // kubectl may break the line before it
       .read_first = read_pod_or_row,
       .from_outside = true,
       .repeats_kills = true,
@@ -192,6 +199,7 @@ LogRule kubernetes_kill_rule() {
                                 " was using {resident_bytes:quantity}", "request is {request_bytes:quantity}",
                                 "exceeds its request of {request_bytes:quantity}"},
                     .subject = "{victim|}",
+                    .check = tells_one_eviction,
                     .add = add_evicted_pod},
                    // kubelet, before it picks a pod.
                    {.all = {"must evict pod(s) to reclaim"},
