@@ -11,13 +11,19 @@ import json, os, pathlib, re, sys
 NO_CLANG = re.compile(r"headroom_backend_libtorch|headroom_memory_tracer")
 entries, size = [], {}
 for entry in json.loads(pathlib.Path(sys.argv[1]).read_text()):
-    file, object_file = entry["file"], entry["output"]
+    file = entry["file"]
+    object_file = re.search(r" -o (\S+)", entry["command"])[1]
     sources = re.findall(r'#include "(/[^"]+)"', open(file).read()) if "/Unity/" in file else [file]
     if not object_file.startswith("src/") or NO_CLANG.search(object_file) or not sources[0].startswith(os.getcwd() + "/src/"):
         continue
     entry["command"] = re.sub(r"--param=\S+", "", entry["command"])
     entries.append(entry)
     size[file] = sum(os.path.getsize(source) for source in sources)
+# A batch lies in the build folder; clang-tidy looks for settings beside it.
+for settings in pathlib.Path("src").rglob(".clang-tidy"):
+    beside = pathlib.Path("build/release") / settings
+    beside.parent.mkdir(parents=True, exist_ok=True)
+    beside.write_text(settings.read_text())
 folder = pathlib.Path(sys.argv[2])
 folder.mkdir(parents=True, exist_ok=True)
 (folder / "compile_commands.json").write_text(json.dumps(entries))

@@ -51,7 +51,7 @@ namespace headroom::cuda {
 // clang-format on
 
 struct Functions {
-#define HEADROOM_DECLARE(name, parameters) Code(*name) parameters;
+#define HEADROOM_DECLARE(name, parameters) Code(*name) parameters;  // NOLINT(bugprone-macro-parentheses)
   HEADROOM_REQUIRED_CUDA_CALLS(HEADROOM_DECLARE)
   HEADROOM_OPTIONAL_CUDA_CALLS(HEADROOM_DECLARE)
 #undef HEADROOM_DECLARE

@@ -45,7 +45,7 @@ namespace {
 // clang-format on
 
 struct Calls {
-#define HEADROOM_DECLARE(name, parameters) Code(*name) parameters;
+#define HEADROOM_DECLARE(name, parameters) Code(*name) parameters;  // NOLINT(bugprone-macro-parentheses)
   HEADROOM_PROBE_CALLS(HEADROOM_DECLARE)
 #undef HEADROOM_DECLARE
 };

@@ -425,7 +425,7 @@ std::vector<std::string> preparing_arguments(const BenchResult& run, const Model
 
 std::string bench_command(const BenchResult& run, const ModelResult& model,
                           const std::optional<CureSettings>& cure) {
-  const std::string command = as_command(bench_arguments(run, model, cure));
+  std::string command = as_command(bench_arguments(run, model, cure));
   if (!cure || !wants_preparing(run, *cure)) return command;
   constexpr const char* kFolder = " --prepared-dir prepared";
   return as_command(preparing_arguments(run, model, *cure)) + kFolder + " && " + command + kFolder;

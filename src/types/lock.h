@@ -24,9 +24,9 @@ class Lock {
 
  private:
   static constexpr pthread_mutex_t unlocked(Kind kind) {
-    constexpr pthread_mutex_t plain = PTHREAD_MUTEX_INITIALIZER;
-    constexpr pthread_mutex_t recursive = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
-    return kind == Kind::plain ? plain : recursive;
+    constexpr pthread_mutex_t kPlain = PTHREAD_MUTEX_INITIALIZER;
+    constexpr pthread_mutex_t kRecursive = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+    return kind == Kind::plain ? kPlain : kRecursive;
   }
   Kind kind_;
   pthread_mutex_t mutex_;

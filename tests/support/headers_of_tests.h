@@ -1,4 +1,4 @@
-// Headers that nearly every test includes, precompiled in unity builds (CMAKE_UNITY_BUILD). A test still
+// Headers that nearly every test includes, precompiled in all builds but Debug. A test still
 // includes what it uses, because other builds compile it without this file.
 #pragma once
 

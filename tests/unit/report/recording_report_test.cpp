@@ -355,7 +355,7 @@ TEST(RecordingText, QuotesTheNextCommandForTheShell) {
   options.full = false;
   options.command = {"python3", "-c", "print('a')\nprint(1)", "a b", "it's", "\x1b[31m"};
   const Fixture fixture = Fixture::of([](auto&) {}, options);
-  const std::string text = screen_of(fixture.report(numbered({})));
+  const std::string text = screen_of(fixture.report(numbered({})), 100);  // a command is not cut
   EXPECT_THAT(text,
               testing::HasSubstr("headroom trace --full -- python3 -c $'print(\\'a\\')\\nprint(1)' 'a b' "
                                  "'it'\\''s' $'\\x1b[31m'"));

@@ -39,7 +39,7 @@ Wording killed_container(std::vector<std::string_view> all, std::vector<std::str
 }
 
 void derive_container(LogMessage& message) {
-  const std::string container = message.text("container"), who = message.text("who");
+  const std::string container = message.text("container");
   const std::string name = container.empty() ? "CONTAINER" : shell_word(container);
   message.add("name", container.empty() ? "A container" : "The container " + container);
   message.add("word", name);
