@@ -91,7 +91,7 @@ TEST_F(ReportSnapshot, GeneratedSnapshotsMatchTheirGenerator) {
   for (const std::string name : {"a.pickle", "b.pickle.gz"}) {
     SCOPED_TRACE(name);
     ASSERT_TRUE(run_python(
-        {"bench/make_pytorch_snapshot.py", "--mib", "1", "--frames", "3", (folder_ / name).string()},
+        {"benchmarks/make_pytorch_snapshot.py", "--mib", "1", "--frames", "3", (folder_ / name).string()},
         folder_ / "expected"));
     const Json expected = Json::parse(read_text(folder_ / "expected"));
     const Json device = Json::parse(report(name, {"--json"}).out)["devices"].at(0);
