@@ -8,8 +8,8 @@
 #include <numeric>
 #include <vector>
 
-#include "fuzz/ledger_model.h"
 #include "ledger/ledger.h"
+#include "ledger_model.h"
 
 namespace {
 
