@@ -10,7 +10,7 @@ level=${1:-build}
 # package=upstream version; purpose
 build_packages=(
   g++=4:12.2 cmake=3.25 ninja-build=1.11 make=4.3 git=1:2.39 ca-certificates= xz-utils=5.4 openssl=3.0    # tools
-  ccache=4.7                                                                                              # keeps compiled objects
+  ccache=4.8                                                                                              # keeps compiled objects
   libfmt-dev=9.1 libspdlog-dev=1:1.10 nlohmann-json3-dev=3.11 libexpected-dev=1.0                         # base
   libcli11-dev=2.1 libtomlplusplus-dev=3.3                                                                # command line
   libncurses-dev=6.4                                                                                      # screen
@@ -60,6 +60,7 @@ for package in "${wanted[@]}"; do
 done
 if [ ${#other[@]} -gt 0 ]; then
   echo "install_dependencies: versions that Headroom is not tested with: $(IFS=,; echo "${other[*]}")" >&2
+  [ -z "${HEADROOM_EXACT_VERSIONS:-}" ] || exit 1  # .ci/run: a pin that Debian 12 does not have would stop a fresh machine
 fi
 
 if [ ${#missing[@]} -gt 0 ]; then
