@@ -30,7 +30,8 @@ class BenchDevice : public testing::Test {
   void give_in_granules() { driver_.emplace_back("FAKE_CUDA_GRANULE", "2097152"); }
 
   Bench bench_;
-  std::vector<std::pair<std::string, std::string>> driver_{{"LD_LIBRARY_PATH", HEADROOM_FAKE_CUDA}};
+  std::vector<std::pair<std::string, std::string>> driver_{
+      {"LD_LIBRARY_PATH", test::built_path("tests/fake_cuda")}};
 };
 
 #ifndef HEADROOM_SANITIZED  // a sanitizer's runtime must be loaded before any preloaded library
@@ -212,7 +213,7 @@ TEST_F(BenchDevice, ReportsGpuMemoryOfAPipeline) {
 
 TEST_F(BenchDevice, NeedsThePreloadLibraryForFiguresAndLimits) {
   CommandOptions options;
-  options.environment = {{"LD_LIBRARY_PATH", HEADROOM_FAKE_CUDA},
+  options.environment = {{"LD_LIBRARY_PATH", test::built_path("tests/fake_cuda")},
                          {"HEADROOM_TRACER", "/nonexistent/library.so"}};
   Words words{"--task",
               "none",

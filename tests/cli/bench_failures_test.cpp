@@ -202,7 +202,7 @@ TEST(BenchFailures, TriesTheNextBackendIfOneCannotBeLoaded) {
     CommandOptions options;
     options.folder = bench.path();
     options.environment = {{"HEADROOM_BACKEND_PATH", plugins.string()},
-                           {"LD_LIBRARY_PATH", HEADROOM_FAKE_CUDA}};
+                           {"LD_LIBRARY_PATH", test::built_path("tests/fake_cuda")}};
     return run_headroom({"bench", "--output-dir", "outputs", "--prepared-dir", "prepared", "--source",
                          bench.pictures(), "--max-frames", "2", "--model", "m=m.onnx", "--device", device},
                         options);

@@ -13,7 +13,7 @@ using testing::HasSubstr;
 std::string folder_of_the_driver(const Bench& bench) {
   const fs::path libraries = bench.path() / "libraries";
   fs::create_directory(libraries);
-  fs::copy_file(fs::path(HEADROOM_BINARY_DIR) / "tests/libfake_nvml_throttled.so",
+  fs::copy_file(fs::path(test::built_path("tests/libfake_nvml_throttled.so")),
                 libraries / "libnvidia-ml.so.1");
   return libraries.string();
 }

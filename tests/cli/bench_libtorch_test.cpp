@@ -12,16 +12,16 @@ using testing::HasSubstr;
 class BenchLibTorch : public testing::Test {
  protected:
   void SetUp() override {
-#ifndef HEADROOM_TORCHSCRIPT
+#ifndef HEADROOM_TORCHSCRIPT_BUILT
     GTEST_SKIP() << absent_message("LibTorch (libtorch-dev), which the plug-in is built with");
 #else
-    if (!fs::exists(fs::path(HEADROOM_TORCHSCRIPT) / "made"))
+    if (!fs::exists(fs::path(test::built_path("tests/torchscript")) / "made"))
       GTEST_SKIP() << absent_message("PyTorch for python3 (python3-torch), which makes the modules");
 #endif
   }
   static std::string module(const std::string& name) {
-#ifdef HEADROOM_TORCHSCRIPT
-    return (fs::path(HEADROOM_TORCHSCRIPT) / (name + ".pt")).string();
+#ifdef HEADROOM_TORCHSCRIPT_BUILT
+    return (fs::path(test::built_path("tests/torchscript")) / (name + ".pt")).string();
 #else
     return name;
 #endif

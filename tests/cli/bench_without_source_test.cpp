@@ -104,7 +104,7 @@ TEST(BenchWithoutSource, NeedsTheMediaPluginOnlyForASource) {
   Bench bench;
   const fs::path alone = bench.path() / "alone/headroom";
   fs::create_directory(alone.parent_path());
-  fs::copy_file(fs::path(HEADROOM_BINARY_DIR) / "bin/headroom", alone);
+  fs::copy_file(fs::path(test::built_path("bin/headroom")), alone);
   CommandOptions options;
   options.binary = alone;
   const std::vector<std::string> run{"--backend", "misbehaving", "--max-frames",

@@ -16,21 +16,19 @@ using Words = std::vector<std::string>;
 // Lines of the fake library's models.
 constexpr const char* kModel = "input x 1 4\noutput y 1 2\nscratch 1048576\nweights 2097152\n";
 
-bool has_plugin() {
-  return fs::exists(fs::path(HEADROOM_BINARY_DIR) / "bin/libheadroom_backend_tensorrt.so");
-}
+bool has_plugin() { return fs::exists(fs::path(test::built_path("bin/libheadroom_backend_tensorrt.so"))); }
 
 class BuildEngine : public testing::Test {
  protected:
-  CommandResult build(Words words, std::string libraries = HEADROOM_FAKE_TENSORRT) {
+  CommandResult build(Words words, std::string libraries = test::built_path("tests/fake_tensorrt")) {
     words.insert(words.begin(), "build-engine");
     return run(words, std::move(libraries));
   }
-  CommandResult run(const Words& words, std::string libraries = HEADROOM_FAKE_TENSORRT) {
+  CommandResult run(const Words& words, std::string libraries = test::built_path("tests/fake_tensorrt")) {
     CommandOptions options;
     options.folder = bench_.path();
     options.environment = {{"HEADROOM_TENSORRT", std::move(libraries)},
-                           {"LD_LIBRARY_PATH", HEADROOM_FAKE_CUDA}};
+                           {"LD_LIBRARY_PATH", test::built_path("tests/fake_cuda")}};
     return run_headroom(words, options);
   }
   CommandResult measure(const std::string& model, Words more = {}) {

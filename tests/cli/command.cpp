@@ -14,7 +14,7 @@ namespace headroom::test {
 namespace fs = std::filesystem;
 namespace {
 
-const fs::path kBinary = fs::path(HEADROOM_BINARY_DIR) / "bin/headroom";
+const fs::path kBinary = fs::path(test::built_path("bin/headroom"));
 
 // A 16 × 16 24-bit bitmap: the smallest picture format that needs no library to write.
 std::string small_bitmap() {
@@ -101,7 +101,7 @@ CommandResult Bench::run(std::vector<std::string> arguments, CommandOptions opti
                                (folder_ / "prepared").string()};
   all.insert(all.end(), arguments.begin(), arguments.end());
   options.environment.emplace_back("HEADROOM_BACKEND_PATH",
-                                   (fs::path(HEADROOM_BINARY_DIR) / "test-plugins").string());
+                                   (fs::path(test::built_path("test-plugins"))).string());
   // A sanitizer's own handler would turn a crash into an exit.
   options.environment.emplace_back("ASAN_OPTIONS", "handle_segv=0:handle_abort=0");
   if (options.folder.empty()) options.folder = folder_.path();

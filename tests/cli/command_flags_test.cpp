@@ -122,7 +122,7 @@ TEST(Output, AFullDiskOverridesOtherExitCodes) {
 }
 
 TEST(Output, AClosedStandardOutputIsNotReusedForAFile) {
-  const std::string binary = (fs::path(HEADROOM_BINARY_DIR) / "bin/headroom").string();
+  const std::string binary = (fs::path(test::built_path("bin/headroom"))).string();
   const int status = std::system((binary + " generate man >&- 2>/dev/null").c_str());
   ASSERT_TRUE(WIFEXITED(status));
   EXPECT_EQ(WEXITSTATUS(status), 3);

@@ -32,7 +32,7 @@ class Doctor : public testing::Test {
     return run_headroom(words, options);
   }
   static std::filesystem::path golden(const std::string& name) {
-    return std::filesystem::path(HEADROOM_SOURCE_DIR) / "tests/golden/report" / name;
+    return std::filesystem::path(test::source_path("tests/golden/report")) / name;
   }
   // Copies the report of a golden run into the folder `name`.
   void copy_run(const std::string& name) const {
@@ -385,7 +385,7 @@ TEST_F(Doctor, ReadsAWatchLogFromStandardInput) {
   CommandOptions options;
   options.binary = "/bin/sh";
   options.folder = folder_.path();
-  const std::string doctor = std::string(HEADROOM_BINARY_DIR) + "/bin/headroom doctor - ";
+  const std::string doctor = test::built_path("bin/headroom doctor - ");
   const auto shell = [&](const std::string& line) { return run_headroom({"-c", line}, options); };
   write_text(
       folder_ / "watch.jsonl",

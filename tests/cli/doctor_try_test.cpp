@@ -25,10 +25,9 @@ class DoctorTry : public testing::Test {
     words.insert(words.begin(), "doctor");
     CommandOptions options;
     options.folder = bench_.path();
-    options.environment = {
-        {"HEADROOM_BACKEND_PATH", (fs::path(HEADROOM_BINARY_DIR) / "test-plugins").string()},
-        {"TMPDIR", temporary().string()},
-        {"HEADROOM_MAX_FRAMES", "1"}};  // stale setting: the run's own count must be used
+    options.environment = {{"HEADROOM_BACKEND_PATH", (fs::path(test::built_path("test-plugins"))).string()},
+                           {"TMPDIR", temporary().string()},
+                           {"HEADROOM_MAX_FRAMES", "1"}};  // stale setting: the run's own count must be used
     options.while_running = std::move(while_running);
     return run_headroom(words, options);
   }

@@ -20,7 +20,7 @@ inline void add_keys(const Json& json, std::set<std::string>& keys) {
 // The keys that the page does not name in backticks. Common endings (units, and the bounds of estimates) are
 // explained once for all keys.
 inline std::set<std::string> undocumented_keys(const Json& document, const std::string& page) {
-  const std::string text = read_text(std::filesystem::path(HEADROOM_SOURCE_DIR) / "docs" / page);
+  const std::string text = read_text(std::filesystem::path(test::source_path("docs")) / page);
   const auto is_named = [&](std::string_view key) {
     return text.find("`" + std::string(key)) != std::string::npos;
   };

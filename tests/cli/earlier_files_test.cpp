@@ -11,7 +11,7 @@ namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::HasSubstr;
 
-const fs::path kEarlier = HEADROOM_SOURCE_DIR "/tests/golden/earlier";
+const fs::path kEarlier = test::source_path("tests/golden/earlier");
 
 std::vector<std::string> split(const std::string& text, char separator) {
   std::vector<std::string> parts;

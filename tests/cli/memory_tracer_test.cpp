@@ -14,11 +14,11 @@ using testing::Contains;
 using testing::HasSubstr;
 using testing::Key;
 
-const char* const kChecks = HEADROOM_SOURCE_DIR "/tests/cli/memory_tracer_checks.py";
+const std::string kChecks = test::source_path("tests/cli/memory_tracer_checks.py");
 
 CommandOptions with_package() {
   CommandOptions options;
-  options.environment = {{"PYTHONPATH", HEADROOM_BINARY_DIR "/python"}, {"PYTHONDONTWRITEBYTECODE", "1"}};
+  options.environment = {{"PYTHONPATH", test::built_path("python")}, {"PYTHONDONTWRITEBYTECODE", "1"}};
   return options;
 }
 
@@ -34,7 +34,7 @@ class PythonMemoryTracer : public testing::Test {
 #ifdef HEADROOM_SANITIZED
     GTEST_SKIP() << "Python is built without a sanitizer";
 #endif
-    if (!fs::exists(HEADROOM_BINARY_DIR "/python/headroom/libheadroom_memory_tracer.so"))
+    if (!fs::exists(test::built_path("python/headroom/libheadroom_memory_tracer.so")))
       GTEST_SKIP() << "the memory tracer was not built: apt-get install libtorch-dev";
     // Not by importing it: that takes seconds, and each test is a separate process.
     static const CommandResult torch =

@@ -13,7 +13,7 @@ using testing::Not;
 using Words = std::vector<std::string>;
 
 std::string example(const std::string& name) {
-  return (fs::path(HEADROOM_SOURCE_DIR) / "docs/examples" / name).string();
+  return (fs::path(test::source_path("docs/examples")) / name).string();
 }
 
 CommandResult plan(Words words, const fs::path& folder = {}) {

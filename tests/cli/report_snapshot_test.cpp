@@ -20,7 +20,7 @@ bool run_python(std::vector<std::string> arguments, const std::filesystem::path&
   const UniqueFd file(::open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
   SpawnOptions options;
   options.command = {"python3"};
-  options.command.push_back(HEADROOM_SOURCE_DIR "/" + arguments.front());
+  options.command.push_back(test::source_path(arguments.front()));
   options.command.insert(options.command.end(), arguments.begin() + 1, arguments.end());
   options.stdout_fd = file.get();
   auto child = Subprocess::spawn(options);

@@ -80,7 +80,7 @@ class Machine {
         16 * 1024 * 1024, free);
   }
   Talking serve(std::vector<std::string> arguments = {}) {
-    std::vector<std::string> command = {HEADROOM_BINARY_DIR "/bin/headroom",
+    std::vector<std::string> command = {test::built_path("bin/headroom"),
                                         "serve",
                                         "--listen",
                                         "127.0.0.1:0",
@@ -100,13 +100,13 @@ class Machine {
 };
 
 std::string subscriber_path(const std::string& name) {
-  return std::string(HEADROOM_BINARY_DIR "/tests/ros2_subscriber_") + name;
+  return test::built_path("tests/ros2_subscriber_") + name;
 }
 
 bool has(const std::string& path) { return std::filesystem::exists(path); }
 
 bool has_plugin(const std::string& name) {
-  return has(HEADROOM_BINARY_DIR "/bin/libheadroom_ros2_" + name + ".so");
+  return has(test::built_path("bin/libheadroom_ros2_") + name + ".so");
 }
 
 // Empty if the message has no memory status.

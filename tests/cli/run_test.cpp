@@ -23,13 +23,13 @@ class Run : public testing::Test {
     words.insert(words.begin(), "run");
     CommandOptions options;
     options.folder = folder_.path();
-    options.environment = {{"LD_LIBRARY_PATH", HEADROOM_FAKE_CUDA}};
+    options.environment = {{"LD_LIBRARY_PATH", test::built_path("tests/fake_cuda")}};
     return run_headroom(words, options);
   }
   // The program allocates memory by `route` until a request fails, and checks that it never got more than
   // `limit`.
   CommandResult run_traced_program(Words flags, const std::string& route, const std::string& limit) {
-    flags.insert(flags.end(), {"--", HEADROOM_TRACED_PROGRAM, "proc", route, limit, "7340032"});
+    flags.insert(flags.end(), {"--", test::built_path("tests/traced_cuda"), "proc", route, limit, "7340032"});
     return run(flags);
   }
   TemporaryFolder folder_;
@@ -86,7 +86,8 @@ TEST_F(Run, CallsALimitSoftWhereAGpuIsIntegrated) {
   if (!hard_limits_work()) GTEST_SKIP() << "control groups cannot be made here; a hard limit cannot be tried";
   CommandOptions options;
   options.folder = folder_.path();
-  options.environment = {{"LD_LIBRARY_PATH", HEADROOM_FAKE_CUDA}, {"FAKE_CUDA_INTEGRATED", "1"}};
+  options.environment = {{"LD_LIBRARY_PATH", test::built_path("tests/fake_cuda")},
+                         {"FAKE_CUDA_INTEGRATED", "1"}};
   EXPECT_THAT(run_headroom({"run", "--limit", "64MiB", "--", "true"}, options).err,
               HasSubstr("(soft (CUDA memory is not proved to be charged on this device): control group"));
 }
@@ -179,7 +180,7 @@ TEST_F(Run, EnforcesBothLimitsAtOnce) {
 
 // Nested limits: the smaller one counts, for each inner verb, and both accounts have the figures.
 TEST_F(Run, ANestedVerbCannotRaiseTheLimit) {
-  const Words command{"--", HEADROOM_TRACED_PROGRAM, "proc", "plain", "52428800", "7340032"};
+  const Words command{"--", test::built_path("tests/traced_cuda"), "proc", "plain", "52428800", "7340032"};
   const std::vector<Words> verbs = {{"trace", "--out", "a.hrec"},
                                     {"trace", "--only", "gpu", "--out", "b.hrec"},
                                     {"trace", "--gpu-mem-limit", "1GiB", "--out", "c.hrec"},
@@ -187,7 +188,7 @@ TEST_F(Run, ANestedVerbCannotRaiseTheLimit) {
                                     {"run", "--gpu-limit", "0=1GiB"},
                                     {"run", "--limit", "1GiB", "--limit-mechanism", "rlimit"}};
   for (const Words& verb : verbs) {
-    Words words{"--gpu-limit", "50MiB", "--", HEADROOM_BINARY_DIR "/bin/headroom"};
+    Words words{"--gpu-limit", "50MiB", "--", test::built_path("bin/headroom")};
     words.insert(words.end(), verb.begin(), verb.end());
     words.insert(words.end(), command.begin(), command.end());
     const CommandResult result = run(words);
@@ -199,9 +200,10 @@ TEST_F(Run, ANestedVerbCannotRaiseTheLimit) {
 }
 
 TEST_F(Run, EnforcesASmallerNestedLimit) {
-  const Words inside{"--gpu-limit", "1GiB", "--", HEADROOM_BINARY_DIR "/bin/headroom", "run", "--gpu-limit"};
+  const Words inside{"--gpu-limit", "1GiB", "--", test::built_path("bin/headroom"), "run", "--gpu-limit"};
   Words words = inside;
-  words.insert(words.end(), {"50MiB", "--", HEADROOM_TRACED_PROGRAM, "proc", "plain", "52428800", "7340032"});
+  words.insert(words.end(), {"50MiB", "--", test::built_path("tests/traced_cuda"), "proc", "plain",
+                             "52428800", "7340032"});
   const CommandResult result = run(words);
   EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
   EXPECT_THAT(result.err, HasSubstr("GPU 0 peak 49.0 MiB of 50.0 MiB, 2 requests refused (hard"));
@@ -214,9 +216,9 @@ TEST_F(Run, EnforcesASmallerNestedLimit) {
 // driver first (RTLD_DEEPBIND) or loads it locally, in a separate namespace (dlmopen), and in a child with
 // an empty environment.
 TEST_F(Run, NoRouteToTheDriverBypassesTheLimit) {
-  const std::string programs = HEADROOM_BINARY_DIR "/tests/";
+  const std::string programs = test::built_path("tests/");
   const std::string wrapper = programs + "libtraced_cuda_wrapper.so";
-  const std::string libraries = std::string("LD_LIBRARY_PATH=") + HEADROOM_FAKE_CUDA + ":" + programs;
+  const std::string libraries = "LD_LIBRARY_PATH=" + test::built_path("tests/fake_cuda") + ":" + programs;
   const std::vector<Words> commands = {
       {programs + "traced_cuda_lookup", "plain", wrapper},
       {programs + "traced_cuda_next", "next", wrapper},
@@ -245,11 +247,11 @@ TEST_F(Run, NoRouteToTheDriverBypassesTheLimit) {
 
 // A background server makes its first call after the command that started it has ended.
 TEST_F(Run, ProcessesThatOutliveTheCommandKeepTheLimit) {
-  const std::string programs = HEADROOM_BINARY_DIR "/tests/";
+  const std::string programs = test::built_path("tests/");
   const std::string later = (folder_ / "later").string();
   const CommandResult result =
       run({"--gpu-limit", "50MiB", "--", "env",
-           std::string("LD_LIBRARY_PATH=") + HEADROOM_FAKE_CUDA + ":" + programs, "sh", "-c",
+           "LD_LIBRARY_PATH=" + test::built_path("tests/fake_cuda") + ":" + programs, "sh", "-c",
            fmt::format("(sleep 1; {0}traced_cuda_lookup plain {0}libtraced_cuda_wrapper.so >{1}.part 2>&1; "
                        "mv {1}.part {1}) >/dev/null 2>&1 &",
                        programs, later)});
@@ -261,9 +263,9 @@ TEST_F(Run, ProcessesThatOutliveTheCommandKeepTheLimit) {
 }
 
 TEST_F(Run, ReportsADriverThatCannotBeHooked) {
-  const std::string programs = HEADROOM_BINARY_DIR "/tests/";
+  const std::string programs = test::built_path("tests/");
   const CommandResult result =
-      run({"--gpu-limit", "50MiB", "--", "env", std::string("LD_LIBRARY_PATH=") + HEADROOM_FAKE_CUDA,
+      run({"--gpu-limit", "50MiB", "--", "env", "LD_LIBRARY_PATH=" + test::built_path("tests/fake_cuda"),
            programs + "traced_cuda_lookup", "apart-wrapper", programs + "libtraced_cuda_wrapper.so"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.err,
@@ -273,7 +275,7 @@ TEST_F(Run, ReportsADriverThatCannotBeHooked) {
 
 // Each device keeps its limit, whatever number a process uses for it.
 TEST_F(Run, EachDeviceKeepsItsLimitUnderAnyNumber) {
-  const std::string programs = HEADROOM_BINARY_DIR "/tests/";
+  const std::string programs = test::built_path("tests/");
   const std::string plain = programs + "traced_cuda_lookup plain " + programs + "libtraced_cuda_wrapper.so ";
   const auto both = [&](const std::string& limit, const std::string& first, const std::string& second) {
     const std::string line = "CUDA_VISIBLE_DEVICES=" + first + " && CUDA_VISIBLE_DEVICES=" + second;
@@ -296,7 +298,7 @@ TEST_F(Run, ChargesOnlyProcessesThatHoldMemory) {
 }
 
 TEST_F(Run, ThePeakOfSequentialProgramsIsThatOfOne) {
-  const std::string one = HEADROOM_TRACED_PROGRAM " proc hold 20971520 5242880 </dev/null";
+  const std::string one = test::built_path("tests/traced_cuda") + " proc hold 20971520 5242880 </dev/null";
   const CommandResult result =
       run({"--gpu-limit", "1GiB", "--", "sh", "-c", one + " && " + one + " && " + one});
   EXPECT_EQ(result.exit_code, 0) << result.err;

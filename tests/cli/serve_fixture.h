@@ -56,7 +56,7 @@ class Served {
   explicit Served(std::vector<std::string> arguments = {}) {
     auto pipe = Pipe::create();
     SpawnOptions options;
-    options.command = {HEADROOM_BINARY_DIR "/bin/headroom", "serve"};
+    options.command = {test::built_path("bin/headroom"), "serve"};
     if (std::find(arguments.begin(), arguments.end(), "--listen") == arguments.end())
       options.command.insert(options.command.end(), {"--listen", "127.0.0.1:0"});
     options.command.insert(options.command.end(), {"--interval", "200ms"});

@@ -29,7 +29,7 @@ TEST(Serve, TheMetricsPassPromtool) {
 // The queries of the dashboard's panels, for all instances.
 std::vector<std::string> dashboard_queries() {
   std::vector<std::string> queries;
-  const auto dashboard = parse_json(read_text(HEADROOM_SOURCE_DIR "/packaging/grafana/headroom.json"));
+  const auto dashboard = parse_json(read_text(test::source_path("packaging/grafana/headroom.json")));
   if (!dashboard) return queries;
   for (const Json& panel : dashboard->value("panels", Json::array()))
     for (const Json& target : panel.value("targets", Json::array())) {
@@ -69,13 +69,12 @@ TEST(Serve, PrometheusScrapesAndAlertFires) {
   write_text(folder / "alerts.toml",
              "[[rule]]\nname = \"total_memory\"\nabove = 0.001\nclear = 0\nfor = \"0s\"\n");
   Served server({"--alerts", (folder / "alerts.toml").string()});
-  std::string scrape =
-      read_text(std::filesystem::path(HEADROOM_SOURCE_DIR) / "packaging/prometheus/scrape.yml");
+  std::string scrape = read_text(std::filesystem::path(test::source_path("packaging/prometheus/scrape.yml")));
   const std::string port = std::to_string(server.port());
   scrape.replace(scrape.find("localhost:9477"), 14, "localhost:" + port);
   scrape.replace(scrape.find("scrape_interval: 5s"), 19, "scrape_interval: 1s");
-  std::string config = "global: {evaluation_interval: 1s}\nrule_files: [" HEADROOM_SOURCE_DIR
-                       "/packaging/prometheus/rules.yml]\nscrape_configs:\n";
+  std::string config = "global: {evaluation_interval: 1s}\nrule_files: [" +
+                       test::source_path("packaging/prometheus/rules.yml") + "]\nscrape_configs:\n";
   for (const std::string_view line : split(scrape, '\n')) config += "  " + std::string(line) + "\n";
   write_text(folder / "prometheus.yml", config);
   const UniqueFd taken(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));

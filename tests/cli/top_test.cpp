@@ -38,7 +38,7 @@ class Terminal {
       ::setenv("TERM", term, 1);
       ::setenv("LANG", "C.UTF-8", 1);
       ::unsetenv("NO_COLOR");
-      const std::string binary = std::string(HEADROOM_BINARY_DIR) + "/bin/headroom";
+      const std::string binary = test::built_path("bin/headroom");
       std::vector<char*> words{const_cast<char*>("headroom"), const_cast<char*>("top")};
       for (std::string& argument : arguments) words.push_back(argument.data());
       words.push_back(nullptr);

@@ -20,28 +20,30 @@ class TraceGpu : public testing::Test {
   CommandResult trace(const Words& flags, const std::string& route, const std::string& limit) {
     Words words{"trace"};
     words.insert(words.end(), flags.begin(), flags.end());
-    words.insert(words.end(), {"--out", recording().string(), "--", HEADROOM_TRACED_PROGRAM, "proc", route,
-                               limit, "7340032"});
+    words.insert(words.end(), {"--out", recording().string(), "--", test::built_path("tests/traced_cuda"),
+                               "proc", route, limit, "7340032"});
     CommandOptions options;
     options.folder = folder_.path();
-    options.environment = {{"LD_LIBRARY_PATH", HEADROOM_FAKE_CUDA}};
+    options.environment = {{"LD_LIBRARY_PATH", test::built_path("tests/fake_cuda")}};
     return run_headroom(words, options);
   }
   // Runs `traced_cuda_lookup MODE` with contexts of 500 MB and a driver for which NVML reports usage. Returns
   // the report's device.
-  Json device_of(const std::string& way, const std::string& libraries = kWithNvml) {
+  Json device_of(const std::string& way, const std::string& libraries = with_nvml()) {
     CommandOptions options;
     options.folder = folder_.path();
     options.environment = {
         {"LD_LIBRARY_PATH", libraries}, {"FAKE_CUDA_CONTEXT", "500000000"}, {"FAKE_CUDA_GRANULE", "2097152"}};
     const CommandResult traced = run_headroom({"trace", "--force", "--out", recording().string(), "--",
-                                               HEADROOM_BINARY_DIR "/tests/traced_cuda_lookup", way, "none"},
+                                               test::built_path("tests/traced_cuda_lookup"), way, "none"},
                                               options);
     EXPECT_EQ(traced.exit_code, 0) << way << traced.err;
     auto document = parse_json(run_headroom({"report", recording().string(), "--json"}).out);
     return document ? get_member(*document, "devices").at(0) : Json();
   }
-  static constexpr const char* kWithNvml = HEADROOM_FAKE_CUDA ":" HEADROOM_BINARY_DIR "/tests/fake_cuda_nvml";
+  static std::string with_nvml() {
+    return test::built_path("tests/fake_cuda") + ":" + test::built_path("tests/fake_cuda_nvml");
+  }
   static std::string own_name() {
     std::string name = test::read_text("/proc/self/comm");
     while (name.ends_with('\n')) name.pop_back();
@@ -64,12 +66,13 @@ TEST_F(TraceGpu, ALimitHoldsWhereNothingIsRecorded) {
                                                   {"HEADROOM_TRACE_FILE=relative"}}) {
     CommandOptions options;
     options.folder = folder_.path();
-    options.environment = {{"LD_LIBRARY_PATH", HEADROOM_FAKE_CUDA ":" HEADROOM_BINARY_DIR "/tests"}};
+    options.environment = {
+        {"LD_LIBRARY_PATH", test::built_path("tests/fake_cuda") + ":" + test::built_path("tests")}};
     std::vector<std::string> words{"trace",           "--force", "--out", recording().string(),
                                    "--gpu-mem-limit", "50MiB",   "--",    "env"};
     words.insert(words.end(), without.begin(), without.end());
-    words.insert(words.end(), {HEADROOM_BINARY_DIR "/tests/traced_cuda_lookup", "plain",
-                               HEADROOM_BINARY_DIR "/tests/libtraced_cuda_wrapper.so"});
+    words.insert(words.end(), {test::built_path("tests/traced_cuda_lookup"), "plain",
+                               test::built_path("tests/libtraced_cuda_wrapper.so")});
     EXPECT_EQ(run_headroom(words, options).out, "got 48, then 2\n") << without.back();
   }
 }
@@ -341,10 +344,10 @@ TEST_F(TraceGpu, CommandsShareALimitByName) {
 TEST_F(TraceGpu, ReportsRefusalsOfAChild) {
   CommandOptions options;
   options.folder = folder_.path();
-  options.environment = {{"LD_LIBRARY_PATH", HEADROOM_FAKE_CUDA}};
+  options.environment = {{"LD_LIBRARY_PATH", test::built_path("tests/fake_cuda")}};
   const CommandResult result =
       run_headroom({"trace", "--gpu-limit", "50MiB", "--out", recording().string(), "--", "sh", "-c",
-                    std::string(HEADROOM_TRACED_PROGRAM) + " proc plain 52428800 7340032; true"},
+                    test::built_path("tests/traced_cuda") + " proc plain 52428800 7340032; true"},
                    options);
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.err, HasSubstr("GPU 0 peak 49.0 MiB of 50.0 MiB, 2 requests refused"));
@@ -362,10 +365,10 @@ TEST_F(TraceGpu, ReportsRefusalsOfAChild) {
 }
 
 TEST_F(TraceGpu, UnhookedDriverMakesTheLimitSoft) {
-  const std::string programs = HEADROOM_BINARY_DIR "/tests/";
+  const std::string programs = test::built_path("tests/");
   CommandOptions options;
   options.folder = folder_.path();
-  options.environment = {{"LD_LIBRARY_PATH", HEADROOM_FAKE_CUDA}};
+  options.environment = {{"LD_LIBRARY_PATH", test::built_path("tests/fake_cuda")}};
   const CommandResult result =
       run_headroom({"trace", "--gpu-mem-limit", "50MiB", "--out", recording().string(), "--",
                     programs + "traced_cuda_lookup", "apart-wrapper", programs + "libtraced_cuda_wrapper.so"},
@@ -406,7 +409,7 @@ TEST_F(TraceGpu, ListsContextsAndModulesSeparately) {
   EXPECT_THAT(text.out, HasSubstr("Contexts   476.8 MiB in addition to the allocations, by difference"));
   EXPECT_THAT(text.out,
               HasSubstr("Modules    at most 6.0 MiB in addition to the allocations, by difference"));
-  EXPECT_FALSE(device_of("modules", HEADROOM_FAKE_CUDA).contains("context_bytes"))
+  EXPECT_FALSE(device_of("modules", test::built_path("tests/fake_cuda")).contains("context_bytes"))
       << "without NVML it is unknown";
 }
 
@@ -430,8 +433,8 @@ TEST_F(TraceGpu, AllowsDriverLookupInAnotherLibrarysConstructor) {
 #endif
   CommandOptions options;
   options.folder = folder_.path();
-  options.environment = {{"LD_LIBRARY_PATH", HEADROOM_FAKE_CUDA},
-                         {"LD_PRELOAD", HEADROOM_BINARY_DIR "/tests/libtraced_early.so"}};
+  options.environment = {{"LD_LIBRARY_PATH", test::built_path("tests/fake_cuda")},
+                         {"LD_PRELOAD", test::built_path("tests/libtraced_early.so")}};
   const CommandResult traced = run_headroom(
       {"trace", "--force", "--gpu-mem-limit", "64MiB", "--out", recording().string(), "--", "/bin/true"},
       options);
@@ -451,9 +454,9 @@ TEST_F(TraceGpu, StopsCountingDestroyedContexts) {
 TEST_F(TraceGpu, QueriesGraphMemoryMoreOftenThanNvml) {
   CommandOptions options;
   options.folder = folder_.path();
-  options.environment = {{"LD_LIBRARY_PATH", kWithNvml}};
+  options.environment = {{"LD_LIBRARY_PATH", with_nvml()}};
   const std::string out = run_headroom({"trace", "--out", recording().string(), "--",
-                                        HEADROOM_BINARY_DIR "/tests/traced_cuda_lookup", "launches", "none"},
+                                        test::built_path("tests/traced_cuda_lookup"), "launches", "none"},
                                        options)
                               .out;
   unsigned looks = 0;

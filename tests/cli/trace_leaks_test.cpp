@@ -12,7 +12,7 @@ Json leaks_of(const std::string& mode, const std::vector<std::string>& flags) {
   options.folder = folder.path();
   std::vector<std::string> trace{"trace", "--out", "a.hrec"};
   trace.insert(trace.end(), flags.begin(), flags.end());
-  trace.insert(trace.end(), {"--", HEADROOM_BINARY_DIR "/tests/traced_cycles", mode});
+  trace.insert(trace.end(), {"--", test::built_path("tests/traced_cycles"), mode});
   run_headroom(trace, options);
   const CommandResult report = run_headroom({"report", "a.hrec", "--json"}, options);
   EXPECT_EQ(report.exit_code, 0) << report.err;

@@ -85,7 +85,7 @@ TEST_F(Trace, ReportsReleasesOfUnseenBlocks) {
   for (const bool full : {true, false}) {
     CommandOptions options;
     options.environment = {{"LD_PRELOAD", jemalloc->string()}};
-    const auto traced = trace({HEADROOM_BINARY_DIR "/tests/traced_allocator"},
+    const auto traced = trace({test::built_path("tests/traced_allocator")},
                               full ? Words{"--full", "--force"} : Words{"--force"}, options);
     ASSERT_EQ(traced.exit_code, 0) << traced.err;
     const auto report = run_headroom({"report", recording().string(), "--json"});
@@ -203,13 +203,11 @@ TEST_F(Trace, RecordingUsesOnlyTheDiskSpaceItNeeds) {
 }
 
 TEST_F(Trace, KeepsAllocationsOfAnUnloadedLibraryApart) {
-  const auto library = [](const std::string& name) {
-    return HEADROOM_BINARY_DIR "/tests/lib" + name + ".so";
-  };
+  const auto library = [](const std::string& name) { return test::built_path("tests/lib") + name + ".so"; };
   for (const char* stacks : {"unwind", "fp"}) {
-    const auto result = trace({HEADROOM_BINARY_DIR "/tests/traced_successor", library("traced_plugin_a"),
-                               library("traced_plugin_b")},
-                              {"--full", "--force", "--stacks", stacks});
+    const auto result = trace(
+        {test::built_path("tests/traced_successor"), library("traced_plugin_a"), library("traced_plugin_b")},
+        {"--full", "--force", "--stacks", stacks});
     ASSERT_EQ(result.exit_code, 0);
     const std::size_t line = result.out.find('\n') + 1;
     if (result.out.substr(0, line) != result.out.substr(line))

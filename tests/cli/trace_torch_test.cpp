@@ -40,7 +40,7 @@ class TraceRealTorch : public testing::Test {
   CommandResult trace(const std::string& mode, const std::vector<std::string>& flags = {}) {
     std::vector<std::string> words{"trace"};
     words.insert(words.end(), flags.begin(), flags.end());
-    const std::string script = HEADROOM_SOURCE_DIR "/tests/cli/traced_torch.py";
+    const std::string script = test::source_path("tests/cli/traced_torch.py");
     words.insert(words.end(), {"--out", recording().string(), "--", HEADROOM_SYSTEM_PYTHON, script, mode});
     CommandOptions options;
     options.folder = folder_.path();

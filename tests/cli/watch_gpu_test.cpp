@@ -13,8 +13,7 @@ namespace fs = std::filesystem;
 using testing::HasSubstr;
 
 CommandOptions with_driver(const TemporaryFolder& folder) {
-  fs::copy_file(fs::path(HEADROOM_BINARY_DIR) / "tests/libfake_nvml_throttled.so",
-                folder / "libnvidia-ml.so.1");
+  fs::copy_file(fs::path(test::built_path("tests/libfake_nvml_throttled.so")), folder / "libnvidia-ml.so.1");
   CommandOptions options;
   options.environment = {{"LD_LIBRARY_PATH", folder.path().string()}};
   return options;

@@ -113,7 +113,7 @@ TEST_F(LimitOnAGpu, HoldsForTheStaticRuntime) { expect_runtime_sound("traced_cud
 
 // A launch costs nothing: a traced program calls the driver's function directly.
 TEST_F(LimitOnAGpu, DoesNotHookLaunches) {
-  const ProgramRun run = traced_->run({HEADROOM_BINARY_DIR "/bin/gpu_call_cost", "added", "100"});
+  const ProgramRun run = traced_->run({test::built_path("bin/gpu_call_cost"), "added", "100"});
   ASSERT_TRUE(run.status.success()) << run.output;
   const auto document = parse_json(run.output);
   ASSERT_TRUE(document) << run.output;

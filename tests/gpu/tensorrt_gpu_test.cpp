@@ -18,9 +18,9 @@ class TensorRtGpu : public testing::Test {
   void SetUp() override {
     if (const auto driver = cuda::Driver::open(); !driver)
       GTEST_SKIP() << absent_message(driver.error().sentence());
-    ::setenv("HEADROOM_TENSORRT", HEADROOM_FAKE_TENSORRT, 1);
+    ::setenv("HEADROOM_TENSORRT", test::built_path("tests/fake_tensorrt").c_str(), 1);
     auto opened = inference::Backend::open(
-        {"tensorrt", fs::path(HEADROOM_BINARY_DIR) / "bin/libheadroom_backend_tensorrt.so"});
+        {"tensorrt", fs::path(test::built_path("bin/libheadroom_backend_tensorrt.so"))});
     ASSERT_TRUE(opened) << opened.error().sentence();
     ASSERT_TRUE(opened->start());
     const auto facts = opened->prepare_device("cuda:0");

@@ -41,6 +41,10 @@ std::optional<fs::path> opencv_example(const std::string& relative_path) {
   return dependency_file("opencv-doc/examples/" + relative_path);
 }
 
+std::string source_path(const std::string& relative) { return HEADROOM_SOURCE_DIR "/" + relative; }
+
+std::string built_path(const std::string& relative) { return HEADROOM_BINARY_DIR "/" + relative; }
+
 std::string absent_message(const std::string& what) {
   return what + " is not on this machine; this test needs it and is skipped";
 }

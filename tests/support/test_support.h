@@ -34,6 +34,9 @@ std::optional<std::filesystem::path> dependency_file(const std::string& relative
 // A photo or video of Debian's opencv-doc ("data/messi5.jpg"), at the path that scripts/opencv_examples.sh
 // finds.
 std::optional<std::filesystem::path> opencv_example(const std::string& relative_path);
+// A file of the source tree ("docs/doctor.md"), or of the build folder ("bin/headroom").
+std::string source_path(const std::string& relative);
+std::string built_path(const std::string& relative);
 std::string absent_message(const std::string& what);
 
 // Whether the build runs many times slower: under a sanitizer or an emulator.

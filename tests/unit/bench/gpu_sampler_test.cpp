@@ -24,7 +24,7 @@ class GpuSamplerTest : public testing::Test {
     ::unsetenv("FAKE_NVML_CRASH");
   }
   void install_driver() {
-    fs::copy_file(fs::path(HEADROOM_BINARY_DIR) / "tests/libfake_nvml_throttled.so",
+    fs::copy_file(fs::path(test::built_path("tests/libfake_nvml_throttled.so")),
                   folder_ / "libnvidia-ml.so.1");
   }
   test::TemporaryFolder folder_;

@@ -26,7 +26,7 @@ void expect_known(std::string_view command) {
 
 TEST(DoctorCures, NameExistingVerbsAndFlags) {
   const std::string text =
-      read_text(std::filesystem::path(HEADROOM_SOURCE_DIR) / "tests/golden/doctor/messages.tsv");
+      read_text(std::filesystem::path(test::source_path("tests/golden/doctor/messages.tsv")));
   int commands = 0;
   for (const std::string_view row : split(text, '\n')) {
     const auto cells = split(row, '\t');
@@ -44,8 +44,8 @@ TEST(DoctorCures, NameExistingVerbsAndFlags) {
 // Also with the run's settings, as in a report that stores them.
 TEST(DoctorCures, OfRunsNameExistingVerbsAndFlags) {
   int commands = 0;
-  for (const auto& folder : std::filesystem::directory_iterator(std::filesystem::path(HEADROOM_SOURCE_DIR) /
-                                                                "tests/golden/report")) {
+  for (const auto& folder :
+       std::filesystem::directory_iterator(std::filesystem::path(test::source_path("tests/golden/report")))) {
     auto result = report::read_report(read_text(folder.path() / "report.json"), folder.path().string());
     if (!result) continue;  // a golden report of another version
     for (const bool keeps_settings : {true, false}) {

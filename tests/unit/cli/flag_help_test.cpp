@@ -58,8 +58,7 @@ TEST(Help, EveryFlagHasAHelpAndNoTwoFlagsShareAName) {
 }
 
 TEST(Docs, TheCommandLinePageHasEveryFlag) {
-  const std::string page =
-      test::read_text(std::filesystem::path(HEADROOM_SOURCE_DIR) / "docs/command-line.md");
+  const std::string page = test::read_text(std::filesystem::path(test::source_path("docs/command-line.md")));
   for (const Verb* verb : verbs())
     for (const Flag& flag : verb->flags)
       EXPECT_THAT(page, testing::HasSubstr("--" + flag.name)) << verb->name;

@@ -184,7 +184,7 @@ TEST(LogEvents, ReadsColouredTextOfJournal) {
 
 TEST(LogEvents, KernelReportInJsonKeepsFigures) {
   std::vector<std::string> lines;
-  const std::string text = read_text(std::filesystem::path(HEADROOM_DOCTOR_GOLDEN) / "oom_machine.log");
+  const std::string text = read_text(test::source_path("tests/golden/doctor/oom_machine.log"));
   for (const std::string_view line : split(text, '\n'))
     if (!line.empty())
       lines.push_back(R"({"_TRANSPORT":"kernel","MESSAGE":)" + Json(std::string(line)).dump() + "}");

@@ -29,7 +29,8 @@ std::vector<Finding> findings_of(const std::vector<std::string>& lines) {
 
 std::vector<Finding> findings_of_golden(const char* name) {
   LogFindings logs;
-  EXPECT_TRUE(logs.read_file(std::filesystem::path(HEADROOM_DOCTOR_GOLDEN) / name).has_value());
+  EXPECT_TRUE(
+      logs.read_file(std::filesystem::path(test::source_path("tests/golden/doctor")) / name).has_value());
   return logs.findings();
 }
 
@@ -131,7 +132,7 @@ TEST(LogFindings, RepeatedSystemdLinesAreOneKill) {
 
 TEST(LogFindings, IgnoresFreeFigureOfProgram) {
   std::vector<std::string> lines;
-  const std::string text = read_text(std::filesystem::path(HEADROOM_DOCTOR_GOLDEN) / "oom_machine.log");
+  const std::string text = read_text(test::source_path("tests/golden/doctor/oom_machine.log"));
   for (const std::string_view line : split(text, '\n')) {
     lines.emplace_back(line);
     if (lines.size() == 1) lines.emplace_back("app: pool free:999999999 used:12");
@@ -160,7 +161,7 @@ TEST(LogFindings, ComputesUnaccountedMemoryFromKernelReport) {
 }
 
 TEST(LogFindings, HugePagesAndZramAreNotUnaccounted) {
-  const std::string report = read_text(std::filesystem::path(HEADROOM_DOCTOR_GOLDEN) / "oom_machine.log");
+  const std::string report = read_text(test::source_path("tests/golden/doctor/oom_machine.log"));
   const auto unaccounted = [&](const std::string& from, const std::string& to) {
     std::string text = report;
     text.replace(text.find(from), from.size(), to);
@@ -181,7 +182,7 @@ TEST(LogFindings, HugePagesAndZramAreNotUnaccounted) {
 
 // The report does not say how much of the used swap is in zram.
 TEST(LogFindings, GivesUpperBoundOfUnaccountedMemoryWithUsedSwap) {
-  std::string text = read_text(std::filesystem::path(HEADROOM_DOCTOR_GOLDEN) / "oom_machine.log");
+  std::string text = read_text(test::source_path("tests/golden/doctor/oom_machine.log"));
   const std::string swap = "Total swap = 0kB";
   text.replace(text.find(swap), swap.size(), "Total swap = 8388608kB");
   LogFindings logs;

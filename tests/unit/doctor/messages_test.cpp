@@ -37,7 +37,7 @@ Expected found_in(const std::string& line) {
 // Expected findings by line.
 std::map<std::string, Expected> golden_messages() {
   std::map<std::string, Expected> messages;
-  const std::string text = read_text(std::filesystem::path(HEADROOM_DOCTOR_GOLDEN) / "messages.tsv");
+  const std::string text = read_text(test::source_path("tests/golden/doctor/messages.tsv"));
   for (const std::string_view row : split(text, '\n')) {
     if (row.empty() || row.starts_with('#')) continue;
     const auto cells = split(row, '\t');

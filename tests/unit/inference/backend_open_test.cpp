@@ -13,7 +13,7 @@ Error error_of_opening(const std::filesystem::path& path) {
 }
 
 std::filesystem::path faulty(const std::string& fault) {
-  return std::filesystem::path(HEADROOM_BINARY_DIR) / "test-plugins/faulty" /
+  return std::filesystem::path(test::built_path("test-plugins/faulty")) /
          ("libheadroom_backend_" + fault + ".so");
 }
 

@@ -43,11 +43,11 @@ inline std::vector<float> values_of(const std::vector<TensorView>& views) {
 class LibTorch : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!std::filesystem::exists(std::filesystem::path(HEADROOM_TORCHSCRIPT) / "made"))
+    if (!std::filesystem::exists(std::filesystem::path(test::built_path("tests/torchscript")) / "made"))
       GTEST_SKIP() << absent_message("PyTorch for python3 (python3-torch), which makes the modules");
     if (backend_) return;
     auto opened = inference::Backend::open(
-        {"libtorch", std::filesystem::path(HEADROOM_BINARY_DIR) / "bin/libheadroom_backend_libtorch.so"});
+        {"libtorch", std::filesystem::path(test::built_path("bin/libheadroom_backend_libtorch.so"))});
     ASSERT_TRUE(opened) << opened.error().sentence();
     const Status started = opened->start();
     ASSERT_TRUE(started) << started.error().sentence();
@@ -56,10 +56,11 @@ class LibTorch : public ::testing::Test {
   static void TearDownTestSuite() { backend_.reset(); }
 
   static std::filesystem::path module(const std::string& name) {
-    return std::filesystem::path(HEADROOM_TORCHSCRIPT) / (name + ".pt");
+    return std::filesystem::path(test::built_path("tests/torchscript")) / (name + ".pt");
   }
   static std::vector<float> expected(const std::string& name) {
-    return floats_of(read_text(std::filesystem::path(HEADROOM_TORCHSCRIPT) / (name + ".expected")));
+    return floats_of(
+        read_text(std::filesystem::path(test::built_path("tests/torchscript")) / (name + ".expected")));
   }
   static RuntimeSettings one_thread() {
     RuntimeSettings settings;

@@ -178,7 +178,7 @@ TEST_F(TorchScriptModels, YoloxMatchesOnnxRuntime) {
   const auto script = test::shared_data("models/yolox_nano_640x640.torchscript.pt");
   const auto onnx = test::shared_data("models/yolox_nano_640x640.onnx");
   if (!script || !onnx) GTEST_SKIP() << test::absent_message("yolox_nano_640x640");
-  const auto plugin = std::filesystem::path(HEADROOM_BINARY_DIR) / "bin/libheadroom_backend_onnxruntime.so";
+  const auto plugin = std::filesystem::path(test::built_path("bin/libheadroom_backend_onnxruntime.so"));
   if (!std::filesystem::exists(plugin)) GTEST_SKIP() << test::absent_message("ONNX Runtime's plug-in");
   auto other = Backend::open({"onnxruntime", plugin});
   ASSERT_TRUE(other) << other.error().sentence();

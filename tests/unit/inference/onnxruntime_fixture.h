@@ -12,7 +12,7 @@
 namespace headroom::test {
 
 inline std::filesystem::path onnxruntime_plugin() {
-  return std::filesystem::path(HEADROOM_BINARY_DIR) / "bin/libheadroom_backend_onnxruntime.so";
+  return std::filesystem::path(test::built_path("bin/libheadroom_backend_onnxruntime.so"));
 }
 
 // A model with its synthetic inputs.

@@ -204,8 +204,8 @@ TEST(EngineFile, MapsFileOrExplainsFailure) {
 }
 
 TEST(EngineBuilder, RejectsPluginWithoutBuilder) {
-  const auto built =
-      build_engine_with(fs::path(HEADROOM_FAKE_CUDA) / "libcuda.so.1", {}, [](const std::string&) {});
+  const auto built = build_engine_with(fs::path(test::built_path("tests/fake_cuda")) / "libcuda.so.1", {},
+                                       [](const std::string&) {});
   ASSERT_FALSE(built);
   EXPECT_EQ(built.error().kind, ErrorKind::input);
   EXPECT_THAT(built.error().sentence(), HasSubstr("it does not export headroom_build_engine()"));

@@ -17,7 +17,7 @@
 namespace headroom::tensorrt {
 namespace {
 
-#ifndef HEADROOM_FAKE_TENSORRT
+#ifndef HEADROOM_FAKE_TENSORRT_BUILT
 TEST(TensorRtPlugin, RunsAgainstFakeLibrary) {
   GTEST_SKIP() << "NvInfer.h was not found when this was built (-DTENSORRT_INCLUDE_DIR=…)";
 }
@@ -37,13 +37,13 @@ using testing::Not;
 constexpr std::uint64_t kPluginMiB = 1 << 20;
 const std::string kScratchCall = "setDeviceMemoryV2";
 
-fs::path plugin() { return fs::path(HEADROOM_BINARY_DIR) / "bin/libheadroom_backend_tensorrt.so"; }
+fs::path plugin() { return fs::path(test::built_path("bin/libheadroom_backend_tensorrt.so")); }
 
 class TensorRtPlugin : public testing::Test {
  protected:
   void SetUp() override {
     // Load the driver once by its full path; the plug-in then finds it by its name.
-    driver_ = ::dlopen((std::string(HEADROOM_FAKE_CUDA) + "/libcuda.so.1").c_str(), RTLD_NOW | RTLD_GLOBAL);
+    driver_ = ::dlopen(test::built_path("tests/fake_cuda/libcuda.so.1").c_str(), RTLD_NOW | RTLD_GLOBAL);
     ASSERT_NE(driver_, nullptr) << ::dlerror();
   }
   std::uint64_t in_use() const {
@@ -92,7 +92,7 @@ class TensorRtPlugin : public testing::Test {
 
   TemporaryFolder folder_;
   fs::path log_ = folder_.path() / "calls";
-  ScopedEnvironment libraries_{"HEADROOM_TENSORRT", HEADROOM_FAKE_TENSORRT};
+  ScopedEnvironment libraries_{"HEADROOM_TENSORRT", test::built_path("tests/fake_tensorrt")};
   ScopedEnvironment log_variable_{"FAKE_TENSORRT_LOG", log_.string()};
   void* driver_ = nullptr;
   std::vector<std::string> progress_;

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
+#include "support/test_support.h"
+
 namespace headroom::test {
 
-std::filesystem::path plugin_path() {
-  return std::filesystem::path(HEADROOM_BINARY_DIR) / "bin" / "libheadroom_backend_onnxruntime.so";
-}
+std::filesystem::path plugin_path() { return built_path("bin/libheadroom_backend_onnxruntime.so"); }
 
 Result<ModelRunner> ModelRunner::open(const std::filesystem::path& model,
                                       const inference::TaskOptions& options) {

@@ -8,11 +8,13 @@
 #include <opencv2/videoio.hpp>
 #include <stdexcept>
 
+#include "support/test_support.h"
+
 namespace headroom::media {
 
 MediaEngine& engine() {
   static const std::unique_ptr<MediaEngine> instance = [] {
-    ::setenv("HEADROOM_BACKEND_PATH", HEADROOM_BINARY_DIR "/bin", 1);
+    ::setenv("HEADROOM_BACKEND_PATH", test::built_path("bin").c_str(), 1);
     auto loaded = load_media_engine();
     if (!loaded) throw std::runtime_error(loaded.error().sentence());
     return std::move(*loaded);

@@ -32,7 +32,7 @@ MemoryPlan plan_of(const Budget& budget) {
 
 TEST(MemoryPlan, ReproducesTheTablesOfTheGuide) {
   const auto plan = [](const char* name) {
-    const auto file = std::filesystem::path(HEADROOM_SOURCE_DIR) / "docs/examples" / name;
+    const auto file = std::filesystem::path(test::source_path("docs/examples")) / name;
     return plan_of(*parse_budget(test::read_text(file), name));
   };
   const MemoryPlan healthy = plan("budget-perception.toml");

@@ -36,7 +36,7 @@ constexpr const char* kCrash = "SIGSEGV";
 #endif
 constexpr const char* kFace = "models/face_detection_front_128x128_barracuda.onnx";
 
-std::string binary_folder(const char* name) { return std::string(HEADROOM_BINARY_DIR) + "/" + name; }
+std::string binary_folder(const char* name) { return test::built_path(name); }
 
 // The library has its own list of isolated processes.
 std::size_t children_of_this_process() {

@@ -40,7 +40,8 @@ class DeviceMeter : public ::testing::Test {
  protected:
   void SetUp() override {
     // Once loaded, the fake driver is found by its SONAME when code opens libcuda.so.1.
-    if (::dlopen(HEADROOM_FAKE_CUDA, RTLD_NOW | RTLD_GLOBAL) == nullptr) FAIL() << ::dlerror();
+    if (::dlopen(test::built_path("tests/fake_cuda/libcuda.so.1").c_str(), RTLD_NOW | RTLD_GLOBAL) == nullptr)
+      FAIL() << ::dlerror();
   }
   // Allocates and frees 100 MiB.
   static void expect_followed(const MemoryMeter& meter) {

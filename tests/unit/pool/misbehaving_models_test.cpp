@@ -18,9 +18,7 @@ constexpr std::int64_t kFaultMiB = 1 << 20;
 // A plug-in whose model files contain commands: tests/plugins/misbehaving_backend.cpp.
 class MisbehavingModels : public ::testing::Test {
  protected:
-  void SetUp() override {
-    ::setenv("HEADROOM_BACKEND_PATH", (std::string(HEADROOM_BINARY_DIR) + "/test-plugins").c_str(), 1);
-  }
+  void SetUp() override { ::setenv("HEADROOM_BACKEND_PATH", (test::built_path("test-plugins")).c_str(), 1); }
   void add(ModelPool& pool, const std::string& name, const std::string& commands) {
     PoolModel model;
     model.name = name;

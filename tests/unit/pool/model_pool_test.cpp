@@ -32,7 +32,7 @@ constexpr const char* kText = "models/ch_PP-OCRv4_det_infer.onnx";
 class ModelPoolTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    ::setenv("HEADROOM_BACKEND_PATH", (std::string(HEADROOM_BINARY_DIR) + "/bin").c_str(), 1);
+    ::setenv("HEADROOM_BACKEND_PATH", (test::built_path("bin")).c_str(), 1);
     for (const char* file : {kFront, kBack, kText})
       if (!test::dependency_file(file)) GTEST_SKIP() << test::absent_message(file);
   }
@@ -257,7 +257,7 @@ TEST_F(ModelPoolTest, ServesLibTorchAndOnnxRuntimeInOneProcess) {
 #endif
   constexpr const char* kModule = "models/yolox_nano_640x640.torchscript.pt";
   const auto module = test::shared_data(kModule);
-  const std::string plugin = std::string(HEADROOM_BINARY_DIR) + "/bin/libheadroom_backend_libtorch.so";
+  const std::string plugin = test::built_path("bin/libheadroom_backend_libtorch.so");
   if (!module) GTEST_SKIP() << test::absent_message(kModule);
   if (!std::filesystem::exists(plugin)) GTEST_SKIP() << test::absent_message("the LibTorch plug-in");
   ModelPool pool({.budget_bytes = 4096 * kModelMiB});
@@ -438,7 +438,7 @@ TEST_F(ModelPoolTest, PublishesItsMetricsForOtherProcesses) {
 }
 
 TEST_F(ModelPoolTest, DocumentationExampleRuns) {
-  const auto source = std::filesystem::path(HEADROOM_SOURCE_DIR);
+  const auto source = std::filesystem::path(test::source_path(""));
   const std::string code = test::read_text(source / "tests/unit/pool/model_pool_example.cpp");
   EXPECT_THAT(test::read_text(source / "docs/model-pool.md"), HasSubstr("```cpp\n" + code + "```\n"));
   const test::TemporaryFolder folder;

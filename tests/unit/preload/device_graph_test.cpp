@@ -10,7 +10,7 @@ class TraceDeviceGraphs : public testing::Test {
   using Kind = MemoryEventKind;
   static constexpr std::uint64_t kLimit = 1'000'000'000, kStep = 7 << 20;
   ProgramRun run(TracedProgram& traced, const std::string& route) {
-    traced.set_environment("LD_LIBRARY_PATH", HEADROOM_FAKE_CUDA);
+    traced.set_environment("LD_LIBRARY_PATH", test::built_path("tests/fake_cuda"));
     return traced.run(
         {program_path("traced_cuda"), "proc", route, std::to_string(kLimit), std::to_string(kStep)});
   }
@@ -49,7 +49,7 @@ TEST_F(TraceDeviceGraphs, RecordsTheBlocksOfEachGraphAndTheirRelease) {
 // Without a limit, because then no later call updates the graph figures.
 TEST_F(TraceDeviceGraphs, RecordsTheEffectOfATrimAtOnce) {
   TracedProgram traced("gpu");
-  traced.set_environment("LD_LIBRARY_PATH", HEADROOM_FAKE_CUDA);
+  traced.set_environment("LD_LIBRARY_PATH", test::built_path("tests/fake_cuda"));
   const ProgramRun run = traced.run({program_path("traced_cuda_lookup"), "trims", "none"});
   ASSERT_TRUE(run.status.success()) << run.output;
   std::uint64_t kept = 0, most = 0;

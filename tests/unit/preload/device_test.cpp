@@ -22,7 +22,7 @@ class TraceDevices : public testing::Test {
   // Runs the program with a limit that it shares with its children.
   ProgramRun run(TracedProgram& traced, const std::string& program, const std::string& lookup,
                  const std::string& route, std::uint64_t limit = kLimit) {
-    traced.set_environment("LD_LIBRARY_PATH", HEADROOM_FAKE_CUDA);
+    traced.set_environment("LD_LIBRARY_PATH", test::built_path("tests/fake_cuda"));
     return traced.run({program_path(program), lookup, route, std::to_string(limit), std::to_string(kStep)});
   }
   std::string options(const std::string& mode = "full=1", std::uint64_t limit = kLimit) {
@@ -242,8 +242,8 @@ INSTANTIATE_TEST_SUITE_P(Seeds, TraceDevicesAtRandom, testing::Range(1, 13));
 // context was created.
 TEST_F(TraceDevices, ContextFigureChangesOnlyWithContexts) {
   TracedProgram traced("gpu");
-  traced.set_environment("LD_LIBRARY_PATH",
-                         HEADROOM_FAKE_CUDA ":" HEADROOM_BINARY_DIR "/tests/fake_cuda_nvml");
+  traced.set_environment("LD_LIBRARY_PATH", test::built_path("tests/fake_cuda") + ":" +
+                                                test::built_path("tests/fake_cuda_nvml"));
   traced.set_environment("FAKE_CUDA_CONTEXT", "500000000");
   const ProgramRun run = traced.run({program_path("traced_cuda_lookup"), "grows", ""});
   ASSERT_TRUE(run.status.success()) << run.output;
@@ -259,8 +259,8 @@ TEST_F(TraceDevices, ContextFigureChangesOnlyWithContexts) {
 // measures the growth of the whole device, which is corrected soon after.
 TEST_F(TraceDevices, CountsConcurrentlyCreatedContextsOnce) {
   TracedProgram traced("gpu");
-  traced.set_environment("LD_LIBRARY_PATH",
-                         HEADROOM_FAKE_CUDA ":" HEADROOM_BINARY_DIR "/tests/fake_cuda_nvml");
+  traced.set_environment("LD_LIBRARY_PATH", test::built_path("tests/fake_cuda") + ":" +
+                                                test::built_path("tests/fake_cuda_nvml"));
   traced.set_environment("FAKE_CUDA_CONTEXT", "500000000");
   const ProgramRun run = traced.run({program_path("traced_cuda_lookup"), "together", ""});
   ASSERT_TRUE(run.status.success()) << run.output;

@@ -36,7 +36,7 @@ class TraceTorch : public testing::TestWithParam<std::string> {
  protected:
   SeenRecording run(const std::vector<std::string>& arguments, const std::string& options = "full=1") {
     traced_.emplace(options);
-    traced_->set_environment("PYTHONPATH", HEADROOM_BINARY_DIR "/tests/fake_torch");
+    traced_->set_environment("PYTHONPATH", test::built_path("tests/fake_torch"));
     traced_->set_environment("PYTHONDONTWRITEBYTECODE", "1");
     std::vector<std::string> command{GetParam()};
     command.insert(command.end(), arguments.begin(), arguments.end());
@@ -45,7 +45,7 @@ class TraceTorch : public testing::TestWithParam<std::string> {
     output_ = result.output;
     return traced_->root();
   }
-  static std::string script() { return HEADROOM_SOURCE_DIR "/tests/cli/traced_modules.py"; }
+  static std::string script() { return test::source_path("tests/cli/traced_modules.py"); }
   // The layers in which a bytearray of this size was created.
   static std::vector<std::string> layers_of(const SeenRecording& seen, std::uint64_t kibibytes) {
     return seen.scopes_of(kibibytes * 1024 + 1);
@@ -189,7 +189,7 @@ TEST_P(TraceTorch, SurvivesARestartOfPython) {
   home.pop_back();
   if (!library.ends_with(".so.1.0")) GTEST_SKIP() << "this Python has no shared library";
   TracedProgram traced;
-  traced.set_environment("PYTHONPATH", HEADROOM_BINARY_DIR "/tests/fake_torch");
+  traced.set_environment("PYTHONPATH", test::built_path("tests/fake_torch"));
   traced.set_environment("PYTHONDONTWRITEBYTECODE", "1");
   traced.set_environment("PYTHONHOME", home);
   ASSERT_TRUE(traced

@@ -8,9 +8,9 @@
 
 namespace headroom::test {
 
-std::string program_path(const std::string& name) { return HEADROOM_BINARY_DIR "/tests/" + name; }
-std::string trace_library() { return HEADROOM_BINARY_DIR "/bin/libheadroom_trace.so"; }
-std::string gpu_trace_library() { return HEADROOM_BINARY_DIR "/bin/libheadroom_trace_gpu.so"; }
+std::string program_path(const std::string& name) { return test::built_path("tests/") + name; }
+std::string trace_library() { return test::built_path("bin/libheadroom_trace.so"); }
+std::string gpu_trace_library() { return test::built_path("bin/libheadroom_trace_gpu.so"); }
 
 std::size_t SeenRecording::count(MemoryEventKind kind) const {
   return static_cast<std::size_t>(std::count_if(

@@ -24,7 +24,7 @@ bool python_is_here() { return std::system("python3 -c '' 2>/dev/null") == 0; }
 Json python_reads(const std::filesystem::path& recording, const std::filesystem::path& answer) {
   const UniqueFd out(::open(answer.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
   SpawnOptions options;
-  options.command = {"python3", HEADROOM_SOURCE_DIR "/tests/golden/read_recording.py", recording.string()};
+  options.command = {"python3", test::source_path("tests/golden/read_recording.py"), recording.string()};
   options.stdout_fd = out.get();
   auto child = Subprocess::spawn(options);
   EXPECT_TRUE(child.has_value() && child->wait().success());

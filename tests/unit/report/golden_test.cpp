@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 class Golden : public testing::TestWithParam<NamedRun> {
  protected:
   void compare(const std::string& file, const std::string& text) {
-    const fs::path path = fs::path(HEADROOM_SOURCE_DIR) / "tests/golden/report" / GetParam().name / file;
+    const fs::path path = fs::path(test::source_path("tests/golden/report")) / GetParam().name / file;
     if (std::getenv("HEADROOM_UPDATE_GOLDEN") != nullptr) {
       fs::create_directories(path.parent_path());
       write_text(path, text);

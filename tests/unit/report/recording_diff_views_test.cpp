@@ -108,7 +108,7 @@ class Comparison {
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 void compare_with_golden(const std::string& file, const std::string& text) {
-  const fs::path path = fs::path(HEADROOM_SOURCE_DIR) / "tests/golden/recording_diff" / file;
+  const fs::path path = fs::path(test::source_path("tests/golden/recording_diff")) / file;
   if (std::getenv("HEADROOM_UPDATE_GOLDEN") != nullptr) {
     fs::create_directories(path.parent_path());
     test::write_text(path, text);

@@ -166,7 +166,7 @@ class RecordingViewsGolden : public testing::TestWithParam<Sample> {
       }
     }
     const std::string text = view(report, *recording);
-    const fs::path path = fs::path(HEADROOM_SOURCE_DIR) / "tests/golden/recording" / GetParam().name / file;
+    const fs::path path = fs::path(test::source_path("tests/golden/recording")) / GetParam().name / file;
     if (std::getenv("HEADROOM_UPDATE_GOLDEN") != nullptr) {
       fs::create_directories(path.parent_path());
       test::write_text(path, text);

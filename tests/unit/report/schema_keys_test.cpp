@@ -83,7 +83,7 @@ TEST(ReportSchema, NamesEveryKey) {
   everything.limit->mechanism = LimitMechanism::rlimit_data;  // adds the figures that depend on it
   const Json report = to_json(everything);
   const auto schema = parse_json(
-      test::read_text(std::filesystem::path(HEADROOM_SOURCE_DIR) / "docs/report.schema.json"), "the schema");
+      test::read_text(std::filesystem::path(test::source_path("docs/report.schema.json"))), "the schema");
   ASSERT_TRUE(schema);
   std::vector<std::string> unknown;
   check(*schema, *schema, report, "", unknown);

@@ -63,7 +63,7 @@ std::set<std::string> found(const std::string& text, const char* pattern) {
 }
 
 std::string packaged(const std::string& file) {
-  return test::read_text(std::filesystem::path(HEADROOM_SOURCE_DIR) / "packaging" / file);
+  return test::read_text(std::filesystem::path(test::source_path("packaging")) / file);
 }
 
 Json dashboard() {

@@ -66,7 +66,7 @@ TEST(PickleReader, ReadsWhatPythonWrites) {
   const test::TemporaryFolder folder;
   constexpr int kPickles = 240;
   SpawnOptions options;
-  options.command = {"python3", HEADROOM_SOURCE_DIR "/tests/unit/snapshot/python_pickles.py",
+  options.command = {"python3", test::source_path("tests/unit/snapshot/python_pickles.py"),
                      folder.path().string(), std::to_string(kPickles)};
   auto child = Subprocess::spawn(options);
   if (!child || !child->wait().success()) GTEST_SKIP() << test::absent_message("python3");

@@ -18,7 +18,7 @@ constexpr unsigned kNotSupportedAnswer = 3, kNoPermissionAnswer = 4, kLostAnswer
 class FakeLibrary {
  public:
   explicit FakeLibrary(const std::string& name = "fake_nvml")
-      : file_(std::string(HEADROOM_BINARY_DIR) + "/tests/lib" + name + ".so"),
+      : file_(test::built_path("tests/lib") + name + ".so"),
         handle_(::dlopen(file_.c_str(), RTLD_NOW | RTLD_LOCAL)) {
     if (handle_ == nullptr) throw std::runtime_error(::dlerror());
     state_ = reinterpret_cast<decltype(&fake_nvml_state)>(::dlsym(handle_, "fake_nvml_state"))();

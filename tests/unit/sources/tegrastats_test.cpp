@@ -221,7 +221,7 @@ std::string table_of(const std::vector<RealLine>& lines) {
 TEST(Tegrastats, DocsTableMatchesTheRealLines) {
   const auto lines = real_lines();
   if (lines.empty()) GTEST_SKIP() << test::absent_message("tegrastats/real_lines.tsv");
-  const std::filesystem::path docs = std::filesystem::path(HEADROOM_SOURCE_DIR) / "docs/monitor-sources.md";
+  const std::filesystem::path docs = std::filesystem::path(test::source_path("docs/monitor-sources.md"));
   std::string text = test::read_text(docs);
   const std::string begin = "<!-- made by Tegrastats.DocsTableMatchesTheRealLines -->\n",
                     end = "<!-- end -->";

@@ -61,7 +61,7 @@ std::string screen_of(const SystemSample& sample, int width, int height, TopChoi
 }
 
 void compare_with_golden(const std::string& file, const std::string& text) {
-  const fs::path path = fs::path(HEADROOM_SOURCE_DIR) / "tests/golden/top" / file;
+  const fs::path path = fs::path(test::source_path("tests/golden/top")) / file;
   if (std::getenv("HEADROOM_UPDATE_GOLDEN") != nullptr) {
     fs::create_directories(path.parent_path());
     test::write_text(path, text);
