@@ -1,7 +1,8 @@
 // Measures whether running a model through Headroom costs time. Alternates between these runners in one
 // process, in turns of a dozen frames:
 //
-//   headroom           the code that a worker of `headroom bench` runs for a frame (bench/loaded_model.h);
+//   headroom           the code that a worker of `headroom bench` runs for a frame
+//   (bench/worker/worker_state.h);
 //                      its inference time
 //   bare               ONNX Runtime's C API; the input is copied from a prepared tensor before the clock
 //   starts bare, letterboxed  the same, but the input is made from the frame before the clock starts, as in
@@ -31,7 +32,7 @@
 
 #include "bare_on_device.h"
 #include "bare_runtime.h"
-#include "bench/worker/loaded_model.h"
+#include "bench/worker/worker_state.h"
 #include "inference/synthetic_input.h"
 #include "on_command.h"
 #include "source_frames.h"
@@ -237,8 +238,9 @@ class Runners {
       view = {frame.bgr.data(), frame.width, frame.height};
     }
     FrameTimes times;
-    const Status done = measured_->takes_frames() && frames_.empty() ? measured_->process_blank(times)
-                                                                     : measured_->process(view, times);
+    const Status done = measured_->facts().task != "generic" && frames_.empty()
+                            ? measured_->process_blank(times)
+                            : measured_->process(view, times);
     if (!done) stop(done.error());
     return times.inference.count;
   }

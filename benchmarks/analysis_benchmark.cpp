@@ -4,7 +4,7 @@
 //   analysis_benchmark [EVENTS [STORM]]      default: 20 000 000 events, all storms (STORM: one of them, from
 //   1)
 //
-// The storm is that of bench/trace_storm.cpp: 4096 live slots, 16 to 2063 bytes, stacks of 10 frames.
+// The storm is that of trace_storm.cpp: 4096 live slots, 16 to 2063 bytes, stacks of 10 frames.
 // Variants have a million live slots (larger than the processor's caches), layers nested three deep, two
 // threads, and samples, whose peak needs a second pass. A real recording of samples has most events in
 // counters. Here each event is a sample, which is the slowest case.

@@ -1,5 +1,5 @@
 // Measures a pair of new and delete between other code that has displaced them from the first-level caches,
-// as in a runtime that launches kernels. (In a loop of allocations only, bench/trace_storm.cpp, everything is
+// as in a runtime that launches kernels. (In a loop of allocations only, trace_storm.cpp, everything is
 // in the caches, and a hook seems to cost less than it does.)
 //
 //     cold_allocations [BLOCKS] [PAIRS] [BYTES] [FAR]

@@ -21,7 +21,7 @@
 #include <string>
 #include <vector>
 
-#include "preload/exported_symbols.h"
+#include "preload/loaded_objects.h"
 #include "types/cuda_driver_types.h"
 
 namespace {

@@ -23,7 +23,7 @@ POOL, GRAPH, POOL_RESERVED, MODULES, GRAPH_RESERVED, CONTEXTS = 5, 6, 11, 12, 13
 
 
 def in_granules(memory, bytes):
-    """The rule of model/device_memory.h: above 1 MiB the driver allocates multiples of 2 MiB."""
+    """The rule of types/memory_event.h: above 1 MiB the driver allocates multiples of 2 MiB."""
     return -(-bytes >> 21) << 21 if memory in (DEVICE, ARRAY) and bytes > 1 << 20 else bytes
 
 

@@ -41,16 +41,14 @@
 #include "base/subprocess.h"
 #include "base/text.h"
 #include "inference/backend.h"
-#include "inference/isolated/isolated_session.h"
 #include "limits/memory_limit.h"
 #include "model_pool_optimum.h"
 #include "model_pool_simulation.h"
 #include "model_pool_traces.h"
 #include "pool/memory_meter.h"
 #include "pool/pool.h"
-#include "pool/process_bytes.h"
 #include "pool/ready_session.h"
-#include "sources/process_memory.h"
+#include "sources/process_table.h"
 
 namespace headroom {
 namespace {
@@ -572,7 +570,7 @@ int fit(const std::string& text, Bytes budget) {
 
 int main_of(const std::vector<std::string>& arguments) {
   if (arguments.size() < 2)
-    stop("no command: use measure, simulate, run or fit (see the top of bench/model_pool.cpp)");
+    stop("no command: use measure, simulate, run or fit (see the top of model_pool.cpp)");
   const std::string& verb = arguments[0];
   if (verb == "_measure") return measure_one(arguments[1]);
   if (verb == "_fit") return fit_one(arguments[1], std::stoull(arguments[2]), must(parse_size(arguments[3])));

@@ -12,7 +12,7 @@
 #include "base/json.h"
 #include "sources/nvml_device.h"
 #include "sources/nvml_source.h"
-#include "sources/process_memory.h"
+#include "sources/process_table.h"
 
 namespace {
 using namespace headroom;

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "inference/preprocessor.h"
-#include "inference/preprocessor_kernels.h"
 
 namespace {
 

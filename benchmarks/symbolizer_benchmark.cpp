@@ -16,7 +16,7 @@
 
 #include "base/text.h"
 #include "base/units.h"
-#include "symbols/elf_file.h"
+#include "symbols/debug_files.h"
 #include "symbols/symbolizer.h"
 
 namespace {

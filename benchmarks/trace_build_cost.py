@@ -25,8 +25,8 @@ import time
 from medians import confidence_of_median
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-SOURCES = ["src/recording/recording.cpp", "src/preload/stack_walk.cpp", "src/preload/nvtx_hooks.cpp", "src/base/subprocess.cpp",
-           "src/preload/threads.cpp", "src/trace/program_check.cpp"]
+SOURCES = ["src/recording/recording.cpp", "src/preload/stack_walk.cpp", "src/preload/scope_hooks.cpp", "src/base/subprocess.cpp",
+           "src/preload/threads.cpp", "src/trace/traced_command.cpp"]
 MODES = {"default": [], "default, no stacks": ["--stacks", "off"]}
 
 

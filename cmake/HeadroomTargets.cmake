@@ -51,11 +51,14 @@ function(headroom_left_out option reason)
   message(STATUS "${option}: ${reason}; not built")
 endfunction()
 
-# headroom_module(NAME SOURCES a.cpp … [LINK headroom_base …]): a static library headroom_NAME.
+# headroom_module(NAME SOURCES a.cpp … [LINK headroom_base …] [NO_COMMON_HEADERS]): a static library headroom_NAME.
 function(headroom_module name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "NO_COMMON_HEADERS" "" "SOURCES;LINK" ${ARGN})
   add_library(headroom_${name} STATIC ${ARG_SOURCES})
   target_link_libraries(headroom_${name} PUBLIC headroom_flags ${ARG_LINK})
+  if(TARGET headroom_common_headers AND NOT ARG_NO_COMMON_HEADERS)
+    target_precompile_headers(headroom_${name} REUSE_FROM headroom_common_headers)
+  endif()
 endfunction()
 
 # headroom_plugin(FILE_NAME SOURCES … LINK …): a shared library beside the binary, with only its entry point visible.

@@ -112,7 +112,7 @@ def _text(pointer):
         _call("free", pointer)
 
 
-# Kinds of stand-ins; see memory_tracer/python_hooks.h.
+# Kinds of stand-ins; see src/memory_tracer/python_interface.cpp.
 _MODULE_CALL, _BACKWARD, _OPTIMIZER_STEP = 0, 1, 2
 
 

@@ -2,8 +2,13 @@
 
 #include <algorithm>
 #include <span>
+#include <utility>
+#include <vector>
+
+#include "attribution/live_map.h"
 
 namespace headroom::attribution {
+
 namespace {
 
 bool lies_within(const LayerTree& layers, LayerIndex inner, LayerIndex outer) {
@@ -11,14 +16,14 @@ bool lies_within(const LayerTree& layers, LayerIndex inner, LayerIndex outer) {
   return inner == outer;
 }
 
-// What a stack that takes turns with others held: a container that is let grow from two places lies with one
-// of them at a time, and alone neither grows for good.
+// The memory of a stack that takes turns with others. A container that two places grow belongs to one of them
+// at a time, so neither grows steadily.
 struct Turns {
   std::size_t stack;  // of the verdict's
   std::vector<std::int64_t> bytes;
 };
 
-// It came again after it went, and both but seldom.
+// The memory went and came again, and both happened rarely.
 bool may_take_turns(std::span<const std::int64_t> bytes) {
   std::size_t changes = 0;
   bool fell = false, rose_again = false;
@@ -31,11 +36,11 @@ bool may_take_turns(std::span<const std::int64_t> bytes) {
   return rose_again && 2 * changes < bytes.size();
 }
 
-// Whenever it gave something back, did another take no less? A cache that is emptied has no such other.
+// Whether each decrease came with an increase elsewhere of at least the same size. An emptied cache has none.
 bool hands_over(const Turns& one, const std::vector<Turns>& all) {
   for (std::size_t i = 1; i < one.bytes.size(); ++i) {
     const std::int64_t fall = one.bytes[i - 1] - one.bytes[i];
-    const bool is_taken = fall <= 0 || std::any_of(all.begin(), all.end(), [&](const Turns& other) {
+    const bool is_taken = fall <= 0 || std::ranges::any_of(all, [&](const Turns& other) {
                             return other.bytes[i] - other.bytes[i - 1] >= fall;
                           });
     if (!is_taken) return false;
@@ -54,7 +59,7 @@ void subtract(const std::vector<std::int64_t>& part, std::vector<std::int64_t>& 
   for (std::size_t i = 0; i < from.size(); ++i) add_wrapping(from[i], -part[i]);
 }
 
-// Of a leak of so many bytes a cycle by turns, the part of each stack that holds it after the last cycle.
+// Divides a leak by turns among the stacks that have its memory after the last cycle.
 void share_out(monitoring::Growth growth, double per_cycle, const std::vector<Turns>& turns,
                LeakVerdict& verdict) {
   const auto late_bytes = [&](const Turns& one) {
@@ -69,7 +74,7 @@ void share_out(monitoring::Growth growth, double per_cycle, const std::vector<Tu
   }
 }
 
-// Do those that take turns together hold no more at the recording's end than after the warm-up?
+// Whether these stacks together have no more at the end of the recording than after the warm-up.
 bool are_released(const std::vector<Turns>& turns, const LeakVerdict& verdict) {
   std::int64_t grown = 0;
   for (const Turns& one : turns) {
@@ -79,8 +84,8 @@ bool are_released(const std::vector<Turns>& turns, const LeakVerdict& verdict) {
   return grown <= 0;
 }
 
-// Of many places that grew together: is less of it left at the recording's end than one cycle leaves behind?
-// What merely comes and goes is a part of the sum, too, so not all of it need be gone.
+// Whether many places that grew together have less than one cycle's growth left at the end of the recording.
+// The sum contains temporary memory, so it need not be zero.
 bool is_released_but_for_a_cycle(const LeakVerdict& verdict) {
   std::int64_t left = 0;
   for (const StackGrowth& stack : verdict.stacks)
@@ -89,13 +94,12 @@ bool is_released_but_for_a_cycle(const LeakVerdict& verdict) {
   return static_cast<double>(left) < verdict.bytes_per_cycle;
 }
 
-// It grows with the cycles, or did so until it was released.
+// Whether it grows with the cycles, or did so before it was released.
 bool grows_with_cycles(monitoring::Growth growth) {
   return growth == monitoring::Growth::leak || growth == monitoring::Growth::grew_then_released;
 }
 
-// What became of the growth after the last cycle: of a leak's in its places, of late growth, which is told as
-// a whole, in all that grew.
+// Sets what was released after the last cycle: of a leak in its places, of late growth in all that grew.
 void tell_the_end(bool is_cut_off, LeakVerdict& verdict) {
   verdict.is_cut_off = is_cut_off;
   const bool of_all = verdict.growth == monitoring::Growth::grew_late;
@@ -106,7 +110,7 @@ void tell_the_end(bool is_cut_off, LeakVerdict& verdict) {
     verdict.released_bytes = std::min(verdict.released_bytes, std::max<std::int64_t>(0, verdict.late_bytes));
 }
 
-// What profiles may have added to what is live between two moments.
+// The most that profiles may have added between two moments.
 double grown_profiles(const TracersOwnMemory& tracers_own, std::int64_t from_ns, std::int64_t to_ns) {
   double bytes = 0;
   for (const TracersOwnMemory::Profile& profile : tracers_own.profiles)
@@ -119,9 +123,8 @@ double grown_profiles(const TracersOwnMemory& tracers_own, std::int64_t from_ns,
 CycleWatch::Series* CycleWatch::count_cycle(const LayerTree& layers, LayerIndex layer) {
   if (layer >= ends_.size()) ends_.resize(layer + 1);
   const std::int64_t cycles = ++ends_[layer];
-  if (cycles == 1) return nullptr;  // a phase, not a cycle, as far as is known
-  const auto known =
-      std::find_if(series_.begin(), series_.end(), [&](const Series& s) { return s.layer == layer; });
+  if (cycles == 1) return nullptr;  // maybe a phase, not a cycle
+  const auto known = std::ranges::find_if(series_, [&](const Series& s) { return s.layer == layer; });
   Series* series = known != series_.end() ? &*known : nullptr;
   if (series == nullptr) {
     series =
@@ -135,19 +138,18 @@ CycleWatch::Series* CycleWatch::count_cycle(const LayerTree& layers, LayerIndex 
   return cycles % series->stride == 0 ? series : nullptr;
 }
 
-// All are in use: which of them is worth less than the cycles of `layer`? Null if none is.
+// All series are in use: the one that is less useful than the cycles of `layer`, or null.
 CycleWatch::Series* CycleWatch::series_to_replace(const LayerTree& layers, LayerIndex layer,
                                                   std::int64_t cycles) {
-  // The outer layers are the better cycles, and of one depth those that come more often.
-  const auto worse = std::max_element(series_.begin(), series_.end(), [](const Series& a, const Series& b) {
+  // Outer layers are better cycles; at equal depth, more frequent ones are.
+  const auto worse = std::ranges::max_element(series_, [](const Series& a, const Series& b) {
     return a.depth != b.depth ? a.depth < b.depth : a.cycles > b.cycles;
   });
   const std::uint32_t depth = layers[layer].depth;
   if (worse->depth > depth || (worse->depth == depth && worse->cycles < cycles)) return &*worse;
-  // What repeats often enough is better than a phase that came a few times, unless it is a part of it.
+  // A layer that repeats often enough is better than a rare phase, unless it is inside the phase.
   if (cycles < kFewestEnds) return nullptr;
-  const auto phase = std::min_element(series_.begin(), series_.end(),
-                                      [](const Series& a, const Series& b) { return a.cycles < b.cycles; });
+  const auto phase = std::ranges::min_element(series_, {}, &Series::cycles);
   return phase->cycles < kFewestEnds && !lies_within(layers, layer, phase->layer) ? &*phase : nullptr;
 }
 
@@ -179,15 +181,15 @@ CycleWatch::Judged CycleWatch::judge(const Series& series, const LayerTree& laye
   const double profiles = grown_profiles(tracers_own, first_judged.time_ns, series.samples.back().time_ns);
   noise += profiles;
   const monitoring::SeriesGrowth own = monitoring::growth_of(verdict.at_cycles, bytes, noise);
-  // Of the stacks that grew with the cycles and were released after them: bytes a cycle, and what they held.
+  // Stacks that grew with the cycles and were then released: bytes per cycle, and the rest without them.
   double released_per_cycle = 0;
-  std::vector<std::int64_t> kept = verdict.live_bytes;  // by all others
+  std::vector<std::int64_t> kept = verdict.live_bytes;
 
   double leaking = 0;
-  std::int64_t last_step = 0;  // of the stacks that leak, if all of them do so in steps
+  std::int64_t last_step = 0;  // of the leaking stacks, if all leak in steps
   bool all_in_steps = true;
-  std::int64_t exact_late_bytes = 0, exact_last_step = 0;  // of the stacks that are no estimate
-  std::vector<Turns> turns;                                // of the stacks that are no estimate
+  std::int64_t exact_late_bytes = 0, exact_last_step = 0;  // of stacks without estimates
+  std::vector<Turns> turns;                                // of stacks without estimates
   std::vector<std::size_t> next(series.samples.size());    // of each sample's stacks
   std::uint32_t stacks = 0;
   for (const Sample& sample : series.samples)
@@ -199,7 +201,7 @@ CycleWatch::Judged CycleWatch::judge(const Series& series, const LayerTree& laye
       bytes[k] = holds ? held[next[k]++].second : 0;
     }
     if (tracers_own.allocates(stack) ||
-        std::all_of(bytes.begin(), bytes.end(), [&](std::int64_t b) { return b == bytes[0]; }))
+        std::ranges::all_of(bytes, [&](std::int64_t b) { return b == bytes[0]; }))
       continue;
     const bool estimated = stack < sampled.size() && sampled[stack];
     monitoring::SeriesGrowth growth =
@@ -229,7 +231,7 @@ CycleWatch::Judged CycleWatch::judge(const Series& series, const LayerTree& laye
     last_step = std::max(last_step, growth.last_step);
     all_in_steps = all_in_steps && growth.last_step > 0;
   }
-  // In steps only: what merely comes and goes often trends.
+  // Only steps count, because temporary memory often has a trend.
   std::erase_if(turns, [all = turns](const Turns& one) { return !hands_over(one, all); });
   const monitoring::SeriesGrowth by_turns =
       monitoring::growth_of(verdict.at_cycles, sum_of(turns, series.samples.size()), profiles);
@@ -245,7 +247,7 @@ CycleWatch::Judged CycleWatch::judge(const Series& series, const LayerTree& laye
     }
   }
 
-  // All that is live, but for what was released.
+  // All live memory, without what was released.
   const monitoring::SeriesGrowth total = monitoring::growth_of(verdict.at_cycles, kept, noise);
   verdict.growth = total.growth;
   verdict.bytes_per_cycle = total.per_cycle;
@@ -253,14 +255,14 @@ CycleWatch::Judged CycleWatch::judge(const Series& series, const LayerTree& laye
   verdict.late_bytes = verdict.live_bytes.back() - verdict.live_bytes[total.warm_up];
   verdict.smallest_visible =
       noise / static_cast<double>(verdict.at_cycles.back() - verdict.at_cycles[total.warm_up]);
-  verdict.warm_up_cycles = verdict.at_cycles[total.warm_up] - 1;  // those before the first that counted
-  // What one stack leaks another may hide by giving back as much, or in samples the noise of the others.
+  verdict.warm_up_cycles = verdict.at_cycles[total.warm_up] - 1;  // cycles before the first one that counts
+  // Another stack's decrease, or the noise of samples, may hide a leak in the total.
   if (leaking > 0 && verdict.growth != monitoring::Growth::leak) {
     verdict.growth = monitoring::Growth::leak;
     verdict.bytes_per_cycle = leaking;
     verdict.last_step = all_in_steps ? last_step : 0;
   }
-  // Of samples the whole hides what the large blocks among them show.
+  // The noise of samples may hide the growth of exactly recorded blocks.
   if (noise > 0 && verdict.growth < monitoring::Growth::grew_late && exact_last_step > 0 &&
       exact_late_bytes > 0) {
     verdict.growth = monitoring::Growth::grew_late;
@@ -268,8 +270,8 @@ CycleWatch::Judged CycleWatch::judge(const Series& series, const LayerTree& laye
     verdict.late_bytes = exact_late_bytes;
   }
   const auto is_told_by_one = [&] {
-    return std::any_of(verdict.stacks.begin(), verdict.stacks.end(),
-                       [&](const StackGrowth& stack) { return stack.growth == verdict.growth; });
+    return std::ranges::any_of(verdict.stacks,
+                               [&](const StackGrowth& stack) { return stack.growth == verdict.growth; });
   };
   if (verdict.growth == monitoring::Growth::leak && !is_told_by_one() &&
       is_released_but_for_a_cycle(verdict)) {
@@ -281,15 +283,14 @@ CycleWatch::Judged CycleWatch::judge(const Series& series, const LayerTree& laye
     verdict.bytes_per_cycle = released_per_cycle;
     verdict.last_step = 0;
   }
-  // What grows as a whole may be many stacks of which none does: then those that grew after the warm-up, as
-  // the sum of all did.
+  // The total may grow although no single stack does. Then the stacks that grew after the warm-up are listed.
   verdict.is_sum = verdict.growth >= monitoring::Growth::grew_then_released && !is_told_by_one();
   if (verdict.growth >= monitoring::Growth::grew_then_released)
     tell_the_end(at_end_ && at_end_->is_cut_off, verdict);
   std::erase_if(verdict.stacks, [&](const StackGrowth& s) {
     return s.growth == monitoring::Growth::none && !(verdict.is_sum && s.late_bytes > 0);
   });
-  std::sort(verdict.stacks.begin(), verdict.stacks.end(), [&](const StackGrowth& a, const StackGrowth& b) {
+  std::ranges::sort(verdict.stacks, [&](const StackGrowth& a, const StackGrowth& b) {
     if (a.bytes_per_cycle != b.bytes_per_cycle) return a.bytes_per_cycle > b.bytes_per_cycle;
     if (verdict.is_sum && a.late_bytes != b.late_bytes) return a.late_bytes > b.late_bytes;
     return a.last_bytes - a.first_bytes > b.last_bytes - b.first_bytes;
@@ -302,7 +303,7 @@ CycleWatch::Judged CycleWatch::judge(const Series& series, const LayerTree& laye
   return judged;
 }
 
-// Layers that ended often enough and lie in none that was judged; of those within each other the outermost.
+// The number of outermost layers that ended often enough, and are not related to a judged one.
 std::int64_t CycleWatch::left_out(const LayerTree& layers, const std::vector<const Series*>& judged) const {
   std::vector<bool> covered(ends_.size()), is_around(ends_.size());
   for (const Series* series : judged) {
@@ -327,17 +328,17 @@ LeakVerdict CycleWatch::verdict(const LayerTree& layers, std::uint64_t sample_pe
   };
   std::vector<const Series*> chosen;
   for (const Series& series : series_) {
-    const bool is_part = std::any_of(series_.begin(), series_.end(), [&](const Series& outer) {
+    const bool is_part = std::ranges::any_of(series_, [&](const Series& outer) {
       return &outer != &series && repeats(outer) && lies_within(layers, series.layer, outer.layer);
     });
     if (repeats(series) && !is_part) chosen.push_back(&series);
   }
-  // An estimate of G bytes from samples every P has an error of about √(G·P): G must be twice that.
+  // An estimate of G bytes with period P has an error of about √(G·P); G must be twice that.
   const double noise = 4 * static_cast<double>(sample_period);
   std::vector<Judged> judged;
   for (const Series* series : chosen) judged.push_back(judge(*series, layers, noise, sampled, tracers_own));
-  // Of leaks the one that leaves most behind in memory of its own; else the outermost that comes most often.
-  std::stable_sort(judged.begin(), judged.end(), [](const Judged& a, const Judged& b) {
+  // First the leak with the most growth of its own memory, then outer and more frequent layers.
+  std::ranges::stable_sort(judged, [](const Judged& a, const Judged& b) {
     if (a.verdict.growth != b.verdict.growth) return a.verdict.growth > b.verdict.growth;
     if (a.own_growth != b.own_growth) return a.own_growth > b.own_growth;
     if (a.growth != b.growth) return a.growth > b.growth;
@@ -348,7 +349,7 @@ LeakVerdict CycleWatch::verdict(const LayerTree& layers, std::uint64_t sample_pe
   if (!judged.empty()) verdict = std::move(judged.front().verdict);
   const auto leaks_there = [&](const StackGrowth& one) {
     return !grows_with_cycles(one.growth) ||
-           std::any_of(verdict.stacks.begin(), verdict.stacks.end(), [&](const StackGrowth& other) {
+           std::ranges::any_of(verdict.stacks, [&](const StackGrowth& other) {
              return other.stack == one.stack && other.growth == one.growth;
            });
   };
@@ -356,10 +357,61 @@ LeakVerdict CycleWatch::verdict(const LayerTree& layers, std::uint64_t sample_pe
     LeakVerdict& other = verdict.other_cycles.emplace_back(std::move(judged[i].verdict));
     other.same_places = grows_with_cycles(other.growth) && !other.stacks.empty() &&
                         other.stacks.front().growth == other.growth &&
-                        std::all_of(other.stacks.begin(), other.stacks.end(), leaks_there);
+                        std::ranges::all_of(other.stacks, leaks_there);
   }
   verdict.cycles_left_out = left_out(layers, chosen);
   return verdict;
+}
+
+namespace {
+
+// A place whose releases are searched; a stack may belong to several verdicts.
+struct Place {
+  StackId stack;
+  StackGrowth* growth = nullptr;
+  std::int64_t held = 0;
+};
+
+void add_places(LeakVerdict& verdict, std::vector<Place>& places) {
+  if (verdict.growth == monitoring::Growth::grew_then_released)
+    for (StackGrowth& stack : verdict.stacks)
+      if (verdict.tells(stack)) places.push_back({stack.stack, &stack});
+  for (LeakVerdict& other : verdict.other_cycles) add_places(other, places);
+}
+
+void tell_last_release(LeakVerdict& verdict) {
+  for (const StackGrowth& stack : verdict.stacks)
+    if (verdict.tells(stack) && stack.released_at)
+      verdict.released_at = std::max(verdict.released_at.value_or(Nanoseconds{}), *stack.released_at);
+  for (LeakVerdict& other : verdict.other_cycles) tell_last_release(other);
+}
+
+}  // namespace
+
+void find_release_times(recording::Recording& recording, LeakVerdict& verdict) {
+  std::vector<Place> places;
+  add_places(verdict, places);
+  if (places.empty()) return;
+  std::ranges::sort(places, {}, &Place::stack);
+  LiveMap live;
+  const auto no_layer = [](ScopeId) { return LayerIndex{0}; };
+  const auto change = [&](const LiveBlock& block, int sign, Nanoseconds time) {
+    const StackId stack{block.stack};
+    auto place = std::ranges::lower_bound(places, stack, {}, &Place::stack);
+    for (; place != places.end() && place->growth->stack == stack; ++place) {
+      add_wrapping(place->held, sign * block.bytes());
+      const bool is_released =
+          place->held <= std::max(place->growth->end_bytes, place->growth->after_warm_up());
+      if (!is_released)
+        place->growth->released_at.reset();
+      else if (!place->growth->released_at)
+        place->growth->released_at = time;
+    }
+  };
+  recording.for_each_event([&](const MemoryEvent& event) {
+    live.apply(event, no_layer, [&](const LiveBlock& block, int sign) { change(block, sign, event.time); });
+  });
+  tell_last_release(verdict);
 }
 
 }  // namespace headroom::attribution

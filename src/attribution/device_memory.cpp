@@ -1,14 +1,16 @@
 #include "attribution/device_memory.h"
 
 #include <algorithm>
-#include <limits>
+#include <array>
+#include <functional>
 
-#include "attribution/live_block.h"
+#include "attribution/live_map.h"
 
 namespace headroom::attribution {
+
 namespace {
 
-// A recording may claim anything; sums wrap instead of overflowing.
+// A damaged recording may contain any size; sums wrap instead of overflowing.
 std::int64_t size_of(std::uint64_t bytes) {
   return static_cast<std::int64_t>(
       std::min<std::uint64_t>(bytes, std::uint64_t{1} << 60));  // more than any device has
@@ -19,7 +21,7 @@ std::vector<DeviceShare> shares_of(const auto& accounts, Mark peak_mark) {
   for (const auto& [index, account] : accounts)
     shares.push_back({index, account.live.bytes_at(peak_mark), account.live.bytes, account.allocations,
                       account.allocated_bytes});
-  std::stable_sort(shares.begin(), shares.end(), [](const DeviceShare& a, const DeviceShare& b) {
+  std::ranges::stable_sort(shares, [](const DeviceShare& a, const DeviceShare& b) {
     return a.at_peak_bytes != b.at_peak_bytes ? a.at_peak_bytes > b.at_peak_bytes
                                               : a.allocated_bytes > b.allocated_bytes;
   });
@@ -52,41 +54,11 @@ Nanoseconds peak_time_of(const std::vector<DeviceFigures>& devices) {
 }
 
 std::string_view name_of(DeviceMemoryKind kind) {
-  switch (kind) {
-    case DeviceMemoryKind::device:
-      return "device";
-    case DeviceMemoryKind::array:
-      return "array";
-    case DeviceMemoryKind::managed:
-      return "managed";
-    case DeviceMemoryKind::physical:
-      return "physical";
-    case DeviceMemoryKind::pool:
-      return "pool";
-    case DeviceMemoryKind::graph:
-      return "graph";
-    case DeviceMemoryKind::pinned_host:
-      return "pinned_host";
-    case DeviceMemoryKind::registered_host:
-      return "registered_host";
-    case DeviceMemoryKind::imported:
-      return "imported";
-    case DeviceMemoryKind::reservation:
-      return "reservation";
-    case DeviceMemoryKind::mapping:
-      return "mapping";
-    case DeviceMemoryKind::pool_reserved:
-      return "pool_reserved";
-    case DeviceMemoryKind::overhead:
-      return "overhead";
-    case DeviceMemoryKind::graph_reserved:
-      return "graph_reserved";
-    case DeviceMemoryKind::context:
-      return "context";
-    case DeviceMemoryKind::driver_growth:
-      return "driver_growth";
-  }
-  return "device";
+  constexpr std::array<std::string_view, kDeviceMemoryKinds> kNames{
+      "device",   "device",         "array",    "managed",       "physical",       "pool",
+      "graph",    "pinned_host",    "imported", "reservation",   "mapping",        "pool_reserved",
+      "overhead", "graph_reserved", "context",  "driver_growth", "registered_host"};
+  return kNames[static_cast<std::size_t>(kind)];
 }
 
 DeviceLedgers::Device& DeviceLedgers::device(std::uint32_t ordinal) {
@@ -133,7 +105,7 @@ void DeviceLedgers::visit(const MemoryEvent& event, LayerIndex layer, std::int64
 void DeviceLedgers::allocate(Device& of, const MemoryEvent& event, LayerIndex layer, std::int64_t time) {
   const Block block{size_of(event.size), event.stack, layer};
   auto [at, is_new] = of.blocks.try_emplace({event.device_kind, event.address}, block);
-  if (!is_new) {  // its release was not seen
+  if (!is_new) {  // its release was not recorded
     remove(of, event.device_kind, at->second, time);
     at->second = block;
   }
@@ -159,7 +131,7 @@ void DeviceLedgers::allocate(Device& of, const MemoryEvent& event, LayerIndex la
 }
 
 void DeviceLedgers::change_rounding(Device& of, DeviceMemoryKind kind, std::int64_t block_bytes, int by) {
-  if (of.memory.is_integrated) return;  // it has the machine's pages
+  if (of.memory.is_integrated) return;  // it uses the machine's pages
   const auto rounding = static_cast<std::int64_t>(
       rounding_of(kind, static_cast<std::uint64_t>(block_bytes), of.memory.granule_bytes));
   of.rounding.change(by * rounding, by, of.peak_mark);
@@ -200,8 +172,7 @@ void DeviceLedgers::refuse(Device& of, const MemoryEvent& event, LayerIndex laye
   refusal.layer = layer;
   for (const auto& [stack, account] : of.stacks)
     if (account.live.bytes > 0) refusal.holders.push_back({StackId{stack}, account.live.bytes});
-  std::stable_sort(refusal.holders.begin(), refusal.holders.end(),
-                   [](const DeviceHolder& a, const DeviceHolder& b) { return a.bytes > b.bytes; });
+  std::ranges::stable_sort(refusal.holders, std::greater<>(), &DeviceHolder::bytes);
   if (refusal.holders.size() > kMostHolders) refusal.holders.resize(kMostHolders);
   of.figures.refusals.push_back(std::move(refusal));
 }
@@ -217,18 +188,26 @@ void DeviceLedgers::add_process(Device& of, const MemoryEvent& event) {
 
 void DeviceLedgers::set_figure(Device& of, const MemoryEvent& event) {
   const std::int64_t bytes = size_of(event.size);
-  // It is none when the last context has gone, as at a program's end.
-  if (event.device_kind == DeviceMemoryKind::overhead)
-    of.figures.overhead_bytes = std::max(bytes, of.figures.overhead_bytes.value_or(0));
-  if (event.device_kind == DeviceMemoryKind::context)
-    of.figures.context_bytes = std::max(bytes, of.figures.context_bytes.value_or(0));
-  if (event.device_kind == DeviceMemoryKind::driver_growth && bytes > 0)
-    of.figures.driver_growth_bytes = std::max(bytes, of.figures.driver_growth_bytes.value_or(0));
-  if (event.device_kind == DeviceMemoryKind::graph_reserved)
-    of.figures.graph_reserved_peak_bytes = std::max(bytes, of.figures.graph_reserved_peak_bytes.value_or(0));
-  if (event.device_kind != DeviceMemoryKind::pool_reserved) return;
-  of.figures.pool_reserved_end_bytes = bytes;
-  of.figures.pool_reserved_peak_bytes = std::max(bytes, of.figures.pool_reserved_peak_bytes.value_or(0));
+  DeviceFigures& figures = of.figures;
+  const auto note_most = [bytes](std::optional<std::int64_t>& most) {
+    most = std::max(bytes, most.value_or(0));
+  };
+  switch (event.device_kind) {
+    case DeviceMemoryKind::overhead:  // 0 after the last context, as at a program's end
+      return note_most(figures.overhead_bytes);
+    case DeviceMemoryKind::context:
+      return note_most(figures.context_bytes);
+    case DeviceMemoryKind::driver_growth:
+      if (bytes > 0) note_most(figures.driver_growth_bytes);
+      return;
+    case DeviceMemoryKind::graph_reserved:
+      return note_most(figures.graph_reserved_peak_bytes);
+    case DeviceMemoryKind::pool_reserved:
+      figures.pool_reserved_end_bytes = bytes;
+      return note_most(figures.pool_reserved_peak_bytes);
+    default:
+      return;
+  }
 }
 
 std::int64_t DeviceLedgers::total_of(std::uint32_t ordinal) const {
@@ -266,6 +245,45 @@ std::vector<DeviceFigures> DeviceLedgers::finish() const {
     result.push_back(std::move(figures));
   }
   return result;
+}
+
+DeviceCurveBuilder::DeviceCurveBuilder(std::size_t most_points, Nanoseconds expected_duration)
+    : most_points_(static_cast<std::int64_t>(std::max<std::size_t>(most_points, 2))),
+      width_(std::max<std::int64_t>(1, expected_duration.count / most_points_ + 1)) {}
+
+void DeviceCurveBuilder::changed(std::int64_t time, std::int64_t before, std::int64_t now) {
+  time = std::max<std::int64_t>(time, 0);
+  while (time / width_ >= most_points_) halve();
+  const std::int64_t number = time / width_;
+  if (points_.empty() || points_.back().number < number) points_.push_back({number, before, before, before});
+  Point& point = points_.back();
+  point.lowest = std::min(point.lowest, now);
+  point.highest = std::max(point.highest, now);
+  point.last = now;
+}
+
+void DeviceCurveBuilder::halve() {
+  width_ *= 2;
+  std::vector<Point> joined;
+  for (Point& point : points_) {
+    point.number /= 2;
+    if (joined.empty() || joined.back().number != point.number) {
+      joined.push_back(point);
+      continue;
+    }
+    Point& before = joined.back();
+    before.lowest = std::min(before.lowest, point.lowest);
+    before.highest = std::max(before.highest, point.highest);
+    before.last = point.last;
+  }
+  points_ = std::move(joined);
+}
+
+DeviceCurve DeviceCurveBuilder::finish() const {
+  DeviceCurve curve{{width_}, {}};
+  for (const Point& point : points_)
+    curve.points.push_back({{point.number * width_}, point.lowest, point.highest, point.last});
+  return curve;
 }
 
 }  // namespace headroom::attribution

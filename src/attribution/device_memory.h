@@ -1,12 +1,13 @@
-// What a recording says of GPUs: for each device what was live, by kind of memory, layer and stack, when it
-// was most, and which requests a limit refused, with who held the rest then.
+// GPU memory in a recording. For each device: live memory by kind, layer and stack, its peak, and requests
+// that a limit refused, with the holders of the memory at that time.
 //
-// The driver's allocations are recorded each, so nothing here is estimated. A device's total is what takes up
-// its memory: virtual addresses, imported memory (its exporter's) and, on a GPU of its own, pinned memory of
-// the machine have lines of their own and are never added to it. Neither are figures: what pools keep beyond
-// what is in use, and what was found by difference (contexts, modules).
+// All allocations of the driver are recorded, so nothing is estimated. A device's total is what uses its
+// memory. Virtual addresses, imported memory (which belongs to its exporter) and, on a discrete GPU, pinned
+// host memory are separate and never added to it. The total also excludes figures: unused memory of pools,
+// and memory that was measured as a difference (contexts, modules).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -15,27 +16,56 @@
 #include <utility>
 #include <vector>
 
-#include "attribution/device_curve.h"
 #include "attribution/layer_tree.h"
-#include "attribution/live_counter.h"
+#include "attribution/live_map.h"
 #include "base/units.h"
 #include "recording/format.h"
-#include "types/device_memory.h"
 #include "types/memory_event.h"
 
 namespace headroom::attribution {
 
+// Memory of a device over time. The number of points is limited. A point keeps its lowest and highest moment,
+// so no peak is lost, however long the recording is. A period without events has no point.
+struct DeviceCurvePoint {
+  Nanoseconds start;
+  std::int64_t lowest = 0, highest = 0, last = 0;  // bytes
+};
+
+struct DeviceCurve {
+  Nanoseconds width;                     // duration of a point
+  std::vector<DeviceCurvePoint> points;  // ascending
+};
+
+class DeviceCurveBuilder {
+ public:
+  // If the recording is longer than expected, pairs of points are joined.
+  DeviceCurveBuilder(std::size_t most_points, Nanoseconds expected_duration);
+
+  // The bytes before and after this moment.
+  void changed(std::int64_t time, std::int64_t before, std::int64_t now);
+  DeviceCurve finish() const;
+
+ private:
+  struct Point {
+    std::int64_t number, lowest, highest, last;  // the point starts at number × width
+  };
+  void halve();
+
+  std::int64_t most_points_, width_;
+  std::vector<Point> points_;
+};
+
 struct DeviceKindFigures {
   DeviceMemoryKind kind = DeviceMemoryKind::device;
-  bool in_total = false;           // it takes up the device's memory
-  std::int64_t at_peak_bytes = 0;  // when the device's total was most
-  std::int64_t peak_bytes = 0;     // the most of this kind, whenever that was
+  bool in_total = false;           // uses the device's memory
+  std::int64_t at_peak_bytes = 0;  // at the peak of the device's total
+  std::int64_t peak_bytes = 0;     // the peak of this kind
   std::int64_t end_bytes = 0, end_blocks = 0;
   std::int64_t allocations = 0, releases = 0, allocated_bytes = 0;
 };
 
 struct DeviceShare {
-  std::uint32_t index = 0;  // of StackId, or of RecordingAnalysis::layers
+  std::uint32_t index = 0;  // a StackId, or an index of RecordingAnalysis::layers
   std::int64_t at_peak_bytes = 0, end_bytes = 0;
   std::int64_t allocations = 0, allocated_bytes = 0;
 };
@@ -45,39 +75,39 @@ struct DeviceHolder {
   std::int64_t bytes = 0;
 };
 
-// What a process was charged of the limit: what it holds in whole granules, and what its pools and graphs
-// keep.
+// The part of the limit that a process was charged: its memory in whole granules, and what its pools and
+// graphs keep.
 struct DeviceProcess {
   std::int64_t pid = 0;  // 0: the process of the recording itself
   std::int64_t bytes = 0;
-  bool is_elsewhere = false;  // the number is of another PID namespace: a container's
-  std::string name = {};      // the kernel's; empty: not known
+  bool is_elsewhere = false;  // the number belongs to another PID namespace, such as a container's
+  std::string name = {};      // from the kernel; empty if unknown
 };
 
 struct DeviceRefusal {
   Nanoseconds time;
   DeviceMemoryKind kind = DeviceMemoryKind::device;
-  std::int64_t bytes = 0;    // that were asked for
-  std::int64_t charged = 0;  // of the limit, by all processes that share it
+  std::int64_t bytes = 0;    // requested
+  std::int64_t charged = 0;  // charged to all processes that share the limit
   std::int64_t limit = 0;
-  std::int64_t own_bytes = 0;       // what this process had then,
-  std::int64_t rounding_bytes = 0;  // and that the driver gave beyond that, by rounding_of()
+  std::int64_t own_bytes = 0;       // memory of this process,
+  std::int64_t rounding_bytes = 0;  // and the driver's rounding of it (rounding_of())
   StackId stack;
   LayerIndex layer = 0;
-  std::vector<DeviceHolder> holders;  // the largest of this process, at most kMostHolders
-  // This one, and the largest others a moment later, so that they need not sum up to `charged`. Empty: a
-  // recording of an earlier version.
+  std::vector<DeviceHolder> holders;  // the largest stacks of this process, at most kMostHolders
+  // This process and the largest others. They were read a moment later, so they need not add up to `charged`.
+  // Empty in a recording of an earlier version.
   std::vector<DeviceProcess> processes;
 };
 inline constexpr std::size_t kMostHolders = 5, kMostRefusalsKept = recording::kMostRefusalsWithHolders;
 
-// What held the rest of a limit that refused: not the allocations of the process that asked, nor their
+// The rest of a limit that refused a request: without the allocations of the requesting process and their
 // rounding.
 struct DeviceRest {
-  std::int64_t kept = 0;  // by the process' pools and graphs, and in granules that small ones share
+  std::int64_t kept = 0;              // by the process's pools and graphs, and in shared granules
   std::vector<DeviceProcess> others;  // other processes, the largest first
-  // Of which the recording tells nothing: all of it where it names no process; more processes, where it names
-  // as many as it can; else what was given back before they were asked for.
+  // Without a known holder: everything if no process is recorded; further processes if the recording has the
+  // maximum; otherwise memory that was freed before the processes were read.
   std::int64_t unknown = 0;
   bool names_none = false, has_more_processes = false;
 };
@@ -88,36 +118,36 @@ struct DeviceFigures {
   std::int64_t peak_bytes = 0, end_bytes = 0;
   Nanoseconds peak_time;
   std::int64_t unknown_releases = 0;
-  std::optional<std::int64_t> pool_reserved_peak_bytes, pool_reserved_end_bytes;  // as drivers tell
+  std::optional<std::int64_t> pool_reserved_peak_bytes, pool_reserved_end_bytes;  // from the driver
   std::optional<std::int64_t> graph_reserved_peak_bytes;
-  std::optional<std::int64_t> overhead_bytes;       // of modules, by difference, the most
-  std::optional<std::int64_t> context_bytes;        // by difference, the most
-  std::optional<std::int64_t> driver_growth_bytes;  // by difference, the most
-  std::int64_t rounding_at_peak_bytes = 0;          // that the driver gave beyond the total, by rounding_of()
-  std::vector<DeviceKindFigures> kinds;             // those that occur
-  std::vector<DeviceShare> layers, stacks;          // of the total; most at the peak first
+  std::optional<std::int64_t> overhead_bytes;       // of modules, as a difference; the maximum
+  std::optional<std::int64_t> context_bytes;        // as a difference; the maximum
+  std::optional<std::int64_t> driver_growth_bytes;  // as a difference; the maximum
+  std::int64_t rounding_at_peak_bytes = 0;          // by rounding_of()
+  std::vector<DeviceKindFigures> kinds;             // kinds that occur
+  std::vector<DeviceShare> layers, stacks;          // of the total; largest at the peak first
   std::int64_t refused_count = 0, refused_bytes = 0;
   std::vector<DeviceRefusal> refusals;  // the first
   DeviceCurve curve;                    // of the total
 };
 
-// When the device that held most held it; the start where there is none.
+// The time of the largest peak; 0 without devices.
 Nanoseconds peak_time_of(const std::vector<DeviceFigures>& devices);
 
-// "device", "array", …: as in JSON.
+// "device", "array", …: the names in JSON.
 std::string_view name_of(DeviceMemoryKind kind);
 
 class DeviceLedgers {
  public:
-  // Without a curve over time.
+  // Without a curve.
   DeviceLedgers() = default;
   DeviceLedgers(std::size_t curve_points, Nanoseconds expected_duration)
       : curve_points_(curve_points), expected_duration_(expected_duration) {}
 
-  // Before the device's first event. `granule_bytes` of 0: the usual ones.
+  // Call before the device's first event. `granule_bytes` 0: kUsualGranule.
   void describe(std::uint32_t ordinal, bool is_integrated, std::uint64_t granule_bytes);
   void visit(const MemoryEvent& event, LayerIndex layer, std::int64_t time);
-  // As of now: what takes up the device's memory, and what is live at an address (0: unknown).
+  // Now: the device's total, and the live bytes at an address (0: unknown).
   std::int64_t total_of(std::uint32_t ordinal) const;
   std::int64_t live_at(std::uint32_t ordinal, DeviceMemoryKind kind, std::uint64_t address) const;
   std::vector<DeviceFigures> finish() const;
@@ -135,7 +165,7 @@ class DeviceLedgers {
   struct Memory {
     bool is_integrated = false;
     std::uint64_t granule_bytes = kUsualGranule;
-    bool charges_granules = true;  // a limit: the driver told them
+    bool charges_granules = true;  // a limit counts granules: the driver reported their size
   };
   struct Device {
     Memory memory;
@@ -148,8 +178,7 @@ class DeviceLedgers {
     LiveCounter kind_live[kDeviceMemoryKinds];
     std::map<std::pair<DeviceMemoryKind, std::uint64_t>, Block> blocks;
     std::map<std::uint32_t, Account> layers, stacks;
-    std::map<ThreadIndex, std::size_t>
-        last_refusals;  // the place in figures.refusals; of those not kept none
+    std::map<ThreadIndex, std::size_t> last_refusals;  // index in figures.refusals, if it was kept
   };
   Device& device(std::uint32_t ordinal);
   void allocate(Device& device, const MemoryEvent& event, LayerIndex layer, std::int64_t time);

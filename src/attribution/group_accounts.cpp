@@ -2,14 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
-#include <span>
+#include <optional>
 #include <unordered_map>
 
-#include "attribution/live_counter.h"
 #include "attribution/live_map.h"
-#include "attribution/peak_moment.h"
-#include "attribution/small_allocations.h"
+#include "attribution/sampled_peak.h"
 
 namespace headroom::attribution {
 namespace {
@@ -17,16 +14,19 @@ namespace {
 class Accountant {
  public:
   Accountant(const recording::Recording& recording, std::vector<Grouping> groupings,
-             std::optional<Nanoseconds> peak_moment, std::span<const SmallAllocations> bounds)
-      : result_{LayerTree(recording), {}, recording.info().full}, moment_to_tell_(peak_moment) {
-    if (peak_moment) until_peak_ = bounds[0], in_all_ = bounds[1];
-    peak_is_chosen_ = peak_moment.has_value();
+             const std::optional<SampledPeak>& peak)
+      : result_{LayerTree(recording), {}, recording.info().full}, peak_is_chosen_(peak.has_value()) {
+    if (peak) {
+      moment_of_peak_ = peak->moment;
+      until_peak_ = peak->until_peak;
+      in_all_ = peak->in_all;
+    }
     for (Grouping& grouping : groupings) columns_.push_back({std::move(grouping), {}});
     result_.figures.resize(columns_.size());
   }
 
   void visit(const MemoryEvent& event) {
-    if (moment_to_tell_ && event.time > *moment_to_tell_) tell_peak();
+    if (moment_of_peak_ && event.time > *moment_of_peak_) measure_peak();
     if (event.kind == MemoryEventKind::release)
       release(event);
     else if (event.kind == MemoryEventKind::gap)
@@ -36,8 +36,8 @@ class Accountant {
   }
 
   GroupAccounts finish() {
-    if (moment_to_tell_) tell_peak();
-    if (peak_is_chosen_) tell_end();
+    if (moment_of_peak_) measure_peak();
+    if (peak_is_chosen_) measure_end();
     for (std::size_t column = 0; column < columns_.size(); ++column)
       for (std::size_t group = 0; group < columns_[column].live.size(); ++group) {
         const LiveCounter& live = columns_[column].live[group];
@@ -51,7 +51,7 @@ class Accountant {
                         live.blocks,
                         peak_variance,
                         end_variance};
-        // In samples half B tells the peak, and may have more than all samples ever had.
+        // Half B measures the peak, and may have more than all samples ever had.
         figures.most_bytes = std::max(figures.most_bytes, figures.live.peak_bytes);
       }
     return std::move(result_);
@@ -66,7 +66,7 @@ class Accountant {
   void allocate(const MemoryEvent& event) {
     LiveBlock block;
     if (!make_block(event, result_.layers.of(event.scope), event.time.count, block)) return;
-    block.stack = pair_of(block.layer, event.stack);  // the block remembers its pair
+    block.stack = pair_of(block.layer, event.stack);  // stored in the block
     last_allocated_[event.thread.index] = block.address;
     LiveBlock replaced;
     if (live_.insert(block, replaced)) {
@@ -111,12 +111,12 @@ class Accountant {
   }
 
   // As in the analysis: at the moment that half A of the samples chose, what half B has.
-  void tell_peak() {
-    moment_to_tell_.reset();
+  void measure_peak() {
+    moment_of_peak_.reset();
     ++peak_mark_;
     for (Column& column : columns_)
-      for (LiveCounter& live : column.live) live.begin_telling(peak_mark_);
-    const BoundedSamples bounded(estimated_in(SampleHalf::b), until_peak_);
+      for (LiveCounter& live : column.live) live.begin_saved(peak_mark_);
+    const BoundedSamples bounded(sampled_live(live_, SampleHalf::b), until_peak_);
     live_.for_each([&](const LiveBlock& block) {
       std::int64_t bytes = block.bytes_in(SampleHalf::b), blocks = block.blocks_in(SampleHalf::b);
       const double variance = sample_variance(block.weight == 1 ? 1 : block.half_weight(), bytes);
@@ -125,15 +125,15 @@ class Accountant {
         blocks = bounded.blocks(blocks);
       }
       for_each_group(block, [&](LiveCounter& live, GroupFigures& figures) {
-        live.tell(bytes, blocks);
+        live.add_saved(bytes, blocks);
         figures.live.peak_variance += variance;
       });
     });
   }
 
-  // All samples tell the end, as much of it as there can be.
-  void tell_end() {
-    const BoundedSamples bounded(estimated_in(SampleHalf::both), in_all_);
+  // All samples measure the end, limited to what is possible.
+  void measure_end() {
+    const BoundedSamples bounded(sampled_live(live_, SampleHalf::both), in_all_);
     live_.for_each([&](const LiveBlock& block) {
       if (block.weight == 1) return;
       const std::int64_t bytes = block.bytes(), blocks = block.blocks();
@@ -142,16 +142,6 @@ class Accountant {
         live.change(bounded.bytes(bytes) - bytes, bounded.blocks(blocks) - blocks, peak_mark_);
       });
     });
-  }
-
-  SmallAllocations estimated_in(SampleHalf half) const {
-    SmallAllocations estimated;
-    live_.for_each([&](const LiveBlock& block) {
-      if (block.weight == 1) return;
-      add_wrapping(estimated.bytes, block.bytes_in(half));
-      add_wrapping(estimated.blocks, block.blocks_in(half));
-    });
-    return estimated;
   }
 
   static void count_lifetime(GroupFigures& figures, const LiveBlock& block, std::int64_t end) {
@@ -187,11 +177,11 @@ class Accountant {
   std::unordered_map<std::uint64_t, std::uint32_t> pairs_;  // of layer and stack
   std::vector<std::uint32_t> groups_;                       // of each pair, one a column
   LiveMap live_;
-  std::unordered_map<std::uint32_t, std::uint64_t> last_allocated_;  // by thread, if that was its last event
+  std::unordered_map<std::uint32_t, std::uint64_t> last_allocated_;  // by thread; 0 unless its last event
   std::int64_t live_bytes_ = 0, peak_bytes_ = 0;
   Mark peak_mark_ = 1;
-  std::optional<Nanoseconds> moment_to_tell_;
-  bool peak_is_chosen_ = false;
+  std::optional<Nanoseconds> moment_of_peak_;
+  bool peak_is_chosen_;
   SmallAllocations until_peak_ = kNoBound, in_all_ = kNoBound;
 };
 
@@ -203,13 +193,7 @@ std::optional<Nanoseconds> GroupFigures::average_lifetime() const {
 }
 
 GroupAccounts account_groups(recording::Recording& recording, std::vector<Grouping> groupings) {
-  const std::optional<Nanoseconds> moment = peak_moment_of_samples(recording);
-  std::vector<SmallAllocations> bounds;
-  if (moment) {
-    const Nanoseconds times[] = {*moment, {std::numeric_limits<std::int64_t>::max()}};
-    bounds = small_allocations_until(recording, times);
-  }
-  Accountant accountant(recording, std::move(groupings), moment, bounds);
+  Accountant accountant(recording, std::move(groupings), find_sampled_peak(recording));
   recording.for_each_event([&](const MemoryEvent& event) { accountant.visit(event); });
   return accountant.finish();
 }

@@ -1,6 +1,6 @@
-// Accounts of groups of allocations that the caller chooses: by layer, by the names of a stack's functions,
-// by module. The analysis has figures for each stack and each layer; what several stacks held together at
-// their own fullest moment cannot be made of those.
+// Accounts of groups of allocations that the caller chooses: by layer, by function names of a stack, by
+// module. The analysis has figures for each stack and layer, but the common peak of several stacks cannot be
+// computed from those.
 #pragma once
 
 #include <cstdint>
@@ -15,32 +15,32 @@
 
 namespace headroom::attribution {
 
-// Estimated where samples stand for other allocations (docs/trace-report.md).
+// Estimated for samples (docs/trace-report.md).
 struct GroupFigures {
   std::int64_t allocations = 0, allocated_bytes = 0;
   LiveFigures live;
-  // Live at once, whenever that was; never below live.peak_bytes. Of samples the largest of the estimates,
-  // and so too high where small blocks are replaced again and again.
+  // Most bytes live at once, at any time; at least live.peak_bytes. For samples this is the largest estimate,
+  // which is too high if small blocks are replaced again and again.
   std::int64_t most_bytes = 0;
-  std::int64_t temporary_blocks = 0, temporary_bytes = 0;  // of full recordings only
-  std::int64_t released_blocks = 0;                        // whose allocation was recorded, too
-  double lived_ns = 0;                                     // the sum over those
-  bool sampled = false;                                    // some of it was estimated
+  std::int64_t temporary_blocks = 0, temporary_bytes = 0;  // full recordings only
+  std::int64_t released_blocks = 0;                        // blocks with a recorded allocation
+  double lived_ns = 0;                                     // sum over these blocks
+  bool sampled = false;                                    // some figures are estimates
 
-  // Of the blocks that were released; what is live at the end has none yet.
+  // Of released blocks only.
   std::optional<Nanoseconds> average_lifetime() const;
 };
 
-// The group of what a stack allocates in a layer; asked once for each pair. Groups are numbers from 0.
+// The group of a stack's allocations in a layer, as a number from 0. Called once for each pair.
 using Grouping = std::function<std::uint32_t(LayerIndex, StackId)>;
 
 struct GroupAccounts {
-  LayerTree layers;                                // those that a Grouping is asked with
+  LayerTree layers;                                // the layers passed to groupings
   std::vector<std::vector<GroupFigures>> figures;  // [grouping][group]
   bool has_temporary = false;
 };
 
-// One pass for all groupings; in each, the sums over its groups are the totals of analyze_recording().
+// One pass for all groupings. For each, the sums over its groups equal the totals of analyze_recording().
 GroupAccounts account_groups(recording::Recording& recording, std::vector<Grouping> groupings);
 
 }  // namespace headroom::attribution

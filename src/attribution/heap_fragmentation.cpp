@@ -1,19 +1,23 @@
 #include "attribution/heap_fragmentation.h"
 
 #include <algorithm>
+#include <bit>
+#include <functional>
+#include <limits>
 #include <map>
 #include <utility>
 
-#include "attribution/glibc_chunk.h"
+#include "attribution/later_passes.h"
 
 namespace headroom::attribution {
+
 namespace {
 
 constexpr std::int64_t kEventsPerLiveBlock = 32;
 constexpr std::size_t kMostMoments = 128;
 
 std::uint64_t end_of(const LiveBlock& block) {
-  // The header lies before the address, so a chunk's end as seen from the address is eight bytes earlier.
+  // The header is before the address, so the chunk ends eight bytes earlier as seen from the address.
   return block.address + chunk_bytes(block.size) - kChunkHeader;
 }
 
@@ -28,7 +32,7 @@ std::optional<std::uint64_t> hole_between(const LiveBlock& left, const LiveBlock
 
 std::uint64_t page_of(std::uint64_t address) { return address / kPage; }
 
-// Neighbours that border on the largest hole, and the hole behind them; 0 where the extent ends.
+// Neighbours at one end of the largest hole, and the hole behind them (0 at the extent's end).
 struct Run {
   std::size_t first = 0, last = 0;  // of the blocks
   std::uint64_t bytes = 0;          // as asked for
@@ -39,12 +43,12 @@ struct Run {
   }
 };
 
-// Whether the run goes on behind this hole. Only one that is worth speaking of beside the largest ends it:
-// else a run would mostly be one block that a few free bytes lie behind.
+// Whether the run continues behind this hole. Only a hole of at least a sixteenth of the largest ends it;
+// otherwise most runs would be a single block before a few free bytes.
 bool takes_in(Run& run, std::optional<std::uint64_t> hole, std::uint64_t largest) {
-  constexpr std::uint64_t kSpokenOf = 16;
+  constexpr std::uint64_t kPartOfLargest = 16;
   if (!hole) return false;
-  if (*hole * kSpokenOf < largest) return true;
+  if (*hole * kPartOfLargest < largest) return true;
   run.hole_behind = *hole;
   return false;
 }
@@ -78,8 +82,7 @@ void find_places(Blocker& blocker, const std::vector<LiveBlock>& blocks, const R
   }
   std::vector<BlockerPlace> places;
   for (const auto& [key, place] : by_place) places.push_back(place);
-  std::stable_sort(places.begin(), places.end(),
-                   [](const BlockerPlace& a, const BlockerPlace& b) { return a.bytes > b.bytes; });
+  std::ranges::stable_sort(places, std::greater<>(), &BlockerPlace::bytes);
   blocker.place_count = std::min(places.size(), blocker.most.size());
   std::copy_n(places.begin(), blocker.place_count, blocker.most.begin());
 }
@@ -88,7 +91,7 @@ void find_places(Blocker& blocker, const std::vector<LiveBlock>& blocks, const R
 Blocker blocker_of(const std::vector<LiveBlock>& blocks, std::size_t below, std::uint64_t largest,
                    Nanoseconds time, const HeapLayout& layout) {
   const auto freed_without = [&](const Run& run) { return largest + run.span(blocks) + run.hole_behind; };
-  // One more, as a block of no bytes is in the way, too.
+  // Plus one, because a block of 0 bytes also blocks.
   const auto gain_a_byte = [&](const Run& run) {
     return static_cast<double>(freed_without(run)) / static_cast<double>(run.bytes + 1);
   };
@@ -111,8 +114,7 @@ Blocker blocker_of(const std::vector<LiveBlock>& blocks, std::size_t below, std:
 }  // namespace
 
 std::vector<LiveBlock> blocks_of_heap(std::vector<LiveBlock> blocks, const HeapLayout& layout) {
-  std::sort(blocks.begin(), blocks.end(),
-            [](const LiveBlock& a, const LiveBlock& b) { return a.address < b.address; });
+  std::ranges::sort(blocks, {}, &LiveBlock::address);
   std::size_t kept = 0;
   std::uint64_t end_before = 0;  // of the block before, whether it is kept or not
   for (std::size_t i = 0; i < blocks.size(); ++i) {
@@ -181,13 +183,9 @@ void FragmentationSampler::take(const LiveMap& live, Nanoseconds time) {
   taken_.push_back(
       {fragmentation_of(blocks_of(live), time, layout_), extents_.extent_bytes(), extents_.free_bytes()});
   if (taken_.size() >= kMostMoments) {
-    // Every other one goes, but not the largest and the worst, and the next ones come half as often.
-    const auto worst = std::max_element(taken_.begin(), taken_.end(), [](const Taken& a, const Taken& b) {
-      return a.free_bytes < b.free_bytes;
-    });
-    const auto largest = std::max_element(taken_.begin(), taken_.end(), [](const Taken& a, const Taken& b) {
-      return a.extent_bytes < b.extent_bytes;
-    });
+    // Remove every other moment except the largest and the worst, and take later ones half as often.
+    const auto worst = std::ranges::max_element(taken_, {}, &Taken::free_bytes);
+    const auto largest = std::ranges::max_element(taken_, {}, &Taken::extent_bytes);
     const std::ptrdiff_t kept[] = {worst - taken_.begin(), largest - taken_.begin()};
     for (std::ptrdiff_t i = 0; 2 * i + 1 < std::ssize(taken_); ++i)
       taken_[i] = taken_[2 * i + (kept[0] == 2 * i || kept[1] == 2 * i ? 0 : 1)];
@@ -218,6 +216,135 @@ std::vector<Nanoseconds> FragmentationSampler::passed_over(bool exactly) const {
   look_at(extent_, 32);
   look_at(free_, 8);
   return times;
+}
+
+HeapLayout heap_layout_of(const recording::RecordingInfo& info) {
+  // The break starts at random up to 1 GiB behind the program. Libraries and other mappings are at the other
+  // end of the addresses, at least 180 GiB away (machines with 39 bits).
+  constexpr std::uint64_t kFurthest = std::uint64_t{64} << 30;
+  const auto program = std::ranges::find(info.modules, info.executable, &recording::Module::path);
+  if (info.executable.empty() || program == info.modules.end() || program->end > ~kFurthest) return {};
+  // A program that the loader was called with is among the libraries, and its break is elsewhere.
+  std::uint64_t end = program->end + kFurthest;
+  for (const recording::Module& module : info.modules)
+    if (module.start >= program->end) end = std::min(end, module.start);
+  return {program->end, end};
+}
+
+HeapExtents::Part* HeapExtents::find_part(std::uint64_t number, bool make) {
+  const auto found = parts_.find(number);
+  if (found != parts_.end()) return found->second.get();
+  if (!make || parts_.size() >= kMostParts) return nullptr;
+  return parts_.emplace(number, std::make_unique<Part>()).first->second.get();
+}
+
+void HeapExtents::toggle(Part& part, std::uint64_t unit) {
+  const std::uint64_t number = unit / kUnitsOfAPart;
+  const bool is_of_break = layout_.is_stretch_of_break(number);
+  const std::uint64_t before = reach_of(part, is_of_break);
+  const bool was_used = part.used_units > 0;
+  toggle_in_part(part, static_cast<std::uint32_t>(unit % kUnitsOfAPart));
+  if (is_of_break && was_used != (part.used_units > 0)) {
+    if (was_used)
+      of_break_.erase(number);
+    else
+      of_break_.emplace(number, &part);
+  }
+  extent_bytes_ += static_cast<std::int64_t>((reach_of(part, is_of_break) - before) * kUnit);
+}
+
+void HeapExtents::toggle_in_part(Part& part, std::uint32_t index) {
+  const auto word_of = [&](std::uint32_t unit) { return part.used[unit / 64]; };
+  part.used[index / 64] ^= std::uint64_t{1} << index % 64;
+  if ((word_of(index) >> index % 64 & 1) != 0) {
+    part.first = part.used_units == 0 ? index : std::min(part.first, index);
+    part.last = part.used_units == 0 ? index : std::max(part.last, index);
+    ++part.used_units;
+    return;
+  }
+  if (--part.used_units == 0) return;
+  // Another unit is used, so each search ends.
+  if (index == part.first) {
+    std::uint32_t at = index / 64 * 64;
+    while (word_of(at) == 0) at += 64;
+    part.first = at + static_cast<std::uint32_t>(std::countr_zero(word_of(at)));
+  }
+  if (index == part.last) {
+    std::uint32_t at = index / 64 * 64;
+    while (word_of(at) == 0) at -= 64;
+    part.last = at + 63 - static_cast<std::uint32_t>(std::countl_zero(word_of(at)));
+  }
+}
+
+std::uint64_t HeapExtents::reach_of(const Part& part, bool is_of_break) const {
+  if (!is_of_break) return part.used_units > 0 ? part.last - part.first + 1 : 0;
+  if (of_break_.empty()) return 0;
+  const auto& [first, lowest] = *of_break_.begin();
+  const auto& [last, highest] = *of_break_.rbegin();
+  return (last - first) * kUnitsOfAPart + highest->last - lowest->first + 1;
+}
+
+namespace {
+
+constexpr std::size_t kEnough = 32;
+// Live blocks that may be sorted for the moments spread over the time: 0.2 s.
+constexpr std::int64_t kMostSorted = 2'000'000;
+
+// The state after the last event at or before each of `times`, ascending.
+std::vector<FragmentationMoment> fragmentation_at(recording::Recording& recording,
+                                                  const std::vector<Nanoseconds>& times) {
+  std::vector<FragmentationMoment> moments;
+  LiveMap live;
+  LayerTree layers(recording);
+  const HeapLayout layout = heap_layout_of(recording.info());
+  const auto take_before = [&](std::int64_t time) {
+    for (; moments.size() < times.size() && times[moments.size()].count < time;)
+      moments.push_back(fragmentation_of(blocks_of(live), times[moments.size()], layout));
+  };
+  recording.for_each_event([&](const MemoryEvent& event) {
+    if (moments.size() == times.size()) return;
+    if (event.kind != MemoryEventKind::release && !is_allocation(event)) return;
+    take_before(event.time.count);
+    live.apply(event, layers);
+  });
+  take_before(std::numeric_limits<std::int64_t>::max());
+  return moments;
+}
+
+bool is_same(const FragmentationMoment& a, const FragmentationMoment& b) {
+  return a.live_bytes == b.live_bytes && a.extent_bytes == b.extent_bytes && a.free_bytes == b.free_bytes &&
+         a.holes == b.holes && a.largest_free_bytes == b.largest_free_bytes;
+}
+
+}  // namespace
+
+void add_fragmentation_moments(recording::Recording& recording, std::vector<Nanoseconds> passed_over,
+                               RecordingAnalysis& analysis) {
+  HeapFragmentation& fragmentation = *analysis.fragmentation;
+  std::vector<Nanoseconds> times = std::move(passed_over);
+  const Nanoseconds end = fragmentation.moments.back().time;
+  if (fragmentation.moments.size() < kEnough && analysis.allocations > 0 &&
+      analysis.events <= kCheaplyReadAgain) {
+    times.push_back(analysis.peak_time);
+    const std::int64_t blocks = std::max<std::int64_t>(1, analysis.peak_blocks.value);
+    const std::int64_t spread = std::min({std::int64_t{kEnough}, kMostSorted / blocks, analysis.events / 8});
+    for (std::int64_t i = 1; i < spread; ++i) times.push_back({end.count / spread * i});
+  }
+  std::erase_if(times, [&](Nanoseconds time) { return time >= end; });
+  std::ranges::sort(times);
+  times.erase(std::unique(times.begin(), times.end()), times.end());
+  if (times.empty()) return;
+
+  std::vector<FragmentationMoment>& moments = fragmentation.moments;
+  const std::vector<FragmentationMoment> more = fragmentation_at(recording, times);
+  for (std::size_t i = 0; i < more.size(); ++i) {
+    // Of equal moments, keep only the first and the last.
+    const bool goes_on =
+        i > 0 && i + 1 < more.size() && is_same(more[i - 1], more[i]) && is_same(more[i], more[i + 1]);
+    if (!goes_on) moments.push_back(more[i]);
+  }
+  std::ranges::stable_sort(moments, {}, &FragmentationMoment::time);
+  fragmentation.find_extremes();
 }
 
 }  // namespace headroom::attribution

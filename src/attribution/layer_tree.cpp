@@ -1,19 +1,19 @@
 #include "attribution/layer_tree.h"
 
 #include <fmt/format.h>
-
 #include <map>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
 
 namespace headroom::attribution {
+
 namespace {
 
-// Damaged records name any id; past this many names they all are one layer.
+// A damaged record may contain any id. All ids from this one on are one layer.
 constexpr std::uint32_t kMostScopes = 1 << 20;
 
-// "a/b" as one element of a path: "a\\/b".
+// The name "a/b" as one element of a path: "a\\/b".
 std::string escaped(std::string_view name) {
   std::string text;
   for (const char c : name) {
@@ -31,7 +31,7 @@ LayerTree::LayerTree(const recording::Recording& recording) {
   by_scope_.assign(std::max<std::size_t>(scopes.size(), 1), kUnknown);
   by_scope_[0] = 0;
   std::map<std::pair<LayerIndex, std::string_view>, LayerIndex> known_layers;  // by parent and name
-  // A parent's id is below its children's, so it is known when they come.
+  // Parents have smaller ids than their children.
   for (std::uint32_t id = 1; id < scopes.size(); ++id) {
     if (scopes[id].name.empty()) continue;  // an id that no record named
     const LayerIndex known_parent = by_scope_[scopes[id].parent.index];
@@ -51,8 +51,8 @@ LayerTree::LayerTree(const recording::Recording& recording) {
   tell_paths_apart();
 }
 
-// Names may hold slashes, as ONNX's do, and stay as they are. Only where two layers would have one path (a
-// scope "a/b" and a scope "b" in "a") theirs are escaped.
+// Names may contain slashes, as those of ONNX do, and stay unchanged. Only if two layers would have the same
+// path (a scope "a/b", and a scope "b" in "a"), their slashes are escaped.
 void LayerTree::tell_paths_apart() {
   std::unordered_map<std::string_view, int> uses;
   for (const Layer& layer : layers_) ++uses[layer.path];
@@ -64,7 +64,7 @@ void LayerTree::tell_paths_apart() {
     const std::string name = is_shared[i] ? escaped(layer.name) : layer.name;
     layer.path = layer.parent == 0 ? name : layers_[layer.parent].path + "/" + name;
   }
-  // A name may hold a backslash before a slash, as if it were escaped.
+  // A name may itself contain an escaped slash.
   uses.clear();
   for (const Layer& layer : layers_) ++uses[layer.path];
   if (uses.size() == layers_.size()) return;
@@ -84,6 +84,30 @@ LayerIndex LayerTree::add_nameless(ScopeId scope) {
   layer.depth = 1;
   layers_.push_back(std::move(layer));
   return index;
+}
+
+using recording::ScopeSource;
+
+SessionLayers::SessionLayers(const LayerTree& tree, const recording::RecordingInfo& info) {
+  std::unordered_map<std::string_view, std::uint32_t> names;
+  for (const recording::RuntimeProfile& profile : info.profiles) {
+    const std::uint32_t scope = profile.session.index;
+    const std::string_view name = scope < info.scopes.size() ? info.scopes[scope].name : std::string_view();
+    of_profile_.push_back(names.emplace(name, static_cast<std::uint32_t>(names.size())).first->second);
+  }
+  names_ = names.size();
+  layers_.resize(tree.size());
+  for (LayerIndex i = 1; i < tree.size(); ++i) {
+    const Layer& layer = tree[i];
+    const Layer& parent = tree[layer.parent];
+    layers_[i] = layers_[layer.parent];
+    if (layers_[i]) layers_[i]->is_whole = false;
+    const bool is_run = layer.source == ScopeSource::run;
+    if ((!is_run && layer.source != ScopeSource::load) || parent.source != ScopeSource::session) continue;
+    const auto known = names.find(parent.name);
+    layers_[i] =
+        known != names.end() ? std::optional(SessionLayer{known->second, is_run, true}) : std::nullopt;
+  }
 }
 
 }  // namespace headroom::attribution

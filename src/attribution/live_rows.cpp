@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 
-#include "attribution/layer_ledger.h"
-#include "attribution/small_allocations.h"
+#include "attribution/sampled_peak.h"
 
 namespace headroom::attribution {
 namespace {
@@ -25,10 +25,10 @@ MappedRows mapped_rows(const MappingLedger& mappings) {
   return {mappings.mapped_bytes(), now(mappings.by_stack()), now(mappings.by_layer())};
 }
 
-// The blocks that are live after the last event at or before `time`, and what is mapped and on devices then.
+// The blocks that are live after the last event at or before `time`. Sets rows.mapped and rows.devices.
 LiveMap blocks_at(recording::Recording& recording, Nanoseconds time, LiveRows& rows) {
   LiveMap live;
-  LayerLedger layers(recording);
+  LayerTree layers(recording);
   MappingLedger mappings(recording.info().page_bytes);
   DeviceLedgers devices;
   for (const recording::Device& device : recording.info().devices)
@@ -36,14 +36,10 @@ LiveMap blocks_at(recording::Recording& recording, Nanoseconds time, LiveRows& r
   recording.for_each_event([&](const MemoryEvent& event) {
     if (event.time > time) return;
     const bool has_layer = event.kind != MemoryEventKind::unmap && event.kind != MemoryEventKind::gap;
-    // Scopes without a name are layers in the order in which they come, as in the analysis.
-    const LayerIndex layer = has_layer ? layers.layer_of(event.scope) : 0;
-    LiveBlock block, replaced;
-    if (event.kind == MemoryEventKind::release)
-      live.take(event.address, block);
-    else if (is_allocation(event) && make_block(event, layer, event.time.count, block))
-      live.insert(block, replaced);
-    else if (is_of_device(event.kind))
+    // Scopes without a name become layers in the order of their first event, as in the analysis.
+    const LayerIndex layer = has_layer ? layers.of(event.scope) : 0;
+    live.apply(event, layers);
+    if (is_of_device(event.kind))
       devices.visit(event, layer, event.time.count);
     else
       mappings.apply(event, layer);
@@ -61,22 +57,12 @@ void LiveRow::add(const LiveRow& other) {
   variance += other.variance;
 }
 
-std::optional<double> LiveRow::standard_error() const {
-  return variance > 0 ? std::optional(std::sqrt(variance)) : std::nullopt;
-}
-
 LiveRows live_rows_at(recording::Recording& recording, Nanoseconds time, SampleHalf half) {
   LiveRows rows;
   const LiveMap live = blocks_at(recording, time, rows);
   const bool full = recording.info().full;
   const SmallAllocations most = full ? kNoBound : small_allocations_until(recording, {&time, 1}).front();
-  SmallAllocations estimated;
-  live.for_each([&](const LiveBlock& block) {
-    if (block.weight == 1) return;
-    add_wrapping(estimated.bytes, block.bytes_in(half));
-    add_wrapping(estimated.blocks, block.blocks_in(half));
-  });
-  const BoundedSamples bounded(estimated, most);
+  const BoundedSamples bounded(sampled_live(live, half), most);
 
   rows.time = time;
   LiveRow all;
@@ -104,8 +90,7 @@ LiveRows live_rows_at(recording::Recording& recording, Nanoseconds time, SampleH
   rows.blocks.value = all.blocks;
   rows.bytes.at_least = rows.blocks.at_least = recording.info().segments_overwritten > 0;
   if (full || most.bytes == 0) return rows;
-  // Samples know nothing of what lies between them, so one more or less is always possible; but no more can
-  // be wrong than all that was sampled.
+  // One sample more or less is always possible, but the error is at most everything that was sampled.
   const auto most_bytes = static_cast<double>(most.bytes), most_blocks = static_cast<double>(most.blocks);
   const double period =
       static_cast<double>(recording.info().sample_period_bytes) * (half == SampleHalf::both ? 1 : 2);
@@ -116,14 +101,63 @@ LiveRows live_rows_at(recording::Recording& recording, Nanoseconds time, SampleH
     add_wrapping(large, most.bytes);
     rows.bytes.at_most = large;
   }
-  const auto bound = [&](std::vector<LiveRow>& list) {
-    for (LiveRow& row : list) row.variance = std::min(row.variance, most_bytes * most_bytes);
-  };
-  bound(rows.by_stack);
-  bound(rows.by_layer);
-  bound(rows.by_thread);
-  bound(rows.by_class);
+  for (std::vector<LiveRow>* list : {&rows.by_stack, &rows.by_layer, &rows.by_thread, &rows.by_class})
+    for (LiveRow& row : *list) row.variance = std::min(row.variance, most_bytes * most_bytes);
   return rows;
+}
+
+std::vector<LiveMoment> live_at(recording::Recording& recording, std::span<const Nanoseconds> times,
+                                SampleHalf half) {
+  const std::vector<SmallAllocations> bounds =
+      recording.info().full ? std::vector(times.size(), kNoBound) : small_allocations_until(recording, times);
+  LiveMap live;
+  LayerTree layers(recording);
+  LiveMoment now;
+  SmallAllocations estimated;  // the part of `now` that samples represent
+  std::vector<LiveMoment> moments;
+  const auto add = [](std::vector<std::int64_t>& sums, std::uint32_t index, std::int64_t by) {
+    if (index >= sums.size()) sums.resize(index + 1);
+    add_wrapping(sums[index], by);
+  };
+  const auto add_block = [&](LiveMoment& moment, const LiveBlock& block, std::int64_t bytes,
+                             std::int64_t blocks) {
+    add_wrapping(moment.bytes, bytes);
+    add_wrapping(moment.blocks, blocks);
+    add(moment.bytes_by_stack, block.stack, bytes);
+    add(moment.bytes_by_layer, block.layer, bytes);
+    add(moment.bytes_by_thread, block.thread, bytes);
+    add(moment.bytes_by_class, static_cast<std::uint32_t>(std::bit_width(block.size)), bytes);
+  };
+  const auto change = [&](const LiveBlock& block, int sign) {
+    const std::int64_t bytes = sign * block.bytes_in(half), blocks = sign * block.blocks_in(half);
+    add_block(now, block, bytes, blocks);
+    if (block.weight == 1) return;
+    add_wrapping(estimated.bytes, bytes);
+    add_wrapping(estimated.blocks, blocks);
+  };
+  const auto bound_samples = [&](LiveMoment& moment, const BoundedSamples& bounded) {
+    live.for_each([&](const LiveBlock& block) {
+      if (block.weight == 1) return;
+      const std::int64_t bytes = block.bytes_in(half), blocks = block.blocks_in(half);
+      add_block(moment, block, bounded.bytes(bytes) - bytes, bounded.blocks(blocks) - blocks);
+    });
+  };
+  const auto take_moments_before = [&](std::int64_t time) {
+    while (moments.size() < times.size() && times[moments.size()].count < time) {
+      const BoundedSamples bounded(estimated, bounds[moments.size()]);
+      now.time = times[moments.size()];
+      moments.push_back(now);
+      if (!bounded.changes_nothing()) bound_samples(moments.back(), bounded);
+    }
+  };
+  recording.for_each_event([&](const MemoryEvent& event) {
+    if (moments.size() == times.size()) return;
+    take_moments_before(event.time.count);
+    live.apply(
+        event, [&](ScopeId scope) { return layers.of(scope); }, change);
+  });
+  take_moments_before(std::numeric_limits<std::int64_t>::max());
+  return moments;
 }
 
 }  // namespace headroom::attribution

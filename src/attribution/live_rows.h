@@ -1,4 +1,4 @@
-// What was live at one moment, by stack, layer, size class and thread.
+// Live memory at one moment, by stack, layer, size class and thread.
 #pragma once
 
 #include <cstdint>
@@ -17,14 +17,14 @@ struct LiveRow {
   double variance = 0;  // of the bytes, as in LiveFigures
 
   void add(const LiveRow& other);
-  // Absent where the bytes are exact.
-  std::optional<double> standard_error() const;
+  // Absent if the bytes are exact.
+  std::optional<double> standard_error() const { return standard_error_of(variance); }
 };
 
-// What the program had mapped itself, apart from the heap; exact. The bytes of a share are its end_bytes.
+// Memory that the program mapped itself, apart from the heap; exact. Only end_bytes of a share is set.
 struct MappedRows {
   std::int64_t bytes = 0;
-  std::vector<MappingShare> by_stack, by_layer;  // without those that had nothing; the largest first
+  std::vector<MappingShare> by_stack, by_layer;  // not empty; the largest first
 };
 
 struct LiveRows {
@@ -35,12 +35,12 @@ struct LiveRows {
   std::vector<LiveRow> by_thread;  // [ThreadIndex]
   std::vector<LiveRow> by_class;   // [bits of the size]: 0, 1, 2 to 3, 4 to 7, …
   MappedRows mapped;
-  std::vector<DeviceFigures>
-      devices;  // as if the recording had ended then: of interest is what has end_bytes
+  std::vector<DeviceFigures> devices;  // as if the recording had ended then; see end_bytes
 };
 
-// The state after the last event at or before `time`; of a recording of samples as `half` tells it, and no
-// more than was allocated by then. `half`: half B where the moment is the peak, which half A chose. One pass.
+// The state after the last event at or before `time`. In a recording of samples it is measured by `half` and
+// limited to what was allocated by then. Use half B for the peak, which half A chose. One pass, and one more
+// for samples.
 LiveRows live_rows_at(recording::Recording& recording, Nanoseconds time, SampleHalf half = SampleHalf::both);
 
 }  // namespace headroom::attribution

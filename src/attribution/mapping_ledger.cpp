@@ -100,7 +100,7 @@ std::vector<MappingShare> MappingLedger::shares_of(const Accounts& accounts) con
 }
 
 void sort_shares(std::vector<MappingShare>& shares) {
-  std::sort(shares.begin(), shares.end(), [](const MappingShare& a, const MappingShare& b) {
+  std::ranges::sort(shares, [](const MappingShare& a, const MappingShare& b) {
     return std::tuple(std::max(b.at_peak_bytes, b.end_bytes), b.at_peak_bytes, a.index) <
            std::tuple(std::max(a.at_peak_bytes, a.end_bytes), a.at_peak_bytes, b.index);
   });

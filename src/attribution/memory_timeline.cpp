@@ -2,17 +2,17 @@
 
 #include <algorithm>
 
-#include "attribution/small_allocations.h"
+#include "attribution/sampled_peak.h"
 
 namespace headroom::attribution {
 namespace {
 
 using Share = std::pair<LayerIndex, std::int64_t>;
 
-// Of each point so many layers are kept; which are told apart is known at the end only.
+// Layers kept for each point. Which of them are shown separately is known only at the end.
 constexpr std::size_t kSharesKept = 32;
 
-// What each layer that holds anything holds by `bytes_of`, the largest of them.
+// The layers with the most bytes, by `bytes_of`.
 template <class BytesOf>
 std::vector<Share> largest_shares(const LayerLedger& layers, BytesOf bytes_of) {
   std::vector<Share> shares;
@@ -26,10 +26,11 @@ std::vector<Share> largest_shares(const LayerLedger& layers, BytesOf bytes_of) {
   return shares;
 }
 
-// By the place of each layer in the timeline, the rest last: they add up to `whole`. The shares were brought
-// down by nothing yet, and are like their sum, which was `cut` more.
-std::vector<std::int64_t> told_apart(const std::vector<Share>& shares, const std::vector<std::size_t>& place,
-                                     std::size_t count, std::int64_t whole, std::int64_t cut) {
+// The bytes of each layer of the timeline, then the rest; the sum is `whole`. The shares are not limited yet:
+// their sum is larger by `cut`.
+std::vector<std::int64_t> bytes_by_layer(const std::vector<Share>& shares,
+                                         const std::vector<std::size_t>& place, std::size_t count,
+                                         std::int64_t whole, std::int64_t cut) {
   std::vector<std::int64_t> layers(count + 1);
   std::int64_t rest = whole;
   const BoundedSamples bounded({whole + cut, 0}, {whole, 0});
@@ -46,7 +47,7 @@ std::vector<std::int64_t> told_apart(const std::vector<Share>& shares, const std
 
 TimelineBuilder::TimelineBuilder(std::size_t most_points, Nanoseconds expected_duration)
     : most_points_(std::max<std::size_t>(most_points, 2)),
-      // If it lasts longer after all, points are joined two by two.
+      // If the recording is longer than expected, pairs of points are joined.
       width_(
           std::max<std::int64_t>(1, expected_duration.count / static_cast<std::int64_t>(most_points_) + 1)) {}
 
@@ -60,7 +61,7 @@ void TimelineBuilder::begin_point(Nanoseconds time, const LiveBytes& live, std::
     number_ /= 2;
   }
   end_ = (number_ + 1) * width_;
-  // The point that halving left half full goes on.
+  // A point that halve() left half full continues.
   if (!points_.empty() && points_.back().number == number_) {
     lowest_ = points_.back().lowest;
     if (live.a < lowest_.by_a) lowest_ = {live.a, live.b, live.b_cut};
@@ -77,9 +78,10 @@ void TimelineBuilder::close_point(std::int64_t live, std::int64_t mapped, const 
   point.shares = largest_shares(
       layers, [this](const LayerAccount& layer) { return layer.self_in_bucket.bytes_at(mark_); });
   if (quiet_after) {
-    for (LayerIndex i = 0; i < layers.size(); ++i) add_wrapping(point.last_cut, layers[i].self.bytes);
+    for (LayerIndex i = 0; i < layers.size(); ++i) add_wrapping(point.last_cut, layers[i].self.live.bytes);
     add_wrapping(point.last_cut, -live);
-    point.quiet_shares = largest_shares(layers, [](const LayerAccount& layer) { return layer.self.bytes; });
+    point.quiet_shares =
+        largest_shares(layers, [](const LayerAccount& layer) { return layer.self.live.bytes; });
   }
   if (!points_.empty() && points_.back().number == number_) {
     Point& before = points_.back();
@@ -128,7 +130,7 @@ MemoryTimeline TimelineBuilder::finish(std::int64_t live, std::int64_t mapped, c
   timeline.width = {width_};
   for (std::size_t i = 0; i < weight.size(); ++i)
     if (weight[i] > 0) timeline.layers.push_back(i);
-  std::sort(timeline.layers.begin(), timeline.layers.end(), [&](std::size_t a, std::size_t b) {
+  std::ranges::sort(timeline.layers, [&](std::size_t a, std::size_t b) {
     return weight[a] != weight[b] ? weight[a] > weight[b] : a < b;
   });
   if (timeline.layers.size() > most_layers) timeline.layers.resize(most_layers);
@@ -140,10 +142,10 @@ MemoryTimeline TimelineBuilder::finish(std::int64_t live, std::int64_t mapped, c
     const Point& point = points_[i];
     TimelinePoint out{
         {point.number * width_}, point.lowest.bytes, point.highest.bytes, point.last, point.mapped, {}, {}};
-    out.layers = told_apart(point.shares, place, count, point.highest.bytes, point.highest.cut);
-    // Points that were joined may have closed a gap.
+    out.layers = bytes_by_layer(point.shares, place, count, point.highest.bytes, point.highest.cut);
+    // Joining points may have closed a gap.
     if (i + 1 == points_.size() || points_[i + 1].number > point.number + 1)
-      out.quiet_layers = told_apart(point.quiet_shares, place, count, point.last, point.last_cut);
+      out.quiet_layers = bytes_by_layer(point.quiet_shares, place, count, point.last, point.last_cut);
     timeline.points.push_back(std::move(out));
   }
   return timeline;

@@ -1,10 +1,6 @@
-// Everything that was live at the heap's peak, each byte under one name: the layer that it was allocated in,
-// or, outside of every layer, the module whose code asked for it (a runtime's own tables, the program's
-// input buffers). What a runtime holds only because it is traced is a share of its own. What bears no name is
-// told as such: no stack was taken, or its code is in no known module.
+// Live memory at the heap's peak, by layer and module, by use in PyTorch, and by session of a runtime.
 #pragma once
 
-#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -12,10 +8,15 @@
 #include <vector>
 
 #include "attribution/recording_analysis.h"
+#include "base/units.h"
 #include "recording/recording.h"
+#include "types/bench_result.h"
 
 namespace headroom::attribution {
 
+// Each live byte has one share: that of its layer or, outside all layers, of the module whose code requested
+// it (a runtime's own tables, the program's input buffers). Memory that exists only because of tracing is a
+// separate share. A byte is unnamed if it has no stack, or a stack outside all known modules.
 enum class ShareKind { layer, module, tracing, unnamed };
 
 struct PeakShare {
@@ -24,40 +25,90 @@ struct PeakShare {
   std::int64_t bytes = 0;
   double variance = 0;  // as in LiveFigures
 
-  std::optional<double> standard_error() const {
-    return variance > 0 ? std::optional(std::sqrt(variance)) : std::nullopt;
-  }
+  std::optional<double> standard_error() const { return standard_error_of(variance); }
 };
 
-// The largest first; they add up to analysis.peak_bytes. `stacks` and `analysis` are of the same recording.
+// The largest first; the sum is analysis.peak_bytes. `stacks` and `analysis` belong to the same recording.
 std::vector<PeakShare> peak_shares(const recording::RecordingInfo& info, const recording::StackTable& stacks,
                                    const RecordingAnalysis& analysis);
 
-// What the stacks of one module hold, by responsible_module().
+// Live memory of the stacks of one module, by responsible_module().
 struct ModuleFigures {
-  std::string name;  // the file's name; empty where no module is known
+  std::string name;  // file name; empty if unknown
   LiveFigures live;
 };
 
-// Those that hold anything at the heap's peak or at the end; the largest at the peak first, of equal ones the
-// largest at the end. They add up to the heap.
+// Modules with live memory at the heap's peak or at the end, ordered by both. They add up to the heap.
 std::vector<ModuleFigures> module_figures(const recording::RecordingInfo& info,
                                           const recording::StackTable& stacks,
                                           const RecordingAnalysis& analysis);
 
-// The module that is to be held responsible for what this stack allocates: that of the innermost frame that
-// does not belong to what only passes allocations on (the C and C++ libraries, the dynamic loader, another
-// allocator, the tracer itself); where there is none, that of the outermost frame. Empty: not known.
+// The module that is responsible for a stack's allocations: that of the innermost frame outside libraries
+// that only pass allocations on (C and C++ libraries, dynamic loader, allocators, the tracer). Otherwise the
+// module of the outermost frame. Empty if unknown.
 std::string responsible_module(const recording::RecordingInfo& info, std::span<const std::uint64_t> frames);
 
-// The innermost frame in that module; absent where the stack has none but those of what passes allocations
-// on.
+// The innermost frame in that module. Nothing if all modules of the stack only pass allocations on.
 std::optional<std::uint64_t> responsible_frame(const recording::RecordingInfo& info,
                                                std::span<const std::uint64_t> frames);
 
-// The part of the stack within that module, and what it calls: the frames from the innermost to the last one
-// in a row that belongs to the module or to none. All frames where no module is responsible.
+// The frames from the innermost one up to the responsible module's outermost frame before another module. All
+// frames if no module is responsible.
 std::span<const std::uint64_t> frames_within_module(const recording::RecordingInfo& info,
                                                     std::span<const std::uint64_t> frames);
+
+// The use of memory in a PyTorch program, by the layers of its modules, weights, backward passes and
+// optimizer steps.
+struct PeakUse {
+  std::string name;  // weights, activations, gradients, optimizer_state, other
+  std::int64_t bytes = 0;
+  double variance = 0;  // as in LiveFigures
+
+  std::optional<double> standard_error() const { return standard_error_of(variance); }
+};
+
+// In the order above, without empty ones; the sum is analysis.peak_bytes. Empty if no module was called.
+std::vector<PeakUse> peak_uses(const RecordingAnalysis& analysis);
+
+// Memory of a model's session by kind: what loading left (weights, prepacked copies, the graph), tensors in
+// use, the arena's rounding, and unused arena. From the recording's scopes and the runtime's profile of the
+// first runs.
+struct SessionMemory {
+  std::string name;  // the layer's path
+  // A model that is loaded again is another session with the same name: this session's number, and their
+  // count.
+  std::int64_t load = 1, loads = 1;
+  Bytes loaded;   // live at the heap's peak, allocated while it was loaded
+  Bytes run;      // live at the heap's peak, allocated in its runs (arena and others)
+  Bytes tracing;  // the runtime's profile, which only tracing switches on; not in the two above
+  Bytes later;    // part of `run`: allocated in runs after the profiled ones
+  // Chunks that the arena allocated from the system: during the load (part of `loaded`), and in profiled and
+  // later runs (parts of `run`). Absent if the chunks are not known.
+  struct ArenaChunks {
+    Bytes loaded, run, later;
+  };
+  std::optional<ArenaChunks> arena;
+  std::optional<Bytes> weights;  // the nodes' parameters, from the runtime; part of `loaded`
+  // At the arena's peak in the profiled runs: requested bytes of tensors, the same rounded up by the arena,
+  // and the arena's size. Absent if the profile has no arena.
+  std::optional<Bytes> tensors, in_use, arena_held;
+  std::string peak_node;          // the node before that moment
+  std::vector<NodeMemory> nodes;  // in the order of the graph's first run
+};
+
+// One session for each readable profile. Of sessions with the same name, those without live memory at the
+// heap's peak are left out, but at least one stays. `analysis` belongs to the same recording.
+std::vector<SessionMemory> session_memory(const recording::RecordingInfo& info,
+                                          const RecordingAnalysis& analysis);
+
+// The session's memory by kind; the sum is loaded + run. The arena's figures are those of its peak in the
+// profiled runs, which may differ from the heap's peak. Its chunks from later runs are a separate kind; if
+// the chunks are not known, everything that later runs allocated is.
+std::vector<MemoryShare> shares_of(const SessionMemory& session);
+
+// Live memory at the heap's peak: the kinds of all sessions, and the modules outside them. nodes and
+// peak_node are those of the largest session. Does not set `recording` and `frames`.
+LayerMemory layer_memory(const recording::RecordingInfo& info, const recording::StackTable& stacks,
+                         const RecordingAnalysis& analysis);
 
 }  // namespace headroom::attribution

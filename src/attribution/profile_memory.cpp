@@ -1,4 +1,4 @@
-#include "attribution/profile_memory.h"
+#include "attribution/later_passes.h"
 
 #include <algorithm>
 #include <limits>
@@ -7,23 +7,22 @@
 #include <unordered_set>
 #include <utility>
 
-#include "attribution/layer_ledger.h"
+#include "attribution/layer_tree.h"
 #include "attribution/peak_shares.h"
-#include "attribution/session_layers.h"
 
 namespace headroom::attribution {
 namespace {
 
-// A profile misses a node now and then (its own limit, a run that was cut short).
+// A profile may lack some nodes (its own limit, a run that was cut short).
 constexpr double kRecordedNodes = 0.9;
 
-// What a runtime keeps of each node's run is about 3 KiB, by its names and shapes.
+// A runtime keeps about 3 KiB for each run of a node, depending on names and shapes.
 constexpr double kMostOfARecord = 6 << 10;
 
 // The profiled runs of a session.
 struct Window {
   std::size_t profile = 0;        // index of RecordingInfo::profiles
-  std::uint32_t session = 0;      // the number of its name (session_layers.h)
+  std::uint32_t session = 0;      // the number of its name (SessionLayers)
   std::int64_t from = 0, to = 0;  // ns
   std::size_t node_runs = 0;
 };
@@ -45,26 +44,26 @@ std::vector<Window> profiled_windows(const recording::RecordingInfo& info, const
     }
     windows.push_back(window);
   }
-  std::sort(windows.begin(), windows.end(), [](const Window& a, const Window& b) {
+  std::ranges::sort(windows, [](const Window& a, const Window& b) {
     return a.session != b.session ? a.session < b.session : a.from < b.from;
   });
   return windows;
 }
 
-// Blocks of one path in the runtime that were allocated in profiled runs, between the nodes.
+// Blocks that one path in the runtime allocated in profiled runs, between the nodes.
 struct Kept {
   std::int64_t blocks = 0;
-  // By layer: a session may run within several ranges of the program.
+  // By layer: a session may run in several ranges of the program.
   std::map<LayerIndex, std::int64_t> bytes, bytes_at_peak;
 };
 using BytesByLayer = std::map<LayerIndex, std::int64_t>;
 
 bool passes_through(std::span<const std::uint64_t> frames, std::uint64_t call) {
-  return std::find(frames.begin(), frames.end(), call) != frames.end();
+  return std::ranges::find(frames, call) != frames.end();
 }
 
-// The part of a stack that lies in the runtime, as a number: a program may run a session from several places
-// and in several threads, and the runtime does the same in all of them.
+// Numbers the parts of stacks that are in the runtime. A program may run a session from several places and
+// threads; the runtime's part is the same in all of them.
 class PathsInRuntime {
  public:
   explicit PathsInRuntime(const recording::Recording& recording) : recording_(recording) {}
@@ -90,7 +89,7 @@ class PathsInRuntime {
   std::vector<const std::vector<std::uint64_t>*> paths_;
 };
 
-// The innermost call that all these paths have in common.
+// The innermost call that all these paths share.
 std::optional<std::uint64_t> common_call(const PathsInRuntime& paths,
                                          const std::vector<std::uint32_t>& which) {
   std::vector<std::uint64_t> common;  // outermost first
@@ -105,12 +104,12 @@ std::optional<std::uint64_t> common_call(const PathsInRuntime& paths,
   return common.back();
 }
 
-// What was found out about one window.
+// The findings in one window.
 struct Findings {
   std::unordered_map<std::uint32_t, Kept> kept;  // by path
   std::unordered_set<std::uint32_t> node_paths;
 
-  // Those by which the runtime allocates for its profile.
+  // The paths by which the runtime allocates for its profile.
   std::vector<std::uint32_t> profile_paths(const PathsInRuntime& paths, std::size_t node_runs) const {
     std::vector<std::uint32_t> of_every_node;
     const auto needed = static_cast<std::int64_t>(kRecordedNodes * static_cast<double>(node_runs));
@@ -119,14 +118,12 @@ struct Findings {
     const auto call = common_call(paths, of_every_node);
     std::vector<std::uint32_t> found;
     if (!call) return found;
-    // What else is allocated behind that call (the list of the records) is the profile's too, unless nodes
-    // allocate behind it as well: then the call is not the profile's own.
-    const bool shared = std::any_of(node_paths.begin(), node_paths.end(), [&](std::uint32_t path) {
-      return passes_through(paths.frames(path), *call);
-    });
+    // Other allocations below that call (the list of records) belong to the profile too, unless nodes also
+    // allocate below it: then the call is not the profile's own.
+    const bool shared = std::ranges::any_of(
+        node_paths, [&](std::uint32_t path) { return passes_through(paths.frames(path), *call); });
     for (const auto& [path, blocks] : kept) {
-      const bool recorded =
-          std::find(of_every_node.begin(), of_every_node.end(), path) != of_every_node.end();
+      const bool recorded = std::ranges::find(of_every_node, path) != of_every_node.end();
       if (recorded || (!shared && passes_through(paths.frames(path), *call))) found.push_back(path);
     }
     return found;
@@ -170,7 +167,7 @@ class ProfileSearch {
     std::int64_t size;
   };
 
-  // The window of this session that the time lies in; one past the last where there is none.
+  // The window of this session that contains the time; windows_.size() if there is none.
   std::size_t window_at(std::uint32_t session, std::int64_t time) const {
     const auto after = std::upper_bound(
         windows_.begin(), windows_.end(), std::pair(session, time),
@@ -185,7 +182,7 @@ class ProfileSearch {
     if (event.kind == MemoryEventKind::release) {
       const auto found = live_.find(event.address);
       if (found == live_.end()) return;
-      // What releasing the session does to its profile says nothing of how it was made.
+      // Releasing the session also releases its profile; ignore that.
       if (event.time.count <= std::max(peak_time_, windows_[found->second.window].to)) {
         Kept& kept = findings_[found->second.window].kept[found->second.path];
         --kept.blocks;
@@ -195,7 +192,7 @@ class ProfileSearch {
       return;
     }
     if (event.kind != MemoryEventKind::allocate) return;
-    const LayerIndex index = layers_.layer_of(event.scope);
+    const LayerIndex index = layers_.of(event.scope);
     const auto layer = sessions_.of(index);
     if (!layer || !layer->is_run) return;
     const std::size_t window = window_at(layer->name, event.time.count);
@@ -223,7 +220,7 @@ class ProfileSearch {
   const SessionLayers& sessions_;
   const std::vector<Window>& windows_;
   std::int64_t peak_time_;
-  LayerLedger layers_;
+  LayerTree layers_;
   std::unordered_map<std::uint64_t, Block> live_;
   std::vector<Findings> findings_;  // of each window
 };

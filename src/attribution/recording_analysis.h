@@ -1,22 +1,19 @@
-// What a recording says: who allocated how much, who held it at the peak, what stayed, and what it cost.
+// Analyzes a recording: which stacks, layers and threads allocate, what is live at the peak and at the end,
+// leaks and fragmentation.
 //
 //   auto recording = Recording::open(path);
 //   const RecordingAnalysis analysis = analyze_recording(*recording, {});
 //
-// One pass over the events in the order of time. Memory is that of the live allocations at the fullest moment
-// (80 to 160 bytes each, 240 while their table grows), of the distinct stacks and of the layers; the number
-// of events does not matter. All figures are defined in docs/trace-report.md.
+// The analysis makes one pass over the events, ordered by time. Its memory grows with the live allocations at
+// the peak (live_map.h), the distinct stacks and the layers, not with the number of events.
+// docs/trace-report.md defines all figures.
 //
-// A recording in default mode holds large allocations each and small ones as exact counters and samples. What
-// was counted is exact; what is live of the small ones is estimated from the samples, and such figures carry
-// a standard error. The largest of many estimates is too large: so half of the samples choose the moment of
-// the peak, and the others tell what was live then (recording/sample_half.h); figures at the peak are theirs.
-// What is live at a given moment, such as the end, is estimated from all. Before the pass over such a
-// recording comes one that finds the moment.
+// A recording in default mode has each large allocation, and small ones as exact counters and samples. Counts
+// are exact. Live small memory is estimated from the samples, with a standard error. Figures at the peak come
+// from half of the samples (sampled_peak.h), figures at a given moment, such as the end, from all of them.
 #pragma once
 
 #include <array>
-#include <cmath>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -26,7 +23,7 @@
 #include "attribution/cycle_leaks.h"
 #include "attribution/device_memory.h"
 #include "attribution/heap_fragmentation.h"
-#include "attribution/live_counter.h"
+#include "attribution/live_map.h"
 #include "attribution/mapping_ledger.h"
 #include "attribution/memory_timeline.h"
 #include "base/units.h"
@@ -39,20 +36,18 @@ namespace headroom::attribution {
 struct Figure {
   std::int64_t value = 0;
   std::optional<double> standard_error = {};  // absent: the value is exact
-  // Where all small allocations together are less than one sample stands for: what it can be at most.
+  // An upper limit, if all small allocations together are less than one sample represents.
   std::optional<std::int64_t> at_most = {};
-  bool at_least = false;  // what is older than the first event of an overwritten ring is not in it
+  bool at_least = false;  // memory from before the first event of an overwritten ring is missing
 };
 
 // Live memory of one stack, layer, size class or thread. In a recording of samples it is estimated.
 struct LiveFigures {
-  std::int64_t peak_bytes = 0, peak_blocks = 0;  // at the moment when the whole heap was fullest
+  std::int64_t peak_bytes = 0, peak_blocks = 0;  // at the peak of the whole heap
   std::int64_t end_bytes = 0, end_blocks = 0;
-  // Of the bytes, where samples stand for a part of them: sums of square bytes, so they add up as the bytes
-  // do.
+  // Variances of the estimated bytes. They add up as the bytes do.
   double peak_variance = 0, end_variance = 0;
 
-  // Wraps, as sums of what a damaged file claims do.
   void add(const LiveFigures& other) {
     add_wrapping(peak_bytes, other.peak_bytes);
     add_wrapping(peak_blocks, other.peak_blocks);
@@ -61,61 +56,55 @@ struct LiveFigures {
     peak_variance += other.peak_variance;
     end_variance += other.end_variance;
   }
-  // Absent where the bytes are exact.
+  // Absent if the bytes are exact.
   std::optional<double> peak_standard_error() const { return standard_error_of(peak_variance); }
   std::optional<double> end_standard_error() const { return standard_error_of(end_variance); }
-
- private:
-  static std::optional<double> standard_error_of(double variance) {
-    return variance > 0 ? std::optional(std::sqrt(variance)) : std::nullopt;
-  }
 };
 
 struct StackFigures {
   StackId stack;
-  std::int64_t allocations = 0, allocated_bytes = 0;  // estimated where samples stand for others
-  std::int64_t temporary = 0;                         // of full recordings only
+  std::int64_t allocations = 0, allocated_bytes = 0;  // estimated for samples
+  std::int64_t temporary = 0;                         // full recordings only
   LiveFigures live;
   std::int64_t outside_peak_bytes = 0;           // the part of live.peak_bytes that belongs to no layer
   double outside_peak_variance = 0;              // as in `live`
-  std::int64_t most_blocks = 0, most_bytes = 0;  // live at once, at this stack's own fullest moments
-  std::optional<std::int64_t> block_bytes;       // the size of all its allocations, if they had the same
-  bool sampled = false;                          // some of it was estimated
+  std::int64_t most_blocks = 0, most_bytes = 0;  // at the stack's own peaks
+  std::optional<std::int64_t> block_bytes;       // the size of its allocations, if all are equal
+  bool sampled = false;                          // some figures are estimates
 };
 
-// A scope by its path; the fields of the reference's LayerMemoryStats and what goes with them. Layers hold
-// what was allocated in them and in the layers inside them, except for `self`.
+// A layer, identified by its path. Figures include the inner layers, except for `self`.
 struct LayerFigures {
-  std::string path;  // "session/Run/conv1"; empty for what lies outside of any layer
-  std::string key;   // layer_tree.h: by this a layer is found in another recording
+  std::string path;  // "session/Run/conv1"; empty: outside all layers
+  std::string key;   // identifies the layer in other recordings (layer_tree.h)
   std::optional<std::size_t> parent;
   recording::ScopeSource source = recording::ScopeSource::program;
   std::int64_t entries = 0;
-  Nanoseconds duration;                        // between entering and leaving, over all entries and threads
-  std::int64_t peak_allocated = 0;             // most bytes of it live at once
+  Nanoseconds duration;                        // from enter to leave, over all entries and threads
+  std::int64_t peak_allocated = 0;             // most live bytes
   std::int64_t peak_reserved = 0;              // the same with the allocator's headers and rounding
   double average_fragmentation = 0;            // (reserved − allocated) / reserved, over its allocations
-  std::int64_t process_peak = 0;               // most bytes live in the whole process while it ran
-  std::int64_t allocations = 0, releases = 0;  // made in it, whoever allocated what was released; exact
+  std::int64_t process_peak = 0;               // most live bytes of the process while the layer ran
+  std::int64_t allocations = 0, releases = 0;  // made in the layer; exact
   std::int64_t allocated_bytes = 0;            // exact
-  // False for a graph's node in a recording of samples: what was counted is known of its whole run only, and
-  // the three above hold what was recorded one by one.
+  // False for a graph's node in a recording of samples: counters exist only for its whole run, so the three
+  // figures above cover only individually recorded allocations.
   bool counts_known = true;
-  LiveFigures live;  // with the layers inside it
+  LiveFigures live;  // with the inner layers
   LiveFigures self;  // without them: these add up to the heap
-  // The part of self.peak_bytes that was there for the tracing's sake: a runtime's profile of itself, which
-  // the tracer switched on and ended.
+  // The part of self.peak_bytes that existed only because of tracing: a runtime's profile, which the tracer
+  // switched on and ended.
   std::int64_t tracing_peak_bytes = 0;
-  bool of_session = false;  // one that `sessions` has is loaded or runs in it
+  bool of_session = false;  // a session of `sessions` is loaded or runs in it
 };
 
-// Live bytes at the heap's peak of a session of a runtime that wrote a profile of itself.
+// Live bytes, at the heap's peak, of a session whose runtime wrote a profile.
 struct SessionAtPeak {
   std::int64_t loaded_bytes = 0;   // allocated while it was loaded
-  std::int64_t run_bytes = 0;      // allocated in its runs, but for
-  std::int64_t tracing_bytes = 0;  // its profile, which only tracing switches on
-  // Parts of run_bytes: what was allocated in runs that began after the profiled ones, and of both parts what
-  // the runtime's arena took from the system, where that is known (arena_chunks.h).
+  std::int64_t run_bytes = 0;      // allocated in its runs, without the profile
+  std::int64_t tracing_bytes = 0;  // the profile, which only tracing switches on
+  // Parts of run_bytes: allocations of runs after the profiled ones, and the chunks of the runtime's arena in
+  // profiled and later runs, if they are known (find_arena_stacks()).
   std::int64_t later_bytes = 0;
   bool arena_is_told = false;
   std::int64_t arena_bytes = 0, arena_later_bytes = 0;
@@ -123,7 +112,7 @@ struct SessionAtPeak {
 };
 
 struct SizeClassFigures {
-  std::uint64_t smallest = 0, largest = 0;  // sizes that belong to it
+  std::uint64_t smallest = 0, largest = 0;  // sizes in the class
   std::int64_t allocations = 0, allocated_bytes = 0;
   LiveFigures live;
 };
@@ -131,80 +120,77 @@ struct SizeClassFigures {
 struct ThreadFigures {
   ThreadIndex thread;
   std::int64_t allocations = 0, releases = 0, allocated_bytes = 0;  // exact
-  LiveFigures live;                                                 // of what the thread allocated
+  LiveFigures live;                                                 // of the thread's allocations
 };
 
-// Memory that the program mapped itself; apart from the heap and never added to it. Exact, in whole pages,
-// whether they were touched or not.
+// Memory that the program mapped itself; never added to the heap. Exact, in whole pages, touched or not.
 struct MappedFigures {
   std::int64_t maps = 0, unmaps = 0;
-  std::int64_t mapped_bytes = 0;               // in all, as it was asked for
-  std::int64_t peak_bytes = 0, end_bytes = 0;  // most mapped at once, and what still was at the end
-  Nanoseconds peak_time;                       // the first moment when most was mapped
+  std::int64_t mapped_bytes = 0;               // total, as requested
+  std::int64_t peak_bytes = 0, end_bytes = 0;  // most mapped at once, and at the end
+  Nanoseconds peak_time;                       // the first moment of peak_bytes
   std::int64_t bytes_at_heap_peak = 0;
-  // Addresses that were reserved without access: no part of the above until access is given.
+  // Addresses reserved without access: not included above until the program makes them accessible.
   std::int64_t reserved_peak_bytes = 0, reserved_end_bytes = 0;
-  // Of peak_bytes and end_bytes, to which each list adds up; the largest first. Layers are without those
-  // inside them.
+  // Each list adds up to peak_bytes and end_bytes; the largest first. Layers are without inner layers.
   std::vector<MappingShare> stacks, layers;
 };
 
-// Allocations that lived for less than `below` and not for less than half of it.
+// Allocations that lived at least half of `below`, and less than `below`.
 struct LifetimeClass {
   Nanoseconds below;
   std::int64_t blocks = 0, bytes = 0;
 };
 
-// What one stack allocates again and again, and a pool or a buffer that is kept would not.
+// A stack that allocates again and again, where a pool or a kept buffer would save the allocations.
 struct ReuseCandidate {
   StackId stack;
-  std::int64_t calls_saved = 0;        // allocations beyond those that were needed at once
-  std::int64_t bytes_not_churned = 0;  // allocated in all, less the pool
-  // What the pool has to hold and how large it gets. Absent where samples tell: a place that has one block of
-  // 400 bytes at a time seems to have a whole period of them (256 KiB) whenever one is a sample.
+  std::int64_t calls_saved = 0;        // allocations beyond those live at once
+  std::int64_t bytes_not_churned = 0;  // all allocated bytes minus the pool
+  // Blocks and bytes that the pool needs. Absent for samples: a place with one live block of 400 bytes seems
+  // to have a whole period (256 KiB) of them whenever the block is a sample.
   std::optional<std::int64_t> most_blocks, pool_bytes;
   double calls_saved_per_second = 0;
 };
 
 struct RecordingAnalysis {
-  // False: memory of GPUs only. Then what is told of the heap, of mappings and of leaks below is empty, which
-  // means unknown and not zero; a layer has its entries and its time, and a device all its figures.
+  // False: GPU memory only. Then figures of the heap, mappings and leaks are empty, which means unknown, not
+  // zero. Layers have entries and times, and devices have all figures.
   bool host_recorded = true;
   bool full = false;      // every allocation was recorded
-  bool complete = false;  // nothing is missing: ended by itself, no gaps, no damage, nothing overwritten
+  bool complete = false;  // the program ended itself; no gaps, no damage, nothing overwritten
   std::vector<std::string> problems;
   Nanoseconds duration;
 
   std::int64_t events = 0;  // records read
   std::int64_t allocations = 0, deallocations = 0,
-               total_allocated_bytes = 0;                         // exact but for what is missing
+               total_allocated_bytes = 0;                         // exact for a complete recording
   std::int64_t sampled_allocations = 0, counted_allocations = 0;  // of those
-  std::int64_t unknown_releases = 0;  // of blocks that were allocated before the recording, or in a gap
-  // At least so many blocks were released whose allocation nothing explains that it was not recorded: neither
-  // a fork nor a loss of events. In a recording of samples only as far as there are more releases than
-  // allocations.
+  std::int64_t unknown_releases = 0;  // of blocks from before the recording or from a gap
+  // At least this many released blocks lack an allocation record for no known reason (no fork, no lost
+  // events). In a recording of samples: the releases beyond the number of allocations.
   std::int64_t unseen_blocks = 0;
-  std::int64_t missed_releases = 0;  // an address was given out again and its release was not seen
+  std::int64_t missed_releases = 0;  // an address was reused without a recorded release
   std::int64_t gaps = 0, dropped_events = 0;
 
   Figure peak_bytes;
   Nanoseconds peak_time;
   Figure peak_blocks;
-  // Still live at the end. The blocks are exact where all their releases are of blocks that this process
-  // allocated while it was recorded; a forked child releases its parent's, too.
+  // Live at the end. The number of blocks is exact if the process released only blocks of this recording; a
+  // forked child also releases its parent's blocks.
   Figure leaked_bytes, leaked_blocks;
-  std::optional<std::int64_t> temporary;  // released by the thread's next event after its allocation
+  std::optional<std::int64_t> temporary;  // released by the thread's next event
   MappedFigures mapped;
 
   std::vector<StackFigures> stacks;            // [i] is StackId{i}; 0 is "no stack"
-  std::vector<LayerFigures> layers;            // [0] is outside of any layer; parents come first
+  std::vector<LayerFigures> layers;            // [0] is outside all layers; parents come first
   std::vector<SessionAtPeak> sessions;         // [i] is of RecordingInfo::profiles[i]
   std::vector<SizeClassFigures> size_classes;  // those that occur, ascending
   std::vector<ThreadFigures> threads;          // [i] is ThreadIndex{i}
   MemoryTimeline timeline;
   LeakVerdict leaks;
   std::vector<LifetimeClass> lifetimes;  // those that occur, ascending
-  // Of full recordings only, and if they know of all that is live: it needs every address.
+  // Full recordings only, and only if all live blocks are known.
   std::optional<HeapFragmentation> fragmentation;
   std::vector<ReuseCandidate> reuse;   // largest saving first
   std::vector<DeviceFigures> devices;  // GPUs, by ordinal; never added to the heap
@@ -212,16 +198,16 @@ struct RecordingAnalysis {
 
 struct AnalysisOptions {
   std::size_t timeline_points = 2000;
-  std::size_t timeline_layers = 12;  // told apart in the timeline; the others are one
+  std::size_t timeline_layers = 12;  // separate layers in the timeline; the others are joined
   std::size_t reuse_candidates = 20;
 };
 
 RecordingAnalysis analyze_recording(recording::Recording& recording, const AnalysisOptions& options);
 
-// What was live at a moment.
+// Live memory at a moment.
 struct LiveMoment {
   Nanoseconds time;
-  std::optional<Nanoseconds> until;  // where somebody knows that nothing changed up to and with then
+  std::optional<Nanoseconds> until;  // if known: nothing changes up to and including this time
   std::int64_t bytes = 0, blocks = 0;
   std::vector<std::int64_t> bytes_by_stack;   // [StackId]
   std::vector<std::int64_t> bytes_by_layer;   // [index of RecordingAnalysis::layers], without inner layers
@@ -229,8 +215,9 @@ struct LiveMoment {
   std::vector<std::int64_t> bytes_by_class;   // [bits of the size]: 0, 1, 2 to 3, 4 to 7, …
 };
 
-// The state after the last event at or before each of these times, which ascend. One more pass. Of moments
-// that were chosen for what was live, half B of the samples is to be asked: it had no say in the choice.
+// The state after the last event at or before each of these times, which ascend. One pass. For moments that
+// were chosen by what was live, use half B of the samples, which is independent of the choice. Defined in
+// live_rows.cpp.
 std::vector<LiveMoment> live_at(recording::Recording& recording, std::span<const Nanoseconds> times,
                                 SampleHalf half = SampleHalf::both);
 

@@ -6,11 +6,13 @@
 #include <limits>
 #include <utility>
 
+#include "attribution/later_passes.h"
+
 namespace headroom::attribution {
 namespace {
 
-// Python's interpreter releases all that a script still holds when it ends, leaks too: what is live then
-// tells nothing of them.
+// At exit, Python's interpreter releases everything that a script still has, including leaks. So the end of
+// the recording does not show them.
 bool empties_itself_at_exit(const recording::RecordingInfo& info) {
   return std::ranges::any_of(info.modules, [](const recording::Module& module) {
     const std::string_view path = module.path;
@@ -25,12 +27,12 @@ RecordingAnalyzer::RecordingAnalyzer(const recording::Recording& recording, cons
                                      const std::optional<SampledPeak>& peak)
     : options_(options),
       full_(recording.info().full),
-      tells_holes_(full_ && !recording::has_unknown_blocks(recording.info())),
+      knows_holes_(full_ && !recording::has_unknown_blocks(recording.info())),
       sample_period_(recording.info().full ? 0 : recording.info().sample_period_bytes),
       until_peak_(peak ? peak->until_peak : kNoBound),
       in_all_(peak ? peak->in_all : kNoBound),
       peak_is_chosen_(peak.has_value()),
-      moment_to_tell_(peak ? peak->moment.count : std::numeric_limits<std::int64_t>::max()),
+      moment_of_peak_(peak ? peak->moment.count : std::numeric_limits<std::int64_t>::max()),
       layers_(recording),
       stacks_(256),
       timeline_(options.timeline_points, recording.info().duration),
@@ -70,9 +72,8 @@ void RecordingAnalyzer::change_mappings(const MemoryEvent& event, std::int64_t t
   }
 }
 
-// The thread goes from its layer to another. What the tracer does in between for itself, such as ending a
-// runtime's profile, is neither a cycle of the program nor the end of one: the layer that it interrupts goes
-// on.
+// The thread changes its layer. The tracer's own work, such as ending a runtime's profile, is neither a cycle
+// of the program nor its end: the interrupted layer continues.
 void RecordingAnalyzer::enter(ThreadAccount& thread, ScopeId scope, std::int64_t time) {
   const LayerIndex from = thread.layer, to = layers_.layer_of(scope);
   layers_[from].time_ns += time - thread.in_layer_since;
@@ -80,7 +81,7 @@ void RecordingAnalyzer::enter(ThreadAccount& thread, ScopeId scope, std::int64_t
   thread.scope = scope;
   thread.layer = to;
   const bool is_tracers_own = layers_[to].is_tracers_own;
-  // Of a profile in small blocks samples know next to nothing: there it stays part of the workspace.
+  // Samples cannot show a profile in small blocks; it stays part of the workspace.
   thread.is_in_tracers_own = full_ && is_tracers_own;
   if (is_tracers_own) {
     ++layers_[to].entries;
@@ -90,7 +91,7 @@ void RecordingAnalyzer::enter(ThreadAccount& thread, ScopeId scope, std::int64_t
   count_entries(std::exchange(thread.of_program, to), to);
 }
 
-// Out of each layer up to what the two have in common, and then in.
+// Leaves each layer up to the common ancestor, and then enters.
 void RecordingAnalyzer::count_entries(LayerIndex from, LayerIndex to) {
   const LayerTree& tree = layers_.tree();
   LayerIndex common = from;
@@ -98,7 +99,7 @@ void RecordingAnalyzer::count_entries(LayerIndex from, LayerIndex to) {
     LayerIndex& deeper = tree[common].depth >= tree[other].depth ? common : other;
     deeper = tree[deeper].parent;
   }
-  // A layer that is only a part of others' paths (a session, of which only the runs are marked) is no cycle.
+  // A layer that is only a part of other paths (a session, whose runs alone are marked) is not a cycle.
   for (LayerIndex layer = from; layer != common; layer = tree[layer].parent)
     if (layers_[layer].visited)
       cycles_.ended(tree, layer, last_time_, heap_.bytes, layers_[layer].held.a, stacks_.size(),
@@ -110,37 +111,31 @@ void RecordingAnalyzer::count_entries(LayerIndex from, LayerIndex to) {
   }
 }
 
-// Of full recordings: of a profile in small blocks samples know next to nothing, and it stays workspace.
+// In full recordings only; see enter().
 void RecordingAnalyzer::released_by_tracer(const LiveBlock& block) {
-  if (block.time_ns > peak_time_) return;  // it came after the peak
+  if (block.time_ns > peak_time_) return;
   if (for_tracing_mark_ != peak_mark_) for_tracing_.clear();
   for_tracing_mark_ = peak_mark_;
   if (block.layer >= for_tracing_.size()) for_tracing_.resize(block.layer + 1);
   add_wrapping(for_tracing_[block.layer], block.bytes());
 }
 
-// The moment that half A chose is over: what was live then, as half B has it.
-void RecordingAnalyzer::tell_peak() {
-  peak_time_ = std::exchange(moment_to_tell_, std::numeric_limits<std::int64_t>::max());
+// Half A chose this moment; half B measures what was live then.
+void RecordingAnalyzer::measure_peak() {
+  peak_time_ = std::exchange(moment_of_peak_, std::numeric_limits<std::int64_t>::max());
   if (timeline_.is_over({peak_time_}))
     timeline_.begin_point({peak_time_}, live_bytes(), mappings_.mapped_bytes(), layers_);
   const LiveBytes live = live_bytes();
   mapped_.bytes_at_heap_peak = mappings_.mapped_bytes();
   ++peak_mark_;
-  layers_.begin_telling(peak_mark_);
-  for (SizeClassAccount& size_class : classes_) size_class.live.begin_telling(peak_mark_);
-  for (ThreadAccount& thread : threads_) thread.live.begin_telling(peak_mark_);
+  layers_.begin_saved(peak_mark_);
+  for (SizeClassAccount& size_class : classes_) size_class.live.begin_saved(peak_mark_);
+  for (ThreadAccount& thread : threads_) thread.live.begin_saved(peak_mark_);
   for (StackAccount& stack : stacks_) {
-    stack.live.begin_telling(peak_mark_);
-    stack.layered.begin_telling(peak_mark_);
+    stack.live.begin_saved(peak_mark_);
+    stack.layered.live.begin_saved(peak_mark_);
   }
-  SmallAllocations estimated;
-  live_.for_each([&](const LiveBlock& block) {
-    if (block.weight == 1) return;
-    add_wrapping(estimated.bytes, block.bytes_in(SampleHalf::b));
-    add_wrapping(estimated.blocks, block.blocks_in(SampleHalf::b));
-  });
-  const BoundedSamples bounded(estimated, until_peak_);
+  const BoundedSamples bounded(sampled_live(live_, SampleHalf::b), until_peak_);
   live_.for_each([&](const LiveBlock& block) {
     std::int64_t bytes = block.bytes_in(SampleHalf::b), blocks = block.blocks_in(SampleHalf::b);
     if (blocks == 0) return;
@@ -154,36 +149,20 @@ void RecordingAnalyzer::tell_peak() {
     }
     add_wrapping(peak_.bytes, bytes);
     add_wrapping(peak_.blocks, blocks);
-    StackAccount& stack = stacks_[block.stack];
-    stack.live.tell(bytes, blocks);
-    stack.peak_variance += variance;
-    if (block.layer != 0) {
-      stack.layered.tell(bytes, blocks);
-      stack.layered_peak_variance += variance;
-    }
-    layers_[block.layer].self.tell(bytes, blocks);
-    layers_[block.layer].self_peak_variance += variance;
-    SizeClassAccount& size_class = classes_[static_cast<std::size_t>(std::bit_width(block.size))];
-    size_class.live.tell(bytes, blocks);
-    size_class.peak_variance += variance;
-    threads_[block.thread].live.tell(bytes, blocks);
-    threads_[block.thread].peak_variance += variance;
+    for_each_account(block, [&](LiveAccount& account) {
+      account.live.add_saved(bytes, blocks);
+      account.peak_variance += variance;
+    });
   });
-  LiveBytes told{live.all, live.a, peak_.bytes, live.b};
-  add_wrapping(told.b_cut, live.b_cut);
-  add_wrapping(told.b_cut, -peak_.bytes);
-  timeline_.choose_now(told);
+  LiveBytes measured{live.all, live.a, peak_.bytes, live.b};
+  add_wrapping(measured.b_cut, live.b_cut);
+  add_wrapping(measured.b_cut, -peak_.bytes);
+  timeline_.choose_now(measured);
 }
 
-// What is live at the end, by all samples, is no more than was allocated.
+// All samples measure what is live at the end, limited to what was allocated.
 void RecordingAnalyzer::bound_end() {
-  SmallAllocations estimated;
-  live_.for_each([&](const LiveBlock& block) {
-    if (block.weight == 1) return;
-    add_wrapping(estimated.bytes, block.bytes());
-    add_wrapping(estimated.blocks, block.blocks());
-  });
-  const BoundedSamples bounded(estimated, in_all_);
+  const BoundedSamples bounded(sampled_live(live_, SampleHalf::both), in_all_);
   if (bounded.changes_nothing()) return;
   live_.for_each([&](const LiveBlock& block) {
     if (block.weight == 1) return;
@@ -192,27 +171,18 @@ void RecordingAnalyzer::bound_end() {
     add_wrapping(heap_.bytes, bytes);
     add_wrapping(heap_.blocks, blocks);
     add_wrapping(sampled_live_, bytes);
-    StackAccount& stack = stacks_[block.stack];
-    stack.live.change(bytes, blocks, peak_mark_);
-    if (block.layer != 0) stack.layered.change(bytes, blocks, peak_mark_);
-    layers_[block.layer].self.change(bytes, blocks, peak_mark_);
-    classes_[static_cast<std::size_t>(std::bit_width(block.size))].live.change(bytes, blocks, peak_mark_);
-    threads_[block.thread].live.change(bytes, blocks, peak_mark_);
+    for_each_account(block, [&](LiveAccount& account) { account.live.change(bytes, blocks, peak_mark_); });
   });
 }
 
 void RecordingAnalyzer::sum_end_variances() {
   live_.for_each([&](const LiveBlock& block) {
     const double variance = sample_variance(block.weight, block.bytes());
-    stacks_[block.stack].end_variance += variance;
-    layers_[block.layer].self_end_variance += variance;
-    classes_[static_cast<std::size_t>(std::bit_width(block.size))].end_variance += variance;
-    threads_[block.thread].end_variance += variance;
+    for_each_account(block, [&](LiveAccount& account) { account.end_variance += variance; });
   });
 }
 
-// A process that inherited nothing, and of which nothing was lost, releases only what it was seen to
-// allocate.
+// A process that inherited no blocks, in a recording without losses, releases only recorded allocations.
 std::int64_t RecordingAnalyzer::unseen_blocks(const RecordingAnalysis& result,
                                               const recording::RecordingInfo& info) const {
   if (info.forked || result.gaps > 0 || result.dropped_events > 0 || info.segments_overwritten > 0 ||
@@ -224,8 +194,8 @@ std::int64_t RecordingAnalyzer::unseen_blocks(const RecordingAnalysis& result,
 
 RecordingAnalysis RecordingAnalyzer::finish(const recording::Recording& recording) {
   const recording::RecordingInfo& info = recording.info();
-  if (peak_is_chosen_ && moment_to_tell_ <= last_time_) tell_peak();
-  // By all samples, as at the ends of the cycles.
+  if (peak_is_chosen_ && moment_of_peak_ <= last_time_) measure_peak();
+  // All samples count, as at the ends of cycles.
   if (!empties_itself_at_exit(info))
     cycles_.recording_ended(!info.closed || info.events_dropped > 0, stacks_.size(),
                             [&](std::size_t stack) { return stacks_[stack].live.bytes; });
@@ -275,8 +245,8 @@ RecordingAnalysis RecordingAnalyzer::finish(const recording::Recording& recordin
 
   result.timeline =
       timeline_.finish(heap_.bytes, mappings_.mapped_bytes(), layers_, options_.timeline_layers);
-  if (tells_holes_) result.fragmentation = fragmentation_.finish(live_, {last_time_});
-  live_ = LiveMap();  // another pass may have one of its own
+  if (knows_holes_) result.fragmentation = fragmentation_.finish(live_, {last_time_});
+  live_ = LiveMap();  // frees the memory: a later pass may have its own map
   return result;
 }
 
@@ -284,6 +254,35 @@ LeakVerdict RecordingAnalyzer::leaks(const TracersOwnMemory& tracers_own) const 
   std::vector<bool> sampled(stacks_.size());
   for (std::size_t i = 0; i < stacks_.size(); ++i) sampled[i] = stacks_[i].sampled;
   return cycles_.verdict(layers_.tree(), sample_period_, sampled, tracers_own);
+}
+
+RecordingAnalysis analyze_recording(recording::Recording& recording, const AnalysisOptions& options) {
+  RecordingAnalyzer analyzer(recording, options, find_sampled_peak(recording));
+  // Events wait in a ring until the memory that they will touch is prefetched. Prefetching in groups makes
+  // the processor look up several pages at once.
+  constexpr std::size_t kAhead = 48, kTogether = 16;
+  std::array<MemoryEvent, kAhead + kTogether> ring;
+  std::size_t arrived = 0, visited = 0;
+  recording.for_each_event([&](const MemoryEvent& event) {
+    if (!analyzer.needs_prefetch()) return analyzer.visit(event);
+    ring[arrived++ % ring.size()] = event;
+    if (arrived % kTogether != 0) return;
+    for (std::size_t i = arrived - kTogether; i < arrived; ++i) analyzer.prefetch(ring[i % ring.size()]);
+    while (visited + kAhead < arrived) analyzer.visit(ring[visited++ % ring.size()]);
+  });
+  while (visited < arrived) analyzer.visit(ring[visited++ % ring.size()]);
+  RecordingAnalysis analysis = analyzer.finish(recording);
+  if (analysis.fragmentation)
+    add_fragmentation_moments(
+        recording, analyzer.fragmentation_passed_over(analysis.events <= kCheaplyReadAgain), analysis);
+  const TracersOwnMemory tracers_own = find_profile_memory(recording, analysis);
+  analysis.leaks = analyzer.leaks(tracers_own);
+  find_release_times(recording, analysis.leaks);
+  std::erase_if(analysis.reuse, [&](const ReuseCandidate& candidate) {
+    return tracers_own.allocates(candidate.stack.index);
+  });
+  find_session_peaks(recording, analysis);
+  return analysis;
 }
 
 }  // namespace headroom::attribution

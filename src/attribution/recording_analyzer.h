@@ -1,31 +1,31 @@
-// The pass of analyze_recording(): an account for every view, and what each event does to them. The functions
-// of the hot path are here, so that they are compiled into the loop over the events.
+// The main pass of analyze_recording(): accounts for every view, and how each event changes them. The
+// functions of the hot path are in this header, so that the compiler inlines them into the loop over the
+// events.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <optional>
 #include <vector>
 
 #include "attribution/cycle_leaks.h"
 #include "attribution/device_memory.h"
 #include "attribution/heap_fragmentation.h"
-#include "attribution/layer_ledger.h"
-#include "attribution/live_counter.h"
 #include "attribution/live_map.h"
 #include "attribution/mapping_ledger.h"
 #include "attribution/memory_timeline.h"
 #include "attribution/recording_analysis.h"
-#include "attribution/small_allocations.h"
+#include "attribution/sampled_peak.h"
 
 namespace headroom::attribution {
 
-// The sum of what is live, of which a part may be estimated from samples.
+// The live memory of the heap; a part may be estimated from samples.
 struct HeapTotal {
   std::int64_t bytes = 0, blocks = 0;
   double bytes_variance = 0, blocks_variance = 0;
 
-  // `weight`: of a sample; 1 for what was recorded for itself alone.
+  // `weight`: of a sample; 1 for a block that was recorded individually.
   void change(double weight, std::int64_t by_bytes, std::int64_t by_blocks) {
     add_wrapping(bytes, by_bytes);
     add_wrapping(blocks, by_blocks);
@@ -36,61 +36,49 @@ struct HeapTotal {
   }
 };
 
-struct StackAccount {
-  LiveCounter live;
-  LiveCounter layered;  // the part of it that belongs to a layer
+struct StackAccount : LiveAccount {
+  LiveAccount layered;  // the part that belongs to a layer
   std::int64_t allocations = 0, allocated_bytes = 0, temporary = 0, most_blocks = 0, most_bytes = 0;
-  double peak_variance = 0, layered_peak_variance = 0, end_variance = 0;
   std::uint64_t block_bytes = kUnseen;  // or kMixed
   bool sampled = false;
   static constexpr std::uint64_t kUnseen = ~std::uint64_t{0}, kMixed = kUnseen - 1;
 };
 
-struct SizeClassAccount {
-  LiveCounter live;
-  double peak_variance = 0, end_variance = 0;
+struct SizeClassAccount : LiveAccount {
   std::int64_t allocations = 0, allocated_bytes = 0;
 };
 
-struct ThreadAccount {
-  LiveCounter live;
-  double peak_variance = 0, end_variance = 0;
+struct ThreadAccount : LiveAccount {
   std::int64_t allocations = 0, releases = 0, allocated_bytes = 0;
-  std::uint64_t last_allocated = 0;  // if the thread's last event was an allocation: its address
+  std::uint64_t last_allocated = 0;  // the address, if the thread's last event was an allocation
   LayerIndex layer = 0;
-  LayerIndex of_program = 0;  // the same but for the tracer's own work: the layer that it interrupted
+  LayerIndex of_program = 0;  // the same, but during the tracer's own work the layer that it interrupted
   ScopeId scope;
   std::int64_t in_layer_since = 0;
-  bool is_in_tracers_own = false;  // what it does there is not the program's doing
-};
-
-// What is known of a recording of samples before the pass over it.
-struct SampledPeak {
-  Nanoseconds moment;                   // when the heap is to be told as at its peak
-  SmallAllocations until_peak, in_all;  // no more of them can be live, then and at any time
+  bool is_in_tracers_own = false;  // its actions there are not the program's
 };
 
 class RecordingAnalyzer {
  public:
-  // `peak`: absent where the peak is exact and shows itself.
+  // `peak`: absent if the peak is exact; the pass then finds it.
   RecordingAnalyzer(const recording::Recording& recording, const AnalysisOptions& options,
                     const std::optional<SampledPeak>& peak);
 
-  // What visit() of this event will need, asked for ahead. Once needed, it stays so.
+  // Prefetches what visit() of this event will need. Once it is needed, it stays so.
   bool needs_prefetch() const { return live_.outgrew_the_cache(); }
   [[gnu::always_inline]] void prefetch(const MemoryEvent& event) const {
     live_.prefetch(event.address);
-    if (tells_holes_) fragmentation_.prefetch(event.address);
+    if (knows_holes_) fragmentation_.prefetch(event.address);
   }
-  // Everything that an event touches is inlined here: without, a tenth of the time goes into calls.
+  // Inlines everything that an event touches; otherwise a tenth of the time goes into calls.
   [[gnu::flatten]] void visit(const MemoryEvent& event);
-  // All but the leaks.
+  // All figures except leaks.
   RecordingAnalysis finish(const recording::Recording& recording);
-  // Then: the moments at which the heap's holes were passed over, of a full recording (heap_fragmentation.h).
+  // After finish(), in a full recording: the moments that FragmentationSampler::passed_over() misses.
   std::vector<Nanoseconds> fragmentation_passed_over(bool exactly) const {
     return fragmentation_.passed_over(exactly);
   }
-  // And the leaks: what is live for the tracer's sake is found with the figures above.
+  // `tracers_own` is found with the figures of finish().
   LeakVerdict leaks(const TracersOwnMemory& tracers_own) const;
 
  private:
@@ -105,9 +93,18 @@ class RecordingAnalyzer {
   void enter(ThreadAccount& thread, ScopeId scope, std::int64_t time);
   void count_entries(LayerIndex from, LayerIndex to);
   void released_by_tracer(const LiveBlock& block);
-  void tell_peak();
+  void measure_peak();
   void bound_end();
   void sum_end_variances();
+  // Calls use(account) with all accounts of a block's bytes.
+  template <class Use>
+  void for_each_account(const LiveBlock& block, Use&& use) {
+    use(stacks_[block.stack]);
+    if (block.layer != 0) use(stacks_[block.stack].layered);
+    use(layers_[block.layer].self);
+    use(classes_[static_cast<std::size_t>(std::bit_width(block.size))]);
+    use(threads_[block.thread]);
+  }
   void change_heap(const LiveBlock& block, const LiveBytes& bytes, std::int64_t blocks) {
     heap_.change(block.weight, bytes.all, blocks);
     if (block.weight == 1) return;
@@ -115,7 +112,7 @@ class RecordingAnalyzer {
     add_wrapping(a_over_all_, bytes.a - bytes.all);
     add_wrapping(b_over_all_, bytes.b - bytes.all);
   }
-  // By half A as the samples have it, since it only chooses; else no more than there can be.
+  // Half A is not limited, because it only chooses moments; the others are limited to what is possible.
   LiveBytes live_bytes() const {
     LiveBytes live{heap_.bytes, heap_.bytes, heap_.bytes, 0};
     add_wrapping(live.a, a_over_all_);
@@ -154,33 +151,32 @@ class RecordingAnalyzer {
   void finish_classes(RecordingAnalysis& result) const;
   void finish_threads(RecordingAnalysis& result) const;
   void find_reuse(RecordingAnalysis& result) const;
-  LiveFigures live_figures(const LiveCounter& counter) const;
-  // Of a row: no row can be further from the truth than by all that was sampled.
-  LiveFigures live_figures(const LiveCounter& counter, double peak_variance, double end_variance) const;
+  // No figure can be wrong by more than everything that was sampled.
+  LiveFigures live_figures(const LiveAccount& account) const;
   double bounded(double variance) const;
-  // The most bytes that can have been live at once, the large ones then all in one moment with the small.
+  // An upper limit of the bytes live at once: the maximum of the large blocks plus all small ones.
   std::int64_t most_possible() const;
 
   AnalysisOptions options_;
   bool full_;
-  bool tells_holes_;  // all that is live is known
+  bool knows_holes_;  // all live blocks are known
   std::uint64_t sample_period_;
   LiveMap live_;
   HeapTotal heap_, peak_;
-  // What the halves of the samples have more than all samples; only samples change it.
+  // Difference of each half to all samples; only samples change it.
   std::int64_t a_over_all_ = 0, b_over_all_ = 0;
-  std::int64_t sampled_live_ = 0;  // the part of heap_ that samples stand for
-  std::int64_t most_large_ = 0;    // the most that the rest of it was
+  std::int64_t sampled_live_ = 0;  // the part of heap_ that samples represent
+  std::int64_t most_large_ = 0;    // the maximum of the rest
   SmallAllocations until_peak_ = kNoBound, in_all_ = kNoBound;
-  // Chosen by half A, the peak is told by half B once this moment is over.
+  // Half A has chosen the peak; half B measures it when this moment is over.
   bool peak_is_chosen_;
-  std::int64_t moment_to_tell_;
+  std::int64_t moment_of_peak_;
   std::int64_t peak_time_ = 0, last_time_ = 0;
   Mark peak_mark_ = 1;
 
   LayerLedger layers_;
-  // What the tracer had a runtime release was there for the tracing's sake; of that, what was live at the
-  // peak, by layer.
+  // Memory that the tracer made a runtime release existed only because of tracing. By layer: the part that
+  // was live at the peak.
   std::vector<std::int64_t> for_tracing_;
   Mark for_tracing_mark_ = 0;
   std::vector<StackAccount> stacks_;
@@ -204,7 +200,7 @@ class RecordingAnalyzer {
 
 inline void RecordingAnalyzer::visit(const MemoryEvent& event) {
   const std::int64_t time = std::clamp<std::int64_t>(event.time.count, last_time_, kLatestTime);
-  if (time > moment_to_tell_) tell_peak();
+  if (time > moment_of_peak_) measure_peak();
   last_time_ = time;
   if (timeline_.is_over({time}))
     timeline_.begin_point({time}, live_bytes(), mappings_.mapped_bytes(), layers_);
@@ -228,7 +224,7 @@ inline void RecordingAnalyzer::visit(const MemoryEvent& event) {
     case MemoryEventKind::counters:
       ++events_;
       return count(event);
-    case MemoryEventKind::release_counters:  // the second half of one record
+    case MemoryEventKind::release_counters:  // the second half of a record
       return count(event);
     case MemoryEventKind::gap:
       ++events_;
@@ -242,17 +238,17 @@ inline void RecordingAnalyzer::visit(const MemoryEvent& event) {
     case MemoryEventKind::device_figure:
       ++events_;
       return devices_.visit(event, layers_.layer_of(event.scope), time);
-    case MemoryEventKind::device_holder:  // a part of the refusal before it
+    case MemoryEventKind::device_holder:  // a part of the previous refusal
       return devices_.visit(event, layers_.layer_of(event.scope), time);
     case MemoryEventKind::weight:
-      return;  // the reader's own
+      return;  // handled by the reader
   }
 }
 
 inline void RecordingAnalyzer::allocate(const MemoryEvent& event, std::int64_t time) {
   ThreadAccount& thread = thread_of(event);
   if (event.scope != thread.scope && !event.is_weight)
-    enter(thread, event.scope, time);  // told by a segment's header
+    enter(thread, event.scope, time);  // the scope of a segment's header
   LiveBlock block;
   if (!make_block(event, event.is_weight ? layers_.layer_of(event.scope) : thread.layer, time, block)) {
     ++implausible_;
@@ -262,14 +258,13 @@ inline void RecordingAnalyzer::allocate(const MemoryEvent& event, std::int64_t t
   if (live_.insert(block, replaced)) {
     ++missed_releases_;
     remove(replaced, time, false);
-    if (tells_holes_) fragmentation_.replaced(replaced);
+    if (knows_holes_) fragmentation_.replaced(replaced);
   }
   const bool is_sample = event.kind == MemoryEventKind::sampled_allocate;
   LayerLedger::with_share(block, [&](const LiveShare& share) { add(block, share, thread, is_sample, time); });
-  if (tells_holes_) fragmentation_.allocated(block, live_, {time});
+  if (knows_holes_) fragmentation_.allocated(block, live_, {time});
 }
 
-// To all accounts.
 inline void RecordingAnalyzer::add(const LiveBlock& block, const LiveShare& share, ThreadAccount& thread,
                                    bool is_sample, std::int64_t time) {
   const std::int64_t bytes = share.bytes.all, blocks = share.blocks;
@@ -285,7 +280,7 @@ inline void RecordingAnalyzer::add(const LiveBlock& block, const LiveShare& shar
   stack.allocations += blocks;
   add_wrapping(stack.allocated_bytes, bytes);
   stack.live.change(bytes, blocks, peak_mark_);
-  if (block.layer != 0) stack.layered.change(bytes, blocks, peak_mark_);
+  if (block.layer != 0) stack.layered.live.change(bytes, blocks, peak_mark_);
   stack.most_blocks = std::max(stack.most_blocks, stack.live.blocks);
   stack.most_bytes = std::max(stack.most_bytes, stack.live.bytes);
   if (stack.block_bytes != block.size)
@@ -335,10 +330,10 @@ inline void RecordingAnalyzer::release(const MemoryEvent& event, std::int64_t ti
   }
   if (thread.is_in_tracers_own) released_by_tracer(block);
   remove(block, time, temporary);
-  if (tells_holes_) fragmentation_.released(block, live_, {time});
+  if (knows_holes_) fragmentation_.released(block, live_, {time});
 }
 
-// Takes a block that is no longer in the map off all accounts.
+// Removes a block, which is no longer in the map, from all accounts.
 inline void RecordingAnalyzer::remove(const LiveBlock& block, std::int64_t time, bool temporary) {
   LayerLedger::with_share(block, [&](const LiveShare& share) { remove(block, share, time, temporary); });
 }
@@ -348,7 +343,7 @@ inline void RecordingAnalyzer::remove(const LiveBlock& block, const LiveShare& s
   const std::int64_t bytes = share.bytes.all, blocks = share.blocks;
   StackAccount& stack = stacks_[block.stack];
   stack.live.change(-bytes, -blocks, peak_mark_);
-  if (block.layer != 0) stack.layered.change(-bytes, -blocks, peak_mark_);
+  if (block.layer != 0) stack.layered.live.change(-bytes, -blocks, peak_mark_);
   stack.temporary += temporary ? 1 : 0;
   temporary_ += temporary ? 1 : 0;
   classes_[static_cast<std::size_t>(std::bit_width(block.size))].live.change(-bytes, -blocks, peak_mark_);

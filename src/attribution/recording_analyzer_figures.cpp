@@ -1,4 +1,4 @@
-// The end of the pass of analyze_recording(): from the accounts to figures.
+// The end of the main pass of analyze_recording(): turns accounts into figures.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -9,9 +9,8 @@
 namespace headroom::attribution {
 namespace {
 
-// Samples know nothing of what lies between them, so one more or less is always possible: `unit` is what one
-// stands for. No more than `most` can be wrong, which is all that was sampled at all; where that is nothing,
-// the value is exact.
+// One sample more or less is always possible; `unit` is what one sample represents. The error is at most
+// `most`, which is everything that was sampled. If that is 0, the value is exact.
 Figure figure_of(std::int64_t value, double variance, double unit, double most) {
   if (most <= 0) return {value, std::nullopt};
   return {value, std::min(most, std::sqrt(std::max(variance, 0.0) + unit * unit))};
@@ -32,9 +31,9 @@ void RecordingAnalyzer::finish_heap(RecordingAnalysis& result) const {
   const auto small_blocks = static_cast<double>(counted_ + sampled_);
   const auto period = static_cast<double>(sample_period_);
   const double blocks_a_period = small_bytes > 0 ? period * small_blocks / small_bytes : 0;
-  // Half of the samples are a sample of twice the period.
+  // Half of the samples are a sample with twice the period.
   const double halves = peak_is_chosen_ ? 2 : 1;
-  // Of less than a period samples say next to nothing; what was counted says more.
+  // Below one period, the counted sum says more than the samples.
   const bool is_little = small_bytes > 0 && small_bytes < period;
   result.peak_bytes = figure_of(peak_.bytes, peak_.bytes_variance, halves * period, small_bytes);
   result.peak_blocks = figure_of(peak_.blocks, peak_.blocks_variance, halves * blocks_a_period, small_blocks);
@@ -44,8 +43,8 @@ void RecordingAnalyzer::finish_heap(RecordingAnalysis& result) const {
     result.peak_bytes.at_most = most_possible();
     result.leaked_bytes.at_most = std::max(heap_.bytes, large_live() + small_bytes_);
   }
-  // Every allocation and every release was counted, so how many are left is exact, unless there are releases
-  // of blocks from before the recording: a small one of those is counted like any other.
+  // All allocations and releases are counted, so the number of live blocks is exact. It is not exact after
+  // releases of blocks from before the recording, because small ones are counted like any other.
   if (full_)
     result.leaked_blocks.value = heap_.blocks;
   else if (unknown_releases_ == 0 && releases_ <= allocations_)
@@ -61,21 +60,15 @@ void RecordingAnalyzer::finish_heap(RecordingAnalysis& result) const {
   result.mapped.layers = mappings_.by_layer();
 }
 
-LiveFigures RecordingAnalyzer::live_figures(const LiveCounter& counter) const {
-  return {counter.bytes_at(peak_mark_), counter.blocks_at(peak_mark_), counter.bytes, counter.blocks};
-}
-
 double RecordingAnalyzer::bounded(double variance) const {
   const auto most = static_cast<double>(small_bytes_);
   return std::min(variance, most * most);
 }
 
-LiveFigures RecordingAnalyzer::live_figures(const LiveCounter& counter, double peak_variance,
-                                            double end_variance) const {
-  LiveFigures figures = live_figures(counter);
-  figures.peak_variance = bounded(peak_variance);
-  figures.end_variance = bounded(end_variance);
-  return figures;
+LiveFigures RecordingAnalyzer::live_figures(const LiveAccount& account) const {
+  const LiveCounter& live = account.live;
+  return {live.bytes_at(peak_mark_),      live.blocks_at(peak_mark_),   live.bytes, live.blocks,
+          bounded(account.peak_variance), bounded(account.end_variance)};
 }
 
 std::int64_t RecordingAnalyzer::most_possible() const {
@@ -96,9 +89,9 @@ void RecordingAnalyzer::finish_stacks(RecordingAnalysis& result, std::uint32_t c
     figures.allocations = account.allocations;
     figures.allocated_bytes = account.allocated_bytes;
     figures.temporary = account.temporary;
-    figures.live = live_figures(account.live, account.peak_variance, account.end_variance);
-    figures.outside_peak_bytes = figures.live.peak_bytes - account.layered.bytes_at(peak_mark_);
-    figures.outside_peak_variance = bounded(account.peak_variance - account.layered_peak_variance);
+    figures.live = live_figures(account);
+    figures.outside_peak_bytes = figures.live.peak_bytes - account.layered.live.bytes_at(peak_mark_);
+    figures.outside_peak_variance = bounded(account.peak_variance - account.layered.peak_variance);
     figures.most_blocks = std::max(account.most_blocks, figures.live.peak_blocks);
     figures.most_bytes = std::max(std::min(account.most_bytes, most_bytes), figures.live.peak_bytes);
     if (account.sampled) figures.most_blocks = std::min(figures.most_blocks, allocations_);
@@ -112,8 +105,8 @@ void RecordingAnalyzer::finish_layers(RecordingAnalysis& result) const {
   const LayerTree& tree = layers_.tree();
   const std::int64_t most_bytes = most_possible();
   result.layers.resize(layers_.size());
-  std::vector<PeakOfHalves> process(layers_.size());  // with the layers inside
-  // Children come after their parents: from the last to the first, each is whole before it is added above.
+  std::vector<PeakOfHalves> process(layers_.size());  // with the inner layers
+  // Children come after their parents. So from last to first, each is complete before its parent needs it.
   for (LayerIndex i = static_cast<LayerIndex>(layers_.size()); i-- > 0;) {
     const LayerAccount& account = layers_[i];
     LayerFigures& layer = result.layers[i];
@@ -123,7 +116,7 @@ void RecordingAnalyzer::finish_layers(RecordingAnalysis& result) const {
     layer.counts_known = full_ || (layer.source != recording::ScopeSource::node &&
                                    layer.source != recording::ScopeSource::weights);
     layer.entries = account.entries;
-    layer.self = live_figures(account.self, account.self_peak_variance, account.self_end_variance);
+    layer.self = live_figures(account.self);
     if (for_tracing_mark_ == peak_mark_ && i < for_tracing_.size())
       layer.tracing_peak_bytes = for_tracing_[i];
     if (account.reserved_sum > 0) layer.average_fragmentation = account.wasted_sum / account.reserved_sum;
@@ -134,10 +127,9 @@ void RecordingAnalyzer::finish_layers(RecordingAnalysis& result) const {
     add_wrapping(layer.releases, account.releases);
     add_wrapping(layer.allocated_bytes, account.allocated_bytes);
     layer.live.add(layer.self);
-    // Estimates of the same kind may contradict each other: the layer's own peak is no less than what it held
-    // then.
+    // Estimates may contradict each other, but a layer's peak is at least its memory at the heap's peak.
     layer.peak_allocated = std::max(std::min(account.held.at_most, most_bytes), layer.live.peak_bytes);
-    // A chunk is at most 32 bytes larger than what was asked for.
+    // A chunk is at most 32 bytes larger than the request.
     std::int64_t most_reserved = most_bytes;
     if (!full_)
       add_wrapping(most_reserved, static_cast<std::int64_t>(32 * static_cast<std::uint64_t>(allocations_)));
@@ -162,8 +154,7 @@ void RecordingAnalyzer::finish_classes(RecordingAnalysis& result) const {
     if (account.allocations == 0) continue;
     const std::uint64_t smallest = i == 0 ? 0 : std::uint64_t{1} << (i - 1);
     result.size_classes.push_back({smallest, i == 0 ? 0 : smallest * 2 - 1, account.allocations,
-                                   account.allocated_bytes,
-                                   live_figures(account.live, account.peak_variance, account.end_variance)});
+                                   account.allocated_bytes, live_figures(account)});
   }
   for (unsigned i = 0; i < lifetimes_.size(); ++i)
     if (lifetimes_[i].blocks != 0)
@@ -176,12 +167,12 @@ void RecordingAnalyzer::finish_threads(RecordingAnalysis& result) const {
   for (std::uint32_t i = 0; i < threads_.size(); ++i) {
     const ThreadAccount& account = threads_[i];
     result.threads.push_back({ThreadIndex{i}, account.allocations, account.releases, account.allocated_bytes,
-                              live_figures(account.live, account.peak_variance, account.end_variance)});
+                              live_figures(account)});
   }
 }
 
 void RecordingAnalyzer::find_reuse(RecordingAnalysis& result) const {
-  // A pool is worth its code where the same place allocates many times what it needs at once.
+  // A pool pays off where a place allocates many times what it needs at once.
   constexpr std::int64_t kLeastUses = 10;
   const double seconds = result.duration.seconds();
   for (const StackFigures& stack : result.stacks) {
@@ -199,7 +190,7 @@ void RecordingAnalyzer::find_reuse(RecordingAnalysis& result) const {
     if (seconds > 0) candidate.calls_saved_per_second = static_cast<double>(candidate.calls_saved) / seconds;
     result.reuse.push_back(candidate);
   }
-  std::sort(result.reuse.begin(), result.reuse.end(), [](const ReuseCandidate& a, const ReuseCandidate& b) {
+  std::ranges::sort(result.reuse, [](const ReuseCandidate& a, const ReuseCandidate& b) {
     if (a.bytes_not_churned != b.bytes_not_churned) return a.bytes_not_churned > b.bytes_not_churned;
     return a.stack < b.stack;
   });

@@ -1,31 +1,33 @@
-#include "attribution/session_peaks.h"
-
 #include <algorithm>
 #include <limits>
+#include <map>
+#include <optional>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
-#include "attribution/arena_chunks.h"
-#include "attribution/layer_ledger.h"
-#include "attribution/session_layers.h"
-#include "attribution/small_allocations.h"
+#include "attribution/later_passes.h"
+#include "attribution/layer_tree.h"
+#include "attribution/live_map.h"
+#include "attribution/peak_shares.h"
+#include "attribution/sampled_peak.h"
 
 namespace headroom::attribution {
+
 namespace {
 
-// The sessions of one name, in the order in which they were loaded.
+// The sessions of one name, in the order of their loads.
 struct Loaded {
   std::vector<std::size_t> profiles;       // indices of RecordingInfo::profiles
   std::vector<std::int64_t> begins;        // ns, of each
   std::vector<std::int64_t> load_entries;  // when a thread began to load one
-  std::vector<std::int64_t> last_nodes;    // when the last node of its profile ended, of each
-  // When the first run after the profiled ones began, of each.
-  std::vector<std::int64_t> later_runs;
+  std::vector<std::int64_t> last_nodes;    // end of the profile's last node, of each
+  std::vector<std::int64_t> later_runs;    // start of the first run after the profiled ones, of each
 
-  // The session that was the last to begin before this time: its place in these vectors.
+  // The index, in these vectors, of the last session that began before this time.
   std::size_t at(std::int64_t time) const {
-    const auto after = std::upper_bound(begins.begin(), begins.end(), time) - begins.begin();
+    const auto after = std::ranges::upper_bound(begins, time) - begins.begin();
     return static_cast<std::size_t>(std::max<std::ptrdiff_t>(after, 1) - 1);
   }
   void run_begins(std::int64_t time) {
@@ -39,7 +41,7 @@ std::vector<Loaded> sessions_by_name(const recording::RecordingInfo& info, const
   for (std::size_t i = 0; i < info.profiles.size(); ++i)
     names[layers.name_of_profile(i)].profiles.push_back(i);
   for (Loaded& name : names)
-    std::stable_sort(name.profiles.begin(), name.profiles.end(), [&](std::size_t a, std::size_t b) {
+    std::ranges::stable_sort(name.profiles, [&](std::size_t a, std::size_t b) {
       return info.profiles[a].start < info.profiles[b].start;
     });
   for (Loaded& name : names) {
@@ -55,13 +57,13 @@ std::vector<Loaded> sessions_by_name(const recording::RecordingInfo& info, const
   return names;
 }
 
-// A session begins with its loading; the runtime's profile a little later. Of one that was loaded after the
-// heap's peak the loading was not seen: what was before is the loading of the one before it.
+// A session begins with its load, and its profile starts a little later. If a session was loaded after the
+// heap's peak, the pass did not see its load, and the last load belongs to the session before it.
 void find_begins(const recording::RecordingInfo& info, Loaded& name) {
   std::int64_t start_before = -1;
   for (const std::size_t profile : name.profiles) {
     const std::int64_t start = info.profiles[profile].start.count;
-    const auto after = std::upper_bound(name.load_entries.begin(), name.load_entries.end(), start);
+    const auto after = std::ranges::upper_bound(name.load_entries, start);
     const bool seen = after != name.load_entries.begin() && *std::prev(after) > start_before;
     name.begins.push_back(seen ? *std::prev(after) : start);
     start_before = start;
@@ -72,18 +74,18 @@ void add(SessionAtPeak& session, const SessionLayer& layer, std::int64_t bytes) 
   add_wrapping(layer.is_run ? session.run_bytes : session.loaded_bytes, bytes);
 }
 
-// Reads on until the peak, and shares what is live then among the sessions; of their runs tells apart what
-// the profile covers and what the arena took.
-void tell_apart_by_time(recording::Recording& recording, RecordingAnalysis& analysis,
-                        const SessionLayers& session_layers, std::vector<Loaded>& names) {
+// Reads up to the peak and divides what is live then among the sessions. Separates later runs from profiled
+// ones, and the arena's chunks from other memory.
+void divide_by_time(recording::Recording& recording, RecordingAnalysis& analysis,
+                    const SessionLayers& session_layers, std::vector<Loaded>& names) {
   const ArenaStacks arena = find_arena_stacks(recording, session_layers);
-  LayerLedger layers(recording);
+  LayerTree layers(recording);
   LiveMap live;
   std::unordered_map<std::uint32_t, LayerIndex> before;  // the layer of each thread
   recording.for_each_event([&](const MemoryEvent& event) {
     if (event.time > analysis.peak_time) return;
     if (event.kind == MemoryEventKind::enter_scope) {
-      const LayerIndex to = layers.layer_of(event.scope);
+      const LayerIndex to = layers.of(event.scope);
       const auto layer = session_layers.of(to);
       const auto from = session_layers.of(std::exchange(before[event.thread.index], to));
       if (layer && layer->is_whole && !layer->is_run)
@@ -92,23 +94,14 @@ void tell_apart_by_time(recording::Recording& recording, RecordingAnalysis& anal
         names[layer->name].run_begins(event.time.count);
       return;
     }
-    LiveBlock block, replaced;
-    if (event.kind == MemoryEventKind::release)
-      live.take(event.address, block);
-    else if (is_allocation(event) && make_block(event, layers.layer_of(event.scope), event.time.count, block))
-      live.insert(block, replaced);
+    live.apply(event, layers);
   });
   for (Loaded& name : names) {
-    std::sort(name.load_entries.begin(), name.load_entries.end());
+    std::ranges::sort(name.load_entries);
     find_begins(recording.info(), name);
   }
-  // As the analysis tells the peak: half B of the samples, as much of it as there can be.
-  SmallAllocations estimated;
-  live.for_each([&](const LiveBlock& block) {
-    if (block.weight == 1) return;
-    add_wrapping(estimated.bytes, block.bytes_in(SampleHalf::b));
-    add_wrapping(estimated.blocks, block.blocks_in(SampleHalf::b));
-  });
+  // As in the analysis, half B of the samples measures the peak, limited to what is possible.
+  const SmallAllocations estimated = sampled_live(live, SampleHalf::b);
   const SmallAllocations most =
       estimated.bytes == 0 ? kNoBound : small_allocations_until(recording, {&analysis.peak_time, 1}).front();
   const BoundedSamples bounded(estimated, most);
@@ -154,10 +147,10 @@ void find_session_peaks(recording::Recording& recording, RecordingAnalysis& anal
     add(session, *layer, analysis.layers[i].self.peak_bytes - analysis.layers[i].tracing_peak_bytes);
     session.tracing_bytes = tracing[layer->name];
   }
-  tell_apart_by_time(recording, analysis, session_layers, names);
+  divide_by_time(recording, analysis, session_layers, names);
 
-  // The profiles lie in the runs. What the tracer had released of them is known by layer only: that is the
-  // session's that held most, for the others were over.
+  // The profiles are part of the runs. Profile memory that the tracer made the runtime release is known by
+  // layer only. It belongs to the session with the most memory, because the others were over.
   for (std::size_t name = 0; name < names.size(); ++name) {
     if (names[name].profiles.size() < 2) continue;
     std::size_t most = names[name].profiles.front();
@@ -173,6 +166,170 @@ void find_session_peaks(recording::Recording& recording, RecordingAnalysis& anal
       add_wrapping(session.run_bytes, -session.tracing_bytes);
     }
   }
+}
+
+namespace {
+
+// The arena allocates multiples of this.
+constexpr std::uint64_t kArenaUnit = 256;
+// The profile and its start time have a resolution of 1 µs; this allows for much more.
+constexpr std::int64_t kClockError = 1'000'000;  // ns
+// An arena allocates rarely. A place that allocates more often than this, in total or within the clock's
+// error, is not an arena, and is not examined further.
+constexpr std::size_t kMostSteps = 1 << 16, kMostAtOnce = 256;
+
+// The arena's size at a moment, from the profile.
+struct ArenaPoint {
+  std::int64_t time = 0;  // ns
+  std::int64_t held = 0;  // bytes
+};
+
+// The first and last point and each change, by time.
+std::vector<ArenaPoint> points_of(const recording::RuntimeProfile& profile) {
+  std::vector<ArenaPoint> all, points;
+  for (const recording::NodeRun& run : profile.data.runs)
+    if (run.arena_held)
+      all.push_back({profile.start.count + run.start.count + run.duration.count, run.arena_held->count});
+  std::ranges::stable_sort(all, {}, &ArenaPoint::time);
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (i == 0 || i + 1 == all.size() || all[i].held != all[i - 1].held || all[i].held != all[i + 1].held)
+      points.push_back(all[i]);
+  return points;
+}
+
+// Live bytes that one place allocated for the sessions of one name.
+class PlaceAccount {
+ public:
+  void change(std::int64_t time, std::int64_t bytes) {
+    const std::int64_t before = steps_.empty() ? 0 : steps_.back().held;
+    steps_.push_back({time, before + bytes});
+  }
+  bool is_too_often() const { return steps_.size() > kMostSteps; }
+  // All values around this time; empty if there are too many.
+  std::vector<std::int64_t> about(std::int64_t time) const {
+    auto step = std::ranges::upper_bound(steps_, time - kClockError, {}, &ArenaPoint::time);
+    std::vector<std::int64_t> sums{step == steps_.begin() ? 0 : std::prev(step)->held};
+    for (; step != steps_.end() && step->time <= time + kClockError; ++step) {
+      if (sums.size() == kMostAtOnce) return {};
+      sums.push_back(step->held);
+    }
+    return sums;
+  }
+  // Whether it equals the arena's size minus `rest` at all these moments.
+  bool explains(const std::vector<ArenaPoint>& points, std::int64_t rest) const {
+    return std::ranges::all_of(points, [&](const ArenaPoint& point) {
+      const std::vector<std::int64_t> sums = about(point.time);
+      return std::ranges::find(sums, point.held - rest) != sums.end();
+    });
+  }
+  bool is_the_arena(const std::vector<ArenaPoint>& points) const {
+    const bool grows = std::ranges::any_of(
+        points, [&](const ArenaPoint& point) { return point.held > points.front().held; });
+    for (const std::int64_t last : about(points.back().time)) {
+      const std::int64_t rest = points.back().held - last;
+      if (last > 0 && rest >= 0 && (rest == 0 || grows) && explains(points, rest)) return true;
+    }
+    return false;
+  }
+
+ private:
+  std::vector<ArenaPoint> steps_;
+};
+
+class ArenaSearch {
+ public:
+  ArenaSearch(recording::Recording& recording, const SessionLayers& sessions, std::int64_t end)
+      : recording_(recording), sessions_(sessions), tree_(recording), end_(end) {}
+
+  // The accounts of places by the number of a session's name and the place's address.
+  using Accounts = std::map<std::pair<std::uint32_t, std::uint64_t>, PlaceAccount>;
+
+  Accounts search() {
+    bool over = false;
+    recording_.for_each_event([&](const MemoryEvent& event) {
+      over = over || event.time.count > end_;
+      if (!over) visit(event);
+    });
+    std::erase_if(accounts_, [&](const auto& entry) { return others_.contains(entry.first.second); });
+    return std::move(accounts_);
+  }
+
+ private:
+  struct Block {
+    PlaceAccount* account;
+    std::int64_t size;
+  };
+
+  void visit(const MemoryEvent& event) {
+    if (event.kind == MemoryEventKind::release) {
+      const auto found = live_.find(event.address);
+      if (found == live_.end()) return;
+      found->second.account->change(event.time.count, -found->second.size);
+      live_.erase(found);
+      return;
+    }
+    if (event.kind != MemoryEventKind::allocate || event.size > kLargestBlock) return;
+    const auto layer = sessions_.of(tree_.of(event.scope));
+    if (!layer) return;
+    const std::uint64_t place = place_of(event.stack);
+    if (place == 0 || others_.contains(place)) return;
+    PlaceAccount& account = accounts_[{layer->name, place}];
+    if (event.size % kArenaUnit != 0 || account.is_too_often()) {
+      others_.insert(place);
+      return;
+    }
+    const auto size = static_cast<std::int64_t>(event.size);
+    account.change(event.time.count, size);
+    live_[event.address] = {&account, size};
+  }
+
+  std::uint64_t place_of(StackId stack) {
+    if (stack.index >= places_.size()) places_.resize(stack.index + 1);
+    std::optional<std::uint64_t>& place = places_[stack.index];
+    if (!place) place = responsible_frame(recording_.info(), recording_.stacks().frames(stack)).value_or(0);
+    return *place;
+  }
+
+  recording::Recording& recording_;
+  const SessionLayers& sessions_;
+  LayerTree tree_;
+  std::int64_t end_;
+  Accounts accounts_;                         // entries never move
+  std::unordered_set<std::uint64_t> others_;  // places that are not an arena's
+  std::unordered_map<std::uint64_t, Block> live_;
+  std::vector<std::optional<std::uint64_t>> places_;  // by stack; 0: in no known module
+};
+
+}  // namespace
+
+ArenaStacks find_arena_stacks(recording::Recording& recording, const SessionLayers& sessions) {
+  ArenaStacks result;
+  result.is_told.resize(sessions.names());
+  const recording::RecordingInfo& info = recording.info();
+  std::vector<std::vector<ArenaPoint>> points;  // of each profile
+  std::int64_t end = 0;
+  for (const recording::RuntimeProfile& profile : info.profiles) {
+    points.push_back(points_of(profile));
+    if (!points.back().empty()) end = std::max(end, points.back().back().time + kClockError);
+  }
+  if (end == 0) return result;
+  const ArenaSearch::Accounts accounts = ArenaSearch(recording, sessions, end).search();
+
+  std::unordered_set<std::uint64_t> places;
+  for (const auto& [key, account] : accounts)
+    for (std::size_t i = 0; i < points.size() && !places.contains(key.second); ++i)
+      if (!points[i].empty() && sessions.name_of_profile(i) == key.first && account.is_the_arena(points[i]))
+        places.insert(key.second);
+  // A place that is the arena's for one session is so for all sessions of the same library.
+  for (const auto& [key, account] : accounts)
+    if (places.contains(key.second)) result.is_told[key.first] = true;
+  if (places.empty()) return result;
+  result.is_arena.resize(recording.stacks().size());
+  for (std::uint32_t i = 0; i < result.is_arena.size(); ++i) {
+    const auto place = responsible_frame(info, recording.stacks().frames(StackId{i}));
+    result.is_arena[i] = place && places.contains(*place);
+  }
+  return result;
 }
 
 }  // namespace headroom::attribution

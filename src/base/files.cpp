@@ -1,17 +1,17 @@
 #include "base/files.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/chrono.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdlib>
+#include <ctime>
 #include <fstream>
 
-#include "base/fnv1a.h"
 #include "base/text.h"
 
 namespace headroom {
@@ -35,26 +35,24 @@ std::string how_to_fix_open(int error_number) {
   }
 }
 
-// Reserves `expected` bytes first: growing in steps would leave freed buffers on the heap.
-Result<std::string> read_descriptor(int fd, const fs::path& path, std::int64_t limit,
-                                    std::int64_t expected = 0) {
+}  // namespace
+
+Result<std::string> read_descriptor(int fd, const std::string& name, Bytes limit, std::int64_t expected) {
   std::string content;
-  content.reserve(static_cast<std::size_t>(std::clamp<std::int64_t>(expected, 0, limit)));
+  content.reserve(static_cast<std::size_t>(std::clamp<std::int64_t>(expected, 0, limit.count)));
   std::array<char, 65536> buffer;
   for (;;) {
     const ssize_t got = ::read(fd, buffer.data(), buffer.size());
     if (got == 0) return content;
     if (got < 0) {
       if (errno == EINTR) continue;
-      return input_error(fmt::format("cannot read {}", path.string()), errno_text(errno));
+      return input_error(fmt::format("cannot read {}", name), errno_text(errno));
     }
     content.append(buffer.data(), static_cast<std::size_t>(got));
-    if (static_cast<std::int64_t>(content.size()) > limit)
-      return input_error(fmt::format("{} is larger than {}", path.string(), format_bytes({limit})));
+    if (static_cast<std::int64_t>(content.size()) > limit.count)
+      return input_error(fmt::format("{} is larger than {}", name, format_bytes(limit)));
   }
 }
-
-}  // namespace
 
 Result<std::string> read_file(const fs::path& path, Bytes limit) {
   UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
@@ -66,7 +64,7 @@ Result<std::string> read_file(const fs::path& path, Bytes limit) {
   const bool known = ::fstat(fd.get(), &info) == 0;
   if (known && S_ISDIR(info.st_mode))
     return input_error(fmt::format("{} is a folder, not a file", path.string()));
-  return read_descriptor(fd.get(), path, limit.count, known && S_ISREG(info.st_mode) ? info.st_size : 0);
+  return read_descriptor(fd.get(), path.string(), limit, known && S_ISREG(info.st_mode) ? info.st_size : 0);
 }
 
 bool file_contains(const std::filesystem::path& path, std::string_view text) {
@@ -85,7 +83,7 @@ bool file_contains(const std::filesystem::path& path, std::string_view text) {
 Result<std::string> read_small_file(const fs::path& path) {
   UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd) return input_error(fmt::format("cannot open {}", path.string()), errno_text(errno));
-  return read_descriptor(fd.get(), path, mebibytes(64).count);
+  return read_descriptor(fd.get(), path.string(), mebibytes(64));
 }
 
 Status write_all(int fd, std::string_view bytes) {
@@ -152,6 +150,21 @@ std::vector<std::filesystem::path> plugin_folders() {
   return folders;
 }
 
+Result<void*> load_plugin(const fs::path& file, const char* function, std::string fix) {
+  void* library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    const char* reason = ::dlerror();
+    return internal_error(fmt::format("cannot load {}", file.string()),
+                          reason != nullptr ? reason : "unknown", std::move(fix));
+  }
+  void* found = ::dlsym(library, function);
+  if (found == nullptr)
+    return internal_error(fmt::format("cannot use {}", file.string()),
+                          fmt::format("it has no function {}", function),
+                          "rebuild it together with this headroom");
+  return found;
+}
+
 namespace {
 
 // The kind of a path that is not a regular file; empty for a regular file and if stat fails.
@@ -195,6 +208,39 @@ Result<std::string> file_fingerprint(const fs::path& path,
     if (on_piece) on_piece(piece);
   }
   return hash.text();
+}
+
+namespace fs = std::filesystem;
+
+std::string file_name_of(const std::string& model) {
+  std::string name = model;
+  for (char& c : name) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                       c == '.' || c == '-' || c == '_';
+    if (!plain) c = '_';
+  }
+  if (name.empty() || name.front() == '.') name.insert(0, "_");
+  return name;
+}
+
+Result<RunFolder> create_run_folder(const fs::path& output_dir) {
+  const std::string second = fmt::format("{:%Y-%m-%d_%H-%M-%S}", fmt::localtime(std::time(nullptr)));
+  const auto unwritable = [&](const std::error_code& code) {
+    return input_error(fmt::format("cannot create a run folder in {}", output_dir.string()), code.message(),
+                       "choose a writable folder with --output-dir");
+  };
+  std::error_code code;
+  fs::create_directories(output_dir, code);
+  if (code) return unwritable(code);
+  for (int attempt = 1; attempt <= 1000; ++attempt) {
+    RunFolder folder;
+    folder.name = attempt == 1 ? second : fmt::format("{}-{}", second, attempt);
+    folder.path = output_dir / folder.name;
+    folder.started_at = timestamp_now();
+    if (fs::create_directory(folder.path, code)) return folder;
+    if (code) return unwritable(code);
+  }
+  return unwritable(std::make_error_code(std::errc::file_exists));
 }
 
 }  // namespace headroom

@@ -1,6 +1,8 @@
 // Files: descriptors that close themselves, bounded reads of whole files, and atomic writes (by rename).
 #pragma once
 
+#include <fmt/format.h>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -42,6 +44,11 @@ class UniqueFd {
 // Reads the whole file. Errors: missing, unreadable, a directory, or larger than `limit`.
 Result<std::string> read_file(const std::filesystem::path& path, Bytes limit = gibibytes(1));
 
+// Reads a descriptor to its end; `name` is for errors. Reserves `expected` bytes first, because growing in
+// steps would leave freed buffers on the heap.
+Result<std::string> read_descriptor(int fd, const std::string& name, Bytes limit = gibibytes(1),
+                                    std::int64_t expected = 0);
+
 // Whether the file contains this text. Reads in pieces; returns false if the file cannot be read.
 bool file_contains(const std::filesystem::path& path, std::string_view text);
 
@@ -71,11 +78,48 @@ std::filesystem::path executable_folder();
 // Folders that are searched for plug-ins, in order: those in HEADROOM_BACKEND_PATH (separated by colons), the
 // executable's folder, and ../lib/headroom as in an installation.
 std::vector<std::filesystem::path> plugin_folders();
+// Loads a plug-in and returns its function of this name. The library is never closed, because libraries leave
+// threads and exit handlers behind. `fix`: the cure if it cannot be loaded.
+Result<void*> load_plugin(const std::filesystem::path& file, const char* function, std::string fix);
 
 // Fingerprint of a file's content, to detect changes: 64-bit FNV-1a as 16 hex digits; not cryptographic.
 // `on_piece` is called with each 64 KiB. Errors: missing, unreadable, or not a regular file. A FIFO or a
 // device is never opened, because that could block for ever.
 Result<std::string> file_fingerprint(const std::filesystem::path& path,
                                      const std::function<void(std::string_view)>& on_piece = {});
+
+// 64-bit FNV-1a (Fowler, Noll and Vo): a fingerprint, not a cryptographic hash. Use it only where an attacker
+// gains nothing from a collision. Among a million inputs, one collides by chance with probability 1 in
+// 37 million (n² / 2 / 2⁶⁴).
+class Fnv1a {
+ public:
+  void add(std::string_view bytes) {
+    for (const char byte : bytes) hash_ = (hash_ ^ static_cast<unsigned char>(byte)) * 0x100000001b3ULL;
+  }
+  std::string text() const { return fmt::format("{:016x}", hash_); }
+
+ private:
+  std::uint64_t hash_ = 0xcbf29ce484222325ULL;
+};
+
+inline std::string fingerprint_of(std::string_view bytes) {
+  Fnv1a hash;
+  hash.add(bytes);
+  return hash.text();
+}
+
+// The folder of one run, outputs/YYYY-MM-DD_HH-MM-SS/. An earlier run is never overwritten.
+struct RunFolder {
+  std::string name;  // "2026-11-21_10-30-00"; "-2", "-3", … is added if that second is taken
+  std::filesystem::path path;
+  std::string started_at;  // when the folder was created (timestamp_now())
+};
+
+// Creates the folder. A failure is an input error (exit 2), because nothing has been measured yet.
+Result<RunFolder> create_run_folder(const std::filesystem::path& output_dir);
+
+// A model's name as a file name: everything but letters, digits, '.', '-' and '_' becomes '_'. An empty name,
+// and one that starts with '.', gets a '_' in front.
+std::string file_name_of(const std::string& model);
 
 }  // namespace headroom

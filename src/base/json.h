@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cmath>
+#include <istream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -10,6 +12,9 @@
 
 #include "base/result.h"
 #include "base/units.h"
+
+// Compiled once, in json.cpp.
+extern template class nlohmann::basic_json<nlohmann::ordered_map>;
 
 namespace headroom {
 
@@ -44,6 +49,14 @@ inline void set_if(Json& object, std::string_view key, const std::string& value)
   if (!value.empty()) object[std::string(key)] = value;
 }
 
+// A list with one entry for each item.
+template <class Items, class EntryOf>
+Json json_list(const Items& items, EntryOf entry_of) {
+  Json list = Json::array();
+  for (const auto& item : items) list.push_back(entry_of(item));
+  return list;
+}
+
 // Typed look-ups. Return nothing if the key is missing or has another type, or if an integer is outside
 // int64.
 std::optional<std::int64_t> get_integer(const Json& object, std::string_view key);
@@ -55,5 +68,22 @@ std::optional<Nanoseconds> get_nanoseconds(const Json& object, std::string_view 
 std::string get_text(const Json& object, std::string_view key);
 // The member, or a null value if it is missing.
 const Json& get_member(const Json& object, std::string_view key);
+
+// Reads the keys of a JSON document's first level, to recognize its kind without keeping the document in
+// memory.
+struct JsonKeys {
+  bool is_whole = false;              // one complete document, followed by white space only
+  std::map<std::string, bool> lists;  // the object's first-level keys; true if the value is a list
+  bool has(std::string_view key) const { return lists.contains(std::string(key)); }
+  bool has_list(std::string_view key) const {
+    const auto found = lists.find(std::string(key));
+    return found != lists.end() && found->second;
+  }
+};
+
+// For a damaged document, returns the keys before the damage. Memory use is bounded by the longest string.
+// Keeps at most 1,000 keys.
+JsonKeys read_json_keys(std::istream& document);
+JsonKeys read_json_keys(std::string_view document);
 
 }  // namespace headroom

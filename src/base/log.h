@@ -6,7 +6,6 @@
 
 #include <cstdio>
 #include <filesystem>
-#include <string>
 #include <string_view>
 
 #include "base/result.h"

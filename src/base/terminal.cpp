@@ -9,8 +9,8 @@
 #include <cerrno>
 #include <cstdlib>
 
-#include "base/display_width.h"
 #include "base/files.h"
+#include "base/utf8.h"
 
 namespace headroom {
 namespace {

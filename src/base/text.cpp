@@ -1,9 +1,7 @@
 #include "base/text.h"
 
 #include <fmt/format.h>
-
 #include <algorithm>
-#include <cctype>
 #include <numeric>
 
 namespace headroom {
@@ -111,6 +109,12 @@ std::string closest_match(std::string_view word, const std::vector<std::string>&
   return best;
 }
 
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates,
+                         std::string otherwise) {
+  const std::string closest = closest_match(word, candidates);
+  return closest.empty() ? otherwise : "did you mean '" + closest + "'?";
+}
+
 std::string shell_word(std::string_view word) {
   constexpr std::string_view kPlainLetters =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./+=:,@%";
@@ -138,6 +142,16 @@ std::string shell_command(const std::vector<std::string>& words) {
   std::string command;
   for (const std::string& word : words) command += (command.empty() ? "" : " ") + shell_word(word);
   return command;
+}
+
+std::string csv_field(std::string_view text) {
+  if (text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"') quoted += '"';
+    quoted += c;
+  }
+  return quoted + '"';
 }
 
 }  // namespace headroom

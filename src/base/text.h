@@ -2,6 +2,7 @@
 #pragma once
 
 #include <charconv>
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -23,11 +24,17 @@ bool equals_ignoring_case(std::string_view a, std::string_view b);
 bool natural_less(std::string_view a, std::string_view b);
 // The closest candidate by edit distance, if it is close enough to be a typing error; otherwise empty.
 std::string closest_match(std::string_view word, const std::vector<std::string>& candidates);
+// "did you mean 'X'?" with the closest candidate, or `otherwise`.
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates,
+                         std::string otherwise = {});
 
 // Quotes a word for a shell if necessary, and removes control characters that would control the terminal.
 std::string shell_word(std::string_view word);
 // A command line that a shell splits into these words again.
 std::string shell_command(const std::vector<std::string>& words);
+
+// A field of a CSV file (RFC 4180): in quotes if it has a comma, a quote or a line break.
+std::string csv_field(std::string_view text);
 
 // Parses the whole text as a number; returns nothing if it is not one.
 template <class Number>
@@ -36,6 +43,16 @@ std::optional<Number> parse_number(std::string_view text) {
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (code != std::errc{} || end != text.data() + text.size()) return std::nullopt;
   return value;
+}
+
+// Names that users give to things that several processes share (--share, --in-step).
+inline constexpr std::size_t kLongestPlainName = 64;
+
+// Letters, digits, '.', '_' and '-', at most kLongestPlainName characters. Such a name never needs quotes.
+constexpr bool is_plain_name(std::string_view name) {
+  return !name.empty() && name.size() <= kLongestPlainName &&
+         name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") ==
+             std::string_view::npos;
 }
 
 }  // namespace headroom

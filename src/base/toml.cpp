@@ -1,11 +1,12 @@
 #include "base/toml.h"
 
 #include <fmt/format.h>
+#include <cstdint>
 
 #include "base/text.h"
+#include "base/utf8.h"
 
 namespace headroom {
-
 namespace {
 
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
@@ -53,20 +54,105 @@ Result<toml::table> parse_toml(std::string_view text, const std::string& name) {
                      without_stand_ins(problem.description()));
 }
 
-std::string TomlErrors::place(const toml::node& node) const {
+Status TomlReader::read_keys(const toml::table& table,
+                             const std::map<std::string, ReadValue>& readers) const {
+  for (const auto& [key, node] : table) {
+    const std::string word = without_stand_ins(key.str());
+    const auto reader = readers.find(word);
+    if (reader == readers.end()) {
+      std::vector<std::string> known;
+      for (const auto& [name, read] : readers) known.push_back(name);
+      return unknown_key(node, word, known);
+    }
+    if (auto done = reader->second(node, word); !done) return done;
+  }
+  return {};
+}
+
+Status TomlReader::read_tables(const toml::node& node, const std::string& header,
+                               const std::function<Status(const toml::table& table)>& read) const {
+  if (!node.is_array_of_tables())
+    return wrong(node, fmt::format("'{}' must be a list of tables", header.substr(header.rfind('.') + 1)),
+                 fmt::format("write [[{}]]", header));
+  for (const toml::node& each : *node.as_array())
+    if (auto done = read(*each.as_table()); !done) return done;
+  return {};
+}
+
+Status TomlReader::read(const toml::node& node, const std::string& key, std::string& text) const {
+  const auto* value = node.as_string();
+  if (value == nullptr || trim(value->get()).empty())
+    return wrong(node, fmt::format("'{}' must be a string in quotes", key));
+  text = without_stand_ins(value->get());
+  return {};
+}
+
+Status TomlReader::read(const toml::node& node, const std::string& key,
+                        std::vector<std::string>& texts) const {
+  const auto* list = node.as_array();
+  if (list == nullptr)
+    return wrong(node, fmt::format("'{}' must be a list of strings", key),
+                 fmt::format("write {} = [\"…\"]", key));
+  for (const toml::node& element : *list)
+    if (auto done = read(element, key, texts.emplace_back()); !done) return done;
+  return {};
+}
+
+Status TomlReader::read(const toml::node& node, const std::string& key, bool& value) const {
+  if (!node.is_boolean()) return wrong(node, fmt::format("'{}' must be true or false", key));
+  value = node.as_boolean()->get();
+  return {};
+}
+
+std::string TomlReader::place(const toml::node& node) const {
   return fmt::format("{}:{}", name_, node.source().begin.line);
 }
 
-tl::unexpected<Error> TomlErrors::wrong(const toml::node& node, const std::string& what,
+tl::unexpected<Error> TomlReader::wrong(const toml::node& node, const std::string& what,
                                         const std::string& fix) const {
   return usage_error(fmt::format("{}: {}", place(node), what), "", fix);
 }
 
-tl::unexpected<Error> TomlErrors::unknown_key(const toml::node& node, const std::string& key,
+tl::unexpected<Error> TomlReader::unknown_key(const toml::node& node, const std::string& key,
                                               const std::vector<std::string>& known) const {
-  const std::string closest = closest_match(key, known);
-  return wrong(node, fmt::format("there is no setting '{}'", key),
-               closest.empty() ? "" : fmt::format("did you mean '{}'?", closest));
+  return wrong(node, fmt::format("there is no setting '{}'", key), did_you_mean(key, known));
+}
+
+namespace {
+
+constexpr std::uint32_t kDistance = 0x100000;
+
+bool may_stand_in(std::uint32_t code) {
+  const bool is_surrogate = code >= 0xD800 && code <= 0xDFFF;
+  return code >= 0x80 && code <= 0xFFFF && !is_surrogate;
+}
+
+}  // namespace
+
+std::string with_stand_ins(std::string_view text) {
+  std::string result;
+  result.reserve(text.size());
+  while (!text.empty()) {
+    const Utf8Character character = take_utf8(text);
+    if (character.valid && may_stand_in(character.code))
+      append_utf8(result, character.code + kDistance);
+    else
+      result += character.bytes;
+  }
+  return result;
+}
+
+std::string without_stand_ins(std::string_view text) {
+  std::string result;
+  result.reserve(text.size());
+  while (!text.empty()) {
+    const Utf8Character character = take_utf8(text);
+    if (character.valid && character.code >= kDistance && may_stand_in(character.code - kDistance))
+      append_utf8(result, character.code - kDistance);
+    else
+      result += character.bytes;
+  }
+  return result;
 }
 
 }  // namespace headroom

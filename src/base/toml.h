@@ -2,6 +2,8 @@
 // read TOML.
 #pragma once
 
+#include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,17 +15,35 @@
 #include <toml++/toml.h>
 
 #include "base/result.h"
-#include "base/toml_characters.h"
 
 namespace headroom {
 
 // Returns usage errors with file and line. Read keys and texts of the table with without_stand_ins().
 Result<toml::table> parse_toml(std::string_view text, const std::string& name);
 
-// Makes usage errors that name the file and the line: "rules.toml:12: what; fix".
-class TomlErrors {
+// Reads values. Usage errors name the file and the line: "rules.toml:12: what; fix".
+class TomlReader {
  public:
-  explicit TomlErrors(std::string name) : name_(std::move(name)) {}
+  // Reads the value of a key.
+  using ReadValue = std::function<Status(const toml::node& node, const std::string& key)>;
+
+  explicit TomlReader(std::string name) : name_(std::move(name)) {}
+
+  // Calls the reader of each key of the table; other keys are errors.
+  Status read_keys(const toml::table& table, const std::map<std::string, ReadValue>& readers) const;
+  // [[header]]
+  Status read_tables(const toml::node& node, const std::string& header,
+                     const std::function<Status(const toml::table& table)>& read) const;
+  // Texts must not be empty, lists may be.
+  Status read(const toml::node& node, const std::string& key, std::string& text) const;
+  Status read(const toml::node& node, const std::string& key, std::vector<std::string>& texts) const;
+  Status read(const toml::node& node, const std::string& key, bool& value) const;
+  template <class Value>
+  ReadValue into(Value& target) const {
+    return
+        [this, &target](const toml::node& node, const std::string& key) { return read(node, key, target); };
+  }
+
   std::string place(const toml::node& node) const;
   tl::unexpected<Error> wrong(const toml::node& node, const std::string& what,
                               const std::string& fix = {}) const;
@@ -33,5 +53,17 @@ class TomlErrors {
  private:
   std::string name_;
 };
+
+// Works around undefined behaviour in toml++ 3.3. For characters such as 'ö', its search for Unicode white
+// space runs off the end of a switch. It searches wherever white space is allowed: outside strings, and after
+// a backslash at the end of a line in a string.
+//
+// So parse_toml() hides these characters from the parser: it replaces each by a stand-in 0x100000 above it,
+// in Unicode's last private-use plane. The code that reads the table restores them.
+// Replaces U+0080…U+FFFF by U+100080…U+10FFFF. Invalid UTF-8 stays, and the parser rejects it.
+std::string with_stand_ins(std::string_view text);
+
+// The reverse. Characters that are not stand-ins stay.
+std::string without_stand_ins(std::string_view text);
 
 }  // namespace headroom

@@ -24,7 +24,7 @@ inline constexpr int kSetupSchemaVersion = 5;
 // One model as the setup phase found it.
 struct PreparedModel {
   std::string name, path;
-  std::string fingerprint;  // of the model's files (model_files.h)
+  std::string fingerprint;  // of the model's files (conductor/setup_phase.h)
   std::optional<Bytes> file_size;
   std::string backend, backend_path, backend_version;
   std::string passed_over;  // why a preferred backend could not be loaded; may be empty
@@ -48,21 +48,15 @@ struct PreparedData {
   std::string headroom_version, created_at, host;
   // Read back without the names of images and masks. Absent: all inputs are made from the models' signatures.
   std::optional<SourceMetadata> source;
-  std::int64_t max_frames = 0, limit_videos = 0, limit_objects = 0;
-  int image_size = 0, threads = 0;
-  std::string device;
-  bool tuned = false;
-  std::optional<Bytes> memory_limit;  // the limit during the trials
-  std::string gpu_memory_limit;
-  ConvSearch conv_search = ConvSearch::exhaustive;  // as requested
-  bool capture_graph = false;
-  std::string limit_mechanism;  // as requested
-  Nanoseconds timeout;          // during the setup, a model without events for this long counted as hung
+  // As requested. setup.json keeps those that the prepared data depends on.
+  BenchOptions options;
   std::vector<PreparedModel> models;
 };
 
 std::filesystem::path metadata_path(const std::filesystem::path& folder);
 std::filesystem::path setup_path(const std::filesystem::path& folder);
+// Reads metadata.json.
+Result<SourceMetadata> read_metadata(const std::filesystem::path& path);
 
 Status write_prepared_data(const std::filesystem::path& folder, const PreparedData& data);
 Result<PreparedData> read_prepared_data(const std::filesystem::path& folder);
@@ -85,9 +79,5 @@ std::string this_host();
 nlohmann::ordered_json to_json(const PreparedData& data);
 Result<PreparedData> prepared_data_from_json(const nlohmann::ordered_json& document,
                                              const std::filesystem::path& folder);
-
-// The JSON form of one model, for tests.
-nlohmann::ordered_json to_json(const PreparedModel& model);
-Result<PreparedModel> prepared_model_from_json(const nlohmann::ordered_json& document);
 
 }  // namespace headroom::bench

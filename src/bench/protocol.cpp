@@ -2,155 +2,324 @@
 
 #include <algorithm>
 #include <array>
-#include <string_view>
+#include <type_traits>
 
 #include "base/json.h"
-#include "report/run/report_json.h"
+#include "bench/prepared_data.h"
+#include "report/run/report_fields.h"
+
+// Parts of messages that other modules define.
+namespace headroom::report {
+
+void describe(auto& field, a<TensorSpec> auto& tensor) {
+  auto type = static_cast<std::int32_t>(tensor.type);  // as in the plug-in interface
+  field("name", tensor.name);
+  field("type", type);
+  field("dims", tensor.dims);
+  if constexpr (!std::is_const_v<std::remove_reference_t<decltype(tensor)>>) {
+    tensor.type = static_cast<ElementType>(type);
+    tensor.dim_names.resize(tensor.dims.size());
+  }
+}
+
+void describe(auto& field, a<ModelSpec> auto& model) {
+  field("name", model.name);
+  field("path", model.path);
+  field("backend", model.backend);
+  field("task", model.task);
+  field("confidence", model.confidence);
+  field("iou", model.iou);
+  field("device", model.device);
+  field("precision", model.precision);
+  field("settings", model.settings);
+}
+
+void describe(auto& field, a<SourceSpec> auto& source) {
+  field("kind", source.kind);
+  field("path", source.path);
+  field("camera_index", source.camera_index);
+}
+
+template <>
+inline constexpr bench::WorkerKind kLast<bench::WorkerKind> = bench::WorkerKind::pool;
+
+}  // namespace headroom::report
 
 namespace headroom::bench {
+
+using report::a;
+
+std::string_view name_of(WorkerKind kind) {
+  constexpr std::array<std::string_view, 5> kNames{"setup", "tune", "inference", "pipeline", "pool"};
+  return kNames.at(static_cast<std::size_t>(kind));
+}
+
+void describe(auto& field, a<WorkerModel> auto& model) {
+  field("name", model.name);
+  field("path", model.path);
+  field("backend", model.backend);
+  field("backend_path", model.backend_path);
+  field("task", model.task);
+  field("settings", model.settings);
+  field("confidence", model.confidence);
+  field("iou", model.iou);
+  field("outputs", model.outputs);
+  field("every", model.every);
+  field("isolated", model.isolated);
+  field("load_peak_bytes", model.load_peak);
+  field("run_peak_bytes", model.run_peak);
+}
+
+void describe(auto& field, a<WorkerPool> auto& pool) {
+  field("budget_bytes", pool.budget);
+  field("load_timeout_ns", pool.load_timeout);
+  field("events_to", pool.events_to);
+  field("threads", pool.threads);
+}
+
+void describe(auto& field, a<WorkerTurns> auto& turns) {
+  field("first", turns.first);
+  field("timeout_ns", turns.timeout);
+}
+
+void describe(auto& field, a<WorkerSequence> auto& sequence) {
+  field("name", sequence.name);
+  field("frames", sequence.frames);
+  field("objects", sequence.objects);
+}
+
+void describe(auto& field, a<WorkerJob> auto& job) {
+  field("kind", job.kind);
+  field("models", job.models);
+  field("image_size", job.image_size);
+  field("confidence", job.confidence);
+  field("iou", job.iou);
+  field("max_frames", job.max_frames);
+  field("warmup_frames", job.warmup_frames);
+  field("window_frames", job.window_frames);
+  field("sample_images", job.sample_images);
+  field("sequences", job.sequences);
+  field("use_frames", job.use_frames);
+  field("wait_for_gate", job.wait_for_gate);
+  field("pool", job.pool);
+  field("turns", job.turns);
+}
+
+void describe(auto& field, a<LedgerReading> auto& reading) {
+  field("ordinal", reading.ordinal);
+  field("charged_bytes", reading.charged);
+  field("peak_bytes", reading.peak);
+  field("pinned_bytes", reading.pinned);
+  field("refused", reading.refused);
+  field("refused_bytes", reading.refused_bytes);
+}
+
+void describe(auto& field, a<DriverReading> auto& reading) {
+  field("uuid", reading.uuid);
+  field("used_bytes", reading.used);
+}
+
+void describe(auto& field, a<GpuReading> auto& gpu) {
+  field("ledger", gpu.ledger);
+  field("driver", gpu.driver);
+}
+
+void describe(auto& field, a<PhaseAccount> auto& phase) {
+  field("phase", phase.phase);
+  field("time_ns", phase.time);
+  field("resident_bytes", phase.resident);
+  field("peak_bytes", phase.peak);
+  field("data_bytes", phase.data);
+  field("file_backed_bytes", phase.file_backed);
+  field("cpu_time_ns", phase.cpu_time);
+  field("peak_was_reset", phase.peak_was_reset);
+  field("gpu", phase.gpu);
+}
+
+void describe(auto& field, a<RuntimeFacts> auto& runtime) {
+  field("version", runtime.version);
+  field("load_ns", runtime.load_time);
+  field("fixed_addresses", runtime.fixed_addresses);
+  field("telemetry", runtime.telemetry);
+}
+
+void describe(auto& field, a<DeviceFacts> auto& device) {
+  field("ordinal", device.ordinal);
+  field("device", device.device);
+  field("name", device.name);
+  field("uuid", device.uuid);
+  field("total_bytes", device.total);
+  field("is_integrated", device.is_integrated);
+}
+
+void describe(auto& field, a<ModelFacts> auto& model) {
+  field("name", model.name);
+  field("task", model.task);
+  field("input", model.input);
+  field("takes_frames", model.takes_frames);
+  field("class_names", model.class_names);
+  field("load_ns", model.load_time);
+  field("placement", model.placement);
+  field("precision", model.precision);
+  field("outputs", model.outputs);
+}
+
+void describe(auto& field, a<MeasuringStart> auto& start) {
+  field("time_ns", start.time);
+  field("warmup_ns", start.warmup);
+  field("cpu_time_ns", start.cpu_time);
+}
+
+void describe(auto& field, a<WorkerError> auto& error) {
+  field("kind", error.kind);
+  field("message", error.message);
+  field("peak_bytes", error.peak);
+  field("gpu", error.gpu);
+}
+
+void describe(auto& field, a<PooledAccount> auto& model) {
+  field("counters", model.counters);
+  field("loads_ns", model.loads);
+  field("waits_ns", model.waits);
+}
+
+void describe(auto& field, a<PoolAccount> auto& pool) {
+  field("models", pool.models);
+  field("frames_ns", pool.frames);
+  field("baseline_bytes", pool.baseline);
+  field("books_peak_bytes", pool.books_peak);
+  field("peak_bytes", pool.peak);
+  field("load_ns", pool.load_time);
+  field("reload_ns", pool.reload_time);
+  field("samples", pool.samples);
+  field("samples_over", pool.samples_over);
+}
+
+void describe(auto& field, a<PreparedModel> auto& model) {
+  field("name", model.name);
+  field("path", model.path);
+  field("fingerprint", model.fingerprint);
+  field("file_size_bytes", model.file_size);
+  field("backend", model.backend);
+  field("backend_path", model.backend_path);
+  field("backend_version", model.backend_version);
+  field.unless_zero("passed_over", model.passed_over);
+  field.unless_zero("forced_task", model.forced_task);
+  field("task", model.task);
+  field("input", model.input);
+  field("takes_frames", model.takes_frames);
+  field.unless_zero("class_names", model.class_names);
+  field.unless_zero("asked_precision", model.asked_precision);
+  field.unless_zero("asked_settings", model.asked_settings);
+  field("outputs", model.outputs);
+  field("status", model.status);
+  field.unless_zero("error", model.error);
+  field("trial", model.trial);
+  field("settings", model.settings);
+  field("smallest_settings", model.smallest_settings);
+  field.unless_zero("trials", model.trials);
+}
+
+void describe(auto& field, a<PreparedData> auto& data) {
+  field("headroom_version", data.headroom_version);
+  field("created_at", data.created_at);
+  field("host", data.host);
+  field("max_frames", data.options.max_frames);
+  field("limit_videos", data.options.limit_videos);
+  field("limit_objects", data.options.limit_objects);
+  field("image_size", data.options.image_size);
+  field("threads", data.options.threads);
+  field("device", data.options.device);
+  field("tuned", data.options.tune);
+  field("memory_limit_bytes", data.options.memory_limit);
+  field.unless_zero("gpu_memory_limit", data.options.gpu_memory_limit);
+  field("conv_search", data.options.conv_search);
+  field("capture_graph", data.options.capture_graph);
+  field("limit_mechanism", data.options.limit_mechanism);
+  field("timeout_ns", data.options.timeout);
+  field("models", data.models);
+}
+
 namespace {
 
-constexpr std::array<std::string_view, 5> kKindNames{"setup", "tune", "inference", "pipeline", "pool"};
+// The options are described as in the report, where the models and the source are elsewhere.
+struct SetupJob {
+  BenchOptions options;
+  std::vector<ModelSpec> models;
+  std::optional<SourceSpec> source;
+};
 
-Json to_json(const WorkerModel& model) {
-  Json object;
-  object["name"] = model.name;
-  object["path"] = model.path;
-  object["backend"] = model.backend;
-  object["backend_path"] = model.backend_path;
-  object["task"] = model.task;
-  object["settings"] = report::to_json(model.settings);
-  set_if(object, "confidence", model.confidence);
-  set_if(object, "iou", model.iou);
-  if (!model.outputs.empty()) object["outputs"] = bench::to_json(model.outputs);
-  if (model.every != 1) object["every"] = model.every;
-  if (model.isolated) object["isolated"] = true;
-  if (model.load_peak > Bytes{}) object["load_peak_bytes"] = model.load_peak.count;
-  if (model.run_peak > Bytes{}) object["run_peak_bytes"] = model.run_peak.count;
-  return object;
+void describe(auto& field, a<SetupJob> auto& job) {
+  field("options", job.options);
+  field("models", job.models);
+  field("source", job.source);
 }
 
 }  // namespace
 
-Json to_json(const std::vector<TensorSpec>& tensors) {
-  Json list = Json::array();
-  for (const TensorSpec& tensor : tensors) {
-    Json entry;
-    entry["name"] = tensor.name;
-    entry["type"] = static_cast<std::int32_t>(tensor.type);  // as in the plug-in interface
-    entry["dims"] = tensor.dims;
-    list.push_back(std::move(entry));
-  }
-  return list;
-}
-
-std::vector<TensorSpec> tensors_from_json(const Json& document) {
-  std::vector<TensorSpec> tensors;
-  for (const Json& entry : document) {
-    TensorSpec tensor;
-    tensor.name = get_text(entry, "name");
-    tensor.type = static_cast<ElementType>(get_integer(entry, "type").value_or(0));
-    for (const Json& dim : get_member(entry, "dims"))
-      if (dim.is_number_integer()) tensor.dims.push_back(dim.get<std::int64_t>());
-    tensor.dim_names.resize(tensor.dims.size());
-    tensors.push_back(std::move(tensor));
-  }
-  return tensors;
-}
-
-Json to_json(const WorkerJob& job) {
-  Json object;
-  object["kind"] = kKindNames.at(static_cast<std::size_t>(job.kind));
-  object["models"] = Json::array();
-  for (const WorkerModel& model : job.models) object["models"].push_back(to_json(model));
-  object["image_size"] = job.image_size;
-  object["confidence"] = job.confidence;
-  object["iou"] = job.iou;
-  object["max_frames"] = job.max_frames;
-  object["warmup_frames"] = job.warmup_frames;
-  object["window_frames"] = job.window_frames;
-  object["sample_images"] = job.sample_images;
-  object["sequences"] = Json::array();
-  for (const WorkerSequence& sequence : job.sequences) {
-    Json entry;
-    entry["name"] = sequence.name;
-    entry["frames"] = sequence.frames;
-    entry["objects"] = sequence.objects;
-    object["sequences"].push_back(std::move(entry));
-  }
-  object["use_frames"] = job.use_frames;
-  object["wait_for_gate"] = job.wait_for_gate;
-  if (job.turns) {
-    object["turns"]["first"] = job.turns->first;
-    object["turns"]["timeout_ns"] = job.turns->timeout.count;
-  }
-  if (job.pool) {
-    object["pool"]["budget_bytes"] = job.pool->budget.count;
-    object["pool"]["load_timeout_ns"] = job.pool->load_timeout.count;
-    object["pool"]["events_to"] = job.pool->events_to;
-    object["pool"]["threads"] = job.pool->threads;
-  }
+template <class Message>
+Json message_to_json(const Message& message) {
+  Json object = Json::object();
+  report::FieldWriter writer(object);
+  describe(writer, message);
   return object;
 }
 
+template <class Message>
+Result<Message> message_from_json(const Json& document) {
+  Message message;
+  std::string problem;
+  const report::Place root;
+  report::FieldReader reader(document, root, problem);
+  describe(reader, message);
+  if (!problem.empty()) return internal_error("a message of another process is not usable", problem);
+  return message;
+}
+
+template Json message_to_json(const WorkerJob&);
+template Json message_to_json(const PhaseAccount&);
+template Json message_to_json(const RuntimeFacts&);
+template Json message_to_json(const DeviceFacts&);
+template Json message_to_json(const ModelFacts&);
+template Json message_to_json(const MeasuringStart&);
+template Json message_to_json(const WorkerError&);
+template Json message_to_json(const PoolAccount&);
+template Json message_to_json(const CleanupPoint&);
+template Json message_to_json(const InStep&);
+template Json message_to_json(const PreparedModel&);
+template Json message_to_json(const PreparedData&);
+template Result<PhaseAccount> message_from_json(const Json&);
+template Result<RuntimeFacts> message_from_json(const Json&);
+template Result<DeviceFacts> message_from_json(const Json&);
+template Result<ModelFacts> message_from_json(const Json&);
+template Result<MeasuringStart> message_from_json(const Json&);
+template Result<WorkerError> message_from_json(const Json&);
+template Result<PoolAccount> message_from_json(const Json&);
+template Result<CleanupPoint> message_from_json(const Json&);
+template Result<InStep> message_from_json(const Json&);
+template Result<PreparedModel> message_from_json(const Json&);
+template Result<PreparedData> message_from_json(const Json&);
+
 Result<WorkerJob> worker_job_from_json(const Json& document) {
-  WorkerJob job;
-  const std::string kind = get_text(document, "kind");
-  bool known = false;
-  for (std::size_t i = 0; i < kKindNames.size(); ++i) {
-    if (kKindNames.at(i) != kind) continue;
-    job.kind = static_cast<WorkerKind>(i);
-    known = true;
-  }
-  if (!known) return internal_error("the worker's job has an unknown kind", kind);
-  for (const Json& entry : get_member(document, "models")) {
-    WorkerModel model;
-    model.name = get_text(entry, "name");
-    model.path = get_text(entry, "path");
-    model.backend = get_text(entry, "backend");
-    model.backend_path = get_text(entry, "backend_path");
-    model.task = get_text(entry, "task");
-    auto settings = report::settings_from_json(get_member(entry, "settings"));
-    if (!settings) return forward_error(settings);
-    model.settings = *settings;
-    model.confidence = get_number(entry, "confidence");
-    model.iou = get_number(entry, "iou");
-    model.outputs = tensors_from_json(get_member(entry, "outputs"));
-    model.every = std::max<std::int64_t>(1, get_integer(entry, "every").value_or(1));
-    model.isolated = get_bool(entry, "isolated").value_or(false);
-    model.load_peak = get_bytes(entry, "load_peak_bytes").value_or(Bytes{});
-    model.run_peak = get_bytes(entry, "run_peak_bytes").value_or(Bytes{});
-    job.models.push_back(std::move(model));
-  }
-  if (job.models.empty()) return internal_error("the worker's job has no model");
-  job.image_size = static_cast<int>(get_integer(document, "image_size").value_or(job.image_size));
-  job.confidence = get_number(document, "confidence").value_or(job.confidence);
-  job.iou = get_number(document, "iou").value_or(job.iou);
-  job.max_frames = get_integer(document, "max_frames").value_or(job.max_frames);
-  job.warmup_frames = get_integer(document, "warmup_frames").value_or(job.warmup_frames);
-  job.window_frames = get_integer(document, "window_frames").value_or(job.window_frames);
-  job.sample_images = static_cast<int>(get_integer(document, "sample_images").value_or(0));
-  for (const Json& entry : get_member(document, "sequences")) {
-    WorkerSequence sequence;
-    sequence.name = get_text(entry, "name");
-    sequence.frames = get_integer(entry, "frames").value_or(0);
-    for (const Json& object : get_member(entry, "objects"))
-      sequence.objects.push_back(object.is_string() ? object.get<std::string>() : std::string());
-    job.sequences.push_back(std::move(sequence));
-  }
-  job.use_frames = get_bool(document, "use_frames").value_or(false);
-  job.wait_for_gate = get_bool(document, "wait_for_gate").value_or(false);
-  const Json& turns = get_member(document, "turns");
-  if (const auto first = get_bool(turns, "first"))
-    job.turns = WorkerTurns{*first, get_nanoseconds(turns, "timeout_ns").value_or(WorkerTurns{}.timeout)};
-  const Json& pool = get_member(document, "pool");
-  if (const auto budget = get_bytes(pool, "budget_bytes"))
-    job.pool = WorkerPool{*budget, get_nanoseconds(pool, "load_timeout_ns").value_or(Nanoseconds{}),
-                          get_text(pool, "events_to"),
-                          std::max<std::int64_t>(1, get_integer(pool, "threads").value_or(1))};
-  if ((job.kind == WorkerKind::pool) != job.pool.has_value())
+  auto job = message_from_json<WorkerJob>(document);
+  if (!job) return job;
+  if (!document.contains("kind")) return internal_error("the worker's job has no kind");
+  if (job->models.empty()) return internal_error("the worker's job has no model");
+  if ((job->kind == WorkerKind::pool) != job->pool.has_value())
     return internal_error("the worker's job has a pool without a budget, or a budget without a pool");
   return job;
+}
+
+Json to_json(const BenchOptions& options) {
+  return message_to_json(SetupJob{options, options.models, options.source});
+}
+
+Result<BenchOptions> bench_options_from_json(const Json& document) {
+  auto job = message_from_json<SetupJob>(document);
+  if (!job) return forward_error(job);
+  job->options.models = std::move(job->models);
+  job->options.source = std::move(job->source);
+  return std::move(job->options);
 }
 
 }  // namespace headroom::bench

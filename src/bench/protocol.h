@@ -1,6 +1,6 @@
 // The protocol between the conductor and a worker. The job goes in as one JSON document on the worker's
-// standard input. Events come back as JSON lines on descriptor 3, with samples among them (sample_lines.h).
-// Standard output and error belong to the model runtime and go to run.log.
+// standard input. Events come back as JSON lines on descriptor 3, with samples among them
+// (annotated_samples.h). Standard output and error belong to the model runtime and go to run.log.
 //
 // A worker's descriptors:
 // - 0: job
@@ -10,7 +10,7 @@
 // - 5: frame ring (memfd)
 // - 6: gate (only with `wait_for_gate`). One byte starts the measured run. After its own measured frames, a
 //   worker keeps the device busy for the others until the gate is closed.
-// - 7: turns (only with `turns`, frame_turns.h)
+// - 7: turns (only with `turns`, worker/frames.h)
 #pragma once
 
 #include <cstdint>
@@ -21,6 +21,7 @@
 
 #include "base/result.h"
 #include "base/units.h"
+#include "types/bench_options.h"
 #include "types/bench_result.h"
 #include "types/runtime_settings.h"
 #include "types/tensor.h"
@@ -40,6 +41,7 @@ enum class WorkerKind {
   pipeline,   // all models in one process
   pool,       // all models in one process, where a pool keeps them within a budget
 };
+std::string_view name_of(WorkerKind kind);
 
 struct WorkerModel {
   std::string name, path;
@@ -93,10 +95,98 @@ struct WorkerJob {
   std::optional<WorkerTurns> turns{};
 };
 
-nlohmann::ordered_json to_json(const std::vector<TensorSpec>& tensors);
-std::vector<TensorSpec> tensors_from_json(const nlohmann::ordered_json& document);
+// --- Events of a worker. The conductor keeps them as its account of the worker (conductor/worker_account.h).
 
-nlohmann::ordered_json to_json(const WorkerJob& job);
+// The memory of a GPU since the last reading, by the ledger of the preload library.
+struct LedgerReading {
+  unsigned ordinal = 0;
+  Bytes charged, peak, pinned;
+  std::int64_t refused = 0;  // requests
+  Bytes refused_bytes;
+};
+// The memory of the process on a GPU, by the driver.
+struct DriverReading {
+  std::string uuid;
+  Bytes used;
+};
+struct GpuReading {
+  std::vector<LedgerReading> ledger;
+  std::vector<DriverReading> driver;
+};
+
+// "phase": the end of a phase. The worker reads its resident bytes and its peak itself.
+struct PhaseAccount {
+  Phase phase = Phase::start;
+  Nanoseconds time;  // by the monotonic clock; in the account: since the worker's start
+  std::optional<Bytes> resident{}, peak{}, data{}, file_backed{};
+  std::optional<Nanoseconds> cpu_time{};
+  bool peak_was_reset = false;
+  GpuReading gpu{};
+};
+
+// "runtime": the libraries are loaded.
+struct RuntimeFacts {
+  std::string version;
+  std::optional<Nanoseconds> load_time{};
+  std::optional<bool> fixed_addresses{}, telemetry{};  // telemetry: absent if the runtime has none
+};
+
+// "device": a GPU is initialised.
+struct DeviceFacts {
+  unsigned ordinal = 0;
+  std::string device, name, uuid;
+  Bytes total;
+  bool is_integrated = false;
+};
+
+// "model": a model is loaded. Of a pool, which loads models later, only the name.
+struct ModelFacts {
+  std::string name, task{}, input{};
+  bool takes_frames = false;
+  std::vector<std::string> class_names{};
+  std::optional<Nanoseconds> load_time{};
+  std::optional<NodePlacement> placement{};
+  std::optional<Precision> precision{};  // that the runtime computes in, if it reports one
+  std::vector<TensorSpec> outputs{};     // learnt from a run
+};
+
+// "measuring": the measured run begins.
+struct MeasuringStart {
+  Nanoseconds time, warmup, cpu_time;
+};
+
+// "error": the model failed (ModelStatus::failed or oom).
+struct WorkerError {
+  ModelStatus kind = ModelStatus::failed;
+  std::string message;
+  std::optional<Bytes> peak{};  // since the last phase
+  GpuReading gpu{};
+};
+
+// "pool": the pool's counters so far, and the times since the last event.
+struct PooledAccount {
+  PooledModel counters;
+  std::vector<std::int64_t> loads, waits;  // ns
+};
+struct PoolAccount {
+  std::vector<PooledAccount> models;  // in the order of the job
+  std::vector<std::int64_t> frames;   // ns for all models that a frame runs
+  std::optional<Bytes> baseline, books_peak, peak;
+  std::optional<Nanoseconds> load_time, reload_time;
+  std::int64_t samples = 0, samples_over = 0;
+};
+
+// A message as JSON. The fields of each are listed once, in protocol.cpp. A job, an event above, CleanupPoint
+// ("cleanup"), InStep ("in_step"), PreparedModel or PreparedData (without its source).
+template <class Message>
+nlohmann::ordered_json message_to_json(const Message& message);
+template <class Message>
+Result<Message> message_from_json(const nlohmann::ordered_json& document);
+
 Result<WorkerJob> worker_job_from_json(const nlohmann::ordered_json& document);
+
+// The options that the setup process needs.
+nlohmann::ordered_json to_json(const BenchOptions& options);
+Result<BenchOptions> bench_options_from_json(const nlohmann::ordered_json& document);
 
 }  // namespace headroom::bench

@@ -3,15 +3,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <array>
 #include <filesystem>
 
 #include "base/log.h"
 #include "base/terminal.h"
 #include "base/text.h"
-#include "bench/conductor/build_engine.h"
+#include "bench/conductor/bench.h"
 #include "cli/common_flags.h"
-#include "cli/exit_code.h"
 #include "trace/device_account.h"
 #include "types/device_name.h"
 
@@ -22,43 +20,29 @@ namespace {
 // No builder works with less; no GPU has more. Other sizes are mistakes of units.
 constexpr Bytes kSmallestBuilderWorkspace = mebibytes(1), kLargestSize = gibibytes(64 << 10),
                 kSmallestBuildLimit = mebibytes(64);
-constexpr std::array<const char*, 3> kPrecisions{"fp16", "bf16", "int8"};
 
 std::vector<Flag> build_engine_flags() {
-  std::vector<Flag> flags;
-  add_group(flags, "Engine",
-            {integer_flag("imgsz", "input size in pixels, if the model has no fixed size", 16, 8192)
-                 .with_default("640"),
-             toggle_flag("fp16", "allow layers in FP16 (TensorRT 10)"),
-             toggle_flag("bf16", "allow layers in BF16 (TensorRT 10)"),
-             toggle_flag("int8", "allow INT8, for a model with Q/DQ nodes"),
-             size_flag("workspace", "scratch memory per layer (kWORKSPACE, kTACTIC_DRAM)")
-                 .within(kSmallestBuilderWorkspace, kLargestSize)
-                 .with_default("TensorRT's default"),
-             text_flag("out", "FILE", "engine file; its record is FILE.json").with_default("MODEL.engine"),
-             toggle_flag("force", "replace an existing engine file"),
-             text_flag("device", "NAME", "GPU to build on and for").with_default("cuda:0")});
-  add_group(flags, "Limit",
-            {size_flag("mem-limit", "memory limit of the build").within(kSmallestBuildLimit, kLargestSize),
-             text_flag("gpu-mem-limit", "SIZE", "GPU memory limit (or 0=4GiB)"),
-             limit_mechanism_flag("mem-limit").rare(),
-             duration_flag("timeout", "fail if the builder does not respond for TIME")
-                 .within(1e9, 30 * 24 * 3600e9)
-                 .with_default("10min")
-                 .rare()});
-  return flags;
-}
-
-Result<tensorrt::Precision> precision_from(const FlagValues& values) {
-  std::vector<std::string> given;
-  for (const char* name : kPrecisions)
-    if (values.toggle(name)) given.push_back(fmt::format("--{}", name));
-  if (given.size() > 1)
-    return usage_error(fmt::format("{} cannot be combined", fmt::join(given, " and ")),
-                       "an engine has one precision", "keep one of them");
-  return given.empty()
-             ? tensorrt::Precision::fp32
-             : tensorrt::parse_precision(given.front().substr(2)).value_or(tensorrt::Precision::fp32);
+  return grouped(
+      {{"Engine",
+        {integer_flag("imgsz", "input size in pixels, if the model has no fixed size", 16, 8192)
+             .with_default("640"),
+         toggle_flag("fp16", "allow layers in FP16 (TensorRT 10)"),
+         toggle_flag("bf16", "allow layers in BF16 (TensorRT 10)"),
+         toggle_flag("int8", "allow INT8, for a model with Q/DQ nodes"),
+         size_flag("workspace", "scratch memory per layer (kWORKSPACE, kTACTIC_DRAM)")
+             .within(kSmallestBuilderWorkspace, kLargestSize)
+             .with_default("TensorRT's default"),
+         text_flag("out", "FILE", "engine file; its record is FILE.json").with_default("MODEL.engine"),
+         toggle_flag("force", "replace an existing engine file"),
+         text_flag("device", "NAME", "GPU to build on and for").with_default("cuda:0")}},
+       {"Limit",
+        {size_flag("mem-limit", "memory limit of the build").within(kSmallestBuildLimit, kLargestSize),
+         text_flag("gpu-mem-limit", "SIZE", "GPU memory limit (or 0=4GiB)"),
+         limit_mechanism_flag("mem-limit").rare(),
+         duration_flag("timeout", "fail if the builder does not respond for TIME")
+             .within(1e9, 30 * 24 * 3600e9)
+             .with_default("10min")
+             .rare()}}});
 }
 
 Result<bench::BuildEngineOptions> build_engine_options_from(const std::vector<std::string>& arguments) {
@@ -67,41 +51,39 @@ Result<bench::BuildEngineOptions> build_engine_options_from(const std::vector<st
   if (values->positionals().size() != 1)
     return usage_error("headroom build-engine needs one model", "", "use headroom build-engine model.onnx");
   bench::BuildEngineOptions options;
-  options.request.model = values->positionals().front();
-  if (to_lower(options.request.model.extension().string()) != ".onnx")
+  tensorrt::EngineRequest& request = options.request;
+  request.model = values->positionals().front();
+  if (to_lower(request.model.extension().string()) != ".onnx")
     return usage_error(
-        fmt::format("cannot build an engine from {}: not an ONNX model", options.request.model.string()), "",
+        fmt::format("cannot build an engine from {}: not an ONNX model", request.model.string()), "",
         "export the model to .onnx first");
-  options.request.engine =
-      values->has("out") ? fs::path(values->text("out")) : tensorrt::engine_path(options.request.model);
+  request.engine = tensorrt::engine_path(request.model);
+  values->read("out", request.engine);
+  if (auto fine = check_output(request.engine, request.model, "--out"); !fine) return forward_error(fine);
   const auto device = parse_device_name(values->has("device") ? values->text("device") : "cuda:0");
   if (!device || !device->is_cuda)
     return usage_error(fmt::format("cannot build an engine on '{}'", values->text("device")),
                        "an engine is built on the NVIDIA GPU that runs it",
                        fmt::format("use cuda:N with N from 0 to {}", kMostCudaDevices - 1));
-  options.request.device = device->text();
-  auto precision = precision_from(*values);
-  if (!precision) return forward_error(precision);
-  options.request.precision = *precision;
-  options.request.image_size =
-      static_cast<int>(values->integer("imgsz").value_or(options.request.image_size));
-  if (values->has("workspace")) options.request.workspace = *parse_size(values->text("workspace"));
-  options.request.force = values->toggle("force");
-  if (values->has("mem-limit")) options.limit = *parse_size(values->text("mem-limit"));
-  if (values->has("limit-mechanism")) options.mechanism = values->text("limit-mechanism");
-  if (values->has("limit-mechanism") && !options.limit)
-    return usage_error("--limit-mechanism has no effect without --mem-limit", "",
-                       "add --mem-limit SIZE, or remove --limit-mechanism");
-  if (values->has("timeout")) options.timeout = *parse_duration(values->text("timeout"));
-  if (values->has("gpu-mem-limit")) {
-    auto limits = read_device_limits(*values, "gpu-mem-limit");
-    if (!limits) return forward_error(limits);
-    options.gpu_limits = *limits;
-    if (limits->bytes[device->ordinal] == ledger::kNoLimit)
-      return usage_error(fmt::format("--gpu-mem-limit {} has no effect", values->text("gpu-mem-limit")),
-                         fmt::format("the engine is built on {}", options.request.device),
-                         "set the limit of that device");
-  }
+  request.device = device->text();
+  if (auto fine = at_most_one(*values, {"fp16", "bf16", "int8"}, "an engine has one precision"); !fine)
+    return forward_error(fine);
+  for (const char* name : {"fp16", "bf16", "int8"})
+    if (values->toggle(name)) request.precision = *tensorrt::parse_precision(name);
+  values->read("imgsz", request.image_size);
+  values->read("workspace", request.workspace);
+  values->read("force", request.force);
+  values->read("mem-limit", options.limit);
+  values->read("limit-mechanism", options.mechanism);
+  if (auto fine = check_needed(*values, "limit-mechanism", "mem-limit SIZE"); !fine)
+    return forward_error(fine);
+  values->read("timeout", options.timeout);
+  if (auto fine = read_device_limits(*values, "gpu-mem-limit", options.gpu_limits); !fine)
+    return forward_error(fine);
+  if (values->has("gpu-mem-limit") && options.gpu_limits.bytes[device->ordinal] == ledger::kNoLimit)
+    return usage_error(fmt::format("--gpu-mem-limit {} has no effect", values->text("gpu-mem-limit")),
+                       fmt::format("the engine is built on {}", request.device),
+                       "set the limit of that device");
   return options;
 }
 
@@ -131,13 +113,13 @@ std::string summary(const bench::BuildEngineOptions& options, const bench::Built
 }
 
 Result<int> build(const std::vector<std::string>& arguments) {
-  const auto options = build_engine_options_from(arguments);
-  if (!options) return tl::unexpected<Error>(options.error());
+  auto options = build_engine_options_from(arguments);
+  if (!options) return forward_error(options);
   ProgressLine line;
-  const auto built = bench::build_engine(
-      *options, [&](const std::string& at_work) { line.update("building", -1, at_work); });
+  auto built = bench::build_engine(*options,
+                                   [&](const std::string& at_work) { line.update("building", -1, at_work); });
   line.clear();
-  if (!built) return tl::unexpected<Error>(built.error());
+  if (!built) return forward_error(built);
   if (built->interrupted) {
     log::warning("interrupted; no engine was written");
     return kExitInterrupted;
@@ -155,23 +137,18 @@ const Verb& build_engine_verb() {
       .usage = "headroom build-engine MODEL.onnx [--imgsz 640] [--fp16] [FLAGS]",
       .description =
           "Builds a TensorRT engine from an ONNX model, in a child process under the limit. Next to the "
-          "engine "
-          "it writes a JSON file with the machine, the versions and the build settings. An engine works with "
-          "one GPU model and one TensorRT version. headroom bench rejects an engine from another setup or of "
-          "a "
-          "changed model, and says why. Needs Headroom's TensorRT plug-in and TensorRT's libraries "
-          "(docs/tensorrt.md).",
+          "engine it writes a JSON file with the machine, the versions and the build settings. An engine "
+          "works with one GPU model and one TensorRT version. headroom bench rejects an engine from another "
+          "setup or of a changed model, and says why. Needs Headroom's TensorRT plug-in and TensorRT's "
+          "libraries (docs/tensorrt.md).",
       .examples = {"headroom build-engine yolo11n.onnx --imgsz 640 --fp16",
                    "headroom build-engine m.onnx --workspace 512MiB --gpu-mem-limit 2GiB",
                    "headroom bench --device cuda:0 --model m=m.engine --source video.mp4"},
       .flags = build_engine_flags(),
       .positional = "MODEL.onnx",
+      .run = build,
   };
   return kVerb;
-}
-
-int run_build_engine_verb(const std::vector<std::string>& arguments) {
-  return exit_code_of(build(arguments));
 }
 
 }  // namespace headroom::cli

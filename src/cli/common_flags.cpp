@@ -4,20 +4,21 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
+#include <utility>
+#include <vector>
 
+#include "base/files.h"
 #include "base/log.h"
-#include "cli/exit_code.h"
+#include "base/terminal.h"
+#include "base/units.h"
+#include "cli/verbs.h"
+#include "recording/recording.h"
 #include "trace/device_account.h"
 
 namespace headroom::cli {
 namespace fs = std::filesystem;
-
-Flag make_flag(const char* name, FlagKind kind, const char* value_name, const char* help) {
-  Flag flag = text_flag(name, value_name, help);
-  flag.kind = kind;
-  return flag;
-}
 
 Flag limit_mechanism_flag(const std::string& limit_flag) {
   return choice_flag("limit-mechanism", {"auto", "cgroup", "rlimit", "watchdog", "none"},
@@ -50,12 +51,21 @@ Result<std::optional<watch::AlertSettings>> alert_settings_from(const FlagValues
   return std::move(*rules);
 }
 
-Result<ledger::Limits> read_device_limits(const FlagValues& values, std::string_view flag) {
-  auto limits = trace::parse_device_limits(values.text(flag));
-  if (limits) return limits;
+Status read_device_limits(const FlagValues& values, std::string_view flag, ledger::Limits& limits) {
+  if (!values.has(flag)) return {};
+  auto parsed = trace::parse_device_limits(values.text(flag));
+  if (parsed) {
+    limits = *parsed;
+    return {};
+  }
   const std::string origin = values.origin(flag);
-  if (origin != "command line") limits.error().what = fmt::format("{}: {}", origin, limits.error().what);
-  return limits;
+  if (origin != kCommandLine) parsed.error().what = fmt::format("{}: {}", origin, parsed.error().what);
+  return forward_error(parsed);
+}
+
+Status read_share_name(const FlagValues& values, std::string& share) {
+  values.read("share", share);
+  return share.empty() ? Status{} : trace::check_share_name(share);
 }
 
 Flag symbols_flag(const char* help) { return text_flag("symbols", "DIR", help).repeatable(); }
@@ -75,11 +85,47 @@ Result<symbols::SymbolizerOptions> symbolizer_options(const FlagValues& values) 
 
 void warn_of_missing_symbols(std::vector<std::string> problems) {
   constexpr std::size_t kShown = 3;  // on another machine, all modules have a problem
-  std::sort(problems.begin(), problems.end());
+  std::ranges::sort(problems);
   problems.erase(std::unique(problems.begin(), problems.end()), problems.end());
   for (std::size_t i = 0; i < std::min(kShown, problems.size()); ++i) log::warning("{}", problems[i]);
   if (problems.size() > kShown)
     log::warning("{} more modules have no symbols for the same reasons", problems.size() - kShown);
+}
+
+Status check_views(const FlagValues& values, const fs::path& input) {
+  if (auto fine = at_most_one(values, {"json", "csv", "markdown"}); !fine) return fine;
+  return check_output(values.text("html"), input, "--html");
+}
+
+Result<int> print_views(const FlagValues& values, const Views& views, int exit_code) {
+  std::string written;
+  if (views.html && values.has("html")) {
+    const std::string file = values.text("html");
+    auto page = views.html();
+    if (!page) return forward_error(page);
+    if (auto done = write_file_atomically(file, *page); !done) return forward_error(done);
+    written = fmt::format("{} ({})\n", file, format_bytes({std::ssize(*page)}));
+  }
+  const std::pair<const char*, const std::function<std::string()>*> texts[] = {
+      {"json", &views.json}, {"markdown", &views.markdown}, {"csv", &views.csv}};
+  const auto chosen = std::ranges::find_if(
+      texts, [&](const auto& text) { return *text.second && values.toggle(text.first); });
+  print_output(chosen != std::end(texts) ? (*chosen->second)()
+               : !written.empty()        ? written
+                                  : views.terminal(wants_color(values), terminal_width(STDOUT_FILENO)));
+  return exit_code;
+}
+
+Status check_output(const fs::path& out, const fs::path& input, std::string_view flag) {
+  std::error_code code;
+  const bool is_input = !out.empty() && (out == input || fs::equivalent(out, input, code));
+  const bool is_recording = recording::is_recording(out);
+  if (!is_input && !is_recording) return {};
+  return usage_error(fmt::format("{} would replace {}", out.string(),
+                                 !is_recording ? "its own input"
+                                 : is_input    ? "the recording itself"
+                                               : "a recording"),
+                     "", fmt::format("choose another file with {}", flag));
 }
 
 }  // namespace headroom::cli

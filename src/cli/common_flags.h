@@ -1,8 +1,11 @@
 // Flags of several verbs: their help, and their values.
 #pragma once
 
+#include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -13,9 +16,6 @@
 #include "watch/alert_rules_file.h"
 
 namespace headroom::cli {
-
-// A flag of any kind.
-Flag make_flag(const char* name, FlagKind kind, const char* value_name, const char* help);
 
 // --limit-mechanism; `limit_flag` sets the limit that it enforces.
 Flag limit_mechanism_flag(const std::string& limit_flag);
@@ -33,8 +33,10 @@ Flag alerts_flag(const char* default_text);
 Result<std::optional<watch::AlertSettings>> alert_settings_from(const FlagValues& values,
                                                                 const std::string& otherwise);
 
-// A limit on GPU memory: one size, or one for each device. An error names the place that set it.
-Result<ledger::Limits> read_device_limits(const FlagValues& values, std::string_view flag);
+// A limit on GPU memory, if given: one size, or one for each device. An error names the place that set it.
+Status read_device_limits(const FlagValues& values, std::string_view flag, ledger::Limits& limits);
+// --share NAME, if given.
+Status read_share_name(const FlagValues& values, std::string& share);
 
 // --symbols DIR, any number of times.
 Flag symbols_flag(const char* help = "also search DIR for symbol files; repeatable");
@@ -43,5 +45,23 @@ Result<symbols::SymbolizerOptions> symbolizer_options(const FlagValues& values);
 // Warns once of each module whose names are missing because its file changed or is gone
 // (Symbolizer::problems()).
 void warn_of_missing_symbols(std::vector<std::string> problems);
+
+// Functions that make the views of a verb's result; a verb leaves out those that it does not have.
+struct Views {
+  std::function<std::string(bool color, int width)> terminal{};
+  std::function<std::string()> json{}, markdown{}, csv{};
+  std::function<Result<std::string>()> html{};
+};
+
+// Fails if two of --json, --csv and --markdown were given, or if --html names the input.
+Status check_views(const FlagValues& values, const std::filesystem::path& input = {});
+
+// Prints the view that a flag asks for, else the one for the terminal. Writes the page of --html, and prints
+// its path if no flag asks for another view. Returns `exit_code`.
+Result<int> print_views(const FlagValues& values, const Views& views, int exit_code = 0);
+
+// Fails if `out` would replace the input or any recording; `flag` is the one that chooses another file.
+Status check_output(const std::filesystem::path& out, const std::filesystem::path& input,
+                    std::string_view flag);
 
 }  // namespace headroom::cli

@@ -4,49 +4,22 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cmath>
-#include <set>
-
 #include "base/log.h"
 #include "base/terminal.h"
 #include "cli/common_flags.h"
-#include "report/comparison/run_diff_views.h"
 
 namespace headroom::cli {
 namespace {
 
-// Means of one set of runs in another order differ in their last digit.
-bool is_alike(const comparison::MetricChange& change) {
-  return std::abs(change.change()) <= 1e-9 * std::abs(change.before);
-}
-
-bool is_all_alike(const comparison::RunComparison& comparison) {
-  return comparison.facts.empty() && comparison.only_before.empty() && comparison.only_after.empty() &&
-         std::all_of(comparison.models.begin(), comparison.models.end(),
-                     [](const comparison::ModelComparison& model) {
-                       return model.facts.empty() &&
-                              std::all_of(model.metrics.begin(), model.metrics.end(), is_alike);
-                     });
-}
-
-// Footprints and runs that were read from files; those of the history are never on both sides. A report that
-// was changed by hand keeps its key, and is told by what differs.
-bool are_same_runs(const report::LoadedSide& before, const report::LoadedSide& after,
-                   const comparison::RunComparison& comparison) {
-  const std::set<std::string> a(before.keys.begin(), before.keys.end()),
-      b(after.keys.begin(), after.keys.end());
-  return !a.empty() && a == b && is_all_alike(comparison);
-}
-
-// One run on both sides of several: it pulls them together.
-void add_shared_runs(const report::LoadedSide& before, const report::LoadedSide& after,
-                     std::vector<std::string>& caveats) {
-  for (std::size_t i = 0; i < before.keys.size(); ++i)
-    for (std::size_t j = 0; j < after.keys.size(); ++j)
-      if (before.keys[i] == after.keys[j])
-        caveats.push_back(
-            fmt::format("{} (A) and {} (B) are the same run", before.side[i].name, after.side[j].name));
+template <class Rule, class Parse>
+Result<std::vector<Rule>> fail_on_rules(const FlagValues& values, Parse parse) {
+  std::vector<Rule> rules;
+  for (const std::string& given : values.all("fail-on")) {
+    auto parsed = parse(given);
+    if (!parsed) return forward_error(parsed);
+    rules.insert(rules.end(), parsed->begin(), parsed->end());
+  }
+  return rules;
 }
 
 }  // namespace
@@ -59,24 +32,13 @@ Flag fail_on_flag() {
 }
 
 Result<std::vector<comparison::GateRule>> gate_rules(const FlagValues& values) {
-  std::vector<comparison::GateRule> rules;
-  for (const std::string& given : values.all("fail-on")) {
-    auto parsed = comparison::parse_gate(given);
-    if (!parsed) return forward_error(parsed);
-    rules.insert(rules.end(), parsed->begin(), parsed->end());
-  }
-  return rules;
+  return fail_on_rules<comparison::GateRule>(values, comparison::parse_gate);
 }
 
 Result<std::vector<comparison::FigureRule>> figure_rules(
     const FlagValues& values, const std::vector<comparison::GatedFigure>& figures) {
-  std::vector<comparison::FigureRule> rules;
-  for (const std::string& given : values.all("fail-on")) {
-    auto parsed = comparison::parse_figure_gate(given, figures);
-    if (!parsed) return forward_error(parsed);
-    rules.insert(rules.end(), parsed->begin(), parsed->end());
-  }
-  return rules;
+  return fail_on_rules<comparison::FigureRule>(
+      values, [&](const std::string& given) { return comparison::parse_figure_gate(given, figures); });
 }
 
 Result<int> exit_by(const comparison::GateJudgement& judgement) {
@@ -101,37 +63,12 @@ std::string run_metric_list() {
   return text;
 }
 
-std::string left_out_words(const report::LoadedSide& side) {
-  constexpr std::size_t kShown = 3;
-  const std::size_t all = side.left_out.size(), shown = std::min(all, kShown);
-  std::string words =
-      fmt::format("{}", fmt::join(side.left_out.begin(), side.left_out.begin() + shown, "; "));
-  return all > shown ? words + fmt::format("; and {} more", all - shown) : words;
-}
-
 Result<int> diff_runs(const report::LoadedSide& before, const report::LoadedSide& after,
                       const FlagValues& values, const std::vector<comparison::GateRule>& rules,
-                      const HistoryWords& history) {
-  comparison::RunComparison comparison = comparison::compare_runs(before.side, after.side);
-  for (const auto& [side, name] : {std::pair{&before, "A"}, std::pair{&after, "B"}})
-    if (std::string words = left_out_words(*side); !words.empty())
-      comparison.caveats.push_back(fmt::format("skipped in {}: {}", name, words));
-  if (!history.caveat.empty()) comparison.caveats.push_back(history.caveat);
-  report::RunDiffReport report{before.names(), after.names(), comparison, {}};
-  report.before_words = history.before;
-  report.after_words = history.after;
-  report.is_one_side = are_same_runs(before, after, comparison);
-  if (!report.is_one_side) add_shared_runs(before, after, comparison.caveats);
+                      const report::HistoryWords& history) {
+  report::RunDiffReport report = report::diff_runs(before, after, history);
   if (const auto top = values.integer("top")) report.top = static_cast<std::size_t>(*top);
-  comparison::GateJudgement judgement;
-  if (!rules.empty()) {
-    std::vector<comparison::GateRule> judged = rules;
-    if (report.is_one_side) report.not_judged = comparison::leave_out_changes(judged);
-    if (!report.not_judged.empty()) log::warning("{}", report.not_judged);
-    judgement = comparison::check_gate(judged, comparison);
-  }
-  report.gate = judgement.findings;
-  if (judgement.not_judged) report.not_judged = judgement.not_judged->sentence();
+  const comparison::GateJudgement judgement = report::judge_runs(report, rules);
   if (values.toggle("json"))
     print_output(to_text(run_diff_to_json(report)));
   else if (values.toggle("markdown"))

@@ -6,8 +6,8 @@
 
 #include "base/result.h"
 #include "cli/flag_table.h"
-#include "comparison/figure_gate.h"
-#include "comparison/metric_gate.h"
+#include "comparison/gate.h"
+#include "report/comparison/run_diff.h"
 #include "report/input/run_input.h"
 
 namespace headroom::cli {
@@ -24,19 +24,10 @@ Result<int> exit_by(const comparison::GateJudgement& judgement);
 // "loaded, load_peak, …": for the help.
 std::string run_metric_list();
 
-// What lay beside the runs of a folder and was not compared, a sentence; empty where nothing did.
-std::string left_out_words(const report::LoadedSide& side);
-
-// What a history tells of the sides; what is empty is not told.
-struct HistoryWords {
-  std::string before, after;  // what the views call them; else by the names of their runs
-  std::string caveat;
-};
-
-// Prints the view that the flags ask for (--json, --markdown, --top, --color), and holds B to the rules;
-// returns the exit code.
+// Prints the comparison as the flags ask (--json, --markdown, --top, --color) and checks the rules. Returns
+// the exit code.
 Result<int> diff_runs(const report::LoadedSide& before, const report::LoadedSide& after,
                       const FlagValues& values, const std::vector<comparison::GateRule>& rules,
-                      const HistoryWords& history = {});
+                      const report::HistoryWords& history = {});
 
 }  // namespace headroom::cli

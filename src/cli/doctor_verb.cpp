@@ -11,13 +11,11 @@
 #include "base/terminal.h"
 #include "cli/bench_flags.h"
 #include "cli/common_flags.h"
-#include "cli/environment.h"
-#include "cli/exit_code.h"
-#include "cli/views.h"
+#include "cli/flag_table.h"
 #include "comparison/run_comparison.h"
+#include "doctor/cure_commands.h"
 #include "doctor/inputs/examine.h"
 #include "doctor/log/log_findings.h"
-#include "doctor/next_command.h"
 #include "doctor/try/try_cures.h"
 #include "report/finding/finding_views.h"
 #include "report/input/input_kind.h"
@@ -45,9 +43,8 @@ Result<int> run_doctor(const std::vector<std::string>& arguments) {
   if (files.empty() && !live)
     return usage_error("headroom doctor needs an input", "no file given",
                        "name files, - for standard input (dmesg | headroom doctor -), or --live");
-  if (values->has("sysroot") && !live)
-    return usage_error("--sysroot has no effect without --live", "", "add --live, or remove --sysroot");
-  if (std::count(files.begin(), files.end(), "-") > 1)
+  if (auto fine = check_needed(*values, "sysroot", "live"); !fine) return forward_error(fine);
+  if (std::ranges::count(files, "-") > 1)
     return usage_error("standard input (-) is given twice", "it can be read only once", "write - only once");
   if (auto fine = check_views(*values); !fine) return forward_error(fine);
 
@@ -55,9 +52,7 @@ Result<int> run_doctor(const std::vector<std::string>& arguments) {
   if (tries && (files.size() != 1 || files.front() == "-" || live))
     return usage_error("--try needs exactly one run", "it repeats the bench of that run",
                        "use headroom doctor RUN --try, with the folder of a run");
-
-  if (values->has("repeat") && !tries)
-    return usage_error("--repeat has no effect without --try", "", "add --try, or remove --repeat");
+  if (auto fine = check_needed(*values, "repeat", "try"); !fine) return forward_error(fine);
 
   doctor::DoctorInputs inputs{files, {}};
   if (live) inputs.sysroot = values->has("sysroot") ? values->text("sysroot") : "/";
@@ -81,10 +76,7 @@ Result<int> run_doctor(const std::vector<std::string>& arguments) {
   doctor::clean_findings(report.findings);
   doctor::sort_findings(report.findings);
 
-  Views views;
-  views.json = [&] { return to_text(findings_to_json(report)); };
-  views.markdown = [&] { return findings_to_markdown(report); };
-  views.terminal = [&](bool color, int width) {
+  const auto for_terminal = [&](bool color, int width) {
     if (first_error && report.findings.empty()) return std::string();
     // Only for this view, because it reads the run once more.
     report.can_try =
@@ -94,16 +86,16 @@ Result<int> run_doctor(const std::vector<std::string>& arguments) {
                                 is_terminal(STDOUT_FILENO) ? std::optional(width) : std::nullopt) +
            (next.empty() ? "" : fmt::format("\nNext: {}\n", next));
   };
-  if (auto printed = print_views(*values, views); !printed) return forward_error(printed);
+  auto printed = print_views(*values, {.terminal = for_terminal,
+                                       .json = [&] { return to_text(findings_to_json(report)); },
+                                       .markdown = [&] { return findings_to_markdown(report); }});
+  if (!printed) return printed;
   if (first_error) return tl::unexpected(std::move(*first_error));
   if (trials.interrupted) {
     log::warning("interrupted; cures that were not tried are not reported");
     return kExitInterrupted;
   }
-  const bool severe = std::any_of(report.findings.begin(), report.findings.end(), [](const Finding& finding) {
-    return finding.severity == Severity::severe;
-  });
-  return severe ? 1 : 0;
+  return std::ranges::count(report.findings, Severity::severe, &Finding::severity) > 0 ? 1 : 0;
 }
 
 }  // namespace
@@ -116,14 +108,12 @@ const Verb& doctor_verb() {
       .description =
           "Names the cause of memory problems and suggests cures. Reads logs of any program, dmesg and the "
           "journal, plain or gzip (- is standard input). Also reads recordings of headroom trace, run "
-          "folders "
-          "of headroom bench and logs of headroom watch. Other inputs are memory snapshots of PyTorch, "
-          "output "
-          "of tegrastats, nvidia-smi and /proc/meminfo, and folders of all these. --live examines this "
-          "machine. Each finding says what happened, where, the likely cause and what helps. The cure of a "
-          "known cause comes first, then those that save most. Exits with 1 if a finding is severe. --try "
-          "repeats the bench of a run with each cure that is a bench setting, under the run's limit. It then "
-          "tries all cures that helped together, and lists the cures that helped first.",
+          "folders of headroom bench and logs of headroom watch. Other inputs are memory snapshots of "
+          "PyTorch, output of tegrastats, nvidia-smi and /proc/meminfo, and folders of all these. --live "
+          "examines this machine. Each finding says what happened, where, the likely cause and what helps. "
+          "The cure of a known cause comes first, then those that save most. Exits with 1 if a finding is "
+          "severe. --try repeats the bench of a run with each cure that is a bench setting, under the run's "
+          "limit. It then tries all cures that helped together, and lists the cures that helped first.",
       .examples = {"headroom doctor run.log", "dmesg | headroom doctor -", "headroom doctor --live",
                    "headroom doctor outputs/2026-11-21_10-30-00 run.log --json",
                    "headroom doctor program.hrec snapshot.pickle watch.jsonl",
@@ -138,10 +128,9 @@ const Verb& doctor_verb() {
                     .rare(),
                 sysroot_flag("read /proc and /sys under DIR, with --live").with_default("/"), color_flag()},
       .positional = "FILE",
+      .run = run_doctor,
   };
   return kVerb;
 }
-
-int run_doctor_verb(const std::vector<std::string>& arguments) { return exit_code_of(run_doctor(arguments)); }
 
 }  // namespace headroom::cli

@@ -4,10 +4,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <map>
 
-#include "base/display_width.h"
 #include "base/terminal.h"
 #include "base/text.h"
+#include "base/utf8.h"
+#include "cli/verbs.h"
 
 namespace headroom::cli {
 namespace {
@@ -25,64 +27,57 @@ std::string spelled(const Flag& flag) {
 
 std::string spaces(int count) { return std::string(static_cast<std::size_t>(count), ' '); }
 
-// Wraps at words; the first line begins at the column `indent`, and the others with as many spaces.
-std::string wrap_help(std::string_view text, int indent, int width) {
-  std::string result;
-  int column = indent;
-  for (const std::string_view word : split_words(text)) {
-    if (column + display_width(word) + 1 > width && column > indent) {
-      result += "\n" + spaces(indent);
+// Fills lines with words. The first line begins at `column`, and the others after `indent` spaces. `line_end`
+// ends all lines but the last.
+std::string fill_lines(const std::vector<std::string_view>& words, int column, int indent, int width,
+                       std::string_view line_end) {
+  const int room = width - static_cast<int>(line_end.size());
+  std::string text;
+  for (const std::string_view word : words) {
+    if (!text.empty() && column + 1 + display_width(word) > room) {
+      text += fmt::format("{}\n{}", line_end, spaces(indent));
       column = indent;
-    } else if (!result.empty()) {
-      result += ' ';
+    } else if (!text.empty()) {
+      text += ' ';
       ++column;
     }
-    result += word;
+    text += word;
     column += display_width(word);
   }
-  return result;
+  return text;
+}
+
+std::string wrap_help(std::string_view text, int indent, int width) {
+  return fill_lines(split_words(text), indent, indent, width, "");
 }
 
 // Split at spaces, but not at those within quotes: there a line may not be broken for the shell.
-std::vector<std::string> shell_words_of(std::string_view command) {
-  std::vector<std::string> words(1);
+std::vector<std::string_view> shell_words_of(std::string_view command) {
+  std::vector<std::string_view> words;
+  std::size_t begin = 0;
   char quote = 0;
-  for (const char c : command) {
-    if (c == ' ' && quote == 0) {
-      words.emplace_back();
-      continue;
-    }
-    if (quote == 0 && (c == '\'' || c == '"'))
+  for (std::size_t i = 0; i <= command.size(); ++i) {
+    const char c = i < command.size() ? command[i] : ' ';
+    if (c == ' ' && (quote == 0 || i == command.size())) {
+      words.push_back(command.substr(begin, i - begin));
+      begin = i + 1;
+    } else if (quote == 0 && (c == '\'' || c == '"')) {
       quote = c;
-    else if (c == quote)
+    } else if (c == quote) {
       quote = 0;
-    words.back() += c;
+    }
   }
   return words;
 }
 
 // A command that is longer than a line goes on in the next, as a shell takes it.
-std::string example_lines(const std::string& command, int width) {
+std::string example_lines(std::string_view command, int width) {
   constexpr int kIndent = 2, kIndentBelow = 6;
-  constexpr std::string_view kGoesOn = " \\";
-  if (kIndent + display_width(command) <= width) return spaces(kIndent) + command + "\n";
-  const int room = width - static_cast<int>(kGoesOn.size());
-  std::string text = spaces(kIndent);
-  int column = kIndent;
-  bool begins = true;
-  for (const std::string& word : shell_words_of(command)) {
-    if (!begins && column + 1 + display_width(word) > room) {
-      text += std::string(kGoesOn) + "\n" + spaces(kIndentBelow);
-      column = kIndentBelow;
-    } else if (!begins) {
-      text += ' ';
-      ++column;
-    }
-    begins = false;
-    text += word;
-    column += display_width(word);
-  }
-  return text + "\n";
+  const bool fits = kIndent + display_width(command) <= width;
+  return spaces(kIndent) +
+         (fits ? std::string(command)
+               : fill_lines(shell_words_of(command), kIndent, kIndentBelow, width, " \\")) +
+         "\n";
 }
 
 std::string flag_lines(const Flag& flag, int width) {
@@ -100,6 +95,34 @@ std::string flag_lines(const Flag& flag, int width) {
   if (!flag.default_text.empty()) help += fmt::format(" [{}]", flag.default_text);
   if (!flag.aliases.empty()) help += fmt::format(" (also --{})", fmt::join(flag.aliases, ", --"));
   return head + wrap_help(help, column, width) + "\n";
+}
+
+// Text for roff: backslashes and leading dots escaped, hyphens kept as hyphens.
+std::string roff(std::string_view text) {
+  std::string result;
+  for (const char c : text) {
+    if (c == '\\')
+      result += "\\e";
+    else if (c == '-')
+      result += "\\-";
+    else
+      result += c;
+  }
+  if (result.starts_with(".") || result.starts_with("'")) result.insert(0, "\\&");
+  return result;
+}
+
+bool takes_path(const Flag& flag) {
+  return flag.kind == FlagKind::text &&
+         std::ranges::any_of(std::initializer_list{"DIR", "FILE", "PATH", "SRC"}, [&](const char* word) {
+           return flag.value_name.find(word) != std::string::npos;
+         });
+}
+
+std::string in_quotes(std::string_view text) {
+  std::string result = "'";
+  for (const char c : text) result += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return result + "'";
 }
 
 }  // namespace
@@ -134,40 +157,16 @@ std::string short_help(const Verb& verb, int width) {
 std::string long_help(const Verb& verb, int width) {
   std::string text = fmt::format("{}\n\nUsage: {}\n\n{}\n", wrap_help(verb.summary, 0, width),
                                  wrap_help(verb.usage, 7, width), wrap_help(verb.description, 0, width));
-  std::vector<std::string> groups;
-  for (const Flag& flag : verb.flags)
-    if (std::find(groups.begin(), groups.end(), flag.group) == groups.end()) groups.push_back(flag.group);
-  for (const std::string& group : groups) {
-    text += fmt::format("\n{}:\n", group);
-    for (const Flag& flag : verb.flags)
-      if (flag.group == group) text += flag_lines(flag, width);
+  std::string group;
+  for (const Flag& flag : verb.flags) {
+    if (flag.group != group) text += fmt::format("\n{}:\n", flag.group);
+    group = flag.group;
+    text += flag_lines(flag, width);
   }
   if (!verb.examples.empty()) text += "\nExamples:\n";
   for (const std::string& example : verb.examples) text += example_lines(example, width);
   return text;
 }
-
-// --- man page
-// -----------------------------------------------------------------------------------------------
-
-namespace {
-
-// Text for roff: backslashes and leading dots escaped, hyphens kept as hyphens.
-std::string roff(std::string_view text) {
-  std::string result;
-  for (const char c : text) {
-    if (c == '\\')
-      result += "\\e";
-    else if (c == '-')
-      result += "\\-";
-    else
-      result += c;
-  }
-  if (result.starts_with(".") || result.starts_with("'")) result.insert(0, "\\&");
-  return result;
-}
-
-}  // namespace
 
 std::string man_page(const std::vector<const Verb*>& verbs) {
   std::string text = ".TH HEADROOM 1 \"\" \"headroom " HEADROOM_VERSION "\" \"User Commands\"\n";
@@ -192,33 +191,9 @@ std::string man_page(const std::vector<const Verb*>& verbs) {
   return text;
 }
 
-// --- completions
-// --------------------------------------------------------------------------------------------
-
-namespace {
-
-bool takes_path(const Flag& flag) {
-  return flag.kind == FlagKind::text && (flag.value_name.find("DIR") != std::string::npos ||
-                                         flag.value_name.find("FILE") != std::string::npos ||
-                                         flag.value_name.find("PATH") != std::string::npos ||
-                                         flag.value_name.find("SRC") != std::string::npos);
-}
-
-std::string verb_names(const std::vector<const Verb*>& verbs) {
-  std::string names;
-  for (const Verb* verb : verbs) names += (names.empty() ? "" : " ") + verb->name;
-  return names;
-}
-
-std::string in_quotes(std::string_view text) {
-  std::string result = "'";
-  for (const char c : text) result += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return result + "'";
-}
-
-}  // namespace
-
 std::string bash_completion(const std::vector<const Verb*>& verbs) {
+  std::vector<std::string> names;
+  for (const Verb* verb : verbs) names.push_back(verb->name);
   std::string text =
       "_headroom() {\n"
       "  local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} verb=${COMP_WORDS[1]}\n"
@@ -226,7 +201,7 @@ std::string bash_completion(const std::vector<const Verb*>& verbs) {
   text += fmt::format(
       "    COMPREPLY=($(compgen -W \"{} --help --version\" -- \"$cur\"))\n    return\n  fi\n  case $verb "
       "in\n",
-      verb_names(verbs));
+      fmt::join(names, " "));
   for (const Verb* verb : verbs) {
     std::string flags;
     for (const Flag& flag : verb->flags) flags += fmt::format("{}--{}", flags.empty() ? "" : " ", flag.name);
@@ -246,6 +221,8 @@ std::string bash_completion(const std::vector<const Verb*>& verbs) {
   return text + "  esac\n}\ncomplete -o filenames -F _headroom headroom\n";
 }
 
+namespace {
+
 std::string zsh_completion(const std::vector<const Verb*>& verbs) {
   std::string text = "#compdef headroom\n_headroom() {\n  if (( CURRENT == 2 )); then\n    local -a verbs=(";
   for (const Verb* verb : verbs) text += fmt::format("{} ", in_quotes(verb->name + ":" + verb->summary));
@@ -254,9 +231,9 @@ std::string zsh_completion(const std::vector<const Verb*>& verbs) {
     text += fmt::format("    {}) _arguments -s", verb->name);
     for (const Flag& flag : verb->flags) {
       std::string help = flag.help;
-      std::replace(help.begin(), help.end(), '[', '(');
-      std::replace(help.begin(), help.end(), ']', ')');
-      std::replace(help.begin(), help.end(), ':', ';');
+      std::ranges::replace(help, '[', '(');
+      std::ranges::replace(help, ']', ')');
+      std::ranges::replace(help, ':', ';');
       std::string spec = fmt::format("{}--{}[{}]", flag.repeated ? "*" : "", flag.name, help);
       if (!flag.choices.empty())
         spec += fmt::format(":value:({})", fmt::join(flag.choices, " "));
@@ -287,6 +264,59 @@ std::string fish_completion(const std::vector<const Verb*>& verbs) {
     }
   }
   return text;
+}
+
+Result<int> show_help(const std::vector<std::string>& arguments) {
+  const std::string wanted = arguments.empty() ? "" : arguments.front();
+  std::vector<std::string> names;
+  for (const Verb* verb : verb_list()) names.push_back(verb->name);
+  const auto verb = std::ranges::find(verb_list(), wanted, &Verb::name);
+  if (!arguments.empty() && verb == verb_list().end()) {
+    if (!wanted.starts_with('-'))
+      return usage_error(fmt::format("unknown verb '{}'", wanted), "",
+                         did_you_mean(wanted, names, "headroom -h lists all verbs"));
+    const std::string closest = closest_match(
+        wanted.substr(std::min(wanted.find_first_not_of('-'), wanted.size())), {"help", "version"});
+    return usage_error(
+        fmt::format("unknown flag {}", wanted), "",
+        closest.empty() ? "headroom -h lists all verbs" : fmt::format("did you mean --{}?", closest));
+  }
+  print_output(arguments.empty() ? program_help(verb_list()) : long_help(**verb));
+  return 0;
+}
+
+Result<int> generate(const std::vector<std::string>& arguments) {
+  const std::map<std::string, std::string (*)(const std::vector<const Verb*>&)> outputs{
+      {"man", man_page}, {"bash", bash_completion}, {"zsh", zsh_completion}, {"fish", fish_completion}};
+  const auto output = outputs.find(arguments.size() == 1 ? arguments.front() : "");
+  if (output == outputs.end())
+    return usage_error(fmt::format("headroom generate: unknown output '{}'", fmt::join(arguments, " ")), "",
+                       "use man, bash, zsh or fish");
+  print_output(output->second(verb_list()));
+  return 0;
+}
+
+}  // namespace
+
+const Verb& help_verb() {
+  static const Verb kVerb{.name = "help",
+                          .summary = "Show the full help of a verb",
+                          .usage = "headroom help [VERB]",
+                          .examples = {"headroom help bench"},
+                          .positional = "VERB",
+                          .run = show_help};
+  return kVerb;
+}
+
+const Verb& generate_verb() {
+  static const Verb kVerb{
+      .name = "generate",
+      .summary = "Print the man page or shell completions",
+      .usage = "headroom generate man|bash|zsh|fish",
+      .examples = {"headroom generate man > headroom.1", "headroom generate bash > headroom.bash"},
+      .positional = "WHAT",
+      .run = generate};
+  return kVerb;
 }
 
 }  // namespace headroom::cli

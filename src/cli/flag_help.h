@@ -19,9 +19,7 @@ std::string long_help(const Verb& verb, int width = help_width());
 
 // `headroom generate man`: a roff page.
 std::string man_page(const std::vector<const Verb*>& verbs);
-// `headroom generate bash|zsh|fish`.
+// `headroom generate bash`.
 std::string bash_completion(const std::vector<const Verb*>& verbs);
-std::string zsh_completion(const std::vector<const Verb*>& verbs);
-std::string fish_completion(const std::vector<const Verb*>& verbs);
 
 }  // namespace headroom::cli

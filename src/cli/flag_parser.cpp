@@ -1,8 +1,15 @@
-// From words to values, with CLI11. Only this file knows it.
+// Values of flags from words (with CLI11, which only this file knows) and from the environment.
+
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
+#include <iterator>
+#include <utility>
 
 #include "base/text.h"
 #include "cli/flag_table.h"
@@ -17,7 +24,7 @@ std::string spellings(const Flag& flag) {
   std::string text;
   for (const std::string& name : names) {
     std::string underscored = name;
-    std::replace(underscored.begin(), underscored.end(), '-', '_');
+    std::ranges::replace(underscored, '-', '_');
     text += fmt::format("{}--{}", text.empty() ? "" : ",", name);
     if (underscored != name) text += fmt::format(",--{}", underscored);
   }
@@ -28,7 +35,7 @@ std::string spellings(const Flag& flag) {
 tl::unexpected<Error> unknown_word(const Verb& verb, const std::string& word) {
   std::string name = word.substr(std::min(word.find_first_not_of('-'), word.size()));
   name = name.substr(0, name.find('='));
-  std::replace(name.begin(), name.end(), '_', '-');
+  std::ranges::replace(name, '_', '-');
   std::vector<std::string> names;
   for (const Flag& flag : verb.flags) names.push_back(flag.name);
   const std::string closest = closest_match(name, names);
@@ -62,6 +69,13 @@ Status check_given(const Flag& flag, const std::string& value) {
     checked.error().fix = "write " + with_its_value(flag);
   return checked;
 }
+
+constexpr std::string_view kPrefix = "HEADROOM_";
+// Variables that are not flags: folders of plug-ins and runtimes, options of the preload library, tests.
+constexpr std::array<std::string_view, 10> kNotFlags{
+    "HEADROOM_BACKEND_PATH",  "HEADROOM_ONNXRUNTIME", "HEADROOM_TENSORRT",      "HEADROOM_ENGINE_CACHE",
+    "HEADROOM_TRACER",        "HEADROOM_TRACE_FILE",  "HEADROOM_TRACE_OPTIONS", "HEADROOM_SHARED_DATA",
+    "HEADROOM_UPDATE_GOLDEN", "HEADROOM_DEPS_DIR"};
 
 }  // namespace
 
@@ -105,16 +119,78 @@ Result<FlagValues> parse_flags(const Verb& verb, const std::vector<std::string>&
   }
   for (const Flag& flag : verb.flags) {
     if (flag.kind == FlagKind::toggle) {
-      if (toggles[flag.name]) values.entries_[flag.name] = {{"true"}, "command line"};
+      if (toggles[flag.name]) values.entries_[flag.name] = {{"true"}, std::string(kCommandLine)};
       continue;
     }
     const auto& given = texts[flag.name];
     if (given.empty()) continue;
     for (const std::string& value : given)
       if (auto checked = check_given(flag, value); !checked) return forward_error(checked);
-    values.entries_[flag.name] = {given, "command line"};
+    values.entries_[flag.name] = {given, std::string(kCommandLine)};
   }
   return values;
+}
+
+std::string environment_name(std::string_view flag) {
+  std::string name(kPrefix);
+  for (const char c : flag) name += c == '-' ? '_' : static_cast<char>(std::toupper(c));
+  return name;
+}
+
+Result<FlagValues> read_environment(const Verb& verb, std::vector<std::string>& unknown) {
+  FlagValues values;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    if (!text.starts_with(kPrefix)) continue;
+    const std::size_t equals = text.find('=');
+    const std::string_view name = text.substr(0, equals);
+    const std::string value(equals == std::string_view::npos ? std::string_view() : text.substr(equals + 1));
+    if (std::ranges::find(kNotFlags, name) != kNotFlags.end()) continue;
+    const auto same = [&](const Flag& flag) {
+      return environment_name(flag.name) == name ||
+             std::ranges::any_of(flag.aliases,
+                                 [&](const std::string& alias) { return environment_name(alias) == name; });
+    };
+    const auto flag = std::ranges::find_if(verb.flags, same);
+    if (flag == verb.flags.end()) {
+      unknown.emplace_back(name);
+      continue;
+    }
+    if (auto checked = check_value(*flag, value); !checked) {
+      checked.error().what = fmt::format("{}: {}", name, checked.error().what);
+      return forward_error(checked);
+    }
+    // The variable of the flag's own name has precedence over its aliases.
+    if (name != environment_name(flag->name) && values.entries_.contains(flag->name)) continue;
+    values.entries_[flag->name] = {{value}, std::string(name)};
+  }
+  return values;
+}
+
+void forget_environment(const Verb& verb) {
+  for (const Flag& flag : verb.flags) {
+    ::unsetenv(environment_name(flag.name).c_str());
+    for (const std::string& alias : flag.aliases) ::unsetenv(environment_name(alias).c_str());
+  }
+}
+
+Result<WrappedCommand> parse_wrapped_command(const Verb& verb, const std::vector<std::string>& arguments,
+                                             const char* example) {
+  const auto separator = std::ranges::find(arguments, "--");
+  auto command_line = parse_flags(verb, {arguments.begin(), separator});
+  if (!command_line) return forward_error(command_line);
+  if (!command_line->positionals().empty())
+    return usage_error(fmt::format("unexpected argument '{}' before --", command_line->positionals().front()),
+                       "",
+                       fmt::format("write the command after --: {} {}", example,
+                                   fmt::join(command_line->positionals(), " ")));
+  std::vector<std::string> of_other_verbs;
+  auto environment = read_environment(verb, of_other_verbs);
+  if (!environment) return forward_error(environment);
+  WrappedCommand wrapped{std::move(*command_line), {}};
+  wrapped.values.entries_.merge(environment->entries_);  // the command line wins
+  if (separator != arguments.end()) wrapped.command.assign(std::next(separator), arguments.end());
+  return wrapped;
 }
 
 }  // namespace headroom::cli

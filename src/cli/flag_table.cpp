@@ -14,7 +14,7 @@ namespace {
 
 std::string with_dashes(std::string_view name) {
   std::string text(name);
-  std::replace(text.begin(), text.end(), '_', '-');
+  std::ranges::replace(text, '_', '-');
   return text;
 }
 
@@ -52,14 +52,13 @@ Status check_number(const Flag& flag, std::string_view text, std::string_view ki
 }
 
 Status check_choice(const Flag& flag, std::string_view value) {
-  if (std::find(flag.choices.begin(), flag.choices.end(), value) != flag.choices.end()) return {};
+  if (std::ranges::find(flag.choices, value) != flag.choices.end()) return {};
   if (flag.choices.size() == 1)
     return usage_error(fmt::format("--{} '{}' is unknown", flag.name, value), "",
                        fmt::format("write --{} {}", flag.name, flag.choices[0]));
-  const std::string closest = closest_match(value, flag.choices);
   return usage_error(
       fmt::format("--{} '{}' is not one of {}", flag.name, value, fmt::join(flag.choices, ", ")), "",
-      closest.empty() ? "" : fmt::format("did you mean '{}'?", closest));
+      did_you_mean(value, flag.choices));
 }
 
 // A value with a unit: the parser's sentence with the flag in front, or the range's.
@@ -104,62 +103,62 @@ Flag Flag::rare() const {
   return flag;
 }
 
-Flag toggle_flag(std::string name, std::string help) {
+Flag make_flag(std::string name, FlagKind kind, std::string value_name, std::string help) {
   Flag flag;
   flag.name = std::move(name);
+  flag.kind = kind;
+  flag.value_name = std::move(value_name);
   flag.help = std::move(help);
   return flag;
 }
 
-Flag text_flag(std::string name, std::string value_name, std::string help) {
-  Flag flag = toggle_flag(std::move(name), std::move(help));
-  flag.kind = FlagKind::text;
-  flag.value_name = std::move(value_name);
-  return flag;
+Flag toggle_flag(std::string name, std::string help) {
+  return make_flag(std::move(name), FlagKind::toggle, "", std::move(help));
 }
 
-Flag number_flag(std::string name, FlagKind kind, std::string help, double least, double most) {
-  Flag flag = text_flag(std::move(name), "N", std::move(help));
-  flag.kind = kind;
-  return flag.within(least, most);
+Flag text_flag(std::string name, std::string value_name, std::string help) {
+  return make_flag(std::move(name), FlagKind::text, std::move(value_name), std::move(help));
+}
+
+Flag number_flag(std::string name, std::string help, double least, double most) {
+  return make_flag(std::move(name), FlagKind::number, "N", std::move(help)).within(least, most);
 }
 
 Flag integer_flag(std::string name, std::string help, double least, double most) {
-  return number_flag(std::move(name), FlagKind::integer, std::move(help), least, most);
+  return make_flag(std::move(name), FlagKind::integer, "N", std::move(help)).within(least, most);
 }
 
 Flag size_flag(std::string name, std::string help) {
-  Flag flag = text_flag(std::move(name), "SIZE", std::move(help));
-  flag.kind = FlagKind::size;
-  return flag;
+  return make_flag(std::move(name), FlagKind::size, "SIZE", std::move(help));
 }
 
 Flag duration_flag(std::string name, std::string help) {
-  Flag flag = text_flag(std::move(name), "TIME", std::move(help));
-  flag.kind = FlagKind::duration;
-  return flag;
+  return make_flag(std::move(name), FlagKind::duration, "TIME", std::move(help));
 }
 
-Flag choice_flag(std::string name, std::vector<std::string> choices, std::string help) {
-  Flag flag = text_flag(std::move(name), "WORD", std::move(help));
-  flag.kind = FlagKind::choice;
+Flag choice_flag(std::string name, std::vector<std::string> choices, std::string help,
+                 std::string value_name) {
+  Flag flag = make_flag(std::move(name), FlagKind::choice, std::move(value_name), std::move(help));
   flag.default_text = choices.front();
   flag.choices = std::move(choices);
   return flag;
 }
 
-void add_group(std::vector<Flag>& flags, const std::string& group, std::vector<Flag> more) {
-  for (Flag& flag : more) {
-    flag.group = group;
-    flags.push_back(std::move(flag));
-  }
+std::vector<Flag> grouped(std::vector<std::pair<std::string, std::vector<Flag>>> groups) {
+  std::vector<Flag> flags;
+  for (auto& [heading, members] : groups)
+    for (Flag& flag : members) {
+      flag.group = heading;
+      flags.push_back(std::move(flag));
+    }
+  return flags;
 }
 
 const Flag* find_flag(const Verb& verb, std::string_view name) {
   const std::string wanted = with_dashes(name);
   for (const Flag& flag : verb.flags) {
     if (flag.name == wanted) return &flag;
-    if (std::find(flag.aliases.begin(), flag.aliases.end(), wanted) != flag.aliases.end()) return &flag;
+    if (std::ranges::find(flag.aliases, wanted) != flag.aliases.end()) return &flag;
   }
   return nullptr;
 }
@@ -176,8 +175,6 @@ Status check_value(const Flag& flag, std::string_view value) {
     case FlagKind::integer:
       return check_number<std::int64_t>(flag, value, "a whole number");
     case FlagKind::number:
-    case FlagKind::gigabytes:
-    case FlagKind::megabytes:
       return check_number<double>(flag, value, "a number");
     case FlagKind::size:
       return check_quantity(flag, value, parse_size(value), "size", size_in_words);
@@ -189,14 +186,9 @@ Status check_value(const Flag& flag, std::string_view value) {
   return {};
 }
 
-bool FlagValues::has(std::string_view name) const { return entries_.find(name) != entries_.end(); }
-
-bool FlagValues::toggle(std::string_view name) const { return text(name) == "true"; }
-
 std::string FlagValues::text(std::string_view name) const {
   const auto found = entries_.find(name);
-  return found == entries_.end() || found->second.values.empty() ? std::string()
-                                                                 : found->second.values.back();
+  return found == entries_.end() ? std::string() : found->second.values.back();
 }
 
 std::vector<std::string> FlagValues::all(std::string_view name) const {
@@ -215,6 +207,30 @@ std::optional<double> FlagValues::number(std::string_view name) const {
 std::string FlagValues::origin(std::string_view name) const {
   const auto found = entries_.find(name);
   return found == entries_.end() ? "default" : found->second.origin;
+}
+
+Status at_most_one(const FlagValues& values, std::initializer_list<std::string_view> flags, std::string why,
+                   std::string fix) {
+  std::vector<std::string> given;
+  for (const std::string_view flag : flags)
+    if (values.has(flag)) given.push_back(fmt::format("--{}", flag));
+  if (given.size() < 2) return {};
+  return usage_error(fmt::format("{} cannot be combined", fmt::join(given, " and ")), std::move(why),
+                     std::move(fix));
+}
+
+Status check_needed(const FlagValues& values, std::string_view flag, const std::string& needed) {
+  const std::string name = needed.substr(0, needed.find(' '));
+  if (values.has(name) || values.origin(flag) != kCommandLine) return {};
+  return usage_error(fmt::format("--{} has no effect without --{}", flag, name), "",
+                     fmt::format("add --{}, or remove --{}", needed, flag));
+}
+
+Status reject_flags(const FlagValues& values, std::initializer_list<std::string_view> flags,
+                    std::string_view problem, const std::string& why, const std::string& fix) {
+  for (const std::string_view flag : flags)
+    if (values.has(flag)) return usage_error(fmt::format("--{} {}", flag, problem), why, fix);
+  return {};
 }
 
 }  // namespace headroom::cli

@@ -5,22 +5,18 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <map>
 #include <string_view>
 
-#include "base/display_width.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/terminal.h"
 #include "base/text.h"
+#include "base/utf8.h"
 #include "cli/common_flags.h"
 #include "cli/diff_runs.h"
-#include "cli/exit_code.h"
-#include "cli/views.h"
 #include "history/run_history.h"
 #include "report/history/history_sides.h"
 #include "report/history/history_views.h"
-#include "report/history/kept_runs.h"
 #include "report/input/input_kind.h"
 #include "report/input/run_input.h"
 
@@ -33,38 +29,38 @@ using history::RunHistory;
 constexpr const char* kDefaultFile = "headroom-history.sqlite";
 constexpr std::int64_t kRunsBefore = 10, kMostRunsBefore = 1000;  // the maximum of headroom diff
 
-std::string first_of_environment(std::initializer_list<const char*> names) {
+std::string first_of_environment(std::initializer_list<const char*> names, std::string otherwise = {}) {
   for (const char* name : names)
     if (const char* value = std::getenv(name); value != nullptr && *value != '\0') return value;
-  return {};
+  return otherwise;
 }
 
 std::string place_of(const FlagValues& values) {
-  if (values.has("db")) return values.text("db");
-  const std::string named = first_of_environment({"HEADROOM_HISTORY"});
-  return named.empty() ? kDefaultFile : named;
+  std::string place = first_of_environment({"HEADROOM_HISTORY"}, kDefaultFile);
+  values.read("db", place);
+  return place;
 }
 
 std::string commit_of_environment() { return first_of_environment({"GITHUB_SHA", "CI_COMMIT_SHA"}); }
 
 constexpr const char* kNone = report::kNoLabel;  // also for --commit
 
-std::string word_of(const FlagValues& values, const char* flag) {
-  return values.text(flag) == kNone ? std::string() : values.text(flag);
+// The label or commit, if given; "none" is an empty one.
+std::optional<std::string> word_of(const FlagValues& values, const char* flag) {
+  std::optional<std::string> word;
+  values.read(flag, word);
+  if (word == kNone) word = "";
+  return word;
 }
-std::string label_of(const FlagValues& values) { return word_of(values, "label"); }
 
 using Words = std::vector<std::string>;
-
-constexpr std::string_view kActions = "use add, relabel, remove, list, show, diff or gate";
 
 // Adding a run again does not change its commit or label. The warning names the command that does.
 void warn_of_other_names(const KeptRun& kept, const FlagValues& values) {
   std::string command;
-  if (values.has("commit") && word_of(values, "commit") != kept.commit)
-    command += " --commit " + shell_word(values.text("commit"));
-  if (values.has("label") && label_of(values) != kept.label)
-    command += " --label " + shell_word(values.text("label"));
+  for (const auto& [flag, known] : {std::pair{"commit", kept.commit}, {"label", kept.label}})
+    if (word_of(values, flag).value_or(known) != known)
+      command += fmt::format(" --{} {}", flag, shell_word(values.text(flag)));
   if (command.empty()) return;
   log::warning(
       "run {} already exists{}{} and was not changed; to change it, run headroom history relabel {}{}",
@@ -97,8 +93,8 @@ Result<int> add_runs(const Words& runs, const FlagValues& values) {
       continue;
     }
     KeptRun made = report::kept_run(run);
-    made.commit = values.has("commit") ? word_of(values, "commit") : commit_of_environment();
-    made.label = label_of(values);
+    made.commit = word_of(values, "commit").value_or(commit_of_environment());
+    made.label = word_of(values, "label").value_or("");
     kept.push_back(std::move(made));
   }
   auto added = history->add(kept);
@@ -121,7 +117,7 @@ Result<std::vector<std::int64_t>> run_numbers(const Words& words, std::string_vi
     if (!number || *number < 1)
       return usage_error(fmt::format("invalid run number '{}'", word), "",
                          "headroom history list shows the run numbers");
-    if (std::find(numbers.begin(), numbers.end(), *number) == numbers.end()) numbers.push_back(*number);
+    if (std::ranges::find(numbers, *number) == numbers.end()) numbers.push_back(*number);
   }
   return numbers;
 }
@@ -149,9 +145,7 @@ Result<int> remove_runs(const Words& words, const FlagValues& values) {
 Result<int> relabel_runs(const Words& words, const FlagValues& values) {
   auto numbers = run_numbers(words, "relabel");
   if (!numbers) return forward_error(numbers);
-  std::optional<std::string> commit, label;
-  if (values.has("commit")) commit = word_of(values, "commit");
-  if (values.has("label")) label = label_of(values);
+  const auto commit = word_of(values, "commit"), label = word_of(values, "label");
   if (!commit && !label)
     return usage_error("headroom history relabel needs --commit or --label", "neither was given",
                        "add --commit SHA, --label TEXT or both");
@@ -162,18 +156,19 @@ Result<int> relabel_runs(const Words& words, const FlagValues& values) {
   return report_changed(*numbers, *absent, "changed");
 }
 
-Result<int> list_runs(const FlagValues& values) {
+Result<int> list_runs(const Words& arguments, const FlagValues& values) {
+  if (!arguments.empty())
+    return usage_error("headroom history list takes no arguments", fmt::format("{} given", arguments.front()),
+                       "remove the argument");
   auto history = RunHistory::open(place_of(values), false);
   if (!history) return forward_error(history);
   auto runs = history->list(values.integer("last"));
   if (!runs) return forward_error(runs);
-  Views views;
-  views.json = [&] { return to_text(report::history_list_to_json(*runs)); };
-  views.terminal = [&](bool color, int width) {
+  const auto for_terminal = [&](bool color, int width) {
     return report::history_list_to_terminal(*runs, color, width);
   };
-  if (auto printed = print_views(values, views); !printed) return forward_error(printed);
-  return 0;
+  return print_views(values, {.terminal = for_terminal,
+                              .json = [&] { return to_text(report::history_list_to_json(*runs)); }});
 }
 
 Result<int> show_metric(const Words& names, const FlagValues& values) {
@@ -181,17 +176,15 @@ Result<int> show_metric(const Words& names, const FlagValues& values) {
     return usage_error("headroom history show needs one metric", fmt::format("{} given", names.size()),
                        fmt::format("name one of {}", run_metric_list()));
   const comparison::RunMetric* metric = comparison::find_run_metric(names.front());
-  if (metric == nullptr) {
-    const std::string near = closest_match(names.front(), comparison::run_metric_names());
+  if (metric == nullptr)
     return usage_error(fmt::format("unknown metric '{}'", names.front()), "",
-                       near.empty() ? fmt::format("name one of {}", run_metric_list())
-                                    : fmt::format("did you mean '{}'?", near));
-  }
+                       did_you_mean(names.front(), comparison::run_metric_names(),
+                                    fmt::format("name one of {}", run_metric_list())));
   auto history = RunHistory::open(place_of(values), false);
   if (!history) return forward_error(history);
-  std::optional<std::string> label, host;
-  if (values.has("label")) label = label_of(values);
-  if (values.has("host")) host = values.text("host");
+  const auto label = word_of(values, "label");
+  std::optional<std::string> host;
+  values.read("host", host);
   auto runs = history->figures(names.front(), values.text("model"), label, host);
   if (!runs) return forward_error(runs);
   if (runs->empty())
@@ -202,14 +195,12 @@ Result<int> show_metric(const Words& names, const FlagValues& values) {
                     values.has("model") ? " of " + without_control_characters(values.text("model")) : ""),
         "", "headroom history list shows the runs");
   const auto series = report::history_series(*runs);
-  Views views;
-  views.json = [&] { return to_text(report::history_plot_to_json(*metric, series)); };
-  views.html = [&] { return Result<std::string>(report::history_plot_to_html(*metric, series)); };
-  views.terminal = [&](bool color, int width) {
+  const auto for_terminal = [&](bool color, int width) {
     return report::history_plot_to_terminal(*metric, series, color, width);
   };
-  if (auto printed = print_views(values, views); !printed) return forward_error(printed);
-  return 0;
+  return print_views(values, {.terminal = for_terminal,
+                              .json = [&] { return to_text(report::history_plot_to_json(*metric, series)); },
+                              .html = [&] { return report::history_plot_to_html(*metric, series); }});
 }
 
 // Compares the given or newest runs (B) with earlier ones (A).
@@ -225,9 +216,9 @@ Result<int> compare_with_history(const Words& runs, const FlagValues& values, bo
     return usage_error("too many runs to compare with",
                        fmt::format("the maximum is {} per side", kMostRunsBefore),
                        fmt::format("use --last {} or fewer", kMostRunsBefore));
-  if (values.has("label")) earlier.label = label_of(values);
-  if (values.has("host")) earlier.host = values.text("host");
-  if (values.has("commit")) earlier.commit = values.text("commit");
+  earlier.label = word_of(values, "label");
+  values.read("host", earlier.host);
+  values.read("commit", earlier.commit);
   earlier.current_commit = commit_of_environment();
   auto history = RunHistory::open(place_of(values), false);
   if (!history) return forward_error(history);
@@ -237,49 +228,48 @@ Result<int> compare_with_history(const Words& runs, const FlagValues& values, bo
                    {sides->before_words, sides->after_words, sides->caveat});
 }
 
-// Rejects flags of other actions.
-Status check_history_flags(std::string_view action, const FlagValues& values) {
-  using Names = std::vector<std::string_view>;
-  static const std::map<std::string_view, Names> kFlags{
-      {"add", {"commit", "label"}},
-      {"relabel", {"commit", "label"}},
-      {"remove", {}},
-      {"list", {"last", "json"}},
-      {"show", {"model", "label", "host", "html", "json"}},
-      {"diff", {"commit", "label", "host", "last", "fail-on", "json", "markdown", "top"}},
-      {"gate", {"commit", "label", "host", "last", "fail-on", "json", "markdown", "top"}}};
-  const auto known = kFlags.find(action);
-  if (known == kFlags.end())
-    return usage_error(fmt::format("unknown action '{}' of headroom history", action), "",
-                       std::string(kActions));
-  for (const Flag& flag : history_verb().flags) {
-    if (flag.name == "db" || flag.name == "color" || !values.has(flag.name)) continue;
-    if (std::find(known->second.begin(), known->second.end(), flag.name) == known->second.end())
-      return usage_error(fmt::format("--{} does not work with headroom history {}", flag.name, action), "",
-                         known->second.empty()
-                             ? "this action takes only --db"
-                             : fmt::format("this action takes --{}", fmt::join(known->second, ", --")));
-  }
-  return {};
+struct Action {
+  std::string_view name;
+  std::vector<std::string_view> flags;  // besides --db and --color
+  Result<int> (*run)(const Words& arguments, const FlagValues& values);
+};
+
+const std::vector<Action>& history_actions() {
+  static const std::vector<std::string_view> kOfComparison{"commit",  "label", "host",     "last",
+                                                           "fail-on", "json",  "markdown", "top"};
+  static const std::vector<Action> kActions{
+      {"add", {"commit", "label"}, add_runs},
+      {"relabel", {"commit", "label"}, relabel_runs},
+      {"remove", {}, remove_runs},
+      {"list", {"last", "json"}, list_runs},
+      {"show", {"model", "label", "host", "html", "json"}, show_metric},
+      {"diff", kOfComparison,
+       [](const Words& runs, const FlagValues& values) { return compare_with_history(runs, values, false); }},
+      {"gate", kOfComparison,
+       [](const Words& runs, const FlagValues& values) { return compare_with_history(runs, values, true); }}};
+  return kActions;
 }
 
 Result<int> run_history(const std::vector<std::string>& arguments) {
   auto values = parse_flags(history_verb(), arguments);
   if (!values) return forward_error(values);
-  if (auto fine = check_views(*values); !fine) return forward_error(fine);
+  if (auto fine = check_views(*values, place_of(*values)); !fine) return forward_error(fine);
+  constexpr const char* kUse = "use add, relabel, remove, list, show, diff or gate";
   if (values->positionals().empty())
-    return usage_error("headroom history needs an action", "no action given", std::string(kActions));
-  const std::string action = values->positionals().front();
-  if (auto fine = check_history_flags(action, *values); !fine) return forward_error(fine);
-  const Words rest(values->positionals().begin() + 1, values->positionals().end());
-  if (action == "add") return add_runs(rest, *values);
-  if (action == "relabel") return relabel_runs(rest, *values);
-  if (action == "remove") return remove_runs(rest, *values);
-  if (action == "list" && rest.empty()) return list_runs(*values);
-  if (action == "show") return show_metric(rest, *values);
-  if (action == "diff" || action == "gate") return compare_with_history(rest, *values, action == "gate");
-  return usage_error("headroom history list takes no arguments", fmt::format("{} given", rest.front()),
-                     "remove the argument");
+    return usage_error("headroom history needs an action", "no action given", kUse);
+  const std::string& name = values->positionals().front();
+  const auto action = std::ranges::find(history_actions(), name, &Action::name);
+  if (action == history_actions().end())
+    return usage_error(fmt::format("unknown action '{}' of headroom history", name), "", kUse);
+  for (const Flag& flag : history_verb().flags) {
+    if (flag.name == "db" || flag.name == "color" || !values->has(flag.name)) continue;
+    if (std::ranges::find(action->flags, flag.name) == action->flags.end())
+      return usage_error(fmt::format("--{} does not work with headroom history {}", flag.name, name), "",
+                         action->flags.empty()
+                             ? "this action takes only --db"
+                             : fmt::format("this action takes --{}", fmt::join(action->flags, ", --")));
+  }
+  return action->run({values->positionals().begin() + 1, values->positionals().end()}, *values);
 }
 
 }  // namespace
@@ -293,9 +283,8 @@ const Verb& history_verb() {
           "Stores runs of headroom bench in an SQLite file, or in PostgreSQL for a team. `add RUN…` stores "
           "runs, each once. `relabel` and `remove` take run numbers. `list` shows the runs. `show METRIC` "
           "plots a metric over commits. `diff [RUN…]` compares the given runs, or those of the newest "
-          "commit, "
-          "with the last runs before. `gate` does the same and exits with 1 if a rule of --fail-on holds. "
-          "Several processes may write at once. Metrics: " +
+          "commit, with the last runs before. `gate` does the same and exits with 1 if a rule of --fail-on "
+          "holds. Several processes may write at once. Metrics: " +
           run_metric_list() + ".",
       .examples = {"headroom history add outputs/2026-11-21_10-30-00 --commit 1a2b3c4d",
                    "headroom history show run_peak --html run_peak.html",
@@ -314,12 +303,9 @@ const Verb& history_verb() {
                 integer_flag("top", "rows of each layer table (diff)", 1, 1e9).with_default("5").rare(),
                 color_flag()},
       .positional = "ACTION [RUN…|METRIC]",
+      .run = run_history,
   };
   return kVerb;
-}
-
-int run_history_verb(const std::vector<std::string>& arguments) {
-  return exit_code_of(run_history(arguments));
 }
 
 }  // namespace headroom::cli

@@ -5,59 +5,95 @@
 
 #include <algorithm>
 #include <exception>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/terminal.h"
-#include "cli/exit_code.h"
+#include "base/text.h"
+#include "bench/annotated_samples.h"
+#include "bench/conductor/bench.h"
+#include "bench/conductor/gpu_limit.h"
+#include "bench/conductor/metrics.h"
+#include "bench/conductor/phases.h"
+#include "bench/conductor/setup_phase.h"
+#include "bench/processes.h"
 #include "cli/flag_help.h"
-#include "cli/process_verbs.h"
 #include "cli/verbs.h"
+#include "limits/memory_limit.h"
 
 namespace {
 
 using namespace headroom;
 using namespace headroom::cli;
+using Words = std::vector<std::string>;
 
-// Among Headroom's own words: what follows "--" is another program's.
-bool contains(const std::vector<std::string>& words, std::string_view word) {
-  const auto end = std::find(words.begin(), words.end(), "--");
+// A program that Headroom starts as its own child (bench/processes.h). These verbs are not for people.
+struct ProcessVerb {
+  std::string_view name;
+  int (*run)(const Words& arguments);
+};
+
+std::string value_after(const Words& arguments, std::string_view flag) {
+  const auto found = std::ranges::find(arguments, flag);
+  return found == arguments.end() || found + 1 == arguments.end() ? "" : *(found + 1);
+}
+
+int run_probe(const Words& arguments) {
+  return limits::run_limit_probe(
+      value_after(arguments, "--route"),
+      Bytes{parse_number<std::int64_t>(value_after(arguments, "--target")).value_or(0)});
+}
+
+constexpr ProcessVerb kProcessVerbs[] = {
+    {"_worker", [](const Words&) { return bench::run_worker(); }},
+    {"_decode", [](const Words& words) { return bench::run_decode_process(words.empty() ? "" : words[0]); }},
+    {"_setup", [](const Words&) { return bench::run_setup_process(); }},
+    {"_scan", [](const Words&) { return bench::run_scan_process(); }},
+    {"_fingerprint", [](const Words&) { return bench::run_fingerprint_process(); }},
+    {"_layers", [](const Words&) { return bench::run_layers_process(); }},
+    {"_gpu_probe", [](const Words&) { return bench::run_gpu_probe_process(); }},
+    {"_gpu_metrics",
+     [](const Words& words) { return bench::run_gpu_metrics_process(words == Words{"--spared"}); }},
+    {"_build_engine", [](const Words&) { return bench::run_build_engine_process(); }},
+    {"_annotate", [](const Words&) { return bench::run_annotate_process(); }},
+    {"_probe", run_probe}};
+
+// Among Headroom's own words: those after "--" belong to another program.
+bool contains(const Words& words, std::string_view word) {
+  const auto end = std::ranges::find(words, "--");
   return std::find(words.begin(), end, word) != end;
 }
 
-int run_program(const std::vector<std::string>& words) {
-  if (words.empty())
-    return exit_code_of(Error{ErrorKind::usage, "headroom needs a verb", "", "headroom -h lists all verbs"});
+Result<int> run_program(const Words& words) {
+  if (words.empty()) return usage_error("headroom needs a verb", "", "headroom -h lists all verbs");
   const std::string& first = words.front();
-  if (first == "-h" || first == "--help") return run_help_verb({});
+  if (first == "-h" || first == "--help") return help_verb().run({});
   if (first == "--version") {
     print_output(fmt::format("headroom {}\n", HEADROOM_VERSION));
     return 0;
   }
-  const std::vector<std::string> arguments(words.begin() + 1, words.end());
-  for (const VerbEntry& entry : verb_list()) {
-    if (entry.verb.name != first) continue;
-    if (contains(arguments, "--help")) return run_help_verb({first});
-    if (!contains(arguments, "-h")) return entry.run(arguments);
-    print_output(short_help(entry.verb));
-    return 0;
-  }
-  return run_help_verb({first});  // names the closest verb and fails
+  const Words arguments(words.begin() + 1, words.end());
+  const auto verb = std::ranges::find(verb_list(), first, &Verb::name);
+  // help names the closest verb of an unknown one, and fails
+  if (verb == verb_list().end() || contains(arguments, "--help")) return help_verb().run({first});
+  if (!contains(arguments, "-h")) return (*verb)->run(arguments);
+  print_output(short_help(**verb));
+  return 0;
 }
 
 // Started with a standard descriptor closed (`headroom … >&-`), the next file opened would take its number
-// and receive what is printed. The null device takes it, opened the other way round, so that its use still
-// fails.
+// and receive the output. The null device takes it, opened the other way round, so that its use still fails.
 void occupy_standard_descriptors() {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (::fcntl(fd, F_GETFD) < 0) [[maybe_unused]]
       const int taken = ::open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
 }
 
-// What no verb foresaw is still one sentence and the exit code of an internal fault.
-int run_guarded(const std::vector<std::string>& words) {
+// An unexpected exception is still one sentence and the exit code of an internal fault.
+int run_guarded(const Words& words) {
   try {
-    return run_program(words);
+    return exit_code_of(run_program(words));
   } catch (const std::exception& fault) {
     return exit_code_of(Error{ErrorKind::internal, "internal error in headroom", fault.what(), ""});
   }
@@ -71,10 +107,10 @@ int main(int count, char** arguments) {
   ::signal(SIGPIPE, SIG_IGN);
   // A limit on file sizes (ulimit -f) is an error of the write, which each writer says in words.
   ::signal(SIGXFSZ, SIG_IGN);
-  const std::vector<std::string> words(arguments + 1, arguments + count);
-  // Headroom's own children: they have protocols of their own, and an unforeseen end of them is a crash.
-  if (!words.empty())
-    if (const auto code = run_process_verb(words.front(), {words.begin() + 1, words.end()})) return *code;
+  const Words words(arguments + 1, arguments + count);
+  // Headroom's own children have protocols of their own, and an unexpected end of them is a crash.
+  for (const ProcessVerb& verb : kProcessVerbs)
+    if (!words.empty() && words.front() == verb.name) return verb.run({words.begin() + 1, words.end()});
   const int code = run_guarded(words);
   const Status printed = output_status();
   if (printed) return code;

@@ -1,4 +1,4 @@
-#include "cli/model_flags.h"
+#include "cli/bench_flags.h"
 
 #include <fmt/format.h>
 
@@ -6,9 +6,10 @@
 #include <array>
 #include <filesystem>
 #include <optional>
+#include <variant>
 #include <vector>
 
-#include "base/run_folder.h"
+#include "base/files.h"
 #include "base/text.h"
 
 namespace headroom::cli {
@@ -28,61 +29,69 @@ bool exists(std::string_view path) {
 
 bool is_setting(std::string_view key) {
   const auto names = setting_names();
-  return std::find(names.begin(), names.end(), key) != names.end();
+  return std::ranges::find(names, key) != names.end();
 }
 
-constexpr std::array<std::string_view, 8> kKeys{"backend", "task", "device", "precision",
-                                                "conf",    "iou",  "every",  "isolated"};
+// A key of a model's settings that is no runtime setting.
+struct ModelKey {
+  std::string_view name, values;  // values: for messages
+  std::variant<std::string ModelSpec::*, std::optional<double> ModelSpec::*, Precision ModelSpec::*,
+               std::int64_t ModelSpec::*, bool ModelSpec::*>
+      target;
+};
 
-bool is_key(std::string_view key) {
-  return std::find(kKeys.begin(), kKeys.end(), key) != kKeys.end() || is_setting(key);
+constexpr ModelKey kKeys[] = {
+    {"backend", "a name in quotes", &ModelSpec::backend},
+    {"task", "a name in quotes", &ModelSpec::task},
+    {"device", "a name in quotes", &ModelSpec::device},
+    {"precision", "fp32, fp16 or bf16", &ModelSpec::precision},
+    {"conf", "a number from 0 to 1", &ModelSpec::confidence},
+    {"iou", "a number from 0 to 1", &ModelSpec::iou},
+    {"every", "a whole number of at least 1; every=5 runs the model on every fifth frame of --pool",
+     &ModelSpec::every},
+    {"isolated", "on or off; isolated=on runs the model in a separate process in --pool",
+     &ModelSpec::isolated}};
+
+const ModelKey* find_model_key(std::string_view name) {
+  const auto found = std::ranges::find(kKeys, name, &ModelKey::name);
+  return found == std::end(kKeys) ? nullptr : found;
 }
 
-bool read_threshold(std::string_view word, std::optional<double>& target) {
-  target = parse_number<double>(word);
-  return target && *target >= 0 && *target <= 1;
-}
-
-bool read_precision(std::string_view word, Precision& target) {
-  const auto precision = parse_precision(word);
-  if (!precision || *precision == Precision::automatic) return false;
-  target = *precision;
-  return true;
-}
-
-bool read_every(std::string_view word, std::int64_t& target) {
-  const auto every = parse_number<std::int64_t>(word);
-  if (!every || *every < 1) return false;
-  target = *every;
-  return true;
-}
-
-bool read_isolated(std::string_view word, bool& target) {
-  target = word == "on";
-  return word == "on" || word == "off";
-}
+bool is_key(std::string_view key) { return find_model_key(key) != nullptr || is_setting(key); }
 
 // "conf=0.6" after the path of a model.
 struct Pair {
   std::string_view key, word;
 };
 
-// Returns false if the value is invalid. Names of backends, tasks and devices are checked later.
+// Returns false if the word is invalid. Names of backends, tasks and devices are checked later.
 bool read_pair(const Pair& pair, ModelSpec& spec) {
-  const auto [key, word] = pair;
-  if (key == "conf") return read_threshold(word, spec.confidence);
-  if (key == "iou") return read_threshold(word, spec.iou);
-  if (key == "precision") return read_precision(word, spec.precision);
-  if (key == "every") return read_every(word, spec.every);
-  if (key == "isolated") return read_isolated(word, spec.isolated);
-  if (is_setting(key)) {
-    RuntimeSettings checked;
-    if (!set_setting(checked, key, word)) return false;
-    // The pairs are read from the last to the first; this restores their order.
-    spec.settings = fmt::format("{}={}{}{}", key, word, spec.settings.empty() ? "" : ",", spec.settings);
-    return true;
-  }
-  (key == "task" ? spec.task : key == "device" ? spec.device : spec.backend) = word;
+  const std::string_view word = pair.word;
+  const auto read = [&](auto member) -> bool {
+    auto& target = spec.*member;
+    using Target = std::remove_reference_t<decltype(target)>;
+    if constexpr (std::is_same_v<Target, std::optional<double>>) {
+      target = parse_number<double>(word);
+      return target && *target >= 0 && *target <= 1;
+    } else if constexpr (std::is_same_v<Target, Precision>) {
+      target = parse_precision(word).value_or(Precision::automatic);
+      return target != Precision::automatic;
+    } else if constexpr (std::is_same_v<Target, std::int64_t>) {
+      target = parse_number<std::int64_t>(word).value_or(0);
+      return target >= 1;
+    } else if constexpr (std::is_same_v<Target, bool>) {
+      target = word == "on";
+      return target || word == "off";
+    } else {
+      target = word;
+      return true;
+    }
+  };
+  if (const ModelKey* known = find_model_key(pair.key)) return std::visit(read, known->target);
+  RuntimeSettings checked;
+  if (!set_setting(checked, pair.key, word)) return false;
+  // The pairs are read from the last to the first; this restores their order.
+  spec.settings = fmt::format("{}={}{}{}", pair.key, word, spec.settings.empty() ? "" : ",", spec.settings);
   return true;
 }
 
@@ -149,18 +158,15 @@ Status check_paths(const std::vector<ModelSpec>& models) {
 }  // namespace
 
 std::vector<std::string> model_keys() {
-  std::vector<std::string> keys(kKeys.begin(), kKeys.end());
+  std::vector<std::string> keys;
+  for (const ModelKey& key : kKeys) keys.emplace_back(key.name);
   for (const std::string_view setting : setting_names()) keys.emplace_back(setting);
   return keys;
 }
 
 std::string_view values_of_model_key(std::string_view key) {
-  if (key == "conf" || key == "iou") return "a number from 0 to 1";
-  if (key == "precision") return "fp32, fp16 or bf16";
-  if (key == "every")
-    return "a whole number of at least 1; every=5 runs the model on every fifth frame of --pool";
-  if (key == "isolated") return "on or off; isolated=on runs the model in a separate process in --pool";
-  return is_setting(key) ? values_of_setting(key) : "a name in quotes";
+  const ModelKey* known = find_model_key(key);
+  return known != nullptr ? known->values : values_of_setting(key);
 }
 
 bool is_number_key(std::string_view key) { return key == "conf" || key == "iou" || key == "every"; }
@@ -172,7 +178,7 @@ bool is_model_setting(std::string_view key, std::string_view value) {
 
 Status check_model_name(std::string_view name) {
   if (trim(name).empty()) return usage_error("a model's name is empty", "", "write --model NAME=PATH");
-  if (std::all_of(name.begin(), name.end(), belongs_in_a_name)) return {};
+  if (std::ranges::all_of(name, belongs_in_a_name)) return {};
   return usage_error(fmt::format("invalid model name '{}'", name),
                      "a name can have letters, digits, spaces, '.', '_' and '-', but no slash",
                      "write --model NAME=PATH");

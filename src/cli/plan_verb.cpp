@@ -11,13 +11,9 @@
 #include "base/terminal.h"
 #include "base/text.h"
 #include "cli/common_flags.h"
-#include "cli/exit_code.h"
-#include "cli/views.h"
 #include "planning/budget_reader.h"
-#include "planning/device_profiles.h"
-#include "planning/live_device.h"
-#include "planning/what_if.h"
-#include "report/input/footprint_input.h"
+#include "planning/changes.h"
+#include "planning/devices.h"
 #include "report/input/run_input.h"
 #include "report/plan/plan_views.h"
 
@@ -28,7 +24,7 @@ namespace {
 constexpr Bytes kLargestBudget = mebibytes(1);
 
 Status apply_rules(Budget& budget, const FlagValues& values) {
-  if (values.has("buffer")) budget.rules.buffer = *parse_size(values.text("buffer"));  // checked by its kind
+  values.read("buffer", budget.rules.buffer);
   for (const auto& [flag, share] : {std::pair{"most-used", &budget.rules.most_used},
                                     std::pair{"healthy-used", &budget.rules.healthy_used}}) {
     if (!values.has(flag)) continue;
@@ -39,46 +35,23 @@ Status apply_rules(Budget& budget, const FlagValues& values) {
   return {};
 }
 
-// Removes the components of the system and returns their names.
-std::vector<std::string> take_out_system(Budget& budget) {
-  std::vector<std::string> system;
-  for (const BudgetComponent& component : budget.components)
-    if (component.is_system) system.push_back(component.name);
-  std::erase_if(budget.components, [](const BudgetComponent& component) { return component.is_system; });
-  const auto is_system = [&](const std::string& name) {
-    return std::find(system.begin(), system.end(), name) != system.end();
-  };
-  for (BudgetComponent& component : budget.components) {
-    std::erase_if(component.after, is_system);
-    std::erase_if(component.needs, is_system);
-  }
-  return system;
-}
-
 Status choose_device(Budget& budget, const FlagValues& values, std::string& baseline) {
-  if (values.has("device") + values.toggle("live") + values.has("mem-limit") > 1)
-    return usage_error("--device, --live and --mem-limit cannot be combined", "", "keep one of them");
+  if (auto fine = at_most_one(values, {"device", "live", "mem-limit"}); !fine) return fine;
+  if (values.toggle("headless")) budget.has_desktop = false;
   if (values.has("mem-limit")) {
-    const Bytes limit = *parse_size(values.text("mem-limit"));
-    budget.device = {"", "A control group", limit, {}, {}, false, "--mem-limit", true};
-    take_out_system(budget);
-    return {};
+    budget.device = {.name = "A control group", .source = "--mem-limit", .is_control_group = true};
+    values.read("mem-limit", budget.device.total);
+    planning::take_out_system(budget);
   }
   if (values.has("device")) {
     auto profile = planning::device_profile(values.text("device"));
     if (!profile) return forward_error(profile);
     budget.device = std::move(*profile);
   }
-  if (values.toggle("headless")) budget.has_desktop = false;
   if (!values.toggle("live")) return {};
-  const std::string root = values.has("sysroot") ? values.text("sysroot") : "/";
-  auto device = planning::live_device(root, baseline);
-  if (!device) return forward_error(device);
-  budget.device = std::move(*device);
-  // The current use includes the system, so the estimates for its components are dropped.
-  const std::vector<std::string> measured = take_out_system(budget);
-  if (!measured.empty()) baseline += fmt::format(", which replaces {}", fmt::join(measured, ", "));
-  return {};
+  std::string root = "/";
+  values.read("sysroot", root);
+  return planning::use_live_device(budget, root, baseline);
 }
 
 Result<int> verify(const Budget& budget, const FlagValues& values) {
@@ -89,13 +62,13 @@ Result<int> verify(const Budget& budget, const FlagValues& values) {
   if (!run) return forward_error(run);
   auto verification = planning::verify_plan(budget, *run, values.text("verify"));
   if (!verification) return forward_error(verification);
-  Views views;
-  views.json = [&] { return to_text(report::verification_to_json(*verification)); };
-  views.terminal = [&](bool color, int width) {
+  const auto for_terminal = [&](bool color, int width) {
     return report::verification_to_terminal(*verification, color, width);
   };
-  if (auto printed = print_views(values, views); !printed) return forward_error(printed);
-  return verification->holds ? 0 : 1;
+  return print_views(values,
+                     {.terminal = for_terminal,
+                      .json = [&] { return to_text(report::verification_to_json(*verification)); }},
+                     verification->holds ? 0 : 1);
 }
 
 std::string device_list() {
@@ -110,15 +83,6 @@ std::string device_list() {
   return text +
          "\nheadless: memory left after the system; desktop: memory left after the system and the desktop. "
          "docs/plan.md lists the sources of these figures.\n";
-}
-
-Status print_plan(const report::PlanReport& plan, const FlagValues& values) {
-  Views views;
-  views.json = [&] { return to_text(report::plan_to_json(plan)); };
-  views.markdown = [&] { return report::plan_to_markdown(plan); };
-  views.html = [&] { return report::plan_to_html(plan); };
-  views.terminal = [&](bool color, int width) { return report::plan_to_terminal(plan, color, width); };
-  return print_views(values, views);
 }
 
 // The command without the flags for views.
@@ -145,8 +109,8 @@ Result<int> run_plan(const std::vector<std::string>& arguments) {
     return usage_error("headroom plan needs one budget file",
                        fmt::format("{} given", values->positionals().size()),
                        "write headroom plan BUDGET.toml");
-  if (auto fine = check_views(*values); !fine) return forward_error(fine);
   const fs::path file = values->positionals().front();
+  if (auto fine = check_views(*values, file); !fine) return forward_error(fine);
   auto text = read_file(file, kLargestBudget);
   if (!text) return forward_error(text);
   auto budget = planning::parse_budget(*text, file.string());
@@ -155,24 +119,22 @@ Result<int> run_plan(const std::vector<std::string>& arguments) {
 
   report::PlanReport report;
   if (auto done = choose_device(*budget, *values, report.baseline); !done) return forward_error(done);
-  auto measured = report::footprints_for(*budget, file.parent_path(), values->all("footprints"));
-  if (!measured) return forward_error(measured);
-  budget = planning::resolve_footprints(std::move(*budget), *measured);
+  const auto resolved = [&](Budget with_models) -> Result<Budget> {
+    auto measured = report::footprints_for(with_models, file.parent_path(), values->all("footprints"));
+    if (!measured) return forward_error(measured);
+    return planning::resolve_footprints(std::move(with_models), *measured);
+  };
+  budget = resolved(std::move(*budget));
   if (!budget) return forward_error(budget);
   report.what_ifs = values->all("what-if");
-  Budget changed = *budget;
+  auto changed = budget;
   for (const std::string& change : report.what_ifs) {
-    auto done = planning::with_change(std::move(changed), change);
-    if (!done) return forward_error(done);
-    auto more = report::footprints_for(*done, file.parent_path(),
-                                       values->all("footprints"));  // the change may name one
-    if (!more) return forward_error(more);
-    auto resolved = planning::resolve_footprints(std::move(*done), *more);
-    if (!resolved) return forward_error(resolved);
-    changed = std::move(*resolved);
+    changed = planning::with_change(std::move(*changed), change);
+    if (changed) changed = resolved(std::move(*changed));  // the change may name a footprint
+    if (!changed) return forward_error(changed);
   }
-  if (values->has("verify")) return verify(changed, *values);
-  auto plan = planning::make_plan(changed);
+  if (values->has("verify")) return verify(*changed, *values);
+  auto plan = planning::make_plan(*changed);
   if (!plan) return forward_error(plan);
   report.plan = std::move(*plan);
   report.command = command_of(*values);
@@ -183,8 +145,13 @@ Result<int> run_plan(const std::vector<std::string>& arguments) {
     report.verdict_before = before->verdict;
     report.peak_before = before->worst().total;
   }
-  if (auto printed = print_plan(report, *values); !printed) return forward_error(printed);
-  return report.plan.verdict == planning::Verdict::does_not_fit ? 1 : 0;
+  return print_views(
+      *values,
+      {.terminal = [&](bool color, int width) { return report::plan_to_terminal(report, color, width); },
+       .json = [&] { return to_text(report::plan_to_json(report)); },
+       .markdown = [&] { return report::plan_to_markdown(report); },
+       .html = [&] { return report::plan_to_html(report); }},
+      report.plan.verdict == planning::Verdict::does_not_fit ? 1 : 0);
 }
 
 }  // namespace
@@ -197,11 +164,10 @@ const Verb& plan_verb() {
       .description =
           "Checks whether the components of BUDGET.toml fit a device (docs/plan.md). The file states their "
           "sizes, or names footprints that headroom bench measured. The check covers time: load peaks in "
-          "start "
-          "order, groups that never run together, frames and transient buffers. Prints a table, the verdict "
-          "with reasons, the worst moment and the start order with the lowest peak. Also prints the most "
-          "valuable set of components that fits, and what to change first. Exits with 1 if the plan does not "
-          "fit.",
+          "start order, groups that never run together, frames and transient buffers. Prints a table, the "
+          "verdict with reasons, the worst moment and the start order with the lowest peak. Also prints the "
+          "most valuable set of components that fits, and what to change first. Exits with 1 if the plan "
+          "does not fit.",
       .examples = {"headroom plan budget.toml --device orin-nx-16gb",
                    "headroom plan budget.toml --what-if yolo.precision=int8",
                    "headroom plan budget.toml --footprints outputs --verify RUN"},
@@ -224,10 +190,9 @@ const Verb& plan_verb() {
            text_flag("html", "FILE", "write an HTML page with a chart"),
            sysroot_flag("read /proc under DIR, with --live"), color_flag()},
       .positional = "BUDGET.toml",
+      .run = run_plan,
   };
   return kVerb;
 }
-
-int run_plan_verb(const std::vector<std::string>& arguments) { return exit_code_of(run_plan(arguments)); }
 
 }  // namespace headroom::cli

@@ -1,22 +1,26 @@
-#include "cli/verbs.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <memory>
 
+#include "attribution/recording_analysis.h"
 #include "base/files.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "cli/common_flags.h"
-#include "cli/exit_code.h"
-#include "cli/report_inputs.h"
-#include "cli/views.h"
-#include "recording/is_recording.h"
+#include "cli/verbs.h"
+#include "recording/recording.h"
 #include "report/input/run_input.h"
+#include "report/recording/recording_html.h"
+#include "report/recording/recording_views.h"
 #include "report/run/report_json.h"
 #include "report/run/views.h"
+#include "report/snapshot/snapshot_views.h"
+#include "snapshot/snapshot_analysis.h"
 #include "snapshot/snapshot_reader.h"
+#include "symbols/symbolizer.h"
+#include "trace/run_trace.h"
 
 namespace headroom::cli {
 namespace fs = std::filesystem;
@@ -32,7 +36,7 @@ tl::unexpected<Error> no_report_in(const fs::path& folder) {
     return input_error(fmt::format("{} has no report.json", folder.string()),
                        "it is not a run of headroom bench",
                        "name a run's folder, its report.json or a recording (.hrec)");
-  const fs::path& first = *std::min_element(recordings.begin(), recordings.end());
+  const fs::path& first = *std::ranges::min_element(recordings);
   return input_error(fmt::format("{} has no report.json", folder.string()),
                      recordings.size() == 1 ? "the folder has a recording"
                                             : fmt::format("the folder has {} recordings", recordings.size()),
@@ -60,29 +64,121 @@ bool may_be_a_report(const fs::path& file, std::string_view text) {
   return file.extension() == ".json" || trim(text).starts_with('{');
 }
 
-Status report_run(const fs::path& file, const FlagValues& values) {
-  for (const char* flag : {"all", "at", "symbols"})
-    if (values.has(flag))
-      return usage_error(fmt::format("--{} works with recordings only", flag),
-                         fmt::format("{} is not a recording", file.string()), "remove the flag");
+Result<int> report_run(const fs::path& file, const FlagValues& values) {
+  if (auto fine = reject_flags(values, {"all", "at", "symbols"}, "works with recordings only",
+                               fmt::format("{} is not a recording", file.string()), "remove the flag");
+      !fine)
+    return forward_error(fine);
   auto text = read_file(file, report::kLargestReport);
   if (!text) return forward_error(text);
   if (!may_be_a_report(file, *text))
     return input_error(fmt::format("{} is neither a recording, a snapshot nor a run", file.string()), "",
                        "name a run's folder, its report.json, a .hrec file or a .pickle file");
-  const auto result = report::read_report(*text, file.string());
-  if (!result) return tl::unexpected<Error>(result.error());
-  Views views;
-  views.json = [&] { return to_text(report::to_json(*result)); };
-  views.markdown = [&] { return report::to_markdown(*result); };
-  views.csv = [&] { return report::to_csv(*result); };
-  views.html = [&] {
+  auto result = report::read_report(*text, file.string());
+  if (!result) return forward_error(result);
+  const auto page = [&] {
     const fs::path folder = file.parent_path();
-    const auto metrics = read_file(folder / "metrics.jsonl");
-    return report::to_html(*result, folder, metrics ? std::string_view(*metrics) : std::string_view());
+    return report::to_html(*result, folder, read_file(folder / "metrics.jsonl").value_or(""));
   };
-  views.terminal = [&](bool color, int width) { return report::to_terminal(*result, color, width); };
-  return print_views(values, views);
+  return print_views(
+      values, {.terminal = [&](bool color, int width) { return report::to_terminal(*result, color, width); },
+               .json = [&] { return to_text(report::to_json(*result)); },
+               .markdown = [&] { return report::to_markdown(*result); },
+               .csv = [&] { return report::to_csv(*result); },
+               .html = page});
+}
+
+// "1.5s", "peak" or "end". Fails if the recording is shorter.
+Result<Nanoseconds> moment_of(const std::string& text, const attribution::RecordingAnalysis& analysis) {
+  if (text == "peak")
+    return analysis.host_recorded ? analysis.peak_time : attribution::peak_time_of(analysis.devices);
+  if (text == "end") return analysis.duration;
+  auto time = parse_duration(text);
+  if (!time)
+    return usage_error(fmt::format("--at '{}' is not a time", text), "", "use 1.5s, 250ms, peak or end");
+  if (*time > analysis.duration)
+    return usage_error(fmt::format("--at {} is after the end of the recording", text),
+                       fmt::format("it lasts {}", format_duration(analysis.duration)),
+                       "use an earlier time, or end");
+  return *time;
+}
+
+Result<int> print_moment(recording::Recording& recording, const report::RecordingReport& report,
+                         const FlagValues& values) {
+  const std::string text = values.text("at");
+  auto time = moment_of(text, report.analysis);
+  if (!time) return forward_error(time);
+  // Half A of the samples chose the peak, so half B measures it, as in the other views.
+  const SampleHalf half = text == "peak" ? SampleHalf::b : SampleHalf::both;
+  const attribution::LiveRows rows = attribution::live_rows_at(recording, *time, half);
+  const auto for_terminal = [&](bool color, int width) {
+    return report::moment_to_terminal(report, rows, color, width);
+  };
+  return print_views(values, {.terminal = for_terminal,
+                              .json = [&] { return to_text(report::moment_to_json(report, rows)); }});
+}
+
+Result<int> print_recording(recording::Recording& recording, const report::RecordingReport& report,
+                            const FlagValues& values) {
+  const auto for_terminal = [&](bool color, int width) {
+    return report::recording_to_terminal(report, color, width);
+  };
+  const auto page = [&] {
+    return report::recording_to_html(report, report::take_page_moments(recording, report.analysis));
+  };
+  return print_views(values, {.terminal = for_terminal,
+                              .json = [&] { return to_text(report::recording_to_json(report)); },
+                              .html = page});
+}
+
+Result<int> report_recording(const fs::path& file, const FlagValues& values) {
+  const bool at_moment = values.has("at");
+  auto fine = reject_flags(values, {"markdown", "csv"}, "works with run folders only",
+                           fmt::format("{} is a recording", file.string()),
+                           "remove it, or use --json, --html or headroom export");
+  if (fine && at_moment)
+    fine = reject_flags(values, {"html", "all"}, "and --at cannot be combined", "--at shows one moment only",
+                        "remove one of them");
+  if (!fine) return forward_error(fine);
+  auto options = symbolizer_options(values);
+  if (!options) return forward_error(options);
+  auto recording = recording::Recording::open(file);
+  if (!recording) return forward_error(recording);
+  const attribution::RecordingAnalysis analysis = attribution::analyze_recording(*recording, {});
+  const auto symbolizer =
+      std::make_shared<symbols::Symbolizer>(recording->info().modules, std::move(*options));
+  const report::RecordingReport report{
+      file.string(),
+      recording->info(),
+      recording->stacks(),
+      analysis,
+      report::names_by_symbols(symbolizer),
+      at_moment ? std::vector<report::ProcessFigures>() : trace::other_processes(file),
+      values.toggle("all")};
+  auto printed =
+      at_moment ? print_moment(*recording, report, values) : print_recording(*recording, report, values);
+  if (printed) warn_of_missing_symbols(symbolizer->problems());
+  return printed;
+}
+
+Result<int> report_snapshot(const fs::path& file, const FlagValues& values) {
+  if (auto fine = reject_flags(
+          values, {"markdown", "csv", "all", "at", "symbols"}, "does not work with a memory snapshot",
+          fmt::format("{} is a memory snapshot", file.string()), "remove it, or use --json or --html");
+      !fine)
+    return forward_error(fine);
+  auto snapshot = snapshot::open_snapshot(file);
+  if (!snapshot) return forward_error(snapshot);
+  report::SnapshotLive live;
+  const auto devices = snapshot::analyze_snapshot(
+      *snapshot, values.has("html") ? live.options() : snapshot::SnapshotOptions{});
+  const report::SnapshotReport report{file.string(), *snapshot, devices};
+  const auto for_terminal = [&](bool color, int width) {
+    return report::snapshot_to_terminal(report, color, width);
+  };
+  return print_views(values, {.terminal = for_terminal,
+                              .json = [&] { return to_text(report::snapshot_to_json(report)); },
+                              .html = [&] { return report::snapshot_to_html(report, live); }});
 }
 
 Result<int> run_report(const std::vector<std::string>& arguments) {
@@ -90,15 +186,10 @@ Result<int> run_report(const std::vector<std::string>& arguments) {
   if (!values) return forward_error(values);
   auto file = report_file(values->positionals());
   if (!file) return forward_error(file);
-  if (values->has("html"))
-    if (auto fine = check_output(values->text("html"), *file, "--html"); !fine) return forward_error(fine);
+  if (auto fine = check_output(values->text("html"), *file, "--html"); !fine) return forward_error(fine);
   // FILE.hrec without a recording's first bytes is a damaged recording.
-  const bool is_recording = recording::is_recording(*file) || file->extension() == ".hrec";
-  const auto report = is_recording                        ? report_recording
-                      : snapshot::is_snapshot_file(*file) ? report_snapshot
-                                                          : report_run;
-  if (auto printed = report(*file, *values); !printed) return forward_error(printed);
-  return 0;
+  if (recording::is_recording(*file) || file->extension() == ".hrec") return report_recording(*file, *values);
+  return snapshot::is_snapshot_file(*file) ? report_snapshot(*file, *values) : report_run(*file, *values);
 }
 
 }  // namespace
@@ -110,10 +201,9 @@ const Verb& report_verb() {
       .usage = "headroom report RUN_FOLDER|FILE.hrec|SNAPSHOT.pickle [FLAGS]",
       .description =
           "Prints a view of a run folder, a recording or a memory snapshot. The run may have been "
-          "interrupted. "
-          "For a recording of headroom trace, it shows the memory at the peak, leaks, churn and "
-          "fragmentation. "
-          "For a memory snapshot of PyTorch (plain or gzip), it also shows why an allocation failed.",
+          "interrupted. For a recording of headroom trace, it shows the memory at the peak, leaks, churn "
+          "and fragmentation. For a memory snapshot of PyTorch (plain or gzip), it also shows why an "
+          "allocation failed.",
       .examples = {"headroom report outputs/2026-11-21_10-30-00", "headroom report program.hrec",
                    "headroom report RUN --markdown > comment.md", "headroom report RUN --html page.html",
                    "headroom report program.hrec --html page.html", "headroom report program.hrec --at 1.5s",
@@ -126,10 +216,9 @@ const Verb& report_verb() {
                 text_flag("at", "TIME", "show memory live at TIME of a recording: 1.5s, peak, end"),
                 symbols_flag(), color_flag()},
       .positional = "RUN_FOLDER|FILE.hrec|SNAPSHOT.pickle",
+      .run = run_report,
   };
   return kVerb;
 }
-
-int run_report_verb(const std::vector<std::string>& arguments) { return exit_code_of(run_report(arguments)); }
 
 }  // namespace headroom::cli

@@ -6,9 +6,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/common_flags.h"
-#include "cli/exit_code.h"
-#include "cli/wrapped_command.h"
-#include "serve/router.h"
+#include "cli/flag_table.h"
 #include "serve/run_serve.h"
 
 namespace headroom::cli {
@@ -69,14 +67,15 @@ Result<std::string> token_from(const std::string& file) {
 // The environment variables of ROS 2; the command line has precedence.
 Result<std::optional<ros2::PublisherOptions>> ros2_options_from(const FlagValues& values) {
   if (!values.toggle("ros2")) {
-    for (const char* flag : {"ros-topic", "ros-domain", "ros-publisher"})
-      if (values.has(flag)) return usage_error(fmt::format("--{} needs --ros2", flag), "", "add --ros2");
+    auto fine =
+        reject_flags(values, {"ros-topic", "ros-domain", "ros-publisher"}, "needs --ros2", "", "add --ros2");
+    if (!fine) return forward_error(fine);
     return std::nullopt;
   }
   auto options = ros2::publisher_options_from_environment();
   if (!options) return forward_error(options);
-  if (values.has("ros-domain")) options->domain = static_cast<int>(*values.integer("ros-domain"));
-  if (values.has("ros-topic")) options->topic = values.text("ros-topic");
+  values.read("ros-domain", options->domain);
+  values.read("ros-topic", options->topic);
   if (!ros2::is_topic_name(options->topic))
     return usage_error(fmt::format("invalid --ros-topic {}", options->topic), "",
                        "use an absolute name, such as /diagnostics or /robot_7/diagnostics");
@@ -85,7 +84,8 @@ Result<std::optional<ros2::PublisherOptions>> ros2_options_from(const FlagValues
 
 Result<serve::ServeOptions> serve_options_from(const FlagValues& values) {
   serve::ServeOptions options;
-  auto address = address_from(values.has("listen") ? values.text("listen") : "127.0.0.1:9477");
+  const std::string listen = values.text("listen");
+  auto address = address_from(listen.empty() ? "127.0.0.1:9477" : listen);
   if (!address) return forward_error(address);
   options.address = std::move(*address);
   if (values.has("tls-cert") != values.has("tls-key"))
@@ -99,24 +99,33 @@ Result<serve::ServeOptions> serve_options_from(const FlagValues& values) {
   }
   // Without protection, a remote address is refused. For a name without a port, the likely mistake is the
   // form.
-  const std::string listen = values.text("listen");
   if (is_name_without_port(listen) && !serve::is_loopback_name(listen) && options.token.empty() &&
       !options.address.tls)
     return invalid_address(listen, "no port");
   auto alerts = alert_settings_from(values, "default");
   if (!alerts) return forward_error(alerts);
   options.watch.alerts = std::move(*alerts);
-  if (values.has("interval")) options.watch.interval = *parse_duration(values.text("interval"));
-  if (values.has("history")) options.history = *parse_duration(values.text("history"));
-  options.watch.largest_processes =
-      values.has("processes") ? static_cast<std::size_t>(*values.integer("processes")) : 10;
+  values.read("interval", options.watch.interval);
+  values.read("history", options.history);
+  options.watch.largest_processes = 10;
+  values.read("processes", options.watch.largest_processes);
   options.watch.pss = false;  // no page or path shows it
-  if (values.has("sysroot")) options.watch.sysroot = values.text("sysroot");
+  values.read("sysroot", options.watch.sysroot);
   auto ros2 = ros2_options_from(values);
   if (!ros2) return forward_error(ros2);
   options.ros2 = std::move(*ros2);
-  if (values.has("ros-publisher")) options.ros2_publisher = values.text("ros-publisher");
+  values.read("ros-publisher", options.ros2_publisher);
   return options;
+}
+
+Result<int> serve_figures(const std::vector<std::string>& arguments) {
+  auto parsed = parse_wrapped_command(serve_verb(), arguments, "headroom watch --");
+  if (!parsed) return forward_error(parsed);
+  if (!parsed->command.empty())
+    return usage_error("headroom serve cannot run a command", "", "use headroom watch -- COMMAND");
+  auto options = serve_options_from(parsed->values);
+  if (!options) return forward_error(options);
+  return serve::run_serve(*options);
 }
 
 std::vector<Flag> serve_flags() {
@@ -149,25 +158,14 @@ const Verb& serve_verb() {
       .description =
           "Samples the machine and serves the figures over HTTP. It answers on this machine only; a remote "
           "address needs a token or TLS. Paths: / is a live page, /metrics is for Prometheus. "
-          "/api/v1/sample, "
-          "/api/v1/history and /api/v1/alerts return JSON. /healthz reports whether samples arrive "
-          "(docs/serve.md).",
+          "/api/v1/sample, /api/v1/history and /api/v1/alerts return JSON. /healthz reports whether samples "
+          "arrive (docs/serve.md).",
       .examples = {"headroom serve", "headroom serve --listen 0.0.0.0:9477 --token-file /etc/headroom/token",
                    "headroom serve --alerts rules.toml --interval 500ms", "headroom serve --ros2"},
       .flags = serve_flags(),
+      .run = serve_figures,
   };
   return kVerb;
-}
-
-int run_serve_verb(const std::vector<std::string>& arguments) {
-  auto parsed = parse_wrapped_command(serve_verb(), arguments, "headroom watch --");
-  if (!parsed) return exit_code_of(parsed.error());
-  if (!parsed->command.empty())
-    return exit_code_of(
-        Error{ErrorKind::usage, "headroom serve cannot run a command", "", "use headroom watch -- COMMAND"});
-  auto options = serve_options_from(parsed->merged());
-  if (!options) return exit_code_of(options.error());
-  return exit_code_of(serve::run_serve(*options));
 }
 
 }  // namespace headroom::cli

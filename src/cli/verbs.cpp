@@ -1,19 +1,33 @@
 #include "cli/verbs.h"
 
-namespace headroom::cli {
+#include "base/log.h"
+#include "base/terminal.h"
 
-const std::vector<VerbEntry>& verb_list() {
-  static const std::vector<VerbEntry> kVerbs{
-      {bench_verb(), run_bench_verb},     {run_verb(), run_run_verb},
-      {trace_verb(), run_trace_verb},     {plan_verb(), run_plan_verb},
-      {top_verb(), run_top_verb},         {watch_verb(), run_watch_verb},
-      {serve_verb(), run_serve_verb},     {report_verb(), run_report_verb},
-      {diff_verb(), run_diff_verb},       {doctor_verb(), run_doctor_verb},
-      {history_verb(), run_history_verb}, {export_verb(), run_export_verb},
-      {symbols_verb(), run_symbols_verb}, {build_engine_verb(), run_build_engine_verb},
-      {help_verb(), run_help_verb},       {generate_verb(), run_generate_verb},
-  };
+namespace headroom::cli {
+namespace {
+
+constexpr int kFailed = 1, kWrongUse = 2, kInternalFault = 3;
+
+}  // namespace
+
+const std::vector<const Verb*>& verb_list() {
+  static const std::vector<const Verb*> kVerbs{
+      &bench_verb(),   &run_verb(),          &trace_verb(), &plan_verb(),    &top_verb(),     &watch_verb(),
+      &serve_verb(),   &report_verb(),       &diff_verb(),  &doctor_verb(),  &history_verb(), &export_verb(),
+      &symbols_verb(), &build_engine_verb(), &help_verb(),  &generate_verb()};
   return kVerbs;
+}
+
+int exit_code_of(const Error& error) {
+  log::error("{}", error.sentence());
+  if (error.kind == ErrorKind::internal) return kInternalFault;
+  return error.kind == ErrorKind::failed ? kFailed : kWrongUse;
+}
+
+int exit_code_of(const Result<int>& result) {
+  const int code = result ? *result : exit_code_of(result.error());
+  // The error itself is printed once, when all is done: in main().
+  return code <= kWrongUse && !output_status() ? kInternalFault : code;
 }
 
 }  // namespace headroom::cli

@@ -1,9 +1,10 @@
-// The verbs. Each has its file X_verb.cpp: its flags, and what it calls and prints.
+// The verbs, and how their results become exit codes. The files X_verb.cpp and X_verbs.cpp have the flags of
+// each verb, and what it calls and prints.
 #pragma once
 
-#include <string>
 #include <vector>
 
+#include "base/result.h"
 #include "cli/flag_table.h"
 
 namespace headroom::cli {
@@ -25,28 +26,15 @@ const Verb& build_engine_verb();
 const Verb& help_verb();
 const Verb& generate_verb();
 
-// These return the exit code: 0 success, 1 failed gate, 2 wrong use or unreadable input, 3 internal error.
-int run_bench_verb(const std::vector<std::string>& arguments);
-int run_run_verb(const std::vector<std::string>& arguments);
-int run_trace_verb(const std::vector<std::string>& arguments);
-int run_plan_verb(const std::vector<std::string>& arguments);
-int run_top_verb(const std::vector<std::string>& arguments);
-int run_watch_verb(const std::vector<std::string>& arguments);
-int run_serve_verb(const std::vector<std::string>& arguments);
-int run_report_verb(const std::vector<std::string>& arguments);
-int run_diff_verb(const std::vector<std::string>& arguments);
-int run_doctor_verb(const std::vector<std::string>& arguments);
-int run_history_verb(const std::vector<std::string>& arguments);
-int run_export_verb(const std::vector<std::string>& arguments);
-int run_symbols_verb(const std::vector<std::string>& arguments);
-int run_build_engine_verb(const std::vector<std::string>& arguments);
-int run_help_verb(const std::vector<std::string>& arguments);
-int run_generate_verb(const std::vector<std::string>& arguments);
+const std::vector<const Verb*>& verb_list();
 
-struct VerbEntry {
-  Verb verb;
-  int (*run)(const std::vector<std::string>& arguments);
-};
-const std::vector<VerbEntry>& verb_list();
+// Ctrl-C, as a shell reports it.
+inline constexpr int kExitInterrupted = 130;
+
+// The one place where an error is printed and becomes an exit code (docs/exit-codes.md): 1 for a failure, 2
+// for wrong use or unreadable input, 3 for an internal error.
+int exit_code_of(const Error& error);
+// The exit code of a verb: 3 if its output could not be written. Codes above 2, such as 130 for Ctrl-C, stay.
+int exit_code_of(const Result<int>& result);
 
 }  // namespace headroom::cli

@@ -7,9 +7,8 @@
 #include <span>
 #include <string_view>
 
-#include "comparison/turns_of_runs.h"
 #include "comparison/two_sample.h"
-#include "monitoring/robust_statistics.h"
+#include "monitoring/series_growth.h"
 
 namespace headroom::comparison {
 namespace {
@@ -18,11 +17,11 @@ constexpr double kShownConfidence = 0.99;  // of metrics that change no verdict
 constexpr std::size_t kTurnsToPair = 4;    // with fewer the sides are compared as two groups
 constexpr std::size_t kRunsToTrust = 5;    // a side, without the allowance
 
-// What the process takes while a TorchScript runs differs from run to run by 1.1 % of its memory, where ONNX
-// Runtime's differs by 0.1 to 0.3 % (benchmarks/results/diff_memory_spread.md).
+// While a TorchScript runs, memory varies by 1.1 % from run to run, with ONNX Runtime by 0.1 to 0.3 %
+// (benchmarks/results/diff_memory_spread.md).
 constexpr double kLibTorchShare = 0.015;
 
-// A value of the metric, and what of it are pages of files where the run tells.
+// A value of the metric, and the pages of files in it if the run has that figure.
 struct Measured {
   double value = 0;
   std::optional<double> file_pages;
@@ -32,11 +31,11 @@ std::vector<Measured> measured_by(const RunMetric& metric, const RunsOfModel& ru
   std::vector<Measured> values;
   for (const ComparedModel* run : runs.models) {
     const auto value = metric.value(run->figures());
-    // A time of nothing is no time, and a rate of nothing none.
+    // A time or rate of zero was not measured.
     if (!value || !std::isfinite(*value) || (metric.needs_repeats() && *value <= 0)) continue;
     Measured measured{*value, {}};
     const auto& files = run->result->memory.file_backed_peak;
-    // A model that is mapped from its file is pages of a file itself.
+    // A mapped model consists of pages of a file itself.
     if (metric.holds_file_pages && files && !run->result->settings.mapped)
       measured.file_pages = static_cast<double>(files->count);
     values.push_back(measured);
@@ -50,8 +49,7 @@ std::vector<double> values_of(const std::vector<Measured>& measured) {
   return values;
 }
 
-// A and B one after the other, again and again: then what both of a turn have in common, such as the clock
-// of a machine that is shared, cancels out.
+// Whether A and B alternate, run by run. Then drift of the machine cancels out in pairs.
 bool in_turns(const RunsOfModel& a, const RunsOfModel& b) {
   if (a.models.size() != b.models.size() || a.models.size() < kTurnsToPair) return false;
   for (std::size_t i = 0; i < a.models.size(); ++i) {
@@ -62,7 +60,7 @@ bool in_turns(const RunsOfModel& a, const RunsOfModel& b) {
   return true;
 }
 
-// Of one run of the metric, as a share of its value: what is allowed for from run to run.
+// The allowance for one run, as a share of its value.
 double allowed_error(const RunMetric& metric, const RunsOfModel& runs, double value) {
   const bool is_run = metric.name == "run_peak" || metric.name == "run_mean";
   const bool is_libtorch = runs.models.front()->result->backend == "libtorch";
@@ -78,10 +76,9 @@ double allowed_error(const RunMetric& metric, const RunsOfModel& runs, double va
   return std::sqrt(share * share + absolute * absolute + squares / static_cast<double>(runs.models.size()));
 }
 
-// Half of what the bare runtimes of the sides differ by, beyond half a MiB, up to a huge page. It is there
-// before the model is loaded, so where the runtime is the same it is chance: one run in fifteen had 2 MiB
-// more there, by its size a huge page, and then 1.2 MiB more in all that follows
-// (benchmarks/results/diff_power.md). What differs by more than that is no such chance.
+// Half of the difference between the bare runtimes, beyond 512 KiB and up to a huge page. In one run in
+// fifteen the bare runtime had 2 MiB more, by its size a huge page, and 1.2 MiB more in all later phases
+// (benchmarks/results/diff_power.md). A larger difference is no such chance.
 double chance_of_runtime(const RunsOfModel& before, const RunsOfModel& after) {
   constexpr double kUsual = 512 << 10, kHugePage = 2 << 20;
   const auto middle = [](const RunsOfModel& runs) {
@@ -98,7 +95,7 @@ double chance_of_runtime(const RunsOfModel& before, const RunsOfModel& after) {
   return apart > 2 * kHugePage ? 0 : std::clamp(apart - kUsual, 0.0, kHugePage) / 2;
 }
 
-// The wider of two intervals, about the first one's estimate.
+// The wider of two intervals, around the first estimate.
 Difference with_reach_of(Difference difference, const Difference& other) {
   const double reach = std::max(difference.high - difference.estimate, other.high - other.estimate);
   difference.low = difference.estimate - reach;
@@ -107,7 +104,7 @@ Difference with_reach_of(Difference difference, const Difference& other) {
   return difference;
 }
 
-// One comparison of logarithms, so that the change is a ratio and twice as slow is as far as twice as fast.
+// Compares logarithms: the change is a ratio, and twice as slow is as far as twice as fast.
 class LogComparison {
  public:
   LogComparison(MetricChange& change, const RunsOfModel& before, const RunsOfModel& after)
@@ -119,10 +116,9 @@ class LogComparison {
                          change_.runs_after == after.models.size() && in_turns(before, after);
   }
 
-  // The middle of several values: of memory the median, since one run in twenty has a megabyte more of a
-  // library's file mapped than all others.
+  // For memory the median: one run in twenty has a megabyte more of a library's file mapped.
   double middle_of(const std::vector<double>& values) const {
-    if (std::all_of(values.begin(), values.end(), [&](double value) { return value == values.front(); }))
+    if (std::ranges::all_of(values, [&](double value) { return value == values.front(); }))
       return values.front();  // to the last digit
     std::vector<double> logs = logs_of(values);
     if (!is_memory()) return std::exp(middle_mean(logs));
@@ -162,9 +158,8 @@ class LogComparison {
     const Difference allowed = known_error(
         mean_of(logs_b) - mean_of(logs_a),
         std::sqrt(of_a * of_a / runs_a + of_b * of_b / runs_b + chance * chance), change_.confidence);
-    // What the larger side knows of the spread holds for a single run of the other, too: by the distances'
-    // median, which one run in six with 2 MiB more does not move, from five runs on. Three tell so little
-    // that 2 % more would never be found.
+    // Five runs of one side show the spread for a single run of the other. Three do not: 2 % more would
+    // never be found.
     return std::max(a.size(), b.size()) < kRunsToTrust
                ? allowed
                : with_reach_of(allowed, between_medians(logs_a, logs_b, 0, change_.confidence));
@@ -175,10 +170,10 @@ class LogComparison {
 };
 
 bool all_positive(const std::vector<double>& values) {
-  return std::all_of(values.begin(), values.end(), [](double value) { return value > 0; });
+  return std::ranges::all_of(values, [](double value) { return value > 0; });
 }
 
-// The values with as many pages of files in all of them. Empty where a run does not tell how many it has.
+// The values if all runs had equally many pages of files. Empty if a run lacks that figure.
 struct Sides {
   std::vector<double> a, b;
 };
@@ -202,12 +197,11 @@ double mean_file_pages(const std::vector<Measured>& runs) {
   return sum / static_cast<double>(runs.size());
 }
 
-// How many pages of the libraries' files are mapped is settled by how the files came into the page cache: the
-// same program had 29 % more resident memory after its libraries were read from begin to end
-// (benchmarks/results/diff_memory_spread.md). So where there seems to be a change, the interval holds it with
-// and without them. The pages are the most of a few samples, and a short run may end between two of them:
-// those that would explain more than there is to explain were missed in one of the runs, and explain nothing;
-// nor do those that explain less than half.
+// The page cache decides how many pages of the libraries' files are mapped: after they were read from begin
+// to end, the same program had 29 % more resident memory (benchmarks/results/diff_memory_spread.md). So a
+// change must hold with and without them. The figure is the largest of a few samples, and a short run may
+// end between two. Pages that explain too much were missed in one run; those that explain less than half do
+// not count.
 void widen_by_file_pages(MetricChange& change, const LogComparison& comparison,
                          const std::vector<Measured>& a, const std::vector<Measured>& b) {
   if (change.low <= 1 && change.high >= 1) return;
@@ -222,7 +216,7 @@ void widen_by_file_pages(MetricChange& change, const LogComparison& comparison,
   change.file_pages = mean_file_pages(b) - mean_file_pages(a);
 }
 
-// How many layouts of the heap a side has seen.
+// The number of heap layouts of a side.
 std::size_t layouts_of(const RunsOfModel& runs) {
   std::size_t random = 0;
   std::set<std::string_view> fixed;
@@ -239,17 +233,17 @@ bool have_one_layout(const RunsOfModel& before, const RunsOfModel& after) {
          before.layouts.front() == after.layouts.front();
 }
 
-// At random addresses one run in six of a model had 2 MiB more than the others from its load on, which its
-// heap could not give back (benchmarks/results/diff_memory_spread.md). One or two layouts of the heap cannot
-// tell that from growth of as much, so there the interval holds the change without such a step, too. What is
-// clearly less, or more, is no step; and where all runs have the same layout there is none.
+// At random addresses, one run in six of a model had 2 MiB more from its load on, which its heap could not
+// release (benchmarks/results/diff_memory_spread.md). One or two layouts cannot tell that from growth, so
+// the interval includes the change without such a step. Clearly smaller or larger changes are no step, and
+// equal layouts have none.
 void widen_by_step(MetricChange& change, const LogComparison& comparison, std::vector<double> a,
                    std::vector<double> b, const RunsOfModel& before, const RunsOfModel& after) {
   constexpr double kStep = 2 << 20;
   if (change.low <= 1 && change.high >= 1) return;
   const bool grew = mean_of(b) > mean_of(a);
   std::vector<double>& larger = grew ? b : a;
-  // Of two layouts one may have it, or both; runs of one layout have it all, or none.
+  // One or both of two layouts may have the step.
   const std::size_t layouts = std::min(larger.size(), layouts_of(grew ? after : before));
   const double share = kStep / static_cast<double>(layouts);
   for (std::size_t i = 0; i < layouts; ++i) {
@@ -272,8 +266,7 @@ bool is_change(const MetricChange& change) {
          std::abs(change.change()) >= change.metric->least;
 }
 
-// Of runs in step the latency is that of the turns: what the machine did to a frame it did to the one beside
-// it, too.
+// Runs in step are compared frame by frame.
 bool compare_turns(MetricChange& change, const RunsOfModel& before, const RunsOfModel& after) {
   const auto by_turns = change_by_turns(before, after, change.confidence);
   if (!by_turns) return false;
@@ -289,7 +282,7 @@ bool compare_turns(MetricChange& change, const RunsOfModel& before, const RunsOf
   return true;
 }
 
-// The interval of a difference of values that may be 0 or less: of memory or of a count.
+// The interval of a difference of values that may be 0 or less.
 void compare_values(MetricChange& change, const std::vector<double>& a, const std::vector<double>& b) {
   change.has_ratio = false;
   change.before = mean_of(a);
@@ -371,7 +364,7 @@ std::optional<MetricChange> change_of(const RunMetric& metric, const RunsOfModel
   const std::size_t layouts = std::min(layouts_of(before), layouts_of(after));
   if (metric.holds_file_pages && !change.has_one_layout && layouts < kRunsToKnowTheirSpread) {
     widen_by_step(change, comparison, a, b, before, after);
-    // Both at once: pages of files, and what is left is a step.
+    // Pages of files and a step at once.
     const Sides without = with_equal_file_pages(measured_a, measured_b);
     if (change.file_pages != 0 && !without.a.empty())
       widen_by_step(change, comparison, without.a, without.b, before, after);

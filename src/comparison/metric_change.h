@@ -1,5 +1,5 @@
-// What one metric of one model changed by between the runs of two sides, and whether that is a change or what
-// runs of one thing differ by. Pure; docs/diff.md tells the rules.
+// The change of one metric of one model between two sides, and whether it exceeds the difference between
+// identical runs. Pure; docs/diff.md has the rules.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "comparison/run_comparison.h"
+#include "comparison/two_sample.h"
 
 namespace headroom::comparison {
 
@@ -15,25 +16,36 @@ namespace headroom::comparison {
 struct RunsOfModel {
   std::vector<const ComparedModel*> models;
   std::vector<std::optional<std::int64_t>> started;  // milliseconds (parse_timestamp())
-  // Of the heap in each run: at fixed addresses the same one in each run of one thing by one build of the
-  // program; empty of a run at random ones, which has a layout of its own.
+  // The layout of the heap in each run. At fixed addresses, identical runs have the same one. Empty for a run
+  // at random addresses, which has its own.
   std::vector<std::string> layouts;
 };
 
-// Absent where a side has not measured it. `comparisons`: how many, this one with them, share the false
-// alarms.
+// Absent if a side has not measured it. `comparisons` share the false alarms.
 std::optional<MetricChange> change_of(const RunMetric& metric, const RunsOfModel& before,
                                       const RunsOfModel& after, std::size_t comparisons);
 
-// Whether a run has a value of it.
 bool is_measured(const RunMetric& metric, const RunsOfModel& runs);
 
-// Of runs that have nothing to be compared with: of memory of three and more the median, else the mean.
+// The values of runs that have no other side: the median for memory of three or more runs, else the mean.
 std::vector<MetricValue> values_of_side(const RunsOfModel& runs);
 
-// Whether the percentile of the frames is the same one in all runs: of fewer frames than it has parts it is
-// the slowest or the fastest frame, which is slower or faster the more frames there are. Also of what is no
-// percentile.
+// Whether the metric is the same percentile in all runs. With too few frames it is the slowest or fastest
+// frame, which depends on the number of frames. True for metrics that are no percentile.
 bool is_same_percentile(const RunMetric& metric, const RunsOfModel& before, const RunsOfModel& after);
+
+// The change of `latency` for runs in step (headroom bench --in-step). Frame i of a run of A and frame i of
+// its partner of B ran one after the other, so their ratio excludes the state of the machine. For each pair
+// of runs, the median of ln(B / A) counts.
+struct ChangeByTurns {
+  double before = 0;      // ns: the median of A; for several pairs the geometric mean
+  Difference difference;  // of the logarithms
+  // Three or more pairs show their own spread; for fewer there is an allowance.
+  bool spread_was_measured = false;
+};
+
+// Absent unless each run has a partner on the other side, with thirty frames or more in step.
+std::optional<ChangeByTurns> change_by_turns(const RunsOfModel& before, const RunsOfModel& after,
+                                             double confidence);
 
 }  // namespace headroom::comparison

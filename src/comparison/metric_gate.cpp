@@ -1,4 +1,4 @@
-#include "comparison/metric_gate.h"
+#include "comparison/gate.h"
 
 #include <fmt/format.h>
 
@@ -18,7 +18,6 @@ std::optional<double> time_of_metric(const std::string& amount) {
   return time ? std::optional(static_cast<double>(time->count)) : std::nullopt;
 }
 
-// The limit of the rule in the metric's base unit.
 Result<double> amount_of(const RunMetric& metric, const GateLimit& limit) {
   switch (metric.unit) {
     case MetricUnit::bytes:
@@ -32,7 +31,7 @@ Result<double> amount_of(const RunMetric& metric, const GateLimit& limit) {
   return limit_of(limit, number_of, "a percentage or a number: -5%, 30");
 }
 
-// A slip, or a part of a name: "peak" is run_peak, the first of those that make the verdict.
+// A misspelt name, or a part of one: "peak" is run_peak, the first judged metric that ends so.
 std::string close_metric(std::string_view name) {
   std::string near;
   double most = -1;
@@ -66,26 +65,6 @@ Result<GateRule> rule_of(GateLimit limit) {
   return rule;
 }
 
-// Of what was nothing before, any growth is beyond every share.
-double changed_share(const MetricChange& change) {
-  if (change.has_ratio) return change.ratio - 1;
-  if (change.change() == 0) return 0;
-  return change.before == 0 ? std::copysign(std::numeric_limits<double>::infinity(), change.change())
-                            : change.change() / std::abs(change.before);
-}
-
-double judged_value(const GateRule& rule, const MetricChange& change) {
-  switch (rule.limit.against) {
-    case GateAgainst::change_share:
-      return changed_share(change);
-    case GateAgainst::change:
-      return change.change();
-    case GateAgainst::value:
-      break;
-  }
-  return change.after;
-}
-
 std::string breach_words(const GateRule& rule, const ModelComparison& model, const MetricChange& change) {
   const RunMetric& metric = *change.metric;
   if (rule.limit.against == GateAgainst::value)
@@ -96,8 +75,7 @@ std::string breach_words(const GateRule& rule, const ModelComparison& model, con
 }
 
 std::string interval_limits(const MetricChange& change) {
-  // As the table has it, which prints no interval of more than three times either way.
-  if (change.has_ratio && change.high > 9 * change.low) return "too wide to decide";
+  if (change.is_unsteady()) return "too wide to decide";
   if (change.has_ratio) return fmt::format("{} to {}", percent_words(change.low), percent_words(change.high));
   return fmt::format("{} to {}", words_for(*change.metric, change.low_change),
                      words_for(*change.metric, change.high_change));
@@ -106,10 +84,9 @@ std::string interval_limits(const MetricChange& change) {
 void check_rule(const GateRule& rule, const ModelComparison& model, const MetricChange& change,
                 std::vector<GateFinding>& findings) {
   if (rule.limit.against != GateAgainst::value && !change.is_separable) return;  // see inseparable_change()
-  const double value = judged_value(rule, change);
-  if (!rule.limit.is_beyond(value, rule.amount)) return;
+  if (!rule.limit.is_beyond(rule.amount, change.before, change.after)) return;
   const std::string words = breach_words(rule, model, change);
-  // An interval that holds no change at all: the limit was passed by chance.
+  // The interval includes zero: the limit was exceeded by chance.
   if (rule.limit.against != GateAgainst::value && change.is_noise())
     findings.push_back(
         {fmt::format(
@@ -131,7 +108,7 @@ std::string outcome_words(const SideOutcome& outcome) {
   return words;
 }
 
-// A model that does not come through in B is nothing that a gate lets pass.
+// A model that fails in B fails every gate.
 void check_outcomes(const RunComparison& comparison, std::vector<GateFinding>& findings) {
   for (const ModelComparison& model : comparison.models)
     if (model.fell() || model.outcome_after.never_came_through())
@@ -144,8 +121,7 @@ void check_outcomes(const RunComparison& comparison, std::vector<GateFinding>& f
     if (model.outcome.failed > 0) findings.push_back({failure_words(model), true});
 }
 
-// The figures of B that there are none of in A to compare with: of models that are new, or came through in B
-// alone. A rule on B's own value holds for them as for all.
+// The figures of B without a counterpart in A. Rules on B's own value apply to them.
 struct ValuesOfB {
   std::string_view model;
   const std::vector<MetricValue>* values;
@@ -163,8 +139,7 @@ std::vector<ValuesOfB> values_of_b_alone(const GateRule& rule, const RunComparis
 }
 
 const MetricValue* find_value(const ValuesOfB& of, const RunMetric* metric) {
-  const auto known = std::find_if(of.values->begin(), of.values->end(),
-                                  [&](const MetricValue& value) { return value.metric == metric; });
+  const auto known = std::ranges::find(*of.values, metric, &MetricValue::metric);
   return known == of.values->end() ? nullptr : &*known;
 }
 
@@ -172,26 +147,26 @@ void check_values_of_b(const GateRule& rule, const RunComparison& comparison,
                        std::vector<GateFinding>& findings) {
   for (const ValuesOfB& of : values_of_b_alone(rule, comparison))
     if (const MetricValue* known = find_value(of, rule.metric);
-        known != nullptr && rule.limit.is_beyond(known->value, rule.amount))
+        known != nullptr && rule.limit.is_beyond(rule.amount, 0, known->value))
       findings.push_back(
           {fmt::format("{} of {} is {} in B; --fail-on '{}' does not allow it", rule.metric->name, of.model,
                        words_for(*rule.metric, known->value), rule.limit.text),
            true});
 }
 
-// A figure that one side has no longer is none that a gate passes over in silence.
+// A figure that one side lacks is not skipped silently.
 void check_one_sided(const GateRule& rule, const RunComparison& comparison,
                      std::vector<GateFinding>& findings) {
   if (rule.limit.against == GateAgainst::value || !rule.model.empty()) return;
   for (const ModelComparison& model : comparison.models)
-    if (std::find(model.one_sided.begin(), model.one_sided.end(), rule.metric) != model.one_sided.end())
+    if (std::ranges::find(model.one_sided, rule.metric) != model.one_sided.end())
       findings.push_back(
           {fmt::format("{} of {} was measured on one side only, so '{}' was not checked for it",
                        rule.metric->name, model.name, rule.limit.text),
            false});
 }
 
-// A change that the rule is on, of a time that so few runs cannot tell from noise; null where there is none.
+// A change of a time that the rule is on, with too few runs; null if there is none.
 const MetricChange* inseparable_change(const GateRule& rule, const RunComparison& comparison) {
   if (rule.limit.against == GateAgainst::value) return nullptr;
   for (const ModelComparison& model : comparison.models)
@@ -204,15 +179,28 @@ const MetricChange* inseparable_change(const GateRule& rule, const RunComparison
 
 bool is_judgeable(const GateRule& rule, const RunComparison& comparison) {
   const std::vector<ValuesOfB> alone = values_of_b_alone(rule, comparison);
-  if (std::any_of(alone.begin(), alone.end(),
-                  [&](const ValuesOfB& of) { return find_value(of, rule.metric) != nullptr; }))
+  if (std::ranges::any_of(alone, [&](const ValuesOfB& of) { return find_value(of, rule.metric) != nullptr; }))
     return true;
-  // Of a model that came through in B alone there is no change.
-  return std::any_of(comparison.models.begin(), comparison.models.end(), [&](const ModelComparison& model) {
+  // A model that succeeded in B alone has no change.
+  return std::ranges::any_of(comparison.models, [&](const ModelComparison& model) {
     if (!rule.model.empty() && !model.is_called(rule.model)) return false;
     return model.find(rule.metric->name) != nullptr ||
            (model.outcome_before.never_came_through() && rule.limit.against != GateAgainst::value);
   });
+}
+
+// A name that neither side has is most often misspelt.
+std::string why_not_of_model(const GateRule& rule, const RunComparison& comparison) {
+  std::vector<std::string> names;
+  for (const GoneModel& model : comparison.only_before) names.push_back(model.name);
+  for (const NewModel& model : comparison.only_after) names.push_back(model.name);
+  bool is_known = std::ranges::find(names, rule.model) != names.end();
+  for (const ModelComparison& model : comparison.models) {
+    is_known = is_known || model.is_called(rule.model);
+    names.push_back(model.name);
+  }
+  if (is_known) return fmt::format("{} of {} was not measured on both sides", rule.metric->name, rule.model);
+  return fmt::format("no model is named {}; the models are {}", rule.model, fmt::join(names, ", "));
 }
 
 }  // namespace
@@ -233,7 +221,6 @@ std::string words_for(const RunMetric& metric, double value) {
 
 std::string failure_words(const ModelComparison& model) {
   const SideOutcome &a = model.outcome_before, &b = model.outcome_after;
-  // What is true of both sides is told once.
   if (a.failed > 0 && b.failed > 0 && outcome_words(a) == outcome_words(b))
     return fmt::format("{} failed in A and in B ({})", model.name, outcome_words(a));
   if (a.failed > 0 && b.failed > 0)
@@ -272,27 +259,8 @@ Result<std::vector<GateRule>> parse_gate(std::string_view text) {
   return rules;
 }
 
-namespace {
-
-// Of a rule for one model. A name that neither side has is most often misspelt.
-std::string why_not_of_model(const GateRule& rule, const RunComparison& comparison) {
-  std::vector<std::string> names;
-  for (const GoneModel& model : comparison.only_before) names.push_back(model.name);
-  for (const NewModel& model : comparison.only_after) names.push_back(model.name);
-  bool is_known = std::find(names.begin(), names.end(), rule.model) != names.end();
-  for (const ModelComparison& model : comparison.models) {
-    is_known = is_known || model.is_called(rule.model);
-    names.push_back(model.name);
-  }
-  if (is_known) return fmt::format("{} of {} was not measured on both sides", rule.metric->name, rule.model);
-  return fmt::format("no model is named {}; the models are {}", rule.model, fmt::join(names, ", "));
-}
-
-}  // namespace
-
 bool GateJudgement::has_breach() const {
-  return std::any_of(findings.begin(), findings.end(),
-                     [](const GateFinding& finding) { return finding.is_breach; });
+  return std::ranges::any_of(findings, [](const GateFinding& finding) { return finding.is_breach; });
 }
 
 GateJudgement check_gate(const std::vector<GateRule>& rules, const RunComparison& comparison) {
@@ -309,18 +277,17 @@ GateJudgement check_gate(const std::vector<GateRule>& rules, const RunComparison
     const bool can_be_judged = is_judgeable(rule, comparison);
     if (can_be_judged) check_one_sided(rule, comparison, findings);
     if (has_failed || judgement.not_judged) continue;  // it is known why not
-    if (const MetricChange* change = inseparable_change(rule, comparison))
-      judgement.not_judged =
-          Error{ErrorKind::input, fmt::format("cannot check --fail-on '{}'", rule.limit.text),
-                fmt::format("a change of {} is not separable from noise {}", rule.metric->name,
-                            words_for_runs(*change)),
-                std::string(kMakeMoreRuns)};
-    else if (!can_be_judged)
-      judgement.not_judged =
-          Error{ErrorKind::input, fmt::format("cannot check --fail-on '{}'", rule.limit.text),
-                rule.model.empty() ? fmt::format("{} was not measured on both sides", rule.metric->name)
-                                   : why_not_of_model(rule, comparison),
-                "headroom diff --json lists the measured metrics"};
+    Error error{ErrorKind::input, fmt::format("cannot check --fail-on '{}'", rule.limit.text), "", ""};
+    if (const MetricChange* change = inseparable_change(rule, comparison)) {
+      error.why = fmt::format("a change of {} is not separable from noise {}", rule.metric->name,
+                              words_for_runs(*change));
+      error.fix = kMakeMoreRuns;
+    } else if (!can_be_judged) {
+      error.why = rule.model.empty() ? fmt::format("{} was not measured on both sides", rule.metric->name)
+                                     : why_not_of_model(rule, comparison);
+      error.fix = "headroom diff --json lists the measured metrics";
+    }
+    if (!error.why.empty()) judgement.not_judged = std::move(error);
   }
   return judgement;
 }

@@ -3,18 +3,22 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
 
-#include "attribution/live_counter.h"
+#include "attribution/live_map.h"
 #include "attribution/peak_shares.h"
-#include "comparison/counted_name.h"
+#include "comparison/compared_names.h"
 
 namespace headroom::comparison {
 namespace {
+
+using namespace attribution;
 
 constexpr std::string_view kNoStack = "(no stack was taken)";
 constexpr std::string_view kCallersLeftOut = "(callers left out)";
@@ -22,7 +26,7 @@ constexpr std::string_view kOutsideOfModules = "(outside of every module)";
 
 std::string file_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
-// Numbers for texts, in the order of their first coming.
+// Numbers texts in the order of their first use.
 class Groups {
  public:
   template <class Make>
@@ -34,7 +38,7 @@ class Groups {
     }
     return found->second;
   }
-  std::vector<NamedGroup> take(const std::vector<attribution::GroupFigures>& figures) {
+  std::vector<NamedGroup> take(const std::vector<GroupFigures>& figures) {
     for (std::size_t i = 0; i < figures.size(); ++i) groups_[i].figures = figures[i];
     return std::move(groups_);
   }
@@ -44,7 +48,7 @@ class Groups {
   std::vector<NamedGroup> groups_;
 };
 
-// The stacks of a recording as keys that another run and another build of the program share.
+// The stacks of a recording as keys that are the same in another run and another build.
 class StackKeys {
  public:
   StackKeys(const recording::Recording& recording, const FrameLookup& names,
@@ -93,21 +97,21 @@ class StackKeys {
         add(function + '\t' + module_key(frame.module), function);
       }
     if (addresses.empty()) add(std::string(kNoStack), kNoStack);
-    // Of deeper stacks only the innermost frames were recorded.
+    // Deeper stacks were recorded without their outermost frames.
     if (addresses.size() == recording::kMaxFrames) add(std::string(kCallersLeftOut), kCallersLeftOut);
 
-    stack.module = attribution::responsible_module(recording_.info(), addresses);
+    stack.module = responsible_module(recording_.info(), addresses);
     stack.module_key = module_key(stack.module);
     if (stack.module.empty())
       stack.module_key = stack.module = addresses.empty() ? kNoStack : kOutsideOfModules;
     return stack;
   }
 
-  // A program may have another name in its next version.
+  // The program's file may be renamed in its next version.
   std::string module_key(const std::string& module) const {
     return module == program_ && !module.empty() ? "(program)" : std::string(without_version(module));
   }
-  // In another build a place without a name lies elsewhere, so only its module can be compared.
+  // An unnamed place has another offset in another build, so only its module is compared.
   std::string function_of(const NamedFrame& frame) const {
     if (frame.named) return std::string(without_clone_suffix(frame.function));
     if (frame.module.empty()) return std::string(kOutsideOfModules);
@@ -127,12 +131,12 @@ struct LayerName {
   std::string key, name;
 };
 
-// As they are compared: nodes whose names are by a counter by their place among those of their operator, as
-// the order of a graph is the same in each run.
-std::vector<LayerName> compared_names(const std::vector<attribution::LayerFigures>& layers) {
+// Numbered nodes are compared by their position among the nodes of their operator: the order of a graph is
+// the same in each run.
+std::vector<LayerName> compared_names(const std::vector<LayerFigures>& layers) {
   std::vector<LayerName> names;
   std::map<std::string, int, std::less<>> before;
-  for (const attribution::LayerFigures& layer : layers) {
+  for (const LayerFigures& layer : layers) {
     const auto key = stem_of_counted_name(layer.key), path = stem_of_counted_name(layer.path);
     if (layer.source != recording::ScopeSource::node || !key || !path) {
       names.push_back({layer.key, layer.path});
@@ -144,11 +148,10 @@ std::vector<LayerName> compared_names(const std::vector<attribution::LayerFigure
   return names;
 }
 
-// Layers have what was counted in them besides, which no stack and no sample stands for; it is exact, and the
-// inner layers have to be taken off.
-std::vector<NamedGroup> layer_groups(const attribution::RecordingAnalysis& analysis,
-                                     const attribution::GroupAccounts& accounts,
-                                     const std::vector<attribution::GroupFigures>& figures,
+// The counts of a layer are exact and include memory that no stack or sample represents. The counts of the
+// inner layers are subtracted.
+std::vector<NamedGroup> layer_groups(const RecordingAnalysis& analysis, const GroupAccounts& accounts,
+                                     const std::vector<GroupFigures>& figures,
                                      const std::vector<LayerName>& names) {
   std::vector<NamedGroup> groups(analysis.layers.size());
   std::unordered_map<std::string_view, std::size_t> by_key;
@@ -158,111 +161,113 @@ std::vector<NamedGroup> layer_groups(const attribution::RecordingAnalysis& analy
     by_key.emplace(analysis.layers[i].key, i);
   }
   for (std::size_t i = 0; i < figures.size(); ++i)
-    if (const auto found = by_key.find(accounts.layers[static_cast<attribution::LayerIndex>(i)].key);
+    if (const auto found = by_key.find(accounts.layers[static_cast<LayerIndex>(i)].key);
         found != by_key.end())
       groups[found->second].figures = figures[i];
   for (std::size_t i = 0; i < groups.size(); ++i) {
     groups[i].figures.allocations = analysis.layers[i].allocations;
     groups[i].figures.allocated_bytes = analysis.layers[i].allocated_bytes;
   }
-  for (const attribution::LayerFigures& layer : analysis.layers) {
+  for (const LayerFigures& layer : analysis.layers) {
     if (!layer.parent) continue;
-    attribution::add_wrapping(groups[*layer.parent].figures.allocations, -layer.allocations);
-    attribution::add_wrapping(groups[*layer.parent].figures.allocated_bytes, -layer.allocated_bytes);
+    add_wrapping(groups[*layer.parent].figures.allocations, -layer.allocations);
+    add_wrapping(groups[*layer.parent].figures.allocated_bytes, -layer.allocated_bytes);
   }
   return groups;
 }
 
-// The shares of one list by their groups; `named(share)` has the key, the name and the frames of each.
+// The shares by their groups. `named(share)` gives key, name and frames.
 template <class Named>
-std::vector<NamedMapping> mapped_groups(const std::vector<attribution::MappingShare>& shares, Named&& named) {
+std::vector<NamedMapping> mapped_groups(const std::vector<MappingShare>& shares, Named&& named) {
   std::map<std::string, NamedMapping> groups;
-  for (const attribution::MappingShare& share : shares) {
+  for (const MappingShare& share : shares) {
     NamedMapping one = named(share);
     NamedMapping& group = groups.try_emplace(one.key, one).first->second;
-    attribution::add_wrapping(group.at_peak_bytes, share.at_peak_bytes);
-    attribution::add_wrapping(group.end_bytes, share.end_bytes);
+    add_wrapping(group.at_peak_bytes, share.at_peak_bytes);
+    add_wrapping(group.end_bytes, share.end_bytes);
   }
   std::vector<NamedMapping> list;
   for (auto& [key, group] : groups) list.push_back(std::move(group));
   return list;
 }
 
+bool is_empty(const NamedGroup& group) {
+  const GroupFigures& figures = group.figures;
+  return figures.allocations == 0 && figures.allocated_bytes == 0 && figures.live.end_bytes == 0;
+}
+bool is_empty(const NamedMapping&) { return false; }
+
+template <class Group>
+using GroupPairs = std::map<std::string_view, std::pair<const Group*, const Group*>>;
+
+template <class Group>
+GroupPairs<Group> pairs_by_key(const std::vector<Group>& before, const std::vector<Group>& after) {
+  GroupPairs<Group> pairs;
+  for (const Group& group : before)
+    if (!is_empty(group)) pairs[group.key].first = &group;
+  for (const Group& group : after)
+    if (!is_empty(group)) pairs[group.key].second = &group;
+  return pairs;
+}
+
+// What both kinds of rows have, with the names of the newer recording.
+template <class Row, class Group>
+Row row_of(const Group* a, const Group* b) {
+  const Group& known = b != nullptr ? *b : *a;
+  Row row;
+  row.name = known.name;
+  row.frames = known.frames;
+  row.in_before = a != nullptr;
+  row.in_after = b != nullptr;
+  return row;
+}
+
 std::vector<MappedDiffRow> join_mapped(const std::vector<NamedMapping>& before,
                                        const std::vector<NamedMapping>& after) {
-  std::map<std::string_view, MappedDiffRow> rows;
-  for (const NamedMapping& group : before) {
-    MappedDiffRow& row = rows[group.key];
-    row.name = group.name;
-    row.frames = group.frames;
-    row.in_before = true;
-    row.at_peak_before = group.at_peak_bytes;
-    row.end_before = group.end_bytes;
+  std::vector<MappedDiffRow> rows;
+  for (const auto& [key, pair] : pairs_by_key(before, after)) {
+    const auto& [a, b] = pair;
+    MappedDiffRow& row = rows.emplace_back(row_of<MappedDiffRow>(a, b));
+    if (a != nullptr) std::tie(row.at_peak_before, row.end_before) = std::tie(a->at_peak_bytes, a->end_bytes);
+    if (b != nullptr) std::tie(row.at_peak_after, row.end_after) = std::tie(b->at_peak_bytes, b->end_bytes);
   }
-  for (const NamedMapping& group : after) {
-    MappedDiffRow& row = rows[group.key];
-    row.name = group.name;  // the newer names
-    row.frames = group.frames;
-    row.in_after = true;
-    row.at_peak_after = group.at_peak_bytes;
-    row.end_after = group.end_bytes;
-  }
-  std::vector<MappedDiffRow> list;
-  for (auto& [key, row] : rows) list.push_back(std::move(row));
-  std::stable_sort(list.begin(), list.end(), [](const MappedDiffRow& a, const MappedDiffRow& b) {
-    return std::pair(a.peak_change(), a.end_change()) > std::pair(b.peak_change(), b.end_change());
+  std::ranges::stable_sort(rows, std::greater{}, [](const MappedDiffRow& row) {
+    return std::pair(row.peak_change(), row.end_change());
   });
-  return list;
+  return rows;
 }
 
-bool counts_nodes(const attribution::RecordingAnalysis& analysis) {
-  return std::all_of(analysis.layers.begin(), analysis.layers.end(),
-                     [](const attribution::LayerFigures& layer) { return layer.counts_known; });
+bool counts_nodes(const RecordingAnalysis& analysis) {
+  return std::ranges::all_of(analysis.layers, [](const LayerFigures& layer) { return layer.counts_known; });
 }
 
-// The layers of a recording that is compared with samples. What was counted in a graph's node is then not
-// known on both sides, so on both it stays in the row of the run.
+// The layers for a comparison with samples, which have no counts of a graph's nodes: on both sides the row
+// of the run has them.
 std::vector<NamedGroup> with_counts_by_run(const GroupedRecording& recording) {
   std::vector<NamedGroup> groups = recording.groups[static_cast<std::size_t>(DiffBy::layer)];
-  const std::vector<attribution::LayerFigures>& layers = recording.analysis.layers;
+  const std::vector<LayerFigures>& layers = recording.analysis.layers;
   for (std::size_t i = 0; i < groups.size(); ++i) {
     if (layers[i].source != recording::ScopeSource::node || !layers[i].parent) continue;
-    attribution::GroupFigures& run = groups[*layers[i].parent].figures;
-    attribution::add_wrapping(run.allocations, groups[i].figures.allocations);
-    attribution::add_wrapping(run.allocated_bytes, groups[i].figures.allocated_bytes);
+    GroupFigures& run = groups[*layers[i].parent].figures;
+    add_wrapping(run.allocations, groups[i].figures.allocations);
+    add_wrapping(run.allocated_bytes, groups[i].figures.allocated_bytes);
     groups[i].counts_known = false;
   }
   return groups;
 }
 
-bool is_empty(const attribution::GroupFigures& figures) {
-  return figures.allocations == 0 && figures.allocated_bytes == 0 && figures.live.end_bytes == 0;
-}
-
 std::vector<DiffRow> join(const std::vector<NamedGroup>& before, const std::vector<NamedGroup>& after) {
-  std::map<std::string_view, std::pair<const NamedGroup*, const NamedGroup*>> pairs;
-  for (const NamedGroup& group : before)
-    if (!is_empty(group.figures)) pairs[group.key].first = &group;
-  for (const NamedGroup& group : after)
-    if (!is_empty(group.figures)) pairs[group.key].second = &group;
   std::vector<DiffRow> rows;
-  for (const auto& [key, pair] : pairs) {
+  for (const auto& [key, pair] : pairs_by_key(before, after)) {
     const auto& [a, b] = pair;
-    const NamedGroup& known = b != nullptr ? *b : *a;  // the newer names
-    DiffRow& row = rows.emplace_back();
-    row.name = known.name;
-    row.frames = known.frames;
-    row.in_before = a != nullptr;
-    row.in_after = b != nullptr;
+    DiffRow& row = rows.emplace_back(row_of<DiffRow>(a, b));
     row.counts_known = (a == nullptr || a->counts_known) && (b == nullptr || b->counts_known);
     if (a != nullptr) row.before = a->figures;
     if (b != nullptr) row.after = b->figures;
   }
-  const auto growth = [](const DiffRow& row) {
+  std::ranges::stable_sort(rows, std::greater{}, [](const DiffRow& row) {
     return std::tuple(row.peak_change(), row.end_change(), row.allocated_change());
-  };
-  std::stable_sort(rows.begin(), rows.end(),
-                   [&](const DiffRow& a, const DiffRow& b) { return growth(a) > growth(b); });
+  });
   return rows;
 }
 
@@ -272,6 +277,20 @@ std::optional<double> error_of_difference(std::optional<double> a, std::optional
 }
 
 }  // namespace
+
+std::string_view without_clone_suffix(std::string_view function) {
+  constexpr std::array<std::string_view, 7> kSuffixes{" [clone ", ".constprop.", ".isra.", ".part.",
+                                                      ".cold",    ".lto_priv.",  ".llvm."};
+  for (const std::string_view suffix : kSuffixes)
+    if (const auto at = function.find(suffix); at != std::string_view::npos && at > 0)
+      function = function.substr(0, at);
+  return function;
+}
+
+std::string_view without_version(std::string_view module) {
+  const auto at = module.find(".so.");
+  return at == std::string_view::npos ? module : module.substr(0, at + 3);
+}
 
 std::string_view name_of(DiffBy by) {
   switch (by) {
@@ -305,33 +324,32 @@ std::set<std::string> modules_of_one_build(const recording::RecordingInfo& a,
 GroupedRecording group_recording(recording::Recording& recording, const FrameLookup& names,
                                  const std::set<std::string>& of_one_build) {
   GroupedRecording result;
-  result.analysis =
-      attribution::analyze_recording(recording, {.timeline_points = 2});  // the timeline is not compared
+  result.analysis = analyze_recording(recording, {.timeline_points = 2});  // the timeline is not compared
   StackKeys keys(recording, names, of_one_build);
-  const attribution::GroupAccounts accounts = attribution::account_groups(
-      recording, {[](attribution::LayerIndex layer, StackId) { return layer; },
-                  [&](attribution::LayerIndex, StackId stack) { return keys.stack_group(stack); },
-                  [&](attribution::LayerIndex, StackId stack) { return keys.module_group(stack); }});
+  const GroupAccounts accounts =
+      account_groups(recording, {[](LayerIndex layer, StackId) { return layer; },
+                                 [&](LayerIndex, StackId stack) { return keys.stack_group(stack); },
+                                 [&](LayerIndex, StackId stack) { return keys.module_group(stack); }});
   const std::vector<LayerName> layers = compared_names(result.analysis.layers);
   result.groups = {layer_groups(result.analysis, accounts, accounts.figures[0], layers),
                    keys.stacks().take(accounts.figures[1]), keys.modules().take(accounts.figures[2])};
-  const attribution::MappedFigures& mapped = result.analysis.mapped;
+  const MappedFigures& mapped = result.analysis.mapped;
   result.mapped = {mapped_groups(mapped.layers,
-                                 [&](const attribution::MappingShare& share) {
+                                 [&](const MappingShare& share) {
                                    return NamedMapping{layers[share.index].key, layers[share.index].name, {}};
                                  }),
                    mapped_groups(mapped.stacks,
-                                 [&](const attribution::MappingShare& share) {
+                                 [&](const MappingShare& share) {
                                    const auto& stack = keys.stack_of(StackId{share.index});
                                    return NamedMapping{stack.key, {}, stack.frames};
                                  }),
-                   mapped_groups(mapped.stacks, [&](const attribution::MappingShare& share) {
+                   mapped_groups(mapped.stacks, [&](const MappingShare& share) {
                      const auto& stack = keys.stack_of(StackId{share.index});
                      return NamedMapping{stack.module_key, stack.module, {}};
                    })};
-  attribution::GroupFigures all;
-  for (const attribution::GroupFigures& figures : accounts.figures[0]) {
-    attribution::add_wrapping(all.released_blocks, figures.released_blocks);
+  GroupFigures all;
+  for (const GroupFigures& figures : accounts.figures[0]) {
+    add_wrapping(all.released_blocks, figures.released_blocks);
     all.lived_ns += figures.lived_ns;
   }
   result.average_lifetime = all.average_lifetime();
@@ -356,7 +374,7 @@ bool FigureChange::differs() const {
 
 RecordingDiff diff_recordings(const GroupedRecording& before, const GroupedRecording& after) {
   RecordingDiff diff;
-  const attribution::RecordingAnalysis &a = before.analysis, &b = after.analysis;
+  const RecordingAnalysis &a = before.analysis, &b = after.analysis;
   diff.peak_bytes = {a.peak_bytes, b.peak_bytes};
   diff.leaked_bytes = {a.leaked_bytes, b.leaked_bytes};
   diff.allocations = {{a.allocations, {}}, {b.allocations, {}}};

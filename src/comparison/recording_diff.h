@@ -1,12 +1,10 @@
-// What changed from one recording to another, by layer, by call stack and by module. Pure: names come from
-// the caller. docs/diff.md says what is compared with what.
+// Compares two recordings by layer, call stack and module. Pure: names come from the caller. docs/diff.md
+// says which rows are paired: addresses mean nothing in another process, so stacks are paired by the names of
+// their functions and modules.
 //
 //   const auto same = modules_of_one_build(before.info(), after.info());
 //   const auto a = group_recording(before, names_of_a, same), b = group_recording(after, names_of_b, same);
 //   const RecordingDiff diff = diff_recordings(a, b);
-//
-// Addresses mean nothing in another process, so stacks are matched by the names of their functions and
-// modules.
 #pragma once
 
 #include <array>
@@ -19,14 +17,13 @@
 
 #include "attribution/group_accounts.h"
 #include "attribution/recording_analysis.h"
-#include "comparison/named_frame.h"
+#include "comparison/compared_names.h"
 #include "recording/recording.h"
 
 namespace headroom::comparison {
 
 enum class DiffBy { layer, stack, module };
 inline constexpr std::array<DiffBy, 3> kDiffBy{DiffBy::layer, DiffBy::stack, DiffBy::module};
-// "layer", "stack", "module".
 std::string_view name_of(DiffBy by);
 
 // A layer, the stacks of one row of functions, or a module.
@@ -35,12 +32,11 @@ struct NamedGroup {
   std::string name;                   // of a layer or a module; a layer's is empty outside of any
   std::vector<std::string> frames;    // of a stack, innermost first
   attribution::GroupFigures figures;  // of a layer without those inside it, so that they add up
-  // False for a graph's node in a comparison with samples: what was counted is known of its whole run only,
-  // and the run's row has it.
+  // False for a graph's node in a comparison with samples: only the row of the whole run has its counts.
   bool counts_known = true;
 };
 
-// What the program mapped itself, by the same groups; exact.
+// Memory that the program mapped itself, by the same groups; exact.
 struct NamedMapping {
   std::string key, name;
   std::vector<std::string> frames;
@@ -54,12 +50,11 @@ struct GroupedRecording {
   std::array<std::vector<NamedMapping>, 3> mapped;  // by DiffBy
 };
 
-// File names of the modules of which both recordings had the same build, by its id: there an address within
-// the module is as good as a name.
+// File names of the modules with equal build ids in both recordings: their addresses can be compared.
 std::set<std::string> modules_of_one_build(const recording::RecordingInfo& a,
                                            const recording::RecordingInfo& b);
 
-// Two passes: the analysis, which meets all stacks, and the accounts of their groups.
+// Reads the recording twice: for the analysis, and for the groups of its stacks.
 GroupedRecording group_recording(recording::Recording& recording, const FrameLookup& names,
                                  const std::set<std::string>& of_one_build);
 
@@ -72,16 +67,16 @@ struct DiffRow {
 
   std::int64_t peak_change() const { return after.live.peak_bytes - before.live.peak_bytes; }
   std::int64_t end_change() const { return after.live.end_bytes - before.live.end_bytes; }
-  // Of the two changes; absent where they are exact.
+  // Absent if exact.
   std::optional<double> peak_standard_error() const;
   std::optional<double> end_standard_error() const;
-  // 0 where it is not known.
+  // 0 if unknown.
   std::int64_t allocated_change() const {
     return counts_known ? after.allocated_bytes - before.allocated_bytes : 0;
   }
 };
 
-// The same of what was mapped; zeros where it is absent.
+// The same for mapped memory; zeros if absent.
 struct MappedDiffRow {
   std::string name;
   std::vector<std::string> frames;
@@ -90,25 +85,24 @@ struct MappedDiffRow {
 
   std::int64_t peak_change() const { return at_peak_after - at_peak_before; }
   std::int64_t end_change() const { return end_after - end_before; }
+  static std::int64_t allocated_change() { return 0; }
 };
 
-// A figure of both recordings.
 struct FigureChange {
   attribution::Figure before, after;
 
   std::int64_t change() const { return after.value - before.value; }
-  // Of the change; absent if both figures are exact.
+  // Absent if both figures are exact.
   std::optional<double> standard_error() const;
-  // False where the change is less than two standard errors, or none: then it is no news.
+  // False for a change of less than two standard errors, or none.
   bool differs() const;
 };
 
 struct RecordingDiff {
   FigureChange peak_bytes, leaked_bytes, allocations, allocated_bytes;
-  // By DiffBy; by the growth of what was live at the peak, the largest first, so the last shrank most. Those
-  // that never held nor allocated anything are left out.
+  // By DiffBy; the largest growth at the peak first. Groups that never allocated are left out.
   std::array<std::vector<DiffRow>, 3> rows;
-  // The same of what the program mapped itself, by the growth of what was mapped when most was.
+  // The same for mapped memory.
   std::array<std::vector<MappedDiffRow>, 3> mapped;
 
   const std::vector<DiffRow>& by(DiffBy what) const { return rows[static_cast<std::size_t>(what)]; }

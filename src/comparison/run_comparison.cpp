@@ -8,25 +8,23 @@
 #include <tuple>
 #include <unordered_map>
 
-#include "base/timestamp.h"
-#include "comparison/counted_name.h"
+#include "base/units.h"
+#include "comparison/compared_names.h"
 #include "comparison/metric_change.h"
-#include "comparison/run_facts.h"
 #include "comparison/two_sample.h"
-#include "monitoring/robust_statistics.h"
+#include "monitoring/series_growth.h"
 
 namespace headroom::comparison {
 namespace {
 
 constexpr std::size_t kFramesOfASide = 65'536;  // for the effect size: known to 0.3 % by then
 
-// A run of a model on one side.
 struct RunOfModel {
   const ComparedRun* run = nullptr;
   const ComparedModel* model = nullptr;
 };
 
-// The models of a side by their names: of thousands of them each is asked for several times.
+// The models of a side by name.
 struct SideByModel {
   std::vector<std::string> names;                                 // in the order in which they come first
   std::unordered_map<std::string, std::vector<RunOfModel>> runs;  // of each, in the order of the side
@@ -50,8 +48,7 @@ SideByModel by_model(const Side& side) {
   return found;
 }
 
-// The runs of a side that a model came through in, in the order in which they were made, and what became of
-// it in all of them.
+// The successful runs of a model on one side, oldest first, and the outcome of all.
 struct OneSide {
   RunsOfModel runs;
   SideOutcome outcome;
@@ -67,8 +64,8 @@ std::string layout_of(const ComparedModel& model, const BenchResult& run) {
 
 OneSide side_of(const SideByModel& side, const std::string& name) {
   std::vector<RunOfModel> ordered = side.of(name);
-  std::stable_sort(ordered.begin(), ordered.end(), [](const RunOfModel& a, const RunOfModel& b) {
-    return parse_timestamp(a.run->result->started_at) < parse_timestamp(b.run->result->started_at);
+  std::ranges::stable_sort(ordered, std::less{}, [](const RunOfModel& one) {
+    return parse_timestamp(one.run->result->started_at);
   });
   OneSide found;
   for (const auto& [run, model] : ordered) {
@@ -100,9 +97,8 @@ std::vector<std::int64_t> frames_of(const RunsOfModel& runs, std::int64_t& count
 
 void sort_by_change(std::vector<LayerChange>& changes) {
   std::erase_if(changes, [](const LayerChange& change) { return change.change() == 0; });
-  std::stable_sort(changes.begin(), changes.end(), [](const LayerChange& a, const LayerChange& b) {
-    return std::abs(a.change()) > std::abs(b.change());
-  });
+  std::ranges::stable_sort(changes, std::greater{},
+                           [](const LayerChange& change) { return std::abs(change.change()); });
 }
 
 std::vector<LayerChange> paired(const std::map<std::string, std::int64_t>& before,
@@ -127,7 +123,7 @@ std::map<std::string, std::int64_t> shares_of(const LayerMemory& layers) {
   return bytes;
 }
 
-// All nodes of an operator with names by a counter are one row.
+// The numbered nodes of an operator form one row.
 std::string row_of(const NodeMemory& node) {
   const auto stem = stem_of_counted_name(node.name);
   if (!stem) return node.name;
@@ -142,14 +138,14 @@ std::map<std::string, std::int64_t> nodes_of(const LayerMemory& layers) {
   return bytes;
 }
 
-// Any run of the model: what it was made with is known of one that failed, too.
+// All runs of the model: facts are known of failed ones, too.
 std::vector<const ComparedModel*> all_of(const SideByModel& side, const std::string& name) {
   std::vector<const ComparedModel*> models;
   for (const RunOfModel& run : side.of(name)) models.push_back(run.model);
   return models;
 }
 
-// What most of the runs have: of each name the median over those that were made with --layers.
+// For each name, the median of the runs with --layers.
 using BytesByName = std::map<std::string, std::int64_t>;
 std::optional<BytesByName> median_of(const RunsOfModel& runs, BytesByName (*bytes_of)(const LayerMemory&)) {
   std::map<std::string, std::vector<double>> values;
@@ -177,7 +173,7 @@ void compare_layers(ModelComparison& model, const RunsOfModel& before, const Run
   }
 }
 
-// Why the latency of two sides cannot change the verdict, though there are runs enough.
+// Why latency does not affect the verdict although there are enough runs.
 std::string latency_caveat(const ModelComparison& model, const RunsOfModel& before,
                            const RunsOfModel& after) {
   const MetricChange* latency = model.find("latency");
@@ -194,7 +190,7 @@ std::string latency_caveat(const ModelComparison& model, const RunsOfModel& befo
   return {};
 }
 
-// Why what looks like a change of memory is none.
+// Why a larger figure of memory is not a change.
 std::string no_change_words(const ModelComparison& model, const MetricChange& change) {
   const auto moved = [](double bytes) {
     return (bytes > 0 ? "+" : "") + format_bytes({std::llround(bytes)});
@@ -248,12 +244,11 @@ ModelComparison compare_model(const Named& name, const SideByModel& side_a, cons
   return model;
 }
 
-// "--pipeline" of "(pipeline)" and of "det (in pipeline)", where no run of the side was asked for it.
+// "--pipeline" for "(pipeline)" and "det (in pipeline)" if no run of the side has that option.
 std::string option_left_out(const std::string& model, const Side& side) {
   const auto none_has = [&](auto is_on) {
-    return std::all_of(side.begin(), side.end(), [&](const ComparedRun& run) {
-      return run.result->options && !is_on(*run.result->options);
-    });
+    return std::ranges::all_of(
+        side, [&](const ComparedRun& run) { return run.result->options && !is_on(*run.result->options); });
   };
   const auto is_of = [&](std::string_view word) {
     return model == fmt::format("({})", word) || model.ends_with(fmt::format(" (in {})", word));
@@ -267,8 +262,7 @@ std::string option_left_out(const std::string& model, const Side& side) {
   return {};
 }
 
-// Runs that lie on one side must be of one thing, or their spread says nothing.
-// Whether they are not.
+// Whether the runs of a side differ in their setup: then their spread means nothing.
 bool add_mixture(const Side& side, const SideByModel& models, std::string_view which,
                  std::vector<std::string>& caveats) {
   const std::size_t known = caveats.size();
@@ -287,8 +281,8 @@ bool add_mixture(const Side& side, const SideByModel& models, std::string_view w
 }  // namespace
 
 const MetricChange* ModelComparison::find(std::string_view metric) const {
-  const auto found = std::find_if(metrics.begin(), metrics.end(),
-                                  [&](const MetricChange& change) { return change.metric->name == metric; });
+  const auto found = std::ranges::find_if(
+      metrics, [&](const MetricChange& change) { return change.metric->name == metric; });
   return found == metrics.end() ? nullptr : &*found;
 }
 

@@ -1,15 +1,12 @@
-// What changed from the runs of one side, A (before), to those of another, B (after), model by model. Pure.
-// docs/diff.md tells what counts as a change and why.
+// Compares the runs of side A (before) with those of side B (after), model by model. Pure. docs/diff.md says
+// what counts as a change and why. Only successful runs have figures.
 //
-// Only runs that a model came through in have figures: of one that fell they are of a part of its work.
+// Memory: three or more runs per side are compared by their medians, fewer by an allowance for the difference
+// between identical runs.
 //
-// Memory: with three runs or more on both sides by the difference of the medians, with fewer by an allowance
-// for what two runs of one thing differ by, the metric's own.
-//
-// Times and rates depend on what else the machine does, and one run does not show how much. Three runs or
-// more on both sides do: they are compared by a bootstrap interval, pair by pair where they were made in
-// turns, four times or more. With fewer runs there is no interval. The latency of runs in step is compared
-// turn by turn (turns_of_runs.h).
+// Times and rates depend on the load of the machine. Three or more runs per side have a bootstrap interval;
+// four or more alternating ones are compared in pairs. Fewer have none. The latency of runs in step is
+// compared frame by frame.
 #pragma once
 
 #include <optional>
@@ -26,9 +23,9 @@ inline constexpr std::size_t kRunsToKnowTheirSpread = 3;
 
 struct ComparedModel {
   const ModelResult* result = nullptr;
-  std::vector<FrameTimes> frames;      // empty where the run kept none
-  std::string fingerprint;             // of its files; empty if not known
-  std::optional<double> latency = {};  // of a run that is kept without its frames (headroom history)
+  std::vector<FrameTimes> frames;      // empty if the run kept none
+  std::string fingerprint;             // of its files; empty if unknown
+  std::optional<double> latency = {};  // of a run without frames (headroom history)
 
   MeasuredFigures figures() const { return {*result, frames, latency}; }
 };
@@ -43,50 +40,52 @@ using Side = std::vector<ComparedRun>;
 
 struct MetricChange {
   const RunMetric* metric = nullptr;
-  // Of several runs the median (memory) or the geometric mean of the middle half; of pairs `after` is
-  // `before` by their ratio.
+  // For several runs the median (memory) or the geometric mean of the middle half. For pairs, `after` is
+  // `before` times their ratio.
   double before = 0, after = 0;
   std::size_t runs_before = 0, runs_after = 0;
-  // A value may be 0 or less (detections; what stays over the bare runtime): then there is no ratio, and the
-  // interval is of the difference.
+  // False if a value is 0 or less (detections, memory over the bare runtime): then only the difference has an
+  // interval.
   bool has_ratio = true;
-  // after / before, and its interval. Of runs in step the median of the turns' own ratios.
+  // after / before, and its interval.
   double ratio = 1, low = 1, high = 1;
   double low_change = 0, high_change = 0;
   double confidence = 0.95;          // of the interval
-  double p = 1;                      // of such a change where there is none
-  bool spread_was_measured = false;  // by the runs; else allowed for
-  bool was_paired = false;           // run by run, as they were made in turns
-  bool was_in_step = false;          // turn by turn: `after` is the median of `before` by the turns' ratio
-  bool is_separable = true;          // false: a time, and too few runs to tell it from noise; no interval
-  bool is_judged = false;            // it makes the verdict
-  bool differs = false;              // it is a change, and no run-to-run noise
-  // Of resident memory: it would be a change, were it not for pages of files, of which B has this much more.
+  double p = 1;                      // probability of such a difference without a change
+  bool spread_was_measured = false;  // by the runs; else an allowance
+  bool was_paired = false;           // alternating runs, in pairs
+  bool was_in_step = false;          // frame by frame
+  bool is_separable = true;          // false: a time, with too few runs for an interval
+  bool is_judged = false;            // it decides the verdict
+  bool differs = false;              // it is a change, not noise between runs
+  // Not a change because it may be pages of files, of which B has this much more.
   bool is_of_file_pages = false;
   double file_pages = 0;
-  bool is_of_step = false;      // or were it not as much as runs of one thing differ by now and then
-  bool has_one_layout = false;  // all runs are of one thing at the same addresses
+  bool is_of_step = false;      // not a change because it may be a step of the heap
+  bool has_one_layout = false;  // all runs are identical, at the same addresses
 
   double change() const { return after - before; }
   // The interval holds no change.
   bool is_noise() const {
     return has_ratio ? low <= 1 && high >= 1 && p > 0 : low_change <= 0 && high_change >= 0;
   }
+  // An interval of more than three times either way says nothing.
+  bool is_unsteady() const { return has_ratio && is_separable && high > 9 * low; }
   bool is_worse() const { return metric->more_is_better ? after < before : after > before; }
 };
 
-// A fact that the sides do not share: "model file", "a1b2…", "c3d4…".
+// A difference between the sides: "model file", "a1b2…", "c3d4…".
 struct FactChange {
   std::string what, before, after;
 };
 
 struct LayerChange {
   std::string name;
-  std::optional<Bytes> before, after;  // absent: not there
+  std::optional<Bytes> before, after;
   std::int64_t change() const { return after.value_or(Bytes{}).count - before.value_or(Bytes{}).count; }
 };
 
-// What became of a model in the runs of one side.
+// The success of a model in the runs of one side.
 struct SideOutcome {
   std::size_t runs = 0, failed = 0;
   ModelStatus status = ModelStatus::ok;  // of the first that failed
@@ -95,37 +94,35 @@ struct SideOutcome {
   bool never_came_through() const { return runs > 0 && failed == runs; }
 };
 
-// A figure of one side, of a model that the other side has none of.
+// A figure of a model that only one side has.
 struct MetricValue {
   const RunMetric* metric = nullptr;
   double value = 0;
 };
 
 struct ModelComparison {
-  std::string name;                   // in A
-  std::string name_after;             // in B: another one where each side has one model, which was renamed
-  std::vector<MetricChange> metrics;  // in the order of run_metrics(); what both sides have
-  std::vector<const RunMetric*> one_sided;  // what one side has alone
-  // That a frame of B takes longer than one of A, of all frames of all runs.
-  std::optional<double> superiority;
+  std::string name;                         // in A
+  std::string name_after;                   // in B: differs if each side has one model, and it was renamed
+  std::vector<MetricChange> metrics;        // that both sides have, in the order of run_metrics()
+  std::vector<const RunMetric*> one_sided;  // metrics that only one side has
+  std::optional<double> superiority;        // share of the pairs of frames in which B's takes longer
   std::int64_t frames_before = 0, frames_after = 0;
   SideOutcome outcome_before, outcome_after;
   std::vector<FactChange> facts;          // of the model: file, settings, runtime
   std::vector<LayerChange> shares;        // --layers: kinds of memory, the largest change first
   std::vector<LayerChange> nodes;         // and nodes, by their activations and parameters
-  std::vector<MetricValue> values_after;  // of B, where A never came through
+  std::vector<MetricValue> values_after;  // of B, if A never succeeded
 
   const MetricChange* find(std::string_view metric) const;
   bool is_called(std::string_view called) const { return called == name || called == name_after; }
 
-  // In B it fails in a larger share of the runs than in A, or in a smaller one.
+  // In B a larger share of the runs fails than in A, or a smaller one.
   bool fell() const {
     return outcome_after.failed * outcome_before.runs > outcome_before.failed * outcome_after.runs;
   }
   bool recovered() const {
     return outcome_after.failed * outcome_before.runs < outcome_before.failed * outcome_after.runs;
   }
-  // Nothing of it can be compared.
   bool has_no_figures() const {
     return outcome_before.never_came_through() || outcome_after.never_came_through();
   }
@@ -134,13 +131,13 @@ struct ModelComparison {
 struct NewModel {
   std::string name;
   SideOutcome outcome;
-  std::vector<MetricValue> values;  // of the runs that it came through
+  std::vector<MetricValue> values;  // of the successful runs
 };
 
 struct GoneModel {
   std::string name;
   SideOutcome outcome;  // in A
-  // Of several models at once, which B was not asked to measure: "--pipeline". Then it is gone by request.
+  // "--pipeline" if it is a result of several models that B was not asked to measure.
   std::string option_left_out;
 
   bool is_worse() const { return option_left_out.empty() && !outcome.never_came_through(); }
@@ -157,12 +154,21 @@ struct RunComparison {
   std::vector<GoneModel> only_before;
   std::vector<NewModel> only_after;
   std::vector<FactChange> facts;     // of the machine and of the run
-  std::vector<std::string> caveats;  // why less can be told than one would think
-  bool has_mixed_side = false;       // runs of one side are not of one thing; a caveat says in what
+  std::vector<std::string> caveats;  // limits of the comparison
+  bool has_mixed_side = false;       // runs of one side differ in their setup; a caveat says how
 };
 
-// Each side has a run. Models are the same by name; where both sides have one model it is the same one.
-// `comparisons`: how many of which this is one share the false alarms, as its own models do.
+// Each side has a run. Models are paired by name; single models always pair. `comparisons`: the number of
+// comparisons that share the false alarms; its models share them as well.
 RunComparison compare_runs(const Side& before, const Side& after, std::size_t comparisons = 1);
+
+// What run_facts.cpp finds for compare_runs(): the differences that can explain a change, the likeliest cause
+// first. For several runs the most frequent value counts, or the median of a clock, load or temperature.
+std::vector<FactChange> model_facts(const std::vector<const ComparedModel*>& before,
+                                    const std::vector<const ComparedModel*>& after);
+std::vector<FactChange> run_facts(const Side& before, const Side& after);
+// Differences between the runs of one side: "board is Orin Nano in 9 of 10 runs, but Xavier NX in another".
+std::vector<std::string> mixed_model_facts(const std::vector<const ComparedModel*>& models);
+std::vector<std::string> mixed_run_facts(const Side& side);
 
 }  // namespace headroom::comparison

@@ -1,17 +1,16 @@
-#include "comparison/run_facts.h"
+#include "comparison/run_comparison.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <functional>
 #include <map>
 #include <optional>
 #include <string_view>
 
 #include "base/text.h"
-#include "monitoring/robust_statistics.h"
+#include "monitoring/series_growth.h"
 
 namespace headroom::comparison {
 namespace {
@@ -20,11 +19,10 @@ constexpr double kSameClock = 0.02;     // a governor's steps are larger
 constexpr double kSameLoad = 15;        // percent of all cores
 constexpr double kSameTemperature = 8;  // degrees
 
-// One fact as each run of a side tells it; what a run does not tell is not among them.
+// One fact, with the value in each run of a side that has it.
 struct Fact {
   std::string_view what;
   std::vector<std::string> told;
-  std::size_t runs = 0;
 };
 
 struct Common {
@@ -32,11 +30,11 @@ struct Common {
   std::size_t runs = 0;
 };
 
-// What most runs tell; of several that are as frequent what was told first.
+// The most frequent value; the first of equally frequent ones.
 Common most_common(const std::vector<std::string>& told) {
   Common common;
   for (const std::string& value : told) {
-    const auto runs = static_cast<std::size_t>(std::count(told.begin(), told.end(), value));
+    const auto runs = static_cast<std::size_t>(std::ranges::count(told, value));
     if (runs > common.runs) common = {value, runs};
   }
   return common;
@@ -49,12 +47,12 @@ std::string words_for(const Common& common, const Fact& fact) {
 
 constexpr std::string_view kSettings = "settings";
 
-// Of "threads=1 arena=on" what "threads=2 arena=on" has not.
+// The settings that the other side lacks.
 std::string words_apart(const std::string& settings, const std::string& others) {
   const auto known = split(others, ' ');
   std::string apart;
   for (const std::string_view word : split(settings, ' '))
-    if (std::find(known.begin(), known.end(), word) == known.end())
+    if (std::ranges::find(known, word) == known.end())
       apart += fmt::format("{}{}", apart.empty() ? "" : " ", word);
   return apart.empty() ? "none of these" : apart;
 }
@@ -62,7 +60,6 @@ std::string words_apart(const std::string& settings, const std::string& others) 
 std::vector<FactChange> changes_of(const std::vector<Fact>& before, const std::vector<Fact>& after) {
   std::vector<FactChange> changes;
   for (std::size_t i = 0; i < before.size(); ++i) {
-    // Where one side does not say, nothing is known.
     if (before[i].told.empty() || after[i].told.empty()) continue;
     Common a = most_common(before[i].told), b = most_common(after[i].told);
     if (a.value == b.value) continue;
@@ -81,110 +78,99 @@ std::vector<std::string> mixtures_of(const std::vector<Fact>& facts) {
   for (const Fact& fact : facts) {
     const Common common = most_common(fact.told);
     if (common.runs == fact.told.size()) continue;
-    const auto other = std::find_if(fact.told.begin(), fact.told.end(),
-                                    [&](const std::string& value) { return value != common.value; });
+    const auto other =
+        std::ranges::find_if(fact.told, [&](const std::string& value) { return value != common.value; });
     mixed.push_back(fmt::format("{} is {} in {} of {} runs, but {} in another", fact.what, common.value,
                                 common.runs, fact.told.size(), *other));
   }
   return mixed;
 }
 
-template <typename Run>
-class FactsOf {
- public:
-  explicit FactsOf(std::vector<const Run*> runs) : runs_(std::move(runs)) {}
-
-  void add(std::string_view what, const std::function<std::optional<std::string>(const Run&)>& value) {
-    Fact fact{what, {}, runs_.size()};
-    for (const Run* run : runs_)
-      if (auto told = value(*run)) fact.told.push_back(std::move(*told));
-    facts_.push_back(std::move(fact));
-  }
-  // Empty is not told.
-  void add_known(std::string_view what, const std::function<std::string(const Run&)>& value) {
-    add(what, [&](const Run& run) -> std::optional<std::string> {
-      std::string told = value(run);
-      if (told.empty()) return std::nullopt;
-      return told;
-    });
-  }
-  std::vector<Fact> take() { return std::move(facts_); }
-
- private:
-  std::vector<const Run*> runs_;
-  std::vector<Fact> facts_;
+// A fact by its value in a run, which is empty if unknown.
+template <class Run>
+struct FactOf {
+  std::string_view what;
+  std::string (*value)(const Run& run);
 };
+
+template <class Run, std::size_t kCount>
+void add_facts(std::vector<Fact>& facts, const FactOf<Run> (&table)[kCount],
+               const std::vector<const Run*>& runs) {
+  for (const auto& [what, value] : table) {
+    Fact& fact = facts.emplace_back(Fact{what, {}});
+    for (const Run* run : runs)
+      if (std::string known = value(*run); !known.empty()) fact.told.push_back(std::move(known));
+  }
+}
+
+std::string on_off(bool on) { return on ? "on" : "off"; }
 
 std::string threshold_words(const std::optional<double>& value) {
   return value ? fmt::format("{}", *value) : std::string("none");
 }
 
-// A model that failed left no fingerprint. What its file is called is known all the same (the folder is that
-// of a checkout), and its size to the byte: one may be quantised otherwise and be as large but for one.
-void add_file_facts(FactsOf<ComparedModel>& facts) {
-  facts.add_known("model file", [](const ComparedModel& model) {
-    return std::filesystem::path(model.result->path).filename().string();
-  });
-  facts.add("size of the model file", [](const ComparedModel& model) -> std::optional<std::string> {
-    const auto& size = model.result->file_size;
-    if (!size) return std::nullopt;
-    return size->count < 1024 ? format_bytes(*size) : fmt::format("{} B", size->count);
-  });
-}
+// A failed model has no fingerprint. The name of its file (the folder differs between checkouts) and its
+// exact size are known.
+constexpr FactOf<ComparedModel> kByFingerprint[] = {
+    {"model file", [](const ComparedModel& model) { return model.fingerprint; }}};
+constexpr FactOf<ModelResult> kByFile[] = {
+    {"model file",
+     [](const ModelResult& model) { return std::filesystem::path(model.path).filename().string(); }},
+    {"size of the model file", [](const ModelResult& model) {
+       if (!model.file_size) return std::string();
+       const Bytes size = *model.file_size;
+       return size.count < 1024 ? format_bytes(size) : fmt::format("{} B", size.count);
+     }}};
+
+constexpr FactOf<ModelResult> kOfModels[] = {
+    {"runtime", [](const ModelResult& model) { return model.backend; }},
+    {"version of the runtime", [](const ModelResult& model) { return model.backend_version; }},
+    {kSettings, [](const ModelResult& model) { return model.settings.describe(); }},
+    {"device", [](const ModelResult& model) { return model.settings.device; }},
+    {"address layout",
+     [](const ModelResult& model) {
+       const auto& fixed = model.memory.fixed_addresses;
+       return std::string(!fixed ? "" : *fixed ? "fixed" : "random");
+     }},
+    {"telemetry of the runtime",
+     [](const ModelResult& model) {
+       return model.runtime_telemetry ? on_off(*model.runtime_telemetry) : std::string();
+     }},
+    {"input", [](const ModelResult& model) { return model.input; }},
+    {"task", [](const ModelResult& model) { return model.task; }}};
+
+// Known only after loading, or at the end. For a failed run, its absence is no cause.
+constexpr FactOf<ModelResult> kOfSuccessfulModels[] = {
+    {"confidence", [](const ModelResult& model) { return threshold_words(model.confidence); }},
+    {"IoU", [](const ModelResult& model) { return threshold_words(model.iou); }},
+    // By --max-frames-in-mem or by an eighth of the limit.
+    {"frames held in memory",
+     [](const ModelResult& model) {
+       return model.memory.frames ? format_bytes(*model.memory.frames) : std::string();
+     }},
+    {"measured frames", [](const ModelResult& model) { return fmt::format("{}", model.frames); }}};
 
 std::vector<Fact> facts_of(const std::vector<const ComparedModel*>& models, bool by_fingerprint) {
-  FactsOf<ComparedModel> facts(models);
+  std::vector<const ModelResult*> results, successful;
+  for (const ComparedModel* model : models) {
+    results.push_back(model->result);
+    if (model->result->status == ModelStatus::ok) successful.push_back(model->result);
+  }
+  std::vector<Fact> facts;
   if (by_fingerprint)
-    facts.add_known("model file", [](const ComparedModel& model) { return model.fingerprint; });
+    add_facts(facts, kByFingerprint, models);
   else
-    add_file_facts(facts);
-  facts.add_known("runtime", [](const ComparedModel& model) { return model.result->backend; });
-  facts.add_known("version of the runtime",
-                  [](const ComparedModel& model) { return model.result->backend_version; });
-  facts.add(kSettings, [](const ComparedModel& model) { return model.result->settings.describe(); });
-  facts.add("device", [](const ComparedModel& model) { return model.result->settings.device; });
-  facts.add("address layout", [](const ComparedModel& model) -> std::optional<std::string> {
-    const auto& fixed = model.result->memory.fixed_addresses;
-    if (!fixed) return std::nullopt;
-    return *fixed ? "fixed" : "random";
-  });
-  facts.add("telemetry of the runtime", [](const ComparedModel& model) -> std::optional<std::string> {
-    const auto& telemetry = model.result->runtime_telemetry;
-    if (!telemetry) return std::nullopt;
-    return *telemetry ? "on" : "off";
-  });
-  facts.add_known("input", [](const ComparedModel& model) { return model.result->input; });
-  facts.add_known("task", [](const ComparedModel& model) { return model.result->task; });
-  // What a run got to know only after it had loaded its model, or counted to its end, is of one that fell
-  // what the failure left of it, and no cause of it.
-  const auto of_those_that_came_through = [&](std::string_view what, auto value) {
-    facts.add(what, [value](const ComparedModel& model) -> std::optional<std::string> {
-      if (model.result->status != ModelStatus::ok) return std::nullopt;
-      return value(model);
-    });
-  };
-  of_those_that_came_through(
-      "confidence", [](const ComparedModel& model) { return threshold_words(model.result->confidence); });
-  of_those_that_came_through("IoU",
-                             [](const ComparedModel& model) { return threshold_words(model.result->iou); });
-  // By --max-frames-in-mem, or by a limit, of which they may take an eighth.
-  of_those_that_came_through("frames held in memory",
-                             [](const ComparedModel& model) -> std::optional<std::string> {
-                               const auto& frames = model.result->memory.frames;
-                               if (!frames) return std::nullopt;
-                               return format_bytes(*frames);
-                             });
-  of_those_that_came_through(
-      "measured frames", [](const ComparedModel& model) { return fmt::format("{}", model.result->frames); });
-  return facts.take();
+    add_facts(facts, kByFile, results);
+  add_facts(facts, kOfModels, results);
+  add_facts(facts, kOfSuccessfulModels, successful);
+  return facts;
 }
 
 bool all_have_fingerprints(const std::vector<const ComparedModel*>& models) {
-  return std::none_of(models.begin(), models.end(),
-                      [](const ComparedModel* model) { return model->fingerprint.empty(); });
+  return std::ranges::none_of(models, [](const ComparedModel* model) { return model->fingerprint.empty(); });
 }
 
-// The fingerprint is of paths, too: of two checkouts it differs, though their pictures are the same.
+// A fingerprint includes paths, so it differs between two checkouts of the same pictures.
 bool are_of_one_path(const Side& before, const Side& after) {
   std::optional<std::string> path;
   for (const Side* side : {&before, &after})
@@ -211,59 +197,56 @@ std::string limit_of(const std::optional<Limit>& limit) {
   return limit ? fmt::format("{} ({})", format_bytes(limit->bytes), name_of(limit->mechanism)) : "none";
 }
 
-// What of a pool or of other models at the same time was asked for, and how much was measured. Of what a
-// report of an earlier version does not tell nothing is said.
-void add_options(FactsOf<BenchResult>& facts) {
-  const auto of_options = [&](std::string_view what, auto value) {
-    facts.add(what, [value](const BenchResult& run) -> std::optional<std::string> {
-      if (!run.options) return std::nullopt;
-      return value(*run.options);
-    });
-  };
-  const auto toggle = [&](std::string_view what, bool BenchOptions::*option) {
-    of_options(what, [option](const BenchOptions& options) { return options.*option ? "on" : "off"; });
-  };
-  toggle("--parallel", &BenchOptions::parallel);
-  toggle("--pipeline", &BenchOptions::pipeline);
-  of_options("--pool", [](const BenchOptions& options) {
-    return options.pool ? format_bytes(*options.pool) : std::string("off");
-  });
-  of_options("--pool-threads",
-             [](const BenchOptions& options) { return fmt::format("{}", options.pool_threads.value_or(1)); });
-  toggle("--tune", &BenchOptions::tune);
-  toggle("--layers", &BenchOptions::layers);
-  toggle("--skip-inference", &BenchOptions::skip_inference);
-  of_options("--in-step", [](const BenchOptions& options) { return options.in_step.empty() ? "off" : "on"; });
-  of_options("--imgsz", [](const BenchOptions& options) { return fmt::format("{}", options.image_size); });
-  of_options("--warmup",
-             [](const BenchOptions& options) { return fmt::format("{}", options.warmup_frames); });
-}
+// Options that change what was measured.
+constexpr FactOf<BenchOptions> kOptions[] = {
+    {"--parallel", [](const BenchOptions& options) { return on_off(options.parallel); }},
+    {"--pipeline", [](const BenchOptions& options) { return on_off(options.pipeline); }},
+    {"--pool",
+     [](const BenchOptions& options) { return options.pool ? format_bytes(*options.pool) : on_off(false); }},
+    {"--pool-threads",
+     [](const BenchOptions& options) { return fmt::format("{}", options.pool_threads.value_or(1)); }},
+    {"--tune", [](const BenchOptions& options) { return on_off(options.tune); }},
+    {"--layers", [](const BenchOptions& options) { return on_off(options.layers); }},
+    {"--skip-inference", [](const BenchOptions& options) { return on_off(options.skip_inference); }},
+    {"--in-step", [](const BenchOptions& options) { return on_off(!options.in_step.empty()); }},
+    {"--imgsz", [](const BenchOptions& options) { return fmt::format("{}", options.image_size); }},
+    {"--warmup", [](const BenchOptions& options) { return fmt::format("{}", options.warmup_frames); }}};
+
+constexpr FactOf<BenchResult> kLimits[] = {
+    {"memory limit", [](const BenchResult& run) { return limit_of(run.limit); }},
+    {"limit of GPU memory", [](const BenchResult& run) { return limit_of(run.gpu_limit); }}};
+
+constexpr FactOf<BenchResult> kOfMachines[] = {
+    {"board", [](const BenchResult& run) { return run.host.board; }},
+    {"processor", [](const BenchResult& run) { return run.host.cpu_model; }},
+    {"machine", [](const BenchResult& run) { return run.host.hostname; }},
+    {"cores",
+     [](const BenchResult& run) {
+       return run.host.cpus > 0 ? fmt::format("{}", run.host.cpus) : std::string();
+     }},
+    {"power mode", [](const BenchResult& run) { return run.host.power_mode; }},
+    {"CPU governor", [](const BenchResult& run) { return run.host.cpu_governor; }},
+    {"GPU driver", [](const BenchResult& run) { return run.host.gpu_driver; }},
+    {"kernel", [](const BenchResult& run) { return run.host.kernel; }},
+    {"operating system", [](const BenchResult& run) { return run.host.os; }},
+    {"Headroom", [](const BenchResult& run) { return run.host.headroom_version; }}};
 
 std::vector<Fact> facts_of(const Side& side, bool by_fingerprint) {
   std::vector<const BenchResult*> results;
-  for (const ComparedRun& run : side) results.push_back(run.result);
-  FactsOf<BenchResult> facts(results);
-  facts.add("source", [=](const BenchResult& run) { return source_of(run, by_fingerprint); });
-  facts.add("memory limit", [](const BenchResult& run) { return limit_of(run.limit); });
-  facts.add("limit of GPU memory", [](const BenchResult& run) { return limit_of(run.gpu_limit); });
-  add_options(facts);
-  facts.add_known("board", [](const BenchResult& run) { return run.host.board; });
-  facts.add_known("processor", [](const BenchResult& run) { return run.host.cpu_model; });
-  facts.add_known("machine", [](const BenchResult& run) { return run.host.hostname; });
-  facts.add("cores", [](const BenchResult& run) -> std::optional<std::string> {
-    if (run.host.cpus <= 0) return std::nullopt;
-    return fmt::format("{}", run.host.cpus);
-  });
-  facts.add_known("power mode", [](const BenchResult& run) { return run.host.power_mode; });
-  facts.add_known("CPU governor", [](const BenchResult& run) { return run.host.cpu_governor; });
-  facts.add_known("GPU driver", [](const BenchResult& run) { return run.host.gpu_driver; });
-  facts.add_known("kernel", [](const BenchResult& run) { return run.host.kernel; });
-  facts.add_known("operating system", [](const BenchResult& run) { return run.host.os; });
-  facts.add_known("Headroom", [](const BenchResult& run) { return run.host.headroom_version; });
-  return facts.take();
+  std::vector<const BenchOptions*> options;  // reports of earlier versions have none
+  std::vector<Fact> facts{{"source", {}}};
+  for (const ComparedRun& run : side) {
+    results.push_back(run.result);
+    if (run.result->options) options.push_back(&*run.result->options);
+    facts.front().told.push_back(source_of(*run.result, by_fingerprint));
+  }
+  add_facts(facts, kLimits, results);
+  add_facts(facts, kOptions, options);
+  add_facts(facts, kOfMachines, results);
+  return facts;
 }
 
-// The median over the runs of what each has as its mean, by the metric's name.
+// For each metric the median over the runs of its mean.
 std::map<std::string, double, std::less<>> machine_state(const Side& side) {
   std::map<std::string, std::vector<double>, std::less<>> values;
   for (const ComparedRun& run : side)

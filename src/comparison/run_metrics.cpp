@@ -23,7 +23,7 @@ Maybe memory(const MeasuredFigures& run) {
   return number(run.model.memory.*field);
 }
 
-// Of all devices; absent if no ledger was there.
+// The sum of all devices.
 template <std::optional<Bytes> GpuMemory::*field>
 Maybe device_memory(const MeasuredFigures& run) {
   Maybe sum;
@@ -61,8 +61,8 @@ Maybe detections(const MeasuredFigures& run) {
   return run.model.detections ? Maybe(run.model.detections->mean) : std::nullopt;
 }
 
-// Two runs of one program differ by some 40 pages: which pages of the libraries' files are mapped around a
-// fault depends on the page cache.
+// Two runs of one program differ by some 40 pages: the page cache decides which pages are mapped around a
+// fault.
 constexpr double kPages = 160 << 10, kFewPages = 256 << 10;
 
 using Value = Maybe (*)(const MeasuredFigures& run);
@@ -88,16 +88,15 @@ constexpr RunMetric resident(std::string_view name, std::string_view help, Value
   return metric;
 }
 
-// How much of a library's pages a process is charged with depends on who else maps them at that moment: of
-// 80 runs of one thing, some beside a second bench, the shares differed by up to 35 %
-// (benchmarks/results/diff_power.md).
+// The share of a library's pages depends on who else maps them: of 80 equal runs, some beside a second
+// bench, the shares differed by up to 35 % (benchmarks/results/diff_power.md).
 constexpr RunMetric proportional(std::string_view name, std::string_view help, Value value) {
   RunMetric metric = resident(name, help, value, 0.005);
   metric.shared_pages = 0.15;
   return metric;
 }
 
-// Requested memory, in which no page of a file is counted.
+// Requested memory, without pages of files.
 constexpr RunMetric requested(std::string_view name, std::string_view help, Value value, double alpha) {
   RunMetric metric = memory_of(name, help, value, 0.005, alpha);
   metric.run_to_run = 0;
@@ -163,13 +162,87 @@ constexpr std::array kMetrics{
               .value = [](const MeasuredFigures& run) { return number(run.model.file_size); }},
 };
 
+ModelResult named(std::string name) {
+  ModelResult result;
+  result.name = std::move(name);
+  result.status = ModelStatus::ok;
+  return result;
+}
+
+std::optional<double> per_second(const std::optional<LatencySummary>& latency) {
+  if (!latency || latency->mean_ns <= 0) return std::nullopt;
+  return 1e9 / latency->mean_ns;
+}
+
+// One of several models in a process. Its memory is not known.
+ModelResult in_company(std::string name, const std::optional<LatencySummary>& inference,
+                       const std::optional<Nanoseconds>& load) {
+  ModelResult result = named(std::move(name));
+  result.inference = inference;
+  result.fps = per_second(inference);
+  result.model_load_time = load;
+  return result;
+}
+
+void add_pipeline(const PipelineResult& pipeline, std::vector<ModelResult>& results) {
+  ModelResult all = named("(pipeline)");
+  all.status = pipeline.status;
+  all.error = pipeline.error;
+  all.inference = pipeline.frame;
+  all.fps = pipeline.fps;
+  all.memory = pipeline.memory;
+  all.memory.runtime = pipeline.runtime;
+  all.memory.loaded = pipeline.loaded;
+  if (!all.memory.run_peak) all.memory.run_peak = pipeline.peak;
+  all.gpu_memory = pipeline.gpu_memory;
+  all.frames = pipeline.frames;
+  results.push_back(std::move(all));
+  if (pipeline.status != ModelStatus::ok) return;  // told once
+  for (const PipelineModel& model : pipeline.models)
+    results.push_back(in_company(model.name + " (in pipeline)", model.inference, model.load_time));
+}
+
+void add_parallel(const ParallelResult& parallel, std::vector<ModelResult>& results) {
+  ModelResult all = named("(parallel)");
+  all.memory.run_peak = parallel.joint_peak;
+  for (const ModelResult& model : parallel.together) {
+    ModelResult one = model;
+    one.name += " (in parallel)";
+    one.memory_series.clear();
+    if (one.status != ModelStatus::ok && all.status == ModelStatus::ok) {
+      all.status = one.status;
+      all.error = one.error;
+    }
+    results.push_back(std::move(one));
+  }
+  results.push_back(std::move(all));
+}
+
+void add_pool(const PoolResult& pool, std::vector<ModelResult>& results) {
+  ModelResult all = named("(pool)");
+  all.status = pool.status;
+  all.error = pool.error;
+  all.inference = pool.frame;
+  all.fps = pool.fps;
+  all.model_load_time = pool.load_time;
+  all.memory = pool.memory;
+  all.gpu_memory = pool.gpu_memory;
+  all.frames = pool.frames;
+  results.push_back(std::move(all));
+  if (pool.status != ModelStatus::ok) return;
+  for (const PooledModel& model : pool.models)
+    results.push_back(
+        in_company(model.name + " (in pool)", model.inference,
+                   model.load ? std::optional(Nanoseconds{static_cast<std::int64_t>(model.load->mean_ns)})
+                              : std::nullopt));
+}
+
 }  // namespace
 
 std::span<const RunMetric> run_metrics() { return kMetrics; }
 
 const RunMetric* find_run_metric(std::string_view name) {
-  const auto found = std::find_if(kMetrics.begin(), kMetrics.end(),
-                                  [&](const RunMetric& metric) { return metric.name == name; });
+  const auto found = std::ranges::find(kMetrics, name, &RunMetric::name);
   return found == kMetrics.end() ? nullptr : &*found;
 }
 
@@ -177,6 +250,17 @@ std::vector<std::string> run_metric_names() {
   std::vector<std::string> names;
   for (const RunMetric& metric : kMetrics) names.emplace_back(metric.name);
   return names;
+}
+
+std::vector<ModelResult> combined_results(const BenchResult& run) {
+  std::vector<ModelResult> results;
+  if (run.pipeline) add_pipeline(*run.pipeline, results);
+  if (run.parallel) add_parallel(*run.parallel, results);
+  if (run.pool) add_pool(*run.pool, results);
+  std::erase_if(results, [&](const ModelResult& result) {
+    return std::ranges::find(run.models, result.name, &ModelResult::name) != run.models.end();
+  });
+  return results;
 }
 
 }  // namespace headroom::comparison

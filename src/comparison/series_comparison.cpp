@@ -1,16 +1,18 @@
 #include "comparison/series_comparison.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
 #include "comparison/two_sample.h"
-#include "monitoring/metric_walk.h"
+#include "monitoring/sample_metrics.h"
 
 namespace headroom::comparison {
 namespace {
 
-// So few that a log of a minute has several samples in each; what makes neighbours alike for longer is left
-// to the test.
+// With twenty, a log of a minute has several samples in each batch. The test accounts for longer
+// correlations.
 constexpr std::size_t kBatches = 20;
 constexpr double kFalseAlarms = 0.05, kLeastShare = 0.02;
 
@@ -52,7 +54,6 @@ double share_of(const SeriesChange& change) {
   return scale_of(change) > 0 ? std::abs(change.change()) / scale_of(change) : 0;
 }
 
-// The batches of one figure of one log.
 struct Batches {
   std::vector<double> means;
   double seconds = 0;  // of one
@@ -62,14 +63,14 @@ struct Batches {
     const auto& points = curve.points();
     const double all = (points.back().end - points.front().begin).seconds();
     seconds = std::max(all, 1e-9) / static_cast<double>(means.size());
-    low = *std::min_element(means.begin(), means.end());
-    high = *std::max_element(means.begin(), means.end());
+    low = *std::ranges::min_element(means);
+    high = *std::ranges::max_element(means);
   }
   double duration() const { return seconds * static_cast<double>(means.size()); }
 };
 
-// Two that move slowly, and lie so far from each other that neither came near: three times of what both moved
-// by. Of series as slow as that, in logs as long, that is one pair in hundreds (two_sample_test.cpp).
+// Whether two slow series are apart by three times their movement. For equal slow series that is rare: one
+// pair in hundreds (two_sample_test.cpp).
 bool lie_apart(const Batches& a, const Batches& b) {
   const double gap = std::max(b.low - a.high, a.low - b.high);
   return gap > 3 * ((a.high - a.low) + (b.high - b.low));
@@ -98,7 +99,7 @@ void compare(SeriesChange& change, const Batches& a, const Batches& b, double co
     return compare_means(change, a, b, confidence);
   change.low = b.low - a.high;
   change.high = b.high - a.low;
-  // Whatever it does, it does so within what is no change.
+  // Both logs stay within less than a change.
   const double range = std::max(a.high, b.high) - std::min(a.low, b.low);
   if (range < kLeastShare * scale_of(change)) return;
   if (of_a != SeriesShape::slow && of_b != SeriesShape::slow) return compare_slopes(change, a, b, confidence);
@@ -106,6 +107,22 @@ void compare(SeriesChange& change, const Batches& a, const Batches& b, double co
     change.differs = share_of(change) >= kLeastShare;
   else
     change.doubt = SeriesDoubt::slow;
+}
+
+void add_bits(Fnv1a& hash, const auto& value) {
+  hash.add({reinterpret_cast<const char*>(&value), sizeof value});
+}
+
+std::string counted(std::int64_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
+std::int64_t samples_of(const LogFigures& log, const std::string& figure) {
+  const auto curve = log.curves().find(figure);
+  std::int64_t samples = 0;
+  if (curve != log.curves().end())
+    for (const monitoring::SeriesCurve::Point& point : curve->second.points()) samples += point.n;
+  return samples;
 }
 
 }  // namespace
@@ -153,10 +170,62 @@ std::vector<SeriesChange> compare_series(const LogFigures& before, const LogFigu
   const auto rank = [](const SeriesChange& change) {
     return change.differs ? 0 : change.doubt != SeriesDoubt::none ? 1 : 2;
   };
-  std::stable_sort(changes.begin(), changes.end(), [&](const SeriesChange& x, const SeriesChange& y) {
+  std::ranges::stable_sort(changes, [&](const SeriesChange& x, const SeriesChange& y) {
     return rank(x) != rank(y) ? rank(x) < rank(y) : share_of(x) > share_of(y);
   });
   return changes;
+}
+
+void WatchedLog::add(const SystemSample& sample) {
+  bool has_figure = false;
+  monitoring::for_each_metric(sample, [&](std::string_view, double) { has_figure = true; });
+  if (!has_figure && !sample.unknown_tokens.empty()) {
+    ++unread_lines;
+    return;
+  }
+  figures.add(sample);
+  add_bits(samples, sample.time.count);
+  add_bits(samples, sample.unix_time.value_or(Nanoseconds{}).count);
+  monitoring::for_each_metric(sample, [&](std::string_view name, double value) {
+    samples.add(name);
+    add_bits(samples, value);
+  });
+}
+
+bool are_one_log(const WatchedLog& a, const WatchedLog& b) {
+  return a.is_whole() && b.is_whole() && a.samples.text() == b.samples.text();
+}
+
+std::vector<std::string> problems_of(const WatchedLog& log, const std::string& name) {
+  std::vector<std::string> problems;
+  const std::int64_t samples = log.figures.samples();
+  // The last line of a cut log is invalid as well: one problem.
+  const std::int64_t lines_of_the_end = log.is_cut ? 1 : 0;
+  if (log.is_cut)
+    problems.push_back(fmt::format("{} is cut off after {}", name, counted(samples, "sample")));
+  else if (log.is_damaged)
+    problems.push_back(
+        fmt::format("{} is damaged: the data after {} cannot be unpacked", name, counted(samples, "sample")));
+  if (log.unread_lines > lines_of_the_end)
+    problems.push_back(fmt::format("{} is damaged: {} of its {} {} invalid", name, log.unread_lines,
+                                   counted(samples + log.unread_lines, "line"),
+                                   log.unread_lines == 1 ? "is" : "are"));
+  if (samples < static_cast<std::int64_t>(kLeastOfSeries))
+    problems.push_back(fmt::format("{} has only {}", name, counted(samples, "sample")));
+  return problems;
+}
+
+bool has_enough(const WatchedLog& a, const WatchedLog& b, const std::string& figure) {
+  return std::min(samples_of(a.figures, figure), samples_of(b.figures, figure)) >=
+         static_cast<std::int64_t>(kLeastOfSeries);
+}
+
+void clear_changes(std::vector<SeriesChange>& changes) {
+  for (SeriesChange& change : changes) {
+    change.low = change.high = 0;
+    change.differs = change.is_of_trend = false;
+    change.doubt = SeriesDoubt::none;
+  }
 }
 
 }  // namespace headroom::comparison

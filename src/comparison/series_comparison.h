@@ -1,31 +1,25 @@
-// What differs between two logs of headroom watch, figure by figure. Pure.
+// Compares two logs of headroom watch, figure by figure. Pure.
 //
-// Neighbouring samples are alike, so they are not what is compared: each log is cut into batches of equal
-// length, and the batches' means are, by Welch's t-test with as many of them as are independent of each
-// other. A log is one observation of a machine all the same: what is told as changed was so for the whole of
-// it, whatever the reason was.
-//
-// A mean says nothing of what rises, such as a leak, or moves as slowly as the log is long: of the former the
-// slopes are compared, and of the rest it is said that it cannot be told.
+// Neighboring samples are correlated, so each log is cut into batches of equal length, and their means are
+// compared by Welch's t-test with the number of independent batches. A mean says nothing about growth, such
+// as a leak, or slow changes: for growth the slopes are compared, and slow changes stay undecided.
 #pragma once
 
 #include <map>
 #include <string>
 #include <vector>
 
-#include "monitoring/series_summary.h"
-#include "monitoring/session_clock.h"
+#include "base/files.h"
+#include "monitoring/sample_metrics.h"
 
 namespace headroom::comparison {
 
-// A log by figures, in memory that does not grow with it. Of several sessions, one behind the other, each
-// goes on where the one before ended.
+// A log by figures, in bounded memory. Several sessions follow one another.
 class LogFigures {
  public:
   void add(const SystemSample& sample);
   std::int64_t samples() const { return samples_; }
-  // From the first sample to the last. The curves leave out what passed between two sessions, in which
-  // nothing was seen: as many samples are as much time, and a rise is one of the time that was watched.
+  // From the first sample to the last. The curves leave out the time between sessions.
   Nanoseconds duration() const { return clock_.elapsed(); }
   const std::map<std::string, monitoring::SeriesCurve, std::less<>>& curves() const { return curves_; }
 
@@ -35,16 +29,15 @@ class LogFigures {
   monitoring::SessionClock clock_;
 };
 
-// Why it is not known whether a figure changed.
+// Why a figure is undecided.
 enum class SeriesDoubt { none, few_samples, trend, slow };
-// "", "few_samples", "trend", "slow": as JSON has it.
+// The names in JSON; "" for none.
 std::string_view name_of(SeriesDoubt doubt);
 
 struct SeriesChange {
   std::string name;
   double mean_before = 0, mean_after = 0, max_before = 0, max_after = 0;
-  // Interval of the difference of the means: no farther than the logs went. Where its trend differs, the
-  // means are what they are.
+  // The interval of the difference of the means; no wider than the range of the logs.
   double low = 0, high = 0;
   bool differs = false;
   bool is_of_trend = false;  // it differs in how it rises or falls
@@ -54,8 +47,31 @@ struct SeriesChange {
   double change() const { return mean_after - mean_before; }
 };
 
-// Of the figures that both have, what differs most, as a share, first, then what cannot be told. All figures
-// together have 5 % of false alarms; a change of less than 2 % is none.
+// The figures that both logs have: first those that differ most, as a share, then the undecided ones. All
+// together have 5 % of false alarms; changes below 2 % do not count.
 std::vector<SeriesChange> compare_series(const LogFigures& before, const LogFigures& after);
+
+// One log as a side of a comparison.
+struct WatchedLog {
+  LogFigures figures;
+  Fnv1a samples;                  // of all that the figures hold: two with one fingerprint are one log
+  std::int64_t unread_lines = 0;  // that are no samples: garbage, or cut off in the middle
+  bool is_cut = false, is_damaged = false;
+
+  // A line that is not a sample has no figure, only unknown words.
+  void add(const SystemSample& sample);
+  bool is_whole() const { return unread_lines == 0 && !is_cut && !is_damaged; }
+};
+
+// Whether both hold the same samples. Damaged logs never count as the same.
+bool are_one_log(const WatchedLog& a, const WatchedLog& b);
+
+std::vector<std::string> problems_of(const WatchedLog& log, const std::string& name);
+
+// A figure with fewer samples has no interval.
+bool has_enough(const WatchedLog& a, const WatchedLog& b, const std::string& figure);
+
+// For a log compared with itself.
+void clear_changes(std::vector<SeriesChange>& changes);
 
 }  // namespace headroom::comparison

@@ -1,11 +1,11 @@
-#include "comparison/turns_of_runs.h"
+#include "comparison/metric_change.h"
 
 #include <algorithm>
 #include <cmath>
 #include <span>
 #include <vector>
 
-#include "monitoring/robust_statistics.h"
+#include "monitoring/series_growth.h"
 
 namespace headroom::comparison {
 namespace {
@@ -13,10 +13,9 @@ namespace {
 constexpr std::size_t kLeastTurns = 30;
 constexpr std::size_t kPairsWithoutAllowance = 5;  // three or four may lie close together by chance
 
-// What two runs of one thing in step differ by, as a logarithm, though each turn is fair to both: where their
-// memory lies, and where they were not on one processor, which one each had. It is less the longer they take:
-// of pairs of 0.3, 0.9 and 3 s on one processor, beside a build on both cores, 1.0, 0.9 and 0.55 %, and up to
-// 1.0 % of 4 s beside two builds (benchmarks/results/diff_in_step.md). One standard deviation of a pair.
+// The difference between two equal runs in step, as a logarithm, one standard deviation. It comes from the
+// place of their memory, and from the processor of each. Longer runs differ less: 1.0, 0.9 and 0.55 % for
+// 0.3, 0.9 and 3 s on one processor beside a build (benchmarks/results/diff_in_step.md).
 constexpr double kOnOneProcessor = 0.007, kOnSeveral = 0.010;
 constexpr double kSettlesOnOne = 1e9, kSettlesOnSeveral = 3e9;  // ns
 
@@ -29,7 +28,7 @@ const ComparedModel* partner_of(const ComparedModel& run, const RunsOfModel& oth
   const auto is_partner = [&](const ComparedModel* other) {
     return other->result->in_step && other->result->in_step->id == run.result->in_step->id;
   };
-  const auto found = std::find_if(others.models.begin(), others.models.end(), is_partner);
+  const auto found = std::ranges::find_if(others.models, is_partner);
   return found == others.models.end() ? nullptr : *found;
 }
 

@@ -7,19 +7,19 @@
 #include <random>
 #include <vector>
 
-#include "monitoring/robust_statistics.h"
+#include "monitoring/series_growth.h"
 
 namespace headroom::comparison {
 namespace {
 
-constexpr int kResamples = 200;  // their spread is known to 5 %
+constexpr int kResamples = 200;  // gives the spread to 5 %
 constexpr std::size_t kMostDrawn = 4'000'000;
 constexpr std::size_t kDraws = 1000;  // of runs
 constexpr double kManyDegrees = 1e7;
 
 double normal_cdf(double z) { return std::erfc(-z / std::numbers::sqrt2) / 2; }
 
-// The continued fraction of I_x(a, b), by Lentz's method; converges in some √max(a, b) steps.
+// The continued fraction of I_x(a, b) by Lentz's method (Numerical Recipes 6.4).
 double beta_fraction(double a, double b, double x) {
   constexpr double kTiny = 1e-300;
   const auto away_from_zero = [](double value) { return std::abs(value) < kTiny ? kTiny : value; };
@@ -48,8 +48,7 @@ double incomplete_beta(double a, double b, double x) {
   return 1 - front * beta_fraction(b, a, 1 - x) / b;
 }
 
-// How much a series has in common with itself a value later; `bias` is what fitting it took: 1 of a mean, 2
-// of a line.
+// The lag-1 correlation; `bias` counts the fitted parameters: 1 for a mean, 2 for a line.
 double alike_of(std::span<const double> deviations, double squares, double bias) {
   constexpr double kMostAlike = 0.95;
   const auto n = static_cast<double>(deviations.size());
@@ -86,14 +85,14 @@ SeriesFit fit_of(std::span<const double> series, bool with_slope) {
     deviations.push_back(series[i] - fit.mean - fit.slope * (static_cast<double>(i) - middle));
     squares += deviations.back() * deviations.back();
   }
-  // What is left of a line by rounding is nothing.
+  // Smaller residuals are rounding.
   const double largest = std::max(std::abs(series.front()), std::abs(series.back()));
   fit.independent = n;
   fit.is_exact = std::sqrt(squares / n) <= 1e-12 * largest;
   if (fit.is_exact) return fit;
   const double alike = alike_of(deviations, squares, with_slope ? 2 : 1);
   fit.independent = std::max(kLeastIndependent, n * (1 - alike) / (1 + alike));
-  // The sample's variance lacks what its values have in common.
+  // Correlated values vary less than independent ones.
   fit.squared_error = squares / n / (1 - 1 / fit.independent) / fit.independent;
   const double degrees = std::max(1.0, n - 2);
   fit.slope_error = std::sqrt(squares / degrees / spread * n / fit.independent);
@@ -110,13 +109,12 @@ Difference tested(double estimate, double error, double degrees, double confiden
   return difference;
 }
 
-// Puts values of `of` in the place of all of `values`.
 void draw(std::span<const double> of, std::minstd_rand& random, std::vector<double>& values) {
   for (double& value : values) value = of[random() % of.size()];
 }
 
 double middle_mean_of(std::vector<double>& values) {
-  std::sort(values.begin(), values.end());
+  std::ranges::sort(values);
   const std::size_t left_out = values.size() / 4;
   return mean_of(std::span(values).subspan(left_out, values.size() - 2 * left_out));
 }
@@ -127,12 +125,12 @@ std::vector<double> distances_from(std::span<const double> values, double middle
   return distances;
 }
 
-// `drawn`: by what the estimate was off in each draw. `widening`: of the variance, as the values lie closer
-// to their own middle than to the true one.
+// `drawn`: the error of the estimate in each draw. `widening`: factor for the variance, because values lie
+// closer to their own middle than to the true one.
 Difference by_draws(double estimate, std::vector<double> drawn, double widening, double degrees,
                     double confidence) {
   constexpr double kTail = 0.05, kErrorsToTail = 1.6449;
-  std::sort(drawn.begin(), drawn.end());
+  std::ranges::sort(drawn);
   const auto tail = static_cast<std::size_t>(kTail * static_cast<double>(drawn.size()));
   const double one_error = std::sqrt(widening) / kErrorsToTail;
   const double below = std::max(0.0, -drawn[tail]) * one_error;
@@ -202,7 +200,7 @@ double median_error(std::span<const double> in_order) {
 std::optional<double> superiority(std::span<const std::int64_t> a, std::span<const std::int64_t> b) {
   if (a.empty() || b.empty()) return std::nullopt;
   std::vector<std::int64_t> sorted(a.begin(), a.end());
-  std::sort(sorted.begin(), sorted.end());
+  std::ranges::sort(sorted);
   double won = 0;
   for (const std::int64_t value : b) {
     const auto [first, last] = std::equal_range(sorted.begin(), sorted.end(), value);
@@ -214,8 +212,8 @@ std::optional<double> superiority(std::span<const std::int64_t> a, std::span<con
 double slope_of_series(std::span<const double> series) { return fit_of(series, true).slope; }
 
 SeriesShape shape_of_series(std::span<const double> series) {
-  // Of 20 values that much, where neighbours have a correlation of 0.7; of a line's residuals 0.4, as a line
-  // takes much of what a slow series does.
+  // The share of independent values at a correlation of 0.7. Residuals of a line need 0.4, because a line
+  // follows much of a slow series.
   constexpr double kShareToKnow = 0.17, kShareAboutALine = 0.4, kCertainly = 0.999;
   const auto n = static_cast<double>(series.size());
   const SeriesFit level = fit_of(series, false);
@@ -238,8 +236,8 @@ Difference welch_of_series(std::span<const double> a, std::span<const double> b,
       (of_a.squared_error * of_a.squared_error / std::max(kLeastDegrees, of_a.independent - 1) +
        of_b.squared_error * of_b.squared_error / std::max(kLeastDegrees, of_b.independent - 1));
   Difference difference = tested(of_b.mean - of_a.mean, std::sqrt(both), degrees, confidence);
-  const auto [low_a, high_a] = std::minmax_element(a.begin(), a.end());
-  const auto [low_b, high_b] = std::minmax_element(b.begin(), b.end());
+  const auto [low_a, high_a] = std::ranges::minmax_element(a);
+  const auto [low_b, high_b] = std::ranges::minmax_element(b);
   // Where the test leaves it open which is larger, so does this.
   difference.low = std::max(difference.low, std::min(0.0, *low_b - *high_a));
   difference.high = std::min(difference.high, std::max(0.0, *high_b - *low_a));
@@ -294,11 +292,10 @@ Difference bootstrap_of_pairs(std::span<const double> a, std::span<const double>
   return by_draws(middle, std::move(of_draws), pairs / (pairs - 1), pairs - 1, confidence);
 }
 
-// The distances from a median of three values are small by chance (one of them is 0): a spread by them has 24
-// % of false alarms with three values a side where 1.5 % were asked for. Those between two values of a group
-// have 1.5 %, and 0.9 to 1.2 % with four to twenty. Of ten values and three, whose spread is five times as
-// large, the distances are nearly all of the ten: 45 %, so each group's own count, too
-// (two_sample_test.cpp counts them).
+// Why distances between values: one of three distances from a median is 0, so with three values per side a
+// spread by them has 24 % of false alarms instead of 1.5 %. Each group's own spread counts too: with ten
+// values and three whose spread is five times as large, nearly all distances are of the ten, which has 45 %
+// of false alarms (two_sample_test.cpp counts them).
 Difference between_medians(std::span<const double> a, std::span<const double> b, double least_spread,
                            double confidence) {
   constexpr double kSpreadOfNormal =
@@ -319,8 +316,8 @@ Difference between_medians(std::span<const double> a, std::span<const double> b,
   const Difference allowed = known_error(estimate, of_medians * least_spread, confidence);
   const Difference together =
       tested(estimate, of_medians * kSpreadOfNormal * monitoring::median(of_both), n_a + n_b - 2, confidence);
-  // Twice Welch's degrees of freedom, with spreads by distances: with his alone 0.1 % of false alarms are
-  // left of equal spreads, and a reach that is wider by half with three values a side.
+  // Twice Welch's degrees of freedom. With Welch's alone, equal spreads have 0.1 % of false alarms, and the
+  // interval is half as wide again with three values per side.
   const double spread_a = kSpreadOfNormal * monitoring::median(of_a),
                spread_b = kSpreadOfNormal * monitoring::median(of_b);
   const double square_a = spread_a * spread_a / n_a, square_b = spread_b * spread_b / n_b;

@@ -16,7 +16,7 @@ namespace headroom::cuda {
 namespace {
 
 // clang-format off
-// Driver functions that only the probe calls; null if the driver lacks them.
+// Driver functions that only the probe calls.
 #define HEADROOM_PROBE_CALLS(CALL) \
   CALL(cuMemAllocPitch_v2, (Pointer*, std::size_t*, std::size_t, std::size_t, unsigned)) \
   CALL(cuMemAllocManaged, (Pointer*, std::size_t, unsigned)) \
@@ -45,7 +45,7 @@ namespace {
 // clang-format on
 
 struct Calls {
-#define HEADROOM_DECLARE(name, parameters) Code(*name) parameters;  // NOLINT(bugprone-macro-parentheses)
+#define HEADROOM_DECLARE(name, parameters) DriverFunction<Code parameters, kNotSupported> name;
   HEADROOM_PROBE_CALLS(HEADROOM_DECLARE)
 #undef HEADROOM_DECLARE
 };
@@ -55,7 +55,7 @@ constexpr unsigned kManagedGlobal = 1;
 Calls load_calls() {
   Calls calls{};
 #define HEADROOM_LOAD(name, parameters) \
-  calls.name = reinterpret_cast<decltype(calls.name)>(::dlsym(RTLD_DEFAULT, #name));
+  calls.name.pointer = reinterpret_cast<decltype(calls.name.pointer)>(::dlsym(RTLD_DEFAULT, #name));
   HEADROOM_PROBE_CALLS(HEADROOM_LOAD)
 #undef HEADROOM_LOAD
   return calls;
@@ -66,10 +66,10 @@ Calls load_calls() {
 // step.
 struct Route {
   std::string name;
-  bool is_supported;
   std::function<Code(std::size_t bytes, std::function<void()>& release)> allocate;
   std::function<std::int64_t(std::size_t steps)> allocated = nullptr;
   std::function<void()> end = nullptr;  // called when everything is freed
+  bool is_supported = true;
 };
 
 // Allocations one byte larger than half a granule, for which the device uses whole granules.
@@ -77,20 +77,20 @@ Route granules_route(const Functions& call, const Calls& more, int device) {
   const AllocationProperties properties{kPinnedMemory, 0, {kLocationDevice, device}, nullptr, {}};
   std::size_t granule = 0;
   int is_integrated = 0;
-  if (more.cuMemGetAllocationGranularity == nullptr ||
-      more.cuMemGetAllocationGranularity(&granule, &properties, kMinimumGranularity) != kSuccess ||
+  if (more.cuMemGetAllocationGranularity(&granule, &properties, kMinimumGranularity) != kSuccess ||
       call.cuDeviceGetAttribute(&is_integrated, kAttributeIntegrated, device) != kSuccess)
     granule = 0;
   // An integrated GPU allocates pages of the machine's memory and is charged by the byte, so this route does
   // not apply.
-  return {"granules", std::has_single_bit(granule) && granule > 1 && is_integrated == 0,
+  return {"granules",
           [&call, granule](std::size_t, std::function<void()>& release) {
             Pointer memory = 0;
             const Code code = call.cuMemAlloc_v2(&memory, granule / 2 + 1);
             if (code == kSuccess) release = [&call, memory] { call.cuMemFree_v2(memory); };
             return code;
           },
-          [granule](std::size_t steps) { return static_cast<std::int64_t>(steps * granule); }};
+          [granule](std::size_t steps) { return static_cast<std::int64_t>(steps * granule); }, nullptr,
+          std::has_single_bit(granule) && granule > 1 && is_integrated == 0};
 }
 
 // Small graphs that are launched: the driver uses whole steps for each, and reports their sum.
@@ -98,12 +98,6 @@ class LaunchedGraphs {
  public:
   LaunchedGraphs(const Calls& more, int device) : more_(more), device_(device) {}
 
-  bool is_supported() const {
-    return reserved().has_value() && more_.cuGraphCreate != nullptr && more_.cuGraphDestroy != nullptr &&
-           more_.cuGraphAddMemAllocNode != nullptr && more_.cuGraphAddMemFreeNode != nullptr &&
-           more_.cuGraphInstantiateWithFlags != nullptr && more_.cuGraphLaunch != nullptr &&
-           more_.cuGraphExecDestroy != nullptr && more_.cuDeviceGraphMemTrim != nullptr;
-  }
   Code launch(const Functions& call, std::function<void()>& release) const {
     Opaque graph = nullptr, exec = nullptr;
     Code code = more_.cuGraphCreate(&graph, 0);
@@ -123,8 +117,7 @@ class LaunchedGraphs {
   }
   std::optional<std::int64_t> reserved() const {
     std::uint64_t bytes = 0;
-    if (more_.cuDeviceGetGraphMemAttribute == nullptr ||
-        more_.cuDeviceGetGraphMemAttribute(device_, kGraphReservedCurrent, &bytes) != kSuccess)
+    if (more_.cuDeviceGetGraphMemAttribute(device_, kGraphReservedCurrent, &bytes) != kSuccess)
       return std::nullopt;
     return static_cast<std::int64_t>(bytes);
   }
@@ -148,23 +141,24 @@ class LaunchedGraphs {
 Route launched_graphs_route(const Functions& call, const Calls& more, int device) {
   const LaunchedGraphs graphs(more, device);
   return {
-      "launched_graphs", graphs.is_supported(),
+      "launched_graphs",
       [&call, graphs](std::size_t, std::function<void()>& release) { return graphs.launch(call, release); },
-      [graphs](std::size_t) { return graphs.reserved().value_or(0); }, [graphs] { graphs.trim(); }};
+      [graphs](std::size_t) { return graphs.reserved().value_or(0); }, [graphs] { graphs.trim(); },
+      graphs.reserved().has_value()};
 }
 
 std::vector<Route> routes(const Driver& driver, const Calls& more, int device) {
   const Functions& call = driver.call();
   const auto pointer = [&call](Pointer memory) { return [&call, memory] { call.cuMemFree_v2(memory); }; };
   return {
-      {"device", true,
+      {"device",
        [&call, pointer](std::size_t bytes, std::function<void()>& release) {
          Pointer memory = 0;
          const Code code = call.cuMemAlloc_v2(&memory, bytes);
          if (code == kSuccess) release = pointer(memory);
          return code;
        }},
-      {"pitch", more.cuMemAllocPitch_v2 != nullptr,
+      {"pitch",
        [&more, pointer](std::size_t bytes, std::function<void()>& release) {
          Pointer memory = 0;
          std::size_t pitch = 0;
@@ -173,21 +167,21 @@ std::vector<Route> routes(const Driver& driver, const Calls& more, int device) {
          if (code == kSuccess) release = pointer(memory);
          return code;
        }},
-      {"managed", more.cuMemAllocManaged != nullptr,
+      {"managed",
        [&more, pointer](std::size_t bytes, std::function<void()>& release) {
          Pointer memory = 0;
          const Code code = more.cuMemAllocManaged(&memory, bytes, kManagedGlobal);
          if (code == kSuccess) release = pointer(memory);
          return code;
        }},
-      {"pool", more.cuMemAllocAsync != nullptr && more.cuMemFreeAsync != nullptr,
+      {"pool",
        [&more](std::size_t bytes, std::function<void()>& release) {
          Pointer memory = 0;
          const Code code = more.cuMemAllocAsync(&memory, bytes, nullptr);
          if (code == kSuccess) release = [&more, memory] { more.cuMemFreeAsync(memory, nullptr); };
          return code;
        }},
-      {"handle", more.cuMemCreate != nullptr && more.cuMemRelease != nullptr,
+      {"handle",
        [&more, device](std::size_t bytes, std::function<void()>& release) {
          const AllocationProperties properties{kPinnedMemory, 0, {kLocationDevice, device}, nullptr, {}};
          std::uint64_t handle = 0;
@@ -195,7 +189,7 @@ std::vector<Route> routes(const Driver& driver, const Calls& more, int device) {
          if (code == kSuccess) release = [&more, handle] { more.cuMemRelease(handle); };
          return code;
        }},
-      {"array", more.cuArrayCreate_v2 != nullptr && more.cuArrayDestroy != nullptr,
+      {"array",
        [&more](std::size_t bytes, std::function<void()>& release) {
          constexpr std::size_t kWidth = 1024;
          const ArrayDescriptor shape{kWidth, bytes / kWidth / 4, kFloatElements, 1};
@@ -204,7 +198,7 @@ std::vector<Route> routes(const Driver& driver, const Calls& more, int device) {
          if (code == kSuccess) release = [&more, array] { more.cuArrayDestroy(array); };
          return code;
        }},
-      {"array3d", more.cuArray3DCreate_v2 != nullptr && more.cuArrayDestroy != nullptr,
+      {"array3d",
        [&more](std::size_t bytes, std::function<void()>& release) {
          const Array3dDescriptor shape{256, 64, bytes / 256 / 64 / 4, kFloatElements, 1, 0};
          Opaque array = nullptr;
@@ -212,7 +206,7 @@ std::vector<Route> routes(const Driver& driver, const Calls& more, int device) {
          if (code == kSuccess) release = [&more, array] { more.cuArrayDestroy(array); };
          return code;
        }},
-      {"mipmap", more.cuMipmappedArrayCreate != nullptr && more.cuMipmappedArrayDestroy != nullptr,
+      {"mipmap",
        [&more](std::size_t bytes, std::function<void()>& release) {
          constexpr unsigned kLevels = 3;
          const Array3dDescriptor shape{1024, bytes / 1024 / 4, 0, kFloatElements, 1, 0};
@@ -222,8 +216,6 @@ std::vector<Route> routes(const Driver& driver, const Calls& more, int device) {
          return code;
        }},
       {"own_pool",
-       more.cuMemPoolCreate != nullptr && more.cuMemPoolDestroy != nullptr &&
-           more.cuMemAllocFromPoolAsync != nullptr && more.cuMemFreeAsync != nullptr,
        [&more, device](std::size_t bytes, std::function<void()>& release) {
          const PoolProperties properties{kPinnedMemory, 0, {kLocationDevice, device}, nullptr, 0, {}};
          Opaque pool = nullptr;
@@ -241,8 +233,6 @@ std::vector<Route> routes(const Driver& driver, const Calls& more, int device) {
        }},
       // Not launched: the limit refuses the memory of a launch when the node is added.
       {"graph",
-       more.cuGraphCreate != nullptr && more.cuGraphDestroy != nullptr &&
-           more.cuGraphAddMemAllocNode != nullptr,
        [&more, device](std::size_t bytes, std::function<void()>& release) {
          AllocationNode allocation{
              {kPinnedMemory, 0, {kLocationDevice, device}, nullptr, 0, {}}, nullptr, 0, bytes, 0};

@@ -14,6 +14,100 @@ namespace {
 constexpr std::int64_t kPartOfMemory = 30, kBytesOfKib = 1 << 10, kBytesOfMib = 1 << 20,
                        kBytesOfGib = 1 << 30;
 
+std::string_view without_begin(std::string_view text, std::string_view begin) {
+  return text.starts_with(begin) ? text.substr(begin.size()) : text;
+}
+
+// "SIZE", "NAME" of "NAME=model.onnx", "COMMAND", and names that every example has: the reader must replace
+// them.
+bool is_placeholder(std::string_view part) {
+  constexpr std::size_t kShortest = 3;
+  return part == "app.py" || part == "model.onnx" ||
+         std::min(part.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZ_"), part.size()) >= kShortest;
+}
+
+bool is_complete(std::string_view command) {
+  if (command.find("…") != command.npos) return false;
+  // A report that did not keep its settings gives a command without models.
+  if (without_begin(command, "sudo ").starts_with("headroom bench") &&
+      command.find("--model ") == command.npos)
+    return false;
+  const auto words = split_words(command);
+  return std::ranges::none_of(words, [](std::string_view word) {
+    const auto parts = split(word, '=');
+    return std::ranges::any_of(parts, is_placeholder);
+  });
+}
+
+// The reader must decide whether to delete, stop or end something.
+bool is_harmful(std::string_view command) {
+  constexpr std::string_view kHarmful[] = {"rm",    "kill",  "pkill", "killall", "delete",
+                                           "drain", "evict", "prune", "stop"};
+  const auto words = split_words(command);
+  return std::find_first_of(words.begin(), words.end(), std::begin(kHarmful), std::end(kHarmful)) !=
+         words.end();
+}
+
+// Commands that only read, and commands that set one value, which can be set back.
+bool can_be_run(std::string_view command) {
+  constexpr std::string_view kBegins[] = {"headroom ",
+                                          "journalctl ",
+                                          "dmesg ",
+                                          "kubectl ",
+                                          "sysctl ",
+                                          "ulimit ",
+                                          "nvidia-smi ",
+                                          "df ",
+                                          "cat /proc/",
+                                          "cat /sys/",
+                                          "docker stats ",
+                                          "docker ps",
+                                          "docker logs ",
+                                          "docker inspect ",
+                                          "docker update ",
+                                          "systemctl status ",
+                                          "systemctl set-property ",
+                                          "usermod -aG "};
+  std::string_view text = without_begin(command, "sync; ");
+  const bool is_written = text.starts_with("echo ") && (text.find("| sudo tee /proc/") != text.npos ||
+                                                        text.find("| sudo tee /sys/") != text.npos);
+  text = without_begin(text, "sudo ");
+  const bool is_known = is_written || std::ranges::any_of(kBegins, [text](std::string_view begin) {
+                          return text.starts_with(begin);
+                        });
+  return is_known && is_complete(command) && !is_harmful(command);
+}
+
+bool helped(const TriedCure& tried) {
+  return tried.verdict == CureVerdict::helps || tried.verdict == CureVerdict::costs_speed;
+}
+
+// If neither a cure alone nor all cures together succeeded, a search among their settings cannot succeed.
+bool all_failed(const report::DoctorReport& report) {
+  std::vector<TriedCure> tried = report.together;
+  for (const Finding& finding : report.findings)
+    for (const Cure& cure : finding.cures)
+      if (cure.tried) tried.push_back(*cure.tried);
+  return !tried.empty() &&
+         std::ranges::all_of(tried, [](const TriedCure& one) { return one.verdict == CureVerdict::failed; });
+}
+
+// Whether headroom report reads the only input. It does not read logs, or a run that ended before it wrote
+// its report: of such a run, doctor examined a file in its folder.
+bool has_report(const report::DoctorReport& report) {
+  if (report.inputs.size() != 1) return false;
+  const std::string& input = report.inputs.front();
+  const std::string folder = input.ends_with('/') ? input : input + "/";
+  const auto& examined = report.examined;
+  return std::ranges::any_of(examined,
+                             [&](const report::ExaminedInput& one) {
+                               return one.input == input && (one.kind == "recording" ||
+                                                             one.kind == "snapshot" || one.kind == "run");
+                             }) &&
+         std::ranges::none_of(
+             examined, [&](const report::ExaminedInput& one) { return one.input.starts_with(folder); });
+}
+
 }  // namespace
 
 void complete_evidence(Finding& finding, const std::string& file, const std::string& text) {
@@ -32,12 +126,6 @@ Cure keep_pages_free(const std::optional<Bytes>& ram) {
       ram ? fmt::format("{}", ram->count / kPartOfMemory / kBytesOfKib)
           : fmt::format("$(awk '/MemTotal/ {{print int($2/{})}}' /proc/meminfo)", kPartOfMemory);
   return {"keep more pages free: 1/30 of the memory", "sudo sysctl vm.min_free_kbytes=" + size};
-}
-
-Cure half_of_batch(const std::optional<Bytes>& requested) {
-  Cure cure{"halve the batch size, or use a smaller input", "batch_size = batch_size // 2", {}};
-  if (requested && requested->count > 1) cure.saves = Bytes{requested->count / 2};
-  return cure;
 }
 
 std::string docker_update(const ContainerLimit& limit, std::string_view container) {
@@ -65,6 +153,27 @@ Cure make_swap_file(std::string what, const std::optional<Bytes>& ram, SwapFile 
 std::int64_t mebibytes_above(Bytes size) {
   const std::int64_t wanted = std::max<std::int64_t>(1, (size.count + size.count / 4) / kBytesOfMib);
   return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(wanted)));
+}
+
+std::string next_command(const report::DoctorReport& report) {
+  if (report.can_try && report.inputs.size() == 1)
+    return fmt::format("headroom doctor {} --try", shell_word(report.inputs.front()));
+  for (const TriedCure& together : report.together)
+    if (helped(together)) return together.command;
+  const bool search_is_useless = all_failed(report);
+  for (const Finding& finding : report.findings) {
+    const bool is_note = finding.severity != Severity::severe && finding.severity != Severity::warning;
+    // A note's command may only look at the input: a note needs no cure.
+    for (const Cure& cure : finding.cures)
+      if ((!cure.tried || helped(*cure.tried)) && can_be_run(cure.command) &&
+          !(search_is_useless && cure.command.ends_with(" --tune")) &&
+          (!is_note || cure.command.starts_with("headroom ")))
+        return cure.command;
+  }
+  if (std::ranges::find(report.inputs, "--live") != report.inputs.end())
+    return "headroom watch --output watch.jsonl";
+  // Not --live: the log may be of another machine.
+  return has_report(report) ? fmt::format("headroom report {}", shell_word(report.inputs.front())) : "";
 }
 
 }  // namespace headroom::doctor

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/units.h"
+#include "report/finding/finding_views.h"
 #include "types/finding.h"
 
 namespace headroom::doctor {
@@ -30,9 +31,6 @@ enum class SwapFile { the_first, another, before_others };
 Cure make_swap_file(std::string what, const std::optional<Bytes>& ram, SwapFile which = SwapFile::the_first,
                     std::optional<Bytes> saves = std::nullopt);
 
-// The memory of a step grows with its batch.
-Cure half_of_batch(const std::optional<Bytes>& requested);
-
 // A container's memory limit. `docker update` refuses a limit above the limit of memory and swap together,
 // and a smaller sum would do harm.
 struct ContainerLimit {
@@ -44,5 +42,10 @@ std::string docker_update(const ContainerLimit& limit, std::string_view containe
 
 // The next power of two in MiB that leaves a quarter of `size` as reserve.
 std::int64_t mebibytes_above(Bytes size);
+
+// The next command for the user of headroom doctor.
+// A command that can be run as printed: a cure of the worst finding, unless a trial showed that it does not
+// help. Without such a cure, the report of the one recording, snapshot or run. Empty for a log.
+std::string next_command(const report::DoctorReport& report);
 
 }  // namespace headroom::doctor

@@ -13,8 +13,7 @@ namespace headroom::doctor {
 namespace {
 
 const ModelResult* find_model(const BenchResult& run, const std::string& name) {
-  const auto found = std::find_if(run.models.begin(), run.models.end(),
-                                  [&](const ModelResult& model) { return model.name == name; });
+  const auto found = std::ranges::find(run.models, name, &ModelResult::name);
   return found == run.models.end() ? nullptr : &*found;
 }
 
@@ -45,14 +44,14 @@ std::string words_of(const TriedFigure& figure) {
                        : figure.differs            ? ""
                                                    : ", within the noise between runs");
   std::string title = figure.name.substr(0, figure.name.size() - std::string_view("_bytes").size());
-  std::replace(title.begin(), title.end(), '_', ' ');
+  std::ranges::replace(title, '_', ' ');
   return fmt::format("{} {} → {} ({})", title, format_bytes({std::llround(figure.before)}),
                      format_bytes({std::llround(figure.after)}), percent(figure.after / figure.before));
 }
 
 // The larger of load peak and run peak; the GPU's if the model runs on one.
 std::optional<double> largest_peak(const TriedCure& tried, double TriedFigure::*side) {
-  const bool on_gpu = std::any_of(tried.figures.begin(), tried.figures.end(), is_gpu_figure);
+  const bool on_gpu = std::ranges::any_of(tried.figures, is_gpu_figure);
   std::optional<double> most;
   for (const TriedFigure& figure : tried.figures)
     if (is_peak(figure) && is_gpu_figure(figure) == on_gpu) most = std::max(most.value_or(0), figure.*side);
@@ -180,90 +179,6 @@ std::vector<std::pair<std::string, std::string>> pairs_of(const std::string& wor
   return pairs;
 }
 
-}  // namespace
-
-bool needs_more_runs(const TriedCure& tried) {
-  // Such medians differ by as much as the runs of one side.
-  constexpr double kFarApart = 0.1;
-  return tried.verdict == CureVerdict::no_difference &&
-         std::any_of(tried.figures.begin(), tried.figures.end(), [](const TriedFigure& figure) {
-           return is_peak(figure) && std::abs(figure.after / figure.before - 1) >= kFarApart;
-         });
-}
-
-std::vector<CureSettings> cures_to_try(const std::vector<Finding>& findings, const BenchResult& run) {
-  std::vector<CureSettings> cures;
-  for (const Finding& finding : findings)
-    for (const Cure& cure : finding.cures) {
-      if (!cure.settings || std::find(cures.begin(), cures.end(), *cure.settings) != cures.end()) continue;
-      const ModelResult* model = find_model(run, cure.settings->model);
-      if (model != nullptr && changes_something(*cure.settings, *model, run)) cures.push_back(*cure.settings);
-    }
-  return cures;
-}
-
-void keep_trial(std::vector<Finding>& findings, const TriedCure& tried) {
-  for (Finding& finding : findings)
-    for (Cure& cure : finding.cures)
-      if (cure.settings && *cure.settings == tried.settings) cure.tried = tried;
-}
-
-std::size_t comparisons_of(const std::vector<CureSettings>& cures) {
-  std::map<std::string, std::size_t> of_one_model;
-  for (const CureSettings& cure : cures)
-    if (cure.also.empty()) ++of_one_model[cure.model];
-  const auto together = std::count_if(of_one_model.begin(), of_one_model.end(),
-                                      [](const auto& model) { return model.second > 1; });
-  return cures.size() + static_cast<std::size_t>(together);
-}
-
-std::optional<CureSettings> best_together(const std::vector<TriedCure>& tried, const RuntimeSettings& run) {
-  std::vector<const TriedCure*> helped;
-  for (const TriedCure& one : tried)
-    if (takes_less(one.verdict)) helped.push_back(&one);
-  // All cures together may succeed where each one alone failed.
-  if (std::all_of(tried.begin(), tried.end(), has_no_gain))
-    for (const TriedCure& one : tried) helped.push_back(&one);
-  if (helped.size() < 2) return std::nullopt;
-  std::stable_sort(helped.begin(), helped.end(), [](const TriedCure* a, const TriedCure* b) {
-    return a->saved.value_or(Bytes{}) > b->saved.value_or(Bytes{});
-  });
-  CureSettings together{helped.front()->settings.model, ""};
-  RuntimeSettings changed = run;
-  std::vector<std::string> set;
-  for (const TriedCure* one : helped) {
-    for (const auto& [name, word] : pairs_of(one->settings.settings)) {
-      if (std::find(set.begin(), set.end(), name) != set.end()) continue;
-      if (name == "extend" && !changed.arena) continue;
-      set_setting(changed, name, word);
-      set.push_back(name);
-    }
-    if (!together.max_frames_in_memory) together.max_frames_in_memory = one->settings.max_frames_in_memory;
-  }
-  if (!changed.arena) changed.arena_extend = run.arena_extend;
-  together.settings = changed_settings(run, changed);
-  for (const TriedCure* one : helped) {
-    RuntimeSettings alone = run;
-    set_settings(alone, one->settings.settings);
-    if (alone == changed && one->settings.max_frames_in_memory == together.max_frames_in_memory)
-      return std::nullopt;
-  }
-  return together;
-}
-
-TriedCure judge(CureSettings settings, std::string command, const comparison::ModelComparison& model) {
-  TriedCure tried;
-  tried.settings = std::move(settings);
-  tried.command = std::move(command);
-  if (model.has_no_figures())
-    judge_by_outcome(model, tried);
-  else
-    judge_by_figures(model, tried);
-  return tried;
-}
-
-namespace {
-
 // "NAME=PATH,backend=…", with the model's own settings and those of the cure.
 std::string model_argument(const ModelResult& model, const std::string& changes) {
   static const BenchOptions kUsual;
@@ -289,66 +204,12 @@ std::vector<std::string> model_arguments(const BenchResult& run, const ModelResu
   if (!cure || cure->also.empty()) return {model_argument(model, cure ? cure->settings : "")};
   std::vector<std::string> all;
   for (const ModelResult& each : run.models) {
-    const bool is_also = std::find(cure->also.begin(), cure->also.end(), each.name) != cure->also.end();
+    const bool is_also = std::ranges::find(cure->also, each.name) != cure->also.end();
     if (is_also && cure->leave_out_also) continue;
     all.push_back(model_argument(each, is_also || each.name == cure->model ? cure->settings : ""));
   }
   return all;
 }
-
-}  // namespace
-
-ModelResult joint_result(const BenchResult& run, const std::string& name) {
-  ModelResult joint;
-  joint.name = name;
-  joint.status = ModelStatus::ok;
-  if (run.pipeline) {
-    const PipelineResult& pipeline = *run.pipeline;
-    joint.status = pipeline.status;
-    joint.error = pipeline.error;
-    joint.memory.run_peak = pipeline.memory.run_peak ? pipeline.memory.run_peak : pipeline.peak;
-    joint.memory.load_peak = pipeline.memory.load_peak;
-    return joint;
-  }
-  if (!run.parallel || run.parallel->together.empty()) {
-    joint.status = ModelStatus::failed;
-    joint.error = "the models were not in memory at the same time";
-    return joint;
-  }
-  const auto take_failure = [&](const ModelResult& model) {
-    if (model.status == ModelStatus::ok) return;
-    joint.status = model.status;
-    joint.error = model.error;
-  };
-  // A model that could not be prepared did not run with the others, whose memory is then smaller.
-  const std::vector<ModelResult>& together = run.parallel->together;
-  for (const ModelResult& model : run.models)
-    if (std::none_of(together.begin(), together.end(),
-                     [&](const ModelResult& other) { return other.name == model.name; }))
-      take_failure(model);
-  for (const ModelResult& model : together) take_failure(model);
-  // The models' own peaks may be of different moments: the first process that maps the weights has all of
-  // them until the next one maps them. The sum of these peaks was 136 MiB in two runs of three, and 184 in
-  // the third.
-  joint.memory.run_peak =
-      run.parallel->joint_share_peak ? run.parallel->joint_share_peak : run.parallel->joint_peak;
-  return joint;
-}
-
-std::optional<double> joint_latency(const BenchResult& run) {
-  if (run.pipeline)
-    return run.pipeline->frame ? std::optional(static_cast<double>(run.pipeline->frame->p50.count))
-                               : std::nullopt;
-  if (!run.parallel || run.parallel->together.empty()) return std::nullopt;
-  double sum = 0;
-  for (const ModelResult& model : run.parallel->together) {
-    if (!model.inference) return std::nullopt;
-    sum += static_cast<double>(model.inference->p50.count);
-  }
-  return sum;
-}
-
-namespace {
 
 std::string as_command(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), "headroom");
@@ -389,6 +250,133 @@ std::vector<std::string> arguments_of(const BenchResult& run, std::vector<std::s
 }
 
 }  // namespace
+
+bool needs_more_runs(const TriedCure& tried) {
+  // Such medians differ by as much as the runs of one side.
+  constexpr double kFarApart = 0.1;
+  return tried.verdict == CureVerdict::no_difference &&
+         std::ranges::any_of(tried.figures, [](const TriedFigure& figure) {
+           return is_peak(figure) && std::abs(figure.after / figure.before - 1) >= kFarApart;
+         });
+}
+
+std::vector<CureSettings> cures_to_try(const std::vector<Finding>& findings, const BenchResult& run) {
+  std::vector<CureSettings> cures;
+  for (const Finding& finding : findings)
+    for (const Cure& cure : finding.cures) {
+      if (!cure.settings || std::ranges::find(cures, *cure.settings) != cures.end()) continue;
+      const ModelResult* model = find_model(run, cure.settings->model);
+      if (model != nullptr && changes_something(*cure.settings, *model, run)) cures.push_back(*cure.settings);
+    }
+  return cures;
+}
+
+void keep_trial(std::vector<Finding>& findings, const TriedCure& tried) {
+  for (Finding& finding : findings)
+    for (Cure& cure : finding.cures)
+      if (cure.settings && *cure.settings == tried.settings) cure.tried = tried;
+}
+
+std::size_t comparisons_of(const std::vector<CureSettings>& cures) {
+  std::map<std::string, std::size_t> of_one_model;
+  for (const CureSettings& cure : cures)
+    if (cure.also.empty()) ++of_one_model[cure.model];
+  const auto together =
+      std::ranges::count_if(of_one_model, [](const auto& model) { return model.second > 1; });
+  return cures.size() + static_cast<std::size_t>(together);
+}
+
+std::optional<CureSettings> best_together(const std::vector<TriedCure>& tried, const RuntimeSettings& run) {
+  std::vector<const TriedCure*> helped;
+  for (const TriedCure& one : tried)
+    if (takes_less(one.verdict)) helped.push_back(&one);
+  // All cures together may succeed where each one alone failed.
+  if (std::ranges::all_of(tried, has_no_gain))
+    for (const TriedCure& one : tried) helped.push_back(&one);
+  if (helped.size() < 2) return std::nullopt;
+  std::ranges::stable_sort(helped, std::greater{},
+                           [](const TriedCure* one) { return one->saved.value_or(Bytes{}); });
+  CureSettings together{helped.front()->settings.model, ""};
+  RuntimeSettings changed = run;
+  std::vector<std::string> set;
+  for (const TriedCure* one : helped) {
+    for (const auto& [name, word] : pairs_of(one->settings.settings)) {
+      if (std::ranges::find(set, name) != set.end()) continue;
+      if (name == "extend" && !changed.arena) continue;
+      set_setting(changed, name, word);
+      set.push_back(name);
+    }
+    if (!together.max_frames_in_memory) together.max_frames_in_memory = one->settings.max_frames_in_memory;
+  }
+  if (!changed.arena) changed.arena_extend = run.arena_extend;
+  together.settings = changed_settings(run, changed);
+  for (const TriedCure* one : helped) {
+    RuntimeSettings alone = run;
+    set_settings(alone, one->settings.settings);
+    if (alone == changed && one->settings.max_frames_in_memory == together.max_frames_in_memory)
+      return std::nullopt;
+  }
+  return together;
+}
+
+TriedCure judge(CureSettings settings, std::string command, const comparison::ModelComparison& model) {
+  TriedCure tried;
+  tried.settings = std::move(settings);
+  tried.command = std::move(command);
+  if (model.has_no_figures())
+    judge_by_outcome(model, tried);
+  else
+    judge_by_figures(model, tried);
+  return tried;
+}
+
+ModelResult joint_result(const BenchResult& run, const std::string& name) {
+  ModelResult joint;
+  joint.name = name;
+  joint.status = ModelStatus::ok;
+  if (run.pipeline) {
+    const PipelineResult& pipeline = *run.pipeline;
+    joint.status = pipeline.status;
+    joint.error = pipeline.error;
+    joint.memory.run_peak = pipeline.memory.run_peak ? pipeline.memory.run_peak : pipeline.peak;
+    joint.memory.load_peak = pipeline.memory.load_peak;
+    return joint;
+  }
+  if (!run.parallel || run.parallel->together.empty()) {
+    joint.status = ModelStatus::failed;
+    joint.error = "the models were not in memory at the same time";
+    return joint;
+  }
+  const auto take_failure = [&](const ModelResult& model) {
+    if (model.status == ModelStatus::ok) return;
+    joint.status = model.status;
+    joint.error = model.error;
+  };
+  // A model that could not be prepared did not run with the others, whose memory is then smaller.
+  const std::vector<ModelResult>& together = run.parallel->together;
+  for (const ModelResult& model : run.models)
+    if (std::ranges::find(together, model.name, &ModelResult::name) == together.end()) take_failure(model);
+  for (const ModelResult& model : together) take_failure(model);
+  // The models' own peaks may be of different moments: the first process that maps the weights has all of
+  // them until the next one maps them. The sum of these peaks was 136 MiB in two runs of three, and 184 in
+  // the third.
+  joint.memory.run_peak =
+      run.parallel->joint_share_peak ? run.parallel->joint_share_peak : run.parallel->joint_peak;
+  return joint;
+}
+
+std::optional<double> joint_latency(const BenchResult& run) {
+  if (run.pipeline)
+    return run.pipeline->frame ? std::optional(static_cast<double>(run.pipeline->frame->p50.count))
+                               : std::nullopt;
+  if (!run.parallel || run.parallel->together.empty()) return std::nullopt;
+  double sum = 0;
+  for (const ModelResult& model : run.parallel->together) {
+    if (!model.inference) return std::nullopt;
+    sum += static_cast<double>(model.inference->p50.count);
+  }
+  return sum;
+}
 
 std::vector<std::string> bench_arguments(const BenchResult& run, const ModelResult& model,
                                          const std::optional<CureSettings>& cure) {

@@ -2,7 +2,7 @@
 // its bytes.
 #include <map>
 
-#include "attribution/live_counter.h"
+#include "attribution/live_map.h"
 #include "exporters/exporter_list.h"
 #include "exporters/named_stacks.h"
 

@@ -3,32 +3,23 @@
 #include <optional>
 #include <string>
 
-#include "attribution/live_counter.h"
+#include "attribution/live_map.h"
 #include "attribution/recording_analysis.h"
+#include "base/text.h"
 #include "exporters/exporter_list.h"
 #include "exporters/named_stacks.h"
 
 namespace headroom::exporters {
 namespace {
 
-std::string cell(std::string_view text) {
-  if (text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"') quoted += '"';
-    quoted += c;
-  }
-  return quoted + '"';
-}
-
 // For recordings without host memory.
 void write_entries(const attribution::LayerFigures& layer, OutputSink& sink) {
-  sink.print("layer,{},,,,,,,,,,,,,,{},{},\r\n", cell(layer.path), layer.entries,
+  sink.print("layer,{},,,,,,,,,,,,,,{},{},\r\n", csv_field(layer.path), layer.entries,
              layer.duration.milliseconds());
 }
 
 void write_layer(const attribution::LayerFigures& layer, bool is_outside, OutputSink& sink) {
-  sink.print("layer,{},,", cell(layer.path));
+  sink.print("layer,{},,", csv_field(layer.path));
   if (layer.counts_known)
     sink.print("{},{},{}", layer.allocations, layer.releases, layer.allocated_bytes);
   else
@@ -45,8 +36,8 @@ void write_stack(const NamedStacks& named, const NamedStack& stack, OutputSink& 
   const Amount &peak = stack[Metric::peak], &leaked = stack[Metric::leaked],
                &allocated = stack[Metric::allocated], &temporary = stack[Metric::temporary];
   const auto functions = std::span(stack.frames).subspan(stack.layers);
-  sink.print("stack,{},{},{},,{},", cell(stack.layer), cell(joined(named, functions)), allocated.blocks,
-             allocated.bytes);
+  sink.print("stack,{},{},{},,{},", csv_field(stack.layer), csv_field(joined(named, functions)),
+             allocated.blocks, allocated.bytes);
   if (named.has_temporary)
     sink.print("{},{}", temporary.blocks, temporary.bytes);
   else
@@ -64,9 +55,9 @@ std::string cell(const std::optional<std::int64_t>& count) {
   return count ? std::to_string(*count) : std::string();
 }
 void write_row(const Row& row, OutputSink& sink) {
-  sink.print("{},{},{},{},{},{},,,{},,{},,,,,,,{}\r\n", row.kind, cell(row.layer), cell(row.stack),
+  sink.print("{},{},{},{},{},{},,,{},,{},,,,,,,{}\r\n", row.kind, csv_field(row.layer), csv_field(row.stack),
              cell(row.allocations), cell(row.releases), cell(row.allocated_bytes), row.at_peak_bytes,
-             row.at_end_bytes, cell(row.device));
+             row.at_end_bytes, csv_field(row.device));
 }
 
 Row row_of(const attribution::MappingShare& share) {

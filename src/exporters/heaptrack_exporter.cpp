@@ -23,7 +23,7 @@ class HeaptrackWriter {
   void write_header() {
     sink_.print("v {:x} {:x}\n", kHeaptrackVersion, kFileFormat);
     std::string command = fmt::format("{}", fmt::join(input_.recording.info().command, " "));
-    std::replace(command.begin(), command.end(), '\n', ' ');
+    std::ranges::replace(command, '\n', ' ');
     sink_.print("X {}\n", command);
     // After a free, heaptrack treats info 0 as the last allocation, so a free of info 0 would count as
     // temporary. Therefore info 0 is a dummy of size 0, which no block uses.

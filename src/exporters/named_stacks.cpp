@@ -5,9 +5,11 @@
 #include <span>
 #include <tuple>
 
-#include "attribution/live_counter.h"
+#include "attribution/group_accounts.h"
+#include "attribution/live_map.h"
 
 namespace headroom::exporters {
+
 namespace {
 
 class StackNamer {
@@ -78,17 +80,8 @@ class StackNamer {
 }  // namespace
 
 std::string_view name_of(Metric metric) {
-  switch (metric) {
-    case Metric::peak:
-      return "peak";
-    case Metric::leaked:
-      return "leaked";
-    case Metric::temporary:
-      return "temporary";
-    case Metric::allocated:
-      return "allocated";
-  }
-  return "peak";
+  constexpr std::array<std::string_view, kMetrics> kNames{"peak", "leaked", "temporary", "allocated"};
+  return kNames.at(static_cast<std::size_t>(metric));
 }
 
 NamedStacks name_stacks(const ExportInput& input) {
@@ -106,7 +99,7 @@ void prepare_symbols(const ExportInput& input) {
     const auto frames = stacks.frames(StackId{i});
     addresses.insert(addresses.end(), frames.begin(), frames.end());
   }
-  std::sort(addresses.begin(), addresses.end());
+  std::ranges::sort(addresses);
   addresses.erase(std::unique(addresses.begin(), addresses.end()), addresses.end());
   input.symbolizer.prepare(addresses, true);
 }
@@ -125,8 +118,25 @@ std::vector<attribution::LayerIndex> path_to(const attribution::LayerTree& layer
                                              attribution::LayerIndex layer) {
   std::vector<attribution::LayerIndex> path;
   for (; layer != 0; layer = layers[layer].parent) path.push_back(layer);
-  std::reverse(path.begin(), path.end());
+  std::ranges::reverse(path);
   return path;
+}
+
+StackAccounts account_stacks(recording::Recording& recording) {
+  std::vector<StackAccount> accounts;
+  const auto own_group = [&](attribution::LayerIndex layer, StackId stack) {
+    accounts.push_back({.layer = layer, .stack = stack});
+    return static_cast<std::uint32_t>(accounts.size() - 1);
+  };
+  attribution::GroupAccounts groups = attribution::account_groups(recording, {own_group});
+  for (std::size_t i = 0; i < accounts.size(); ++i) {
+    const attribution::GroupFigures& figures = groups.figures.front()[i];
+    accounts[i][Metric::peak] = {figures.live.peak_blocks, figures.live.peak_bytes};
+    accounts[i][Metric::leaked] = {figures.live.end_blocks, figures.live.end_bytes};
+    accounts[i][Metric::temporary] = {figures.temporary_blocks, figures.temporary_bytes};
+    accounts[i][Metric::allocated] = {figures.allocations, figures.allocated_bytes};
+  }
+  return {std::move(groups.layers), std::move(accounts), groups.has_temporary};
 }
 
 }  // namespace headroom::exporters

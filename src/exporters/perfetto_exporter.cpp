@@ -8,13 +8,12 @@
 #include <set>
 
 #include "attribution/device_memory.h"
-#include "attribution/live_counter.h"
 #include "attribution/live_map.h"
 #include "attribution/mapping_ledger.h"
-#include "attribution/small_allocations.h"
+#include "attribution/sampled_peak.h"
+#include "exporters/encoders.h"
 #include "exporters/exporter_list.h"
-#include "exporters/layer_walk.h"
-#include "exporters/protobuf_message.h"
+#include "exporters/named_stacks.h"
 
 namespace headroom::exporters {
 namespace {
@@ -23,20 +22,17 @@ using attribution::LayerIndex;
 using attribution::LiveBlock;
 
 enum EventType { kSliceBegin = 1, kSliceEnd = 2, kCounter = 4 };
-enum Track : std::uint64_t { kProcess = 1, kHeap = 2, kMapped = 3, kFirstThread = 16 };
+constexpr std::uint64_t kProcess = 1, kHeap = 2, kMapped = 3, kFirstThread = 16;
 constexpr std::uint64_t kFirstDevice = std::uint64_t{1} << 40;  // above the ids of 2^32 threads
 constexpr int kUnitBytes = 3;
 
 class TraceWriter {
  public:
   TraceWriter(const recording::RecordingInfo& info, OutputSink& sink) : info_(info), sink_(sink) {
-    ProtobufMessage process;
-    process.integer(1, info.pid);
-    process.text(6, valid_utf8(info.command.empty() ? info.executable : info.command.front()));
-    ProtobufMessage track;
-    track.integer(1, std::uint64_t{kProcess});
-    track.message(3, process);
-    put_track(track);
+    const std::string name = valid_utf8(info.command.empty() ? info.executable : info.command.front());
+    put_track(ProtobufMessage()
+                  .integer(1, kProcess)
+                  .message(3, ProtobufMessage().integer(1, info.pid).text(6, name)));
     if (!info.host_recorded) return;
     put_counter_track(kHeap, "heap");
     put_counter_track(kMapped, "mapped by the program");
@@ -51,74 +47,43 @@ class TraceWriter {
     return kFirstDevice + ordinal;
   }
   void counter(std::uint64_t track, std::int64_t time, std::int64_t value) {
-    ProtobufMessage event;
-    event.integer(9, kCounter);
-    event.integer(11, track);
-    event.integer(30, value);
-    put_event(time, event);
+    put_event(time, ProtobufMessage().integer(9, kCounter).integer(11, track).integer(30, value));
   }
   void begin(ThreadIndex thread, std::int64_t time, std::string_view layer) {
     ProtobufMessage event;
-    event.integer(9, kSliceBegin);
-    event.integer(11, track_of(thread));
-    event.text(22, "layer");
-    event.text(23, valid_utf8(layer));
+    event.integer(9, kSliceBegin).integer(11, track_of(thread)).text(22, "layer").text(23, valid_utf8(layer));
     put_event(time, event);
   }
   void end(ThreadIndex thread, std::int64_t time) {
-    ProtobufMessage event;
-    event.integer(9, kSliceEnd);
-    event.integer(11, track_of(thread));
-    put_event(time, event);
+    put_event(time, ProtobufMessage().integer(9, kSliceEnd).integer(11, track_of(thread)));
   }
 
  private:
   std::uint64_t track_of(ThreadIndex thread) {
-    const std::uint64_t uuid = std::uint64_t{kFirstThread} + thread.index;
+    const std::uint64_t uuid = kFirstThread + thread.index;
     if (!threads_.insert(thread.index).second) return uuid;
     const recording::Thread known =
         thread.index < info_.threads.size() ? info_.threads[thread.index] : recording::Thread{};
     ProtobufMessage descriptor;
-    descriptor.integer(1, info_.pid);
-    descriptor.integer(2, known.tid != 0 ? known.tid : std::int64_t{thread.index});
+    descriptor.integer(1, info_.pid).integer(2, known.tid != 0 ? known.tid : std::int64_t{thread.index});
     if (!known.name.empty()) descriptor.text(5, valid_utf8(known.name));
-    ProtobufMessage track;
-    track.integer(1, uuid);
-    track.message(4, descriptor);
-    track.integer(5, std::uint64_t{kProcess});
-    put_track(track);
+    put_track(ProtobufMessage().integer(1, uuid).message(4, descriptor).integer(5, kProcess));
     return uuid;
   }
-
   void put_counter_track(std::uint64_t uuid, std::string_view name) {
-    ProtobufMessage counter;
-    counter.integer(3, kUnitBytes);
     ProtobufMessage track;
-    track.integer(1, uuid);
-    track.text(2, name);
-    track.integer(5, std::uint64_t{kProcess});
-    track.message(8, counter);
-    put_track(track);
+    track.integer(1, uuid).text(2, name).integer(5, kProcess);
+    put_track(track.message(8, ProtobufMessage().integer(3, kUnitBytes)));
   }
-
-  void put_track(const ProtobufMessage& track) {
-    ProtobufMessage packet;
-    packet.message(60, track);
-    put(packet);
-  }
+  void put_track(const ProtobufMessage& track) { put(ProtobufMessage().message(60, track)); }
   void put_event(std::int64_t time, const ProtobufMessage& event) {
-    ProtobufMessage packet;
-    packet.integer(8, time);
-    packet.message(11, event);
-    put(packet);
+    put(ProtobufMessage().integer(8, time).message(11, event));
   }
   // All packets form one sequence. The first one declares that the sequence starts there.
   void put(ProtobufMessage& packet) {
     packet.integer(10, 1);
     if (std::exchange(is_first_, false)) packet.integer(13, 1);
-    ProtobufMessage trace;
-    trace.message(1, packet);
-    sink_.write(trace.bytes());
+    sink_.write(ProtobufMessage().message(1, packet).bytes());
   }
 
   const recording::RecordingInfo& info_;

@@ -2,10 +2,9 @@
 // one sample for each stack in each layer, with the layer as a label. Field numbers are from pprof's schema.
 #include <unordered_map>
 
+#include "exporters/encoders.h"
 #include "exporters/exporter_list.h"
-#include "exporters/gzip_stream.h"
 #include "exporters/named_stacks.h"
-#include "exporters/protobuf_message.h"
 
 namespace headroom::exporters {
 namespace {
@@ -40,16 +39,12 @@ class ProfileWriter {
 
   // Writes a field of the profile. Fields may be in any order, so each is written as soon as it is known.
   void put(std::uint32_t field, const ProtobufMessage& value) {
-    ProtobufMessage profile;
-    profile.message(field, value);
-    stream_.write(profile.bytes());
+    stream_.write(ProtobufMessage().message(field, value).bytes());
   }
 
   ProtobufMessage value_type(const std::string& type, std::string_view unit) {
-    ProtobufMessage value;
-    value.integer(1, string(type));
-    value.integer(2, string(unit));
-    return value;
+    const std::uint64_t name = string(type);
+    return ProtobufMessage().integer(1, name).integer(2, string(unit));
   }
 
   void write_header() {
@@ -60,8 +55,7 @@ class ProfileWriter {
       put(1, value_type(fmt::format("{}_space", name), "bytes"));
     }
     ProtobufMessage header;
-    header.integer(9, info.started_realtime_ns);
-    header.integer(10, info.duration.count);
+    header.integer(9, info.started_realtime_ns).integer(10, info.duration.count);
     header.message(11, value_type("space", "bytes"));
     header.integer(12, info.full ? std::uint64_t{1} : info.sample_period_bytes);
     header.integer(13, string(fmt::format("{}", fmt::join(info.command, " "))));
@@ -81,9 +75,7 @@ class ProfileWriter {
 
   void write_mapping(std::size_t index, const recording::Module& module) {
     ProtobufMessage mapping;
-    mapping.integer(1, index + 1);
-    mapping.integer(2, module.start);
-    mapping.integer(3, module.end);
+    mapping.integer(1, index + 1).integer(2, module.start).integer(3, module.end);
     mapping.integer(5, string(module.path));
     mapping.integer(6, string(module.build_id));
     for (const std::uint32_t what_is_known : {7U, 8U, 9U, 10U}) mapping.integer(what_is_known, 1);
@@ -101,13 +93,11 @@ class ProfileWriter {
       values.push_back(account[metric].bytes);
     }
     ProtobufMessage sample;
-    sample.packed(1, locations);
-    sample.packed(2, values);
+    sample.packed(1, locations).packed(2, values);
     if (account.layer != 0) {
-      ProtobufMessage label;
-      label.integer(1, string("layer"));
-      label.integer(2, string(accounts_.layers[account.layer].path));
-      sample.message(3, label);
+      const std::uint64_t layer = string("layer");
+      sample.message(
+          3, ProtobufMessage().integer(1, layer).integer(2, string(accounts_.layers[account.layer].path)));
     }
     put(2, sample);
   }
@@ -117,15 +107,9 @@ class ProfileWriter {
     if (!is_new) return found->second;
     const std::uint64_t id = found->second, call = return_address - 1;
     ProtobufMessage location;
-    location.integer(1, id);
-    location.integer(2, mapping_of(call));
-    location.integer(3, call);
-    for (const symbols::SourceFrame& frame : input_.symbolizer.frames_of(return_address, true)) {
-      ProtobufMessage line;
-      line.integer(1, function_of(frame));
-      line.integer(2, frame.line);
-      location.message(4, line);
-    }
+    location.integer(1, id).integer(2, mapping_of(call)).integer(3, call);
+    for (const symbols::SourceFrame& frame : input_.symbolizer.frames_of(return_address, true))
+      location.message(4, ProtobufMessage().integer(1, function_of(frame)).integer(2, frame.line));
     put(4, location);
     return id;
   }
@@ -141,24 +125,14 @@ class ProfileWriter {
   std::uint64_t function_of(const symbols::SourceFrame& frame) {
     const std::uint64_t name = string(frame.function), file = string(frame.file);
     const auto [found, is_new] = functions_.emplace(name << 32 | file, functions_.size() + 1);
-    if (is_new) {
-      ProtobufMessage function;
-      function.integer(1, found->second);
-      function.integer(2, name);
-      function.integer(3, name);
-      function.integer(4, file);
-      put(5, function);
-    }
+    if (is_new)
+      put(5, ProtobufMessage().integer(1, found->second).integer(2, name).integer(3, name).integer(4, file));
     return found->second;
   }
 
   std::uint64_t string(std::string_view text) {
     const auto [found, is_new] = strings_.emplace(text, strings_.size());
-    if (is_new) {
-      ProtobufMessage profile;
-      profile.text(6, valid_utf8(text));
-      stream_.write(profile.bytes());
-    }
+    if (is_new) stream_.write(ProtobufMessage().text(6, valid_utf8(text)).bytes());
     return found->second;
   }
 

@@ -8,12 +8,12 @@
 #include <optional>
 #include <utility>
 
-#include "attribution/glibc_chunk.h"
+#include "attribution/heap_fragmentation.h"
 #include "attribution/layer_tree.h"
-#include "attribution/live_block.h"
+#include "attribution/live_map.h"
+#include "exporters/encoders.h"
 #include "exporters/exporter_list.h"
 #include "exporters/named_stacks.h"
-#include "exporters/pickle_writer.h"
 #include "snapshot/snapshot.h"
 
 namespace headroom::exporters {
@@ -82,15 +82,13 @@ class SnapshotWriter {
 
   void write() {
     pickle_.begin_dict();
-    pickle_.text("device_traces");
-    pickle_.begin_list();
+    pickle_.begin_list("device_traces");
     std::vector<Blocks> at_end(devices_ + (has_heap_ ? 1 : 0));
     for (std::uint32_t device = 0; device < at_end.size(); ++device) {
       write_trace(device, at_end[device]);
       pickle_.end_item();
     }
-    pickle_.text("segments");
-    pickle_.begin_list();
+    pickle_.begin_list("segments");
     for (std::uint32_t device = 0; device < devices_; ++device)
       for (const auto& [address, block] : at_end[device])
         write_segment(device, address, address + block.size, at_end[device]);
@@ -98,12 +96,10 @@ class SnapshotWriter {
       for (const auto& [begin, end] : heap_) write_segment(devices_, begin, end, at_end[devices_]);
     pickle_.text("allocator_settings");
     pickle_.begin_dict();
-    pickle_.text(
-        snapshot::kExactSizesSetting);  // `headroom report` then does not apply PyTorch's rounding rules
-    pickle_.boolean(true);
+    // `headroom report` then does not apply PyTorch's rounding rules.
+    pickle_.boolean(snapshot::kExactSizesSetting, true);
     pickle_.end_dict();
-    pickle_.text("external_annotations");
-    pickle_.begin_list();
+    pickle_.begin_list("external_annotations");
     pickle_.end_dict();
     pickle_.finish();
   }
@@ -175,23 +171,19 @@ class SnapshotWriter {
   void write_entry(std::string_view action, std::string_view place, std::uint64_t address, std::uint64_t size,
                    std::uint32_t stack, LayerIndex layer) {
     pickle_.begin_dict();
-    pickle_.text("action");
-    pickle_.text(action);
+    pickle_.text("action", action);
     write_integer(place, address);
     write_integer("size", size);
     write_integer("stream", 0);
-    pickle_.text("time_us");
-    pickle_.integer(input_.recording.info().started_realtime_ns / 1000 + time_us_);
+    pickle_.integer("time_us", input_.recording.info().started_realtime_ns / 1000 + time_us_);
     write_frames(stack, layer);
-    pickle_.end_dict();
-    pickle_.end_item();
+    end_dict_item();
   }
 
   void write_segment(std::uint32_t device, std::uint64_t begin, std::uint64_t end, const Blocks& live) {
     std::uint64_t taken = 0, requested = 0;
     pickle_.begin_dict();
-    pickle_.text("blocks");
-    pickle_.begin_list();
+    pickle_.begin_list("blocks");
     std::uint64_t at = begin;
     auto next = live.lower_bound(begin);
     while (at < end) {
@@ -215,12 +207,9 @@ class SnapshotWriter {
     write_integer("active_size", taken);
     write_integer("requested_size", requested);
     write_integer("stream", 0);
-    pickle_.text("segment_type");
-    pickle_.text("large");
-    pickle_.text("is_expandable");
-    pickle_.boolean(false);
-    pickle_.end_dict();
-    pickle_.end_item();
+    pickle_.text("segment_type", "large");
+    pickle_.boolean("is_expandable", false);
+    end_dict_item();
   }
 
   void write_block(std::string_view state, std::uint64_t address, std::uint64_t size,
@@ -229,16 +218,18 @@ class SnapshotWriter {
     write_integer("address", address);
     write_integer("size", size);
     write_integer("requested_size", std::min(block.requested, size));
-    pickle_.text("state");
-    pickle_.text(state);
+    pickle_.text("state", state);
     write_frames(block.stack, block.layer);
-    pickle_.end_dict();
-    pickle_.end_item();
+    end_dict_item();
   }
 
   void write_integer(std::string_view key, std::uint64_t value) {
-    pickle_.text(key);
-    pickle_.integer(static_cast<std::int64_t>(value));
+    pickle_.integer(key, static_cast<std::int64_t>(value));
+  }
+
+  void end_dict_item() {
+    pickle_.end_dict();
+    pickle_.end_item();
   }
 
   // Innermost first, layers last: memory_viz then shows the layers below their callers.
@@ -256,14 +247,10 @@ class SnapshotWriter {
 
   void write_frame(std::string_view function, std::string_view file, int line) {
     pickle_.begin_dict();
-    pickle_.text("name");
-    pickle_.text(function);
-    pickle_.text("filename");
-    pickle_.text(file);
-    pickle_.text("line");
-    pickle_.integer(line);
-    pickle_.end_dict();
-    pickle_.end_item();
+    pickle_.text("name", function);
+    pickle_.text("filename", file);
+    pickle_.integer("line", line);
+    end_dict_item();
   }
 
   const ExportInput& input_;

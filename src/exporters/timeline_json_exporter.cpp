@@ -7,14 +7,13 @@
 #include <string>
 
 #include "attribution/device_memory.h"
-#include "attribution/glibc_chunk.h"
-#include "attribution/live_counter.h"
+#include "attribution/heap_fragmentation.h"
 #include "attribution/live_map.h"
 #include "attribution/mapping_ledger.h"
 #include "attribution/recording_analysis.h"
 #include "base/json.h"
 #include "exporters/exporter_list.h"
-#include "exporters/layer_walk.h"
+#include "exporters/named_stacks.h"
 
 namespace headroom::exporters {
 namespace {

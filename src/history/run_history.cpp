@@ -7,9 +7,9 @@
 #include <map>
 #include <optional>
 
-#include "base/display_width.h"
 #include "base/text.h"
-#include "base/timestamp.h"
+#include "base/units.h"
+#include "base/utf8.h"
 
 namespace headroom::history {
 namespace {
@@ -20,16 +20,13 @@ std::int64_t number_of(const Cell& cell) { return parse_number<std::int64_t>(tex
 constexpr const char* kColumns = "id, run_key, started_at, added_at, commit_sha, label, host";
 
 KeptRun run_of(const std::vector<Cell>& row) {
-  return {number_of(row[0]),
-          text_of(row[1]),
-          text_of(row[2]),
-          text_of(row[3]),
-          text_of(row[4]),
-          text_of(row[5]),
-          text_of(row[6]),
-          {},
-          {},
-          {}};
+  return {.id = number_of(row[0]),
+          .key = text_of(row[1]),
+          .started_at = text_of(row[2]),
+          .added_at = text_of(row[3]),
+          .commit = text_of(row[4]),
+          .label = text_of(row[5]),
+          .host = text_of(row[6])};
 }
 
 // Builds the WHERE clause of a statement, with its placeholders and values.
@@ -94,7 +91,7 @@ bool matches(const RunChoice& choice, const KeptRun& run) {
 void sort_by_time(std::vector<KeptRun>& runs) {
   std::vector<std::pair<std::optional<std::int64_t>, std::size_t>> order;
   for (std::size_t i = 0; i < runs.size(); ++i) order.emplace_back(parse_timestamp(runs[i].started_at), i);
-  std::sort(order.begin(), order.end(), [&](const auto& a, const auto& b) {
+  std::ranges::sort(order, [&](const auto& a, const auto& b) {
     return a.first != b.first ? a.first < b.first : runs[a.second].id < runs[b.second].id;
   });
   std::vector<KeptRun> sorted;
@@ -221,9 +218,8 @@ Result<std::vector<std::string>> RunHistory::forms_of_commit(const std::string& 
     if (kept.starts_with(named)) longer.push_back(kept);
   }
   if (forms.empty()) forms = std::move(longer);
-  const bool is_one_commit = std::all_of(forms.begin(), forms.end(), [&](const std::string& a) {
-    return std::all_of(forms.begin(), forms.end(),
-                       [&](const std::string& b) { return is_same_commit(a, b); });
+  const bool is_one_commit = std::ranges::all_of(forms, [&](const std::string& a) {
+    return std::ranges::all_of(forms, [&](const std::string& b) { return is_same_commit(a, b); });
   });
   if (is_one_commit) return forms;
   constexpr std::size_t kShown = 5;
@@ -242,10 +238,7 @@ Result<std::size_t> RunHistory::add(const std::vector<KeptRun>& runs) {
   std::size_t added = 0;
   for (const KeptRun& run : runs) {
     auto inserted = insert(run);
-    if (!inserted) {
-      (void)database_->query("ROLLBACK");
-      return forward_error(inserted);
-    }
+    if (!inserted) return roll_back(inserted);
     if (*inserted) ++added;
   }
   if (auto done = database_->query("COMMIT"); !done) return forward_error(done);
@@ -258,7 +251,7 @@ Result<std::vector<KeptRun>> RunHistory::list(std::optional<std::int64_t> count)
   if (!rows) return forward_error(rows);
   std::vector<KeptRun> runs;
   for (const auto& row : *rows) runs.push_back(run_of(row));
-  std::reverse(runs.begin(), runs.end());
+  std::ranges::reverse(runs);
   return runs;
 }
 
@@ -350,16 +343,14 @@ Result<std::vector<std::int64_t>> RunHistory::change_all(const std::vector<std::
   std::vector<std::int64_t> absent = ids;
   if (rows)
     for (const auto& row : *rows) std::erase(absent, number_of(row[0]));
-  if (!rows || !absent.empty()) {
+  if (!rows) return roll_back(rows);
+  if (!absent.empty()) {
     (void)database_->query("ROLLBACK");
-    if (!rows) return forward_error(rows);
     return absent;
   }
   for (const std::string& sql : statements)
-    if (auto done = database_->query(fmt::format("{} IN ({})", sql, chosen), values); !done) {
-      (void)database_->query("ROLLBACK");
-      return forward_error(done);
-    }
+    if (auto done = database_->query(fmt::format("{} IN ({})", sql, chosen), values); !done)
+      return roll_back(done);
   if (auto done = database_->query("COMMIT"); !done) return forward_error(done);
   return absent;
 }

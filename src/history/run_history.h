@@ -26,9 +26,9 @@ struct KeptRun {
   std::int64_t id = 0;  // increases in the order of adding
   std::string key;      // hash of the report's content: the same run is stored once
   std::string started_at, added_at, commit, label, host;
-  std::string report;        // report.json, one line
-  std::string fingerprints;  // of the model files, one line each: "a1b2… NAME"
-  std::vector<KeptFigure> figures;
+  std::string report = {};        // report.json, one line
+  std::string fingerprints = {};  // of the model files, one line each: "a1b2… NAME"
+  std::vector<KeptFigure> figures = {};
 };
 
 // A selection of runs. Unset fields select all.
@@ -79,6 +79,12 @@ class RunHistory {
 
  private:
   explicit RunHistory(std::unique_ptr<Database> database) : database_(std::move(database)) {}
+  // Ends the transaction without changes, because of an error.
+  template <class Failed>
+  tl::unexpected<Error> roll_back(Failed& failed) {
+    (void)database_->query("ROLLBACK");
+    return forward_error(failed);
+  }
   Status check_schema(bool create);
   Status make_tables();
   Result<bool> insert(const KeptRun& run);

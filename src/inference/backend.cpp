@@ -7,8 +7,6 @@
 #include <cerrno>
 #include <utility>
 
-#include "inference/model_file.h"
-
 namespace headroom::inference {
 namespace {
 namespace fs = std::filesystem;
@@ -68,26 +66,20 @@ std::optional<std::int64_t> count_if_known(std::int64_t count) {
 }  // namespace
 
 Status check_model_file(const fs::path& path) {
+  const std::string what = fmt::format("cannot open model {}", path.string());
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (!fs::exists(status))
-    return input_error(fmt::format("cannot open model {}", path.string()),
-                       error ? error.message() : "no such file", "check the path");
-  if (fs::is_directory(status))
-    return input_error(fmt::format("cannot open model {}", path.string()), "it is a folder",
-                       "give the model file inside it");
+    return input_error(what, error ? error.message() : "no such file", "check the path");
+  if (fs::is_directory(status)) return input_error(what, "it is a folder", "give the model file inside it");
   if (!fs::is_regular_file(status))  // opening it could block forever
     return input_error(
-        fmt::format("cannot open model {}", path.string()),
-        fmt::format("it is {}, not a file", fs::is_fifo(status) ? "a FIFO" : "a device or socket"),
+        what, fmt::format("it is {}, not a file", fs::is_fifo(status) ? "a FIFO" : "a device or socket"),
         "give the path of a file");
   const auto size = fs::file_size(path, error);
-  if (!error && size == 0)
-    return input_error(fmt::format("cannot open model {}", path.string()), "the file is empty",
-                       "copy or export the model again");
+  if (!error && size == 0) return input_error(what, "the file is empty", "copy or export the model again");
   if (::access(path.c_str(), R_OK) != 0)
-    return input_error(fmt::format("cannot open model {}", path.string()), errno_text(errno),
-                       "check the file's permissions");
+    return input_error(what, errno_text(errno), "check the file's permissions");
   return {};
 }
 
@@ -188,35 +180,13 @@ Result<Session> Backend::load(const fs::path& model, const RuntimeSettings& sett
 }
 
 Session::Session(std::shared_ptr<const hr_backend> backend, hr_session* session, std::string model)
-    : backend_(std::move(backend)), session_(session), model_(std::move(model)) {}
-
-Session::Session(Session&& other) noexcept
-    : backend_(std::move(other.backend_)),
-      session_(std::exchange(other.session_, nullptr)),
-      model_(std::move(other.model_)),
-      description_(std::move(other.description_)),
-      knows_outputs_(other.knows_outputs_) {}
-
-Session& Session::operator=(Session&& other) noexcept {
-  if (this == &other) return *this;
-  if (session_ != nullptr) backend_->unload(session_);
-  backend_ = std::move(other.backend_);
-  session_ = std::exchange(other.session_, nullptr);
-  model_ = std::move(other.model_);
-  description_ = std::move(other.description_);
-  knows_outputs_ = other.knows_outputs_;
-  return *this;
-}
-
-Session::~Session() {
-  if (session_ != nullptr) backend_->unload(session_);
-}
+    : backend_(std::move(backend)), session_(session, Unload{backend_}), model_(std::move(model)) {}
 
 Status Session::read_description() {
   hr_description described{};
   described.struct_size = sizeof described;
   hr_error error{};
-  if (backend_->describe(session_, &described, &error) != 0)
+  if (backend_->describe(session_.get(), &described, &error) != 0)
     return plugin_error(fmt::format("{} cannot describe {}", backend_->name, model_), error);
   description_ = {};
   knows_outputs_ = described.output_count >= 0;
@@ -239,7 +209,7 @@ Status Session::bind_input(std::size_t index, void* data, std::size_t bytes, Ele
   const hr_tensor tensor{data, bytes, static_cast<std::int32_t>(type), static_cast<std::int32_t>(dims.size()),
                          dims.data()};
   hr_error error{};
-  if (backend_->bind_input(session_, static_cast<std::int32_t>(index), &tensor, &error) != 0)
+  if (backend_->bind_input(session_.get(), static_cast<std::int32_t>(index), &tensor, &error) != 0)
     return plugin_error(fmt::format("cannot bind an input of {}", model_), error);
   return {};
 }
@@ -248,7 +218,7 @@ Status Session::run() {
   hr_error error;  // not zeroed: it has 1 KiB, and this call is measured
   error.kind = HR_ERROR_FAILED;
   error.message[0] = '\0';
-  if (backend_->run(session_, &error) != 0)
+  if (backend_->run(session_.get(), &error) != 0)
     return plugin_error(fmt::format("{} cannot run {}", backend_->name, model_), error);
   return {};
 }
@@ -260,7 +230,7 @@ Status Session::outputs(std::vector<TensorView>& views) {
     hr_error error;
     error.kind = HR_ERROR_FAILED;
     error.message[0] = '\0';
-    if (backend_->output(session_, static_cast<std::int32_t>(i), &tensor, &error) != 0)
+    if (backend_->output(session_.get(), static_cast<std::int32_t>(i), &tensor, &error) != 0)
       return plugin_error(fmt::format("cannot read output {} of {}", description_.outputs[i].name, model_),
                           error);
     views[i] = {tensor.data, static_cast<ElementType>(tensor.element_type), tensor.dims,
@@ -272,7 +242,7 @@ Status Session::outputs(std::vector<TensorView>& views) {
 std::optional<Nanoseconds> Session::device_time() const {
   if (!supports_devices(*backend_)) return std::nullopt;
   hr_run_facts facts{sizeof facts, -1};
-  backend_->run_facts(session_, &facts);
+  backend_->run_facts(session_.get(), &facts);
   return facts.device_time_ns < 0 ? std::nullopt : std::optional(Nanoseconds{facts.device_time_ns});
 }
 
@@ -282,7 +252,7 @@ std::optional<NodeCounts> Session::placement() {
   placement.struct_size = sizeof placement;
   placement.nodes_on_device = -1;
   hr_error error{};
-  if (backend_->placement(session_, &placement, &error) != 0 || placement.nodes_on_device < 0)
+  if (backend_->placement(session_.get(), &placement, &error) != 0 || placement.nodes_on_device < 0)
     return std::nullopt;
   placement.elsewhere[sizeof placement.elsewhere - 1] = '\0';
   return NodeCounts{placement.nodes_on_device, placement.nodes_elsewhere, placement.elsewhere};
@@ -291,7 +261,7 @@ std::optional<NodeCounts> Session::placement() {
 MemoryStats Session::memory_stats() {
   hr_memory_stats stats{sizeof stats, -1, -1, -1, -1, -1};
   hr_error error{};
-  if (backend_->memory_stats(session_, &stats, &error) != 0) return {};
+  if (backend_->memory_stats(session_.get(), &stats, &error) != 0) return {};
   return {bytes_if_known(stats.arena_in_use), bytes_if_known(stats.arena_total),
           bytes_if_known(stats.arena_peak), count_if_known(stats.allocations),
           count_if_known(stats.arena_extensions)};
@@ -304,7 +274,7 @@ Result<Session> Session::share() const {
   if (!can_share()) return failure(what, fmt::format("{} does not support shared weights", backend_->name));
   hr_session* shared = nullptr;
   hr_error error{};
-  if (backend_->share(session_, &shared, &error) != 0) return plugin_error(what, error);
+  if (backend_->share(session_.get(), &shared, &error) != 0) return plugin_error(what, error);
   Session session(backend_, shared, model_);
   if (auto described = session.read_description(); !described) return forward_error(described);
   if (!session.knows_outputs_ && knows_outputs_) session.assume_outputs(description_.outputs);
@@ -313,7 +283,7 @@ Result<Session> Session::share() const {
 
 Status Session::trim() {
   hr_error error{};
-  if (backend_->trim(session_, &error) != 0)
+  if (backend_->trim(session_.get(), &error) != 0)
     return plugin_error(fmt::format("{} cannot release the cached memory of {}", backend_->name, model_),
                         error);
   return {};

@@ -2,6 +2,7 @@
 // opens at run time, so the main program links no runtime.
 #pragma once
 
+#include <sys/types.h>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -73,11 +74,6 @@ class Backend;
 // the next run(), trim() or bind_input(). Only one thread at a time may use a session.
 class Session {
  public:
-  Session(Session&& other) noexcept;
-  Session& operator=(Session&& other) noexcept;
-  Session(const Session&) = delete;
-  ~Session();
-
   const ModelDescription& description() const { return description_; }
   // False if the runtime reports the outputs only after the first run (TorchScript). Until then, the
   // description has no outputs.
@@ -117,8 +113,12 @@ class Session {
                                        const RuntimeSettings& settings, Nanoseconds load_timeout);
   Session(std::shared_ptr<const hr_backend> backend, hr_session* session, std::string model);
   Status read_description();
+  struct Unload {
+    std::shared_ptr<const hr_backend> backend;
+    void operator()(hr_session* session) const { backend->unload(session); }
+  };
   std::shared_ptr<const hr_backend> backend_;
-  hr_session* session_ = nullptr;
+  std::unique_ptr<hr_session, Unload> session_;
   std::string model_;  // file name, for error messages
   ModelDescription description_;
   bool knows_outputs_ = true;
@@ -152,5 +152,24 @@ class Backend {
 
 // True if a backend's error means that an allocation was refused.
 bool is_out_of_memory(const Error& error);
+
+// Rejects a missing, empty or unreadable file. Runtimes report these cases badly or crash.
+Status check_model_file(const std::filesystem::path& path);
+
+// Runs a model in a separate process. If that process crashes, even by a signal, this process continues and
+// gets an error. Unloading the model ends the process, so all its memory returns to the system. Inputs and
+// outputs are copied through memory that both processes map.
+//
+// Starts a process (headroom_model_process, from the plug-ins' folders), which loads the model with this
+// plug-in. The load and the first two runs must end within `load_timeout`; otherwise the process is killed.
+// Later runs have no timeout. If the process dies, the current run and all later runs fail.
+//
+// The result is an ordinary Session with three restrictions: it cannot share weights, it reports neither
+// device time nor placement, and it has no inputs or outputs of strings.
+Result<Session> load_isolated(const BackendFile& backend, const std::filesystem::path& model,
+                              const RuntimeSettings& settings, Nanoseconds load_timeout);
+
+// The process ids of the running model processes that this process started.
+std::vector<pid_t> isolated_processes();
 
 }  // namespace headroom::inference

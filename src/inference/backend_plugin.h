@@ -36,7 +36,7 @@ typedef struct hr_error {
   char message[1024];
 } hr_error;
 
-/* Element types: the values of headroom::ElementType (model/tensor.h). */
+/* Element types: the values of headroom::ElementType (types/tensor.h). */
 typedef struct hr_tensor_spec {
   const char* name;
   int32_t element_type;

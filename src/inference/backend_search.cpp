@@ -40,14 +40,12 @@ constexpr std::array<KnownBackend, 3> kKnownBackends{{
 }};
 
 const KnownBackend* find_known(std::string_view name) {
-  const auto* found = std::find_if(kKnownBackends.begin(), kKnownBackends.end(),
-                                   [&](const KnownBackend& known) { return known.name == name; });
+  const auto* found = std::ranges::find(kKnownBackends, name, &KnownBackend::name);
   return found == kKnownBackends.end() ? nullptr : found;
 }
 
 bool reads(const KnownBackend& backend, std::string_view extension) {
-  return !extension.empty() && std::find(backend.extensions.begin(), backend.extensions.end(), extension) !=
-                                   backend.extensions.end();
+  return !extension.empty() && std::ranges::find(backend.extensions, extension) != backend.extensions.end();
 }
 
 // The plug-ins in one folder, sorted by name. Empty if the folder is missing or unreadable.
@@ -61,14 +59,12 @@ std::vector<BackendFile> backends_in(const fs::path& folder) {
     found.push_back(
         {file.substr(kPrefix.size(), file.size() - kPrefix.size() - kSuffix.size()), entry->path()});
   }
-  std::sort(found.begin(), found.end(),
-            [](const BackendFile& a, const BackendFile& b) { return a.name < b.name; });
+  std::ranges::sort(found, {}, &BackendFile::name);
   return found;
 }
 
 const BackendFile* find_file(const std::vector<BackendFile>& files, std::string_view name) {
-  const auto found =
-      std::find_if(files.begin(), files.end(), [&](const auto& file) { return file.name == name; });
+  const auto found = std::ranges::find(files, name, &BackendFile::name);
   return found == files.end() ? nullptr : &*found;
 }
 
@@ -105,12 +101,10 @@ Result<BackendFile> choose_forced(const fs::path& model, std::string_view extens
   // An unknown (third-party) plug-in checks the file itself when it loads the model.
   if (known != nullptr && !extension.empty() && !reads(*known, extension)) {
     const std::vector<std::string> able = backends_for_extension(extension);
-    return usage_error(
-        fmt::format("backend '{}' cannot open {}", name, model.string()),
-        fmt::format("it reads {}",
-                    fmt::join(known->extensions.begin(),
-                              std::find(known->extensions.begin(), known->extensions.end(), ""), ", ")),
-        able.empty() ? "" : fmt::format("use --backend {}, or omit --backend", able.front()));
+    return usage_error(fmt::format("backend '{}' cannot open {}", name, model.string()),
+                       fmt::format("it reads {}", fmt::join(known->extensions.begin(),
+                                                            std::ranges::find(known->extensions, ""), ", ")),
+                       able.empty() ? "" : fmt::format("use --backend {}, or omit --backend", able.front()));
   }
   if (file == nullptr)
     return input_error(fmt::format("backend '{}' is not installed", name), not_found_text({name}),
@@ -166,8 +160,7 @@ Result<std::vector<BackendFile>> choose_backends(const fs::path& model, std::str
     std::vector<std::string_view> readable;
     for (const KnownBackend& known : kKnownBackends)
       for (const std::string_view known_extension : known.extensions)
-        if (!known_extension.empty() &&
-            std::find(readable.begin(), readable.end(), known_extension) == readable.end())
+        if (!known_extension.empty() && std::ranges::find(readable, known_extension) == readable.end())
           readable.push_back(known_extension);
     return usage_error(
         fmt::format("cannot choose a backend for {}", model.string()),
@@ -183,7 +176,7 @@ Result<std::vector<BackendFile>> choose_backends(const fs::path& model, std::str
     found.erase(found.begin());
   if (!found.empty()) return found;
   // Suggest ONNX Runtime if it reads the file: it is the easiest to install.
-  const bool onnxruntime_can = std::find(names.begin(), names.end(), "onnxruntime") != names.end();
+  const bool onnxruntime_can = std::ranges::find(names, "onnxruntime") != names.end();
   return input_error(fmt::format("no backend is installed for {}", model.string()), not_found_text(names),
                      std::string(find_known(onnxruntime_can ? "onnxruntime" : names.front())->how_to_get));
 }

@@ -20,8 +20,6 @@
 #include <utility>
 #include <vector>
 
-#include "inference/preprocessor_kernels.h"
-
 namespace headroom::inference {
 namespace {
 

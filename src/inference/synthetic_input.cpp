@@ -7,6 +7,7 @@
 #include <bit>
 #include <cstring>
 #include <initializer_list>
+#include <limits>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -24,11 +25,11 @@ constexpr int kLargestStride = 32;
 constexpr std::int64_t kLargestInput = gibibytes(2).count;
 
 bool contains_any(std::string_view text, std::initializer_list<std::string_view> words) {
-  return std::any_of(words.begin(), words.end(),
-                     [&](std::string_view word) { return text.find(word) != std::string_view::npos; });
+  return std::ranges::any_of(
+      words, [&](std::string_view word) { return text.find(word) != std::string_view::npos; });
 }
 bool is_any(std::string_view text, std::initializer_list<std::string_view> words) {
-  return std::find(words.begin(), words.end(), text) != words.end();
+  return std::ranges::find(words, text) != words.end();
 }
 
 std::int64_t spatial_size(int image_size) {
@@ -97,8 +98,7 @@ bool is_state(std::string_view name) {
 // silero-vad: inputs for a window of samples, a recurrent state and a sampling rate.
 bool is_silero(const ModelDescription& model) {
   const auto has = [&](std::string_view name) {
-    return std::any_of(model.inputs.begin(), model.inputs.end(),
-                       [&](const TensorSpec& input) { return input.name == name; });
+    return std::ranges::any_of(model.inputs, [&](const TensorSpec& input) { return input.name == name; });
   };
   return has("input") && has("sr") && (has("state") || (has("h") && has("c")));
 }
@@ -135,58 +135,43 @@ class Random {
 };
 
 // How to compute the value of an element, before the cast to the input's type.
-enum class FillRule {
-  uniform,
-  small_integers,
-  zeros,
-  ones,
-  ascending,
-  bytes,
-  sampling_rate,
-  length,
-  image_size
+struct FillRule {
+  enum class Kind { uniform, below, constant, ascending } kind;
+  double value = 0;  // the constant, or the bound of `below`
 };
 
-FillRule fill_rule_of(const TensorSpec& spec) {
+FillRule constant(double value) { return {FillRule::Kind::constant, value}; }
+
+FillRule fill_rule_of(const TensorSpec& spec, std::int64_t image_size) {
   const std::string name = to_lower(spec.name);
   const bool integer = spec.type != ElementType::float32 && spec.type != ElementType::float16 &&
                        spec.type != ElementType::bfloat16 && spec.type != ElementType::float64;
-  if (is_any(name, {"sr", "sample_rate", "sampling_rate", "samplerate"})) return FillRule::sampling_rate;
+  if (is_any(name, {"sr", "sample_rate", "sampling_rate", "samplerate"})) return constant(kSamplingRate);
   if (contains_any(name, {"im_shape", "image_shape", "image_size", "target_size", "orig_size"}))
-    return FillRule::image_size;
-  if (contains_any(name, {"scale_factor"})) return FillRule::ones;
-  if (is_state(name)) return FillRule::zeros;
-  if (spec.type == ElementType::boolean) return FillRule::ones;
-  if (!integer) return FillRule::uniform;
-  if (contains_any(name, {"mask"})) return FillRule::ones;
-  if (contains_any(name, {"position"})) return FillRule::ascending;
-  if (contains_any(name, {"token_type", "segment"})) return FillRule::zeros;
-  if (contains_any(name, {"length", "_len"}) || is_any(name, {"len"})) return FillRule::length;
-  return spec.type == ElementType::uint8 ? FillRule::bytes : FillRule::small_integers;
+    return constant(static_cast<double>(image_size));
+  if (contains_any(name, {"scale_factor"})) return constant(1);
+  if (is_state(name)) return constant(0);
+  if (spec.type == ElementType::boolean) return constant(1);
+  if (!integer) return {FillRule::Kind::uniform};
+  if (contains_any(name, {"mask"})) return constant(1);
+  if (contains_any(name, {"position"})) return {FillRule::Kind::ascending};
+  if (contains_any(name, {"token_type", "segment"})) return constant(0);
+  if (contains_any(name, {"length", "_len"}) || is_any(name, {"len"})) return constant(kSequenceLength);
+  return {FillRule::Kind::below, spec.type == ElementType::uint8 ? 256.0 : 10.0};
 }
 
-double value_at(FillRule rule, std::int64_t index, std::int64_t image_size, Random& random) {
-  switch (rule) {
-    case FillRule::uniform:
+double value_at(const FillRule& rule, std::size_t index, Random& random) {
+  switch (rule.kind) {
+    case FillRule::Kind::uniform:
       return random.unit();
-    case FillRule::small_integers:
-      return random.next() % 10;
-    case FillRule::zeros:
-      return 0;
-    case FillRule::ones:
-      return 1;
-    case FillRule::ascending:
+    case FillRule::Kind::below:
+      return random.next() % static_cast<std::uint32_t>(rule.value);
+    case FillRule::Kind::ascending:
       return static_cast<double>(index);
-    case FillRule::bytes:
-      return random.next() % 256;
-    case FillRule::sampling_rate:
-      return static_cast<double>(kSamplingRate);
-    case FillRule::length:
-      return static_cast<double>(kSequenceLength);
-    case FillRule::image_size:
-      return static_cast<double>(image_size);
+    case FillRule::Kind::constant:
+      break;
   }
-  return 0;
+  return rule.value;
 }
 
 // Truncates the mantissa. Exact for 0, 1 and small integers; within one unit of the last place for [0,1).
@@ -199,45 +184,37 @@ std::uint16_t half_of(float value) {
   return static_cast<std::uint16_t>((static_cast<unsigned>(exponent) << 10) | ((bits >> 13) & 0x3FFU));
 }
 
-template <class Element>
-void put(std::byte* to, Element value) {
-  std::memcpy(to, &value, sizeof value);
-}
+using Put = void (*)(std::byte* to, double value);
 
-void put_as(ElementType type, std::byte* to, double value) {
-  switch (type) {
-    case ElementType::float32:
-      return put(to, static_cast<float>(value));
-    case ElementType::float64:
-      return put(to, value);
-    case ElementType::float16:
-      return put(to, half_of(static_cast<float>(value)));
-    case ElementType::bfloat16:
-      return put(to,
-                 static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(static_cast<float>(value)) >> 16));
-    case ElementType::int8:
-      return put(to, static_cast<std::int8_t>(std::min(value, 127.0)));
-    case ElementType::uint8:
-      return put(to, static_cast<std::uint8_t>(std::min(value, 255.0)));
-    case ElementType::boolean:
-      return put(to, static_cast<std::uint8_t>(value != 0 ? 1 : 0));
-    case ElementType::int16:
-      return put(to, static_cast<std::int16_t>(std::min(value, 32767.0)));
-    case ElementType::uint16:
-      return put(to, static_cast<std::uint16_t>(std::min(value, 65535.0)));
-    case ElementType::int32:
-      return put(to, static_cast<std::int32_t>(value));
-    case ElementType::uint32:
-      return put(to, static_cast<std::uint32_t>(value));
-    case ElementType::int64:
-      return put(to, static_cast<std::int64_t>(value));
-    case ElementType::uint64:
-      return put(to, static_cast<std::uint64_t>(value));
-    case ElementType::unknown:
-    case ElementType::string:
-      return;
-  }
+// Writes the value as this type, at most the type's largest value if that is below 2³¹.
+template <class Element>
+void put(std::byte* to, double value) {
+  constexpr double kMost =
+      sizeof(Element) < 4 ? static_cast<double>(std::numeric_limits<Element>::max()) : 1e300;
+  const auto element = static_cast<Element>(std::min(value, kMost));
+  std::memcpy(to, &element, sizeof element);
 }
+void put_half(std::byte* to, double value) { put<std::uint16_t>(to, half_of(static_cast<float>(value))); }
+void put_bfloat(std::byte* to, double value) {
+  put<std::uint16_t>(to, std::bit_cast<std::uint32_t>(static_cast<float>(value)) >> 16);
+}
+void put_boolean(std::byte* to, double value) { put<std::uint8_t>(to, value != 0 ? 1 : 0); }
+
+// By ElementType; null: not a number.
+constexpr Put kPut[] = {nullptr,
+                        put<float>,
+                        put_half,
+                        put_bfloat,
+                        put<double>,
+                        put<std::int8_t>,
+                        put<std::uint8_t>,
+                        put<std::int16_t>,
+                        put<std::uint16_t>,
+                        put<std::int32_t>,
+                        put<std::uint32_t>,
+                        put<std::int64_t>,
+                        put<std::uint64_t>,
+                        put_boolean};
 
 // The size of a tensor in bytes; nothing if it exceeds kLargestInput.
 std::optional<std::int64_t> bytes_of(const std::vector<std::int64_t>& dims, std::size_t element_size) {
@@ -272,10 +249,10 @@ Result<std::vector<SyntheticInput>> make_synthetic_inputs(const ModelDescription
                       format_bytes({kLargestInput})),
           "choose a smaller --imgsz");
     input.data.resize(static_cast<std::size_t>(*bytes));
-    const FillRule rule = fill_rule_of(spec);
+    const FillRule rule = fill_rule_of(spec, size);
+    const Put put_value = kPut[static_cast<std::size_t>(spec.type)];
     for (std::size_t offset = 0; offset < input.data.size(); offset += element_size)
-      put_as(spec.type, input.data.data() + offset,
-             value_at(rule, static_cast<std::int64_t>(offset / element_size), size, random));
+      put_value(input.data.data() + offset, value_at(rule, offset / element_size, random));
     inputs.push_back(std::move(input));
   }
   return inputs;

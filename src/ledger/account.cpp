@@ -21,6 +21,16 @@ std::int64_t monotonic_ns() {
 
 }  // namespace
 
+// Returns what `get` finds under the account's number of the device; 0 if there is no such device.
+template <class Get>
+std::uint64_t Account::read(unsigned device, const Get& get) {
+  if (page_ == nullptr || device >= kMaxDevices) return 0;
+  lock();
+  const std::uint64_t value = get(account_device(device));
+  unlock();
+  return value;
+}
+
 std::uint64_t Account::limit(unsigned device) const {
   std::uint64_t smallest = kNoLimit;
   if (device >= kMaxDevices) return smallest;
@@ -78,11 +88,9 @@ bool Account::add(unsigned device, std::uint64_t bytes, Grant grant) {
 
 void Account::note_peaks(unsigned device) {
   if (device >= kMaxDevices) return;
-  for (Account* const one : accounts()) {
-    one->lock();
-    if (one->slot_ != kNoSlot) one->note_own_peaks(one->account_device(device));
-    one->unlock();
-  }
+  for_each_locked([&](Account& one) {
+    if (one.slot_ != kNoSlot) one.note_own_peaks(one.account_device(device));
+  });
 }
 
 // Caller holds the lock.
@@ -114,11 +122,7 @@ bool Account::has_kept_limit(unsigned device) {
 }
 
 std::uint64_t Account::peak_of_this_process(unsigned device) {
-  if (page_ == nullptr || device >= kMaxDevices) return 0;
-  lock();
-  const std::uint64_t peak = peaks_[account_device(device)];
-  unlock();
-  return peak;
+  return read(device, [&](unsigned number) { return peaks_[number]; });
 }
 
 void Account::reset_peak_of_this_process(unsigned device) {
@@ -129,11 +133,7 @@ void Account::reset_peak_of_this_process(unsigned device) {
 }
 
 std::uint64_t Account::peak(unsigned device) {
-  if (page_ == nullptr || device >= kMaxDevices) return 0;
-  lock();
-  const std::uint64_t peak = page_->peaks[account_device(device)];
-  unlock();
-  return peak;
+  return read(device, [&](unsigned number) { return page_->peaks[number]; });
 }
 
 void Account::reset_peaks() {
@@ -147,42 +147,28 @@ void Account::reset_peaks() {
 void Account::note_refusal(unsigned device, std::uint64_t bytes, std::uint64_t needed) {
   if (page_ == nullptr || device >= kMaxDevices) return;
   bool is_noted = false;
-  for (Account* const one : accounts()) {
-    one->lock();
-    const unsigned number = one->account_device(device);
-    if (!one->fits(number, needed) || (!is_noted && one == accounts_[account_count_ - 1])) {
-      ++one->page_->refused[number];
-      one->page_->refused_bytes[number] += bytes;
-      is_noted = true;
-    }
-    one->unlock();
-  }
+  for_each_locked([&](Account& one) {
+    const unsigned number = one.account_device(device);
+    if (one.fits(number, needed) && (is_noted || &one != accounts().back())) return;
+    ++one.page_->refused[number];
+    one.page_->refused_bytes[number] += bytes;
+    is_noted = true;
+  });
 }
 
 std::uint64_t Account::refused(unsigned device) {
-  if (page_ == nullptr || device >= kMaxDevices) return 0;
-  lock();
-  const std::uint64_t count = page_->refused[account_device(device)];
-  unlock();
-  return count;
+  return read(device, [&](unsigned number) { return page_->refused[number]; });
 }
 
 std::uint64_t Account::refused_bytes(unsigned device) {
-  if (page_ == nullptr || device >= kMaxDevices) return 0;
-  lock();
-  const std::uint64_t bytes = page_->refused_bytes[account_device(device)];
-  unlock();
-  return bytes;
+  return read(device, [&](unsigned number) { return page_->refused_bytes[number]; });
 }
 
 bool Account::would_fit(unsigned device, std::uint64_t bytes) {
   if (limit(device) == kNoLimit) return true;
   bool fits_all = true;
-  for (Account* const one : accounts()) {
-    one->lock();
-    fits_all = fits_all && one->fits(one->account_device(device), bytes);
-    one->unlock();
-  }
+  for_each_locked(
+      [&](const Account& one) { fits_all = fits_all && one.fits(one.account_device(device), bytes); });
   return fits_all;
 }
 
@@ -227,11 +213,7 @@ std::size_t Account::largest_charges(unsigned device, std::span<ProcessCharge> l
 
 bool Account::ensure_joined() {
   bool entered = true;
-  for (Account* const one : accounts()) {
-    one->lock();
-    entered = entered && (one->slot_ != kNoSlot || one->join());
-    one->unlock();
-  }
+  for_each_locked([&](Account& one) { entered = entered && (one.slot_ != kNoSlot || one.join()); });
   return entered;
 }
 
@@ -243,31 +225,22 @@ void Account::force_charge(unsigned device, std::uint64_t bytes) { add(device, b
 
 void Account::discharge(unsigned device, std::uint64_t bytes) {
   if (device >= kMaxDevices) return;
-  for (Account* const one : accounts()) {
-    one->lock();
-    if (one->slot_ != kNoSlot) {
-      std::uint64_t& charged = one->page_->slots[one->slot_].charged[one->account_device(device)];
-      charged -= std::min(bytes, charged);
-    }
-    one->unlock();
-  }
+  for_each_locked([&](Account& one) {
+    if (one.slot_ == kNoSlot) return;
+    std::uint64_t& charged = one.page_->slots[one.slot_].charged[one.account_device(device)];
+    charged -= std::min(bytes, charged);
+  });
 }
 
 std::uint64_t Account::charged(unsigned device) {
-  if (page_ == nullptr || device >= kMaxDevices) return 0;
-  lock();
-  clear_dead_slots();
-  const std::uint64_t bytes = sum(account_device(device));
-  unlock();
-  return bytes;
+  return read(device, [&](unsigned number) {
+    clear_dead_slots();
+    return sum(number);
+  });
 }
 
 std::uint64_t Account::charged_to_this_process(unsigned device) {
-  if (page_ == nullptr || device >= kMaxDevices) return 0;
-  lock();
-  const std::uint64_t bytes = own_charge(device);
-  unlock();
-  return bytes;
+  return read(device, [&](unsigned) { return own_charge(device); });
 }
 
 std::uint64_t Account::own_charge(unsigned device) const {
@@ -275,19 +248,11 @@ std::uint64_t Account::own_charge(unsigned device) const {
 }
 
 void Account::note_unhooked_driver() {
-  for (Account* const one : accounts()) {
-    one->lock();
-    ++one->page_->unhooked_drivers;
-    one->unlock();
-  }
+  for_each_locked([](Account& one) { ++one.page_->unhooked_drivers; });
 }
 
 std::uint32_t Account::unhooked_drivers() {
-  if (page_ == nullptr) return 0;
-  lock();
-  const std::uint32_t count = page_->unhooked_drivers;
-  unlock();
-  return count;
+  return static_cast<std::uint32_t>(read(0, [&](unsigned) { return page_->unhooked_drivers; }));
 }
 
 }  // namespace headroom::ledger

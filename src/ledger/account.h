@@ -23,8 +23,6 @@
 #include <cstdint>
 #include <span>
 
-#include "ledger/process_identity.h"
-
 namespace headroom::ledger {
 
 inline constexpr unsigned kMaxDevices = 64;
@@ -46,6 +44,7 @@ struct Limits {
 };
 
 struct AccountPage;
+struct ProcessIdentity;
 
 class Account {
  public:
@@ -156,6 +155,8 @@ class Account {
   bool is_slot_dead(unsigned slot);
   // With `device`: checks only the slots with a charge on it, which is cheaper.
   void clear_dead_slots(unsigned device = kMaxDevices);
+  template <class Get>
+  std::uint64_t read(unsigned device, const Get& get);
   std::uint64_t sum(unsigned device) const;
   std::uint64_t own_charge(unsigned device) const;
   enum class Grant { within_limit, forced, reservation };
@@ -166,6 +167,15 @@ class Account {
   Account* tightest_account(unsigned device, LimitUsage& usage);
   // This account and the enclosing ones.
   std::span<Account* const> accounts() const { return {accounts_, account_count_}; }
+  // Calls act(account) for each of them, while it is locked.
+  template <class Act>
+  void for_each_locked(const Act& act) {
+    for (Account* const one : accounts()) {
+      one->lock();
+      act(*one);
+      one->unlock();
+    }
+  }
   bool is_locked_before(const Account& other) const;
   bool is_same_file(const Account& other) const;
   // Translates this process's device number into the account's device number.

@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "types/device_memory.h"
+#include "types/memory_event.h"
 
 namespace headroom::ledger {
 
@@ -131,6 +131,10 @@ class AllocationTable {
   // Replaces an entry of the same type and address. Returns false if no memory is available.
   bool insert(const Entry& entry);
   bool remove(EntryType type, std::uint64_t address, Entry& entry);
+  void remove(EntryType type, std::uint64_t address) {
+    Entry removed;
+    remove(type, address, removed);
+  }
   // Finds the first entry at or after position `at` for which test(entry) is true, and sets `at` to its
   // position. Returns null if there is none. A loop over find_from() and remove_at() visits each entry once:
   // a removal moves no unvisited entry to a position before `at`.
@@ -144,6 +148,14 @@ class AllocationTable {
     removed = slots_[at];
     close_gap(at);
     --size_;
+  }
+  // Returns how many entries it removed.
+  template <class Test>
+  std::size_t remove_if(const Test& test) {
+    const std::size_t before = size_;
+    Entry removed;
+    for (std::size_t at = 0; find_from(at, test) != nullptr;) remove_at(at, removed);
+    return before - size_;
   }
   template <class Visit>
   void for_each(const Visit& visit) {

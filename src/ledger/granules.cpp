@@ -85,31 +85,22 @@ std::uint64_t Ledger::reserve_in_granule(unsigned device, std::uint64_t context,
 
 void Ledger::cancel_in_granule(std::uint64_t granule, std::uint64_t bytes) {
   if (granule == 0) return;
-  Entry held;
-  held.kind = DeviceMemoryKind::device;
-  held.bytes = bytes;
-  held.owner = granule;
-  std::uint64_t charged = 0;
-  {
-    const Locked locked(lock_);
-    if (const Entry* const shared = table_.find(EntryType::granule, granule)) held.device = shared->device;
-    charged = remove_from_granule(held);
-  }
-  if (charged > 0) account_.discharge(held.device, charged);
+  Entry held{.bytes = bytes, .owner = granule};
+  const Locked locked(lock_);
+  if (const Entry* const shared = table_.find(EntryType::granule, granule)) held.device = shared->device;
+  discharge(held.device, remove_from_granule(held));
 }
 
 bool Ledger::commit_in_granule(Entry entry, bool is_prepaid) {
   const std::uint64_t bytes = granule(entry.device);
-  Entry fresh;
-  fresh.type = EntryType::granule;
   constexpr unsigned kAboveNumbers = 57;
-  fresh.address = (entry.address / bytes + 1) | std::uint64_t{entry.device} << kAboveNumbers;
-  fresh.device = entry.device;
-  fresh.charged = bytes;
-  fresh.of.granule.context = entry.context;
-  fresh.references = 0;
+  const Entry fresh{.address = (entry.address / bytes + 1) | std::uint64_t{entry.device} << kAboveNumbers,
+                    .charged = bytes,
+                    .of = {.granule = {.context = entry.context, .used_bytes = 0, .pending_frees = 0}},
+                    .references = 0,
+                    .device = entry.device,
+                    .type = EntryType::granule};
   entry.charged = 0;
-  Entry replaced;
   for (bool is_put = false; !is_put;) {
     {
       const Locked locked(lock_);
@@ -127,7 +118,7 @@ bool Ledger::commit_in_granule(Entry entry, bool is_prepaid) {
         if (entry.device < kMaxDevices) devices_[entry.device].last_granule = fresh.address;
       }
       is_put = shared != nullptr || entry.charged != 0;
-      if (is_put) replaced = insert_or_replace_locked(entry);
+      if (is_put) insert_or_replace(entry);
     }
     if (is_put) break;
     if (!account_.charge(entry.device, bytes)) return false;
@@ -137,7 +128,6 @@ bool Ledger::commit_in_granule(Entry entry, bool is_prepaid) {
     account_.discharge(entry.device, bytes);  // it lies in a known granule
   else
     account_.note_peaks(entry.device);
-  if (replaced.charged > 0) account_.discharge(replaced.device, replaced.charged);
   return true;
 }
 

@@ -16,7 +16,6 @@
 // `charged` of an exec is what it uses beyond the graph's own charge.
 #include <utility>
 
-#include "ledger/graph_keys.h"
 #include "ledger/ledger.h"
 #include "ledger/ledger_internal.h"
 
@@ -52,39 +51,35 @@ Entry* Ledger::find_exec_of(const Entry& graph, std::uint64_t exec, unsigned dev
 
 bool Ledger::begin_exec(std::uint64_t number, std::uint64_t graph, Entry& refused) {
   bool fits = true;
-  {
-    const Locked locked(lock_);
-    for (unsigned device = 0; device < kMaxDevices && fits; ++device) {
-      Entry* const whole = table_.find(EntryType::graph, key_on_device(graph, device));
-      if (whole == nullptr) continue;
-      if (Entry* const own = find_exec_of(*whole, number, device)) {
-        own->references = kUpdatedToSameGraph;
-        continue;
-      }
-      const std::uint64_t needed = round_up_to_step(whole->of.graph.block_bytes, graph_step_.load());
-      const bool may_be_live = may_have_run(*whole) && whole->bytes > 0;
-      const bool is_first = exec_count(*whole) == 0 && !may_be_live;
-      const std::uint64_t more = is_first ? needed - smaller(whole->charged, needed) : needed;
-      fits = more == 0 || account_.reserve(device, more);
-      if (!fits) {
-        refused = *whole;
-        refused.charged = more;
-        break;
-      }
-      ++whole->references;
-      if (is_first) whole->charged += more;
-      devices_[device].graph_charge += more;
-      Entry begun;
-      begun.type = EntryType::graph_exec;
-      begun.address = kInProgress | key_on_device(number, device);
-      begun.owner = whole->address;
-      begun.charged = is_first ? 0 : more;
-      begun.of.graph_exec.added_bytes = is_first ? more : 0;
-      begun.device = whole->device;
-      begun.kind = DeviceMemoryKind::graph;
-      table_.insert(begun);
-      has_execs_ = true;
+  const Locked locked(lock_);
+  for (unsigned device = 0; device < kMaxDevices && fits; ++device) {
+    Entry* const whole = table_.find(EntryType::graph, key_on_device(graph, device));
+    if (whole == nullptr) continue;
+    if (Entry* const own = find_exec_of(*whole, number, device)) {
+      own->references = kUpdatedToSameGraph;
+      continue;
     }
+    const std::uint64_t needed = round_up_to_step(whole->of.graph.block_bytes, graph_step_.load());
+    const bool may_be_live = may_have_run(*whole) && whole->bytes > 0;
+    const bool is_first = exec_count(*whole) == 0 && !may_be_live;
+    const std::uint64_t more = is_first ? needed - smaller(whole->charged, needed) : needed;
+    fits = more == 0 || account_.reserve(device, more);
+    if (!fits) {
+      refused = *whole;
+      refused.charged = more;
+      break;
+    }
+    ++whole->references;
+    if (is_first) whole->charged += more;
+    devices_[device].graph_charge += more;
+    table_.insert({.address = kInProgress | key_on_device(number, device),
+                   .owner = whole->address,
+                   .charged = is_first ? 0 : more,
+                   .of = {.graph_exec = {.updated_exec = 0, .added_bytes = is_first ? more : 0}},
+                   .device = whole->device,
+                   .type = EntryType::graph_exec,
+                   .kind = DeviceMemoryKind::graph});
+    has_execs_ = true;
   }
   if (!fits) cancel_exec(number);
   return fits;
@@ -195,19 +190,15 @@ bool Ledger::destroy_graph(EntryType type, std::uint64_t handle, unsigned& devic
 // handle.
 void Ledger::release_graph_handle(Entry& graph) {
   Entry held = graph;
-  Entry gone;
   drop_free_nodes(held.address);
-  table_.remove(EntryType::graph, held.address, gone);
+  table_.remove(EntryType::graph, held.address);
   const std::uint64_t before = held.address;
   held.of.graph.former_key = key_on_device(before, held.device);
   held.address = kInternalNumber | ++last_physical_;
   table_.insert(held);
-  std::size_t place = 0;
-  for (Entry* part = nullptr; (part = table_.find_from(place, [&](const Entry& one) {
-                                return (is_node(one) || one.type == EntryType::graph_exec) &&
-                                       one.owner == before;
-                              })) != nullptr;)
-    part->owner = held.address;
+  table_.for_each([&](Entry& one) {
+    if ((is_node(one) || one.type == EntryType::graph_exec) && one.owner == before) one.owner = held.address;
+  });
 }
 
 // The graph becomes part of another graph. Its execs continue on their own: they keep its charge, under a

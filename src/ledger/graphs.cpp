@@ -17,7 +17,6 @@
 // When a graph is destroyed, its charge becomes pending. A running exec keeps its memory until it has ended,
 // and the driver keeps memory for the next graph. The charge ends when the driver's figure falls.
 // graph_execs.cpp charges the memory of execs.
-#include "ledger/graph_keys.h"
 #include "ledger/ledger.h"
 #include "ledger/ledger_internal.h"
 
@@ -50,24 +49,21 @@ Ledger::GraphGrowth Ledger::plan_in_graph(const Entry& whole, std::uint64_t byte
 Ledger::GraphGrowth Ledger::reserve_in_graph(std::uint64_t graph, unsigned device, std::uint64_t bytes,
                                              std::span<const std::uint64_t> earlier_free_nodes) {
   GraphGrowth growth;
-  {
-    const Locked locked(lock_);
-    Entry fresh;
-    fresh.type = EntryType::graph;
-    fresh.address = key_on_device(graph, device);
-    fresh.device = static_cast<std::uint16_t>(device);
-    fresh.kind = DeviceMemoryKind::graph;
-    if (Entry* const whole = find_or_insert(fresh)) {
-      growth = plan_in_graph(*whole, bytes, earlier_free_nodes);
-      growth.granted = growth.granted && (growth.charged == 0 || account_.reserve(device, growth.charged));
-      if (growth.granted) {
-        whole->charged += growth.charged;
-        whole->of.graph.block_bytes = growth.after;
-        whole->bytes += bytes + growth.spare;
-        if (device < kMaxDevices) devices_[device].graph_charge += growth.charged;
-        if (growth.reused_node < earlier_free_nodes.size())
-          table_.find(EntryType::graph_free_node, earlier_free_nodes[growth.reused_node])->bytes = 0;
-      }
+  const Locked locked(lock_);
+  const Entry fresh{.address = key_on_device(graph, device),
+                    .device = static_cast<std::uint16_t>(device),
+                    .type = EntryType::graph,
+                    .kind = DeviceMemoryKind::graph};
+  if (Entry* const whole = find_or_insert(fresh)) {
+    growth = plan_in_graph(*whole, bytes, earlier_free_nodes);
+    growth.granted = growth.granted && (growth.charged == 0 || account_.reserve(device, growth.charged));
+    if (growth.granted) {
+      whole->charged += growth.charged;
+      whole->of.graph.block_bytes = growth.after;
+      whole->bytes += bytes + growth.spare;
+      if (device < kMaxDevices) devices_[device].graph_charge += growth.charged;
+      if (growth.reused_node < earlier_free_nodes.size())
+        table_.find(EntryType::graph_free_node, earlier_free_nodes[growth.reused_node])->bytes = 0;
     }
   }
   if (!growth.granted) refuse(device, DeviceMemoryKind::graph, bytes, growth.charged);
@@ -106,14 +102,12 @@ void Ledger::cancel_in_graph(std::uint64_t graph, unsigned device, std::uint64_t
 
 void Ledger::commit_node(std::uint64_t graph, std::uint64_t address, unsigned device, std::uint64_t bytes,
                          std::uint64_t spare) {
-  Entry node;
-  node.address = address;
-  node.bytes = bytes;
-  node.of.pointer.unused_bytes = spare;
-  node.owner = key_on_device(graph, device);
-  node.device = static_cast<std::uint16_t>(device);
-  node.kind = DeviceMemoryKind::graph;
-  commit(node);
+  commit({.address = address,
+          .bytes = bytes,
+          .owner = key_on_device(graph, device),
+          .of = {.pointer = {.unused_bytes = spare, .free_in_progress = 0}},
+          .device = static_cast<std::uint16_t>(device),
+          .kind = DeviceMemoryKind::graph});
 }
 
 bool Ledger::free_node(std::uint64_t graph, std::uint64_t address, std::uint64_t node) {
@@ -153,12 +147,9 @@ bool Ledger::has_unused_blocks(std::uint64_t graph, unsigned device, std::uint64
 }
 
 void Ledger::drop_free_nodes(std::uint64_t graph_on_device) {
-  std::size_t place = 0;
-  Entry gone;
-  while (table_.find_from(place, [&](const Entry& one) {
+  table_.remove_if([&](const Entry& one) {
     return one.type == EntryType::graph_free_node && one.owner == graph_on_device;
-  }) != nullptr)
-    table_.remove_at(place, gone);
+  });
 }
 
 void Ledger::move_graph(std::uint64_t child, std::uint64_t parent) {
@@ -179,12 +170,9 @@ void Ledger::move_graph(std::uint64_t child, std::uint64_t parent) {
       moved.address = to;
       table_.insert(moved);
     }
-    std::size_t place = 0;
-    for (Entry* part = nullptr; (part = table_.find_from(place, [&](const Entry& one) {
-                                  return (is_node(one) || one.type == EntryType::graph_free_node) &&
-                                         one.owner == from;
-                                })) != nullptr;)
-      part->owner = to;
+    table_.for_each([&](Entry& one) {
+      if ((is_node(one) || one.type == EntryType::graph_free_node) && one.owner == from) one.owner = to;
+    });
   }
 }
 
@@ -240,23 +228,17 @@ bool Ledger::keep_graph_orphan(std::uint64_t address) {
 }
 
 bool Ledger::drop_graph_orphan(std::uint64_t address, Entry& orphan) {
-  {
-    const Locked locked(lock_);
-    const Entry* const entry = table_.find(EntryType::pointer, address);
-    if (entry == nullptr || !is_graph_orphan(*entry)) return false;
-    table_.remove(EntryType::pointer, address, orphan);
-  }
+  const Locked locked(lock_);
+  const Entry* const entry = table_.find(EntryType::pointer, address);
+  if (entry == nullptr || !is_graph_orphan(*entry)) return false;
+  table_.remove(EntryType::pointer, address, orphan);
   finish_orphan_release(orphan);
   return true;
 }
 
 void Ledger::begin_capture(std::uint64_t stream, std::uint64_t graph, std::uint64_t context) {
   const Locked locked(lock_);
-  Entry capture;
-  capture.type = EntryType::capture;
-  capture.address = stream;
-  capture.owner = graph;
-  capture.context = context;
+  const Entry capture{.address = stream, .context = context, .owner = graph, .type = EntryType::capture};
   const bool is_known = table_.find(EntryType::capture, stream) != nullptr;
   if (table_.insert(capture) && !is_known) ++captures_;
 }

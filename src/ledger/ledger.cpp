@@ -1,5 +1,6 @@
 // Reservations, allocations, frees and contexts. ledger.h explains the concept.
 #include "ledger/ledger.h"
+
 #include "ledger/ledger_internal.h"
 
 namespace headroom::ledger {
@@ -83,16 +84,7 @@ void Ledger::commit(Entry entry, bool was_reserved) {
 }
 
 void Ledger::insert_or_replace(const Entry& entry) {
-  Entry replaced;
-  {
-    const Locked locked(lock_);
-    replaced = insert_or_replace_locked(entry);
-  }
-  // All devices share one address space: the replaced entry may belong to another device.
-  if (replaced.charged > 0) account_.discharge(replaced.device, replaced.charged);
-}
-
-Entry Ledger::insert_or_replace_locked(const Entry& entry) {
+  const Locked locked(lock_);
   Entry replaced;
   // The release of the old entry was not seen (for example, its context was destroyed in an unknown way), but
   // its memory is free.
@@ -100,12 +92,12 @@ Entry Ledger::insert_or_replace_locked(const Entry& entry) {
     count_out(replaced);
     if (is_graph_orphan(replaced) && replaced.device < kMaxDevices)
       devices_[replaced.device].orphan_charge -= replaced.charged;
-    replaced.charged = remove_from_granule(replaced);
+    // All devices share one address space: the replaced entry may belong to another device.
+    discharge(replaced.device, remove_from_granule(replaced));
   }
   // If no memory is available for the entry, its release cannot be recorded. It stays charged: the limit must
   // hold.
   if (table_.insert(entry)) count_in(entry);
-  return replaced;
 }
 
 void Ledger::mark_exported(std::uint64_t pointer, std::uint64_t bytes) {
@@ -152,13 +144,11 @@ void Ledger::finish_export(const Entry& part) {
 }
 
 bool Ledger::add_reference_or_commit(const Entry& entry) {
-  {
-    const Locked locked(lock_);
-    Entry* const known = table_.find(entry.type, entry.address);
-    if (known != nullptr && known->kind == entry.kind) {
-      ++known->references;
-      return true;
-    }
+  const Locked locked(lock_);
+  Entry* const known = table_.find(entry.type, entry.address);
+  if (known != nullptr && known->kind == entry.kind) {
+    ++known->references;
+    return true;
   }
   commit(entry);
   return false;
@@ -227,8 +217,7 @@ void Ledger::undo_release(const Entry& entry) {
 
 bool Ledger::restore(const Entry& entry) {
   const Locked locked(lock_);
-  Entry again = entry;
-  Entry in_progress;
+  Entry again = entry, in_progress;
   if (!restore_context(again)) return false;
   const std::uint64_t number = entry.of.pointer.free_in_progress;
   if (entry.kind == DeviceMemoryKind::pool && number != 0 &&
@@ -242,15 +231,12 @@ bool Ledger::restore(const Entry& entry) {
 }
 
 void Ledger::finish_release(const Entry& entry, bool is_stream_ordered, std::uint64_t stream_context) {
-  std::uint64_t charged = 0;
-  {
-    const Locked locked(lock_);
-    if (entry.kind == DeviceMemoryKind::pool) remove_from_pool(entry, is_stream_ordered, stream_context);
-    if (is_stream_ordered && entry.kind != DeviceMemoryKind::pool && must_stay_charged(entry))
-      return add_pending_free(entry, stream_context);
-    charged = count_out_and_uncharge(entry);
-  }
-  if (charged > 0) account_.discharge(entry.device, charged);
+  const Locked locked(lock_);
+  if (entry.kind == DeviceMemoryKind::pool) remove_from_pool(entry, is_stream_ordered, stream_context);
+  if (is_stream_ordered && entry.kind != DeviceMemoryKind::pool && must_stay_charged(entry))
+    return add_pending_free(entry, stream_context);
+  count_out(entry);
+  discharge(entry.device, remove_from_granule(entry));
 }
 
 // Without a limit nothing ever waits for a stream, so the charge ends at once.
@@ -273,9 +259,8 @@ void Ledger::add_pending_free(Entry entry, std::uint64_t stream_context) {
   if (shared != nullptr) ++shared->of.granule.pending_frees;
 }
 
-std::uint64_t Ledger::count_out_and_uncharge(const Entry& entry) {
-  count_out(entry);
-  return remove_from_granule(entry);
+void Ledger::discharge(unsigned device, std::uint64_t charged) {
+  if (charged > 0) account_.discharge(device, charged);
 }
 
 // --- contexts and processes
@@ -308,10 +293,7 @@ std::uint64_t Ledger::begin_destroy(Owner owner, std::uint64_t handle) {
   const std::uint64_t number = kDestroyedContext | last_destroyed_.fetch_add(1);
   if (owner == Owner::context) {
     const Locked locked(lock_);
-    Entry destroyed;
-    destroyed.type = EntryType::destroyed_context;
-    destroyed.address = number;
-    table_.insert(destroyed);
+    table_.insert({.address = number, .type = EntryType::destroyed_context});
   }
   reassign(owner, handle, number);
   return number;
@@ -319,43 +301,37 @@ std::uint64_t Ledger::begin_destroy(Owner owner, std::uint64_t handle) {
 
 void Ledger::undo_destroy(Owner owner, std::uint64_t number, std::uint64_t handle) {
   if (number == 0) return;
-  {
-    const Locked locked(lock_);
-    if (Entry* const destroyed = table_.find(EntryType::destroyed_context, number))
-      destroyed->of.destroyed_context.context = handle;
-  }
+  const Locked locked(lock_);
+  if (Entry* const destroyed = table_.find(EntryType::destroyed_context, number))
+    destroyed->of.destroyed_context.context = handle;
   reassign(owner, number, handle);
 }
 
 bool Ledger::drop_from_context(std::uint64_t context, Pass& pass, Entry& dropped) {
   if (context == 0) return false;
-  std::uint64_t charged = 0;
-  {
-    const Locked locked(lock_);
-    const auto is_of_context = [&](const Entry& entry) {
-      return entry.context == context && entry.type != EntryType::pool_free_in_progress &&
-             !has_stream_context(entry);
-    };
-    if (!find_next(pass, is_of_context)) {
-      // Its streams have ended, so any wait completes what they freed.
-      table_.for_each([&](Entry& entry) {
-        if (!has_stream_context(entry) || entry.context != context) return;
-        if (entry.type == EntryType::physical && entry.references > 0) --pending_unmaps_;
-        entry.context = 0;
-      });
-      Entry destroyed;
-      table_.remove(EntryType::destroyed_context, context, destroyed);
-      return false;
-    }
-    table_.remove_at(pass.place, dropped);
-    if (dropped.type == EntryType::capture) {
-      --captures_;
-      return true;
-    }
-    if (dropped.kind == DeviceMemoryKind::pool) remove_from_pool(dropped, false, 0);
-    charged = count_out_and_uncharge(dropped);
+  const Locked locked(lock_);
+  const auto is_of_context = [&](const Entry& entry) {
+    return entry.context == context && entry.type != EntryType::pool_free_in_progress &&
+           !has_stream_context(entry);
+  };
+  if (!find_next(pass, is_of_context)) {
+    // Its streams have ended, so any wait completes what they freed.
+    table_.for_each([&](Entry& entry) {
+      if (!has_stream_context(entry) || entry.context != context) return;
+      if (entry.type == EntryType::physical && entry.references > 0) --pending_unmaps_;
+      entry.context = 0;
+    });
+    table_.remove(EntryType::destroyed_context, context);
+    return false;
   }
-  if (charged > 0) account_.discharge(dropped.device, charged);
+  table_.remove_at(pass.place, dropped);
+  if (dropped.type == EntryType::capture) {
+    --captures_;
+    return true;
+  }
+  if (dropped.kind == DeviceMemoryKind::pool) remove_from_pool(dropped, false, 0);
+  count_out(dropped);
+  discharge(dropped.device, remove_from_granule(dropped));
   return true;
 }
 

@@ -123,8 +123,8 @@ class Ledger {
   // --- Memory by handle (cuMemCreate). The physical memory is charged, until no handle and no mapping of it
   // is left.
   //
-  // In all functions, `freed` receives the physical memory if its last reference ended; otherwise its address
-  // is 0.
+  // In all functions, `freed` or the result is the physical memory if its last reference ended; otherwise its
+  // address is 0.
   //
   // commit_physical() follows reserve() and the driver's call. Returns the number of the physical memory. If
   // the handle's value was used before, another thread has released it and not finished yet: `freed` receives
@@ -136,12 +136,12 @@ class Ledger {
   std::uint64_t retain_physical(std::uint64_t handle);
   std::uint64_t retain_mapped_physical(std::uint64_t address);
   // Ends a reference of retain_mapped_physical() after the driver failed.
-  void release_mapped_physical(std::uint64_t physical, Entry& freed);
+  Entry release_mapped_physical(std::uint64_t physical);
   // Ends a reference of retain_physical() that no function below took over.
-  void release_physical(std::uint64_t physical, Entry& freed);
+  Entry release_physical(std::uint64_t physical);
   // Records a handle that the driver returned for an address (cuMemRetainAllocationHandle). Takes over the
   // reference of retain_mapped_physical().
-  void retain_handle(std::uint64_t handle, std::uint64_t physical, Entry& freed);
+  Entry retain_handle(std::uint64_t handle, std::uint64_t physical);
   // Adds a reference to a known handle of importable memory, which was imported again. Returns false
   // otherwise.
   bool reuse_handle(std::uint64_t handle);
@@ -154,7 +154,7 @@ class Ledger {
   };
   HandleRelease begin_release_handle(std::uint64_t handle);
   void undo_release_handle(const HandleRelease& release);  // the driver failed
-  void finish_release_handle(const HandleRelease& release, Entry& freed);
+  Entry finish_release_handle(const HandleRelease& release);
   // Records a mapping. Takes over the reference of retain_physical(); 0 maps unknown memory. `replaced`
   // receives a mapping at the address that another thread has unmapped but not recorded yet; its address is 0
   // if there is none.
@@ -163,8 +163,8 @@ class Ledger {
   // Records a mapping to a part of an array, under a number of that part; `physical` 0 unmaps. The part's
   // former memory loses a reference. If that is `is_stream_ordered`, its charge ends after a wait for the
   // streams of `stream_context` (0: unknown).
-  void map_part(std::uint64_t array, std::uint64_t part, std::uint64_t physical, bool is_stream_ordered,
-                std::uint64_t stream_context, Entry& freed);
+  Entry map_part(std::uint64_t array, std::uint64_t part, std::uint64_t physical, bool is_stream_ordered,
+                 std::uint64_t stream_context);
   // Unmaps the next part of a destroyed array; returns false after the last. Start with a new Pass.
   struct Pass {
     std::size_t place = 0;
@@ -356,10 +356,7 @@ class Ledger {
   void add_pending_free(Entry entry, std::uint64_t stream_context);
   void note_pending_free(Entry& pool, std::uint64_t bytes, std::uint64_t stream_context);
   void remove_from_pool(const Entry& entry, bool is_stream_ordered, std::uint64_t stream_context);
-  std::uint64_t count_out_and_uncharge(const Entry& entry);  // returns bytes to discharge
-  // Returns the replaced entry, with all that the caller must discharge in `charged`.
-  Entry insert_or_replace_locked(const Entry& entry);
-  void insert_or_replace(const Entry& entry);  // takes the lock, and discharges the replaced entry
+  void insert_or_replace(const Entry& entry);
   // Returns the bytes to discharge for a removed entry: with its granule, if that is empty now.
   std::uint64_t remove_from_granule(const Entry& entry);
   Entry* find_or_insert(const Entry& fresh);  // null: no memory available
@@ -397,7 +394,7 @@ class Ledger {
     return is_there;
   }
   void drop_physical_reference(std::uint64_t number, Entry& freed);
-  void discharge(const Entry& freed);
+  void discharge(unsigned device, std::uint64_t charged);
   KindFigures& of(unsigned device, DeviceMemoryKind kind) {
     return devices_[device < kMaxDevices ? device : 0]
         .kinds[static_cast<unsigned>(kind) % kDeviceMemoryKinds];
@@ -419,7 +416,7 @@ class Ledger {
   std::atomic<bool> has_array_parts_{false};    // set once, never cleared
   std::atomic<unsigned> captures_{0}, pending_frees_{0};
   std::atomic<unsigned> pending_unmaps_{0};  // of physical memory with other references
-  Lock lock_;
+  Lock lock_{Lock::Kind::recursive};
 };
 
 }  // namespace headroom::ledger

@@ -10,6 +10,7 @@
 
 #include "base/result.h"
 #include "base/units.h"
+#include "limits/control_group.h"
 #include "types/limit.h"
 #include "types/sample.h"
 
@@ -19,17 +20,24 @@ namespace headroom::limits {
 // is one. The destructor removes the group and kills its processes.
 class MemoryLimit {
  public:
-  virtual ~MemoryLimit() = default;
-  virtual LimitMechanism mechanism() const = 0;
-  virtual Bytes bytes() const = 0;  // 0: no limit, only the kernel's account
+  MemoryLimit(ControlGroup group, Bytes bytes)
+      : mechanism_(group.version()), bytes_(bytes), group_(std::move(group)) {}
+  MemoryLimit(LimitMechanism mechanism, Bytes bytes) : mechanism_(mechanism), bytes_(bytes) {}
+  LimitMechanism mechanism() const { return mechanism_; }
+  Bytes bytes() const { return bytes_; }  // 0: no limit, only the kernel's account
   // Returns a function that moves the calling process into the limit. It runs in the child between fork and
   // exec, so it is async-signal-safe. It returns 0 or an errno value, and is valid as long as this object.
   // Empty if the mechanism needs no such step.
-  virtual std::function<int()> entry() = 0;
+  std::function<int()> entry() const;
   // The kernel's account; fields that the mechanism lacks are absent.
-  virtual CgroupMemory account() const = 0;
+  CgroupMemory account() const { return group_ ? group_->account() : CgroupMemory{}; }
   // Resets the kernel's peak, if the kernel can.
-  virtual bool reset_peak() = 0;
+  bool reset_peak() { return group_ && group_->reset_peak(); }
+
+ private:
+  LimitMechanism mechanism_;
+  Bytes bytes_;
+  std::optional<ControlGroup> group_;
 };
 
 // Makes a limit of `bytes`, named after `label`, with the best mechanism that works here. `forced` selects a
@@ -49,7 +57,7 @@ std::vector<std::string> probe_routes();
 int run_limit_probe(std::string_view route, Bytes target);
 
 // Starts a probe child for each route, under the same mechanism with a small limit (at most 64 MiB).
-// Classifies the result as hard, soft or unavailable (model/limit.h). `child_command` starts such a child,
+// Classifies the result as hard, soft or unavailable (types/limit.h). `child_command` starts such a child,
 // with `--route R --target BYTES` appended; empty means this executable's `_probe`. If a probe cannot run,
 // the limit is soft, not an error. Errors are those of make_memory_limit().
 Result<Limit> probe_limit(Bytes limit, std::string_view forced, std::vector<std::string> child_command = {});

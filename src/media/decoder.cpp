@@ -16,8 +16,8 @@
 #include "media/source_scan.h"
 
 namespace headroom::media {
-namespace fs = std::filesystem;
 namespace {
+namespace fs = std::filesystem;
 
 static_assert(std::is_trivially_copyable_v<DecoderRequest> && std::is_trivially_copyable_v<DecoderAnswer>);
 

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <new>
 #include <utility>
 
 namespace headroom::media {
@@ -68,31 +67,11 @@ Result<FrameRing> FrameRing::map(UniqueFd fd, std::size_t arena_size) {
 
 FrameRing::FrameRing(UniqueFd fd, void* mapping, std::size_t arena_size)
     : fd_(std::move(fd)),
-      header_(static_cast<FrameRingHeader*>(mapping)),
+      header_(static_cast<FrameRingHeader*>(mapping), {kHeaderBytes + arena_size}),
       arena_(static_cast<std::uint8_t*>(mapping) + kHeaderBytes),
       arena_size_(arena_size) {}
 
-FrameRing::FrameRing(FrameRing&& other) noexcept
-    : fd_(std::move(other.fd_)),
-      header_(std::exchange(other.header_, nullptr)),
-      arena_(std::exchange(other.arena_, nullptr)),
-      arena_size_(std::exchange(other.arena_size_, 0)) {}
-
-FrameRing& FrameRing::operator=(FrameRing&& other) noexcept {
-  if (this == &other) return *this;
-  unmap();
-  fd_ = std::move(other.fd_);
-  header_ = std::exchange(other.header_, nullptr);
-  arena_ = std::exchange(other.arena_, nullptr);
-  arena_size_ = std::exchange(other.arena_size_, 0);
-  return *this;
-}
-
-FrameRing::~FrameRing() { unmap(); }
-
-void FrameRing::unmap() {
-  if (header_ != nullptr) ::munmap(header_, kHeaderBytes + arena_size_);
-}
+void FrameRing::Unmap::operator()(FrameRingHeader* mapping) const { ::munmap(mapping, bytes); }
 
 bool FrameRing::valid(const FrameSlot& slot) const {
   if (slot.width <= 0 || slot.height <= 0 || slot.offset > arena_size_) return false;
@@ -115,7 +94,7 @@ void FrameRing::touch_pages() {
   const std::size_t size = kHeaderBytes + arena_size_;
   // Touch page by page instead of MADV_POPULATE_WRITE, which an emulator accepts without doing anything.
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-  auto* bytes = reinterpret_cast<volatile std::uint8_t*>(header_);
+  auto* bytes = reinterpret_cast<volatile std::uint8_t*>(header_.get());
   for (std::size_t at = 0; at < size; at += page) bytes[at] = bytes[at];
 }
 

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "base/files.h"
 #include "base/result.h"
@@ -45,11 +46,6 @@ class FrameRing {
   static Result<FrameRing> create(Bytes arena);
   // Maps a ring of another process; checks seals, size and magic.
   static Result<FrameRing> attach(UniqueFd fd);
-  FrameRing(FrameRing&& other) noexcept;
-  FrameRing& operator=(FrameRing&& other) noexcept;
-  FrameRing(const FrameRing&) = delete;
-  FrameRing& operator=(const FrameRing&) = delete;
-  ~FrameRing();
 
   int fd() const { return fd_.get(); }
   FrameRingHeader& header() { return *header_; }
@@ -70,11 +66,14 @@ class FrameRing {
  private:
   FrameRing(UniqueFd fd, void* mapping, std::size_t arena_size);
   static Result<FrameRing> map(UniqueFd fd, std::size_t arena_size);
-  void unmap();
+  struct Unmap {
+    std::size_t bytes;
+    void operator()(FrameRingHeader* mapping) const;
+  };
   UniqueFd fd_;
-  FrameRingHeader* header_ = nullptr;  // start of the mapping
-  std::uint8_t* arena_ = nullptr;
-  std::size_t arena_size_ = 0;
+  std::unique_ptr<FrameRingHeader, Unmap> header_;  // start of the mapping
+  std::uint8_t* arena_;
+  std::size_t arena_size_;
 };
 
 // The messages on the socket between worker and decoder (SOCK_SEQPACKET, one struct per message).

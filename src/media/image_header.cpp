@@ -4,7 +4,6 @@
 
 #include <cstdlib>
 
-#include "media/byte_reader.h"
 #include "media/image_header_formats.h"
 
 namespace headroom::media {

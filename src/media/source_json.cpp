@@ -1,113 +1,87 @@
-#include "media/source_json.h"
-
 #include <fmt/format.h>
 
-#include <array>
 #include <limits>
+#include <optional>
 
 #include "base/json.h"
 #include "media/image_header.h"
+#include "media/source_scan.h"
 
 namespace headroom::media {
 namespace {
 
 constexpr std::int64_t kSchemaVersion = 1;
-constexpr std::array kKinds{SourceKind::image_dir, SourceKind::video, SourceKind::camera};
-constexpr std::int64_t kMaximumCount = std::int64_t{1}
-                                       << 40;  // of frames and bytes: sums stay far from overflow
+// Of frames and bytes: sums stay far from overflow.
+constexpr std::int64_t kMaximumCount = std::int64_t{1} << 40;
 
-tl::unexpected<Error> bad_key(std::string_view where, std::string_view key, std::string_view expected) {
-  return input_error("invalid metadata.json", fmt::format("{}{} is not {}", where, key, expected),
-                     "run the setup phase again");
-}
+// Reads members, and remembers the first that is invalid. `where` is the place of the object in the document.
+class Reader {
+ public:
+  const std::optional<Error>& error() const { return error_; }
 
-Result<std::int64_t> read_count(const Json& object, std::string_view where, std::string_view key,
-                                std::int64_t maximum) {
-  const auto value = get_integer(object, key);
-  if (!value || *value < 0 || *value > maximum)
-    return bad_key(where, key, fmt::format("a whole number from 0 to {}", maximum));
-  return *value;
-}
-
-Result<std::string> read_text(const Json& object, std::string_view where, std::string_view key) {
-  const Json& value = get_member(object, key);
-  if (!value.is_string()) return bad_key(where, key, "a string");
-  auto text = value.get<std::string>();
-  if (text.find('\0') != std::string::npos) return bad_key(where, key, "a string without zero bytes");
-  return text;
-}
-
-Result<const Json*> read_array(const Json& object, std::string_view where, std::string_view key) {
-  const Json& value = get_member(object, key);
-  if (!value.is_array()) return bad_key(where, key, "an array");
-  return &value;
-}
-
-Result<SourceSpec> spec_from_json(const Json& object) {
-  if (!object.is_object()) return bad_key("", "source", "an object");
-  SourceSpec spec;
-  const std::string kind = get_text(object, "kind");
-  bool known = false;
-  for (const SourceKind candidate : kKinds) {
-    if (kind != name_of(candidate)) continue;
-    spec.kind = candidate;
-    known = true;
+  void fail(std::string_view where, std::string_view key, std::string_view expected) {
+    if (!error_)
+      error_ = Error{ErrorKind::input, "invalid metadata.json",
+                     fmt::format("{}{} is not {}", where, key, expected), "run the setup phase again"};
   }
-  if (!known) return bad_key("source.", "kind", "image_dir, video or camera");
-  if (spec.kind == SourceKind::camera) {
-    const auto index = read_count(object, "source.", "camera_index", std::numeric_limits<int>::max());
-    if (!index) return tl::unexpected(index.error());
-    spec.camera_index = static_cast<int>(*index);
+  std::int64_t count(const Json& object, std::string_view where, std::string_view key, std::int64_t maximum) {
+    const auto value = get_integer(object, key);
+    if (value && *value >= 0 && *value <= maximum) return *value;
+    fail(where, key, fmt::format("a whole number from 0 to {}", maximum));
+    return 0;
+  }
+  std::string text(const Json& object, std::string_view where, std::string_view key) {
+    const Json& value = get_member(object, key);
+    if (!value.is_string()) fail(where, key, "a string");
+    std::string text = get_text(object, key);
+    if (text.find('\0') != std::string::npos) fail(where, key, "a string without zero bytes");
+    return text;
+  }
+  const Json& array(const Json& object, std::string_view where, std::string_view key) {
+    static const Json kNone = Json::array();
+    const Json& value = get_member(object, key);
+    if (value.is_array()) return value;
+    fail(where, key, "an array");
+    return kNone;
+  }
+
+  SourceSpec spec(const Json& object) {
+    SourceSpec spec;
+    const auto kind = find_named(get_text(object, "kind"), SourceKind::camera);
+    if (!object.is_object())
+      fail("", "source", "an object");
+    else if (!kind)
+      fail("source.", "kind", "image_dir, video or camera");
+    else if (spec.kind = *kind; spec.kind == SourceKind::camera)
+      spec.camera_index =
+          static_cast<int>(count(object, "source.", "camera_index", std::numeric_limits<int>::max()));
+    else
+      spec.path = text(object, "source.", "path");
     return spec;
   }
-  auto path = read_text(object, "source.", "path");
-  if (!path) return forward_error(path);
-  spec.path = std::move(*path);
-  return spec;
-}
 
-Status read_objects(const Json& entry, const std::string& where, SourceSequence& sequence) {
-  const auto objects = read_array(entry, where, "objects");
-  if (!objects) return tl::unexpected(objects.error());
-  for (const Json& object : **objects) {
-    auto id = read_text(object, where + "objects[].", "id");
-    if (!id) return forward_error(id);
-    auto mask = read_text(object, where + "objects[].", "mask_path");
-    if (!mask) return forward_error(mask);
-    sequence.objects.push_back({std::move(*id), std::move(*mask)});
+  SourceSequence sequence(const Json& entry, const std::string& where) {
+    SourceSequence sequence;
+    sequence.name = text(entry, where, "name");
+    sequence.path = text(entry, where, "path");
+    sequence.frames = count(entry, where, "frames", kMaximumCount);
+    sequence.width = static_cast<int>(count(entry, where, "width", kMaximumPixels));
+    sequence.height = static_cast<int>(count(entry, where, "height", kMaximumPixels));
+    for (const Json& image : array(entry, where, "images")) {
+      // Accept only a name, not a path: prepared data must not refer to files outside its folder.
+      sequence.images.push_back(image.is_string() ? image.get<std::string>() : "/");
+      if (sequence.images.back().find_first_of(std::string_view("/\0", 2)) != std::string::npos)
+        fail(where, "images[]", "a file name");
+    }
+    const std::string place = where + "objects[].";
+    for (const Json& object : array(entry, where, "objects"))
+      sequence.objects.push_back({text(object, place, "id"), text(object, place, "mask_path")});
+    return sequence;
   }
-  return {};
-}
 
-Result<SourceSequence> sequence_from_json(const Json& entry, const std::string& where) {
-  SourceSequence sequence;
-  auto name = read_text(entry, where, "name");
-  if (!name) return forward_error(name);
-  auto path = read_text(entry, where, "path");
-  if (!path) return forward_error(path);
-  const auto frames = read_count(entry, where, "frames", kMaximumCount);
-  if (!frames) return tl::unexpected(frames.error());
-  const auto width = read_count(entry, where, "width", kMaximumPixels);
-  if (!width) return tl::unexpected(width.error());
-  const auto height = read_count(entry, where, "height", kMaximumPixels);
-  if (!height) return tl::unexpected(height.error());
-  const auto images = read_array(entry, where, "images");
-  if (!images) return tl::unexpected(images.error());
-  sequence.name = std::move(*name);
-  sequence.path = std::move(*path);
-  sequence.frames = *frames;
-  sequence.width = static_cast<int>(*width);
-  sequence.height = static_cast<int>(*height);
-  for (const Json& image : **images) {
-    // Accept only a name, not a path: prepared data must not refer to files outside its folder.
-    if (!image.is_string() ||
-        image.get_ref<const std::string&>().find_first_of(std::string_view("/\0", 2)) != std::string::npos)
-      return bad_key(where, "images[]", "a file name");
-    sequence.images.push_back(image.get<std::string>());
-  }
-  if (auto read = read_objects(entry, where, sequence); !read) return forward_error(read);
-  return sequence;
-}
+ private:
+  std::optional<Error> error_;
+};
 
 Json to_json(const SourceSequence& sequence) {
   Json entry;
@@ -147,39 +121,23 @@ Json to_json(const SourceMetadata& metadata) {
 }
 
 Result<SourceMetadata> source_from_json(const Json& document) {
-  if (!document.is_object()) return bad_key("", "the document", "an object");
-  if (get_integer(document, "schema_version") != kSchemaVersion)
-    return bad_key("", "schema_version", fmt::format("{}", kSchemaVersion));
+  Reader reader;
+  if (!document.is_object())
+    reader.fail("", "the document", "an object");
+  else if (get_integer(document, "schema_version") != kSchemaVersion)
+    reader.fail("", "schema_version", fmt::format("{}", kSchemaVersion));
   SourceMetadata metadata;
-  auto spec = spec_from_json(get_member(document, "source"));
-  if (!spec) return forward_error(spec);
-  metadata.spec = std::move(*spec);
-  auto fingerprint = read_text(document, "", "fingerprint");
-  if (!fingerprint) return forward_error(fingerprint);
-  metadata.fingerprint = std::move(*fingerprint);
-  const auto total = read_count(document, "", "total_frames", kMaximumCount);
-  if (!total) return tl::unexpected(total.error());
-  metadata.total_frames = *total;
-  const auto largest = read_count(document, "", "largest_frame_bytes", 3 * kMaximumPixels);
-  if (!largest) return tl::unexpected(largest.error());
-  metadata.largest_frame = {*largest};
-
-  const auto sequences = read_array(document, "", "sequences");
-  if (!sequences) return tl::unexpected(sequences.error());
-  for (const Json& entry : **sequences) {
-    auto sequence = sequence_from_json(entry, fmt::format("sequences[{}].", metadata.sequences.size()));
-    if (!sequence) return forward_error(sequence);
-    metadata.sequences.push_back(std::move(*sequence));
-  }
-  const auto skipped = read_array(document, "", "skipped");
-  if (!skipped) return tl::unexpected(skipped.error());
-  for (const Json& entry : **skipped) {
-    auto name = read_text(entry, "skipped[].", "name");
-    if (!name) return forward_error(name);
-    auto reason = read_text(entry, "skipped[].", "reason");
-    if (!reason) return forward_error(reason);
-    metadata.skipped.push_back({std::move(*name), std::move(*reason)});
-  }
+  metadata.spec = reader.spec(get_member(document, "source"));
+  metadata.fingerprint = reader.text(document, "", "fingerprint");
+  metadata.total_frames = reader.count(document, "", "total_frames", kMaximumCount);
+  metadata.largest_frame = {reader.count(document, "", "largest_frame_bytes", 3 * kMaximumPixels)};
+  for (const Json& entry : reader.array(document, "", "sequences"))
+    metadata.sequences.push_back(
+        reader.sequence(entry, fmt::format("sequences[{}].", metadata.sequences.size())));
+  for (const Json& entry : reader.array(document, "", "skipped"))
+    metadata.skipped.push_back(
+        {reader.text(entry, "skipped[].", "name"), reader.text(entry, "skipped[].", "reason")});
+  if (reader.error()) return tl::unexpected(*reader.error());
   return metadata;
 }
 

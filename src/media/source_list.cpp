@@ -1,17 +1,19 @@
-// Lists sources by names only; nothing is decoded.
+// Parses the value of --source, and lists sources by names only; nothing is decoded.
 #include <fmt/format.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
+#include <optional>
 
-#include "base/fnv1a.h"
-#include "media/folder_listing.h"
+#include "base/files.h"
+#include "base/text.h"
 #include "media/source_scan.h"
 
 namespace headroom::media {
-namespace fs = std::filesystem;
 namespace {
+namespace fs = std::filesystem;
 
 template <class T>
 void keep_first(std::vector<T>& items, std::int64_t limit) {
@@ -19,13 +21,16 @@ void keep_first(std::vector<T>& items, std::int64_t limit) {
     items.resize(static_cast<std::size_t>(limit));
 }
 
-SourceSequence image_sequence(const fs::path& folder, std::vector<std::string> images) {
+SourceSequence sequence_of(std::string name, std::string path, std::vector<std::string> images = {}) {
   SourceSequence sequence;
-  sequence.name = folder.filename().string();
-  sequence.path = folder.string();
+  sequence.name = std::move(name);
+  sequence.path = std::move(path);
   sequence.images = std::move(images);
   sequence.objects.emplace_back();
   return sequence;
+}
+SourceSequence image_sequence(const fs::path& folder, std::vector<std::string> images) {
+  return sequence_of(folder.filename().string(), folder.string(), std::move(images));
 }
 
 // Subfolders with images, one sequence each.
@@ -49,9 +54,9 @@ struct AnnotatedFolder {
 
 // The best name that begins with `prefix`: the bare name, or else the first in natural order.
 std::string first_with_prefix(const std::vector<std::string>& names, std::string_view prefix) {
-  if (std::find(names.begin(), names.end(), prefix) != names.end()) return std::string(prefix);
-  const auto found = std::find_if(names.begin(), names.end(),
-                                  [&](const std::string& name) { return name.starts_with(prefix); });
+  if (std::ranges::find(names, prefix) != names.end()) return std::string(prefix);
+  const auto found =
+      std::ranges::find_if(names, [&](const std::string& name) { return name.starts_with(prefix); });
   return found == names.end() ? std::string() : *found;
 }
 
@@ -64,9 +69,8 @@ Result<std::string> resolution_level(const fs::path& frames) {
     if (!inside) return forward_error(inside);
     if (!inside->images.empty()) return std::string();  // this level already has the videos
   }
-  return first_with_prefix(listing->folders, "480p").empty() && !listing->folders.empty()
-             ? listing->folders.front()
-             : first_with_prefix(listing->folders, "480p");
+  std::string level = first_with_prefix(listing->folders, "480p");
+  return level.empty() && !listing->folders.empty() ? listing->folders.front() : level;
 }
 
 Result<std::vector<SourceObject>> list_objects(const fs::path& annotations) {
@@ -110,11 +114,7 @@ Result<std::vector<SourceSequence>> list_annotated(AnnotatedFolder folder) {
 Result<std::vector<SourceSequence>> list_videos(const std::string& path) {
   std::vector<SourceSequence> sequences;
   const auto add = [&](const fs::path& file) {
-    SourceSequence sequence;
-    sequence.name = file.filename().string();
-    sequence.path = file.string();
-    sequence.objects.emplace_back();
-    sequences.push_back(std::move(sequence));
+    sequences.push_back(sequence_of(file.filename().string(), file.string()));
   };
   std::error_code ignored;
   if (!fs::is_directory(path, ignored)) {
@@ -129,16 +129,6 @@ Result<std::vector<SourceSequence>> list_videos(const std::string& path) {
                        fmt::format("use a folder with {} files", kVideoExtensions));
   return sequences;
 }
-
-SourceSequence camera_sequence(int index) {
-  SourceSequence sequence;
-  sequence.name = fmt::format("camera {}", index);
-  sequence.path = fmt::format("/dev/video{}", index);
-  sequence.objects.emplace_back();
-  return sequence;
-}
-
-// --- fingerprint
 
 class Fingerprint {
  public:
@@ -158,6 +148,113 @@ class Fingerprint {
  private:
   Fnv1a hash_;
 };
+
+// `extensions` is a list as shown to users: "jpg, jpeg".
+bool has_extension(std::string_view name, std::string_view extensions) {
+  const std::size_t dot = name.rfind('.');
+  if (dot == std::string_view::npos || dot == 0) return false;
+  const std::string extension = to_lower(name.substr(dot + 1));
+  for (const std::string_view known : split(extensions, ','))
+    if (trim(known) == extension) return true;
+  return false;
+}
+
+constexpr std::string_view kForms =
+    "use image_dir=FOLDER, video=FILE, camera=NUMBER, or the path of a folder, video or image";
+constexpr std::string_view kCameraDevice = "/dev/video";
+
+// Makes a path absolute, so that a run can be repeated from another folder. Also removes "." and trailing
+// slashes, so that equal places have equal paths. A ".." after a symbolic link must not be removed
+// textually: it leads elsewhere.
+std::string normalized_path(const fs::path& path) {
+  std::error_code code;
+  const fs::path absolute = fs::absolute(path, code);
+  if (code) return path.string();
+  fs::path tidy = absolute.lexically_normal();
+  if (!fs::equivalent(tidy, absolute, code) || code) tidy = fs::canonical(absolute, code);
+  if (code) return absolute.string();
+  if (!tidy.has_filename() && tidy.has_relative_path()) tidy = tidy.parent_path();
+  return tidy.string();
+}
+
+tl::unexpected<Error> no_such_path(std::string_view path) {
+  return usage_error(fmt::format("cannot use the source {}", path), "no such file or folder",
+                     "check the path");
+}
+
+std::optional<int> camera_number(std::string_view text) {
+  if (text.starts_with(kCameraDevice)) text.remove_prefix(kCameraDevice.size());
+  const auto number = parse_number<int>(text);
+  return number && *number >= 0 ? number : std::nullopt;
+}
+
+Result<SourceSpec> parse_camera(std::string_view value) {
+  const auto number = camera_number(value);
+  if (!number)
+    return usage_error(fmt::format("cannot use the source camera={}", value), "not a camera number",
+                       "use camera=0 for /dev/video0");
+  return SourceSpec{SourceKind::camera, {}, *number};
+}
+
+// For an explicit kind, the path must exist and be of that kind. The listing checks its content.
+Result<SourceSpec> parse_path(SourceKind kind, std::string_view value) {
+  const fs::path path(value);
+  if (value.empty())
+    return usage_error(fmt::format("the source {}= has no path", name_of(kind)), {}, std::string(kForms));
+  std::error_code code;
+  const fs::file_status status = fs::status(path, code);
+  if (!fs::exists(status)) return no_such_path(value);
+  const std::string name = path.filename().string();
+  if (!fs::is_directory(status)) {
+    const bool images = kind == SourceKind::image_dir;
+    if (images ? !is_image_name(name) : !is_video_name(name))
+      return usage_error(fmt::format("cannot use {} as {}", value, name_of(kind)),
+                         images && is_video_name(name)    ? "it is a video"
+                         : !images && is_image_name(name) ? "it is an image"
+                                                          : "unknown file extension",
+                         images && is_video_name(name)    ? fmt::format("use video={}", value)
+                         : !images && is_image_name(name) ? fmt::format("use image_dir={}", value)
+                         : images ? fmt::format("use a folder, or an image ({})", kImageExtensions)
+                                  : fmt::format("use a folder, or a video ({})", kVideoExtensions));
+  }
+  return SourceSpec{kind, normalized_path(path), 0};
+}
+
+bool has_images(const fs::path& folder) { return list_image_folder(folder.string(), {}).has_value(); }
+
+// A folder with images, directly or one level down, is an image source. Otherwise a folder with videos is a
+// video source.
+Result<SourceSpec> guess_folder(std::string_view text) {
+  const fs::path folder(text);
+  if (contains_image(folder)) return parse_path(SourceKind::image_dir, text);
+  const auto listing = list_folder(folder);
+  if (!listing) return tl::unexpected(listing.error());
+  if (!listing->images.empty() || (listing->videos.empty() && has_images(folder)))
+    return parse_path(SourceKind::image_dir, text);
+  if (!listing->videos.empty()) return parse_path(SourceKind::video, text);
+  return usage_error(
+      fmt::format("the folder {} contains no images or videos", text), {},
+      fmt::format("use a folder with images ({}) or videos ({})", kImageExtensions, kVideoExtensions));
+}
+
+Result<SourceSpec> guess(std::string_view text) {
+  const fs::path path(text);
+  std::error_code code;
+  const fs::file_status status = fs::status(path, code);
+  if (text.starts_with(kCameraDevice) && camera_number(text)) return parse_camera(text);
+  if (!fs::exists(status)) {
+    if (camera_number(text))
+      return usage_error(fmt::format("cannot use the source {}", text), "no such file or folder",
+                         fmt::format("use camera={} for a camera", text));
+    return no_such_path(text);
+  }
+  if (fs::is_directory(status)) return guess_folder(text);
+  const std::string name = path.filename().string();
+  if (is_video_name(name)) return parse_path(SourceKind::video, text);
+  if (is_image_name(name)) return parse_path(SourceKind::image_dir, text);
+  return usage_error(fmt::format("cannot use the source {}", text), "unknown file extension",
+                     fmt::format("use an image ({}) or a video ({})", kImageExtensions, kVideoExtensions));
+}
 
 }  // namespace
 
@@ -188,7 +285,10 @@ Result<std::vector<SourceSequence>> list_image_folder(const std::string& folder,
 }
 
 Result<std::vector<SourceSequence>> list_source(const SourceSpec& spec, const ScanLimits& limits) {
-  if (spec.kind == SourceKind::camera) return std::vector{camera_sequence(spec.camera_index)};
+  if (spec.kind == SourceKind::camera) {
+    const int index = spec.camera_index;
+    return std::vector{sequence_of(fmt::format("camera {}", index), fmt::format("/dev/video{}", index))};
+  }
   if (spec.kind == SourceKind::video) {
     auto videos = list_videos(spec.path);
     if (videos) keep_first(*videos, limits.videos);
@@ -221,6 +321,66 @@ Result<std::string> source_fingerprint(const SourceSpec& spec) {
     }
   }
   return fingerprint.text();
+}
+
+bool is_image_name(std::string_view name) { return has_extension(name, kImageExtensions); }
+bool is_video_name(std::string_view name) { return has_extension(name, kVideoExtensions); }
+
+bool contains_image(const fs::path& folder) {
+  std::error_code code;
+  fs::directory_iterator entries(folder, code);
+  for (; !code && entries != fs::directory_iterator(); entries.increment(code)) {
+    const std::string name = entries->path().filename().string();
+    std::error_code ignored;
+    if (!name.starts_with('.') && is_image_name(name) && entries->is_regular_file(ignored)) return true;
+  }
+  return false;
+}
+
+Result<FolderListing> list_folder(const fs::path& folder) {
+  FolderListing listing;
+  std::error_code code;
+  fs::directory_iterator entries(folder, code);
+  for (; !code && entries != fs::directory_iterator(); entries.increment(code)) {
+    const std::string name = entries->path().filename().string();
+    if (name.starts_with('.')) continue;
+    std::error_code ignored;
+    const fs::file_type type = entries->status(ignored).type();
+    const bool is_file = type == fs::file_type::regular || type == fs::file_type::not_found;
+    if (type == fs::file_type::directory)
+      listing.folders.push_back(name);
+    else if (is_file && is_image_name(name))
+      listing.images.push_back(name);
+    else if (is_file && is_video_name(name))
+      listing.videos.push_back(name);
+  }
+  if (code)
+    return input_error(
+        fmt::format("cannot list the folder {}", folder.string()), code.message(),
+        code == std::errc::permission_denied ? "check the folder's permissions" : "check the path");
+  for (auto* names : {&listing.images, &listing.videos, &listing.folders})
+    std::ranges::sort(*names, natural_less);
+  return listing;
+}
+
+Result<SourceSpec> parse_source(std::string_view text) {
+  if (trim(text).empty()) return usage_error("the source is empty", {}, std::string(kForms));
+  if (text.find('\0') != std::string_view::npos)
+    return usage_error("the source contains a zero byte", {}, std::string(kForms));
+  const std::size_t equals = text.find('=');
+  std::error_code ignored;
+  if (equals == std::string_view::npos || fs::exists(fs::path(text), ignored)) return guess(text);
+  // A '=' after a '/' belongs to a path.
+  if (text.substr(0, equals).find('/') != std::string_view::npos) return guess(text);
+
+  const std::string kind = to_lower(trim(text.substr(0, equals)));
+  const std::string_view value = text.substr(equals + 1);
+  if (kind == "camera") return parse_camera(trim(value));
+  if (kind == "image_dir" || kind == "image-dir") return parse_path(SourceKind::image_dir, value);
+  if (kind == "video") return parse_path(SourceKind::video, value);
+  const std::string meant = closest_match(kind, {"image_dir", "video", "camera"});
+  return usage_error(fmt::format("unknown kind of source '{}'", kind), {},
+                     meant.empty() ? std::string(kForms) : fmt::format("did you mean {}={}?", meant, value));
 }
 
 }  // namespace headroom::media

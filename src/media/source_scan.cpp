@@ -8,33 +8,17 @@
 #include <iterator>
 #include <new>
 
-#include "media/folder_listing.h"
+#include "base/utf8.h"
 
 namespace headroom::media {
-namespace fs = std::filesystem;
 namespace {
+namespace fs = std::filesystem;
 
 // Names are written into JSON documents, which are UTF-8. With a name in another encoding the file could
 // not be found again.
 bool is_utf8(std::string_view text) {
-  std::size_t i = 0;
-  while (i < text.size()) {
-    const auto lead = static_cast<unsigned char>(text[i]);
-    const std::size_t extra = lead < 0x80        ? 0
-                              : lead >> 5U == 6  ? 1
-                              : lead >> 4U == 14 ? 2
-                              : lead >> 3U == 30 ? 3
-                                                 : 9;
-    if (extra == 9 || extra >= text.size() - i) return false;
-    for (std::size_t k = 1; k <= extra; ++k)
-      if ((static_cast<unsigned char>(text[i + k]) & 0xC0U) != 0x80U) return false;
-    // Reject overlong forms and surrogates.
-    const auto second = extra > 0 ? static_cast<unsigned char>(text[i + 1]) : 0U;
-    if (lead == 0xC0 || lead == 0xC1 || (lead == 0xE0 && second < 0xA0) || (lead == 0xED && second > 0x9F) ||
-        (lead == 0xF0 && second < 0x90) || lead > 0xF4 || (lead == 0xF4 && second > 0x8F))
-      return false;
-    i += extra + 1;
-  }
+  while (!text.empty())
+    if (!take_utf8(text).valid) return false;
   return true;
 }
 

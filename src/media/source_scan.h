@@ -1,7 +1,9 @@
 // Turns the value of --source into a deterministic list of frames. See docs/sources.md.
 #pragma once
 
+#include <filesystem>
 #include <functional>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -58,5 +60,25 @@ Result<SourceMetadata> scan_source(MediaEngine& engine, const SourceSpec& spec, 
 // A fingerprint of the listing (names, sizes, modification times). If it is equal, the source has not
 // changed since the scan.
 Result<std::string> source_fingerprint(const SourceSpec& spec);
+
+// The extensions that Headroom decodes, as shown to users.
+inline constexpr std::string_view kImageExtensions = "jpg, jpeg, png, bmp, webp, tiff, tif";
+inline constexpr std::string_view kVideoExtensions = "mp4, avi, mkv, mov, webm, m4v, mpg, mpeg, ts";
+
+struct FolderListing {
+  std::vector<std::string> images, videos, folders;  // names, not paths
+};
+
+// Lists regular files (and links to them) with known extensions, and folders, in natural order. Hidden names,
+// pipes, sockets and other types are ignored. A broken link with an image's or video's name is listed, so
+// that decoding reports it.
+Result<FolderListing> list_folder(const std::filesystem::path& folder);
+// Stops at the first image, to avoid listing 200,000 names only to know that images exist.
+bool contains_image(const std::filesystem::path& folder);
+
+// The content of metadata.json.
+nlohmann::ordered_json to_json(const SourceMetadata& metadata);
+// Checks types, bounds and schema_version; the error names the key.
+Result<SourceMetadata> source_from_json(const nlohmann::ordered_json& document);
 
 }  // namespace headroom::media

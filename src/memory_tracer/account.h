@@ -3,22 +3,152 @@
 //
 // All figures are updated as events arrive, so none depends on how many events are stored. Each allocation
 // can make a new peak, and copying every layer's bytes each time would be quadratic. So a layer saves its
-// figure when it first changes after a peak (like analysis/live_counter.h).
+// figure when it first changes after a peak (like attribution/live_map.h).
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
-#include "memory_tracer/address_map.h"
-#include "memory_tracer/forward_layers.h"
-
 namespace headroom::memory_tracer {
+
+// A map from addresses to values: the live blocks of a device, or the layers of Python modules. It uses open
+// addressing in one array, at most half full. Adding and removing a block takes two lookups and no
+// allocation; std::unordered_map took 80 ns.
+template <class Value>
+class AddressMap {
+ public:
+  // Returns null if the address is missing. The pointer is valid until the next change.
+  Value* find(std::uint64_t address) {
+    if (slots_.empty() || address == 0) return nullptr;
+    for (std::size_t at = home_of(address);; at = next(at)) {
+      if (slots_[at].address == address) return &slots_[at].value;
+      if (slots_[at].address == 0) return nullptr;
+    }
+  }
+  // Requires a non-zero address that is not in the map.
+  void insert(std::uint64_t address, const Value& value) {
+    if (2 * (count_ + 1) > slots_.size()) grow();
+    std::size_t at = home_of(address);
+    while (slots_[at].address != 0) at = next(at);
+    slots_[at] = {address, value};
+    ++count_;
+  }
+  void erase(std::uint64_t address) {
+    if (slots_.empty()) return;
+    std::size_t hole = home_of(address);
+    while (slots_[hole].address != address) {
+      if (slots_[hole].address == 0) return;
+      hole = next(hole);
+    }
+    // Move later entries up where possible, so that a search never meets a gap.
+    for (std::size_t at = next(hole); slots_[at].address != 0; at = next(at)) {
+      const std::size_t home = home_of(slots_[at].address);
+      if (((at - home) & mask()) < ((at - hole) & mask())) continue;
+      slots_[hole] = slots_[at];
+      hole = at;
+    }
+    slots_[hole].address = 0;
+    --count_;
+  }
+  std::size_t size() const { return count_; }
+  void clear() { *this = {}; }
+  // Erases entries for which `is_unwanted(value)` is true.
+  template <class IsUnwanted>
+  void erase_if(IsUnwanted&& is_unwanted) {
+    std::vector<std::uint64_t> unwanted;
+    for (const Slot& slot : slots_)
+      if (slot.address != 0 && is_unwanted(slot.value)) unwanted.push_back(slot.address);
+    for (const std::uint64_t address : unwanted) erase(address);
+  }
+
+ private:
+  struct Slot {
+    std::uint64_t address = 0;  // 0: empty
+    Value value{};
+  };
+  std::size_t mask() const { return slots_.size() - 1; }
+  std::size_t next(std::size_t at) const { return (at + 1) & mask(); }
+  std::size_t home_of(std::uint64_t address) const {
+    return static_cast<std::size_t>((address * 0x9e3779b97f4a7c15) >> 32) & mask();
+  }
+  void grow() {
+    constexpr std::size_t kSmallest = 256;
+    std::vector<Slot> old(slots_.empty() ? kSmallest : 2 * slots_.size());
+    std::swap(old, slots_);
+    count_ = 0;
+    for (const Slot& slot : old)
+      if (slot.address != 0) insert(slot.address, slot.value);
+  }
+
+  std::vector<Slot> slots_;  // the size is a power of two
+  std::size_t count_ = 0;
+};
+
+// Maps forward operators to layers by their autograd sequence number.
+//
+// Within a thread, operators that need gradients have increasing numbers. So a layer corresponds to a range
+// of numbers, from its entry to the entry of the next layer. In inference the numbers do not change, so the
+// list does not grow.
+class ForwardLayers {
+ public:
+  // From this number on, the thread is in `layer`.
+  void note(std::uint64_t thread, std::uint64_t sequence, std::uint32_t layer) {
+    if (last_ == nullptr || thread != last_thread_) {
+      last_ = &threads_[thread];  // the pointer stays valid
+      last_thread_ = thread;
+    }
+    std::vector<Range>& ranges = *last_;
+    if (!ranges.empty() && ranges.back().from >= sequence) {
+      ranges.back() = {sequence, layer};
+      return;
+    }
+    if (!ranges.empty() && ranges.back().layer == layer) return;
+    if (ranges.size() == kMostRanges)
+      ranges.erase(ranges.begin(), ranges.begin() + static_cast<std::ptrdiff_t>(kMostRanges / 2));
+    ranges.push_back({sequence, layer});
+  }
+
+  std::optional<std::uint32_t> find(std::uint64_t thread, std::uint64_t sequence) const {
+    const auto ranges = threads_.find(thread);
+    if (ranges == threads_.end()) return std::nullopt;
+    const auto after =
+        std::upper_bound(ranges->second.begin(), ranges->second.end(), sequence,
+                         [](std::uint64_t number, const Range& range) { return number < range.from; });
+    if (after == ranges->second.begin()) return std::nullopt;
+    return std::prev(after)->layer;
+  }
+
+ private:
+  // A pass of a model with a thousand modules adds about two thousand ranges, so this keeps about the last
+  // thirty passes.
+  static constexpr std::size_t kMostRanges = 1 << 16;
+  struct Range {
+    std::uint64_t from;
+    std::uint32_t layer;
+  };
+  std::unordered_map<std::uint64_t, std::vector<Range>> threads_;
+  std::vector<Range>* last_ = nullptr;
+  std::uint64_t last_thread_ = 0;
+};
+
+// A position in TorchScript's interpreter.
+struct ScriptPlace {
+  bool is_in_module = false;       // the calling thread runs a module's code in the interpreter
+  std::string root;                // the class of the outermost module
+  std::vector<std::string> names;  // the modules inside it: {"layer1", "0", "conv1"}
+};
+// Parses "TOP(Net)::forward", "layer1(Sequential)::forward", "SELF(Net)::helper", "::relu".
+ScriptPlace parse_script_place(const std::vector<std::string>& hierarchy);
 
 using LayerId = std::uint32_t;
 using ThreadId = std::uint32_t;  // dense; reused after a thread has ended
@@ -32,9 +162,6 @@ std::string name_of(Device device);
 Device device_of(std::string_view name);
 
 inline constexpr std::size_t kUses = 6;
-inline constexpr const char* kUseNames[kUses] = {"weights",         "activations", "gradients",
-                                                 "optimizer_state", "workspace",   "other"};
-
 enum class Use : std::uint8_t { weights, activations, gradients, optimizer_state, workspace, other };
 
 struct Block {

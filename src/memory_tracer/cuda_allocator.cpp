@@ -8,8 +8,8 @@
 
 #include <mutex>
 
-#include "memory_tracer/allocators.h"
 #include "memory_tracer/session.h"
+#include "memory_tracer/torch_sources.h"
 
 namespace headroom::memory_tracer {
 namespace {

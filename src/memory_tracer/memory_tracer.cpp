@@ -1,11 +1,10 @@
-#include "headroom/memory_tracer.h"
-
 #include <cstdio>
 #include <fstream>
 #include <stdexcept>
 
-#include "memory_tracer/allocators.h"
-#include "memory_tracer/stream.h"
+#include "headroom/memory_tracer.h"
+#include "memory_tracer/session.h"
+#include "memory_tracer/torch_sources.h"
 #include "memory_tracer/views.h"
 
 namespace headroom {

@@ -1,5 +1,5 @@
 // Used with a LibTorch without CUDA, or one before 2.2, which does not report its allocations.
-#include "memory_tracer/allocators.h"
+#include "memory_tracer/torch_sources.h"
 
 namespace headroom::memory_tracer {
 

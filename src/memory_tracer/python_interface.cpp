@@ -1,14 +1,82 @@
 // The functions that the Python module (python/headroom/memory_tracer.py) calls through ctypes. Functions
 // that return int return 0 for success; otherwise headroom_memory_tracer_error() returns the reason. The
 // caller frees returned texts.
+//
+// While a trace is open, Python functions are replaced: nn.Module.__call__, and the functions that are phases
+// of training. The replacements are C stand-ins around the originals (preload/python_api.h); module hooks
+// would force PyTorch onto its slow path. All of this requires the GIL.
 #include <cstring>
 #include <exception>
 #include <string>
 
 #include "headroom/memory_tracer.h"
-#include "memory_tracer/allocators.h"
-#include "memory_tracer/python_hooks.h"
+#include "memory_tracer/session.h"
+#include "memory_tracer/torch_sources.h"
 #include "memory_tracer/views.h"
+#include "preload/python_api.h"
+#include "preload/torch_module_call.h"
+
+namespace headroom::memory_tracer {
+
+namespace {
+
+using namespace preload::python;
+
+// However the call ends, by a value or an exception, it returns here.
+Object* around_module(const PendingCall& call) {
+  const std::uint32_t entered = enter_module(call.argument(0));
+  Object* const result = preload::call_module(call);
+  leave_entered(entered);
+  return result;
+}
+
+// Nested calls are one layer: step() of a subclass calls that of its base.
+Object* call_in_layer(const char* name, LayerKind kind, bool& is_open, const PendingCall& call) {
+  if (is_open) return call.call_original();
+  is_open = true;
+  const std::uint32_t entered = enter_phase(name, kind);
+  Object* const result = call.call_original();
+  leave_entered(entered);
+  is_open = false;
+  return result;
+}
+thread_local bool is_in_backward = false, is_in_step = false;
+
+Object* around_backward(const PendingCall& call) {
+  return call_in_layer("backward", LayerKind::backward, is_in_backward, call);
+}
+Object* around_step(const PendingCall& call) {
+  return call_in_layer("optimizer.step", LayerKind::optimizer, is_in_step, call);
+}
+
+void forget_python() {
+  preload::forget_module_call();
+  forget_function_type();
+}
+
+// Returns the reason if Python is not supported, otherwise null.
+const char* prepare_python() {
+  switch (find_interpreter(nullptr)) {
+    case Interpreter::usable:
+      break;
+    case Interpreter::unsupported:
+      return "unsupported Python: it must be CPython 3.8 to 3.13 with a GIL";
+    case Interpreter::secondary:
+      return "sub-interpreters of Python are not supported";
+    case Interpreter::not_found:
+      return "cannot find the running Python";
+  }
+  static bool will_forget = false;
+  if (!will_forget) will_forget = api.Py_AtExit(forget_python) == 0;
+  return make_function_type() ? nullptr : "cannot create the Python type that replaces functions";
+}
+
+// By the numbers that memory_tracer.py uses.
+constexpr Around kStandIns[] = {around_module, around_backward, around_step};
+constexpr int kModuleCall = 0;
+
+}  // namespace
+}  // namespace headroom::memory_tracer
 
 #define HEADROOM_EXPORT extern "C" __attribute__((visibility("default")))
 
@@ -101,11 +169,14 @@ HEADROOM_EXPORT int headroom_memory_tracer_begin(void* tracer, const std::int64_
 }
 HEADROOM_EXPORT void headroom_memory_tracer_end(void* tracer) { close_trace(session_of(tracer)); }
 
-HEADROOM_EXPORT int headroom_memory_tracer_hook(void* owner, const char* name, int hook) {
-  return hook_attribute(owner, name, static_cast<Hook>(hook)) ? 0 : 1;
+// Returns 1 if the attribute is missing or already replaced.
+HEADROOM_EXPORT int headroom_memory_tracer_hook(void* owner, const char* name, int stand_in) {
+  auto* const object = static_cast<Object*>(owner);
+  if (stand_in == kModuleCall) headroom::preload::learn_module_call(object);
+  return replace_attribute(object, name, kStandIns[stand_in]) ? 0 : 1;
 }
 HEADROOM_EXPORT void headroom_memory_tracer_unhook(void* owner, const char* name) {
-  unhook_attribute(owner, name);
+  restore_attribute(static_cast<Object*>(owner), name);
 }
 
 namespace {

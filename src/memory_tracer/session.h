@@ -2,17 +2,19 @@
 // that receive events.
 //
 // One lock guards everything. It is the innermost lock: PyTorch's allocators call in while holding theirs,
-// and no code under it calls out. Uncontended it costs 12 ns (session_mutex.h). An allocation costs twenty
+// and no code under it calls out. Uncontended it costs 12 ns. An allocation costs twenty
 // times that, and programs allocate about 10,000 tensors a second. A lock per session or device would cost
 // the same.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "memory_tracer/account.h"
-#include "memory_tracer/backward_nodes.h"
+#include "memory_tracer/torch_sources.h"
 
 namespace headroom::memory_tracer {
 
@@ -63,5 +65,17 @@ std::uint32_t enter_phase(const char* name, LayerKind kind);
 // An autograd node, which computes the gradients of the operator at that place:
 std::uint32_t enter_backward_node(const char* name, const ForwardPlace& place);
 void leave_entered(std::uint32_t entered);
+
+// The recording (.hrec) that a MemoryTracer writes as it runs, with the recorder of `headroom trace`. There
+// is one per process, and it needs no hooks. Layers are entered and left under the lock of session.h.
+
+// Throws std::runtime_error with the reason. A second call with the same path continues that recording.
+void start_stream(const std::string& path);
+void stream_allocation(Device device, const void* address, std::uint64_t bytes);
+void stream_release(Device device, const void* address);
+void stream_enter(Account& account, LayerId layer);
+void stream_leave();
+// Completes the recording so far, and writes its checksums.
+void seal_stream();
 
 }  // namespace headroom::memory_tracer

@@ -3,12 +3,12 @@
 #include <fmt/format.h>
 #include <fmt/ostream.h>
 #include <fmt/ranges.h>  // fmt::join, since fmt 11
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "memory_tracer/allocators.h"
+#include "memory_tracer/torch_sources.h"
 
 namespace headroom::memory_tracer {
 namespace {

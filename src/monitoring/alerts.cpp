@@ -31,64 +31,57 @@ std::string duration_words(double seconds_left) {
   return fmt::format("{:.1f} h", seconds_left / 3600);
 }
 
-std::string bytes_words(double bytes) { return format_bytes(Bytes{std::llround(bytes)}); }
+enum class Unit { percent, bytes, celsius, bytes_per_hour, duration, pages, times_smaller, processes };
+
+// {0} is the value with its unit, {1} the sensor, GPU or memory, or else `nameless`.
+struct FigureSentence {
+  Unit unit;
+  std::string_view sentence, nameless = "memory";
+};
+
+// In the order of RiskFigure.
+constexpr FigureSentence kSentences[kRiskFigures] = {
+    {Unit::percent, "{0} of {1} is used"},
+    {Unit::percent, "{0} of {1} is used"},
+    {Unit::bytes, "{0} of memory is available"},
+    {Unit::bytes, "{0} of swap is in use"},
+    {Unit::celsius, "{1} is at {0}", "a sensor"},
+    {Unit::bytes_per_hour, "{1} grows by {0}"},
+    {Unit::duration, "{1} will be exhausted in {0} at the current growth"},
+    {Unit::duration, "{1} will be exhausted in {0} at the current growth"},
+    {Unit::pages, "{0} are read back from disk or swap while tasks wait for memory"},
+    {Unit::times_smaller, "the largest free block is {0} than before with the same free memory"},
+    {Unit::percent, "all tasks wait for memory {0} of the time"},
+    {Unit::processes, "the kernel killed {0} because memory ran out"},
+    {Unit::processes, "heat or power limits reduce the clocks"}};
+
+const FigureSentence& sentence_of(RiskFigure figure) { return kSentences[static_cast<std::size_t>(figure)]; }
 
 std::string value_words(RiskFigure figure, double value) {
-  switch (figure) {
-    case RiskFigure::ram_used_percent:
-    case RiskFigure::gpu_memory_used_percent:
-    case RiskFigure::psi_full_percent:
+  switch (sentence_of(figure).unit) {
+    case Unit::percent:
       return fmt::format("{:.1f} %", value);
-    case RiskFigure::ram_available_bytes:
-    case RiskFigure::swap_used_bytes:
-      return bytes_words(value);
-    case RiskFigure::temperature_celsius:
+    case Unit::bytes:
+      return format_bytes({std::llround(value)});
+    case Unit::celsius:
       return fmt::format("{:.1f} °C", value);
-    case RiskFigure::memory_growth_bytes_per_hour:
-      return bytes_words(value) + " per hour";
-    case RiskFigure::memory_seconds_left:
-    case RiskFigure::nvmap_seconds_left:
+    case Unit::bytes_per_hour:
+      return format_bytes({std::llround(value)}) + " per hour";
+    case Unit::duration:
       return duration_words(value);
-    case RiskFigure::thrash_pages_per_second:
+    case Unit::pages:
       return fmt::format("{:.0f} pages per second", value);
-    case RiskFigure::fragmentation_factor:
+    case Unit::times_smaller:
       return fmt::format("{:.0f} times smaller", value);
-    case RiskFigure::oom_kills:
-    case RiskFigure::throttled:
+    case Unit::processes:
       break;
   }
   return fmt::format("{:.0f} process{}", value, value == 1 ? "" : "es");
 }
 
-std::string words_for(RiskFigure figure, double value, const std::string& detail) {
-  const std::string of = detail.empty() ? "memory" : detail, amount = value_words(figure, value);
-  switch (figure) {
-    case RiskFigure::ram_used_percent:
-    case RiskFigure::gpu_memory_used_percent:
-      return fmt::format("{} of {} is used", amount, of);
-    case RiskFigure::ram_available_bytes:
-      return fmt::format("{} of memory is available", amount);
-    case RiskFigure::swap_used_bytes:
-      return fmt::format("{} of swap is in use", amount);
-    case RiskFigure::temperature_celsius:
-      return fmt::format("{} is at {}", detail.empty() ? "a sensor" : detail, amount);
-    case RiskFigure::memory_growth_bytes_per_hour:
-      return fmt::format("{} grows by {}", of, amount);
-    case RiskFigure::memory_seconds_left:
-    case RiskFigure::nvmap_seconds_left:
-      return fmt::format("{} will be exhausted in {} at the current growth", of, amount);
-    case RiskFigure::thrash_pages_per_second:
-      return fmt::format("{} are read back from disk or swap while tasks wait for memory", amount);
-    case RiskFigure::fragmentation_factor:
-      return fmt::format("the largest free block is {} than before with the same free memory", amount);
-    case RiskFigure::psi_full_percent:
-      return fmt::format("all tasks wait for memory {} of the time", amount);
-    case RiskFigure::oom_kills:
-      return fmt::format("the kernel killed {} because memory ran out", amount);
-    case RiskFigure::throttled:
-      return "heat or power limits reduce the clocks";
-  }
-  return "";
+std::string words_for(RiskFigure figure, double value, std::string_view detail) {
+  const auto& [unit, sentence, nameless] = sentence_of(figure);
+  return fmt::format(fmt::runtime(sentence), value_words(figure, value), detail.empty() ? nameless : detail);
 }
 
 }  // namespace
@@ -96,13 +89,13 @@ std::string words_for(RiskFigure figure, double value, const std::string& detail
 const std::vector<AlertRule>& default_alert_rules() {
   using enum AlertSeverity;
   static const std::vector<AlertRule> rules = {
-      // The guide's: GPU or unified memory over 80 %, all of it over 85 %, less than 2 GB free, swap in use,
-      // over 80 degrees.
+      // Of the guide: GPU or unified memory over 80 %, all memory over 85 %, less than 2 GB available, swap
+      // in use, over 80 degrees.
       rule("gpu_memory", RiskFigure::gpu_memory_used_percent, true, 80, 75, seconds(5), seconds(10), warning),
       rule("total_memory", RiskFigure::ram_used_percent, true, 85, 80, seconds(5), seconds(10), critical),
       rule("little_available", RiskFigure::ram_available_bytes, false, 2e9, 2.25e9, seconds(5), seconds(10),
            warning),
-      // Some pages always lie there after the machine has started.
+      // Some pages are always in swap after the start of a machine.
       rule("swap_in_use", RiskFigure::swap_used_bytes, true, 64 << 20, 32 << 20, seconds(5), seconds(10),
            warning),
       rule("temperature", RiskFigure::temperature_celsius, true, 80, 75, seconds(3), seconds(10), warning),
@@ -147,7 +140,7 @@ std::span<const AlertEvent> Alerts::update(Nanoseconds time, const MemoryRisk& r
       events_.push_back(state.fired);
       continue;
     }
-    // How many were killed is told of the sample in which they were.
+    // The number of killed processes is that of the sample with the kill.
     if (now.value && (beyond || *state.figure != RiskFigure::oom_kills)) {
       state.fired.value = now.value;
       if (beyond) state.fired.detail = now.detail;

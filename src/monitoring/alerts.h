@@ -1,4 +1,4 @@
-// Which alerts begin and end with a sample. Rules and their defaults: docs/alerts.md.
+// Raises and ends alerts. docs/alerts.md has the default rules.
 #pragma once
 
 #include <optional>
@@ -11,17 +11,16 @@
 
 namespace headroom::monitoring {
 
-// The rules of a machine on which nothing else was asked for.
 const std::vector<AlertRule>& default_alert_rules();
 
 class Alerts {
  public:
-  // Rules whose figure does not exist never fire; whoever reads rules refuses them.
+  // Rules for unknown figures never fire; readers of rules reject them.
   explicit Alerts(std::vector<AlertRule> rules);
 
-  // What began and ended with this sample's figures; valid until the next call.
+  // The alerts that this sample starts and ends; valid until the next call.
   std::span<const AlertEvent> update(Nanoseconds time, const MemoryRisk& risk);
-  // Those that have fired and not ended, in the order of the rules.
+  // Alerts that have not ended, in the order of the rules.
   std::vector<AlertEvent> active() const;
 
  private:
@@ -37,7 +36,7 @@ class Alerts {
   std::vector<AlertEvent> events_;
 };
 
-// "total_memory: 91.2 % of memory is used (limit 85 %)" as people read it.
+// "total_memory: 91.2 % of memory is used (limit 85 %)".
 std::string sentence_for(const AlertEvent& event);
 
 }  // namespace headroom::monitoring

@@ -4,21 +4,21 @@
 #include <cmath>
 #include <span>
 
-#include "monitoring/robust_statistics.h"
+#include "monitoring/series_growth.h"
 
 namespace headroom::monitoring {
 namespace {
 
 constexpr std::size_t kFewestPoints = 12;
 constexpr double kFurthest = 2;  // times the length of the level
-// Two lines, one for each half, that leave so much less than one line: it is bent.
+// One line leaves so much more than two lines: the series is bent.
 constexpr double kBent = 1.3;
-// The slope of the last half, of that of the whole: below, growth has ended.
+// Growth has ended if the last half has less than this share of the slope.
 constexpr double kStalled = 0.5;
-// One-sided 0.1 %: the question is put again and again.
+// One-sided 0.1 %: the test is repeated often.
 constexpr double kCertain = 3.09;
 
-// What a line of this slope leaves, on average.
+// The mean residual of a line.
 double scatter_of(std::span<const double> x, std::span<const double> y, double slope,
                   std::span<double> work) {
   const auto rests = work.first(x.size());
@@ -31,7 +31,7 @@ double scatter_of(std::span<const double> x, std::span<const double> y, double s
 
 }  // namespace
 
-// In seconds and bytes, without the last stretch, which is not over.
+// In seconds and bytes, without the last, unfinished stretch.
 struct ExhaustionForecast::Points {
   std::array<double, kStretches> x{}, y{};
   std::size_t count = 0;
@@ -69,8 +69,7 @@ void ExhaustionForecast::add(Nanoseconds time, Bytes used) {
   if (time.count < last_) return;
   last_ = time.count;
   const std::int64_t passed = last_ - begin_;
-  // A level more when the longest no longer reaches back to the first sample; it takes over what that one
-  // has.
+  // Adds a level when the longest no longer reaches back to the first sample.
   while (passed / levels_.back().length >= static_cast<std::int64_t>(kStretches)) {
     const Level& shorter = levels_.back();
     Level longer{.length = 2 * shorter.length};
@@ -94,13 +93,13 @@ ExhaustionForecast::Points ExhaustionForecast::points_of(const Level& level) {
   return points;
 }
 
-std::optional<Exhaustion> ExhaustionForecast::forecast(Bytes limit) const {
+std::optional<Nanoseconds> ExhaustionForecast::forecast(Bytes limit) const {
   const std::optional<SteadyGrowth> found = growth();
   if (!found) return std::nullopt;
   const double left =
       std::max(0.0, (static_cast<double>(limit.count) - found->top) / found->bytes_per_second);
   if (left > kFurthest * found->level.seconds()) return std::nullopt;
-  return Exhaustion{found->bytes_per_second, {std::llround(left * 1e9)}, found->looked_back};
+  return Nanoseconds{std::llround(left * 1e9)};
 }
 
 std::optional<SteadyGrowth> ExhaustionForecast::growth() const {
@@ -148,10 +147,7 @@ std::optional<SteadyGrowth> ExhaustionForecast::growth() const {
     std::nth_element(rests.begin(), top, rests.end());
     const double now = static_cast<double>(last_ - begin_) * 1e-9;
     const double begin = points.x[0], end = points.x[n - 1];
-    return SteadyGrowth{slope,
-                        *top + slope * now,
-                        {std::llround((end - points.x[from]) * 1e9)},
-                        {std::llround((end - begin) * 1e9)}};
+    return SteadyGrowth{slope, *top + slope * now, {std::llround((end - begin) * 1e9)}};
   }
   return std::nullopt;
 }

@@ -1,17 +1,13 @@
-// When will a memory be used up, if it goes on as it did?
+// Forecasts when memory will be exhausted if it grows as before.
 //
-// What is used is kept as the highest value of each stretch of time, in levels: each level has the last 64
-// stretches, those of the next one twice as long. So a week in stretches of a second takes 15 levels and
-// 16 KiB, and both a leak of the last minute and one of the last day can be seen.
+// The highest value of each stretch of time is kept, in levels of 64 stretches. A stretch of the next level
+// is twice as long, so a week in stretches of a second takes 15 levels and 16 KiB.
 //
-// The longest level that explains what came last decides: a line through its first three quarters (Theil and
-// Sen's slope, which odd values do not move) must hold for the last quarter within what those quarters
-// scattered by. If something new began, only shorter levels can explain it. So the saw teeth of a garbage
-// collector are noise around a line, and no tooth is taken for a leak. The level must then grow by the test
-// of Mann and Kendall and still grow in its last half; where two lines, one for each half, fit clearly better
-// than one, the second is followed. What is used meets the limit when the line and what scatters above it do.
-//
-// Measured on made-up series: tests/unit/monitoring/exhaustion_forecast_test.cpp.
+// The longest level that explains the newest values decides: a line through its first three quarters (Theil
+// and Sen's slope) must hold for the last quarter, within the scatter of those quarters. So the saw teeth
+// of a garbage collector are noise around a line. The level must grow by the test of Mann and Kendall, also
+// in its last half. If two lines, one for each half, fit clearly better than one, the second is used.
+// Memory is exhausted when the line and the scatter above it reach the limit.
 #pragma once
 
 #include <array>
@@ -23,41 +19,30 @@
 
 namespace headroom::monitoring {
 
-// What grows, and by how much.
 struct SteadyGrowth {
   double bytes_per_second = 0;
-  double top = 0;           // where the line and what scatters above it are at the last sample
-  Nanoseconds looked_back;  // what the slope rests on
-  Nanoseconds level;        // the length of the level that shows it
-  friend bool operator==(const SteadyGrowth&, const SteadyGrowth&) = default;
-};
-
-// When it will be used up. Said no further ahead than twice the length of the level that shows the growth.
-struct Exhaustion {
-  double bytes_per_second = 0;
-  Nanoseconds left;         // from the last sample until nothing is left
-  Nanoseconds looked_back;  // what the slope rests on
-  friend bool operator==(const Exhaustion&, const Exhaustion&) = default;
+  double top = 0;     // where the line and what scatters above it are at the last sample
+  Nanoseconds level;  // the length of the level that shows it
 };
 
 class ExhaustionForecast {
  public:
-  // `stretch`: the shortest, in which the samples count as one. Not below the time between two samples.
+  // `stretch`: the shortest, at least the time between two samples.
   explicit ExhaustionForecast(Nanoseconds stretch = {1'000'000'000}) : stretch_(stretch.count) {}
 
-  // `time` ascends; what is earlier than the last sample is left out. Allocates nothing but a level each time
-  // that the history has doubled.
+  // `time` ascends; earlier samples are ignored. Allocates only when the history has doubled.
   void add(Nanoseconds time, Bytes used);
 
-  // Nothing if there is none, or too little was seen (12 stretches). Takes about 0.1 ms for a level that it
-  // looks at: not for each sample.
+  // Nothing without growth, or with fewer than 12 stretches. Takes about 0.1 ms per level, so not for each
+  // sample.
   std::optional<SteadyGrowth> growth() const;
-  // With so much in all. Nothing where there is no growth, or it reaches beyond what can be said.
-  std::optional<Exhaustion> forecast(Bytes limit) const;
+  // The time from the last sample until `limit` is reached. Nothing without growth, or if it is further ahead
+  // than twice the length of the level that shows the growth.
+  std::optional<Nanoseconds> forecast(Bytes limit) const;
 
  private:
   static constexpr std::size_t kStretches = 64;
-  // A ring.
+  // A ring buffer.
   struct Level {
     std::int64_t length = 0;  // of a stretch, in nanoseconds
     std::array<std::int64_t, kStretches> number{};

@@ -12,8 +12,7 @@ namespace {
 constexpr double kBoundConfidence = 0.99;
 constexpr std::size_t kSortedAtOnce = 16'384;  // 128 KiB
 
-// Buckets of equal width on a logarithmic axis from the smallest value to the largest. Without positive
-// values there is no such axis and no histogram.
+// Buckets of equal width on a logarithmic axis. Without positive values there is no histogram.
 class LogHistogram {
  public:
   LogHistogram(std::int64_t smallest, std::int64_t largest) {
@@ -35,9 +34,8 @@ class LogHistogram {
   double low_ = 0, width_ = 0;
 };
 
-// Finds sorted[rank] in passes over values that lie nowhere in order: each pass counts the values of the
-// range that it must be in, and the next one looks into the bin that holds it. Ranges of 4 s are searched in
-// three, of all that 64 bits hold in six.
+// Finds sorted[rank] in passes over unsorted values: each pass counts the values in bins, and the next one
+// looks into the bin with the rank. Ranges of 4 s take three passes, all 64 bits six.
 class RankSearch {
  public:
   RankSearch(std::size_t rank, std::int64_t smallest, std::int64_t largest)
@@ -75,8 +73,8 @@ std::optional<Nanoseconds> bound_of(std::span<const std::int64_t> sorted, double
   return bound ? std::optional<Nanoseconds>(Nanoseconds{*bound}) : std::nullopt;
 }
 
-// What needs no order. Two passes over the distances from the smallest value: sums of squares of the values
-// themselves would cancel (a spread of 1 µs around 1 s leaves no digit of it in 53 bits).
+// Uses distances from the smallest value: sums of squares of the values would cancel (a spread of 1 µs
+// around 1 s leaves no digit of it in 53 bits).
 void set_moments(LatencySummary& summary, std::int64_t n, std::int64_t smallest, double mean_distance,
                  double square_sum) {
   summary.n = n;
@@ -90,7 +88,7 @@ struct Extent {
   std::int64_t smallest = 0, largest = 0;
 };
 
-// `values` are more than are sorted at once.
+// For more values than are sorted at once.
 LatencySummary summarise_large(const ValuePieces& values, const Extent& extent) {
   const auto rank = [&](double p) {
     return RankSearch(nearest_rank_index(extent.n, p), extent.smallest, extent.largest);
@@ -141,7 +139,7 @@ LatencySummary summarise_large(const ValuePieces& values, const Extent& extent) 
 }  // namespace
 
 std::size_t nearest_rank_index(std::size_t n, double p) {
-  // 0.07 × 100 is 7.000000000000001 in binary: a whole rank must not be rounded up to the next.
+  // 0.07 × 100 is 7.000000000000001 in binary.
   constexpr double kRoundingError = 1e-14;
   const double rank = std::ceil(p * static_cast<double>(n) * (1 - kRoundingError));
   return std::min(static_cast<std::size_t>(std::max(rank, 1.0)), n) - 1;
@@ -151,10 +149,10 @@ std::int64_t nearest_rank(std::span<const std::int64_t> sorted, double p) {
   return sorted[nearest_rank_index(sorted.size(), p)];
 }
 
-// Of n samples, each is over the true percentile with probability 1 − p. If P(at most t of n are over) is at
-// most 1 − confidence, then seeing only t samples at or over a value says with that confidence that the value
-// is not below the percentile. The largest such t gives the tightest bound, sorted[n − t]. LoadGen demands t
-// ≥ 1, so that one outlier alone is never the proof: hence n ≥ 64 for P90 and n ≥ 662 for P99 at 99 %.
+// Each sample is over the true percentile with probability 1 − p. If P(at most t of n are over) ≤ 1 −
+// confidence, then a value with only t samples at or over it is not below the percentile. The largest such
+// t gives the tightest bound, sorted[n − t]. LoadGen demands t ≥ 1, so n ≥ 64 for P90 and n ≥ 662 for P99
+// at 99 %.
 std::optional<std::size_t> percentile_bound_index(std::size_t count, double p, double confidence) {
   const double n = static_cast<double>(count);
   const double odds = std::log((1 - p) / p);
@@ -182,7 +180,7 @@ std::optional<std::int64_t> percentile_bound(std::span<const std::int64_t> sorte
 LatencySummary summarise_latency(std::vector<std::int64_t> sorted) {
   LatencySummary summary;
   if (sorted.empty()) return summary;
-  std::sort(sorted.begin(), sorted.end());
+  std::ranges::sort(sorted);
 
   const double n = static_cast<double>(sorted.size());
   double distance_sum = 0;

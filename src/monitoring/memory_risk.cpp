@@ -23,18 +23,17 @@ constexpr std::array<std::string_view, kRiskFigures> kNames = {"ram_used_percent
 constexpr std::string_view kLargeBlocks = "memory in large blocks";
 constexpr Nanoseconds kSecond{1'000'000'000};
 constexpr std::size_t kLongestDetail = 200;  // of a log, a sensor's name may be of any length
-// No machine has more, a log may say anything, and sums must fit.
+// Larger sizes in a log are absurd; sums must not overflow.
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 56;
 
 bool is_sane(std::optional<Bytes> bytes) {
   return bytes && bytes->count >= -kMostBytes && bytes->count <= kMostBytes;
 }
-// A forecast is asked for as often as this while there is no growth, and more often the nearer the end is.
+// The longest time between two forecasts; shorter when the end is near.
 constexpr double kSecondsBetweenForecasts = 3;
-// Largest free blocks are compared with those of the last ten minutes.
 constexpr std::int64_t kBlockStretchSeconds = 10;
 constexpr std::size_t kBlockStretches = 60;
-// Waiting for memory, of ten seconds; below, pages that come back are the page cache at work.
+// The share of waiting for memory in ten seconds. Below it, the page cache works normally.
 constexpr double kStalledPercent = 10;
 
 std::optional<double> percent(std::optional<Bytes> part, std::optional<Bytes> whole) {
@@ -57,14 +56,12 @@ std::optional<Bytes> used_of(const GpuSample& gpu) {
   return Bytes{gpu.memory_used->count + gpu.memory_reserved.value_or(Bytes{}).count};
 }
 
-// A GPU that tells its load and has no memory of its own is a Jetson's.
+// A Jetson: its GPU has a load, but no memory of its own.
 bool shares_memory_with_gpu(const SystemSample& sample) {
   return (sample.gpu_percent || sample.nvmap_used) &&
-         std::none_of(sample.gpus.begin(), sample.gpus.end(),
-                      [](const GpuSample& gpu) { return gpu.memory_total.has_value(); });
+         std::ranges::none_of(sample.gpus, [](const GpuSample& gpu) { return gpu.memory_total.has_value(); });
 }
 
-// What it is called in a sentence: "GPU 0".
 std::string label_of(const GpuSample& gpu) { return gpu.index ? "GPU " + std::to_string(*gpu.index) : "GPU"; }
 
 }  // namespace
@@ -72,7 +69,7 @@ std::string label_of(const GpuSample& gpu) { return gpu.index ? "GPU " + std::to
 std::string_view name_of(RiskFigure figure) { return kNames[static_cast<std::size_t>(figure)]; }
 
 std::optional<RiskFigure> risk_figure_by_name(std::string_view name) {
-  const auto found = std::find(kNames.begin(), kNames.end(), name);
+  const auto found = std::ranges::find(kNames, name);
   if (found == kNames.end()) return std::nullopt;
   return static_cast<RiskFigure>(found - kNames.begin());
 }
@@ -88,8 +85,7 @@ void MemoryRisk::set(RiskFigure figure, std::optional<double> value, std::string
 void MemoryRisk::add_memory(std::string_view name, std::optional<Bytes> used, std::optional<Bytes> limit,
                             const SystemSample& sample, bool is_nvmap) {
   if (!is_sane(used) || !is_sane(limit) || limit->count <= 0) return;
-  auto memory = std::find_if(memories_.begin(), memories_.end(),
-                             [&](const Memory& known) { return known.name == name; });
+  auto memory = std::ranges::find_if(memories_, [&](const Memory& known) { return known.name == name; });
   if (memory == memories_.end())
     memory = memories_.insert(memories_.end(),
                               Memory{std::string(name), is_nvmap, {}, ExhaustionForecast(stretch_), {}, {}});
@@ -98,10 +94,10 @@ void MemoryRisk::add_memory(std::string_view name, std::optional<Bytes> used, st
 }
 
 void MemoryRisk::add_memories(const SystemSample& sample) {
-  // tegrastats does not tell what is available.
+  // tegrastats does not report available memory.
   const std::optional<Bytes> taken =
       sample.ram_available ? difference(sample.ram_total, sample.ram_available) : sample.ram_used;
-  // What lies in zram is in memory all the same.
+  // zram is in memory itself.
   const bool has_swap =
       taken && sample.ram_total && sample.swap_total && sample.swap_used && !sample.zram_used;
   if (has_swap && is_sane(taken) && is_sane(sample.ram_total) && is_sane(sample.swap_total) &&
@@ -121,8 +117,8 @@ void MemoryRisk::add_memories(const SystemSample& sample) {
     if (gpu.memory_total) add_memory(label_of(gpu), used_of(gpu), gpu.memory_total, sample);
 }
 
-// The largest free block falls in steps, from 4 MiB to 2 when the last of 4 MiB is gone; what can be forecast
-// is how much lies in blocks of its size.
+// The largest free block falls in steps, for example from 4 to 2 MiB. The memory in blocks of that size can
+// be forecast.
 void MemoryRisk::add_large_blocks(const SystemSample& sample) {
   if (!shares_memory_with_gpu(sample) || !is_sane(sample.ram_total) || !is_sane(sample.largest_free_block) ||
       !sample.largest_free_blocks)
@@ -142,8 +138,7 @@ void MemoryRisk::add_large_blocks(const SystemSample& sample) {
 const MemoryRisk::Memory* MemoryRisk::first_to_run_out(bool is_nvmap) const {
   const Memory* first = nullptr;
   for (const Memory& memory : memories_)
-    if (memory.is_nvmap == is_nvmap && memory.exhaustion &&
-        (first == nullptr || memory.exhaustion->left < first->exhaustion->left))
+    if (memory.is_nvmap == is_nvmap && memory.left && (first == nullptr || memory.left < first->left))
       first = &memory;
   return first;
 }
@@ -155,11 +150,11 @@ void MemoryRisk::ask_the_forecasts(Nanoseconds now) {
   asked_ = now;
   for (Memory& memory : memories_) {
     memory.growth = memory.forecast.growth();
-    memory.exhaustion = memory.forecast.forecast(memory.limit);
+    memory.left = memory.forecast.forecast(memory.limit);
   }
   const auto set_left = [&](RiskFigure figure, const Memory* first) {
     set(figure, std::nullopt);
-    if (first != nullptr) set(figure, first->exhaustion->left.seconds(), first->name);
+    if (first != nullptr) set(figure, first->left->seconds(), first->name);
   };
   const Memory* first = first_to_run_out(false);
   set_left(RiskFigure::memory_seconds_left, first);
@@ -205,8 +200,8 @@ void MemoryRisk::add_thrash(const SystemSample& sample) {
   set(RiskFigure::thrash_pages_per_second, thrash_);
 }
 
-// One block of many megabytes that goes to pieces says nothing where less is free, too: so the largest block
-// is compared with those of times at which as much was free, within a tenth.
+// With less free memory, smaller blocks are normal. So the largest block is compared with times of equal
+// free memory, within a tenth.
 void MemoryRisk::add_fragmentation(const SystemSample& sample) {
   set(RiskFigure::fragmentation_factor, std::nullopt);
   if (!sample.largest_free_block || !sample.ram_free || sample.largest_free_block->count <= 0) return;

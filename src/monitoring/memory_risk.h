@@ -1,5 +1,5 @@
-// The figures that alerts watch, from the samples of a machine: shares, the hottest sensor, how fast memory
-// grows, when it is used up, whether the machine thrashes and whether free memory falls to pieces.
+// The figures that alerts watch: shares, the hottest sensor, growth and end of memory, thrashing,
+// fragmentation.
 #pragma once
 
 #include <array>
@@ -40,22 +40,20 @@ struct RiskValue {
   std::string detail;  // of which sensor, GPU or memory; empty where there is but one
 };
 
-// Memories that can run out, each with a forecast of its own (docs/alerts.md):
-//   memory          what is not MemAvailable (or is used), of MemTotal; with swap that is no zram, that too
-//   control group   anonymous memory of the group, of its limit
-//   GPU N           of a GPU with memory of its own
-// and where NvMap is, which takes what is free and reclaims nothing (nvmap_seconds_left):
-//   free memory     what is not MemFree, of MemTotal
-//   CMA             what is not CmaFree, of CmaTotal
-//   memory in large blocks   what does not lie in blocks of the largest size that was seen, of MemTotal; also
-//                   where the GPU has no memory of its own and tegrastats tells the blocks
+// Memories that can run out, each with a forecast (docs/alerts.md):
+//   memory          not available (or used), of MemTotal; with swap unless it is zram
+//   control group   anonymous memory, of its limit
+//   GPU N           memory of a discrete GPU
+// and with NvMap, which takes free memory and reclaims nothing (nvmap_seconds_left):
+//   free memory     not MemFree, of MemTotal
+//   CMA             not CmaFree, of CmaTotal
+//   memory in large blocks   not in blocks of the largest size that was seen, of MemTotal
 class MemoryRisk {
  public:
-  // `interval`: the usual time between two samples.
   explicit MemoryRisk(Nanoseconds interval);
 
   void add(const SystemSample& sample);
-  // As of the last sample.
+  // Of the last sample.
   const RiskValue& operator[](RiskFigure figure) const { return values_[static_cast<std::size_t>(figure)]; }
 
  private:
@@ -65,9 +63,9 @@ class MemoryRisk {
     Bytes limit;
     ExhaustionForecast forecast;
     std::optional<SteadyGrowth> growth;
-    std::optional<Exhaustion> exhaustion;
+    std::optional<Nanoseconds> left;
   };
-  // The largest free block and what was free, the best of a stretch of time.
+  // The largest free block of a stretch of time, and the free memory then.
   struct FreeBlock {
     std::int64_t stretch = 0;
     Bytes largest, free;

@@ -1,11 +1,11 @@
 #include "monitoring/series_growth.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <numeric>
 #include <optional>
 #include <vector>
-
-#include "monitoring/robust_statistics.h"
 
 namespace headroom::monitoring {
 namespace {
@@ -21,8 +21,8 @@ Trend trend_of(std::span<const std::int64_t> cycles, std::span<const std::int64_
   return {theil_sen_slope(x, y, work), mann_kendall_certainty(y, work)};
 }
 
-// How likely is it that so many points from `first` on are above all before them, if the values came in
-// random order? Point i of n is with probability 1/i, whatever the values (Renyi 1962).
+// The probability of so many new highs from `first` on, if the values came in random order: point i of n is
+// one with probability 1/i (Rényi 1962).
 double chance_of_highs(std::span<const std::int64_t> values, std::size_t first) {
   std::int64_t most = *std::max_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(first));
   std::size_t highs = 0;
@@ -38,9 +38,9 @@ double chance_of_highs(std::span<const std::int64_t> values, std::size_t first) 
   return std::accumulate(chance.begin() + static_cast<std::ptrdiff_t>(highs), chance.end(), 0.0);
 }
 
-// A buffer as large as was ever asked for grows in the last two thirds of a run once on average, however long
-// the run is. What leaks grows again and again: it comes to many new highs, and, as one odd cycle may tower
-// over all later ones, there are many points that nothing later falls below. (5 % for the two together.)
+// A buffer that keeps its largest size grows once on average in the last two thirds of a run. A leak
+// reaches many new highs; and if one odd cycle is above all later ones, many points that nothing later
+// falls below. (5 % for both tests together.)
 bool grows_again_and_again(std::span<const std::int64_t> bytes, std::size_t warm_up) {
   constexpr double kUnlikely = 0.025;
   if (chance_of_highs(bytes, warm_up) < kUnlikely) return true;
@@ -50,7 +50,7 @@ bool grows_again_and_again(std::span<const std::int64_t> bytes, std::size_t warm
   return chance_of_highs(backwards, 1) < kUnlikely;
 }
 
-// The points at which `bytes` grew for good: all from there on lie above all before.
+// The points from which on all values are above all earlier ones.
 std::vector<std::size_t> steps_of(std::span<const std::int64_t> bytes) {
   std::vector<std::int64_t> least_after(bytes.begin(), bytes.end());
   for (std::size_t i = bytes.size() - 1; i > 0; --i)
@@ -64,10 +64,10 @@ std::vector<std::size_t> steps_of(std::span<const std::int64_t> bytes) {
   return steps;
 }
 
-// By how much all from point `last` on lie above all before point `first`.
+// The distance of all values from point `last` on to all before point `first`.
 std::int64_t gap_of(std::span<const std::int64_t> bytes, std::size_t first, std::size_t last) {
   const auto before = bytes.first(first), after = bytes.subspan(last);
-  return *std::min_element(after.begin(), after.end()) - *std::max_element(before.begin(), before.end());
+  return *std::ranges::min_element(after) - *std::ranges::max_element(before);
 }
 
 std::int64_t largest_fall(std::span<const std::int64_t> bytes) {
@@ -79,23 +79,22 @@ std::int64_t largest_fall(std::span<const std::int64_t> bytes) {
   return fall;
 }
 
-// Do the steps from the first to the last of these, many small ones or a large one, stand out of what comes
-// and goes? Noise has its steps, too, but what rises in noise falls again.
+// Whether the steps from the first to the last stand out of noise, which falls again.
 bool stand_out(std::span<const std::int64_t> bytes, std::size_t first, std::size_t last,
                double least_growth) {
   return 2 * gap_of(bytes, first, last) >= largest_fall(bytes) &&
          static_cast<double>(bytes.back() - bytes[first - 1]) >= least_growth;
 }
 
-// Is a step at cycle `step` too late, by the cycle `last`, to be the last one? Nothing has grown since in
-// less than three fifths of the run. A container that doubles keeps still for half of it.
+// Whether a step at cycle `step` is too late, by the cycle `last`, to be the last one. A container that
+// doubles stays the same for half of the run.
 bool is_late(std::int64_t step, std::int64_t last) { return 5 * step > 2 * last; }
 
-// What grows on and on in steps: from the first eighth of the run on each step is late by the time of the
-// next, and the last one by the end. The point before the first of these steps; nothing if it is not so.
+// Growth in endless steps: from the first eighth of the run on, each step is late by the time of the next,
+// and the last one by the end. Returns the point before the first of them.
 std::optional<std::size_t> begin_of_stairs(std::span<const std::int64_t> cycles,
                                            const std::vector<std::size_t>& steps) {
-  // In fewer cycles what a runtime does in its first four would do.
+  // A runtime grows in its first four cycles.
   constexpr std::int64_t kFewest = 16;
   constexpr std::size_t kFewestSteps = 3;
   const std::int64_t last = cycles.back();
@@ -107,15 +106,14 @@ std::optional<std::size_t> begin_of_stairs(std::span<const std::int64_t> cycles,
     if (8 * step <= last) return steps[i - 1] - 1;
     next = step;
   }
-  // What was before the first point is not known: so many steps, the first of them early, will do.
+  // Earlier steps are unknown, so this many are enough if the first is early.
   const bool is_whole = steps.size() >= kFewestSteps && 4 * next <= last;
   return is_whole ? std::optional<std::size_t>(0) : std::nullopt;
 }
 
-// Are the last steps those of a container that doubles? Each is larger than the one before (by 1.5 or more
-// where nothing else is at the place), and the last is a good part of it all: of a container that grows by
-// half a third. Of a cache of 256 entries that fills up with ever rarer keys it is a 256th, and the steps of
-// a buffer that is as large as was ever asked for come as far apart, but some larger and some smaller.
+// Whether the last steps are those of a growing container: each is larger than the one before, and the last
+// is a good part of all growth (a third if it grows by half). For a cache of 256 entries that fills up it
+// is a 256th, and the steps of a buffer that keeps its largest size vary.
 bool are_a_containers(std::span<const std::int64_t> bytes, const std::vector<std::size_t>& steps,
                       std::size_t begin) {
   constexpr std::size_t kCompared = 3;
@@ -127,7 +125,7 @@ bool are_a_containers(std::span<const std::int64_t> bytes, const std::vector<std
 
 }  // namespace
 
-// A third, but four points stay, as fewer cannot be told from chance.
+// A third, but at least four points stay.
 std::size_t warm_up_of(std::size_t n) { return std::clamp<std::size_t>(n / 3, 1, n - 4); }
 
 SeriesGrowth growth_of(std::span<const std::int64_t> cycles, std::span<const std::int64_t> bytes,
@@ -152,7 +150,7 @@ SeriesGrowth growth_of(std::span<const std::int64_t> cycles, std::span<const std
   const bool grew_late =
       !late_steps.empty() && stand_out(y, late_steps.front(), late_steps.back(), least_growth);
   const std::int64_t last_step = grew_late ? x[late_steps.back()] : 0;
-  // Of what grows at few of the points the slopes of pairs tell little.
+  // With growth at few points, the slopes of pairs say little.
   const auto begin = last_step > 0 && 2 * steps.size() < n ? begin_of_stairs(cycles, steps) : std::nullopt;
   if (begin && are_a_containers(bytes, steps, *begin)) {
     result.growth = Growth::leak;
@@ -171,15 +169,48 @@ SeriesGrowth growth_of(std::span<const std::int64_t> cycles, std::span<const std
     result.last_step = last_step;
     return result;
   }
-  // Over all cycles, the warm-up too.
+  // Over all cycles, with the warm-up.
   const auto lowest = std::min(bytes[0], bytes[1]);
   const bool grew =
       static_cast<double>(y.back()) - static_cast<double>(lowest) >= std::max(1.0, least_growth);
   result.growth = grew ? Growth::grew_then_stayed : Growth::none;
-  // Where there is a later step, that does not stand out, it is not known when growth ended.
+  // A later step that does not stand out leaves the end of growth unknown.
   if (grew && !steps.empty() && !is_late(cycles[steps.back()], cycles.back()))
     result.last_step = cycles[steps.back()];
   return result;
+}
+
+double median(std::span<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  if (values.size() % 2 == 1) return *middle;
+  return (*middle + *std::max_element(values.begin(), middle)) / 2;
+}
+
+double theil_sen_slope(std::span<const double> x, std::span<const double> y, std::span<double> work) {
+  std::size_t pairs = 0;
+  for (std::size_t i = 0; i < x.size(); ++i)
+    for (std::size_t j = i + 1; j < x.size(); ++j) work[pairs++] = (y[j] - y[i]) / (x[j] - x[i]);
+  return median(work.first(pairs));
+}
+
+double mann_kendall_certainty(std::span<const double> y, std::span<double> work) {
+  std::int64_t s = 0;
+  for (std::size_t i = 0; i < y.size(); ++i)
+    for (std::size_t j = i + 1; j < y.size(); ++j) s += (y[j] > y[i]) - (y[j] < y[i]);
+  const auto term = [](double count) { return count * (count - 1) * (2 * count + 5); };
+  const auto sorted = work.first(y.size());
+  std::ranges::copy(y, sorted.begin());
+  std::ranges::sort(sorted);
+  double variance = term(static_cast<double>(y.size()));
+  for (auto run = sorted.begin(); run != sorted.end();) {
+    const auto end = std::upper_bound(run, sorted.end(), *run);
+    variance -= term(static_cast<double>(end - run));
+    run = end;
+  }
+  if (variance <= 0 || s == 0) return 0;
+  return static_cast<double>(s > 0 ? s - 1 : s + 1) / std::sqrt(variance / 18);
 }
 
 }  // namespace headroom::monitoring

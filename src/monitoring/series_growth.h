@@ -1,15 +1,12 @@
-// Does a series of live bytes, one at each end of a cycle, grow?
+// Decides whether a series of live bytes, one value at the end of each cycle, grows.
 //
-// The slope is Theil and Sen's (the median of the slopes of all pairs), which one odd cycle does not move;
-// the first third is left out as warm-up; a leak must grow by the test of Mann and Kendall (one-sided, 5 %),
-// reach more new highs than values in random order would (5 %), and still grow in the last half, at a quarter
-// of the pace or more. The second test is for what grows ever more rarely, such as a buffer as large as was
-// ever asked for: one step of it is a trend to Mann and Kendall, for whom each point that stays up is another
-// witness.
+// The first third is left out as warm-up. A leak grows by the test of Mann and Kendall (one-sided, 5 %),
+// reaches more new highs than values in random order (5 %), and still grows in the last half, at a quarter
+// of the pace or more. The second test rejects rare growth, such as a buffer that keeps its largest size.
 //
-// What is kept in a container that doubles grows in steps ever further apart, the last of them anywhere
-// between half of the run and its end: no slope shows that. So what grew in a step is only said to stay if
-// nothing grew in the last three fifths of the run, and what never kept still for so long is a leak, too.
+// A container that doubles grows in ever rarer steps, the last of them anywhere in the second half of the
+// run. So growth in steps counts as ended only if nothing grew in the last three fifths of the run; if the
+// series never stayed the same for so long, it is a leak, too.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +25,7 @@ enum class Growth {
   leak,                // it grows with the cycles
 };
 
-// "unknown", "none", "grew_then_stayed", "grew_then_released", "grew_late", "leak": as JSON has it.
+// The names in JSON.
 constexpr std::string_view name_of(Growth growth) {
   switch (growth) {
     case Growth::unknown:
@@ -49,20 +46,32 @@ constexpr std::string_view name_of(Growth growth) {
 
 inline constexpr std::int64_t kFewestCycles = 5;
 
-// The verdict on one series; `cycles` ascend. `least_growth`: less in all is noise. Fewer than kFewestCycles
-// points are Growth::unknown. Never grew_then_released: the series ends with the last cycle.
+// `cycles` ascend. Growth below `least_growth` is noise. Fewer than kFewestCycles points are
+// Growth::unknown. Never grew_then_released, because the series ends with the last cycle.
 struct SeriesGrowth {
   Growth growth = Growth::unknown;
   double per_cycle = 0;
   std::size_t warm_up = 0;  // points left out
-  // By which cycle it had grown for the last time, and whether the leak comes in steps. 0 where no one step
-  // stands out, and of a leak that comes with every cycle.
+  // The cycle of the last step of growth. 0 if no step stands out, and for a leak in every cycle.
   std::int64_t last_step = 0;
 };
 SeriesGrowth growth_of(std::span<const std::int64_t> cycles, std::span<const std::int64_t> bytes,
                        double least_growth);
 
-// Of n points, those left out at the beginning.
+// The number of first points to leave out of n.
 std::size_t warm_up_of(std::size_t n);
+
+// Reorders the values. 0 for none.
+double median(std::span<double> values);
+
+constexpr std::size_t pairs_of(std::size_t points) { return points < 2 ? 0 : points * (points - 1) / 2; }
+
+// Theil and Sen's slope: the median of the slopes of all pairs, robust to outliers. `work` has room for
+// pairs_of(x.size()) values.
+double theil_sen_slope(std::span<const double> x, std::span<const double> y, std::span<double> work);
+
+// Mann and Kendall's Z under "no trend", corrected for ties; above 1.645 the series grows, with 5 % of
+// error. `work` has room for y.size() values.
+double mann_kendall_certainty(std::span<const double> y, std::span<double> work);
 
 }  // namespace headroom::monitoring

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "planning/start_order.h"
-
 namespace headroom::planning {
 namespace {
 
@@ -22,16 +20,16 @@ class Search {
     best_.peak = lowest_peak_of(occupancy_, chosen_, start_);
     best_.required_fit = best_.peak <= capacity_;
     best_.value = value_of(chosen_);
-    for (std::size_t i = 0; i < chosen_.size(); ++i) own_.push_back(own_bytes(i));
-    for (std::size_t i = 0; i < chosen_.size(); ++i) spike_.push_back(spike(i));
-    for (std::size_t i = 0; i < chosen_.size(); ++i) has_lazy_ = has_lazy_ || occupancy_.is_lazy(i);
     for (std::size_t i = 0; i < chosen_.size(); ++i) {
+      own_.push_back(own_bytes(i));
+      spike_.push_back(spike(i));
+      has_lazy_ = has_lazy_ || occupancy_.is_lazy(i);
       if (chosen_[i] || (value(i) <= 0 && !is_needed(i))) continue;
       open_.push_back(i);
       values_are_whole_ = values_are_whole_ && value(i) == std::floor(value(i));
     }
     // Sort by value per byte: this finds good sets early, and Dantzig's bound needs this order.
-    std::stable_sort(open_.begin(), open_.end(), [&](std::size_t a, std::size_t b) {
+    std::ranges::stable_sort(open_, [&](std::size_t a, std::size_t b) {
       // Components without bytes come first. The products alone would make a component without bytes and
       // value equal to all others, which is not a valid ordering.
       if ((own_[a] == 0) != (own_[b] == 0)) return own_[a] == 0;
@@ -70,14 +68,11 @@ class Search {
                                  need.frame_bytes() - need.transient);
   }
   // True if the component is in a group: together with a larger member it adds nothing.
-  bool may_add_nothing(std::size_t i) const {
-    return occupancy_.takes_turns(i, std::vector<bool>(occupancy_.size(), true));
-  }
+  bool may_add_nothing(std::size_t i) const { return occupancy_.takes_turns(i, occupancy_.all()); }
   // A component without value may be a dependency of others.
   bool is_needed(std::size_t i) const {
     for (std::size_t other = 0; other < occupancy_.size(); ++other)
-      for (const std::size_t needed : occupancy_.needed(other))
-        if (needed == i) return true;
+      if (std::ranges::find(occupancy_.needed(other), i) != occupancy_.needed(other).end()) return true;
     return false;
   }
   void require(std::size_t i) {
@@ -163,9 +158,7 @@ class Search {
       grew = false;
       for (std::size_t i = 0; i < chosen_.size(); ++i) {
         const auto& needed = occupancy_.needed(i);
-        if (chosen_[i] ||
-            !std::all_of(needed.begin(), needed.end(), [&](std::size_t n) { return chosen_[n]; }))
-          continue;
+        if (chosen_[i] || !std::ranges::all_of(needed, [&](std::size_t n) { return chosen_[n]; })) continue;
         chosen_[i] = true;
         if (fits())
           grew = true;
@@ -200,12 +193,25 @@ class Search {
   BestSet best_;
 };
 
+std::vector<bool> without_lazy(const Occupancy& occupancy, std::vector<bool> members) {
+  for (std::size_t i = 0; i < members.size(); ++i)
+    if (occupancy.is_lazy(i)) members[i] = false;
+  return members;
+}
+
+// For each component: whether another one of `left` must start after it.
+std::vector<bool> with_successors(const Occupancy& occupancy, const std::vector<bool>& left) {
+  std::vector<bool> has_successor(left.size(), false);
+  for (std::size_t i = 0; i < left.size(); ++i)
+    if (left[i])
+      for (const std::size_t predecessor : occupancy.predecessors(i)) has_successor[predecessor] = true;
+  return has_successor;
+}
+
 }  // namespace
 
 Bytes lowest_peak_of(const Occupancy& occupancy, const std::vector<bool>& members, StartMode start) {
-  std::vector<bool> started = members;
-  for (std::size_t i = 0; i < started.size(); ++i)
-    if (occupancy.is_lazy(i)) started[i] = false;
+  const std::vector<bool> started = without_lazy(occupancy, members);
   Bytes peak = start == StartMode::in_order ? peak_of_start(occupancy, best_start_order(occupancy, started))
                                             : occupancy.at_start(started, start);
   peak = std::max(peak, occupancy.at_peak(members));  // including lazy components
@@ -218,6 +224,67 @@ Bytes lowest_peak_of(const Occupancy& occupancy, const std::vector<bool>& member
 BestSet largest_set(const Budget& budget, const Occupancy& occupancy, Bytes capacity, StartMode start,
                     std::int64_t most_work) {
   return Search(budget, occupancy, capacity, start, most_work).run();
+}
+
+Bytes peak_of_start(const Occupancy& occupancy, const std::vector<std::size_t>& order) {
+  std::vector<bool> started(occupancy.size(), false);
+  Bytes peak;
+  for (const std::size_t next : order) {
+    peak = std::max(peak, occupancy.at_peak(started, next));
+    started[next] = true;
+  }
+  return std::max(peak, occupancy.at_peak(started));
+}
+
+bool can_start_within(const Occupancy& occupancy, const std::vector<bool>& members, Bytes capacity) {
+  std::vector<bool> left = without_lazy(occupancy, members);
+  while (std::ranges::find(left, true) != left.end()) {
+    bool is_shorter = false;
+    const std::vector<bool> has_successor = with_successors(occupancy, left);
+    for (std::size_t i = 0; i < left.size(); ++i) {
+      if (!left[i] || has_successor[i]) continue;
+      left[i] = false;
+      if (occupancy.at_peak(left, i) <= capacity)
+        is_shorter = true;
+      else
+        left[i] = true;
+    }
+    if (!is_shorter) return false;
+  }
+  return true;
+}
+
+std::vector<std::size_t> best_start_order(const Occupancy& occupancy, const std::vector<bool>& members) {
+  std::vector<bool> left = without_lazy(occupancy, members);
+  std::vector<std::size_t> reversed;
+  const auto count = static_cast<std::size_t>(std::ranges::count(left, true));
+  while (reversed.size() < count) {
+    const std::vector<bool> has_successor = with_successors(occupancy, left);
+    std::optional<std::size_t> last;
+    Bytes least;
+    for (std::size_t i = 0; i < left.size(); ++i) {
+      if (!left[i] || has_successor[i]) continue;
+      left[i] = false;
+      const Bytes cost = occupancy.at_peak(left, i);
+      left[i] = true;
+      if (last && cost > least) continue;
+      last = i;
+      least = cost;
+    }
+    if (!last) break;  // a cycle
+    left[*last] = false;
+    reversed.push_back(*last);
+  }
+  return {reversed.rbegin(), reversed.rend()};
+}
+
+std::vector<std::size_t> given_start_order(const Occupancy& occupancy) {
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < occupancy.size(); ++i)
+    if (!occupancy.is_lazy(i)) order.push_back(i);
+  std::stable_partition(order.begin(), order.end(),
+                        [&](std::size_t i) { return occupancy.is_started_at_boot(i); });
+  return order;
 }
 
 }  // namespace headroom::planning

@@ -22,7 +22,7 @@ Settings settings_of(const Footprint& footprint) {
 
 bool has_settings(const Footprint& footprint, const Settings& wanted) {
   const Settings known = settings_of(footprint);
-  return std::all_of(wanted.begin(), wanted.end(), [&](const auto& setting) {
+  return std::ranges::all_of(wanted, [&](const auto& setting) {
     const auto found = known.find(setting.first);
     return found == known.end() || equals_ignoring_case(found->second, setting.second);
   });
@@ -57,6 +57,16 @@ bool is_other_setup(const Footprint& other, const Footprint& own) {
          other.settings.precision != own.settings.precision;
 }
 
+// The memory on a discrete GPU; empty if the model did not run on one.
+std::optional<MemoryNeed> gpu_need_of(const MeasuredFootprint& measured) {
+  if (!measured.footprint.gpu) return std::nullopt;
+  MemoryNeed need;
+  need.load_peak = measured.footprint.gpu->load_peak;
+  need.run_mean = need.run_peak = measured.footprint.gpu->run_peak;
+  need.origin.kind = FigureOrigin::Kind::measured;
+  return need;
+}
+
 // Chooses one of several repeated measurements. Host memory varies by a few MiB between runs, so take the
 // median (of an even number, the larger of the two in the middle). On a GPU take the largest: the runtime may
 // choose other convolution algorithms in each process, with other workspaces (ResNet-50 with ONNX Runtime's
@@ -66,8 +76,7 @@ const MeasuredFootprint& representative_of(std::vector<const MeasuredFootprint*>
     const MemoryNeed need = is_gpu ? gpu_need_of(*each).value_or(MemoryNeed{}) : need_of(*each);
     return std::max(need.load_peak.value_or(Bytes{}), need.run_peak.value_or(Bytes{}) + need.frame_bytes());
   };
-  std::stable_sort(repeated.begin(), repeated.end(),
-                   [&](const auto* a, const auto* b) { return size(a) < size(b); });
+  std::ranges::stable_sort(repeated, [&](const auto* a, const auto* b) { return size(a) < size(b); });
   return is_gpu ? *repeated.back() : *repeated[repeated.size() / 2];
 }
 
@@ -98,13 +107,13 @@ class Resolver {
     }
     // Prefer footprints with exactly this name over those with this file name.
     const auto is_named = [&](const auto* each) { return each->footprint.name == wanted; };
-    if (std::any_of(found.begin(), found.end(), is_named))
+    if (std::ranges::any_of(found, is_named))
       std::erase_if(found, [&](const auto* each) { return !is_named(each); });
     std::vector<const MeasuredFootprint*> alike;
     for (const MeasuredFootprint* each : found)
       if (has_settings(each->footprint, settings)) alike.push_back(each);
     if (alike.empty()) return missing(need, fmt::format("{} with {}", wanted, words_for(settings)));
-    const auto newest = *std::max_element(alike.begin(), alike.end(), [](const auto* a, const auto* b) {
+    const auto newest = *std::ranges::max_element(alike, [](const auto* a, const auto* b) {
       return a->footprint.measured_at < b->footprint.measured_at;
     });
     std::erase_if(alike,
@@ -116,7 +125,7 @@ class Resolver {
   // Adds other measurements of the same model file as variants.
   void add_variants(BudgetComponent& component) const {
     if (component.need.origin.kind != FigureOrigin::Kind::measured) return;
-    const auto own = std::find_if(measured_.begin(), measured_.end(), [&](const MeasuredFootprint& each) {
+    const auto own = std::ranges::find_if(measured_, [&](const MeasuredFootprint& each) {
       return source_of(each) == component.need.origin.source;
     });
     if (own == measured_.end()) return;
@@ -125,7 +134,7 @@ class Resolver {
     for (const MeasuredFootprint& each : measured_)
       if (is_other_setup(each.footprint, own->footprint) && (!device_.is_gpu || each.footprint.gpu))
         others.push_back(&each);
-    std::stable_sort(others.begin(), others.end(), [](const auto* a, const auto* b) {
+    std::ranges::stable_sort(others, [](const auto* a, const auto* b) {
       return a->footprint.measured_at > b->footprint.measured_at;
     });
     for (const auto& [key, value] : now) component.settings.try_emplace(key, value);
@@ -135,9 +144,7 @@ class Resolver {
         if (const auto known = now.find(key); known == now.end() || known->second != value)
           variant.settings[key] = value;
       const auto is_known = [&](const BudgetVariant& known) { return known.settings == variant.settings; };
-      if (variant.settings.empty() ||
-          std::any_of(component.variants.begin(), component.variants.end(), is_known))
-        continue;
+      if (variant.settings.empty() || std::ranges::any_of(component.variants, is_known)) continue;
       variant.need = component.need;
       fill(variant.need, *other);
       component.variants.push_back(std::move(variant));
@@ -201,15 +208,6 @@ MemoryNeed need_of(const MeasuredFootprint& measured) {
   need.shared_key = fmt::format("{} {}", footprint.backend, footprint.backend_version);
   need.origin.kind = FigureOrigin::Kind::measured;
   if (footprint.gpu) need.gpu_apart = footprint.gpu->run_peak;
-  return need;
-}
-
-std::optional<MemoryNeed> gpu_need_of(const MeasuredFootprint& measured) {
-  if (!measured.footprint.gpu) return std::nullopt;
-  MemoryNeed need;
-  need.load_peak = measured.footprint.gpu->load_peak;
-  need.run_mean = need.run_peak = measured.footprint.gpu->run_peak;
-  need.origin.kind = FigureOrigin::Kind::measured;
   return need;
 }
 

@@ -7,7 +7,6 @@
 
 #include "base/result.h"
 #include "types/budget.h"
-#include "types/footprint.h"
 
 namespace headroom::planning {
 
@@ -19,8 +18,6 @@ struct MeasuredFootprint {
 // The memory of a process with this model and its runtime. Pages shared with other processes of the same
 // runtime are separate (`shared`).
 MemoryNeed need_of(const MeasuredFootprint& measured);
-// The memory on a discrete GPU; empty if the model did not run on one.
-std::optional<MemoryNeed> gpu_need_of(const MeasuredFootprint& measured);
 
 // Resolves the keys `model` and `footprint` of components and variants:
 // - `model` selects the newest footprint with that name or file name and matching settings. Of repeated

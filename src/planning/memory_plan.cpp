@@ -1,11 +1,14 @@
 #include "planning/memory_plan.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <filesystem>
 
-#include "planning/start_order.h"
+#include "planning/best_set.h"
 
 namespace headroom::planning {
 namespace {
@@ -102,65 +105,26 @@ std::size_t worst_of(const std::vector<PlanMoment>& moments) {
   return worst;
 }
 
-}  // namespace
-
-std::string_view name_of(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::healthy:
-      return "healthy";
-    case Verdict::tight:
-      return "tight";
-    case Verdict::risky:
-      return "risky";
-    case Verdict::does_not_fit:
-      return "does_not_fit";
-  }
-  return "";
+const ModelResult* model_of(const BudgetComponent& component, const std::vector<ModelResult>& together) {
+  for (const ModelResult& model : together)
+    if (model.name == component.name) return &model;
+  for (const ModelResult& model : together)
+    if (!component.need.model.empty() && (model.name == component.need.model ||
+                                          std::filesystem::path(model.path).stem() == component.need.model))
+      return &model;
+  return nullptr;
 }
 
-std::string_view words_for(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::healthy:
-      return "healthy";
-    case Verdict::tight:
-      return "tight but viable";
-    case Verdict::risky:
-      return "risky";
-    case Verdict::does_not_fit:
-      return "does not fit";
-  }
-  return "";
-}
-
-std::string_view name_of(PlanMoment::Kind kind) {
-  switch (kind) {
-    case PlanMoment::Kind::starting:
-      return "starting";
-    case PlanMoment::Kind::all_starting:
-      return "all_starting";
-    case PlanMoment::Kind::running:
-      return "running";
-    case PlanMoment::Kind::loading:
-      return "loading";
-  }
-  return "";
-}
-
-bool has_shared_pages(const PlanMoment& moment) {
-  return std::any_of(moment.shares.begin(), moment.shares.end(),
-                     [](const Occupancy::Share& share) { return !share.component; });
-}
-
+// Adds rows for the device's system and desktop, unless the budget has its own system rows.
 Budget with_device_rows(Budget budget) {
-  const auto is_system = [](const BudgetComponent& component) { return component.is_system; };
-  if (std::any_of(budget.components.begin(), budget.components.end(), is_system)) return budget;
+  if (std::ranges::any_of(budget.components, &BudgetComponent::is_system)) return budget;
   std::vector<BudgetComponent> rows;
   const auto add = [&](const char* name, Bytes bytes, const char* notes) {
     if (bytes <= Bytes{}) return;
     BudgetComponent row;
     row.name = name;
-    while (std::any_of(budget.components.begin(), budget.components.end(),
-                       [&](const BudgetComponent& other) { return other.name == row.name; }))
+    while (std::ranges::any_of(budget.components,
+                               [&](const BudgetComponent& other) { return other.name == row.name; }))
       row.name += " (device)";
     row.notes = notes;
     row.is_system = row.is_required = true;
@@ -173,6 +137,27 @@ Budget with_device_rows(Budget budget) {
   if (budget.has_desktop) add("Desktop", budget.device.desktop, "graphical session");
   budget.components.insert(budget.components.begin(), rows.begin(), rows.end());
   return budget;
+}
+
+}  // namespace
+
+std::string_view name_of(Verdict verdict) {
+  constexpr std::array<std::string_view, 4> kNames{"healthy", "tight", "risky", "does_not_fit"};
+  return kNames.at(static_cast<std::size_t>(verdict));
+}
+
+std::string_view words_for(Verdict verdict) {
+  constexpr std::array<std::string_view, 4> kWords{"healthy", "tight but viable", "risky", "does not fit"};
+  return kWords.at(static_cast<std::size_t>(verdict));
+}
+
+std::string_view name_of(PlanMoment::Kind kind) {
+  constexpr std::array<std::string_view, 4> kNames{"starting", "all_starting", "running", "loading"};
+  return kNames.at(static_cast<std::size_t>(kind));
+}
+
+bool has_shared_pages(const PlanMoment& moment) {
+  return std::ranges::any_of(moment.shares, [](const Occupancy::Share& share) { return !share.component; });
 }
 
 Result<MemoryPlan> make_plan(const Budget& budget, PlanDetail detail) {
@@ -190,7 +175,7 @@ Result<MemoryPlan> make_plan(const Budget& budget, PlanDetail detail) {
   plan.moments = moments_of(plan.budget, plan.order, occupancy);
   plan.worst_moment = worst_of(plan.moments);
   plan.running = occupancy.at_peak(occupancy.all());
-  plan.rest = occupancy.at_rest(occupancy.all());
+  plan.rest = occupancy.at_rest();
   const BudgetRules& rules = plan.budget.rules;
   plan.total = plan.budget.device.total;
   const Bytes by_share{std::llround(static_cast<double>(plan.total.count) * rules.most_used)};
@@ -244,10 +229,9 @@ std::string words_for(const PlanMoment& moment, const Budget& budget) {
   for (const Occupancy::Share& share : moment.shares)
     others += share.component && share.component != moment.loading ? 1 : 0;
   const std::string& name = budget.components[*moment.loading].name;
-  const bool only_system =
-      std::all_of(moment.shares.begin(), moment.shares.end(), [&](const Occupancy::Share& share) {
-        return !share.component || budget.components[*share.component].is_system;
-      });
+  const bool only_system = std::ranges::all_of(moment.shares, [&](const Occupancy::Share& share) {
+    return !share.component || budget.components[*share.component].is_system;
+  });
   if (only_system && budget.components[*moment.loading].is_system)
     return others == 0 ? "before the first component"
                        : fmt::format("before the first component, with {}", name);
@@ -255,6 +239,65 @@ std::string words_for(const PlanMoment& moment, const Budget& budget) {
   return fmt::format("while {} is loaded {}and {} other{}", name,
                      moment.kind == PlanMoment::Kind::loading ? "on demand " : "", others,
                      others == 1 ? " runs" : "s run");
+}
+
+Result<Verification> verify_plan(const Budget& budget, const BenchResult& run, const std::string& run_name) {
+  if (!run.parallel || !run.parallel->joint_peak)
+    return usage_error(fmt::format("no joint peak in {}", run_name), "",
+                       "run headroom bench with --parallel and the models of the budget");
+  Verification result;
+  result.run = run_name;
+  result.source = run.parallel->joint_peak_source;
+  result.is_lower_bound = run.parallel->joint_peak_is_lower_bound;
+  Budget both = budget;
+  both.components.clear();
+  std::vector<std::string> used;
+  for (const BudgetComponent& component : budget.components) {
+    const ModelResult* model = model_of(component, run.parallel->together);
+    const bool is_new = model != nullptr && std::ranges::find(used, model->name) == used.end();
+    if (!is_new) {
+      if (!component.is_system) result.left_out.push_back(component.name);
+      continue;
+    }
+    used.push_back(model->name);
+    both.components.push_back(component);
+    BudgetComponent& kept = both.components.back();
+    kept.is_lazy = false;
+    kept.group.clear();
+    kept.after.clear();
+    kept.needs.clear();
+    const MemoryNeed& need = component.need;
+    const Bytes planned = std::max(need.load_peak.value_or(Bytes{}),
+                                   need.run_peak.value_or(Bytes{}) + need.frame_bytes() + need.transient) -
+                          need.kernel + need.shared;
+    const Bytes measured =
+        std::max(model->memory.load_peak.value_or(Bytes{}), model->memory.run_peak.value_or(Bytes{}));
+    result.components.push_back({component.name, planned, measured});
+  }
+  std::vector<std::string> unknown;
+  for (const ModelResult& model : run.parallel->together)
+    if (std::ranges::find(used, model.name) == used.end()) unknown.push_back(model.name);
+  if (!unknown.empty())
+    return usage_error(fmt::format("the run {} has {} that the budget lacks: {}", run_name,
+                                   unknown.size() == 1 ? "a model" : "models", fmt::join(unknown, ", ")),
+                       "", "name the components like the run's models, or set model = \"…\"");
+  both.start = StartMode::together;
+  both.device.is_control_group = false;
+  both.device.system = both.device.desktop = {};
+  if (both.device.total <= Bytes{}) both.device.total = Bytes{1};
+  auto plan = make_plan(both);
+  if (!plan) return forward_error(plan);
+  const bool by_group = result.source.starts_with("cgroup");
+  Bytes planned = by_group ? plan->charged_peak : plan->machine_peak;
+  if (!by_group)  // shares of pages do not include kernel memory
+    for (const BudgetComponent& component : both.components) planned = planned - component.need.kernel;
+  // The models' shares alone omit the part of the shared pages that counts for the bench's own processes.
+  const Bytes measured = by_group ? *run.parallel->joint_peak
+                                  : run.parallel->joint_resident_peak.value_or(*run.parallel->joint_peak);
+  result.joint = {"joint", planned, measured};
+  result.holds =
+      result.joint.relative_difference() >= -kMaxUnder && result.joint.relative_difference() <= kMaxOver;
+  return result;
 }
 
 }  // namespace headroom::planning

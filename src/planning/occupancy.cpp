@@ -8,7 +8,7 @@ namespace {
 // The number of `name` in `names`; new names are added.
 std::optional<std::size_t> number_of(const std::string& name, std::vector<std::string>& names) {
   if (name.empty()) return std::nullopt;
-  const auto found = std::find(names.begin(), names.end(), name);
+  const auto found = std::ranges::find(names, name);
   if (found != names.end()) return static_cast<std::size_t>(found - names.begin());
   names.push_back(name);
   return names.size() - 1;
@@ -113,9 +113,8 @@ std::vector<Occupancy::Share> Occupancy::combined(const std::vector<Item>& items
     if (share) result.push_back(*share);
   for (const auto& transient : of_pipeline) {
     if (!transient || transient->bytes == Bytes{}) continue;
-    const auto own = std::find_if(result.begin(), result.end(), [&](const Share& share) {
-      return share.component == transient->component;
-    });
+    const auto own = std::ranges::find_if(
+        result, [&](const Share& share) { return share.component == transient->component; });
     if (own != result.end())
       own->bytes += transient->bytes;
     else
@@ -151,7 +150,7 @@ Bytes Occupancy::at_start(const std::vector<bool>& members, StartMode start) con
   return sum_of(shares_at_start(members, start));
 }
 
-Bytes Occupancy::at_rest(const std::vector<bool>& members) const { return sum_of(shares(members, {}, true)); }
+Bytes Occupancy::at_rest() const { return sum_of(shares(all(), {}, true)); }
 
 std::vector<Occupancy::Share> Occupancy::shares_at_peak(const std::vector<bool>& members,
                                                         std::optional<std::size_t> loading) const {

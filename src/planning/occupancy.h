@@ -33,8 +33,8 @@ class Occupancy {
   // All `members` start at the same time. Each is at its load peak or, without waiting, at the larger of its
   // load and run peaks.
   Bytes at_start(const std::vector<bool>& members, StartMode start) const;
-  // Run means, without transient buffers.
-  Bytes at_rest(const std::vector<bool>& members) const;
+  // The run means of all components, without transient buffers.
+  Bytes at_rest() const;
 
   // The parts of a sum, by component. Shared pages are separate parts.
   struct Share {

@@ -36,8 +36,7 @@ std::vector<std::size_t> drop_unneeded(std::vector<std::size_t> chosen,
                                        const std::vector<double>& worths, Bytes needed) {
   Bytes sum;
   for (const std::size_t i : chosen) sum += residents[i].size;
-  std::stable_sort(chosen.begin(), chosen.end(),
-                   [&](std::size_t a, std::size_t b) { return worths[a] > worths[b]; });
+  std::ranges::stable_sort(chosen, [&](std::size_t a, std::size_t b) { return worths[a] > worths[b]; });
   std::vector<std::size_t> kept;
   for (const std::size_t i : chosen) {
     if (sum - residents[i].size >= needed)
@@ -94,8 +93,7 @@ std::vector<std::size_t> EvictionPolicy::least_recently_used(const std::vector<R
   const auto last_use = [&](std::size_t i) {
     return residents[i].model < models_.size() ? models_[residents[i].model].at : 0;
   };
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return last_use(a) < last_use(b); });
+  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return last_use(a) < last_use(b); });
   return first_enough(order, residents, needed);
 }
 
@@ -112,7 +110,7 @@ std::vector<std::size_t> EvictionPolicy::least_worth(const std::vector<Resident>
   for (const Resident& resident : residents) worths.push_back(worth(resident.model));
   std::vector<std::size_t> order(residents.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) {
     return worths[a] / bytes_of(residents[a]) < worths[b] / bytes_of(residents[b]);
   });
   std::vector<std::size_t> small, best;

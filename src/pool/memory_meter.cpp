@@ -4,13 +4,17 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
+#include <string>
+#include <string_view>
 
+#include "base/files.h"
+#include "base/text.h"
 #include "cuda/driver.h"
-#include "inference/isolated/isolated_session.h"
+#include "inference/backend.h"
 #include "ledger/device_query.h"
-#include "pool/process_bytes.h"
-#include "sources/process_memory.h"
+#include "sources/process_table.h"
 #include "types/device_name.h"
 
 namespace headroom::pool {
@@ -28,7 +32,7 @@ std::optional<Bytes> bytes_of_all() {
 Bytes peak_of_new_processes(const std::vector<pid_t>& before) {
   Bytes sum;
   for (const pid_t pid : inference::isolated_processes()) {
-    if (std::find(before.begin(), before.end(), pid) != before.end()) continue;
+    if (std::ranges::find(before, pid) != before.end()) continue;
     const ProcessMemory memory = sources::read_process_memory(pid, sources::ProcessDetail::status);
     sum += std::max(Bytes{}, memory.rss_peak.value_or(Bytes{}) - memory.file_backed.value_or(Bytes{}));
   }
@@ -116,6 +120,28 @@ Result<MemoryMeter> driver_meter(const cuda::Driver& driver, unsigned ordinal) {
   return meter;
 }
 
+constexpr Bytes kKernelStack = kibibytes(16);  // per thread, on 64-bit machines
+constexpr std::string_view kShared = "RssShmem:";
+constexpr std::array<std::string_view, 4> kKept{"RssAnon:", kShared, "VmSwap:", "VmPTE:"};
+
+std::optional<Bytes> sum_of(const std::filesystem::path& status, bool with_shared) {
+  const auto text = read_small_file(status);
+  if (!text) return std::nullopt;
+  Bytes sum;
+  bool has_anonymous = false;
+  for (const std::string_view line : split(*text, '\n')) {
+    const auto words = split_words(line);
+    if (words.size() < 2) continue;
+    const auto value = parse_number<std::int64_t>(words[1]);
+    if (!value) continue;
+    if (words[0] == "Threads:") sum += Bytes{*value * kKernelStack.count};
+    for (const std::string_view key : kKept)
+      if (words[0] == key && (with_shared || key != kShared)) sum += kibibytes(*value);
+    has_anonymous = has_anonymous || words[0] == kKept[0];
+  }
+  return has_anonymous ? std::optional<Bytes>(sum) : std::nullopt;
+}
+
 }  // namespace
 
 MemoryMeter process_meter() {
@@ -142,6 +168,12 @@ Result<MemoryMeter> device_meter(const std::string& device) {
         what, "it shares the machine's memory, which only the preload library can attribute to a process",
         "start the program with headroom run");
   return driver_meter(**driver, name->ordinal);
+}
+
+std::optional<Bytes> own_bytes(const std::filesystem::path& status) { return sum_of(status, true); }
+
+std::optional<Bytes> unshared_bytes(pid_t pid) {
+  return sum_of(std::filesystem::path("/proc") / std::to_string(pid) / "status", false);
 }
 
 }  // namespace headroom::pool

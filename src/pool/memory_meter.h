@@ -1,6 +1,8 @@
 // Measures the memory that a budget limits, and the temporary peak of a load.
 #pragma once
 
+#include <sys/types.h>
+#include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
@@ -20,7 +22,7 @@ struct MemoryMeter {
 };
 
 // The memory of this process and of its isolated models' processes, without what the kernel can reclaim
-// (process_bytes.h). The peak comes from the kernel; starting to watch resets it.
+// (own_bytes()). The peak comes from the kernel; starting to watch resets it.
 MemoryMeter process_meter();
 
 // The memory of GPU "cuda:N".
@@ -31,5 +33,17 @@ MemoryMeter process_meter();
 // Fails if there is no such device. Without the library, also fails if the GPU shares the machine's memory,
 // because the driver cannot attribute that memory to a process.
 Result<MemoryMeter> device_meter(const std::string& device);
+
+// The memory of a process that the kernel cannot reclaim: anonymous and shared memory, in RAM or swapped,
+// page tables, and the kernel stacks of its threads. Mapped files and the page cache are excluded, because
+// the kernel drops them when memory is needed.
+//
+// own_bytes(): of this process, from /proc/self/status; takes about 30 µs. Absent if that file lacks the
+// fields (before Linux 4.5).
+std::optional<Bytes> own_bytes(const std::filesystem::path& status = "/proc/self/status");
+
+// Bytes of another process, without shared memory: the tensors that it shares with this process are in this
+// process's figure.
+std::optional<Bytes> unshared_bytes(pid_t pid);
 
 }  // namespace headroom::pool

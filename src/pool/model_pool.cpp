@@ -1,20 +1,16 @@
 // Implements the public header with the pool (pool.h), the inference backends and the frame memory.
-#include "headroom/model_pool.h"
-
 #include <map>
 #include <mutex>
 #include <stdexcept>
 #include <utility>
 
+#include "headroom/model_pool.h"
 #include "inference/backend.h"
-#include "inference/isolated/isolated_session.h"
 #include "media/frame_ring.h"
-#include "pool/event_file.h"
-#include "pool/event_lines.h"
 #include "pool/memory_meter.h"
 #include "pool/pool.h"
+#include "pool/pool_events.h"
 #include "pool/ready_session.h"
-#include "pool/status_file.h"
 
 namespace headroom {
 namespace {
@@ -72,27 +68,6 @@ void check_sizes(const ModelPoolOptions& options) {
     throw std::invalid_argument("margin, arena and frame memory use all of the budget of " +
                                 format_bytes({options.budget_bytes}) +
                                 "; raise the budget or lower the others");
-}
-
-PoolSample sample_of(const pool::Metrics& metrics) {
-  PoolSample sample;
-  sample.budget = metrics.budget;
-  sample.used = metrics.used;
-  sample.resident = metrics.resident;
-  sample.loading = metrics.loading;
-  sample.unaccounted = metrics.unaccounted;
-  sample.stuck = metrics.stuck;
-  sample.measured = metrics.measured;
-  sample.requests = metrics.requests;
-  sample.hits = metrics.hits;
-  sample.waits = metrics.waits;
-  sample.refusals = metrics.refusals;
-  sample.loads = metrics.loads;
-  sample.load_failures = metrics.load_failures;
-  sample.evictions = metrics.evictions;
-  sample.load_time = metrics.load_time;
-  sample.wait_time = metrics.wait_time;
-  return sample;
 }
 
 pool::MemoryMeter meter_of(const std::string& device) {
@@ -306,8 +281,8 @@ ModelPool::ModelPool(const ModelPoolOptions& options) : state_(std::make_unique<
   }
   state_->pool = std::make_unique<pool::Pool>(std::move(made));
   if (options.name.empty()) return;
-  auto status = pool::StatusFile::open(options.name, options.device,
-                                       [pool = state_->pool.get()] { return sample_of(pool->metrics()); });
+  auto status = pool::StatusFile::open(
+      options.name, options.device, [pool = state_->pool.get()]() -> PoolSample { return pool->metrics(); });
   if (!status && status.error().kind == ErrorKind::usage)
     throw std::invalid_argument(status.error().sentence());
   if (!status) throw std::runtime_error(status.error().sentence());

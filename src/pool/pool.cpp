@@ -215,8 +215,7 @@ class QueuedWaiter {
 // Waits until the request is answered or its deadline has passed.
 void wait_for_answer(const std::shared_ptr<PoolState>& state, Lock& lock, Waiter& waiter) {
   QueuedWaiter queued(*state, waiter);
-  state->must_look = true;
-  state->loader_wakes.notify_one();
+  state->wake_loader();
   Nanoseconds now = monotonic_now();
   while (!waiter.is_answered()) {
     if (waiter.deadline && now >= *waiter.deadline) {
@@ -242,42 +241,31 @@ void wait_for_answer(const std::shared_ptr<PoolState>& state, Lock& lock, Waiter
 
 }  // namespace
 
-Lease::Lease(Lease&& other) noexcept
-    : state_(std::move(other.state_)),
-      session_(std::exchange(other.session_, nullptr)),
-      was_ready_(other.was_ready_),
-      refusal_(other.refusal_),
-      message_(std::move(other.message_)) {}
-
 Lease& Lease::operator=(Lease&& other) noexcept {
   if (this == &other) return *this;
   release();
-  state_ = std::move(other.state_);
-  session_ = std::exchange(other.session_, nullptr);
-  was_ready_ = other.was_ready_;
-  refusal_ = other.refusal_;
-  message_ = std::move(other.message_);
+  held_ = std::exchange(other.held_, {});
   return *this;
 }
 
-void* Lease::session() const { return session_ == nullptr ? nullptr : session_->object.get(); }
+void* Lease::session() const { return held_.session == nullptr ? nullptr : held_.session->object.get(); }
 
 void Lease::release() {
-  if (session_ == nullptr) return;
+  if (held_.session == nullptr) return;
   std::shared_ptr<void> last;  // freed after the lock is released
   {
-    const Lock lock(state_->mutex);
-    if (state_->is_stopping) last = std::move(session_->object);
-    state_->release(*std::exchange(session_, nullptr), monotonic_now());
+    const Lock lock(held_.state->mutex);
+    if (held_.state->is_stopping) last = std::move(held_.session->object);
+    held_.state->release(*std::exchange(held_.session, nullptr), monotonic_now());
   }
-  state_.reset();
+  held_.state.reset();
 }
 
 void Lease::discard() {
-  if (session_ == nullptr) return;
+  if (held_.session == nullptr) return;
   {
-    const Lock lock(state_->mutex);
-    session_->is_discarded = true;
+    const Lock lock(held_.state->mutex);
+    held_.session->is_discarded = true;
   }
   release();
 }
@@ -377,8 +365,8 @@ Lease Pool::get(std::string_view name, const Request& request, bool is_preload) 
   check_for_hang(state, began);
   if (!is_preload) ++state->metrics.requests;
   const auto ends_with = [&](Refusal refusal, std::string message) {
-    lease.refusal_ = refusal;
-    lease.message_ = std::move(message);
+    lease.held_.refusal = refusal;
+    lease.held_.message = std::move(message);
     notify_observer(*state, lock);
     return std::move(lease);
   };
@@ -389,8 +377,8 @@ Lease Pool::get(std::string_view name, const Request& request, bool is_preload) 
   const auto model = state->find(name);
   if (!model) return refuse(Refusal::unknown_model, fmt::format("the pool has no model named {}", name));
   const auto give = [&](LoadedSession* session) {
-    lease.state_ = state;
-    lease.session_ = session;
+    lease.held_.state = state;
+    lease.held_.session = session;
     notify_observer(*state, lock);
     return std::move(lease);
   };
@@ -400,7 +388,7 @@ Lease Pool::get(std::string_view name, const Request& request, bool is_preload) 
   if (!state->is_stopping)
     if (LoadedSession* ready = state->take_ready(*model, began)) {
       if (!is_preload) ++state->metrics.hits;
-      lease.was_ready_ = true;
+      lease.held_.was_ready = true;
       return give(ready);
     }
   std::string message;
@@ -433,10 +421,7 @@ bool Pool::pin(std::string_view model, bool pinned) {
   const Lock lock(state_->mutex);
   const auto found = state_->find(model);
   if (found) state_->models[*found].is_pinned = pinned;
-  if (found && !pinned) {
-    state_->must_look = true;
-    state_->loader_wakes.notify_one();
-  }
+  if (found && !pinned) state_->wake_loader();
   return found.has_value();
 }
 

@@ -16,6 +16,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/result.h"
 #include "base/units.h"
@@ -51,10 +52,10 @@ struct Model {
 };
 
 struct PoolOptions {
-  Bytes budget;  // for everything that `meter` reads, including what the process used before the pool
-  std::optional<Bytes> margin;                   // part of the budget that stays free; absent: 1/16
-  Nanoseconds load_timeout{60'000'000'000};      // a load or free that takes longer counts as hanging
-  std::optional<Nanoseconds> unload_after_idle;  // absent: unload only to free memory for others
+  Bytes budget{};  // for everything that `meter` reads, including what the process used before the pool
+  std::optional<Bytes> margin{};                   // part of the budget that stays free; absent: 1/16
+  Nanoseconds load_timeout{60'000'000'000};        // a load or free that takes longer counts as hanging
+  std::optional<Nanoseconds> unload_after_idle{};  // absent: unload only to free memory for others
   // A waiting request gains one priority level per `patience`. At least 1 ms.
   Nanoseconds patience{250'000'000};
   // While sessions are in use, a load that needs evictions waits up to this long. Requests with a deadline
@@ -64,8 +65,8 @@ struct PoolOptions {
   Eviction eviction = Eviction::by_cost;
   // Empty: process_meter(). The meter, the load functions and the observer may be called after ~Pool, by a
   // thread whose step was abandoned.
-  MemoryMeter meter;
-  Observer observer;
+  MemoryMeter meter{};
+  Observer observer{};
 };
 
 struct Request {
@@ -77,27 +78,29 @@ struct Request {
 class Lease {
  public:
   Lease() = default;
-  Lease(Lease&& other) noexcept;
+  Lease(Lease&& other) noexcept : held_(std::exchange(other.held_, {})) {}
   Lease& operator=(Lease&& other) noexcept;
   Lease(const Lease&) = delete;
   ~Lease() { release(); }
 
-  explicit operator bool() const { return session_ != nullptr; }
+  explicit operator bool() const { return held_.session != nullptr; }
   void* session() const;
-  Refusal refusal() const { return refusal_; }             // why there is no session
-  const std::string& message() const { return message_; }  // the refusal as one sentence
-  bool was_ready() const { return was_ready_; }            // the session was ready at once: a cache hit
+  Refusal refusal() const { return held_.refusal; }             // why there is no session
+  const std::string& message() const { return held_.message; }  // the refusal as one sentence
+  bool was_ready() const { return held_.was_ready; }            // the session was ready at once: a cache hit
   void release();
   // Releases the session and frees it, so that it is never used again.
   void discard();
 
  private:
   friend class Pool;
-  std::shared_ptr<PoolState> state_;
-  LoadedSession* session_ = nullptr;
-  bool was_ready_ = false;
-  Refusal refusal_ = Refusal::none;
-  std::string message_;
+  struct Held {
+    std::shared_ptr<PoolState> state;
+    LoadedSession* session = nullptr;
+    bool was_ready = false;
+    Refusal refusal = Refusal::none;
+    std::string message;
+  } held_;
 };
 
 // Any thread may call any function.

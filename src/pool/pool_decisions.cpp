@@ -29,9 +29,8 @@ void earliest(std::optional<Nanoseconds>& wake_at, std::optional<Nanoseconds> ti
 }  // namespace
 
 bool PoolState::any_lease() const {
-  return std::any_of(models.begin(), models.end(), [](const ModelEntry& entry) {
-    return std::any_of(entry.sessions.begin(), entry.sessions.end(),
-                       [](const LoadedSession& session) { return session.is_leased; });
+  return std::ranges::any_of(models, [](const ModelEntry& entry) {
+    return std::ranges::any_of(entry.sessions, &LoadedSession::is_leased);
   });
 }
 
@@ -73,24 +72,25 @@ std::vector<Resident> PoolState::candidates(std::size_t model, bool with_leased,
 
 // Sessions of a model may share weights, which the first one was charged. The weights stay as long as any
 // session does, so the largest charge passes to a remaining session.
-void PoolState::remove_session(Sessions& from, Sessions::iterator session, Sessions& to) {
-  const auto left = session;
-  to.splice(to.end(), from, session);
-  const auto most = std::max_element(from.begin(), from.end(),
-                                     [](const auto& a, const auto& b) { return a.charge < b.charge; });
-  if (most == from.end() || most->charge >= left->charge) return;
-  std::swap(most->charge, left->charge);
-  std::swap(most->observed, left->observed);
+void PoolState::remove_sessions(Sessions& from, Sessions& to,
+                                const std::function<bool(const LoadedSession&)>& leaves) {
+  for (auto session = from.begin(); session != from.end();) {
+    const auto left = session++;
+    if (!leaves(*left)) continue;
+    to.splice(to.end(), from, left);
+    const auto most = std::ranges::max_element(from, {}, &LoadedSession::charge);
+    if (most == from.end() || most->charge >= left->charge) continue;
+    std::swap(most->charge, left->charge);
+    std::swap(most->observed, left->observed);
+  }
 }
 
 // Moves idle sessions of a model to the step that frees them.
 void PoolState::take_idle_sessions(ModelEntry& entry, Step& step, bool also_recent, Nanoseconds now) {
-  for (auto session = entry.sessions.begin(); session != entry.sessions.end();) {
-    const auto next = std::next(session);
-    const bool is_old = options.unload_after_idle && now - session->idle_since >= *options.unload_after_idle;
-    if (is_idle(*session) && (also_recent || is_old)) remove_session(entry.sessions, session, step.sessions);
-    session = next;
-  }
+  remove_sessions(entry.sessions, step.sessions, [&](const LoadedSession& session) {
+    const bool is_old = options.unload_after_idle && now - session.idle_since >= *options.unload_after_idle;
+    return !session.is_leased && (also_recent || is_old);
+  });
 }
 
 std::vector<Resident> PoolState::without_waiters(std::vector<Resident> residents) const {
@@ -278,7 +278,7 @@ Step PoolState::idle_step(Nanoseconds now, std::optional<Nanoseconds>& wake_at) 
     if (entry.is_pinned) continue;
     take_idle_sessions(entry, step, false, now);
     for (const LoadedSession& session : entry.sessions)
-      if (is_idle(session)) earliest(wake_at, point_after(session.idle_since, *options.unload_after_idle));
+      if (!session.is_leased) earliest(wake_at, point_after(session.idle_since, *options.unload_after_idle));
   }
   if (!step.sessions.empty()) step.kind = Step::Kind::unload;
   step.cause = UnloadCause::idle;
@@ -289,11 +289,10 @@ Step PoolState::pending_unload_step() {
   Step step;
   step.kind = Step::Kind::unload;
   step.cause = pending_unloads.front().is_discarded ? UnloadCause::discarded : UnloadCause::asked;
-  for (auto session = pending_unloads.begin(); session != pending_unloads.end();) {
-    const auto next = std::next(session);
+  for (auto next = pending_unloads.begin(); next != pending_unloads.end();) {
+    const auto session = next++;
     if (session->is_discarded == (step.cause == UnloadCause::discarded))
       step.sessions.splice(step.sessions.end(), pending_unloads, session);
-    session = next;
   }
   return step;
 }

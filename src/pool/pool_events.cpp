@@ -1,61 +1,184 @@
 #include "pool/pool_events.h"
 
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <ctime>
+#include <system_error>
+
+#include "base/json.h"
+#include "base/text.h"
+
 namespace headroom::pool {
+namespace {
 
-std::string_view name_of(Refusal refusal) {
-  switch (refusal) {
-    case Refusal::none:
-      return "none";
-    case Refusal::unknown_model:
-      return "unknown_model";
-    case Refusal::too_large:
-      return "too_large";
-    case Refusal::no_room:
-      return "no_room";
-    case Refusal::deadline:
-      return "deadline";
-    case Refusal::load_failed:
-      return "load_failed";
-    case Refusal::load_hangs:
-      return "load_hangs";
-    case Refusal::shut_down:
-      return "shut_down";
+// Blocks SIGPIPE during a write: a pipe without a reader would end the program, which did not ask for this
+// write. A SIGPIPE that was pending before stays pending.
+class WithoutSigpipe {
+ public:
+  WithoutSigpipe() {
+    sigset_t pending;
+    sigemptyset(&pipe_);
+    sigaddset(&pipe_, SIGPIPE);
+    ::sigpending(&pending);
+    was_pending_ = sigismember(&pending, SIGPIPE) == 1;
+    ::pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
   }
-  return "unknown";
+  WithoutSigpipe(const WithoutSigpipe&) = delete;
+  ~WithoutSigpipe() {
+    const timespec at_once{};
+    if (!was_pending_)
+      while (::sigtimedwait(&pipe_, nullptr, &at_once) < 0 && errno == EINTR) {
+      }
+    ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+
+ private:
+  sigset_t pipe_{}, before_{};
+  bool was_pending_ = false;
+};
+
+constexpr std::chrono::milliseconds kBetweenWrites{250};
+
+std::int64_t own_start_ticks() {
+  const auto text = read_small_file("/proc/self/stat");
+  if (!text) return 0;
+  const std::size_t name_ends = text->rfind(')');
+  if (name_ends == std::string::npos) return 0;
+  constexpr std::size_t kStartTicks = 22 - 3;  // field 22; the text after the name begins with field 3
+  const auto words = split_words(std::string_view(*text).substr(name_ends + 1));
+  return words.size() > kStartTicks ? parse_number<std::int64_t>(words[kStartTicks]).value_or(0) : 0;
 }
 
-std::string_view name_of(EventKind kind) {
-  switch (kind) {
-    case EventKind::loaded:
-      return "loaded";
-    case EventKind::load_failed:
-      return "load_failed";
-    case EventKind::load_hangs:
-      return "load_hangs";
-    case EventKind::unload_hangs:
-      return "unload_hangs";
-    case EventKind::unloaded:
-      return "unloaded";
-    case EventKind::refused:
-      return "refused";
+}  // namespace
+
+std::string event_line(const Event& event) {
+  Json line;
+  line["event"] = name_of(event.kind);
+  line["time_ns"] = event.time.count;
+  line["model"] = event.model;
+  line["took_ns"] = event.took.count;
+  if (event.kind == EventKind::loaded) {
+    line["charged_bytes"] = event.promised.count;
+    line["grown_bytes"] = event.changed.count;
   }
-  return "unknown";
+  if (event.kind == EventKind::unloaded) {
+    line["promised_bytes"] = event.promised.count;
+    line["returned_bytes"] = event.changed.count;
+  }
+  if (event.kind == EventKind::unloaded || event.kind == EventKind::unload_hangs)
+    line["cause"] = name_of(event.cause);
+  if (event.refusal != Refusal::none) line["refusal"] = name_of(event.refusal);
+  set_if(line, "message", event.message);
+  line["used_bytes"] = event.used.count;
+  line["budget_bytes"] = event.budget.count;
+  return to_line(line);
 }
 
-std::string_view name_of(UnloadCause cause) {
-  switch (cause) {
-    case UnloadCause::evicted:
-      return "evicted";
-    case UnloadCause::idle:
-      return "idle";
-    case UnloadCause::discarded:
-      return "discarded";
-    case UnloadCause::asked:
-      return "asked";
-    case UnloadCause::end:
-      return "end";
+std::string metrics_line(const Metrics& metrics, Nanoseconds time, std::int64_t lost_events) {
+  Json line;
+  line["event"] = "metrics";
+  line["time_ns"] = time.count;
+  line["requests"] = metrics.requests;
+  line["hits"] = metrics.hits;
+  line["waits"] = metrics.waits;
+  line["refusals"] = metrics.refusals;
+  line["loads"] = metrics.loads;
+  line["load_failures"] = metrics.load_failures;
+  line["hangs"] = metrics.hangs;
+  line["evictions"] = metrics.evictions;
+  line["unloads"] = metrics.unloads;
+  line["load_ns"] = metrics.load_time.count;
+  line["reload_ns"] = metrics.reload_time.count;
+  line["wait_ns"] = metrics.wait_time.count;
+  line["budget_bytes"] = metrics.budget.count;
+  line["used_bytes"] = metrics.used.count;
+  line["peak_used_bytes"] = metrics.peak_used.count;
+  line["resident_bytes"] = metrics.resident.count;
+  line["loading_bytes"] = metrics.loading.count;
+  line["unaccounted_bytes"] = metrics.unaccounted.count;
+  line["stuck_bytes"] = metrics.stuck.count;
+  line["measured_bytes"] = metrics.measured.count;
+  line["promised_bytes"] = metrics.promised.count;
+  line["returned_bytes"] = metrics.returned.count;
+  line["short_returns"] = metrics.short_returns;
+  line["lost_events"] = lost_events;
+  return to_line(line);
+}
+
+Result<EventFile> EventFile::open(const std::string& path) {
+  UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0644));
+  if (fd) return EventFile(std::move(fd));
+  const int error = errno;
+  return input_error("cannot write the pool's events to " + path,
+                     error == ENXIO ? "no process reads this pipe" : errno_text(error),
+                     error == ENXIO ? "start its reader first" : "check the path");
+}
+
+// One write() per line, so that lines of several threads do not mix. A pipe accepts up to 4 KiB completely
+// or not at all.
+void EventFile::write(const std::string& line) {
+  const std::string whole = line + "\n";
+  const WithoutSigpipe guard;
+  if (::write(fd_.get(), whole.data(), whole.size()) != static_cast<ssize_t>(whole.size())) ++lost_;
+}
+
+Result<std::unique_ptr<StatusFile>> StatusFile::open(const std::string& name, const std::string& device,
+                                                     std::function<PoolSample()> read) {
+  const std::string what = fmt::format("cannot publish the metrics of pool '{}'", name);
+  if (!is_pool_name(name))
+    return usage_error(what, "a name has at most 48 letters, digits, '_' and '-'", "choose another name");
+  const std::string path = fmt::format("/dev/shm/{}{}.{}", kPoolStatusPrefix, ::getpid(), name);
+  // A killed program leaves its file behind, so a new process with the same pid must be able to open it.
+  UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
+  if (!fd) return input_error(what, fmt::format("{}: {}", path, errno_text(errno)));
+  flock lock{};
+  lock.l_type = F_WRLCK;
+  if (::fcntl(fd.get(), F_OFD_SETLK, &lock) != 0)
+    return usage_error(what, "another pool of this process has that name", "choose another name");
+  PoolSample kept;
+  kept.name = name;
+  kept.pid = ::getpid();
+  kept.device = device;
+  std::unique_ptr<StatusFile> made(new StatusFile(path, std::move(fd), std::move(kept), std::move(read)));
+  try {
+    made->thread_ = std::jthread([file = made.get()](const std::stop_token& stop) {
+      while (!stop.stop_requested()) {
+        file->write();
+        std::unique_lock guard(file->mutex_);
+        file->wake_.wait_for(guard, stop, kBetweenWrites, [] { return false; });
+      }
+    });
+  } catch (const std::system_error& error) {
+    return internal_error(what, error.what());
   }
-  return "unknown";
+  return made;
+}
+
+StatusFile::StatusFile(std::string path, UniqueFd fd, PoolSample kept, std::function<PoolSample()> read)
+    : path_(std::move(path)),
+      fd_(std::move(fd)),
+      kept_(std::move(kept)),
+      read_(std::move(read)),
+      start_ticks_(own_start_ticks()) {}
+
+StatusFile::~StatusFile() {
+  thread_.request_stop();
+  if (thread_.joinable()) thread_.join();
+  ::unlink(path_.c_str());
+}
+
+void StatusFile::write() {
+  PoolSample now = read_();
+  now.name = kept_.name;
+  now.pid = kept_.pid;
+  now.device = kept_.device;
+  const std::string text = pool_status_text(now, start_ticks_, ++sequence_);
+  [[maybe_unused]] const ssize_t written = ::pwrite(fd_.get(), text.data(), text.size(), 0);
 }
 
 }  // namespace headroom::pool

@@ -1,12 +1,21 @@
-// What a pool reports: counters since its start, and events as they happen. Plain data.
+// What a pool reports: counters since its start, events as they happen, and the files that publish both.
 #pragma once
 
+#include <atomic>
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
+#include <thread>
 
+#include "base/files.h"
+#include "base/result.h"
 #include "base/units.h"
+#include "types/enum_names.h"
+#include "types/sample.h"
 
 namespace headroom::pool {
 
@@ -21,27 +30,25 @@ enum class Refusal {
   load_hangs,
   shut_down,
 };
-std::string_view name_of(Refusal refusal);  // "too_large"
+constexpr std::string_view name_of(Refusal refusal) {
+  return name_in(
+      {"none", "unknown_model", "too_large", "no_room", "deadline", "load_failed", "load_hangs", "shut_down"},
+      refusal);
+}
 
-struct Metrics {
-  std::int64_t requests = 0, hits = 0;  // a hit gets a loaded session at once
-  std::int64_t waits = 0;               // for a load, or for a session that another thread uses
-  std::int64_t loads = 0, load_failures = 0, hangs = 0;
-  std::int64_t evictions = 0;  // models unloaded for others, or because the process exceeded the budget
-  std::int64_t unloads = 0;    // all freed sessions: evicted, idle, discarded, or unloaded by request
-  std::int64_t refusals = 0;
-  Nanoseconds load_time;    // of all loads
-  Nanoseconds reload_time;  // of loads of models that had been loaded before
-  Nanoseconds wait_time;
-  Bytes budget, used, peak_used;  // from the account (memory_account.h)
-  Bytes resident, loading, unaccounted, stuck;
-  Bytes measured;                  // the meter's last reading
-  Bytes promised, returned;        // totals of all unloads
-  std::int64_t short_returns = 0;  // unloads that freed less than nine tenths of what they promised
+// With the figures of the sample that monitors see.
+struct Metrics : PoolSample {
+  std::int64_t hangs = 0, unloads = 0;  // unloads: all freed sessions, whatever the cause
+  Nanoseconds reload_time;              // of loads of models that had been loaded before
+  Bytes peak_used;                      // from the account (MemoryAccount)
+  Bytes promised, returned;             // totals of all unloads
+  std::int64_t short_returns = 0;       // unloads that freed less than nine tenths of what they promised
 };
 
 enum class EventKind { loaded, load_failed, load_hangs, unload_hangs, unloaded, refused };
-std::string_view name_of(EventKind kind);  // "load_failed"
+constexpr std::string_view name_of(EventKind kind) {
+  return name_in({"loaded", "load_failed", "load_hangs", "unload_hangs", "unloaded", "refused"}, kind);
+}
 
 // Why sessions were freed.
 enum class UnloadCause {
@@ -51,7 +58,9 @@ enum class UnloadCause {
   asked,      // Pool::unload()
   end,        // the pool shuts down
 };
-std::string_view name_of(UnloadCause cause);  // "evicted"
+constexpr std::string_view name_of(UnloadCause cause) {
+  return name_in({"evicted", "idle", "discarded", "asked", "end"}, cause);
+}
 
 struct Event {
   EventKind kind = EventKind::loaded;
@@ -69,5 +78,54 @@ struct Event {
 // Called on the thread that caused the event, without a lock held, so it may call the pool. It must not
 // throw.
 using Observer = std::function<void(const Event&)>;
+
+// Formats a pool's events as JSON lines: one object per event, bytes and nanoseconds as integers
+// (docs/model-pool.md).
+//
+// {"event":"loaded","time_ns":…,"model":"face","took_ns":…,"used_bytes":…,"budget_bytes":…, …}, without a
+// newline.
+std::string event_line(const Event& event);
+// {"event":"metrics", …}: every counter. `lost_events`: earlier lines that could not be written.
+std::string metrics_line(const Metrics& metrics, Nanoseconds time, std::int64_t lost_events);
+
+// Writes a pool's events to a file, one JSON line each. Never blocks on a slow reader: if a pipe is full or
+// has no reader, the line is lost and counted. Any thread may write.
+class EventFile {
+ public:
+  static Result<EventFile> open(const std::string& path);
+  EventFile(EventFile&& other) noexcept : fd_(std::move(other.fd_)), lost_(other.lost_.load()) {}
+  void write(const std::string& line);
+  std::int64_t lost() const { return lost_; }
+
+ private:
+  explicit EventFile(UniqueFd fd) : fd_(std::move(fd)) {}
+  UniqueFd fd_;
+  std::atomic<std::int64_t> lost_ = 0;
+};
+
+// Publishes a pool's metrics in a file that `headroom watch` and `headroom serve` read (types/sample.h).
+// A thread of this object writes the file four times a second. The destructor deletes it.
+class StatusFile {
+ public:
+  // `read` returns the current metrics; this class adds name, pid and device. Fails if the file cannot be
+  // created or another pool of this process has the name.
+  static Result<std::unique_ptr<StatusFile>> open(const std::string& name, const std::string& device,
+                                                  std::function<PoolSample()> read);
+  ~StatusFile();
+  StatusFile(const StatusFile&) = delete;
+
+ private:
+  StatusFile(std::string path, UniqueFd fd, PoolSample kept, std::function<PoolSample()> read);
+  void write();
+
+  std::string path_;
+  UniqueFd fd_;
+  PoolSample kept_;  // name, pid, device
+  std::function<PoolSample()> read_;
+  std::int64_t start_ticks_ = 0, sequence_ = 0;
+  std::mutex mutex_;
+  std::condition_variable_any wake_;
+  std::jthread thread_;  // declared last: it uses the members above
+};
 
 }  // namespace headroom::pool

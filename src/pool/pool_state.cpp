@@ -82,11 +82,10 @@ void PoolState::lease(LoadedSession& session, Nanoseconds now) {
 LoadedSession* PoolState::take_ready(std::size_t model, Nanoseconds now) {
   ModelEntry& entry = models[model];
   if (is_withheld(entry)) return nullptr;
-  const auto wanted =
-      std::any_of(waiters.begin(), waiters.end(), [&](const Waiter* w) { return w->model == model; });
+  const auto wanted = std::ranges::any_of(waiters, [&](const Waiter* w) { return w->model == model; });
   if (wanted) return nullptr;
   for (LoadedSession& session : entry.sessions) {
-    if (!is_idle(session)) continue;
+    if (session.is_leased) continue;
     lease(session, now);
     return &session;
   }
@@ -146,7 +145,7 @@ void PoolState::answer(Waiter& waiter, Refusal refusal, std::string message, Nan
   note_refusal(models[waiter.model].model.name, refusal, message, now - waiter.arrived);
   waiter.refusal = refusal;
   waiter.message = std::move(message);
-  waiters.erase(std::find(waiters.begin(), waiters.end(), &waiter));
+  std::erase(waiters, &waiter);
   waiter.wakes.notify_one();
 }
 
@@ -166,8 +165,7 @@ bool PoolState::ranks_before(const Waiter& a, const Waiter& b, Nanoseconds now) 
 
 std::vector<Waiter*> PoolState::by_rank(Nanoseconds now) const {
   std::vector<Waiter*> order = waiters;
-  std::sort(order.begin(), order.end(),
-            [&](const Waiter* a, const Waiter* b) { return ranks_before(*a, *b, now); });
+  std::ranges::sort(order, [&](const Waiter* a, const Waiter* b) { return ranks_before(*a, *b, now); });
   return order;
 }
 
@@ -175,14 +173,14 @@ std::vector<Waiter*> PoolState::by_rank(Nanoseconds now) const {
 void PoolState::grant(ModelEntry& entry, std::size_t model, Nanoseconds now) {
   if (is_withheld(entry)) return;
   for (LoadedSession& session : entry.sessions) {
-    if (!is_idle(session)) continue;
+    if (session.is_leased) continue;
     Waiter* first = nullptr;
     for (Waiter* waiter : waiters)
       if (waiter->model == model && (first == nullptr || ranks_before(*waiter, *first, now))) first = waiter;
     if (first == nullptr) return;
     lease(session, now);
     first->session = &session;
-    waiters.erase(std::find(waiters.begin(), waiters.end(), first));
+    std::erase(waiters, first);
     first->wakes.notify_one();
   }
 }
@@ -195,32 +193,27 @@ void PoolState::release(LoadedSession& session, Nanoseconds now) {
   entry.lease_time =
       entry.lease_time.count == 0 ? held : Nanoseconds{(entry.lease_time.count * 3 + held.count) / 4};
   if (session.is_discarded) {
-    const auto same = [&](const LoadedSession& other) { return &other == &session; };
-    remove_session(entry.sessions, std::find_if(entry.sessions.begin(), entry.sessions.end(), same),
-                   pending_unloads);
+    remove_sessions(entry.sessions, pending_unloads,
+                    [&](const LoadedSession& other) { return &other == &session; });
   } else {
     grant(entry, session.model, now);
   }
   if (waiters.empty() && pending_unloads.empty() && !options.unload_after_idle) return;
-  must_look = true;
-  loader_wakes.notify_one();
+  wake_loader();
 }
 
 void PoolState::forget(const Waiter& waiter) {
-  const auto found = std::find(waiters.begin(), waiters.end(), &waiter);
-  if (found != waiters.end()) waiters.erase(found);
-  must_look = true;
-  loader_wakes.notify_one();
+  std::erase(waiters, &waiter);
+  wake_loader();
 }
 
 bool PoolState::has_waiting_loads() const {
-  return std::any_of(waiters.begin(), waiters.end(),
-                     [&](const Waiter* w) { return !models[w->model].is_loading; });
+  return std::ranges::any_of(waiters, [&](const Waiter* w) { return !models[w->model].is_loading; });
 }
 
 std::optional<Nanoseconds> PoolState::reading_due() const {
-  const bool any = std::any_of(models.begin(), models.end(),
-                               [](const ModelEntry& entry) { return !entry.sessions.empty(); });
+  const bool any =
+      std::ranges::any_of(models, [](const ModelEntry& entry) { return !entry.sessions.empty(); });
   return any ? point_after(last_reading, kBetweenReadings) : std::nullopt;
 }
 
@@ -330,14 +323,9 @@ void PoolState::finish_unload(const Step& step, Bytes returned, Nanoseconds took
 }
 
 void PoolState::unload_idle(std::size_t model) {
-  Sessions& sessions = models[model].sessions;
-  for (auto session = sessions.begin(); session != sessions.end();) {
-    const auto next = std::next(session);
-    if (is_idle(*session)) remove_session(sessions, session, pending_unloads);
-    session = next;
-  }
-  must_look = true;
-  loader_wakes.notify_one();
+  remove_sessions(models[model].sessions, pending_unloads,
+                  [](const LoadedSession& session) { return !session.is_leased; });
+  wake_loader();
 }
 
 std::list<LoadedSession> PoolState::take_all_idle() {
@@ -390,8 +378,7 @@ void PoolState::finish_abandoned(const Step& step, Bytes held) {
   --hanging;
   account.stuck = larger(Bytes{}, account.stuck - held);
   if (step.kind == Step::Kind::load) models[step.model].has_hung = false;
-  must_look = true;
-  loader_wakes.notify_one();
+  wake_loader();
 }
 
 }  // namespace headroom::pool

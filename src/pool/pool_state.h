@@ -3,6 +3,7 @@
 // that.
 #pragma once
 
+#include <algorithm>
 #include <condition_variable>
 #include <deque>
 #include <list>
@@ -14,15 +15,43 @@
 #include <thread>
 #include <vector>
 
-#include "pool/memory_account.h"
+#include "base/units.h"
 #include "pool/pool.h"
 
 namespace headroom::pool {
 
+// How much of the budget is in use, in bytes: the charges of models, and measured memory beyond them.
+//
+//   baseline     memory of the process before the pool: runtimes and the program itself. The pool lowers it
+//                when a reading shows less while nothing is loaded
+//   charged      charges of loaded models: the memory that each needs when it runs
+//   loading      reserved for the load in progress: the load's peak, which may exceed the memory that stays
+//   leaving      charges of models that are being freed, until the returned memory is measured
+//   stuck        reserved by loads and frees that hang: their real memory is unknown
+//   margin       stays free: sessions briefly use a little memory that no reading shows
+//   unaccounted  measured beyond baseline and the observed memory of loaded models: memory that did not
+//                come back, that a model uses beyond its charge, or that the program allocated since
+struct MemoryAccount {
+  Bytes budget, margin, baseline;
+  Bytes charged, loading, leaving, stuck;
+  Bytes observed;  // growth of the process by loading and running models; at most their charges
+  Bytes unaccounted;
+
+  // Takes a reading of the process's memory, made while nothing is loaded or freed. Sessions that run at
+  // that time can only make `unaccounted` too large; the next reading corrects it.
+  void apply_reading(Bytes measured) {
+    const bool is_empty = charged.count == 0 && loading.count == 0 && leaving.count == 0 && stuck.count == 0;
+    if (is_empty) baseline = std::min(baseline, measured);
+    unaccounted = std::max(Bytes{}, measured - (baseline + observed + stuck));
+  }
+  Bytes used() const { return baseline + charged + loading + leaving + stuck + unaccounted; }
+  Bytes free() const { return budget - margin - used(); }
+};
+
 struct LoadedSession {
   std::size_t model = 0;
   std::shared_ptr<void> object;
-  Bytes charge, observed;  // memory_account.h
+  Bytes charge, observed;  // MemoryAccount
   bool is_leased = false;
   bool is_discarded = false;  // is freed when it is released
   bool has_run = false;       // or may have run, since the last memory reading
@@ -124,6 +153,11 @@ struct PoolState {
 
   // Takes a reading of the process's memory, made while nothing is loaded or freed.
   void apply_reading(Bytes measured);
+  // Makes the pool's thread decide again.
+  void wake_loader() {
+    must_look = true;
+    loader_wakes.notify_one();
+  }
   void note_use() { metrics.peak_used = std::max(metrics.peak_used, account.used()); }
   Event event(EventKind kind, std::string model, Nanoseconds took) const;
 
@@ -178,7 +212,6 @@ struct PoolState {
   // next round renews the claims.
   bool is_withheld(const ModelEntry& entry) const { return entry.is_claimed && !step_began; }
   bool any_lease() const;
-  bool is_idle(const LoadedSession& session) const { return !session.is_leased; }
   static Bytes charged_to(const ModelEntry& entry);
   // How many bytes evicting the model's idle sessions frees.
   static Bytes returned_by_idle(const ModelEntry& entry);
@@ -202,7 +235,8 @@ struct PoolState {
   Step step_beyond_charges(Waiter& waiter, Nanoseconds now, DecisionRound& round);
   Step load_step(std::size_t model, bool is_additional);
   using Sessions = std::list<LoadedSession>;
-  static void remove_session(Sessions& from, Sessions::iterator session, Sessions& to);
+  static void remove_sessions(Sessions& from, Sessions& to,
+                              const std::function<bool(const LoadedSession&)>& leaves);
   void take_idle_sessions(ModelEntry& entry, Step& step, bool also_recent, Nanoseconds now);
   // Frees the discarded sessions; if there are none, those unloaded by request.
   Step pending_unload_step();

@@ -27,11 +27,12 @@ struct Clock {
 };
 extern Clock process_clock;
 
-inline std::uint64_t monotonic_ns() {
+inline std::uint64_t clock_ns(clockid_t clock) {
   timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
+  clock_gettime(clock, &now);
   return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
 }
+inline std::uint64_t monotonic_ns() { return clock_ns(CLOCK_MONOTONIC); }
 
 // Reads the counter without waiting for earlier loads.
 inline std::uint64_t ticks_about_now() {

@@ -1,13 +1,20 @@
-#include "preload/device_account.h"
-
+#include <fcntl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <cstdint>
 #include <cstdio>
+#include <cstring>
 #include <ctime>
 #include <utility>
 
+#include "ledger/device_query.h"
+#include "preload/device_contexts.h"
+#include "preload/device_hooks.h"
+#include "preload/memory.h"
 #include "preload/process.h"
 #include "preload/recorder.h"
 #include "types/lock.h"
@@ -166,4 +173,226 @@ bool reset_account_in_child() {
   return has_begun;
 }
 
+// Records a request that the limit refused: the caller, and which processes hold the memory.
+
+namespace {
+
+// Processes whose names are in the recording. After kMostProcessNames, further processes are recorded without
+// a name.
+constexpr std::size_t kMostProcessNames = 256;
+struct RefusalState {
+  Lock lock;
+  std::int32_t named_pids[kMostProcessNames] = {};
+  std::size_t count = 0;
+  std::atomic<unsigned> refusals[ledger::kMaxDevices] = {};
+};
+constinit RefusalState refusal_state;
+
+bool add_named_pid(std::int32_t pid) {
+  const Locked locked(refusal_state.lock);
+  if (refusal_state.count == kMostProcessNames ||
+      std::count(refusal_state.named_pids, refusal_state.named_pids + refusal_state.count, pid) != 0)
+    return false;
+  refusal_state.named_pids[refusal_state.count++] = pid;
+  return true;
+}
+
+// The kernel's name of the process (15 bytes; it contains no arguments and so no secrets).
+void record_process_name(std::int32_t pid) {
+  char path[32], name[32];
+  std::snprintf(path, sizeof path, "/proc/%d/comm", pid);
+  const int fd = ::open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return;
+  const ssize_t length = ::read(fd, name, sizeof name);
+  ::close(fd);
+  if (length > 1 && add_named_pid(pid))  // the name ends with a newline
+    process.file.write_metadata(recording::MetadataKind::process, static_cast<std::uint32_t>(pid),
+                                {name, static_cast<std::size_t>(length - 1)});
+}
+
+}  // namespace
+
+void DriverHook::record_last_refusal() {
+  const ledger::Refusal refusal = ledger::Ledger::last_refusal_of_this_thread();
+  const Guard guard(thread_);
+  if (!is_recording(thread_)) return;
+  record_device_refusal(thread_, refusal.device, refusal.kind, refusal.bytes, refusal.charged, refusal.limit,
+                        caller_);
+  if (refusal.device >= ledger::kMaxDevices ||
+      refusal_state.refusals[refusal.device].fetch_add(1) >= recording::kMostRefusalsWithHolders)
+    return;
+  const OwnSystemCalls own_calls;
+  const pid_t own = ::getpid();
+  // This process's charge is from the moment of the refusal; the other charges are read now.
+  record_device_holder(thread_, refusal.device, {0, true, refusal.own});
+  ledger::Account::ProcessCharge holders[recording::kMostOtherHolders + 1];
+  const std::size_t count = device_ledger.account().largest_charges(refusal.device, holders);
+  unsigned others = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    if ((holders[i].is_visible && holders[i].pid == own) || others++ == recording::kMostOtherHolders)
+      continue;
+    if (holders[i].is_visible) record_process_name(holders[i].pid);
+    record_device_holder(thread_, refusal.device, holders[i]);
+  }
+}
+
+void reset_refusals_in_child() {
+  refusal_state.lock.reset();
+  refusal_state.count = 0;
+  for (auto& refusals : refusal_state.refusals) refusals = 0;
+}
+
+// The functions that report a program's GPU memory to that program (ledger/device_query.h).
+
+namespace {
+
+ledger::DeviceFigures figures_of(unsigned device) {
+  ledger::Account& account = device_ledger.account();
+  ledger::DeviceFigures figures;
+  figures.charged = account.charged_to_this_process(device);
+  figures.peak = account.peak_of_this_process(device);
+  figures.limit = account.limit(device);
+  figures.charged_all = account.charged(device);
+  figures.pinned_host = device_ledger.figures(device, DeviceMemoryKind::pinned_host).live_bytes +
+                        device_ledger.figures(device, DeviceMemoryKind::registered_host).live_bytes;
+  for (unsigned kind = 1; kind < kDeviceMemoryKinds; ++kind) {
+    const ledger::KindFigures of_kind = device_ledger.figures(device, static_cast<DeviceMemoryKind>(kind));
+    figures.refused_count += of_kind.refused_count;
+    figures.refused_bytes += of_kind.refused_bytes;
+  }
+  const ledger::Refusal last = device_ledger.last_refusal(device);
+  figures.last_refused_bytes = last.bytes;
+  figures.last_refused_charged = last.charged;
+  figures.last_refused_own = last.own;
+  return figures;
+}
+
+}  // namespace
+
+HEADROOM_HOOK bool headroom_device_figures(unsigned device, ledger::DeviceFigures* figures,
+                                           std::uint64_t size) {
+  if (figures == nullptr || device >= ledger::kMaxDevices) return false;
+  const ledger::DeviceFigures found = figures_of(device);
+  std::memcpy(static_cast<void*>(figures), &found, size < sizeof found ? size : sizeof found);
+  return true;
+}
+
+HEADROOM_HOOK void headroom_reset_device_peak(unsigned device) {
+  device_ledger.account().reset_peak_of_this_process(device);
+}
+
 }  // namespace headroom::preload
+
+// Requests that the limit would refuse: memory that the driver keeps is reclaimed first.
+
+namespace headroom::preload::driver {
+
+namespace {
+
+bool has_reclaimable_memory(unsigned device) {
+  std::size_t position = 0;
+  return device_ledger.pool_to_settle(device, position) != 0 || device_ledger.has_graph_orphans() ||
+         device_ledger.has_pending_graph_memory(device) || device_ledger.has_pending_frees();
+}
+
+// Makes the primary context current, in place of a green context that is a part of it. A synchronize in a
+// green context would wait for that part alone.
+class PrimaryContextScope {
+ public:
+  PrimaryContextScope(DriverHook& hook, const CurrentDevice& where)
+      : hook_(hook), device_(static_cast<Device>(where.device)) {
+    Opaque current = nullptr, primary = nullptr;
+    if (real.cuCtxGetCurrent(&current) != kSuccess || number_of(current) == where.context) {
+      is_current_ = current != nullptr;
+      return;
+    }
+    if (!real.cuDevicePrimaryCtxRelease_v2 || !real.cuCtxPopCurrent_v2 ||
+        real.cuDevicePrimaryCtxRetain(&primary, device_) != kSuccess)
+      return;
+    is_retained_ = true;
+    is_current_ = is_pushed_ = real.cuCtxPushCurrent_v2(primary) == kSuccess;
+  }
+  ~PrimaryContextScope() {
+    Opaque popped = nullptr;
+    if (is_pushed_) real.cuCtxPopCurrent_v2(&popped);
+    if (is_retained_) release_retained_primary(hook_, device_);
+  }
+  PrimaryContextScope(const PrimaryContextScope&) = delete;
+  PrimaryContextScope& operator=(const PrimaryContextScope&) = delete;
+  bool is_current() const { return is_current_; }
+
+ private:
+  DriverHook& hook_;
+  Device device_;
+  bool is_current_ = false, is_pushed_ = false, is_retained_ = false;
+};
+
+// Called without the driver lock: the work may wait for a thread that wants the lock. Does nothing while a
+// stream is captured, because a synchronize would end the capture.
+void wait_for_pending_frees(DriverHook& hook) {
+  CurrentDevice where;
+  if (!real.cuCtxSynchronize || device_ledger.has_captures() || !hook.get_current(where)) return;
+  const PrimaryContextScope scope(hook, where);
+  if (!scope.is_current()) return;
+  const std::uint64_t wait = device_ledger.begin_wait(where.context);
+  const bool may_wait = !device_ledger.has_captures();  // a capture may have begun meanwhile
+  if (may_wait && real.cuCtxSynchronize() == kSuccess)
+    device_ledger.finish_wait(where.context, wait);
+  else
+    device_ledger.cancel_wait(wait);
+}
+
+}  // namespace
+
+void reclaim_memory(DriverHook& hook, unsigned device) {
+  if (device_ledger.account().limit(device) == ledger::kNoLimit || !has_reclaimable_memory(device)) return;
+  wait_for_pending_frees(hook);
+  hook.trim_pools(device);
+}
+
+bool reserve(DriverHook& hook, unsigned device, DeviceMemoryKind kind, std::uint64_t bytes) {
+  if (device_ledger.is_charged(device, kind)) hook.try_update_launched_graph_charge(device);
+  if (device_ledger.try_reserve(device, kind, bytes)) return true;
+  reclaim_memory(hook, device);
+  if (device_ledger.reserve(device, kind, bytes)) return true;
+  hook.record_last_refusal();
+  return false;
+}
+
+bool charge_granule(DriverHook& hook, unsigned device, DriverLock& lock) {
+  hook.try_update_launched_graph_charge(device);
+  const std::uint64_t bytes = device_ledger.granule(device);
+  if (device_ledger.account().reserve(device, bytes)) return true;
+  lock.unlock();
+  reclaim_memory(hook, device);
+  lock.lock();
+  return device_ledger.account().reserve(device, bytes);
+}
+
+void refuse_granule(DriverHook& hook, const Entry& entry) {
+  device_ledger.refuse(entry.device, entry.kind, entry.bytes, device_ledger.granule(entry.device));
+  hook.record_last_refusal();
+}
+
+Pointer base_of(Pointer pointer) {
+  Pointer base = 0;
+  std::size_t bytes = 0;
+  return real.cuMemGetAddressRange_v2(&base, &bytes, pointer) == kSuccess ? base : pointer;
+}
+
+ExportCharge::ExportCharge(DriverHook& hook, Pointer pointer) {
+  if (device_ledger.begin_export(pointer, charge_)) return;
+  reclaim_memory(hook, charge_.device);
+  if (device_ledger.begin_export(pointer, charge_)) return;
+  is_granted_ = false;
+  device_ledger.refuse(charge_.device, charge_.kind, charge_.charged);
+  charge_ = Entry{};
+  hook.record_last_refusal();
+}
+ExportCharge::~ExportCharge() { device_ledger.undo_export(charge_); }
+void ExportCharge::keep() {
+  device_ledger.finish_export(charge_);
+  charge_ = Entry{};
+}
+
+}  // namespace headroom::preload::driver

@@ -1,8 +1,8 @@
 // Contexts and modules. Destroying a context frees everything that was allocated in it.
-#include "preload/device_context_end.h"
-#include "preload/device_context_figures.h"
-#include "preload/device_watch.h"
-#include "preload/graph_walk.h"
+#include <tuple>
+
+#include "preload/device_contexts.h"
+#include "preload/device_graphs.h"
 #include "preload/nvml.h"
 
 namespace headroom::preload::driver {
@@ -18,11 +18,65 @@ void reset_device_state_in_child() {
   reset_watch_in_child();
   reset_refusals_in_child();
   reset_contexts_in_child();
-  reset_context_figures_in_child();
 }
 // Registered at load time and not when the account is opened, because another thread may fork before that.
 [[gnu::constructor]] void register_fork_handler() {
   ::pthread_atfork(nullptr, nullptr, reset_device_state_in_child);
+}
+
+// Moves a context's entries to a temporary number while the driver destroys it. Another thread may get the
+// same handle for a new context before the call returns here.
+class ContextDestruction {
+ public:
+  explicit ContextDestruction(std::uint64_t context)
+      : context_(context), number_(device_ledger.begin_destroy(kContextOwner, context)) {
+    rename_context(context_, number_);
+  }
+  void finish_or_undo(DriverHook& hook, bool is_destroyed) const {
+    if (!is_destroyed) {
+      rename_context(number_, context_);
+      device_ledger.undo_destroy(kContextOwner, number_, context_);
+      return;
+    }
+    forget_context(hook, number_);
+    Entry dropped;
+    ledger::Ledger::Pass pass;
+    while (device_ledger.drop_from_context(number_, pass, dropped))
+      if (dropped.type == EntryType::capture)
+        drop_captured_graph(hook, dropped.owner);
+      else
+        hook.record_release(dropped);
+  }
+
+ private:
+  static constexpr auto kContextOwner = ledger::Ledger::Owner::context;
+  std::uint64_t context_, number_;
+};
+
+// If only green contexts created the primary context, its entries are under the placeholder.
+class PrimaryContextDestruction {
+ public:
+  explicit PrimaryContextDestruction(Device device)
+      : known_(known_primary(static_cast<unsigned>(device))),
+        of_green_(placeholder_number(static_cast<unsigned>(device))) {}
+  void finish_or_undo(DriverHook& hook, bool is_destroyed) const {
+    known_.finish_or_undo(hook, is_destroyed);
+    of_green_.finish_or_undo(hook, is_destroyed);
+  }
+
+ private:
+  ContextDestruction known_, of_green_;
+};
+
+// Drops the primary context's entries if its last user released it. Called with the primary lock and after
+// the driver's call, because other threads use the context until then if this was not the last release.
+void finish_if_destroyed(DriverHook& hook, Device device) {
+  unsigned flags = 0;
+  int is_active = 1;
+  if (!is_device(device) || real.cuDevicePrimaryCtxGetState(device, &flags, &is_active) != kSuccess ||
+      is_active != 0)
+    return;
+  PrimaryContextDestruction(device).finish_or_undo(hook, true);
 }
 
 Result release_primary(DriverHook& hook, auto call, Device device) {
@@ -53,7 +107,7 @@ Result detach_context(DriverHook& hook, auto call, Opaque context) {
   const ContextDestruction destruction(number_of(context));
   const Result result = call(context);
   unsigned version = 0;
-  destruction.finish_or_undo(hook, result == kSuccess && real.cuCtxGetApiVersion != nullptr &&
+  destruction.finish_or_undo(hook, result == kSuccess && real.cuCtxGetApiVersion &&
                                        real.cuCtxGetApiVersion(context, &version) != kSuccess);
   return result;
 }
@@ -77,7 +131,7 @@ Result measure_new_context(DriverHook& hook, Device ordinal, const Call& call, c
   const bool is_exact = is_known_before && measure_unexplained(hook, device, unknown);
   if (is_exact) grown = unknown - unknown_before;
   count_context(hook, device, number(), grown > 0 ? grown : 0, is_first && !is_exact);
-  watch_device(device, sample_device);
+  watch_device(device);
   return result;
 }
 
@@ -85,22 +139,11 @@ std::uint64_t number_of_new(const Opaque* context, Device device) {
   return context != nullptr ? number_of(*context) : primary_of(static_cast<unsigned>(device));
 }
 
-Result create_context(DriverHook& hook, auto call, Opaque* context, unsigned flags, Device device) {
+// Every version takes the device last.
+Result create_context(DriverHook& hook, auto call, Opaque* context, auto... rest) {
+  const Device device = std::get<sizeof...(rest) - 1>(std::tuple(rest...));
   return measure_new_context(
-      hook, device, [&] { return call(context, flags, device); },
-      [&] { return number_of_new(context, device); });
-}
-Result create_context_v3(DriverHook& hook, auto call, Opaque* context, void* affinity, int count,
-                         unsigned flags, Device device) {
-  return measure_new_context(
-      hook, device, [&] { return call(context, affinity, count, flags, device); },
-      [&] { return number_of_new(context, device); });
-}
-Result create_context_v4(DriverHook& hook, auto call, Opaque* context, void* parameters, unsigned flags,
-                         Device device) {
-  return measure_new_context(
-      hook, device, [&] { return call(context, parameters, flags, device); },
-      [&] { return number_of_new(context, device); });
+      hook, device, [&] { return call(context, rest...); }, [&] { return number_of_new(context, device); });
 }
 
 // The primary lock is not held while NVML is queried and the watcher thread starts. Both open libraries, and
@@ -153,7 +196,7 @@ Result measure_modules(DriverHook& hook, auto call, auto... arguments) {
   // On an integrated GPU, free memory is the machine's and changes with every other program.
   if (!hook.records() || !hook.get_current(where) || where.device >= ledger::kMaxDevices ||
       device_ledger.is_charged(where.device, DeviceMemoryKind::pinned_host) ||
-      real.cuMemGetInfo_v2 == nullptr || real.cuMemGetInfo_v2(&before, &total) != kSuccess)
+      real.cuMemGetInfo_v2(&before, &total) != kSuccess)
     return call(arguments...);
   const auto charged = [&] {
     return static_cast<std::int64_t>(device_ledger.account().charged_to_this_process(where.device));
@@ -182,6 +225,10 @@ Result synchronize(Opaque context, const Call& call) {
 }
 
 }  // namespace
+
+void release_retained_primary(DriverHook& hook, Device device) {
+  release_primary(hook, real.cuDevicePrimaryCtxRelease_v2, device);
+}
 
 HEADROOM_CONTEXT_CALLS(HEADROOM_DEFINE_HOOK)
 

@@ -48,8 +48,7 @@ PrimaryLocked::~PrimaryLocked() {
 bool is_primary_active(Device device) {
   unsigned flags = 0;
   int active = 0;
-  return real.cuDevicePrimaryCtxGetState != nullptr &&
-         real.cuDevicePrimaryCtxGetState(device, &flags, &active) == kSuccess && active != 0;
+  return real.cuDevicePrimaryCtxGetState(device, &flags, &active) == kSuccess && active != 0;
 }
 
 std::uint64_t known_primary(unsigned device) { return primary_contexts[device]; }
@@ -156,8 +155,7 @@ std::uint64_t context_that_owns(std::uint64_t context) {
 bool is_of_green_context(Opaque stream, CurrentDevice& where) {
   Opaque of_stream = nullptr;
   if (__builtin_expect(green_count.load(std::memory_order_relaxed) == 0, 1) || is_default_stream(stream) ||
-      real.cuStreamGetGreenCtx == nullptr || real.cuStreamGetGreenCtx(stream, &of_stream) != kSuccess ||
-      of_stream == nullptr)
+      real.cuStreamGetGreenCtx(stream, &of_stream) != kSuccess || of_stream == nullptr)
     return false;
   const Locked locked(contexts_lock);
   for (const GreenContext& green : green_contexts) {
@@ -172,10 +170,8 @@ std::uint64_t context_of_stream(Opaque stream) {
   Opaque context = nullptr;
   CurrentDevice primary;
   if (is_of_green_context(stream, primary)) return primary.context;
-  const bool is_known =
-      is_default_stream(stream)
-          ? real.cuCtxGetCurrent != nullptr && real.cuCtxGetCurrent(&context) == kSuccess
-          : real.cuStreamGetCtx != nullptr && real.cuStreamGetCtx(stream, &context) == kSuccess;
+  const bool is_known = is_default_stream(stream) ? real.cuCtxGetCurrent(&context) == kSuccess
+                                                  : real.cuStreamGetCtx(stream, &context) == kSuccess;
   return is_known ? context_that_owns(number_of(context)) : 0;
 }
 

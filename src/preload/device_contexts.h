@@ -1,5 +1,5 @@
-// The process's contexts on each device: which exist, and which are parts of another. These functions neither
-// charge nor record anything.
+// The process's contexts on each device: which exist, which are parts of another, and how much of the
+// driver's own memory they take.
 #pragma once
 
 #include <cstdint>

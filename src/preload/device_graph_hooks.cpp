@@ -1,13 +1,157 @@
+#include <algorithm>
+
+#include "preload/device_graphs.h"
+#include "preload/device_hooks.h"
+#include "preload/memory.h"
+#include "types/lock.h"
+
+namespace headroom::preload::driver {
+
+namespace {
+
+constexpr std::size_t kMostNodes = 1 << 15, kSlots = 2 * kMostNodes;  // at most half full
+// How many more nodes are visited, after the first hit, for a block that fits better. Visiting all of them
+// for each new node would take quadratic time in a long graph.
+constexpr std::uint32_t kFurtherNodes = 256;
+
+// The visited nodes, in the order of discovery; those from `next` on are still to be expanded.
+struct Walk {
+  std::uint64_t nodes[kMostNodes];
+  std::uint32_t slots[kSlots];  // hash table: a node's index in `nodes` plus 1; 0: empty
+};
+Walk* walk = nullptr;
+Lock walk_lock;
+
+std::uint32_t& slot_of(std::uint64_t node) {
+  std::size_t at = (node >> 3) * 0x9e3779b97f4a7c15U >> 48;
+  while (walk->slots[at] != 0 && walk->nodes[walk->slots[at] - 1] != node) at = (at + 1) % kSlots;
+  return walk->slots[at];
+}
+static_assert(kSlots == std::size_t{1} << 16, "the 16 highest bits of the hash are a slot");
+
+bool visit(std::uint64_t node, std::uint32_t& count) {
+  if (count == kMostNodes) return false;
+  std::uint32_t& slot = slot_of(node);
+  if (node == 0 || slot != 0) return true;
+  walk->nodes[count++] = node;
+  slot = count;
+  return true;
+}
+
+std::size_t dependencies_of(std::uint64_t node, std::span<Opaque> dependencies) {
+  struct EdgeData {  // CUgraphEdgeData
+    unsigned char bytes[8];
+  } edges[64];
+  std::size_t count = std::size(edges) < dependencies.size() ? std::size(edges) : dependencies.size();
+  const std::size_t capacity = count;
+  const auto handle = reinterpret_cast<Opaque>(node);
+  const Result result = real.cuGraphNodeGetDependencies_v2
+                            ? real.cuGraphNodeGetDependencies_v2(handle, dependencies.data(), edges, &count)
+                            : real.cuGraphNodeGetDependencies(handle, dependencies.data(), &count);
+  if (result != kSuccess) return 0;
+  return count < capacity ? count : capacity;
+}
+
+}  // namespace
+
+void reset_walk_in_child() { walk_lock.reset(); }
+
+std::size_t find_earlier_frees(Opaque graph, unsigned device, std::span<const Opaque> dependencies,
+                               std::uint64_t wanted, std::span<std::uint64_t> found) {
+  const std::uint64_t key = number_of(graph);
+  if (wanted == 0 || !device_ledger.has_unused_blocks(key, device, wanted)) return 0;
+  const Guard guard(thread_local_state);
+  const Locked locked(walk_lock);
+  if (walk == nullptr) walk = reserve_array<Walk>(1);
+  if (walk == nullptr) return 0;
+  std::uint32_t count = 0;
+  for (Opaque const node : dependencies) visit(number_of(node), count);
+  std::size_t written = 0;
+  std::uint32_t end = kMostNodes;
+  for (std::uint32_t next = 0; next < count && next < end && written < found.size(); ++next) {
+    const std::uint64_t node = walk->nodes[next];
+    if (const std::uint64_t freed = device_ledger.bytes_freed_by_node(key, device, node); freed >= wanted) {
+      if (written == 0) end = next + kFurtherNodes;
+      found[written++] = node;
+      if (freed == wanted) break;
+    }
+    Opaque dependency_nodes[64];
+    const std::size_t dependency_count = dependencies_of(node, dependency_nodes);
+    for (std::size_t i = 0; i < dependency_count; ++i)
+      if (!visit(number_of(dependency_nodes[i]), count)) break;
+  }
+  // Cleared in reverse order of insertion, so that each probe still finds its slot.
+  for (std::uint32_t i = count; i-- > 0;) slot_of(walk->nodes[i]) = 0;
+  return written;
+}
+
+// The second version fails for captures with edge data; the third supports them.
+Capture capture_of(DefaultStream kind, Opaque stream) {
+  Capture capture;
+  std::uint64_t id = 0;
+  const Opaque* nodes = nullptr;
+  const void* edges = nullptr;
+  std::size_t count = 0;
+  const bool is_legacy = kind == DefaultStream::legacy;
+  const auto& v3 = is_legacy ? real.cuStreamGetCaptureInfo_v3 : real.cuStreamGetCaptureInfo_v3_ptsz;
+  const auto& v2 = is_legacy ? real.cuStreamGetCaptureInfo_v2 : real.cuStreamGetCaptureInfo_v2_ptsz;
+  const Result result = v3 ? v3(stream, &capture.status, &id, &capture.graph, &nodes, &edges, &count)
+                           : v2(stream, &capture.status, &id, &capture.graph, &nodes, &count);
+  if (result != kSuccess) capture.status = kCaptureNone;
+  if (capture.status != kCaptureActive) {
+    capture.graph = nullptr;
+    return capture;
+  }
+  if (nodes == nullptr) return capture;
+  capture.count = std::min(count, Capture::kMostNodes);
+  std::copy_n(nodes, capture.count, capture.nodes);
+  return capture;
+}
+
+namespace {
+
+// The driver has destroyed the graph already, and frees its memory when that is not in use any more.
+void finish_graph_release(DriverHook& hook, const Entry& freed, std::uint64_t time) {
+  if (freed.of.graph.block_bytes > 0) hook.record_release(freed, time);
+  hook.trim_and_update_graphs(freed.device);
+  hook.reconcile_graphs(freed.device, true);
+  hook.update_graph_charge(freed.device);
+}
+
+}  // namespace
+
+void drop_past_updates(DriverHook& hook, std::uint64_t exec, std::uint64_t time) {
+  Entry freed;
+  while (device_ledger.drop_past_update(exec, freed)) finish_graph_release(hook, freed, time);
+}
+
+void trim_launched_graphs(DriverHook& hook) {
+  for (unsigned device = 0; device < ledger::kMaxDevices; ++device)
+    if (hook.may_have_launched_graphs(device)) hook.trim_and_update_graphs(device);
+}
+
+void drop_graph(DriverHook& hook, EntryType type, std::uint64_t graph, std::uint64_t time) {
+  Entry freed;
+  for (unsigned device = 0; device_ledger.destroy_graph(type, graph, device, freed); ++device)
+    finish_graph_release(hook, freed, time);
+  if (type != EntryType::graph_exec) return;
+  drop_past_updates(hook, graph, time);
+  trim_launched_graphs(hook);
+}
+
+void drop_captured_graph(DriverHook& hook, std::uint64_t graph) {
+  if (graph == 0) return;
+  const DriverLock lock;
+  drop_graph(hook, EntryType::graph, graph, hook.stamp());
+}
+
 // Memory nodes of CUDA graphs. The driver allocates their memory when the graph runs, and keeps it until the
 // graph and all its graph execs are destroyed. So launches need not be hooked. The graph is charged for the
 // blocks that its nodes need when the nodes are added.
 //
 // Memory that no node frees outlives the graph if the graph ran. A graph exec may be updated to another
 // graph, whose nodes may need more.
-#include "preload/device_graph_release.h"
-#include "preload/graph_nodes.h"
 
-namespace headroom::preload::driver {
 namespace {
 
 std::span<const Opaque> as_span(const Opaque* first, std::size_t count) {
@@ -19,12 +163,7 @@ Result add_allocation(DriverHook& hook, Opaque graph, AllocationNode* node,
                       std::span<const Opaque> dependencies, const Call& call) {
   CurrentDevice where;
   if (node == nullptr) return call();
-  if (node->pool.location.type == kLocationDevice && node->pool.location.id >= 0) {
-    where.device = static_cast<unsigned>(node->pool.location.id);
-    hook.register_device(where.device);
-  } else if (!hook.get_current(where)) {
-    return call();
-  }
+  if (!hook.find_device_at(node->pool.location, where) && !hook.get_current(where)) return call();
   return allocate_node(hook, graph, where, node->bytes, dependencies, call, [&] { return node->address; });
 }
 

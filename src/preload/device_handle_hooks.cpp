@@ -1,10 +1,15 @@
 // Memory by handle and virtual addresses. cuMemCreate allocates physical memory, and cuMemMap maps it at
 // addresses that cuMemAddressReserve reserved. Physical memory is charged to its device until no handle and
 // no mapping of it is left. Reserved addresses are recorded, but not charged.
-#include "preload/device_reclaim.h"
+
+#include <mutex>
+
+#include "preload/device_hooks.h"
 #include "preload/memory.h"
+#include "types/lock.h"
 
 namespace headroom::preload::driver {
+
 namespace {
 
 // Identifies a part of an array: a mapping of a part is unmapped by the same part.
@@ -52,9 +57,7 @@ void record_if_freed(DriverHook& hook, const Entry& freed, std::uint64_t time) {
 }
 
 void drop_reference(DriverHook& hook, std::uint64_t physical, std::uint64_t time) {
-  Entry freed;
-  device_ledger.release_physical(physical, freed);
-  record_if_freed(hook, freed, time);
+  record_if_freed(hook, device_ledger.release_physical(physical), time);
 }
 
 // The driver unmaps when the stream reaches this call. Under a limit, a synchronize must confirm that before
@@ -74,9 +77,8 @@ Result map_array(DriverHook& hook, auto call, ArrayMapping* mappings, unsigned c
       drop_reference(hook, physical[i], time);
       continue;
     }
-    Entry freed;
-    device_ledger.map_part(number_of(mappings[i].array), number_of_part(mappings[i]), physical[i],
-                           is_stream_ordered, context, freed);
+    const Entry freed = device_ledger.map_part(number_of(mappings[i].array), number_of_part(mappings[i]),
+                                               physical[i], is_stream_ordered, context);
     record_if_freed(hook, freed, time);
   }
   return result;
@@ -86,13 +88,8 @@ Result create_physical(DriverHook& hook, auto call, Handle* handle, std::size_t 
                        const AllocationProperties* properties, unsigned long long flags) {
   if (handle == nullptr || properties == nullptr) return call(handle, bytes, properties, flags);
   CurrentDevice where;
-  const bool is_of_device = properties->location.type == kLocationDevice && properties->location.id >= 0;
-  if (is_of_device) {
-    where.device = static_cast<unsigned>(properties->location.id);
-    hook.register_device(where.device);
-  } else {
-    hook.get_current(where);
-  }
+  const bool is_of_device = hook.find_device_at(properties->location, where);
+  if (!is_of_device) hook.get_current(where);
   const auto kind = is_of_device ? DeviceMemoryKind::physical : DeviceMemoryKind::pinned_host;
   if (!reserve(hook, where.device, kind, bytes)) return kOutOfMemory;
   const Result result = call(handle, bytes, properties, flags);
@@ -115,9 +112,7 @@ Result release_handle(DriverHook& hook, auto call, Handle handle) {
     device_ledger.undo_release_handle(released);
     return result;
   }
-  Entry freed;
-  device_ledger.finish_release_handle(released, freed);
-  record_if_freed(hook, freed, time);
+  record_if_freed(hook, device_ledger.finish_release_handle(released), time);
   return result;
 }
 
@@ -127,14 +122,10 @@ Result retain_handle(DriverHook& hook, auto call, Handle* handle, void* address)
   const std::uint64_t time = hook.stamp();
   const Result result = call(handle, address);
   if (result != kSuccess) {
-    Entry unused;
-    device_ledger.release_mapped_physical(physical, unused);
-    record_if_freed(hook, unused, time);
+    record_if_freed(hook, device_ledger.release_mapped_physical(physical), time);
     return result;
   }
-  Entry freed;
-  device_ledger.retain_handle(*handle, physical, freed);
-  record_if_freed(hook, freed, time);
+  record_if_freed(hook, device_ledger.retain_handle(*handle, physical), time);
   return result;
 }
 
@@ -156,12 +147,8 @@ Result import_handle(DriverHook& hook, auto call, Handle* handle, void* shared, 
   if (result != kSuccess || handle == nullptr || !hook.get_current(where)) return result;
   if (device_ledger.reuse_handle(*handle)) return result;
   AllocationProperties properties{};
-  if (real.cuMemGetAllocationPropertiesFromHandle != nullptr &&
-      real.cuMemGetAllocationPropertiesFromHandle(&properties, *handle) == kSuccess &&
-      properties.location.type == kLocationDevice && properties.location.id >= 0) {
-    where.device = static_cast<unsigned>(properties.location.id);
-    hook.register_device(where.device);
-  }
+  if (real.cuMemGetAllocationPropertiesFromHandle(&properties, *handle) == kSuccess)
+    hook.find_device_at(properties.location, where);
   Entry entry = entry_of(EntryType::physical, DeviceMemoryKind::imported, where, 0), freed;
   entry.address = device_ledger.commit_physical(*handle, where.device, DeviceMemoryKind::imported, 0, freed);
   record_if_freed(hook, freed, hook.stamp());
@@ -176,10 +163,8 @@ Result reserve_addresses(DriverHook& hook, auto call, Pointer* pointer, std::siz
   if (result != kSuccess || pointer == nullptr) return result;
   hook.get_current(where);
   where.context = 0;  // reserved addresses outlive contexts
-  Entry entry = entry_of(EntryType::reservation, DeviceMemoryKind::reservation, where, bytes);
-  entry.address = *pointer;
-  device_ledger.commit(entry);
-  hook.record_allocation(entry);
+  commit_and_record(hook, entry_of(EntryType::reservation, DeviceMemoryKind::reservation, where, bytes),
+                    *pointer);
   return result;
 }
 
@@ -224,5 +209,145 @@ Result unmap_physical(DriverHook& hook, auto call, Pointer pointer, std::size_t 
 }  // namespace
 
 HEADROOM_HANDLE_CALLS(HEADROOM_DEFINE_HOOK)
+
+// Arrays and mipmapped arrays. Only the driver knows how much memory an array needs, and it answers only for
+// arrays whose memory is mapped later. So the hook creates a trial array of the same shape, which takes no
+// memory, asks for its requirements and destroys it.
+
+namespace {
+
+// Estimates the bytes from the number of elements, for drivers that do not return the requirements.
+std::uint64_t estimate_bytes(const Array3dDescriptor& shape, unsigned levels) {
+  const int format = shape.format;
+  const std::uint64_t element = format == 0x01 || format == 0x08                     ? 1
+                                : format == 0x02 || format == 0x09 || format == 0x10 ? 2
+                                                                                     : 4;
+  const auto at_least_one = [](std::size_t extent) { return extent > 0 ? extent : 1; };
+  std::uint64_t bytes = shape.width * at_least_one(shape.height) * at_least_one(shape.depth) * element *
+                        (shape.channels > 0 ? shape.channels : 1);
+  std::uint64_t all = 0;
+  for (unsigned level = 0; level < (levels > 0 ? levels : 1); ++level, bytes /= 4) all += bytes;
+  return all;
+}
+
+// Remembers the requirements of recent shapes: a trial costs as much as the array itself, and programs create
+// arrays of few shapes. A thread that finds the table locked asks the driver, so no thread waits, and neither
+// does a child after fork.
+class RequirementCache {
+ public:
+  // `query` returns the bytes of a shape that is not in the table; 0: the driver does not know.
+  template <class Ask>
+  std::uint64_t find(const Array3dDescriptor& shape, unsigned levels, unsigned device, const Ask& query) {
+    std::unique_lock held(lock_, std::try_to_lock);
+    if (!held) return query();
+    for (const Requirement& requirement : requirements_)
+      if (requirement.bytes != 0 && requirement.levels == levels && requirement.device == device &&
+          is_same(requirement.shape, shape))
+        return requirement.bytes;
+    const std::uint64_t bytes = query();
+    if (bytes != 0) requirements_[next_++ % kShapes] = {shape, levels, device, bytes};
+    return bytes;
+  }
+
+ private:
+  static constexpr unsigned kShapes = 16;
+  struct Requirement {
+    Array3dDescriptor shape;
+    unsigned levels, device;
+    std::uint64_t bytes;
+  };
+  static bool is_same(const Array3dDescriptor& a, const Array3dDescriptor& b) {
+    return a.width == b.width && a.height == b.height && a.depth == b.depth && a.format == b.format &&
+           a.channels == b.channels && a.flags == b.flags;
+  }
+  Lock lock_;
+  Requirement requirements_[kShapes] = {};
+  unsigned next_ = 0;
+};
+constinit RequirementCache requirement_cache;
+
+// Creates a trial array by `create(trial, shape)`.
+template <class Create, class Ask, class Destroy>
+std::uint64_t query_trial(const Array3dDescriptor& shape, unsigned device, const Create& create,
+                          const Ask& query, const Destroy& destroy) {
+  Array3dDescriptor deferred = shape;
+  deferred.flags |= kArrayDeferred;
+  Opaque trial = nullptr;
+  MemoryRequirements requirements{};
+  if (!query || !destroy || create(&trial, &deferred) != kSuccess) return 0;
+  const Result result = query(&requirements, trial, static_cast<Device>(device));
+  destroy(trial);
+  return result == kSuccess ? requirements.size : 0;
+}
+std::uint64_t required_for_array(const Array3dDescriptor& shape, unsigned device) {
+  const std::uint64_t required = requirement_cache.find(shape, 0, device, [&] {
+    return query_trial(shape, device, real.cuArray3DCreate_v2, real.cuArrayGetMemoryRequirements,
+                       real.cuArrayDestroy);
+  });
+  return required != 0 ? required : estimate_bytes(shape, 1);
+}
+std::uint64_t required_for_mipmap(const Array3dDescriptor& shape, unsigned levels, unsigned device) {
+  const std::uint64_t required = requirement_cache.find(shape, levels, device, [&] {
+    const auto create = [&](Opaque* trial, const Array3dDescriptor* deferred) {
+      return real.cuMipmappedArrayCreate(trial, deferred, levels);
+    };
+    return query_trial(shape, device, create, real.cuMipmappedArrayGetMemoryRequirements,
+                       real.cuMipmappedArrayDestroy);
+  });
+  return required != 0 ? required : estimate_bytes(shape, levels);
+}
+
+// Arrays that are mapped later get their memory by handle (cuMemMapArrayAsync).
+bool allocates_on_creation(const Array3dDescriptor& shape) {
+  return (shape.flags & (kArraySparse | kArrayDeferred)) == 0;
+}
+
+Array3dDescriptor wide(const Array3dDescriptor& shape) { return shape; }
+Array3dDescriptor wide(const Array3dDescriptorV1& shape) {
+  return {shape.width, shape.height, shape.depth, shape.format, shape.channels, shape.flags};
+}
+Array3dDescriptor wide(const auto& shape) {
+  return {shape.width, shape.height, 0, shape.format, shape.channels, 0};
+}
+
+template <class Shape>
+Result create_array(DriverHook& hook, auto call, Opaque* array, const Shape* shape) {
+  CurrentDevice where;
+  if (shape == nullptr || array == nullptr || !allocates_on_creation(wide(*shape)) ||
+      !hook.get_current(where))
+    return call(array, shape);
+  const Entry entry = entry_of(EntryType::array, DeviceMemoryKind::array, where,
+                               required_for_array(wide(*shape), where.device));
+  return allocate(
+      hook, entry, [&] { return call(array, shape); }, [&] { return number_of(*array); });
+}
+
+Result create_mipmap(DriverHook& hook, auto call, Opaque* mipmap, const Array3dDescriptor* shape,
+                     unsigned levels) {
+  CurrentDevice where;
+  if (shape == nullptr || mipmap == nullptr || !allocates_on_creation(*shape) || !hook.get_current(where))
+    return call(mipmap, shape, levels);
+  const Entry entry = entry_of(EntryType::mipmap, DeviceMemoryKind::array, where,
+                               required_for_mipmap(*shape, levels, where.device));
+  return allocate(
+      hook, entry, [&] { return call(mipmap, shape, levels); }, [&] { return number_of(*mipmap); });
+}
+
+template <EntryType type>
+Result destroy_array(DriverHook& hook, auto call, Opaque array) {
+  constexpr auto kArray = ledger::Ledger::Owner::array;
+  const std::uint64_t parts = device_ledger.begin_destroy(kArray, number_of(array));
+  const Result result = release(hook, type, number_of(array), [&] { return call(array); });
+  if (result != kSuccess) device_ledger.undo_destroy(kArray, parts, number_of(array));
+  if (result != kSuccess || parts == 0) return result;
+  ledger::Ledger::Pass pass;
+  for (Entry freed; device_ledger.unmap_next_part(parts, pass, freed);)
+    if (freed.address != 0) hook.record_release(freed);
+  return result;
+}
+
+}  // namespace
+
+HEADROOM_ARRAY_CALLS(HEADROOM_DEFINE_HOOK)
 
 }  // namespace headroom::preload::driver

@@ -8,20 +8,32 @@
 
 #include <span>
 
-#include "preload/call_frame.h"
-#include "preload/device_account.h"
+#include "ledger/ledger.h"
 #include "preload/device_contexts.h"
 #include "preload/driver_calls.h"
 #include "preload/process.h"
 #include "preload/recorder.h"
-#include "preload/thread_state.h"
-#include "types/device_memory.h"
+#include "preload/stack_walk.h"
+#include "preload/threads.h"
 #include "types/lock.h"
+#include "types/memory_event.h"
 
 namespace headroom::preload {
 
 using ledger::Entry;
 using ledger::EntryType;
+
+// The ledger of this process. It is charged to the command's shared account, or to a private one.
+extern ledger::Ledger& device_ledger;
+
+// Opens the account at the first call. False if that failed.
+bool account_is_open(ThreadLocal& thread);
+// Whether any device has a limit.
+bool is_gpu_memory_limited();
+// Notes in the account that a driver was loaded where no hook can intercept its functions.
+void note_unhooked_driver();
+// In the child after fork. False if this process never had an account.
+bool reset_account_in_child();
 
 // Counts the hooks that began and ended, in all threads. While both are equal, no driver call is in progress,
 // so the ledger and the driver agree.
@@ -41,20 +53,25 @@ extern constinit Lock driver_lock;
 // Holds the driver lock. Without a limit it does nothing, unless it is unconditional().
 class DriverLock {
  public:
-  explicit DriverLock(bool is_needed = true) : DriverLock(is_needed, false) {}
+  explicit DriverLock(bool is_needed = is_gpu_memory_limited()) : is_needed_(is_needed) { lock(); }
   // Locks even without a limit: so no thread asks about a pool while another one destroys it.
-  static DriverLock unconditional() { return DriverLock(true, true); }
-  ~DriverLock();
+  static DriverLock unconditional() { return DriverLock(true); }
+  ~DriverLock() { unlock(); }
   bool is_held() const { return is_held_; }
   // Unlock before blocking on work that may need a thread that wants this lock; then lock again.
-  void unlock();
-  void lock();
+  void unlock() {
+    if (is_held_) driver_lock.unlock();
+    is_held_ = false;
+  }
+  void lock() {
+    if (is_needed_) driver_lock.lock();
+    is_held_ = is_needed_;
+  }
   DriverLock(const DriverLock&) = delete;
   DriverLock& operator=(const DriverLock&) = delete;
 
  private:
-  DriverLock(bool is_needed, bool is_unconditional);
-  bool is_needed_, is_unconditional_, is_held_ = false;
+  bool is_needed_, is_held_ = false;
 };
 
 // One per hook call, for as long as the call runs.
@@ -95,6 +112,8 @@ class DriverHook {
   void register_device(unsigned device);
   // Sets `where.device` to the device that holds the memory; no change if the driver does not know it.
   void find_device_of(std::uint64_t pointer, CurrentDevice& where);
+  // Sets `where.device` to that of the location. False: the location is no device; no change.
+  bool find_device_at(const cuda::Location& location, CurrentDevice& where);
 
   // Trims what graphs and pools keep but do not use, except the pool `except`.
   void trim_pools(unsigned device, std::uint64_t except = 0);
@@ -129,6 +148,9 @@ class DriverHook {
 
  private:
   bool is_ready();
+  // Asks NVML about the device. False if it does not answer, or nothing is recorded.
+  bool ask_nvml(bool (*ask)(const std::uint8_t (&)[16], std::uint64_t&), unsigned device,
+                std::uint64_t& bytes);
   ThreadLocal& thread_;
   CallFrame caller_;
 };
@@ -144,6 +166,12 @@ inline Entry entry_of(EntryType type, DeviceMemoryKind kind, const CurrentDevice
   return entry;
 }
 
+inline void commit_and_record(DriverHook& hook, Entry entry, std::uint64_t address) {
+  entry.address = address;
+  device_ledger.commit(entry);
+  hook.record_allocation(entry);
+}
+
 // `stream_ordered`: set for a stream-ordered free. In: the stream's context, if known. Out: the freed entry.
 // `is_exclusive`: the caller holds the driver lock.
 template <class Call>
@@ -152,7 +180,7 @@ driver::Result release(DriverHook& hook, EntryType type, std::uint64_t address, 
   Entry entry;
   const bool is_known = device_ledger.begin_release(type, address, entry, is_exclusive);
   const bool is_of_graph = is_known && entry.kind == DeviceMemoryKind::graph;
-  const DriverLock lock(is_of_graph);
+  const DriverLock lock(is_of_graph && is_gpu_memory_limited());
   const std::uint64_t time = hook.stamp();
   const driver::Result result = call();
   if (!is_known) return result;
@@ -179,17 +207,111 @@ void reset_driver_calls_in_child();
 
 // The driver's own function; null if the driver is not loaded or does not have it.
 #define HEADROOM_REAL(name) \
-  (::headroom::preload::driver::find_driver() ? ::headroom::preload::driver::real.name : nullptr)
+  (::headroom::preload::driver::find_driver() ? ::headroom::preload::driver::real.name.pointer : nullptr)
+
+// Parameters of these types, with names; and the names alone.
+#define HEADROOM_PARAMETERS(T, ...) T a __VA_OPT__(, HEADROOM_PARAMETERS_2(__VA_ARGS__))
+#define HEADROOM_PARAMETERS_2(T, ...) T b __VA_OPT__(, HEADROOM_PARAMETERS_3(__VA_ARGS__))
+#define HEADROOM_PARAMETERS_3(T, ...) T c __VA_OPT__(, HEADROOM_PARAMETERS_4(__VA_ARGS__))
+#define HEADROOM_PARAMETERS_4(T, ...) T d __VA_OPT__(, HEADROOM_PARAMETERS_5(__VA_ARGS__))
+#define HEADROOM_PARAMETERS_5(T, ...) T e __VA_OPT__(, HEADROOM_PARAMETERS_6(__VA_ARGS__))
+#define HEADROOM_PARAMETERS_6(T, ...) T f __VA_OPT__(, HEADROOM_PARAMETERS_7(__VA_ARGS__))
+#define HEADROOM_PARAMETERS_7(T, ...) T g __VA_OPT__(, HEADROOM_PARAMETERS_8(__VA_ARGS__))
+#define HEADROOM_PARAMETERS_8(T) T h
+#define HEADROOM_ARGUMENTS(T, ...) a __VA_OPT__(, HEADROOM_ARGUMENTS_2(__VA_ARGS__))
+#define HEADROOM_ARGUMENTS_2(T, ...) b __VA_OPT__(, HEADROOM_ARGUMENTS_3(__VA_ARGS__))
+#define HEADROOM_ARGUMENTS_3(T, ...) c __VA_OPT__(, HEADROOM_ARGUMENTS_4(__VA_ARGS__))
+#define HEADROOM_ARGUMENTS_4(T, ...) d __VA_OPT__(, HEADROOM_ARGUMENTS_5(__VA_ARGS__))
+#define HEADROOM_ARGUMENTS_5(T, ...) e __VA_OPT__(, HEADROOM_ARGUMENTS_6(__VA_ARGS__))
+#define HEADROOM_ARGUMENTS_6(T, ...) f __VA_OPT__(, HEADROOM_ARGUMENTS_7(__VA_ARGS__))
+#define HEADROOM_ARGUMENTS_7(T, ...) g __VA_OPT__(, HEADROOM_ARGUMENTS_8(__VA_ARGS__))
+#define HEADROOM_ARGUMENTS_8(T) h
 
 // Defines the hook of a row of driver_calls.h: `run(hook, real, arguments…)` runs if the call is the
 // program's; `real` is the driver's own function.
-#define HEADROOM_DEFINE_HOOK(name, parameters, run, ...)         \
-  HEADROOM_HOOK Result name parameters {                         \
-    const auto real_function = HEADROOM_REAL(name);              \
-    if (real_function == nullptr) return kNotFound;              \
-    DriverHook hook(caller_of_this_function());                  \
-    if (!hook.should_track()) return real_function(__VA_ARGS__); \
-    return run(hook, real_function, __VA_ARGS__);                \
+#define HEADROOM_DEFINE_HOOK(name, run, ...)                                         \
+  HEADROOM_HOOK Result name(HEADROOM_PARAMETERS(__VA_ARGS__)) {                      \
+    const auto real_function = HEADROOM_REAL(name);                                  \
+    if (real_function == nullptr) return kNotFound;                                  \
+    DriverHook hook(caller_of_this_function());                                      \
+    if (!hook.should_track()) return real_function(HEADROOM_ARGUMENTS(__VA_ARGS__)); \
+    return run(hook, real_function, HEADROOM_ARGUMENTS(__VA_ARGS__));                \
   }
 
+namespace driver {
+
+// --- Charges requests before the driver allocates. If a limit refuses one, memory is reclaimed and the
+// request is charged again.
+
+// Charges a request before the driver's call. False: the limit refused it; the refusal is recorded.
+bool reserve(DriverHook& hook, unsigned device, DeviceMemoryKind kind, std::uint64_t bytes);
+// Charges a granule in case the next request needs a new one. False: the limit refused it. Unlocks and
+// relocks `lock` if it has to reclaim memory first.
+bool charge_granule(DriverHook& hook, unsigned device, DriverLock& lock);
+void refuse_granule(DriverHook& hook, const Entry& entry);
+// Synchronizes so that pending frees complete, then trims what graphs and pools keep. The driver does the
+// same before it reports that a device is full. Call it without the driver lock.
+void reclaim_memory(DriverHook& hook, unsigned device);
+
+// The start of the allocation that contains this pointer; the pointer itself if the driver does not know it.
+Pointer base_of(Pointer pointer);
+
+// The entry of memory that another process or API allocated, and that the driver maps at this pointer.
+Entry imported_entry(DriverHook& hook, Pointer pointer, CurrentDevice where);
+
+// Charges memory of a pool or graph a second time when the program exports it, until the process ends. The
+// tracer does not learn when the importer releases it, and the pool's figures do not show it. Other memory
+// needs no second charge.
+class ExportCharge {
+ public:
+  ExportCharge(DriverHook& hook, Pointer pointer);
+  ~ExportCharge();  // cancels the charge unless keep() was called
+  ExportCharge(const ExportCharge&) = delete;
+  ExportCharge& operator=(const ExportCharge&) = delete;
+  bool is_granted() const { return is_granted_; }
+  void keep();
+
+ private:
+  Entry charge_;
+  bool is_granted_ = true;
+};
+
+// One allocation. `call()` calls the driver; `address()` returns the address that the driver returned.
+template <class Call, class Address>
+Result allocate(DriverHook& hook, Entry entry, const Call& call, const Address& address) {
+  if (!reserve(hook, entry.device, entry.kind, entry.bytes)) return kOutOfMemory;
+  const Result result = call();
+  if (result != kSuccess) {
+    device_ledger.cancel(entry.device, entry.kind, entry.bytes);
+    return result;
+  }
+  commit_and_record(hook, entry, address());
+  return result;
+}
+
+// Releases a primary context that the tracer retained for a moment. If that was the last reference, the
+// tracer forgets the context.
+void release_retained_primary(DriverHook& hook, Device device);
+
+// --- The driver's own memory for contexts and modules (device_watch.cpp): figures of their own, and never
+// part of the recorded allocations.
+
+// This process's memory, from NVML, minus everything that is accounted for. False where NVML has no figure,
+// or where another driver call may have been running: the driver allocates before or after the ledger knows.
+bool measure_unexplained(DriverHook& hook, unsigned device, std::int64_t& bytes);
+// Adds a context that took `bytes`. `is_provisional`: the next sample corrects that figure.
+void count_context(DriverHook& hook, unsigned device, std::uint64_t number, std::int64_t bytes,
+                   bool is_provisional);
+// With the last context of a device, the driver frees everything that it had for contexts and modules there.
+void forget_context(DriverHook& hook, std::uint64_t number);
+// `grown` is the change of the driver's memory for modules.
+void count_modules(DriverHook& hook, unsigned device, std::int64_t grown);
+// Starts sampling a device that has a context. Does nothing without a recording.
+void watch_device(unsigned device);
+// Starts sampling graph memory: a device has its first graph with memory.
+void watch_graphs();
+// In the child after fork, which does not have the sampling thread.
+void reset_watch_in_child();
+
+}  // namespace driver
 }  // namespace headroom::preload

@@ -1,10 +1,12 @@
 // Memory by pointer: cuMemAlloc and its variants, managed memory and pinned memory. Also cuMemGetInfo and
 // cuDeviceTotalMem, which report free and total memory.
+
 #include <algorithm>
 
-#include "preload/device_reclaim.h"
+#include "preload/device_hooks.h"
 
 namespace headroom::preload::driver {
+
 namespace {
 
 // A small allocation that shares a granule with others. Its granule is known only after the driver's call. So
@@ -70,8 +72,8 @@ Result allocate_in_granule(DriverHook& hook, Entry entry, Address* pointer, cons
 
 // The function that frees memory from functions of the same version. The first versions have 32-bit sizes and
 // pointers.
-auto free_for(const Pointer*) { return real.cuMemFree_v2; }
-auto free_for(const unsigned*) { return real.cuMemFree; }
+auto free_for(const Pointer*) { return real.cuMemFree_v2.pointer; }
+auto free_for(const unsigned*) { return real.cuMemFree.pointer; }
 
 template <class Size>
 Result allocate_pointer(DriverHook& hook, auto call, Size* pointer, Size bytes) {
@@ -149,9 +151,7 @@ Result allocate_rows(DriverHook& hook, Result (*call)(Address*, Size*, Size, Siz
     return kOutOfMemory;
   }
   entry.bytes = bytes;
-  entry.address = *pointer;
-  device_ledger.commit(entry);
-  hook.record_allocation(entry);
+  commit_and_record(hook, entry, *pointer);
   return result;
 }
 
@@ -239,5 +239,61 @@ Result get_total(DriverHook& hook, auto call, Size* total, Device device) {
 }  // namespace
 
 HEADROOM_MEMORY_CALLS(HEADROOM_DEFINE_HOOK)
+
+// Memory that another process or another API allocated: recorded where it is used, charged where it was
+// allocated.
+
+Entry imported_entry(DriverHook& hook, Pointer pointer, CurrentDevice where) {
+  Pointer base = 0;
+  std::size_t bytes = 0;
+  real.cuMemGetAddressRange_v2(&base, &bytes, pointer);
+  hook.find_device_of(pointer, where);
+  Entry entry = entry_of(EntryType::pointer, DeviceMemoryKind::imported, where, bytes);
+  entry.address = pointer;
+  return entry;
+}
+
+namespace {
+
+// A process that opens the handle keeps the memory until it closes it, even if this process frees the memory.
+Result get_ipc_handle(DriverHook&, auto call, IpcHandle* handle, Pointer pointer) {
+  const Result result = call(handle, pointer);
+  if (result == kSuccess) device_ledger.mark_exported(base_of(pointer), 1);
+  return result;
+}
+
+Result open_ipc(DriverHook& hook, auto call, Pointer* pointer, const IpcHandle& handle, unsigned flags) {
+  CurrentDevice where;
+  const Result result = call(pointer, handle, flags);
+  if (result != kSuccess || pointer == nullptr || !hook.get_current(where)) return result;
+  const Entry entry = imported_entry(hook, *pointer, where);
+  // Opening a handle again returns the same address, and each open needs its own close.
+  if (!device_ledger.add_reference_or_commit(entry)) hook.record_allocation(entry);
+  return result;
+}
+
+Result close_ipc(DriverHook& hook, auto call, Pointer pointer) {
+  if (device_ledger.is_last_else_drop_reference(pointer))
+    return release(hook, EntryType::pointer, pointer, [&] { return call(pointer); });
+  const Result result = call(pointer);
+  if (result != kSuccess) device_ledger.add_reference(pointer);
+  return result;
+}
+
+Result import_memory(DriverHook& hook, auto call, Opaque* memory, const ExternalMemoryHandle* handle) {
+  CurrentDevice where;
+  if (memory == nullptr || handle == nullptr || !hook.get_current(where)) return call(memory, handle);
+  return allocate(
+      hook, entry_of(EntryType::external_memory, DeviceMemoryKind::imported, where, handle->size),
+      [&] { return call(memory, handle); }, [&] { return number_of(*memory); });
+}
+
+Result destroy_imported(DriverHook& hook, auto call, Opaque memory) {
+  return release(hook, EntryType::external_memory, number_of(memory), [&] { return call(memory); });
+}
+
+}  // namespace
+
+HEADROOM_IMPORT_CALLS(HEADROOM_DEFINE_HOOK)
 
 }  // namespace headroom::preload::driver

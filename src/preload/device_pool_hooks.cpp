@@ -1,7 +1,7 @@
 // Stream-ordered memory from pools. An allocation is charged before the driver's call. After a free, memory
 // that the pool keeps stays charged until the pool releases it. While a stream is captured, the same calls
 // add nodes to a graph instead.
-#include "preload/graph_nodes.h"
+#include "preload/device_graphs.h"
 
 namespace headroom::preload::driver {
 namespace {
@@ -15,14 +15,11 @@ bool find_device(DriverHook& hook, Opaque stream, CurrentDevice& where) {
     return true;
   }
   Opaque context = nullptr;
-  if (is_default_stream(stream) || real.cuStreamGetCtx == nullptr ||
-      real.cuStreamGetCtx(stream, &context) != kSuccess ||
+  if (is_default_stream(stream) || real.cuStreamGetCtx(stream, &context) != kSuccess ||
       context_that_owns(number_of(context)) == where.context)
     return has_current;
   Device device = -1;
-  if (real.cuCtxPushCurrent_v2 == nullptr || real.cuCtxPopCurrent_v2 == nullptr ||
-      real.cuCtxPushCurrent_v2(context) != kSuccess)
-    return has_current;
+  if (!real.cuCtxPopCurrent_v2 || real.cuCtxPushCurrent_v2(context) != kSuccess) return has_current;
   const Result result = real.cuCtxGetDevice(&device);
   Opaque popped = nullptr;
   real.cuCtxPopCurrent_v2(&popped);
@@ -42,8 +39,7 @@ void find_device_of_pool(DriverHook& hook, Opaque pool, CurrentDevice& where) {
     device = where.device;
     Opaque own = nullptr;
     for (Device one = 0; one < static_cast<Device>(ledger::kMaxDevices); ++one) {
-      if (real.cuDeviceGetDefaultMemPool == nullptr || real.cuDeviceGetDefaultMemPool(&own, one) != kSuccess)
-        break;
+      if (real.cuDeviceGetDefaultMemPool(&own, one) != kSuccess) break;
       if (own == pool) device = static_cast<unsigned>(one);
     }
     device_ledger.adopt_pool(number_of(pool), device);
@@ -57,7 +53,7 @@ void find_device_of_pool(DriverHook& hook, Opaque pool, CurrentDevice& where) {
 // trimmed. False if that is not enough: the allocation must be freed.
 bool enforce_limit(DriverHook& hook, std::uint64_t pool, unsigned device, bool may_free) {
   if (hook.update_pool_charge(pool, device, may_free)) return true;
-  if (real.cuMemPoolTrimTo != nullptr) real.cuMemPoolTrimTo(reinterpret_cast<Opaque>(pool), 0);
+  real.cuMemPoolTrimTo(reinterpret_cast<Opaque>(pool), 0);
   // Not this pool: it would be charged for memory that exceeds the limit.
   hook.trim_pools(device, pool);
   return hook.update_pool_charge(pool, device, may_free) || !may_free;
@@ -71,8 +67,7 @@ struct PoolRequest {
   std::uint64_t key() const { return number_of(pool); }
   // False: the driver does not know the pool.
   bool find(unsigned device) {
-    return !is_current || (real.cuDeviceGetMemPool != nullptr &&
-                           real.cuDeviceGetMemPool(&pool, static_cast<Device>(device)) == kSuccess);
+    return !is_current || real.cuDeviceGetMemPool(&pool, static_cast<Device>(device)) == kSuccess;
   }
   bool reserve(unsigned device, std::uint64_t bytes) {
     grant = device_ledger.try_reserve_in_pool(key(), device, bytes);
@@ -97,7 +92,7 @@ bool reserve_in_pool(DriverHook& hook, DriverLock& lock, PoolRequest& request, u
 template <class Call>
 Result allocate_in_pool(DriverHook& hook, const CurrentDevice& where, Opaque pool, Pointer* pointer,
                         std::size_t bytes, Opaque stream, DefaultStream kind, const Call& call) {
-  const auto free = kind == kLegacy ? real.cuMemFreeAsync : real.cuMemFreeAsync_ptsz;
+  const auto free = (kind == kLegacy ? real.cuMemFreeAsync : real.cuMemFreeAsync_ptsz).pointer;
   DriverLock lock;
   PoolRequest request{pool, pool == nullptr, {}};
   if (!request.find(where.device)) return call();
@@ -118,7 +113,7 @@ Result allocate_in_pool(DriverHook& hook, const CurrentDevice& where, Opaque poo
     device_ledger.cancel_allocated_in_pool(request.key(), bytes, context_of_stream(stream));
     device_ledger.refuse(where.device, DeviceMemoryKind::pool, bytes);
     hook.record_last_refusal();
-    if (real.cuMemPoolTrimTo != nullptr) real.cuMemPoolTrimTo(request.pool, 0);
+    real.cuMemPoolTrimTo(request.pool, 0);
     hook.update_pool_charge(request.key(), where.device);
     return kOutOfMemory;
   }
@@ -224,7 +219,7 @@ Result destroy_pool(DriverHook& hook, auto call, Opaque pool) {
   const bool is_known = device_ledger.device_of_pool(number_of(pool), device);
   if (is_known && device != kHostPool) {
     // After this, the charge is only for memory with pending frees.
-    if (real.cuMemPoolTrimTo != nullptr) real.cuMemPoolTrimTo(pool, 0);
+    real.cuMemPoolTrimTo(pool, 0);
     hook.update_pool_charge(number_of(pool), device);
   }
   const Result result = call(pool);
@@ -259,14 +254,7 @@ Result import_to_pool(DriverHook& hook, auto call, Pointer* pointer, Opaque pool
   const bool is_known = pointer != nullptr && hook.get_current(where);
   const Result result = call(pointer, pool, data);
   if (result != kSuccess || !is_known) return result;
-  std::size_t bytes = 0;
-  Pointer base = 0;
-  if (real.cuMemGetAddressRange_v2 != nullptr) real.cuMemGetAddressRange_v2(&base, &bytes, *pointer);
-  hook.find_device_of(*pointer, where);
-  Entry entry = entry_of(EntryType::pointer, DeviceMemoryKind::imported, where, bytes);
-  entry.address = *pointer;
-  device_ledger.commit(entry);
-  hook.record_allocation(entry);
+  commit_and_record(hook, imported_entry(hook, *pointer, where), *pointer);
   return result;
 }
 

@@ -1,13 +1,16 @@
 // Finds the driver, and which of its functions have a hook. A function is recognised by its address, whatever
 // name and version it was requested by. So a version that is not in the table passes through, and a hook
 // never replaces a function of another signature.
+
 #include <link.h>
 
 #include <cstddef>
 #include <cstring>
 
 #include "preload/driver_calls.h"
-#include "preload/exported_symbols.h"
+#include "preload/loaded_objects.h"
+#include "preload/process.h"
+#include "preload/threads.h"
 #include "types/lock.h"
 
 namespace headroom::preload::driver {
@@ -29,7 +32,7 @@ const Call calls[] = {
 #define HEADROOM_HOOKED(name, ...) {#name, reinterpret_cast<void*>(&driver::name), offsetof(Real, name)},
     HEADROOM_HOOKED_DRIVER_CALLS(HEADROOM_HOOKED)
 #undef HEADROOM_HOOKED
-#define HEADROOM_USED(name, parameters) {#name, nullptr, offsetof(Real, name)},
+#define HEADROOM_USED(name, ...) {#name, nullptr, offsetof(Real, name)},
         HEADROOM_USED_DRIVER_CALLS(HEADROOM_USED)
 #undef HEADROOM_USED
 };
@@ -75,6 +78,12 @@ bool resolve_driver() {
   return search.is_found;
 }
 
+const Call* find_hooked(const void* hook) {
+  for (const Call& call : calls)
+    if (call.hook != nullptr && call.hook == hook) return &call;
+  return nullptr;
+}
+
 }  // namespace
 
 void reset_lock_in_child() { driver_functions_lock.reset(); }
@@ -104,11 +113,7 @@ void* substitute(const char* name, void* function) {
   return function;
 }
 
-bool is_hook(const void* function) {
-  for (const Call& call : calls)
-    if (call.hook != nullptr && call.hook == function) return true;
-  return false;
-}
+bool is_hook(const void* function) { return find_hooked(function) != nullptr; }
 
 bool has_hook(const char* name) {
   for (const Call& call : calls)
@@ -117,10 +122,27 @@ bool has_hook(const char* name) {
 }
 
 bool driver_has_function(const void* hook) {
-  if (!find_driver()) return false;
-  for (const Call& call : calls)
-    if (call.hook != nullptr && call.hook == hook) return call.real() != nullptr;
-  return false;
+  const Call* const call = find_driver() ? find_hooked(hook) : nullptr;
+  return call != nullptr && call->real() != nullptr;
+}
+
+// cuGetProcAddress, the driver's own symbol lookup. The hook replaces the function that it finds by the
+// tracer's hook, whatever version was requested. The loader's lookups are in loader_hooks.cpp.
+HEADROOM_HOOK Result cuGetProcAddress(const char* name, void** function, int version, std::uint64_t flags) {
+  if (!find_driver()) return kNotFound;
+  const Result result = real.cuGetProcAddress(name, function, version, flags);
+  if (result == kSuccess && function != nullptr && is_traced(thread_local_state))
+    *function = substitute(nullptr, *function);
+  return result;
+}
+
+HEADROOM_HOOK Result cuGetProcAddress_v2(const char* name, void** function, int version, std::uint64_t flags,
+                                         int* status) {
+  if (!find_driver()) return kNotFound;
+  const Result result = real.cuGetProcAddress_v2(name, function, version, flags, status);
+  if (result == kSuccess && function != nullptr && is_traced(thread_local_state))
+    *function = substitute(nullptr, *function);
+  return result;
 }
 
 }  // namespace headroom::preload::driver

@@ -3,7 +3,6 @@
 #include <dlfcn.h>
 #include <sys/auxv.h>
 
-#include "preload/host_hooks.h"
 #include "preload/memory.h"
 #include "preload/process.h"
 #include "preload/real_functions.h"

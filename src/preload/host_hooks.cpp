@@ -1,4 +1,4 @@
-#include "preload/host_hooks.h"
+#include "preload/fast_path.h"
 
 namespace headroom::preload {
 

@@ -3,7 +3,6 @@
 // two cache lines of code.
 #include "preload/fast_path.h"
 #include "preload/real_functions.h"
-#include "preload/slow_path.h"
 
 using namespace headroom::preload;
 

@@ -12,8 +12,7 @@
 #include <cstring>
 
 #include "preload/clock.h"
-#include "preload/exported_symbols.h"
-#include "preload/find_object.h"
+#include "preload/loaded_objects.h"
 #include "preload/process.h"
 #include "types/lock.h"
 
@@ -89,25 +88,13 @@ BuildId build_id_in(const std::uint8_t* notes, std::size_t bytes) {
   return {};
 }
 
-std::uint64_t take_hex(const char*& at) {
-  std::uint64_t value = 0;
-  for (;; ++at) {
-    const char c = *at;
-    if (c >= '0' && c <= '9')
-      value = value << 4 | static_cast<std::uint64_t>(c - '0');
-    else if (c >= 'a' && c <= 'f')
-      value = value << 4 | static_cast<std::uint64_t>(c - 'a' + 10);
-    else
-      return value;
-  }
-}
-
 // Parses a line of /proc/self/maps, "7f00-7fff r-xp 0 08:01 12 /path". False if the address is not in it, or
 // the mapping has no file.
 bool is_mapped_here(const char* line, std::uint64_t address, char (&path)[PATH_MAX]) {
-  const std::uint64_t start = take_hex(line);
-  if (*line++ != '-' || address < start || address >= take_hex(line)) return false;
-  const char* const file = std::strchr(line, '/');
+  char* rest = nullptr;
+  const std::uint64_t start = ::strtoull(line, &rest, 16);
+  if (*rest != '-' || address < start || address >= ::strtoull(rest + 1, nullptr, 16)) return false;
+  const char* const file = std::strchr(rest, '/');
   if (file == nullptr) return false;
   std::strncpy(path, file, sizeof path - 1);
   path[sizeof path - 1] = 0;

@@ -17,7 +17,6 @@
 #include "preload/fast_path.h"
 #include "preload/real_functions.h"
 #include "preload/recorder.h"
-#include "preload/slow_path.h"
 
 using namespace headroom::preload;
 

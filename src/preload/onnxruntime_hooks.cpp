@@ -7,9 +7,6 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "preload/onnxruntime_options.h"
-#include "preload/onnxruntime_profiles.h"
-#include "preload/onnxruntime_sessions.h"
 #include "preload/onnxruntime_table.h"
 #include "preload/scopes.h"
 #include "types/lock.h"
@@ -36,10 +33,10 @@ void name_of_model(const char* path, char* name, std::size_t size) {
 }
 
 // Loads a session by `create(options)` in its own scope, with profiling enabled.
-template <int Index, class Create>
-ort::Status* load_session(const char* name, const ort::SessionOptions* options, ort::Session** session,
-                          const Create& create) {
-  const Runtime& runtime = runtimes[Index];
+template <class Create>
+ort::Status* load_session(int index, const char* name, const ort::SessionOptions* options,
+                          ort::Session** session, const Create& create) {
+  const Runtime& runtime = runtimes[index];
   const InRuntime in_runtime;
   const std::uint32_t before = current_scope();
   OpenSession* slot = reserve_session(name);
@@ -56,7 +53,7 @@ ort::Status* load_session(const char* name, const ort::SessionOptions* options, 
     original<ort::ReleaseSessionOptions>(runtime, ort::kReleaseSessionOptions)(profiling);
   if (slot == nullptr) return status;
   if (status == nullptr && session != nullptr)
-    begin_profile(*slot, *session, Index, scope, profiling != nullptr);
+    begin_profile(*slot, *session, index, scope, profiling != nullptr);
   else
     remove_session(slot);
   return status;
@@ -138,131 +135,112 @@ ort::Status* run_session_async(const void* session, ort::RunAsyncCallback callba
   return status;
 }
 
-template <int Index>
-struct Wrapped {
-  static ort::Status* create_session(const ort::Env* env, const char* path,
-                                     const ort::SessionOptions* options, ort::Session** session) {
-    char name[128];
-    name_of_model(path, name, sizeof name);
-    return load_session<Index>(name, options, session, [&](const ort::SessionOptions* used) {
-      return original<ort::CreateSession>(runtimes[Index], ort::kCreateSession)(env, path, used, session);
-    });
+// The wrappers. Each gets the number of its copy of the library, the original function and the arguments.
+
+// `Weights`: prepacked weights, or nothing.
+template <class... Weights>
+ort::Status* create_session(int index,
+                            ort::Status* (*call)(const ort::Env*, const char*, const ort::SessionOptions*,
+                                                 Weights*..., ort::Session**),
+                            const ort::Env* env, const char* path, const ort::SessionOptions* options,
+                            Weights*... weights, ort::Session** session) {
+  char name[128];
+  name_of_model(path, name, sizeof name);
+  return load_session(index, name, options, session, [&](const ort::SessionOptions* used) {
+    return call(env, path, used, weights..., session);
+  });
+}
+template <class... Weights>
+ort::Status* create_session_from_array(int index,
+                                       ort::Status* (*call)(const ort::Env*, const void*, std::size_t,
+                                                            const ort::SessionOptions*, Weights*...,
+                                                            ort::Session**),
+                                       const ort::Env* env, const void* bytes, std::size_t size,
+                                       const ort::SessionOptions* options, Weights*... weights,
+                                       ort::Session** session) {
+  char name[128];
+  name_of_bytes(name, sizeof name);
+  return load_session(index, name, options, session, [&](const ort::SessionOptions* used) {
+    return call(env, bytes, size, used, weights..., session);
+  });
+}
+ort::Status* run(int, ort::Run call, ort::Session* session, const ort::RunOptions* options,
+                 const char* const* input_names, const ort::Value* const* inputs, std::size_t input_count,
+                 const char* const* output_names, std::size_t output_count, ort::Value** outputs) {
+  return run_session(session, [&] {
+    return call(session, options, input_names, inputs, input_count, output_names, output_count, outputs);
+  });
+}
+ort::Status* run_async(int, ort::RunAsync call, ort::Session* session, const ort::RunOptions* options,
+                       const char* const* input_names, const ort::Value* const* inputs,
+                       std::size_t input_count, const char* const* output_names, std::size_t output_count,
+                       ort::Value** outputs, ort::RunAsyncCallback callback, void* user_data) {
+  return run_session_async(session, callback, user_data, [&](ort::RunAsyncCallback used, void* context) {
+    return call(session, options, input_names, inputs, input_count, output_names, output_count, outputs, used,
+                context);
+  });
+}
+ort::Status* run_with_binding(int, ort::RunWithBinding call, ort::Session* session,
+                              const ort::RunOptions* options, const ort::IoBinding* binding) {
+  return run_session(session, [&] { return call(session, options, binding); });
+}
+ort::Status* enable_profiling(int, ort::EnableProfiling call, ort::SessionOptions* options,
+                              const char* prefix) {
+  ort::Status* status = call(options, prefix);
+  if (status == nullptr) set_profiled_by_program(options, true);
+  return status;
+}
+ort::Status* disable_profiling(int, ort::DisableProfiling call, ort::SessionOptions* options) {
+  set_profiled_by_program(options, false);
+  return call(options);
+}
+ort::Status* clone_session_options(int, ort::CloneSessionOptions call, const ort::SessionOptions* options,
+                                   ort::SessionOptions** clone) {
+  ort::Status* status = call(options, clone);
+  if (status == nullptr && is_profiled_by_program(options)) set_profiled_by_program(*clone, true);
+  return status;
+}
+void release_session_options(int, ort::ReleaseSessionOptions call, ort::SessionOptions* options) {
+  set_profiled_by_program(options, false);
+  call(options);
+}
+void release_session(int, ort::ReleaseSession call, ort::Session* session) {
+  OpenSession* slot = session != nullptr ? find_session(session) : nullptr;
+  if (slot != nullptr) {
+    end_profile_for_release(*slot);
+    remove_session(slot);
   }
-  static ort::Status* create_session_from_array(const ort::Env* env, const void* bytes, std::size_t size,
-                                                const ort::SessionOptions* options, ort::Session** session) {
-    char name[128];
-    name_of_bytes(name, sizeof name);
-    return load_session<Index>(name, options, session, [&](const ort::SessionOptions* used) {
-      return original<ort::CreateSessionFromArray>(runtimes[Index], ort::kCreateSessionFromArray)(
-          env, bytes, size, used, session);
-    });
-  }
-  static ort::Status* create_session_with_prepacked(const ort::Env* env, const char* path,
-                                                    const ort::SessionOptions* options,
-                                                    ort::PrepackedWeights* weights, ort::Session** session) {
-    char name[128];
-    name_of_model(path, name, sizeof name);
-    return load_session<Index>(name, options, session, [&](const ort::SessionOptions* used) {
-      return original<ort::CreateSessionWithPrepacked>(runtimes[Index], ort::kCreateSessionWithPrepacked)(
-          env, path, used, weights, session);
-    });
-  }
-  static ort::Status* create_session_from_array_with_prepacked(const ort::Env* env, const void* bytes,
-                                                               std::size_t size,
-                                                               const ort::SessionOptions* options,
-                                                               ort::PrepackedWeights* weights,
-                                                               ort::Session** session) {
-    char name[128];
-    name_of_bytes(name, sizeof name);
-    return load_session<Index>(name, options, session, [&](const ort::SessionOptions* used) {
-      return original<ort::CreateSessionFromArrayWithPrepacked>(
-          runtimes[Index], ort::kCreateSessionFromArrayWithPrepacked)(env, bytes, size, used, weights,
-                                                                      session);
-    });
-  }
-  static ort::Status* run(ort::Session* session, const ort::RunOptions* options,
-                          const char* const* input_names, const ort::Value* const* inputs,
-                          std::size_t input_count, const char* const* output_names, std::size_t output_count,
-                          ort::Value** outputs) {
-    return run_session(session, [&] {
-      return original<ort::Run>(runtimes[Index], ort::kRun)(session, options, input_names, inputs,
-                                                            input_count, output_names, output_count, outputs);
-    });
-  }
-  static ort::Status* run_async(ort::Session* session, const ort::RunOptions* options,
-                                const char* const* input_names, const ort::Value* const* inputs,
-                                std::size_t input_count, const char* const* output_names,
-                                std::size_t output_count, ort::Value** outputs,
-                                ort::RunAsyncCallback callback, void* user_data) {
-    return run_session_async(session, callback, user_data, [&](ort::RunAsyncCallback used, void* context) {
-      return runtimes[Index].run_async(session, options, input_names, inputs, input_count, output_names,
-                                       output_count, outputs, used, context);
-    });
-  }
-  static ort::Status* run_with_binding(ort::Session* session, const ort::RunOptions* options,
-                                       const ort::IoBinding* binding) {
-    return run_session(session, [&] {
-      return original<ort::RunWithBinding>(runtimes[Index], ort::kRunWithBinding)(session, options, binding);
-    });
-  }
-  static ort::Status* enable_profiling(ort::SessionOptions* options, const char* prefix) {
-    ort::Status* status =
-        original<ort::EnableProfiling>(runtimes[Index], ort::kEnableProfiling)(options, prefix);
-    if (status == nullptr) set_profiled_by_program(options, true);
-    return status;
-  }
-  static ort::Status* disable_profiling(ort::SessionOptions* options) {
-    set_profiled_by_program(options, false);
-    return original<ort::DisableProfiling>(runtimes[Index], ort::kDisableProfiling)(options);
-  }
-  static ort::Status* clone_session_options(const ort::SessionOptions* options, ort::SessionOptions** clone) {
-    ort::Status* status =
-        original<ort::CloneSessionOptions>(runtimes[Index], ort::kCloneSessionOptions)(options, clone);
-    if (status == nullptr && is_profiled_by_program(options)) set_profiled_by_program(*clone, true);
-    return status;
-  }
-  static void release_session_options(ort::SessionOptions* options) {
-    set_profiled_by_program(options, false);
-    original<ort::ReleaseSessionOptions>(runtimes[Index], ort::kReleaseSessionOptions)(options);
-  }
-  static void release_session(ort::Session* session) {
-    OpenSession* slot = session != nullptr ? find_session(session) : nullptr;
-    if (slot != nullptr) {
-      end_profile_for_release(*slot);
-      remove_session(slot);
-    }
-    original<ort::ReleaseSession>(runtimes[Index], ort::kReleaseSession)(session);
-  }
-};
+  call(session);
+}
 
 // --- replacing the table's entries
 
-struct Replacement {
-  ort::Position position;
-  void* function;
-};
+template <int Index, ort::Position position, auto wrapper, class Result, class... Arguments>
+void replace(void** table, Result (*)(int, Result (*)(Arguments...), Arguments...)) {
+  Result (*const function)(Arguments...) = [](Arguments... arguments) -> Result {
+    return wrapper(Index, original<Result (*)(Arguments...)>(runtimes[Index], position), arguments...);
+  };
+  __atomic_store_n(&table[position], reinterpret_cast<void*>(function), __ATOMIC_RELEASE);
+}
 
 template <int Index>
-void replace_functions(void** table) {
-  using W = Wrapped<Index>;
-  const Replacement replacements[] = {
-      {ort::kCreateSession, reinterpret_cast<void*>(W::create_session)},
-      {ort::kCreateSessionFromArray, reinterpret_cast<void*>(W::create_session_from_array)},
-      {ort::kCreateSessionWithPrepacked, reinterpret_cast<void*>(W::create_session_with_prepacked)},
-      {ort::kCreateSessionFromArrayWithPrepacked,
-       reinterpret_cast<void*>(W::create_session_from_array_with_prepacked)},
-      {ort::kRun, reinterpret_cast<void*>(W::run)},
-      {ort::kRunWithBinding, reinterpret_cast<void*>(W::run_with_binding)},
-      {ort::kReleaseSession, reinterpret_cast<void*>(W::release_session)},
-      {ort::kEnableProfiling, reinterpret_cast<void*>(W::enable_profiling)},
-      {ort::kDisableProfiling, reinterpret_cast<void*>(W::disable_profiling)},
-      {ort::kCloneSessionOptions, reinterpret_cast<void*>(W::clone_session_options)},
-      {ort::kReleaseSessionOptions, reinterpret_cast<void*>(W::release_session_options)},
-  };
-  for (const Replacement& replacement : replacements)
-    __atomic_store_n(&table[replacement.position], replacement.function, __ATOMIC_RELEASE);
-  if (runtimes[Index].run_async != nullptr)
-    __atomic_store_n(&table[ort::kRunAsync], reinterpret_cast<void*>(W::run_async), __ATOMIC_RELEASE);
+void replace_functions(void** table, bool has_run_async) {
+  using ort::PrepackedWeights;
+  replace<Index, ort::kCreateSession, create_session<>>(table, create_session<>);
+  replace<Index, ort::kCreateSessionFromArray, create_session_from_array<>>(table,
+                                                                            create_session_from_array<>);
+  replace<Index, ort::kCreateSessionWithPrepacked, create_session<PrepackedWeights>>(
+      table, create_session<PrepackedWeights>);
+  replace<Index, ort::kCreateSessionFromArrayWithPrepacked, create_session_from_array<PrepackedWeights>>(
+      table, create_session_from_array<PrepackedWeights>);
+  replace<Index, ort::kRun, run>(table, run);
+  replace<Index, ort::kRunWithBinding, run_with_binding>(table, run_with_binding);
+  replace<Index, ort::kReleaseSession, release_session>(table, release_session);
+  replace<Index, ort::kEnableProfiling, enable_profiling>(table, enable_profiling);
+  replace<Index, ort::kDisableProfiling, disable_profiling>(table, disable_profiling);
+  replace<Index, ort::kCloneSessionOptions, clone_session_options>(table, clone_session_options);
+  replace<Index, ort::kReleaseSessionOptions, release_session_options>(table, release_session_options);
+  if (has_run_async) replace<Index, ort::kRunAsync, run_async>(table, run_async);
 }
 
 // The loader made the table's memory read-only after relocation.
@@ -290,22 +268,11 @@ void wrap_table(void** table, bool has_run_async) {
   const std::size_t functions = has_run_async ? std::size_t{ort::kRunAsync} + 1 : kTableEnd;
   if (index == kMostRuntimes || !make_writable(table, functions, true)) return;
   std::memcpy(runtimes[index].original, table, sizeof runtimes[index].original);
-  if (has_run_async) runtimes[index].run_async = reinterpret_cast<ort::RunAsync>(table[ort::kRunAsync]);
+  if (has_run_async) runtimes[index].run_async = table[ort::kRunAsync];
   runtimes[index].table.store(table);
-  switch (index) {
-    case 0:
-      replace_functions<0>(table);
-      break;
-    case 1:
-      replace_functions<1>(table);
-      break;
-    case 2:
-      replace_functions<2>(table);
-      break;
-    default:
-      replace_functions<3>(table);
-      break;
-  }
+  constexpr decltype(&replace_functions<0>) kReplace[kMostRuntimes] = {
+      replace_functions<0>, replace_functions<1>, replace_functions<2>, replace_functions<3>};
+  kReplace[index](table, has_run_async);
   make_writable(table, functions, false);
 }
 

@@ -49,12 +49,6 @@ inline constexpr int kOldestMinorVersion = 9;
 inline constexpr int kOldestWithRunAsync = 16;
 
 using CreateSession = Status* (*)(const Env*, const char*, const SessionOptions*, Session**);
-using CreateSessionFromArray = Status* (*)(const Env*, const void*, std::size_t, const SessionOptions*,
-                                           Session**);
-using CreateSessionWithPrepacked = Status* (*)(const Env*, const char*, const SessionOptions*,
-                                               PrepackedWeights*, Session**);
-using CreateSessionFromArrayWithPrepacked = Status* (*)(const Env*, const void*, std::size_t,
-                                                        const SessionOptions*, PrepackedWeights*, Session**);
 using Run = Status* (*)(Session*, const RunOptions*, const char* const*, const Value* const*, std::size_t,
                         const char* const*, std::size_t, Value**);
 using RunAsyncCallback = void (*)(void* user_data, Value** outputs, std::size_t output_count, Status*);

@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "preload/hot_data.h"
+#include "preload/memory.h"
 
 #define HEADROOM_HOOK extern "C" __attribute__((visibility("default")))
 

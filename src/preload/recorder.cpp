@@ -88,16 +88,25 @@ bool is_tracer_code(std::uint64_t pc) {
   return number;
 }
 
-// Records one event with the current time and its caller's stack: `write` gets the writer, the time and the
-// stack's number.
-template <class Write>
+using Writer = recording::RecordWriter;
+
+// Records one event with the current time and its caller's stack: calls `write(time, arguments…, stack)`.
+template <auto write, class... Arguments>
 [[gnu::always_inline]] inline void record_with_stack(ThreadLocal& thread, const CallFrame& caller,
-                                                     const Write& write) {
+                                                     Arguments... arguments) {
   const std::uint64_t time = time_now();
   if (ThreadState* state = ready_to_record(thread, time)) {
     const std::uint32_t stack = stack_of(*state, time, caller);
-    write(state->writer, time, stack);
+    (state->writer.*write)(time, arguments..., stack);
   }
+  done(thread);
+}
+
+// Records one event without a stack.
+template <auto write, class... Arguments>
+[[gnu::always_inline]] inline void record_at(ThreadLocal& thread, std::uint64_t time,
+                                             Arguments... arguments) {
+  if (ThreadState* state = ready_to_record(thread, time)) (state->writer.*write)(time, arguments...);
   done(thread);
 }
 
@@ -129,9 +138,7 @@ std::atomic<bool> noted_full_set{false};
 [[gnu::noinline]] void record_allocation(ThreadLocal& thread, std::uint64_t address, std::uint64_t size,
                                          const CallFrame& caller) {
   if (process.large_bytes == 0) {
-    record_with_stack(thread, caller, [&](auto& writer, std::uint64_t time, std::uint32_t stack) {
-      writer.allocate(time, address, size, stack);
-    });
+    record_with_stack<&Writer::allocate>(thread, caller, address, size);
   } else if (!record_block(thread, address, false, caller,
                            [&](ThreadState& state, std::uint64_t time, std::uint32_t stack) {
                              state.writer.allocate(time, address, size, stack);
@@ -164,9 +171,7 @@ std::atomic<bool> noted_full_set{false};
 }
 
 [[gnu::noinline]] void record_release(ThreadLocal& thread, const Release& release) {
-  if (ThreadState* state = ready_to_record(thread, release.time))
-    state->writer.release(release.time, release.address);
-  done(thread);
+  record_at<&Writer::release>(thread, release.time, release.address);
 }
 
 void count_release_slowly(ThreadLocal& thread) {
@@ -175,71 +180,52 @@ void count_release_slowly(ThreadLocal& thread) {
 }
 
 void record_map(ThreadLocal& thread, std::uint64_t address, std::uint64_t size, const CallFrame& caller) {
-  record_with_stack(thread, caller, [&](auto& writer, std::uint64_t time, std::uint32_t stack) {
-    writer.map(time, address, size, stack);
-  });
+  record_with_stack<&Writer::map>(thread, caller, address, size);
 }
 
 void record_reservation(ThreadLocal& thread, std::uint64_t address, std::uint64_t size,
                         const CallFrame& caller) {
-  record_with_stack(thread, caller, [&](auto& writer, std::uint64_t time, std::uint32_t stack) {
-    writer.reserve(time, address, size, stack);
-  });
+  record_with_stack<&Writer::reserve>(thread, caller, address, size);
 }
 
 void record_accessible(ThreadLocal& thread, std::uint64_t address, std::uint64_t size,
                        const CallFrame& caller) {
-  record_with_stack(thread, caller, [&](auto& writer, std::uint64_t time, std::uint32_t stack) {
-    writer.make_accessible(time, address, size, stack);
-  });
+  record_with_stack<&Writer::make_accessible>(thread, caller, address, size);
 }
 
 void record_unmap(ThreadLocal& thread, std::uint64_t address, std::uint64_t size, std::uint64_t time) {
-  if (ThreadState* state = ready_to_record(thread, time)) state->writer.unmap(time, address, size);
-  done(thread);
+  record_at<&Writer::unmap>(thread, time, address, size);
 }
 
 void record_weight(ThreadLocal& thread, std::uint64_t address, std::uint32_t scope) {
-  const std::uint64_t time = time_now();
-  if (ThreadState* state = ready_to_record(thread, time)) state->writer.weight(time, address, scope);
-  done(thread);
+  record_at<&Writer::weight>(thread, time_now(), address, scope);
 }
 
 void record_device_allocation(ThreadLocal& thread, unsigned device, DeviceMemoryKind kind,
                               std::uint64_t handle, std::uint64_t size, const CallFrame& caller) {
-  record_with_stack(thread, caller, [&](auto& writer, std::uint64_t time, std::uint32_t stack) {
-    writer.device_allocate(time, device, static_cast<std::uint8_t>(kind), handle, size, stack);
-  });
+  record_with_stack<&Writer::device_allocate>(thread, caller, device, static_cast<std::uint8_t>(kind), handle,
+                                              size);
 }
 
 void record_device_release(ThreadLocal& thread, unsigned device, DeviceMemoryKind kind, std::uint64_t handle,
                            std::uint64_t time) {
-  if (ThreadState* state = ready_to_record(thread, time))
-    state->writer.device_release(time, device, static_cast<std::uint8_t>(kind), handle);
-  done(thread);
+  record_at<&Writer::device_release>(thread, time, device, static_cast<std::uint8_t>(kind), handle);
 }
 
 void record_device_refusal(ThreadLocal& thread, unsigned device, DeviceMemoryKind kind, std::uint64_t size,
                            std::uint64_t charged, std::uint64_t limit, const CallFrame& caller) {
-  record_with_stack(thread, caller, [&](auto& writer, std::uint64_t time, std::uint32_t stack) {
-    writer.device_refused(time, device, static_cast<std::uint8_t>(kind), size, charged, limit, stack);
-  });
+  record_with_stack<&Writer::device_refused>(thread, caller, device, static_cast<std::uint8_t>(kind), size,
+                                             charged, limit);
 }
 
 void record_device_holder(ThreadLocal& thread, unsigned device,
                           const ledger::Account::ProcessCharge& holder) {
-  const std::uint64_t time = time_now();
-  if (ThreadState* state = ready_to_record(thread, time))
-    state->writer.device_holder(time, device, static_cast<std::uint32_t>(holder.pid), holder.bytes,
-                                !holder.is_visible);
-  done(thread);
+  record_at<&Writer::device_holder>(thread, time_now(), device, static_cast<std::uint32_t>(holder.pid),
+                                    holder.bytes, !holder.is_visible);
 }
 
 void record_device_figure(ThreadLocal& thread, unsigned device, DeviceMemoryKind kind, std::uint64_t bytes) {
-  const std::uint64_t time = time_now();
-  if (ThreadState* state = ready_to_record(thread, time))
-    state->writer.device_figure(time, device, static_cast<std::uint8_t>(kind), bytes);
-  done(thread);
+  record_at<&Writer::device_figure>(thread, time_now(), device, static_cast<std::uint8_t>(kind), bytes);
 }
 
 [[gnu::noinline, gnu::cold]] void check_clock(ThreadState& state) {

@@ -9,8 +9,8 @@
 #include "ledger/account.h"
 #include "preload/clock.h"
 #include "preload/process.h"
-#include "preload/thread_state.h"
-#include "types/device_memory.h"
+#include "preload/threads.h"
+#include "types/memory_event.h"
 
 namespace headroom::preload {
 

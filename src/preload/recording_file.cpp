@@ -1,5 +1,3 @@
-#include "preload/recording_file.h"
-
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -13,7 +11,7 @@
 #include "preload/clock.h"
 #include "preload/memory.h"
 #include "preload/process.h"
-#include "recording/checksum.h"
+#include "recording/encoding.h"
 
 namespace headroom::preload {
 namespace {
@@ -178,12 +176,9 @@ void RecordingFile::fill_header(FileHeader& header, const Options& options) {
   header.flags = (options.full ? kFlagFull : 0u) | (options.ring ? kFlagRing : 0u) |
                  (options.host ? 0u : kFlagWithoutHost) | (is_forked_child() ? kFlagForked : 0u);
   header.time_shift = process_clock.shift;
-  timespec now{};
-  clock_gettime(CLOCK_REALTIME, &now);
   header.first_ticks = process_clock.first_ticks = ticks_now();
   header.first_monotonic_ns = monotonic_ns();
-  header.first_realtime_ns =
-      static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
+  header.first_realtime_ns = clock_ns(CLOCK_REALTIME);
   header.last_ticks = header.first_ticks;
   header.last_monotonic_ns = header.first_monotonic_ns;
   header.pid = ::getpid();

@@ -6,8 +6,7 @@
 #include "preload/clock.h"
 #include "preload/memory.h"
 #include "preload/process.h"
-#include "preload/scope_table.h"
-#include "preload/thread_state.h"
+#include "preload/threads.h"
 #include "types/lock.h"
 
 namespace headroom::preload {

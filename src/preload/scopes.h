@@ -53,4 +53,10 @@ void add_runtime_profile(const char* path, std::uint64_t start_monotonic_ns, std
 inline constexpr std::size_t kMaxScopeName = 1024;
 inline constexpr std::uint32_t kMaxScopeDepth = 64;
 
+// Internal interface of scopes.h, for the start of a recording.
+// Writes all known scopes: a forked child keeps its parent's ids.
+void rewrite_scopes();
+// Call it in a forked child.
+void reset_scope_lock();
+
 }  // namespace headroom::preload

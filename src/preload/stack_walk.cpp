@@ -1,3 +1,5 @@
+#include "preload/stack_walk.h"
+
 #include <pthread.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -5,8 +7,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "preload/call_frame.h"
-#include "preload/frame_rules.h"
+#include "preload/modules.h"
 #include "preload/process.h"
 #include "recording/format.h"
 
@@ -283,6 +284,98 @@ bool may_be_in_signal_handler(const CallFrame& start, const StackBounds& bounds)
     if (!step_by_rule(stack, frame, unremembered)) break;
   }
   return false;
+}
+
+std::atomic<std::uint64_t> frame_rule_words[1 << kRuleIndexBits];
+
+std::uint64_t frame_rule_word::pack(std::uint64_t pc, const FrameRule& rule) {
+  std::uint64_t saved = 0;
+#if defined(__aarch64__)
+  if (rule.kind == FrameRule::kSp || rule.kind == FrameRule::kFp) {
+    const bool pair = rule.fp_offset == rule.return_offset + 8;
+    if (!pair && rule.fp_offset != 0) return 0;
+    if (!pair || rule.fp_offset != rule.cfa_offset) {
+      saved = rule.return_offset / 8 * 2 + (pair ? 1 : 0);
+      if (rule.return_offset % 8 != 0 || saved > 0xff) return 0;
+    }
+  }
+#else
+  if (rule.fp_offset % 8 != 0 || rule.fp_offset / 8 > 0xff || rule.return_offset != 8) return 0;
+  saved = rule.fp_offset / 8;
+#endif
+  if (rule.cfa_offset % 8 != 0 || rule.cfa_offset / 8 > 0x7ffff || pc >> 48 != 0) return 0;
+  return tag_of(pc) << 30 | std::uint64_t{rule.kind} << 27 | std::uint64_t{rule.cfa_offset / 8} << 8 | saved;
+}
+
+[[gnu::noinline]] FrameRule learn_frame_rule(std::uint64_t pc) {
+  note_code_address(pc);
+  const FrameRule rule = find_frame_rule(pc);
+  if (const std::uint64_t word = frame_rule_word::pack(pc, rule); word != 0)
+    frame_rule_words[frame_rule_word::index_of(pc)].store(word, std::memory_order_relaxed);
+  return rule;
+}
+
+void forget_frame_rules() {
+  for (auto& word : frame_rule_words) word.store(0, std::memory_order_relaxed);
+}
+
+// The words may now be in other frames, in padding, or in memory that another thread writes, which sanitizers
+// would report. If so, their values differ from the kept ones.
+[[gnu::no_sanitize_address, gnu::no_sanitize_thread]] bool KnownWalks::reads_the_same(const Walk& walk) {
+  std::uint64_t differing = 0;
+  for (std::uint32_t i = 0; i < walk.word_count_; ++i)
+    differing |= *reinterpret_cast<const std::uint64_t*>(walk.sp_ + walk.offsets_[i]) ^ walk.words_[i];
+  return differing == 0;
+}
+
+KnownWalks::Walk* KnownWalks::keep(const CallFrame& start, const StackBounds& bounds,
+                                   const WalkHistory& history, const StackTrace& trace) {
+  // the stack of a coroutine or a signal handler
+  if (start.sp < bounds.low || start.sp >= bounds.high) return nullptr;
+  Walk& walk = walks_[index_of(start)];
+  const bool is_second = starts_at(walk, start);
+  walk.pc_ = start.pc;
+  walk.sp_ = start.sp;
+  walk.era_ = era_;
+  walk.segment = walk.count_ = 0;
+  // The history may extend further out than this walk, and lacks steps that it had no space for.
+  if (!is_second || trace.count > kMostFrames || history.count < trace.count ||
+      !fill(walk, start, history, trace))
+    return nullptr;
+  walk.fp_ = start.fp;
+  walk.hash_ = trace.hash;
+  for (std::uint32_t i = 0; i < trace.count; ++i) walk.frames_[i] = trace.frames[i];
+  walk.count_ = trace.count;
+  return &walk;
+}
+
+// Collects the words that the walk read. Returns false if not all of them are known.
+bool KnownWalks::fill(Walk& walk, const CallFrame& start, const WalkHistory& history,
+                      const StackTrace& trace) {
+  walk.word_count_ = 0;
+  const auto add = [&](std::uint64_t address) {
+    const std::uint64_t offset = address - start.sp;
+    if (walk.word_count_ == Walk::kMostWords || offset >= WalkHistory::kSameFp) return false;
+    walk.offsets_[walk.word_count_] = static_cast<std::uint32_t>(offset);
+    walk.words_[walk.word_count_++] = *reinterpret_cast<const std::uint64_t*>(address);
+    return true;
+  };
+  walk.depends_on_fp_ = false;
+  std::uint64_t fp_at = 0;  // where the frame pointer was read; 0: it is the start's
+  for (std::uint32_t i = 0; i < trace.count; ++i) {
+    const WalkHistory::Step& step = history.steps[history.count - 1 - i];
+    if (step.rule == WalkHistory::kNoRule)  // allowed only if this frame has no caller
+      return i == trace.count - 1 && rule_at(trace.frames[i]).kind == FrameRule::kOutermost;
+    if (frame_rule_word::kind_of(step.rule) == FrameRule::kFp) {
+      if (fp_at == 0)
+        walk.depends_on_fp_ = true;
+      else if (!add(fp_at))
+        return false;
+    }
+    if (!add(step.sp + step.to_return)) return false;
+    if (step.to_fp != WalkHistory::kSameFp) fp_at = step.sp + step.to_fp;
+  }
+  return true;
 }
 
 }  // namespace headroom::preload

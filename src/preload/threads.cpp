@@ -1,3 +1,5 @@
+#include "preload/threads.h"
+
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -9,8 +11,7 @@
 #include "preload/memory.h"
 #include "preload/modules.h"
 #include "preload/process.h"
-#include "preload/thread_state.h"
-#include "recording/checksum.h"
+#include "recording/encoding.h"
 #include "types/lock.h"
 
 namespace headroom::preload {

@@ -4,10 +4,9 @@
 #include <cstring>
 
 #include "preload/process.h"
-#include "preload/python_function.h"
+#include "preload/python_api.h"
 #include "preload/scopes.h"
-#include "preload/thread_state.h"
-#include "preload/torch_layers.h"
+#include "preload/threads.h"
 #include "preload/torch_module_call.h"
 
 namespace headroom::preload {

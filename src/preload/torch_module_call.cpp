@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstring>
 
-#include "preload/exported_symbols.h"
+#include "preload/loaded_objects.h"
 
 namespace headroom::preload {
 namespace {
@@ -24,7 +24,7 @@ constexpr const char* kGlobalHookNames[kHookKinds] = {"_global_backward_hooks", 
 // Methods that _call_impl calls when there are hooks.
 constexpr const char* kHookMethods[] = {"_get_backward_hooks", "_get_backward_pre_hooks"};
 
-// The exported symbol of torch::jit::preload::getTracingState(), which returns a reference to a
+// The exported symbol of torch::jit::tracer::getTracingState(), which returns a reference to a
 // std::shared_ptr.
 constexpr char kTracingState[] = "_ZN5torch3jit6tracer15getTracingStateEv";
 using TracingState = void* const* (*)();
@@ -176,11 +176,12 @@ void learn_module_call(Object* module_class) {
   learnt.compiled_call_name = api.PyUnicode_InternFromString("_compiled_call_impl");
   learnt.forward_name = api.PyUnicode_InternFromString("forward");
   learnt.get_attribute_name = api.PyUnicode_InternFromString("__getattribute__");
-  const bool is_known = call && names && learnt.tracing_state != nullptr && learnt.get_profile != nullptr &&
-                        learnt.get_trace != nullptr && learnt.object_get_attribute != nullptr &&
-                        learnt.call_impl_name != nullptr && learnt.compiled_call_name != nullptr &&
-                        learnt.forward_name != nullptr && learnt.get_attribute_name != nullptr &&
-                        learn_hooks(call_impl.get(), names.get(), learnt) &&
+  bool has_all = call && names && learnt.tracing_state != nullptr;
+  for (const Object* const needed :
+       {learnt.get_profile, learnt.get_trace, learnt.object_get_attribute, learnt.call_impl_name,
+        learnt.compiled_call_name, learnt.forward_name, learnt.get_attribute_name})
+    has_all = has_all && needed != nullptr;
+  const bool is_known = has_all && learn_hooks(call_impl.get(), names.get(), learnt) &&
                         learn_call(call.get(), call_impl.get(), learnt);
   api.PyErr_Clear();
   if (!is_known) return;

@@ -9,7 +9,7 @@
 // called.
 #pragma once
 
-#include "preload/python_function.h"
+#include "preload/python_api.h"
 
 namespace headroom::preload {
 

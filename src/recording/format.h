@@ -57,7 +57,7 @@ struct FileHeader {
   std::atomic<std::uint64_t> threads_seen;
   std::atomic<std::uint64_t> events_dropped;  // of threads without a segment for a gap record
   std::uint32_t exec_generation;              // number of earlier execve calls of this process
-  std::uint32_t checksum;  // of the constant fields (checksum.h); 0: written by an earlier version
+  std::uint32_t checksum;  // of the constant fields (encoding.h); 0: written by an earlier version
   // The file once had this length; a shorter file was truncated. A slot may be claimed before the file
   // reaches it.
   std::atomic<std::uint64_t> file_bytes;

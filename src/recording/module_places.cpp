@@ -19,8 +19,7 @@ void ModulePlaces::relocate(std::vector<Module>& modules) {
   std::vector<Module*> by_start;
   for (Module& module : modules)
     if (module.start < module.end && module.end - module.start <= kLargest) by_start.push_back(&module);
-  std::stable_sort(by_start.begin(), by_start.end(),
-                   [](const Module* a, const Module* b) { return a->start < b->start; });
+  std::ranges::stable_sort(by_start, [](const Module* a, const Module* b) { return a->start < b->start; });
   for (std::size_t i = 0; i < by_start.size();) {
     std::vector<Module*> overlapping{by_start[i]};
     std::uint64_t end = by_start[i]->end;
@@ -74,9 +73,7 @@ void ModulePlaces::relocate_overlapping(std::vector<Module*>& overlapping) {
 }
 
 const ModulePlaces::Contested* ModulePlaces::contested_at(std::uint64_t address) const {
-  const auto after =
-      std::upper_bound(contested_.begin(), contested_.end(), address,
-                       [](std::uint64_t at, const Contested& contested) { return at < contested.start; });
+  const auto after = std::ranges::upper_bound(contested_, address, {}, &Contested::start);
   if (after == contested_.begin()) return nullptr;
   const Contested& contested = *std::prev(after);
   return address < contested.end ? &contested : nullptr;

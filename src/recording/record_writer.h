@@ -8,9 +8,8 @@
 #include <cstring>
 #include <initializer_list>
 
-#include "recording/checksum.h"
+#include "recording/encoding.h"
 #include "recording/format.h"
-#include "recording/varint.h"
 
 namespace headroom::recording {
 
@@ -59,7 +58,6 @@ class RecordWriter {
   bool has_space() const { return static_cast<std::size_t>(end_ - at_) >= kMaxStackBytes + kMaxRecordBytes; }
   const std::uint8_t* position() const { return at_; }
   std::size_t used_bytes() const { return static_cast<std::size_t>(at_ - begin_) + sizeof(SegmentHeader); }
-  std::uint32_t stacks_defined() const { return stacks_; }
 
   // Each call needs has_space() before it. `time` never decreases within a thread. If a clock runs backwards,
   // the record gets the previous record's time.

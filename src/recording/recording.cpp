@@ -82,35 +82,8 @@ T* slot(std::vector<T>& list, std::uint32_t index, std::size_t record_bytes) {
 
 }  // namespace
 
-Recording::Recording(Recording&& other) noexcept { *this = std::move(other); }
-
-Recording& Recording::operator=(Recording&& other) noexcept {
-  if (this == &other) return *this;
-  if (bytes_ != nullptr) ::munmap(const_cast<std::uint8_t*>(bytes_), size_);
-  bytes_ = std::exchange(other.bytes_, nullptr);
-  size_ = std::exchange(other.size_, 0);
-  info_ = std::move(other.info_);
-  scale_ = other.scale_;
-  header_file_bytes_ = other.header_file_bytes_;
-  first_ticks_ = other.first_ticks_;
-  scale_time_shift_ = other.scale_time_shift_;
-  metadata_bytes_ = other.metadata_bytes_;
-  end_ = other.end_;
-  seals_ = std::move(other.seals_);
-  segments_ = std::move(other.segments_);
-  stacks_ = std::move(other.stacks_);
-  weights_ = std::move(other.weights_);
-  nodes_ = std::move(other.nodes_);
-  places_ = std::move(other.places_);
-  weight_blocks_ = std::move(other.weight_blocks_);
-  has_weights_to_find_ = other.has_weights_to_find_;
-  problems_ = std::move(other.problems_);
-  open_problems_ = std::move(other.open_problems_);
-  return *this;
-}
-
-Recording::~Recording() {
-  if (bytes_ != nullptr) ::munmap(const_cast<std::uint8_t*>(bytes_), size_);
+void Recording::Unmap::operator()(const std::uint8_t* bytes) const {
+  ::munmap(const_cast<std::uint8_t*>(bytes), size);
 }
 
 Result<Recording> Recording::open(const std::filesystem::path& path) {
@@ -154,6 +127,7 @@ Status Recording::map(const std::filesystem::path& path) {
   void* memory = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, fd.get(), 0);
   if (memory == MAP_FAILED) return input_error(what, errno_text(errno), "free some address space");
   bytes_ = static_cast<const std::uint8_t*>(memory);
+  mapping_ = {bytes_, Unmap{size_}};
   return {};
 }
 
@@ -208,33 +182,23 @@ Nanoseconds Recording::time_of_ticks(std::uint64_t ticks) const {
   return scale_.of((ticks - first_ticks_) >> scale_time_shift_);
 }
 
+std::size_t Recording::metadata_bytes() const {
+  const auto& header = *reinterpret_cast<const FileHeader*>(bytes_);
+  return std::min<std::size_t>(std::min<std::uint64_t>(header.metadata_used.load(), header.metadata_bytes),
+                               size_ - kHeaderBytes);
+}
+
 void Recording::read_metadata() {
   const auto& header = *reinterpret_cast<const FileHeader*>(bytes_);
-  const std::size_t area_end =
-      std::min<std::size_t>(size_, std::size_t{kHeaderBytes} + header.metadata_bytes);
-  const std::size_t used = std::min<std::size_t>(header.metadata_used.load(), area_end - kHeaderBytes);
-  metadata_bytes_ = used;
-  const std::uint8_t* at = bytes_ + kHeaderBytes;
-  const std::uint8_t* const end = at + used;
-  std::size_t skipped = 0, at_the_end = 0;
-  while (end - at >= static_cast<std::ptrdiff_t>(sizeof(MetadataHeader))) {
-    const auto& record = *reinterpret_cast<const MetadataHeader*>(at);
-    const auto left = static_cast<std::size_t>(end - at) - sizeof record;
-    // A thread that was killed while writing leaves a hole. The next record starts at a multiple of eight.
-    if (record.magic.load(std::memory_order_acquire) != kMetadataMagic || record.bytes > left) {
-      at += 8;
-      skipped += 8;
-      at_the_end += 8;
-      continue;
-    }
-    at_the_end = 0;
-    read_metadata_record(record.kind, record.id, at + sizeof record, record.bytes);
-    at += sizeof record + (std::size_t{record.bytes} + 7) / 8 * 8;
-  }
+  SkippedBytes skipped =
+      walk_metadata([&](const MetadataHeader& record, const std::uint8_t* payload, std::size_t) {
+        read_metadata_record(record.kind, record.id, payload, record.bytes);
+        return true;
+      });
   const bool is_full = header.metadata_used.load() > header.metadata_bytes;
-  if (is_full) skipped -= at_the_end;  // the last record did not fit; that is not damage
-  if (skipped > 0)
-    open_problems_.push_back(fmt::format("{} bytes of names and modules could not be read", skipped));
+  if (is_full) skipped.total -= skipped.at_the_end;  // the last record did not fit; that is not damage
+  if (skipped.total > 0)
+    open_problems_.push_back(fmt::format("{} bytes of names and modules could not be read", skipped.total));
   if (is_full)
     open_problems_.emplace_back(
         "the area of names and modules was full: some layers and modules have no name");
@@ -279,7 +243,7 @@ void Recording::read_metadata_record(MetadataKind kind, std::uint32_t id, const 
     case MetadataKind::scope: {
       const auto record = payload.take<ScopeRecord>();
       // A parent's record comes first, so parents have smaller ids. This guarantees that path_of() ends.
-      if (Scope* scope = slot(info_.scopes, id, metadata_bytes_);
+      if (Scope* scope = slot(info_.scopes, id, metadata_bytes());
           scope != nullptr && id != 0 && record.parent < id) {
         *scope = {ScopeId{record.parent}, record.source, with_valid_utf8(payload.rest())};
         // A range may have an empty name, but here an empty name means an id without a record.
@@ -291,7 +255,7 @@ void Recording::read_metadata_record(MetadataKind kind, std::uint32_t id, const 
     case MetadataKind::thread: {
       const auto tid = payload.take<std::uint32_t>();
       payload.take<std::uint32_t>();
-      if (Thread* thread = slot(info_.threads, id, metadata_bytes_))
+      if (Thread* thread = slot(info_.threads, id, metadata_bytes()))
         *thread = {tid, with_valid_utf8(payload.rest())};
       return;
     }
@@ -305,14 +269,6 @@ void Recording::read_metadata_record(MetadataKind kind, std::uint32_t id, const 
     case MetadataKind::open_profile:
       begun_profiles_.emplace(id, ScopeId{payload.take<ProfileRecord>().scope});
       return;
-    case MetadataKind::host: {
-      auto words = split_at_nul(payload.rest());
-      words.resize(3);
-      info_.host_system = words[0];
-      info_.host_release = words[1];
-      info_.host_machine = words[2];
-      return;
-    }
     case MetadataKind::device: {
       const auto record = payload.take<DeviceRecord>();
       Device device;
@@ -332,9 +288,10 @@ void Recording::read_metadata_record(MetadataKind kind, std::uint32_t id, const 
     case MetadataKind::process:
       info_.processes[id] = with_valid_utf8(payload.rest());
       return;
+    case MetadataKind::host:  // for people who read the file
     case MetadataKind::segment_seal:
-    case MetadataKind::end:
-      return;  // see find_end()
+    case MetadataKind::end:  // see find_end()
+      return;
     case MetadataKind::note: {
       std::string sentence = payload.rest();
       // Large blocks without a record are missing from all live-byte figures.
@@ -417,7 +374,7 @@ void Recording::find_segments() {
   if (lost > 0)
     open_problems_.push_back(fmt::format("{} of {} segment{} missing: the file was cut off", lost, slots,
                                          slots == 1 ? " is" : "s are"));
-  std::sort(segments_.begin(), segments_.end(), [](const SegmentSpan& a, const SegmentSpan& b) {
+  std::ranges::sort(segments_, [](const SegmentSpan& a, const SegmentSpan& b) {
     return a.base_time != b.base_time ? a.base_time < b.base_time : a.number < b.number;
   });
   info_.segments = segments_.size();

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <span>
@@ -18,14 +19,11 @@
 #include <vector>
 
 #include "base/result.h"
+#include "recording/event_scopes.h"
 #include "recording/format.h"
-#include "recording/module.h"
 #include "recording/module_places.h"
-#include "recording/node_ranges.h"
 #include "recording/runtime_profile.h"
 #include "recording/segment_decoder.h"
-#include "recording/stack_table.h"
-#include "recording/weight_blocks.h"
 #include "types/limit.h"
 #include "types/memory_event.h"
 
@@ -68,7 +66,7 @@ struct Device {
 
 struct RecordingInfo {
   std::vector<std::string> command;
-  std::string executable, folder, host_system, host_release, host_machine;
+  std::string executable, folder;
   std::int64_t pid = 0, parent_pid = 0;
   int exec_generation = 0;
   Nanoseconds duration;  // up to the last time in the header; a killed process may have events after it
@@ -100,10 +98,6 @@ class Recording {
  public:
   // Errors: missing, unreadable, not a regular file, not a recording, or of a version that is not supported.
   static Result<Recording> open(const std::filesystem::path& path);
-  Recording(Recording&&) noexcept;
-  Recording& operator=(Recording&&) noexcept;
-  ~Recording();
-
   const RecordingInfo& info() const { return info_; }
   std::string path_of(ScopeId scope) const { return recording::path_of(info_, scope); }
 
@@ -131,11 +125,18 @@ class Recording {
   void use_seal_of(SegmentSpan& span, const SegmentHeader& segment);
   void check_segment(const SegmentSpan& span);
   void add_problem(std::string problem);
-  // Reading while the traced process writes (growing_recording.cpp).
+  // Reading while the traced process writes (recording_checks.cpp).
   bool may_have_grown() const;
   bool copy_segment(SegmentSpan& span, std::vector<std::uint8_t>& copy) const;
   const char* copy_hint() const;  // another possible cause of damage in a segment
   void report_overwritten(std::uint64_t segments);
+  // Calls visit(record, payload, offset) for each metadata record, until it returns false.
+  struct SkippedBytes {
+    std::size_t total = 0, at_the_end = 0;
+  };
+  template <class Visit>
+  SkippedBytes walk_metadata(Visit&& visit) const;
+  std::size_t metadata_bytes() const;  // of the records that are in the file
   void read_metadata();
   void read_metadata_record(MetadataKind kind, std::uint32_t id, const std::uint8_t* at, std::size_t bytes);
   void find_segments();
@@ -156,14 +157,18 @@ class Recording {
   void report_damage(const SegmentDecoder& decoder);
   void drop_pages(const std::uint8_t* begin, const std::uint8_t* end) const;
 
-  const std::uint8_t* bytes_ = nullptr;
+  struct Unmap {
+    std::size_t size;
+    void operator()(const std::uint8_t* bytes) const;
+  };
+  std::unique_ptr<const std::uint8_t, Unmap> mapping_;
+  const std::uint8_t* bytes_ = nullptr;  // the mapping's
   std::size_t size_ = 0;
   std::uint64_t header_file_bytes_ = 0;  // file length in the header, read before the real length
   RecordingInfo info_;
   TimeScale scale_;
   std::uint64_t first_ticks_ = 0;
   unsigned scale_time_shift_ = 0;
-  std::size_t metadata_bytes_ = 0;  // of records that are in the file
   // The changing fields of the file header, as of the end if the process closed the recording.
   RecordingEnd end_{};
   std::map<std::uint64_t, SegmentSeal> seals_;  // by slot
@@ -185,6 +190,28 @@ void Recording::for_each_event(Visit&& visit) {
   if (std::exchange(has_weights_to_find_, false)) find_weights();
   if (places_.empty()) return walk_nodes(visit);
   walk_places(std::ref(visit));
+}
+
+// A thread that was killed while writing leaves a hole. The next record starts at a multiple of eight.
+template <class Visit>
+Recording::SkippedBytes Recording::walk_metadata(Visit&& visit) const {
+  const std::uint8_t* const area = bytes_ + kHeaderBytes;
+  const std::size_t used = metadata_bytes();
+  SkippedBytes skipped;
+  for (std::size_t at = 0; at <= used && used - at >= sizeof(MetadataHeader);) {
+    const auto& record = *reinterpret_cast<const MetadataHeader*>(area + at);
+    const std::size_t left = used - at - sizeof record;
+    if (record.magic.load(std::memory_order_acquire) != kMetadataMagic || record.bytes > left) {
+      at += 8;
+      skipped.total += 8;
+      skipped.at_the_end += 8;
+      continue;
+    }
+    skipped.at_the_end = 0;
+    if (!visit(record, area + at + sizeof record, at)) break;
+    at += sizeof record + (std::size_t{record.bytes} + 7) / 8 * 8;
+  }
+  return skipped;
 }
 
 template <class Visit>
@@ -255,5 +282,9 @@ void Recording::walk_records(Visit&& visit) {
   }
   report_overwritten(overwritten);
 }
+
+// Recognizes a recording.
+// Whether the file begins like a recording. Never opens a pipe, which would block.
+bool is_recording(const std::filesystem::path& file);
 
 }  // namespace headroom::recording

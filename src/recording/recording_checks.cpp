@@ -1,14 +1,19 @@
 // Verifies the checksums of a recording and the consistency of its sizes. Nothing is dropped because of a
 // wrong checksum: most of a damaged part is still right, and problems() names the part.
+
 #include <fmt/format.h>
-
+#include <unistd.h>
 #include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <fstream>
 
-#include "recording/checksum.h"
+#include "recording/encoding.h"
+#include "recording/format.h"
 #include "recording/recording.h"
 
 namespace headroom::recording {
+
 namespace {
 
 constexpr std::size_t kMostProblems = 100;
@@ -44,31 +49,18 @@ void Recording::find_end() {
   end_.events_dropped = header.events_dropped.load();
   end_.segments_claimed = header.segments_claimed.load();
 
-  const std::uint8_t* const area = bytes_ + kHeaderBytes;
-  const std::size_t used = std::min<std::size_t>(
-      std::min<std::uint64_t>(header.metadata_used.load(), header.metadata_bytes), size_ - kHeaderBytes);
   bool is_found = false;
   RecordingEnd end{};
-  for (std::size_t at = 0; used - at >= sizeof(MetadataHeader);) {
-    const auto& record = *reinterpret_cast<const MetadataHeader*>(area + at);
-    const std::size_t left = used - at - sizeof record;
-    if (record.magic.load(std::memory_order_acquire) != kMetadataMagic || record.bytes > left) {
-      at += 8;
-    } else {
-      const std::uint8_t* const payload = area + at + sizeof record;
-      if (record.kind == MetadataKind::segment_seal && record.bytes >= sizeof(SegmentSeal))
-        std::memcpy(&seals_[record.id], payload, sizeof(SegmentSeal));
-      if (record.kind == MetadataKind::end && record.bytes >= sizeof end) {
-        std::memcpy(&end, payload, sizeof end);
-        is_found = end.metadata_bytes <= at;
-        if (!is_found) break;
-      }
-      at += sizeof record + (std::size_t{record.bytes} + 7) / 8 * 8;
-    }
-    if (at > used) break;
-  }
+  walk_metadata([&](const MetadataHeader& record, const std::uint8_t* payload, std::size_t at) {
+    if (record.kind == MetadataKind::segment_seal && record.bytes >= sizeof(SegmentSeal))
+      std::memcpy(&seals_[record.id], payload, sizeof(SegmentSeal));
+    if (record.kind != MetadataKind::end || record.bytes < sizeof end) return true;
+    std::memcpy(&end, payload, sizeof end);
+    is_found = end.metadata_bytes <= at;
+    return is_found;
+  });
   const std::uint32_t flags = header.flags.load(std::memory_order_acquire);
-  if (is_found && end.checksum != checksum_of(end, area)) is_found = false;
+  if (is_found && end.checksum != checksum_of(end, bytes_ + kHeaderBytes)) is_found = false;
   info_.events_dropped = end_.events_dropped;
   if (!is_found) {
     if ((flags & kFlagSealed) != 0 || end.checksum != 0)
@@ -176,6 +168,51 @@ void Recording::report_damage(const SegmentDecoder& decoder) {
     problems_.push_back(fmt::format("segment {} is damaged at byte {}: {}{}; {} bytes were not read",
                                     decoder.number(), decoder.offset(), decoder.damage(), copy_hint(),
                                     decoder.bytes_left()));
+}
+
+// Reading a recording while its process still writes to it. Without a ring, the process only appends. In a
+// ring, the reader starts with the oldest slot, and the writer overwrites that slot next. So the reader
+// copies a slot, and the copy is valid if the slot's header still names the same segment afterwards. (The
+// writer clears a slot and renumbers it before it writes records there: RecordWriter::open.)
+// A file shorter than the length in its header was truncated, and does not grow.
+bool Recording::may_have_grown() const { return !info_.closed && size_ >= header_file_bytes_; }
+
+const char* Recording::copy_hint() const {
+  return info_.ring && !info_.closed ? ", or the file was copied while its program wrote to it" : "";
+}
+
+bool Recording::copy_segment(SegmentSpan& span, std::vector<std::uint8_t>& copy) const {
+  const std::uint8_t* const begin = span.begin - sizeof(SegmentHeader);
+  const auto& segment = *reinterpret_cast<const SegmentHeader*>(begin);
+  // Read the checksum first: a segment with a checksum no longer changes.
+  const std::uint32_t checksum = segment.checksum.load(std::memory_order_acquire);
+  copy.assign(begin, span.end);
+  drop_pages(begin, span.end);
+  // A compiler fence is enough: the writer changes a slot's end long after its number.
+  std::atomic_signal_fence(std::memory_order_seq_cst);
+  const auto records = static_cast<std::size_t>(span.end - span.begin);
+  if (segment.number != span.number || segment.committed.load() < records) return false;
+  reinterpret_cast<SegmentHeader*>(copy.data())->checksum.store(checksum, std::memory_order_relaxed);
+  span.begin = copy.data() + sizeof(SegmentHeader);
+  span.end = span.begin + records;
+  return true;
+}
+
+void Recording::report_overwritten(std::uint64_t segments) {
+  if (segments == 0) return;
+  problems_.push_back(
+      fmt::format("{} of the ring's {} segments {} overwritten while the ring was read, "
+                  "because the program still writes: their events are missing; "
+                  "read the recording again after the program has ended",
+                  segments, segments_.size(), segments == 1 ? "was" : "were"));
+}
+
+bool is_recording(const std::filesystem::path& file) {
+  std::error_code code;
+  if (!std::filesystem::is_regular_file(file, code)) return false;
+  char magic[sizeof kMagic] = {};
+  std::ifstream stream(file, std::ios::binary);
+  return stream.read(magic, sizeof magic) && std::memcmp(magic, kMagic, sizeof magic) == 0;
 }
 
 }  // namespace headroom::recording

@@ -4,16 +4,20 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
+#include <set>
 #include <unordered_map>
+#include <utility>
 
 #include "base/files.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "recording/recording.h"
 
 namespace headroom::recording {
+
 namespace {
 
 constexpr std::string_view kNodeSuffix = "_kernel_time";
@@ -80,9 +84,96 @@ Result<RuntimeProfileData> read_runtime_profile(const std::filesystem::path& pat
          size_of(arguments, "mem_bytes_in_use"), size_of(arguments, "mem_bytes_requested_in_use"),
          size_of(arguments, "mem_arena_held")});
   }
-  std::stable_sort(profile.runs.begin(), profile.runs.end(),
-                   [](const NodeRun& a, const NodeRun& b) { return a.start < b.start; });
+  std::ranges::stable_sort(profile.runs, {}, &NodeRun::start);
   return profile;
+}
+
+// Reads the profiles that a traced runtime wrote, and adds the nodes of its graphs as scopes.
+// Recordings are often copied together with their folder. So a profile is searched next to the recording
+// first, then at its original path.
+void Recording::read_profiles(const std::filesystem::path& recording) {
+  // Each session has one profile with its own name. A hostile recording can name one large profile in each of
+  // its 100,000 records, and reading all must not take hours.
+  constexpr std::size_t kMostProfiles = 1000;
+  if (info_.profiles.size() > kMostProfiles) {
+    open_problems_.push_back(fmt::format("only the first {} of {} session profiles were read", kMostProfiles,
+                                         info_.profiles.size()));
+    info_.profiles.resize(kMostProfiles);
+  }
+  std::set<std::filesystem::path> read;
+  NodeScopes node_scopes;
+  std::size_t repeated = 0;
+  for (std::uint32_t i = 0; i < info_.profiles.size(); ++i) {
+    RuntimeProfile& profile = info_.profiles[i];
+    std::filesystem::path path = recording.string() + ".d";
+    if (recording.parent_path().extension() == ".d") path = recording.parent_path();
+    path /= std::filesystem::path(profile.path).filename();
+    std::error_code ignored;
+    if (!std::filesystem::is_regular_file(path, ignored)) path = profile.path;
+    const std::filesystem::path real = std::filesystem::canonical(path, ignored);
+    if (!real.empty() && !read.insert(real).second) {
+      ++repeated;
+      continue;
+    }
+    auto data = read_runtime_profile(path);
+    if (!data) {
+      info_.notes.push_back(fmt::format("the nodes of {} are not distinguished: {}", path_of(profile.session),
+                                        data.error().sentence()));
+      continue;
+    }
+    profile.data = std::move(*data);
+    add_nodes(i, node_scopes);
+  }
+  if (repeated > 0)
+    open_problems_.push_back(
+        fmt::format("{} session profiles are listed more than once: each was read once", repeated));
+}
+
+// Creates scopes for the nodes below each scope in which the session ran, and the times at which each thread
+// changes its node.
+void Recording::add_nodes(std::uint32_t index, NodeScopes& known) {
+  const RuntimeProfile& profile = info_.profiles[index];
+  const auto is_session = [&](ScopeId scope) {
+    return scope == profile.session ||
+           (scope.index < info_.scopes.size() && profile.session.index < info_.scopes.size() &&
+            info_.scopes[scope.index].source == ScopeSource::session &&
+            info_.scopes[scope.index].name == info_.scopes[profile.session.index].name);
+  };
+  const std::size_t recorded = info_.scopes.size();
+  for (std::uint32_t run = 1; run < recorded; ++run) {
+    if (info_.scopes[run].source != ScopeSource::run || !is_session(info_.scopes[run].parent)) continue;
+    std::vector<ScopeId> nodes;
+    for (const NodeInfo& node : profile.data.nodes) {
+      const ScopeId next{static_cast<std::uint32_t>(info_.scopes.size())};
+      const auto [scope, is_new] = known.emplace(std::pair(run, node.name), next);
+      if (is_new) info_.scopes.push_back({ScopeId{run}, ScopeSource::node, node.name});
+      nodes.push_back(scope->second);
+    }
+    nodes_.add_run_scope(index, ScopeId{run}, std::move(nodes));
+  }
+  for (std::uint32_t thread = 0; thread < info_.threads.size(); ++thread) {
+    std::vector<NodeEdge> edges;
+    for (const NodeRun& run : profile.data.runs) {
+      if (run.tid != info_.threads[thread].tid) continue;
+      edges.push_back({profile.start + run.start, index, run.node, true});
+      edges.push_back({profile.start + run.start + run.duration, index, run.node, false});
+    }
+    if (!edges.empty()) nodes_.add(ThreadIndex{thread}, edges);
+  }
+}
+
+// A runtime keeps its profile in memory until profiling ends. If the process was killed before, there is no
+// profile to read.
+void Recording::note_unwritten_profiles() {
+  constexpr std::size_t kMostNotes = 100;  // a hostile recording can start 100,000
+  std::set<std::uint32_t> sessions;
+  for (const auto& [number, session] : begun_profiles_)
+    if (written_profiles_.count(number) == 0 && sessions.size() < kMostNotes) sessions.insert(session.index);
+  for (const std::uint32_t session : sessions)
+    info_.notes.push_back(fmt::format(
+        "the recording ended before the third run of {} was over, so its profile was not written: "
+        "memory of its nodes is reported as memory of its runs",
+        path_of(ScopeId{session})));
 }
 
 }  // namespace headroom::recording

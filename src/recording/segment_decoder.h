@@ -3,14 +3,13 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
+#include <iterator>
 #include <vector>
 
+#include "recording/encoding.h"
 #include "recording/format.h"
-#include "recording/sample_half.h"
+#include "recording/module_places.h"
 #include "recording/sample_weights.h"
-#include "recording/stack_table.h"
-#include "recording/varint.h"
 #include "types/memory_event.h"
 
 namespace headroom::recording {
@@ -41,9 +40,9 @@ struct SegmentSpan {
 
 class SegmentDecoder {
  public:
-  // `coin_key`: mixed() of the recording's start time (sample_half.h). `weights` and `stacks` belong to the
-  // recording and outlive the decoder. `bytes`: the copy that contains the segment, if it was copied from the
-  // file.
+  // `coin_key`: mixed() of the recording's start time (sample_weights.h). `weights` and `stacks` belong to
+  // the recording and outlive the decoder. `bytes`: the copy that contains the segment, if it was copied from
+  // the file.
   SegmentDecoder(const SegmentSpan& segment, const TimeScale& scale, SampleWeights& weights,
                  std::uint64_t coin_key, StackTable& stacks, std::vector<std::uint8_t> bytes = {})
       : at_(segment.begin),
@@ -101,9 +100,6 @@ class SegmentDecoder {
     return kind == MemoryEventKind::release || kind == MemoryEventKind::device_release;
   }
   bool define_stack(const std::uint8_t*& p);
-  const char* read_reservation(ExtensionKind kind, const std::uint8_t* at, const std::uint8_t* end);
-  const char* read_weight(const std::uint8_t* at, const std::uint8_t* end);
-  const char* read_holder(const std::uint8_t* at, const std::uint8_t* end, bool& is_event);
   // Returns null, or the kind of damage. A record of a later version is skipped (is_event = false).
   const char* read_extension(const std::uint8_t*& p, bool& is_event);
   bool read_header_counts();
@@ -146,100 +142,57 @@ inline bool SegmentDecoder::define_stack(const std::uint8_t*& p) {
   return true;
 }
 
-inline const char* SegmentDecoder::read_reservation(ExtensionKind kind, const std::uint8_t* at,
-                                                    const std::uint8_t* end) {
-  const std::uint64_t eighths = get_varint(at, end), size = get_varint(at, end), stack = get_varint(at, end);
-  if (at == nullptr) return "a record of a mapping is cut off";
-  if (stack >= local_stacks_.size()) return "a stack is named before it is defined";
-  event_.kind = kind == ExtensionKind::reserve ? MemoryEventKind::reserve : MemoryEventKind::make_accessible;
-  event_.address = eighths << kAddressShift;
-  event_.size = size;
-  event_.stack = local_stacks_[stack];
-  return nullptr;
-}
-
-inline const char* SegmentDecoder::read_weight(const std::uint8_t* at, const std::uint8_t* end) {
-  const std::uint64_t eighths = get_varint(at, end), scope = get_varint(at, end);
-  if (at == nullptr) return "a record of a weight is cut off";
-  event_.kind = MemoryEventKind::weight;
-  event_.address = eighths << kAddressShift;
-  event_.count = scope;
-  return nullptr;
-}
-
-inline const char* SegmentDecoder::read_holder(const std::uint8_t* at, const std::uint8_t* end,
-                                               bool& is_event) {
-  const std::uint64_t device = get_varint(at, end), process = get_varint(at, end),
-                      bytes = get_varint(at, end), is_elsewhere = get_varint(at, end);
-  if (at == nullptr) return "a record of a holder of device memory is cut off";
-  is_event = device <= 0xff;  // ordinals from later versions are skipped
-  event_.kind = MemoryEventKind::device_holder;
-  event_.device = static_cast<std::uint8_t>(device);
-  event_.count = process;
-  event_.size = bytes;
-  event_.address = is_elsewhere;
-  event_.stack = StackId{};
-  return nullptr;
-}
+// The fields of an extension record; `eighths` is an address divided by 8.
+enum class ExtensionField : std::uint8_t { none, device, memory, address, eighths, size, count, stack };
+struct ExtensionLayout {
+  MemoryEventKind event;
+  const char* cut_off;  // the kind of damage if the record is too short
+  ExtensionField fields[6];
+};
 
 inline const char* SegmentDecoder::read_extension(const std::uint8_t*& p, bool& is_event) {
+  using enum MemoryEventKind;
+  using enum ExtensionField;
+  constexpr const char *kOfDevice = "a record of a device is cut off",
+                       *kOfMapping = "a record of a mapping is cut off";
+  // Indexed by ExtensionKind. Later versions may add fields after these.
+  static constexpr ExtensionLayout kLayouts[] = {
+      {},
+      {device_allocate, kOfDevice, {device, memory, address, size, stack}},
+      {device_release, kOfDevice, {device, memory, address}},
+      {device_refused, kOfDevice, {device, memory, size, count, address, stack}},
+      {device_figure, kOfDevice, {device, memory, size}},
+      {reserve, kOfMapping, {eighths, size, stack}},
+      {make_accessible, kOfMapping, {eighths, size, stack}},
+      {weight, "a record of a weight is cut off", {eighths, count}},
+      {device_holder, "a record of a holder of device memory is cut off", {device, count, size, address}},
+  };
   const std::uint64_t kind = get_varint(p, end_);
   const std::uint64_t bytes = get_varint(p, end_);
   if (p == nullptr || bytes > static_cast<std::uint64_t>(end_ - p))
     return "a record of a later version is cut off";
-  const std::uint8_t* const end = p + bytes;
   const std::uint8_t* at = p;
-  p = end;
-  is_event = kind >= 1 && kind <= static_cast<std::uint64_t>(ExtensionKind::device_holder);
+  p += bytes;
+  is_event = kind >= 1 && kind < std::size(kLayouts);
   if (!is_event) return nullptr;
-  if (kind == static_cast<std::uint64_t>(ExtensionKind::device_holder)) return read_holder(at, end, is_event);
-  if (kind == static_cast<std::uint64_t>(ExtensionKind::weight)) return read_weight(at, end);
-  if (kind >= static_cast<std::uint64_t>(ExtensionKind::reserve))
-    return read_reservation(static_cast<ExtensionKind>(kind), at, end);
-  const std::uint64_t device = get_varint(at, end), memory = get_varint(at, end);
-  // Later versions may add fields after the known ones.
-  constexpr std::size_t kFields[] = {0, 3, 1, 4, 1};
-  std::uint64_t fields[4] = {};
-  for (std::size_t i = 0; i < kFields[kind]; ++i) fields[i] = get_varint(at, end);
-  if (at == nullptr) return "a record of a device is cut off";
-  // Ordinals and kinds from later versions are skipped.
-  if (device > 0xff || memory == 0 || memory >= kDeviceMemoryKinds) {
-    is_event = false;
-    return nullptr;
-  }
-  event_.device = static_cast<std::uint8_t>(device);
-  event_.device_kind = static_cast<DeviceMemoryKind>(memory);
-  std::uint64_t stack = 0;
-  switch (static_cast<ExtensionKind>(kind)) {
-    case ExtensionKind::device_allocate:
-      event_.kind = MemoryEventKind::device_allocate;
-      event_.address = fields[0];
-      event_.size = fields[1];
-      stack = fields[2];
-      break;
-    case ExtensionKind::device_release:
-      event_.kind = MemoryEventKind::device_release;
-      event_.address = fields[0];
-      break;
-    case ExtensionKind::device_refused:
-      event_.kind = MemoryEventKind::device_refused;
-      event_.size = fields[0];
-      event_.count = fields[1];
-      event_.address = fields[2];
-      stack = fields[3];
-      break;
-    case ExtensionKind::device_figure:
-      event_.kind = MemoryEventKind::device_figure;
-      event_.size = fields[0];
-      break;
-    case ExtensionKind::reserve:
-    case ExtensionKind::make_accessible:
-    case ExtensionKind::weight:
-    case ExtensionKind::device_holder:
-      break;  // read above
-  }
-  if (stack >= local_stacks_.size()) return "a stack is named before it is defined";
-  event_.stack = local_stacks_[stack];
+  std::uint64_t values[8] = {};  // by ExtensionField
+  for (const ExtensionField field : kLayouts[kind].fields)
+    if (field != none) values[static_cast<std::size_t>(field)] = get_varint(at, p);
+  if (at == nullptr) return kLayouts[kind].cut_off;
+  const auto value = [&](ExtensionField field) { return values[static_cast<std::size_t>(field)]; };
+  // Ordinals and kinds of memory from later versions are skipped.
+  const bool has_memory = kLayouts[kind].fields[1] == memory;
+  is_event =
+      value(device) <= 0xff && (!has_memory || (value(memory) != 0 && value(memory) < kDeviceMemoryKinds));
+  if (!is_event) return nullptr;
+  if (value(stack) >= local_stacks_.size()) return "a stack is named before it is defined";
+  event_.kind = kLayouts[kind].event;
+  event_.device = static_cast<std::uint8_t>(value(device));
+  if (has_memory) event_.device_kind = static_cast<DeviceMemoryKind>(value(memory));
+  event_.address = value(address) | value(eighths) << kAddressShift;
+  event_.size = value(size);
+  event_.count = value(count);
+  event_.stack = local_stacks_[value(stack)];
   return nullptr;
 }
 

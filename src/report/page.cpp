@@ -1,6 +1,7 @@
 #include "report/page.h"
 
 #include <fmt/format.h>
+#include <array>
 
 // Embeds a page with the assembler's .incbin: no generated source, and the same on x86-64 and aarch64.
 // html.cmake defines HEADROOM_PAGES, the folder of the built pages.
@@ -29,23 +30,15 @@ HEADROOM_EMBED_PAGE(watch);
 namespace headroom::report {
 
 std::string_view empty_page(Page page) {
-  switch (page) {
-    case Page::report:
-      return {headroom_report_page, headroom_report_page_end};
-    case Page::recording:
-      return {headroom_recording_page, headroom_recording_page_end};
-    case Page::snapshot:
-      return {headroom_snapshot_page, headroom_snapshot_page_end};
-    case Page::plan:
-      return {headroom_plan_page, headroom_plan_page_end};
-    case Page::live:
-      return {headroom_live_page, headroom_live_page_end};
-    case Page::history:
-      return {headroom_history_page, headroom_history_page_end};
-    case Page::watch:
-      return {headroom_watch_page, headroom_watch_page_end};
-  }
-  return {};
+  // In the order of Page.
+  static const std::array<std::string_view, 7> kPages{{{headroom_report_page, headroom_report_page_end},
+                                                       {headroom_recording_page, headroom_recording_page_end},
+                                                       {headroom_snapshot_page, headroom_snapshot_page_end},
+                                                       {headroom_plan_page, headroom_plan_page_end},
+                                                       {headroom_live_page, headroom_live_page_end},
+                                                       {headroom_history_page, headroom_history_page_end},
+                                                       {headroom_watch_page, headroom_watch_page_end}}};
+  return kPages.at(static_cast<std::size_t>(page));
 }
 
 std::string page_with_data(Page page, const std::vector<PageData>& data) {

@@ -15,55 +15,54 @@ struct MetricWords {
   bool counts_events = false;  // since the sample before
 };
 
-constexpr std::array kMetrics{MetricWords{"cpu_percent", "CPU, all cores"},
-                              MetricWords{"gpu_percent", "GPU"},
-                              MetricWords{"gpu_load_percent", "GPU load"},
-                              MetricWords{"gpu_memory_used_bytes", "GPU memory used"},
-                              MetricWords{"gpu_memory_free_bytes", "GPU memory free"},
-                              MetricWords{"gpu_memory_load_percent", "GPU memory, share of time in use"},
-                              MetricWords{"gpu_encoder_percent", "GPU video encoders"},
-                              MetricWords{"gpu_decoder_percent", "GPU video decoders"},
-                              MetricWords{"ram_used_bytes", "RAM used"},
-                              MetricWords{"ram_available_bytes", "RAM available"},
-                              MetricWords{"ram_free_bytes", "RAM free"},
-                              MetricWords{"ram_cached_bytes", "RAM cached"},
-                              MetricWords{"ram_shared_bytes", "RAM shared"},
-                              MetricWords{"nvmap_used_bytes", "NvMap (inside RAM used)"},
-                              MetricWords{"swap_used_bytes", "Swap used"},
-                              MetricWords{"ram_anonymous_bytes", "RAM of processes, anonymous"},
-                              MetricWords{"slab_unreclaimable_bytes", "Kernel slab, unreclaimable"},
-                              MetricWords{"largest_free_block_bytes", "Largest free block"},
-                              MetricWords{"cma_free_bytes", "CMA free"},
-                              MetricWords{"zram_used_bytes", "zram, memory used"},
-                              MetricWords{"cgroup_current_bytes", "Control group"},
-                              MetricWords{"followed_processes", "Followed processes"},
-                              MetricWords{"followed_rss_bytes", "Followed: resident (sum of RSS)"},
-                              MetricWords{"followed_pss_bytes", "Followed: proportional share (PSS)"},
-                              MetricWords{"followed_swapped_bytes", "Followed: swapped"},
-                              MetricWords{"followed_gpu_bytes", "Followed: GPU memory"},
-                              MetricWords{"allocation_stalls", "Allocation stalls (reclaim)", true},
-                              MetricWords{"compaction_failures", "Failed memory compactions", true},
-                              MetricWords{"major_faults", "Major page faults", true},
-                              MetricWords{"emc_percent", "Memory controller"},
-                              MetricWords{"engine_percent", "Engine"},
-                              MetricWords{"fan_rpm", "Fan, rpm"},
-                              MetricWords{"psi_some_percent", "Memory pressure, some tasks waiting"},
-                              MetricWords{"psi_full_percent", "Memory pressure, all tasks waiting"},
-                              MetricWords{"pages_swapped_in", "Pages swapped in", true},
-                              MetricWords{"pages_swapped_out", "Pages swapped out", true},
-                              MetricWords{"refaults", "Page refaults", true},
-                              MetricWords{"oom_kills", "OOM kills", true},
-                              MetricWords{"throttled", "Clock throttled, share of samples"},
-                              MetricWords{"temperature_celsius", "Temperature"},
-                              MetricWords{"power_watts", "Power"},
-                              MetricWords{"clock_hz", "Clock"}};
+constexpr MetricWords kMetrics[]{{"cpu_percent", "CPU, all cores"},
+                                 {"gpu_percent", "GPU"},
+                                 {"gpu_load_percent", "GPU load"},
+                                 {"gpu_memory_used_bytes", "GPU memory used"},
+                                 {"gpu_memory_free_bytes", "GPU memory free"},
+                                 {"gpu_memory_load_percent", "GPU memory, share of time in use"},
+                                 {"gpu_encoder_percent", "GPU video encoders"},
+                                 {"gpu_decoder_percent", "GPU video decoders"},
+                                 {"ram_used_bytes", "RAM used"},
+                                 {"ram_available_bytes", "RAM available"},
+                                 {"ram_free_bytes", "RAM free"},
+                                 {"ram_cached_bytes", "RAM cached"},
+                                 {"ram_shared_bytes", "RAM shared"},
+                                 {"nvmap_used_bytes", "NvMap (inside RAM used)"},
+                                 {"swap_used_bytes", "Swap used"},
+                                 {"ram_anonymous_bytes", "RAM of processes, anonymous"},
+                                 {"slab_unreclaimable_bytes", "Kernel slab, unreclaimable"},
+                                 {"largest_free_block_bytes", "Largest free block"},
+                                 {"cma_free_bytes", "CMA free"},
+                                 {"zram_used_bytes", "zram, memory used"},
+                                 {"cgroup_current_bytes", "Control group"},
+                                 {"followed_processes", "Followed processes"},
+                                 {"followed_rss_bytes", "Followed: resident (sum of RSS)"},
+                                 {"followed_pss_bytes", "Followed: proportional share (PSS)"},
+                                 {"followed_swapped_bytes", "Followed: swapped"},
+                                 {"followed_gpu_bytes", "Followed: GPU memory"},
+                                 {"allocation_stalls", "Allocation stalls (reclaim)", true},
+                                 {"compaction_failures", "Failed memory compactions", true},
+                                 {"major_faults", "Major page faults", true},
+                                 {"emc_percent", "Memory controller"},
+                                 {"engine_percent", "Engine"},
+                                 {"fan_rpm", "Fan, rpm"},
+                                 {"psi_some_percent", "Memory pressure, some tasks waiting"},
+                                 {"psi_full_percent", "Memory pressure, all tasks waiting"},
+                                 {"pages_swapped_in", "Pages swapped in", true},
+                                 {"pages_swapped_out", "Pages swapped out", true},
+                                 {"refaults", "Page refaults", true},
+                                 {"oom_kills", "OOM kills", true},
+                                 {"throttled", "Clock throttled, share of samples"},
+                                 {"temperature_celsius", "Temperature"},
+                                 {"power_watts", "Power"},
+                                 {"clock_hz", "Clock"}};
 
 std::string_view family_of(std::string_view name) { return name.substr(0, name.find('.')); }
 
 const MetricWords* known_metric(std::string_view family) {
-  const auto* const known = std::find_if(kMetrics.begin(), kMetrics.end(),
-                                         [&](const MetricWords& metric) { return metric.name == family; });
-  return known == kMetrics.end() ? nullptr : known;
+  const auto* const known = std::ranges::find(kMetrics, family, &MetricWords::name);
+  return known == std::end(kMetrics) ? nullptr : known;
 }
 
 }  // namespace
@@ -83,93 +82,57 @@ std::string words_for_rate(const std::optional<double>& per_second) {
 
 std::string words_for_share(double share) { return fmt::format("{:.1f} %", 100 * share); }
 
+std::string grouped(std::int64_t count) {
+  std::string digits = std::to_string(count);
+  for (auto at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > (count < 0 ? 1 : 0); at -= 3)
+    digits.insert(static_cast<std::size_t>(at), 1, ',');
+  return digits;
+}
+
 std::string counted(std::int64_t count, std::string_view noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
 std::string words_for(const MemoryShare& share, const std::string& peak_node) {
-  switch (share.kind) {
-    case MemoryKind::weights:
-      return "weights, as the runtime reports";
-    case MemoryKind::graph:
-      return "other memory left by loading: graph, kernels, prepacked weights";
-    case MemoryKind::tensors:
-      return "tensors in the arena at its peak in the profiled runs" +
-             (peak_node.empty() ? "" : ", after " + peak_node);
-    case MemoryKind::arena_rounding:
-      return "rounding of tensors by the arena";
-    case MemoryKind::arena_unused:
-      return "unused memory of the arena at that time";
-    case MemoryKind::arena_later:
-      return "growth of the arena after the profiled runs, in use or not";
-    case MemoryKind::workspace:
-      return "allocated in runs outside the arena";
-    case MemoryKind::run_later:
-      return "allocated after the profiled runs, inside or outside the arena";
-    case MemoryKind::run:
-      return "allocated in runs; the runtime's profile shows no arena";
-    case MemoryKind::tracing:
-      return "the runtime's own profiler, which only tracing turns on";
-    case MemoryKind::module:
-      return share.name + ", outside the model";
-    case MemoryKind::unnamed:
-      return "unknown";
-  }
-  return "";
+  // In the order of MemoryKind.
+  constexpr std::array<std::string_view, 12> kWords{
+      "weights, as the runtime reports",
+      "other memory left by loading: graph, kernels, prepacked weights",
+      "tensors in the arena at its peak in the profiled runs",
+      "rounding of tensors by the arena",
+      "unused memory of the arena at that time",
+      "growth of the arena after the profiled runs, in use or not",
+      "allocated in runs outside the arena",
+      "allocated after the profiled runs, inside or outside the arena",
+      "allocated in runs; the runtime's profile shows no arena",
+      "the runtime's own profiler, which only tracing turns on",
+      ", outside the model",
+      "unknown"};
+  std::string words(kWords.at(static_cast<std::size_t>(share.kind)));
+  if (share.kind == MemoryKind::module) return share.name + words;
+  return share.kind == MemoryKind::tensors && !peak_node.empty() ? words + ", after " + peak_node : words;
 }
 
 std::string_view words_for(ModelStatus status) {
-  switch (status) {
-    case ModelStatus::ok:
-      return "ok";
-    case ModelStatus::oom:
-      return "out of memory";
-    case ModelStatus::crashed:
-      return "crashed";
-    case ModelStatus::timeout:
-      return "timed out";
-    case ModelStatus::failed:
-      return "failed";
-    case ModelStatus::skipped:
-      return "skipped";
-  }
-  return "failed";
+  if (status == ModelStatus::oom) return "out of memory";
+  return status == ModelStatus::timeout ? "timed out" : name_of(status);
 }
 
 std::string_view words_for(LimitMechanism mechanism) {
-  switch (mechanism) {
-    case LimitMechanism::none:
-      return "no limit; memory is only measured";
-    case LimitMechanism::cgroup_v2:
-      return "control group v2 (memory.max)";
-    case LimitMechanism::cgroup_v1:
-      return "control group v1 (memory.limit_in_bytes)";
-    case LimitMechanism::rlimit_data:
-      return "RLIMIT_DATA";
-    case LimitMechanism::watchdog:
-      return "a watchdog, which measures memory but stops nothing";
-    case LimitMechanism::device_ledger:
-      return "the GPU ledger, which refuses requests over the limit";
-  }
-  return "nothing";
+  constexpr std::array<std::string_view, 6> kWords{"no limit; memory is only measured",
+                                                   "control group v2 (memory.max)",
+                                                   "control group v1 (memory.limit_in_bytes)",
+                                                   "RLIMIT_DATA",
+                                                   "a watchdog, which measures memory but stops nothing",
+                                                   "the GPU ledger, which refuses requests over the limit"};
+  return kWords.at(static_cast<std::size_t>(mechanism));
 }
 
 std::string_view activity_after(Phase phase) {
-  switch (phase) {
-    case Phase::start:
-      return "while loading the runtime";
-    case Phase::runtime_loaded:
-      return "while loading the model";
-    case Phase::model_loaded:
-      return "while warming up";
-    case Phase::warm:
-      return "while running";
-    case Phase::running:
-      return "while unloading";
-    case Phase::unloaded:
-      return "while ending";
-  }
-  return "";
+  constexpr std::array<std::string_view, 6> kWords{"while loading the runtime", "while loading the model",
+                                                   "while warming up",          "while running",
+                                                   "while unloading",           "while ending"};
+  return kWords.at(static_cast<std::size_t>(phase));
 }
 
 std::string title_of_metric(std::string_view name) {

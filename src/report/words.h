@@ -1,12 +1,14 @@
 // The figures and words of a report in the form that people read, the same in every view.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "types/bench_result.h"
-#include "types/layer_memory.h"
 
 namespace headroom::report {
 
@@ -16,6 +18,8 @@ std::string words_for(const std::optional<Bytes>& bytes);             // "39.4 M
 std::string words_for(const std::optional<Nanoseconds>& time);        // "14.20 ms"
 std::string words_for_rate(const std::optional<double>& per_second);  // "69.8"
 std::string words_for_share(double share);                            // 0.336 → "33.6 %"
+// 20123456 → "20,123,456".
+std::string grouped(std::int64_t count);
 // "17 models", "1 model".
 std::string counted(std::int64_t count, std::string_view noun);
 
@@ -45,5 +49,22 @@ std::string words_for_average(double count);
 std::optional<Bytes> peak_of(const ModelResult& model);
 // True if the model was above the limit in a sample, even if it completed.
 bool exceeded_limit(const ModelResult& model);
+
+// Indices of the items whose figure is above zero, the largest first, equal ones in the order of the list; at
+// most `most`.
+template <class Item, class Figure>
+std::vector<std::size_t> ranked(const std::vector<Item>& items, Figure figure, std::size_t most) {
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < items.size(); ++i)
+    if (figure(items[i]) > 0) order.push_back(i);
+  const std::size_t count = std::min(order.size(), most);
+  std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count), order.end(),
+                    [&](std::size_t a, std::size_t b) {
+                      const auto left = figure(items[a]), right = figure(items[b]);
+                      return left != right ? left > right : a < b;
+                    });
+  order.resize(count);
+  return order;
+}
 
 }  // namespace headroom::report

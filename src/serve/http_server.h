@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <functional>
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -60,7 +59,5 @@ class HttpServer {
 
 using HttpServerFunction = HttpServer* (*)();
 inline constexpr const char* kHttpServerSymbol = "headroom_http_server_v1";
-
-Result<std::unique_ptr<HttpServer>> load_http_server();
 
 }  // namespace headroom::serve

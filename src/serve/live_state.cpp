@@ -4,9 +4,9 @@
 
 #include "base/json.h"
 #include "base/units.h"
-#include "monitoring/memory_stack.h"
-#include "watch/alert_actions.h"
-#include "watch/sample_writer.h"
+#include "monitoring/sample_metrics.h"
+#include "watch/alert_watch.h"
+#include "watch/sample_log.h"
 
 namespace headroom::serve {
 namespace {

@@ -2,7 +2,6 @@
 // writes it; the threads that answer requests read it.
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <memory>

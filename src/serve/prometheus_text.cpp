@@ -4,11 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
+#include <iterator>
 #include <string_view>
+#include <utility>
 
 #include "base/utf8.h"
-#include "monitoring/memory_stack.h"
+#include "monitoring/sample_metrics.h"
 
 namespace headroom::serve {
 namespace {
@@ -37,14 +38,7 @@ class Families {
     begin(name, "gauge", help);
     value(*value_now);
   }
-  void gauge(std::string_view name, std::string_view help, std::optional<Bytes> bytes) {
-    if (bytes) gauge(name, help, std::optional(static_cast<double>(bytes->count)));
-  }
-  void ratio(std::string_view name, std::string_view help, std::optional<double> percent) {
-    if (percent) gauge(name, help, std::optional(*percent / 100));
-  }
-  void counter(std::string_view name, std::string_view help, bool is_reported, double value_now) {
-    if (!is_reported) return;
+  void counter(std::string_view name, std::string_view help, double value_now) {
     begin(name, "counter", help);
     value(value_now);
   }
@@ -71,55 +65,80 @@ void readings(Families& families, std::string_view name, std::string_view help, 
   }
 }
 
-void add_memory(Families& families, const SystemSample& sample) {
-  families.gauge("memory_total_bytes", "Memory of the machine (MemTotal).", sample.ram_total);
-  families.gauge("memory_used_bytes", "MemTotal - MemFree - Buffers - Cached, as jtop counts.",
-                 sample.ram_used);
-  families.gauge("memory_free_bytes", "MemFree, from which NvMap allocates.", sample.ram_free);
-  families.gauge("memory_available_bytes",
-                 "MemAvailable: memory that programs can allocate without swapping.", sample.ram_available);
-  families.gauge("memory_cached_bytes", "Page cache.", sample.ram_cached);
-  families.gauge("memory_shared_bytes", "Shared memory (Shmem).", sample.ram_shared);
-  families.gauge("memory_anonymous_bytes", "Anonymous memory of processes.", sample.ram_anonymous);
-  families.gauge("memory_slab_unreclaimable_bytes", "Kernel memory that cannot be reclaimed.",
-                 sample.slab_unreclaimable);
-  families.gauge("memory_largest_free_block_bytes", "The largest contiguous block of free pages.",
-                 sample.largest_free_block);
-  families.gauge("memory_cma_total_bytes", "Size of the contiguous memory area (CMA).", sample.cma_total);
-  families.gauge("memory_cma_free_bytes", "Free memory in the contiguous memory area.", sample.cma_free);
-  families.gauge("memory_nvmap_used_bytes", "GPU memory on a Jetson; a part of headroom_memory_used_bytes.",
-                 sample.nvmap_used);
-  if (const auto stack = monitoring::memory_stack_of(sample)) {
-    families.begin("memory_part_bytes", "gauge", "Parts that add up to headroom_memory_total_bytes.");
-    families.value(static_cast<double>(stack->system.count), label("part", "system"));
-    families.value(static_cast<double>(stack->processes.count), label("part", "processes"));
-    families.value(static_cast<double>(stack->gpu.count), label("part", "gpu"));
-    families.value(static_cast<double>(stack->cache.count), label("part", "cache"));
-    families.value(static_cast<double>(stack->free.count), label("part", "free"));
-  }
-  families.gauge("swap_total_bytes", "Swap, on disk or in zram.", sample.swap_total);
-  families.gauge("swap_used_bytes", "Swap in use.", sample.swap_used);
-  families.gauge("zram_original_bytes", "Uncompressed size of the memory swapped into zram.",
-                 sample.zram_original);
-  families.gauge("zram_used_bytes", "Memory that zram uses.", sample.zram_used);
-  if (!sample.cgroup) return;
-  families.gauge("cgroup_memory_current_bytes", "Memory of Headroom's own control group.",
-                 sample.cgroup->current);
-  families.gauge("cgroup_memory_limit_bytes", "Memory limit of Headroom's own control group.",
-                 sample.cgroup->limit);
-  families.gauge("cgroup_memory_anonymous_bytes", "Anonymous memory in Headroom's own control group.",
-                 sample.cgroup->anonymous);
+std::optional<double> number(std::optional<Bytes> bytes) {
+  return bytes ? std::optional(static_cast<double>(bytes->count)) : std::nullopt;
+}
+std::optional<double> ratio(std::optional<double> percent) {
+  return percent ? std::optional(*percent / 100) : std::nullopt;
+}
+std::optional<double> flag(std::optional<bool> is_set) {
+  return is_set ? std::optional(*is_set ? 1.0 : 0.0) : std::nullopt;
 }
 
+// A family with one value for each sample, GPU, process or pool.
+template <class Holder, class Figure>
+struct Row {
+  std::string_view name, help;
+  Figure Holder::*figure;
+};
+
+constexpr Row<SystemSample, std::optional<Bytes>> kMemory[]{
+    {"memory_total_bytes", "Memory of the machine (MemTotal).", &SystemSample::ram_total},
+    {"memory_used_bytes", "MemTotal - MemFree - Buffers - Cached, as jtop counts.", &SystemSample::ram_used},
+    {"memory_free_bytes", "MemFree, from which NvMap allocates.", &SystemSample::ram_free},
+    {"memory_available_bytes", "MemAvailable: memory that programs can allocate without swapping.",
+     &SystemSample::ram_available},
+    {"memory_cached_bytes", "Page cache.", &SystemSample::ram_cached},
+    {"memory_shared_bytes", "Shared memory (Shmem).", &SystemSample::ram_shared},
+    {"memory_anonymous_bytes", "Anonymous memory of processes.", &SystemSample::ram_anonymous},
+    {"memory_slab_unreclaimable_bytes", "Kernel memory that cannot be reclaimed.",
+     &SystemSample::slab_unreclaimable},
+    {"memory_largest_free_block_bytes", "The largest contiguous block of free pages.",
+     &SystemSample::largest_free_block},
+    {"memory_cma_total_bytes", "Size of the contiguous memory area (CMA).", &SystemSample::cma_total},
+    {"memory_cma_free_bytes", "Free memory in the contiguous memory area.", &SystemSample::cma_free},
+    {"memory_nvmap_used_bytes", "GPU memory on a Jetson; a part of headroom_memory_used_bytes.",
+     &SystemSample::nvmap_used}};
+constexpr Row<SystemSample, std::optional<Bytes>> kSwap[]{
+    {"swap_total_bytes", "Swap, on disk or in zram.", &SystemSample::swap_total},
+    {"swap_used_bytes", "Swap in use.", &SystemSample::swap_used},
+    {"zram_original_bytes", "Uncompressed size of the memory swapped into zram.",
+     &SystemSample::zram_original},
+    {"zram_used_bytes", "Memory that zram uses.", &SystemSample::zram_used}};
+
+void add_memory(Families& families, const SystemSample& sample) {
+  for (const auto& row : kMemory) families.gauge(row.name, row.help, number(sample.*row.figure));
+  if (const auto stack = monitoring::memory_stack_of(sample)) {
+    families.begin("memory_part_bytes", "gauge", "Parts that add up to headroom_memory_total_bytes.");
+    for (const auto& [part, bytes] : {std::pair{"system", stack->system},
+                                      {"processes", stack->processes},
+                                      {"gpu", stack->gpu},
+                                      {"cache", stack->cache},
+                                      {"free", stack->free}})
+      families.value(static_cast<double>(bytes.count), label("part", part));
+  }
+  for (const auto& row : kSwap) families.gauge(row.name, row.help, number(sample.*row.figure));
+  if (!sample.cgroup) return;
+  families.gauge("cgroup_memory_current_bytes", "Memory of Headroom's own control group.",
+                 number(sample.cgroup->current));
+  families.gauge("cgroup_memory_limit_bytes", "Memory limit of Headroom's own control group.",
+                 number(sample.cgroup->limit));
+  families.gauge("cgroup_memory_anonymous_bytes", "Anonymous memory in Headroom's own control group.",
+                 number(sample.cgroup->anonymous));
+}
+
+constexpr Row<SystemSample, std::optional<double>> kRatios[]{
+    {"cpu_busy_ratio", "Busy share of all CPU cores together.", &SystemSample::cpu_percent},
+    {"gpu_busy_ratio", "Busy share of the busiest GPU.", &SystemSample::gpu_percent},
+    {"memory_controller_busy_ratio", "Share of the memory bandwidth at the current clock (EMC).",
+     &SystemSample::emc_percent},
+    {"pressure_some_ratio", "Share of the last ten seconds in which a task waited for memory.",
+     &SystemSample::psi_some_avg10},
+    {"pressure_full_ratio", "Share of the last ten seconds in which all tasks waited for memory.",
+     &SystemSample::psi_full_avg10}};
+
 void add_board(Families& families, const SystemSample& sample) {
-  families.ratio("cpu_busy_ratio", "Busy share of all CPU cores together.", sample.cpu_percent);
-  families.ratio("gpu_busy_ratio", "Busy share of the busiest GPU.", sample.gpu_percent);
-  families.ratio("memory_controller_busy_ratio", "Share of the memory bandwidth at the current clock (EMC).",
-                 sample.emc_percent);
-  families.ratio("pressure_some_ratio", "Share of the last ten seconds in which a task waited for memory.",
-                 sample.psi_some_avg10);
-  families.ratio("pressure_full_ratio", "Share of the last ten seconds in which all tasks waited for memory.",
-                 sample.psi_full_avg10);
+  for (const auto& row : kRatios) families.gauge(row.name, row.help, ratio(sample.*row.figure));
   readings(families, "temperature_celsius", "Temperatures of the thermal zones.", "sensor",
            sample.temperatures_celsius);
   readings(families, "power_watts", "Power rails; some are sums of others.", "rail", sample.power_watts);
@@ -131,95 +150,79 @@ void add_board(Families& families, const SystemSample& sample) {
     for (const EngineReading& engine : sample.engines)
       if (engine.on) families.value(*engine.on ? 1 : 0, label("engine", engine.name));
   }
-  if (sample.throttled)
-    families.gauge("throttled", "1 while heat or power limits reduce the clocks.",
-                   std::optional(*sample.throttled ? 1.0 : 0.0));
+  families.gauge("throttled", "1 while heat or power limits reduce the clocks.", flag(sample.throttled));
 }
 
 void add_gpus(Families& families, const SystemSample& sample) {
-  const auto each = [&](std::string_view name, std::string_view help, auto&& value_of) {
+  const auto each = [&](std::string_view name, std::string_view help, auto figure, auto convert) {
     families.begin(name, "gauge", help);
     for (std::size_t i = 0; i < sample.gpus.size(); ++i) {
       const GpuSample& gpu = sample.gpus[i];
-      const std::optional<double> value = value_of(gpu);
+      const std::optional<double> value = convert(gpu.*figure);
       if (value)
         families.value(*value,
                        label("gpu", std::to_string(gpu.index.value_or(static_cast<std::int64_t>(i)))) + "," +
                            label("uuid", gpu.uuid) + "," + label("name", gpu.name));
     }
   };
-  const auto bytes = [](std::optional<Bytes> value) {
-    return value ? std::optional(static_cast<double>(value->count)) : std::nullopt;
-  };
-  const auto ratio = [](std::optional<double> percent) {
-    return percent ? std::optional(*percent / 100) : std::nullopt;
-  };
-  each("gpu_memory_total_bytes", "Total memory of a discrete GPU.",
-       [&](const GpuSample& gpu) { return bytes(gpu.memory_total); });
-  each("gpu_memory_used_bytes", "GPU memory in use by all processes.",
-       [&](const GpuSample& gpu) { return bytes(gpu.memory_used); });
-  each("gpu_memory_free_bytes", "Free.", [&](const GpuSample& gpu) { return bytes(gpu.memory_free); });
-  each("gpu_utilization_ratio", "Share of time with a kernel running.",
-       [&](const GpuSample& gpu) { return ratio(gpu.gpu_percent); });
-  each("gpu_temperature_celsius", "Temperature of the GPU.",
-       [](const GpuSample& gpu) { return gpu.temperature_celsius; });
-  each("gpu_power_watts", "Power of the whole GPU board.",
-       [](const GpuSample& gpu) { return gpu.power_watts; });
-  each("gpu_sm_clock_hertz", "Clock of the multiprocessors.",
-       [](const GpuSample& gpu) { return gpu.sm_clock_hz; });
-  each("gpu_throttled", "1 while the GPU reduces its clocks.", [](const GpuSample& gpu) {
-    return gpu.throttled ? std::optional(*gpu.throttled ? 1.0 : 0.0) : std::nullopt;
-  });
+  const auto as_it_is = [](std::optional<double> value) { return value; };
+  each("gpu_memory_total_bytes", "Total memory of a discrete GPU.", &GpuSample::memory_total, number);
+  each("gpu_memory_used_bytes", "GPU memory in use by all processes.", &GpuSample::memory_used, number);
+  each("gpu_memory_free_bytes", "Free.", &GpuSample::memory_free, number);
+  each("gpu_utilization_ratio", "Share of time with a kernel running.", &GpuSample::gpu_percent, ratio);
+  each("gpu_temperature_celsius", "Temperature of the GPU.", &GpuSample::temperature_celsius, as_it_is);
+  each("gpu_power_watts", "Power of the whole GPU board.", &GpuSample::power_watts, as_it_is);
+  each("gpu_sm_clock_hertz", "Clock of the multiprocessors.", &GpuSample::sm_clock_hz, as_it_is);
+  each("gpu_throttled", "1 while the GPU reduces its clocks.", &GpuSample::throttled, flag);
 }
+
+constexpr Row<ProcessSample, std::optional<Bytes>> kProcesses[]{
+    {"process_resident_bytes", "Resident memory of the largest processes; shared pages count in each.",
+     &ProcessSample::rss},
+    {"process_swapped_bytes", "Memory of the process in swap.", &ProcessSample::swapped},
+    {"process_gpu_bytes", "GPU memory of the process, from NvMap or the driver.", &ProcessSample::gpu}};
 
 void add_processes(Families& families, const SystemSample& sample) {
-  const auto each = [&](std::string_view name, std::string_view help, auto&& value_of) {
-    families.begin(name, "gauge", help);
+  for (const auto& row : kProcesses) {
+    families.begin(row.name, "gauge", row.help);
     for (const ProcessSample& process : sample.processes)
-      if (const std::optional<Bytes> value = value_of(process))
-        families.value(static_cast<double>(value->count),
-                       label("pid", std::to_string(process.pid)) + "," + label("name", process.name));
-  };
-  each("process_resident_bytes", "Resident memory of the largest processes; shared pages count in each.",
-       [](const ProcessSample& process) { return process.rss; });
-  each("process_swapped_bytes", "Memory of the process in swap.",
-       [](const ProcessSample& process) { return process.swapped; });
-  each("process_gpu_bytes", "GPU memory of the process, from NvMap or the driver.",
-       [](const ProcessSample& process) { return process.gpu; });
+      if (const auto value = number(process.*row.figure))
+        families.value(*value, label("pid", std::to_string(process.pid)) + "," + label("name", process.name));
+  }
 }
 
+constexpr Row<PoolSample, Bytes> kPoolBytes[]{
+    {"pool_budget_bytes", "Memory budget of a model pool.", &PoolSample::budget},
+    {"pool_used_bytes", "Budget in use, according to the pool.", &PoolSample::used},
+    {"pool_loading_bytes", "Reserved for loads in progress.", &PoolSample::loading},
+    {"pool_unaccounted_bytes",
+     "Measured memory outside the pool's account: unreleased memory and the program's own.",
+     &PoolSample::unaccounted},
+    {"pool_stuck_bytes", "Memory of loads and frees that hang.", &PoolSample::stuck}};
+constexpr Row<PoolSample, std::int64_t> kPoolCounts[]{
+    {"pool_requests_total", "Requests for a session.", &PoolSample::requests},
+    {"pool_hits_total", "Requests whose model was already loaded.", &PoolSample::hits},
+    {"pool_refusals_total", "Requests that got no session.", &PoolSample::refusals},
+    {"pool_loads_total", "Models loaded.", &PoolSample::loads},
+    {"pool_load_failures_total", "Loads that failed.", &PoolSample::load_failures},
+    {"pool_evictions_total", "Models evicted to load others.", &PoolSample::evictions}};
+constexpr Row<PoolSample, Nanoseconds> kPoolTimes[]{
+    {"pool_load_seconds_total", "Time spent loading models.", &PoolSample::load_time},
+    {"pool_wait_seconds_total", "Time that requests waited.", &PoolSample::wait_time}};
+
 void add_pools(Families& families, const SystemSample& sample) {
-  const auto each = [&](std::string_view name, std::string_view type, std::string_view help,
-                        auto&& value_of) {
-    families.begin(name, type, help);
+  const auto each = [&](const auto& row, std::string_view type, auto number_of) {
+    families.begin(row.name, type, row.help);
     for (const PoolSample& pool : sample.pools)
-      families.value(static_cast<double>(value_of(pool)), label("pool", pool.name) + "," +
-                                                              label("pid", std::to_string(pool.pid)) + "," +
-                                                              label("device", pool.device));
+      families.value(number_of(pool.*row.figure), label("pool", pool.name) + "," +
+                                                      label("pid", std::to_string(pool.pid)) + "," +
+                                                      label("device", pool.device));
   };
-  const auto gauge = [&](std::string_view name, std::string_view help, Bytes PoolSample::*bytes) {
-    each(name, "gauge", help, [=](const PoolSample& pool) { return (pool.*bytes).count; });
-  };
-  const auto counter = [&](std::string_view name, std::string_view help, std::int64_t PoolSample::*count) {
-    each(name, "counter", help, [=](const PoolSample& pool) { return pool.*count; });
-  };
-  gauge("pool_budget_bytes", "Memory budget of a model pool.", &PoolSample::budget);
-  gauge("pool_used_bytes", "Budget in use, according to the pool.", &PoolSample::used);
-  gauge("pool_loading_bytes", "Reserved for loads in progress.", &PoolSample::loading);
-  gauge("pool_unaccounted_bytes",
-        "Measured memory outside the pool's account: unreleased memory and the program's own.",
-        &PoolSample::unaccounted);
-  gauge("pool_stuck_bytes", "Memory of loads and frees that hang.", &PoolSample::stuck);
-  counter("pool_requests_total", "Requests for a session.", &PoolSample::requests);
-  counter("pool_hits_total", "Requests whose model was already loaded.", &PoolSample::hits);
-  counter("pool_refusals_total", "Requests that got no session.", &PoolSample::refusals);
-  counter("pool_loads_total", "Models loaded.", &PoolSample::loads);
-  counter("pool_load_failures_total", "Loads that failed.", &PoolSample::load_failures);
-  counter("pool_evictions_total", "Models evicted to load others.", &PoolSample::evictions);
-  each("pool_load_seconds_total", "counter", "Time spent loading models.",
-       [](const PoolSample& pool) { return pool.load_time.seconds(); });
-  each("pool_wait_seconds_total", "counter", "Time that requests waited.",
-       [](const PoolSample& pool) { return pool.wait_time.seconds(); });
+  for (const auto& row : kPoolBytes)
+    each(row, "gauge", [](Bytes bytes) { return static_cast<double>(bytes.count); });
+  for (const auto& row : kPoolCounts)
+    each(row, "counter", [](std::int64_t count) { return static_cast<double>(count); });
+  for (const auto& row : kPoolTimes) each(row, "counter", [](Nanoseconds time) { return time.seconds(); });
 }
 
 void add_alerts(Families& families, const monitoring::MemoryRisk& risk, std::span<const AlertRule> rules,
@@ -250,6 +253,19 @@ void add_alerts(Families& families, const monitoring::MemoryRisk& risk, std::spa
   }
 }
 
+constexpr Row<SystemSample, std::optional<std::int64_t>> kCounters[]{
+    {"pages_swapped_in_total", "Pages swapped in since headroom serve started.",
+     &SystemSample::pages_swapped_in},
+    {"pages_swapped_out_total", "Pages swapped out since headroom serve started.",
+     &SystemSample::pages_swapped_out},
+    {"refaults_total", "Pages of the working set that were dropped and read again.", &SystemSample::refaults},
+    {"oom_kills_total", "Processes that the kernel killed because memory ran out.", &SystemSample::oom_kills},
+    {"allocation_stalls_total", "Memory allocations that had to reclaim memory first.",
+     &SystemSample::allocation_stalls},
+    {"compaction_failures_total", "Failed memory compactions.", &SystemSample::compaction_failures},
+    {"major_faults_total", "Page faults that read from disk.", &SystemSample::major_faults}};
+static_assert(std::size(kCounters) == Counters::kSums);
+
 }  // namespace
 
 std::string escaped_label(std::string_view text) {
@@ -267,23 +283,12 @@ std::string escaped_label(std::string_view text) {
 
 void Counters::add(const SystemSample& sample) {
   ++samples;
-  const auto take = [](std::int64_t& sum, const std::optional<std::int64_t>& more, bool& has) {
-    if (!more) return;
-    has = true;
-    sum += std::max<std::int64_t>(*more, 0);
-  };
-  take(pages_swapped_in, sample.pages_swapped_in, has_pages);
-  take(pages_swapped_out, sample.pages_swapped_out, has_pages);
-  take(refaults, sample.refaults, has_refaults);
-  take(oom_kills, sample.oom_kills, has_oom_kills);
-  take(allocation_stalls, sample.allocation_stalls, has_stalls);
-  take(compaction_failures, sample.compaction_failures, has_compaction);
-  take(major_faults, sample.major_faults, has_faults);
-  if (sample.psi_some_stalled) {
-    has_psi = true;
-    psi_some += *sample.psi_some_stalled;
-    psi_full += sample.psi_full_stalled.value_or(Nanoseconds{});
-  }
+  for (std::size_t i = 0; i < kSums; ++i)
+    if (const auto more = sample.*kCounters[i].figure)
+      sums[i] = sums[i].value_or(0) + std::max<std::int64_t>(*more, 0);
+  if (!sample.psi_some_stalled) return;
+  psi_some = psi_some.value_or(Nanoseconds{}) + *sample.psi_some_stalled;
+  psi_full += sample.psi_full_stalled.value_or(Nanoseconds{});
 }
 
 std::string prometheus_text(const SystemSample& sample, const Counters& counters,
@@ -296,26 +301,16 @@ std::string prometheus_text(const SystemSample& sample, const Counters& counters
   add_processes(families, sample);
   add_pools(families, sample);
   add_alerts(families, risk, rules, active);
-  const auto number = [](std::int64_t value) { return static_cast<double>(value); };
-  families.counter("pages_swapped_in_total", "Pages swapped in since headroom serve started.",
-                   counters.has_pages, number(counters.pages_swapped_in));
-  families.counter("pages_swapped_out_total", "Pages swapped out since headroom serve started.",
-                   counters.has_pages, number(counters.pages_swapped_out));
-  families.counter("refaults_total", "Pages of the working set that were dropped and read again.",
-                   counters.has_refaults, number(counters.refaults));
-  families.counter("oom_kills_total", "Processes that the kernel killed because memory ran out.",
-                   counters.has_oom_kills, number(counters.oom_kills));
-  families.counter("allocation_stalls_total", "Memory allocations that had to reclaim memory first.",
-                   counters.has_stalls, number(counters.allocation_stalls));
-  families.counter("compaction_failures_total", "Failed memory compactions.", counters.has_compaction,
-                   number(counters.compaction_failures));
-  families.counter("major_faults_total", "Page faults that read from disk.", counters.has_faults,
-                   number(counters.major_faults));
-  families.counter("pressure_some_seconds_total", "Time in which a task waited for memory.", counters.has_psi,
-                   counters.psi_some.seconds());
-  families.counter("pressure_full_seconds_total", "Time in which all tasks waited for memory.",
-                   counters.has_psi, counters.psi_full.seconds());
-  families.counter("samples_total", "Samples taken.", true, number(counters.samples));
+  for (std::size_t i = 0; i < Counters::kSums; ++i)
+    if (counters.sums[i])
+      families.counter(kCounters[i].name, kCounters[i].help, static_cast<double>(*counters.sums[i]));
+  if (counters.psi_some) {
+    families.counter("pressure_some_seconds_total", "Time in which a task waited for memory.",
+                     counters.psi_some->seconds());
+    families.counter("pressure_full_seconds_total", "Time in which all tasks waited for memory.",
+                     counters.psi_full.seconds());
+  }
+  families.counter("samples_total", "Samples taken.", static_cast<double>(counters.samples));
   return families.take();
 }
 

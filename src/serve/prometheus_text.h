@@ -2,10 +2,11 @@
 // counters that end in _total (docs/serve.md).
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "monitoring/memory_risk.h"
 #include "types/alert.h"
@@ -15,12 +16,11 @@ namespace headroom::serve {
 
 // Samples contain differences. A Prometheus counter is their sum since the start.
 struct Counters {
-  std::int64_t pages_swapped_in = 0, pages_swapped_out = 0, refaults = 0, oom_kills = 0;
-  std::int64_t allocation_stalls = 0, compaction_failures = 0, major_faults = 0, samples = 0;
-  Nanoseconds psi_some, psi_full;
-  // Which counters this machine reports.
-  bool has_pages = false, has_refaults = false, has_oom_kills = false, has_stalls = false,
-       has_compaction = false, has_faults = false, has_psi = false;
+  static constexpr std::size_t kSums = 7;
+  std::array<std::optional<std::int64_t>, kSums> sums;  // absent: this machine does not report the counter
+  std::optional<Nanoseconds> psi_some;
+  Nanoseconds psi_full;
+  std::int64_t samples = 0;
   void add(const SystemSample& sample);
 };
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "snapshot/mixed_hash.h"
+#include "snapshot/containers.h"
 
 namespace headroom::snapshot {
 namespace {
@@ -149,14 +149,6 @@ std::optional<bool> PickleData::boolean(PickleValue value) const {
 std::optional<std::string_view> PickleData::text(PickleValue value) const {
   if (value.kind() == PickleKind::text) return strings_[text_id(value)];
   return {};
-}
-
-std::size_t PickleData::item_count(PickleValue object) const {
-  std::size_t count = 0;
-  if (!is(object, PickleKind::list) && !is(object, PickleKind::tuple)) return 0;
-  for (Cell at = first_chunk(object); at != kNoCell; at = header_at(at).next)
-    count += header_at(at).shape_or_count;
-  return count;
 }
 
 bool PickleData::has_at_most(PickleValue dict, std::size_t keys) const {

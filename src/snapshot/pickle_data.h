@@ -17,8 +17,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "snapshot/paged_array.h"
-#include "snapshot/string_table.h"
+#include "snapshot/containers.h"
 
 namespace headroom::snapshot {
 
@@ -101,7 +100,6 @@ class PickleData {
       at = header.next;
     }
   }
-  std::size_t item_count(PickleValue object) const;
   // The items of the first batch: all items of a short list or tuple. Empty for other values.
   std::span<const PickleValue> first_items(PickleValue object) const;
 

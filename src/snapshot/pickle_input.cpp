@@ -5,14 +5,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
+#include <cstdint>
 #include <cstring>
 #include <new>
 
+#include "base/utf8.h"
+
 namespace headroom::snapshot {
+
 namespace {
 
 constexpr std::size_t kWindow = 1 << 20;
@@ -150,6 +154,19 @@ std::size_t PickleInput::inflate_more(std::uint8_t* to, std::size_t space) {
   return plain;
 }
 
+std::optional<std::string_view> PickleInput::take_line() {
+  constexpr std::size_t kLongestLine = 1 << 24;
+  for (std::size_t looked = 0; looked < kLongestLine && need(looked + 1); looked = ready()) {
+    const void* found = std::memchr(at_ + looked, '\n', ready() - looked);
+    if (found == nullptr) continue;
+    const auto length = static_cast<std::size_t>(static_cast<const std::uint8_t*>(found) - at_);
+    const std::string_view line(reinterpret_cast<const char*>(at_), length);
+    skip(length + 1);
+    return line;
+  }
+  return {};
+}
+
 void PickleInput::check_end() {
   constexpr std::size_t kMostBehind = 1 << 16;
   if (!gzip_) return;
@@ -159,6 +176,69 @@ void PickleInput::check_end() {
 void PickleInput::give_up(std::string why, std::string fix) {
   if (problem_) return;
   problem_ = Error{ErrorKind::input, fmt::format("cannot read {}", file_), std::move(why), std::move(fix)};
+}
+
+namespace {
+
+// Parses `digits` hexadecimal digits at `at`. Nothing if they are missing.
+std::optional<std::uint32_t> hex_at(std::string_view text, std::size_t at, std::size_t digits) {
+  if (at + digits > text.size()) return {};
+  const char* const begin = text.data() + at;
+  std::uint32_t code = 0;
+  const auto [end, error] = std::from_chars(begin, begin + digits, code, 16);
+  if (error != std::errc{} || end != begin + digits) return {};
+  return code;
+}
+
+}  // namespace
+
+std::optional<std::string> unquoted(std::string_view line) {
+  if (line.size() < 2 || (line.front() != '\'' && line.front() != '"') || line.back() != line.front())
+    return {};
+  line = line.substr(1, line.size() - 2);
+  std::string text;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    if (line[i] != '\\' || i + 1 == line.size()) {
+      text += line[i];
+      continue;
+    }
+    const char escaped = line[++i];
+    if (escaped == 'x') {
+      const auto code = hex_at(line, i + 1, 2);
+      if (!code) return {};
+      text += static_cast<char>(*code);
+      i += 2;
+    } else {
+      text += escaped == 'n' ? '\n' : escaped == 'r' ? '\r' : escaped == 't' ? '\t' : escaped;
+    }
+  }
+  return text;
+}
+
+std::string from_raw_unicode(std::string_view line) {
+  std::string text;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    const char kind = line[i] == '\\' && i + 1 < line.size() ? line[i + 1] : '\0';
+    const std::size_t digits = kind == 'u' ? 4 : kind == 'U' ? 8 : 0;
+    const auto code = digits > 0 ? hex_at(line, i + 2, digits) : std::nullopt;
+    if (code && *code <= 0x10ffff) {
+      append_utf8(text, *code);
+      i += 1 + digits;
+    } else {
+      append_utf8(text, static_cast<std::uint8_t>(line[i]));
+    }
+  }
+  return text;
+}
+
+bool looks_like_pickle(std::string_view first_bytes) {
+  if (first_bytes.size() < 3) return false;
+  constexpr std::uint8_t kProto = 0x80;
+  const auto byte = [&](std::size_t i) { return static_cast<std::uint8_t>(first_bytes[i]); };
+  if (byte(0) == kProto) return byte(1) >= 2 && byte(1) <= 99;
+  // Protocols 0 and 1 have no magic number, but start with a dict or a list and its number in the memo.
+  const std::string_view start = first_bytes.substr(0, 3);
+  return start == "(dp" || start == "(lp" || start.substr(0, 2) == "}q" || start.substr(0, 2) == "]q";
 }
 
 }  // namespace headroom::snapshot

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 
 #include "base/files.h"
@@ -30,6 +31,10 @@ class PickleInput {
   void skip(std::size_t bytes) { at_ += bytes; }
   // Makes `bytes` bytes available. Returns false if the input ends before. Pointers from at() become invalid.
   bool need(std::size_t bytes) { return ready() >= bytes || refill(bytes); }
+
+  // The text up to the end of the line, valid until the next need(). Nothing if the line is longer than 16
+  // MiB or has no end.
+  std::optional<std::string_view> take_line();
 
   // The number of unpacked bytes before at().
   std::uint64_t offset() const { return window_offset_ + static_cast<std::uint64_t>(at_ - window_begin()); }
@@ -63,5 +68,15 @@ class PickleInput {
   bool ended_ = false;
   std::optional<Error> problem_;
 };
+
+// Converts texts of the readable pickle protocols (0 and 1) to UTF-8.
+// Decodes Python's repr() of a byte string: 'it\'s'. Nothing if the text is not quoted.
+std::optional<std::string> unquoted(std::string_view line);
+
+// Decodes Latin-1 with \uXXXX and \UXXXXXXXX for other characters.
+std::string from_raw_unicode(std::string_view line);
+
+// True if these (unpacked) first bytes may belong to a pickle and to no other known format.
+bool looks_like_pickle(std::string_view first_bytes);
 
 }  // namespace headroom::snapshot

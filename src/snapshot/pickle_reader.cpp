@@ -11,8 +11,7 @@
 #include "base/terminal.h"
 #include "base/text.h"
 #include "base/utf8.h"
-#include "snapshot/pickle_opcodes.h"
-#include "snapshot/pickle_text.h"
+#include "snapshot/pickle_input.h"
 
 namespace headroom::snapshot {
 namespace {
@@ -22,6 +21,25 @@ constexpr std::size_t kMostMarks = 1000;         // a snapshot nests 12 deep
 constexpr std::uint64_t kMostStoredPerByte = 6;  // pickle_reader.h
 constexpr std::uint64_t kAlwaysStored = 64 << 20;
 constexpr std::uint64_t kMostStored = std::uint64_t{30} << 30;  // chunks are numbered with 32 bits
+
+// The opcodes, named as in Python's pickletools.
+constexpr std::uint8_t kMark = '(', kStop = '.', kProto = 0x80, kFrame = 0x95;
+constexpr std::uint8_t kNone = 'N', kNewTrue = 0x88, kNewFalse = 0x89;
+constexpr std::uint8_t kInt = 'I', kBinInt = 'J', kBinInt1 = 'K', kBinInt2 = 'M';
+constexpr std::uint8_t kLong = 'L', kLong1 = 0x8a, kLong4 = 0x8b;
+constexpr std::uint8_t kFloat = 'F', kBinFloat = 'G';
+constexpr std::uint8_t kString = 'S', kBinString = 'T', kShortBinString = 'U';
+constexpr std::uint8_t kUnicode = 'V', kBinUnicode = 'X', kShortBinUnicode = 0x8c, kBinUnicode8 = 0x8d;
+constexpr std::uint8_t kBinBytes = 'B', kShortBinBytes = 'C', kBinBytes8 = 0x8e;
+constexpr std::uint8_t kEmptyList = ']', kAppend = 'a', kAppends = 'e', kList = 'l';
+constexpr std::uint8_t kEmptyTuple = ')', kTuple = 't', kTuple1 = 0x85, kTuple2 = 0x86, kTuple3 = 0x87;
+constexpr std::uint8_t kEmptyDict = '}', kDict = 'd', kSetItem = 's', kSetItems = 'u';
+constexpr std::uint8_t kPut = 'p', kBinPut = 'q', kLongBinPut = 'r', kMemoize = 0x94;
+constexpr std::uint8_t kGet = 'g', kBinGet = 'h', kLongBinGet = 'j';
+// Never executed; needed only for error messages.
+constexpr std::uint8_t kGlobal = 'c', kStackGlobal = 0x93, kInstance = 'i', kReduce = 'R', kBuild = 'b';
+constexpr std::uint8_t kObject = 'o', kNewObject = 0x81, kNewObjectEx = 0x92;
+constexpr std::uint8_t kPersistentId = 'P', kBinPersistentId = 'Q';
 
 class PickleReader {
  public:
@@ -58,7 +76,7 @@ class PickleReader {
       case kBinInt2:
         return push_integer(take_unsigned<2>());
       case kBinInt:
-        return push_integer(static_cast<std::int32_t>(take_unsigned<4>()));
+        return push(data_.add_integer(static_cast<std::int32_t>(take_unsigned<4>())));
       case kLong1:
         return push_long(take_unsigned<1>());
       case kLong4:
@@ -144,8 +162,6 @@ class PickleReader {
     }
   }
 
-  // --- reading the input ---
-
   // Reads a little-endian integer. At the end of the input returns 0 and sets failed_.
   template <std::size_t kBytes>
   std::uint64_t take_unsigned() {
@@ -159,23 +175,10 @@ class PickleReader {
     return value;
   }
 
-  // Reads up to the end of the line. Nothing if the line is longer than `kLongestLine`.
   std::optional<std::string_view> take_line() {
-    constexpr std::size_t kLongestLine = 1 << 24;
-    for (std::size_t looked = 0; looked < kLongestLine;) {
-      if (!input_.need(looked + 1)) break;
-      const void* found = std::memchr(input_.at() + looked, '\n', input_.ready() - looked);
-      if (found == nullptr) {
-        looked = input_.ready();
-        continue;
-      }
-      const auto length = static_cast<std::size_t>(static_cast<const std::uint8_t*>(found) - input_.at());
-      const std::string_view line(reinterpret_cast<const char*>(input_.at()), length);
-      input_.skip(length + 1);
-      return line;
-    }
-    cut_off();
-    return {};
+    const auto line = input_.take_line();
+    if (!line) cut_off();
+    return line;
   }
 
   // --- the stack and the memo ---
@@ -222,7 +225,6 @@ class PickleReader {
   // --- values ---
 
   bool push_integer(std::uint64_t value) { return push(data_.add_integer(static_cast<std::int64_t>(value))); }
-  bool push_integer(std::int32_t value) { return push(data_.add_integer(value)); }
   bool push_real(double value) { return push(data_.add_real(value)) && fits(); }
 
   // Two's complement, little-endian.
@@ -345,8 +347,6 @@ class PickleReader {
     return first > base ? stack_[first - 1] : PickleValue(PickleKind::absent, 0);
   }
 
-  // --- errors ---
-
   // Whether the memory use is in proportion to the size of the pickle.
   bool fits() {
     if (failed_) return false;
@@ -444,15 +444,6 @@ class PickleReader {
 
 Status read_pickle(PickleInput& input, PickleData& data, const KeepObject& keep) {
   return PickleReader(input, data, keep).read();
-}
-
-bool looks_like_pickle(std::string_view first_bytes) {
-  if (first_bytes.size() < 3) return false;
-  const auto byte = [&](std::size_t i) { return static_cast<std::uint8_t>(first_bytes[i]); };
-  if (byte(0) == kProto) return byte(1) >= 2 && byte(1) <= 99;
-  // Protocols 0 and 1 have no magic number, but start with a dict or a list and its number in the memo.
-  const std::string_view start = first_bytes.substr(0, 3);
-  return start == "(dp" || start == "(lp" || start.substr(0, 2) == "}q" || start.substr(0, 2) == "]q";
 }
 
 }  // namespace headroom::snapshot

@@ -29,7 +29,4 @@ using KeepObject = std::function<std::optional<std::uint32_t>(PickleValue object
 // Errors have no `what` yet, because only the caller knows the file name.
 Status read_pickle(PickleInput& input, PickleData& data, const KeepObject& keep = {});
 
-// True if these (unpacked) first bytes may belong to a pickle and to no other known format.
-bool looks_like_pickle(std::string_view first_bytes);
-
 }  // namespace headroom::snapshot

@@ -1,19 +1,170 @@
 #include "snapshot/snapshot_analysis.h"
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 
-#include "attribution/live_counter.h"
+#include "attribution/live_map.h"
 
 namespace headroom::snapshot {
+
 namespace {
 
-// A segment comes for the sake of a block, which is the next entry: what is free in between is not idle.
+// Less growth is noise: some counters, a cache of handles.
+constexpr std::int64_t kLeastGrowth = 64 << 10;
+
+// Finds leaks as memory that stays while a trace runs.
+//
+// A trace has no cycles, but a loop is visible: the memory of one iteration comes and goes. So the trace is
+// cut into windows of equally many entries. The floor of a place is its minimum in a window. If a window
+// contains an iteration, temporary memory is not part of the floor. Growing floors are judged like the ends
+// of cycles in a recording (cycle_leaks.h): the first third is warm-up (weights, caches), and a leak keeps
+// growing after it.
+//
+// A trace of a few iterations (one forward pass that keeps its activations) looks like a leak. So a leak must
+// also allocate in most of the windows after the warm-up.
+class FloorWatch {
+ public:
+  static constexpr std::int64_t kMostWindows = 32, kFewestEntriesOfAWindow = 16;
+
+  explicit FloorWatch(std::size_t entries);
+
+  // Adds live memory from before the trace. Call before the first change.
+  void begin(PlaceIndex place, std::int64_t bytes, std::int64_t blocks);
+  // Entry `position` changed the place's bytes.
+  void changed(std::size_t position, PlaceIndex place, std::int64_t by_bytes);
+  SnapshotLeaks verdict(const AllocationPlaces& places);
+
+ private:
+  struct Floor {
+    std::int32_t window = 0;
+    std::int64_t bytes = 0, end_bytes = 0;  // the minimum in the window, and the bytes at its end
+    bool allocated = false;
+  };
+  struct Series {
+    std::int64_t bytes = 0, blocks = 0, allocations = 0;
+    std::vector<Floor> floors;  // of windows with changes
+  };
+  Series& series_of(PlaceIndex place);
+  void note(Series& series, std::int32_t window, std::int64_t by_bytes);
+  std::vector<std::int64_t> floors_of(const Series& series, std::int64_t start_bytes) const;
+
+  std::int64_t windows_ = 0;
+  std::size_t window_entries_ = 1;
+  Series all_;
+  std::vector<Series> series_;       // by place
+  std::vector<std::int64_t> start_;  // by place: bytes before the trace
+  std::int64_t start_all_ = 0;
+};
+
+FloorWatch::FloorWatch(std::size_t entries) {
+  const auto count = static_cast<std::int64_t>(entries);
+  windows_ = std::min(kMostWindows, count / kFewestEntriesOfAWindow);
+  if (windows_ > 0)
+    window_entries_ = (entries + static_cast<std::size_t>(windows_) - 1) / static_cast<std::size_t>(windows_);
+}
+
+FloorWatch::Series& FloorWatch::series_of(PlaceIndex place) {
+  if (place.index >= series_.size()) {
+    series_.resize(place.index + 1);
+    start_.resize(place.index + 1);
+  }
+  return series_[place.index];
+}
+
+void FloorWatch::begin(PlaceIndex place, std::int64_t bytes, std::int64_t blocks) {
+  Series& series = series_of(place);
+  series.bytes += bytes;
+  series.blocks += blocks;
+  start_[place.index] += bytes;
+  all_.bytes += bytes;
+  start_all_ += bytes;
+}
+
+void FloorWatch::changed(std::size_t position, PlaceIndex place, std::int64_t by_bytes) {
+  if (windows_ == 0) return;
+  const auto window = static_cast<std::int32_t>(position / window_entries_);
+  Series& series = series_of(place);
+  note(series, window, by_bytes);
+  note(all_, window, by_bytes);
+  series.blocks += by_bytes > 0 ? 1 : -1;
+}
+
+void FloorWatch::note(Series& series, std::int32_t window, std::int64_t by_bytes) {
+  if (series.floors.empty() || series.floors.back().window != window)
+    series.floors.push_back({window, series.bytes, series.bytes, false});
+  series.bytes += by_bytes;
+  Floor& floor = series.floors.back();
+  floor.bytes = std::min(floor.bytes, series.bytes);
+  floor.end_bytes = series.bytes;
+  if (by_bytes > 0) {
+    floor.allocated = true;
+    ++series.allocations;
+  }
+}
+
+std::vector<std::int64_t> FloorWatch::floors_of(const Series& series, std::int64_t start_bytes) const {
+  std::vector<std::int64_t> floors;
+  std::int64_t live = start_bytes;
+  std::size_t next = 0;
+  for (std::int32_t window = 0; window < windows_; ++window) {
+    if (next < series.floors.size() && series.floors[next].window == window) {
+      floors.push_back(series.floors[next].bytes);
+      live = series.floors[next++].end_bytes;
+    } else {
+      floors.push_back(live);
+    }
+  }
+  return floors;
+}
+
+SnapshotLeaks FloorWatch::verdict(const AllocationPlaces& places) {
+  SnapshotLeaks leaks;
+  leaks.windows = windows_;
+  leaks.entries_per_window = windows_ > 0 ? static_cast<std::int64_t>(window_entries_) : 0;
+  if (windows_ < monitoring::kFewestCycles) return leaks;
+  std::vector<std::int64_t> number(static_cast<std::size_t>(windows_));
+  std::iota(number.begin(), number.end(), 1);
+  leaks.floor_bytes = floors_of(all_, start_all_);
+  const monitoring::SeriesGrowth all =
+      monitoring::growth_of(number, leaks.floor_bytes, static_cast<double>(kLeastGrowth));
+  const auto warm_up = all.warm_up;
+  leaks.warm_up_windows = static_cast<std::int64_t>(warm_up);
+  leaks.late_bytes = leaks.floor_bytes.back() - leaks.floor_bytes[warm_up];
+  // The verdict is the worst of the places. Their sum may grow because one allocation came before another one
+  // went.
+  leaks.growth = monitoring::Growth::none;
+  for (std::uint32_t i = 0; i < series_.size() && i < places.size(); ++i) {
+    const Series& series = series_[i];
+    if (series.floors.empty()) continue;
+    const auto floors = floors_of(series, start_[i]);
+    monitoring::SeriesGrowth grown = monitoring::growth_of(number, floors, static_cast<double>(kLeastGrowth));
+    const auto late_windows =
+        static_cast<std::int64_t>(std::ranges::count_if(series.floors, [&](const Floor& floor) {
+          return floor.allocated && static_cast<std::size_t>(floor.window) >= warm_up;
+        }));
+    if (grown.growth == monitoring::Growth::leak && 2 * late_windows < windows_ - leaks.warm_up_windows)
+      grown.growth = monitoring::Growth::grew_late;
+    if (grown.growth <= monitoring::Growth::none) continue;
+    leaks.growth = std::max(leaks.growth, grown.growth);
+    leaks.places.push_back({PlaceIndex{i}, grown.growth, grown.per_cycle, floors.front(), floors.back(),
+                            floors.back() - floors[warm_up], series.allocations, series.blocks});
+  }
+  std::ranges::sort(leaks.places, [](const PlaceGrowth& a, const PlaceGrowth& b) {
+    if (a.growth != b.growth) return a.growth > b.growth;
+    return a.late_bytes != b.late_bytes ? a.late_bytes > b.late_bytes : a.place < b.place;
+  });
+  for (const PlaceGrowth& place : leaks.places)
+    if (place.growth == monitoring::Growth::leak) leaks.bytes_per_window += place.bytes_per_window;
+  return leaks;
+}
+
+// A segment is created for a block, which is the next entry. Free memory in between is not idle.
 bool awaits_its_block(const TraceEntry& entry) {
   return entry.action == Action::segment_alloc || entry.action == Action::segment_map;
 }
 
-// The first pass: figures of all entries. It learns which moments are worth a look.
+// The first pass: figures of all entries, and the moments to examine.
 class FirstPass {
  public:
   FirstPass(SnapshotReplay replay, const SnapshotOptions& options, DeviceAnalysis& device)
@@ -29,7 +180,7 @@ class FirstPass {
     finish();
   }
 
-  // After how many entries most lay idle in segments.
+  // The number of entries before the moment with the most idle memory in segments.
   std::size_t worst_position() const { return worst_position_; }
   const std::vector<std::size_t>& oom_positions() const { return oom_positions_; }
 
@@ -46,13 +197,12 @@ class FirstPass {
   void begin() {
     device_.before = replay_.totals();
     const DeviceState state = replay_.state();
-    for (const auto* blocks : {&state.blocks, &state.loose})
-      for (const HeldBlock& block : *blocks) {
-        if (block.state != BlockState::active_allocated) continue;
-        const PlaceIndex place = device_.places.of(block.stack, block.requested);
-        account_of(place).live.change(block.size, 1, mark_);
-        floors_.begin(place, block.size, 1);
-      }
+    state.for_each_block([&](const HeldBlock& block) {
+      if (block.state != BlockState::active_allocated) return;
+      const PlaceIndex place = device_.places.of(block.stack, block.requested);
+      account_of(place).live.change(block.size, 1, mark_);
+      floors_.begin(place, block.size, 1);
+    });
     ++mark_;
     device_.peak_allocated_bytes = replay_.totals().allocated;
     device_.peak_reserved_bytes = replay_.totals().reserved;
@@ -137,8 +287,8 @@ class FirstPass {
   std::vector<std::size_t> oom_positions_;
 };
 
-// What the leading places held over the trace, while it is gone through again: the highest moment of each
-// stretch is known by then.
+// Bytes of the largest places over the trace. This needs a second pass, which knows the highest moment of
+// each point.
 class PlaceCurves {
  public:
   PlaceCurves(DeviceAnalysis& device, std::size_t most, const DeviceState& before) : device_(device) {
@@ -155,9 +305,9 @@ class PlaceCurves {
       row_of_[device.timeline.places[i].index] = static_cast<std::uint32_t>(i);
     held_.resize(device.timeline.places.size());
     device.timeline.place_bytes.resize(device.timeline.points.size());
-    for (const auto* blocks : {&before.blocks, &before.loose})
-      for (const HeldBlock& block : *blocks)
-        if (block.state == BlockState::active_allocated) change(block.stack, block.requested, block.size);
+    before.for_each_block([&](const HeldBlock& block) {
+      if (block.state == BlockState::active_allocated) change(block.stack, block.requested, block.size);
+    });
   }
 
   void apply(const SnapshotReplay::Change& step, std::size_t position, std::int64_t allocated) {
@@ -182,7 +332,7 @@ class PlaceCurves {
   std::vector<std::int64_t> held_;
 };
 
-// The second pass: what lay where at chosen moments.
+// The second pass: examines chosen moments.
 class MomentPass {
  public:
   MomentPass(const Snapshot& snapshot, const SnapshotOptions& options, SnapshotReplay replay,
@@ -193,7 +343,6 @@ class MomentPass {
         device_(device),
         curves_(device, options.timeline_places, replay_.state()) {}
 
-  // `worst_position`: after so many entries most lay idle.
   void run(std::size_t worst_position, std::vector<std::size_t> ooms) {
     std::set<std::size_t> wanted{device_.peak_position, worst_position, replay_.entries()};
     const std::size_t count = std::max<std::size_t>(1, options_.moments);

@@ -103,7 +103,6 @@ void SnapshotReplay::allocate(const TraceEntry& entry, Change& change) {
   change.block_bytes = block.size;
   change.requested = block.requested;
   change.stack = block.stack;
-  change.born = block.born;
 }
 
 void SnapshotReplay::request_free(std::uint64_t address, Change& change) {
@@ -115,7 +114,6 @@ void SnapshotReplay::request_free(std::uint64_t address, Change& change) {
   change.block_bytes = block->size;
   change.requested = block->requested;
   change.stack = block->stack;
-  change.born = block->born;
 }
 
 void SnapshotReplay::complete_free(std::uint64_t address, Change& change) {
@@ -398,25 +396,21 @@ DeviceState SnapshotReplay::state() const {
   return state;
 }
 
-bool SnapshotReplay::is_exact() const {
-  if (!doubt_.empty() || guessed_blocks_ > 0) return false;
-  std::int64_t live = 0;
-  for (const Segment& segment : snapshot_.segments_of(device_))
-    for (const snapshot::Block& expected : snapshot_.blocks_of(segment)) {
-      if (!expected.is_live()) continue;
-      const Block* block = blocks_.find(expected.address);
-      if (block == nullptr || block->size != expected.size || block->state != expected.state) return false;
-      ++live;
-    }
-  return live == totals_.blocks;
-}
-
 std::string SnapshotReplay::doubt() const {
-  if (is_exact()) return {};
   if (!doubt_.empty()) return doubt_;
   if (guessed_blocks_ > 0)
     return fmt::format("the trace starts after {} of the blocks that it frees were allocated",
                        guessed_blocks_);
+  std::int64_t live = 0;
+  bool is_same = true;
+  for (const Segment& segment : snapshot_.segments_of(device_))
+    for (const snapshot::Block& expected : snapshot_.blocks_of(segment)) {
+      if (!expected.is_live()) continue;
+      const Block* block = blocks_.find(expected.address);
+      is_same = is_same && block != nullptr && block->size == expected.size && block->state == expected.state;
+      ++live;
+    }
+  if (is_same && live == totals_.blocks) return {};
   return "the trace ends with different blocks than the snapshot has";
 }
 

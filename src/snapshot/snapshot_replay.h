@@ -3,10 +3,10 @@
 //
 // A trace says what was asked for and where it was put, not how large the block was that served it, and that
 // is what counts against the device. But the state at the end is in the snapshot, block by block, and the
-// rules by which blocks are cut and merged are known (torch_allocator.h). So the state at the beginning is
+// rules by which blocks are cut and merged are known (TorchAllocatorRules). So the state at the beginning is
 // found by going back from the end (segments that came are taken away, blocks that went are put back), and
 // from there the entries are applied in order. Where that leads to the very blocks that the snapshot has, the
-// figures on the way are the allocator's own: `is_exact()`.
+// figures on the way are the allocator's own, and doubt() is empty.
 //
 // What is not known is the size of a block that was there before the trace began and went during it: its
 // request is in the trace, and up to 1 MiB behind it may have been its own or free. It is taken as its own.
@@ -20,11 +20,33 @@
 #include <string>
 #include <vector>
 
-#include "snapshot/address_map.h"
+#include "snapshot/containers.h"
 #include "snapshot/snapshot.h"
-#include "snapshot/torch_allocator.h"
 
 namespace headroom::snapshot {
+
+// How PyTorch's caching allocator sizes its blocks (c10/cuda/CUDACachingAllocator.cpp, 1.13 to 2.11): what is
+// asked for is rounded up, and a free block is cut if what would be left is worth it.
+inline constexpr std::int64_t kTorchBlockUnit = 512;
+inline constexpr std::int64_t kTorchSmallRequest = 1 << 20;  // from the pool of small ones, up to this
+inline constexpr std::int64_t kTorchSmallSegment = 2 << 20;  // and a page of an expandable one
+inline constexpr std::int64_t kTorchLargePage = 20 << 20;    // of an expandable segment of large blocks
+
+class TorchAllocatorRules {
+ public:
+  explicit TorchAllocatorRules(const AllocatorSettings& settings) : settings_(settings) {}
+
+  // The size of the block that a request gets, unless the free block that is found is not worth cutting.
+  std::int64_t rounded(std::int64_t requested) const;
+  // Whether a free block of `size` is cut for a request of `rounded`.
+  bool is_cut(std::int64_t size, std::int64_t rounded, bool is_large, bool is_expandable) const;
+  // What is asked of the driver where no free block serves a request of `rounded`.
+  static std::int64_t segment_size(std::int64_t rounded);
+
+ private:
+  std::int64_t divisions_for(std::int64_t size) const;
+  const AllocatorSettings& settings_;
+};
 
 inline constexpr std::uint32_t kBeforeTrace = ~std::uint32_t{0};
 
@@ -52,6 +74,12 @@ struct DeviceState {
   std::span<const HeldBlock> blocks_of(const HeldSegment& segment) const {
     return std::span(blocks).subspan(segment.first_block, segment.block_count);
   }
+  // All blocks, those of segments first.
+  template <class Visit>
+  void for_each_block(Visit&& visit) const {
+    for (const HeldBlock& block : blocks) visit(block);
+    for (const HeldBlock& block : loose) visit(block);
+  }
 };
 
 struct DeviceTotals {
@@ -73,7 +101,6 @@ class SnapshotReplay {
     std::int64_t block_bytes = 0;  // that became allocated, or no longer are; 0 for all other entries
     std::int64_t requested = 0;    // the same as it was asked for
     StackIndex stack;              // that allocated the block
-    std::uint32_t born = kBeforeTrace;
   };
   bool at_end() const { return position_ == entries_; }
   std::size_t position() const { return position_; }  // how many entries were applied
@@ -82,9 +109,7 @@ class SnapshotReplay {
 
   const DeviceTotals& totals() const { return totals_; }
   DeviceState state() const;
-  // At the end: whether this came out as the snapshot has it, and no size on the way was a guess.
-  bool is_exact() const;
-  // Why not, in words; empty if it is.
+  // At the end: why figures may be wrong. Empty if the blocks equal the snapshot's and no size was guessed.
   std::string doubt() const;
 
  private:
@@ -153,7 +178,7 @@ class SnapshotReplay {
   AddressMap<Block> blocks_;             // live and free, by where they begin
   AddressMap<std::uint64_t> free_ends_;  // where free blocks end → where they begin
   DeviceTotals totals_;
-  std::int64_t guessed_blocks_ = 0, guessed_bytes_ = 0;
+  std::int64_t guessed_blocks_ = 0;
   std::string doubt_;
   std::int64_t walk_budget_;  // free_block_around() walks; a damaged trace must not make it walk for ever
 };

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "snapshot/mixed_hash.h"
+#include "snapshot/containers.h"
 
 namespace headroom::snapshot {
 

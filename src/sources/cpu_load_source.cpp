@@ -33,11 +33,9 @@ std::optional<double> load_between(const Ticks& before, const Ticks& now) {
   return 100.0 * (total - idle) / total;
 }
 
-class CpuLoadSource : public MetricSource {
+class CpuLoadSource : public FileSource {
  public:
-  explicit CpuLoadSource(const std::filesystem::path& root) : file_(root / "proc/stat") {}
-  bool exists() const { return file_.exists(); }
-  std::string describe() const override { return "CPU load"; }
+  explicit CpuLoadSource(const std::filesystem::path& root) : FileSource(root / "proc/stat", "CPU load") {}
 
   bool read(SystemSample& sample) override {
     std::string_view text = file_.read();
@@ -45,11 +43,7 @@ class CpuLoadSource : public MetricSource {
     all_ = {};
     for (Core& core : cores_) core.now.online = false;
     // The core lines come first; the interrupt line after them is long, so stop before it.
-    while (text.starts_with("cpu")) {
-      const std::size_t end = std::min(text.find('\n'), text.size());
-      read_line(text.substr(3, end - 3));
-      text.remove_prefix(std::min(end + 1, text.size()));
-    }
+    while (text.starts_with("cpu")) read_line(take_line(text).substr(3));
     sample.cpu_percent = load_between(before, all_);
     for (Core& core : cores_) {
       sample.cores.push_back({core.now.online, load_between(core.before, core.now), {}});
@@ -77,7 +71,6 @@ class CpuLoadSource : public MetricSource {
     cores_[*number].now = ticks.value_or(Ticks{});
   }
 
-  RereadFile file_;
   Ticks all_;
   std::vector<Core> cores_;
 };
@@ -85,9 +78,7 @@ class CpuLoadSource : public MetricSource {
 }  // namespace
 
 std::unique_ptr<MetricSource> make_cpu_load_source(const std::filesystem::path& root) {
-  auto source = std::make_unique<CpuLoadSource>(root);
-  if (!source->exists()) return nullptr;
-  return source;
+  return make_if_exists<CpuLoadSource>(root);
 }
 
 }  // namespace headroom::sources

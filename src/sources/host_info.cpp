@@ -6,7 +6,6 @@
 
 #include <array>
 
-#include "base/files.h"
 #include "base/text.h"
 #include "sources/metric_source.h"
 
@@ -74,13 +73,6 @@ int usable_cpus() {
       _SC_NPROCESSORS_ONLN));  // sched_getaffinity fails with more processors than a cpu_set_t holds
 }
 
-std::string text_of(const std::filesystem::path& path) {
-  auto text = read_small_file(path);
-  if (!text) return {};
-  while (!text->empty() && (text->back() == '\0' || text->back() == '\n')) text->pop_back();
-  return std::move(*text);
-}
-
 }  // namespace
 
 HostInfo read_host_info(const std::filesystem::path& root) {
@@ -91,15 +83,13 @@ HostInfo read_host_info(const std::filesystem::path& root) {
     host.machine = names.machine;
     host.kernel = names.release;
   }
-  host.os = value_of(text_of(root / "etc/os-release"), "PRETTY_NAME", '=');
-  host.cpu_model = cpu_model_of(text_of(root / "proc/cpuinfo"));
-  host.board = text_of(root / "proc/device-tree/model");
+  host.os = value_of(file_text(root / "etc/os-release"), "PRETTY_NAME", '=');
+  host.cpu_model = cpu_model_of(file_text(root / "proc/cpuinfo"));
+  host.board = file_text(root / "proc/device-tree/model");
   host.cpus = usable_cpus();
-  const std::string total = value_of(text_of(root / "proc/meminfo"), "MemTotal", ':');
-  if (const auto words = split_words(total); !words.empty())
-    host.ram_total = kibibytes(parse_number<std::int64_t>(words[0]).value_or(0));
+  host.ram_total = kib_line(file_text(root / "proc/meminfo"), "MemTotal").value_or(Bytes{});
   host.headroom_version = HEADROOM_VERSION;
-  host.cpu_governor = text_of(root / "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
+  host.cpu_governor = file_text(root / "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
   SystemSample sample;
   if (const auto source = make_power_mode_source(root); source && source->read(sample))
     host.power_mode = sample.power_mode;

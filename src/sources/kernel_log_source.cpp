@@ -7,7 +7,6 @@
 #include <cerrno>
 
 #include "base/text.h"
-#include "sources/kernel_log.h"
 #include "sources/metric_source.h"
 
 namespace headroom::sources {
@@ -94,9 +93,7 @@ std::optional<KernelEvent> kernel_event_of(std::string_view message) {
 }
 
 std::unique_ptr<MetricSource> make_kernel_log_source(const std::filesystem::path& root) {
-  auto source = std::make_unique<KernelLogSource>(root);
-  if (!source->exists()) return nullptr;
-  return source;
+  return make_if_exists<KernelLogSource>(root);
 }
 
 }  // namespace headroom::sources

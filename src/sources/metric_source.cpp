@@ -41,14 +41,16 @@ std::optional<Bytes> RereadFile::read_bytes() const {
 }
 
 std::optional<std::string_view> rest_of_line(std::string_view text, std::string_view key) {
-  std::size_t at = 0;
-  while (at < text.size()) {
-    const std::size_t end = std::min(text.find('\n', at), text.size());
-    const std::string_view line = text.substr(at, end - at);
-    if (line.starts_with(key)) return line.substr(key.size());
-    at = end + 1;
-  }
+  while (!text.empty())
+    if (const std::string_view line = take_line(text); line.starts_with(key)) return line.substr(key.size());
   return std::nullopt;
+}
+
+std::string_view take_line(std::string_view& text) {
+  const std::size_t end = std::min(text.find('\n'), text.size());
+  const std::string_view line = text.substr(0, end);
+  text.remove_prefix(std::min(end + 1, text.size()));
+  return line;
 }
 
 std::string_view take_word(std::string_view& text) {
@@ -68,28 +70,28 @@ std::optional<Bytes> kib_line(std::string_view text, std::string_view key) {
   return kib ? std::optional<Bytes>(kibibytes(*kib)) : std::nullopt;
 }
 
-std::optional<std::int64_t> plain_line(std::string_view text, std::string_view key) {
-  const auto rest = rest_of_line(text, key);
-  if (!rest || !rest->starts_with(" ")) return std::nullopt;
-  return parse_number<std::int64_t>(trim(*rest));
-}
-
-std::string one_line(const fs::path& path) {
+std::string file_text(const fs::path& path) {
   const auto text = read_small_file(path);
   if (!text) return {};
-  std::string_view line = trim(*text);
-  while (!line.empty() && line.back() == '\0')
-    line.remove_suffix(1);  // device-tree strings end with a zero byte
-  return std::string(line);
+  std::string_view content = trim(*text);
+  while (!content.empty() && content.back() == '\0') content.remove_suffix(1);  // as in a device tree
+  return std::string(content);
 }
 
-std::vector<fs::path> entries(const fs::path& folder) {
+std::vector<fs::path> entries(const fs::path& folder, std::string_view prefix) {
   std::vector<fs::path> found;
   std::error_code code;
-  for (const auto& entry : fs::directory_iterator(folder, code)) found.push_back(entry.path());
-  std::sort(found.begin(), found.end(),
-            [](const fs::path& a, const fs::path& b) { return natural_less(a.native(), b.native()); });
+  for (const auto& entry : fs::directory_iterator(folder, code))
+    if (entry.path().filename().string().starts_with(prefix)) found.push_back(entry.path());
+  std::ranges::sort(
+      found, [](const fs::path& a, const fs::path& b) { return natural_less(a.native(), b.native()); });
   return found;
+}
+
+RereadFile first_file(const fs::path& root, std::initializer_list<const char*> paths) {
+  for (const char* path : paths)
+    if (RereadFile file(root / path); file.exists()) return file;
+  return {};
 }
 
 }  // namespace headroom::sources

@@ -1,6 +1,5 @@
-// The interface of a metric source. Each source is one file, and metric_source_list.cpp lists them all. To
-// add one, write NAME_source.cpp with a make_NAME_source() that returns nullptr if the machine lacks the
-// source.
+// The interface of a metric source, and helpers for sources. metric_source_list.cpp lists all sources. To add
+// one, write NAME_source.cpp with a make_NAME_source() that returns nullptr if the machine lacks the source.
 #pragma once
 
 #include <filesystem>
@@ -25,32 +24,16 @@ class MetricSource {
   virtual bool read(SystemSample& sample) = 0;
 };
 
-using MetricSourceMaker = std::unique_ptr<MetricSource> (*)(const std::filesystem::path& root);
-
-std::unique_ptr<MetricSource> make_meminfo_source(const std::filesystem::path& root);
-std::unique_ptr<MetricSource> make_vmstat_source(const std::filesystem::path& root);
-std::unique_ptr<MetricSource> make_pressure_source(const std::filesystem::path& root);
-std::unique_ptr<MetricSource> make_buddyinfo_source(const std::filesystem::path& root);
-std::unique_ptr<MetricSource> make_zram_source(const std::filesystem::path& root);
-std::unique_ptr<MetricSource> make_cgroup_source(const std::filesystem::path& root);
-std::unique_ptr<MetricSource> make_cpu_load_source(const std::filesystem::path& root);
-std::unique_ptr<MetricSource> make_cpu_clock_source(const std::filesystem::path& root);
-std::unique_ptr<MetricSource> make_thermal_source(const std::filesystem::path& root);
-std::unique_ptr<MetricSource> make_power_source(const std::filesystem::path& root);
-std::unique_ptr<MetricSource> make_cpu_temperature_source(const std::filesystem::path& root);
-std::unique_ptr<MetricSource> make_gpu_source(const std::filesystem::path& root);
-std::unique_ptr<MetricSource> make_memory_clock_source(const std::filesystem::path& root);
-std::unique_ptr<MetricSource> make_engine_source(const std::filesystem::path& root);
-std::unique_ptr<MetricSource> make_fan_source(const std::filesystem::path& root);
-std::unique_ptr<MetricSource> make_power_mode_source(const std::filesystem::path& root);
-std::unique_ptr<MetricSource> make_nvmap_source(const std::filesystem::path& root);
-std::unique_ptr<MetricSource> make_kernel_log_source(const std::filesystem::path& root);
-std::unique_ptr<MetricSource> make_throttle_source(const std::filesystem::path& root);
-std::unique_ptr<MetricSource> make_pool_source(const std::filesystem::path& root);
+using MakeMetricSource = std::unique_ptr<MetricSource>(const std::filesystem::path& root);
+MakeMetricSource make_meminfo_source, make_vmstat_source, make_pressure_source, make_buddyinfo_source,
+    make_zram_source, make_cgroup_source, make_cpu_load_source, make_cpu_clock_source, make_thermal_source,
+    make_power_source, make_cpu_temperature_source, make_gpu_source, make_memory_clock_source,
+    make_engine_source, make_fan_source, make_power_mode_source, make_nvmap_source, make_kernel_log_source,
+    make_throttle_source, make_pool_source;
 
 // All sources, in the order in which they are read. NVML (nvml_source.h) is not among them: it is a library
 // instead of a file tree, and runs in a separate process.
-const std::vector<MetricSourceMaker>& metric_source_list();
+const std::vector<MakeMetricSource*>& metric_source_list();
 
 // A file of /proc or /sys that stays open and is reread from its start: opening costs more than reading.
 class RereadFile {
@@ -71,17 +54,49 @@ class RereadFile {
   std::string buffer_;
 };
 
+// A source of one text file.
+class FileSource : public MetricSource {
+ public:
+  FileSource(const std::filesystem::path& path, std::string name) : file_(path), name_(std::move(name)) {}
+  bool exists() const { return file_.exists(); }
+  std::string describe() const override { return name_; }
+
+ protected:
+  RereadFile file_;
+
+ private:
+  std::string name_;
+};
+
+template <class Source>
+std::unique_ptr<MetricSource> make_if_exists(const std::filesystem::path& root) {
+  auto source = std::make_unique<Source>(root);
+  if (!source->exists()) return nullptr;
+  return source;
+}
+
 // The text after `key` in the line that starts with it, or nothing.
 std::optional<std::string_view> rest_of_line(std::string_view text, std::string_view key);
-// Removes the first word from the text and returns it; empty at the end.
+// Removes the first line (without its newline) or word from the text and returns it; empty at the end.
+std::string_view take_line(std::string_view& text);
 std::string_view take_word(std::string_view& text);
 // The value in bytes of a "Key:   123 kB" line, or nothing.
 std::optional<Bytes> kib_line(std::string_view text, std::string_view key);
-// The value of a "key 123" line, or nothing.
-std::optional<std::int64_t> plain_line(std::string_view text, std::string_view key);
-// The text of a one-line file without its newline; empty if the file is absent.
-std::string one_line(const std::filesystem::path& path);
-// The entries of a folder in natural order; empty if the folder is absent.
-std::vector<std::filesystem::path> entries(const std::filesystem::path& folder);
+// The text of a file without white space and zero bytes at its ends; empty if the file is absent.
+std::string file_text(const std::filesystem::path& path);
+// The entries of a folder whose names begin with `prefix`, in natural order; empty if the folder is absent.
+std::vector<std::filesystem::path> entries(const std::filesystem::path& folder, std::string_view prefix = {});
+// The first of the files below `root` that exists; otherwise a file that does not exist.
+RereadFile first_file(const std::filesystem::path& root, std::initializer_list<const char*> paths);
+
+// Parses a kernel message without its prefix: an OOM kill with its victim, or an error of NvMap or the GPU
+// driver. Absent for all other messages. In "NvMapMemAllocInternalTagged: 1075072515 error 12" the numbers
+// are an ioctl number and ENOMEM, not a size. The anon-rss of a kill contains no GPU memory.
+std::optional<KernelEvent> kernel_event_of(std::string_view message);
+
+// Parses the list of NvMap's clients (debugfs nvmap/iovmm/clients). Adds a process with its `gpu` memory for
+// each client, and returns the total. The total is larger than the sum if memory is also shared with
+// non-processes. Absent if the text has no total.
+std::optional<Bytes> read_nvmap_clients(std::string_view text, std::vector<ProcessSample>& processes);
 
 }  // namespace headroom::sources

@@ -2,8 +2,8 @@
 
 namespace headroom::sources {
 
-const std::vector<MetricSourceMaker>& metric_source_list() {
-  static const std::vector<MetricSourceMaker> kSources{
+const std::vector<MakeMetricSource*>& metric_source_list() {
+  static const std::vector<MakeMetricSource*> kSources{
       make_meminfo_source,      make_vmstat_source,          make_pressure_source, make_buddyinfo_source,
       make_zram_source,         make_cgroup_source,          make_cpu_load_source, make_cpu_clock_source,
       make_thermal_source,      make_cpu_temperature_source, make_power_source,    make_gpu_source,

@@ -4,9 +4,9 @@
 #include <array>
 #include <charconv>
 
-#include "base/display_width.h"
 #include "base/text.h"
-#include "sources/nvidia_smi_parts.h"
+#include "base/utf8.h"
+#include "sources/nvidia_smi_reader.h"
 #include "sources/nvml_device.h"
 
 namespace headroom::sources::smi {
@@ -87,7 +87,7 @@ constexpr std::array<KnownColumn, 23> kColumns{{
 }};
 
 const KnownColumn* known_column(std::string_view name) {
-  const auto* const known = std::find_if(kColumns.begin(), kColumns.end(), [&](const KnownColumn& column) {
+  const auto* const known = std::ranges::find_if(kColumns, [&](const KnownColumn& column) {
     return column.name == name || (!column.short_name.empty() && column.short_name == name);
   });
   return known == kColumns.end() ? nullptr : known;
@@ -136,13 +136,11 @@ CsvReader::CsvReader(const std::vector<std::string>& columns) {
 }
 
 bool CsvReader::has_processes() const {
-  return std::any_of(columns_.begin(), columns_.end(),
-                     [](const Column& column) { return is_process_column(column.name); });
+  return std::ranges::any_of(columns_, [](const Column& column) { return is_process_column(column.name); });
 }
 
 bool CsvReader::has_pids() const {
-  return std::any_of(columns_.begin(), columns_.end(),
-                     [](const Column& column) { return column.name == "pid"; });
+  return std::ranges::any_of(columns_, [](const Column& column) { return column.name == "pid"; });
 }
 
 std::optional<std::vector<CsvReader::Column>> CsvReader::header_of(std::string_view line) {
@@ -180,9 +178,8 @@ std::optional<CsvReader::Fields> CsvReader::fields_of(std::string_view line) con
   if (columns_.empty() || fields.size() < columns_.size()) return std::nullopt;
   if (fields.size() > columns_.size()) {
     const auto is_text = [](const Column& column) { return is_free_text(column.name); };
-    const auto text = std::find_if(columns_.begin(), columns_.end(), is_text);
-    if (text == columns_.end() || std::count_if(columns_.begin(), columns_.end(), is_text) != 1)
-      return std::nullopt;
+    const auto text = std::ranges::find_if(columns_, is_text);
+    if (text == columns_.end() || std::ranges::count_if(columns_, is_text) != 1) return std::nullopt;
     const auto at = fields.begin() + (text - columns_.begin());
     const auto last = at + static_cast<std::ptrdiff_t>(fields.size() - columns_.size());
     if (!has_processes() && std::any_of(at, last + 1, is_value)) return std::nullopt;
@@ -211,8 +208,6 @@ bool CsvReader::read_cell(const Column& column, std::string_view text, SmiProces
   } else if (is_used_memory(name)) {
     row.process.used = bytes_figure(text, column.unit);
     return row.process.used.has_value();
-  } else if (name == "name" || name == "process_name") {
-    row.name = text;
   } else if (name == "gpu_uuid") {
     row.gpu_uuid = text;
   }
@@ -258,7 +253,7 @@ ParseProblem CsvReader::problem_of_columns(std::string_view line) const {
                             [](const Column& column) { return is_nvidia_smi_column(column.name); }))
     return {fmt::format("{} has no column that Headroom uses", quoted(line)),
             "print it with nvidia-smi --query-gpu=timestamp,index,memory.used,memory.total --format=csv"};
-  if (std::any_of(fields.begin(), fields.end(), [](std::string_view field) { return is_value(trim(field)); }))
+  if (std::ranges::any_of(fields, [](std::string_view field) { return is_value(trim(field)); }))
     return {fmt::format("{} has no header that names its columns", quoted(line)),
             "name them as in the query, for example --columns timestamp,index,memory.used"};
   return {};

@@ -4,7 +4,7 @@
 #include <array>
 
 #include "base/text.h"
-#include "sources/nvidia_smi_parts.h"
+#include "sources/nvidia_smi_reader.h"
 
 namespace headroom::sources::smi {
 namespace {
@@ -17,7 +17,7 @@ bool is_number_or_absent(std::string_view word) { return word == "N/A" || intege
 
 // "00000000:01:00.0"
 bool is_bus_id(std::string_view word) {
-  return std::count(word.begin(), word.end(), ':') == 2 &&
+  return std::ranges::count(word, ':') == 2 &&
          word.find_first_not_of("0123456789abcdefABCDEF:.") == word.npos;
 }
 
@@ -48,7 +48,7 @@ struct Pair {
   std::string_view first, second;
 };
 std::optional<Pair> around_slash(const Words& words) {
-  const auto slash = std::find(words.begin(), words.end(), "/");
+  const auto slash = std::ranges::find(words, "/");
   if (slash == words.begin() || slash == words.end() || slash + 1 == words.end()) return std::nullopt;
   return Pair{*(slash - 1), *(slash + 1)};
 }
@@ -63,7 +63,7 @@ std::vector<std::string_view> cells_of(std::string_view line) {
 
 bool is_persistence(std::string_view word) {
   constexpr std::array<std::string_view, 5> kModes{"On", "Off", "WDDM", "TCC", "MCDM"};
-  return is_absent(word) || std::find(kModes.begin(), kModes.end(), word) != kModes.end();
+  return is_absent(word) || std::ranges::find(kModes, word) != kModes.end();
 }
 
 // Tables print these words without the brackets of CSV.
@@ -115,7 +115,7 @@ void read_mig_mode(std::string_view cell, GpuSample& gpu) {
 bool read_mig_row(const std::vector<std::string_view>& cells, SmiOutput& output) {
   if (cells.size() != 4) return false;
   const Words words = split_words(cells[0]);
-  if (words.size() != 4 || !std::all_of(words.begin(), words.end(), is_number_or_absent)) return false;
+  if (words.size() != 4 || !std::ranges::all_of(words, is_number_or_absent)) return false;
   const auto gpu = integer(words[0]), index = integer(words[3]);
   if (!gpu || !index) return false;
   MigInstance instance;
@@ -156,24 +156,8 @@ bool read_process_row(std::string_view cell, SmiOutput& output) {
   row.gpu = gpu;
   row.process.pid = *number;
   row.process.used = used;
-  row.type = words[pid + 1];
-  if (pid + 3 < words.size()) row.name = text_between(words[pid + 2], words[words.size() - 2]);
   if (!output.processes) output.processes.emplace();
   output.processes->push_back(std::move(row));
-  return true;
-}
-
-// "0  MIG 1g.10gb       19     7/7        9.75       No     14    1     0": GPU, name, id, free/total, GiB.
-bool read_profile_row(std::string_view cell, SmiOutput& output) {
-  const Words words = split_words(cell);
-  if (words.size() < 6 || words[1] != "MIG") return false;
-  const auto counts = split(words[4], '/');
-  const auto gpu = integer(words[0]), id = integer(words[3]);
-  const auto memory = bytes_figure(words[5], "GiB");
-  if (!gpu || !id || counts.size() != 2 || !integer(counts[0]) || !integer(counts[1]) || !memory)
-    return false;
-  output.mig_profiles.push_back(
-      {*gpu, *id, std::string(words[2]), *integer(counts[0]), *integer(counts[1]), *memory});
   return true;
 }
 
@@ -181,15 +165,12 @@ void read_single_cell(std::string_view cell, SmiOutput& output) {
   if (cell.starts_with("NVIDIA-SMI")) {
     output.driver_version = word_after(cell, "Driver Version:");
     if (output.driver_version.empty()) output.driver_version = word_after(cell, "KMD Version:");
-    output.cuda_version = word_after(cell, "CUDA Version:");
-    if (output.cuda_version.empty()) output.cuda_version = word_after(cell, "CUDA UMD Version:");
     return;
   }
   if (cell.starts_with("No running processes found")) {
     if (!output.processes) output.processes.emplace();
     return;
   }
-  if (read_profile_row(cell, output)) return;
   read_process_row(cell, output);
 }
 
@@ -210,7 +191,7 @@ void TableReader::read_gpu_row(const std::vector<std::string_view>& cells, SmiOu
     row_ = 0;
   }
   GpuSample& gpu = output.gpus.back();
-  gpu.lost = gpu.lost || std::any_of(cells.begin(), cells.end(), mentions_lost);
+  gpu.lost = gpu.lost || std::ranges::any_of(cells, mentions_lost);
 }
 
 // "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-…)", followed by "MIG 1g.10gb     Device  0: (UUID: MIG-…)".

@@ -1,12 +1,13 @@
 #include "sources/nvml_device.h"
 
 #include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <string_view>
 
 namespace headroom::sources::nvml {
+
 namespace {
 
 struct ReasonWords {
@@ -68,19 +69,6 @@ bool DeviceReader::succeeded(Return code) const {
   return code == kSuccess;
 }
 
-std::optional<unsigned> DeviceReader::number(Return (*call)(Device, unsigned*)) const {
-  unsigned value = 0;
-  if (call == nullptr || lost_ || !succeeded(call(device_, &value))) return std::nullopt;
-  return value;
-}
-
-std::optional<unsigned> DeviceReader::number(Return (*call)(Device, unsigned, unsigned*),
-                                             unsigned which) const {
-  unsigned value = 0;
-  if (call == nullptr || lost_ || !succeeded(call(device_, which, &value))) return std::nullopt;
-  return value;
-}
-
 bool DeviceReader::take_handle() {
   if (device_ != nullptr) return true;
   Device device = nullptr;
@@ -89,7 +77,7 @@ bool DeviceReader::take_handle() {
   identity_.name = nvml_text_of<kNameLength>(nvml_.name, device_);
   identity_.uuid = nvml_text_of<kUuidLength>(nvml_.uuid, device_);
   PciInfo pci{};
-  if (nvml_.pci_info != nullptr && succeeded(nvml_.pci_info(device_, &pci))) {
+  if (ask(nvml_.pci_info, device_, &pci)) {
     pci.bus_id[sizeof pci.bus_id - 1] = pci.bus_id_legacy[sizeof pci.bus_id_legacy - 1] = '\0';
     identity_.pci_bus_id = pci.bus_id[0] != '\0' ? pci.bus_id : pci.bus_id_legacy;
   }
@@ -128,7 +116,7 @@ GpuSample DeviceReader::read() {
 // dedicated memory answers NOT_SUPPORTED, or 0 bytes (Orin).
 void DeviceReader::read_memory(Device device, GpuSample& sample) const {
   MemoryV2 now{kMemoryV2Version, 0, 0, 0, 0};
-  if (nvml_.memory_v2 != nullptr && succeeded(nvml_.memory_v2(device, &now)) && now.total > 0) {
+  if (ask(nvml_.memory_v2, device, &now) && now.total > 0) {
     sample.memory_total = bytes_of(now.total);
     sample.memory_used = bytes_of(now.used);
     sample.memory_free = bytes_of(now.free);
@@ -136,9 +124,7 @@ void DeviceReader::read_memory(Device device, GpuSample& sample) const {
     return;
   }
   MemoryV1 before{};
-  if (lost_ || nvml_.memory_v1 == nullptr || !succeeded(nvml_.memory_v1(device, &before)) ||
-      before.total == 0)
-    return;
+  if (!ask(nvml_.memory_v1, device, &before) || before.total == 0) return;
   sample.memory_total = bytes_of(before.total);
   sample.memory_used = bytes_of(before.used);
   sample.memory_free = bytes_of(before.free);
@@ -146,14 +132,13 @@ void DeviceReader::read_memory(Device device, GpuSample& sample) const {
 
 void DeviceReader::read_loads(GpuSample& sample) const {
   Utilization load{};
-  if (nvml_.utilization != nullptr && !lost_ && succeeded(nvml_.utilization(device_, &load))) {
+  if (ask(nvml_.utilization, device_, &load)) {
     sample.gpu_percent = load.gpu;
     sample.memory_percent = load.memory;
   }
   const auto engine = [&](Return (*call)(Device, unsigned*, unsigned*)) -> std::optional<double> {
     unsigned percent = 0, period_us = 0;
-    if (call == nullptr || lost_ || !succeeded(call(device_, &percent, &period_us))) return std::nullopt;
-    return percent;
+    return ask(call, device_, &percent, &period_us) ? std::optional<double>(percent) : std::nullopt;
   };
   sample.encoder_percent = engine(nvml_.encoder_utilization);
   sample.decoder_percent = engine(nvml_.decoder_utilization);
@@ -165,8 +150,7 @@ void DeviceReader::read_clocks(GpuSample& sample) const {
   sample.sm_clock_hz = hertz(kSmClock);
   sample.memory_clock_hz = hertz(kMemoryClock);
   unsigned long long reasons = 0;
-  if (nvml_.clock_reasons == nullptr || lost_ || !succeeded(nvml_.clock_reasons(device_, &reasons))) return;
-  set_clock_reasons(sample, reasons);
+  if (ask(nvml_.clock_reasons, device_, &reasons)) set_clock_reasons(sample, reasons);
 }
 
 // Reads the MIG mode every ten seconds only: this call takes 145 of the 170 µs of a reading on an H200, and
@@ -178,7 +162,7 @@ void DeviceReader::read_mig_mode() {
   mig_asked_ = now;
   unsigned current = 0, pending = 0;
   identity_.mig_enabled.reset();
-  if (succeeded(nvml_.mig_mode(device_, &current, &pending))) identity_.mig_enabled = current == 1;
+  if (ask(nvml_.mig_mode, device_, &current, &pending)) identity_.mig_enabled = current == 1;
   if (lost_) mig_asked_.reset();
 }
 
@@ -190,16 +174,14 @@ void DeviceReader::read_mig_instances(GpuSample& sample) {
   const unsigned most = std::min(number(nvml_.mig_count).value_or(0), 64U);
   for (unsigned i = 0; i < most; ++i) {
     Device device = nullptr;
-    if (lost_ || !succeeded(nvml_.mig_by_index(device_, i, &device)) || device == nullptr) continue;
+    if (!ask(nvml_.mig_by_index, device_, i, &device) || device == nullptr) continue;
     MigInstance instance;
     instance.index = i;
     instance.name = nvml_text_of<kNameLength>(nvml_.name, device);
     instance.uuid = nvml_text_of<kUuidLength>(nvml_.uuid, device);
     unsigned id = 0;
-    if (nvml_.gpu_instance != nullptr && succeeded(nvml_.gpu_instance(device, &id)))
-      instance.gpu_instance = id;
-    if (nvml_.compute_instance != nullptr && succeeded(nvml_.compute_instance(device, &id)))
-      instance.compute_instance = id;
+    if (ask(nvml_.gpu_instance, device, &id)) instance.gpu_instance = id;
+    if (ask(nvml_.compute_instance, device, &id)) instance.compute_instance = id;
     GpuSample memory;
     read_memory(device, memory);
     instance.memory_total = memory.memory_total;
@@ -228,6 +210,90 @@ void DeviceReader::read_processes(GpuSample& sample) {
       sample.processes->push_back(process);
     }
   }
+}
+
+namespace {
+
+constexpr std::byte kPattern{0xA5};
+constexpr std::size_t kLargestEntry = sizeof(ProcessInfoV3);
+constexpr unsigned kFirstCapacity = 61;          // entries; a prime, so that a full list is rarely ambiguous
+constexpr unsigned kMostEntries = 100'000;       // a larger number is an error of the driver
+constexpr std::int64_t kLargestPid = 4'194'304;  // Linux's PID_MAX_LIMIT
+constexpr int kTries = 4;                        // the number of processes can grow between two calls
+
+std::optional<std::int64_t> instance_of(unsigned id) {
+  return id == kNoInstance ? std::nullopt : std::optional<std::int64_t>(id);
+}
+
+GpuProcess process_at(const std::byte* entry, std::size_t size) {
+  ProcessInfoV2 info{0, kNotAvailable, kNoInstance, kNoInstance};
+  std::memcpy(&info, entry, std::min(size, sizeof info));
+  GpuProcess process;
+  process.pid = info.pid;
+  if (info.used != kNotAvailable && info.used <= INT64_MAX)
+    process.used = Bytes{static_cast<std::int64_t>(info.used)};
+  process.gpu_instance = instance_of(info.gpu_instance);
+  process.compute_instance = instance_of(info.compute_instance);
+  return process;
+}
+
+// A process with compute and graphics is in two lists with the same memory, so the sizes must not be added.
+void merge(const GpuProcess& process, std::vector<GpuProcess>& processes) {
+  const auto same = std::ranges::find_if(processes, [&](const GpuProcess& known) {
+    return known.pid == process.pid && known.gpu_instance == process.gpu_instance &&
+           known.compute_instance == process.compute_instance;
+  });
+  if (same == processes.end())
+    processes.push_back(process);
+  else if (process.used)
+    same->used = std::max(same->used.value_or(Bytes{}), *process.used);
+}
+
+}  // namespace
+
+std::size_t entry_size(std::size_t written, std::size_t count, std::size_t capacity, std::size_t declared) {
+  constexpr std::array kSizes{sizeof(ProcessInfoV2), sizeof(ProcessInfoV3), sizeof(ProcessInfoV1)};
+  for (const std::size_t size : kSizes)
+    if (written == size * count) return size;
+  for (const std::size_t size : kSizes)  // the driver cleared the whole buffer first
+    if (written == size * capacity) return size;
+  return declared;
+}
+
+bool ProcessReader::add(List list, Device device, std::vector<GpuProcess>& processes) {
+  if (list == nullptr) return false;
+  if (buffer_.empty()) buffer_.resize(kFirstCapacity * kLargestEntry);
+  for (int attempt = 0; attempt < kTries; ++attempt) {
+    std::fill(buffer_.begin(), buffer_.end(), kPattern);
+    const auto capacity = static_cast<unsigned>(buffer_.size() / kLargestEntry);
+    unsigned count = capacity;
+    const Return code = list(device, &count, buffer_.data());
+    if (code == kInsufficientSize && count < kMostEntries) {
+      buffer_.resize((std::max(count, capacity) + kFirstCapacity) * kLargestEntry);
+      continue;
+    }
+    if (code != kSuccess || count > capacity) return false;
+    const auto last =
+        std::find_if(buffer_.rbegin(), buffer_.rend(), [](std::byte byte) { return byte != kPattern; });
+    const auto written = static_cast<std::size_t>(buffer_.rend() - last);
+    const std::size_t size = entry_size(written, count, capacity, sizeof(ProcessInfoV2));
+    for (unsigned i = 0; i < count; ++i) {
+      const GpuProcess process = process_at(buffer_.data() + i * size, size);
+      if (process.pid > 0 && process.pid <= kLargestPid) merge(process, processes);
+    }
+    return true;
+  }
+  return false;
+}
+
+std::optional<std::vector<GpuProcess>> ProcessReader::read(Device device) {
+  const Functions& nvml = library_.functions();
+  std::vector<GpuProcess> processes;
+  bool has_list = false;
+  for (const List list : {nvml.compute_processes, nvml.graphics_processes, nvml.mps_processes})
+    has_list = add(list, device, processes) || has_list;
+  if (!has_list) return std::nullopt;
+  return processes;
 }
 
 }  // namespace headroom::sources::nvml

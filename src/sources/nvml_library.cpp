@@ -90,12 +90,6 @@ Library::~Library() {
   ::dlclose(handle_);
 }
 
-std::string Library::error_text(Return code) const {
-  if (functions_.error_string == nullptr) return fmt::format("error {}", code);
-  const char* text = functions_.error_string(code);
-  return text == nullptr ? fmt::format("error {}", code) : text;
-}
-
 std::string Library::driver_version() const {
   std::array<char, kVersionLength> text{};
   if (functions_.driver_version == nullptr) return {};

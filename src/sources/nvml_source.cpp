@@ -1,13 +1,19 @@
 #include "sources/nvml_source.h"
 
 #include <fmt/format.h>
-
+#include <unistd.h>
 #include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <utility>
 
 #include "base/log.h"
+#include "base/text.h"
 #include "sources/nvml_device.h"
+#include "sources/nvml_library.h"
 
 namespace headroom::sources {
+
 namespace {
 
 constexpr unsigned kMostDevices = 1024;  // a limit against a broken driver
@@ -93,6 +99,95 @@ void read_gpu_info(HostInfo& host, const std::string& library_file) {
       facts.mig_instances.push_back({instance.name, instance.uuid, instance.memory_total});
     host.gpus.push_back(std::move(facts));
   }
+}
+
+namespace {
+
+constexpr unsigned kMostDevicesAsked = 1024, kMostInstances = 64;  // limits against a broken driver
+
+}  // namespace
+
+std::unique_ptr<OwnGpuMemory> OwnGpuMemory::open(const std::string& library_file) {
+  auto library = nvml::Library::open(library_file);
+  if (!library) return nullptr;
+  return std::unique_ptr<OwnGpuMemory>(new OwnGpuMemory(std::move(*library)));
+}
+
+OwnGpuMemory::OwnGpuMemory(std::shared_ptr<const nvml::Library> library)
+    : library_(std::move(library)), processes_(*library_) {
+  const nvml::Functions& nvml = library_->functions();
+  unsigned count = 0;
+  if (nvml.device_count(&count) != nvml::kSuccess) return;
+  for (unsigned i = 0; i < std::min(count, kMostDevicesAsked); ++i) {
+    nvml::Device device = nullptr;
+    if (nvml.device_by_index(i, &device) != nvml::kSuccess || device == nullptr) continue;
+    if (!add_instances(device)) add(device);
+  }
+}
+
+// Under MIG only root can read the whole GPU's process list, and a process belongs to an instance.
+bool OwnGpuMemory::add_instances(nvml::Device gpu) {
+  const nvml::Functions& nvml = library_->functions();
+  unsigned most = 0;
+  if (nvml.mig_count == nullptr || nvml.mig_by_index == nullptr ||
+      nvml.mig_count(gpu, &most) != nvml::kSuccess)
+    return false;
+  bool has_some = false;
+  for (unsigned i = 0; i < std::min(most, kMostInstances); ++i) {
+    nvml::Device instance = nullptr;
+    if (nvml.mig_by_index(gpu, i, &instance) != nvml::kSuccess || instance == nullptr) continue;
+    has_some = true;
+    add(instance);
+  }
+  return has_some;
+}
+
+void OwnGpuMemory::add(nvml::Device device) {
+  const nvml::Functions& nvml = library_->functions();
+  std::array<char, 96> uuid{};
+  if (nvml.uuid == nullptr ||
+      nvml.uuid(device, uuid.data(), static_cast<unsigned>(uuid.size())) != nvml::kSuccess)
+    return;
+  uuid.back() = '\0';
+  devices_.emplace_back(device, uuid.data());
+}
+
+std::vector<OwnGpuMemory::Share> OwnGpuMemory::read() {
+  std::vector<Share> shares;
+  for (const auto& [device, uuid] : devices_) {
+    const auto processes = processes_.read(device);
+    if (!processes) continue;
+    for (const GpuProcess& process : *processes)
+      if (process.pid == ::getpid() && process.used) shares.push_back({uuid, *process.used});
+  }
+  return shares;
+}
+
+namespace {
+namespace fs = std::filesystem;
+
+constexpr std::array<const char*, 5> kSigns{
+    "proc/driver/nvidia/version",
+    "dev/nvidiactl",
+    "dev/nvgpu",       // Jetson
+    "dev/nvhost-gpu",  // Jetson, older
+    "dev/dxg",         // Windows Subsystem for Linux
+};
+
+}  // namespace
+
+bool has_nvidia_driver(const fs::path& root, std::string_view library_path) {
+  std::error_code ignored;
+  for (const char* sign : kSigns)
+    if (fs::exists(root / sign, ignored)) return true;
+  for (const std::string_view folder : split(library_path, ':'))
+    if (!folder.empty() && fs::exists(fs::path(folder) / nvml::Library::kFileName, ignored)) return true;
+  return false;
+}
+
+bool has_nvidia_driver() {
+  const char* library_path = std::getenv("LD_LIBRARY_PATH");
+  return has_nvidia_driver("/", library_path == nullptr ? "" : library_path);
 }
 
 }  // namespace headroom::sources

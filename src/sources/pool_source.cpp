@@ -1,4 +1,4 @@
-// Reads the metrics that model pools publish (model/pool_sample.h). Each pool has a file in /dev/shm, which
+// Reads the metrics that model pools publish (types/sample.h). Each pool has a file in /dev/shm, which
 // it rewrites periodically and removes at its end. Files of ended programs are skipped.
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -8,9 +8,9 @@
 #include <algorithm>
 #include <array>
 
-#include "base/text.h"
 #include "sources/metric_source.h"
-#include "types/pool_sample.h"
+#include "sources/process_table.h"
+#include "types/sample.h"
 
 namespace headroom::sources {
 namespace {
@@ -33,17 +33,6 @@ std::optional<PoolStatus> read_status(int fd) {
   return parse_pool_status({text.data(), static_cast<std::size_t>(got)});
 }
 
-// The start time is field 22 of "PID (name) S …"; the name may contain anything.
-bool is_alive(const std::filesystem::path& root, const PoolStatus& status) {
-  const auto text = read_small_file(root / "proc" / std::to_string(status.pool.pid) / "stat");
-  if (!text) return false;
-  const std::size_t name_ends = text->rfind(')');
-  if (name_ends == std::string::npos) return false;
-  constexpr std::size_t kStartTicks = 22 - 3;  // the text after the name begins with field 3
-  const auto words = split_words(std::string_view(*text).substr(name_ends + 1));
-  return words.size() > kStartTicks && parse_number<std::int64_t>(words[kStartTicks]) == status.start_ticks;
-}
-
 struct OpenStatus {
   std::string file;
   UniqueFd fd;
@@ -60,7 +49,7 @@ class PoolSource : public MetricSource {
  public:
   explicit PoolSource(std::filesystem::path root) : root_(std::move(root)) { scan(); }
   std::string describe() const override { return "model pools"; }
-  bool has_any() const { return !pools_.empty(); }
+  bool exists() const { return !pools_.empty(); }
 
   // Returns true even without pools: that is not a failure of the source.
   bool read(SystemSample& sample) override {
@@ -77,16 +66,17 @@ class PoolSource : public MetricSource {
   void scan() {
     last_scan_ = monotonic_now();
     std::vector<OpenStatus> found;
-    for (const std::filesystem::path& path : entries(root_ / "dev/shm")) {
+    for (const std::filesystem::path& path : entries(root_ / "dev/shm", kPoolStatusPrefix)) {
       const std::string file = path.filename().string();
-      if (!file.starts_with(kPoolStatusPrefix) || found.size() == kMostPools) continue;
+      if (found.size() == kMostPools) break;
       UniqueFd fd = open_status(path);
       if (!fd) continue;
       // A file that is being written now is kept if it was found before; otherwise the next scan finds it.
       auto status = read_status(fd.get());
-      const auto known = std::find_if(pools_.begin(), pools_.end(),
-                                      [&](const OpenStatus& pool) { return pool.file == file; });
-      if (status && file_of(status->pool) == file && is_alive(root_, *status))
+      const auto known =
+          std::ranges::find_if(pools_, [&](const OpenStatus& pool) { return pool.file == file; });
+      if (status && file_of(status->pool) == file &&
+          read_process_start(static_cast<pid_t>(status->pool.pid), root_) == status->start_ticks)
         found.push_back({file, std::move(fd), std::move(status->pool)});
       else if (!status && known != pools_.end())
         found.push_back({file, std::move(fd), std::move(known->last)});
@@ -102,9 +92,7 @@ class PoolSource : public MetricSource {
 }  // namespace
 
 std::unique_ptr<MetricSource> make_pool_source(const std::filesystem::path& root) {
-  auto source = std::make_unique<PoolSource>(root);
-  if (!source->has_any()) return nullptr;
-  return source;
+  return make_if_exists<PoolSource>(root);
 }
 
 }  // namespace headroom::sources

@@ -1,15 +1,16 @@
 // Reads one file per process (stat: name, parent, CPU time, resident pages) through an open /proc. For the
 // chosen processes it reads more files (status, oom_score, smaps_rollup). On a machine with 200 processes,
 // reading these for all would cost four times as much.
+
 #include "sources/process_table.h"
 
 #include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
-
 #include <algorithm>
 #include <array>
+#include <string>
 #include <unordered_map>
 
 #include "base/files.h"
@@ -17,6 +18,7 @@
 #include "sources/metric_source.h"
 
 namespace headroom::sources {
+
 namespace {
 
 struct Process {
@@ -130,13 +132,11 @@ struct ProcessTable::State {
       process.pid = *pid;
       if (read_stat(read_file(*pid, "stat"), process)) now.push_back(process);
     }
-    std::sort(now.begin(), now.end(), [](const Process& a, const Process& b) { return a.pid < b.pid; });
+    std::ranges::sort(now, {}, &Process::pid);
   }
 
   static Process* find(std::vector<Process>& list, pid_t pid) {
-    const auto at = std::lower_bound(list.begin(), list.end(), pid, [](const Process& process, pid_t wanted) {
-      return process.pid < wanted;
-    });
+    const auto at = std::ranges::lower_bound(list, pid, {}, &Process::pid);
     return at != list.end() && at->pid == pid ? &*at : nullptr;
   }
   // The same process in the previous sample; not another one that reuses its pid.
@@ -147,9 +147,9 @@ struct ProcessTable::State {
 
   // Compares the pid, and once it was seen also the start time: the pid may be reused by another process.
   bool is_root(const Process& process, const ProcessChoice& choice) {
-    if (std::find(choice.roots.begin(), choice.roots.end(), process.pid) == choice.roots.end()) return false;
+    if (std::ranges::find(choice.roots, process.pid) == choice.roots.end()) return false;
     const auto known =
-        std::find_if(roots.begin(), roots.end(), [&](const auto& root) { return root.first == process.pid; });
+        std::ranges::find_if(roots, [&](const auto& root) { return root.first == process.pid; });
     if (known != roots.end()) return known->second == process.started;
     roots.emplace_back(process.pid, process.started);
     return true;
@@ -187,7 +187,7 @@ struct ProcessTable::State {
                        chosen.end(), larger);
       chosen.resize(choice.largest);
     }
-    std::sort(chosen.begin(), chosen.end(), larger);
+    std::ranges::sort(chosen, larger);
   }
 
   std::int64_t weight(const Process& process) const {
@@ -267,5 +267,77 @@ void ProcessTable::read(SystemSample& sample, const ProcessChoice& choice) {
 }
 
 std::size_t ProcessTable::count() const { return state_->now.size(); }
+
+namespace {
+
+constexpr std::pair<std::string_view, std::optional<Bytes> ProcessMemory::*> kStatusFigures[] = {
+    {"VmRSS", &ProcessMemory::rss},         {"VmHWM", &ProcessMemory::rss_peak},
+    {"RssAnon", &ProcessMemory::anonymous}, {"RssFile", &ProcessMemory::file_backed},
+    {"RssShmem", &ProcessMemory::shared},   {"VmSwap", &ProcessMemory::swapped},
+    {"VmData", &ProcessMemory::data}};
+
+void read_process_status(std::string_view text, ProcessMemory& memory) {
+  while (!text.empty()) {
+    const std::string_view line = take_line(text);
+    if (line.starts_with("Threads:")) memory.threads = parse_number<std::int64_t>(trim(line.substr(8)));
+    for (const auto& [key, figure] : kStatusFigures)
+      if (line.starts_with(key)) memory.*figure = kib_line(line, key);
+  }
+}
+
+// A number of the stat file, by its field number in proc(5). The fields follow the command's name in
+// parentheses, which may itself contain spaces and parentheses.
+std::optional<std::int64_t> field_of(const std::string& stat, std::size_t number) {
+  constexpr std::size_t kFirst = 3;  // the first field after the name
+  const std::size_t end = stat.rfind(')');
+  if (end == std::string::npos) return std::nullopt;
+  const auto fields = split_words(std::string_view(stat).substr(end + 1));
+  if (fields.size() <= number - kFirst) return std::nullopt;
+  return parse_number<std::int64_t>(fields[number - kFirst]);
+}
+
+std::optional<Nanoseconds> cpu_time_of(const std::string& stat) {
+  const auto user = field_of(stat, 14), system = field_of(stat, 15);
+  if (!user || !system) return std::nullopt;
+  static const std::int64_t ticks_per_second = ::sysconf(_SC_CLK_TCK);
+  return Nanoseconds{(*user + *system) * (1'000'000'000 / ticks_per_second)};
+}
+
+// smaps has a Pss line per mapping, smaps_rollup one line for all. Only smaps_rollup has the parts
+// (Pss_File, Pss_Shmem).
+void read_shares(const std::filesystem::path& path, ProcessMemory& memory) {
+  const auto text = read_small_file(path);
+  if (!text) return;
+  for (const std::string_view line : split(*text, '\n'))
+    if (const auto pss = kib_line(line, "Pss")) memory.pss = memory.pss.value_or(Bytes{}) + *pss;
+  memory.pss_file = kib_line(*text, "Pss_File");
+  memory.pss_shared = kib_line(*text, "Pss_Shmem");
+}
+
+}  // namespace
+
+ProcessMemory read_process_memory(pid_t pid, ProcessDetail detail, const std::filesystem::path& root) {
+  ProcessMemory memory;
+  const std::filesystem::path folder = root / "proc" / std::to_string(pid);
+  const auto status = read_small_file(folder / "status");
+  if (!status) return memory;
+  read_process_status(*status, memory);
+  if (const auto stat = read_small_file(folder / "stat")) memory.cpu_time = cpu_time_of(*stat);
+  if (detail == ProcessDetail::status) return memory;
+  read_shares(folder / "smaps_rollup", memory);
+  // Linux before 4.14 (Jetson Nano, TX2) has no rollup, so sum over the mappings.
+  if (!memory.pss) read_shares(folder / "smaps", memory);
+  return memory;
+}
+
+std::optional<std::int64_t> read_process_start(pid_t pid, const std::filesystem::path& root) {
+  const auto stat = read_small_file(root / "proc" / std::to_string(pid) / "stat");
+  return stat ? field_of(*stat, 22) : std::nullopt;
+}
+
+bool reset_peak_rss(pid_t pid) {
+  UniqueFd fd(::open(fmt::format("/proc/{}/clear_refs", pid).c_str(), O_WRONLY | O_CLOEXEC));
+  return fd && write_all(fd.get(), "5").has_value();
+}
 
 }  // namespace headroom::sources

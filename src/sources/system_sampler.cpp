@@ -12,7 +12,7 @@ namespace {
 constexpr int kMostFailures = 10;
 
 struct Slot {
-  MetricSourceMaker make = nullptr;
+  MakeMetricSource* make = nullptr;
   std::unique_ptr<MetricSource> source;  // null: not found, or failed too often
   int failures = 0;                      // in a row
   bool was_reported = false;
@@ -67,8 +67,7 @@ SystemSampler::SystemSampler(const std::filesystem::path& root, Nanoseconds betw
     : state_(std::make_unique<State>()) {
   state_->root = root;
   state_->between_probes = between_probes;
-  for (const MetricSourceMaker make : metric_source_list())
-    state_->slots.push_back({make, nullptr, 0, false});
+  for (MakeMetricSource* make : metric_source_list()) state_->slots.push_back({make, nullptr, 0, false});
   state_->probe();
 }
 

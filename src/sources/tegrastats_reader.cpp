@@ -294,7 +294,7 @@ bool is_engine(std::string_view name) {
                                                       "OFA", "NVDLA", "PVA",   "SE",    "VDE",   "AVP"};
   name = without_freq(name);
   while (!name.empty() && is_digit(name.back())) name.remove_suffix(1);
-  return std::find(kEngines.begin(), kEngines.end(), name) != kEngines.end();
+  return std::ranges::find(kEngines, name) != kEngines.end();
 }
 
 // "2340mW/2340mW", "463/463", "5517mW", "5139mW/5139mW/5139mW": current, average and peak, in milliwatts.
@@ -404,8 +404,7 @@ bool take_token(Cursor& cursor, SystemSample& sample) {
 // cut before the cores, or if the swap field could not be parsed.
 bool has_no_swap(const SystemSample& sample) {
   return sample.ram_total && !sample.cores.empty() && !sample.swap_total &&
-         std::find(sample.unknown_tokens.begin(), sample.unknown_tokens.end(), "SWAP") ==
-             sample.unknown_tokens.end();
+         std::ranges::find(sample.unknown_tokens, "SWAP") == sample.unknown_tokens.end();
 }
 
 }  // namespace

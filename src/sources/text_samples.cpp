@@ -5,7 +5,7 @@
 
 #include "base/text.h"
 #include "sources/meminfo_reader.h"
-#include "sources/nvidia_smi_parts.h"
+#include "sources/nvidia_smi_reader.h"
 #include "sources/tegrastats_reader.h"
 
 namespace headroom::sources {
@@ -38,7 +38,7 @@ class MeminfoText : public TextReader {
       if (unknown_.size() >= kMostUnknown) finish(on_sample);
       return;
     }
-    if (std::find(keys_.begin(), keys_.end(), *key) != keys_.end()) {
+    if (std::ranges::find(keys_, *key) != keys_.end()) {
       finish(on_sample);
       read_meminfo_line(line, with_line = {});
     }
@@ -136,7 +136,7 @@ class NvidiaSmiText : public TextReader {
                               : !gpu.pci_bus_id.empty() ? gpu.pci_bus_id
                                                         : gpu.name;
     if (gpu.index) return;
-    const auto known = std::find(numbered_.begin(), numbered_.end(), name);
+    const auto known = std::ranges::find(numbered_, name);
     if (known == numbered_.end() && numbered_.size() == kMostNumbered) return;
     gpu.index = known - numbered_.begin();
     if (known == numbered_.end()) numbered_.push_back(name);
@@ -177,41 +177,17 @@ class NvidiaSmiText : public TextReader {
   bool has_message_ = false;
 };
 
-struct Kind {
-  std::string name;
-  std::unique_ptr<TextReader> (*make)(const std::vector<std::string>& columns);
-};
-
-template <class Reader>
-std::unique_ptr<TextReader> make_without_columns(const std::vector<std::string>& /*columns*/) {
-  return std::make_unique<Reader>();
-}
-
-std::unique_ptr<TextReader> make_nvidia_smi_text(const std::vector<std::string>& columns) {
-  return std::make_unique<NvidiaSmiText>(columns);
-}
-
-const std::vector<Kind>& kinds() {
-  static const std::vector<Kind> kKinds{{"tegrastats", make_without_columns<TegrastatsText>},
-                                        {"nvidia-smi", make_nvidia_smi_text},
-                                        {"meminfo", make_without_columns<MeminfoText>}};
-  return kKinds;
-}
-
 }  // namespace
 
 const std::vector<std::string>& text_reader_names() {
-  static const std::vector<std::string> kNames = [] {
-    std::vector<std::string> names;
-    for (const Kind& kind : kinds()) names.push_back(kind.name);
-    return names;
-  }();
+  static const std::vector<std::string> kNames{"tegrastats", "nvidia-smi", "meminfo"};
   return kNames;
 }
 
 std::unique_ptr<TextReader> make_text_reader(std::string_view name, const std::vector<std::string>& columns) {
-  for (const Kind& kind : kinds())
-    if (kind.name == name) return kind.make(columns);
+  if (name == "tegrastats") return std::make_unique<TegrastatsText>();
+  if (name == "nvidia-smi") return std::make_unique<NvidiaSmiText>(columns);
+  if (name == "meminfo") return std::make_unique<MeminfoText>();
   return nullptr;
 }
 

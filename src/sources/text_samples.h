@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "sources/parse_problem.h"
+#include "sources/nvidia_smi_reader.h"
 #include "types/sample.h"
 
 namespace headroom::sources {

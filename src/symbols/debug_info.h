@@ -2,7 +2,6 @@
 #pragma once
 
 #include <elfutils/libdw.h>
-
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -10,17 +9,65 @@
 #include <vector>
 
 #include "symbols/interval_index.h"
-#include "symbols/unit_scopes.h"
 
 namespace headroom::symbols {
 
-struct SourcePlace {
-  std::string function;  // empty if unknown
-  // `function` is a linkage name and must be demangled; otherwise it is the source name.
-  bool has_linkage_name = false;
+// The functions and inlined functions of one compilation unit, by address. One walk over the unit builds the
+// index when the first address is looked up. (libdw's dwarf_getscopes walks the unit for every address.)
+class UnitScopes {
+ public:
+  explicit UnitScopes(Dwarf_Die unit);
+
+  // The entries around the address, innermost first: DW_TAG_inlined_subroutine, finally DW_TAG_subprogram.
+  // Empty if the unit describes no function there.
+  std::vector<Dwarf_Die> around(std::uint64_t address) const;
+  // The namespaces, types and functions around a function's declaration, as "detail::Pool::". Compilers give
+  // no linkage name to functions that are used in one unit only, and "operator()" alone is meaningless.
+  std::string qualifiers_of(Dwarf_Die function) const;
+  std::size_t bytes() const;
+
+ private:
+  static constexpr std::uint32_t kNone = ~std::uint32_t{0};
+  struct Scope {
+    Dwarf_Off entry;
+    std::uint32_t parent;
+  };
+  // A namespace, a type, or a function that contains types.
+  struct Container {
+    Dwarf_Off entry;
+    std::uint32_t parent;
+  };
+  struct Function {
+    Dwarf_Off entry;
+    std::uint32_t container;
+  };
+  struct Visit {
+    Dwarf_Die entry;
+    std::uint32_t scope;
+    std::uint32_t container;
+    std::uint32_t depth;
+  };
+
+  void walk(Dwarf_Die& unit);
+  Visit inside_of(Visit visit, int tag);
+  std::uint32_t add_scope(Dwarf_Die& entry, std::uint32_t parent, bool inlined);
+
+  Dwarf* dwarf_;
+  std::vector<Scope> scopes_;
+  std::vector<Container> containers_;
+  std::vector<Function> functions_;  // those with a container, in file order (by offset)
+  IntervalIndex index_;
+};
+
+// A frame of a module.
+struct ModuleFrame {
+  std::string function;  // as in the file; empty if unknown
+  bool mangled =
+      false;         // `function` is a linkage name and may need demangling; otherwise it is the source name
   std::string file;  // empty if unknown
   int line = 0;
   bool inlined = false;
+  std::uint64_t offset = 0;  // from the start of the function, if only a symbol is known
 };
 
 class DebugInfo {
@@ -29,7 +76,7 @@ class DebugInfo {
   explicit DebugInfo(Dwarf* dwarf);
 
   // Innermost inlined function first; last the function that contains them all. Empty if nothing is known.
-  std::vector<SourcePlace> find(std::uint64_t address);
+  std::vector<ModuleFrame> find(std::uint64_t address);
   // An estimate of the memory for this object's indexes and libdw's line tables.
   std::size_t bytes() const { return bytes_; }
 
@@ -39,7 +86,7 @@ class DebugInfo {
     std::optional<UnitScopes> scopes;
     bool lines_counted = false;
   };
-  void describe_lines(Dwarf_Die& unit_entry, Unit& unit, std::uint64_t address, SourcePlace& place);
+  void describe_lines(Dwarf_Die& unit_entry, Unit& unit, std::uint64_t address, ModuleFrame& place);
 
   Dwarf* dwarf_;
   std::vector<Unit> units_;

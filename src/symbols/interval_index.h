@@ -22,8 +22,7 @@ class IntervalIndex {
 
   // Call this once, after the last add().
   void build() {
-    std::sort(intervals_.begin(), intervals_.end(),
-              [](const Interval& a, const Interval& b) { return a.low < b.low; });
+    std::ranges::sort(intervals_, {}, &Interval::low);
     // The ranges that contain `position`, with the winner on top. A range below the top that has ended is
     // removed when it reaches the top.
     std::priority_queue<Interval, std::vector<Interval>, EarlierAdded> open;
@@ -46,9 +45,7 @@ class IntervalIndex {
   }
 
   std::optional<std::uint32_t> find(std::uint64_t address) const {
-    const auto after =
-        std::upper_bound(pieces_.begin(), pieces_.end(), address,
-                         [](std::uint64_t value, const Piece& piece) { return value < piece.low; });
+    const auto after = std::ranges::upper_bound(pieces_, address, {}, &Piece::low);
     if (after == pieces_.begin() || std::prev(after)->id == kNone) return std::nullopt;
     return std::prev(after)->id;
   }

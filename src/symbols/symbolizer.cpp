@@ -2,19 +2,22 @@
 
 #include <fmt/format.h>
 #include <sys/resource.h>
-
+#include <unistd.h>
 #include <algorithm>
 #include <deque>
 #include <list>
+#include <set>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
+#include "base/files.h"
 #include "symbols/debug_files.h"
 #include "symbols/demangle.h"
 #include "symbols/open_module.h"
-#include "symbols/string_pool.h"
 
 namespace headroom::symbols {
+namespace fs = std::filesystem;
 namespace {
 
 constexpr std::size_t kNoModule = ~std::size_t{0};
@@ -43,6 +46,38 @@ struct PlaceHash {
     return std::hash<std::uint64_t>()(place.address * 0x9e3779b97f4a7c15ULL ^ place.module);
   }
 };
+
+Status copy_whole(const fs::path& from, const fs::path& to, CarriedSymbols& carried) {
+  std::error_code error;
+  if (fs::exists(to, error)) {
+    ++carried.files;
+    return {};
+  }
+  if (auto made = make_folder(to.parent_path()); !made) return made;
+  fs::path part = to;
+  part += fmt::format(".tmp-{}", ::getpid());
+  fs::copy_file(from, part, fs::copy_options::overwrite_existing, error);
+  const auto bytes = error ? 0 : fs::file_size(part, error);
+  if (!error) fs::rename(part, to, error);
+  if (error) {
+    std::error_code ignored;
+    fs::remove(part, ignored);
+    return failure(fmt::format("cannot copy {} to {}", from.string(), to.string()), error.message());
+  }
+  ++carried.files;
+  carried.copied += Bytes{static_cast<std::int64_t>(bytes)};
+  return {};
+}
+
+// Copies the file, and the shared debug file that dwz split off from it.
+Status copy_with_shared(const fs::path& file, const fs::path& to, const fs::path& folder,
+                        DebugFiles& debug_files, CarriedSymbols& carried) {
+  if (auto copied = copy_whole(file, folder / to, carried); !copied) return copied;
+  const auto elf = ElfFile::open(file);
+  const std::string shared_id = elf ? elf->shared_debug_id() : std::string();
+  const fs::path shared = debug_files.debug_file_of(shared_id);
+  return shared.empty() ? Status() : copy_whole(shared, folder / debug_path(shared_id), carried);
+}
 
 }  // namespace
 
@@ -94,35 +129,36 @@ class Symbolizer::Implementation {
   };
 
   std::vector<SourceFrame> look_up(const Place& place) {
-    if (place.module == kNoModule) return {{.function = strings_.keep(fmt::format("{:#x}", place.address))}};
+    if (place.module == kNoModule) return {{.function = kept(fmt::format("{:#x}", place.address))}};
     const recording::Module& module = modules_[place.module];
-    const std::string_view module_name = strings_.keep(file_name_of(module.path));
+    const std::string_view module_name = kept(file_name_of(module.path));
     const std::uint64_t file_address = place.address - module.load_bias;
     std::vector<SourceFrame> frames;
     if (OpenModule* open = open_module(place.module); open != nullptr) {
       for (const ModuleFrame& found : open->frames_at(file_address))
-        frames.push_back(
-            {.function = found.mangled ? readable(found.function) : strings_.keep(found.function),
-             .file = strings_.keep(found.file),
-             .module = module_name,
-             .line = found.line,
-             .inlined = found.inlined,
-             .named = !found.function.empty(),
-             .offset = found.offset});
+        frames.push_back({.function = found.mangled ? readable(found.function) : kept(found.function),
+                          .file = kept(found.file),
+                          .module = module_name,
+                          .line = found.line,
+                          .inlined = found.inlined,
+                          .named = !found.function.empty(),
+                          .offset = found.offset});
       account_for(place.module);
     } else {
       frames.push_back({.module = module_name});
     }
     for (SourceFrame& frame : frames)
-      if (!frame.named) frame.function = strings_.keep(fmt::format("{}+{:#x}", module_name, file_address));
+      if (!frame.named) frame.function = kept(fmt::format("{}+{:#x}", module_name, file_address));
     return frames;
   }
 
+  std::string_view kept(std::string_view text) { return *strings_.emplace(text).first; }
+
   std::string_view readable(const std::string& symbol) {
-    const std::string_view kept = strings_.keep(symbol);
-    if (!options_.demangle) return kept;
-    const auto [entry, is_new] = readable_.try_emplace(kept.data());
-    if (is_new) entry->second = strings_.keep(demangle(kept));
+    const std::string_view name = kept(symbol);
+    if (!options_.demangle) return name;
+    const auto [entry, is_new] = readable_.try_emplace(name.data());
+    if (is_new) entry->second = kept(demangle(name));
     return entry->second;
   }
 
@@ -173,7 +209,9 @@ class Symbolizer::Implementation {
   std::list<std::size_t> recently_used_;  // open modules, most recent first
   std::size_t open_bytes_ = 0;
   std::size_t most_open_modules_ = most_open_modules();
-  StringPool strings_;
+  // Each distinct text once: a hundred thousand addresses share a few thousand names and paths. Elements
+  // never move.
+  std::unordered_set<std::string> strings_;
   std::unordered_map<const char*, std::string_view> readable_;  // by the symbol's address in strings_
   std::unordered_map<Place, std::size_t, PlaceHash> known_;
   std::deque<std::vector<SourceFrame>> frames_;  // elements never move
@@ -206,10 +244,40 @@ void Symbolizer::prepare(std::span<const std::uint64_t> addresses, bool are_retu
   places.reserve(addresses.size());
   for (const std::uint64_t address : addresses)
     places.push_back(implementation_->place_of(address, are_return_addresses, std::nullopt));
-  std::sort(places.begin(), places.end());
+  std::ranges::sort(places);
   for (const Place& place : places) implementation_->frames_at(place);
 }
 
 std::vector<std::string> Symbolizer::problems() const { return implementation_->problems(); }
+
+Result<CarriedSymbols> carry_symbols(const std::vector<recording::Module>& modules,
+                                     const SymbolizerOptions& options, const fs::path& folder) {
+  if (auto made = make_folder(folder); !made) return forward_error(made);
+  CarriedSymbols carried;
+  DebugFiles debug_files(options.symbol_folders, options.sysroot);
+  std::set<std::string> done;
+  for (const recording::Module& module : modules) {
+    if (is_vdso(module.path) || !done.insert(module.build_id + module.path).second) continue;
+    if (!is_build_id(module.build_id)) {
+      carried.problems.push_back(fmt::format(
+          "{} has no build id, so another machine cannot identify it; link it with -Wl,--build-id",
+          module.path));
+      continue;
+    }
+    const ModuleFiles files = debug_files.files_of(module);
+    if (!files.found()) {
+      carried.problems.push_back(files.problem);
+      continue;
+    }
+    ++carried.modules;
+    Status copied;
+    if (!files.code.empty())
+      copied = copy_with_shared(files.code, code_path(module.build_id), folder, debug_files, carried);
+    if (copied && !files.debug.empty())
+      copied = copy_with_shared(files.debug, debug_path(module.build_id), folder, debug_files, carried);
+    if (!copied) return forward_error(copied);
+  }
+  return carried;
+}
 
 }  // namespace headroom::symbols

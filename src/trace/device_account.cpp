@@ -4,21 +4,19 @@
 #include <fmt/format.h>
 #include <sys/file.h>
 #include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <iterator>
-#include <memory>
 #include <utility>
 
 #include "base/files.h"
 #include "base/log.h"
-#include "base/plain_name.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "cuda/visible_devices.h"
-#include "trace/inherited_limit.h"
+#include "ledger/account_page.h"
 
 namespace headroom::trace {
 namespace fs = std::filesystem;
@@ -280,7 +278,6 @@ DeviceAccount::DeviceAccount(DeviceAccount&& other) noexcept
     : file_(std::exchange(other.file_, {})), name_(std::move(other.name_)), limits_(other.limits_) {}
 
 std::uint64_t DeviceAccount::peak(unsigned device) const { return joined().peak(device); }
-std::uint64_t DeviceAccount::charged(unsigned device) const { return joined().charged(device); }
 std::uint64_t DeviceAccount::refused(unsigned device) const { return joined().refused(device); }
 std::uint32_t DeviceAccount::unhooked_drivers() const { return joined().unhooked_drivers(); }
 void DeviceAccount::reset_peaks() { joined().reset_peaks(); }
@@ -301,6 +298,33 @@ DeviceAccount::~DeviceAccount() {
   if (account.members() == 0 && (!name_.empty() || !is_used_by_process(file_.string())))
     ::unlink(file_.c_str());
   account.close();
+}
+
+InheritedLimit inherited_limit() {
+  constexpr std::string_view kDevice = "device";
+  InheritedLimit inherited;
+  const char* settings = std::getenv("HEADROOM_TRACE_OPTIONS");
+  for (const std::string_view setting : split(settings != nullptr ? settings : "", ',')) {
+    const std::size_t equals = setting.find('=');
+    if (equals == std::string_view::npos) continue;
+    const std::string_view key = setting.substr(0, equals), value = setting.substr(equals + 1);
+    if ((key == "account" || key == "within") && !value.empty()) inherited.accounts.emplace_back(value);
+    const auto bytes = parse_number<std::uint64_t>(value);
+    if (!key.starts_with(kDevice) || !bytes) continue;
+    const auto device = parse_number<unsigned>(key.substr(kDevice.size()));
+    if (key == kDevice)
+      std::fill(std::begin(inherited.limits.bytes), std::end(inherited.limits.bytes), *bytes);
+    else if (device && *device < ledger::kMaxDevices)
+      inherited.limits.bytes[*device] = *bytes;
+  }
+  return inherited;
+}
+
+ledger::Limits smaller_of(const ledger::Limits& a, const ledger::Limits& b) {
+  ledger::Limits smaller;
+  for (unsigned device = 0; device < ledger::kMaxDevices; ++device)
+    smaller.bytes[device] = std::min(a.bytes[device], b.bytes[device]);
+  return smaller;
 }
 
 }  // namespace headroom::trace

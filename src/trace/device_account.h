@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "ledger/account.h"
@@ -35,9 +36,8 @@ class DeviceAccount {
   const ledger::Limits& limits() const { return limits_; }
   // The name given by --share; empty: the account belongs to this command alone.
   const std::string& name() const { return name_; }
-  // All members together: the largest charge at any time since the last reset, and the current charge.
+  // The largest charge of all members together at any time since the last reset.
   std::uint64_t peak(unsigned device) const;
-  std::uint64_t charged(unsigned device) const;
   void reset_peaks();
   // Whether the peak stayed within the account's limit: of one device, and of all. If not, the probe's proof
   // does not hold.
@@ -54,5 +54,18 @@ class DeviceAccount {
   std::string name_;
   ledger::Limits limits_;
 };
+
+// The GPU memory limit of this process itself, if `headroom run --gpu-limit` or `headroom trace` started it.
+// Every command that it starts stays within that limit, whatever limit it is given.
+struct InheritedLimit {
+  ledger::Limits limits;
+  std::vector<std::string> accounts;  // files, innermost first
+};
+
+// Reads the limit from HEADROOM_TRACE_OPTIONS.
+InheritedLimit inherited_limit();
+
+// The smaller limit of each device.
+ledger::Limits smaller_of(const ledger::Limits& a, const ledger::Limits& b);
 
 }  // namespace headroom::trace

@@ -3,26 +3,15 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 #include <unistd.h>
-
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 
-#include "attribution/recording_analysis.h"
 #include "base/files.h"
 #include "base/log.h"
 #include "recording/format.h"
-#include "report/run/process_figures.h"
+#include "report/recording/recording_views.h"
 #include "trace/device_account.h"
-#include "trace/growing_recordings.h"
-#include "trace/memory_figures.h"
-#include "trace/output_file.h"
-#include "trace/program_check.h"
 #include "trace/recording_files.h"
-#include "trace/trace_summary.h"
-#include "trace/traced_command.h"
-#include "trace/tracer_environment.h"
-#include "trace/tree_index.h"
 
 namespace headroom::trace {
 namespace fs = std::filesystem;
@@ -30,10 +19,6 @@ namespace {
 
 // A larger recording is only opened, so that the prompt returns within seconds after the command's end.
 constexpr Bytes kAnalysedAtOnce = mebibytes(256);
-
-int exit_code_of(const CommandEnd& end) {
-  return end.status.signal != 0 ? 128 + end.status.signal : end.status.exit_code;
-}
 
 Status check_options(const TraceOptions& options) {
   for (const auto& [name, size] :
@@ -88,12 +73,6 @@ std::uint64_t peak_bytes_of(const RecordingFile& file) {
       std::max<std::int64_t>(0, report::figures_of(file.path.string(), recording->info(), analysis).size()));
 }
 
-std::uint64_t sum_of_record_bytes(const std::vector<RecordingFile>& recordings) {
-  std::uint64_t sum = 0;
-  for (const RecordingFile& file : recordings) sum += record_bytes(file);
-  return sum;
-}
-
 struct Chosen {
   const RecordingFile& file;
   bool by_memory = false;
@@ -107,8 +86,9 @@ Chosen main_recording(const std::vector<RecordingFile>& recordings, const fs::pa
   const RecordingFile& own = recordings.front();
   if (recordings.size() == 1) return {own};
   std::vector<std::uint64_t> sizes(recordings.size());
-  const bool by_memory =
-      sum_of_record_bytes(recordings) <= static_cast<std::uint64_t>(kAnalysedAtOnce.count) / 2;
+  std::uint64_t all = 0;
+  for (const RecordingFile& file : recordings) all += record_bytes(file);
+  const bool by_memory = all <= static_cast<std::uint64_t>(kAnalysedAtOnce.count) / 2;
   std::transform(recordings.begin(), recordings.end(), sizes.begin(),
                  by_memory ? peak_bytes_of : record_bytes);
   const auto largest = std::max_element(sizes.begin(), sizes.end());
@@ -200,11 +180,30 @@ Result<int> run_trace(const TraceOptions& asked) {
   for (unsigned device = 0; account && device < ledger::kMaxDevices; ++device)
     if (account->refused(device) > 0) outcome.refused_in = *output;
   [[maybe_unused]] const auto written = write_all(STDERR_FILENO, trace_summary(outcome));
-  const int code = exit_code_of(*end);
+  const int code = end->exit_code();
   if (outcome.info) return code;
   log::error("no recording was written to {}: the preload library {} did not start in the command",
              output->string(), options.library.string());
   return code != 0 ? code : 3;
+}
+
+std::vector<report::ProcessFigures> other_processes(const std::filesystem::path& file) {
+  std::vector<report::ProcessFigures> others;
+  for (const RecordingFile& other : find_recordings(file)) {
+    if (other.path == file) continue;
+    auto recording = recording::Recording::open(other.path);
+    if (!recording) {
+      others.emplace_back().file = other.path.string();
+      others.back().problem = recording.error().sentence();
+      continue;
+    }
+    // Only sums are shown, so two points of the timeline are enough.
+    const auto analysis = attribution::analyze_recording(*recording, {.timeline_points = 2});
+    others.push_back(report::figures_of(other.path.string(), recording->info(), analysis));
+  }
+  std::stable_sort(others.begin(), others.end(),
+                   [](const auto& a, const auto& b) { return a.size() > b.size(); });
+  return others;
 }
 
 }  // namespace headroom::trace

@@ -2,8 +2,17 @@
 // recordings.
 #pragma once
 
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "attribution/recording_analysis.h"
 #include "base/result.h"
-#include "trace/trace_options.h"
+#include "recording/recording.h"
+#include "report/recording/recording_views.h"
+#include "trace/traced_command.h"
+#include "trace/tracer_environment.h"
 
 namespace headroom::trace {
 
@@ -11,5 +20,40 @@ namespace headroom::trace {
 // could not be started; then none of its code has run. Returns 3 if the command succeeded but left no
 // recording.
 Result<int> run_trace(const TraceOptions& options);
+
+// Figures of the other processes that a recording's tree has.
+// The largest peak first.
+std::vector<report::ProcessFigures> other_processes(const std::filesystem::path& file);
+
+// The summary on standard error after a traced command has ended: at most a dozen lines.
+// The outcome that the summary reports.
+struct TraceOutcome {
+  std::vector<std::string> command;
+  CommandEnd end;
+  // The command's own recording, or that of a descendant (`of_descendant`). The descendant has the largest
+  // peak (`by_memory`) or else the most events.
+  std::filesystem::path recording;
+  bool of_descendant = false, by_memory = false;
+  std::optional<recording::RecordingInfo> info;
+  std::optional<std::int64_t> events;
+  std::string figures;  // lines; empty if the recording is too large to analyze at once
+  std::vector<std::string> problems;
+  std::uint64_t disk_bytes = 0;  // of that recording
+  std::filesystem::path tree;    // folder with the tree's other recordings; empty: none
+  std::size_t programs = 1, still_running = 0;
+  std::uint64_t tree_bytes = 0;  // disk space of all recordings
+  // The command's own recording if a limit refused a request; `headroom doctor` on it covers all processes.
+  std::filesystem::path refused_in;
+};
+
+std::string trace_summary(const TraceOutcome& outcome);
+
+// The summary's lines about host and GPU memory.
+std::string memory_figures(const recording::RecordingInfo& info,
+                           const attribution::RecordingAnalysis& analysis);
+
+// The summary's lines about host memory.
+std::string heap_figures(const recording::RecordingInfo& info,
+                         const attribution::RecordingAnalysis& analysis);
 
 }  // namespace headroom::trace

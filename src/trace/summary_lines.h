@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/display_width.h"
+#include "base/utf8.h"
 
 namespace headroom::trace {
 

@@ -1,10 +1,12 @@
 // Runs the traced command: it keeps the terminal, and signals are forwarded to it.
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
 
+#include "base/result.h"
 #include "base/subprocess.h"
 #include "trace/tracer_environment.h"
 
@@ -13,6 +15,8 @@ namespace headroom::trace {
 struct CommandEnd {
   ExitStatus status;
   Nanoseconds duration;
+  // As a shell reports it: 128 + the signal that ended the command.
+  int exit_code() const { return status.signal != 0 ? 128 + status.signal : status.exit_code; }
   bool out_of_memory = false;  // killed while the kernel's out-of-memory killer was active
 };
 
@@ -22,5 +26,16 @@ struct CommandEnd {
 // this process is killed, the command keeps running. `before_exec` runs in the child, as in SpawnOptions.
 Result<CommandEnd> run_command(const std::vector<std::string>& command, const Environment& environment,
                                const std::function<int()>& before_exec = {});
+
+// Checks before the start whether a command can be traced. The preload library needs a dynamically linked
+// program for which the loader honors LD_PRELOAD.
+// The file that `name` runs: looked up in PATH unless it contains a slash. The error states what is wrong.
+Result<std::filesystem::path> find_program(const std::string& name);
+
+// Returns an error for programs that cannot be traced. These are static ones, and those that gain rights when
+// they start (setuid, setgid, file capabilities). Programs of another architecture or C library than the
+// preload library's, and those with a sanitizer's malloc, cannot be traced either. For a script, its
+// interpreter is checked. A program that can be run but not read passes unchecked.
+Status check_traceable(const std::filesystem::path& program, const std::filesystem::path& library);
 
 }  // namespace headroom::trace

@@ -10,7 +10,7 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "recording/format.h"
-#include "trace/inherited_limit.h"
+#include "trace/device_account.h"
 
 namespace headroom::trace {
 namespace fs = std::filesystem;

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 
-#include "base/display_width.h"
 #include "base/utf8.h"
 
 namespace headroom::tui {

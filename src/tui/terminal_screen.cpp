@@ -154,55 +154,27 @@ class NcursesScreen final : public TerminalScreen {
         if (const auto key = special_key(code)) return key;
         continue;
       }
-      switch (code) {
-        case '\r':
-        case '\n':
-          return Key{KeyKind::enter};
-        case 27:
-          return Key{KeyKind::escape};
-        case 8:
-        case 127:
-          return Key{KeyKind::backspace};
-        default:
-          return Key{KeyKind::character, static_cast<std::uint32_t>(code)};
-      }
+      if (code == '\r' || code == '\n') return Key{KeyKind::enter};
+      if (code == 27) return Key{KeyKind::escape};
+      if (code == 8 || code == 127) return Key{KeyKind::backspace};
+      return Key{KeyKind::character, static_cast<std::uint32_t>(code)};
     }
   }
 
  private:
   static std::optional<Key> special_key(wint_t code) {
-    switch (code) {
-      case KEY_UP:
-        return Key{KeyKind::up};
-      case KEY_DOWN:
-        return Key{KeyKind::down};
-      case KEY_LEFT:
-        return Key{KeyKind::left};
-      case KEY_RIGHT:
-        return Key{KeyKind::right};
-      case KEY_PPAGE:
-        return Key{KeyKind::page_up};
-      case KEY_NPAGE:
-        return Key{KeyKind::page_down};
-      case KEY_HOME:
-        return Key{KeyKind::home};
-      case KEY_END:
-        return Key{KeyKind::end};
-      case KEY_ENTER:
-        return Key{KeyKind::enter};
-      case KEY_BACKSPACE:
-        return Key{KeyKind::backspace};
-      case KEY_F(1):
-        return Key{KeyKind::function_1};
-      case KEY_F(6):
-        return Key{KeyKind::function_6};
-      case KEY_F(9):
-        return Key{KeyKind::function_9};
-      default:
-        return std::nullopt;
-    }
+    static constexpr std::pair<wint_t, KeyKind> kKeys[]{
+        {KEY_UP, KeyKind::up},           {KEY_DOWN, KeyKind::down},
+        {KEY_LEFT, KeyKind::left},       {KEY_RIGHT, KeyKind::right},
+        {KEY_PPAGE, KeyKind::page_up},   {KEY_NPAGE, KeyKind::page_down},
+        {KEY_HOME, KeyKind::home},       {KEY_END, KeyKind::end},
+        {KEY_ENTER, KeyKind::enter},     {KEY_BACKSPACE, KeyKind::backspace},
+        {KEY_F(1), KeyKind::function_1}, {KEY_F(6), KeyKind::function_6},
+        {KEY_F(9), KeyKind::function_9}};
+    for (const auto& [known, kind] : kKeys)
+      if (known == code) return Key{kind};
+    return std::nullopt;
   }
-
   static void catch_deadly_signals() {
     restore_size = 0;
     for (const char* name : {"sgr0", "cnorm", "rmkx", "rmcup"}) append_capability(name);

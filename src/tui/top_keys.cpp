@@ -1,40 +1,31 @@
 #include "tui/top_keys.h"
 
+#include <fmt/format.h>
 #include <signal.h>
-
+#include <sys/syscall.h>
+#include <unistd.h>
 #include <algorithm>
+#include <cerrno>
 
+#include "base/files.h"
 #include "base/utf8.h"
+#include "sources/process_table.h"
 
 namespace headroom::tui {
+
 namespace {
 
 constexpr std::size_t kLongestFilter = 64;
 
+constexpr ProcessSignal kSignals[]{{'t', SIGTERM, "TERM"},
+                                   {'i', SIGINT, "INT"},
+                                   {'k', SIGKILL, "KILL"},
+                                   {'s', SIGSTOP, "STOP"},
+                                   {'c', SIGCONT, "CONT"}};
+
 TopStep answer_signal(const Key& key, TopChoice& choice) {
-  int signal = 0;
-  if (key.kind == KeyKind::character) {
-    switch (key.character) {
-      case 't':
-        signal = SIGTERM;
-        break;
-      case 'i':
-        signal = SIGINT;
-        break;
-      case 'k':
-        signal = SIGKILL;
-        break;
-      case 's':
-        signal = SIGSTOP;
-        break;
-      case 'c':
-        signal = SIGCONT;
-        break;
-      default:
-        break;
-    }
-  }
-  if (signal != 0) return {TopAction::send_signal, signal};
+  for (const ProcessSignal& signal : kSignals)
+    if (key.is(signal.key)) return {TopAction::send_signal, &signal};
   choice.to_signal.reset();
   return {};
 }
@@ -93,70 +84,44 @@ void next_sort(TopChoice& choice) {
   choice.sort = static_cast<ProcessColumn>((static_cast<int>(choice.sort) + 1) % kProcessColumns);
 }
 
-TopStep press_character(std::uint32_t character, TopChoice& choice, const SystemSample& sample) {
-  switch (character) {
-    case 'q':
-      return {TopAction::quit};
-    case '?':
-    case 'h':
-      choice.help = !choice.help;
-      break;
-    case '1':
-      choice.show_memory = !choice.show_memory;
-      break;
-    case '2':
-      choice.show_machine = !choice.show_machine;
-      break;
-    case '3':
-      choice.show_charts = !choice.show_charts;
-      break;
-    case '4':
-      choice.show_processes = !choice.show_processes;
-      break;
-    case 'j':
-      select(choice, sample, 1);
-      break;
-    case 'k':
-      select(choice, sample, -1);
-      break;
-    case '/':
-      choice.typing_filter = true;
-      break;
-    case 's':
-      next_sort(choice);
-      break;
-    case 'r':
-      choice.reversed = !choice.reversed;
-      break;
-    case 'x':
-      ask_signal(choice, sample);
-      break;
-    case 'z':
-      choice.samples_per_column = choice.samples_per_column >= 60   ? 1
-                                  : choice.samples_per_column == 16 ? 60
-                                                                    : choice.samples_per_column * 4;
-      choice.message = choice.samples_per_column == 1
-                           ? "Charts: 1 sample per column."
-                           : "Charts: " + std::to_string(choice.samples_per_column) + " samples per column.";
-      break;
-    case 'u':
-    case ' ':
-      choice.paused = !choice.paused;
-      break;
-    case 'p':
-      return {TopAction::toggle_pss};
-    case '+':
-      return {TopAction::interval_longer};
-    case '-':
-      return {TopAction::interval_shorter};
-    case '[':
-      return {TopAction::slower};
-    case ']':
-      return {TopAction::faster};
-    default:
-      break;
-  }
-  return {};
+void next_samples_per_column(TopChoice& choice) {
+  int& samples = choice.samples_per_column;
+  samples = samples >= 60 ? 1 : samples == 16 ? 60 : samples * 4;
+  choice.message = fmt::format("Charts: {} sample{} per column.", samples, samples == 1 ? "" : "s");
+}
+
+struct Toggle {
+  char key;
+  bool TopChoice::*choice;
+};
+constexpr Toggle kToggles[]{{'?', &TopChoice::help},        {'h', &TopChoice::help},
+                            {'1', &TopChoice::show_memory}, {'2', &TopChoice::show_machine},
+                            {'3', &TopChoice::show_charts}, {'4', &TopChoice::show_processes},
+                            {'r', &TopChoice::reversed},    {'u', &TopChoice::paused},
+                            {' ', &TopChoice::paused},      {'/', &TopChoice::typing_filter}};
+
+struct KeyAction {
+  Key key;
+  TopAction action;
+};
+constexpr KeyAction kActions[]{{{.character = 'q'}, TopAction::quit},
+                               {{.character = 'p'}, TopAction::toggle_pss},
+                               {{.character = '+'}, TopAction::interval_longer},
+                               {{.character = '-'}, TopAction::interval_shorter},
+                               {{.character = '['}, TopAction::slower},
+                               {{.character = ']'}, TopAction::faster},
+                               {{KeyKind::left}, TopAction::step_back},
+                               {{KeyKind::right}, TopAction::step_forward},
+                               {{KeyKind::backspace}, TopAction::restart}};
+
+// Closes the help, else clears the selection, else the filter.
+void go_back(TopChoice& choice) {
+  if (choice.help)
+    choice.help = false;
+  else if (choice.selected)
+    choice.selected.reset();
+  else
+    choice.filter.clear();
 }
 
 }  // namespace
@@ -168,54 +133,42 @@ TopStep press(const Key& key, TopChoice& choice, const SystemSample& sample, int
     type_filter(key, choice);
     return {};
   }
-  constexpr std::int64_t kAll = 1'000'000'000;
-  switch (key.kind) {
-    case KeyKind::character:
-      return press_character(key.character, choice, sample);
-    case KeyKind::up:
-      select(choice, sample, -1);
-      break;
-    case KeyKind::down:
-      select(choice, sample, 1);
-      break;
-    case KeyKind::page_up:
-      select(choice, sample, -std::max(page, 1));
-      break;
-    case KeyKind::page_down:
-      select(choice, sample, std::max(page, 1));
-      break;
-    case KeyKind::home:
-      select(choice, sample, -kAll);
-      break;
-    case KeyKind::end:
-      select(choice, sample, kAll);
-      break;
-    case KeyKind::escape:  // closes the help, else clears the selection, else the filter
-      if (choice.help)
-        choice.help = false;
-      else if (choice.selected)
-        choice.selected.reset();
-      else
-        choice.filter.clear();
-      break;
-    case KeyKind::left:
-      return {TopAction::step_back};
-    case KeyKind::right:
-      return {TopAction::step_forward};
-    case KeyKind::backspace:
-      return {TopAction::restart};
-    case KeyKind::function_1:
-      choice.help = !choice.help;
-      break;
-    case KeyKind::function_6:
-      next_sort(choice);
-      break;
-    case KeyKind::function_9:
-      ask_signal(choice, sample);
-      break;
-    case KeyKind::enter:
-      break;
-  }
+  for (const Toggle& toggle : kToggles)
+    if (key.is(toggle.key)) choice.*toggle.choice = !(choice.*toggle.choice);
+  for (const KeyAction& row : kActions)
+    if (key == row.key) return {row.action};
+  constexpr std::int64_t kAllRows = 1'000'000'000;
+  const int rows = std::max(page, 1);
+  if (key.kind == KeyKind::up || key.is('k')) select(choice, sample, -1);
+  if (key.kind == KeyKind::down || key.is('j')) select(choice, sample, 1);
+  if (key.kind == KeyKind::page_up) select(choice, sample, -rows);
+  if (key.kind == KeyKind::page_down) select(choice, sample, rows);
+  if (key.kind == KeyKind::home) select(choice, sample, -kAllRows);
+  if (key.kind == KeyKind::end) select(choice, sample, kAllRows);
+  if (key.kind == KeyKind::escape) go_back(choice);
+  if (key.kind == KeyKind::function_1) choice.help = !choice.help;
+  if (key.kind == KeyKind::function_6 || key.is('s')) next_sort(choice);
+  if (key.kind == KeyKind::function_9 || key.is('x')) ask_signal(choice, sample);
+  if (key.is('z')) next_samples_per_column(choice);
+  return {};
+}
+
+std::span<const ProcessSignal> process_signals() { return kSignals; }
+
+Status send_signal(const ProcessSample& process, int signal) {
+  const auto pid = static_cast<pid_t>(process.pid);
+  const std::string what = fmt::format("cannot send a signal to {} {}", process.pid, process.name);
+  if (pid <= 0) return failure(what, "invalid process number");
+  // Open the descriptor before comparing start times: it refers to one process even if the PID is reused.
+  // Kernels before 5.3 have no such descriptor.
+  const UniqueFd handle(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  if (!handle && errno != ENOSYS) return failure(what, errno_text(errno));
+  const auto started = sources::read_process_start(pid);
+  if (!started) return failure(what, "it has ended");
+  if (started != process.start_ticks) return failure(what, "another process has this number now");
+  const auto sent = handle ? ::syscall(SYS_pidfd_send_signal, handle.get(), signal, nullptr, 0)
+                           : static_cast<long>(::kill(pid, signal));
+  if (sent != 0) return failure(what, errno_text(errno));
   return {};
 }
 

@@ -2,8 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <string_view>
 
+#include "base/result.h"
 #include "tui/top_view.h"
+#include "types/sample.h"
 
 namespace headroom::tui {
 
@@ -28,7 +32,19 @@ enum class KeyKind : std::uint8_t {
 struct Key {
   KeyKind kind = KeyKind::character;
   std::uint32_t character = 0;  // code point
+  bool is(char wanted) const {
+    return kind == KeyKind::character && character == static_cast<std::uint32_t>(wanted);
+  }
+  friend bool operator==(const Key&, const Key&) = default;
 };
+
+// The signals that a process can be sent.
+struct ProcessSignal {
+  char key;
+  int number;
+  std::string_view name;  // sigabbrev_np() needs glibc 2.32; JetPack 5 has 2.31
+};
+std::span<const ProcessSignal> process_signals();
 
 // An action for the main loop. All other effects of a key are changes of TopChoice.
 enum class TopAction : std::uint8_t {
@@ -47,10 +63,13 @@ enum class TopAction : std::uint8_t {
 
 struct TopStep {
   TopAction action = TopAction::none;
-  int signal = 0;
+  const ProcessSignal* signal = nullptr;
 };
 
 // Handles a key. `page`: the number of table rows.
 TopStep press(const Key& key, TopChoice& choice, const SystemSample& sample, int page);
+
+// Sends a signal to the process that the user selected. Fails if its PID now belongs to another process.
+Status send_signal(const ProcessSample& process, int signal);
 
 }  // namespace headroom::tui

@@ -2,15 +2,20 @@
 #pragma once
 
 #include <deque>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
 
+#include "bench/conductor/metrics.h"
 #include "monitoring/alerts.h"
 #include "monitoring/memory_risk.h"
+#include "sources/process_table.h"
+#include "sources/system_sampler.h"
 #include "tui/top_view.h"
-#include "watch/alert_actions.h"
+#include "types/sample.h"
 #include "watch/alert_rules_file.h"
+#include "watch/alert_watch.h"
 
 namespace headroom::tui {
 
@@ -56,6 +61,24 @@ class TopSession {
   std::optional<Nanoseconds> since_before_;
   std::deque<KernelEvent> kernel_events_;
   std::unique_ptr<const HeldPicture> held_;
+};
+
+// Takes samples of this machine, with GPUs and processes, or of another machine's file tree.
+class TopFeed {
+ public:
+  explicit TopFeed(const std::filesystem::path& root);
+  // Waits until the driver has initialised its GPUs, which can take seconds.
+  void wait_for_gpus();
+  void sample_into(SystemSample& sample, const sources::ProcessChoice& choice);
+  std::size_t processes() const { return table_.count(); }
+  // Host name, and the board if known.
+  const std::string& name() const { return name_; }
+
+ private:
+  sources::SystemSampler system_;
+  sources::ProcessTable table_;
+  std::optional<bench::GpuSampler> gpus_;  // absent with another root: NVML reports this machine's GPUs
+  std::string name_;
 };
 
 }  // namespace headroom::tui

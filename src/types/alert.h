@@ -8,32 +8,25 @@
 #include <vector>
 
 #include "base/units.h"
+#include "types/enum_names.h"
 
 namespace headroom {
 
 enum class AlertSeverity : std::uint8_t { info, warning, critical };
 
 constexpr std::string_view name_of(AlertSeverity severity) {
-  switch (severity) {
-    case AlertSeverity::info:
-      return "info";
-    case AlertSeverity::warning:
-      return "warning";
-    case AlertSeverity::critical:
-      return "critical";
-  }
-  return "warning";
+  return name_in({"info", "warning", "critical"}, severity);
 }
 
 // An alert starts when the figure has been beyond `threshold` for `hold`. It ends when the figure has been
 // back beyond `clear`, or unknown, for `clear_hold`. Two thresholds are needed so that a figure that
 // oscillates around one threshold raises one alert.
 struct AlertRule {
-  std::string name;                 // "total_memory"
-  std::string figure;               // a name of monitoring::RiskFigure
+  std::string name{};               // "total_memory"
+  std::string figure{};             // a name of monitoring::RiskFigure
   bool fires_above = true;          // false: fires below the threshold
   double threshold = 0, clear = 0;  // in the figure's unit
-  Nanoseconds hold, clear_hold;
+  Nanoseconds hold{}, clear_hold{};
   AlertSeverity severity = AlertSeverity::warning;
   friend bool operator==(const AlertRule&, const AlertRule&) = default;
 };

@@ -1,31 +1,13 @@
 #include "types/bench_result.h"
 
 #include <algorithm>
-#include <array>
 
 namespace headroom {
-namespace {
 
-constexpr std::array<std::string_view, 6> kStatusNames{"ok",      "oom",    "crashed",
-                                                       "timeout", "failed", "skipped"};
-constexpr std::array<std::string_view, 6> kPhaseNames{"start", "runtime_loaded", "model_loaded",
-                                                      "warm",  "running",        "unloaded"};
-
-template <class Enum, std::size_t N>
-std::optional<Enum> parse_enum(const std::array<std::string_view, N>& names, std::string_view name) {
-  for (std::size_t i = 0; i < N; ++i)
-    if (names.at(i) == name) return static_cast<Enum>(i);
-  return std::nullopt;
-}
-
-}  // namespace
-
-std::string_view name_of(ModelStatus status) { return kStatusNames.at(static_cast<std::size_t>(status)); }
-std::string_view name_of(Phase phase) { return kPhaseNames.at(static_cast<std::size_t>(phase)); }
 std::optional<ModelStatus> parse_model_status(std::string_view name) {
-  return parse_enum<ModelStatus>(kStatusNames, name);
+  return find_named(name, ModelStatus::skipped);
 }
-std::optional<Phase> parse_phase(std::string_view name) { return parse_enum<Phase>(kPhaseNames, name); }
+std::optional<Phase> parse_phase(std::string_view name) { return find_named(name, Phase::unloaded); }
 
 std::optional<Bytes> limit_peak(const ModelMemory& memory, const std::optional<Limit>& limit) {
   if (!limit) return std::nullopt;

@@ -5,26 +5,130 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/units.h"
 #include "types/bench_options.h"
-#include "types/gpu_memory.h"
-#include "types/layer_memory.h"
+#include "types/enum_names.h"
 #include "types/limit.h"
 #include "types/runtime_settings.h"
 #include "types/source.h"
 
 namespace headroom {
 
+// GPU memory of a process, by phase.
+struct GpuMemory {
+  std::string device;      // "cuda:0"
+  std::string name, uuid;  // "NVIDIA H200", "GPU-…"
+  std::optional<Bytes> total;
+  std::optional<bool> is_integrated;  // its memory is host memory: never add these figures to resident bytes
+
+  // By the ledger of the preload library: requested bytes, plus what pools and graphs keep. Peaks are exact;
+  // `run_peak` covers warm-up and run.
+  std::optional<Bytes> runtime, loaded, load_peak, running, run_peak, residual;
+  std::optional<Bytes> pinned_host;  // host memory, at the end of the run
+
+  // By the driver (NVML) at the end of the same phases; includes the context and the modules.
+  std::optional<Bytes> process_runtime, process_loaded, process_running, process_residual;
+
+  // The limit on the ledger's figures; absent without a limit.
+  std::optional<Bytes> limit;
+  std::optional<bool> within_limit;
+  std::int64_t refused = 0;  // number of refused requests
+  std::optional<Bytes> refused_bytes;
+  friend bool operator==(const GpuMemory&, const GpuMemory&) = default;
+};
+
+// All models at once on one device, from the account that they share.
+struct JointGpuMemory {
+  std::string device;
+  std::optional<Bytes> joint_peak, sum_of_peaks;  // the sum is over the models alone
+  std::optional<Bytes> limit;
+  bool is_over_limit() const { return limit && joint_peak && *joint_peak > *limit; }
+  friend bool operator==(const JointGpuMemory&, const JointGpuMemory&) = default;
+};
+
+// Where the nodes of a model's graph ran.
+struct NodePlacement {
+  std::int64_t on_device = 0, on_cpu = 0;
+  std::string on_cpu_kinds;  // "Shape x3, Gather"
+  friend bool operator==(const NodePlacement&, const NodePlacement&) = default;
+};
+
+// The contents of a model's heap, by kind and by graph node. `headroom bench --layers` measures them, and
+// `headroom report` finds them in a recording. docs/trace-report.md defines the kinds.
+enum class MemoryKind {
+  weights,         // parameters of the nodes, by the runtime's profile
+  graph,           // other memory from loading: graph, kernels, prepacked weights
+  tensors,         // in the runtime's arena, at its peak use in the profiled runs
+  arena_rounding,  // rounding of those tensors
+  arena_unused,    // held by the arena, but unused at that time
+  arena_later,     // what the arena allocated after the profiled runs; its use is unknown
+  workspace,       // allocated during runs, outside the arena
+  run_later,       // allocated during runs after the profiled ones; in the arena or outside, unknown which
+  run,             // allocated during runs, if the runtime's profile does not report its arena
+  tracing,         // the runtime's profiler, which only tracing enables
+  module,          // outside the model: `name` is the program or library that allocated it
+  unnamed,         // unknown
+};
+constexpr std::string_view name_of(MemoryKind kind) {
+  return name_in({"weights", "graph", "tensors", "arena_rounding", "arena_unused", "arena_later", "workspace",
+                  "run_later", "run", "tracing", "module", "unnamed"},
+                 kind);
+}
+
+struct MemoryShare {
+  MemoryKind kind = MemoryKind::unnamed;
+  std::string name;  // for a module
+  Bytes bytes;
+  friend bool operator==(const MemoryShare&, const MemoryShare&) = default;
+};
+
+// One node of the graph, over its profiled runs.
+struct NodeMemory {
+  std::string name, operation, provider;
+  std::int64_t runs = 0;
+  Nanoseconds duration;                                  // of all its runs
+  std::optional<Bytes> output, activations, parameters;  // of one run, from the runtime's profile
+  std::optional<Bytes> in_use;                           // largest arena use after this node
+  friend bool operator==(const NodeMemory&, const NodeMemory&) = default;
+};
+
+// A separate, traced run of one model, in addition to the measured run.
+struct LayerMemory {
+  std::string recording;    // path inside the run folder
+  std::int64_t frames = 0;  // frames in the traced run
+  Bytes peak;               // of the worker's heap
+  // All allocations that were live at that peak, largest first. The sum is the peak.
+  std::vector<MemoryShare> shares;
+  std::string peak_node;          // the node after which arena use was largest
+  std::vector<NodeMemory> nodes;  // in the order of their first run
+  friend bool operator==(const LayerMemory&, const LayerMemory&) = default;
+};
+
+// One frame through one model.
+struct FrameTimes {
+  Nanoseconds decode, preprocess, inference, postprocess;
+  std::int64_t findings = 0;
+  std::optional<Nanoseconds> device{};  // inference time by the device's clock
+
+  Nanoseconds end_to_end() const { return decode + preprocess + inference + postprocess; }
+  friend bool operator==(const FrameTimes&, const FrameTimes&) = default;
+};
+
 enum class ModelStatus { ok, oom, crashed, timeout, failed, skipped };
-std::string_view name_of(ModelStatus status);
+constexpr std::string_view name_of(ModelStatus status) {
+  return name_in({"ok", "oom", "crashed", "timeout", "failed", "skipped"}, status);
+}
 std::optional<ModelStatus> parse_model_status(std::string_view name);
 
 // Phases of a worker, in order. A worker marks a phase when the phase is complete, `running` after the last
 // frame. So a model whose last mark is runtime_loaded failed while it was loaded.
 enum class Phase { start, runtime_loaded, model_loaded, warm, running, unloaded };
-std::string_view name_of(Phase phase);
+constexpr std::string_view name_of(Phase phase) {
+  return name_in({"start", "runtime_loaded", "model_loaded", "warm", "running", "unloaded"}, phase);
+}
 std::optional<Phase> parse_phase(std::string_view name);
 
 // Nearest-rank percentiles (sorted[ceil(p·n) − 1]) and moments of one latency, in nanoseconds.

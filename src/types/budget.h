@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/units.h"
+#include "types/runtime_settings.h"
 
 namespace headroom {
 
@@ -99,11 +100,11 @@ struct BudgetComponent {
 
 // A board or a GPU, and how much of its memory can be planned.
 struct DeviceProfile {
-  std::string id, name;   // "orin-nx-16gb", "Jetson Orin NX 16 GB"
-  Bytes total;            // as the kernel or the driver reports it
-  Bytes system, desktop;  // used before any component starts
-  bool is_gpu = false;    // a GPU with dedicated memory
-  std::string source;     // source of the figure `total`
+  std::string id{}, name{};   // "orin-nx-16gb", "Jetson Orin NX 16 GB"
+  Bytes total{};              // as the kernel or the driver reports it
+  Bytes system{}, desktop{};  // used before any component starts
+  bool is_gpu = false;        // a GPU with dedicated memory
+  std::string source{};       // source of the figure `total`
   // The limit belongs to a control group. The kernel charges it for a process's own pages, and for file pages
   // only if they were not in the page cache before. It reclaims those file pages when memory is short.
   bool is_control_group = false;
@@ -131,6 +132,38 @@ struct Budget {
   StartMode start = StartMode::in_order;
   std::vector<BudgetComponent> components;  // in start order
   friend bool operator==(const Budget&, const Budget&) = default;
+};
+
+// The memory that one model needs, for planning: footprints/NAME.json.
+// GPU memory of the model: by the ledger, and by the driver for the whole process (context, modules) if NVML
+// reports it.
+struct FootprintGpu {
+  std::string device, name;  // "cuda:0", "NVIDIA H200"
+  Bytes load_peak, run_peak;
+  bool is_integrated = false;  // its memory is host memory
+  friend bool operator==(const FootprintGpu&, const FootprintGpu&) = default;
+};
+
+// Bytes beyond the bare runtime (resident after the runtime is loaded, before the model), without the decoded
+// frames that the bench holds. The runtime is counted once per process, so it has its own field.
+struct Footprint {
+  std::string name, path, model_fingerprint, backend, backend_version, input, host;
+  Bytes runtime;    // the bare runtime, once per process
+  Bytes loaded;     // loaded − runtime
+  Bytes load_peak;  // load_peak − runtime
+  Bytes run_mean;   // run_mean − runtime − frames
+  Bytes run_peak;   // run_peak − runtime − frames
+  Bytes frames;     // decoded frames that the bench held
+  // File pages while the model ran, included in the figures above and in the runtime's. Mostly code of the
+  // runtime, which processes with the same runtime share.
+  std::optional<Bytes> file_backed;
+  // Peak that the kernel charged to the worker's control group. Includes page tables; includes file pages
+  // only if they were not in the page cache before.
+  std::optional<Bytes> charged_peak;
+  std::optional<FootprintGpu> gpu;  // the first GPU if there are several; absent on the CPU
+  RuntimeSettings settings;
+  std::string measured_at;
+  friend bool operator==(const Footprint&, const Footprint&) = default;
 };
 
 }  // namespace headroom

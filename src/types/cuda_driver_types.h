@@ -12,6 +12,18 @@ using Code = int;  // CUresult
 inline constexpr Code kSuccess = 0, kInvalidValue = 1, kOutOfMemory = 2, kNoDevice = 100, kNotFound = 500,
                       kNotSupported = 801;
 
+// A function of the driver, looked up at run time. A call returns `missing` if this driver does not have it.
+template <class Signature, Code missing = kNotFound>
+struct DriverFunction;
+template <class... Parameters, Code missing>
+struct DriverFunction<Code(Parameters...), missing> {
+  Code (*pointer)(Parameters...) = nullptr;
+  Code operator()(Parameters... arguments) const {
+    return pointer != nullptr ? pointer(arguments...) : missing;
+  }
+  explicit operator bool() const { return pointer != nullptr; }
+};
+
 using Pointer = std::uint64_t;  // CUdeviceptr
 using Handle = std::uint64_t;   // CUmemGenericAllocationHandle
 using Opaque = void*;           // CUcontext, CUstream, CUevent, CUarray, CUmemoryPool, CUgraph, …

@@ -24,8 +24,7 @@ std::vector<unsigned> cuda_ordinals(const std::vector<std::string>& devices) {
   std::vector<unsigned> ordinals;
   for (const std::string& name : devices) {
     const auto device = parse_device_name(name);
-    if (device && device->is_cuda &&
-        std::find(ordinals.begin(), ordinals.end(), device->ordinal) == ordinals.end())
+    if (device && device->is_cuda && std::ranges::find(ordinals, device->ordinal) == ordinals.end())
       ordinals.push_back(device->ordinal);
   }
   return ordinals;

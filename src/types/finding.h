@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/units.h"
+#include "types/enum_names.h"
 
 namespace headroom {
 
@@ -106,16 +107,13 @@ struct Finding {
 };
 
 constexpr std::string_view name_of(Severity severity) {
-  constexpr std::string_view kNames[] = {"severe", "warning", "note", "benign"};
-  return kNames[static_cast<int>(severity)];
+  return name_in({"severe", "warning", "note", "benign"}, severity);
 }
 constexpr std::string_view name_of(CureVerdict verdict) {
-  constexpr std::string_view kNames[] = {"helps", "costs_speed", "no_difference", "worse", "failed"};
-  return kNames[static_cast<int>(verdict)];
+  return name_in({"helps", "costs_speed", "no_difference", "worse", "failed"}, verdict);
 }
 constexpr std::string_view name_of(Confidence confidence) {
-  constexpr std::string_view kNames[] = {"certain", "likely", "possible"};
-  return kNames[static_cast<int>(confidence)];
+  return name_in({"certain", "likely", "possible"}, confidence);
 }
 
 }  // namespace headroom

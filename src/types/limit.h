@@ -1,11 +1,13 @@
 // A memory limit, the mechanism that enforces it, and the probe's result in this run. Plain data.
 #pragma once
 
-#include <optional>
+#include <algorithm>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/units.h"
+#include "types/enum_names.h"
 
 namespace headroom {
 
@@ -23,8 +25,10 @@ enum class LimitMechanism { none, cgroup_v2, cgroup_v1, rlimit_data, watchdog, d
 inline constexpr std::string_view kCudaNotProved = "CUDA memory is not proved to be charged on this device";
 inline constexpr std::string_view kCudaRoute = "cuda";  // the name of this route in the probe's table
 
-std::string_view name_of(LimitType type);
-std::string_view name_of(LimitMechanism mechanism);
+constexpr std::string_view name_of(LimitType type) { return name_in({"hard", "soft", "unavailable"}, type); }
+constexpr std::string_view name_of(LimitMechanism mechanism) {
+  return name_in({"none", "cgroup_v2", "cgroup_v1", "rlimit_data", "watchdog", "device_ledger"}, mechanism);
+}
 
 // A route that the probe tried ("malloc", "mmap_private", "mmap_shared", "memfd").
 struct LimitRoute {
@@ -48,8 +52,15 @@ struct Limit {
   friend bool operator==(const Limit&, const Limit&) = default;
 };
 
-bool has_unproved_cuda(const Limit& limit);
+inline bool has_unproved_cuda(const Limit& limit) {
+  return std::ranges::find(limit.routes, kCudaRoute, &LimitRoute::name) != limit.routes.end();
+}
 // "hard", or with the reason if CUDA memory may escape: "soft (CUDA memory is not proved to be charged …)".
-std::string type_with_reason(const Limit& limit);
+inline std::string type_with_reason(const Limit& limit) {
+  std::string text(name_of(limit.type));
+  if (limit.type == LimitType::soft && has_unproved_cuda(limit))
+    text += " (" + std::string(kCudaNotProved) + ")";
+  return text;
+}
 
 }  // namespace headroom

@@ -7,67 +7,9 @@
 #include "base/text.h"
 
 namespace headroom {
-
-std::string_view name_of(ArenaExtend extend) {
-  return extend == ArenaExtend::same_as_requested ? "same_as_requested" : "next_power_of_two";
-}
-
-std::string_view name_of(ConvSearch search) {
-  switch (search) {
-    case ConvSearch::exhaustive:
-      return "exhaustive";
-    case ConvSearch::heuristic:
-      return "heuristic";
-    case ConvSearch::standard:
-      return "default";
-  }
-  return "";
-}
-
-std::optional<ConvSearch> parse_conv_search(std::string_view name) {
-  for (const ConvSearch search : {ConvSearch::exhaustive, ConvSearch::heuristic, ConvSearch::standard})
-    if (name == name_of(search)) return search;
-  return std::nullopt;
-}
-
-std::string_view name_of(Precision precision) {
-  switch (precision) {
-    case Precision::automatic:
-      return "auto";
-    case Precision::fp32:
-      return "fp32";
-    case Precision::fp16:
-      return "fp16";
-    case Precision::bf16:
-      return "bf16";
-  }
-  return "";
-}
-
-std::optional<Precision> parse_precision(std::string_view name) {
-  for (const Precision precision : {Precision::automatic, Precision::fp32, Precision::fp16, Precision::bf16})
-    if (name == name_of(precision)) return precision;
-  return std::nullopt;
-}
-
-std::string RuntimeSettings::describe() const {
-  const auto on_off = [](bool on) { return on ? "on" : "off"; };
-  std::string text = threads == 0 ? "threads=auto" : fmt::format("threads={}", threads);
-  text += fmt::format(" arena={}", on_off(arena));
-  if (arena) text += fmt::format(" extend={}", name_of(arena_extend));
-  text += fmt::format(" pattern={} prepack={} graph={}", on_off(memory_pattern), on_off(prepacking),
-                      graph_level == 99 ? "all" : std::to_string(graph_level));
-  if (!spinning) text += " spinning=off";
-  if (mapped) text += " mapped=on";
-  if (precision != Precision::automatic) text += fmt::format(" precision={}", name_of(precision));
-  if (device == "cpu") return text;
-  text += fmt::format(" device={} convolutions={}", device, name_of(conv_search));
-  if (conv_small_workspace) text += " workspace=small";
-  if (device_graph) text += " capture=on";
-  return text;
-}
-
 namespace {
+
+std::string_view word_of(bool on) { return on ? "on" : "off"; }
 
 template <class T>
 bool take(const std::optional<T>& read, T& target) {
@@ -80,8 +22,6 @@ std::optional<bool> switch_of(std::string_view word) {
   if (word == "off" || word == "false") return false;
   return std::nullopt;
 }
-
-std::string_view word_of(bool on) { return on ? "on" : "off"; }
 
 // One entry per setting: name, accepted values, parser, formatter.
 struct Setting {
@@ -106,14 +46,11 @@ constexpr std::array kSettings{
             },
             [](const RuntimeSettings& s) { return s.threads == 0 ? "auto" : std::to_string(s.threads); }},
     switched<&RuntimeSettings::arena>("arena"),
-    Setting{
-        "extend", "next_power_of_two or same_as_requested",
-        [](RuntimeSettings& s, std::string_view word) {
-          for (const ArenaExtend extend : {ArenaExtend::next_power_of_two, ArenaExtend::same_as_requested})
-            if (word == name_of(extend)) return take(std::optional(extend), s.arena_extend);
-          return false;
-        },
-        [](const RuntimeSettings& s) { return std::string(name_of(s.arena_extend)); }},
+    Setting{"extend", "next_power_of_two or same_as_requested",
+            [](RuntimeSettings& s, std::string_view word) {
+              return take(find_named(word, ArenaExtend::same_as_requested), s.arena_extend);
+            },
+            [](const RuntimeSettings& s) { return std::string(name_of(s.arena_extend)); }},
     switched<&RuntimeSettings::memory_pattern>("pattern"),
     switched<&RuntimeSettings::prepacking>("prepack"),
     Setting{
@@ -147,6 +84,27 @@ constexpr auto kNames = [] {
 }();
 
 }  // namespace
+
+std::optional<ConvSearch> parse_conv_search(std::string_view name) {
+  return find_named(name, ConvSearch::standard);
+}
+std::optional<Precision> parse_precision(std::string_view name) { return find_named(name, Precision::bf16); }
+
+std::string RuntimeSettings::describe() const {
+  std::string text = threads == 0 ? "threads=auto" : fmt::format("threads={}", threads);
+  text += fmt::format(" arena={}", word_of(arena));
+  if (arena) text += fmt::format(" extend={}", name_of(arena_extend));
+  text += fmt::format(" pattern={} prepack={} graph={}", word_of(memory_pattern), word_of(prepacking),
+                      graph_level == 99 ? "all" : std::to_string(graph_level));
+  if (!spinning) text += " spinning=off";
+  if (mapped) text += " mapped=on";
+  if (precision != Precision::automatic) text += fmt::format(" precision={}", name_of(precision));
+  if (device == "cpu") return text;
+  text += fmt::format(" device={} convolutions={}", device, name_of(conv_search));
+  if (conv_small_workspace) text += " workspace=small";
+  if (device_graph) text += " capture=on";
+  return text;
+}
 
 std::span<const std::string_view> setting_names() { return kNames; }
 

@@ -1,6 +1,7 @@
 // Metrics at one time. A figure that a source did not report is absent, never zero. Plain data.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -8,10 +9,99 @@
 #include <vector>
 
 #include "base/units.h"
-#include "types/gpu_sample.h"
-#include "types/pool_sample.h"
+#include "types/enum_names.h"
 
 namespace headroom {
+
+// A process that uses memory of a GPU. The driver's figures include contexts and modules.
+struct GpuProcess {
+  std::int64_t pid = 0;       // in the driver's PID namespace: may not exist inside a container
+  std::optional<Bytes> used;  // absent if the driver does not report it (Windows' driver model, some Jetsons)
+  std::optional<std::int64_t> gpu_instance, compute_instance;  // the process's MIG instance
+  friend bool operator==(const GpuProcess&, const GpuProcess&) = default;
+};
+
+// A MIG instance: a part of a GPU that acts as a separate device.
+struct MigInstance {
+  std::int64_t index = 0;  // among the instances of its GPU
+  std::string name;        // "NVIDIA H100 80GB HBM3 MIG 1g.10gb"
+  std::string uuid;        // "MIG-…", as in CUDA_VISIBLE_DEVICES
+  std::optional<std::int64_t> gpu_instance, compute_instance;
+  std::optional<Bytes> memory_total, memory_used, memory_free, memory_reserved;
+  friend bool operator==(const MigInstance&, const MigInstance&) = default;
+};
+
+// A whole GPU. NVML orders devices by PCI bus. CUDA orders those that CUDA_VISIBLE_DEVICES leaves, fastest
+// first. Compare `uuid` and `pci_bus_id` to match the two.
+struct GpuSample {
+  std::optional<std::int64_t> index;
+  std::string name;        // "NVIDIA H200"
+  std::string uuid;        // "GPU-…"
+  std::string pci_bus_id;  // "00000000:01:00.0": domain, bus, device, function
+  bool lost = false;       // fell off the bus or needs a reset: no figures are available
+  std::optional<Bytes> memory_total;
+  // Without reserved memory, so that total = used + reserved + free. If `memory_reserved` is absent (drivers
+  // before R510), this includes the reserved memory.
+  std::optional<Bytes> memory_used;
+  std::optional<Bytes> memory_free, memory_reserved;
+  // Percent of the driver's last sampling period (1/6 to 1 s) with activity: a kernel runs, device memory is
+  // accessed, the video encoder is busy, the video decoder is busy.
+  std::optional<double> gpu_percent, memory_percent, encoder_percent, decoder_percent;
+  std::optional<double> graphics_clock_hz, sm_clock_hz, memory_clock_hz;
+  std::optional<double> power_watts, power_limit_watts;  // of the whole board; the enforced limit
+  std::optional<double> temperature_celsius;
+  std::optional<bool> throttled;              // clocks are reduced because of heat, power or another GPU
+  std::vector<std::string> throttle_reasons;  // readable reasons: "software power cap"
+  std::vector<std::string> clock_limits;      // other reasons for lower clocks: "idle"
+  std::optional<bool> mig_enabled;
+  std::vector<MigInstance> mig_instances;
+  std::optional<std::vector<GpuProcess>> processes;  // absent: the driver does not report processes
+  friend bool operator==(const GpuSample&, const GpuSample&) = default;
+};
+
+// Memory that programs can still allocate: the driver's figure, or else total − used − reserved. The result
+// is negative if the driver's figures are inconsistent and more is used than exists.
+inline std::optional<Bytes> free_memory(const GpuSample& gpu) {
+  if (gpu.memory_free) return gpu.memory_free;
+  if (!gpu.memory_total || !gpu.memory_used) return std::nullopt;
+  return *gpu.memory_total - *gpu.memory_used - gpu.memory_reserved.value_or(Bytes{});
+}
+
+// The state of a model pool at one time (docs/model-pool.md), and the text that publishes it for monitors:
+// the file /dev/shm/headroom-pool.PID.NAME.
+struct PoolSample {
+  std::string name;
+  std::int64_t pid = 0;
+  std::string device;  // the device whose memory the budget limits: "cpu", "cuda:0"
+  // The account of the pool (pool/pool_state.h): `resident` and `loading` are the charges of loaded models
+  // and of the load in progress; `measured` is the last measured memory of the process.
+  Bytes budget, used, resident, loading, unaccounted, stuck, measured;
+  // Totals since the pool was created. A hit gets a loaded session at once. A wait is for a load, or for a
+  // session that another thread uses. Evictions: models unloaded for others, or because the process exceeded
+  // the budget.
+  std::int64_t requests = 0, hits = 0, waits = 0, refusals = 0, loads = 0, load_failures = 0, evictions = 0;
+  Nanoseconds load_time, wait_time;
+  friend bool operator==(const PoolSample&, const PoolSample&) = default;
+};
+
+inline constexpr std::string_view kPoolStatusPrefix = "headroom-pool.";
+// Every status text has this size, because it overwrites the previous one.
+inline constexpr std::size_t kPoolStatusSize = 1024;
+
+// Letters, digits, '_' and '-', at most 48.
+bool is_pool_name(std::string_view name);
+
+// `start_ticks` (field 22 of /proc/PID/stat) distinguishes the process from a later one with the same PID.
+// `sequence` changes with every text and stands at both ends: if they differ, the text was read during a
+// write.
+std::string pool_status_text(const PoolSample& pool, std::int64_t start_ticks, std::int64_t sequence);
+
+struct PoolStatus {
+  PoolSample pool;
+  std::int64_t start_ticks = 0;
+};
+// Returns nothing if the text is incomplete or contains impossible values.
+std::optional<PoolStatus> parse_pool_status(std::string_view text);
 
 // A reading of one sensor: a temperature zone, a power rail, a clock.
 struct Reading {
@@ -63,7 +153,9 @@ struct ProcessSample {
 };
 
 enum class KernelEventKind { oom_kill, nvmap_error, gpu_error };
-std::string_view name_of(KernelEventKind kind);
+constexpr std::string_view name_of(KernelEventKind kind) {
+  return name_in({"oom_kill", "nvmap_error", "gpu_error"}, kind);
+}
 
 // A kernel message about memory (/dev/kmsg) since the previous sample.
 struct KernelEvent {

@@ -2,23 +2,30 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/units.h"
+#include "types/enum_names.h"
 
 namespace headroom {
 
 enum class SourceKind { image_dir, video, camera };
-std::string_view name_of(SourceKind kind);
+constexpr std::string_view name_of(SourceKind kind) {
+  return name_in({"image_dir", "video", "camera"}, kind);
+}
 
 // As typed: `image_dir=DIR`, `video=FILE` (or a folder of videos), `camera=N`.
 struct SourceSpec {
   SourceKind kind = SourceKind::image_dir;
-  std::string path;              // folder or file; empty for a camera
-  int camera_index = 0;          // for a camera
-  std::string describe() const;  // "image_dir=/data/images"
+  std::string path;      // folder or file; empty for a camera
+  int camera_index = 0;  // for a camera
+  // "image_dir=/data/images".
+  std::string describe() const {
+    return std::string(name_of(kind)) + "=" +
+           (kind == SourceKind::camera ? std::to_string(camera_index) : path);
+  }
   friend bool operator==(const SourceSpec&, const SourceSpec&) = default;
 };
 

@@ -3,74 +3,34 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 
 namespace headroom {
+namespace {
 
-std::string_view name_of(ElementType type) {
-  switch (type) {
-    case ElementType::unknown:
-      return "unknown";
-    case ElementType::float32:
-      return "float32";
-    case ElementType::float16:
-      return "float16";
-    case ElementType::bfloat16:
-      return "bfloat16";
-    case ElementType::float64:
-      return "float64";
-    case ElementType::int8:
-      return "int8";
-    case ElementType::uint8:
-      return "uint8";
-    case ElementType::int16:
-      return "int16";
-    case ElementType::uint16:
-      return "uint16";
-    case ElementType::int32:
-      return "int32";
-    case ElementType::uint32:
-      return "uint32";
-    case ElementType::int64:
-      return "int64";
-    case ElementType::uint64:
-      return "uint64";
-    case ElementType::boolean:
-      return "bool";
-    case ElementType::string:
-      return "string";
-  }
-  return "unknown";
+struct TypeFacts {
+  std::string_view name;
+  std::size_t bytes;
+};
+// In the order of ElementType.
+constexpr TypeFacts kTypes[] = {{"unknown", 0}, {"float32", 4}, {"float16", 2}, {"bfloat16", 2},
+                                {"float64", 8}, {"int8", 1},    {"uint8", 1},   {"int16", 2},
+                                {"uint16", 2},  {"int32", 4},   {"uint32", 4},  {"int64", 8},
+                                {"uint64", 8},  {"bool", 1},    {"string", 0}};
+
+const TypeFacts& facts_of(ElementType type) {
+  const auto place = static_cast<std::size_t>(type);
+  return kTypes[place < std::size(kTypes) ? place : 0];
 }
 
-std::size_t size_of(ElementType type) {
-  switch (type) {
-    case ElementType::int8:
-    case ElementType::uint8:
-    case ElementType::boolean:
-      return 1;
-    case ElementType::float16:
-    case ElementType::bfloat16:
-    case ElementType::int16:
-    case ElementType::uint16:
-      return 2;
-    case ElementType::float32:
-    case ElementType::int32:
-    case ElementType::uint32:
-      return 4;
-    case ElementType::float64:
-    case ElementType::int64:
-    case ElementType::uint64:
-      return 8;
-    case ElementType::unknown:
-    case ElementType::string:
-      return 0;
-  }
-  return 0;
-}
+}  // namespace
+
+std::string_view name_of(ElementType type) { return facts_of(type).name; }
+std::size_t size_of(ElementType type) { return facts_of(type).bytes; }
 
 bool TensorSpec::is_static() const {
-  return std::all_of(dims.begin(), dims.end(), [](std::int64_t dim) { return dim >= 0; });
+  return std::ranges::all_of(dims, [](std::int64_t dim) { return dim >= 0; });
 }
 
 std::string TensorSpec::describe() const {

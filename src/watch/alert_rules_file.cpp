@@ -20,159 +20,143 @@ constexpr Bytes kLargestFile = mebibytes(1);
 constexpr AlertSeverity kSeverities[] = {AlertSeverity::info, AlertSeverity::warning,
                                          AlertSeverity::critical};
 
+using ReadValue = TomlReader::ReadValue;
+
 class RulesReader {
  public:
-  RulesReader(std::string name, fs::path folder) : errors_(std::move(name)), folder_(std::move(folder)) {}
+  RulesReader(std::string name, fs::path folder) : toml_(std::move(name)), folder_(std::move(folder)) {}
 
   Result<AlertSettings> read(const toml::table& document) {
-    settings_ = default_alert_settings();
-    for (const auto& [key, node] : document) {
-      const std::string word = without_stand_ins(key.str());
-      if (word == "defaults") {
-        if (!node.is_boolean()) return errors_.wrong(node, "'defaults' must be true or false");
-        if (!node.as_boolean()->get()) settings_.rules.clear();
-      } else if (word != "rule" && word != "action") {
-        return errors_.unknown_key(node, word, {"defaults", "rule", "action"});
-      } else if (!node.is_array_of_tables()) {
-        return errors_.wrong(node, fmt::format("'{}' must be a list of tables", word),
-                             fmt::format("write [[{}]]", word));
-      }
-    }
-    // Reads all rules before the actions, because actions refer to rules.
-    if (const auto* rules = document["rule"].as_array())
-      for (const toml::node& node : *rules)
-        if (auto done = read_rule(*node.as_table()); !done) return forward_error(done);
-    if (const auto* actions = document["action"].as_array())
-      for (const toml::node& node : *actions)
-        if (auto done = read_action(*node.as_table()); !done) return forward_error(done);
+    bool with_defaults = true;
+    // Rules come first, because actions refer to them, and `defaults` before both.
+    const auto later = [](const toml::node&, const std::string&) { return Status{}; };
+    auto done = toml_.read_keys(
+        document, {{"defaults", toml_.into(with_defaults)}, {"rule", later}, {"action", later}});
+    if (!done) return forward_error(done);
+    if (with_defaults) settings_ = default_alert_settings();
+    if (const toml::node* rules = document.get("rule"))
+      if (done = toml_.read_tables(*rules, "rule", [&](const auto& table) { return read_rule(table); });
+          !done)
+        return forward_error(done);
+    if (const toml::node* actions = document.get("action"))
+      if (done = toml_.read_tables(*actions, "action", [&](const auto& table) { return read_action(table); });
+          !done)
+        return forward_error(done);
     return std::move(settings_);
   }
 
  private:
-  Result<std::string> text_of(const toml::node& node, const std::string& key) const {
-    if (const auto* text = node.as_string(); text != nullptr && !text->get().empty())
-      return without_stand_ins(text->get());
-    return errors_.wrong(node, fmt::format("'{}' must be a quoted string", key));
-  }
-
-  Result<std::vector<std::string>> texts_of(const toml::node& node, const std::string& key) const {
-    const auto* list = node.as_array();
-    if (list == nullptr || list->empty())
-      return errors_.wrong(node, fmt::format("'{}' must be a list of strings", key),
-                           fmt::format("write {} = [\"…\"]", key));
-    std::vector<std::string> texts;
-    for (const toml::node& element : *list) {
-      auto text = text_of(element, key);
-      if (!text) return forward_error(text);
-      texts.push_back(std::move(*text));
-    }
-    return texts;
-  }
-
-  Result<Nanoseconds> duration_of(const toml::node& node, const std::string& key) const {
-    auto text = text_of(node, key);
-    if (!text) return errors_.wrong(node, fmt::format("'{}' must be a time such as \"10s\"", key));
-    auto duration = parse_duration(*text);
-    if (!duration || duration->count < 0)
-      return errors_.wrong(node, fmt::format("'{}' is not a valid time: \"{}\"", key, *text),
+  ReadValue duration_into(Nanoseconds& target) const {
+    return [this, &target](const toml::node& node, const std::string& key) -> Status {
+      std::string text;
+      if (!toml_.read(node, key, text))
+        return toml_.wrong(node, fmt::format("'{}' must be a time such as \"10s\"", key));
+      const auto duration = parse_duration(text);
+      if (!duration)
+        return toml_.wrong(node, fmt::format("'{}' is not a valid time: \"{}\"", key, text),
                            "write \"10s\" or \"5min\"");
-    return *duration;
+      target = *duration;
+      return {};
+    };
   }
 
-  Result<AlertSeverity> severity_of(const toml::node& node) const {
-    auto text = text_of(node, "severity");
-    if (!text) return forward_error(text);
-    for (const AlertSeverity severity : kSeverities)
-      if (name_of(severity) == *text) return severity;
-    return errors_.wrong(node, fmt::format("unknown severity '{}'", *text), "use info, warning or critical");
+  ReadValue severity_into(AlertSeverity& target) const {
+    return [this, &target](const toml::node& node, const std::string& key) -> Status {
+      std::string text;
+      if (auto done = toml_.read(node, key, text); !done) return done;
+      const auto found =
+          std::ranges::find(kSeverities, text, [](AlertSeverity each) { return name_of(each); });
+      if (found == std::end(kSeverities))
+        return toml_.wrong(node, fmt::format("unknown severity '{}'", text), "use info, warning or critical");
+      target = *found;
+      return {};
+    };
   }
 
   // A number. For figures in bytes or seconds also a text such as "2 GB" or "5min".
-  Result<double> value_of(const toml::node& node, const std::string& key, const std::string& figure) const {
-    if (const auto number = node.value<double>(); number && std::isfinite(*number) && node.is_number())
-      return *number;
-    const bool is_bytes = figure.find("_bytes") != figure.npos;
-    const bool is_seconds = figure.ends_with("_seconds_left");
-    if (const auto* text = node.as_string()) {
-      const std::string words = without_stand_ins(text->get());
-      if (is_bytes)
-        if (const auto size = parse_size(words)) return static_cast<double>(size->count);
-      if (is_seconds)
-        if (const auto duration = parse_duration(words)) return duration->seconds();
-    }
-    return errors_.wrong(node, fmt::format("'{}' must be a number{}", key,
-                                           is_bytes     ? " or a size such as \"2 GB\""
-                                           : is_seconds ? " or a time such as \"5min\""
-                                                        : ""));
+  ReadValue number_into(double& target, const std::string& figure) const {
+    return [this, &target, &figure](const toml::node& node, const std::string& key) -> Status {
+      const bool is_bytes = figure.find("_bytes") != figure.npos;
+      const bool is_seconds = figure.ends_with("_seconds_left");
+      std::optional<double> value;
+      if (node.is_number()) {
+        value = node.value<double>();
+      } else if (const auto* text = node.as_string()) {
+        const std::string words = without_stand_ins(text->get());
+        const auto size = parse_size(words);
+        const auto duration = parse_duration(words);
+        if (is_bytes && size) value = static_cast<double>(size->count);
+        if (is_seconds && duration) value = duration->seconds();
+      }
+      if (!value || !std::isfinite(*value))
+        return toml_.wrong(node, fmt::format("'{}' must be a number{}", key,
+                                             is_bytes     ? " or a size such as \"2 GB\""
+                                             : is_seconds ? " or a time such as \"5min\""
+                                                          : ""));
+      target = *value;
+      return {};
+    };
   }
 
-  Result<std::string> figure_of(const toml::node& node) const {
-    auto figure = text_of(node, "figure");
-    if (!figure) return forward_error(figure);
-    if (monitoring::risk_figure_by_name(*figure)) return figure;
+  Status read_figure(const toml::node& node, std::string& figure) const {
+    if (auto done = toml_.read(node, "figure", figure); !done) return done;
+    if (monitoring::risk_figure_by_name(figure)) return {};
     std::vector<std::string> known;
     for (std::size_t i = 0; i < monitoring::kRiskFigures; ++i)
       known.emplace_back(name_of(static_cast<monitoring::RiskFigure>(i)));
-    const std::string closest = closest_match(*figure, known);
-    return errors_.wrong(
-        node, fmt::format("unknown figure '{}'", *figure),
-        closest.empty() ? "docs/alerts.md lists them" : fmt::format("did you mean '{}'?", closest));
+    return toml_.wrong(node, fmt::format("unknown figure '{}'", figure),
+                       did_you_mean(figure, known, "docs/alerts.md lists them"));
   }
 
   AlertRule* find_rule(const std::string& name) {
-    const auto found = std::find_if(settings_.rules.begin(), settings_.rules.end(),
-                                    [&](const AlertRule& rule) { return rule.name == name; });
+    const auto found = std::ranges::find(settings_.rules, name, &AlertRule::name);
     return found == settings_.rules.end() ? nullptr : &*found;
   }
 
   // Settings that the table omits keep the value of the default rule of that name.
   Status read_rule(const toml::table& table) {
     const toml::node* name_node = table.get("name");
-    if (name_node == nullptr) return errors_.wrong(table, "a rule has no name", "write name = \"…\"");
-    auto name = text_of(*name_node, "name");
-    if (!name) return forward_error(name);
-    if (!names_.insert(*name).second)
-      return errors_.wrong(*name_node, fmt::format("duplicate rule '{}'", *name));
-    const AlertRule* known = find_rule(*name);
-    AlertRule rule = known != nullptr ? *known : AlertRule{};
-    rule.name = *name;
-    if (known == nullptr) rule.clear_hold = {10'000'000'000};
-    if (const toml::node* figure = table.get("figure")) {
-      auto text = figure_of(*figure);
-      if (!text) return forward_error(text);
-      rule.figure = *text;
-    }
+    if (name_node == nullptr) return toml_.wrong(table, "a rule has no name", "write name = \"…\"");
+    std::string name;
+    if (auto done = toml_.read(*name_node, "name", name); !done) return done;
+    if (!names_.insert(name).second) return toml_.wrong(*name_node, fmt::format("duplicate rule '{}'", name));
+    const AlertRule* known = find_rule(name);
+    AlertRule rule = known != nullptr ? *known : AlertRule{.name = name, .clear_hold = {10'000'000'000}};
+    if (const toml::node* figure = table.get("figure"))
+      if (auto done = read_figure(*figure, rule.figure); !done) return done;
     if (rule.figure.empty())
-      return errors_.wrong(table, fmt::format("the rule '{}' has no figure", *name),
-                           "docs/alerts.md lists them");
-    bool is_enabled = true, has_threshold = known != nullptr, has_clear = false;
-    for (const auto& [key, node] : table) {
-      const std::string word = without_stand_ins(key.str());
-      if (word == "name" || word == "figure") continue;
-      if (word == "above" || word == "below" || word == "clear") {
-        auto value = value_of(node, word, rule.figure);
-        if (!value) return forward_error(value);
-        if (word != "clear") rule.fires_above = word == "above";
-        (word == "clear" ? rule.clear : rule.threshold) = *value;
-        (word == "clear" ? has_clear : has_threshold) = true;
-      } else if (word == "for" || word == "clear_for") {
-        auto duration = duration_of(node, word);
-        if (!duration) return forward_error(duration);
-        (word == "for" ? rule.hold : rule.clear_hold) = *duration;
-      } else if (word == "severity") {
-        auto severity = severity_of(node);
-        if (!severity) return forward_error(severity);
-        rule.severity = *severity;
-      } else if (word == "enabled") {
-        if (!node.is_boolean()) return errors_.wrong(node, "'enabled' must be true or false");
-        is_enabled = node.as_boolean()->get();
-      } else {
-        return errors_.unknown_key(
-            node, word,
-            {"name", "figure", "above", "below", "clear", "for", "clear_for", "severity", "enabled"});
-      }
-    }
-    return keep(table, std::move(rule), is_enabled, has_threshold, has_clear);
+      return toml_.wrong(table, fmt::format("the rule '{}' has no figure", name),
+                         "docs/alerts.md lists them");
+    bool is_enabled = true;
+    const auto read_before = [](const toml::node&, const std::string&) { return Status{}; };
+    auto done = toml_.read_keys(table, {{"name", read_before},
+                                        {"figure", read_before},
+                                        {"above", number_into(rule.threshold, rule.figure)},
+                                        {"below", number_into(rule.threshold, rule.figure)},
+                                        {"clear", number_into(rule.clear, rule.figure)},
+                                        {"for", duration_into(rule.hold)},
+                                        {"clear_for", duration_into(rule.clear_hold)},
+                                        {"severity", severity_into(rule.severity)},
+                                        {"enabled", toml_.into(is_enabled)}});
+    if (!done) return done;
+    const bool sets_threshold = table.contains("above") || table.contains("below");
+    if (sets_threshold) rule.fires_above = table.contains("above");
+    if (table.contains("above") && table.contains("below"))
+      return toml_.wrong(table, fmt::format("the rule '{}' has both above and below", name),
+                         "keep one of them");
+    if (known == nullptr && !sets_threshold)
+      return toml_.wrong(table, fmt::format("the rule '{}' has no threshold", name),
+                         "write above = … or below = …");
+    if (sets_threshold && !table.contains("clear")) rule.clear = rule.threshold;
+    if (rule.fires_above ? rule.clear > rule.threshold : rule.clear < rule.threshold)
+      return clears_too_early(table, rule);
+    if (!is_enabled)
+      std::erase_if(settings_.rules, [&](const AlertRule& each) { return each.name == name; });
+    else if (AlertRule* replaced = find_rule(name))
+      *replaced = std::move(rule);
+    else
+      settings_.rules.push_back(std::move(rule));
+    return {};
   }
 
   Status clears_too_early(const toml::table& table, const AlertRule& rule) const {
@@ -187,92 +171,73 @@ class RulesReader {
       return fmt::format("{:g}", value);
     };
     const toml::node& wrong = clear != nullptr ? *clear : threshold != nullptr ? *threshold : table;
-    return errors_.wrong(wrong, fmt::format("the rule '{}' would clear before it fires", rule.name),
-                         fmt::format("'clear' ({}) must be at {} {} ({})", words(clear, rule.clear),
-                                     rule.fires_above ? "most" : "least",
-                                     threshold != nullptr ? "'" + key + "'" : "the threshold",
-                                     words(threshold, rule.threshold)));
-  }
-
-  Status keep(const toml::table& table, AlertRule rule, bool is_enabled, bool has_threshold, bool has_clear) {
-    if (table.contains("above") && table.contains("below"))
-      return errors_.wrong(table, fmt::format("the rule '{}' has both above and below", rule.name),
-                           "keep one of them");
-    if (!has_threshold)
-      return errors_.wrong(table, fmt::format("the rule '{}' has no threshold", rule.name),
-                           "write above = … or below = …");
-    if (!has_clear && (table.contains("above") || table.contains("below"))) rule.clear = rule.threshold;
-    if (rule.fires_above ? rule.clear > rule.threshold : rule.clear < rule.threshold)
-      return clears_too_early(table, rule);
-    AlertRule* known = find_rule(rule.name);
-    if (!is_enabled) {
-      std::erase_if(settings_.rules, [&](const AlertRule& each) { return each.name == rule.name; });
-    } else if (known != nullptr) {
-      *known = std::move(rule);
-    } else {
-      settings_.rules.push_back(std::move(rule));
-    }
-    return {};
+    return toml_.wrong(wrong, fmt::format("the rule '{}' would clear before it fires", rule.name),
+                       fmt::format("'clear' ({}) must be at {} {} ({})", words(clear, rule.clear),
+                                   rule.fires_above ? "most" : "least",
+                                   threshold != nullptr ? "'" + key + "'" : "the threshold",
+                                   words(threshold, rule.threshold)));
   }
 
   Status read_action(const toml::table& table) {
     AlertAction action;
-    int kinds = 0;
-    for (const auto& [key, node] : table) {
-      const std::string word = without_stand_ins(key.str());
-      if (word == "command") {
-        auto command = texts_of(node, word);
-        if (!command) return forward_error(command);
-        action.command = std::move(*command);
-        action.kind = AlertAction::Kind::command;
-        ++kinds;
-      } else if (word == "webhook" || word == "mqtt" || word == "file") {
-        auto text = text_of(node, word);
-        if (!text) return forward_error(text);
-        if (auto done = set_target(action, node, word, *text); !done) return done;
-        ++kinds;
-      } else if (word == "severity") {
-        auto severity = severity_of(node);
-        if (!severity) return forward_error(severity);
-        action.min_severity = *severity;
-      } else if (word == "rules") {
-        auto rules = texts_of(node, word);
-        if (!rules) return forward_error(rules);
-        for (const std::string& rule : *rules)
-          if (find_rule(rule) == nullptr) return errors_.wrong(node, fmt::format("unknown rule '{}'", rule));
-        action.rules = std::move(*rules);
-      } else {
-        return errors_.unknown_key(node, word, {"command", "webhook", "mqtt", "file", "severity", "rules"});
-      }
-    }
-    if (kinds != 1)
-      return errors_.wrong(table, "an action needs exactly one target",
-                           "set one of command, webhook, mqtt and file");
+    int targets = 0;
+    const auto read_command = [&](const toml::node& node, const std::string& key) {
+      ++targets;
+      return read_some_texts(node, key, action.command);
+    };
+    const auto read_target = [&](const toml::node& node, const std::string& key) {
+      ++targets;
+      return set_target(action, node, key);
+    };
+    const auto read_names = [&](const toml::node& node, const std::string& key) -> Status {
+      if (auto done = read_some_texts(node, key, action.rules); !done) return done;
+      for (const std::string& rule : action.rules)
+        if (find_rule(rule) == nullptr) return toml_.wrong(node, fmt::format("unknown rule '{}'", rule));
+      return {};
+    };
+    auto done = toml_.read_keys(table, {{"command", read_command},
+                                        {"webhook", read_target},
+                                        {"mqtt", read_target},
+                                        {"file", read_target},
+                                        {"severity", severity_into(action.min_severity)},
+                                        {"rules", read_names}});
+    if (!done) return done;
+    if (targets != 1)
+      return toml_.wrong(table, "an action needs exactly one target",
+                         "set one of command, webhook, mqtt and file");
     settings_.actions.push_back(std::move(action));
     return {};
   }
 
-  Status set_target(AlertAction& action, const toml::node& node, const std::string& word,
-                    const std::string& text) {
+  Status read_some_texts(const toml::node& node, const std::string& key,
+                         std::vector<std::string>& texts) const {
+    auto done = toml_.read(node, key, texts);
+    if (done && texts.empty()) return toml_.wrong(node, fmt::format("'{}' is empty", key));
+    return done;
+  }
+
+  Status set_target(AlertAction& action, const toml::node& node, const std::string& key) const {
+    std::string text;
+    if (auto done = toml_.read(node, key, text); !done) return done;
     const auto begins = [&](std::string_view scheme) {
       return text.starts_with(scheme) && text.size() > scheme.size();
     };
-    if (word == "webhook" && !begins("http://") && !begins("https://"))
-      return errors_.wrong(node, fmt::format("'{}' is not an HTTP URL", text), "write http://HOST/PATH");
-    if (word == "mqtt" && ((!begins("mqtt://") && !begins("mqtts://")) || text.find('/', 8) == text.npos))
-      return errors_.wrong(node, fmt::format("'{}' is not an MQTT topic URL", text),
-                           "write mqtt://HOST[:PORT]/TOPIC");
-    action.kind = word == "webhook" ? AlertAction::Kind::webhook
-                  : word == "mqtt"  ? AlertAction::Kind::mqtt
-                                    : AlertAction::Kind::file;
-    if (word == "file")
-      action.file = fs::path(text).is_absolute() || folder_.empty() ? fs::path(text) : folder_ / text;
-    else
-      action.url = text;
+    if (key == "file") {
+      action.kind = AlertAction::Kind::file;
+      action.file = folder_ / text;  // an absolute path stays
+      return {};
+    }
+    action.kind = key == "webhook" ? AlertAction::Kind::webhook : AlertAction::Kind::mqtt;
+    action.url = text;
+    if (key == "webhook" && !begins("http://") && !begins("https://"))
+      return toml_.wrong(node, fmt::format("'{}' is not an HTTP URL", text), "write http://HOST/PATH");
+    if (key == "mqtt" && ((!begins("mqtt://") && !begins("mqtts://")) || text.find('/', 8) == text.npos))
+      return toml_.wrong(node, fmt::format("'{}' is not an MQTT topic URL", text),
+                         "write mqtt://HOST[:PORT]/TOPIC");
     return {};
   }
 
-  TomlErrors errors_;
+  TomlReader toml_;
   fs::path folder_;
   AlertSettings settings_;
   std::set<std::string> names_;

@@ -13,11 +13,10 @@
 #include <limits>
 
 #include "base/log.h"
-#include "base/survive.h"
-#include "bench/conductor/gpu_sampler.h"
+#include "base/subprocess.h"
+#include "bench/conductor/metrics.h"
 #include "sources/process_table.h"
 #include "sources/system_sampler.h"
-#include "watch/clock_watch.h"
 
 namespace headroom::watch {
 namespace {
@@ -104,27 +103,29 @@ class Sampler {
   std::optional<bench::GpuSampler> gpus_;
 };
 
+constexpr Nanoseconds kMinReported{1'000'000'000};  // smaller changes are NTP corrections
+
+Nanoseconds now_of(clockid_t clock) {
+  timespec time{};
+  ::clock_gettime(clock, &time);
+  return {std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec};
+}
+
 }  // namespace
 
 void add_followed_sums(SystemSample& sample) {
-  std::optional<Bytes> rss, pss, swapped, gpu;
-  const auto add = [](std::optional<Bytes>& sum, const std::optional<Bytes>& value) {
-    if (value) sum = sum.value_or(Bytes{}) + *value;
-  };
-  for (const ProcessSample& process : sample.processes) {
-    add(rss, process.rss);
-    add(pss, process.pss);
-    add(swapped, process.swapped);
-    add(gpu, process.gpu);
-  }
+  constexpr std::pair<const char*, std::optional<Bytes> ProcessSample::*> kSums[] = {
+      {"followed_rss_bytes", &ProcessSample::rss},
+      {"followed_pss_bytes", &ProcessSample::pss},
+      {"followed_swapped_bytes", &ProcessSample::swapped},
+      {"followed_gpu_bytes", &ProcessSample::gpu}};
   sample.other.push_back({"followed_processes", static_cast<double>(sample.processes.size())});
-  const auto put = [&sample](const char* name, const std::optional<Bytes>& sum) {
+  for (const auto& [name, figure] : kSums) {
+    std::optional<Bytes> sum;
+    for (const ProcessSample& process : sample.processes)
+      if (process.*figure) sum = sum.value_or(Bytes{}) + *(process.*figure);
     if (sum) sample.other.push_back({name, static_cast<double>(sum->count)});
-  };
-  put("followed_rss_bytes", rss);
-  put("followed_pss_bytes", pss);
-  put("followed_swapped_bytes", swapped);
-  put("followed_gpu_bytes", gpu);
+  }
 }
 
 Status check_sysroot(const std::filesystem::path& root) {
@@ -215,5 +216,24 @@ Result<LiveEnd> sample_live(const WatchOptions& options, bench::Interrupt& inter
   if (end.command && monotonic_now() < over) take_sample();
   return end;
 }
+
+std::string ClockWatch::check(Nanoseconds time, Nanoseconds unix_time, Nanoseconds suspended) {
+  const Offsets now{unix_time - time, suspended};
+  const Offsets before = last_.value_or(now);
+  last_ = now;
+  const Nanoseconds slept = now.suspended - before.suspended;
+  const Nanoseconds jumped = now.wall - before.wall - slept;
+  std::string message;
+  if (slept > kMinReported)
+    message =
+        fmt::format("the machine was suspended for {:.1f} s; time_ns excludes this time", slept.seconds());
+  if (std::abs(jumped.count) > kMinReported.count) {
+    if (!message.empty()) message += "; ";
+    message += fmt::format("the wall clock jumped by {:+.1f} s; time_ns is not affected", jumped.seconds());
+  }
+  return message;
+}
+
+Nanoseconds time_suspended() { return now_of(CLOCK_BOOTTIME) - now_of(CLOCK_MONOTONIC); }
 
 }  // namespace headroom::watch

@@ -4,11 +4,14 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "base/result.h"
 #include "base/subprocess.h"
-#include "bench/interrupt.h"
+#include "base/units.h"
+#include "bench/conductor/child_process.h"
 #include "types/sample.h"
 #include "watch/watch_options.h"
 
@@ -41,5 +44,25 @@ Result<LiveEnd> sample_live(const WatchOptions& options, bench::Interrupt& inter
 // Adds sums over the followed processes to sample.other: their number, resident, proportional, swapped and
 // GPU memory. The resident sum counts a shared page once per process.
 void add_followed_sums(SystemSample& sample);
+
+// Detects that the wall clock jumped or that the machine was suspended, by more than one second. Reports each
+// event once.
+class ClockWatch {
+ public:
+  // Call it with each sample. Returns a message about the time since the last call, or an empty string.
+  // `time` stops while the machine is suspended; `unix_time` continues. `suspended` is the total time of
+  // suspension so far.
+  std::string check(Nanoseconds time, Nanoseconds unix_time, Nanoseconds suspended);
+
+ private:
+  struct Offsets {
+    Nanoseconds wall, suspended;
+  };
+  std::optional<Offsets> last_;
+};
+
+// Total suspended time since boot: CLOCK_BOOTTIME, which continues during suspension, minus
+// CLOCK_MONOTONIC.
+Nanoseconds time_suspended();
 
 }  // namespace headroom::watch

@@ -8,19 +8,18 @@
 #include <optional>
 #include <span>
 
-#include "base/display_width.h"
+#include "base/files.h"
 #include "base/log.h"
 #include "base/terminal.h"
-#include "bench/interrupt.h"
-#include "monitoring/series_summary.h"
+#include "base/utf8.h"
+#include "bench/conductor/child_process.h"
+#include "monitoring/sample_metrics.h"
 #include "report/words.h"
 #include "watch/alert_watch.h"
 #include "watch/live_input.h"
-#include "watch/log_file.h"
-#include "watch/plot.h"
-#include "watch/sample_writer.h"
+#include "watch/sample_log.h"
 #include "watch/text_input.h"
-#include "watch/watch_words.h"
+#include "watch/watch_summary.h"
 
 namespace headroom::watch {
 namespace {
@@ -171,24 +170,22 @@ Result<int> watch_text(const WatchOptions& options, bench::Interrupt& interrupt,
   auto finished = session.finish(problem);
   if (!read) return forward_error(read);
   if (!finished) return forward_error(finished);
-  if (session.samples() == 0 && !interrupt.requested())
+  const TextInput& from = *options.from;
+  const std::string what = fmt::format("no {} sample in {}", from.kind, name_of(from));
+  if (session.samples() == 0 && !interrupt.requested()) {
+    if (from.kind != "nvidia-smi") return input_error(what, "it is empty");
     return input_error(
-        fmt::format("no {} sample in {}", options.from->kind, name_of(*options.from)),
-        options.from->kind == "nvidia-smi"
-            ? "it is empty, or has neither an nvidia-smi table nor a CSV with a header of known columns"
-            : "it is empty",
-        options.from->kind == "nvidia-smi"
-            ? "print it with nvidia-smi --query-gpu=timestamp,index,memory.used,memory.total --format=csv"
-            : "");
-  if (session.is_all_unknown())
-    return input_error(fmt::format("no {} sample in {}", options.from->kind, name_of(*options.from)),
-                       fmt::format("cannot read any of its tokens: {}", session.why_unknown(problem)),
-                       !problem.fix.empty()
-                           ? problem.fix
-                           : fmt::format("check the kind in --from KIND:FILE; for a compressed file use "
-                                         "zcat FILE | headroom watch --from {}:-",
-                                         options.from->kind));
-  return 0;
+        what, "it is empty, or has neither an nvidia-smi table nor a CSV with a header of known columns",
+        "print it with nvidia-smi --query-gpu=timestamp,index,memory.used,memory.total "
+        "--format=csv");
+  }
+  if (!session.is_all_unknown()) return 0;
+  return input_error(what, fmt::format("cannot read any of its tokens: {}", session.why_unknown(problem)),
+                     !problem.fix.empty()
+                         ? problem.fix
+                         : fmt::format("check the kind in --from KIND:FILE; for a compressed file use "
+                                       "zcat FILE | headroom watch --from {}:-",
+                                       from.kind));
 }
 
 Result<int> watch_machine(const WatchOptions& options, bench::Interrupt& interrupt, Session& session) {
@@ -223,6 +220,15 @@ Status check_plot_folder(const std::filesystem::path& plot) {
                      "check that the folder given to --plot exists and is writable");
 }
 
+constexpr Nanoseconds kSlice{100'000'000};  // how quickly a signal is noticed while waiting for a reader
+
+// Drops the text if the buffer is full. Reports success anyway, because the stream would repeat a failed
+// write with the next message.
+ssize_t write_in_background(void* writer, const char* text, std::size_t size) {
+  static_cast<BackgroundWriter*>(writer)->offer({text, size});
+  return static_cast<ssize_t>(size);
+}
+
 }  // namespace
 
 Result<int> run_watch(const WatchOptions& options, Console& console) {
@@ -236,6 +242,37 @@ Result<int> run_watch(const WatchOptions& options, Console& console) {
       options.from ? watch_text(options, *interrupt, session) : watch_machine(options, *interrupt, session);
   console.finish(*interrupt);
   return code;
+}
+
+Console::Console()
+    : output_(print_output), errors_([](std::string_view text) {
+        [[maybe_unused]] const auto written = write_all(STDERR_FILENO, text);
+      }) {
+  cookie_io_functions_t functions{};
+  functions.write = write_in_background;
+  log_ = ::fopencookie(&errors_, "w", functions);
+  if (log_ != nullptr) log::set_console_file(log_);
+}
+
+Console::~Console() {
+  if (!gave_up_) errors_.flush(kFinalFlush);
+  if (log_ == nullptr) return;
+  log::set_console_file(nullptr);
+  std::fclose(log_);
+}
+
+bool Console::print_or_wait(std::string_view text, bench::Interrupt& interrupt, Nanoseconds after_signal) {
+  while (!interrupt.requested())
+    if (output_.offer(text, kSlice)) return true;
+  return output_.offer(text, after_signal);
+}
+
+void Console::finish(bench::Interrupt& interrupt) {
+  for (BackgroundWriter* writer : {&output_, &errors_}) {
+    while (!interrupt.requested() && !writer->flush(kSlice)) {
+    }
+    if (interrupt.requested() && !writer->flush(gave_up_ ? Nanoseconds{} : kFinalFlush)) gave_up_ = true;
+  }
 }
 
 }  // namespace headroom::watch

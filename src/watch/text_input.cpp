@@ -9,16 +9,15 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
+#include <cstring>
 
 #include "base/files.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/subprocess.h"
-#include "base/survive.h"
 #include "base/text.h"
-#include "report/run/metrics_json.h"
-#include "watch/line_pump.h"
-#include "watch/open_log.h"
+#include "report/run/report_json.h"
+#include "watch/log_reader.h"
 
 namespace headroom::watch {
 namespace {
@@ -59,22 +58,17 @@ class HeadroomLog : public sources::TextReader {
  public:
   void read_line(std::string_view line, const sources::OnSample& on_sample) override {
     if (trim(line).empty()) return;
-    SystemSample sample;
     const auto document = parse_json(line, "the line");
     auto read = document ? report::system_sample_from_json(*document) : tl::unexpected(document.error());
-    if (read)
-      sample = std::move(*read);
-    else
-      sample.unknown_tokens.emplace_back(line);
+    SystemSample sample = read ? std::move(*read) : SystemSample{};
+    if (!read) sample.unknown_tokens.emplace_back(line);
     on_sample(sample);
   }
 };
 
-struct Opened {
-  UniqueFd file;  // unset: standard input
+// The input; `file` is unset for standard input.
+struct Opened : OpenedLog {
   Subprocess tool;
-  bool is_damaged = false;  // the rest of a log could not be unpacked
-  bool is_cut = false;
 };
 
 constexpr const char* kFixPath = "check the path given to --from";
@@ -85,9 +79,7 @@ Result<Opened> open_file(const TextInput& input) {
   if (input.kind == kOwnLog) {
     auto log = open_log(input.file, kFixPath);
     if (!log) return forward_error(log);
-    opened.file = std::move(log->file);
-    opened.is_damaged = log->is_damaged;
-    opened.is_cut = log->is_cut;
+    static_cast<OpenedLog&>(opened) = std::move(*log);
   } else {
     // O_NONBLOCK: poll() waits for the writer of a FIFO, which a signal interrupts. open() would continue
     // to wait.
@@ -191,7 +183,8 @@ Result<sources::ParseProblem> read_text_input(const TextInput& input, Nanosecond
     on_sample(sample);
   };
   LinePump pump(fd, is_headroom_log ? kLongestOwnLine : LinePump::kLongestLine);
-  for (;;) {
+  bool is_at_end = false;
+  while (!is_at_end && !is_over) {
     pollfd polled[] = {{fd, POLLIN, 0}, {wake_fd, POLLIN, 0}};
     const std::int64_t left = std::max<std::int64_t>(0, (deadline - monotonic_now()).count);
     const timespec timeout{left / 1'000'000'000, left % 1'000'000'000};
@@ -203,20 +196,48 @@ Result<sources::ParseProblem> read_text_input(const TextInput& input, Nanosecond
       reader->finish(with_time);
       return forward_error(more);
     }
-    if (is_over) return reader->problem();
-    if (!*more) {
-      reader->finish(with_time);
-      Status end;
-      if (opened->is_damaged && condition == nullptr)
-        end = end_of_damaged_log(input, samples);
-      else if (input.file.empty())
-        end = end_of_tool(opened->tool, input);
-      if (!end) return forward_error(end);
-      return reader->problem();
-    }
+    is_at_end = !*more;
   }
   reader->finish(with_time);
+  Status end;
+  if (is_at_end && opened->is_damaged && condition == nullptr)
+    end = end_of_damaged_log(input, samples);
+  else if (is_at_end && input.file.empty())
+    end = end_of_tool(opened->tool, input);
+  if (!end) return forward_error(end);
   return reader->problem();
+}
+
+Result<bool> LinePump::read_some(const std::function<void(std::string_view line)>& each) {
+  // The remaining data is shorter than the longest line, so the buffer always has space.
+  std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
+  end_ -= begin_;
+  begin_ = 0;
+  const ssize_t got = ::read(fd_, buffer_.data() + end_, buffer_.size() - end_);
+  if (got < 0) {
+    if (errno == EINTR || errno == EAGAIN) return true;
+    return input_error("cannot read", errno_text(errno));
+  }
+  std::size_t look_from = end_;
+  end_ += static_cast<std::size_t>(got);
+  while (look_from < end_) {
+    const void* newline = std::memchr(buffer_.data() + look_from, '\n', end_ - look_from);
+    const std::size_t at = newline == nullptr
+                               ? end_
+                               : static_cast<std::size_t>(static_cast<const char*>(newline) - buffer_.data());
+    while (at - begin_ > longest_) {
+      each({buffer_.data() + begin_, longest_});
+      begin_ += longest_;
+    }
+    if (newline == nullptr) break;
+    each({buffer_.data() + begin_, at - begin_});
+    begin_ = look_from = at + 1;
+  }
+  if (got == 0 && begin_ < end_) {
+    each({buffer_.data() + begin_, end_ - begin_});
+    begin_ = end_;
+  }
+  return got > 0;
 }
 
 }  // namespace headroom::watch

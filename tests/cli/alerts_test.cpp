@@ -7,12 +7,11 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <fstream>
 #include <thread>
 
 #include "base/subprocess.h"
 #include "base/text.h"
-#include "command.h"
+#include "cli/watch_fixture.h"
 
 namespace headroom::test {
 namespace {
@@ -31,26 +30,21 @@ std::string log_of_a_leak() {
   return log;
 }
 
-class Alerts : public ::testing::Test {
+class Alerts : public Watch {
  protected:
-  Alerts() { write_text(folder_ / "stats.log", log_of_a_leak()); }
+  Alerts() { write("stats.log", log_of_a_leak()); }
 
-  CommandResult watch(const std::string& alerts, std::vector<std::string> more = {}) {
-    std::vector<std::string> arguments{"watch", "--from", "tegrastats:" + (folder_ / "stats.log").string(),
-                                       "--alerts", alerts};
-    arguments.insert(arguments.end(), more.begin(), more.end());
-    return run_headroom(arguments);
+  CommandResult watch_with(const std::string& alerts, CommandOptions options = {}) const {
+    return watch({"--from", "tegrastats:stats.log", "--alerts", alerts}, std::move(options));
   }
-  CommandResult watch_with_rules(const std::string& rules, std::vector<std::string> more = {}) {
-    write_text(folder_ / "rules.toml", rules);
-    return watch((folder_ / "rules.toml").string(), std::move(more));
+  CommandResult watch_with_rules(const std::string& rules, CommandOptions options = {}) const {
+    write("rules.toml", rules);
+    return watch_with("rules.toml", std::move(options));
   }
-
-  TemporaryFolder folder_;
 };
 
 TEST_F(Alerts, FiresOnDefaultLimitsAndForecast) {
-  const auto result = watch("default");
+  const auto result = watch_with("default");
   EXPECT_EQ(result.exit_code, 0) << result.err;
   const std::size_t forecast = result.err.find("memory_runs_out: memory will be exhausted in");
   const std::size_t full = result.err.find("total_memory: 86.");
@@ -59,11 +53,11 @@ TEST_F(Alerts, FiresOnDefaultLimitsAndForecast) {
   EXPECT_LT(forecast, full) << "the forecast must come before memory is short";
   EXPECT_THAT(result.err, HasSubstr("gpu_memory: 8"));
   EXPECT_THAT(result.err, HasSubstr("of unified memory is used (limit 80.0 %)"));
-  EXPECT_THAT(watch("off").err, Not(HasSubstr("alert")));
+  EXPECT_THAT(watch_with("off").err, Not(HasSubstr("alert")));
 }
 
 TEST_F(Alerts, JsonLineListsNewAlerts) {
-  const auto result = watch("default", {"--jsonl"});
+  const auto result = watch({"--from", "tegrastats:stats.log", "--alerts", "default", "--jsonl"});
   int lines = 0, events = 0;
   for (const std::string_view line : split(trim(result.out), '\n')) {
     const auto sample = parse_json(line);
@@ -85,13 +79,11 @@ TEST_F(Alerts, RunsACommandAndWritesAFile) {
       "defaults = false\n"
       "[[rule]]\nname = \"hot\"\nfigure = \"temperature_celsius\"\nabove = 70\nfor = \"2s\"\n"
       "[[action]]\ncommand = [\"sh\", \"-c\", \"cat > " +
-      (folder_ / "input").string() +
-      "; echo \\\"$HEADROOM_ALERT $HEADROOM_ALERT_STATE $HEADROOM_ALERT_VALUE: $0\\\" > " +
-      (folder_ / "words").string() + "\"]\n[[action]]\nfile = \"alerts.jsonl\"\n");
+      path("input") + "; echo \\\"$HEADROOM_ALERT $HEADROOM_ALERT_STATE $HEADROOM_ALERT_VALUE: $0\\\" > " +
+      path("words") + "\"]\n[[action]]\nfile = \"alerts.jsonl\"\n");
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_EQ(trim(read_text(folder_ / "words")), "hot fired 71: hot: gpu is at 71.0 °C (limit 70.0 °C)");
-  const auto input = parse_json(read_text(folder_ / "input")),
-             line = parse_json(read_text(folder_ / "alerts.jsonl"));
+  EXPECT_EQ(trim(read("words")), "hot fired 71: hot: gpu is at 71.0 °C (limit 70.0 °C)");
+  const auto input = parse_json(read("input")), line = parse_json(read("alerts.jsonl"));
   ASSERT_TRUE(input && line);
   EXPECT_EQ(*input, *line);
   EXPECT_EQ(get_text(*line, "alert"), "hot");
@@ -116,21 +108,17 @@ TEST_F(Alerts, ReportsAFailedActionOnceAndRunsTheOthers) {
 
 // A message may be longer than a pipe's capacity, and the reader may not read it.
 TEST_F(Alerts, AnUnreadPipeDoesNotBlock) {
-  const std::string fifo = (folder_ / "fifo").string();
-  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
-  write_text(folder_ / "rules.toml",
-             "[[rule]]\nname = \"used\"\nfigure = \"ram_used_percent\"\nabove = 60\nseverity = \"critical\"\n"
-             "[[action]]\nfile = \"" +
-                 fifo + "\"\n");
+  ASSERT_EQ(::mkfifo(path("fifo").c_str(), 0600), 0);
   CommandOptions options;
   int calls = 0;
   options.while_running = [&calls](int pid) {  // 60 s, which only end a hang
     if (++calls == 3000) ::kill(pid, SIGKILL);
     return calls < 3000;
   };
-  const auto result = run_headroom({"watch", "--from", "tegrastats:" + (folder_ / "stats.log").string(),
-                                    "--alerts", (folder_ / "rules.toml").string()},
-                                   options);
+  const auto result = watch_with_rules(
+      "[[rule]]\nname = \"used\"\nfigure = \"ram_used_percent\"\nabove = 60\nseverity = \"critical\"\n"
+      "[[action]]\nfile = \"fifo\"\n",
+      options);
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.err, HasSubstr("no process reads this pipe"));
 }
@@ -138,7 +126,7 @@ TEST_F(Alerts, AnUnreadPipeDoesNotBlock) {
 TEST_F(Alerts, AcceptsALongSensorName) {
   std::string log;
   for (int second = 0; second < 30; ++second) log += "RAM 4000/7620MB " + std::string(60'000, 'x') + "@99C\n";
-  write_text(folder_ / "stats.log", log);
+  write("stats.log", log);
   const auto result = watch_with_rules("[[action]]\ncommand = [\"true\"]\n");
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_THAT(result.err, HasSubstr("temperature: x"));
@@ -146,11 +134,10 @@ TEST_F(Alerts, AcceptsALongSensorName) {
 }
 
 TEST_F(Alerts, EscapesControlCharactersOfLoggedNames) {
-  write_text(folder_ / "log.jsonl",
-             "{\"time_ns\":0,\"temperature_celsius\":{\"a\\u001b[31mb\":99},\"process_table\":[]}\n"
-             "{\"time_ns\":9000000000,\"temperature_celsius\":{\"a\\u001b[31mb\":99}}\n");
-  const auto result = run_headroom(
-      {"watch", "--from", "headroom:" + (folder_ / "log.jsonl").string(), "--alerts", "default"});
+  write("log.jsonl",
+        "{\"time_ns\":0,\"temperature_celsius\":{\"a\\u001b[31mb\":99},\"process_table\":[]}\n"
+        "{\"time_ns\":9000000000,\"temperature_celsius\":{\"a\\u001b[31mb\":99}}\n");
+  const auto result = watch({"--from", "headroom:log.jsonl", "--alerts", "default"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("99 °C"));
   EXPECT_THAT(result.out + result.err, Not(HasSubstr("\x1b")));
@@ -161,28 +148,33 @@ TEST_F(Alerts, ReportsInvalidRulesInOneSentence) {
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err, HasSubstr("rules.toml:3: unknown figure 'heat'"));
   EXPECT_EQ(result.out, "");
-  EXPECT_EQ(watch("/no/such/rules.toml").exit_code, 2);
+  EXPECT_EQ(watch_with("/no/such/rules.toml").exit_code, 2);
 }
 
-int free_port() {
-  const UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+// A socket, and an address of this machine.
+struct Local {
+  UniqueFd fd{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
   sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address);
-  socklen_t length = sizeof address;
-  ::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &length);
-  return ntohs(address.sin_port);
+  sockaddr* data() { return reinterpret_cast<sockaddr*>(&address); }
+  explicit Local(int port) {
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons(static_cast<std::uint16_t>(port));
+  }
+};
+
+int free_port() {
+  Local socket(0);
+  socklen_t length = sizeof socket.address;
+  ::bind(socket.fd.get(), socket.data(), length);
+  ::getsockname(socket.fd.get(), socket.data(), &length);
+  return ntohs(socket.address.sin_port);
 }
 
 bool answers(int port) {
   for (int i = 0; i < 500; ++i) {
-    const UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    address.sin_port = htons(static_cast<std::uint16_t>(port));
-    if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0) return true;
+    Local socket(port);
+    if (::connect(socket.fd.get(), socket.data(), sizeof socket.address) == 0) return true;
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   return false;
@@ -197,29 +189,51 @@ Subprocess start(std::vector<std::string> command, int stdout_fd = -1) {
   return process ? std::move(*process) : Subprocess();
 }
 
-constexpr char kRuleOfHeat[] =
+const std::string kRuleOfHeat =
     "defaults = false\n[[rule]]\nname = \"hot\"\nfigure = \"temperature_celsius\"\nabove = 70\n";
+
+// mosquitto_sub, which prints the first message.
+class Subscriber {
+ public:
+  Subscriber(int port, const std::vector<std::string>& more) : pipe_(*Pipe::create()) {
+    std::vector<std::string> command{"mosquitto_sub", "-p", std::to_string(port), "-C", "1", "-W", "30"};
+    command.insert(command.end(), more.begin(), more.end());
+    process_ = start(command, pipe_.write_end.get());
+    pipe_.write_end.reset();
+    // mosquitto_sub does not report when it is subscribed. It would receive a retained message later too, but
+    // alerts are not retained.
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  }
+  std::string heard() {
+    std::string text(4096, '\0');
+    const ssize_t length = ::read(pipe_.read_end.get(), text.data(), text.size());
+    return text.substr(0, static_cast<std::size_t>(std::max<ssize_t>(length, 0)));
+  }
+
+ private:
+  Pipe pipe_;
+  Subprocess process_;
+};
 
 TEST_F(Alerts, PostsAWebhook) {
   const int port = free_port();
-  write_text(folder_ / "server.py",
-             "import http.server, sys\n"
-             "class H(http.server.BaseHTTPRequestHandler):\n"
-             "  def do_POST(self):\n"
-             "    body = self.rfile.read(int(self.headers['Content-Length']))\n"
-             "    open(sys.argv[2], 'wb').write(self.path.encode() + b'\\n' + "
-             "self.headers['Content-Type'].encode() + b'\\n' + body)\n"
-             "    self.send_response(204); self.end_headers()\n"
-             "http.server.HTTPServer(('127.0.0.1', int(sys.argv[1])), H).serve_forever()\n");
-  const Subprocess server = start(
-      {"python3", (folder_ / "server.py").string(), std::to_string(port), (folder_ / "posted").string()});
+  write("server.py",
+        "import http.server, sys\n"
+        "class H(http.server.BaseHTTPRequestHandler):\n"
+        "  def do_POST(self):\n"
+        "    body = self.rfile.read(int(self.headers['Content-Length']))\n"
+        "    open(sys.argv[2], 'wb').write(self.path.encode() + b'\\n' + "
+        "self.headers['Content-Type'].encode() + b'\\n' + body)\n"
+        "    self.send_response(204); self.end_headers()\n"
+        "http.server.HTTPServer(('127.0.0.1', int(sys.argv[1])), H).serve_forever()\n");
+  const Subprocess server = start({"python3", path("server.py"), std::to_string(port), path("posted")});
   ASSERT_TRUE(answers(port));
   const auto result =
-      watch_with_rules(kRuleOfHeat + std::string("[[action]]\nwebhook = \"http://127.0.0.1:") +
-                       std::to_string(port) + "/hook?token=a\\\"b\"\n");
+      watch_with_rules(kRuleOfHeat + "[[action]]\nwebhook = \"http://127.0.0.1:" + std::to_string(port) +
+                       "/hook?token=a\\\"b\"\n");
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.err, Not(HasSubstr("failed")));
-  const std::string text = read_text(folder_ / "posted");
+  const std::string text = read("posted");
   const auto posted = split(text, '\n');
   ASSERT_EQ(posted.size(), 3u);
   EXPECT_THAT(std::string(posted[0]), HasSubstr("/hook?token=a"));
@@ -233,68 +247,42 @@ TEST_F(Alerts, PublishesAnMqttMessage) {
   const int port = free_port();
   const Subprocess broker = start({"/usr/sbin/mosquitto", "-p", std::to_string(port)});
   ASSERT_TRUE(answers(port));
-  auto pipe = Pipe::create();
-  ASSERT_TRUE(pipe);
-  Subprocess subscriber =
-      start({"mosquitto_sub", "-p", std::to_string(port), "-t", "robots/#", "-C", "1", "-W", "30", "-v"},
-            pipe->write_end.get());
-  pipe->write_end.reset();
-  // mosquitto_sub does not report when it is subscribed. It would receive a retained message later too, but
-  // alerts are not retained.
-  std::this_thread::sleep_for(std::chrono::milliseconds(500));
-  const auto result = watch_with_rules(kRuleOfHeat + std::string("[[action]]\nmqtt = \"mqtt://127.0.0.1:") +
-                                       std::to_string(port) + "/robots/7\"\n");
+  Subscriber subscriber(port, {"-t", "robots/#", "-v"});
+  const auto result = watch_with_rules(
+      kRuleOfHeat + "[[action]]\nmqtt = \"mqtt://127.0.0.1:" + std::to_string(port) + "/robots/7\"\n");
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  std::string heard(4096, '\0');
-  const ssize_t length = ::read(pipe->read_end.get(), heard.data(), heard.size());
-  ASSERT_GT(length, 0) << result.err;
-  heard.resize(static_cast<std::size_t>(length));
-  EXPECT_THAT(heard, HasSubstr("robots/7 {\"alert\":\"hot\""));
+  EXPECT_THAT(subscriber.heard(), HasSubstr("robots/7 {\"alert\":\"hot\""));
 }
 
 // A broker with a password. The password must not appear in the arguments of mosquitto_pub.
 TEST_F(Alerts, KeepsTheMqttPasswordOutOfTheArguments) {
   const int port = free_port();
-  const std::string passwords = (folder_ / "passwords").string();
+  const std::string passwords = path("passwords");
   ASSERT_TRUE(
       start({"mosquitto_passwd", "-b", "-c", passwords, "robot", "secret-of-robot"}).wait().success());
   // If started as root, the broker switches to another user, which must be able to read these files.
   std::filesystem::permissions(folder_.path(), std::filesystem::perms::all);
   std::filesystem::permissions(passwords, std::filesystem::perms(0644));
-  write_text(folder_ / "broker.conf", "listener " + std::to_string(port) +
-                                          " 127.0.0.1\nallow_anonymous false\npassword_file " + passwords +
-                                          "\n");
-  const Subprocess broker = start({"/usr/sbin/mosquitto", "-c", (folder_ / "broker.conf").string()});
+  write("broker.conf", "listener " + std::to_string(port) +
+                           " 127.0.0.1\nallow_anonymous false\npassword_file " + passwords + "\n");
+  const Subprocess broker = start({"/usr/sbin/mosquitto", "-c", path("broker.conf")});
   ASSERT_TRUE(answers(port));
-  auto pipe = Pipe::create();
-  ASSERT_TRUE(pipe);
-  const Subprocess subscriber = start({"mosquitto_sub", "-p", std::to_string(port), "-u", "robot", "-P",
-                                       "secret-of-robot", "-t", "#", "-C", "1", "-W", "30"},
-                                      pipe->write_end.get());
-  pipe->write_end.reset();
-  std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  Subscriber subscriber(port, {"-u", "robot", "-P", "secret-of-robot", "-t", "#"});
   // Replace mosquitto_pub with a script that prints its arguments.
-  std::filesystem::create_directories(folder_ / "bin");
-  write_text(folder_ / "bin/mosquitto_pub", "#!/bin/sh\necho \"$@\" > " + (folder_ / "arguments").string() +
-                                                "\necho \"$XDG_CONFIG_HOME\" > " +
-                                                (folder_ / "options").string() +
-                                                "\nexec /usr/bin/mosquitto_pub \"$@\"\n");
+  write("bin/mosquitto_pub", "#!/bin/sh\necho \"$@\" > " + path("arguments") +
+                                 "\necho \"$XDG_CONFIG_HOME\" > " + path("options") +
+                                 "\nexec /usr/bin/mosquitto_pub \"$@\"\n");
   std::filesystem::permissions(folder_ / "bin/mosquitto_pub", std::filesystem::perms(0755));
-  write_text(folder_ / "rules.toml",
-             kRuleOfHeat + std::string("[[action]]\nmqtt = \"mqtt://robot:secret-of-robot@127.0.0.1:") +
-                 std::to_string(port) + "/robots/7\"\n");
   CommandOptions options;
-  options.environment = {{"PATH", (folder_ / "bin").string() + ":" + std::getenv("PATH")}};
-  const auto result = run_headroom({"watch", "--from", "tegrastats:" + (folder_ / "stats.log").string(),
-                                    "--alerts", (folder_ / "rules.toml").string()},
-                                   options);
+  options.environment = {{"PATH", path("bin") + ":" + std::getenv("PATH")}};
+  const auto result = watch_with_rules(
+      kRuleOfHeat + "[[action]]\nmqtt = \"mqtt://robot:secret-of-robot@127.0.0.1:" + std::to_string(port) +
+          "/robots/7\"\n",
+      options);
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  std::string heard(4096, '\0');
-  const ssize_t length = ::read(pipe->read_end.get(), heard.data(), heard.size());
-  ASSERT_GT(length, 0) << result.err;
-  EXPECT_THAT(heard, HasSubstr("{\"alert\":\"hot\""));
-  EXPECT_THAT(read_text(folder_ / "arguments"), Not(HasSubstr("secret")));
-  const std::string folder_of_options(trim(read_text(folder_ / "options")));
+  EXPECT_THAT(subscriber.heard(), HasSubstr("{\"alert\":\"hot\""));
+  EXPECT_THAT(read("arguments"), Not(HasSubstr("secret")));
+  const std::string folder_of_options(trim(read("options")));
   EXPECT_FALSE(folder_of_options.empty());
   EXPECT_FALSE(std::filesystem::exists(folder_of_options)) << "it goes with the message";
 }

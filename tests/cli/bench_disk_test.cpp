@@ -1,26 +1,24 @@
 // Full disks: the figures have priority, and no result is lost without a message.
-#include <gtest/gtest.h>
 #include <sys/mount.h>
 
 #include <filesystem>
 
 #include "base/files.h"
-#include "cli/command.h"
+#include "cli/bench_fixture.h"
 
 namespace headroom::test {
 namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
+using BenchDisk = BenchTest;
 
-TEST(BenchDisk, PrintsTheFiguresWhenTheDiskIsFull) {
-  Bench bench;
-  const fs::path small = bench.path() / "small-disk";
+TEST_F(BenchDisk, PrintsTheFiguresWhenTheDiskIsFull) {
+  const fs::path small = bench_.path() / "small-disk";
   fs::create_directory(small);
   if (::mount("tmpfs", small.c_str(), "tmpfs", 0, "size=64k") != 0)
     GTEST_SKIP() << "this needs the right to mount a small disk; skipped";
   const CommandResult result =
-      bench.run({"--source", bench.pictures(), "--backend", "misbehaving", "--max-frames", "20",
-                 "--output-dir", small.string(), "--model", "m=" + bench.model("m", "run sleep 1")});
+      run({"--max-frames", "20", "--output-dir", small.string(), "--model", model("m", "run sleep 1")});
   const bool has_report = fs::exists(small / "report.html");
   ::umount2(small.c_str(), MNT_DETACH);
   EXPECT_FALSE(has_report);
@@ -30,16 +28,14 @@ TEST(BenchDisk, PrintsTheFiguresWhenTheDiskIsFull) {
 }
 
 // Not even the run's copy of the source's description fits. The prepared data has it, too.
-TEST(BenchDisk, PrintsTheFiguresWhenNotOneByteFits) {
-  Bench bench;
-  const fs::path small = bench.path() / "small-disk";
+TEST_F(BenchDisk, PrintsTheFiguresWhenNotOneByteFits) {
+  const fs::path small = bench_.path() / "small-disk";
   fs::create_directory(small);
   if (::mount("tmpfs", small.c_str(), "tmpfs", 0, "size=64k") != 0)
     GTEST_SKIP() << "this needs the right to mount a small disk; skipped";
   write_text(small / "full", std::string(65536, 'x'));
   const CommandResult result =
-      bench.run({"--source", bench.pictures(), "--backend", "misbehaving", "--max-frames", "20",
-                 "--output-dir", small.string(), "--model", "measured=" + bench.model("measured", "")});
+      run({"--max-frames", "20", "--output-dir", small.string(), "--model", model("measured", "")});
   ::umount2(small.c_str(), MNT_DETACH);
   EXPECT_EQ(result.exit_code, 1) << result.err;
   EXPECT_THAT(result.err, HasSubstr("choose another --output-dir"));
@@ -48,15 +44,13 @@ TEST(BenchDisk, PrintsTheFiguresWhenNotOneByteFits) {
 }
 
 // The disk has space for the figures and little else: report.json is complete, and other files were removed.
-TEST(BenchDisk, SavesTheReportFirstOnASmallDisk) {
-  Bench bench;
-  const fs::path small = bench.path() / "outputs";
+TEST_F(BenchDisk, SavesTheReportFirstOnASmallDisk) {
+  const fs::path small = bench_.path() / "outputs";
   fs::create_directory(small);
   if (::mount("tmpfs", small.c_str(), "tmpfs", 0, "size=48k") != 0)
     GTEST_SKIP() << "this needs the right to mount a small disk; skipped";
-  const CommandResult result = bench.run({"--source", bench.pictures(), "--backend", "misbehaving",
-                                          "--max-frames", "20", "--model", "m=" + bench.model("m", "")});
-  const Json report = bench.report();
+  const CommandResult result = run({"--max-frames", "20", "--model", model("m", "")});
+  const Json report = bench_.report();
   ::umount2(small.c_str(), MNT_DETACH);
   EXPECT_EQ(result.exit_code, 1) << result.err;
   EXPECT_EQ(get_bool(report, "complete"), true);
@@ -88,7 +82,7 @@ struct TinyDisk {
 };
 
 // Two reports do not fit: the last one overwrites the first one in place.
-TEST(BenchDisk, OverwritesTheFirstReportInPlace) {
+TEST_F(BenchDisk, OverwritesTheFirstReportInPlace) {
   const TinyDisk disk("size=12k", 1);
   if (!disk.is_mounted) GTEST_SKIP() << "this needs the right to mount a small disk; skipped";
   EXPECT_EQ(disk.result.exit_code, 1) << disk.result.err;
@@ -97,7 +91,7 @@ TEST(BenchDisk, OverwritesTheFirstReportInPlace) {
   EXPECT_EQ(get_text(model_of(disk.report, "m0"), "status"), "ok");
 }
 
-TEST(BenchDisk, RemovesTheOutdatedReportIfTheLastDoesNotFit) {
+TEST_F(BenchDisk, RemovesTheOutdatedReportIfTheLastDoesNotFit) {
   const TinyDisk disk("size=8k", 8);
   if (!disk.is_mounted) GTEST_SKIP() << "this needs the right to mount a small disk; skipped";
   EXPECT_EQ(disk.result.exit_code, 1) << disk.result.err;
@@ -109,32 +103,27 @@ TEST(BenchDisk, RemovesTheOutdatedReportIfTheLastDoesNotFit) {
 
 // Exceeding a file size limit (ulimit -f) raises a signal that would end Headroom. The HTML page is larger
 // than this limit.
-TEST(BenchDisk, ReportsAFileSizeLimitAndKeepsTheFigures) {
-  Bench bench;
+TEST_F(BenchDisk, ReportsAFileSizeLimitAndKeepsTheFigures) {
   CommandOptions options;
   options.most_file_bytes = 64 << 10;
-  const CommandResult result = bench.run({"--source", bench.pictures(), "--backend", "misbehaving",
-                                          "--max-frames", "20", "--model", "m=" + bench.model("m", "")},
-                                         options);
+  const CommandResult result = run({"--max-frames", "20", "--model", model("m", "")}, options);
   EXPECT_EQ(result.signal, 0);
   EXPECT_EQ(result.exit_code, 1) << result.err;
   EXPECT_THAT(result.err, HasSubstr("File too large"));
   EXPECT_EQ(result.err.find("error:"), result.err.rfind("error:")) << result.err;
   EXPECT_THAT(result.out, testing::ContainsRegex("m +ok"));
-  EXPECT_EQ(get_bool(bench.report(), "complete"), true);
-  EXPECT_EQ(get_text(model_of(bench.report(), "m"), "status"), "ok");
-  EXPECT_FALSE(fs::exists(bench.run_folder() / "report.html"));
+  EXPECT_EQ(get_bool(bench_.report(), "complete"), true);
+  EXPECT_EQ(status_of("m"), "ok");
+  EXPECT_FALSE(fs::exists(bench_.run_folder() / "report.html"));
 }
 
-TEST(BenchDisk, ReportsAFullDiskForThePreparedData) {
-  Bench bench;
-  const fs::path small = bench.path() / "prepared";
+TEST_F(BenchDisk, ReportsAFullDiskForThePreparedData) {
+  const fs::path small = bench_.path() / "prepared";
   fs::create_directory(small);
   if (::mount("tmpfs", small.c_str(), "tmpfs", 0, "size=4k") != 0)
     GTEST_SKIP() << "this needs the right to mount a small disk; skipped";
   write_text(small / "full", std::string(4096, 'x'));
-  const CommandResult result = bench.run(
-      {"--source", bench.pictures(), "--backend", "misbehaving", "--model", "m=" + bench.model("m", "")});
+  const CommandResult result = run({"--model", model("m", "")});
   ::umount2(small.c_str(), MNT_DETACH);
   EXPECT_EQ(result.exit_code, 2) << result.err;
   EXPECT_THAT(result.err, HasSubstr("No space left on device"));

@@ -1,14 +1,14 @@
 // The environment of the measured processes: fixed addresses, and no telemetry of the runtime.
-#include <gtest/gtest.h>
 
 #include <sys/personality.h>
 
-#include "cli/command.h"
+#include "cli/bench_fixture.h"
 
 namespace headroom::test {
 namespace {
 
 namespace fs = std::filesystem;
+using BenchEnvironment = BenchTest;
 
 constexpr const char* kFaceModel = "models/face_detection_front_128x128_barracuda.onnx";
 
@@ -34,24 +34,22 @@ bool are_random_here() {
          !read_text("/proc/sys/kernel/randomize_va_space").starts_with("0");
 }
 
-TEST(BenchEnvironment, FixesAddressesUnlessAslrIsRequested) {
+TEST_F(BenchEnvironment, FixesAddressesUnlessAslrIsRequested) {
   if (!dependency_file(kFaceModel)) GTEST_SKIP() << absent_message("the face model");
-  Bench bench;
-  EXPECT_EQ(measured(bench, {})["memory"]["fixed_addresses"], may_fix_addresses() || !are_random_here());
-  EXPECT_EQ(measured(bench, {"--aslr"})["memory"]["fixed_addresses"], !are_random_here());
+  EXPECT_EQ(measured(bench_, {})["memory"]["fixed_addresses"], may_fix_addresses() || !are_random_here());
+  EXPECT_EQ(measured(bench_, {"--aslr"})["memory"]["fixed_addresses"], !are_random_here());
 }
 
-TEST(BenchEnvironment, TurnsTelemetryOffUnlessTheUserSetsIt) {
+TEST_F(BenchEnvironment, TurnsTelemetryOffUnlessTheUserSetsIt) {
   if (!dependency_file(kFaceModel)) GTEST_SKIP() << absent_message("the face model");
-  Bench bench;
-  const fs::path home = bench.path() / "home", kept = home / ".cache/Microsoft";
+  const fs::path home = bench_.path() / "home", kept = home / ".cache/Microsoft";
   fs::create_directories(home);
   CommandOptions options;
   options.environment = {{"HOME", home.string()}};
-  EXPECT_EQ(measured(bench, {}, options)["runtime_telemetry"], false);
+  EXPECT_EQ(measured(bench_, {}, options)["runtime_telemetry"], false);
   EXPECT_FALSE(fs::exists(kept));
   options.environment.emplace_back("ORT_DISABLE_TELEMETRY", "0");
-  EXPECT_EQ(measured(bench, {}, options)["runtime_telemetry"], true);
+  EXPECT_EQ(measured(bench_, {}, options)["runtime_telemetry"], true);
 }
 
 }  // namespace

@@ -1,11 +1,11 @@
 // Results of runs with real models and real images.
-#include <gtest/gtest.h>
 
-#include "cli/command.h"
+#include "cli/bench_fixture.h"
 
 namespace headroom::test {
 namespace {
 namespace fs = std::filesystem;
+using BenchFigures = BenchTest;
 
 // The three models of `make demo` with their images; skips if they are missing.
 class RealModels : public testing::Test {
@@ -64,12 +64,11 @@ TEST_F(RealModels, ReportsTimeMemoryAndFindingsOfEachModel) {
 }
 
 // A run of a few milliseconds ends before the first sample from outside, and its cleaning follows.
-TEST(BenchFigures, MeasuresTheMeanOfAShortRunBeforeItsCleaning) {
-  Bench bench;
-  const CommandResult result = bench.run({"--backend", "misbehaving", "--max-frames", "3", "--model",
-                                          "m=" + bench.model("m", "load allocate 40\ntrim release")});
+TEST_F(BenchFigures, MeasuresTheMeanOfAShortRunBeforeItsCleaning) {
+  const CommandResult result =
+      run_without_source({"--max-frames", "3", "--model", model("m", "load allocate 40\ntrim release")});
   ASSERT_EQ(result.exit_code, 0) << result.err;
-  const Json model = model_of(bench.report(), "m");
+  const Json model = entry("m");
   const Json& memory = get_member(model, "memory");
   const auto bytes = [&](const char* key) { return get_integer(memory, key).value_or(-1); };
   EXPECT_GT(bytes("loaded_bytes"), 40 << 20);
@@ -165,34 +164,31 @@ TEST_F(RealModels, ReportsTheThresholdsAndOptions) {
   EXPECT_THAT(read_text(bench_.run_folder() / "report.md"), testing::HasSubstr("confidence 0.9, IoU 0.45"));
 }
 
-TEST(BenchFigures, BoundsTheFramesInMemory) {
+TEST_F(BenchFigures, BoundsTheFramesInMemory) {
   const auto video = opencv_example("data/vtest.avi");
   const auto model = dependency_file("models/face_detection_back_256x256_barracuda.onnx");
   if (!video) GTEST_SKIP() << absent_message("vtest.avi of opencv-doc");
   if (!model) GTEST_SKIP() << absent_message("the face model");
-  Bench bench;
-  const CommandResult result = bench.run({"--source", video->string(), "--model", "face=" + model->string(),
-                                          "--max-frames", "20", "--max-frames-in-mem", "3"});
+  const CommandResult result = bench_.run({"--source", video->string(), "--model", "face=" + model->string(),
+                                           "--max-frames", "20", "--max-frames-in-mem", "3"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_EQ(get_integer(get_member(bench.report(), "source"), "frames_held_peak"), 3);
-  EXPECT_EQ(get_integer(get_member(model_of(bench.report(), "face"), "latency_ns"), "n"), 20);
+  EXPECT_EQ(get_integer(get_member(bench_.report(), "source"), "frames_held_peak"), 3);
+  EXPECT_EQ(get_integer(get_member(entry("face"), "latency_ns"), "n"), 20);
   // Two parallel models share the five frames and hold two each; the pipeline has all five.
-  const CommandResult all = bench.run({"--source", video->string(), "--model", "a=" + model->string(),
-                                       "--model", "b=" + model->string(), "--max-frames", "20",
-                                       "--max-frames-in-mem", "5", "--parallel", "--pipeline"});
+  const CommandResult all = bench_.run({"--source", video->string(), "--model", "a=" + model->string(),
+                                        "--model", "b=" + model->string(), "--max-frames", "20",
+                                        "--max-frames-in-mem", "5", "--parallel", "--pipeline"});
   ASSERT_EQ(all.exit_code, 0) << all.err;
-  EXPECT_EQ(get_integer(get_member(bench.report(), "parallel"), "frames_held"), 4);
-  EXPECT_EQ(get_integer(get_member(bench.report(), "pipeline"), "frames_held"), 5);
-  EXPECT_EQ(get_integer(get_member(bench.report(), "source"), "frames_held_peak"), 5);
+  EXPECT_EQ(get_integer(get_member(bench_.report(), "parallel"), "frames_held"), 4);
+  EXPECT_EQ(get_integer(get_member(bench_.report(), "pipeline"), "frames_held"), 5);
+  EXPECT_EQ(get_integer(get_member(bench_.report(), "source"), "frames_held_peak"), 5);
 }
 
-TEST(BenchFigures, SkipsSlotsWithoutAPath) {
-  Bench bench;
-  const CommandResult result = bench.run({"--source", bench.pictures(), "--backend", "misbehaving",
-                                          "--model1", bench.model("m", ""), "--max-frames", "3"});
+TEST_F(BenchFigures, SkipsSlotsWithoutAPath) {
+  const CommandResult result = run({"--model1", bench_.model("m", ""), "--max-frames", "3"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  const Json report = bench.report();
-  EXPECT_EQ(get_text(model_of(report, "yolo11s_rgb"), "status"), "ok");
+  const Json report = bench_.report();
+  EXPECT_EQ(status_of("yolo11s_rgb"), "ok");
   for (const char* slot : {"yolo11n_rgb", "yolo11n_thermal", "yolov8n_thermal"})
     EXPECT_EQ(get_text(model_of(report, slot), "status"), "skipped") << slot;
 }

@@ -1,14 +1,14 @@
 // A machine with a fake NVIDIA driver: its figures must reach the files of a run.
-#include <gtest/gtest.h>
 
 #include "base/text.h"
-#include "cli/command.h"
+#include "cli/bench_fixture.h"
 
 namespace headroom::test {
 namespace {
 namespace fs = std::filesystem;
 using testing::Contains;
 using testing::HasSubstr;
+using BenchGpu = BenchTest;
 
 std::string folder_of_the_driver(const Bench& bench) {
   const fs::path libraries = bench.path() / "libraries";
@@ -51,10 +51,9 @@ std::int64_t lines_with_gpus(const Bench& bench) {
   return count;
 }
 
-TEST(BenchGpu, NeverLoadsTheDriverInTheConductor) {
-  Bench bench;
+TEST_F(BenchGpu, NeverLoadsTheDriverInTheConductor) {
   CommandOptions options;
-  options.environment = {{"LD_LIBRARY_PATH", folder_of_the_driver(bench)}};
+  options.environment = {{"LD_LIBRARY_PATH", folder_of_the_driver(bench_)}};
   bool child_was_seen = false, conductor_loaded_it = false, child_is_spared = false;
   options.while_running = [&](int conductor) {
     const auto has_it = [](int pid) {
@@ -69,62 +68,58 @@ TEST(BenchGpu, NeverLoadsTheDriverInTheConductor) {
     }
     return true;
   };
-  const CommandResult result = bench.run(slow_run(bench), options);
+  const CommandResult result = bench_.run(slow_run(bench_), options);
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_TRUE(child_was_seen);
   EXPECT_FALSE(conductor_loaded_it);
   EXPECT_FALSE(child_is_spared) << "the pages of a run's processes are not locked";
 }
 
-TEST(BenchGpu, StartsNoGpuChildWithoutADriver) {
+TEST_F(BenchGpu, StartsNoGpuChildWithoutADriver) {
   if (fs::exists("/proc/driver/nvidia/version") || fs::exists("/dev/nvidiactl"))
     GTEST_SKIP() << "this machine has NVIDIA's driver; skipped";
-  Bench bench;
   CommandOptions options;
   bool child_was_seen = false;
   options.while_running = [&](int conductor) {
     child_was_seen = child_was_seen || !children_of(conductor, "_gpu_metrics").empty();
     return true;
   };
-  const CommandResult result = bench.run(slow_run(bench), options);
+  const CommandResult result = bench_.run(slow_run(bench_), options);
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_FALSE(child_was_seen);
 }
 
-TEST(BenchGpu, LosesOnlyGpuMetricsWhenTheDriverCrashes) {
-  Bench bench;
+TEST_F(BenchGpu, LosesOnlyGpuMetricsWhenTheDriverCrashes) {
   CommandOptions options;
-  options.environment = {{"LD_LIBRARY_PATH", folder_of_the_driver(bench)}, {"FAKE_NVML_CRASH", "3"}};
-  const CommandResult result = bench.run(slow_run(bench), options);
+  options.environment = {{"LD_LIBRARY_PATH", folder_of_the_driver(bench_)}, {"FAKE_NVML_CRASH", "3"}};
+  const CommandResult result = bench_.run(slow_run(bench_), options);
   EXPECT_EQ(result.exit_code, 0) << result.err;
   const std::string words = "the process that reads the GPUs ended with SIGSEGV";
   EXPECT_THAT(result.err, HasSubstr(words));
   EXPECT_EQ(result.err.find(words), result.err.rfind(words)) << result.err;
-  EXPECT_EQ(lines_with_gpus(bench), 2);
-  const Json report = bench.report();
-  EXPECT_EQ(get_text(model_of(report, "slow"), "status"), "ok");
+  EXPECT_EQ(lines_with_gpus(bench_), 2);
+  const Json report = bench_.report();
+  EXPECT_EQ(status_of("slow"), "ok");
   EXPECT_THAT(to_text(get_member(report, "warnings")), HasSubstr(words));
 }
 
-TEST(BenchGpu, ContinuesWhenTheDriverHangs) {
-  Bench bench;
+TEST_F(BenchGpu, ContinuesWhenTheDriverHangs) {
   CommandOptions options;
-  options.environment = {{"LD_LIBRARY_PATH", folder_of_the_driver(bench)}, {"FAKE_NVML_HANG", "2"}};
-  const CommandResult result = bench.run(slow_run(bench), options);
+  options.environment = {{"LD_LIBRARY_PATH", folder_of_the_driver(bench_)}, {"FAKE_NVML_HANG", "2"}};
+  const CommandResult result = bench_.run(slow_run(bench_), options);
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_EQ(lines_with_gpus(bench), 1);
-  EXPECT_GT(split(read_text(bench.run_folder() / "metrics.jsonl"), '\n').size(), 3U);
-  EXPECT_EQ(get_text(model_of(bench.report(), "slow"), "status"), "ok");
+  EXPECT_EQ(lines_with_gpus(bench_), 1);
+  EXPECT_GT(split(file("metrics.jsonl"), '\n').size(), 3U);
+  EXPECT_EQ(status_of("slow"), "ok");
 }
 
-TEST(BenchGpu, ReportsGpusInReportSeriesAndWarnings) {
-  Bench bench;
+TEST_F(BenchGpu, ReportsGpusInReportSeriesAndWarnings) {
   CommandOptions options;
-  options.environment = {{"LD_LIBRARY_PATH", folder_of_the_driver(bench)}};
-  const CommandResult result = bench.run(slow_run(bench), options);
+  options.environment = {{"LD_LIBRARY_PATH", folder_of_the_driver(bench_)}};
+  const CommandResult result = bench_.run(slow_run(bench_), options);
   ASSERT_EQ(result.exit_code, 0) << result.err;
 
-  const Json report = bench.report();
+  const Json report = bench_.report();
   const Json& host = get_member(report, "host");
   EXPECT_EQ(get_text(host, "gpu_driver"), "580.159.04");
   ASSERT_EQ(get_member(host, "gpus").size(), 1U);
@@ -132,13 +127,12 @@ TEST(BenchGpu, ReportsGpusInReportSeriesAndWarnings) {
   EXPECT_EQ(get_text(host["gpus"][0], "uuid"), "GPU-0");
   EXPECT_EQ(get_integer(host["gpus"][0], "memory_total_bytes"), 8589934592);
   std::vector<std::string> warnings;
-  const Json model = model_of(report, "slow");
+  const Json model = entry("slow");
   for (const Json& warning : get_member(model, "warnings")) warnings.push_back(warning);
   EXPECT_THAT(warnings, Contains("the clock was throttled while it ran (GPU 0: software power cap)"));
-  EXPECT_THAT(read_text(bench.run_folder() / "report.md"),
-              HasSubstr("Throttled GPU, 8.00 GiB, PCI 00000000:01:00.0"));
+  EXPECT_THAT(file("report.md"), HasSubstr("Throttled GPU, 8.00 GiB, PCI 00000000:01:00.0"));
 
-  const std::string series = read_text(bench.run_folder() / "metrics.jsonl");
+  const std::string series = file("metrics.jsonl");
   const auto line = parse_json(split(series, '\n')[0]);
   ASSERT_TRUE(line);
   EXPECT_EQ(get_number(*line, "gpu_percent"), 50);

@@ -1,88 +1,81 @@
 // The limit is proved and enforced, and does not affect models that stay within it.
-#include <gtest/gtest.h>
 
-#include "cli/command.h"
+#include "cli/bench_fixture.h"
 
 namespace headroom::test {
 namespace {
 using testing::HasSubstr;
+using BenchLimits = BenchTest;
 
-TEST(BenchLimits, ReportsOomForAModelOverAHardLimitOnly) {
+TEST_F(BenchLimits, ReportsOomForAModelOverAHardLimitOnly) {
   if (!hard_limits_work()) GTEST_SKIP() << "control groups cannot be made here; a hard limit cannot be tried";
-  Bench bench;
-  const CommandResult result = bench.run(
-      {"--source", bench.pictures(), "--backend", "misbehaving", "--max-frames", "5", "--mem-limit", "128MiB",
-       "--model", "small=" + bench.model("small", ""), "--model",
-       "large=" + bench.model("large", "load allocate 300"), "--model",
-       "grows=" + bench.model("grows", "run allocate 30"), "--model", "after=" + bench.model("after", "")});
+  const CommandResult result =
+      run({"--max-frames", "5", "--mem-limit", "128MiB", "--model", model("small", ""), "--model",
+           model("large", "load allocate 300"), "--model", model("grows", "run allocate 30"), "--model",
+           model("after", "")});
   EXPECT_EQ(result.exit_code, 1) << result.err;
-  const Json report = bench.report();
+  const Json report = bench_.report();
   const Json& limit = get_member(report, "limit");
   EXPECT_EQ(get_text(limit, "type"), "hard");
   EXPECT_EQ(get_integer(limit, "bytes"), 128LL << 20);
   EXPECT_GE(get_member(limit, "routes").size(), 4U);
-  EXPECT_EQ(get_text(model_of(report, "large"), "status"), "oom");
-  EXPECT_EQ(get_text(model_of(report, "large"), "died_in"), "runtime_loaded");
+  EXPECT_EQ(status_of("large"), "oom");
+  EXPECT_EQ(get_text(entry("large"), "died_in"), "runtime_loaded");
   // The memory of a model that died in the setup phase is in the report, as a violation.
-  const Json died_in_setup = get_member(model_of(report, "large"), "memory");
+  const Json died_in_setup = get_member(entry("large"), "memory");
   EXPECT_EQ(get_bool(died_in_setup, "within_limit"), false);
   EXPECT_GT(get_integer(died_in_setup, "cgroup_peak_bytes").value_or(0), 120LL << 20);
-  EXPECT_EQ(get_text(model_of(report, "grows"), "status"), "oom");
+  EXPECT_EQ(status_of("grows"), "oom");
   for (const char* name : {"small", "after"}) {
-    EXPECT_EQ(get_text(model_of(report, name), "status"), "ok") << name;
-    EXPECT_EQ(get_bool(get_member(model_of(report, name), "memory"), "within_limit"), true) << name;
+    EXPECT_EQ(status_of(name), "ok") << name;
+    EXPECT_EQ(get_bool(get_member(entry(name), "memory"), "within_limit"), true) << name;
   }
-  EXPECT_THAT(read_text(bench.run_folder() / "report.md"), HasSubstr("Memory Safety Summary"));
+  EXPECT_THAT(file("report.md"), HasSubstr("Memory Safety Summary"));
 }
 
-TEST(BenchLimits, CountsViolationsOfASoftLimitAndContinues) {
-  Bench bench;
+TEST_F(BenchLimits, CountsViolationsOfASoftLimitAndContinues) {
   const std::vector<std::string> arguments{
-      "--source",          bench.pictures(),
+      "--source",          bench_.pictures(),
       "--backend",         "misbehaving",
       "--max-frames",      "60",
       "--limit-mechanism", "watchdog",
       "--mem-limit",       "64MiB",
-      "--model",           "large=" + bench.model("large", "load allocate 100\nrun sleep 5")};
-  const CommandResult result = bench.run(arguments);
+      "--model",           model("large", "load allocate 100\nrun sleep 5")};
+  const CommandResult result = bench_.run(arguments);
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  const Json model = model_of(bench.report(), "large");
-  EXPECT_EQ(get_text(get_member(bench.report(), "limit"), "type"), "soft");
+  const Json model = entry("large");
+  EXPECT_EQ(get_text(get_member(bench_.report(), "limit"), "type"), "soft");
   EXPECT_EQ(get_text(model, "status"), "ok");
   EXPECT_EQ(get_bool(get_member(model, "memory"), "within_limit"), false);
   EXPECT_GT(get_integer(get_member(model, "memory"), "violations").value_or(0), 0);
   auto strict = arguments;
   strict.emplace_back("--strict");
-  EXPECT_EQ(bench.run(strict).exit_code, 1);
+  EXPECT_EQ(bench_.run(strict).exit_code, 1);
 }
 
-TEST(BenchLimits, ReportsOomWhenRlimitRefusesPrivateMemory) {
+TEST_F(BenchLimits, ReportsOomWhenRlimitRefusesPrivateMemory) {
 #ifdef HEADROOM_SANITIZED
   GTEST_SKIP() << "AddressSanitizer reserves more private memory than RLIMIT_DATA would grant; skipped";
 #endif
-  Bench bench;
-  const CommandResult result = bench.run(
-      {"--source", bench.pictures(), "--backend", "misbehaving", "--max-frames", "5", "--limit-mechanism",
-       "rlimit", "--mem-limit", "128MiB", "--model", "large=" + bench.model("large", "load allocate 300"),
-       "--model", "small=" + bench.model("small", "")});
+  const CommandResult result =
+      run({"--max-frames", "5", "--limit-mechanism", "rlimit", "--mem-limit", "128MiB", "--model",
+           model("large", "load allocate 300"), "--model", model("small", "")});
   EXPECT_EQ(result.exit_code, 1) << result.err;
-  EXPECT_EQ(get_text(get_member(bench.report(), "limit"), "mechanism"), "rlimit_data");
-  EXPECT_EQ(get_text(model_of(bench.report(), "large"), "status"), "oom");
-  EXPECT_EQ(get_text(model_of(bench.report(), "small"), "status"), "ok");
+  EXPECT_EQ(get_text(get_member(bench_.report(), "limit"), "mechanism"), "rlimit_data");
+  EXPECT_EQ(status_of("large"), "oom");
+  EXPECT_EQ(status_of("small"), "ok");
 }
 
 // Thread stacks are reserved but not touched. RLIMIT_DATA counts them anyway, and refuses the thread.
-TEST(BenchLimits, ReportsOomWhenRlimitRefusesAThread) {
+TEST_F(BenchLimits, ReportsOomWhenRlimitRefusesAThread) {
 #ifdef HEADROOM_SANITIZED
   GTEST_SKIP() << "AddressSanitizer reserves more private memory than RLIMIT_DATA would grant; skipped";
 #endif
-  Bench bench;
-  const CommandResult result = bench.run(
-      {"--source", bench.pictures(), "--backend", "misbehaving", "--max-frames", "5", "--limit-mechanism",
-       "rlimit", "--mem-limit", "64MiB", "--model", "many=" + bench.model("many", "load threads 300"),
-       "--model", "some=" + bench.model("some", "load threads 20\nrun sleep 20")});
+  const CommandResult result =
+      run({"--max-frames", "5", "--limit-mechanism", "rlimit", "--mem-limit", "64MiB", "--model",
+           model("many", "load threads 300"), "--model", model("some", "load threads 20\nrun sleep 20")});
   EXPECT_EQ(result.exit_code, 1) << result.err;
-  const Json many = model_of(bench.report(), "many"), some = model_of(bench.report(), "some");
+  const Json many = entry("many"), some = entry("some");
   EXPECT_EQ(get_text(many, "status"), "oom");
   EXPECT_THAT(get_text(many, "error"), HasSubstr("a thread could not be created"));
   // 20 stacks of 8 MiB would not fit. The reserved memory counts against the limit.
@@ -92,36 +85,33 @@ TEST(BenchLimits, ReportsOomWhenRlimitRefusesAThread) {
   EXPECT_LT(counted.value_or(0), mebibytes(64).count);
 }
 
-TEST(BenchLimits, ClampsTheGigabyteAliasWithAWarning) {
-  Bench bench;
+TEST_F(BenchLimits, ClampsTheGigabyteAliasWithAWarning) {
   const CommandResult result =
-      bench.run({"--source", bench.pictures(), "--backend", "misbehaving", "--max-frames", "2",
-                 "--gpu_mem_limit_gb", "12", "--model", "m=" + bench.model("m", "")});
+      run({"--max-frames", "2", "--gpu_mem_limit_gb", "12", "--model", model("m", "")});
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.err, HasSubstr("8"));
-  EXPECT_EQ(get_integer(get_member(bench.report(), "limit"), "bytes"), 8LL << 30);
-  EXPECT_THAT(to_text(get_member(bench.report(), "warnings")), HasSubstr("8"));
-  EXPECT_THAT(read_text(bench.run_folder() / "run.log"), HasSubstr("so 8 GiB is used"));
+  EXPECT_EQ(get_integer(get_member(bench_.report(), "limit"), "bytes"), 8LL << 30);
+  EXPECT_THAT(to_text(get_member(bench_.report(), "warnings")), HasSubstr("8"));
+  EXPECT_THAT(file("run.log"), HasSubstr("so 8 GiB is used"));
 }
 
-TEST(BenchLimits, EnforcesOneCommonLimitInParallelRuns) {
+TEST_F(BenchLimits, EnforcesOneCommonLimitInParallelRuns) {
   if (!hard_limits_work()) GTEST_SKIP() << "control groups cannot be made here; a hard limit cannot be tried";
-  Bench bench;
-  // Each model fits alone; the three do not fit together.
+    // Each model fits alone; the three do not fit together.
 #if defined(HEADROOM_SANITIZED)  // a sanitizer adds about 100 MiB to each process
   constexpr const char *kLimit = "400MiB", *kScript = "load allocate 200\nrun sleep 5";
 #else
   constexpr const char *kLimit = "150MiB", *kScript = "load allocate 80\nrun sleep 5";
 #endif
-  std::vector<std::string> arguments{"--source", bench.pictures(), "--backend", "misbehaving", "--max-frames",
-                                     "100",      "--mem-limit",    kLimit,      "--parallel"};
+  std::vector<std::string> arguments{
+      "--source", bench_.pictures(), "--backend", "misbehaving", "--max-frames",
+      "100",      "--mem-limit",     kLimit,      "--parallel"};
   for (const char* name : {"a", "b", "c"})
-    arguments.insert(arguments.end(), {"--model", std::string(name) + "=" + bench.model(name, kScript)});
-  const CommandResult result = bench.run(arguments);
+    arguments.insert(arguments.end(), {"--model", std::string(name) + "=" + bench_.model(name, kScript)});
+  const CommandResult result = bench_.run(arguments);
   EXPECT_EQ(result.exit_code, 1) << result.err;
-  const Json report = bench.report();
-  for (const char* name : {"a", "b", "c"})
-    EXPECT_EQ(get_text(model_of(report, name), "status"), "ok") << name;
+  const Json report = bench_.report();
+  for (const char* name : {"a", "b", "c"}) EXPECT_EQ(status_of(name), "ok") << name;
   int killed = 0;
   for (const Json& model : get_member(get_member(report, "parallel"), "together"))
     killed += get_text(model, "status") == "oom" ? 1 : 0;
@@ -130,21 +120,20 @@ TEST(BenchLimits, EnforcesOneCommonLimitInParallelRuns) {
   EXPECT_EQ(get_bool(get_member(report, "parallel"), "within_limit"), false);
 }
 
-TEST(BenchLimits, DistinguishesAGrowingModelFromItsVictim) {
+TEST_F(BenchLimits, DistinguishesAGrowingModelFromItsVictim) {
 #ifdef HEADROOM_SANITIZED
   GTEST_SKIP() << "a sanitizer's own memory changes which process is the largest";
 #endif
   if (!hard_limits_work()) GTEST_SKIP() << "control groups cannot be made here; a hard limit cannot be tried";
-  Bench bench;
   // At the common limit, the kernel kills the largest process, `big`. Then `grows` reaches the limit alone.
   const CommandResult result =
-      bench.run({"--backend", "misbehaving", "--max-frames", "60", "--mem-limit", "180MiB", "--parallel",
-                 "--model", "grows=" + bench.model("grows", "run allocate 5\nrun sleep 5"), "--model",
-                 "big=" + bench.model("big", "load allocate 100\nrun sleep 5")});
+      run_without_source({"--max-frames", "60", "--mem-limit", "180MiB", "--parallel", "--model",
+                          model("grows", "run allocate 5\nrun sleep 5"), "--model",
+                          model("big", "load allocate 100\nrun sleep 5")});
   EXPECT_EQ(result.exit_code, 1) << result.err;
-  const Json report = bench.report();
-  EXPECT_EQ(get_text(model_of(report, "grows"), "status"), "oom");
-  EXPECT_EQ(get_text(model_of(report, "big"), "status"), "ok");
+  const Json report = bench_.report();
+  EXPECT_EQ(status_of("grows"), "oom");
+  EXPECT_EQ(status_of("big"), "ok");
   const Json& together = get_member(get_member(report, "parallel"), "together");
   ASSERT_EQ(together.size(), 2U);
   EXPECT_THAT(get_text(together[0], "error"), HasSubstr("alone it exceeds the limit, too"));
@@ -152,23 +141,21 @@ TEST(BenchLimits, DistinguishesAGrowingModelFromItsVictim) {
   EXPECT_EQ(get_bool(get_member(together[1], "memory"), "within_limit"), std::nullopt);
 }
 
-TEST(BenchLimits, CountsAPipelineOverTheLimitAsAViolation) {
+TEST_F(BenchLimits, CountsAPipelineOverTheLimitAsAViolation) {
 #ifdef HEADROOM_SANITIZED
   GTEST_SKIP() << "a sanitizer's own memory would exceed the limit";
 #endif
-  Bench bench;
-  std::vector<std::string> arguments{
-      "--backend",         "misbehaving",
-      "--max-frames",      "20",
-      "--mem-limit",       "100MiB",
-      "--limit-mechanism", "watchdog",
-      "--pipeline",        "--strict",
-      "--model",           "a=" + bench.model("a", "load allocate 60\nrun sleep 10"),
-      "--model",           "b=" + bench.model("b", "load allocate 60\nrun sleep 10")};
-  const CommandResult result = bench.run(arguments);
+  std::vector<std::string> arguments{"--backend",         "misbehaving",
+                                     "--max-frames",      "20",
+                                     "--mem-limit",       "100MiB",
+                                     "--limit-mechanism", "watchdog",
+                                     "--pipeline",        "--strict",
+                                     "--model",           model("a", "load allocate 60\nrun sleep 10"),
+                                     "--model",           model("b", "load allocate 60\nrun sleep 10")};
+  const CommandResult result = bench_.run(arguments);
   EXPECT_EQ(result.exit_code, 1) << result.err;
-  const Json report = bench.report();
-  EXPECT_EQ(get_text(model_of(report, "a"), "status"), "ok");
+  const Json report = bench_.report();
+  EXPECT_EQ(status_of("a"), "ok");
   EXPECT_EQ(get_bool(get_member(get_member(report, "pipeline"), "memory"), "within_limit"), false);
   EXPECT_THAT(result.out, HasSubstr("pipeline: over the limit"));
 }

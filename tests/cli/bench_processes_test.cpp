@@ -1,18 +1,18 @@
 // The processes of a run: none survives a killed conductor. If the decoder dies or hangs, the error names it,
 // and the figures so far are kept.
-#include <gtest/gtest.h>
 
 #include <signal.h>
 #include <sstream>
 #include <thread>
 
-#include "cli/command.h"
+#include "cli/bench_fixture.h"
 #include "cli/process_tree.h"
 
 namespace headroom::test {
 namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
+using BenchProcesses = BenchTest;
 
 constexpr const char* kFaceModel = "models/face_detection_back_256x256_barracuda.onnx";
 constexpr std::int64_t kPictures = 3000;  // far more than are decoded before a test stops the decoder
@@ -34,22 +34,21 @@ void expect_none_left(const std::vector<Child>& children) {
   for (const Child& child : children) EXPECT_TRUE(ends(child)) << child.verb << " " << child.pid;
 }
 
-TEST(BenchProcesses, LeavesNoOrphansWhenKilledDuringTheMeasurement) {
+TEST_F(BenchProcesses, LeavesNoOrphansWhenKilledDuringTheMeasurement) {
   const auto face = dependency_file(kFaceModel);
   if (!face) GTEST_SKIP() << absent_message("the face model");
-  Bench bench;
   std::vector<Child> children;
   CommandOptions options;
   options.while_running = [&](int conductor) {
-    if (!is_measuring(bench)) return true;
+    if (!is_measuring(bench_)) return true;
     children = descendants_of(conductor);
     ::kill(conductor, SIGKILL);
     return false;
   };
   const CommandResult result =
-      bench.run({"--source", many_pictures(bench), "--metrics-interval", "50ms", "--max-frames", "3000",
-                 "--max-frames-in-mem", "1", "--model", "face=" + face->string()},
-                options);
+      bench_.run({"--source", many_pictures(bench_), "--metrics-interval", "50ms", "--max-frames", "3000",
+                  "--max-frames-in-mem", "1", "--model", "face=" + face->string()},
+                 options);
   EXPECT_EQ(result.signal, SIGKILL) << result.err;
   EXPECT_NE(find_child(children, "_worker"), nullptr);
   EXPECT_NE(find_child(children, "_decode"), nullptr);
@@ -80,11 +79,10 @@ ThreadTimes thread_times(int pid) {
 }
 
 // The decoder's main thread waits for the next request while the worker runs, so no other thread may decode.
-TEST(BenchProcesses, DoesNotDecodeVideoInTheBackground) {
+TEST_F(BenchProcesses, DoesNotDecodeVideoInTheBackground) {
   // MPEG-4, which FFmpeg decodes with one thread per core
   const auto video = opencv_example("data/Megamind.avi");
   if (!video) GTEST_SKIP() << absent_message("Megamind.avi of opencv-doc");
-  Bench bench;
   ThreadTimes times;
   CommandOptions options;
   options.while_running = [&](int conductor) {
@@ -96,16 +94,15 @@ TEST(BenchProcesses, DoesNotDecodeVideoInTheBackground) {
     return true;
   };
   const CommandResult result =
-      bench.run({"--source", video->string(), "--backend", "misbehaving", "--imgsz", "64", "--max-frames",
-                 "300", "--model", "m=" + bench.model("m", "segment even 64\nrun sleep 3")},
-                options);
+      bench_.run({"--source", video->string(), "--backend", "misbehaving", "--imgsz", "64", "--max-frames",
+                  "300", "--model", model("m", "segment even 64\nrun sleep 3")},
+                 options);
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_GE(times.main, 10) << "too few frames were decoded for this check";
   EXPECT_LE(10 * times.others, times.main) << times.others;
 }
 
-TEST(BenchProcesses, LeavesNoOrphansWhenKilledDuringTheSetup) {
-  Bench bench;
+TEST_F(BenchProcesses, LeavesNoOrphansWhenKilledDuringTheSetup) {
   std::vector<Child> children;
   CommandOptions options;
   options.while_running = [&](int conductor) {
@@ -115,16 +112,13 @@ TEST(BenchProcesses, LeavesNoOrphansWhenKilledDuringTheSetup) {
     ::kill(conductor, SIGKILL);
     return false;
   };
-  const CommandResult result = bench.run({"--source", bench.pictures(), "--backend", "misbehaving", "--model",
-                                          "m=" + bench.model("m", "load hang")},
-                                         options);
+  const CommandResult result = run({"--model", model("m", "load hang")}, options);
   EXPECT_EQ(result.signal, SIGKILL) << result.err;
   EXPECT_NE(find_child(children, "_setup"), nullptr);
   expect_none_left(children);
 }
 
-TEST(BenchProcesses, ReportsWhyAKilledSetupEnded) {
-  Bench bench;
+TEST_F(BenchProcesses, ReportsWhyAKilledSetupEnded) {
   CommandOptions options;
   options.while_running = [&](int conductor) {
     const auto now = descendants_of(conductor);
@@ -133,17 +127,15 @@ TEST(BenchProcesses, ReportsWhyAKilledSetupEnded) {
     ::kill(setup->pid, SIGKILL);
     return false;
   };
-  const CommandResult result = bench.run({"--source", bench.pictures(), "--backend", "misbehaving", "--model",
-                                          "m=" + bench.model("m", "load hang")},
-                                         options);
+  const CommandResult result = run({"--model", model("m", "load hang")}, options);
   EXPECT_EQ(result.exit_code, 1) << result.err;
-  EXPECT_THAT(result.err, HasSubstr("the report so far is in " + bench.run_folder().string()));
-  const Json report = bench.report();
+  EXPECT_THAT(result.err, HasSubstr("the report so far is in " + bench_.run_folder().string()));
+  const Json report = bench_.report();
   EXPECT_EQ(get_bool(report, "complete"), false);
   const Json& warnings = get_member(report, "warnings");
   ASSERT_EQ(warnings.size(), 1U);
   EXPECT_THAT(warnings[0].get<std::string>(), HasSubstr("ended with SIGKILL"));
-  EXPECT_THAT(read_text(bench.run_folder() / "report.md"), HasSubstr(warnings[0].get<std::string>()));
+  EXPECT_THAT(file("report.md"), HasSubstr(warnings[0].get<std::string>()));
 }
 
 // A run whose decoder gets `signal` while the model is measured; another model follows.
@@ -185,7 +177,7 @@ struct DecoderSignalled {
   }
 };
 
-TEST(BenchProcesses, NamesADecoderThatIsKilled) {
+TEST_F(BenchProcesses, NamesADecoderThatIsKilled) {
   const auto face = dependency_file(kFaceModel);
   if (!face) GTEST_SKIP() << absent_message("the face model");
   const DecoderSignalled run(*face, SIGKILL);
@@ -194,7 +186,7 @@ TEST(BenchProcesses, NamesADecoderThatIsKilled) {
   run.expect_the_rest_unharmed();
 }
 
-TEST(BenchProcesses, NamesADecoderThatHangs) {
+TEST_F(BenchProcesses, NamesADecoderThatHangs) {
   const auto face = dependency_file(kFaceModel);
   if (!face) GTEST_SKIP() << absent_message("the face model");
   const DecoderSignalled run(*face, SIGSTOP);
@@ -204,17 +196,15 @@ TEST(BenchProcesses, NamesADecoderThatHangs) {
 }
 
 // Each run uses the answer of its own setup phase, even if another run prepares the same folder.
-TEST(BenchProcesses, KeepsTheModelsOfRunsThatShareAPreparedFolder) {
-  Bench bench;
+TEST_F(BenchProcesses, KeepsTheModelsOfRunsThatShareAPreparedFolder) {
   constexpr int kRuns = 6;
   std::vector<CommandResult> results(kRuns);
   std::vector<std::thread> runs;
   for (int i = 0; i < kRuns; ++i)
     runs.emplace_back([&, i] {
       const std::string name = "m" + std::to_string(i);
-      results[static_cast<std::size_t>(i)] =
-          bench.run({"--source", bench.pictures(), "--backend", "misbehaving", "--json", "--output-dir",
-                     (bench.path() / name).string(), "--model", name + "=" + bench.model(name, "")});
+      results[static_cast<std::size_t>(i)] = run({"--json", "--output-dir", (bench_.path() / name).string(),
+                                                  "--model", name + "=" + bench_.model(name, "")});
     });
   for (std::thread& run : runs) run.join();
   for (int i = 0; i < kRuns; ++i) {
@@ -227,13 +217,11 @@ TEST(BenchProcesses, KeepsTheModelsOfRunsThatShareAPreparedFolder) {
 }
 
 // /proc counts in ticks of 10 ms: a run of a few milliseconds showed 0 % or 1155 %.
-TEST(BenchProcesses, ReportsAPlausibleCpuShareOfAShortRun) {
-  Bench bench;
+TEST_F(BenchProcesses, ReportsAPlausibleCpuShareOfAShortRun) {
   for (int i = 0; i < 5; ++i) {
-    const CommandResult result = bench.run({"--source", bench.pictures(), "--backend", "misbehaving",
-                                            "--max-frames", "3", "--model", "m=" + bench.model("m", "")});
+    const CommandResult result = run({"--max-frames", "3", "--model", model("m", "")});
     ASSERT_EQ(result.exit_code, 0) << result.err;
-    const auto percent = get_number(model_of(bench.report(), "m"), "cpu_percent");
+    const auto percent = get_number(entry("m"), "cpu_percent");
     ASSERT_TRUE(percent);
     EXPECT_GT(*percent, 0);
     EXPECT_LT(*percent, 110.0 * static_cast<double>(std::max(1U, std::thread::hardware_concurrency())));

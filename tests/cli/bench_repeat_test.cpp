@@ -1,17 +1,17 @@
 // headroom bench --repeat: several runs with one command, each in its own folder.
-#include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <future>
 
-#include "cli/command.h"
+#include "cli/bench_fixture.h"
 
 namespace headroom::test {
 namespace {
 namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::HasSubstr;
+using BenchRepeat = BenchTest;
 
 std::size_t runs_of(const Bench& bench) {
   const fs::path outputs = bench.path() / "outputs";
@@ -20,7 +20,7 @@ std::size_t runs_of(const Bench& bench) {
   return runs;
 }
 
-TEST(BenchRepeat, MakesAFolderPerRunThatDiffReadsAsOneSide) {
+TEST_F(BenchRepeat, MakesAFolderPerRunThatDiffReadsAsOneSide) {
   Bench a, b;
   for (Bench* bench : {&a, &b}) {
     const CommandResult result =
@@ -38,16 +38,14 @@ TEST(BenchRepeat, MakesAFolderPerRunThatDiffReadsAsOneSide) {
   EXPECT_EQ((*document)["models"][0]["runs_after"], 3);
 }
 
-TEST(BenchRepeat, ContinuesWithTheNextRunAfterAFailure) {
-  Bench bench;
-  const CommandResult result = bench.run(
-      {"--backend", "misbehaving", "--model", "m=" + bench.model("m", "run crash"), "--repeat", "2"});
+TEST_F(BenchRepeat, ContinuesWithTheNextRunAfterAFailure) {
+  const CommandResult result = run_without_source({"--model", model("m", "run crash"), "--repeat", "2"});
   EXPECT_EQ(result.exit_code, 1) << result.err;
-  EXPECT_EQ(runs_of(bench), 2U);
+  EXPECT_EQ(runs_of(bench_), 2U);
 }
 
 // The second run of one command is paired with the second run of the other.
-TEST(BenchRepeat, PairsRepeatedRunsInStepInOrder) {
+TEST_F(BenchRepeat, PairsRepeatedRunsInStepInOrder) {
   Bench a, b;
   const std::string name = "repeat-" + std::to_string(::getpid());
   const auto start = [&](Bench& bench) {
@@ -64,12 +62,11 @@ TEST(BenchRepeat, PairsRepeatedRunsInStepInOrder) {
   EXPECT_EQ(model_of(a.report(), "m")["in_step"]["id"], model_of(b.report(), "m")["in_step"]["id"]);
 }
 
-TEST(BenchRepeat, RejectsOptionsThatCannotBeRepeated) {
-  Bench bench;
+TEST_F(BenchRepeat, RejectsOptionsThatCannotBeRepeated) {
   const auto refused = [&](const std::vector<std::string>& more) {
-    std::vector<std::string> arguments{"--backend", "misbehaving", "--model", "m=" + bench.model("m", "")};
+    std::vector<std::string> arguments{"--backend", "misbehaving", "--model", model("m", "")};
     arguments.insert(arguments.end(), more.begin(), more.end());
-    const CommandResult result = bench.run(arguments);
+    const CommandResult result = bench_.run(arguments);
     EXPECT_EQ(result.exit_code, 2) << result.err;
     return result.err;
   };

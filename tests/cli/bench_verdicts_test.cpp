@@ -1,14 +1,14 @@
 // Verdicts of a run on the limit, on a model's end and on its warm-up: correct, timely, and based on one
 // figure.
-#include <gtest/gtest.h>
 
 #include "base/units.h"
-#include "cli/command.h"
+#include "cli/bench_fixture.h"
 
 namespace headroom::test {
 namespace {
 using testing::HasSubstr;
 using testing::Not;
+using BenchVerdicts = BenchTest;
 
 std::int64_t bytes_of(const Json& object, const char* key) { return get_integer(object, key).value_or(0); }
 
@@ -85,13 +85,12 @@ TEST_F(BenchVerdictsUnderRlimit, JudgesReservedMemory) {
   EXPECT_THAT(read_text(bench_.run_folder() / "report.md"), HasSubstr("RLIMIT_DATA does not count"));
 }
 
-TEST(BenchVerdicts, LogsAnExceededSoftLimitDuringTheRunAndAtItsEnd) {
-  Bench bench;
-  const CommandResult result = bench.run(
-      {"--backend", "misbehaving", "--max-frames", "30", "--limit-mechanism", "watchdog", "--mem-limit",
-       "64MiB", "--model", "large=" + bench.model("large", "load allocate 100\nrun sleep 10")});
+TEST_F(BenchVerdicts, LogsAnExceededSoftLimitDuringTheRunAndAtItsEnd) {
+  const CommandResult result =
+      run_without_source({"--max-frames", "30", "--limit-mechanism", "watchdog", "--mem-limit", "64MiB",
+                          "--model", model("large", "load allocate 100\nrun sleep 10")});
   EXPECT_EQ(result.exit_code, 0);
-  const std::string log = read_text(bench.run_folder() / "run.log");
+  const std::string log = file("run.log");
   for (const std::string& text : {result.err, log}) {
     EXPECT_THAT(text, HasSubstr("error"));
     EXPECT_THAT(text, HasSubstr("large exceeds the limit of 64.0 MiB: "));
@@ -99,45 +98,40 @@ TEST(BenchVerdicts, LogsAnExceededSoftLimitDuringTheRunAndAtItsEnd) {
   }
 }
 
-TEST(BenchVerdicts, QuotesTheLastLogLineOfACrash) {
-  Bench bench;
-  bench.run({"--backend", "misbehaving", "--max-frames", "2", "--model",
-             "killed=" + bench.model("killed", "run say\nrun kill"), "--model",
-             "early=" + bench.model("early", "load say\nload sleep 200\nrun crash"), "--model",
-             "crashed=" + bench.model("crashed", "run say\nrun crash")});
-  const Json report = bench.report();
-  EXPECT_THAT(get_text(model_of(report, "killed"), "error"), Not(HasSubstr("last log line")));
-  EXPECT_THAT(get_text(model_of(report, "early"), "error"), Not(HasSubstr("last log line")));
-  EXPECT_THAT(get_text(model_of(report, "crashed"), "error"),
-              HasSubstr("; last log line: 'it was told to warn'"));
+TEST_F(BenchVerdicts, QuotesTheLastLogLineOfACrash) {
+  run_without_source({"--max-frames", "2", "--model", model("killed", "run say\nrun kill"), "--model",
+                      model("early", "load say\nload sleep 200\nrun crash"), "--model",
+                      model("crashed", "run say\nrun crash")});
+  const Json report = bench_.report();
+  EXPECT_THAT(error_of("killed"), Not(HasSubstr("last log line")));
+  EXPECT_THAT(error_of("early"), Not(HasSubstr("last log line")));
+  EXPECT_THAT(error_of("crashed"), HasSubstr("; last log line: 'it was told to warn'"));
 }
 
 // The entry of an ONNX model that names its weights file.
-TEST(BenchVerdicts, RejectsPreparedDataOfOtherWeights) {
-  Bench bench;
+TEST_F(BenchVerdicts, RejectsPreparedDataOfOtherWeights) {
   const std::string entry("\x0A\x08location\x12\x05w.bin", 17);
-  const std::string model = bench.model("m", "run sleep 1\n" + entry);
+  const std::string model = bench_.model("m", "run sleep 1\n" + entry);
   const auto weights = std::filesystem::path(model).parent_path() / "w.bin";
   write_text(weights, std::string(5000, 'a'));
   std::vector<std::string> arguments{"--backend", "misbehaving", "--max-frames",
                                      "2",         "--model",     "m=" + model};
-  EXPECT_EQ(bench.run(arguments).exit_code, 0);
-  EXPECT_EQ(get_integer(model_of(bench.report(), "m"), "file_size_bytes"),
+  EXPECT_EQ(bench_.run(arguments).exit_code, 0);
+  EXPECT_EQ(get_integer(model_of(bench_.report(), "m"), "file_size_bytes"),
             static_cast<std::int64_t>(std::filesystem::file_size(model)) + 5000);
   arguments.emplace_back("--skip-setup");
-  EXPECT_EQ(bench.run(arguments).exit_code, 0);
+  EXPECT_EQ(bench_.run(arguments).exit_code, 0);
   write_text(weights, std::string(5000, 'b'));
-  const CommandResult refused = bench.run(arguments);
+  const CommandResult refused = bench_.run(arguments);
   EXPECT_EQ(refused.exit_code, 2);
   EXPECT_THAT(refused.err, HasSubstr("has changed since"));
 }
 
-TEST(BenchVerdicts, ReportsWarmUpMemoryOfASetupAlone) {
-  Bench bench;
-  const CommandResult result = bench.run({"--backend", "misbehaving", "--skip-inference", "--model",
-                                          "m=" + bench.model("m", "load allocate 30\nrun allocate 2")});
+TEST_F(BenchVerdicts, ReportsWarmUpMemoryOfASetupAlone) {
+  const CommandResult result =
+      run_without_source({"--skip-inference", "--model", model("m", "load allocate 30\nrun allocate 2")});
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  const Json model = model_of(bench.report(), "m");
+  const Json model = entry("m");
   const Json memory = get_member(model, "memory");
   EXPECT_GT(bytes_of(memory, "loaded_bytes"), mebibytes(30).count);
   EXPECT_GE(bytes_of(memory, "load_peak_bytes"), bytes_of(memory, "loaded_bytes"));
@@ -147,10 +141,9 @@ TEST(BenchVerdicts, ReportsWarmUpMemoryOfASetupAlone) {
   EXPECT_THAT(result.out, HasSubstr("during the warm-up of the setup phase"));
 }
 
-TEST(BenchVerdicts, ReportsTheOwnPeakOfAModelThatFails) {
-  Bench bench;
-  bench.run({"--backend", "misbehaving", "--model", "m=" + bench.model("m", "load allocate 30\nload fail")});
-  const Json model = model_of(bench.report(), "m");
+TEST_F(BenchVerdicts, ReportsTheOwnPeakOfAModelThatFails) {
+  run_without_source({"--model", model("m", "load allocate 30\nload fail")});
+  const Json model = entry("m");
   EXPECT_EQ(get_text(model, "status"), "failed");
   EXPECT_GT(bytes_of(get_member(model, "memory"), "load_peak_bytes"), mebibytes(30).count);
   EXPECT_EQ(get_member(model, "warnings").size(), 0U) << to_text(get_member(model, "warnings"));

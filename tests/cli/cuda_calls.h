@@ -29,11 +29,14 @@ inline void* (*symbol_of)(void* from, const char* name) = [](void* from, const c
   std::exit(2);
 }
 
-// `exported` is the symbol that the driver exports; `name` and `version` are the arguments of
-// cuGetProcAddress.
+// `exported` is the symbol that the driver exports. cuGetProcAddress takes its name without "_v2", and
+// `version`.
 template <class Function>
-Function find(const char* exported, const char* name, int version) {
+Function find(const char* exported, int version) {
   void* function = nullptr;
+  const std::string symbol = exported;
+  const std::string base = symbol.ends_with("_v2") ? symbol.substr(0, symbol.size() - 3) : symbol;
+  const char* const name = base.c_str();
   if (lookup == "dlsym" || lookup == "linked") {
     function = symbol_of(lookup == "linked" ? RTLD_DEFAULT : library, exported);
   } else if (lookup == "first") {
@@ -55,88 +58,81 @@ struct DriverCall;
 template <class... Parameters>
 struct DriverCall<Result(Parameters...)> {
   const char* exported;
-  const char* name;
   int version;
   // Inlined, so that stacks show the caller.
   [[gnu::always_inline]] Result operator()(Parameters... parameters) const {
-    return find<Result (*)(Parameters...)>(exported, name, version)(parameters...);
+    return find<Result (*)(Parameters...)>(exported, version)(parameters...);
   }
 };
 
 // clang-format off
-// The functions that the programs call: the exported symbol, and its name and version for cuGetProcAddress.
+// The functions that the programs call: the exported symbol, the version for cuGetProcAddress, and the types of
+// the parameters.
 #define CUDA_CALLS(CALL) \
-  CALL(cuArray3DCreate_v2, (Opaque*, const Array3dDescriptor*), cuArray3DCreate, 3020) \
-  CALL(cuArrayCreate_v2, (Opaque*, const ArrayDescriptor*), cuArrayCreate, 3020) \
-  CALL(cuArrayDestroy, (Opaque), cuArrayDestroy, 2000) \
-  CALL(cuCtxCreate_v2, (Opaque*, unsigned, Device), cuCtxCreate, 3020) \
-  CALL(cuCtxDestroy_v2, (Opaque), cuCtxDestroy, 4000) \
-  CALL(cuCtxGetCurrent, (Opaque*), cuCtxGetCurrent, 4000) \
-  CALL(cuCtxSetCurrent, (Opaque), cuCtxSetCurrent, 4000) \
-  CALL(cuCtxSynchronize, (), cuCtxSynchronize, 2000) \
-  CALL(cuDeviceGetAttribute, (int*, int, Device), cuDeviceGetAttribute, 2000) \
-  CALL(cuDeviceGetCount, (int*), cuDeviceGetCount, 2000) \
-  CALL(cuDeviceGetDefaultMemPool, (Opaque*, Device), cuDeviceGetDefaultMemPool, 11020) \
-  CALL(cuDeviceGetGraphMemAttribute, (Device, int, void*), cuDeviceGetGraphMemAttribute, 11040) \
-  CALL(cuDeviceGetMemPool, (Opaque*, Device), cuDeviceGetMemPool, 11020) \
-  CALL(cuDevicePrimaryCtxRelease_v2, (Device), cuDevicePrimaryCtxRelease, 11000) \
-  CALL(cuDevicePrimaryCtxRetain, (Opaque*, Device), cuDevicePrimaryCtxRetain, 7000) \
-  CALL(cuGraphAddMemAllocNode, \
-       (Opaque*, Opaque, const Opaque*, std::size_t, AllocationNode*), cuGraphAddMemAllocNode, 11040) \
-  CALL(cuGraphAddMemFreeNode, \
-       (Opaque*, Opaque, const Opaque*, std::size_t, Pointer), cuGraphAddMemFreeNode, 11040) \
-  CALL(cuGraphCreate, (Opaque*, unsigned), cuGraphCreate, 10000) \
-  CALL(cuGraphDestroy, (Opaque), cuGraphDestroy, 10000) \
-  CALL(cuGraphExecDestroy, (Opaque), cuGraphExecDestroy, 10000) \
-  CALL(cuGraphExecUpdate, (Opaque, Opaque, Opaque*, int*), cuGraphExecUpdate, 10020) \
-  CALL(cuGraphExecUpdate_v2, (Opaque, Opaque, void*), cuGraphExecUpdate, 12000) \
-  CALL(cuGraphInstantiateWithFlags, \
-       (Opaque*, Opaque, unsigned long long), cuGraphInstantiateWithFlags, 11040) \
-  CALL(cuGraphLaunch, (Opaque, Opaque), cuGraphLaunch, 10000) \
-  CALL(cuInit, (unsigned), cuInit, 2000) \
-  CALL(cuIpcCloseMemHandle, (Pointer), cuIpcCloseMemHandle, 4010) \
-  CALL(cuIpcGetMemHandle, (IpcHandle*, Pointer), cuIpcGetMemHandle, 4010) \
-  CALL(cuIpcOpenMemHandle_v2, (Pointer*, IpcHandle, unsigned), cuIpcOpenMemHandle, 11000) \
-  CALL(cuMemAddressFree, (Pointer, std::size_t), cuMemAddressFree, 10020) \
-  CALL(cuMemAddressReserve, \
-       (Pointer*, std::size_t, std::size_t, Pointer, unsigned long long), cuMemAddressReserve, 10020) \
-  CALL(cuMemAllocAsync, (Pointer*, std::size_t, Opaque), cuMemAllocAsync, 11020) \
-  CALL(cuMemAllocFromPoolAsync, (Pointer*, std::size_t, Opaque, Opaque), cuMemAllocFromPoolAsync, 11020) \
-  CALL(cuMemAllocManaged, (Pointer*, std::size_t, unsigned), cuMemAllocManaged, 6000) \
-  CALL(cuMemAllocPitch_v2, \
-       (Pointer*, std::size_t*, std::size_t, std::size_t, unsigned), cuMemAllocPitch, 3020) \
-  CALL(cuMemAlloc_v2, (Pointer*, std::size_t), cuMemAlloc, 3020) \
-  CALL(cuMemCreate, \
-       (Handle*, std::size_t, const AllocationProperties*, unsigned long long), cuMemCreate, 10020) \
-  CALL(cuMemExportToShareableHandle, \
-       (void*, Handle, int, unsigned long long), cuMemExportToShareableHandle, 10020) \
-  CALL(cuMemFreeAsync, (Pointer, Opaque), cuMemFreeAsync, 11020) \
-  CALL(cuMemFreeHost, (void*), cuMemFreeHost, 2000) \
-  CALL(cuMemFree_v2, (Pointer), cuMemFree, 3020) \
-  CALL(cuMemGetInfo_v2, (std::size_t*, std::size_t*), cuMemGetInfo, 3020) \
-  CALL(cuMemHostAlloc, (void**, std::size_t, unsigned), cuMemHostAlloc, 2020) \
-  CALL(cuMemHostRegister_v2, (void*, std::size_t, unsigned), cuMemHostRegister, 6050) \
-  CALL(cuMemHostUnregister, (void*), cuMemHostUnregister, 4000) \
-  CALL(cuMemImportFromShareableHandle, (Handle*, void*, int), cuMemImportFromShareableHandle, 10020) \
-  CALL(cuMemMap, (Pointer, std::size_t, std::size_t, Handle, unsigned long long), cuMemMap, 10020) \
-  CALL(cuMemMapArrayAsync, (ArrayMapping*, unsigned, Opaque), cuMemMapArrayAsync, 11010) \
-  CALL(cuMemPoolCreate, (Opaque*, const PoolProperties*), cuMemPoolCreate, 11020) \
-  CALL(cuMemPoolDestroy, (Opaque), cuMemPoolDestroy, 11020) \
-  CALL(cuMemPoolTrimTo, (Opaque, std::size_t), cuMemPoolTrimTo, 11020) \
-  CALL(cuMemRelease, (Handle), cuMemRelease, 10020) \
-  CALL(cuMemRetainAllocationHandle, (Handle*, void*), cuMemRetainAllocationHandle, 11000) \
-  CALL(cuMemUnmap, (Pointer, std::size_t), cuMemUnmap, 10020) \
-  CALL(cuMipmappedArrayCreate, (Opaque*, const Array3dDescriptor*, unsigned), cuMipmappedArrayCreate, 5000) \
-  CALL(cuMipmappedArrayDestroy, (Opaque), cuMipmappedArrayDestroy, 5000) \
-  CALL(cuStreamBeginCapture_v2, (Opaque, int), cuStreamBeginCapture, 10010) \
-  CALL(cuStreamCreate, (Opaque*, unsigned), cuStreamCreate, 2000) \
-  CALL(cuStreamDestroy_v2, (Opaque), cuStreamDestroy, 4000) \
-  CALL(cuStreamEndCapture, (Opaque, Opaque*), cuStreamEndCapture, 10000) \
-  CALL(cuStreamSynchronize, (Opaque), cuStreamSynchronize, 7000)
+  CALL(cuArray3DCreate_v2, 3020, Opaque*, const Array3dDescriptor*) \
+  CALL(cuArrayCreate_v2, 3020, Opaque*, const ArrayDescriptor*) \
+  CALL(cuArrayDestroy, 2000, Opaque) \
+  CALL(cuCtxCreate_v2, 3020, Opaque*, unsigned, Device) \
+  CALL(cuCtxDestroy_v2, 4000, Opaque) \
+  CALL(cuCtxGetCurrent, 4000, Opaque*) \
+  CALL(cuCtxSetCurrent, 4000, Opaque) \
+  CALL(cuCtxSynchronize, 2000) \
+  CALL(cuDeviceGetAttribute, 2000, int*, int, Device) \
+  CALL(cuDeviceGetCount, 2000, int*) \
+  CALL(cuDeviceGetDefaultMemPool, 11020, Opaque*, Device) \
+  CALL(cuDeviceGetGraphMemAttribute, 11040, Device, int, void*) \
+  CALL(cuDeviceGetMemPool, 11020, Opaque*, Device) \
+  CALL(cuDevicePrimaryCtxRelease_v2, 11000, Device) \
+  CALL(cuDevicePrimaryCtxRetain, 7000, Opaque*, Device) \
+  CALL(cuGraphAddMemAllocNode, 11040, Opaque*, Opaque, const Opaque*, std::size_t, AllocationNode*) \
+  CALL(cuGraphAddMemFreeNode, 11040, Opaque*, Opaque, const Opaque*, std::size_t, Pointer) \
+  CALL(cuGraphCreate, 10000, Opaque*, unsigned) \
+  CALL(cuGraphDestroy, 10000, Opaque) \
+  CALL(cuGraphExecDestroy, 10000, Opaque) \
+  CALL(cuGraphExecUpdate, 10020, Opaque, Opaque, Opaque*, int*) \
+  CALL(cuGraphExecUpdate_v2, 12000, Opaque, Opaque, void*) \
+  CALL(cuGraphInstantiateWithFlags, 11040, Opaque*, Opaque, unsigned long long) \
+  CALL(cuGraphLaunch, 10000, Opaque, Opaque) \
+  CALL(cuInit, 2000, unsigned) \
+  CALL(cuIpcCloseMemHandle, 4010, Pointer) \
+  CALL(cuIpcGetMemHandle, 4010, IpcHandle*, Pointer) \
+  CALL(cuIpcOpenMemHandle_v2, 11000, Pointer*, IpcHandle, unsigned) \
+  CALL(cuMemAddressFree, 10020, Pointer, std::size_t) \
+  CALL(cuMemAddressReserve, 10020, Pointer*, std::size_t, std::size_t, Pointer, unsigned long long) \
+  CALL(cuMemAllocAsync, 11020, Pointer*, std::size_t, Opaque) \
+  CALL(cuMemAllocFromPoolAsync, 11020, Pointer*, std::size_t, Opaque, Opaque) \
+  CALL(cuMemAllocManaged, 6000, Pointer*, std::size_t, unsigned) \
+  CALL(cuMemAllocPitch_v2, 3020, Pointer*, std::size_t*, std::size_t, std::size_t, unsigned) \
+  CALL(cuMemAlloc_v2, 3020, Pointer*, std::size_t) \
+  CALL(cuMemCreate, 10020, Handle*, std::size_t, const AllocationProperties*, unsigned long long) \
+  CALL(cuMemExportToShareableHandle, 10020, void*, Handle, int, unsigned long long) \
+  CALL(cuMemFreeAsync, 11020, Pointer, Opaque) \
+  CALL(cuMemFreeHost, 2000, void*) \
+  CALL(cuMemFree_v2, 3020, Pointer) \
+  CALL(cuMemGetInfo_v2, 3020, std::size_t*, std::size_t*) \
+  CALL(cuMemHostAlloc, 2020, void**, std::size_t, unsigned) \
+  CALL(cuMemHostRegister_v2, 6050, void*, std::size_t, unsigned) \
+  CALL(cuMemHostUnregister, 4000, void*) \
+  CALL(cuMemImportFromShareableHandle, 10020, Handle*, void*, int) \
+  CALL(cuMemMap, 10020, Pointer, std::size_t, std::size_t, Handle, unsigned long long) \
+  CALL(cuMemMapArrayAsync, 11010, ArrayMapping*, unsigned, Opaque) \
+  CALL(cuMemPoolCreate, 11020, Opaque*, const PoolProperties*) \
+  CALL(cuMemPoolDestroy, 11020, Opaque) \
+  CALL(cuMemPoolTrimTo, 11020, Opaque, std::size_t) \
+  CALL(cuMemRelease, 10020, Handle) \
+  CALL(cuMemRetainAllocationHandle, 11000, Handle*, void*) \
+  CALL(cuMemUnmap, 10020, Pointer, std::size_t) \
+  CALL(cuMipmappedArrayCreate, 5000, Opaque*, const Array3dDescriptor*, unsigned) \
+  CALL(cuMipmappedArrayDestroy, 5000, Opaque) \
+  CALL(cuStreamBeginCapture_v2, 10010, Opaque, int) \
+  CALL(cuStreamCreate, 2000, Opaque*, unsigned) \
+  CALL(cuStreamDestroy_v2, 4000, Opaque) \
+  CALL(cuStreamEndCapture, 10000, Opaque, Opaque*) \
+  CALL(cuStreamSynchronize, 7000, Opaque)
 // clang-format on
 
-#define DECLARE(exported, parameters, name, version) \
-  inline constexpr DriverCall<Result parameters> exported{#exported, #name, version};
+#define DECLARE(exported, version, ...) \
+  inline constexpr DriverCall<Result(__VA_ARGS__)> exported{#exported, version};
 CUDA_CALLS(DECLARE)
 #undef DECLARE
 

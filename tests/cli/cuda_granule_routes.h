@@ -11,8 +11,6 @@ namespace cuda_program {
 inline bool run_granules(std::uint64_t limit, std::uint64_t) {
   constexpr std::uint64_t kGranule = kDeviceGranule;
   constexpr std::size_t kMost = 6000;
-  const auto allocate = cuMemAlloc_v2;
-  const auto free = cuMemFree_v2;
   const std::uint64_t available = left();
   bool all_sound = true;
   for (const std::uint64_t size : {std::uint64_t{1}, std::uint64_t{100'000}, std::uint64_t{700'000},
@@ -24,7 +22,7 @@ inline bool run_granules(std::uint64_t limit, std::uint64_t) {
     Result end = kSuccess;
     while (end == kSuccess && all.size() < kMost) {
       Pointer pointer = 0;
-      if ((end = allocate(&pointer, size)) != kSuccess) continue;
+      if ((end = cuMemAlloc_v2(&pointer, size)) != kSuccess) continue;
       all.push_back(pointer);
       shared.insert(pointer / kGranule);
     }
@@ -34,19 +32,15 @@ inline bool run_granules(std::uint64_t limit, std::uint64_t) {
     const bool is_full = end == kOutOfMemory && available - allocated < whole;
     const bool sound = allocated <= available && (is_full || (end == kSuccess && all.size() == kMost)) &&
                        (found == available - allocated || (found == 0 && allocated >= available));
-    std::printf("granules %llu times %llu bytes: %llu allocated, %llu left: %s\n",
-                static_cast<unsigned long long>(all.size()), static_cast<unsigned long long>(size),
-                static_cast<unsigned long long>(allocated), static_cast<unsigned long long>(found),
-                sound ? "as it should" : "WRONG");
+    std::printf("granules %lu times %lu bytes: %lu allocated, %lu left: %s\n", all.size(), size, allocated,
+                found, sound ? "as it should" : "WRONG");
     all_sound = all_sound && sound;
     // Frees every second allocation first: a granule is freed only with the last allocation in it.
     for (const std::size_t from : {std::size_t{0}, std::size_t{1}})
-      for (std::size_t i = from; i < all.size(); i += 2) check(free(all[i]), "cuMemFree");
+      for (std::size_t i = from; i < all.size(); i += 2) free_pointer(all[i]);
     all_sound = all_sound && left() == available;
   }
-  std::printf("granules under %llu: %s\n", static_cast<unsigned long long>(limit),
-              all_sound ? "sound" : "WRONG");
-  return all_sound;
+  return report(all_sound, "granules under %lu", limit);
 }
 
 }  // namespace cuda_program

@@ -24,6 +24,13 @@ struct AllocatingGraph {
     pointer = node.address;
     return result;
   }
+  // Adds a node, and one that frees its memory.
+  Result allocate_and_free(std::uint64_t bytes) {
+    Pointer pointer = 0;
+    const Result result = allocate(bytes, pointer);
+    if (result == kSuccess) free(pointer);
+    return result;
+  }
   void free(Pointer pointer) {
     Opaque made = nullptr;
     check(cuGraphAddMemFreeNode(&made, graph, last != nullptr ? &last : nullptr, last != nullptr ? 1 : 0,
@@ -34,7 +41,7 @@ struct AllocatingGraph {
   void instantiate() { check(cuGraphInstantiateWithFlags(&exec, graph, 0), "instantiate"); }
   void launch() {
     launch_in(nullptr);
-    check(cuCtxSynchronize(), "synchronize");
+    synchronize();
   }
   void launch_in(Opaque stream) { check(cuGraphLaunch(exec, stream), "launch"); }
   // Updates the exec to another graph.
@@ -103,10 +110,9 @@ struct FailedCapture : Route {
   Opaque stream = nullptr;
   bool is_begun = false;
   Result allocate(std::uint64_t step, std::uint64_t& cost) override {
-    constexpr int kRelaxed = 2;
     cost = step;
-    if (stream == nullptr) check(cuStreamCreate(&stream, 1), "stream");
-    if (!is_begun) check(cuStreamBeginCapture_v2(stream, kRelaxed), "begin capture");
+    if (stream == nullptr) stream = make_stream();
+    if (!is_begun) begin_capture(stream);
     is_begun = true;
     Pointer pointer = 0;
     return cuMemAllocAsync(&pointer, step, stream);
@@ -125,44 +131,40 @@ struct FailedCapture : Route {
 
 // Checks what is live after each way to free a graph's memory.
 inline bool run_graph_lives(std::uint64_t limit, std::uint64_t step) {
-  const auto free = cuMemFree_v2;
   bool all_sound = true;
   const auto expect = [&](const char* what, std::uint64_t held) {
     const std::uint64_t found = left();
     const bool sound = found == limit - in_pool_steps(held);
-    std::printf("lives    %s: left %llu of %llu: %s\n", what, static_cast<unsigned long long>(found),
-                static_cast<unsigned long long>(limit), sound ? "as it should" : "WRONG");
+    std::printf("lives    %s: left %lu of %lu: %s\n", what, found, limit, sound ? "as it should" : "WRONG");
     all_sound = all_sound && sound;
   };
-  Pointer pointer = 0;
-  {
-    AllocatingGraph graph;
+  const auto run_node = [&](AllocatingGraph& graph) {
+    Pointer pointer = 0;
     check(graph.allocate(step, pointer), "node");
     graph.instantiate();
     graph.launch();
-    check(free(pointer), "free");
+    return pointer;
+  };
+  {
+    AllocatingGraph graph;
+    const Pointer pointer = run_node(graph);
+    free_pointer(pointer);
     expect("freed, but the graph keeps it", step);
     graph.launch();
     graph.destroy();
     expect("allocated again, graph destroyed", step);
-    check(free(pointer), "free");
+    free_pointer(pointer);
     expect("freed", 0);
   }
   {
     AllocatingGraph graph;
-    check(graph.allocate(step, pointer), "node");
-    graph.instantiate();
-    graph.launch();
-    check(free(pointer), "free");
+    free_pointer(run_node(graph));
     graph.destroy();
     expect("freed, graph destroyed", 0);
   }
   {
     AllocatingGraph graph, other;
-    check(graph.allocate(step, pointer), "node");
-    graph.instantiate();
-    graph.launch();
-    other.free(pointer);
+    other.free(run_node(graph));
     other.instantiate();
     graph.destroy();
     expect("before another graph frees it", step);
@@ -178,42 +180,29 @@ inline bool run_graph_lives(std::uint64_t limit, std::uint64_t step) {
 inline bool run_many_graphs(std::uint64_t limit, std::uint64_t) {
   constexpr std::uint64_t kBytes = std::uint64_t{64} << 10;
   constexpr std::size_t kMost = 4096;
-  const auto make_stream = cuStreamCreate;
   std::vector<AllocatingGraph> graphs;
   Result end = kSuccess;
   std::uint64_t most = 0;
   while (end == kSuccess && graphs.size() < kMost) {
     AllocatingGraph& graph = graphs.emplace_back();
-    Pointer pointer = 0;
-    end = graph.allocate(kBytes, pointer);
+    end = graph.allocate_and_free(kBytes);
     if (end != kSuccess) break;
-    graph.free(pointer);
     graph.instantiate();
-    Opaque stream = nullptr;
-    check(make_stream(&stream, 1), "stream");
-    graph.launch_in(stream);
+    graph.launch_in(make_stream());
     most = std::max(most, reserved_for_graphs());
   }
-  check(cuCtxSynchronize(), "synchronize");
+  synchronize();
   const std::size_t count = graphs.size() - 1;
   for (AllocatingGraph& graph : graphs) graph.destroy();
   const bool sound = end == kOutOfMemory && count == limit / kPoolGranule && most <= limit && left() == limit;
-  std::printf("many     %zu graphs of 64 KiB had %llu of %llu at most: %s\n", count,
-              static_cast<unsigned long long>(most), static_cast<unsigned long long>(limit),
-              sound ? "sound" : "WRONG");
-  return sound;
+  return report(sound, "many     %zu graphs of 64 KiB had %lu of %lu at most", count, most, limit);
 }
 
 // Execs of small graphs that are updated to large ones: each to its own graph, which is destroyed at once, or
 // all to the same graph. Five of them would exceed the limit.
 inline bool run_graph_updates(std::uint64_t limit, std::uint64_t) {
+  constexpr std::uint64_t kSmall = std::uint64_t{64} << 10;
   const std::uint64_t large = limit / 10 * 3;
-  const auto fill = [](AllocatingGraph& graph, std::uint64_t bytes) {
-    Pointer pointer = 0;
-    const Result result = graph.allocate(bytes, pointer);
-    if (result == kSuccess) graph.free(pointer);
-    return result == kSuccess;
-  };
   std::uint64_t most = 0;
   const auto become = [&](AllocatingGraph& graph, AllocatingGraph& other, bool by_first_version) {
     const bool is_granted = graph.update(other, by_first_version) == kSuccess;
@@ -225,12 +214,12 @@ inline bool run_graph_updates(std::uint64_t limit, std::uint64_t) {
   bool sound = true;
   int updated = 0, of_one = 0, again = 0;
   for (AllocatingGraph& graph : graphs) {
-    check(fill(graph, std::uint64_t{64} << 10) ? kSuccess : kOutOfMemory, "small node");
+    check(graph.allocate_and_free(kSmall), "small node");
     graph.instantiate();
   }
   for (AllocatingGraph& graph : graphs) {
     AllocatingGraph other;
-    if (fill(other, large) && become(graph, other, updated % 2 == 0)) ++updated;
+    if (other.allocate_and_free(large) == kSuccess && become(graph, other, updated % 2 == 0)) ++updated;
     other.destroy();
   }
   sound = sound && updated > 0 && updated < 5;
@@ -240,26 +229,24 @@ inline bool run_graph_updates(std::uint64_t limit, std::uint64_t) {
     if (&graph != graphs) graph.destroy();
   for (int i = 0; i < 20; ++i) {
     AllocatingGraph other;
-    if (fill(other, large) && become(graphs[0], other, false)) ++again;
+    if (other.allocate_and_free(large) == kSuccess && become(graphs[0], other, false)) ++again;
     other.destroy();
   }
   graphs[0].destroy();
   sound = sound && again == 20 && left() == limit;
   AllocatingGraph one;
-  sound = sound && fill(one, large);
+  sound = sound && one.allocate_and_free(large) == kSuccess;
   for (AllocatingGraph& graph : graphs) {
     graph = AllocatingGraph();
-    if (!fill(graph, std::uint64_t{64} << 10)) continue;
+    if (graph.allocate_and_free(kSmall) != kSuccess) continue;
     graph.instantiate();
     if (become(graph, one, false)) ++of_one;
   }
   for (AllocatingGraph& graph : graphs) graph.destroy();
   one.destroy();
   sound = sound && of_one > 0 && of_one < 5 && most <= limit && left() == limit;
-  std::printf("updates  %d of 5 execs, %d of 20 times, %d of 5 of one graph, had %llu of %llu at most: %s\n",
-              updated, again, of_one, static_cast<unsigned long long>(most),
-              static_cast<unsigned long long>(limit), sound ? "sound" : "WRONG");
-  return sound;
+  return report(sound, "updates  %d of 5 execs, %d of 20 times, %d of 5 of one graph, had %lu of %lu at most",
+                updated, again, of_one, most, limit);
 }
 
 // Nodes in a row, each freed before the next. Growing ones each need their own block, because the driver
@@ -268,12 +255,8 @@ inline bool run_growing_nodes(std::uint64_t limit, std::uint64_t) {
   const auto run = [&](std::vector<std::uint64_t> parts, std::uint64_t& most) {
     AllocatingGraph graph;
     Result result = kSuccess;
-    for (const std::uint64_t part : parts) {
-      Pointer pointer = 0;
-      result = graph.allocate(limit / 100 * part, pointer);
-      if (result != kSuccess) break;
-      graph.free(pointer);
-    }
+    for (const std::uint64_t part : parts)
+      if ((result = graph.allocate_and_free(limit / 100 * part)) != kSuccess) break;
     graph.instantiate();
     graph.launch();
     most = reserved_for_graphs();
@@ -286,11 +269,8 @@ inline bool run_growing_nodes(std::uint64_t limit, std::uint64_t) {
   const bool takes_again = run({80, 60, 40, 20}, shrinks) == kSuccess;
   const bool sound = is_granted && is_refused && takes_again && fits <= limit && beyond <= limit &&
                      shrinks <= limit && left() == limit;
-  std::printf("growing  nodes that grow had %llu, then %llu, that shrink %llu of %llu: %s\n",
-              static_cast<unsigned long long>(fits), static_cast<unsigned long long>(beyond),
-              static_cast<unsigned long long>(shrinks), static_cast<unsigned long long>(limit),
-              sound ? "sound" : "WRONG");
-  return sound;
+  return report(sound, "growing  nodes that grow had %lu, then %lu, that shrink %lu of %lu", fits, beyond,
+                shrinks, limit);
 }
 
 // A driver that uses more for a graph than expected: the ledger charges the difference when the figure shows
@@ -302,18 +282,12 @@ inline bool run_unforeseen(std::uint64_t limit, std::uint64_t) {
   graph.instantiate();
   graph.launch();
   const std::uint64_t found = left(), reserved = reserved_for_graphs();
-  Plain all;
-  std::uint64_t cost = 0;
-  const bool is_refused = all.allocate(limit - reserved + 1, cost) == kOutOfMemory;
-  const bool is_granted = all.allocate(whole_granules_of(limit - reserved), cost) == kSuccess;
-  all.free_all();
-  check(cuMemFree_v2(pointer), "free");
+  const bool is_refused = Plain().refuses(limit - reserved + 1);
+  const bool is_granted = fits_once(whole_granules_of(limit - reserved));
+  free_pointer(pointer);
   graph.destroy();
   const bool sound = found == limit - reserved && is_refused && is_granted && left() == limit;
-  std::printf("beyond   the driver has %llu for 64 KiB, left %llu of %llu: %s\n",
-              static_cast<unsigned long long>(reserved), static_cast<unsigned long long>(found),
-              static_cast<unsigned long long>(limit), sound ? "sound" : "WRONG");
-  return sound;
+  return report(sound, "beyond   the driver has %lu for 64 KiB, left %lu of %lu", reserved, found, limit);
 }
 
 }  // namespace cuda_program

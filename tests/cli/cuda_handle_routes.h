@@ -49,7 +49,7 @@ struct SparseArray : Route {
   // The first call unmaps each tile; the second leaves that to the destruction of the array.
   void free_all() override {
     for (; !is_unmapped && count > 0; --count) check(map(kUnmapPart, count - 1, 0), "unmap array");
-    check(cuCtxSynchronize(), "synchronize");
+    synchronize();
     is_unmapped = true;
     count = 0;
     if (array != nullptr) check(cuArrayDestroy(array), "destroy");
@@ -68,6 +68,13 @@ struct SparseArray : Route {
   }
 };
 
+// Reports how much this process holds, and waits until its input is closed.
+inline int report_and_wait(std::uint64_t held, int input = 0, int output = 1) {
+  if (::dprintf(output, "%lu\n", held) < 0) return 1;
+  char byte = 0;
+  return ::read(input, &byte, 1) >= 0 ? 0 : 1;
+}
+
 // Exports memory as a descriptor, releases its handle, and imports it again. Prints how much it allocated,
 // then waits: all of it stays charged until this process ends, mapped or not.
 inline int hold_by_descriptor(std::uint64_t limit, std::uint64_t step) {
@@ -84,9 +91,7 @@ inline int hold_by_descriptor(std::uint64_t limit, std::uint64_t step) {
     release_handle(handle);
     if (held > limit) break;
   }
-  if (::dprintf(1, "%llu\n", static_cast<unsigned long long>(held)) < 0) return 1;
-  char byte = 0;
-  return ::read(0, &byte, 1) >= 0 ? 0 : 1;
+  return report_and_wait(held);
 }
 
 }  // namespace cuda_program

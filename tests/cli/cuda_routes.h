@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdarg>
 #include <cstdint>
 #include <cstdio>
 #include <vector>
@@ -11,11 +12,63 @@
 
 namespace cuda_program {
 
+// Prints what was found and whether it is right, and returns that.
+[[gnu::format(printf, 2, 3)]] inline bool report(bool is_sound, const char* format, ...) {
+  std::va_list values;
+  va_start(values, format);
+  std::vprintf(format, values);
+  va_end(values);
+  std::printf(": %s\n", is_sound ? "sound" : "WRONG");
+  return is_sound;
+}
+
+// Returns null if the driver lacks the function, or is not the fake driver.
+template <class Function>
+Function optional(const char* name) {
+  return reinterpret_cast<Function>(symbol_of(library, name));
+}
+
+// The most that the fake driver allocated; 0 with a real driver.
+inline std::uint64_t fake_peak(unsigned device = 0) {
+  const auto peak = optional<std::uint64_t (*)(unsigned)>("fake_cuda_peak");
+  return peak != nullptr ? peak(device) : 0;
+}
+
+inline Opaque current_context() {
+  Opaque context = nullptr;
+  check(cuCtxGetCurrent(&context), "context");
+  return context;
+}
+inline void make_current(Opaque context) { check(cuCtxSetCurrent(context), "set current"); }
+inline Opaque retain_primary_context(Device device) {
+  Opaque context = nullptr;
+  check(cuDevicePrimaryCtxRetain(&context, device), "retain");
+  return context;
+}
 inline void start_context() {
   check(cuInit(0), "cuInit");
+  make_current(retain_primary_context(0));
+}
+inline Opaque make_context() {
   Opaque context = nullptr;
-  check(cuDevicePrimaryCtxRetain(&context, 0), "retain");
-  check(cuCtxSetCurrent(context), "set current");
+  check(cuCtxCreate_v2(&context, 0, 0), "context");
+  return context;
+}
+inline void destroy_context(Opaque context) { check(cuCtxDestroy_v2(context), "context destroy"); }
+// In the current context.
+inline Opaque make_stream() {
+  Opaque stream = nullptr;
+  check(cuStreamCreate(&stream, 1), "stream");
+  return stream;
+}
+inline void begin_capture(Opaque stream) {
+  constexpr int kRelaxed = 2;
+  check(cuStreamBeginCapture_v2(stream, kRelaxed), "begin capture");
+}
+inline void synchronize() { check(cuCtxSynchronize(), "synchronize"); }
+inline void free_pointer(Pointer pointer) { check(cuMemFree_v2(pointer), "free"); }
+inline void free_in_order(Pointer pointer, Opaque stream = nullptr) {
+  check(cuMemFreeAsync(pointer, stream), "stream-ordered free");
 }
 
 struct Outcome {
@@ -30,16 +83,21 @@ struct Route {
   virtual Result allocate(std::uint64_t step, std::uint64_t& cost) = 0;
   virtual void free_all() = 0;
   virtual bool is_exact() const { return true; }  // a step costs the requested bytes
-  virtual std::uint64_t granule() const {
-    return 0;
-  }  // bytes that may stay unused, because the driver allocates in such steps
+  // Bytes that may stay unused, because the driver allocates in such steps.
+  virtual std::uint64_t granule() const { return 0; }
+
+  Result request(std::uint64_t bytes) {
+    std::uint64_t cost = 0;
+    return allocate(bytes, cost);
+  }
+  bool grants(std::uint64_t bytes) { return request(bytes) == kSuccess; }
+  bool refuses(std::uint64_t bytes) { return request(bytes) == kOutOfMemory; }
 };
 
 struct Pointers : Route {
   std::vector<Pointer> all;
   void free_all() override {
-    const auto free = cuMemFree_v2;
-    for (const Pointer pointer : all) check(free(pointer), "cuMemFree");
+    for (const Pointer pointer : all) free_pointer(pointer);
     all.clear();
   }
   Result keep(Result result, const Pointer& pointer) {  // by reference: the call sets it
@@ -54,6 +112,13 @@ struct Plain : Pointers {
     return keep(cuMemAlloc_v2(&pointer, step), pointer);
   }
 };
+// Whether the driver grants one plain allocation of this size, which is freed at once.
+inline bool fits_once(std::uint64_t bytes) {
+  Plain one;
+  const bool is_granted = one.grants(bytes);
+  one.free_all();
+  return is_granted;
+}
 struct Managed : Pointers {
   Result allocate(std::uint64_t step, std::uint64_t& cost) override {
     Pointer pointer = 0;
@@ -101,11 +166,10 @@ struct Async : Pointers {
     return keep(cuMemAllocAsync(&pointer, step, nullptr), pointer);
   }
   void free_all() override {
-    const auto free = cuMemFreeAsync;
-    for (const Pointer pointer : all) check(free(pointer, nullptr), "cuMemFreeAsync");
+    for (const Pointer pointer : all) free_in_order(pointer);
     all.clear();
     // Memory freed in stream order stays in the pool until it is trimmed.
-    check(cuCtxSynchronize(), "synchronize");
+    synchronize();
     Opaque of_device = nullptr;
     check(cuDeviceGetMemPool(&of_device, device), "pool of device");
     check(cuMemPoolTrimTo(of_device, 0), "trim");
@@ -120,16 +184,13 @@ struct AsyncElsewhere : Async {
   Opaque stream = nullptr;
   AsyncElsewhere() : Async(false) {}
   Result allocate(std::uint64_t step, std::uint64_t& cost) override {
-    const auto set = cuCtxSetCurrent;
-    Opaque context = nullptr;
-    check(cuCtxGetCurrent(&context), "context");
-    if (stream == nullptr) check(cuStreamCreate(&stream, 1), "stream");
-    const auto call = cuMemAllocAsync;
+    const Opaque context = current_context();
+    if (stream == nullptr) stream = make_stream();
     Pointer pointer = 0;
     cost = step;
-    check(set(nullptr), "no context");
-    const Result result = call(&pointer, step, stream);
-    check(set(context), "set current");
+    make_current(nullptr);
+    const Result result = cuMemAllocAsync(&pointer, step, stream);
+    make_current(context);
     return keep(result, pointer);
   }
 };
@@ -152,8 +213,8 @@ struct ManyPools : Route {
   }
   void free_all() override {
     for (const auto& [pool, pointer] : all) {
-      check(cuMemFreeAsync(pointer, nullptr), "cuMemFreeAsync");
-      check(cuCtxSynchronize(), "synchronize");
+      free_in_order(pointer);
+      synchronize();
       check(cuMemPoolTrimTo(pool, 0), "trim");
       destroy_pool(pool);
     }
@@ -183,11 +244,10 @@ struct Virtual : Route {
     check(cuMemMap(piece.address, step, 0, handle, 0), "map");
     // As PyTorch does: releases the handle, so that only the mapping keeps the memory, and later retains it
     // by address.
-    const auto release = cuMemRelease;
-    check(release(handle), "release");
+    check(cuMemRelease(handle), "release");
     Handle again = 0;
     check(cuMemRetainAllocationHandle(&again, reinterpret_cast<void*>(piece.address)), "retain handle");
-    check(release(again), "release again");
+    check(cuMemRelease(again), "release again");
     all.push_back(piece);
     return result;
   }
@@ -269,12 +329,9 @@ inline bool run(const char* name, Route& route, std::uint64_t limit, std::uint64
   const bool is_full = route.is_exact() ? limit - once.bytes < step : left_full < 2 * step + route.granule();
   const bool is_given_back = again.bytes == once.bytes && again.count == once.count && again.end == once.end;
   const bool tells = left_before == limit && (!route.is_exact() || left_full == limit - once.bytes);
-  std::printf("%-8s granted %llu in %llu, then error %d; again %llu; left %llu, full %llu: %s\n", name,
-              static_cast<unsigned long long>(once.bytes), static_cast<unsigned long long>(once.count),
-              once.end, static_cast<unsigned long long>(again.bytes),
-              static_cast<unsigned long long>(left_before), static_cast<unsigned long long>(left_full),
-              fits && is_full && is_given_back && tells ? "sound" : "WRONG");
-  return fits && is_full && is_given_back && tells;
+  return report(fits && is_full && is_given_back && tells,
+                "%-8s granted %lu in %lu, then error %d; again %lu; left %lu, full %lu", name, once.bytes,
+                once.count, once.end, again.bytes, left_before, left_full);
 }
 
 }  // namespace cuda_program

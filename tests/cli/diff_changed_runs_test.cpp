@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "cli/command.h"
+#include "cli/diff_matchers.h"
 #include "cli/diff_runs_fixture.h"
 #include "cli/documented_keys.h"
 
@@ -38,29 +39,24 @@ class ChangedRuns : public DiffRuns {
 
 TEST_F(ChangedRuns, AFailedModelIsWorse) {
   change("failed", fail);
-  const CommandResult recovered = run({"failed", "quick"});
-  EXPECT_THAT(recovered.out,
-              StartsWith("B is better: m succeeded in B but failed in A (oom: the kernel killed it)."));
-  EXPECT_THAT(recovered.out, Not(HasSubstr("The runs record no cause")));
-  const CommandResult fell = run({"quick", "failed", "--fail-on", "run_peak>+5%"});
-  EXPECT_EQ(fell.exit_code, 1);
-  EXPECT_THAT(fell.out, AllOf(StartsWith("B is worse: m succeeded in A but failed in B"),
-                              Not(HasSubstr("The runs record no cause"))));
+  EXPECT_THAT(run({"failed", "quick"}).out,
+              AllOf(StartsWith("B is better: m succeeded in B but failed in A (oom: the kernel killed it)."),
+                    Not(HasSubstr("The runs record no cause"))));
+  EXPECT_THAT(run({"quick", "failed", "--fail-on", "run_peak>+5%"}),
+              Ends(1, AllOf(StartsWith("B is worse: m succeeded in A but failed in B"),
+                            Not(HasSubstr("The runs record no cause")))));
   change("failed_again", [](Json& report) {
     fail(report);
     report["run_name"] = "failed_again";
   });
-  const CommandResult both = run({"failed", "failed_again", "--fail-on", "run_peak>+5%"});
-  EXPECT_EQ(both.exit_code, 1);
-  EXPECT_THAT(both.out, AllOf(StartsWith("m failed in A and in B (oom: the kernel killed it)."),
-                              Not(HasSubstr("o change was found"))));
-  const CommandResult itself = run({"failed", "failed", "--fail-on", "run_peak>+5%"});
-  EXPECT_EQ(itself.exit_code, 1);
-  EXPECT_THAT(itself.out, AllOf(StartsWith("A and B are the same run"), HasSubstr("m failed in A and in B")));
-  const auto document = parse_json(run({"failed", "failed_again", "--json"}).out);
-  ASSERT_TRUE(document.has_value());
-  EXPECT_EQ(get_text(*document, "outcome"), "unknown");
-  EXPECT_EQ(get_integer((*document)["models"][0], "failed_after"), 1);
+  EXPECT_THAT(run({"failed", "failed_again", "--fail-on", "run_peak>+5%"}),
+              Ends(1, AllOf(StartsWith("m failed in A and in B (oom: the kernel killed it)."),
+                            Not(HasSubstr("o change was found")))));
+  EXPECT_THAT(run({"failed", "failed", "--fail-on", "run_peak>+5%"}),
+              Ends(1, AllOf(StartsWith("A and B are the same run"), HasSubstr("m failed in A and in B"))));
+  const Json document = json_of(run({"failed", "failed_again", "--json"}));
+  EXPECT_EQ(get_text(document, "outcome"), "unknown");
+  EXPECT_EQ(get_integer(document["models"][0], "failed_after"), 1);
 }
 
 TEST_F(ChangedRuns, ReportsANewModelThatFailed) {
@@ -70,27 +66,23 @@ TEST_F(ChangedRuns, ReportsANewModelThatFailed) {
     added["status"] = "crashed";
     report["models"].push_back(added);
   });
-  const CommandResult result = run({"quick", "more", "--fail-on", "run_peak>+50%"});
-  EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.out, StartsWith("B is worse: added is new in B and failed (crashed"));
-  EXPECT_THAT(result.err, HasSubstr("added is new in B and failed"));
+  EXPECT_THAT(run({"quick", "more", "--fail-on", "run_peak>+50%"}),
+              Ends(1, StartsWith("B is worse: added is new in B and failed (crashed"),
+                   HasSubstr("added is new in B and failed")));
 }
 
 TEST_F(ChangedRuns, RejectsTwoModelsOfOneName) {
   change("twins", [](Json& report) { report["models"].push_back(Json(report["models"][0])); });
-  const CommandResult result = run({"quick", "twins"});
-  EXPECT_EQ(result.exit_code, 2);
-  EXPECT_THAT(result.err,
-              AllOf(HasSubstr("twins/report.json"), HasSubstr("two of its models are named 'm'")));
+  EXPECT_THAT(run({"quick", "twins"}),
+              Ends(2, testing::_,
+                   AllOf(HasSubstr("twins/report.json"), HasSubstr("two of its models are named 'm'"))));
 }
 
 TEST_F(ChangedRuns, GrowthFromZeroHasNoPercentage) {
   change("nothing", [](Json& report) { report["models"][0]["memory"]["run_peak_bytes"] = 0; });
-  const CommandResult result = run({"nothing", "quick", "--fail-on", "run_peak>+5%"});
-  EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.out,
-              AllOf(HasSubstr("run_peak +"), HasSubstr("(0 B to"), Not(HasSubstr("+0.0 % (0 B"))));
-  EXPECT_THAT(result.err, HasSubstr("run_peak of m went from 0 B to"));
+  EXPECT_THAT(run({"nothing", "quick", "--fail-on", "run_peak>+5%"}),
+              Ends(1, AllOf(HasSubstr("run_peak +"), HasSubstr("(0 B to"), Not(HasSubstr("+0.0 % (0 B"))),
+                   HasSubstr("run_peak of m went from 0 B to")));
 }
 
 TEST_F(ChangedRuns, ComparesPipelinesAndPools) {
@@ -106,9 +98,8 @@ TEST_F(ChangedRuns, ComparesPipelinesAndPools) {
   };
   change("one", pipeline(100 << 20));
   change("two", pipeline(130 << 20));
-  const CommandResult result = run({"one", "two", "--fail-on", "(pipeline):run_peak>+5%"});
-  EXPECT_EQ(result.exit_code, 1) << result.err;
-  EXPECT_THAT(result.out, StartsWith("B is larger: (pipeline): run_peak +30.0 %"));
+  EXPECT_THAT(run({"one", "two", "--fail-on", "(pipeline):run_peak>+5%"}),
+              Ends(1, StartsWith("B is larger: (pipeline): run_peak +30.0 %")));
 }
 
 // B was run without the flag, so it lacks the results. The verdict names this cause before all other
@@ -143,7 +134,7 @@ TEST_F(ChangedRuns, RejectsImpossibleFigures) {
     EXPECT_EQ(result.exit_code, 2);
     EXPECT_THAT(result.err, AllOf(HasSubstr("cannot use absurd/report.json"),
                                   HasSubstr(fmt::format("run_peak_bytes of the model 'm' is {}", bytes))));
-    EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+    EXPECT_EQ(std::ranges::count(result.err, '\n'), 1) << result.err;
   }
 }
 
@@ -206,13 +197,11 @@ TEST_F(ChangedRuns, ChecksValueRulesForANewModel) {
     other["memory"]["run_peak_bytes"] = std::int64_t{900} << 20;
     report["models"].push_back(other);
   });
-  const CommandResult breach = run({"quick", "two", "--fail-on", "run_peak>512MiB"});
-  EXPECT_EQ(breach.exit_code, 1);
-  EXPECT_THAT(breach.err, HasSubstr("run_peak of other is 900.0 MiB in B"));
-  EXPECT_THAT(breach.out, HasSubstr("other is new in B: "));
+  EXPECT_THAT(run({"quick", "two", "--fail-on", "run_peak>512MiB"}),
+              Ends(1, HasSubstr("other is new in B: "), HasSubstr("run_peak of other is 900.0 MiB in B")));
   EXPECT_EQ(run({"quick", "two", "--fail-on", "run_peak>1GiB"}).exit_code, 0);
-  const auto document = parse_json(run({"quick", "two", "--json"}).out);
-  EXPECT_THAT(undocumented_keys(*document, "diff.md"), testing::IsEmpty());
+  const Json document = json_of(run({"quick", "two", "--json"}));
+  EXPECT_THAT(undocumented_keys(document, "diff.md"), testing::IsEmpty());
   EXPECT_THAT(run({"quick", "two", "--markdown", "--fail-on", "gpu_run_peak>+5%"}).out,
               HasSubstr("**Gate**\n\n- cannot check --fail-on 'gpu_run_peak>+5%'"));
 }
@@ -227,9 +216,8 @@ TEST_F(ChangedRuns, DetectsFilesByContentAndSkipsABadRun) {
   fs::copy(root / "slow/report.json", root / "folder/good/report.json");
   write_text(root / "folder/cut/report.json", report.dump().substr(0, 500));
   ASSERT_EQ(::mkfifo((root / "folder/pipe/report.json").c_str(), 0600), 0);
-  const CommandResult result = run({"folder", "quick"});
-  EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.out, AllOf(HasSubstr("folder/cut"), HasSubstr("folder/pipe/report.json")));
+  EXPECT_THAT(run({"folder", "quick"}),
+              Ends(0, AllOf(HasSubstr("folder/cut"), HasSubstr("folder/pipe/report.json"))));
   EXPECT_EQ(run({"folder/cut", "quick"}).exit_code, 2);
   EXPECT_THAT(run({"folder/pipe", "quick"}).err, HasSubstr("it is not a regular file"));
   fs::remove_all(root / "folder/good");
@@ -241,10 +229,9 @@ TEST_F(ChangedRuns, DetectsFilesByContentAndSkipsABadRun) {
 // A renamed model, whose new name contains a terminal control sequence.
 TEST_F(ChangedRuns, ReportsARenamedModelButNotAsTheCause) {
   change("renamed", [](Json& report) { report["models"][0]["name"] = "n\033[31m"; });
-  const CommandResult result = run({"quick", "renamed", "--fail-on", "n\033[31m:run_peak>+5%"});
-  EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.out, AllOf(StartsWith("No change of memory was found. "), HasSubstr("renamed"),
-                                Not(HasSubstr("\033")), Not(HasSubstr("Changed: "))));
+  EXPECT_THAT(run({"quick", "renamed", "--fail-on", "n\033[31m:run_peak>+5%"}),
+              Ends(0, AllOf(StartsWith("No change of memory was found. "), HasSubstr("renamed"),
+                            Not(HasSubstr("\033")), Not(HasSubstr("Changed: ")))));
 }
 
 TEST_F(ChangedRuns, NamesTheLimitAsTheCauseOfAFailure) {
@@ -257,9 +244,9 @@ TEST_F(ChangedRuns, NamesTheLimitAsTheCauseOfAFailure) {
     report["models"][0]["settings"]["threads"] = 3;
     report["limit"] = {{"bytes", 8 << 20}, {"type", "hard"}, {"mechanism", "cgroup_v1"}};
   });
-  const CommandResult result = run({"free", "limited"});
-  EXPECT_THAT(result.out, HasSubstr("the likeliest cause first: memory limit (none to 8.0 MiB"));
-  EXPECT_THAT(result.out, Not(HasSubstr("confidence")));
+  EXPECT_THAT(run({"free", "limited"}).out,
+              AllOf(HasSubstr("the likeliest cause first: memory limit (none to 8.0 MiB"),
+                    Not(HasSubstr("confidence"))));
 }
 
 // A circular link, which not even root can open.
@@ -267,17 +254,15 @@ TEST_F(ChangedRuns, ReportsUnreadableAndSkippedRuns) {
   const fs::path circle = bench_->path() / "circle";
   fs::create_directories(circle);
   fs::create_symlink("report.json", circle / "report.json");
-  const CommandResult unreadable = run({"quick", "circle"});
-  EXPECT_EQ(unreadable.exit_code, 2);
-  EXPECT_THAT(unreadable.err,
-              AllOf(HasSubstr("cannot open circle/report.json"), Not(HasSubstr("has no report.json"))));
+  EXPECT_THAT(run({"quick", "circle"}),
+              Ends(2, testing::_,
+                   AllOf(HasSubstr("cannot open circle/report.json"), Not(HasSubstr("has no report.json")))));
   const fs::path stopped = bench_->path() / "several/stopped";
   fs::create_directories(stopped);
   fs::rename(circle, bench_->path() / "several/unreadable");
-  const CommandResult result = run({"several", "slow", "--json"});
-  EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.out, AllOf(HasSubstr("skipped in A: cannot open several/unreadable/report.json"),
-                                HasSubstr("several/stopped has no report.json")));
+  EXPECT_THAT(run({"several", "slow", "--json"}),
+              Ends(0, AllOf(HasSubstr("skipped in A: cannot open several/unreadable/report.json"),
+                            HasSubstr("several/stopped has no report.json"))));
   fs::remove_all(stopped);
   fs::remove_all(bench_->path() / "several/unreadable");
 }

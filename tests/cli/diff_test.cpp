@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "cli/command.h"
+#include "cli/diff_matchers.h"
 #include "cli/documented_keys.h"
 #include "support/recording_builder.h"
 
@@ -46,9 +47,7 @@ class Diff : public testing::Test {
     words.emplace_back("--json");
     const CommandResult result = run(words);
     EXPECT_EQ(result.exit_code, 0) << result.err;
-    auto document = parse_json(result.out);
-    EXPECT_TRUE(document.has_value()) << result.out;
-    return document ? *document : Json();
+    return json_of(result);
   }
   TemporaryFolder folder_;
 };
@@ -60,7 +59,7 @@ TEST_F(Diff, TheVerdictIsTheFirstLine) {
   EXPECT_THAT(result.out,
               AllOf(HasSubstr("Layers, by"), HasSubstr("Places, by"), HasSubstr("libengine.so+0x1000")));
   EXPECT_THAT(result.err, StartsWith("warning: cannot open /absent/libengine.so: No such file"));
-  EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << "once for both recordings";
+  EXPECT_EQ(std::ranges::count(result.err, '\n'), 1) << "once for both recordings";
 }
 
 TEST_F(Diff, ReportsTheSameRecordingOnBothSides) {
@@ -75,13 +74,12 @@ TEST_F(Diff, ReportsTheSameRecordingOnBothSides) {
 }
 
 TEST_F(Diff, MarkdownHasTheGate) {
-  const CommandResult result = run({"a.hrec", "b.hrec", "--markdown", "--fail-above", "1MiB"});
-  EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.out,
-              StartsWith("**B peaks 2.0 MiB higher (+100.0 %); 100 % of it is conv.**\n\n**Gate**"));
-  EXPECT_THAT(result.out, AllOf(HasSubstr("| layer, at the peak |"), HasSubstr("| `conv` "),
-                                HasSubstr("| place, at the peak "), HasSubstr("`libengine.so+0x1000`"),
-                                HasSubstr("A: `a.hrec`  \nB: `b.hrec`\n")));
+  EXPECT_THAT(
+      run({"a.hrec", "b.hrec", "--markdown", "--fail-above", "1MiB"}),
+      Ends(1, AllOf(StartsWith("**B peaks 2.0 MiB higher (+100.0 %); 100 % of it is conv.**\n\n**Gate**"),
+                    AllOf(HasSubstr("| layer, at the peak |"), HasSubstr("| `conv` "),
+                          HasSubstr("| place, at the peak "), HasSubstr("`libengine.so+0x1000`"),
+                          HasSubstr("A: `a.hrec`  \nB: `b.hrec`\n")))));
   EXPECT_THAT(run({"a.hrec", "b.hrec", "--markdown", "--by", "module"}).out,
               HasSubstr("| module, at the peak |"));
 }
@@ -139,7 +137,7 @@ TEST_F(Diff, CsvHasARowPerLayerStackAndModule) {
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_THAT(result.out, StartsWith("by,name,peak_bytes_before,peak_bytes_after,"));
   EXPECT_THAT(result.out, HasSubstr("\nlayer,conv,1048576,3145728,"));
-  EXPECT_EQ(std::count(result.out.begin(), result.out.end(), '\n'), 1 + 2 + 2 + 1);
+  EXPECT_EQ(std::ranges::count(result.out, '\n'), 1 + 2 + 2 + 1);
 }
 
 TEST_F(Diff, FailAboveExitsWithOneAndPrints) {
@@ -159,14 +157,12 @@ TEST_F(Diff, FailAboveExitsWithOneAndPrints) {
 }
 
 TEST_F(Diff, FailOnAcceptsTheFiguresOfJson) {
-  const CommandResult breach = run({"a.hrec", "b.hrec", "--fail-on", "peak_bytes>+5%,peak_bytes>1GiB"});
-  EXPECT_EQ(breach.exit_code, 1);
-  EXPECT_THAT(breach.out, HasSubstr("B peaks 2.0 MiB higher"));
-  EXPECT_THAT(breach.err, AllOf(HasSubstr("peak_bytes went from"), HasSubstr("'peak_bytes>+5%'")));
+  EXPECT_THAT(run({"a.hrec", "b.hrec", "--fail-on", "peak_bytes>+5%,peak_bytes>1GiB"}),
+              Ends(1, HasSubstr("B peaks 2.0 MiB higher"),
+                   AllOf(HasSubstr("peak_bytes went from"), HasSubstr("'peak_bytes>+5%'"))));
   EXPECT_EQ(run({"b.hrec", "a.hrec", "--fail-on", "peak_bytes>+5%"}).exit_code, 0);
-  const CommandResult wrong = run({"a.hrec", "b.hrec", "--fail-on", "run_peak>+5%"});
-  EXPECT_EQ(wrong.exit_code, 2);
-  EXPECT_THAT(wrong.err, HasSubstr("no common figure 'run_peak'"));
+  EXPECT_THAT(run({"a.hrec", "b.hrec", "--fail-on", "run_peak>+5%"}),
+              Ends(2, testing::_, HasSubstr("no common figure 'run_peak'")));
 }
 
 // Forty samples of 64 KiB each and large blocks: the estimates of the peaks are off by some 800 KiB.
@@ -181,15 +177,14 @@ TEST_F(Diff, FailAboveIgnoresSamplingNoise) {
   record_samples("s.hrec", 1 << 20);
   record_samples("noise.hrec", (1 << 20) + (200 << 10));
   record_samples("grown.hrec", 9 << 20);
-  const CommandResult noise = run({"s.hrec", "noise.hrec", "--fail-above", "1%"});
-  EXPECT_EQ(noise.exit_code, 0);
-  EXPECT_THAT(noise.out, HasSubstr("B peaks about as high as A"));
-  EXPECT_THAT(noise.err, AllOf(HasSubstr("200.0 KiB above A's"), HasSubstr("--fail-above allows 1%"),
-                               HasSubstr("within two standard errors")));
-  const CommandResult grown = run({"s.hrec", "grown.hrec", "--fail-above", "1%"});
-  EXPECT_EQ(grown.exit_code, 1);
-  EXPECT_THAT(grown.err, AllOf(HasSubstr("MiB above A's"), HasSubstr("--fail-above allows 1%"),
-                               HasSubstr("more than two standard errors")));
+  EXPECT_THAT(run({"s.hrec", "noise.hrec", "--fail-above", "1%"}),
+              Ends(0, HasSubstr("B peaks about as high as A"),
+                   AllOf(HasSubstr("200.0 KiB above A's"), HasSubstr("--fail-above allows 1%"),
+                         HasSubstr("within two standard errors"))));
+  EXPECT_THAT(run({"s.hrec", "grown.hrec", "--fail-above", "1%"}),
+              Ends(1, testing::_,
+                   AllOf(HasSubstr("MiB above A's"), HasSubstr("--fail-above allows 1%"),
+                         HasSubstr("more than two standard errors"))));
   EXPECT_EQ(run({"s.hrec", "grown.hrec", "--fail-above", "12MiB"}).exit_code, 0);
 }
 
@@ -205,28 +200,24 @@ TEST_F(Diff, AnIncompleteRecordingIsReportedAndFailsTheGate) {
     for (const Words& sides : {Words{"a.hrec", "killed.hrec"}, Words{"killed.hrec", "a.hrec"}}) {
       Words words = sides;
       words.insert(words.end(), limit.begin(), limit.end());
-      const CommandResult gate = run(words);
-      EXPECT_EQ(gate.exit_code, 2);
-      EXPECT_THAT(gate.out, HasSubstr("(killed.hrec) is incomplete"));
-      EXPECT_THAT(gate.err,
-                  AllOf(HasSubstr("cannot check the gate"),
-                        HasSubstr("(killed.hrec) is incomplete: the process did not close its recording")));
+      EXPECT_THAT(
+          run(words),
+          Ends(2, HasSubstr("(killed.hrec) is incomplete"),
+               AllOf(HasSubstr("cannot check the gate"),
+                     HasSubstr("(killed.hrec) is incomplete: the process did not close its recording"))));
     }
   killed.pid = 7;
   record("killed_late.hrec", 3 << 20, killed);
   const CommandResult breach = run({"a.hrec", "killed_late.hrec", "--fail-on", "peak_bytes>+5%", "--json"});
   EXPECT_EQ(breach.exit_code, 1);
-  const auto document = parse_json(breach.out);
-  ASSERT_TRUE(document.has_value()) << breach.out;
-  EXPECT_EQ(get_text(*document, "kind"), "recordings");
-  EXPECT_EQ((*document)["breaches"].size(), 1U);
+  const Json document = json_of(breach);
+  EXPECT_EQ(get_text(document, "kind"), "recordings");
+  EXPECT_EQ(document["breaches"].size(), 1U);
 
   const std::string whole = read_text(folder_ / "b.hrec");
   constexpr std::size_t kSegment = 64 << 10, kKept = 100;
   write_text(folder_ / "cut.hrec", whole.substr(0, whole.size() - kSegment + kKept));
-  const CommandResult cut = run({"a.hrec", "cut.hrec"});
-  EXPECT_EQ(cut.exit_code, 0);
-  EXPECT_THAT(cut.out, HasSubstr("Missing data"));
+  EXPECT_THAT(run({"a.hrec", "cut.hrec"}), Ends(0, HasSubstr("Missing data")));
 }
 
 TEST_F(Diff, PairsOtherProcessesByCommand) {
@@ -249,19 +240,16 @@ TEST_F(Diff, PairsOtherProcessesByCommand) {
   EXPECT_THAT(json({"a.hrec", "b.hrec"})["verdict"].dump(),
               AllOf(HasSubstr("Another process changed more: cc1plus a.cpp"), HasSubstr("2.0 MiB to")));
   for (const Words& rule : {Words{"--fail-above", "5MiB"}, Words{"--fail-on", "peak_bytes>+5MiB"}}) {
-    const CommandResult unseen = run({"a.hrec", "b.hrec", rule[0], rule[1]});
-    EXPECT_EQ(unseen.exit_code, 2) << rule[0];
-    EXPECT_THAT(unseen.err, AllOf(HasSubstr("only the command's main process"), HasSubstr("cc1plus"),
-                                  HasSubstr("--all")));
-    EXPECT_THAT(unseen.out, HasSubstr("B peaks"));
+    EXPECT_THAT(
+        run({"a.hrec", "b.hrec", rule[0], rule[1]}),
+        Ends(2, HasSubstr("B peaks"),
+             AllOf(HasSubstr("only the command's main process"), HasSubstr("cc1plus"), HasSubstr("--all"))))
+        << rule[0];
   }
   EXPECT_EQ(run({"a.hrec", "b.hrec", "--fail-on", "peak_bytes>+10MiB"}).exit_code, 0);
-  const CommandResult sums = run({"a.hrec", "b.hrec", "--fail-on", "peak_bytes>+5MiB", "--all"});
-  EXPECT_EQ(sums.exit_code, 1);
-  EXPECT_THAT(sums.err, HasSubstr("peak_bytes went from 4.0 MiB to 14.0 MiB"));
-  const CommandResult no_figure = run({"a.hrec", "b.hrec", "--fail-on", "peak>+5"});
-  EXPECT_EQ(no_figure.exit_code, 2);
-  EXPECT_THAT(no_figure.out, HasSubstr("B peaks"));
+  EXPECT_THAT(run({"a.hrec", "b.hrec", "--fail-on", "peak_bytes>+5MiB", "--all"}),
+              Ends(1, testing::_, HasSubstr("peak_bytes went from 4.0 MiB to 14.0 MiB")));
+  EXPECT_THAT(run({"a.hrec", "b.hrec", "--fail-on", "peak>+5"}), Ends(2, HasSubstr("B peaks")));
 }
 
 TEST_F(Diff, WrongUseIsOneSentenceAndExitCodeTwo) {
@@ -288,7 +276,7 @@ TEST_F(Diff, WrongUseIsOneSentenceAndExitCodeTwo) {
     const CommandResult result = run(words);
     EXPECT_EQ(result.exit_code, 2) << fmt::format("{}", fmt::join(words, " "));
     EXPECT_THAT(result.err, HasSubstr(expected));
-    EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+    EXPECT_EQ(std::ranges::count(result.err, '\n'), 1) << result.err;
     EXPECT_EQ(result.out, "");
   }
 }

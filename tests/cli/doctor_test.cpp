@@ -8,6 +8,7 @@
 
 #include "base/files.h"
 #include "cli/command.h"
+#include "cli/diff_matchers.h"
 
 namespace headroom::test {
 namespace {
@@ -43,19 +44,17 @@ class Doctor : public testing::Test {
 };
 
 TEST_F(Doctor, ExitCodeIsOneForSevereFindings) {
-  const CommandResult result = run({"oom.log"});
-  EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(
-      result.out,
-      StartsWith("severe: CUDA ran out of memory [cuda-out-of-memory]\n  seen: oom.log:2: RuntimeError"));
-  EXPECT_THAT(result.out, HasSubstr("1 severe finding\n"));
-  EXPECT_THAT(result.err, IsEmpty());
+      run({"oom.log"}),
+      Ends(1,
+           AllOf(StartsWith(
+                     "severe: CUDA ran out of memory [cuda-out-of-memory]\n  seen: oom.log:2: RuntimeError"),
+                 HasSubstr("1 severe finding\n")),
+           IsEmpty()));
 }
 
 TEST_F(Doctor, ExitCodeIsZeroWithoutSevereFindings) {
-  const CommandResult result = run({"fine.log"});
-  EXPECT_EQ(result.exit_code, 0);
-  EXPECT_THAT(result.out, StartsWith("benign: A GPU of 7.44 GiB was listed"));
+  EXPECT_THAT(run({"fine.log"}), Ends(0, StartsWith("benign: A GPU of 7.44 GiB was listed")));
   write_text(folder_ / "empty.log", "");
   EXPECT_EQ(run({"empty.log"}).out, "nothing found\n  examined empty.log: it is empty\n");
   write_text(folder_ / "calm.log", "start\nend");
@@ -65,10 +64,8 @@ TEST_F(Doctor, ExitCodeIsZeroWithoutSevereFindings) {
 // This is not a lack of memory, so it is not severe.
 TEST_F(Doctor, ReportsErrorsOfNvidiaSmi) {
   write_text(folder_ / "smi.log", "No devices were found\n");
-  const CommandResult result = run({"smi.log"});
-  EXPECT_EQ(result.exit_code, 0);
-  EXPECT_THAT(result.out,
-              StartsWith("warning: nvidia-smi found no GPU [gpu-not-reached]\n  seen: smi.log:1: "));
+  EXPECT_THAT(run({"smi.log"}),
+              Ends(0, StartsWith("warning: nvidia-smi found no GPU [gpu-not-reached]\n  seen: smi.log:1: ")));
   write_text(folder_ / "smi.log",
              "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that "
              "the latest "
@@ -79,12 +76,11 @@ TEST_F(Doctor, ReportsErrorsOfNvidiaSmi) {
 TEST_F(Doctor, JsonIsOneDocument) {
   const CommandResult result = run({"fine.log", "oom.log", "--json"});
   EXPECT_EQ(result.exit_code, 1);
-  const auto document = parse_json(result.out);
-  ASSERT_TRUE(document.has_value()) << result.out;
-  EXPECT_EQ((*document)["inputs"], Json::parse(R"(["fine.log", "oom.log"])"));
-  ASSERT_EQ((*document)["findings"].size(), 2U);
-  EXPECT_EQ((*document)["findings"][0]["evidence"][0]["file"], "oom.log");
-  EXPECT_EQ((*document)["findings"][1]["figures"]["free_bytes"], 3875LL << 20);
+  const Json document = json_of(result);
+  EXPECT_EQ(document["inputs"], Json::parse(R"(["fine.log", "oom.log"])"));
+  ASSERT_EQ(document["findings"].size(), 2U);
+  EXPECT_EQ(document["findings"][0]["evidence"][0]["file"], "oom.log");
+  EXPECT_EQ(document["findings"][1]["figures"]["free_bytes"], 3875LL << 20);
 }
 
 TEST_F(Doctor, MarkdownSuitsAComment) {
@@ -97,10 +93,9 @@ TEST_F(Doctor, ReportsErrorsAndKeepsFindings) {
               HasSubstr("headroom doctor needs an input: no file given; name files, - for standard input"));
   EXPECT_THAT(run({"-", "-"}).err, HasSubstr("standard input (-) is given twice"));
   EXPECT_THAT(run({"oom.log", "--json", "--markdown"}).err, HasSubstr("cannot be combined"));
-  const CommandResult absent = run({"absent.log", "oom.log", "absent2.log"});
-  EXPECT_EQ(absent.exit_code, 2);
-  EXPECT_THAT(absent.out, StartsWith("severe: CUDA ran out of memory"));
-  EXPECT_THAT(absent.err, AllOf(HasSubstr("cannot open absent.log: No such file"), HasSubstr("absent2.log")));
+  EXPECT_THAT(run({"absent.log", "oom.log", "absent2.log"}),
+              Ends(2, StartsWith("severe: CUDA ran out of memory"),
+                   AllOf(HasSubstr("cannot open absent.log: No such file"), HasSubstr("absent2.log"))));
 }
 
 // The log of the runtimes lies next to the report. If all models succeeded, an error in it comes from a
@@ -118,10 +113,8 @@ TEST_F(Doctor, ReadsTheLogOfARun) {
   const CommandResult fallen = run({"fallen"});
   EXPECT_THAT(fallen.out, AllOf(HasSubstr("severe: ONNX Runtime"), HasSubstr("fallen/run.log:1:"),
                                 HasSubstr("[model-out-of-memory]"), HasSubstr("failed; its log has 1 line")));
-  const CommandResult typical = run({"typical"});
-  EXPECT_EQ(typical.exit_code, 0);
-  EXPECT_THAT(typical.out, AllOf(HasSubstr("warning: ONNX Runtime"),
-                                 HasSubstr("All models of the run succeeded nevertheless.")));
+  EXPECT_THAT(run({"typical"}), Ends(0, AllOf(HasSubstr("warning: ONNX Runtime"),
+                                              HasSubstr("All models of the run succeeded nevertheless."))));
 }
 
 // If the parallel run failed or the run was interrupted, an error in its log is severe.
@@ -134,9 +127,7 @@ TEST_F(Doctor, LogOfAnIncompleteRunIsSevere) {
   text.replace(text.find(complete), complete.size(), "\"complete\": false");
   write_text(folder_ / "cut/report.json", text);
   write_text(folder_ / "cut/run.log", "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB\n");
-  const CommandResult cut = run({"cut"});
-  EXPECT_EQ(cut.exit_code, 1);
-  EXPECT_THAT(cut.out, AllOf(HasSubstr("severe: PyTorch"), HasSubstr("[run-incomplete]")));
+  EXPECT_THAT(run({"cut"}), Ends(1, AllOf(HasSubstr("severe: PyTorch"), HasSubstr("[run-incomplete]"))));
   // Reading a pipe would block.
   fs::remove(folder_ / "cut/run.log");
   ASSERT_EQ(::mkfifo((folder_ / "cut/run.log").c_str(), 0600), 0);
@@ -169,33 +160,24 @@ TEST_F(Doctor, ReadsTheSamplesOfARun) {
     watched += fmt::format(R"({{"time_ns":{},)", i * 500'000'000) + figures + "\n";
   }
   write_text(folder_ / "typical/metrics.jsonl", samples);
-  const CommandResult result = run({"typical"});
-  EXPECT_EQ(result.exit_code, 0);
-  EXPECT_THAT(result.out,
-              AllOf(HasSubstr("[no-swap-no-reserve]"), HasSubstr("typical/metrics.jsonl: 410.1 MiB"),
-                    HasSubstr("120 samples of the machine"), Not(HasSubstr("[memory-"))));
+  EXPECT_THAT(run({"typical"}),
+              Ends(0, AllOf(HasSubstr("[no-swap-no-reserve]"), HasSubstr("typical/metrics.jsonl: 410.1 MiB"),
+                            HasSubstr("120 samples of the machine"), Not(HasSubstr("[memory-")))));
   write_text(folder_ / "watch.jsonl", watched);
   EXPECT_THAT(run({"watch.jsonl"}).out, HasSubstr("[memory-running-out]"));
   // An unreadable sample file is skipped and named. The user asked for the report, so that is not an error.
   write_text(folder_ / "typical/metrics.jsonl", "no samples\n");
-  const CommandResult damaged = run({"typical"});
-  EXPECT_EQ(damaged.exit_code, 0);
-  EXPECT_THAT(damaged.out, AllOf(HasSubstr("its metrics.jsonl was skipped: line 1:"),
-                                 Not(HasSubstr("samples of the machine"))));
+  EXPECT_THAT(run({"typical"}), Ends(0, AllOf(HasSubstr("its metrics.jsonl was skipped: line 1:"),
+                                              Not(HasSubstr("samples of the machine")))));
   write_text(folder_ / "typical/run.log", "\x1f\x8b\x08 no gzip after all");
-  const CommandResult no_log = run({"typical"});
-  EXPECT_EQ(no_log.exit_code, 0);
-  EXPECT_THAT(no_log.out, HasSubstr("its run.log was read only in part: "));
+  EXPECT_THAT(run({"typical"}), Ends(0, HasSubstr("its run.log was read only in part: ")));
 }
 
 TEST_F(Doctor, DetectsRunsRecordingsAndWatchLogsByContent) {
-  const CommandResult run_folder = run({golden("fallen").string(), "oom.log"});
-  EXPECT_EQ(run_folder.exit_code, 1);
-  EXPECT_THAT(
-      run_folder.out,
-      AllOf(HasSubstr(
-                "huge ran out of memory while warming up, under a limit of 128.0 MiB [model-out-of-memory]"),
-            HasSubstr("[soft-limit]"), HasSubstr("[cuda-out-of-memory]")));
+  EXPECT_THAT(run({golden("fallen").string(), "oom.log"}),
+              Ends(1, AllOf(HasSubstr("huge ran out of memory while warming up, under a limit of 128.0 MiB "
+                                      "[model-out-of-memory]"),
+                            HasSubstr("[soft-limit]"), HasSubstr("[cuda-out-of-memory]"))));
   EXPECT_EQ(run({(golden("fallen") / "report.json").string()}).exit_code, 1);
 
   std::string log;
@@ -213,14 +195,11 @@ TEST_F(Doctor, DetectsRunsRecordingsAndWatchLogsByContent) {
   const std::size_t half = log.find('\n', log.size() / 2) + 1;
   write_text(folder_ / "torn.jsonl",
              log.substr(0, half) + "{\"time_ns\":7,\"ram" + std::string(8, '\0') + "\n" + log.substr(half));
-  const CommandResult torn = run({"torn.jsonl"});
-  EXPECT_EQ(torn.exit_code, 0) << torn.err;
-  EXPECT_THAT(torn.out,
-              AllOf(HasSubstr("4 samples over 3.000 s"), HasSubstr("; 1 line is invalid and skipped")));
-  const CommandResult watch = run({"watch.jsonl"});
-  EXPECT_EQ(watch.exit_code, 0) << watch.err;
-  EXPECT_THAT(watch.out, HasSubstr("and there is no swap [no-swap-no-reserve]\n  seen: watch.jsonl: 286.1 "
-                                   "MiB available, in the first of 4 samples over 3.000 s"));
+  EXPECT_THAT(run({"torn.jsonl"}), Ends(0, AllOf(HasSubstr("4 samples over 3.000 s"),
+                                                 HasSubstr("; 1 line is invalid and skipped"))));
+  EXPECT_THAT(run({"watch.jsonl"}),
+              Ends(0, HasSubstr("and there is no swap [no-swap-no-reserve]\n  seen: watch.jsonl: 286.1 "
+                                "MiB available, in the first of 4 samples over 3.000 s")));
 
   write_text(folder_ / "watch.jsonl", log + "{\"time_ns\":40");
   EXPECT_THAT(run({"watch.jsonl"}).out, HasSubstr("; its last line is cut off"));
@@ -239,15 +218,14 @@ TEST_F(Doctor, ReadsAllFilesOfAFolder) {
   const CommandResult result = run({"logs", "logs/of/today/oom.log", "--json"});
   EXPECT_EQ(result.exit_code, 1) << result.err;
   EXPECT_THAT(result.err, IsEmpty()) << "binary files in a folder are skipped";
-  const auto document = parse_json(result.out);
-  ASSERT_TRUE(document.has_value()) << result.out;
-  ASSERT_EQ((*document)["examined"].size(), 3U) << result.out;
-  EXPECT_EQ((*document)["examined"][0]["input"], "logs/of/today/oom.log");
-  EXPECT_EQ((*document)["examined"][0]["kind"], "log");
-  EXPECT_EQ((*document)["examined"][1]["input"], "logs/run");
-  EXPECT_EQ((*document)["examined"][1]["kind"], "run");
-  EXPECT_EQ((*document)["examined"][2]["words"], "1 of its files was skipped: not text (program)");
-  for (const Json& finding : (*document)["findings"]) {
+  const Json document = json_of(result);
+  ASSERT_EQ(document["examined"].size(), 3U) << result.out;
+  EXPECT_EQ(document["examined"][0]["input"], "logs/of/today/oom.log");
+  EXPECT_EQ(document["examined"][0]["kind"], "log");
+  EXPECT_EQ(document["examined"][1]["input"], "logs/run");
+  EXPECT_EQ(document["examined"][1]["kind"], "run");
+  EXPECT_EQ(document["examined"][2]["words"], "1 of its files was skipped: not text (program)");
+  for (const Json& finding : document["findings"]) {
     if (finding["id"] != "cuda-out-of-memory") continue;
     EXPECT_EQ(finding["times"], 1) << "named twice, read once";
   }
@@ -268,10 +246,9 @@ TEST_F(Doctor, ReadsAllFilesOfAFolder) {
   EXPECT_THAT(run({"nothing"}).err, HasSubstr("nothing to read in nothing"));
   // A file that was not read must not be reported as healthy.
   write_text(folder_ / "nothing/model.onnx", std::string(400, '\x01'));
-  const CommandResult binary = run({"nothing"});
-  EXPECT_EQ(binary.exit_code, 2);
-  EXPECT_THAT(binary.err,
-              HasSubstr("none of its files is text or a file of Headroom or PyTorch (model.onnx)"));
+  EXPECT_THAT(run({"nothing"}),
+              Ends(2, testing::_,
+                   HasSubstr("none of its files is text or a file of Headroom or PyTorch (model.onnx)")));
 }
 
 // Real lines of boards: an Orin NX of 8 GB that swaps, and an idle one.
@@ -281,11 +258,9 @@ TEST_F(Doctor, ReadsOutputOfOtherToolsAsSamples) {
              "[97%@1984,95%@1984] EMC_FREQ 18%@3199 GR3D_FREQ 84%@[713]\n"
              "05-15-2025 18:30:29 RAM 6984/7620MB (lfb 5x1MB) SWAP 2640/16384MB (cached 202MB) CPU "
              "[97%@1984,95%@1984] EMC_FREQ 18%@3199 GR3D_FREQ 84%@[713]\n");
-  const CommandResult board = run({"stats.log"});
-  EXPECT_EQ(board.exit_code, 0) << board.err;
-  EXPECT_THAT(board.out,
-              AllOf(HasSubstr("Only 636.0 MiB of 7.44 GiB were available [little-memory-left]"),
-                    HasSubstr("examined stats.log: output of tegrastats, 2 samples over 1.000 s")));
+  EXPECT_THAT(run({"stats.log"}),
+              Ends(0, AllOf(HasSubstr("Only 636.0 MiB of 7.44 GiB were available [little-memory-left]"),
+                            HasSubstr("examined stats.log: output of tegrastats, 2 samples over 1.000 s"))));
   write_text(folder_ / "calm.log",
              "RAM 1685/7854MB (lfb 1044x4MB) SWAP 278/8192MB (cached 23MB) CPU [4%@346]\n");
   EXPECT_THAT(run({"calm.log"}).out, StartsWith("nothing found\n  examined calm.log: output of tegrastats"));
@@ -304,11 +279,10 @@ TEST_F(Doctor, ReadsProgramOutputMixedWithToolOutput) {
       "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 7.44 GiB total capacity; 4.00 "
       "GiB "
       "already allocated; 1.00 GiB free; 4.50 GiB reserved in total by PyTorch)\n");
-  const CommandResult result = run({"mixed.log"});
-  EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.out,
-              AllOf(HasSubstr("[pytorch-out-of-memory]"), HasSubstr("seen: mixed.log:3: "),
-                    HasSubstr("output of tegrastats, 1 sample;"), HasSubstr("and read as a log of 3 lines")));
+  EXPECT_THAT(run({"mixed.log"}),
+              Ends(1, AllOf(HasSubstr("[pytorch-out-of-memory]"), HasSubstr("seen: mixed.log:3: "),
+                            HasSubstr("output of tegrastats, 1 sample;"),
+                            HasSubstr("and read as a log of 3 lines"))));
 }
 
 // Each error names the way to have the file read, with its path as one word of the shell.
@@ -330,9 +304,7 @@ TEST_F(Doctor, ExplainsWhyAFileIsNotRead) {
                   "it is compressed with xz; decompress it: xz -dc old.log.xz | headroom doctor -"},
         std::pair{"watch.csv", "it is a CSV log of headroom watch"}, std::pair{"cut.hrec", "cut.hrec"},
         std::pair{"/proc/self/exe", "it is not text and not a file of Headroom or PyTorch"}}) {
-    const CommandResult result = run({file});
-    EXPECT_EQ(result.exit_code, 2) << file;
-    EXPECT_THAT(result.err, HasSubstr(message));
+    EXPECT_THAT(run({file}), Ends(2, testing::_, HasSubstr(message))) << file;
   }
   // A log with zero bytes after a power failure, and with terminal colours.
   write_text(folder_ / "zeros.log",
@@ -342,11 +314,10 @@ TEST_F(Doctor, ExplainsWhyAFileIsNotRead) {
   std::filesystem::create_directories(folder_ / "logs");
   write_text(folder_ / "logs/old.log.xz", xz);
   write_text(folder_ / "logs/\x1b[31mred.log", "RuntimeError: CUDA error: out of memory\n");
-  const CommandResult folder = run({"logs"});
-  EXPECT_EQ(folder.exit_code, 1) << folder.err;
-  EXPECT_THAT(folder.out,
-              AllOf(HasSubstr("examined logs/old.log.xz: skipped: it is compressed with xz; decompress it: "),
-                    HasSubstr("[cuda-out-of-memory]"), Not(HasSubstr("\x1b"))));
+  EXPECT_THAT(
+      run({"logs"}),
+      Ends(1, AllOf(HasSubstr("examined logs/old.log.xz: skipped: it is compressed with xz; decompress it: "),
+                    HasSubstr("[cuda-out-of-memory]"), Not(HasSubstr("\x1b")))));
 }
 
 // The program is a child of a wrapper.
@@ -354,28 +325,24 @@ TEST_F(Doctor, ReadsRecordingsOfOtherProcesses) {
   const CommandResult traced = run_headroom(
       {"trace", "--full", "--out", (folder_ / "app.hrec").string(), "--", "sh", "-c", "cat /dev/null; true"});
   ASSERT_EQ(traced.exit_code, 0) << traced.err;
-  const CommandResult result = run({"app.hrec"});
-  EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.out,
-              AllOf(HasSubstr("examined app.hrec: a recording of headroom trace; no layer repeats in it"),
-                    HasSubstr("examined app.hrec.d/")));
+  EXPECT_THAT(
+      run({"app.hrec"}),
+      Ends(0, AllOf(HasSubstr("examined app.hrec: a recording of headroom trace; no layer repeats in it"),
+                    HasSubstr("examined app.hrec.d/"))));
   // An unreadable recording does not hide the others.
   write_text(folder_ / "app.hrec.d/0000-0.hrec", "");
-  const CommandResult damaged = run({"app.hrec"});
-  EXPECT_EQ(damaged.exit_code, 0) << damaged.err;
-  EXPECT_THAT(damaged.out, AllOf(HasSubstr("examined app.hrec.d/0000-0.hrec: skipped: "),
-                                 HasSubstr(": a recording of headroom trace")));
+  EXPECT_THAT(run({"app.hrec"}), Ends(0, AllOf(HasSubstr("examined app.hrec.d/0000-0.hrec: skipped: "),
+                                               HasSubstr(": a recording of headroom trace"))));
   std::filesystem::remove(folder_ / "app.hrec.d/0000-0.hrec");
   // A recording that is given directly and by its folder is read once. Small processes whose leaks cannot be
   // judged get no note.
   const CommandResult folder = run({".", "app.hrec", "--json"});
-  const auto document = parse_json(folder.out);
-  ASSERT_TRUE(document.has_value());
+  const Json document = json_of(folder);
   std::map<std::string, int> read;
-  for (const auto& each : (*document)["examined"]) ++read[each["input"].get<std::string>()];
+  for (const auto& each : document["examined"]) ++read[each["input"].get<std::string>()];
   for (const auto& [input, times] : read) EXPECT_EQ(times, 1) << input;
   int notes = 0;
-  for (const auto& finding : (*document)["findings"]) notes += finding["id"] == "leaks-not-judged" ? 1 : 0;
+  for (const auto& finding : document["findings"]) notes += finding["id"] == "leaks-not-judged" ? 1 : 0;
   EXPECT_LE(notes, 2);
 }
 
@@ -395,20 +362,17 @@ TEST_F(Doctor, ReadsAWatchLogFromStandardInput) {
       "\n");
   for (const std::string& line :
        {"cat watch.jsonl | " + doctor, doctor + "< watch.jsonl", "gzip -c watch.jsonl | " + doctor}) {
-    const CommandResult result = shell(line);
-    EXPECT_EQ(result.exit_code, 0) << result.err;
-    EXPECT_THAT(result.out,
-                AllOf(HasSubstr("[no-swap-no-reserve]\n  seen: standard input: 286.1 MiB available"),
-                      HasSubstr("examined standard input: a log of headroom watch, 2 samples")))
-        << line;
+    EXPECT_THAT(shell(line),
+                Ends(0, AllOf(HasSubstr("[no-swap-no-reserve]\n  seen: standard input: 286.1 MiB available"),
+                              HasSubstr("examined standard input: a log of headroom watch, 2 samples"))));
   }
   for (const std::string& line :
        {"cat oom.log | " + doctor, doctor + "< oom.log", "gzip -c oom.log | " + doctor})
     EXPECT_THAT(shell(line).out, HasSubstr("examined standard input: a log of 2 lines")) << line;
   // More than the machine should hold in memory; the shell's `yes` ends with the reader.
-  const CommandResult large = shell("yes \"$(head -1 watch.jsonl)\" | " + doctor);
-  EXPECT_EQ(large.exit_code, 2);
-  EXPECT_THAT(large.err, HasSubstr("it is larger than 256 MiB; use a file: headroom doctor LOG.jsonl"));
+  EXPECT_THAT(
+      shell("yes \"$(head -1 watch.jsonl)\" | " + doctor),
+      Ends(2, testing::_, HasSubstr("it is larger than 256 MiB; use a file: headroom doctor LOG.jsonl")));
 }
 
 // Like diff, doctor accepts the output of jq --sort-keys and an editor's byte order mark.
@@ -418,9 +382,7 @@ TEST_F(Doctor, DetectsAReportWithAnyKeyOrder) {
   write_text(folder_ / "sorted.json", sorted.dump(1));
   write_text(folder_ / "marked.json", "\xef\xbb\xbf" + text);
   for (const char* name : {"sorted.json", "marked.json"}) {
-    const CommandResult result = run({name});
-    EXPECT_EQ(result.exit_code, 1) << name << result.err;
-    EXPECT_THAT(result.out, HasSubstr("[model-out-of-memory]")) << name;
+    EXPECT_THAT(run({name}), Ends(1, HasSubstr("[model-out-of-memory]"))) << name;
   }
 }
 
@@ -429,9 +391,9 @@ TEST_F(Doctor, RejectsImpossibleFigures) {
   report["models"][0]["memory"]["load_peak_bytes"] = std::int64_t{4} << 60;
   std::filesystem::create_directories(folder_ / "absurd");
   write_text(folder_ / "absurd/report.json", report.dump());
-  const CommandResult result = run({"absurd"});
-  EXPECT_EQ(result.exit_code, 2);
-  EXPECT_THAT(result.err, AllOf(HasSubstr("cannot use absurd/report.json"), HasSubstr("load_peak_bytes")));
+  EXPECT_THAT(
+      run({"absurd"}),
+      Ends(2, testing::_, AllOf(HasSubstr("cannot use absurd/report.json"), HasSubstr("load_peak_bytes"))));
 }
 
 // A file that begins with a dash, as with every other command.
@@ -466,11 +428,10 @@ TEST_F(Doctor, LiveChecksTheMachine) {
              "MemTotal: 8000000 kB\nMemFree: 100000 kB\nMemAvailable: 4000000 kB\nBuffers: 1 kB\nCached: "
              "3900000 kB\n"
              "SwapTotal: 4000000 kB\nSwapFree: 4000000 kB\nNvMapMemUsed: 900000 kB\n");
-  const CommandResult board = run({"--live", "--sysroot", "board"});
-  EXPECT_EQ(board.exit_code, 0) << board.err;
   EXPECT_THAT(
-      board.out,
-      HasSubstr("[page-cache-starves-nvmap]\n  seen: board: 97.7 MiB free, in the first of 5 samples"));
+      run({"--live", "--sysroot", "board"}),
+      Ends(0,
+           HasSubstr("[page-cache-starves-nvmap]\n  seen: board: 97.7 MiB free, in the first of 5 samples")));
   EXPECT_EQ(run({"--live", "--sysroot", "absent"}).exit_code, 2);
   EXPECT_THAT(run({"oom.log", "--sysroot", "board"}).err,
               HasSubstr("--sysroot has no effect without --live"));

@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include "cli/command.h"
+#include "cli/diff_matchers.h"
 
 namespace headroom::test {
 namespace {
@@ -59,9 +60,8 @@ TEST_F(DoctorTry, ReportsTheMeasuredGain) {
   const std::string run = tuned_run("pattern allocate 96\nrun sleep 1");
   const CommandResult result = doctor({run, "--try", "--json", "--repeat", "1"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  const auto document = parse_json(result.out);
-  ASSERT_TRUE(document.has_value()) << result.out;
-  const Json& cure = (*document)["findings"][0]["cures"][0];
+  const Json document = json_of(result);
+  const Json& cure = document["findings"][0]["cures"][0];
   EXPECT_THAT(get_text(cure, "command"),
               AllOf(StartsWith("headroom bench --model m="), HasSubstr(",pattern=off")));
   const Json& tried = get_member(cure, "tried");
@@ -84,16 +84,13 @@ TEST_F(DoctorTry, ReportsTheMeasuredGain) {
 }
 
 TEST_F(DoctorTry, ReportsThatThereIsNoGain) {
-  const CommandResult result = doctor({tuned_run("load allocate 96\nrun sleep 1"), "--try", "--repeat", "1"});
-  EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.out, AllOf(HasSubstr("tried: "), Not(HasSubstr("it helps"))));
+  EXPECT_THAT(doctor({tuned_run("load allocate 96\nrun sleep 1"), "--try", "--repeat", "1"}),
+              Ends(0, AllOf(HasSubstr("tried: "), Not(HasSubstr("it helps")))));
 }
 
 TEST_F(DoctorTry, RepeatsRunsIfThreeAreUnclear) {
   const std::string run = tuned_run("load allocate 200\npattern vary 60\nrun sleep 1");
-  const CommandResult result = doctor({run, "--try"});
-  EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.out, HasSubstr("6 runs each, because 3 gave no clear result"));
+  EXPECT_THAT(doctor({run, "--try"}), Ends(0, HasSubstr("6 runs each, because 3 gave no clear result")));
 }
 
 TEST_F(DoctorTry, MeasuresASharedSessionByJointMemory) {
@@ -105,9 +102,8 @@ TEST_F(DoctorTry, MeasuresASharedSessionByJointMemory) {
   for (Json& each : report["models"]) each["file_size_bytes"] = 96 << 20;  // a file of commands is tiny
   const CommandResult result = doctor({write_report(report), "--try", "--json", "--repeat", "1"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  const auto document = parse_json(result.out);
-  ASSERT_TRUE(document.has_value()) << result.out;
-  const Json& finding = (*document)["findings"][0];
+  const Json document = json_of(result);
+  const Json& finding = document["findings"][0];
   EXPECT_EQ(get_text(finding, "id"), "duplicate-models");
   const Json& tried = get_member(finding["cures"][0], "tried");
   EXPECT_EQ(get_text(tried, "verdict"), "helps") << tried;
@@ -123,9 +119,8 @@ TEST_F(DoctorTry, CureCanMakeAModelFit) {
               "m=" + bench_.model("m", "pattern allocate 300\nrun sleep 1")});
   const CommandResult result = doctor({bench_.run_folder().string(), "--try", "--json", "--repeat", "1"});
   EXPECT_EQ(result.exit_code, 1) << "the run itself did not fit";
-  const auto document = parse_json(result.out);
-  ASSERT_TRUE(document.has_value()) << result.out << result.err;
-  const Json& finding = (*document)["findings"][0];
+  const Json document = json_of(result);
+  const Json& finding = document["findings"][0];
   EXPECT_EQ(get_text(finding, "id"), "model-out-of-memory");
   std::string sentence;
   for (const Json& cure : get_member(finding, "cures"))
@@ -148,9 +143,8 @@ TEST_F(DoctorTry, TriesTheCureOfARealModel) {
   memory["load_peak_bytes"] = (200 << 20) + 3 * get_integer(memory, "run_peak_bytes").value_or(0);
   const CommandResult result = doctor({write_report(report), "--try", "--json", "--repeat", "1"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
-  const auto document = parse_json(result.out);
-  ASSERT_TRUE(document.has_value()) << result.out;
-  const Json& cures = (*document)["findings"][0]["cures"];
+  const Json document = json_of(result);
+  const Json& cures = document["findings"][0]["cures"];
   ASSERT_EQ(cures.size(), 2U);
   // On a busy machine the cure may be slower by chance, and a useless cure is listed last.
   const std::size_t first = cures[0].contains("tried") ? 0 : 1;
@@ -195,14 +189,14 @@ TEST_F(DoctorTry, CtrlCKeepsFinishedTrials) {
   // From now on a frame takes so long that no trial finishes.
   bench_.model("m", "run sleep 60000");
   int calls = 0;
-  const CommandResult result = doctor({run, "--try"}, [&](int pid) {
-    if (fs::is_empty(temporary()) || ++calls < 20) return true;
-    ::kill(pid, SIGINT);
-    return false;
-  });
-  EXPECT_EQ(result.exit_code, 130);
-  EXPECT_THAT(result.out, AllOf(HasSubstr("[smaller-settings]"), Not(HasSubstr("tried:"))));
-  EXPECT_THAT(result.err, HasSubstr("interrupted"));
+  EXPECT_THAT(
+      doctor({run, "--try"},
+             [&](int pid) {
+               if (fs::is_empty(temporary()) || ++calls < 20) return true;
+               ::kill(pid, SIGINT);
+               return false;
+             }),
+      Ends(130, AllOf(HasSubstr("[smaller-settings]"), Not(HasSubstr("tried:"))), HasSubstr("interrupted")));
   EXPECT_TRUE(fs::is_empty(temporary()));
 }
 

@@ -2,6 +2,7 @@
 // Files of a later version are refused, and the message says which Headroom can open them.
 #include <functional>
 
+#include "base/text.h"
 #include "cli/command.h"
 
 namespace headroom::test {
@@ -13,14 +14,9 @@ using testing::HasSubstr;
 
 const fs::path kEarlier = test::source_path("tests/golden/earlier");
 
-std::vector<std::string> split(const std::string& text, char separator) {
-  std::vector<std::string> parts;
-  for (std::size_t at = 0; at <= text.size();) {
-    const std::size_t end = std::min(text.find(separator, at), text.size());
-    parts.push_back(text.substr(at, end - at));
-    at = end + 1;
-  }
-  return parts;
+std::vector<std::string> cells_of(const std::string& text, char separator) {
+  const auto views = split(text, separator);
+  return {views.begin(), views.end()};
 }
 
 // A copy of a version's folder, with its files unpacked.
@@ -36,7 +32,7 @@ class EarlierFiles {
   CommandResult headroom(const std::string& arguments) const {
     CommandOptions options;
     options.folder = path();
-    return run_headroom(split(arguments, ' '), options);
+    return run_headroom(cells_of(arguments, ' '), options);
   }
 
  private:
@@ -46,9 +42,7 @@ class EarlierFiles {
 // The document of --json, or the last one of --jsonl.
 Json document_of(const std::string& output) {
   if (const auto whole = parse_json(output)) return *whole;
-  std::vector<std::string> lines = split(output, '\n');
-  while (!lines.empty() && lines.back().empty()) lines.pop_back();
-  const auto last = lines.empty() ? parse_json("") : parse_json(lines.back());
+  const auto last = parse_json(split(trim(output), '\n').back());
   return last ? *last : Json();
 }
 
@@ -94,9 +88,9 @@ TEST(EarlierFiles, AreReadWithTheSameFigures) {
   int rows = 0;
   for (const auto& version : fs::directory_iterator(kEarlier)) {
     const EarlierFiles files(version.path());
-    for (const std::string& line : split(read_text(files.path() / "expected.tsv"), '\n')) {
+    for (const std::string& line : cells_of(read_text(files.path() / "expected.tsv"), '\n')) {
       if (line.empty() || line.starts_with('#')) continue;
-      const std::vector<std::string> cells = split(line, '\t');
+      const std::vector<std::string> cells = cells_of(line, '\t');
       SCOPED_TRACE(version.path().filename().string() + ": headroom " + cells[0]);
       const CommandResult result = files.headroom(cells[0]);
       EXPECT_EQ(std::to_string(result.exit_code), cells[1]) << result.out << result.err;

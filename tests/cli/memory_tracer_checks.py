@@ -36,6 +36,14 @@ def adds_up(tracer):
     equal(sum(tracer.get_memory_by_use().values()), tracer.peak_allocated())
 
 
+def run_traced(model, x, tracer=None):
+    """Runs the model once in a trace, without gradients. Returns the tracer: a new one of the CPU, unless given."""
+    tracer = tracer or MemoryTracer(device="cpu")
+    with tracer.trace(model), torch.no_grad():
+        model(x)
+    return tracer
+
+
 def figures():
     model, rows, width = Net(), 32, 64
     x = torch.ones(rows, width)
@@ -262,8 +270,7 @@ def together():
         model(x)
     equal((outer.get_layer_stats()["Linear"].calls, outer.get_layer_stats()["Net"].calls), (1, 3))
     # A second model of another class.
-    with inner.trace(model), torch.no_grad():
-        model(x)
+    run_traced(model, x, inner)
     check("Net.head" in inner.get_layer_stats(), inner.get_layer_stats())
 
     code = nn.Module.__call__.__code__
@@ -303,9 +310,7 @@ def script():
     model, rows, width = Net().eval(), 8, 64
     x = torch.ones(rows, width)
     wide, narrow = rows * 4 * width * FLOAT, rows * width * FLOAT
-    eager = MemoryTracer(device="cpu")
-    with eager.trace(model), torch.no_grad():
-        model(x)
+    eager = run_traced(model, x)
     expected = {name: stats.allocated_bytes for name, stats in eager.get_layer_stats().items() if stats.allocated_bytes}
     equal(expected["blocks.1.act"], wide)
     scripted = {"traced": torch.jit.trace(model, x), "scripted": torch.jit.script(model), "frozen": torch.jit.freeze(torch.jit.script(model))}
@@ -314,9 +319,7 @@ def script():
         list_name = "" if name == "frozen" else "blocks."
         expected = {layer.replace("blocks.", list_name): size for layer, size in expected.items()}
         for _ in range(3):  # the interpreter profiles in its first passes and then optimizes
-            tracer = MemoryTracer(device="cpu")
-            with tracer.trace(module), torch.no_grad():
-                module(x)
+            tracer = run_traced(module, x)
             stats = tracer.get_layer_stats()
             found = {layer: s.allocated_bytes for layer, s in stats.items() if s.allocated_bytes}
             check(found == expected, name, found, expected)
@@ -328,8 +331,7 @@ def script():
     tracer = MemoryTracer(device="cpu")
     with tracer.trace(nn.Identity()), torch.no_grad():
         scripted["traced"](x)  # not the traced model
-    with tracer.trace(whole), torch.no_grad():
-        whole(x)
+    run_traced(whole, x, tracer)
     equal(tracer.get_layer_stats()["Sequential.0.blocks.1.down"].allocated_bytes, narrow)
     equal(tracer.get_layer_stats()["Sequential.1"].calls, 1)
 
@@ -374,8 +376,7 @@ def cuda():
     equal(tracer.peak_allocated(), requested())
     equal(tracer.allocated(), torch.cuda.memory_stats()["requested_bytes.all.current"])
     del between
-    with tracer.trace(model), torch.no_grad():
-        model(x)
+    run_traced(model, x, tracer)
     equal(tracer.allocated(), torch.cuda.memory_stats()["requested_bytes.all.current"])
     adds_up(tracer)
     tracer = MemoryTracer()

@@ -175,6 +175,23 @@ TEST(Plan, ABadBudgetIsOneSentenceWithItsLineAndExitCodeTwo) {
   EXPECT_EQ(plan({}).exit_code, 2);
 }
 
+// A slip in the arguments must not replace a file that the user wrote.
+TEST(Plan, DoesNotReplaceItsBudgetByThePage) {
+  const TemporaryFolder folder;
+  const std::string budget = "[device]\ntotal = \"8GB\"\n[[component]]\nname = \"a\"\nmemory = \"1GB\"\n";
+  write_text(folder / "b.toml", budget);
+  fs::create_symlink("b.toml", folder / "link.html");
+  for (const char* page : {"b.toml", "./b.toml", "link.html"}) {
+    const CommandResult result = plan({"b.toml", "--html", page}, folder.path());
+    EXPECT_EQ(result.exit_code, 2) << result.out;
+    EXPECT_EQ(result.err, fmt::format("error: {} would replace its own input; choose another file with "
+                                      "--html\n",
+                                      page));
+    EXPECT_EQ(read_text(folder / "b.toml"), budget);
+  }
+  EXPECT_EQ(plan({"b.toml", "--html", "page.html"}, folder.path()).exit_code, 0);
+}
+
 TEST(Plan, ListsDevices) {
   const CommandResult result = plan({"--devices"});
   EXPECT_EQ(result.exit_code, 0);

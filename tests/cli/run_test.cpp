@@ -19,12 +19,17 @@ using Words = std::vector<std::string>;
 
 class Run : public testing::Test {
  protected:
-  CommandResult run(Words words) {
-    words.insert(words.begin(), "run");
+  // Runs in the test's folder, with the fake driver unless the environment is another.
+  CommandOptions in_folder(std::vector<std::pair<std::string, std::string>> environment = {
+                               {"LD_LIBRARY_PATH", test::built_path("tests/fake_cuda")}}) {
     CommandOptions options;
     options.folder = folder_.path();
-    options.environment = {{"LD_LIBRARY_PATH", test::built_path("tests/fake_cuda")}};
-    return run_headroom(words, options);
+    options.environment = std::move(environment);
+    return options;
+  }
+  CommandResult run(Words words) {
+    words.insert(words.begin(), "run");
+    return run_headroom(words, in_folder());
   }
   // The program allocates memory by `route` until a request fails, and checks that it never got more than
   // `limit`.
@@ -54,9 +59,7 @@ TEST_F(Run, DescribesMechanismsThatOnlyMeasure) {
 }
 
 TEST_F(Run, TheCommandLineOverridesTheEnvironment) {
-  CommandOptions options;
-  options.folder = folder_.path();
-  options.environment = {{"HEADROOM_LIMIT", "1GiB"}, {"HEADROOM_LIMIT_MECHANISM", "rlimit"}};
+  CommandOptions options = in_folder({{"HEADROOM_LIMIT", "1GiB"}, {"HEADROOM_LIMIT_MECHANISM", "rlimit"}});
   EXPECT_THAT(run_headroom({"run", "--", "true"}, options).err,
               HasSubstr(" of 1.00 GiB (soft: RLIMIT_DATA)"));
   EXPECT_THAT(run_headroom({"run", "--limit", "512MiB", "--", "true"}, options).err,
@@ -65,9 +68,8 @@ TEST_F(Run, TheCommandLineOverridesTheEnvironment) {
 
 // A variable exists for each spelling of a flag.
 TEST_F(Run, TheEnvironmentAcceptsAliasesOfFlags) {
-  CommandOptions options;
-  options.folder = folder_.path();
-  options.environment = {{"HEADROOM_MEM_LIMIT", "1GiB"}, {"HEADROOM_LIMIT_MECHANISM", "rlimit"}};
+  CommandOptions options =
+      in_folder({{"HEADROOM_MEM_LIMIT", "1GiB"}, {"HEADROOM_LIMIT_MECHANISM", "rlimit"}});
   EXPECT_THAT(run_headroom({"run", "--", "true"}, options).err,
               HasSubstr(" of 1.00 GiB (soft: RLIMIT_DATA)"));
   options.environment.emplace_back("HEADROOM_LIMIT", "512MiB");
@@ -84,10 +86,8 @@ TEST_F(Run, ASignalSetsTheShellsExitCode) {
 // On an integrated GPU the kernel may not charge CUDA memory to the control group.
 TEST_F(Run, CallsALimitSoftWhereAGpuIsIntegrated) {
   if (!hard_limits_work()) GTEST_SKIP() << "control groups cannot be made here; a hard limit cannot be tried";
-  CommandOptions options;
-  options.folder = folder_.path();
-  options.environment = {{"LD_LIBRARY_PATH", test::built_path("tests/fake_cuda")},
-                         {"FAKE_CUDA_INTEGRATED", "1"}};
+  CommandOptions options =
+      in_folder({{"LD_LIBRARY_PATH", test::built_path("tests/fake_cuda")}, {"FAKE_CUDA_INTEGRATED", "1"}});
   EXPECT_THAT(run_headroom({"run", "--limit", "64MiB", "--", "true"}, options).err,
               HasSubstr("(soft (CUDA memory is not proved to be charged on this device): control group"));
 }
@@ -101,28 +101,27 @@ TEST_F(Run, KillsAndCountsProcessesBeyondAHardLimit) {
 }
 
 TEST_F(Run, WrongUseStartsNoCommand) {
-  const auto error_of = [&](const Words& words) {
+  const std::vector<std::pair<Words, const char*>> wrong = {
+      {{}, "headroom run needs a command"},
+      {{"--", "echo", "ran"}, "headroom run needs a limit"},
+      {{"echo", "--limit", "1GiB"}, "unexpected argument 'echo' before --"},
+      {{"--limit", "7", "--", "echo", "ran"}, "--limit"},
+      {{"--limit", "1MiB", "--", "echo", "ran"}, "8.0 MiB"},
+      {{"--gpu-limit", "many", "--", "echo", "ran"}, "invalid GPU limit many"},
+      {{"--gpu-limit", "0=1GiB,0=2GiB", "--", "echo", "ran"}, "names device 0 twice"},
+      {{"--share", "a/b", "--gpu-limit", "1GiB", "--", "echo", "ran"}, "is not a valid account name"},
+      {{"--share", "nobody-has-it", "--", "echo", "ran"}, "has no limit to share"},
+      {{"--limit", "1GiB", "--", "no-such-program"}, "no-such-program"},
+      {{"--gpu-limit", "99999999999GiB", "--", "echo", "ran"}, "is too large"},
+      {{"--limit-mechanism", "cgroup", "--gpu-limit", "1GiB", "--", "echo", "ran"},
+       "--limit-mechanism has no effect without --limit"},
+  };
+  for (const auto& [words, sentence] : wrong) {
     const CommandResult result = run(words);
     EXPECT_EQ(result.exit_code, 2) << result.err;
     EXPECT_EQ(result.out, "");
-    return result.err;
-  };
-  EXPECT_THAT(error_of({}), HasSubstr("headroom run needs a command"));
-  EXPECT_THAT(error_of({"--", "echo", "ran"}), HasSubstr("headroom run needs a limit"));
-  EXPECT_THAT(error_of({"echo", "--limit", "1GiB"}), HasSubstr("unexpected argument 'echo' before --"));
-  EXPECT_THAT(error_of({"--limit", "7", "--", "echo", "ran"}), HasSubstr("--limit"));
-  EXPECT_THAT(error_of({"--limit", "1MiB", "--", "echo", "ran"}), HasSubstr("8.0 MiB"));
-  EXPECT_THAT(error_of({"--gpu-limit", "many", "--", "echo", "ran"}), HasSubstr("invalid GPU limit many"));
-  EXPECT_THAT(error_of({"--gpu-limit", "0=1GiB,0=2GiB", "--", "echo", "ran"}),
-              HasSubstr("names device 0 twice"));
-  EXPECT_THAT(error_of({"--share", "a/b", "--gpu-limit", "1GiB", "--", "echo", "ran"}),
-              HasSubstr("is not a valid account name"));
-  EXPECT_THAT(error_of({"--share", "nobody-has-it", "--", "echo", "ran"}),
-              HasSubstr("has no limit to share"));
-  EXPECT_THAT(error_of({"--limit", "1GiB", "--", "no-such-program"}), HasSubstr("no-such-program"));
-  EXPECT_THAT(error_of({"--gpu-limit", "99999999999GiB", "--", "echo", "ran"}), HasSubstr("is too large"));
-  EXPECT_THAT(error_of({"--limit-mechanism", "cgroup", "--gpu-limit", "1GiB", "--", "echo", "ran"}),
-              HasSubstr("--limit-mechanism has no effect without --limit"));
+    EXPECT_THAT(result.err, HasSubstr(sentence));
+  }
   CommandOptions options;
   options.environment = {{"HEADROOM_GPU_LIMIT", "4"}};
   EXPECT_THAT(run_headroom({"run", "--", "echo", "ran"}, options).err,

@@ -35,6 +35,12 @@ std::string read_to_end(const UniqueFd& fd) {
   return answer;
 }
 
+// A folder with a token, for --token-file.
+struct TokenFolder : TemporaryFolder {
+  TokenFolder() { write_text(path() / "token", "0123456789abcdef\n"); }
+  std::string token_file() const { return (path() / "token").string(); }
+};
+
 TEST(Serve, ServesPageMetricsAndApi) {
   Served server;
   EXPECT_THAT(curl(server.url()).body, HasSubstr("<title>Headroom live</title>"));
@@ -114,9 +120,8 @@ std::optional<in_addr> non_loopback_address() {
 TEST(Serve, LimitsConnectionsPerRemoteAddress) {
   const auto elsewhere = non_loopback_address();
   if (!elsewhere) GTEST_SKIP() << "this machine has only loopback addresses; skipped";
-  TemporaryFolder folder;
-  write_text(folder / "token", "0123456789abcdef\n");
-  Served server({"--listen", "0.0.0.0:0", "--token-file", (folder / "token").string()});
+  const TokenFolder folder;
+  Served server({"--listen", "0.0.0.0:0", "--token-file", folder.token_file()});
   const std::string here = "http://127.0.0.1:" + std::to_string(server.port()) + "/healthz";
   const auto answer_on = [](const UniqueFd& fd) {
     constexpr std::string_view kRequest = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
@@ -154,9 +159,8 @@ TEST(Serve, LimitsConnectionsPerRemoteAddress) {
 }
 
 TEST(Serve, ARefusedRequestClosesTheConnection) {
-  TemporaryFolder folder;
-  write_text(folder / "token", "0123456789abcdef\n");
-  Served server({"--token-file", (folder / "token").string()});
+  const TokenFolder folder;
+  Served server({"--token-file", folder.token_file()});
   const std::string next = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
   const struct {
     std::string request, answer;
@@ -235,9 +239,8 @@ std::size_t pour(const Served& server, std::string_view begin, std::string_view 
 }
 
 TEST(Serve, LimitsTheMemoryOfARequest) {
-  TemporaryFolder folder;
-  write_text(folder / "token", "0123456789abcdef\n");
-  Served server({"--token-file", (folder / "token").string()});
+  const TokenFolder folder;
+  Served server({"--token-file", folder.token_file()});
   const std::int64_t before = peak_bytes(server.process());
   constexpr std::size_t kMuch = 64 << 20;
   EXPECT_LT(pour(server, "GET /", "a", kMuch), kMuch) << "a line";
@@ -290,9 +293,8 @@ TEST(Serve, RemoteAddressesNeedAToken) {
   EXPECT_EQ(open.exit_code, 2);
   EXPECT_THAT(open.err,
               HasSubstr("makes this machine's data public; use --token-file, or --tls-cert and --tls-key"));
-  TemporaryFolder folder;
-  write_text(folder / "token", "0123456789abcdef\n");
-  Served server({"--listen", "0.0.0.0:0", "--token-file", (folder / "token").string()});
+  const TokenFolder folder;
+  Served server({"--listen", "0.0.0.0:0", "--token-file", folder.token_file()});
   const std::string url = "http://127.0.0.1:" + std::to_string(server.port()) + "/";
   EXPECT_EQ(curl(url + "metrics").status, 401);
   EXPECT_EQ(curl(url + "metrics", {"--header", "Authorization: Bearer 0123456789abcdef"}).status, 200);

@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "base/display_width.h"
 #include "base/files.h"
 #include "base/text.h"
+#include "base/utf8.h"
 #include "cli/command.h"
 
 namespace headroom::test {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <sstream>
 
 #include "base/json.h"
 #include "cli/command.h"
@@ -17,37 +18,56 @@ using Words = std::vector<std::string>;
 
 class TraceGpu : public testing::Test {
  protected:
+  // Runs in the test's folder, with the fake driver unless the environment is another.
+  CommandOptions in_folder(std::vector<std::pair<std::string, std::string>> environment = {
+                               {"LD_LIBRARY_PATH", test::built_path("tests/fake_cuda")}}) {
+    CommandOptions options;
+    options.folder = folder_.path();
+    options.environment = std::move(environment);
+    return options;
+  }
   CommandResult trace(const Words& flags, const std::string& route, const std::string& limit) {
     Words words{"trace"};
     words.insert(words.end(), flags.begin(), flags.end());
     words.insert(words.end(), {"--out", recording().string(), "--", test::built_path("tests/traced_cuda"),
                                "proc", route, limit, "7340032"});
-    CommandOptions options;
-    options.folder = folder_.path();
-    options.environment = {{"LD_LIBRARY_PATH", test::built_path("tests/fake_cuda")}};
-    return run_headroom(words, options);
+    return run_headroom(words, in_folder());
   }
   // Runs `traced_cuda_lookup MODE` with contexts of 500 MB and a driver for which NVML reports usage. Returns
   // the report's device.
   Json device_of(const std::string& way, const std::string& libraries = with_nvml()) {
-    CommandOptions options;
-    options.folder = folder_.path();
-    options.environment = {
-        {"LD_LIBRARY_PATH", libraries}, {"FAKE_CUDA_CONTEXT", "500000000"}, {"FAKE_CUDA_GRANULE", "2097152"}};
+    CommandOptions options = in_folder({{"LD_LIBRARY_PATH", libraries},
+                                        {"FAKE_CUDA_CONTEXT", "500000000"},
+                                        {"FAKE_CUDA_GRANULE", "2097152"}});
     const CommandResult traced = run_headroom({"trace", "--force", "--out", recording().string(), "--",
                                                test::built_path("tests/traced_cuda_lookup"), way, "none"},
                                               options);
     EXPECT_EQ(traced.exit_code, 0) << way << traced.err;
+    return first_device();
+  }
+  // The report's first device.
+  Json first_device() {
     auto document = parse_json(run_headroom({"report", recording().string(), "--json"}).out);
+    EXPECT_TRUE(document.has_value());
     return document ? get_member(*document, "devices").at(0) : Json();
   }
   static std::string with_nvml() {
     return test::built_path("tests/fake_cuda") + ":" + test::built_path("tests/fake_cuda_nvml");
   }
+  static ledger::Limits limits_of(std::uint64_t bytes) {
+    ledger::Limits limits;
+    std::ranges::fill(limits.bytes, bytes);
+    return limits;
+  }
   static std::string own_name() {
     std::string name = test::read_text("/proc/self/comm");
     while (name.ends_with('\n')) name.pop_back();
     return name;
+  }
+  static void expect_one_error(const CommandResult& result, const std::string& sentence) {
+    EXPECT_EQ(result.exit_code, 2) << sentence;
+    EXPECT_THAT(result.err, HasSubstr(sentence));
+    EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
   }
   fs::path recording() const { return folder_ / "a.hrec"; }
   TemporaryFolder folder_;
@@ -64,10 +84,8 @@ TEST_F(TraceGpu, ALimitHoldsWhereNothingIsRecorded) {
   for (const std::vector<std::string>& without : {std::vector<std::string>{"-u", "HEADROOM_TRACE_FILE"},
                                                   {"HEADROOM_TRACE_FILE="},
                                                   {"HEADROOM_TRACE_FILE=relative"}}) {
-    CommandOptions options;
-    options.folder = folder_.path();
-    options.environment = {
-        {"LD_LIBRARY_PATH", test::built_path("tests/fake_cuda") + ":" + test::built_path("tests")}};
+    CommandOptions options = in_folder(
+        {{"LD_LIBRARY_PATH", test::built_path("tests/fake_cuda") + ":" + test::built_path("tests")}});
     std::vector<std::string> words{"trace",           "--force", "--out", recording().string(),
                                    "--gpu-mem-limit", "50MiB",   "--",    "env"};
     words.insert(words.end(), without.begin(), without.end());
@@ -83,10 +101,7 @@ TEST_F(TraceGpu, ReportNamesTheRefusalAndTheProcessesThatHoldMemory) {
   EXPECT_THAT(text.out, HasSubstr("GPU 0, Fake GPU 0, 64.00 GiB, limited to 256.0 MiB"));
   EXPECT_THAT(text.out, HasSubstr("Refused at"));
   EXPECT_THAT(text.out, HasSubstr("held by"));
-  const CommandResult json = run_headroom({"report", recording().string(), "--json"});
-  auto document = parse_json(json.out);
-  ASSERT_TRUE(document);
-  const Json& device = get_member(*document, "devices").at(0);
+  const Json device = first_device();
   EXPECT_EQ(get_integer(device, "limit_bytes"), 256 << 20);
   EXPECT_EQ(get_integer(device, "peak_bytes"), 36 * 7340032);
   EXPECT_EQ(get_integer(device, "refused_count"), 2);
@@ -109,6 +124,10 @@ class TraceOnlyGpu : public TraceGpu {
     auto document = parse_json(result.out);
     EXPECT_TRUE(document.has_value()) << result.out;
     return document ? *document : Json();
+  }
+  static Words words_of(const std::string& text) {
+    std::istringstream in(text);
+    return {std::istream_iterator<std::string>(in), {}};
   }
   static void expect_absent(const Json& object, const Words& keys) {
     for (const std::string& key : keys) EXPECT_FALSE(object.contains(key)) << key;
@@ -146,30 +165,12 @@ TEST_F(TraceOnlyGpu, JsonHasNoHostKeys) {
   EXPECT_EQ(get_bool(json, "host_recorded"), false);
   EXPECT_EQ(get_integer(json["devices"].at(0), "peak_bytes"), kPeak);
   EXPECT_GT(get_integer(json, "events"), 72);
-  expect_absent(json, {"allocations",
-                       "deallocations",
-                       "total_allocated_bytes",
-                       "peak_bytes",
-                       "peak_blocks",
-                       "peak_time_seconds",
-                       "leaked_bytes",
-                       "leaked_blocks",
-                       "sampled_allocations",
-                       "counted_allocations",
-                       "sample_period_bytes",
-                       "large_bytes",
-                       "unknown_releases",
-                       "missed_releases",
-                       "mapped",
-                       "peak_shares",
-                       "stacks",
-                       "modules",
-                       "size_classes",
-                       "lifetimes",
-                       "leaks",
-                       "fragmentation",
-                       "reuse",
-                       "timeline"});
+  expect_absent(
+      json,
+      words_of("allocations deallocations total_allocated_bytes peak_bytes peak_blocks peak_time_seconds "
+               "leaked_bytes leaked_blocks sampled_allocations counted_allocations sample_period_bytes "
+               "large_bytes unknown_releases missed_releases mapped peak_shares stacks modules size_classes "
+               "lifetimes leaks fragmentation reuse timeline"));
   const Json& curve = json["devices"].at(0)["timeline"];
   ASSERT_FALSE(curve["start_ns"].empty());
   EXPECT_EQ(*std::max_element(curve["highest_bytes"].begin(), curve["highest_bytes"].end()), kPeak);
@@ -200,10 +201,7 @@ TEST_F(TraceOnlyGpu, RejectsHeapOnlyCommandsWithAMessage) {
   const fs::path whole = folder_ / "whole.hrec";
   fs::copy_file(recording(), whole);
   const auto refused = [](const Words& words, const char* sentence) {
-    const CommandResult result = run_headroom(words);
-    EXPECT_EQ(result.exit_code, 2);
-    EXPECT_THAT(result.err, HasSubstr(sentence));
-    EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+    expect_one_error(run_headroom(words), sentence);
   };
   refused({"diff", file, whole.string()}, "it has GPU memory only (--only gpu)");
   for (const char* format : {"speedscope", "collapsed", "pprof", "heaptrack"})
@@ -264,10 +262,7 @@ TEST_F(TraceGpu, RejectsHeapFlagsWithOnlyGpu) {
   for (const Words& flags : {Words{"--full"}, Words{"--large", "8KiB"}, Words{"--sample-period", "1MiB"}}) {
     Words words{"--only", "gpu"};
     words.insert(words.end(), flags.begin(), flags.end());
-    const CommandResult result = trace(words, "plain", "1");
-    EXPECT_EQ(result.exit_code, 2);
-    EXPECT_THAT(result.err, HasSubstr("--only gpu and " + flags[0] + " cannot be combined"));
-    EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+    expect_one_error(trace(words, "plain", "1"), "--only gpu and " + flags[0] + " cannot be combined");
   }
   EXPECT_FALSE(fs::exists(recording()));
 }
@@ -316,9 +311,7 @@ TEST_F(TraceGpu, CommandsShareALimitByName) {
   const std::string name = "headroom-test-" + std::to_string(::getpid());
   {
     // Another command of that name that has allocated nothing yet.
-    ledger::Limits limits;
-    for (std::uint64_t& limit : limits.bytes) limit = 256 << 20;
-    auto other = trace::DeviceAccount::open(limits, name);
+    auto other = trace::DeviceAccount::open(limits_of(256 << 20), name);
     ASSERT_TRUE(other) << other.error().sentence();
     ledger::Account account;
     ASSERT_TRUE(account.open_shared(other->file().c_str()));
@@ -342,9 +335,7 @@ TEST_F(TraceGpu, CommandsShareALimitByName) {
 
 // The limit covers everything that the command starts, whichever recording is read first.
 TEST_F(TraceGpu, ReportsRefusalsOfAChild) {
-  CommandOptions options;
-  options.folder = folder_.path();
-  options.environment = {{"LD_LIBRARY_PATH", test::built_path("tests/fake_cuda")}};
+  CommandOptions options = in_folder();
   const CommandResult result =
       run_headroom({"trace", "--gpu-limit", "50MiB", "--out", recording().string(), "--", "sh", "-c",
                     test::built_path("tests/traced_cuda") + " proc plain 52428800 7340032; true"},
@@ -366,9 +357,7 @@ TEST_F(TraceGpu, ReportsRefusalsOfAChild) {
 
 TEST_F(TraceGpu, UnhookedDriverMakesTheLimitSoft) {
   const std::string programs = test::built_path("tests/");
-  CommandOptions options;
-  options.folder = folder_.path();
-  options.environment = {{"LD_LIBRARY_PATH", test::built_path("tests/fake_cuda")}};
+  CommandOptions options = in_folder();
   const CommandResult result =
       run_headroom({"trace", "--gpu-mem-limit", "50MiB", "--out", recording().string(), "--",
                     programs + "traced_cuda_lookup", "apart-wrapper", programs + "libtraced_cuda_wrapper.so"},
@@ -380,9 +369,7 @@ TEST_F(TraceGpu, UnhookedDriverMakesTheLimitSoft) {
 // The probe tests the limit before the run; what the command did counts, too.
 TEST_F(TraceGpu, ExceededLimitIsSoft) {
   const std::string name = "headroom-test-" + std::to_string(::getpid());
-  ledger::Limits limits;
-  for (std::uint64_t& limit : limits.bytes) limit = 256 << 20;
-  auto other = trace::DeviceAccount::open(limits, name);
+  auto other = trace::DeviceAccount::open(limits_of(256 << 20), name);
   ASSERT_TRUE(other) << other.error().sentence();
   EXPECT_TRUE(other->has_kept_limits());
   ledger::Account account;
@@ -431,18 +418,14 @@ TEST_F(TraceGpu, AllowsDriverLookupInAnotherLibrarysConstructor) {
 #ifdef HEADROOM_SANITIZED
   GTEST_SKIP() << "a sanitizer's library must come first";
 #endif
-  CommandOptions options;
-  options.folder = folder_.path();
-  options.environment = {{"LD_LIBRARY_PATH", test::built_path("tests/fake_cuda")},
-                         {"LD_PRELOAD", test::built_path("tests/libtraced_early.so")}};
+  CommandOptions options = in_folder({{"LD_LIBRARY_PATH", test::built_path("tests/fake_cuda")},
+                                      {"LD_PRELOAD", test::built_path("tests/libtraced_early.so")}});
   const CommandResult traced = run_headroom(
       {"trace", "--force", "--gpu-mem-limit", "64MiB", "--out", recording().string(), "--", "/bin/true"},
       options);
   EXPECT_EQ(traced.exit_code, 0) << traced.err;
   EXPECT_THAT(traced.err, HasSubstr("early: 0"));
-  const auto document = parse_json(run_headroom({"report", recording().string(), "--json"}).out);
-  ASSERT_TRUE(document);
-  EXPECT_EQ(get_integer(get_member(*document, "devices").at(0), "peak_bytes"), 1 << 20);
+  EXPECT_EQ(get_integer(first_device(), "peak_bytes"), 1 << 20);
 }
 
 TEST_F(TraceGpu, StopsCountingDestroyedContexts) {
@@ -452,9 +435,7 @@ TEST_F(TraceGpu, StopsCountingDestroyedContexts) {
 
 // NVML is queried once a second: that takes a thousand times as long as querying graph memory.
 TEST_F(TraceGpu, QueriesGraphMemoryMoreOftenThanNvml) {
-  CommandOptions options;
-  options.folder = folder_.path();
-  options.environment = {{"LD_LIBRARY_PATH", with_nvml()}};
+  CommandOptions options = in_folder({{"LD_LIBRARY_PATH", with_nvml()}});
   const std::string out = run_headroom({"trace", "--out", recording().string(), "--",
                                         test::built_path("tests/traced_cuda_lookup"), "launches", "none"},
                                        options)

@@ -20,6 +20,12 @@ using testing::IsEmpty;
 using testing::Not;
 using Words = std::vector<std::string>;
 
+CommandOptions with(std::vector<std::pair<std::string, std::string>> environment) {
+  CommandOptions options;
+  options.environment = std::move(environment);
+  return options;
+}
+
 class Trace : public testing::Test {
  protected:
   // Runs headroom trace FLAGS --out FILE -- COMMAND in a fresh folder.
@@ -33,6 +39,19 @@ class Trace : public testing::Test {
   }
   CommandResult shell(const std::string& script, const Words& flags = {}) {
     return trace({"/bin/sh", "-c", script}, flags);
+  }
+  // Sends SIGTERM so many times once the script has made the file "ready".
+  CommandResult terminate(const std::string& script, int times) {
+    CommandOptions options;
+    options.while_running = [&](int conductor) {
+      if (!fs::exists(folder_ / "ready")) return true;
+      for (int i = 0; i < times; ++i) {
+        ::kill(conductor, SIGTERM);
+        ::usleep(200);
+      }
+      return false;
+    };
+    return trace({"/bin/sh", "-c", script}, {}, options);
   }
   fs::path recording() const { return folder_ / "a.hrec"; }
   fs::path tree() const { return folder_ / "a.hrec.d"; }
@@ -83,10 +102,9 @@ TEST_F(Trace, ReportsReleasesOfUnseenBlocks) {
   const auto jemalloc = dependency_file(HEADROOM_SYSTEM_LIBRARIES "/libjemalloc.so.2");
   if (!jemalloc) GTEST_SKIP() << absent_message("libjemalloc.so.2");
   for (const bool full : {true, false}) {
-    CommandOptions options;
-    options.environment = {{"LD_PRELOAD", jemalloc->string()}};
     const auto traced = trace({test::built_path("tests/traced_allocator")},
-                              full ? Words{"--full", "--force"} : Words{"--force"}, options);
+                              full ? Words{"--full", "--force"} : Words{"--force"},
+                              with({{"LD_PRELOAD", jemalloc->string()}}));
     ASSERT_EQ(traced.exit_code, 0) << traced.err;
     const auto report = run_headroom({"report", recording().string(), "--json"});
     const auto json = parse_json(report.out);
@@ -144,15 +162,8 @@ TEST_F(Trace, NamesTheSignalAndKeepsTheRecording) {
 }
 
 TEST_F(Trace, ForwardsSignalsToTheCommand) {
-  CommandOptions options;
-  options.while_running = [&](int conductor) {
-    if (!fs::exists(folder_ / "ready")) return true;
-    ::kill(conductor, SIGTERM);
-    return false;
-  };
   const auto result =
-      trace({"/bin/sh", "-c", "trap 'echo got it; exit 5' TERM; : > ready; while :; do sleep 0.05; done"}, {},
-            options);
+      terminate("trap 'echo got it; exit 5' TERM; : > ready; while :; do sleep 0.05; done", 1);
   EXPECT_EQ(result.exit_code, 5);
   EXPECT_EQ(result.out, "got it\n");
   EXPECT_TRUE(fs::exists(recording()));
@@ -161,17 +172,7 @@ TEST_F(Trace, ForwardsSignalsToTheCommand) {
 // `timeout` signals the command that it started, and then its group. Here the signals continue while the
 // recordings are finished.
 TEST_F(Trace, SignalsAfterTheCommandEndedLoseNothing) {
-  CommandOptions options;
-  options.while_running = [&](int conductor) {
-    if (!fs::exists(folder_ / "ready")) return true;
-    for (int i = 0; i < 2000; ++i) {
-      ::kill(conductor, SIGTERM);
-      ::usleep(200);
-    }
-    return false;
-  };
-  const auto result =
-      trace({"/bin/sh", "-c", "/bin/true; : > ready; while :; do sleep 0.05; done"}, {}, options);
+  const auto result = terminate("/bin/true; : > ready; while :; do sleep 0.05; done", 2000);
   EXPECT_EQ(result.signal, 0);
   EXPECT_EQ(result.exit_code, 128 + SIGTERM);
   EXPECT_THAT(result.err, AllOf(HasSubstr("ended with SIGTERM"), HasSubstr("next: headroom report")));
@@ -234,12 +235,11 @@ TEST_F(Trace, RejectsSamplingFlagsInFullMode) {
     const auto result = trace({"/bin/true"}, {"--full", flag, "8KiB"});
     EXPECT_EQ(result.exit_code, 2);
     EXPECT_THAT(result.err,
-                AllOf(HasSubstr(std::string("--full and ") + flag), HasSubstr("remove one of them")));
+                AllOf(HasSubstr(std::string(flag) + " and --full"), HasSubstr("remove one of them")));
     EXPECT_FALSE(fs::exists(recording()));
   }
   // The command line overrides the environment, in both directions.
-  CommandOptions options;
-  options.environment = {{"HEADROOM_LARGE", "8KiB"}, {"HEADROOM_SAMPLE_PERIOD", "1MiB"}};
+  CommandOptions options = with({{"HEADROOM_LARGE", "8KiB"}, {"HEADROOM_SAMPLE_PERIOD", "1MiB"}});
   EXPECT_EQ(trace({"/bin/true"}, {"--full", "--force"}, options).exit_code, 0);
   EXPECT_TRUE(read(recording()).info.full);
   options.environment = {{"HEADROOM_FULL", "true"}};
@@ -296,9 +296,7 @@ TEST_F(Trace, RejectsUntraceableCommandsBeforeTheyRun) {
 }
 
 TEST_F(Trace, NamesALibraryThatIsMissingOrDoesNotRecord) {
-  CommandOptions options;
-  options.environment = {{"HEADROOM_TRACER", "/nowhere/libheadroom_trace.so"}};
-  const auto absent = trace({"/bin/true"}, {}, options);
+  const auto absent = trace({"/bin/true"}, {}, with({{"HEADROOM_TRACER", "/nowhere/libheadroom_trace.so"}}));
   EXPECT_EQ(absent.exit_code, 2);
   EXPECT_THAT(absent.err, HasSubstr("/nowhere/libheadroom_trace.so"));
 
@@ -306,8 +304,7 @@ TEST_F(Trace, NamesALibraryThatIsMissingOrDoesNotRecord) {
   // library serves as one, and unlike our own needs no sanitizer runtime before it.
   Dl_info c_library{};
   ASSERT_NE(dladdr(reinterpret_cast<void*>(&gnu_get_libc_version), &c_library), 0);
-  const std::string silent = c_library.dli_fname;
-  options.environment = {{"HEADROOM_TRACER", silent}};
+  const auto options = with({{"HEADROOM_TRACER", c_library.dli_fname}});
   const auto failed = trace({"/bin/sh", "-c", "exit 9"}, {}, options);
   EXPECT_EQ(failed.exit_code, 9);
   EXPECT_THAT(failed.err, HasSubstr("no recording was written"));
@@ -315,8 +312,7 @@ TEST_F(Trace, NamesALibraryThatIsMissingOrDoesNotRecord) {
 }
 
 TEST_F(Trace, EnvironmentSetsFlagsAndTheCommandLineWins) {
-  CommandOptions options;
-  options.environment = {{"HEADROOM_FULL", "true"}, {"HEADROOM_RING", "64MiB"}};
+  const auto options = with({{"HEADROOM_FULL", "true"}, {"HEADROOM_RING", "64MiB"}});
   ASSERT_EQ(trace({"/bin/true"}, {}, options).exit_code, 0);
   EXPECT_TRUE(read(recording()).info.full);
   EXPECT_TRUE(read(recording()).info.ring);

@@ -19,6 +19,7 @@
 #include <atomic>
 #include <iterator>
 #include <set>
+#include <sstream>
 #include <thread>
 
 #include "cli/cuda_granule_routes.h"
@@ -38,18 +39,14 @@ bool run_threads(std::uint64_t limit, std::uint64_t step) {
   std::atomic<std::uint64_t> granted{0};
   std::atomic<int> odd{0};
   std::vector<std::vector<Pointer>> all(kThreads);
-  Opaque context = nullptr;
-  check(cuDevicePrimaryCtxRetain(&context, 0), "retain");
-  const auto allocate = cuMemAlloc_v2;
-  const auto free = cuMemFree_v2;
-  const auto set = cuCtxSetCurrent;
+  const Opaque context = retain_primary_context(0);
   std::vector<std::thread> threads;
   for (int i = 0; i < kThreads; ++i)
     threads.emplace_back([&, i] {
-      set(context);
+      make_current(context);
       for (;;) {
         Pointer pointer = 0;
-        const Result result = allocate(&pointer, step);
+        const Result result = cuMemAlloc_v2(&pointer, step);
         if (result == kOutOfMemory) return;
         if (result != kSuccess) ++odd;
         granted += step;
@@ -58,55 +55,40 @@ bool run_threads(std::uint64_t limit, std::uint64_t step) {
     });
   for (std::thread& thread : threads) thread.join();
   for (const auto& mine : all)
-    for (const Pointer pointer : mine) free(pointer);
+    for (const Pointer pointer : mine) free_pointer(pointer);
   const bool sound = odd == 0 && granted <= limit && limit - granted < step && left() == limit;
-  std::printf("threads  granted %llu to %d threads: %s\n", static_cast<unsigned long long>(granted.load()),
-              kThreads, sound ? "sound" : "WRONG");
-  return sound;
+  return report(sound, "threads  granted %lu to %d threads", granted.load(), kThreads);
 }
 
 // Pinned memory is host memory: a discrete GPU's limit excludes it, an integrated GPU's limit includes it.
 bool run_host(std::uint64_t limit, std::uint64_t step) {
   int is_integrated = 0;
   check(cuDeviceGetAttribute(&is_integrated, kAttributeIntegrated, 0), "attribute");
-  const auto allocate = cuMemHostAlloc;
-  const auto free = cuMemFreeHost;
   void* pinned[3] = {};
-  for (void*& one : pinned) check(allocate(&one, step, 0), "cuMemHostAlloc");
+  for (void*& one : pinned) check(cuMemHostAlloc(&one, step, 0), "cuMemHostAlloc");
   const std::uint64_t meanwhile = left();
-  for (void* one : pinned) check(free(one), "cuMemFreeHost");
+  for (void* one : pinned) check(cuMemFreeHost(one), "cuMemFreeHost");
   const bool sound = meanwhile == (is_integrated != 0 ? limit - 3 * step : limit) && left() == limit;
-  std::printf("host     %llu left during 3 requests: %s\n", static_cast<unsigned long long>(meanwhile),
-              sound ? "sound" : "WRONG");
-  return sound;
+  return report(sound, "host     %lu left during 3 requests", meanwhile);
 }
 
 // A device that shares the host's memory: the limit includes pinned memory, but not memory that is only
 // registered, which the program already had.
 bool run_unified(std::uint64_t limit, std::uint64_t step) {
-  const auto allocate = cuMemHostAlloc;
-  const auto free = cuMemFreeHost;
-  const auto enlist = cuMemHostRegister_v2;
-  const auto strike = cuMemHostUnregister;
   std::vector<void*> all;
   void* pinned = nullptr;
   Result end = kSuccess;
-  while ((end = allocate(&pinned, step, 0)) == kSuccess) all.push_back(pinned);
+  while ((end = cuMemHostAlloc(&pinned, step, 0)) == kSuccess) all.push_back(pinned);
   const std::uint64_t found = left();
-  Plain device;
-  std::uint64_t cost = 0;
   const bool is_one_account = end == kOutOfMemory && all.size() == limit / step &&
-                              found == limit - all.size() * step &&
-                              device.allocate(step, cost) == kOutOfMemory;
+                              found == limit - all.size() * step && Plain().refuses(step);
   std::vector<char> own(1 << 20);
-  check(enlist(own.data(), own.size(), 0), "register");
+  check(cuMemHostRegister_v2(own.data(), own.size(), 0), "register");
   const bool is_free = left() == found;
-  check(strike(own.data()), "unregister");
-  for (void* one : all) check(free(one), "cuMemFreeHost");
+  check(cuMemHostUnregister(own.data()), "unregister");
+  for (void* one : all) check(cuMemFreeHost(one), "cuMemFreeHost");
   const bool sound = is_one_account && is_free && left() == limit;
-  std::printf("unified  pinned %zu of %llu, registered for nothing: %s\n", all.size(),
-              static_cast<unsigned long long>(limit / step), sound ? "sound" : "WRONG");
-  return sound;
+  return report(sound, "unified  pinned %zu of %lu, registered for nothing", all.size(), limit / step);
 }
 
 // Memory on a device other than the current one is charged to the device that holds it.
@@ -117,19 +99,16 @@ bool run_devices(std::uint64_t limit, std::uint64_t step) {
     std::printf("devices  there is one: not tried\n");
     return true;
   }
-  Opaque contexts[2] = {};
-  const auto retain = cuDevicePrimaryCtxRetain;
-  const auto set = cuCtxSetCurrent;
-  for (Device device = 0; device < 2; ++device) check(retain(&contexts[device], device), "retain");
+  const Opaque contexts[] = {retain_primary_context(0), retain_primary_context(1)};
   const auto left_of = [&](Device device) {
-    set(contexts[device]);
+    make_current(contexts[device]);
     const std::uint64_t found = left();
-    set(contexts[0]);
+    make_current(contexts[0]);
     return found;
   };
   bool all_sound = true;
   const auto try_route = [&](const char* name, Route&& route) {
-    set(contexts[0]);
+    make_current(contexts[0]);
     const Outcome outcome = fill(route, step);
     const std::uint64_t of_first = left_of(0), of_second = left_of(1);
     route.free_all();
@@ -138,16 +117,19 @@ bool run_devices(std::uint64_t limit, std::uint64_t step) {
         (route.is_exact() ? of_second == limit - outcome.bytes : of_second < step + route.granule());
     const bool sound = outcome.end == kOutOfMemory && outcome.count > 0 && outcome.bytes <= limit && fills &&
                        of_first == limit && left_of(1) == limit;
-    std::printf("devices  %s of the second: granted %llu, left %llu of the first: %s\n", name,
-                static_cast<unsigned long long>(outcome.bytes), static_cast<unsigned long long>(of_first),
-                sound ? "as it should" : "WRONG");
+    std::printf("devices  %s of the second: granted %lu, left %lu of the first: %s\n", name, outcome.bytes,
+                of_first, sound ? "as it should" : "WRONG");
     all_sound = all_sound && sound;
   };
   try_route("a handle", Virtual(1));
   try_route("a pool", Async(true, 1));
   try_route("the pool", Async(false, 1));
-  std::printf("devices  %s\n", all_sound ? "each byte where it lives: sound" : "WRONG");
-  return all_sound;
+  return report(all_sound, "devices  each byte where it lives");
+}
+
+void load_driver() {
+  library = dlopen("libcuda.so.1", RTLD_NOW);
+  if (library == nullptr) fail("no driver", dlerror(), 0);
 }
 
 // The driver is unloaded and loaded again, at the same address and at others: the limit applies each time,
@@ -158,8 +140,7 @@ bool run_unload(std::uint64_t limit, std::uint64_t step) {
   bool sound = true;
   for (int round = 0; round < kRounds; ++round) {
     if (round > 0) {
-      library = dlopen("libcuda.so.1", RTLD_NOW);
-      if (library == nullptr) fail("no driver", dlerror(), 0);
+      load_driver();
       start_context();
     }
     Plain route;
@@ -171,49 +152,27 @@ bool run_unload(std::uint64_t limit, std::uint64_t step) {
     void* const own = symbol_of(library, "cuInit");  // the driver's own function, not the hook
     if (dladdr(own, &real) == 0) return false;
     places.insert(real.dli_fbase);
-    if (const auto peak = optional<std::uint64_t (*)(unsigned)>("fake_cuda_peak"))
-      sound = sound && peak(0) <= limit;
+    sound = sound && fake_peak() <= limit;
     dlclose(library);
     constexpr std::size_t kPage = 4096;
     if (round == 0) continue;  // from the second time at the same address
     ::mmap(real.dli_fbase, kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
   }
-  library = dlopen("libcuda.so.1", RTLD_NOW);
-  if (library == nullptr) fail("no driver", dlerror(), 0);
+  load_driver();
   start_context();
-  std::printf("unload   %d rounds at %zu places: %s\n", kRounds, places.size(), sound ? "sound" : "WRONG");
-  return sound && left() == limit;
+  return report(sound && left() == limit, "unload   %d rounds at %zu places", kRounds, places.size());
 }
 
 // Whatever version and default stream a program requests for a function, it must get the hook. Functions that
 // allocate by pointer are also called.
 bool run_versions(std::uint64_t limit, std::uint64_t step) {
-  constexpr const char* kNames[] = {"cuMemAlloc",
-                                    "cuMemAllocPitch",
-                                    "cuMemAllocManaged",
-                                    "cuMemAllocHost",
-                                    "cuMemHostAlloc",
-                                    "cuMemHostRegister",
-                                    "cuMemAllocAsync",
-                                    "cuMemAllocFromPoolAsync",
-                                    "cuMemCreate",
-                                    "cuMemMap",
-                                    "cuArrayCreate",
-                                    "cuArray3DCreate",
-                                    "cuIpcOpenMemHandle",
-                                    "cuMipmappedArrayCreate",
-                                    "cuImportExternalMemory",
-                                    "cuGraphAddMemAllocNode",
-                                    "cuGraphAddNode",
-                                    "cuGraphExecUpdate",
-                                    "cuMemPoolImportPointer",
-                                    "cuMemImportFromShareableHandle",
-                                    "cuMemExportToShareableHandle",
-                                    "cuMemMapArrayAsync",
-                                    "cuMemGetDefaultMemPool",
-                                    "cuMemGetMemPool",
-                                    "cuStreamBeginCapture",
-                                    "cuStreamEndCapture"};
+  const std::string names =
+      "cuMemAlloc cuMemAllocPitch cuMemAllocManaged cuMemAllocHost cuMemHostAlloc cuMemHostRegister "
+      "cuMemAllocAsync cuMemAllocFromPoolAsync cuMemCreate cuMemMap cuArrayCreate cuArray3DCreate "
+      "cuIpcOpenMemHandle cuMipmappedArrayCreate cuImportExternalMemory cuGraphAddMemAllocNode "
+      "cuGraphAddNode cuGraphExecUpdate cuMemPoolImportPointer cuMemImportFromShareableHandle "
+      "cuMemExportToShareableHandle cuMemMapArrayAsync cuMemGetDefaultMemPool cuMemGetMemPool "
+      "cuStreamBeginCapture cuStreamEndCapture";
   constexpr int kVersions[] = {2000,  2020,  3020,  4000,  4010,  5000,  5050,  6000,  6050,  7000,
                                7050,  8000,  9000,  9020,  10000, 10010, 10020, 11000, 11010, 11020,
                                11030, 11040, 11050, 11060, 11070, 11080, 12000, 12010, 12020, 12030,
@@ -224,18 +183,21 @@ bool run_versions(std::uint64_t limit, std::uint64_t step) {
   if (dladdr(dlsym(library, "cuMemAlloc_v2"), &own) == 0) return false;
   std::set<void*> seen, tried;
   bool sound = true;
-  for (const char* name : kNames)
+  std::istringstream words(names);
+  std::size_t name_count = 0;
+  for (std::string name; words >> name; ++name_count)
     for (const int version : kVersions)
       for (const std::uint64_t flags : {0, 1, 2}) {
         void* function = nullptr;
         int status = 0;
-        if (get(name, &function, version, flags, &status) != kSuccess || function == nullptr) continue;
+        if (get(name.c_str(), &function, version, flags, &status) != kSuccess || function == nullptr)
+          continue;
         if (!seen.insert(function).second) continue;
         Dl_info found{};
         if (dladdr(function, &found) != 0 && found.dli_fbase == own.dli_fbase) continue;
         sound = false;
-        std::printf("versions %s at %d with flags %llu is %s's own: WRONG\n", name, version,
-                    static_cast<unsigned long long>(flags), found.dli_fname);
+        std::printf("versions %s at %d with flags %lu is %s's own: WRONG\n", name.c_str(), version, flags,
+                    found.dli_fname);
       }
   for (const int version : kVersions) {
     if (version < 3020) continue;  // 32-bit versions
@@ -253,9 +215,8 @@ bool run_versions(std::uint64_t limit, std::uint64_t step) {
     held.free_all();
     sound = sound && granted <= limit && limit - granted < step;
   }
-  std::printf("versions %zu functions of %zu names at %zu versions: %s\n", seen.size(), std::size(kNames),
-              std::size(kVersions), sound ? "sound" : "WRONG");
-  return sound;
+  return report(sound, "versions %zu functions of %zu names at %zu versions", seen.size(), name_count,
+                std::size(kVersions));
 }
 
 }  // namespace
@@ -273,7 +234,6 @@ int main(int count, char** arguments) {
   for (const int number : {SIGSEGV, SIGBUS, SIGFPE, SIGABRT}) ::signal(number, print_crash);
   lookup = arguments[1];
   const std::string route = arguments[2];
-  const char* const self = arguments[0];
   const std::uint64_t limit = std::strtoull(arguments[3], nullptr, 10),
                       step = std::strtoull(arguments[4], nullptr, 10);
   // Without a driver, the program must not find the tracer's function of this name.
@@ -286,7 +246,7 @@ int main(int count, char** arguments) {
     return std::puts(found.dli_fname) < 0;
   }
   if (library == nullptr) fail("no driver", dlerror(), 0);
-  if (route == "hold") return hold(limit, step, 0, 1);
+  if (route == "hold") return hold(limit, step);
   if (route == "bequeath") return leave_to_child(limit, step);
   if (route == "replace") return become_another(limit, step);
   if (route == "export") return export_memory(step);
@@ -303,19 +263,13 @@ int main(int count, char** arguments) {
     const Child child = start([&](int input, int output) { return hold(limit / 2, step, input, output); });
     sound = share_with("fork", child, limit, step, false) && sound;
   }
-  if (is_asked_for("process")) {
-    const Child child =
-        start([&](int input, int output) { return become(self, "hold", limit / 2, step, input, output); });
-    sound = share_with("process", child, limit, step, true) && sound;
-  }
-  const auto start_anew = [&](const char* role) {
-    return start([&](int input, int output) { return become(self, role, limit / 2, step, input, output); });
-  };
+  const auto start_anew = [&](const char* role) { return start_role(role, limit / 2, step); };
+  if (is_asked_for("process")) sound = share_with("process", start_anew("hold"), limit, step, true) && sound;
   if (is_asked_for("heir")) sound = run_after("heir", start_anew("bequeath"), limit, step, true) && sound;
   if (is_asked_for("successor"))
     sound = run_after("successor", start_anew("replace"), limit, step, false) && sound;
-  if (is_asked_for("ipc")) sound = run_ipc(self, limit, step) && sound;
-  if (is_asked_for("shared")) sound = run_shareable(self, limit, step) && sound;
+  if (is_asked_for("ipc")) sound = run_ipc(limit, step) && sound;
+  if (is_asked_for("shared")) sound = run_shareable(limit, step) && sound;
   start_context();
   const auto try_route = [&](const char* name, Route&& one) {
     if (is_asked_for(name)) sound = run(name, one, limit, step) && sound;
@@ -381,10 +335,6 @@ int main(int count, char** arguments) {
     if (is_asked_for(one.name)) sound = one.run(limit, step) && sound;
   for (const NamedRoute& one : kSpecialRoutes)
     if (route == one.name) sound = one.run(limit, step) && sound;
-  // The fake driver's own count, if it is the fake one.
-  if (const auto peak = reinterpret_cast<std::uint64_t (*)(unsigned)>(dlsym(library, "fake_cuda_peak"))) {
-    std::printf("driver   gave %llu at most\n", static_cast<unsigned long long>(peak(0)));
-    sound = sound && peak(0) <= limit;
-  }
-  return sound ? 0 : 1;
+  if (const std::uint64_t peak = fake_peak(); peak != 0) std::printf("driver   gave %lu at most\n", peak);
+  return sound && fake_peak() <= limit ? 0 : 1;
 }

@@ -38,6 +38,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -74,12 +75,34 @@ int take(Allocate allocate) {
   return 0;
 }
 
-int take_from_driver(void* library, int device) {
+void* driver_library = nullptr;
+
+// Calls a function of the driver. The types of the arguments must be those of its parameters.
+template <class... Arguments>
+int call(const char* name, Arguments... arguments) {
+  return find<int (*)(Arguments...)>(driver_library, name)(arguments...);
+}
+
+int allocate(std::size_t bytes) {
+  std::uint64_t pointer = 0;
+  return call("cuMemAlloc_v2", &pointer, bytes);
+}
+
+void retain(int device, bool makes_current) {
   void* context = nullptr;
-  const auto start = find<int (*)(unsigned)>(library, "cuInit");
-  if (start == nullptr || start(0) != 0) return 2;
-  find<int (*)(void**, int)>(library, "cuDevicePrimaryCtxRetain")(&context, device);
-  find<int (*)(void*)>(library, "cuCtxSetCurrent")(context);
+  call("cuDevicePrimaryCtxRetain", &context, device);
+  if (makes_current) call("cuCtxSetCurrent", context);
+}
+
+int start(bool makes_current, int device = 0) {
+  const int result = call("cuInit", 0U);
+  if (result == 0) retain(device, makes_current);
+  return result;
+}
+
+int take_from_driver(void* library, int device) {
+  driver_library = library;
+  if (find<void*>(library, "cuInit") == nullptr || start(true, device) != 0) return 2;
   return take(find<Allocate>(library, "cuMemAlloc_v2"));
 }
 
@@ -88,31 +111,23 @@ int take_from_wrapper(void* library, const char* allocate = "wrapper_allocate") 
   return take(find<Allocate>(library, allocate));
 }
 
-void* driver_with_modules = nullptr;
-
 void allocate_in_another_thread() {
   std::thread([] {
-    std::uint64_t pointer = 0;
-    void* context = nullptr;
-    find<int (*)(void**, int)>(driver_with_modules, "cuDevicePrimaryCtxRetain")(&context, 0);
-    find<int (*)(void*)>(driver_with_modules, "cuCtxSetCurrent")(context);
-    find<Allocate>(driver_with_modules, "cuMemAlloc_v2")(&pointer, std::size_t{64} << 20);
+    retain(0, true);
+    allocate(std::size_t{64} << 20);
   }).join();
 }
 
-int load_modules(void* library) {
-  using LoadLibrary = int (*)(void**, const void*, void*, void**, unsigned, void*, void**, unsigned);
-  void *context = nullptr, *module = nullptr, *code = nullptr;
-  driver_with_modules = library;
-  find<int (*)(unsigned)>(library, "cuInit")(0);
-  find<int (*)(void**, int)>(library, "cuDevicePrimaryCtxRetain")(&context, 0);
-  find<int (*)(void*)>(library, "cuCtxSetCurrent")(context);
-  const auto while_loading = find<void (*)(void (*)())>(library, "fake_cuda_while_loading");
+int load_modules() {
+  void *module = nullptr, *code = nullptr;
+  start(true);
+  const auto while_loading = find<void (*)(void (*)())>(driver_library, "fake_cuda_while_loading");
   while_loading(allocate_in_another_thread);
-  find<int (*)(void**, const void*)>(library, "cuModuleLoadData")(&module, "");
+  call("cuModuleLoadData", &module, "");
   while_loading(nullptr);
-  find<LoadLibrary>(library, "cuLibraryLoadData")(&code, "", nullptr, nullptr, 0, nullptr, nullptr, 0);
-  return find<int (*)(void*)>(library, "cuLibraryUnload")(code);
+  void *const no_options = nullptr, **const no_values = nullptr;
+  call("cuLibraryLoadData", &code, "", no_options, no_values, 0U, no_options, no_values, 0U);
+  return call("cuLibraryUnload", code);
 }
 
 // Waits for one query more: then NVML's answer to the first one is recorded.
@@ -128,107 +143,105 @@ int wait_until_asked() {
 
 // With `trims`, the graph frees its memory and is destroyed, the driver trims its cache, and then the program
 // allocates 1 MiB.
-int launch(void* library, bool trims = false) {
-  namespace driver = headroom::cuda;
+int launch(bool trims) {
   using Opaque = void*;
-  Opaque context = nullptr, graph = nullptr, node = nullptr, exec = nullptr, end = nullptr;
-  std::uint64_t pointer = 0;
-  find<int (*)(unsigned)>(library, "cuInit")(0);
-  find<int (*)(Opaque*, int)>(library, "cuDevicePrimaryCtxRetain")(&context, 0);
-  find<int (*)(Opaque)>(library, "cuCtxSetCurrent")(context);
-  find<Allocate>(library, "cuMemAlloc_v2")(&pointer, std::size_t{64} << 20);
-  find<int (*)(Opaque*, unsigned)>(library, "cuGraphCreate")(&graph, 0);
-  driver::AllocationNode allocation{};
-  allocation.pool.location = {driver::kLocationDevice, 0};
+  Opaque graph = nullptr, node = nullptr, exec = nullptr, end = nullptr;
+  start(true);
+  allocate(std::size_t{64} << 20);
+  call("cuGraphCreate", &graph, 0U);
+  headroom::cuda::AllocationNode allocation{};
+  allocation.pool.location = {headroom::cuda::kLocationDevice, 0};
   allocation.bytes = std::size_t{32} << 20;
-  find<int (*)(Opaque*, Opaque, const Opaque*, std::size_t, driver::AllocationNode*)>(
-      library, "cuGraphAddMemAllocNode")(&node, graph, nullptr, 0, &allocation);
-  if (trims)
-    find<int (*)(Opaque*, Opaque, const Opaque*, std::size_t, std::uint64_t)>(
-        library, "cuGraphAddMemFreeNode")(&end, graph, &node, 1, allocation.address);
-  find<int (*)(Opaque*, Opaque, unsigned long long)>(library, "cuGraphInstantiateWithFlags")(&exec, graph, 0);
-  find<int (*)(Opaque, Opaque)>(library, "cuGraphLaunch")(exec, nullptr);
+  const Opaque* const no_nodes = nullptr;
+  call("cuGraphAddMemAllocNode", &node, graph, no_nodes, std::size_t{0}, &allocation);
+  if (trims) call("cuGraphAddMemFreeNode", &end, graph, &node, std::size_t{1}, allocation.address);
+  call("cuGraphInstantiateWithFlags", &exec, graph, 0ULL);
+  call("cuGraphLaunch", exec, Opaque{});
   if (trims) {
-    find<int (*)(Opaque)>(library, "cuGraphExecDestroy")(exec);
-    find<int (*)(Opaque)>(library, "cuGraphDestroy")(graph);
-    find<int (*)(int)>(library, "cuDeviceGraphMemTrim")(0);
-    return find<Allocate>(library, "cuMemAlloc_v2")(&pointer, std::size_t{1} << 20);
+    call("cuGraphExecDestroy", exec);
+    call("cuGraphDestroy", graph);
+    call("cuDeviceGraphMemTrim", 0);
+    return allocate(std::size_t{1} << 20);
   }
-  find<void (*)(std::uint64_t)>(library, "fake_cuda_load_at_launch")(std::uint64_t{12} << 20);
-  const auto looks = find<unsigned (*)()>(library, "fake_cuda_graph_looks");
+  find<void (*)(std::uint64_t)>(driver_library, "fake_cuda_load_at_launch")(std::uint64_t{12} << 20);
+  const auto looks = find<unsigned (*)()>(driver_library, "fake_cuda_graph_looks");
   const unsigned before = looks();
   const int code = wait_until_asked();
   std::printf("graphs %u\n", looks() - before);
   return code;
 }
 
-int take_in_granules(void* library) {
-  void *context = nullptr, *array = nullptr;
+int take_in_granules() {
+  void* array = nullptr;
   std::uint64_t pointer = 0;
-  find<int (*)(unsigned)>(library, "cuInit")(0);
-  find<int (*)(void**, int)>(library, "cuDevicePrimaryCtxRetain")(&context, 0);
-  find<int (*)(void*)>(library, "cuCtxSetCurrent")(context);
-  for (int i = 0; i < 10; ++i)
-    find<Allocate>(library, "cuMemAlloc_v2")(&pointer, (std::size_t{1} << 20) + 17);
-  find<Allocate>(library, "cuMemAlloc_v2")(&pointer, 4097);
+  start(true);
+  for (int i = 0; i < 10; ++i) allocate((std::size_t{1} << 20) + 17);
+  allocate(4097);
   const headroom::cuda::ArrayDescriptor shape{1000, 1001, 0x20, 4};
-  find<int (*)(void**, const headroom::cuda::ArrayDescriptor*)>(library, "cuArrayCreate_v2")(&array, &shape);
-  find<int (*)(std::uint64_t*, std::size_t, unsigned)>(library, "cuMemAllocManaged")(
-      &pointer, std::size_t{100} << 20, 1);
+  call("cuArrayCreate_v2", &array, &shape);
+  call("cuMemAllocManaged", &pointer, std::size_t{100} << 20, 1U);
   return wait_until_asked();
 }
 
-int grow(void* library) {
-  void *context = nullptr, *second = nullptr;
-  const auto load = find<void (*)(std::uint64_t)>(library, "fake_cuda_load_at_launch");
+int grow() {
+  void* second = nullptr;
+  const auto load = find<void (*)(std::uint64_t)>(driver_library, "fake_cuda_load_at_launch");
   constexpr std::uint64_t kMiB = 1 << 20;
-  find<int (*)(unsigned)>(library, "cuInit")(0);
-  find<int (*)(void**, int)>(library, "cuDevicePrimaryCtxRetain")(&context, 0);
+  start(false);
   load(12 * kMiB);
   if (const int failed = wait_until_asked(); failed != 0) return failed;
   load(5 * kMiB);
-  find<int (*)(void**, unsigned, int)>(library, "cuCtxCreate_v2")(&second, 0, 0);
+  call("cuCtxCreate_v2", &second, 0U, 0);
   if (const int failed = wait_until_asked(); failed != 0) return failed;
   load(0 - 20 * kMiB);  // less than before: the earlier figures were too high
-  find<int (*)(void*)>(library, "cuCtxDestroy_v2")(second);
+  call("cuCtxDestroy_v2", second);
   return wait_until_asked();
 }
 
-int make_together(void* library) {
+int make_together() {
   constexpr int kThreads = 8;
-  find<int (*)(unsigned)>(library, "cuInit")(0);
+  call("cuInit", 0U);
   std::atomic<int> ready{0};
   std::vector<std::thread> threads;
   for (int i = 0; i < kThreads; ++i)
     threads.emplace_back([&, i] {
-      void* context = nullptr;
-      const auto retain = find<int (*)(void**, int)>(library, "cuDevicePrimaryCtxRetain");
       for (++ready; ready < kThreads;) {
       }
-      retain(&context, i % 2);
+      retain(i % 2, false);
     });
   for (std::thread& thread : threads) thread.join();
   return wait_until_asked();
 }
 
-int make_contexts(void* library) {
-  void* context = nullptr;
-  find<int (*)(unsigned)>(library, "cuInit")(0);
+int make_contexts() {
+  call("cuInit", 0U);
   for (int i = 0; i < 3; ++i) {
-    find<int (*)(void**, int)>(library, "cuDevicePrimaryCtxRetain")(&context, 0);
-    find<int (*)(int)>(library, "cuDevicePrimaryCtxRelease_v2")(0);
+    retain(0, false);
+    call("cuDevicePrimaryCtxRelease_v2", 0);
   }
   return 0;
 }
 
-int close_driver(void* library) {
-  void* context = nullptr;
-  find<int (*)(unsigned)>(library, "cuInit")(0);
-  find<int (*)(void**, int)>(library, "cuDevicePrimaryCtxRetain")(&context, 0);
-  dlclose(library);
+int close_driver() {
+  start(false);
+  dlclose(driver_library);
   usleep(500'000);
   return 0;
 }
+
+// Modes that use the driver, opened by its name.
+struct Mode {
+  std::string_view name;
+  int (*run)();
+};
+constexpr Mode kModes[] = {{"modules", load_modules},
+                           {"launches", [] { return launch(false); }},
+                           {"trims", [] { return launch(true); }},
+                           {"granules", take_in_granules},
+                           {"grows", grow},
+                           {"together", make_together},
+                           {"contexts", make_contexts},
+                           {"closes", close_driver}};
 
 int start_by_shell(const std::string& mode, const std::string& command) {
   unsetenv("LD_PRELOAD");
@@ -250,14 +263,11 @@ int main(int count, char** arguments) {
 #endif
   if (mode == "plain")
     return take_from_driver(dlopen("libcuda.so.1", RTLD_NOW), count > 3 ? std::atoi(arguments[3]) : 0);
-  if (mode == "modules") return load_modules(dlopen("libcuda.so.1", RTLD_NOW));
-  if (mode == "launches") return launch(dlopen("libcuda.so.1", RTLD_NOW));
-  if (mode == "trims") return launch(dlopen("libcuda.so.1", RTLD_NOW), true);
-  if (mode == "granules") return take_in_granules(dlopen("libcuda.so.1", RTLD_NOW));
-  if (mode == "grows") return grow(dlopen("libcuda.so.1", RTLD_NOW));
-  if (mode == "together") return make_together(dlopen("libcuda.so.1", RTLD_NOW));
-  if (mode == "contexts") return make_contexts(dlopen("libcuda.so.1", RTLD_NOW));
-  if (mode == "closes") return close_driver(dlopen("libcuda.so.1", RTLD_NOW));
+  for (const Mode& one : kModes) {
+    if (mode != one.name) continue;
+    driver_library = dlopen("libcuda.so.1", RTLD_NOW);
+    return one.run();
+  }
   if (mode == "system" || mode == "popen")
     return start_by_shell(mode, std::string(arguments[0]) + " plain " + wrapper);
   if (mode == "deep") return take_from_wrapper(dlopen(wrapper, RTLD_NOW | RTLD_DEEPBIND));

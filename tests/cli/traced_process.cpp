@@ -52,6 +52,17 @@ int wait_for(pid_t child) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+// A child that allocates and ends.
+pid_t fork_child() {
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(20);  // kills a child that hangs
+    allocate(77705, 5);
+    _exit(0);
+  }
+  return child;
+}
+
 int run(const std::string& mode, char** argv) {
   if (mode == "exit") std::exit(7);
   if (mode == "_exit") _exit(7);
@@ -88,27 +99,15 @@ int run(const std::string& mode, char** argv) {
   }
   if (mode == "fork-cleared") {
     clearenv();
-    const pid_t child = fork();
-    if (child == 0) {
-      allocate(77705, 5);
-      _exit(0);
-    }
-    return wait_for(child);
+    return wait_for(fork_child());
   }
   if (mode == "fork-loading") {  // while a thread holds the loader's lock most of the time
     volatile bool stop = false;
     std::thread other([&stop] {
       while (!stop) dl_iterate_phdr([](dl_phdr_info*, std::size_t, void*) { return 0; }, nullptr);
     });
-    for (int i = 0; i < 50; ++i) {
-      const pid_t child = fork();
-      if (child == 0) {
-        alarm(20);  // kills a child that hangs
-        allocate(77705, 5);
-        _exit(0);
-      }
-      if (wait_for(child) != 0) _exit(1);
-    }
+    for (int i = 0; i < 50; ++i)
+      if (wait_for(fork_child()) != 0) _exit(1);
     stop = true;
     other.join();
   }
@@ -120,27 +119,15 @@ int run(const std::string& mode, char** argv) {
         while (!stop) allocate(5000, 10);
       });
     int worst = 0;
-    for (int i = 0; i < 50; ++i) {
-      const pid_t child = fork();
-      if (child == 0) {
-        allocate(77705, 5);
-        _exit(0);
-      }
-      worst = std::max(worst, wait_for(child));
-    }
+    for (int i = 0; i < 50; ++i) worst = std::max(worst, wait_for(fork_child()));
     stop = true;
     for (auto& other : others) other.join();
     return worst;
   }
-  if (mode == "exec") {
+  if (mode == "exec" || mode == "exec-by-syscall") {  // the second bypasses the hooks
     char last[] = "exit";
     char* arguments[] = {argv[0], last, nullptr};
-    execv("/proc/self/exe", arguments);
-    return 1;
-  }
-  if (mode == "exec-by-syscall") {  // bypasses the hooks
-    char last[] = "exit";
-    char* arguments[] = {argv[0], last, nullptr};
+    if (mode == "exec") execv("/proc/self/exe", arguments);
     syscall(SYS_execve, "/proc/self/exe", arguments, environ);
     return 1;
   }

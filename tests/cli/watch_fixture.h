@@ -21,6 +21,11 @@ class Watch : public testing::Test {
     write_text(folder_ / name, text);
   }
   std::string read(const std::string& name) const { return read_text(folder_ / name); }
+  // Empty while the file does not exist.
+  std::string read_if_there(const std::string& name) const {
+    return std::filesystem::exists(folder_ / name) ? read(name) : "";
+  }
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
 
   TemporaryFolder folder_;
 };

@@ -4,20 +4,24 @@
 #include <signal.h>
 
 #include "base/text.h"
-#include "command.h"
-#include "process_tree.h"
+#include "cli/process_tree.h"
+#include "cli/watch_fixture.h"
 
 namespace headroom::test {
 namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
-CommandOptions with_driver(const TemporaryFolder& folder) {
-  fs::copy_file(fs::path(test::built_path("tests/libfake_nvml_throttled.so")), folder / "libnvidia-ml.so.1");
-  CommandOptions options;
-  options.environment = {{"LD_LIBRARY_PATH", folder.path().string()}};
-  return options;
-}
+class WatchGpu : public Watch {
+ protected:
+  CommandOptions with_driver() const {
+    fs::copy_file(fs::path(test::built_path("tests/libfake_nvml_throttled.so")),
+                  folder_ / "libnvidia-ml.so.1");
+    CommandOptions options;
+    options.environment = {{"LD_LIBRARY_PATH", folder_.path().string()}};
+    return options;
+  }
+};
 
 std::string line_of_status(int pid, const std::string& key) {
   const std::string status = read_text("/proc/" + std::to_string(pid) + "/status");
@@ -26,10 +30,8 @@ std::string line_of_status(int pid, const std::string& key) {
   return {};
 }
 
-TEST(WatchGpu, EverySampleContainsTheGpu) {
-  TemporaryFolder folder;
-  const auto result =
-      run_headroom({"watch", "--interval", "20ms", "--duration", "300ms", "--jsonl"}, with_driver(folder));
+TEST_F(WatchGpu, EverySampleContainsTheGpu) {
+  const auto result = watch({"--interval", "20ms", "--duration", "300ms", "--jsonl"}, with_driver());
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_EQ(result.err.find("no GPU metrics"), std::string::npos) << result.err;
   const auto lines = split(trim(result.out), '\n');
@@ -43,14 +45,13 @@ TEST(WatchGpu, EverySampleContainsTheGpu) {
   EXPECT_THAT(result.err, HasSubstr("GPU memory used gpu0"));
 }
 
-TEST(WatchGpu, ProtectsTheGpuChildProcessLikeTheMonitor) {
-  TemporaryFolder folder;
-  CommandOptions options = with_driver(folder);
+TEST_F(WatchGpu, ProtectsTheGpuChildProcessLikeTheMonitor) {
+  CommandOptions options = with_driver();
   bool was_seen = false;
   std::string locked, score, locked_of_child, score_of_child;
   options.while_running = [&](int pid) {
     // The monitor locks its pages when it starts to sample, the child before it loads the driver library.
-    if (!fs::exists(folder / "a.jsonl") || read_text(folder / "a.jsonl").empty()) return true;
+    if (read_if_there("a.jsonl").empty()) return true;
     const auto children = descendants_of(pid);
     const Child* child = find_child(children, "_gpu_metrics");
     if (child == nullptr) return true;
@@ -62,8 +63,7 @@ TEST(WatchGpu, ProtectsTheGpuChildProcessLikeTheMonitor) {
     ::kill(pid, SIGTERM);
     return false;
   };
-  const auto result = run_headroom(
-      {"watch", "--interval", "20ms", "--quiet", "--output", (folder / "a.jsonl").string()}, options);
+  const auto result = watch({"--interval", "20ms", "--quiet", "--output", "a.jsonl"}, options);
   EXPECT_EQ(result.exit_code, 0) << result.err;
   ASSERT_TRUE(was_seen);
   EXPECT_EQ(score_of_child, score);

@@ -115,6 +115,9 @@ TEST_F(WatchInput, FailsWithOneSentence) {
   }
   write("text", meminfo);
   EXPECT_EQ(watch({"--from", "meminfo:text"}).exit_code, 0);
+  write("text.svg", meminfo);
+  EXPECT_EQ(watch({"--from", "meminfo:text.svg", "--plot", "text.svg"}).exit_code, 2);
+  EXPECT_EQ(read("text.svg"), meminfo);
 }
 
 // A line without end must not fill memory, and the text after it is read.

@@ -19,15 +19,11 @@ using testing::Not;
 
 // A machine as a file tree: only data under the root is read, nothing of the test's machine.
 TEST_F(Watch, ReadsAnotherMachineUnderSysroot) {
-  const auto file = [&](const std::string& path, const std::string& text) {
-    std::filesystem::create_directories((folder_.path() / path).parent_path());
-    write_text(folder_.path() / path, text);
-  };
-  file(
+  write(
       "proc/meminfo",
       "MemTotal: 8000000 kB\nMemFree: 1000000 kB\nBuffers: 0 kB\nCached: 500000 kB\nNvMapMemUsed: 3000 kB\n");
-  file("sys/class/thermal/thermal_zone0/type", "gpu-thermal\n");
-  file("sys/class/thermal/thermal_zone0/temp", "45500\n");
+  write("sys/class/thermal/thermal_zone0/type", "gpu-thermal\n");
+  write("sys/class/thermal/thermal_zone0/temp", "45500\n");
   const auto result =
       watch({"--sysroot", folder_.path().string(), "--interval", "5ms", "--duration", "50ms", "--jsonl"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
@@ -44,14 +40,13 @@ TEST_F(Watch, ReadsAnotherMachineUnderSysroot) {
 }
 
 TEST_F(Watch, FollowsACommandAndReturnsItsStatus) {
-  const auto result =
-      watch({"--interval", "20ms", "--output", "run.jsonl", "--plot", (folder_ / "run.svg").string(), "--",
-             "sh", "-c", "sleep 0.3; echo said; exit 7"});
+  const auto result = watch({"--interval", "20ms", "--output", "run.jsonl", "--plot", path("run.svg"), "--",
+                             "sh", "-c", "sleep 0.3; echo said; exit 7"});
   EXPECT_EQ(result.exit_code, 7) << result.err;
   EXPECT_EQ(result.out, "said\n");
   EXPECT_THAT(result.err, HasSubstr("Followed: resident"));
-  EXPECT_THAT(read_text(folder_ / "run.svg"), HasSubstr("Followed processes"));
-  const std::string text = read_text(folder_ / "run.jsonl");
+  EXPECT_THAT(read("run.svg"), HasSubstr("Followed processes"));
+  const std::string text = read("run.jsonl");
   const auto lines = split(trim(text), '\n');
   ASSERT_GE(lines.size(), 3U);
   const auto sample = parse_json(lines[lines.size() / 2]);
@@ -66,7 +61,7 @@ TEST_F(Watch, FollowsACommandAndReturnsItsStatus) {
 TEST_F(Watch, SignalEndsWithACompleteLogAndSummary) {
   CommandOptions options;
   options.while_running = [&](int pid) {
-    const std::string log = std::filesystem::exists(folder_ / "a.csv") ? read_text(folder_ / "a.csv") : "";
+    const std::string log = read_if_there("a.csv");
     if (std::count(log.begin(), log.end(), '\n') < 4) return true;
     ::kill(pid, SIGINT);
     return false;
@@ -74,7 +69,7 @@ TEST_F(Watch, SignalEndsWithACompleteLogAndSummary) {
   const auto result = watch({"--interval", "10ms", "--quiet", "--output", "a.csv"}, options);
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("RAM used"));
-  const std::string log = read_text(folder_ / "a.csv");
+  const std::string log = read("a.csv");
   EXPECT_EQ(log.back(), '\n');
   const auto lines = split(trim(log), '\n');
   for (const std::string_view line : lines)
@@ -105,7 +100,7 @@ TEST_F(Watch, ReportsMissingSamplesOnAFullDisk) {
   EXPECT_EQ(result.exit_code, 1) << result.err;
   EXPECT_THAT(result.err, HasSubstr("samples are missing"));
   EXPECT_THAT(result.out, HasSubstr("RAM used"));
-  const std::string log = read_text(folder_ / "a.jsonl");
+  const std::string log = read("a.jsonl");
   EXPECT_TRUE(log.empty() || log.back() == '\n');
 }
 
@@ -118,12 +113,12 @@ TEST_F(Watch, PrintsTheBaselineOfThisMachine) {
 
 // After being stopped for many intervals, the watch continues at its pace and reports the missed samples.
 TEST_F(Watch, CountsIntervalsMissedWhileStopped) {
-  const std::string log = (folder_ / "a.jsonl").string();
+  const std::string log = path("a.jsonl");
   CommandOptions options;
   int calls_since = 0;
   options.while_running = [&](int pid) {
     // Stops the process only after its first sample: starting may take longer than the stop.
-    if (calls_since == 0 && (!std::filesystem::exists(log) || read_text(log).empty())) return true;
+    if (calls_since == 0 && read_if_there("a.jsonl").empty()) return true;
     if (++calls_since == 1) ::kill(pid, SIGSTOP);
     if (calls_since == 11) ::kill(pid, SIGCONT);
     return calls_since < 11;
@@ -145,16 +140,15 @@ TEST_F(Watch, CountsIntervalsMissedWhileStopped) {
 // ssh without a network, Ctrl-S or `| less`: a reader that blocks standard output and standard error must
 // not stop the log, the alerts, or the answer to a signal.
 TEST_F(Watch, BlockedReaderDoesNotStopLogOrAlerts) {
-  write_text(
-      folder_ / "rules.toml",
-      "[[rule]]\nname = \"always\"\nfigure = \"ram_used_percent\"\nabove = 0\nseverity = \"critical\"\n"
-      "[[action]]\nfile = \"" +
-          (folder_ / "told").string() + "\"\n");
+  write("rules.toml",
+        "[[rule]]\nname = \"always\"\nfigure = \"ram_used_percent\"\nabove = 0\nseverity = \"critical\"\n"
+        "[[action]]\nfile = \"" +
+            path("told") + "\"\n");
   auto pipe = Pipe::create();
   ASSERT_TRUE(pipe);
   ASSERT_GT(::fcntl(pipe->write_end.get(), F_SETPIPE_SZ, 4096), 0);
   SpawnOptions spawn;
-  spawn.command = {(executable_folder() / "../bin/headroom").string(),
+  spawn.command = {built_path("bin/headroom"),
                    "watch",
                    "--interval",
                    "5ms",
@@ -162,9 +156,9 @@ TEST_F(Watch, BlockedReaderDoesNotStopLogOrAlerts) {
                    "--processes",
                    "30",
                    "--alerts",
-                   (folder_ / "rules.toml").string(),
+                   path("rules.toml"),
                    "--output",
-                   (folder_ / "a.jsonl").string()};
+                   path("a.jsonl")};
   spawn.stdout_fd = spawn.stderr_fd = pipe->write_end.get();
   auto child = Subprocess::spawn(spawn);
   ASSERT_TRUE(child);
@@ -177,12 +171,12 @@ TEST_F(Watch, BlockedReaderDoesNotStopLogOrAlerts) {
   };
   while (size() < kBeyondAllBuffers && ++tries < 600) ::usleep(100'000);
   EXPECT_GE(size(), kBeyondAllBuffers);
-  EXPECT_THAT(read_text(folder_ / "told"), HasSubstr("\"alert\":\"always\""));
+  EXPECT_THAT(read("told"), HasSubstr("\"alert\":\"always\""));
   child->signal(SIGTERM);
   const auto end = child->wait_for(Nanoseconds{60'000'000'000});
   ASSERT_TRUE(end) << "the watch did not end";
   EXPECT_TRUE(end->success()) << end->describe();
-  const std::string log = read_text(folder_ / "a.jsonl");
+  const std::string log = read("a.jsonl");
   EXPECT_EQ(log.back(), '\n');
 }
 
@@ -199,8 +193,7 @@ TEST_F(Watch, CountsSamplesThatWereNotShown) {
     return false;
   };
   const auto result =
-      watch({"--interval", "5ms", "--jsonl", "--processes", "30", "--output", (folder_ / "a.jsonl").string()},
-            options);
+      watch({"--interval", "5ms", "--jsonl", "--processes", "30", "--output", path("a.jsonl")}, options);
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.err, HasSubstr("standard output is blocked: samples are skipped"));
   EXPECT_THAT(result.err, HasSubstr("samples were not shown"));
@@ -211,10 +204,9 @@ TEST_F(Watch, CountsSamplesThatWereNotShown) {
 TEST_F(Watch, WaitsForTheReaderWhenReadingAFile) {
   std::string text;
   for (int i = 0; i < 20'000; ++i) text += "RAM " + std::to_string(i) + "/7620MB\n";
-  write_text(folder_ / "log", text);
-  const std::vector<std::string> command{"watch", "--from", "tegrastats:" + (folder_ / "log").string(),
-                                         "--jsonl"};
-  const std::string program = (executable_folder() / "../bin/headroom").string();
+  write("log", text);
+  const std::vector<std::string> command{"watch", "--from", "tegrastats:" + path("log"), "--jsonl"};
+  const std::string program = built_path("bin/headroom");
   auto pipe = Pipe::create();
   ASSERT_TRUE(pipe);
   SpawnOptions spawn;
@@ -243,12 +235,12 @@ TEST_F(Watch, WaitsForTheReaderWhenReadingAFile) {
 TEST_F(Watch, ReportsAnOomKillWithItsVictim) {
   if (!hard_limits_work()) GTEST_SKIP() << "cannot create a control group on this machine";
   if (::access("/dev/kmsg", R_OK) != 0) GTEST_SKIP() << "the kernel log is not readable here";
-  const auto result = watch({"--interval", "20ms", "--output", "a.jsonl", "--",
-                             (executable_folder() / "../bin/headroom").string(), "run", "--limit", "64MiB",
-                             "--", "perl", "-e", "my @x; push @x, 'x' x 4000000 while 1"});
+  const auto result =
+      watch({"--interval", "20ms", "--output", "a.jsonl", "--", built_path("bin/headroom"), "run", "--limit",
+             "64MiB", "--", "perl", "-e", "my @x; push @x, 'x' x 4000000 while 1"});
   EXPECT_NE(result.exit_code, 0);
   EXPECT_THAT(result.err, HasSubstr("the kernel killed perl"));
-  const std::string log = read_text(folder_ / "a.jsonl");
+  const std::string log = read("a.jsonl");
   EXPECT_THAT(log, HasSubstr("\"kind\":\"oom_kill\""));
   EXPECT_THAT(log, HasSubstr("\"process\":\"perl\""));
   EXPECT_EQ(log.back(), '\n');
@@ -264,27 +256,26 @@ TEST_F(Watch, SurvivesAThrashingControlGroupAndAnOomKill) {
 #endif
   if (!hard_limits_work()) GTEST_SKIP() << "cannot create a control group on this machine";
   if (::access("/dev/kmsg", R_OK) != 0) GTEST_SKIP() << "the kernel log is not readable here";
-  write_text(folder_ / "data", std::string(160 << 20, 'x'));
-  write_text(folder_ / "victim.py",
-             "import mmap, random, sys, time\n"
-             "held = []\n"
-             "def fill():\n"
-             "    held.append(bytearray(b'x' * (4 << 20)))\n"
-             "    time.sleep(0.8)\n"
-             "while len(held) < 20: fill()\n"
-             "end = time.monotonic() + 8\n"
-             "file = open(sys.argv[1], 'rb')\n"
-             "pages = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)\n"
-             "while time.monotonic() < end: pages[random.randrange(len(pages))]\n"
-             "while True: fill()\n");
-  const std::string headroom = (executable_folder() / "../bin/headroom").string();
-  const std::string path = (folder_ / "a.jsonl").string();
+  write("data", std::string(160 << 20, 'x'));
+  write("victim.py",
+        "import mmap, random, sys, time\n"
+        "held = []\n"
+        "def fill():\n"
+        "    held.append(bytearray(b'x' * (4 << 20)))\n"
+        "    time.sleep(0.8)\n"
+        "while len(held) < 20: fill()\n"
+        "end = time.monotonic() + 8\n"
+        "file = open(sys.argv[1], 'rb')\n"
+        "pages = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)\n"
+        "while time.monotonic() < end: pages[random.randrange(len(pages))]\n"
+        "while True: fill()\n");
+  const std::string headroom = built_path("bin/headroom");
   const auto result =
       run_headroom({"run", "--limit", kLimit, "--", headroom, "watch", "--interval", "100ms", "--output",
-                    path, "--", "python3", (folder_ / "victim.py").string(), (folder_ / "data").string()});
+                    path("a.jsonl"), "--", "python3", path("victim.py"), path("data")});
   EXPECT_NE(result.exit_code, 0);
   EXPECT_THAT(result.err, HasSubstr("the kernel killed python3"));
-  const std::string log = read_text(path);
+  const std::string log = read("a.jsonl");
   ASSERT_FALSE(log.empty());
   EXPECT_EQ(log.back(), '\n');
   std::int64_t last = -1, alert = -1, kill = -1;

@@ -1,22 +1,18 @@
 // Logs with any content are read to the end, and the findings go through every view. Reading by file and
 // reading line by line give the same result.
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdint>
-#include <cstdlib>
-#include <string>
 
 #include "base/files.h"
 #include "base/json.h"
 #include "doctor/log/log_findings.h"
 #include "doctor/log/log_reader.h"
+#include "fuzz.h"
 #include "report/finding/finding_views.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+void fuzz(std::string_view text) {
   using namespace headroom;
-  const std::string_view text(reinterpret_cast<const char*>(data), size);
   doctor::LogFindings logs;
   std::int64_t number = 0;
   for (std::size_t at = 0; at < text.size();) {
@@ -30,7 +26,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   (void)findings_to_markdown(report);
 
   UniqueFd file(::memfd_create("log", MFD_CLOEXEC));
-  if (!file || !write_all(file.get(), text)) return 0;
+  if (!file || !write_all(file.get(), text)) return;
   ::lseek(file.get(), 0, SEEK_SET);
   const doctor::AnchorSearch anchors({"ut of memory", "Killed process "});
   std::int64_t last = 0;
@@ -39,5 +35,4 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     last = line;
     return !content.empty() && content.front() == 'p';
   });
-  return 0;
 }

@@ -1,13 +1,10 @@
 // The search for a model's external files: the result does not depend on how the bytes are split, and no name
 // leads out of the model's folder.
 #include <algorithm>
-#include <cstdint>
-#include <cstdlib>
 #include <filesystem>
 #include <set>
-#include <string>
-#include <string_view>
 
+#include "fuzz.h"
 #include "types/external_data.h"
 
 namespace {
@@ -20,14 +17,12 @@ std::set<std::string> found_in(std::string_view bytes, std::size_t piece) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  if (size == 0) return 0;
-  const std::string_view bytes(reinterpret_cast<const char*>(data), size);
-  const auto whole = found_in(bytes, size);
-  if (found_in(bytes, 1 + data[0] % 16) != whole) std::abort();
+void fuzz(std::string_view bytes) {
+  if (bytes.empty()) return;
+  const auto whole = found_in(bytes, bytes.size());
+  if (found_in(bytes, 1 + static_cast<unsigned char>(bytes[0]) % 16) != whole) std::abort();
   for (const std::string& name : whole) {
     const auto path = std::filesystem::path(name).lexically_normal();
     if (path.is_absolute() || *path.begin() == "..") std::abort();
   }
-  return 0;
 }

@@ -1,13 +1,11 @@
 // The parser of --fail-on. Accepted rules can be evaluated.
-#include <cstdint>
-#include <string_view>
+#include "comparison/gate.h"
+#include "fuzz.h"
 
-#include "comparison/metric_gate.h"
-
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+void fuzz(std::string_view text) {
   using namespace headroom;
-  const auto rules = comparison::parse_gate({reinterpret_cast<const char*>(data), size});
-  if (!rules) return 0;
+  const auto rules = comparison::parse_gate(text);
+  if (!rules) return;
   ModelResult before, after;
   before.name = after.name = "det";
   before.status = after.status = ModelStatus::ok;
@@ -16,5 +14,4 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   BenchResult a, b;
   const comparison::Side side_a{{"a", &a, {{&before, {}, ""}}}}, side_b{{"b", &b, {{&after, {}, ""}}}};
   (void)comparison::check_gate(*rules, comparison::compare_runs(side_a, side_b));
-  return 0;
 }

@@ -6,13 +6,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdint>
-#include <cstdlib>
 #include <filesystem>
-#include <string>
-#include <string_view>
 
 #include "base/text.h"
+#include "fuzz.h"
 #include "media/source_scan.h"
 
 namespace {
@@ -60,16 +57,14 @@ void check_listing(const std::string& root) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const std::string_view text(reinterpret_cast<const char*>(data), size);
+void fuzz(std::string_view text) {
   const auto lines = split(text, '\n');
   const auto spec = media::parse_source(lines.front());
   if (!spec && spec.error().what.empty()) std::abort();
   std::string root = (fs::temp_directory_path() / "headroom-fuzz-XXXXXX").string();
-  if (::mkdtemp(root.data()) == nullptr) return 0;
+  if (::mkdtemp(root.data()) == nullptr) return;
   for (std::size_t i = 0; i < lines.size() && i < kMostEntries; ++i) make_entry(root, lines[i]);
   check_listing(root);
   std::error_code ignored;
   fs::remove_all(root, ignored);
-  return 0;
 }

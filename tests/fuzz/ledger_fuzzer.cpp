@@ -116,8 +116,7 @@ class Calls {
     require((release.handle != 0) == (known != model_.handles.end()));
     if (release.handle == 0) return;
     if (fails) return ledger_.undo_release_handle(release);
-    Entry freed;
-    ledger_.finish_release_handle(release, freed);
+    const Entry freed = ledger_.finish_release_handle(release);
     if (--known->second.first > 0) return require(freed.address == 0);
     const int number = known->second.second;
     require((freed.address != 0) == (model_.physical.at(number).references == 1));
@@ -130,8 +129,7 @@ class Calls {
     const std::uint64_t physical = ledger_.retain_physical(handle);
     Entry replaced, freed;
     if (next() % 8 == 0) {  // the driver call failed
-      ledger_.release_physical(physical, freed);
-      return require(freed.address == 0);
+      return require(ledger_.release_physical(physical).address == 0);
     }
     ledger_.map(where, 0x100, physical, replaced, freed);
     require(replaced.address == 0 && freed.address == 0);
@@ -144,11 +142,10 @@ class Calls {
       // Retains the handle by its mapped address, and then releases it.
       const std::uint64_t handle = 0x100 + next();
       if (model_.handles.count(handle) == 0) {
-        Entry freed;
-        ledger_.retain_handle(handle, ledger_.retain_mapped_physical(where), freed);
+        ledger_.retain_handle(handle, ledger_.retain_mapped_physical(where));
         model_.handles[handle] = {1, model_.mappings.at(where)};
         ++model_.physical.at(model_.mappings.at(where)).references;
-        ledger_.finish_release_handle(ledger_.begin_release_handle(handle), freed);
+        ledger_.finish_release_handle(ledger_.begin_release_handle(handle));
         model_.handles.erase(handle);
         model_.drop_physical(model_.mappings.at(where));
       }
@@ -170,9 +167,8 @@ class Calls {
     if (known != model_.handles.end()) ++model_.physical.at(known->second.second).references;
     if (old != 0) model_.parts.erase(before);
     if (known != model_.handles.end()) model_.parts[part] = {array, known->second.second};
-    Entry freed;
     const bool is_last = old != 0 && model_.physical.at(old).references == 1;
-    ledger_.map_part(array, part, ledger_.retain_physical(handle), false, 0, freed);
+    const Entry freed = ledger_.map_part(array, part, ledger_.retain_physical(handle), false, 0);
     require((freed.address != 0) == is_last);
     if (old != 0) model_.drop_physical(old);
   }

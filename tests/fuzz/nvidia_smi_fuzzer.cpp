@@ -2,29 +2,21 @@
 // byte, if any, are the column names.
 #include <algorithm>
 #include <cmath>
-#include <cstdint>
-#include <cstdlib>
 #include <optional>
-#include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/text.h"
+#include "fuzz.h"
 #include "sources/nvidia_smi_reader.h"
 
 namespace {
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
 
 void check(const std::optional<headroom::Bytes>& bytes) { require(!bytes || bytes->count >= 0); }
 void check(const std::optional<double>& number) { require(!number || std::isfinite(*number)); }
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  std::string_view text(reinterpret_cast<const char*>(data), size);
+void fuzz(std::string_view text) {
   std::vector<std::string> columns;
   if (const std::size_t zero = text.find('\0'); zero != text.npos) {
     for (const std::string_view name : headroom::split(text.substr(0, zero), ',')) columns.emplace_back(name);
@@ -32,8 +24,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   const auto lines = static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')) + 1;
   const headroom::sources::SmiOutput output = headroom::sources::read_nvidia_smi(text, columns);
-  require(output.gpus.size() <= lines && output.messages.size() <= lines &&
-          output.mig_profiles.size() <= lines);
+  require(output.gpus.size() <= lines && output.messages.size() <= lines);
   require(output.unparsed_lines >= 0 && output.unparsed_lines <= static_cast<std::int64_t>(lines));
   for (const headroom::GpuSample& gpu : output.gpus) {
     require(gpu.name.size() <= text.size());
@@ -44,11 +35,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       check(number);
     for (const headroom::MigInstance& instance : gpu.mig_instances) check(instance.memory_used);
   }
-  if (!output.processes) return 0;
+  if (!output.processes) return;
   require(output.processes->size() <= lines);
   for (const auto& row : *output.processes) {
     require(row.process.pid >= 0);
     check(row.process.used);
   }
-  return 0;
 }

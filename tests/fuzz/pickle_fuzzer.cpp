@@ -1,12 +1,8 @@
 // The pickle reader with any bytes, plain or gzip: it reads them or reports an error. Memory and file give
 // the same result, memory use is proportional to the size, and every value can be visited.
-#include <sys/mman.h>
 #include <unistd.h>
 
-#include <cstdint>
-#include <cstdlib>
-#include <string>
-
+#include "fuzz.h"
 #include "snapshot/pickle_reader.h"
 
 namespace {
@@ -33,16 +29,15 @@ std::size_t look_at(const PickleData& data, PickleValue value, int depth, std::s
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const int fd = ::memfd_create("pickle", MFD_CLOEXEC);
-  if (fd < 0 || ::write(fd, data, size) != static_cast<ssize_t>(size)) std::abort();
-  auto input = PickleInput::open("/proc/self/fd/" + std::to_string(fd));
+void fuzz(std::string_view text) {
+  const InputFile file(text);
+  auto input = PickleInput::open(file.path);
   if (!input) std::abort();
   PickleData file_data, memory_data;
   const auto from_file = read_pickle(*input, file_data);
   if (!from_file && from_file.error().why.empty()) std::abort();
   if (!input->is_gzip()) {
-    PickleInput memory = PickleInput::of({reinterpret_cast<const char*>(data), size});
+    PickleInput memory = PickleInput::of(text);
     const auto from_memory = read_pickle(memory, memory_data);
     if (from_file.has_value() != from_memory.has_value()) std::abort();
     if (!from_file && from_file.error().why != from_memory.error().why) std::abort();
@@ -52,8 +47,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     (void)look_at(file_data, file_data.root(), 0, looked);
     // Some first pages, and 25 bytes per byte of input.
     constexpr std::size_t kFirstPages = 4 << 20, kMostPerByte = 160;
-    if (!input->is_gzip() && file_data.storage_bytes() > kFirstPages + kMostPerByte * size) std::abort();
+    if (!input->is_gzip() && file_data.storage_bytes() > kFirstPages + kMostPerByte * text.size())
+      std::abort();
   }
-  ::close(fd);
-  return 0;
 }

@@ -1,13 +1,9 @@
 // The analysis of recordings and its views, with any bytes. They end, their sums are consistent, and no
 // control character is printed.
-#include <sys/mman.h>
 #include <unistd.h>
 
-#include <cstdint>
-#include <cstdlib>
-#include <string>
-
 #include "attribution/recording_analysis.h"
+#include "fuzz.h"
 #include "report/recording/recording_views.h"
 
 namespace {
@@ -24,11 +20,10 @@ void check_sums(const headroom::attribution::RecordingAnalysis& analysis) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+void fuzz(std::string_view text) {
   using namespace headroom;
-  const int fd = ::memfd_create("recording", MFD_CLOEXEC);
-  if (fd < 0 || ::write(fd, data, size) != static_cast<ssize_t>(size)) std::abort();
-  if (auto recording = recording::Recording::open("/proc/self/fd/" + std::to_string(fd))) {
+  const InputFile file(text);
+  if (auto recording = recording::Recording::open(file.path)) {
     const auto analysis = attribution::analyze_recording(*recording, {.timeline_points = 50});
     check_sums(analysis);
     const report::RecordingReport report{"a.hrec",
@@ -42,6 +37,4 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       if (static_cast<unsigned char>(letter) < 0x20 && letter != '\n') std::abort();
     if (!parse_json(to_text(report::recording_to_json(report)))) std::abort();
   }
-  ::close(fd);
-  return 0;
 }

@@ -1,13 +1,10 @@
 // The reader of recordings with any bytes. It opens the file or reports an error. Two passes over the events
 // end and are equal, and events refer only to known stacks.
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cmath>
-#include <cstdint>
-#include <cstdlib>
-#include <string>
 
+#include "fuzz.h"
 #include "recording/recording.h"
 
 namespace {
@@ -33,18 +30,14 @@ Walk walk(headroom::recording::Recording& recording) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+void fuzz(std::string_view text) {
   using headroom::recording::Recording;
-  const int fd = ::memfd_create("recording", MFD_CLOEXEC);
-  if (fd < 0 || ::write(fd, data, size) != static_cast<ssize_t>(size)) std::abort();
-  const std::string path = "/proc/self/fd/" + std::to_string(fd);
-  if (auto recording = Recording::open(path)) {
+  const InputFile file(text);
+  if (auto recording = Recording::open(file.path)) {
     const Walk first = walk(*recording);
     const std::size_t problems = recording->problems().size();
     if (walk(*recording) != first || recording->problems().size() != problems) std::abort();
     for (std::uint32_t scope = 0; scope < recording->info().scopes.size() && scope < 100; ++scope)
       (void)recording->path_of(headroom::ScopeId{scope});
   }
-  ::close(fd);
-  return 0;
 }

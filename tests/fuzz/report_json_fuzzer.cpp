@@ -1,19 +1,14 @@
 // The readers of report.json, footprints and metrics.jsonl. Accepted data must be the same after writing and
 // reading it again, and every view must accept it.
-#include <cstdint>
-#include <cstdlib>
 #include <sstream>
-#include <string>
-#include <string_view>
 
 #include "base/json.h"
-#include "report/run/metrics_json.h"
+#include "fuzz.h"
 #include "report/run/report_json.h"
 #include "report/run/views.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+void fuzz(std::string_view text) {
   using namespace headroom;
-  const std::string_view text(reinterpret_cast<const char*>(data), size);
   if (const auto run = report::read_report(text)) {
     const Json document = report::to_json(*run);
     const auto again = report::bench_result_from_json(document);
@@ -25,5 +20,4 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (const auto document = parse_json(text)) (void)report::footprint_from_json(*document);
   std::istringstream lines{std::string(text)};
   (void)report::read_metrics(lines, [](const report::MetricsLine&) {});
-  return 0;
 }

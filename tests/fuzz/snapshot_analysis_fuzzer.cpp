@@ -2,11 +2,9 @@
 // trace entries at few addresses, written as a pickle. Every snapshot that the reader accepts must be
 // analysed and shown without errors, and its counts must add up.
 #include <algorithm>
-#include <cstdint>
-#include <cstdlib>
-#include <string>
 #include <vector>
 
+#include "fuzz.h"
 #include "report/snapshot/snapshot_views.h"
 #include "snapshot/snapshot_analysis.h"
 #include "snapshot/snapshot_reader.h"
@@ -84,9 +82,9 @@ std::string trace_entry(ByteFeed& bytes) {
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  if (size > 1024) return 0;
-  ByteFeed bytes(data, size);
+void fuzz(std::string_view text) {
+  if (text.size() > 1024) return;
+  ByteFeed bytes(reinterpret_cast<const std::uint8_t*>(text.data()), text.size());
   std::string segments = "(";
   const unsigned head = bytes.take();
   for (unsigned index = 0; index < (head & 7); ++index) segments += segment(index, bytes);
@@ -100,7 +98,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   auto read = snapshot::read_snapshot(input);
   if (!read) {
     if (read.error().why.empty()) std::abort();
-    return 0;
+    return;
   }
   snapshot::SnapshotOptions options;
   options.timeline_places = 12;
@@ -132,5 +130,4 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const report::SnapshotReport report{"snapshot.pickle", *read, devices};
   (void)report::snapshot_to_terminal(report, false, 80);
   if (to_text(report::snapshot_to_json(report)).empty()) std::abort();
-  return 0;
 }

@@ -1,18 +1,12 @@
 // read_tegrastats_line with any bytes: every figure is finite and valid, and every byte other than white
 // space belongs to a field or to an unknown token.
 #include <cmath>
-#include <cstdint>
-#include <cstdlib>
-#include <string_view>
 
 #include "base/text.h"
+#include "fuzz.h"
 #include "sources/tegrastats_reader.h"
 
 namespace {
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
 
 void check(const std::vector<headroom::Reading>& readings, std::string_view line) {
   for (const headroom::Reading& reading : readings)
@@ -21,8 +15,7 @@ void check(const std::vector<headroom::Reading>& readings, std::string_view line
 
 }  // namespace
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const std::string_view text(reinterpret_cast<const char*>(data), size);
+void fuzz(std::string_view text) {
   headroom::SystemSample sample;
   for (const std::string_view line : headroom::split(text, '\n')) {
     const bool understood = headroom::sources::read_tegrastats_line(line, sample);
@@ -42,5 +35,4 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     headroom::sources::read_tegrastats_line(line, fresh);
     require(fresh == sample);
   }
-  return 0;
 }

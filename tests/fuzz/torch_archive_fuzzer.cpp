@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "inference/libtorch/archive_kind.h"
+#include "inference/libtorch/checks.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   static const int file = ::memfd_create("archive", 0);

@@ -1,5 +1,4 @@
 // NVML on the real driver. Skips without an NVIDIA GPU.
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -8,6 +7,7 @@
 #include <set>
 
 #include "base/text.h"
+#include "cuda/driver.h"
 #include "sources/nvidia_smi_reader.h"
 #include "sources/nvml_source.h"
 #include "support/test_support.h"
@@ -127,31 +127,24 @@ TEST_F(NvmlOnAGpu, UsesNoGpuMemory) {
   EXPECT_GT(of_the_driver, 0);
 }
 
-// The few CUDA driver calls that allocate memory.
-class CudaMemory {
- public:
-  bool allocate(std::size_t bytes) {
-    void* cuda = ::dlopen("libcuda.so.1", RTLD_NOW);
-    if (cuda == nullptr) return false;
-    const auto function = [cuda](const char* name) { return ::dlsym(cuda, name); };
-    int device = 0;
-    void* context = nullptr;
-    unsigned long long address = 0;
-    return reinterpret_cast<int (*)(unsigned)>(function("cuInit"))(0) == 0 &&
-           reinterpret_cast<int (*)(int*, int)>(function("cuDeviceGet"))(&device, 0) == 0 &&
-           reinterpret_cast<int (*)(void**, int)>(function("cuDevicePrimaryCtxRetain"))(&context, device) ==
-               0 &&
-           reinterpret_cast<int (*)(void*)>(function("cuCtxSetCurrent"))(context) == 0 &&
-           reinterpret_cast<int (*)(unsigned long long*, std::size_t)>(function("cuMemAlloc_v2"))(&address,
-                                                                                                  bytes) == 0;
-  }
-};
+// Allocates GPU memory that is never freed.
+bool allocate_on_gpu(std::size_t bytes) {
+  const auto driver = cuda::Driver::open();
+  if (!driver) return false;
+  const cuda::Functions& call = (*driver)->call();
+  int device = 0;
+  cuda::Opaque context = nullptr;
+  cuda::Pointer address = 0;
+  return call.cuDeviceGet(&device, 0) == cuda::kSuccess &&
+         call.cuDevicePrimaryCtxRetain(&context, device) == cuda::kSuccess &&
+         call.cuCtxSetCurrent(context) == cuda::kSuccess &&
+         call.cuMemAlloc_v2(&address, bytes) == cuda::kSuccess;
+}
 
 TEST_F(NvmlOnAGpu, ReportsTheMemoryOfAProcess) {
   if (!sample().gpus[0].memory_used) GTEST_SKIP() << "this GPU's driver does not report its memory; skipped";
   constexpr std::size_t kFirst = std::size_t{256} << 20, kSecond = std::size_t{512} << 20;
-  CudaMemory memory;
-  if (!memory.allocate(kFirst)) GTEST_SKIP() << "CUDA cannot allocate memory on this machine; skipped";
+  if (!allocate_on_gpu(kFirst)) GTEST_SKIP() << "CUDA cannot allocate memory on this machine; skipped";
   // The first allocation includes the context, the second only its bytes. CUDA may number the devices
   // differently.
   const SystemSample first = sample();
@@ -159,7 +152,7 @@ TEST_F(NvmlOnAGpu, ReportsTheMemoryOfAProcess) {
   while (device < first.gpus.size() && own_process(first.gpus[device]) == nullptr) ++device;
   if (device == first.gpus.size())
     GTEST_SKIP() << "the driver counts processes in another PID namespace; this test is skipped";
-  ASSERT_TRUE(memory.allocate(kSecond));
+  ASSERT_TRUE(allocate_on_gpu(kSecond));
   const SystemSample second = sample();
   const GpuProcess* before = own_process(first.gpus[device]);
   const GpuProcess* after = own_process(second.gpus[device]);

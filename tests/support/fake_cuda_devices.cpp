@@ -100,8 +100,7 @@ EXPORTED Result cuMemGetInfo_v2(std::size_t* free, std::size_t* all) {
   return kSuccess;
 }
 EXPORTED Result cuDevicePrimaryCtxRetain(Opaque* context, Device device) {
-  const Preemption preemption;
-  const std::lock_guard lock(mutex);
+  const Call call;
   if (!is_initialized) return kNotInitialized;
   primary[device].device = static_cast<unsigned>(device);
   ++primary[device].users;
@@ -109,8 +108,7 @@ EXPORTED Result cuDevicePrimaryCtxRetain(Opaque* context, Device device) {
   return kSuccess;
 }
 EXPORTED Result cuDevicePrimaryCtxRelease_v2(Device device) {
-  const Preemption preemption;
-  const std::lock_guard lock(mutex);
+  const Call call;
   if (--primary[device].users == 0) drop_context(&primary[device]);
   return kSuccess;
 }
@@ -150,8 +148,7 @@ EXPORTED Result cuCtxGetDevice(Device* device) {
 }
 // During a capture this is an error, which ends the capture.
 EXPORTED Result cuCtxSynchronize() {
-  const Preemption preemption;
-  const std::lock_guard lock(mutex);
+  const Call call;
   if (captured_stream != nullptr) {
     capture_is_invalid = true;
     return kNoCapture;
@@ -169,8 +166,7 @@ EXPORTED Result cuCtxSynchronize_v2(Opaque context) {
 // --- contexts that a program creates, and green contexts, which are parts of a primary context
 
 EXPORTED Result cuCtxCreate_v2(Opaque* context, unsigned, Device device) {
-  const Preemption preemption;
-  const std::lock_guard lock(mutex);
+  const Call call;
   Context* made = nullptr;
   if (free_contexts.empty()) {
     made = &made_contexts.emplace_back();
@@ -191,8 +187,7 @@ static Result end_context(Opaque context) {
   return kSuccess;
 }
 EXPORTED Result cuCtxDestroy_v2(Opaque context) {
-  const Preemption preemption;
-  const std::lock_guard lock(mutex);
+  const Call call;
   return end_context(context);
 }
 EXPORTED Result cuCtxDetach(Opaque context) {

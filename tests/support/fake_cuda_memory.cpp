@@ -46,8 +46,7 @@ Result allocate_in_granule(std::uint64_t* pointer, std::uint64_t bytes, std::uin
 }
 
 Result allocate(std::uint64_t* pointer, std::uint64_t bytes, bool is_managed = false) {
-  const Preemption preemption;
-  const std::lock_guard lock(mutex);
+  const Call call;
   if (current == nullptr) return kInvalidContext;
   if (bytes == 0) return kInvalidValue;
   const std::uint64_t granule = is_managed ? 0 : setting("FAKE_CUDA_GRANULE", 0);
@@ -67,8 +66,7 @@ Result allocate(std::uint64_t* pointer, std::uint64_t bytes, bool is_managed = f
 }
 
 Result free_pointer(std::uint64_t pointer) {
-  const Preemption preemption;
-  const std::lock_guard lock(mutex);
+  const Call call;
   return fake_cuda_free(pointer);
 }
 
@@ -85,8 +83,7 @@ std::uint64_t array_bytes(const Array3dDescriptor& shape, unsigned levels) {
   return all;
 }
 Result make_array(Opaque* array, const Array3dDescriptor& shape, unsigned levels) {
-  const Preemption preemption;
-  const std::lock_guard lock(mutex);
+  const Call call;
   if (current == nullptr) return kInvalidContext;
   const bool is_deferred = (shape.flags & (kArrayDeferred | kArraySparse)) != 0;
   const std::uint64_t bytes = array_bytes(shape, levels);
@@ -216,8 +213,7 @@ EXPORTED Result cuPointerGetAttribute(void* value, int attribute, Pointer pointe
 
 EXPORTED Result cuMemCreate(Handle* made, std::size_t bytes, const AllocationProperties* properties,
                             unsigned long long) {
-  const Preemption preemption;
-  const std::lock_guard lock(mutex);
+  const Call call;
   const bool of_device = properties->location.type == kLocationDevice;
   const auto device = of_device ? static_cast<unsigned>(properties->location.id) : 0;
   if (of_device && !grow(device, bytes)) return kOutOfMemory;
@@ -227,8 +223,7 @@ EXPORTED Result cuMemCreate(Handle* made, std::size_t bytes, const AllocationPro
   return kSuccess;
 }
 EXPORTED Result cuMemRelease(Handle key) {
-  const Preemption preemption;
-  const std::lock_guard lock(mutex);
+  const Call call;
   const auto found = handles.find(key);
   if (found == handles.end() || found->second.handles == 0) return kInvalidValue;
   --found->second.handles;
@@ -236,8 +231,7 @@ EXPORTED Result cuMemRelease(Handle key) {
   return kSuccess;
 }
 EXPORTED Result cuMemRetainAllocationHandle(Handle* key, void* address) {
-  const Preemption preemption;
-  const std::lock_guard lock(mutex);
+  const Call call;
   const auto found = mappings.find(reinterpret_cast<std::uint64_t>(address));
   if (found == mappings.end()) return kInvalidValue;
   *key = found->second.second;
@@ -253,8 +247,7 @@ EXPORTED Result cuMemAddressReserve(Pointer* pointer, std::size_t bytes, std::si
 }
 EXPORTED Result cuMemAddressFree(Pointer, std::size_t) { return kSuccess; }
 EXPORTED Result cuMemMap(Pointer pointer, std::size_t bytes, std::size_t, Handle key, unsigned long long) {
-  const Preemption preemption;
-  const std::lock_guard lock(mutex);
+  const Call call;
   const auto found = handles.find(key);
   if (found == handles.end() || found->second.handles == 0) return kInvalidValue;
   mappings[pointer] = {bytes, key};
@@ -262,8 +255,7 @@ EXPORTED Result cuMemMap(Pointer pointer, std::size_t bytes, std::size_t, Handle
   return kSuccess;
 }
 EXPORTED Result cuMemUnmap(Pointer pointer, std::size_t bytes) {
-  const Preemption preemption;
-  const std::lock_guard lock(mutex);
+  const Call call;
   for (auto it = mappings.lower_bound(pointer); it != mappings.end() && it->first < pointer + bytes;) {
     const Handle key = it->second.second;
     it = mappings.erase(it);
@@ -275,8 +267,7 @@ EXPORTED Result cuMemUnmap(Pointer pointer, std::size_t bytes) {
 
 // A descriptor keeps the memory, and an import creates another handle of it.
 EXPORTED Result cuMemExportToShareableHandle(void* shared, Handle key, int, unsigned long long) {
-  const Preemption preemption;
-  const std::lock_guard lock(mutex);
+  const Call call;
   const auto found = handles.find(key);
   const int descriptor = found != handles.end() ? ::memfd_create("fake_cuda", 0) : -1;
   if (descriptor < 0) return kInvalidValue;
@@ -286,8 +277,7 @@ EXPORTED Result cuMemExportToShareableHandle(void* shared, Handle key, int, unsi
   return kSuccess;
 }
 EXPORTED Result cuMemImportFromShareableHandle(Handle* key, void* shared, int) {
-  const Preemption preemption;
-  const std::lock_guard lock(mutex);
+  const Call call;
   const auto found = descriptors.find(static_cast<int>(reinterpret_cast<std::intptr_t>(shared)));
   if (found == descriptors.end()) return kInvalidValue;
   *key = found->second;
@@ -295,8 +285,7 @@ EXPORTED Result cuMemImportFromShareableHandle(Handle* key, void* shared, int) {
   return kSuccess;
 }
 EXPORTED Result cuMemMapArrayAsync(ArrayMapping* list, unsigned count, Opaque stream) {
-  const Preemption preemption;
-  const std::lock_guard lock(mutex);
+  const Call call;
   for (unsigned i = 0; i < count; ++i) {
     const auto array = reinterpret_cast<std::uint64_t>(list[i].array);
     if (blocks.count(array) == 0) return kInvalidValue;
@@ -342,8 +331,7 @@ EXPORTED Result cuMipmappedArrayGetMemoryRequirements(MemoryRequirements* needs,
   return needs_of(needs, array);
 }
 EXPORTED Result cuIpcGetMemHandle(IpcHandle* handle, Pointer pointer) {
-  const Preemption preemption;
-  const std::lock_guard lock(mutex);
+  const Call call;
   const auto found = blocks.find(pointer);
   if (found == blocks.end() || found->second.pool != nullptr || found->second.is_managed)
     return kInvalidValue;
@@ -353,8 +341,7 @@ EXPORTED Result cuIpcGetMemHandle(IpcHandle* handle, Pointer pointer) {
 }
 EXPORTED Result cuMemGetHandleForAddressRange(void* handle, Pointer pointer, std::size_t, int,
                                               unsigned long long) {
-  const Preemption preemption;
-  const std::lock_guard lock(mutex);
+  const Call call;
   const auto found = blocks.find(pointer);
   if (found == blocks.end()) return kInvalidValue;
   found->second.is_shared = true;

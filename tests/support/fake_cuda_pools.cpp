@@ -55,8 +55,7 @@ Opaque capture() {
 }
 
 Result allocate_from_pool(std::uint64_t* pointer, std::uint64_t bytes, Opaque pool_handle, Opaque stream) {
-  const Preemption preemption;
-  const std::lock_guard lock(mutex);
+  const Call call;
   // As in the real driver: with a stream of any context, no context need be current.
   const auto of_stream = streams.find(stream);
   const Opaque context = of_stream != streams.end() ? of_stream->second : current;
@@ -175,8 +174,7 @@ EXPORTED Result cuMemFreeAsync_ptsz(Pointer pointer, Opaque stream) {
   return cuMemFreeAsync(pointer, stream);
 }
 EXPORTED Result cuMemPoolCreate(Opaque* pool, const PoolProperties* properties) {
-  const Preemption preemption;
-  const std::lock_guard lock(mutex);
+  const Call call;
   *pool = handle();
   // Only managed memory has no device; it is on the device that uses it first.
   const bool is_of_device = properties->location.type == kLocationDevice;
@@ -185,8 +183,7 @@ EXPORTED Result cuMemPoolCreate(Opaque* pool, const PoolProperties* properties) 
   return kSuccess;
 }
 EXPORTED Result cuMemPoolTrimTo(Opaque pool, std::size_t keep) {
-  const Preemption preemption;
-  const std::lock_guard lock(mutex);
+  const Call call;
   trim(known_pool(pool), keep);
   return kSuccess;
 }
@@ -203,16 +200,14 @@ EXPORTED Result cuMemPoolDestroy(Opaque pool) {
   return kSuccess;
 }
 EXPORTED Result cuMemPoolExportPointer(void*, Pointer pointer) {
-  const Preemption preemption;
-  const std::lock_guard lock(mutex);
+  const Call call;
   const auto found = blocks.find(pointer);
   if (found == blocks.end() || found->second.pool == nullptr) return kInvalidValue;
   found->second.is_shared = true;
   return kSuccess;
 }
 EXPORTED Result cuMemPoolGetAttribute(Opaque pool, int attribute, void* value) {
-  const Preemption preemption;
-  const std::lock_guard lock(mutex);
+  const Call call;
   if (attribute != kPoolReservedCurrent) return kInvalidValue;
   *static_cast<std::uint64_t*>(value) = known_pool(pool).reserved;
   return kSuccess;
@@ -252,8 +247,7 @@ EXPORTED Result cuGraphCreate(Opaque* graph, unsigned) {
 }
 EXPORTED Result cuGraphAddMemAllocNode(Opaque* node, Opaque graph, const Opaque* dependencies,
                                        std::size_t count, AllocationNode* parameters) {
-  const Preemption preemption;
-  const std::lock_guard lock(mutex);
+  const Call call;
   *node = add(graph, dependencies, count);
   parameters->address =
       add_allocation(graph, *node, static_cast<unsigned>(parameters->pool.location.id), parameters->bytes);
@@ -261,8 +255,7 @@ EXPORTED Result cuGraphAddMemAllocNode(Opaque* node, Opaque graph, const Opaque*
 }
 EXPORTED Result cuGraphAddMemFreeNode(Opaque* node, Opaque graph, const Opaque* dependencies,
                                       std::size_t count, Pointer pointer) {
-  const Preemption preemption;
-  const std::lock_guard lock(mutex);
+  const Call call;
   *node = add(graph, dependencies, count);
   add_free(graph, *node, pointer);
   return kSuccess;
@@ -284,8 +277,7 @@ EXPORTED Result cuGraphNodeGetDependencies(Opaque node, Opaque* dependencies, st
   return kSuccess;
 }
 EXPORTED Result cuGraphInstantiateWithFlags(Opaque* exec, Opaque graph, unsigned long long) {
-  const Preemption preemption;
-  const std::lock_guard lock(mutex);
+  const Call call;
   *exec = handle();
   ++graphs[graph].users;
   execs[*exec] = {graph};
@@ -324,8 +316,7 @@ EXPORTED Result cuStreamEndCapture_ptsz(Opaque stream, Opaque* graph) {
   return cuStreamEndCapture(stream, graph);
 }
 EXPORTED Result cuGraphLaunch(Opaque exec, Opaque) {
-  const Preemption preemption;
-  const std::lock_guard lock(mutex);
+  const Call call;
   const auto entry = execs.find(exec);
   if (entry == execs.end()) return kInvalidValue;
   const Opaque graph = entry->second.graph;
@@ -355,8 +346,7 @@ EXPORTED Result cuGraphLaunch(Opaque exec, Opaque) {
 // The exec uses the other graph's memory from its next launch on.
 EXPORTED Result cuGraphExecUpdate_v2(Opaque exec, Opaque graph, void*) {
   constexpr Result kUpdateFailure = 910;
-  const Preemption preemption;
-  const std::lock_guard lock(mutex);
+  const Call call;
   const auto entry = execs.find(exec);
   if (entry == execs.end() || graphs.count(graph) == 0) return kUpdateFailure;
   if (entry->second.graph == graph) return kSuccess;  // it already has its memory
@@ -374,8 +364,7 @@ EXPORTED Result cuGraphExecUpdate(Opaque exec, Opaque graph, Opaque*, int*) {
   return cuGraphExecUpdate_v2(exec, graph, nullptr);
 }
 EXPORTED Result cuGraphExecDestroy(Opaque exec) {
-  const Preemption preemption;
-  const std::lock_guard lock(mutex);
+  const Call call;
   const auto drop = [exec] { drop_exec(exec); };
   run_at_wait(drop);
   return kSuccess;
@@ -403,15 +392,13 @@ EXPORTED Result cuDeviceGetGraphMemAttribute(Device device, int attribute, void*
   return kSuccess;
 }
 EXPORTED Result cuDeviceGraphMemTrim(Device device) {
-  const Preemption preemption;
-  const std::lock_guard lock(mutex);
+  const Call call;
   in_use[device] -= kept_for_graphs[device];
   kept_for_graphs[device] = 0;
   return kSuccess;
 }
 EXPORTED Result cuGraphDestroy(Opaque graph) {
-  const Preemption preemption;
-  const std::lock_guard lock(mutex);
+  const Call call;
   drop_graph(graph);
   release_graph_handle(graph);
   return kSuccess;

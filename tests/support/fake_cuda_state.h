@@ -197,6 +197,12 @@ struct Preemption {
   ~Preemption() { run(); }
 };
 
+// Most functions of the driver begin with one: a call that may sleep, and holds the lock in between.
+struct Call {
+  Preemption preemption;
+  std::lock_guard<std::mutex> lock{mutex};
+};
+
 // A wait for a primary context includes the green contexts that are part of it.
 inline bool is_part_of(Opaque context, Opaque whole) {
   return std::any_of(green_contexts.begin(), green_contexts.end(), [&](const auto& green) {

@@ -22,12 +22,6 @@ inline void install_hooks(const std::string& recording, std::uint64_t limit) {
 }
 
 // Returns whether the whole limit can be allocated, so nothing is charged.
-inline bool is_whole_limit_available(std::uint64_t limit) {
-  Plain all;
-  std::uint64_t cost = 0;
-  const bool has = all.allocate(limit, cost) == kSuccess;
-  all.free_all();
-  return has;
-}
+inline bool is_whole_limit_available(std::uint64_t limit) { return fits_once(limit); }
 
 }  // namespace cuda_program

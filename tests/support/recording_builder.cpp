@@ -4,7 +4,7 @@
 #include <fstream>
 #include <stdexcept>
 
-#include "recording/checksum.h"
+#include "recording/encoding.h"
 
 namespace headroom::test {
 namespace {
@@ -13,9 +13,11 @@ using namespace recording;
 
 constexpr std::uint64_t kFirstTicks = 1'000'000'000, kFirstMonotonic = 5'000'000'000;
 
-template <class Value>
-void append(std::string& bytes, const Value& value) {
-  bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
+template <class... Values>
+std::string bytes_of(const Values&... values) {
+  std::string bytes;
+  (bytes.append(reinterpret_cast<const char*>(&values), sizeof values), ...);
+  return bytes;
 }
 
 }  // namespace
@@ -31,26 +33,18 @@ RecordingBuilder::RecordingBuilder(std::filesystem::path path, RecordingOptions 
 }
 
 void RecordingBuilder::metadata(MetadataKind kind, std::uint32_t id, std::string_view payload) {
-  append(metadata_, kMetadataMagic);
-  append(metadata_, static_cast<std::uint32_t>(payload.size()));
-  append(metadata_, kind);
-  append(metadata_, id);
+  metadata_ += bytes_of(kMetadataMagic, static_cast<std::uint32_t>(payload.size()), kind, id);
   metadata_ += payload;
   metadata_.resize((metadata_.size() + 7) / 8 * 8);
 }
 
 std::uint32_t RecordingBuilder::scope(const std::string& name, std::uint32_t parent, ScopeSource source) {
-  std::string payload;
-  append(payload, ScopeRecord{parent, source});
-  metadata(MetadataKind::scope, ++scopes_, payload + name);
+  metadata(MetadataKind::scope, ++scopes_, bytes_of(ScopeRecord{parent, source}) + name);
   return scopes_;
 }
 
 void RecordingBuilder::thread(std::uint32_t index, std::uint32_t tid, const std::string& name) {
-  std::string payload;
-  append(payload, tid);
-  append(payload, std::uint32_t{0});
-  metadata(MetadataKind::thread, index, payload + name);
+  metadata(MetadataKind::thread, index, bytes_of(tid, std::uint32_t{0}) + name);
 }
 
 void RecordingBuilder::module(const std::string& path, const std::string& build_id_bytes, std::uint64_t start,
@@ -61,29 +55,21 @@ void RecordingBuilder::module(const std::string& path, const std::string& build_
   record.end = end;
   record.ticks = kFirstTicks + ticks;
   record.build_id_bytes = static_cast<std::uint32_t>(build_id_bytes.size());
-  std::string payload;
-  append(payload, record);
-  metadata(MetadataKind::module, 0, payload + build_id_bytes + path);
+  metadata(MetadataKind::module, 0, bytes_of(record) + build_id_bytes + path);
 }
 
 void RecordingBuilder::module_gone(std::uint64_t load_bias, std::uint64_t ticks) {
-  std::string payload;
-  append(payload, load_bias);
-  append(payload, kFirstTicks + ticks);
-  metadata(MetadataKind::module_gone, 0, payload);
+  metadata(MetadataKind::module_gone, 0, bytes_of(load_bias, kFirstTicks + ticks));
 }
 
 void RecordingBuilder::profile(const std::string& path, std::uint64_t start, std::uint32_t session_scope,
                                std::uint32_t number) {
-  std::string payload;
-  append(payload, ProfileRecord{kFirstMonotonic + start, session_scope, 0});
-  metadata(MetadataKind::runtime_profile, number, payload + path);
+  metadata(MetadataKind::runtime_profile, number,
+           bytes_of(ProfileRecord{kFirstMonotonic + start, session_scope, 0}) + path);
 }
 
 void RecordingBuilder::open_profile(std::uint32_t number, std::uint32_t session_scope) {
-  std::string payload;
-  append(payload, ProfileRecord{0, session_scope, 0});
-  metadata(MetadataKind::open_profile, number, payload);
+  metadata(MetadataKind::open_profile, number, bytes_of(ProfileRecord{0, session_scope, 0}));
 }
 
 void RecordingBuilder::note(const std::string& sentence) { metadata(MetadataKind::note, 0, sentence); }
@@ -123,9 +109,7 @@ void RecordingBuilder::write_end(FileHeader& header) {
     SegmentSeal seal{};
     read_seal(*reinterpret_cast<const SegmentHeader*>(segment), seal);
     seal.checksum = checksum_of(seal, segment + sizeof(SegmentHeader) / sizeof *segment);
-    std::string payload;
-    append(payload, seal);
-    metadata(MetadataKind::segment_seal, static_cast<std::uint32_t>(thread.slot), payload);
+    metadata(MetadataKind::segment_seal, static_cast<std::uint32_t>(thread.slot), bytes_of(seal));
   }
   RecordingEnd end{};
   end.metadata_bytes = metadata_.size();
@@ -135,9 +119,7 @@ void RecordingBuilder::write_end(FileHeader& header) {
   end.threads_seen = header.threads_seen;
   end.events_dropped = header.events_dropped;
   end.checksum = checksum_of(end, metadata_.data());
-  std::string payload;
-  append(payload, end);
-  metadata(MetadataKind::end, 0, payload);
+  metadata(MetadataKind::end, 0, bytes_of(end));
   header.metadata_used = metadata_.size();
   header.flags |= kFlagSealed;
 }
@@ -151,96 +133,12 @@ std::uint32_t RecordingBuilder::stack_of(std::uint32_t thread, std::uint64_t tim
   return known->second;
 }
 
-void RecordingBuilder::allocate(std::uint32_t thread, std::uint64_t time, std::uint64_t address,
-                                std::uint64_t size, const Frames& stack) {
-  if (RecordWriter* out = writer(thread, time))
-    out->allocate(time, address, size, stack_of(thread, time, stack));
-}
-
-void RecordingBuilder::sample(std::uint32_t thread, std::uint64_t time, std::uint64_t address,
-                              std::uint64_t size, const Frames& stack) {
-  if (RecordWriter* out = writer(thread, time))
-    out->sample(time, address, size, stack_of(thread, time, stack));
-}
-
-void RecordingBuilder::release(std::uint32_t thread, std::uint64_t time, std::uint64_t address) {
-  if (RecordWriter* out = writer(thread, time)) out->release(time, address);
-}
-
-void RecordingBuilder::map(std::uint32_t thread, std::uint64_t time, std::uint64_t address,
-                           std::uint64_t size, const Frames& stack) {
-  if (RecordWriter* out = writer(thread, time)) out->map(time, address, size, stack_of(thread, time, stack));
-}
-
-void RecordingBuilder::reserve(std::uint32_t thread, std::uint64_t time, std::uint64_t address,
-                               std::uint64_t size, const Frames& stack) {
-  if (RecordWriter* out = writer(thread, time))
-    out->reserve(time, address, size, stack_of(thread, time, stack));
-}
-
-void RecordingBuilder::make_accessible(std::uint32_t thread, std::uint64_t time, std::uint64_t address,
-                                       std::uint64_t size, const Frames& stack) {
-  if (RecordWriter* out = writer(thread, time))
-    out->make_accessible(time, address, size, stack_of(thread, time, stack));
-}
-
-void RecordingBuilder::unmap(std::uint32_t thread, std::uint64_t time, std::uint64_t address,
-                             std::uint64_t size) {
-  if (RecordWriter* out = writer(thread, time)) out->unmap(time, address, size);
-}
-
 void RecordingBuilder::device(std::uint32_t ordinal, const DeviceRecord& record, const std::string& name) {
-  std::string payload;
-  append(payload, record);
-  metadata(MetadataKind::device, ordinal, payload + name);
-}
-
-void RecordingBuilder::device_allocate(std::uint32_t thread, std::uint64_t time, std::uint32_t device,
-                                       DeviceMemoryKind kind, std::uint64_t handle, std::uint64_t size,
-                                       const Frames& stack) {
-  if (RecordWriter* out = writer(thread, time))
-    out->device_allocate(time, device, static_cast<std::uint8_t>(kind), handle, size,
-                         stack_of(thread, time, stack));
-}
-
-void RecordingBuilder::device_release(std::uint32_t thread, std::uint64_t time, std::uint32_t device,
-                                      DeviceMemoryKind kind, std::uint64_t handle) {
-  if (RecordWriter* out = writer(thread, time))
-    out->device_release(time, device, static_cast<std::uint8_t>(kind), handle);
-}
-
-void RecordingBuilder::device_refused(std::uint32_t thread, std::uint64_t time, std::uint32_t device,
-                                      DeviceMemoryKind kind, std::uint64_t size, std::uint64_t charged,
-                                      std::uint64_t limit, const Frames& stack) {
-  if (RecordWriter* out = writer(thread, time))
-    out->device_refused(time, device, static_cast<std::uint8_t>(kind), size, charged, limit,
-                        stack_of(thread, time, stack));
-}
-
-void RecordingBuilder::device_holder(std::uint32_t thread, std::uint64_t time, std::uint32_t device,
-                                     std::uint32_t process, std::uint64_t bytes, bool is_elsewhere) {
-  if (RecordWriter* out = writer(thread, time))
-    out->device_holder(time, device, process, bytes, is_elsewhere);
+  metadata(MetadataKind::device, ordinal, bytes_of(record) + name);
 }
 
 void RecordingBuilder::process_name(std::uint32_t process, const std::string& name) {
   metadata(MetadataKind::process, process, name);
-}
-
-void RecordingBuilder::device_figure(std::uint32_t thread, std::uint64_t time, std::uint32_t device,
-                                     DeviceMemoryKind kind, std::uint64_t bytes) {
-  if (RecordWriter* out = writer(thread, time))
-    out->device_figure(time, device, static_cast<std::uint8_t>(kind), bytes);
-}
-
-void RecordingBuilder::weight(std::uint32_t thread, std::uint64_t time, std::uint64_t address,
-                              std::uint32_t scope) {
-  if (RecordWriter* out = writer(thread, time)) out->weight(time, address, scope);
-}
-
-void RecordingBuilder::enter_scope(std::uint32_t thread, std::uint64_t time, std::uint32_t scope) {
-  if (RecordWriter* out = writer(thread, time)) out->scope(time, scope);
-  threads_[thread].scope = scope;
 }
 
 void RecordingBuilder::count(std::uint32_t thread, std::uint64_t time, std::uint64_t allocations,
@@ -249,19 +147,6 @@ void RecordingBuilder::count(std::uint32_t thread, std::uint64_t time, std::uint
   if (open == nullptr) return;
   for (std::uint64_t i = 0; i < allocations; ++i) open->count_allocation(bytes / allocations);
   for (std::uint64_t i = 0; i < releases; ++i) open->count_release();
-}
-
-void RecordingBuilder::counters(std::uint32_t thread, std::uint64_t time, std::uint32_t scope,
-                                std::uint64_t allocations, std::uint64_t bytes, std::uint64_t releases) {
-  if (RecordWriter* out = writer(thread, time)) out->counters(time, scope, allocations, bytes, releases);
-}
-
-void RecordingBuilder::gap(std::uint32_t thread, std::uint64_t time, std::uint64_t events) {
-  if (RecordWriter* out = writer(thread, time)) out->gap(time, events);
-}
-
-void RecordingBuilder::hand_over(std::uint32_t thread, std::uint64_t time, std::uint32_t other) {
-  if (RecordWriter* out = writer(thread, time)) out->thread(time, other);
 }
 
 std::filesystem::path RecordingBuilder::finish() {

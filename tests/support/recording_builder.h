@@ -19,7 +19,7 @@
 
 #include "recording/format.h"
 #include "recording/record_writer.h"
-#include "types/device_memory.h"
+#include "types/memory_event.h"
 
 namespace headroom::test {
 
@@ -67,42 +67,79 @@ class RecordingBuilder {
 
   // Events of a thread. Times of a thread never run backwards; addresses are multiples of 8.
   void allocate(std::uint32_t thread, std::uint64_t time, std::uint64_t address, std::uint64_t size,
-                const Frames& stack = {});
+                const Frames& stack = {}) {
+    write_with_stack<&Writer::allocate>(thread, time, stack, address, size);
+  }
   void sample(std::uint32_t thread, std::uint64_t time, std::uint64_t address, std::uint64_t size,
-              const Frames& stack = {});
-  void release(std::uint32_t thread, std::uint64_t time, std::uint64_t address);
+              const Frames& stack = {}) {
+    write_with_stack<&Writer::sample>(thread, time, stack, address, size);
+  }
+  void release(std::uint32_t thread, std::uint64_t time, std::uint64_t address) {
+    write<&Writer::release>(thread, time, address);
+  }
   void map(std::uint32_t thread, std::uint64_t time, std::uint64_t address, std::uint64_t size,
-           const Frames& stack = {});
+           const Frames& stack = {}) {
+    write_with_stack<&Writer::map>(thread, time, stack, address, size);
+  }
   void reserve(std::uint32_t thread, std::uint64_t time, std::uint64_t address, std::uint64_t size,
-               const Frames& stack = {});
+               const Frames& stack = {}) {
+    write_with_stack<&Writer::reserve>(thread, time, stack, address, size);
+  }
   void make_accessible(std::uint32_t thread, std::uint64_t time, std::uint64_t address, std::uint64_t size,
-                       const Frames& stack = {});
-  void unmap(std::uint32_t thread, std::uint64_t time, std::uint64_t address, std::uint64_t size);
-  void weight(std::uint32_t thread, std::uint64_t time, std::uint64_t address, std::uint32_t scope);
-  void enter_scope(std::uint32_t thread, std::uint64_t time, std::uint32_t scope);
+                       const Frames& stack = {}) {
+    write_with_stack<&Writer::make_accessible>(thread, time, stack, address, size);
+  }
+  void unmap(std::uint32_t thread, std::uint64_t time, std::uint64_t address, std::uint64_t size) {
+    write<&Writer::unmap>(thread, time, address, size);
+  }
+  void weight(std::uint32_t thread, std::uint64_t time, std::uint64_t address, std::uint32_t scope) {
+    write<&Writer::weight>(thread, time, address, scope);
+  }
+  void enter_scope(std::uint32_t thread, std::uint64_t time, std::uint32_t scope) {
+    write<&Writer::scope>(thread, time, scope);
+    threads_[thread].scope = scope;
+  }
   void counters(std::uint32_t thread, std::uint64_t time, std::uint32_t scope, std::uint64_t allocations,
-                std::uint64_t bytes, std::uint64_t releases);
+                std::uint64_t bytes, std::uint64_t releases) {
+    write<&Writer::counters>(thread, time, scope, allocations, bytes, releases);
+  }
   // Adds counts to the header of the thread's segment, as a killed process leaves them.
   void count(std::uint32_t thread, std::uint64_t time, std::uint64_t allocations, std::uint64_t bytes,
              std::uint64_t releases);
   // Events of GPUs.
   void device(std::uint32_t ordinal, const recording::DeviceRecord& record, const std::string& name);
   void device_allocate(std::uint32_t thread, std::uint64_t time, std::uint32_t device, DeviceMemoryKind kind,
-                       std::uint64_t handle, std::uint64_t size, const Frames& stack = {});
+                       std::uint64_t handle, std::uint64_t size, const Frames& stack = {}) {
+    write_with_stack<&Writer::device_allocate>(thread, time, stack, device, static_cast<std::uint8_t>(kind),
+                                               handle, size);
+  }
   void device_release(std::uint32_t thread, std::uint64_t time, std::uint32_t device, DeviceMemoryKind kind,
-                      std::uint64_t handle);
+                      std::uint64_t handle) {
+    write<&Writer::device_release>(thread, time, device, static_cast<std::uint8_t>(kind), handle);
+  }
   void device_refused(std::uint32_t thread, std::uint64_t time, std::uint32_t device, DeviceMemoryKind kind,
                       std::uint64_t size, std::uint64_t charged, std::uint64_t limit,
-                      const Frames& stack = {});
+                      const Frames& stack = {}) {
+    write_with_stack<&Writer::device_refused>(thread, time, stack, device, static_cast<std::uint8_t>(kind),
+                                              size, charged, limit);
+  }
   // Call this after device_refused() of the same thread.
   void device_holder(std::uint32_t thread, std::uint64_t time, std::uint32_t device, std::uint32_t process,
-                     std::uint64_t bytes, bool is_elsewhere = false);
+                     std::uint64_t bytes, bool is_elsewhere = false) {
+    write<&Writer::device_holder>(thread, time, device, process, bytes, is_elsewhere);
+  }
   void process_name(std::uint32_t process, const std::string& name);
   void device_figure(std::uint32_t thread, std::uint64_t time, std::uint32_t device, DeviceMemoryKind kind,
-                     std::uint64_t bytes);
-  void gap(std::uint32_t thread, std::uint64_t time, std::uint64_t events);
+                     std::uint64_t bytes) {
+    write<&Writer::device_figure>(thread, time, device, static_cast<std::uint8_t>(kind), bytes);
+  }
+  void gap(std::uint32_t thread, std::uint64_t time, std::uint64_t events) {
+    write<&Writer::gap>(thread, time, events);
+  }
   // The following records in this thread's segment belong to the thread `other`.
-  void hand_over(std::uint32_t thread, std::uint64_t time, std::uint32_t other);
+  void hand_over(std::uint32_t thread, std::uint64_t time, std::uint32_t other) {
+    write<&Writer::thread>(thread, time, other);
+  }
 
   // Returns the writer of the thread's segment, with space for a record; null if the limit is reached.
   recording::RecordWriter* writer(std::uint32_t thread, std::uint64_t time);
@@ -113,6 +150,7 @@ class RecordingBuilder {
   std::filesystem::path finish();
 
  private:
+  using Writer = recording::RecordWriter;
   using Segment = std::unique_ptr<std::uint64_t[]>;
   struct ThreadState {
     recording::RecordWriter writer;
@@ -125,6 +163,16 @@ class RecordingBuilder {
   void leave(recording::RecordWriter& writer) const;
   // Writes the seals of the open segments and the end record, as an exiting process does.
   void write_end(recording::FileHeader& header);
+  // Writes an event: calls `record(time, arguments…)`, and the second with the number of the stack behind.
+  template <auto record, class... Arguments>
+  void write(std::uint32_t thread, std::uint64_t time, Arguments... arguments) {
+    if (Writer* out = writer(thread, time)) (out->*record)(time, arguments...);
+  }
+  template <auto record, class... Arguments>
+  void write_with_stack(std::uint32_t thread, std::uint64_t time, const Frames& stack,
+                        Arguments... arguments) {
+    if (Writer* out = writer(thread, time)) (out->*record)(time, arguments..., stack_of(thread, time, stack));
+  }
   std::uint32_t stack_of(std::uint32_t thread, std::uint64_t time, const Frames& frames);
 
   std::filesystem::path path_;

@@ -49,6 +49,17 @@ std::string absent_message(const std::string& what) {
   return what + " is not on this machine; this test needs it and is skipped";
 }
 
+void compare_with_golden(const std::string& file, const std::string& text) {
+  const fs::path path = fs::path(source_path("tests/golden")) / file;
+  if (std::getenv("HEADROOM_UPDATE_GOLDEN") != nullptr) {
+    fs::create_directories(path.parent_path());
+    write_text(path, text);
+    return;
+  }
+  ASSERT_TRUE(fs::exists(path)) << path << " is missing; make it with HEADROOM_UPDATE_GOLDEN=1";
+  EXPECT_EQ(read_text(path), text) << "differs from " << path;
+}
+
 std::string read_text(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;

@@ -52,6 +52,9 @@ inline constexpr const char* kOnlyInPlainBuilds =
 // How many of `times` independent repetitions a build runs.
 constexpr int repetitions(int times) { return kIsSlowBuild ? (times + 9) / 10 : times; }
 
+// Compares the text with the file in tests/golden. With HEADROOM_UPDATE_GOLDEN=1 writes the file instead.
+void compare_with_golden(const std::string& file, const std::string& text);
+
 std::string read_text(const std::filesystem::path& path);
 void write_text(const std::filesystem::path& path, const std::string& text);
 

@@ -10,7 +10,7 @@ export interface Verdict {
   details: string[];  // one line for each failure
 }
 
-// Texts about the limit, as in report.md (src/report/run/limit_words.cpp). Absent without a limit.
+// Texts about the limit, as in report.md (src/report/run/run_words.cpp). Absent without a limit.
 export interface LimitWords {
   type: string;     // "hard", "soft", or "soft (with the reason)"
   meaning: string;  // what the probe proved, and at which size

@@ -37,7 +37,7 @@ export const ROUTE_WORDS: Record<string, string> = {
   not_tried: 'not tried',
 };
 
-// The outcome of a model, as in src/report/run/outcome.cpp.
+// The outcome of a model, as in src/report/run/run_words.cpp.
 export type Outcome = 'ok' | 'over' | 'prepared' | 'fallen' | 'cut_short' | 'not_reached' | 'skipped';
 
 // The run ended while this part was in progress, so it is not a failure of the model.

@@ -150,7 +150,8 @@ test('draws only the percentages of memory pressure', () => {
 
 test('titles of figures are those of report.md', () => {
   const words = readFileSync(new URL('../../src/report/words.cpp', import.meta.url), 'utf8');
-  const titles = [...words.matchAll(/MetricWords\{"([a-z_]+)",\s*"([^"]+)"/g)];
+  const table = words.slice(words.indexOf('kMetrics[]'), words.indexOf('};', words.indexOf('kMetrics[]')));
+  const titles = [...table.matchAll(/\{"([a-z_]+)",\s*"([^"]+)"/g)];
   assert.ok(titles.length > 30);
   for (const [, name, title] of titles) assert.equal(metrics.TITLES[name], title);
   assert.equal(metrics.title_of('slab_unreclaimable_bytes'), 'Kernel slab, unreclaimable');

@@ -6,27 +6,18 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
+#include "base/files.h"
 #include "base/log.h"
-#include "base/run_folder.h"
 #include "base/terminal.h"
 #include "base/text.h"
 #include "bench/conductor/bench_state.h"
-#include "bench/conductor/bench_verdict.h"
-#include "bench/conductor/child_environment.h"
-#include "bench/conductor/extra_runs.h"
+#include "bench/conductor/child_process.h"
 #include "bench/conductor/gpu_limit.h"
-#include "bench/conductor/helper_process.h"
-#include "bench/conductor/inference_phase.h"
-#include "bench/conductor/layer_phase.h"
-#include "bench/conductor/model_measurement.h"
-#include "bench/conductor/pool_phase.h"
-#include "bench/conductor/preparation.h"
-#include "bench/conductor/setup_results.h"
+#include "bench/conductor/phases.h"
+#include "bench/conductor/setup_phase.h"
 #include "bench/conductor/step_partner.h"
-#include "bench/interrupt.h"
 #include "report/run/report_json.h"
 #include "report/run/views.h"
 #include "sources/host_info.h"
@@ -35,6 +26,32 @@ namespace headroom::bench {
 namespace {
 
 constexpr int kExitInterrupted = 130;  // as a shell reports a command ended by Ctrl-C
+
+// True if any model failed: alone, in parallel, in the pipeline or in the pool. Skipped models did not fail.
+bool any_model_failed(const BenchResult& result) {
+  const auto failed = [](const ModelResult& model) {
+    return model.status != ModelStatus::ok && model.status != ModelStatus::skipped;
+  };
+  return std::ranges::any_of(result.models, failed) ||
+         (result.parallel && std::ranges::any_of(result.parallel->together, failed)) ||
+         (result.pipeline && result.pipeline->status != ModelStatus::ok) ||
+         (result.pool && result.pool->status != ModelStatus::ok);
+}
+
+// True if any of these runs exceeded a memory or GPU memory limit.
+bool limit_violated(const BenchResult& result) {
+  // For a model, the pipeline and the pool.
+  const auto is_over = [](const auto& run) {
+    return run.memory.within_limit == false || std::ranges::any_of(run.gpu_memory, [](const GpuMemory& gpu) {
+             return gpu.within_limit == false;
+           });
+  };
+  return std::ranges::any_of(result.models, is_over) ||
+         (result.parallel &&
+          (result.parallel->within_limit == false ||
+           std::ranges::any_of(result.parallel->gpu_memory, &JointGpuMemory::is_over_limit))) ||
+         (result.pipeline && is_over(*result.pipeline)) || (result.pool && is_over(*result.pool));
+}
 
 // The next command for the user: after a setup alone, the measurement; after a failure, its diagnosis.
 std::string next_command(const Run& run) {
@@ -93,17 +110,10 @@ Status check_in_step(const BenchOptions& options) {
                      fmt::format("run {} separately", other));
 }
 
-// The models that will be measured.
-std::vector<std::string> models_to_measure(const Run& run) {
-  std::vector<std::string> names;
-  for (const PreparedModel& model : run.prepared.models)
-    if (model.status == ModelStatus::ok) names.push_back(model.name);
-  return names;
-}
-
 // Runs the setup. With --in-step, waits for the other run first, and afterwards agrees with it on the models
 // to measure.
-Status prepare_with_partner(Run& run, std::optional<StepPartner>& partner) {
+Status prepare_with_partner(Run& run) {
+  std::optional<StepPartner>& partner = run.partner;
   if (!run.options.in_step.empty()) {
     step(run, fmt::format("waiting for the other run of --in-step {}", run.options.in_step));
     auto met = StepPartner::meet(run.options.in_step, run.options.timeout, run.interrupt);
@@ -112,7 +122,9 @@ Status prepare_with_partner(Run& run, std::optional<StepPartner>& partner) {
   }
   if (auto prepared = prepare(run); !prepared) return prepared;
   if (!partner) return {};
-  const std::vector<std::string> models = models_to_measure(run);
+  std::vector<std::string> models;  // that will be measured
+  for (const PreparedModel& model : run.prepared.models)
+    if (model.status == ModelStatus::ok) models.push_back(model.name);
   if (models.empty()) {  // the report shows it; the other run sees the closed connection
     partner.reset();
     return {};
@@ -175,8 +187,7 @@ Result<int> run_bench(const BenchOptions& options, const std::string& command,
   // From here on the report shows how far the limit is proved, and which models were requested.
   run.result.models = models_not_reached(options);
   save_reports(run);
-  std::optional<StepPartner> partner;
-  if (auto prepared = prepare_with_partner(run, partner); !prepared) {
+  if (auto prepared = prepare_with_partner(run); !prepared) {
     run.interrupted = was_interrupted(prepared.error());
     const ErrorKind kind = prepared.error().kind;
     if (!run.interrupted && (kind == ErrorKind::usage || kind == ErrorKind::input)) {
@@ -197,29 +208,8 @@ Result<int> run_bench(const BenchOptions& options, const std::string& command,
   // Every model has been tried once; those that failed will not be measured.
   run.result.models.clear();
   run.measuring_since = monotonic_now();
-  const BenchContext context{options,
-                             run.prepared,
-                             run.metadata_path.string(),
-                             run.folder.path,
-                             run.device_account ? &*run.device_account : nullptr,
-                             run.interrupt,
-                             run.metrics,
-                             partner ? &*partner : nullptr,
-                             [&](const std::string& label, double fraction, const std::string& detail) {
-                               if (!options.quiet) run.progress_line.update(label, fraction, detail);
-                             },
-                             [&](ModelResult partial) { save_partial_result(run, std::move(partial)); }};
-  if (auto measured = measure_models(run, context); !measured) {
-    save_progress(run);
-    return forward_error(measured);
-  }
-  if (!run.options.skip_inference && !run.interrupted) {
-    const ExtraRuns extras{run.folder.path, [&](const std::string& text) { step(run, text); },
-                           [&] { save_progress(run); }};
-    const ExtraOutcome outcome = measure_extras(extras, context, run.result);
-    run.interrupted = outcome.interrupted;
-    run.extra_failed = outcome.failed;
-  }
+  measure_models(run);
+  if (!run.options.skip_inference && !run.interrupted) measure_extras(run);
   run.result.inference_time = monotonic_now() - run.measuring_since;
   // All measurements are done; the remaining work cannot change a figure.
   if (auto finished = finish(run); !finished) {

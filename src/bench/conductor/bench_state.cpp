@@ -1,7 +1,22 @@
 #include "bench/conductor/bench_state.h"
 
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+#include "base/json.h"
 #include "base/log.h"
-#include "bench/conductor/report_files.h"
+#include "base/subprocess.h"
+#include "base/text.h"
+#include "report/run/report_json.h"
+#include "report/run/run_words.h"
+#include "report/run/views.h"
+#include "types/budget.h"
 
 namespace headroom::bench {
 
@@ -33,5 +48,194 @@ Status save_finished(Run& run) {
 }
 
 void save_reports(Run& run) { note_disk_problem(run, save_finished(run)); }
+
+// The setup knows the size of all the model's files. If it could not read them, the size of the model's own
+// file is used.
+void set_file_size(ModelResult& result) {
+  if (result.file_size) return;
+  std::error_code code;
+  const auto size = std::filesystem::file_size(result.path, code);
+  if (!code) result.file_size = Bytes{static_cast<std::int64_t>(size)};
+}
+
+void save_partial_result(Run& run, ModelResult partial) {
+  partial.status = ModelStatus::failed;
+  partial.error = report::kCutShort;
+  run.result.models[run.measuring] = std::move(partial);
+  set_file_size(run.result.models[run.measuring]);
+  save_progress(run);
+}
+
+namespace fs = std::filesystem;
+
+namespace {
+
+// Removes the views of report.json. They are outdated once report.json changes, and `headroom report` can
+// rebuild them. Returns whether any existed.
+bool remove_views(const fs::path& folder) {
+  bool removed = false;
+  for (const char* name : {"report.html", "report.md", "summary.csv"}) {
+    std::error_code ignored;
+    removed = fs::remove(folder / name, ignored) || removed;
+  }
+  return removed;
+}
+
+// Removes the frame times. No view has them, so they go only if the figures would not fit otherwise.
+bool remove_frame_times(const fs::path& folder) {
+  std::error_code ignored;
+  return fs::remove_all(folder / "frames", ignored) > 0 && !ignored;
+}
+
+bool is_full_disk(const Error& error) {
+  return error.why == errno_text(ENOSPC) || error.why == errno_text(EDQUOT);
+}
+
+// Replaces the content in place, if the file and the free space are large enough. For a moment the file is
+// incomplete. Returns false if the content does not fit; the file is then unchanged or gone.
+bool overwrite(const fs::path& path, std::string_view content) {
+  struct stat now {};
+  struct statvfs disk {};
+  UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  if (!fd || ::fstat(fd.get(), &now) != 0 || ::fstatvfs(fd.get(), &disk) != 0) return false;
+  const std::uint64_t available = std::uint64_t{512} * static_cast<std::uint64_t>(now.st_blocks) +
+                                  std::uint64_t{disk.f_bavail} * disk.f_frsize;
+  if (content.size() > available) return false;
+  if (::ftruncate(fd.get(), 0) == 0 && write_all(fd.get(), content) && ::fsync(fd.get()) == 0) return true;
+  ::unlink(path.c_str());  // another process filled the disk
+  return false;
+}
+
+// Extracts the reason from the child's error line: "error: WHAT: WHY; FIX".
+std::string read_reason(int fd, const fs::path& page) {
+  std::string text;
+  std::array<char, 4096> buffer;
+  for (ssize_t got = 0; (got = ::read(fd, buffer.data(), buffer.size())) > 0;)
+    text.append(buffer.data(), static_cast<std::size_t>(got));
+  const std::string what = fmt::format("error: cannot write {}: ", page.string());
+  if (const std::size_t at = text.rfind(what); at != std::string::npos)
+    text = text.substr(at + what.size(), text.find(';', at) - at - what.size());
+  return std::string(trim(text));
+}
+
+// Writes report.html in a child, from the report.json that was just written. The page needs several copies of
+// images and series in memory, about 10 to 90 MiB.
+Status write_page(const fs::path& folder) {
+  SpawnOptions options;
+  options.command = {own_executable().string(), "report", folder.string(), "--html",
+                     (folder / "report.html").string()};
+  auto errors = Pipe::create();
+  if (!errors) return forward_error(errors);
+  options.stderr_fd = errors->write_end.get();
+  auto child = Subprocess::spawn(options);
+  if (!child) return forward_error(child);
+  errors->write_end.reset();
+  const std::string reason = read_reason(errors->read_end.get(), folder / "report.html");
+  if (const ExitStatus end = child->wait(); !end.success())
+    return failure(fmt::format("cannot write {}", (folder / "report.html").string()),
+                   reason.empty() ? fmt::format("its process ended with {}", end.describe()) : reason,
+                   fmt::format("try headroom report {} --html FILE", shell_word(folder.string())));
+  return {};
+}
+
+}  // namespace
+
+// The figures have priority. On a full disk, first removes the views, then the frame times. Then it writes
+// without indentation (half the size). At last it overwrites the earlier report in place.
+Status write_report_json(const BenchResult& result, const fs::path& folder) {
+  const fs::path path = folder / "report.json";
+  const std::string text = report::report_text(result);
+  auto written = write_file_atomically(path, text);
+  if (written || !is_full_disk(written.error())) return written;
+  if (remove_views(folder)) written = write_file_atomically(path, text);
+  if (!written && remove_frame_times(folder)) written = write_file_atomically(path, text);
+  const std::string line = report::report_text(result, false);
+  if (!written) written = write_file_atomically(path, line);
+  if (!written && overwrite(path, line)) return {};
+  // During the run the earlier report may stay, because it is marked incomplete.
+  std::error_code ignored;
+  if (!written && result.complete) fs::remove(path, ignored);
+  return written;
+}
+
+Status write_all_reports(const BenchResult& result, const fs::path& folder) {
+  Status first;
+  const auto keep = [&](Status status) {
+    if (first && !status) first = std::move(status);
+  };
+  keep(write_report_json(result, folder));
+  keep(write_file_atomically(folder / "report.md", report::to_markdown(result)));
+  keep(write_file_atomically(folder / "summary.csv", report::to_csv(result)));
+  if (first) keep(write_page(folder));
+  return first;
+}
+
+Status write_frame_times(const std::string& model, const KeptFrames& frames, const fs::path& folder) {
+  if (frames.empty()) return {};
+  if (auto made = make_folder(folder / "frames"); !made) return made;
+  return write_file_in_pieces(folder / "frames" / (file_name_of(model) + ".csv"),
+                              [&](const WritePiece& write) {
+                                Status written = write(report::kFrameTimesHeader);
+                                std::string text;
+                                frames.each([&](std::span<const FrameTimes> piece) {
+                                  text.clear();
+                                  report::append_csv(text, piece);
+                                  if (written) written = write(text);
+                                });
+                                return written;
+                              });
+}
+
+namespace {
+
+// The ledger's peaks, plus the driver's own memory at the end of the same phases.
+std::optional<FootprintGpu> gpu_footprint(const std::vector<GpuMemory>& gpus) {
+  if (gpus.empty() || !gpus.front().load_peak || !gpus.front().run_peak) return std::nullopt;
+  const GpuMemory& gpu = gpus.front();
+  const auto with_driver = [](Bytes peak, const std::optional<Bytes>& asked,
+                              const std::optional<Bytes>& process) {
+    return asked && process ? peak + std::max(Bytes{}, *process - *asked) : peak;
+  };
+  return FootprintGpu{gpu.device, gpu.name, with_driver(*gpu.load_peak, gpu.loaded, gpu.process_loaded),
+                      with_driver(*gpu.run_peak, gpu.running, gpu.process_running),
+                      gpu.is_integrated.value_or(false)};
+}
+
+}  // namespace
+
+Status write_footprints(const BenchResult& result, const PreparedData& prepared, const fs::path& folder) {
+  for (const ModelResult& model : result.models) {
+    const ModelMemory& memory = model.memory;
+    if (model.status != ModelStatus::ok || !memory.runtime || !memory.loaded || !memory.load_peak ||
+        !memory.run_mean || !memory.run_peak)
+      continue;
+    const auto known = std::ranges::find(prepared.models, model.name, &PreparedModel::name);
+    Footprint footprint;
+    footprint.name = model.name;
+    footprint.path = model.path;
+    if (known != prepared.models.end()) footprint.model_fingerprint = known->fingerprint;
+    footprint.backend = model.backend;
+    footprint.backend_version = model.backend_version;
+    footprint.input = model.input;
+    footprint.host = this_host();
+    footprint.runtime = *memory.runtime;
+    footprint.frames = memory.frames.value_or(Bytes{});
+    footprint.loaded = *memory.loaded - *memory.runtime;
+    footprint.load_peak = *memory.load_peak - *memory.runtime;
+    footprint.run_mean = *memory.run_mean - *memory.runtime - footprint.frames;
+    footprint.run_peak = *memory.run_peak - *memory.runtime - footprint.frames;
+    footprint.file_backed = memory.file_backed_peak;
+    footprint.charged_peak = memory.cgroup_peak;
+    footprint.gpu = gpu_footprint(model.gpu_memory);
+    footprint.settings = model.settings;
+    footprint.measured_at = result.started_at;
+    if (auto made = make_folder(folder / "footprints"); !made) return made;
+    if (auto written = write_file_atomically(folder / "footprints" / (file_name_of(model.name) + ".json"),
+                                             to_text(report::to_json(footprint)));
+        !written)
+      return written;
+  }
+  return {};
+}
 
 }  // namespace headroom::bench

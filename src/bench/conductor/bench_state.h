@@ -7,12 +7,14 @@
 #include <string>
 #include <utility>
 
+#include "base/files.h"
 #include "base/result.h"
-#include "base/run_folder.h"
 #include "base/terminal.h"
 #include "base/units.h"
-#include "bench/conductor/metrics_recorder.h"
-#include "bench/interrupt.h"
+#include "bench/conductor/child_process.h"
+#include "bench/conductor/metrics.h"
+#include "bench/conductor/step_partner.h"
+#include "bench/conductor/worker_account.h"
 #include "bench/prepared_data.h"
 #include "trace/device_account.h"
 #include "types/bench_options.h"
@@ -31,6 +33,7 @@ struct Run {
   Interrupt interrupt;
   RunFolder folder;
   MetricsRecorder metrics;
+  std::optional<StepPartner> partner;                  // the other run of --in-step
   std::optional<trace::DeviceAccount> device_account;  // GPU memory; absent if no model runs on a GPU
   BenchResult result;
   PreparedData prepared;
@@ -39,7 +42,7 @@ struct Run {
   std::size_t measuring = 0;  // index in result.models of the model being measured
   bool interrupted = false;
   bool disk_warned = false;
-  bool extra_failed = false;            // an extra run (extra_runs.h) could not be made
+  bool extra_failed = false;            // an extra run (measure_extras) could not be made
   std::filesystem::path metadata_path;  // the run's copy of the source's description, which the decoders read
 };
 
@@ -53,7 +56,27 @@ void note_disk_problem(Run& run, const Status& written);
 void save_progress(Run& run);
 // Writes all reports, so that a run that is killed now leaves complete reports of what it has measured.
 void save_reports(Run& run);
+// Saves the partial result of the model being measured, marked as cut short.
+void save_partial_result(Run& run, ModelResult partial);
+// Sets the size of a model whose files the setup could not read: that of the model's own file.
+void set_file_size(ModelResult& result);
 // Writes all reports at the end. The error names the file that could not be written.
 Status save_finished(Run& run);
+
+// --- The files in the run's folder.
+
+// Writes report.json only. It is written after every model, so that the results remain if the conductor is
+// killed. On a full disk, it first removes other files of the run and then writes a shorter text. If that
+// fails for the finished run, it removes the earlier report, because that lacks figures.
+Status write_report_json(const BenchResult& result, const std::filesystem::path& folder);
+// Writes report.json, report.md and summary.csv, and report.html if these three succeeded. The error names
+// the first file that failed.
+Status write_all_reports(const BenchResult& result, const std::filesystem::path& folder);
+// Writes frames/NAME.csv with the times of every frame, for headroom diff. Nothing without frames.
+Status write_frame_times(const std::string& model, const KeptFrames& frames,
+                         const std::filesystem::path& folder);
+// Writes footprints/NAME.json for each model that ran.
+Status write_footprints(const BenchResult& result, const PreparedData& prepared,
+                        const std::filesystem::path& folder);
 
 }  // namespace headroom::bench

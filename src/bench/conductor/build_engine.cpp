@@ -1,4 +1,4 @@
-#include "bench/conductor/build_engine.h"
+#include "bench/conductor/bench.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -6,9 +6,8 @@
 #include <memory>
 
 #include "base/json.h"
-#include "base/text.h"
-#include "base/timestamp.h"
-#include "bench/conductor/helper_process.h"
+#include "bench/conductor/child_process.h"
+#include "bench/processes.h"
 #include "inference/backend.h"
 #include "limits/memory_limit.h"
 #include "trace/tracer_environment.h"
@@ -19,17 +18,15 @@ namespace {
 
 constexpr Nanoseconds kEngineProgressInterval{200'000'000};  // builders report hundreds of steps a second
 
-Json to_json(const tensorrt::EngineRequest& request, const fs::path& plugin) {
-  Json job;
-  job["plugin"] = plugin.string();
-  job["model"] = request.model.string();
-  job["engine"] = request.engine.string();
-  job["device"] = request.device;
-  job["image_size"] = request.image_size;
-  job["precision"] = tensorrt::name_of(request.precision);
-  job["workspace_bytes"] = request.workspace.count;
-  job["force"] = request.force;
-  return job;
+Json order_to_json(const tensorrt::EngineRequest& request, const fs::path& plugin) {
+  return {{"plugin", plugin.string()},
+          {"model", request.model.string()},
+          {"engine", request.engine.string()},
+          {"device", request.device},
+          {"image_size", request.image_size},
+          {"precision", tensorrt::name_of(request.precision)},
+          {"workspace_bytes", request.workspace.count},
+          {"force", request.force}};
 }
 
 tensorrt::EngineRequest order_from_json(const Json& job) {
@@ -53,19 +50,14 @@ Result<Json> build(const Json& job) {
     const Nanoseconds now = monotonic_now();
     if (now - last < kEngineProgressInterval) return;
     last = now;
-    Json event;
-    event["event"] = "progress";
-    event["text"] = text;
-    send_helper_event(event);
+    send_helper_event("progress", {{"text", text}});
   };
   const auto outcome = tensorrt::build_engine_with(get_text(job, "plugin"), order_from_json(job), progress);
   if (!outcome) return tl::unexpected<Error>(outcome.error());
-  Json answer;
-  answer["was_there"] = outcome->already_built;
-  answer["device_peak_bytes"] = outcome->device_peak.count;
-  answer["refused"] = outcome->refused;
-  answer["note"] = outcome->note;
-  return answer;
+  return Json{{"was_there", outcome->already_built},
+              {"device_peak_bytes", outcome->device_peak.count},
+              {"refused", outcome->refused},
+              {"note", outcome->note}};
 }
 
 // Checks before the build, which takes minutes.
@@ -119,7 +111,7 @@ Result<BuiltEngine> build_engine(const BuildEngineOptions& options,
   }
   const Nanoseconds started = monotonic_now();
   BuiltEngine built;
-  const auto done = run_helper(plan, to_json(options.request, plugin->path), *interrupt);
+  const auto done = run_helper(plan, order_to_json(options.request, plugin->path), *interrupt);
   built.interrupted = !done && was_interrupted(done.error());
   if (built.interrupted) return built;
   if (!done) return tl::unexpected<Error>(done.error());

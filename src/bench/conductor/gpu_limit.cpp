@@ -1,18 +1,19 @@
 #include "bench/conductor/gpu_limit.h"
 
 #include <fmt/format.h>
-#include <signal.h>
-
 #include <algorithm>
 #include <map>
-#include <string_view>
 #include <utility>
 
+#include "base/files.h"
 #include "base/json.h"
 #include "base/log.h"
-#include "bench/conductor/helper_process.h"
+#include "base/subprocess.h"
+#include "bench/processes.h"
 #include "cuda/driver.h"
 #include "cuda/probe_routes.h"
+#include "cuda/visible_devices.h"
+#include "limits/memory_limit.h"
 #include "report/words.h"
 #include "trace/tracer_environment.h"
 #include "types/device_name.h"
@@ -30,15 +31,12 @@ Result<Json> probe(const Json& job) {
   const auto driver = cuda::Driver::open();
   answer["devices"] = driver ? (*driver)->device_count() : 0;
   answer["routes"] = Json::array();
-  for (const cuda::RouteOutcome& outcome : *outcomes) {
-    Json entry;
-    entry["name"] = outcome.name;
-    entry["is_there"] = outcome.is_supported;
-    entry["taken_bytes"] = outcome.allocated.count;
-    entry["stopped_by"] = outcome.stopped_by;
-    entry["is_refused"] = outcome.is_refused;
-    answer["routes"].push_back(std::move(entry));
-  }
+  for (const cuda::RouteOutcome& outcome : *outcomes)
+    answer["routes"].push_back({{"name", outcome.name},
+                                {"is_there", outcome.is_supported},
+                                {"taken_bytes", outcome.allocated.count},
+                                {"stopped_by", outcome.stopped_by},
+                                {"is_refused", outcome.is_refused}});
   return answer;
 }
 
@@ -70,10 +68,7 @@ Result<Probed> probe_device(unsigned device, Bytes limit, bool is_one_of_several
   ledger::Limits small;
   small.bytes[device] = static_cast<std::uint64_t>(limit.count);
   plan.environment = trace::ledger_environment(trace::gpu_tracer_library(), small, "");
-  Json job;
-  job["ordinal"] = device;
-  job["target_bytes"] = kProbeTarget.count;
-  auto answer = run_helper(plan, job, interrupt);
+  auto answer = run_helper(plan, {{"ordinal", device}, {"target_bytes", kProbeTarget.count}}, interrupt);
   if (!answer) return forward_error(answer);
   Probed probed;
   probed.devices = get_integer(*answer, "devices").value_or(0);
@@ -163,18 +158,6 @@ Limit probe_gpu_limit(const ledger::Limits& limits, const std::vector<unsigned>&
 
 namespace {
 
-// Restores the signal mask that Interrupt::listen() changes.
-class SignalMask {
- public:
-  SignalMask() { ::sigprocmask(SIG_SETMASK, nullptr, &before_); }
-  ~SignalMask() { ::sigprocmask(SIG_SETMASK, &before_, nullptr); }
-  SignalMask(const SignalMask&) = delete;
-  SignalMask& operator=(const SignalMask&) = delete;
-
- private:
-  sigset_t before_{};
-};
-
 // Replaces advice that only `headroom bench` can follow.
 std::string advice_for_commands(std::string note) {
   constexpr std::string_view kRemoveLimit = "remove --gpu-limit";
@@ -186,7 +169,7 @@ std::string advice_for_commands(std::string note) {
 }  // namespace
 
 Result<ProvedGpuLimit> prove_gpu_limit(const ledger::Limits& limits) {
-  const SignalMask mask;
+  const SavedSignalMask mask;  // Interrupt::listen() changes it
   auto interrupt = Interrupt::listen();
   if (!interrupt) return forward_error(interrupt);
   std::vector<unsigned> devices;
@@ -256,5 +239,28 @@ std::string describe_escapes(const trace::DeviceAccount& account) {
 }
 
 int run_gpu_probe_process() { return serve_helper(probe); }
+
+bool is_tegra(const std::filesystem::path& root) {
+  // Strings that end with a zero byte each: "nvidia,p3768-0000+p3767-0005", "nvidia,tegra234".
+  const auto compatible = read_small_file(root / "proc/device-tree/compatible");
+  return compatible && compatible->find("nvidia,tegra") != std::string::npos;
+}
+
+bool has_unified_memory(const std::vector<unsigned>& ordinals) {
+  if (is_tegra()) return true;
+  const auto devices = cuda::visible_devices();
+  if (ordinals.empty())
+    return std::any_of(devices.begin(), devices.end(),
+                       [](const auto& device) { return device.is_integrated; });
+  return std::any_of(ordinals.begin(), ordinals.end(), [&](unsigned ordinal) {
+    return ordinal < devices.size() && devices[ordinal].is_integrated;
+  });
+}
+
+Result<Limit> prove_memory_limit(Bytes bytes, std::string_view forced_mechanism) {
+  auto limit = limits::probe_limit(bytes, forced_mechanism);
+  if (limit && has_unified_memory()) limits::note_unproved_cuda_memory(*limit);
+  return limit;
+}
 
 }  // namespace headroom::bench

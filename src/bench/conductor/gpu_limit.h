@@ -1,12 +1,15 @@
 // The GPU memory limit of a bench run: the account that its workers share, and the probe that proves it.
 #pragma once
 
+#include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
-#include "bench/interrupt.h"
+#include "base/units.h"
+#include "bench/conductor/child_process.h"
 #include "trace/device_account.h"
 #include "types/bench_options.h"
 #include "types/limit.h"
@@ -48,7 +51,17 @@ LimitType type_after(const Limit& proved, const trace::DeviceAccount& account);
 // The reason for a limit type that type_after() lowered, after a semicolon. Empty if there is none.
 std::string describe_escapes(const trace::DeviceAccount& account);
 
-// The child (hidden verb _gpu_probe); returns the exit code.
-int run_gpu_probe_process();
+// Devices whose GPU shares the machine's memory (Jetson, Thor, GB10), and how far a memory limit is proved
+// there.
+// True if the device tree names a Tegra chip, as on every Jetson.
+bool is_tegra(const std::filesystem::path& root = "/");
+
+// True if one of these CUDA devices is integrated; with an empty list, if any visible device is. A Jetson is
+// known by its device tree. Elsewhere the CUDA driver is asked, in a child process.
+bool has_unified_memory(const std::vector<unsigned>& ordinals = {});
+
+// Calls limits::probe_limit(). On unified memory, adds a note that the probe does not prove that CUDA memory
+// is charged.
+Result<Limit> prove_memory_limit(Bytes bytes, std::string_view forced_mechanism);
 
 }  // namespace headroom::bench

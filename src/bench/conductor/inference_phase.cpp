@@ -1,20 +1,12 @@
-#include "bench/conductor/inference_phase.h"
+#include "bench/conductor/phases.h"
 
 #include <fmt/format.h>
-
 #include <algorithm>
 
-#include "base/log.h"
-#include "base/run_folder.h"
-#include "bench/conductor/common_limit.h"
-#include "bench/conductor/gpu_limit.h"
-#include "bench/conductor/gpu_results.h"
-#include "bench/conductor/measurement_plans.h"
-#include "bench/conductor/model_result.h"
-#include "bench/conductor/supervise.h"
+#include "base/files.h"
+#include "bench/conductor/worker_result.h"
 #include "inference/task.h"
-#include "limits/memory_limit.h"
-#include "monitoring/latency_summary.h"
+#include "trace/tracer_environment.h"
 
 namespace headroom::bench {
 namespace {
@@ -22,18 +14,18 @@ namespace {
 // The thresholds that the task used: those of the model, else those of the run.
 void set_thresholds(ModelResult& result, const BenchOptions& options) {
   const auto tasks = inference::task_names();
-  const auto task = std::find_if(tasks.begin(), tasks.end(),
-                                 [&](const inference::TaskName& known) { return known.name == result.task; });
+  const auto task = std::ranges::find(tasks, result.task, &inference::TaskName::name);
   if (task == tasks.end() || task->thresholds == inference::Thresholds::none) return;
-  const auto spec = std::find_if(options.models.begin(), options.models.end(),
-                                 [&](const ModelSpec& known) { return known.name == result.name; });
+  const auto spec = std::ranges::find(options.models, result.name, &ModelSpec::name);
   const ModelSpec own = spec == options.models.end() ? ModelSpec{} : *spec;
   result.confidence = own.confidence.value_or(options.confidence);
   if (task->thresholds == inference::Thresholds::confidence_and_iou)
     result.iou = own.iou.value_or(options.iou);
 }
 
-void complete(ModelResult& result, const PreparedModel& model, const BenchOptions& options) {
+}  // namespace
+
+void add_setup_facts(ModelResult& result, const PreparedModel& model) {
   result.path = model.path;
   result.backend = model.backend;
   if (result.backend_version.empty())
@@ -49,8 +41,19 @@ void complete(ModelResult& result, const PreparedModel& model, const BenchOption
   result.trials = model.trials;
   result.smallest_settings = model.smallest_settings;
   if (!model.passed_over.empty()) result.warnings.push_back(model.passed_over);
+}
+
+void complete(ModelResult& result, const PreparedModel& model, const BenchOptions& options) {
+  add_setup_facts(result, model);
   set_thresholds(result, options);
 }
+
+const ModelResult* find_result(const std::vector<ModelResult>& results, const std::string& name) {
+  const auto found = std::ranges::find(results, name, &ModelResult::name);
+  return found == results.end() ? nullptr : &*found;
+}
+
+namespace {
 
 // Partial results are saved every 5 s. With so many frames that a save takes long, saving uses at most 2 % of
 // the time.
@@ -59,26 +62,19 @@ constexpr std::int64_t kPartialShare = 50;
 
 // Tick function for a model that runs alone. It also saves partial results, in case the conductor is killed
 // before the model ends.
-Tick ticker_with_partial_results(const BenchContext& context, const PreparedModel& model, const Tick& tick) {
-  return [&context, &model, tick,
-          next = monotonic_now() + kPartialInterval](const std::vector<WorkerRun*>& runs) mutable {
-    tick(runs);
+Tick ticker_with_partial_results(Run& run, const PreparedModel& model, const Tick& tick) {
+  return [&run, &model, tick,
+          next = monotonic_now() + kPartialInterval](const std::vector<WorkerRun*>& workers) mutable {
+    tick(workers);
     const Nanoseconds started = monotonic_now();
     if (started < next) return;
-    ModelResult partial = runs.front()->result();
-    complete(partial, model, context.options);
-    context.partial_result(std::move(partial));
+    ModelResult partial = workers.front()->result();
+    complete(partial, model, run.options);
+    save_partial_result(run, std::move(partial));
     const Nanoseconds ended = monotonic_now();
     next = ended + std::max(kPartialInterval, Nanoseconds{kPartialShare * (ended - started).count});
   };
 }
-
-// Without a control group that counts all models together, PSS measures each model and their total.
-bool needs_shares(const BenchContext& context, const limits::MemoryLimit& limit) {
-  return context.options.parallel && !limit.account().peak;
-}
-
-bool measures_frames(const WorkerRun* run) { return !run->has_ended() && run->is_in_run(); }
 
 // In step, latencies differ from those of a run alone. If the other run left early, some frames had no turn.
 void add_turns(ModelResult& result, const WorkerAccount& account, const std::string& id) {
@@ -101,192 +97,222 @@ void add_turns(ModelResult& result, const WorkerAccount& account, const std::str
                                                   "comparison; for a clearer one, use --threads 1"));
 }
 
+}  // namespace
+
+void add_gpu_warnings(ModelResult& result) {
+  for (const GpuMemory& gpu : result.gpu_memory)
+    if (const auto peak = std::max(gpu.load_peak, gpu.run_peak); gpu.limit && peak > gpu.limit)
+      result.warnings.push_back(fmt::format("peak of {} on {}, more than the limit of {}",
+                                            format_bytes(*peak), gpu.device, format_bytes(*gpu.limit)));
+  for (const GpuMemory& gpu : result.gpu_memory)
+    if (result.status == ModelStatus::ok && gpu.refused > 0)
+      result.warnings.push_back(fmt::format(
+          "{} requests for {} were refused at the limit of {}; the model continued, but it may be slower "
+          "than without a limit",
+          gpu.refused, gpu.refused_bytes ? format_bytes(*gpu.refused_bytes) : "memory", gpu.device));
+  for (const GpuMemory& gpu : result.gpu_memory)
+    if (result.status == ModelStatus::ok && !gpu.run_peak)
+      result.warnings.push_back(fmt::format("memory on {} is unknown: the preload library {} was not loaded",
+                                            gpu.device, trace::gpu_tracer_library().string()));
+  if (result.placement && result.placement->on_cpu > 0 && !result.gpu_memory.empty())
+    result.warnings.push_back(fmt::format("{} of {} nodes run on the CPU, not on {}: {}",
+                                          result.placement->on_cpu,
+                                          result.placement->on_cpu + result.placement->on_device,
+                                          result.gpu_memory.front().device, result.placement->on_cpu_kinds));
+}
+
+namespace {
+
 constexpr double kNoisyCv = 0.025;
 constexpr std::int64_t kFewestForCv = 10;  // with fewer frames, one slow frame decides
 
-void add_warnings(const BenchContext& context, ModelResult& result) {
+void add_warnings(Run& run, ModelResult& result) {
   add_gpu_warnings(result);
   if (result.inference && result.inference->n >= kFewestForCv && result.inference->cv > kNoisyCv)
     result.warnings.push_back(
         fmt::format("inference latency varies by {:.1f} % (over 2.5 %): busy machine, changing clock, or "
                     "work that depends on the input",
                     100 * result.inference->cv));
-  if (auto throttling = context.metrics.take_throttling("it ran"))
+  if (auto throttling = run.metrics.take_throttling("it ran"))
     result.warnings.push_back(std::move(*throttling));
 }
 
 }  // namespace
 
-Result<MeasuredModel> measure_alone(const BenchContext& context, const PreparedModel& model) {
-  auto limit = limit_for(context, model.name);
+bool needs_shares(const Run& run, const limits::MemoryLimit& limit) {
+  return run.options.parallel && !limit.account().peak;
+}
+
+Result<MeasuredModel> measure_alone(Run& run, const PreparedModel& model) {
+  auto limit = limit_for(run, model.name);
   if (!limit) return forward_error(limit);
   // With --parallel, the model holds as many frames as it will hold in the parallel run, so that the peaks
   // can be compared.
-  WorkerPlan plan = plan_for(context, model.name, inference_job(context, model), model.takes_frames,
-                             limit->get(), context.options.parallel ? frame_takers(context) : 1);
+  WorkerPlan plan = plan_for(run, model.name, inference_job(run, model), model.takes_frames, limit->get(),
+                             run.options.parallel ? frame_takers(run) : 1);
   MeasuredModel measured;
-  measured.samples_path = plan.samples_path = context.run_folder / (file_name_of(model.name) + ".samples");
-  const bool in_step = context.partner != nullptr && context.partner->is_common(model.name);
+  measured.samples_path = plan.samples_path = run.folder.path / (file_name_of(model.name) + ".samples");
+  const bool in_step = run.partner && run.partner->is_common(model.name);
   std::optional<UniqueFd> turns;
-  if (in_step) turns = context.partner->begin_model(model.name, context.interrupt);
+  if (in_step) turns = run.partner->begin_model(model.name, run.interrupt);
   if (turns) {
     plan.turns_fd = turns->get();
-    plan.job.turns = WorkerTurns{context.partner->is_first(), context.options.timeout};
+    plan.job.turns = WorkerTurns{run.partner->is_first(), run.options.timeout};
   }
-  auto run = WorkerRun::start(plan);
+  auto worker = WorkerRun::start(plan);
   turns.reset();  // so that the other worker notices when this one ends
-  if (!run) return forward_error(run);
-  measured.interrupted =
-      !supervise({run->get()}, context.interrupt, context.options.metrics_interval,
-                 ticker_with_partial_results(
-                     context, model,
-                     ticker(context, "inference", model.name, frames_expected(context, model.takes_frames))),
-                 {needs_shares(context, **limit), {}});
-  measured.result = (*run)->result();
-  complete(measured.result, model, context.options);
-  if (in_step) add_turns(measured.result, (*run)->account(), context.partner->id_of(model.name));
-  if (context.partner != nullptr && !in_step)
+  if (!worker) return forward_error(worker);
+  measured.interrupted = !supervise(
+      {worker->get()}, run.interrupt, run.options.metrics_interval,
+      ticker_with_partial_results(
+          run, model, ticker(run, "inference", model.name, frames_expected(run, model.takes_frames))),
+      {needs_shares(run, **limit), {}});
+  measured.result = (*worker)->result();
+  complete(measured.result, model, run.options);
+  if (in_step) add_turns(measured.result, (*worker)->account(), run.partner->id_of(model.name));
+  if (run.partner && !in_step)
     measured.result.warnings.emplace_back(
         "the other run of --in-step does not have this model; it may have run at the same time and disturbed "
         "it");
-  add_warnings(context, measured.result);
-  measured.class_names = model.class_names;
-  measured.frames_held = (*run)->account().frames_held;
-  measured.frames = (*run)->take_frames();
+  add_warnings(run, measured.result);
+  measured.frames_held = (*worker)->account().frames_held;
+  measured.frames = (*worker)->take_frames();
   return measured;
 }
 
-Result<ParallelResult> measure_together(const BenchContext& context, const std::vector<ModelResult>& alone) {
-  // All models share one limit. With a control group, its peak is the joint peak as the kernel counts it.
-  auto limit = limit_for(context, "parallel");
-  if (!limit) return forward_error(limit);
-  std::vector<std::unique_ptr<WorkerRun>> runs;
-  std::vector<const PreparedModel*> models;
-  std::int64_t expected = 0;
-  const std::int64_t sharers = frame_takers(context);
-  for (const PreparedModel& model : context.prepared.models) {
-    if (model.status != ModelStatus::ok) continue;
-    WorkerJob job = inference_job(context, model);
-    job.sample_images = 0;
-    job.wait_for_gate = true;
-    auto run = WorkerRun::start(
-        plan_for(context, model.name, std::move(job), model.takes_frames, limit->get(), sharers));
-    if (!run) return forward_error(run);
-    runs.push_back(std::move(*run));
-    models.push_back(&model);
-    expected += frames_expected(context, model.takes_frames);
-  }
-  std::vector<WorkerRun*> pointers;
-  for (const auto& run : runs) pointers.push_back(run.get());
-  std::optional<Bytes> sampled_joint_peak, sampled_resident_peak, sampled_run_peak;
-  if (context.device_account != nullptr) context.device_account->reset_peaks();
-  const ShareWatch shares{needs_shares(context, **limit), [&](const std::vector<WorkerRun*>& running) {
-                            const std::optional<Bytes> share = joint_pss(running);
-                            sampled_joint_peak = std::max(sampled_joint_peak, share);
-                            if (std::any_of(running.begin(), running.end(), measures_frames))
-                              sampled_run_peak = std::max(sampled_run_peak, share);
-                            sampled_resident_peak = std::max(sampled_resident_peak, joint_resident(running));
-                          }};
-  // An interrupted run keeps its results so far; its models are marked as cut short.
-  supervise(pointers, context.interrupt, context.options.metrics_interval,
-            ticker(context, "parallel", "all models at once", expected), shares);
+namespace {
 
-  ParallelResult result;
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    result.together.push_back(runs[i]->result());
-    complete(result.together.back(), *models[i], context.options);
-    result.frames_held += runs[i]->account().frames_held;
-    // The peak of the common group belongs to no single model.
-    result.together.back().memory.cgroup_peak.reset();
-    if (result.together.back().status != ModelStatus::ok) result.joint_peak_is_lower_bound = true;
-  }
-  // Other mechanisms limit each process separately.
-  if ((*limit)->mechanism() == LimitMechanism::cgroup_v1 ||
-      (*limit)->mechanism() == LimitMechanism::cgroup_v2)
-    explain_kills_at_common_limit(result.together, alone);
-  const CgroupMemory account = (*limit)->account();
-  // Both sides of the comparison use the same measure: the groups' accounts, or PSS. Resident sizes would
-  // count shared pages once per process. A sum that lacks a model could not be compared, so it is left out.
-  std::optional<Bytes> sum = Bytes{};
-  for (const ModelResult& together : result.together) {
-    const auto is_same = [&](const ModelResult& model) { return model.name == together.name; };
-    const auto model = std::find_if(alone.begin(), alone.end(), is_same);
-    if (model == alone.end() || model->status != ModelStatus::ok) {
-      sum.reset();
-      break;
-    }
-    const auto peak = account.peak ? model->memory.cgroup_peak : model->memory.pss_peak;
-    sum = sum && peak ? std::optional(*sum + *peak) : std::nullopt;
-  }
-  if (sum && *sum > Bytes{}) result.sum_of_peaks = sum;
-  if (account.peak) {
-    result.joint_peak = account.peak;
-    result.joint_peak_source = name_of((*limit)->mechanism());
-  } else if (sampled_joint_peak) {
-    result.joint_peak = sampled_joint_peak;
-    result.joint_peak_source = "pss_samples";
-    result.joint_resident_peak = sampled_resident_peak;
-    result.joint_peak_is_lower_bound = true;  // between two samples the peak may have been higher
-  }
-  result.joint_share_peak = sampled_run_peak;
-  if (context.device_account != nullptr)
-    result.gpu_memory =
-        joint_gpu_memory(*context.device_account, cuda_devices(context.options), result.together, alone);
-  result.within_limit = stayed_within_common_limit(result, context.options.memory_limit,
-                                                   context.interrupt.signal_number() != 0);
-  return result;
+// Default of --max-frames-in-mem: 600 frames, but at most 16 MiB of them. 600 full HD frames would be 3.5
+// GiB, half of a small Jetson.
+constexpr std::int64_t kDefaultFrames = 600;
+constexpr Bytes kDefaultFrameMemory = mebibytes(16);
+// Frames count in the model's limit, so they get at most this fraction of it.
+constexpr std::int64_t kLimitOverFrames = 8;
+
+const std::vector<SourceSequence>& sequences_of(const PreparedData& prepared) {
+  static const std::vector<SourceSequence> kNone;
+  return prepared.source ? prepared.source->sequences : kNone;
 }
 
-Result<PipelineResult> measure_pipeline(const BenchContext& context, std::vector<std::string>& warnings) {
-  auto limit = limit_for(context, "pipeline");
-  if (!limit) return forward_error(limit);
-  WorkerJob job = job_for(context, WorkerKind::pipeline);
-  bool takes_frames = false;
-  for (const PreparedModel& model : context.prepared.models) {
-    if (model.status != ModelStatus::ok) continue;
-    job.models.push_back(worker_model(context, model));
-    takes_frames = takes_frames || model.takes_frames;
+}  // namespace
+
+WorkerJob job_for(Run& run, WorkerKind kind) {
+  const BenchOptions& options = run.options;
+  WorkerJob job;
+  job.kind = kind;
+  job.image_size = options.image_size;
+  job.confidence = options.confidence;
+  job.iou = options.iou;
+  job.max_frames = options.max_frames;
+  job.warmup_frames = options.warmup_frames;
+  job.sample_images = options.sample_images;
+  for (const SourceSequence& sequence : sequences_of(run.prepared)) {
+    WorkerSequence known;
+    known.name = sequence.name;
+    known.frames = sequence.frames;
+    for (const SourceObject& object : sequence.objects) known.objects.push_back(object.id);
+    job.sequences.push_back(std::move(known));
   }
-  PipelineResult result;
-  if (job.models.empty()) {
-    result.error = "no model passed the setup phase";
-    return result;
+  return job;
+}
+
+WorkerModel worker_model(Run& run, const PreparedModel& model) {
+  WorkerModel worker{model.name,         model.path,        model.backend,
+                     model.backend_path, model.forced_task, model.settings};
+  for (const ModelSpec& spec : run.options.models) {
+    if (spec.name != model.name) continue;
+    worker.confidence = spec.confidence;
+    worker.iou = spec.iou;
+    worker.every = spec.every;
+    worker.isolated = spec.isolated;
   }
-  auto run = WorkerRun::start(plan_for(context, "pipeline", std::move(job), takes_frames, limit->get()));
-  if (!run) return forward_error(run);
-  supervise({run->get()}, context.interrupt, context.options.metrics_interval,
-            ticker(context, "pipeline", "pipeline", frames_expected(context, takes_frames)));
-  const ModelResult whole = (*run)->result();
-  warnings = whole.warnings;
-  result.status = whole.status;
-  result.error = whole.error;
-  result.memory = whole.memory;
-  result.gpu_memory = whole.gpu_memory;
-  result.died_in = whole.died_in;
-  result.runtime = whole.memory.runtime;
-  result.loaded = whole.memory.loaded;
-  for (const PhaseAccount& phase : (*run)->account().phases)
-    if (phase.peak) result.peak = std::max(result.peak.value_or(Bytes{}), *phase.peak);
-  result.peak = std::max({result.peak, whole.memory.load_peak, whole.memory.run_peak});
-  result.skipped_frames = whole.skipped_frames;
-  result.frames_held = (*run)->account().frames_held;
-  std::optional<Bytes> before = whole.memory.runtime;
-  const std::vector<ModelAccount>& accounts = (*run)->account().models;
-  for (const ModelAccount& account : accounts) {
-    PipelineModel model;
-    model.name = account.name;
-    model.load_time = account.load_time;
-    if (before && account.resident_after_load)
-      model.memory_increment = *account.resident_after_load - *before;
-    if (account.resident_after_load) before = account.resident_after_load;
-    if (!account.frames.empty()) model.inference = inference_latency(account.frames);
-    result.models.push_back(std::move(model));
+  worker.outputs = model.outputs;
+  return worker;
+}
+
+WorkerPlan plan_for(Run& run, const std::string& label, WorkerJob job, bool takes_frames,
+                    limits::MemoryLimit* limit, std::int64_t sharers) {
+  WorkerPlan plan;
+  plan.label = label;
+  plan.job = std::move(job);
+  plan.limit = limit;
+  plan.device_account = run.device_account ? &*run.device_account : nullptr;
+  plan.timeout = run.options.timeout;
+  plan.run_folder = run.folder.path;
+  if (takes_frames && run.prepared.source) {
+    const FrameWindow window = choose_frame_window(*run.prepared.source, run.options);
+    const std::int64_t frames = std::max<std::int64_t>(1, window.frames / sharers);
+    plan.decoder =
+        DecoderPlan{run.metadata_path.string(), Bytes{window.arena.count / window.frames * frames}};
+    plan.job.window_frames = frames;
   }
-  if (accounts.empty() || accounts.front().frames.empty()) return result;
-  result.frames = static_cast<std::int64_t>(accounts.front().frames.size());
-  result.frame = monitoring::summarise_latency_in_passes(times_through_all(accounts, false));
-  result.fps = 1e9 / monitoring::summarise_counts(times_through_all(accounts, true)).mean;
-  return result;
+  return plan;
+}
+
+std::int64_t frame_takers(Run& run) {
+  return std::max<std::int64_t>(
+      1, std::count_if(run.prepared.models.begin(), run.prepared.models.end(), [](const auto& model) {
+        return model.status == ModelStatus::ok && model.takes_frames;
+      }));
+}
+
+std::int64_t frames_expected(Run& run, bool takes_frames) {
+  if (!takes_frames) return run.options.max_frames;
+  std::int64_t total = 0;
+  for (const SourceSequence& sequence : sequences_of(run.prepared)) {
+    if (sequence.frames == 0) return 0;
+    const auto objects = static_cast<std::int64_t>(std::max<std::size_t>(1, sequence.objects.size()));
+    total += objects * std::min(sequence.frames, run.options.max_frames);
+  }
+  return total;
+}
+
+Tick ticker(Run& run, const std::string& phase, const std::string& label, std::int64_t expected) {
+  return [&run, phase, label, expected](const std::vector<WorkerRun*>& workers) {
+    run.metrics.record(phase, workers);
+    std::int64_t done = 0;
+    Bytes resident;
+    for (const WorkerRun* worker : workers) {
+      done += worker->frames_done();
+      resident += worker->last_sample().rss.value_or(Bytes{});
+    }
+    if (run.options.quiet) return;
+    const double fraction = expected > 0 ? static_cast<double>(done) / static_cast<double>(expected) : -1.0;
+    run.progress_line.update(label, fraction, fmt::format("{} frames, {}", done, format_bytes(resident)));
+  };
+}
+
+Result<std::unique_ptr<limits::MemoryLimit>> limit_for(Run& run, const std::string& label) {
+  std::string note;
+  return limits::make_memory_limit(label, run.options.memory_limit, run.options.limit_mechanism, note);
+}
+
+FrameWindow choose_frame_window(const SourceMetadata& source, const BenchOptions& options) {
+  std::int64_t longest = 1;
+  for (const SourceSequence& sequence : source.sequences)
+    longest = std::max(
+        longest, sequence.frames > 0 ? std::min(sequence.frames, options.max_frames) : options.max_frames);
+  const Bytes frame{std::max<std::int64_t>(1, source.largest_frame.count)};
+  std::int64_t frames = std::min<std::int64_t>(longest, media::kMaximumSlots);
+  if (options.max_frames_in_memory) {
+    frames = std::min(frames, *options.max_frames_in_memory);
+  } else {
+    std::int64_t most = kDefaultFrameMemory.count;
+    if (options.memory_limit) most = std::min(most, options.memory_limit->count / kLimitOverFrames);
+    frames = std::min({frames, kDefaultFrames, most / frame.count});
+  }
+  frames = std::max<std::int64_t>(1, frames);
+  return {frames, Bytes{frames * frame.count}};
+}
+
+WorkerJob inference_job(Run& run, const PreparedModel& model) {
+  WorkerJob job = job_for(run, WorkerKind::inference);
+  job.models = {worker_model(run, model)};
+  return job;
+}
+
+WorkerPlan inference_plan(Run& run, const PreparedModel& model, WorkerJob job) {
+  return plan_for(run, model.name, std::move(job), model.takes_frames, nullptr);
 }
 
 }  // namespace headroom::bench

@@ -1,4 +1,4 @@
-#include "bench/conductor/limited_command.h"
+#include "bench/conductor/bench.h"
 
 #include <fmt/format.h>
 #include <signal.h>
@@ -8,10 +8,8 @@
 
 #include "base/files.h"
 #include "bench/conductor/gpu_limit.h"
-#include "bench/conductor/unified_memory.h"
 #include "limits/memory_limit.h"
 #include "report/words.h"
-#include "trace/program_check.h"
 #include "trace/traced_command.h"
 #include "trace/tracer_environment.h"
 
@@ -100,7 +98,7 @@ Result<int> run_limited(const RunLimitedOptions& options) {
   if (account) line += (line.empty() ? "" : "; ") + describe_gpus(gpu_proved, *account);
   if (end->status.signal != 0) line += fmt::format("; the command ended with {}", end->status.describe());
   [[maybe_unused]] const auto written = write_all(STDERR_FILENO, fmt::format("headroom run: {}\n", line));
-  return end->status.signal != 0 ? 128 + end->status.signal : end->status.exit_code;
+  return end->exit_code();
 }
 
 }  // namespace headroom::bench

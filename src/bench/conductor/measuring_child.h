@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,9 +13,10 @@
 
 #include "base/result.h"
 #include "base/subprocess.h"
-#include "bench/conductor/memory_samples.h"
-#include "bench/conductor/phase_figures.h"
-#include "bench/line_reader.h"
+#include "base/units.h"
+#include "bench/conductor/child_process.h"
+#include "bench/conductor/worker_account.h"
+#include "bench/conductor/worker_result.h"
 #include "bench/protocol.h"
 #include "limits/memory_limit.h"
 #include "media/frame_ring.h"
@@ -40,8 +42,8 @@ struct WorkerPlan {
   // added to Headroom's environment, for the worker
   std::vector<std::pair<std::string, std::string>> environment = {};
   Nanoseconds timeout{120'000'000'000};     // longest time without an event
-  std::filesystem::path samples_path = {};  // file for the samples to draw (sample_lines.h)
-  std::filesystem::path run_folder = {};    // folder for the times of many frames (kept_frames.h)
+  std::filesystem::path samples_path = {};  // file for the samples to draw (annotated_samples.h)
+  std::filesystem::path run_folder = {};    // folder for the times of many frames (worker_account.h)
   int turns_fd = -1;                        // socket for the job's turns; the caller closes it after start()
 };
 
@@ -118,5 +120,23 @@ class WorkerRun {
   std::int64_t oom_kills_at_start_ = 0;
   bool ended_ = false;
 };
+
+// One loop over all workers that run at the same time: reads their events, samples their memory, and kills
+// those that hang.
+// supervise() calls it about every `interval`, for metrics and progress.
+using Tick = std::function<void(const std::vector<WorkerRun*>&)>;
+
+// Reads the PSS of all workers together: when any of them starts a phase, and at each tick. With
+// `on_a_clock`, also every 50 ms. A reading that takes longer than 0.5 ms is followed by a pause of 100 times
+// its duration.
+struct ShareWatch {
+  bool on_a_clock = false;
+  Tick each;  // called after each reading; may be empty
+};
+
+// Runs until all workers have ended. Opens the gates when every worker that has not ended waits at its gate.
+// On an interrupt, stops all workers and returns false.
+bool supervise(const std::vector<WorkerRun*>& runs, Interrupt& interrupt, Nanoseconds interval,
+               const Tick& tick, const ShareWatch& shares = {});
 
 }  // namespace headroom::bench

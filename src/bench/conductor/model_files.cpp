@@ -1,13 +1,12 @@
-#include "bench/conductor/model_files.h"
+#include "bench/conductor/setup_phase.h"
 
 #include <fmt/format.h>
-
 #include <cstdint>
 #include <system_error>
-#include <vector>
 
 #include "base/files.h"
-#include "base/fnv1a.h"
+#include "base/json.h"
+#include "bench/processes.h"
 #include "types/external_data.h"
 
 namespace headroom::bench {
@@ -56,5 +55,31 @@ Result<ModelFiles> read_model_files(const fs::path& path, const std::function<vo
   files.fingerprint = joined(fingerprints);
   return files;
 }
+
+namespace {
+
+constexpr Nanoseconds kSignInterval{500'000'000};
+
+Result<Json> read_fingerprint(const Json& job) {
+  Nanoseconds last = monotonic_now();
+  auto files = read_model_files(get_text(job, "path"), [&] {
+    if (monotonic_now() - last < kSignInterval) return;
+    last = monotonic_now();
+    send_helper_event("alive");
+  });
+  if (!files) return forward_error(files);
+  return Json{{"fingerprint", files->fingerprint}, {"size_bytes", files->size.count}};
+}
+
+}  // namespace
+
+Result<ModelFiles> fingerprint_in_child(const std::string& path, Nanoseconds timeout, Interrupt& interrupt) {
+  const auto answer = run_helper({.verb = "_fingerprint", .purpose = "reading " + path, .timeout = timeout},
+                                 {{"path", path}}, interrupt);
+  if (!answer) return tl::unexpected<Error>(answer.error());
+  return ModelFiles{get_text(*answer, "fingerprint"), get_bytes(*answer, "size_bytes").value_or(Bytes{})};
+}
+
+int run_fingerprint_process() { return serve_helper(read_fingerprint); }
 
 }  // namespace headroom::bench

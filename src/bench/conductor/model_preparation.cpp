@@ -1,25 +1,56 @@
-#include "bench/conductor/model_preparation.h"
+#include "bench/conductor/setup_phase.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <optional>
 #include <utility>
-#include <vector>
 
-#include "base/text.h"
 #include "bench/conductor/gpu_limit.h"
-#include "bench/conductor/helper_process.h"
-#include "bench/conductor/model_fingerprint.h"
-#include "bench/conductor/trial.h"
-#include "bench/conductor/tuner.h"
+#include "bench/conductor/measuring_child.h"
 #include "inference/backend.h"
 #include "sources/host_info.h"
 
 namespace headroom::bench {
 namespace fs = std::filesystem;
 namespace {
+
+struct TrialOutcome {
+  ModelResult result;
+  ModelFacts facts;
+};
+
+// Runs one model in one child under the limit, on blank frames. This proves that it loads and runs, or times
+// one combination of settings. A model that crashes, hangs or runs out of memory harms no other process, and
+// is a result; an error means that the trial could not start or was interrupted. `reserved` is subtracted
+// from the limit, for memory that only the measured run needs.
+Result<TrialOutcome> run_trial(const WorkerModel& model, WorkerKind kind, const PreparationContext& context,
+                               Bytes reserved = {}) {
+  const BenchOptions& options = context.options;
+  std::string note;
+  std::optional<Bytes> bytes = options.memory_limit;
+  if (bytes && *bytes > reserved) bytes = *bytes - reserved;
+  auto limit = limits::make_memory_limit(model.name, bytes, options.limit_mechanism, note);
+  if (!limit) return forward_error(limit);
+  WorkerPlan plan;
+  plan.label = model.name;
+  plan.limit = limit->get();
+  plan.device_account = context.device_account;
+  plan.timeout = options.timeout;
+  plan.job.kind = kind;
+  plan.job.models = {model};
+  plan.job.image_size = options.image_size;
+  plan.job.confidence = options.confidence;
+  plan.job.iou = options.iou;
+  // Two blank frames show that a model runs. A timed trial warms up as the measured run does.
+  plan.job.warmup_frames = kind == WorkerKind::setup ? 2 : options.warmup_frames;
+  auto worker = WorkerRun::start(plan);
+  if (!worker) return forward_error(worker);
+  if (!supervise({worker->get()}, context.interrupt, options.metrics_interval, nullptr))
+    return failure("the trial of model " + model.name + " was stopped", "interrupted");
+  TrialOutcome outcome{(*worker)->result(), {}};
+  if (const auto& models = (*worker)->account().models; !models.empty()) outcome.facts = models.front();
+  return outcome;
+}
 
 PreparedModel failed_model(PreparedModel model, const Error& error) {
   model.status = ModelStatus::failed;
@@ -45,10 +76,10 @@ void take_facts(PreparedModel& model, const TrialOutcome& outcome) {
   model.backend_version = outcome.result.backend_version;
   model.task = outcome.result.task;
   model.input = outcome.result.input;
-  model.takes_frames = outcome.takes_frames;
-  model.class_names = outcome.class_names;
-  if (outcome.precision) model.settings.precision = *outcome.precision;
-  if (!outcome.outputs.empty()) model.outputs = outcome.outputs;
+  model.takes_frames = outcome.facts.takes_frames;
+  model.class_names = outcome.facts.class_names;
+  if (outcome.facts.precision) model.settings.precision = *outcome.facts.precision;
+  if (!outcome.facts.outputs.empty()) model.outputs = outcome.facts.outputs;
 }
 
 void take_outcome(PreparedModel& model, const TrialOutcome& outcome) {
@@ -110,8 +141,7 @@ Result<PreparedModel> tune(PreparedModel model, WorkerModel worker, const ModelR
       worker.settings = settings;
       // If the model has not reported its task yet, it may take frames.
       const Bytes held = model.takes_frames || model.task.empty() ? context.frames_held : Bytes{};
-      auto outcome = run_trial(worker, WorkerKind::tune, context.options, context.interrupt,
-                               context.device_account, held);
+      auto outcome = run_trial(worker, WorkerKind::tune, context, held);
       if (!outcome) return forward_error(outcome);
       trial = trial_of(outcome->result, settings);
       if (trial.status == ModelStatus::ok) {
@@ -142,8 +172,7 @@ Result<TrialOutcome> try_backends(PreparedModel& model, WorkerModel& worker,
     model.backend = backend.name;
     model.backend_path = backend.path.string();
     worker = {model.name, model.path, model.backend, model.backend_path, model.forced_task, model.settings};
-    outcome =
-        run_trial(worker, WorkerKind::setup, context.options, context.interrupt, context.device_account);
+    outcome = run_trial(worker, WorkerKind::setup, context);
     if (!outcome) return outcome;
     // Only if a plug-in could not be loaded, the next backend is tried. Such a trial reported no runtime
     // version.

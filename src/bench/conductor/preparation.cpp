@@ -1,22 +1,18 @@
-#include "bench/conductor/preparation.h"
+#include "bench/conductor/setup_phase.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <unistd.h>
-
 #include <algorithm>
 #include <utility>
-#include <vector>
 
 #include "base/files.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "bench/conductor/gpu_limit.h"
-#include "bench/conductor/helper_process.h"
-#include "bench/conductor/model_fingerprint.h"
-#include "bench/conductor/setup_phase.h"
-#include "bench/conductor/setup_results.h"
-#include "bench/conductor/unified_memory.h"
-#include "limits/memory_limit.h"
+#include "bench/conductor/phases.h"
+#include "bench/protocol.h"
+#include "report/run/run_words.h"
 
 namespace headroom::bench {
 namespace {
@@ -139,6 +135,38 @@ void keep_setup_result(Run& run, const PreparedModel& model) {
   save_progress(run);
 }
 
+// Runs the setup process.
+Result<PreparedData> run_setup(Run& run) {
+  HelperPlan plan;
+  plan.verb = "_setup";
+  plan.repeats_errors = true;  // for example a limit that is exceeded
+  plan.purpose = "the setup phase";
+  // The setup process watches its own children with --timeout each. This longer timeout is a safety net.
+  plan.timeout = Nanoseconds{run.options.timeout.count * 12};
+  plan.on_event = [&](const Json& event) {
+    const std::string kind = get_text(event, "event"), text = get_text(event, "text");
+    if (kind == "scanning") {
+      if (!run.options.quiet)
+        run.progress_line.update("scanning", -1,
+                                 fmt::format("{} frames, {}", get_integer(event, "frames").value_or(0),
+                                             get_text(event, "sequence")));
+    } else if (kind == "model") {  // after each of its trials
+      const auto model = message_from_json<PreparedModel>(get_member(event, "model"));
+      if (model) keep_setup_result(run, *model);
+    } else if (kind == "failure") {  // of a model that will not be measured
+      run.progress_line.clear();
+      log::error("{}", text);
+    } else {
+      step(run, text);
+    }
+  };
+  Json job = to_json(run.options);
+  job[kMetadataKey] = run.metadata_path.string();
+  auto done = run_helper(plan, job, run.interrupt);
+  if (!done) return forward_error(done);
+  return prepared_data_from_json(get_member(*done, kPreparedKey), run.options.prepared_dir);
+}
+
 }  // namespace
 
 Status prepare(Run& run) {
@@ -146,19 +174,8 @@ Status prepare(Run& run) {
   if (run.options.skip_setup) {
     if (auto taken = take_prepared(run); !taken) return taken;
   } else {
-    SetupProgress progress;
-    progress.step = [&](const std::string& text) { step(run, text); };
-    progress.failure = [&](const std::string& text) {
-      run.progress_line.clear();
-      log::error("{}", text);
-    };
-    progress.frames_scanned = [&](std::int64_t frames, const std::string& sequence) {
-      if (run.options.quiet) return;
-      run.progress_line.update("scanning", -1, fmt::format("{} frames, {}", frames, sequence));
-    };
-    progress.model = [&](const PreparedModel& model) { keep_setup_result(run, model); };
     run.metadata_path = run.folder.path / "metadata.json";
-    auto prepared = run_setup_phase(run.options, run.metadata_path, run.interrupt, progress);
+    auto prepared = run_setup(run);
     if (!prepared) return forward_error(prepared);
     run.prepared = std::move(*prepared);
   }
@@ -169,6 +186,36 @@ Status prepare(Run& run) {
     log::warning("skipped {}: {}", item.name, item.reason);
   const bool lacks_own = run.options.skip_setup || ::access(run.metadata_path.c_str(), R_OK) != 0;
   return lacks_own ? keep_metadata(run) : Status{};
+}
+
+std::vector<ModelResult> models_not_reached(const BenchOptions& options) {
+  std::vector<ModelResult> results;
+  for (const ModelSpec& spec : options.models) {
+    ModelResult& result = results.emplace_back();
+    result.name = spec.name;
+    result.path = spec.path;
+    result.error = report::kNotReached;
+  }
+  return results;
+}
+
+ModelResult result_of_setup(const PreparedModel& model) {
+  ModelResult result = model.trial.value_or(ModelResult{});
+  result.name = model.name;
+  result.status = model.status;
+  result.error = model.error;
+  add_setup_facts(result, model);
+  return result;
+}
+
+ModelResult not_yet_measured(const PreparedModel& model) {
+  ModelResult result = result_of_setup(model);
+  if (result.status != ModelStatus::ok) return result;
+  result.status = ModelStatus::skipped;
+  result.error = report::kNotReached;
+  result.memory = {};  // the warm-up's memory is not a result of the run
+  result.gpu_memory.clear();
+  return result;
 }
 
 }  // namespace headroom::bench

@@ -5,59 +5,34 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "base/files.h"
 #include "base/json.h"
-#include "base/log.h"
-#include "base/timestamp.h"
 #include "bench/conductor/gpu_limit.h"
-#include "bench/conductor/helper_process.h"
-#include "bench/conductor/inference_phase.h"
-#include "bench/conductor/measurement_plans.h"
-#include "bench/conductor/model_preparation.h"
-#include "bench/setup_job.h"
+#include "bench/conductor/phases.h"
+#include "bench/processes.h"
+#include "bench/protocol.h"
 #include "media/media_engine.h"
-#include "media/source_json.h"
 #include "media/source_scan.h"
 #include "report/words.h"
-#include "sources/process_memory.h"
+#include "sources/process_table.h"
 
 namespace headroom::bench {
 namespace fs = std::filesystem;
 namespace {
 
 constexpr Nanoseconds kProgressInterval{500'000'000};
-// The scan writes the source's description to the run folder, where no other run writes. If it cannot write
-// there, it uses the folder of the prepared data.
-constexpr const char* kMetadataKey = "metadata_path";
-constexpr const char* kPreparedKey = "prepared";
 constexpr const char* kNameASource = "add --source image_dir=DIR, video=FILE or camera=N";
 
 // Reports a step of the setup, which is kept in the log.
-void send_step(const std::string& text) {
-  Json event;
-  event["event"] = "progress";
-  event["text"] = text;
-  send_helper_event(event);
-}
+void send_step(const std::string& text) { send_helper_event("progress", {{"text", text}}); }
 
 // Reports a model that failed and will not be measured.
-void send_failure(const std::string& text) {
-  Json event;
-  event["event"] = "failure";
-  event["text"] = text;
-  send_helper_event(event);
-}
+void send_failure(const std::string& text) { send_helper_event("failure", {{"text", text}}); }
 
 void report_model(const PreparedModel& model) {
-  Json event;
-  event["event"] = "model";
-  event["model"] = to_json(model);
-  send_helper_event(event);
+  send_helper_event("model", {{"model", message_to_json(model)}});
 }
 
 // Reports the progress of a scan; the next such event replaces it. It also shows that a long scan is alive.
@@ -66,20 +41,11 @@ void report_frames(std::int64_t frames, const std::string& sequence) {
   const Nanoseconds now = monotonic_now();
   if (now - last < kProgressInterval) return;
   last = now;
-  Json event;
-  event["event"] = "scanning";
-  event["frames"] = frames;
-  event["sequence"] = sequence;
-  send_helper_event(event);
+  send_helper_event("scanning", {{"frames", frames}, {"sequence", sequence}});
 }
 
 // Sent before each image and video, so that the error can name the file that ended the scan.
-void report_item(const std::string& name) {
-  Json event;
-  event["event"] = "reading";
-  event["name"] = name;
-  send_helper_event(event);
-}
+void report_item(const std::string& name) { send_helper_event("reading", {{"name", name}}); }
 
 // The memory that one image may use. It is the workspace minus the current memory of the process, minus a
 // reserve for the kernel's accounting and small pages.
@@ -96,6 +62,8 @@ tl::unexpected<Error> not_writable(Error error) {
   return tl::unexpected<Error>(std::move(error));
 }
 
+// The scan writes the source's description to the run folder, where no other run writes. If it cannot write
+// there, it uses the folder of the prepared data.
 Result<fs::path> write_metadata(const SourceMetadata& source, const fs::path& own, const fs::path& prepared) {
   const std::string text = to_text(media::to_json(source));
   if (write_file_atomically(own, text)) return own;
@@ -104,7 +72,6 @@ Result<fs::path> write_metadata(const SourceMetadata& source, const fs::path& ow
 }
 
 // --- scanning
-// -----------------------------------------------------------------------------------------------
 
 Result<Json> scan(const Json& job) {
   auto options = bench_options_from_json(job);
@@ -121,9 +88,7 @@ Result<Json> scan(const Json& job) {
   if (!metadata) return forward_error(metadata);
   auto written = write_metadata(*metadata, get_text(job, kMetadataKey), metadata_path(options->prepared_dir));
   if (!written) return forward_error(written);
-  Json answer;
-  answer[kMetadataKey] = written->string();
-  return answer;
+  return Json{{kMetadataKey, written->string()}};
 }
 
 Result<SourceMetadata> scan_in_child(const BenchOptions& options, const std::string& metadata,
@@ -143,17 +108,13 @@ Result<SourceMetadata> scan_in_child(const BenchOptions& options, const std::str
     if (get_text(event, "event") == "reading")
       item = get_text(event, "name");
     else
-      send_helper_event(event);
+      send_helper_event(get_text(event, "event"), event);
   };
   Json job = to_json(options);
   job[kMetadataKey] = metadata;
   auto done = run_helper(plan, job, interrupt);
   if (!done) return forward_error(done);
-  auto text = read_file(get_text(*done, kMetadataKey));
-  if (!text) return forward_error(text);
-  auto document = parse_json(*text, "metadata.json");
-  if (!document) return forward_error(document);
-  return media::source_from_json(*document);
+  return read_metadata(get_text(*done, kMetadataKey));
 }
 
 // --- the setup process
@@ -208,61 +169,19 @@ Result<Json> set_up(const Json& job) {
     report_model(*model);
     data.models.push_back(std::move(*model));
   }
-  const auto lacks_frames = [](const PreparedModel& model) { return model.takes_frames; };
-  if (!data.source && std::all_of(data.models.begin(), data.models.end(), lacks_frames))
+  if (!data.source && std::ranges::all_of(data.models, &PreparedModel::takes_frames))
     return usage_error("--source is missing", "all models take frames", kNameASource);
   for (const std::string& line : without_source) send_failure(line);
   data.headroom_version = HEADROOM_VERSION;
   data.created_at = timestamp_now();
   data.host = this_host();
-  data.max_frames = options->max_frames;
-  data.limit_videos = options->limit_videos;
-  data.limit_objects = options->limit_objects;
-  data.image_size = options->image_size;
-  data.threads = options->threads;
-  data.device = options->device;
-  data.tuned = options->tune;
-  data.memory_limit = options->memory_limit;
-  data.gpu_memory_limit = options->gpu_memory_limit;
-  data.conv_search = options->conv_search;
-  data.capture_graph = options->capture_graph;
-  data.limit_mechanism = options->limit_mechanism;
-  data.timeout = options->timeout;
-  if (auto written = write_prepared_data(options->prepared_dir, data); !written)
+  data.options = std::move(*options);
+  if (auto written = write_prepared_data(data.options.prepared_dir, data); !written)
     return not_writable(written.error());
-  Json answer;
-  answer[kPreparedKey] = to_json(data);
-  return answer;
+  return Json{{kPreparedKey, to_json(data)}};
 }
 
 }  // namespace
-
-Result<PreparedData> run_setup_phase(const BenchOptions& options, const fs::path& metadata,
-                                     Interrupt& interrupt, const SetupProgress& progress) {
-  HelperPlan plan;
-  plan.verb = "_setup";
-  plan.repeats_errors = true;  // for example a limit that is exceeded
-  plan.purpose = "the setup phase";
-  // The setup process watches its own children with --timeout each. This longer timeout is a safety net.
-  plan.timeout = Nanoseconds{options.timeout.count * 12};
-  plan.on_event = [&](const Json& event) {
-    const std::string kind = get_text(event, "event");
-    if (kind == "scanning") {
-      progress.frames_scanned(get_integer(event, "frames").value_or(0), get_text(event, "sequence"));
-    } else if (kind == "model") {
-      if (const auto model = prepared_model_from_json(get_member(event, "model"))) progress.model(*model);
-    } else if (kind == "failure") {
-      progress.failure(get_text(event, "text"));
-    } else {
-      progress.step(get_text(event, "text"));
-    }
-  };
-  Json job = to_json(options);
-  job[kMetadataKey] = metadata.string();
-  auto done = run_helper(plan, job, interrupt);
-  if (!done) return forward_error(done);
-  return prepared_data_from_json(get_member(*done, kPreparedKey), options.prepared_dir);
-}
 
 int run_setup_process() { return serve_helper(set_up); }
 int run_scan_process() { return serve_helper(scan); }

@@ -13,7 +13,7 @@
 #include <random>
 
 #include "base/json.h"
-#include "base/plain_name.h"
+#include "base/text.h"
 
 namespace headroom::bench {
 namespace {

@@ -1,7 +1,7 @@
 // A conductor's side of `headroom bench --in-step NAME`. Finds the other run with the same name, and agrees
 // with it on the models that both have. For each of these models, it gives the two workers a pair of
-// connected sockets (frame_turns.h). The two conductors meet at an abstract Unix socket named after the user
-// and NAME. An abstract socket leaves no file behind when a process dies.
+// connected sockets (bench/worker/frames.h). The two conductors meet at an abstract Unix socket named after
+// the user and NAME. An abstract socket leaves no file behind when a process dies.
 #pragma once
 
 #include <optional>
@@ -12,11 +12,11 @@
 #include "base/files.h"
 #include "base/result.h"
 #include "base/units.h"
-#include "bench/interrupt.h"
+#include "bench/conductor/child_process.h"
 
 namespace headroom::bench {
 
-// Accepts a plain name (base/plain_name.h); otherwise a usage error.
+// Accepts a plain name (base/text.h); otherwise a usage error.
 Status check_step_name(const std::string& name);
 
 class StepPartner {

@@ -1,6 +1,8 @@
-#include "bench/conductor/tuner.h"
+#include "bench/conductor/setup_phase.h"
 
 #include <algorithm>
+#include <span>
+#include <string_view>
 
 namespace headroom::bench {
 namespace {
@@ -37,67 +39,27 @@ bool better(const TuneTrial& a, const TuneTrial& b, const TuneTrial& fastest) {
          static_cast<double>(peak_of_a->count) < static_cast<double>(peak_of_b->count) * kClearlyFaster;
 }
 
-using Variants = std::vector<RuntimeSettings>;
-using Change = std::function<void(RuntimeSettings&)>;
-
-Variants thread_variants(const RuntimeSettings& base, int cores) {
-  Variants variants;
-  for (int threads = 1; threads <= cores; threads *= 2) {
-    RuntimeSettings settings = base;
-    settings.threads = threads;
-    variants.push_back(settings);
-  }
-  // not a power of two: the loop above has not tried all cores
-  if (cores > 1 && (cores & (cores - 1)) != 0) {
-    RuntimeSettings settings = base;
-    settings.threads = cores;
-    variants.push_back(settings);
-  }
-  return variants;
-}
+using Changes = std::span<const std::string_view>;  // settings in words, as in --model: "arena=off"
 
 // The settings to try after threads, each from the best settings so far.
-std::vector<Change> single_changes() {
-  return {
-      [](RuntimeSettings& s) { s.arena = false; },
-      [](RuntimeSettings& s) { s.arena_extend = ArenaExtend::same_as_requested; },
-      [](RuntimeSettings& s) { s.memory_pattern = false; },
-      [](RuntimeSettings& s) { s.prepacking = false; },
-      [](RuntimeSettings& s) { s.graph_level = 2; },
-      [](RuntimeSettings& s) { s.graph_level = 1; },
-      [](RuntimeSettings& s) { s.spinning = false; },
-  };
-}
-
+constexpr std::string_view kChangesOnCpu[]{
+    "arena=off",   "extend=same_as_requested", "pattern=off", "prepack=off", "graph=2", "graph=1",
+    "spinning=off"};
 // On a GPU, the CPU only submits work: its threads and arena matter little.
-std::vector<Change> changes_on_a_gpu() {
-  return {
-      [](RuntimeSettings& s) { s.conv_search = ConvSearch::heuristic; },
-      [](RuntimeSettings& s) { s.conv_search = ConvSearch::standard; },
-      [](RuntimeSettings& s) { s.conv_small_workspace = true; },
-      [](RuntimeSettings& s) { s.arena_extend = ArenaExtend::same_as_requested; },
-      [](RuntimeSettings& s) { s.device_graph = true; },
-  };
-}
+constexpr std::string_view kChangesOnGpu[]{"convolutions=heuristic", "convolutions=default",
+                                           "workspace=small", "extend=same_as_requested", "capture=on"};
+// Settings that save memory; the setting that costs the least time comes first. The arena's extension has no
+// effect without an arena.
+constexpr std::string_view kSavingsOnCpu[]{"pattern=off", "extend=same_as_requested",
+                                           "arena=off,extend=next_power_of_two", "prepack=off", "threads=1"};
+constexpr std::string_view kSavingsOnGpu[]{"workspace=small", "convolutions=heuristic",
+                                           "extend=same_as_requested"};
 
-// Settings that save memory; the setting that costs the least time comes first.
-std::vector<Change> savings(bool on_gpu) {
-  if (on_gpu)
-    return {
-        [](RuntimeSettings& s) { s.conv_small_workspace = true; },
-        [](RuntimeSettings& s) { s.conv_search = ConvSearch::heuristic; },
-        [](RuntimeSettings& s) { s.arena_extend = ArenaExtend::same_as_requested; },
-    };
-  return {
-      [](RuntimeSettings& s) { s.memory_pattern = false; },
-      [](RuntimeSettings& s) { s.arena_extend = ArenaExtend::same_as_requested; },
-      [](RuntimeSettings& s) {
-        s.arena = false;
-        s.arena_extend = ArenaExtend::next_power_of_two;  // has no effect without an arena
-      },
-      [](RuntimeSettings& s) { s.prepacking = false; },
-      [](RuntimeSettings& s) { s.threads = 1; },
-  };
+// Powers of two, and all cores.
+std::vector<int> thread_counts(int cores) {
+  std::vector<int> counts{1};
+  while (counts.back() < cores) counts.push_back(std::min(2 * counts.back(), cores));
+  return counts;
 }
 
 // Detects a setting that has no effect together with another one. If the start settings contain such a
@@ -120,10 +82,9 @@ Result<TuneOutcome> search_settings(const RuntimeSettings& start, int cores, con
   std::size_t best = 0, quickest = 0;
   std::int64_t timeouts = 0;
   const auto consider = [&](const RuntimeSettings& settings) -> Status {
-    const auto tried = [&](const TuneTrial& trial) { return trial.settings == settings; };
-    if (is_pointless(settings, start) || std::any_of(outcome.trials.begin(), outcome.trials.end(), tried))
-      return {};
-    if (timeouts == kMostTimeouts) return {};
+    const bool was_tried =
+        std::ranges::find(outcome.trials, settings, &TuneTrial::settings) != outcome.trials.end();
+    if (is_pointless(settings, start) || was_tried || timeouts == kMostTimeouts) return {};
     auto trial = attempt(settings);
     if (!trial) return forward_error(trial);
     outcome.trials.push_back(std::move(*trial));
@@ -138,12 +99,12 @@ Result<TuneOutcome> search_settings(const RuntimeSettings& start, int cores, con
   const bool on_gpu = start.device != "cpu";
   outcome.fastest = start;
   if (may_lack_memory(outcome.trials.front())) {
-    std::vector<Change> needed;  // savings added until a trial fitted
+    std::vector<std::string_view> needed;  // savings added until a trial fitted
     RuntimeSettings smaller = start;
-    for (const Change& saving : savings(on_gpu)) {
+    for (const std::string_view saving : on_gpu ? Changes(kSavingsOnGpu) : Changes(kSavingsOnCpu)) {
       if (fits(outcome.trials[best])) break;
       RuntimeSettings settings = smaller;
-      saving(settings);
+      set_settings(settings, saving);
       if (auto tried = consider(settings); !tried) return forward_error(tried);
       // Not every runtime has every setting. A setting that the runtime rejects is left out of the next
       // trials.
@@ -157,16 +118,20 @@ Result<TuneOutcome> search_settings(const RuntimeSettings& start, int cores, con
     for (std::size_t left_out = 0; left_out + 1 < needed.size(); ++left_out) {
       RuntimeSettings settings = start;
       for (std::size_t i = 0; i < needed.size(); ++i)
-        if (i != left_out) needed[i](settings);
+        if (i != left_out) set_settings(settings, needed[i]);
       if (auto tried = consider(settings); !tried) return forward_error(tried);
     }
   }
-  if (!on_gpu)
-    for (const RuntimeSettings& settings : thread_variants(outcome.trials[best].settings, cores))
-      if (auto tried = consider(settings); !tried) return forward_error(tried);
-  for (const auto& change : on_gpu ? changes_on_a_gpu() : single_changes()) {
+  if (!on_gpu) {
     RuntimeSettings settings = outcome.trials[best].settings;
-    change(settings);
+    for (const int threads : thread_counts(cores)) {
+      settings.threads = threads;
+      if (auto tried = consider(settings); !tried) return forward_error(tried);
+    }
+  }
+  for (const std::string_view change : on_gpu ? Changes(kChangesOnGpu) : Changes(kChangesOnCpu)) {
+    RuntimeSettings settings = outcome.trials[best].settings;
+    set_settings(settings, change);
     if (auto tried = consider(settings); !tried) return forward_error(tried);
   }
   outcome.fastest = outcome.trials[best].settings;

@@ -1,23 +1,18 @@
-#include "bench/decoder/decode_process.h"
+#include "bench/processes.h"
 
 #include "base/files.h"
-#include "base/json.h"
 #include "base/log.h"
+#include "bench/prepared_data.h"
 #include "bench/protocol.h"
 #include "media/decoder.h"
 #include "media/frame_ring.h"
 #include "media/media_engine.h"
-#include "media/source_json.h"
 
 namespace headroom::bench {
 namespace {
 
 Status serve(const std::string& metadata) {
-  auto text = read_file(metadata);
-  if (!text) return forward_error(text);
-  auto document = parse_json(*text, metadata);
-  if (!document) return forward_error(document);
-  auto source = media::source_from_json(*document);
+  auto source = read_metadata(metadata);
   if (!source) return forward_error(source);
   auto ring = media::FrameRing::attach(UniqueFd(kFrameRingFd));
   if (!ring) return forward_error(ring);

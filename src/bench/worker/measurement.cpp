@@ -1,19 +1,16 @@
-#include "bench/worker/measurement.h"
+#include "bench/worker/worker_state.h"
 
 #include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <new>
-#include <string>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 #include "base/json.h"
-#include "bench/sample_lines.h"
-#include "bench/worker/frame_walk.h"
-#include "sources/process_memory.h"
+#include "bench/annotated_samples.h"
+#include "sources/process_table.h"
 
 namespace headroom::bench {
 namespace {
@@ -23,15 +20,6 @@ namespace {
 // follow.
 constexpr std::int64_t kRunsAfterCleaning = 2;
 
-Status warm_on_blank(Worker& worker, LoadedModel& model) {
-  FrameTimes times;
-  for (std::int64_t i = 0; i < worker.job.warmup_frames; ++i) {
-    if (auto ran = model.process_blank(times); !ran) return ran;
-    worker.events.alive();
-  }
-  return {};
-}
-
 // Whether the job computes in one thread only. Then two workers that take turns can share one processor.
 bool computes_in_one_thread(const WorkerJob& job) {
   return std::all_of(job.models.begin(), job.models.end(), [](const WorkerModel& model) {
@@ -39,38 +27,24 @@ bool computes_in_one_thread(const WorkerJob& job) {
   });
 }
 
-// Called before each measured frame.
-void take_turn(Worker& worker) {
-  if (worker.turns) worker.turns->next();
-}
-
 void end_turns(Worker& worker) {
   if (!worker.turns) return;
   worker.turns->end();
-  Json event;
-  event["event"] = "in_step";
-  event["frames"] = worker.turns->frames();
-  event["one_processor"] = worker.turns->on_one_processor();
-  worker.events.send(event);
+  worker.events.send("in_step",
+                     message_to_json(InStep{{}, worker.turns->frames(), worker.turns->on_one_processor()}));
 }
 
 // Waits until all workers of a parallel run are warm, and reports the start of the measured run.
 Status begin_measuring(Worker& worker, Nanoseconds warmup_time) {
   worker.events.mark(Phase::warm);
   if (worker.job.wait_for_gate) {
-    Json event;
-    event["event"] = "waiting";
-    worker.events.send(event);
+    worker.events.send("waiting");
     char byte = 0;
     if (::read(kGateFd, &byte, 1) != 1) return internal_error("the run was cancelled before it started");
   }
   if (worker.turns) worker.turns->begin(computes_in_one_thread(worker.job));
-  Json event;
-  event["event"] = "measuring";
-  event["time_ns"] = monotonic_now().count;
-  event["warmup_ns"] = warmup_time.count;
-  event["cpu_time_ns"] = cpu_time_of_this_process().count;
-  worker.events.send(event);
+  worker.events.send(
+      "measuring", message_to_json(MeasuringStart{monotonic_now(), warmup_time, cpu_time_of_this_process()}));
   return {};
 }
 
@@ -82,12 +56,8 @@ bool is_released() {
 
 void send_cleanup(Worker& worker, std::string_view level, const std::string& name) {
   const ProcessMemory memory = sources::read_process_memory(::getpid(), sources::ProcessDetail::status);
-  Json event;
-  event["event"] = "cleanup";
-  event["level"] = level;
-  event["name"] = name;
-  set_if(event, "resident_bytes", memory.rss);
-  worker.events.send(event);
+  worker.events.send("cleanup",
+                     message_to_json(CleanupPoint{std::string(level), name, memory.rss.value_or(Bytes{})}));
 }
 
 // Sends the model's findings on those frames of the window that are to be drawn. `positions` are frame
@@ -112,10 +82,7 @@ void send_samples(Worker& worker, const FrameWalk& walk, std::int64_t first,
     }
     if (problem.empty()) continue;
     positions.clear();
-    Json event;
-    event["event"] = "warning";
-    event["message"] = "no more annotated samples: " + problem;
-    worker.events.send(event);
+    worker.events.send("warning", {{"message", "no more annotated samples: " + problem}});
   }
 }
 
@@ -135,7 +102,7 @@ Status run_unmeasured(Worker& worker, const FrameWalk& walk, std::int64_t runs) 
 Status measure_window(Worker& worker, FrameWalk& walk) {
   for (const media::FrameSlot& slot : walk.slots()) {
     const FrameView frame = walk.view(slot);
-    take_turn(worker);
+    if (worker.turns) worker.turns->next();
     for (std::size_t m = 0; m < worker.models.size(); ++m) {
       FrameTimes times;
       times.decode = {slot.decode_ns};
@@ -225,10 +192,10 @@ Status keep_busy(Worker& worker) {
 Status run_on_made_up_inputs(Worker& worker) {
   const Nanoseconds started = monotonic_now();
   for (LoadedModel& model : worker.models)
-    if (auto warmed = warm_on_blank(worker, model); !warmed) return warmed;
+    if (auto warmed = warm_on_blank(worker, model, worker.job.warmup_frames); !warmed) return warmed;
   if (auto begun = begin_measuring(worker, monotonic_now() - started); !begun) return begun;
   for (std::int64_t i = 0; i < worker.job.max_frames; ++i) {
-    take_turn(worker);
+    if (worker.turns) worker.turns->next();
     for (std::size_t m = 0; m < worker.models.size(); ++m) {
       FrameTimes times;
       if (auto ran = worker.models[m].process_blank(times); !ran) return ran;
@@ -248,16 +215,14 @@ Status run_inference(Worker& worker) {
     if (auto loaded = load_model(worker, model); !loaded) return loaded;
     if (worker.job.kind == WorkerKind::pipeline) {
       const ProcessMemory memory = worker.events.mark(Phase::model_loaded);
-      Json event;
-      event["event"] = "pipeline_model";
-      event["name"] = model.name;
-      set_if(event, "resident_bytes", memory.rss);
-      worker.events.send(event);
+      Json fields = Json::object();
+      set_if(fields, "resident_bytes", memory.rss);
+      worker.events.send("pipeline_model", fields);
     }
   }
   if (worker.job.kind == WorkerKind::inference) worker.events.mark(Phase::model_loaded);
-  const bool needs_frames = std::any_of(worker.models.begin(), worker.models.end(),
-                                        [](const LoadedModel& model) { return model.takes_frames(); });
+  const bool needs_frames =
+      std::ranges::any_of(worker.models, [](const LoadedModel& model) { return model.facts().takes_frames; });
   if (needs_frames && !worker.ring) return internal_error("the model needs frames, but the job has none");
   // Touched only here, so that the load figures contain only the model.
   if (needs_frames) worker.ring->touch_pages();

@@ -1,26 +1,23 @@
-#include "bench/worker/pool_measurement.h"
+#include "bench/worker/worker_state.h"
 
 #include <malloc.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
-#include <cstdint>
+#include <chrono>
+#include <condition_variable>
 #include <functional>
-#include <memory>
-#include <optional>
-#include <string>
+#include <mutex>
+#include <stop_token>
+#include <thread>
 #include <utility>
-#include <vector>
 
 #include "base/json.h"
-#include "bench/worker/budget_watch.h"
-#include "bench/worker/frame_walk.h"
-#include "bench/worker/pool_journal.h"
-#include "bench/worker/task_threads.h"
-#include "pool/event_lines.h"
+#include "bench/worker/pool_parts.h"
 #include "pool/memory_meter.h"
 #include "pool/pool.h"
+#include "pool/pool_events.h"
 
 namespace headroom::bench {
 namespace {
@@ -28,6 +25,48 @@ namespace {
 // The first run shows ONNX Runtime what a run needs; the second allocates that as one block
 // (ready_session.cpp).
 constexpr int kWarmRuns = 2;
+
+// A thread that samples memory every 5 ms and counts the samples over the budget. One sample takes 30 µs: 0.6
+// % of a core.
+class BudgetWatch {
+ public:
+  struct Counts {
+    std::int64_t samples = 0, over = 0;
+    Bytes peak;
+  };
+  BudgetWatch(std::function<std::optional<Bytes>()> read, Bytes budget)
+      : read_(std::move(read)),
+        budget_(budget),
+        thread_([this](const std::stop_token& stop) { run(stop); }) {}
+  Counts counts() {
+    const std::lock_guard lock(mutex_);
+    return counts_;
+  }
+
+ private:
+  void run(const std::stop_token& stop) {
+    constexpr std::chrono::milliseconds kInterval{5};
+    std::unique_lock lock(mutex_);
+    while (!stop.stop_requested()) {
+      lock.unlock();
+      const auto bytes = read_();
+      lock.lock();
+      if (bytes) {
+        ++counts_.samples;
+        if (*bytes > budget_) ++counts_.over;
+        counts_.peak = std::max(counts_.peak, *bytes);
+      }
+      wake_.wait_for(lock, stop, kInterval, [] { return false; });
+    }
+  }
+
+  std::function<std::optional<Bytes>()> read_;
+  Bytes budget_;
+  std::mutex mutex_;
+  std::condition_variable_any wake_;
+  Counts counts_;
+  std::jthread thread_;  // last, because it uses the members above
+};
 
 // What the pool loads: a model with its inputs and its task.
 struct PooledSession {
@@ -37,8 +76,7 @@ struct PooledSession {
 
 // The requests for one model; used by one thread at a time.
 struct Requests {
-  std::int64_t requests = 0, hits = 0, refusals = 0, failures = 0;
-  std::string error;
+  PooledModel counters;
   std::vector<std::int64_t> waits_ns;  // since the last send_figures()
   std::optional<FrameTimes> frame;     // times of the last request, until recorded
   Status stop;                         // an error that ends the whole run
@@ -103,9 +141,7 @@ class PooledRun {
 
   // Runs on the pool's thread.
   Result<std::shared_ptr<void>> load(const WorkerModel& model) {
-    const auto same = [&](const inference::Backend& backend) { return backend.name() == model.backend; };
-    inference::Backend& backend = *std::find_if(worker_.backends.begin(), worker_.backends.end(), same);
-    auto loaded = LoadedModel::load(backend, model, worker_.job);
+    auto loaded = LoadedModel::load(*find_backend(worker_, model), model, worker_.job);
     if (!loaded) return forward_error(loaded);
     auto session = std::make_shared<PooledSession>(PooledSession{std::move(*loaded), sequence_});
     FrameTimes times;
@@ -140,14 +176,14 @@ class PooledRun {
     const Nanoseconds asked = monotonic_now();
     pool::Lease lease = pool_.acquire(worker_.job.models[m].name);
     const Nanoseconds waited = monotonic_now() - asked;
-    ++requests.requests;
+    ++requests.counters.requests;
     if (!lease) {
-      ++requests.refusals;
-      requests.error = lease.message();
+      ++requests.counters.refusals;
+      requests.counters.error = lease.message();
       return;
     }
     if (lease.was_ready())
-      ++requests.hits;
+      ++requests.counters.hits;
     else
       requests.waits_ns.push_back(waited.count);
     auto& session = *static_cast<PooledSession*>(lease.session());
@@ -168,8 +204,8 @@ class PooledRun {
       return;
     }
     lease.discard();  // the other models are still served
-    ++requests.failures;
-    requests.error = ran.error().sentence();
+    ++requests.counters.failures;
+    requests.counters.error = ran.error().sentence();
   }
 
   Status run_on_frames() {
@@ -209,37 +245,28 @@ class PooledRun {
   // Sends the new figures since the last call, and the counters.
   void send_figures() {
     const pool::Metrics metrics = pool_.metrics();
-    Json event;
-    event["event"] = "pool";
-    event["frames_ns"] = std::exchange(frame_times_, {});
-    event["models"] = Json::array();
+    PoolAccount event;
+    event.frames = std::exchange(frame_times_, {});
     for (std::size_t m = 0; m < requests_.size(); ++m) {
-      Requests& requests = requests_[m];
-      const PoolLoads loads = journal_->take(worker_.job.models[m].name);
-      Json entry;
-      entry["requests"] = requests.requests;
-      entry["hits"] = requests.hits;
-      entry["refusals"] = requests.refusals;
-      entry["failures"] = requests.failures;
-      entry["unloads"] = loads.unloads;
-      entry["evictions"] = loads.evictions;
-      if (!requests.error.empty()) entry["error"] = requests.error;
-      set_if(entry, "charge_bytes", loads.charge);
-      entry["loads_ns"] = loads.took_ns;
-      entry["waits_ns"] = std::exchange(requests.waits_ns, {});
-      event["models"].push_back(std::move(entry));
+      PooledAccount& model = event.models.emplace_back(journal_->take(worker_.job.models[m].name));
+      PooledModel& counters = requests_[m].counters;
+      counters.unloads = model.counters.unloads;
+      counters.evictions = model.counters.evictions;
+      counters.charge = model.counters.charge;
+      model.counters = counters;
+      model.waits = std::exchange(requests_[m].waits_ns, {});
     }
-    set_if(event, "baseline_bytes", baseline_);
-    event["books_peak_bytes"] = metrics.peak_used.count;
-    event["load_ns"] = metrics.load_time.count;
-    event["reload_ns"] = metrics.reload_time.count;
+    event.baseline = baseline_;
+    event.books_peak = metrics.peak_used;
+    event.load_time = metrics.load_time;
+    event.reload_time = metrics.reload_time;
     if (watch_ != nullptr) {
       const BudgetWatch::Counts counts = watch_->counts();
-      event["samples"] = counts.samples;
-      event["samples_over"] = counts.over;
-      event["peak_bytes"] = counts.peak.count;
+      event.samples = counts.samples;
+      event.samples_over = counts.over;
+      event.peak = counts.peak;
     }
-    worker_.events.send(event);
+    worker_.events.send("pool", message_to_json(event));
   }
 
   Worker& worker_;
@@ -262,17 +289,6 @@ Result<pool::MemoryMeter> meter_of(const WorkerJob& job) {
   return device == "cpu" ? pool::process_meter() : pool::device_meter(device);
 }
 
-// The figures of a model are found by its position in the job, so each model is announced, even if it is
-// never loaded.
-void announce_models(Worker& worker) {
-  for (const WorkerModel& model : worker.job.models) {
-    Json event;
-    event["event"] = "model";
-    event["name"] = model.name;
-    worker.events.send(event);
-  }
-}
-
 // Ends the process without destructors: a thread that hangs in a runtime still uses the objects that they
 // would destroy.
 [[noreturn]] void end_at_once(Worker& worker, const Status& ran) {
@@ -280,9 +296,7 @@ void announce_models(Worker& worker) {
     worker.events.send_error(ran.error(), inference::is_out_of_memory(ran.error()));
     ::_exit(1);
   }
-  Json event;
-  event["event"] = "done";
-  worker.events.send(event);
+  worker.events.send("done");
   ::_exit(0);
 }
 
@@ -295,7 +309,10 @@ Status run_pooled(Worker& worker) {
   ::mallopt(M_ARENA_MAX, 2);
   // so that frames count as the process's memory, not as a model's
   if (worker.ring) worker.ring->touch_pages();
-  announce_models(worker);
+  // The figures of a model are found by its position in the job, so each model is announced, even if it is
+  // never loaded.
+  for (const WorkerModel& model : worker.job.models)
+    worker.events.send("model", message_to_json(ModelFacts{.name = model.name}));
   auto meter = meter_of(worker.job);
   if (!meter) return forward_error(meter);
   auto journal = PoolJournal::open(worker.job.pool->events_to);

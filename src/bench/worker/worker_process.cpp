@@ -6,13 +6,11 @@
 //   warm             the first frames have run: lazy allocations are done, the frame ring is touched
 //   running          the measured frames are done; nothing was cleaned since the last frame
 //   unloaded         model and frames are freed; memory above runtime_loaded is the residue
-#include "bench/worker/worker_process.h"
+#include "bench/processes.h"
 
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <memory>
 #include <new>
 #include <string>
 #include <utility>
@@ -20,10 +18,8 @@
 
 #include "base/files.h"
 #include "base/json.h"
-#include "bench/worker/job_state.h"
-#include "bench/worker/measurement.h"
-#include "bench/worker/out_of_memory.h"
-#include "bench/worker/pool_measurement.h"
+#include "bench/worker/events.h"
+#include "bench/worker/worker_state.h"
 #include "types/device_name.h"
 
 namespace headroom::bench {
@@ -34,15 +30,9 @@ constexpr int kTrialRuns = 30;
 constexpr Nanoseconds kTrialTime{2'000'000'000};
 
 Result<WorkerJob> read_job() {
-  std::string text;
-  std::array<char, 65536> buffer;
-  for (;;) {
-    const ssize_t got = ::read(STDIN_FILENO, buffer.data(), buffer.size());
-    if (got == 0) break;
-    if (got < 0) return internal_error("cannot read the job", errno_text(errno));
-    text.append(buffer.data(), static_cast<std::size_t>(got));
-  }
-  auto document = parse_json(text, "the job");
+  auto text = read_descriptor(STDIN_FILENO, "the job");
+  if (!text) return forward_error(text);
+  auto document = parse_json(*text, "the job");
   if (!document) return forward_error(document);
   return worker_job_from_json(*document);
 }
@@ -54,23 +44,13 @@ std::vector<unsigned> devices_of(const WorkerJob& job) {
   return cuda_ordinals(names);
 }
 
-// A trial runs the model at least once, to prove that it works. It does not wait long for a slow model.
-Status warm_for_trial(Worker& worker, LoadedModel& model) {
-  FrameTimes times;
-  const Nanoseconds started = monotonic_now();
-  for (std::int64_t i = 0; i < std::max<std::int64_t>(1, worker.job.warmup_frames); ++i) {
-    if (auto ran = model.process_blank(times); !ran) return ran;
-    worker.events.alive();
-    if (monotonic_now() - started > kTrialTime) break;
-  }
-  return {};
-}
-
 Status run_blank_trial(Worker& worker) {
   if (auto loaded = load_model(worker, worker.job.models.front()); !loaded) return loaded;
   worker.events.mark(Phase::model_loaded);
   LoadedModel& model = worker.models.front();
-  if (auto warmed = warm_for_trial(worker, model); !warmed) return warmed;
+  // At least one run proves that the model works. A slow model is not awaited for long.
+  const std::int64_t frames = std::max<std::int64_t>(1, worker.job.warmup_frames);
+  if (auto warmed = warm_on_blank(worker, model, frames, kTrialTime); !warmed) return warmed;
   worker.events.mark(Phase::warm);
   if (worker.job.kind == WorkerKind::tune) {
     const Nanoseconds started = monotonic_now();
@@ -85,10 +65,8 @@ Status run_blank_trial(Worker& worker) {
 }
 
 Status run_job(Worker& worker) {
-  if (auto ordinals = devices_of(worker.job); !ordinals.empty()) {
-    worker.watch = std::make_unique<DeviceWatch>(std::move(ordinals));
-    worker.events.set_device_watch(worker.watch.get());
-  }
+  if (auto ordinals = devices_of(worker.job); !ordinals.empty())
+    worker.events.watch_devices(std::move(ordinals));
   worker.events.mark(Phase::start);
   if (worker.job.use_frames) {
     auto ring = media::FrameRing::attach(UniqueFd(kFrameRingFd));
@@ -138,9 +116,7 @@ int run_worker() {
     worker.events.send_error(done.error(), out_of_memory);
     return done.error().kind == ErrorKind::internal ? 3 : 1;
   }
-  Json event;
-  event["event"] = "done";
-  worker.events.send(event);
+  worker.events.send("done");
   return 0;
 }
 

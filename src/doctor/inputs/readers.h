@@ -1,17 +1,54 @@
-// Readers of headroom doctor's inputs. Each adds findings, and returns what was read, in words.
+// What headroom doctor reads, and what it found in it. Each reader adds findings, and returns what was read,
+// in words.
 #pragma once
 
+#include <fmt/format.h>
+
+#include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/files.h"
 #include "base/result.h"
-#include "doctor/inputs/examination.h"
+#include "doctor/log/log_findings.h"
+#include "report/finding/finding_views.h"
+#include "trace/summary_lines.h"
+#include "types/finding.h"
 
 namespace headroom::doctor {
+
+struct Examination {
+  LogFindings logs;
+  std::vector<Finding> findings;  // of all inputs except logs
+  std::vector<report::ExaminedInput> examined;
+  // Absolute paths. An input that is given twice, or also by its folder or by a recording's tree, is read
+  // once.
+  std::set<std::string> seen;
+  std::vector<std::string> left_out;  // files of folders that are neither text nor Headroom's
+
+  // Returns false if the path was seen before.
+  bool is_new(const std::filesystem::path& path) {
+    std::error_code code;
+    const std::filesystem::path whole = std::filesystem::weakly_canonical(path, code);
+    return code || seen.insert(whole.string()).second;
+  }
+};
+
+inline void add_findings(std::vector<Finding>& findings, std::vector<Finding> more) {
+  for (Finding& finding : more) {
+    sort_cures(finding);
+    findings.push_back(std::move(finding));
+  }
+}
+
+// "1,234 lines".
+inline std::string counted(std::int64_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", trace::grouped(count), noun, count == 1 ? "" : "s");
+}
 
 // A run of headroom bench: its report, its log and its samples of the machine. Fails if `report`, the file
 // report.json, cannot be read. The words name other files that cannot be read.

@@ -1,6 +1,7 @@
 // Finds several words in a text at once: they select the few lines of a log that a rule may read.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -18,12 +19,31 @@ class AnchorSearch {
  public:
   // Each word has kShortest bytes or more.
   static constexpr std::size_t kShortest = 6;
-  explicit AnchorSearch(const std::vector<std::string_view>& words);
+  explicit AnchorSearch(const std::vector<std::string_view>& words) {
+    shift_.fill(kShortest - 1);
+    for (const std::string_view word : words) {
+      if (word.size() < kShortest || std::find(words_.begin(), words_.end(), word) != words_.end()) continue;
+      const auto number = static_cast<std::uint16_t>(words_.size());
+      words_.emplace_back(word);
+      for (std::size_t end = 2; end <= kShortest; ++end) {
+        const std::size_t block = block_of(word.data() + end);
+        shift_[block] = std::min(shift_[block], static_cast<std::uint8_t>(kShortest - end));
+        if (end == kShortest) ends_here_[block].push_back(number);
+      }
+    }
+  }
 
   // The words, each once.
   const std::vector<std::string>& words() const { return words_; }
   // The begin of the first word at or behind `from`; npos if there is none.
-  std::size_t find(std::string_view text, std::size_t from = 0) const;
+  std::size_t find(std::string_view text, std::size_t from = 0) const {
+    std::size_t first = std::string_view::npos;
+    visit(text, from, [&first](std::size_t begin, std::size_t) {
+      first = begin;
+      return false;
+    });
+    return first;
+  }
   // Calls visit(begin, number of the word) for each occurrence, from left to right, until it returns false.
   template <typename Visit>
   void visit(std::string_view text, std::size_t from, Visit visit) const {

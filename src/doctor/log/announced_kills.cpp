@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "doctor/log/limit_cures.h"
 #include "doctor/log/log_retry.h"
 #include "doctor/log/message_text.h"
-#include "doctor/log/systemd_unit.h"
 
 namespace headroom::doctor {
 namespace {

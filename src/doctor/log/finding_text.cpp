@@ -1,12 +1,13 @@
 #include "doctor/log/finding_text.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cctype>
 
 #include "base/text.h"
 #include "doctor/cure_commands.h"
 #include "doctor/log/message_text.h"
-#include "doctor/log/requested_size.h"
 
 namespace headroom::doctor {
 namespace {
@@ -30,6 +31,23 @@ std::int64_t computed(std::int64_t left, char sign, std::int64_t right) {
     default:
       return right == 0 ? 0 : left / right;
   }
+}
+
+// "2.0 MiB", "18446744073709551612 bytes"; empty if unknown.
+std::string words_of_request(const LogMessage& message) {
+  const std::string wrong = message.text("wrong_size");
+  if (!wrong.empty()) return has(wrong, " ") ? wrong : wrong + " bytes";
+  const auto requested = message.bytes("requested_bytes");
+  return requested ? format_bytes(*requested) : std::string();
+}
+
+std::string cause_of_wrong_size(const LogMessage& message) {
+  std::string cause =
+      "No machine has so much memory: the program computed a wrong size. More memory would not help.";
+  const auto unsigned_size = parse_number<std::uint64_t>(message.text("wrong_size"));
+  const auto signed_size = static_cast<std::int64_t>(unsigned_size.value_or(0));
+  if (signed_size < 0) cause += fmt::format(" As a signed number, the size is negative: {}.", signed_size);
+  return cause;
 }
 
 std::string_view first_operand(std::string_view expression) {
@@ -58,13 +76,14 @@ std::optional<std::string> words_of_figure(std::string_view figure, const LogMes
                          format = colon == figure.npos ? std::string_view() : figure.substr(colon + 1);
   std::string words;
   if (expression == "requested")
-    words = words_for_requested(message, "");
+    words = words_of_request(message);
   else if (expression == "cause_of_wrong_size")
     words = cause_of_wrong_size(message);
   else if (const auto value = value_of(expression, message))
     words = words_of_number(expression, *value, format);
   else
     words = message.text(expression);
+  if (format == "shell" && !words.empty()) words = shell_word(words);
   if (!words.empty()) return words;
   return otherwise ? std::optional<std::string>(*otherwise) : std::nullopt;
 }
@@ -87,8 +106,21 @@ bool holds_comparison(std::string_view term, std::size_t at, const LogMessage& m
   return left && right && (term[at] == '<' ? *left < *right : *left > *right);
 }
 
+// A part in [[ ]].
+std::string words_of_part(std::string_view part, const LogMessage& message) {
+  constexpr std::string_view kIf = "if ";
+  if (part.starts_with(kIf)) {
+    const std::size_t colon = std::min(part.find(':'), part.size() - 1);
+    if (!holds(part.substr(kIf.size(), colon - kIf.size()), message)) return {};
+    part.remove_prefix(colon + 1);
+  }
+  return fill_in(part, message).value_or("");
+}
+
 std::string text_of(std::string_view name, const LogMessage& message) {
-  return name == "subject" ? message.subject : message.text(name);
+  if (name == "subject") return message.subject;
+  const auto number = message.number(name);
+  return number ? std::to_string(*number) : message.text(name);
 }
 
 bool holds_term(std::string_view term, const LogMessage& message) {
@@ -104,6 +136,11 @@ bool holds_term(std::string_view term, const LogMessage& message) {
 }
 
 }  // namespace
+
+bool has_wrong_size(const LogMessage& message) {
+  const auto requested = message.bytes("requested_bytes");
+  return (requested && is_impossible(*requested)) || !message.text("wrong_size").empty();
+}
 
 std::optional<std::int64_t> value_of(std::string_view expression, const LogMessage& message) {
   const std::string_view first = first_operand(expression);
@@ -122,7 +159,7 @@ std::optional<std::string> fill_in(std::string_view text, const LogMessage& mess
   std::string filled;
   while (!text.empty()) {
     if (const std::size_t end = text.starts_with("[[") ? text.find("]]") : text.npos; end != text.npos) {
-      filled += fill_in(text.substr(2, end - 2), message).value_or("");
+      filled += words_of_part(text.substr(2, end - 2), message);
       text.remove_prefix(end + 2);
     } else if (const std::size_t length = length_of_figure(text); length > 0) {
       const auto words = words_of_figure(text.substr(1, length - 2), message);

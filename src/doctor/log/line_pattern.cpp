@@ -12,8 +12,8 @@
 namespace headroom::doctor {
 namespace {
 
-constexpr std::string_view kGap = "…", kDigits = "0123456789";
-constexpr std::size_t kLongestText = 100;  // of a captured name
+constexpr std::string_view kGap = "…", kDecimalDigits = "0123456789";
+constexpr std::size_t kLongestText = 300;  // of a captured name, such as the path of a control group
 
 struct Capture {
   std::string_view name, type;
@@ -91,7 +91,7 @@ class Matcher {
     const bool is_hexadecimal = text.starts_with("0x");
     const std::size_t from = is_hexadecimal || text.starts_with('-') ? 1 : 0;
     const std::size_t end =
-        text.find_first_not_of(is_hexadecimal ? "0123456789abcdefABCDEFx" : kDigits, from);
+        text.find_first_not_of(is_hexadecimal ? "0123456789abcdefABCDEFx" : kDecimalDigits, from);
     return match_here(rest, text.substr(std::min(end, text.size())));
   }
   // ">0", "=2", "<-1", or nothing.

@@ -1,72 +1,24 @@
 #include "doctor/log/log_envelope.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cctype>
-#include <charconv>
-#include <cstdint>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "base/terminal.h"
 #include "base/text.h"
-#include "base/utf8.h"
 #include "doctor/log/log_reader.h"
 #include "doctor/log/message_text.h"
 
 namespace headroom::doctor {
 namespace {
 
-constexpr std::size_t kHexDigits = 4;
-
-std::optional<std::uint32_t> hex_at(std::string_view text, std::size_t at) {
-  if (at + kHexDigits > text.size()) return std::nullopt;
-  std::uint32_t code = 0;
-  const char* const end = text.data() + at + kHexDigits;
-  if (std::from_chars(text.data() + at, end, code, 16).ptr != end) return std::nullopt;
-  return code;
-}
-
-// What a JSON string holds.
+// What a JSON string holds; as it stands if it is cut.
 std::string decoded(std::string_view text) {
-  std::string plain;
-  for (std::size_t at = 0; at < text.size(); ++at) {
-    if (text[at] != '\\') {
-      plain += text[at];
-      continue;
-    }
-    if (++at == text.size()) break;
-    switch (text[at]) {
-      case 'n':
-        plain += '\n';
-        break;
-      case 't':
-        plain += '\t';
-        break;
-      case 'r':
-        break;
-      case 'b':
-      case 'f':
-        plain += ' ';
-        break;
-      case 'u': {
-        auto code = hex_at(text, at + 1);
-        if (!code) return plain;
-        at += kHexDigits;
-        // A character of two halves.
-        const auto low = *code >= 0xD800 && *code < 0xDC00 && text.substr(at + 1, 2) == "\\u"
-                             ? hex_at(text, at + 3)
-                             : std::nullopt;
-        if (low && *low >= 0xDC00 && *low < 0xE000) {
-          code = 0x10000 + ((*code - 0xD800) << 10) + (*low - 0xDC00);
-          at += 2 + kHexDigits;
-        }
-        append_utf8(plain, *code >= 0xD800 && *code < 0xE000 ? 0xFFFD : *code);
-        break;
-      }
-      default:
-        plain += text[at];
-    }
-  }
-  return plain;
+  const auto document = nlohmann::json::parse(fmt::format("\"{}\"", text), nullptr, false);
+  return document.is_string() ? document.get<std::string>() : std::string(text);
 }
 
 // "77,101,109", up to a bracket.
@@ -177,22 +129,6 @@ std::string beside_message(std::string_view line) {
   const auto message = message_in(line);
   if (!message) return {};
   return std::string(line.substr(0, message->begin)).append(line.substr(message->end));
-}
-
-bool ByteLines::take(std::string_view line, std::int64_t number) {
-  line = trim(line);
-  if (!is_open_) {
-    if (!line.starts_with(kKeys[0]) || !line.ends_with('[')) return false;
-    is_open_ = true;
-    first_line_ = number;
-    text_.clear();
-    return true;
-  }
-  // Anything else ends it, too: a log that was cut.
-  if (line.find_first_not_of("0123456789, ]") != line.npos) return is_open_ = false;
-  text_ += decoded_bytes(line);
-  is_open_ = line.find(']') == line.npos && text_.size() < kLongestLogLine;
-  return true;
 }
 
 }  // namespace headroom::doctor

@@ -24,21 +24,4 @@ std::string beside_message(std::string_view line);
 // Anchors of lines whose text is an array of bytes.
 const std::vector<std::string_view>& envelope_anchors();
 
-// The array of bytes that `journalctl -o json-pretty` prints with one byte a line. Texts longer than
-// kLongestLogLine are cut.
-class ByteLines {
- public:
-  // Returns true if the line begins such an array, or belongs to the open one.
-  bool take(std::string_view line, std::int64_t number);
-  bool is_open() const { return is_open_; }
-  // Of the last array: the number of its first line, and its text.
-  std::int64_t first_line() const { return first_line_; }
-  const std::string& text() const { return text_; }
-
- private:
-  bool is_open_ = false;
-  std::int64_t first_line_ = 0;
-  std::string text_;
-};
-
 }  // namespace headroom::doctor

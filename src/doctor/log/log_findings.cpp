@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "base/utf8.h"
 #include "doctor/log/anchor_search.h"
-#include "doctor/log/broken_kill.h"
+#include "doctor/log/log_envelope.h"
 #include "doctor/log/log_prose.h"
 #include "doctor/log/log_reader.h"
 #include "doctor/log/message_text.h"
@@ -55,7 +55,8 @@ class WordOwners {
     words.insert(words.end(), envelope_anchors().begin(), envelope_anchors().end());
     return words;
   }
-  void add(const std::vector<std::string_view>& words, std::size_t owner) {
+  template <typename Words>
+  void add(const Words& words, std::size_t owner) {
     const auto& all = words_.words();
     for (const std::string_view word : words)
       if (const auto at = std::find(all.begin(), all.end(), word); at != all.end())
@@ -134,7 +135,7 @@ std::string clean_around(const LogRule& rule, std::string_view text) {
   constexpr std::size_t kBefore = LogFindings::kMostText / 4;
   if (text.size() <= LogFindings::kMostText) return clean(text);
   std::size_t first = text.npos;
-  for (const std::string_view anchor : rule.anchors) first = std::min(first, text.find(anchor));
+  for (const std::string& anchor : rule.anchors) first = std::min(first, text.find(anchor));
   if (first == text.npos || first + kBefore <= LogFindings::kMostText) return clean(text);
   return "…" + clean(text.substr(first - kBefore));
 }
@@ -155,16 +156,11 @@ Result<std::int64_t> LogFindings::read_file(const std::string& path) {
 }
 
 void LogFindings::end_file() {
-  if (const auto kill = std::exchange(broken_kill_, std::nullopt))
-    read_whole_line(kill->at.file, kill->at.line, kill->text);
   close_report();
-  bytes_ = {};
   report_ = {};
   announced_ = {};
   context_.clear();
   cut_ = {};
-  followed_.reset();
-  repeated_ = {};
   chosen_.reset();
   refused_.reset();
   traceback_ = {};
@@ -184,9 +180,6 @@ void LogFindings::close_report() {
 
 bool LogFindings::read_line(const std::string& file, std::int64_t number, std::string_view line) {
   line = without_quote_marks(line);
-  if (bytes_.take(line, number))
-    return bytes_.is_open() ||
-           read_plain_text(file, bytes_.first_line(), without_terminal_control(bytes_.text()));
   std::string buffer;
   const std::string_view text = without_envelope(line, buffer);
   // In a record with several fields, the message may be in another field. If the whole record is not a
@@ -205,26 +198,6 @@ bool LogFindings::read_plain_text(const std::string& file, std::int64_t number, 
 }
 
 bool LogFindings::read_plain_line(const std::string& file, std::int64_t number, std::string_view line) {
-  if (!broken_kill_ && !may_be_broken_kill(line)) return read_whole_line(file, number, line);
-  BrokenKill next{{file, number}, number, {}};
-  auto kill = std::exchange(broken_kill_, std::nullopt);
-  if (kill) {
-    const bool is_next = kill->at.file == file && number - kill->last_line <= 1;
-    const auto rest = is_next ? rest_of_kill(line) : std::nullopt;
-    if (rest && kill->text.size() + rest->size() < kLongestLogLine) {
-      next = {kill->at, number, fmt::format("{} {}", trim(kill->text), *rest)};
-      line = next.text;
-    } else {
-      read_whole_line(kill->at.file, kill->at.line, kill->text);
-    }
-  }
-  if (!may_be_broken_kill(line)) return read_whole_line(file, next.at.line, line);
-  if (next.text.empty()) next.text = line;
-  broken_kill_ = std::move(next);
-  return true;
-}
-
-bool LogFindings::read_whole_line(const std::string& file, std::int64_t number, std::string_view line) {
   if (waits_for_answer_ && trim(line).empty()) return true;
   const LogPlace at{file, number};
   const WordOwners::Set owners = WordOwners::all().of(line);
@@ -251,10 +224,9 @@ bool LogFindings::read_whole_line(const std::string& file, std::int64_t number, 
   LogMessage message;
   const LogRule* rule = rule_of(line, owners, message);
   const bool is_failure =
-      rule != nullptr && rule->is_of_memory && !rule->from_outside && rule->context_of.empty();
+      rule != nullptr && !rule->is_not_of_memory && !rule->from_outside && rule->context_of.empty();
   if (rule == nullptr) {
     if (report_.is_open()) report_.read(line, number);
-    read_behind(at, line);
   } else if (!rule->context_of.empty()) {
     read_context(*rule, message, at, line);
     read_other_contexts(*rule, line);
@@ -263,33 +235,7 @@ bool LogFindings::read_whole_line(const std::string& file, std::int64_t number, 
     read_message(*rule, std::move(message), at, line);
   }
   if (owners[WordOwners::kRetry]) read_retry(at, line, is_failure);
-  const bool is_followed = followed_ && number < followed_->last_line;
-  return report_.is_open() || traceback_.is_open() || waits_for_answer_ || cut_.rule != nullptr ||
-         is_followed;
-}
-
-// Figures of a message a few lines before.
-void LogFindings::read_behind(const LogPlace& at, std::string_view line) {
-  if (!followed_) return;
-  if (followed_->file != at.file || at.line > followed_->last_line) {
-    followed_.reset();
-    return;
-  }
-  auto figures = followed_->rule->read_behind(line);
-  if (!figures) return;
-  figures->subject = followed_->subject;
-  figures->is_addition = true;
-  groups_.add(*followed_->rule, std::move(*figures), at, clean(line));
-}
-
-// A second logger's copy is not a second event, but it may show that the program ended. Kills are identified
-// by their process.
-bool LogFindings::is_told_again(const LogRule& rule, const LogMessage& message, const LogPlace& at,
-                                std::string_view line) {
-  if (rule.is_kernel_kill || message.is_addition) return false;
-  if (!repeated_.is_told_again(at, line)) return false;
-  if (message.is_final || message.ends_program) groups_.ended(at, line);
-  return true;
+  return report_.is_open() || traceback_.is_open() || waits_for_answer_ || cut_.rule != nullptr;
 }
 
 void LogFindings::read_context(const LogRule& rule, const LogMessage& message, const LogPlace& at,
@@ -310,7 +256,7 @@ void LogFindings::read_other_contexts(const LogRule& first, std::string_view lin
 
 void LogFindings::read_message(const LogRule& rule, LogMessage message, const LogPlace& at,
                                std::string_view line) {
-  if (announced_.explain(message, at.line) || is_told_again(rule, message, at, line)) return;
+  if (announced_.explain(message, at.line)) return;
   if (rule.is_kernel_kill) report_.note_kill(message);
   // The summary "oom-kill:constraint=…" comes before the line with the victim's sizes, which ends the report.
   const bool is_kill = rule.is_kernel_kill && !message.event.empty();
@@ -325,8 +271,6 @@ void LogFindings::read_message(const LogRule& rule, LogMessage message, const Lo
   const Bytes asked = size.value_or(Bytes{});
   const auto before = std::exchange(refused_, size ? std::optional(Refused{&rule, asked}) : std::nullopt);
   const bool ends_program = message.ends_program;
-  if (rule.read_behind != nullptr)
-    followed_ = Followed{&rule, message.subject, at.file, at.line + rule.lines_behind};
   const bool is_kept = add(rule, std::move(message), own_figures, at, line);
   if (ends_program) groups_.ended(at, line);
   if (is_kept && victim) groups_.add_evidence({at.file, victim->line}, clean(victim->text));
@@ -402,7 +346,6 @@ bool LogFindings::joins(const std::string& file, std::int64_t number, std::strin
       best_rule != nullptr && (best_rule != cut.rule || best.figures.size() > cut.figures);
   if (!tells_more) return false;
   groups_.take_back();
-  repeated_.forget(cut.at);  // its first line is not the whole of it
   cut.last_line = number;
   ++cut.lines;
   cut.text = std::move(best_text);

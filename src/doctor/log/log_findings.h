@@ -9,12 +9,10 @@
 
 #include "base/result.h"
 #include "doctor/log/announced_kills.h"
-#include "doctor/log/log_envelope.h"
 #include "doctor/log/log_retry.h"
 #include "doctor/log/log_rule.h"
 #include "doctor/log/message_groups.h"
 #include "doctor/log/oom_report.h"
-#include "doctor/log/repeated_messages.h"
 
 namespace headroom::doctor {
 
@@ -49,12 +47,7 @@ class LogFindings {
   };
   // The text without what loggers add; it may have several lines.
   bool read_plain_text(const std::string& file, std::int64_t number, std::string_view text);
-  // A kill's line that may be broken waits for the next line.
   bool read_plain_line(const std::string& file, std::int64_t number, std::string_view line);
-  bool read_whole_line(const std::string& file, std::int64_t number, std::string_view line);
-  void read_behind(const LogPlace& at, std::string_view line);
-  bool is_told_again(const LogRule& rule, const LogMessage& message, const LogPlace& at,
-                     std::string_view line);
   void read_context(const LogRule& rule, const LogMessage& message, const LogPlace& at,
                     std::string_view line);
   void read_other_contexts(const LogRule& first, std::string_view line);
@@ -71,27 +64,12 @@ class LogFindings {
   bool joins(const std::string& file, std::int64_t number, std::string_view line, bool is_known);
   void read_retry(const LogPlace& at, std::string_view line, bool tells_failure_too = false);
 
-  ByteLines bytes_;
   OomReport report_;
   AnnouncedKills announced_;
   Evidence report_begin_;
   MessageGroups groups_;
   std::map<std::string_view, LogMessage> context_;  // of the file, by the rule that it goes with
   CutMessage cut_;
-  struct BrokenKill {
-    LogPlace at;  // of its first line
-    std::int64_t last_line = 0;
-    std::string text;
-  };
-  std::optional<BrokenKill> broken_kill_;
-  // The last message that figures may follow (LogRule::read_behind), and the last line for them.
-  struct Followed {
-    const LogRule* rule = nullptr;
-    std::string subject, file;
-    std::int64_t last_line = 0;
-  };
-  std::optional<Followed> followed_;
-  RepeatedMessages repeated_;
   // The process that an old kernel chose to kill, from the last message.
   struct Chosen {
     std::string event, constraint;

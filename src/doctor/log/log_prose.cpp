@@ -212,8 +212,9 @@ bool is_argument(std::string_view lead) {
   return ends_with_any(lead, kCalls);
 }
 
-// A phrase stands before those that it begins with. The first kNames are other names if letters precede them.
-constexpr std::size_t kNames = 8;
+// A phrase stands before those that it begins with. The first kNamedPhrases are other names if letters
+// precede them.
+constexpr std::size_t kNamedPhrases = 8;
 constexpr std::string_view kPhrases[] = {"CUDA_ERROR_OUT_OF_MEMORY",
                                          "cudaErrorMemoryAllocation",
                                          "hipErrorOutOfMemory",
@@ -402,7 +403,8 @@ bool is_only_spoken_of(std::string_view line, bool tells_amounts) {
   const auto found = first_phrase(line);
   if (!found) return false;
   const std::string_view words = kPhrases[found->number], before = line.substr(0, found->at);
-  const bool is_longer_name = found->number < kNames && !before.empty() && is_name_letter(before.back());
+  const bool is_longer_name =
+      found->number < kNamedPhrases && !before.empty() && is_name_letter(before.back());
   const bool is_item =
       line.starts_with("- ") && line.size() > 2 && line[2] != ' ';  // no code is set in by one space
   const bool is_told = tells_amounts && (is_item || !is_of_diff(line));

@@ -10,7 +10,7 @@ namespace headroom::doctor {
 namespace {
 
 // ROS 2's launch, systemd (two wordings), supervisord, Kubernetes, Docker, gunicorn, torchrun.
-constexpr std::string_view kEnds[] = {
+constexpr std::string_view kEndWords[] = {
     "process has died",     "Failed with result '", "cheduled restart job",      "cheduling restart",
     "entered failed state", "; not expected)",      "ack-off restarting failed", "ContainerDied",
     "events.TaskDelete",    "Worker exiting (pid",  "failed (exitcode: ",        "closing signal SIG"};
@@ -76,7 +76,7 @@ const std::vector<std::string_view>& retry_anchors() {
                                           kSrun,
                                           kSignals[0],
                                           kOfPython};
-    anchors.insert(anchors.end(), std::begin(kEnds), std::end(kEnds));
+    anchors.insert(anchors.end(), std::begin(kEndWords), std::end(kEndWords));
     const auto& of_kills = AnnouncedKills::anchors();
     anchors.insert(anchors.end(), of_kills.begin(), of_kills.end());
     return anchors;
@@ -121,7 +121,7 @@ bool tells_end(std::string_view line) {
 }
 
 bool tells_end_of_another(std::string_view line) {
-  if (has_any(line, kEnds)) return true;
+  if (has_any(line, kEndWords)) return true;
   if (const auto code = text_after(line, kExited))
     return code->starts_with('[') || integer_after(*code, "").value_or(0) != 0;  // PM2's has brackets
   if (has(line, kSrun) && has(line, ": task")) return true;

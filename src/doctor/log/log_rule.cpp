@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/text.h"
 #include "doctor/log/finding_text.h"
 #include "doctor/log/line_pattern.h"
 #include "doctor/log/message_text.h"
@@ -16,11 +17,14 @@ const Figure* find(const std::vector<Figure>& figures, std::string_view name) {
   return found == figures.end() ? nullptr : &*found;
 }
 
-// "memory=host": a figure that the wording gives by itself.
+// "memory=host", "exit_code=137": a figure that the wording gives by itself.
 bool add_fixed(std::string_view figure, LogMessage& message) {
   const std::size_t equals = figure.find('=');
   if (equals == figure.npos || figure.find('{') != figure.npos) return false;
-  message.add_absent(Figure{std::string(figure.substr(0, equals)), std::string(figure.substr(equals + 1))});
+  const std::string_view value = figure.substr(equals + 1);
+  Figure fixed{std::string(figure.substr(0, equals)), std::string(value)};
+  if (const auto number = parse_number<std::int64_t>(value)) fixed.value = *number;
+  message.add_absent(fixed);
   return true;
 }
 
@@ -28,14 +32,15 @@ std::optional<LogMessage> read_wording(const Wording& wording, std::string_view 
   if (!wording.any.empty() && !has_any(line, wording.any)) return std::nullopt;
   if (has_any(line, wording.none)) return std::nullopt;
   LogMessage message;
-  for (const std::string_view pattern : wording.all)
+  for (const std::string& pattern : wording.all)
     if (!match_pattern(pattern, line, message)) return std::nullopt;
   if (wording.check != nullptr && !wording.check(line)) return std::nullopt;
-  for (const std::string_view figure : wording.figures)
+  for (const std::string& figure : wording.figures)
     if (!add_fixed(figure, message)) match_pattern(figure, line, message);
   static_cast<LineTraits&>(message) = wording.traits;
   if (wording.add != nullptr) wording.add(line, message);
   if (!wording.subject.empty()) message.subject = fill_in(wording.subject, message).value_or("");
+  if (!wording.event.empty()) message.event = fill_in(wording.event, message).value_or("");
   if (!wording.part.empty()) message.part = wording.part;
   return message;
 }
@@ -82,10 +87,6 @@ void LogMessage::add_absent(const LogMessage& other) {
   if (!unaccounted_with_zram) unaccounted_with_zram = other.unaccounted_with_zram;
 }
 
-std::string words_for(const std::optional<Bytes>& bytes, std::string_view otherwise) {
-  return bytes ? format_bytes(*bytes) : std::string(otherwise);
-}
-
 std::optional<LogMessage> LogRule::read(std::string_view line) const {
   if (read_first != nullptr)
     if (auto message = read_first(line)) return message;
@@ -114,7 +115,7 @@ Finding LogRule::explain(const LogMessage& message) const {
   Finding finding;
   const auto row = std::find_if(explanations.begin(), explanations.end(),
                                 [&](const Explanation& each) { return holds(each.when, facts); });
-  if (row == explanations.end()) return explain_by != nullptr ? explain_by(message) : finding;
+  if (row == explanations.end()) return finding;
   finding.id = row->id;
   finding.severity = row->severity;
   finding.confidence = row->confidence;

@@ -113,7 +113,7 @@ MessageGroups::Group* MessageGroups::group_of(const LogRule& rule, const LogMess
     group.key = std::move(key);
     group.source = source;
     group.is_vague = message.is_vague;
-    group.is_failure = finding.severity == Severity::severe && rule.is_of_memory;
+    group.is_failure = finding.severity == Severity::severe && !rule.is_not_of_memory;
     groups_.push_back(std::move(group));
   }
   last_group_ = found->second;
@@ -178,8 +178,7 @@ void MessageGroups::add_line(Group& group, const LogMessage& message, Evidence e
 // unless it is only a part.
 void MessageGroups::add_part(Group& group, const LogMessage& part, Evidence evidence) {
   add_figures(group.last_message, part);
-  bool is_first =
-      group.last_stands && part.lines_from_whole == 0 && part.figures.size() > group.first_figures;
+  bool is_first = group.last_stands && part.figures.size() > group.first_figures;
   if (group.last_stands) {
     add_figures(group.message, part);
   } else if (tells_more(group.last_message, group.message)) {
@@ -214,24 +213,10 @@ bool MessageGroups::is_of_known_event(const LogRule& rule, const LogMessage& mes
   return tells_of_kill_again(rule, message, at, evidence);
 }
 
-// The name of a container may follow the message about it.
-void MessageGroups::read_names(const LogMessage& names, const LogPlace& at) {
-  const auto named = names_.read(names, at);
-  if (!named) return;
-  Group& group = groups_[*named];
-  if (group.last_stands && group.message.text("container").empty())
-    group.message.add("container", names_.container());
-}
-
 bool MessageGroups::add(const LogRule& rule, LogMessage message, const LogPlace& at, std::string_view text,
                         bool may_be_taken_back) {
   may_take_back_ = false;
   Evidence evidence{at.file, at.line, std::string(text)};
-  if (PodNames::are_told_by(message)) {
-    read_names(message, at);
-    return true;
-  }
-  names_.explain(message, at);
   if (is_of_known_event(rule, message, at, evidence)) return true;
   // The kernel prints two or three lines for a kill, of which one says whether a control group was full.
   if (Group* const same = recent_group(rule, message.event, at)) {
@@ -241,18 +226,11 @@ bool MessageGroups::add(const LogRule& rule, LogMessage message, const LogPlace&
     add_line(*same, message, std::move(evidence));
     return true;
   }
-  if (Group* const whole = whole_of(rule, message, at)) {
-    whole->last = at;
-    whole->parts.push_back(message.part);
-    add_part(*whole, message, std::move(evidence));
-    return true;
-  }
   Group* const group = group_of(rule, message, at, text);
   if (group == nullptr) {
     if (left_out_++ == 0) first_left_out_ = std::move(evidence);
     return false;
   }
-  names_.wait_for_container(message, last_group_);
   keep_before(*group, may_be_taken_back);
   if (!message.event.empty()) {
     if (recent_.size() >= kRecentEvents) recent_.erase(recent_.begin());
@@ -270,7 +248,6 @@ bool MessageGroups::add(const LogRule& rule, LogMessage message, const LogPlace&
     }
     group->parts.push_back(message.part);
     add_part(*group, message, std::move(evidence));
-    if (rule.from_outside) take_over_part(rule, message, at);
     return true;
   }
   group->parts.clear();

@@ -8,9 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "doctor/log/log_place.h"
 #include "doctor/log/log_rule.h"
-#include "doctor/log/pod_names.h"
 #include "doctor/log/recent_kills.h"
 
 namespace headroom::doctor {
@@ -74,7 +72,6 @@ class MessageGroups {
   Group* near_group(const LogRule& rule, const LogMessage& message, const LogPlace& at,
                     std::string_view source);
   void set_key(std::size_t group, std::string key);
-  void read_names(const LogMessage& names, const LogPlace& at);
   static void add_line(Group& group, const LogMessage& message, Evidence evidence);
   static void add_part(Group& group, const LogMessage& part, Evidence evidence);
   void keep_before(const Group& group, bool may_be_taken_back);
@@ -94,8 +91,6 @@ class MessageGroups {
   bool take_over_told_kill(const RecentKill& kill);
   void drop_told_unit(const LogRule& rule, const std::string& unit, const LogPlace& at,
                       const std::optional<LogTime>& time);
-  Group* whole_of(const LogRule& rule, const LogMessage& part, const LogPlace& at);
-  void take_over_part(const LogRule& rule, const LogMessage& message, const LogPlace& at);
   void take_over(const RecentKill& told, Group& group);
   static bool is_another_part(const Group& group, const LogMessage& message, const LogPlace& at);
   static void count_unanswered(Group& group, const LogPlace& at, std::string_view text);
@@ -123,7 +118,6 @@ class MessageGroups {
   std::vector<RecentEvent> recent_;
   Group* recent_group(const LogRule& rule, const std::string& event, const LogPlace& at);
   RecentKills kills_, told_kills_;  // reported by the kernel; reported by the victim's starter
-  PodNames names_;
   std::size_t last_group_ = 0;
   // The last group before a message that may be taken back. It is kept, so that a copy needs no new memory:
   // a log may consist of such messages.

@@ -3,8 +3,8 @@
 #include <string>
 #include <utility>
 
+#include "doctor/log/limit_cures.h"
 #include "doctor/log/message_groups.h"
-#include "doctor/log/systemd_unit.h"
 
 namespace headroom::doctor {
 namespace {
@@ -51,31 +51,6 @@ bool MessageGroups::tells_of_kill_again(const LogRule& rule, const LogMessage& m
   if (kill == nullptr) return false;
   keep(groups_[kill->group].evidence, evidence);
   return true;
-}
-
-// The group whose message, in the same block of lines, this part belongs to.
-MessageGroups::Group* MessageGroups::whole_of(const LogRule& rule, const LogMessage& part,
-                                              const LogPlace& at) {
-  if (part.lines_from_whole == 0) return nullptr;
-  const auto found = std::find_if(groups_.begin(), groups_.end(), [&](const Group& group) {
-    return group.rule == &rule && group.times > 0 && group.last_message.lines_from_whole == 0 &&
-           group.last_message.lines_to_whole == 0 && is_another_part(group, part, at) &&
-           at.line - group.last.line <= part.lines_from_whole;
-  });
-  return found == groups_.end() ? nullptr : &*found;
-}
-
-// Joins a part that came before its message, and was first taken for a message.
-void MessageGroups::take_over_part(const LogRule& rule, const LogMessage& message, const LogPlace& at) {
-  if (message.part.empty()) return;
-  const RecentKill* const told = told_kills_.find_last(at, {}, [&](const RecentKill& each) {
-    return each.lines_to_whole > 0 && groups_[each.group].rule == &rule &&
-           at.line - each.at.line <= each.lines_to_whole;
-  });
-  if (told == nullptr) return;
-  Group& group = groups_[last_group_];
-  if (group.last_stands) group.added.add_absent(groups_[told->group].message);
-  take_over(*told, group);
 }
 
 // Further lines about a unit's kill: systemd also reports each slice that contains the unit, and the signal
@@ -171,11 +146,8 @@ void MessageGroups::note_kill(const LogRule& rule, const LogMessage& message, co
   }
   if (!tells_as_another(rule)) return;
   const bool is_of_unit = message.is_of_unit;
-  const bool is_part = message.lines_to_whole > 0;
-  if (!is_part) take_over_part(rule, message, at);
-  if (process_in(message).empty() && !is_of_unit && !message.tells_shell && !is_part) return;
+  if (process_in(message).empty() && !is_of_unit && !message.tells_shell) return;
   RecentKill told{process_in(message), {}, at, time, last_group_, {}};
-  told.lines_to_whole = message.lines_to_whole;
   if (is_of_unit) told.unit = message.subject;
   told.is_by_shell = message.tells_shell;
   told_kills_.add(std::move(told));

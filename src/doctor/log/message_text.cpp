@@ -108,7 +108,7 @@ std::string with_point(std::string_view text) {
 namespace {
 
 // The sum of two smaller sizes fits in 64 bits.
-constexpr std::int64_t kMost = std::int64_t{1} << 62;
+constexpr std::int64_t kLargestSize = std::int64_t{1} << 62;
 
 struct ParsedSize {
   double bytes = 0;
@@ -132,7 +132,7 @@ std::optional<ParsedSize> parse_hexadecimal_size(std::string_view text) {
   const auto number = parse_hexadecimal(text);
   if (!number) return std::nullopt;
   ParsedSize size{static_cast<double>(*number), std::nullopt, std::to_string(*number)};
-  if (*number < static_cast<std::uint64_t>(kMost)) size.whole = static_cast<std::int64_t>(*number);
+  if (*number < static_cast<std::uint64_t>(kLargestSize)) size.whole = static_cast<std::int64_t>(*number);
   return size;
 }
 
@@ -163,7 +163,7 @@ std::optional<ParsedSize> parse_size(std::string_view text) {
 }
 
 bool overflows(const ParsedSize& size) {
-  return size.whole ? *size.whole >= kMost : size.bytes >= static_cast<double>(kMost);
+  return size.whole ? *size.whole >= kLargestSize : size.bytes >= static_cast<double>(kLargestSize);
 }
 
 // The factor of a unit of Kubernetes, directly after the number: "Mi" is 2^20, "M" 10^6, "m" a thousandth.
@@ -203,7 +203,7 @@ std::optional<Bytes> leading_quantity(std::string_view text) {
       std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::general);
   if (code != std::errc{} || !std::isfinite(number)) return std::nullopt;
   const auto factor = factor_of_quantity(text.substr(static_cast<std::size_t>(after - text.data())));
-  if (!factor || number * *factor >= static_cast<double>(kMost)) return std::nullopt;
+  if (!factor || number * *factor >= static_cast<double>(kLargestSize)) return std::nullopt;
   return Bytes{std::llround(number * *factor)};
 }
 
@@ -221,11 +221,6 @@ std::optional<Bytes> size_with_unit(std::string_view text) {
 std::optional<Bytes> size_with_unit_after(std::string_view line, std::string_view words) {
   const auto text = text_after(line, words);
   return text ? size_with_unit(*text) : std::nullopt;
-}
-
-std::optional<Bytes> quantity_after(std::string_view line, std::string_view words) {
-  const auto text = text_after(line, words);
-  return text ? leading_quantity(*text) : std::nullopt;
 }
 
 std::optional<std::int64_t> integer_after(std::string_view line, std::string_view words) {

@@ -48,7 +48,6 @@ std::optional<Bytes> size_after(std::string_view line, std::string_view words);
 // was cut off and is ignored.
 std::optional<Bytes> size_with_unit(std::string_view text);
 std::optional<Bytes> size_with_unit_after(std::string_view line, std::string_view words);
-std::optional<Bytes> quantity_after(std::string_view line, std::string_view words);
 // Decimal, or hexadecimal after "0x".
 std::optional<std::int64_t> integer_after(std::string_view line, std::string_view words);
 

@@ -22,7 +22,7 @@ namespace headroom::doctor {
 std::string_view label_of_own_group(std::string_view group);
 
 // The constraint of a kill in a probe of Headroom's: "headroom bench --mem-limit" first tries in groups
-// "headroom-PID-N-probe-ROUTE" to exceed the limit (limits/limit_probe.cpp).
+// "headroom-PID-N-probe-ROUTE" to exceed the limit (limits/probe_routes.cpp).
 inline constexpr std::string_view kLimitProbe = "a trial of a limit";
 
 class OomReport {

@@ -1,9 +1,11 @@
 #include "doctor/log/recent_kills.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 
 #include "base/text.h"
+#include "doctor/log/message_text.h"
 
 namespace headroom::doctor {
 namespace {
@@ -25,6 +27,30 @@ bool ends_in_unit(std::string_view path) { return path.ends_with(".service") || 
 bool is_near(const LogPlace& before, const LogPlace& at) {
   // Called for hundreds of groups a line: compare the numbers first.
   return at.line - before.line <= kNearLines && before.file == at.file;
+}
+
+std::optional<LogTime> time_of(std::string_view line) {
+  constexpr std::size_t kLongestBegin = 40;
+  constexpr std::string_view kTime = "00:00:00";
+  const std::string_view begin = line.substr(0, kLongestBegin);
+  const auto number_at = [&](std::size_t at) {
+    return parse_number<std::int64_t>(begin.substr(at, 2)).value_or(0);
+  };
+  for (std::size_t at = 0; at + kTime.size() <= begin.size(); ++at)
+    if (has_shape(begin.substr(at), kTime))
+      return LogTime{false, (number_at(at) * 60 + number_at(at + 3)) * 60 + number_at(at + 6)};
+  const std::size_t dot = begin.find('.');
+  if (!begin.starts_with('[') || dot == begin.npos) return std::nullopt;
+  const auto seconds = parse_number<std::int64_t>(trim(begin.substr(1, dot - 1)));
+  return seconds ? std::optional(LogTime{true, *seconds}) : std::nullopt;
+}
+
+bool are_apart(const std::optional<LogTime>& a, const std::optional<LogTime>& b) {
+  // The kernel, systemd, a launch file and a shell report one kill within seconds. A restart takes longer.
+  constexpr std::int64_t kApart = 60, kDay = 24 * 60 * 60;
+  if (!a || !b || a->is_since_boot != b->is_since_boot) return false;
+  const std::int64_t difference = std::abs(a->seconds - b->seconds);
+  return difference > kApart && (a->is_since_boot || kDay - difference > kApart);
 }
 
 void RecentKills::add(RecentKill kill) {

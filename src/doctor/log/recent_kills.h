@@ -10,10 +10,26 @@
 #include <string>
 #include <string_view>
 
-#include "doctor/log/log_place.h"
-#include "doctor/log/log_rule.h"
-
 namespace headroom::doctor {
+
+struct LogPlace {
+  std::string file;
+  std::int64_t line = 0;
+};
+
+// So many lines may lie between two lines about one event: a traceback, and messages of several libraries.
+inline constexpr std::int64_t kNearLines = 200;
+bool is_near(const LogPlace& before, const LogPlace& at);
+
+// The time near the begin of a line: in seconds of a day ("Mar 02 10:00:00", "2026-11-21T10:30:00", "[Mon Mar
+// 2 10:00:00 2026]"), or since boot ("[  510.812345]").
+struct LogTime {
+  bool is_since_boot = false;
+  std::int64_t seconds = 0;
+};
+std::optional<LogTime> time_of(std::string_view line);
+// True if both times are known, on one clock, and further apart than lines about one kill.
+bool are_apart(const std::optional<LogTime>& a, const std::optional<LogTime>& b);
 
 struct RecentKill {
   std::string process;        // its number; empty if unknown
@@ -23,12 +39,7 @@ struct RecentKill {
   std::size_t group = 0;                                // of messages
   std::string unit;                                     // from systemd's line
   bool is_by_shell = false, is_known_to_shell = false;  // a shell reported it first; or later
-  std::int64_t lines_to_whole = 0;                      // LogMessage's
 };
-
-// So many lines may lie between two lines about one event: a traceback, and messages of several libraries.
-inline constexpr std::int64_t kNearLines = 200;
-bool is_near(const LogPlace& before, const LogPlace& at);
 
 // The last kMost kills.
 class RecentKills {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "doctor/machine/machine_finding.h"
+#include "doctor/machine/machine_findings.h"
 
 namespace headroom::doctor {
 namespace {
@@ -52,8 +52,8 @@ void MachineHistory::begin_session() {
   session.last = std::move(last);
   earlier.push_back(std::move(session));
   if (earlier.size() > kMostSessions)
-    earlier.erase(std::min_element(earlier.begin(), earlier.end(),
-                                   [](const auto& a, const auto& b) { return b.is_worse_than(a); }));
+    earlier.erase(
+        std::ranges::min_element(earlier, [](const auto& a, const auto& b) { return b.is_worse_than(a); }));
   session = {};
   session.number = sessions();
   risk_.reset();

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "monitoring/memory_risk.h"
-#include "monitoring/session_clock.h"
+#include "monitoring/sample_metrics.h"
 #include "types/sample.h"
 
 namespace headroom::doctor {

@@ -7,9 +7,9 @@
 #include <optional>
 
 #include "doctor/cure_commands.h"
-#include "doctor/recording/recording_finding.h"
+#include "doctor/recording/recording_findings.h"
 #include "monitoring/series_growth.h"
-#include "report/recording/leak_words.h"
+#include "report/recording/recording_words.h"
 
 namespace headroom::doctor {
 namespace {
@@ -58,8 +58,8 @@ std::vector<Evidence> live_places(const RecordingFacts& facts, std::int64_t attr
   std::vector<const attribution::StackFigures*> stacks;
   for (const attribution::StackFigures& stack : facts.analysis.stacks)
     if (stack.stack.index != 0 && stack.live.*bytes >= kLeast) stacks.push_back(&stack);
-  std::stable_sort(stacks.begin(), stacks.end(),
-                   [bytes](const auto* a, const auto* b) { return a->live.*bytes > b->live.*bytes; });
+  std::ranges::stable_sort(stacks,
+                           [bytes](const auto* a, const auto* b) { return a->live.*bytes > b->live.*bytes; });
   if (stacks.size() > kMostPlaces) stacks.resize(kMostPlaces);
   for (const attribution::StackFigures* stack : stacks)
     places.push_back({.text = fmt::format("{}{} in {} blocks, from {}", stack->sampled ? "about " : "",

@@ -6,7 +6,7 @@
 
 #include "base/text.h"
 #include "doctor/cure_trials.h"
-#include "doctor/run/run_finding.h"
+#include "doctor/run/run_findings.h"
 #include "report/words.h"
 
 namespace headroom::doctor {
@@ -52,7 +52,7 @@ void add_cures_of_all(Finding& finding, const BenchResult& run) {
 }
 
 bool came_through_alone(const BenchResult& run, const std::string& name) {
-  return std::any_of(run.models.begin(), run.models.end(), [&](const ModelResult& model) {
+  return std::ranges::any_of(run.models, [&](const ModelResult& model) {
     return model.name == name && model.status == ModelStatus::ok;
   });
 }

@@ -22,7 +22,7 @@
 #include "base/text.h"
 #include "doctor/cure_commands.h"
 #include "doctor/cure_trials.h"
-#include "doctor/run/run_finding.h"
+#include "doctor/run/run_findings.h"
 #include "monitoring/series_growth.h"
 
 namespace headroom::doctor {
@@ -75,8 +75,8 @@ using Models = std::vector<const ModelResult*>;
 std::vector<Models> models_by_file(const BenchResult& run) {
   std::vector<Models> groups;
   for (const ModelResult& model : run.models) {
-    auto same = std::find_if(groups.begin(), groups.end(),
-                             [&](const auto& group) { return is_same_file(*group.front(), model); });
+    auto same =
+        std::ranges::find_if(groups, [&](const auto& group) { return is_same_file(*group.front(), model); });
     if (same == groups.end()) same = groups.emplace(groups.end());
     same->push_back(&model);
   }
@@ -106,8 +106,7 @@ Finding duplicates_of(const Models& models, const BenchResult& run) {
   for (std::size_t i = 1; i < models.size(); ++i) shared.also.push_back(models[i]->name);
   finding.cures = {{"let all users share one session, as headroom/model_pool.h does", "",
                     all - private_peak(run, first), shared}};
-  if (!std::all_of(models.begin(), models.end(), [](const ModelResult* model) { return can_map(*model); }))
-    return finding;
+  if (!std::ranges::all_of(models, [](const ModelResult* model) { return can_map(*model); })) return finding;
   // Mapping shares weights, not activations or arenas: as read, re-packed, and while they are converted.
   constexpr std::int64_t kMostCopies = 3;
   Cure map = with_settings(first, "map the weights: all sessions share the pages of one prepared file",
@@ -241,7 +240,7 @@ std::vector<Finding> duplicate_models(const BenchResult& run) {
     const auto& size = models.front()->file_size;
     if (models.size() < 2 || !size || *size < mebibytes(1)) continue;
     // Mapped models share their pages.
-    if (!std::all_of(models.begin(), models.end(), [](const auto* model) { return model->settings.mapped; }))
+    if (!std::ranges::all_of(models, [](const auto* model) { return model->settings.mapped; }))
       findings.push_back(duplicates_of(models, run));
   }
   return findings;

@@ -9,7 +9,6 @@
 #include "base/text.h"
 #include "doctor/cure_commands.h"
 #include "doctor/cure_trials.h"
-#include "doctor/run/run_finding.h"
 
 namespace headroom::doctor {
 namespace {
@@ -21,9 +20,7 @@ void complete_settings(Finding& finding, const BenchResult& result) {
   for (Cure& cure : finding.cures) {
     // --try measures one session for all models, but a user must change the program for it.
     if (!cure.settings || cure.settings->leave_out_also) continue;
-    const auto model = std::find_if(result.models.begin(), result.models.end(), [&](const ModelResult& each) {
-      return each.name == cure.settings->model;
-    });
+    const auto model = std::ranges::find(result.models, cure.settings->model, &ModelResult::name);
     if (model != result.models.end()) cure.command = bench_command(result, *model, cure.settings);
   }
 }
@@ -47,6 +44,33 @@ void complete_flags(Finding& finding, const BenchResult& result, const ModelResu
     if (!flags.empty()) words.push_back(flags);
     cure.command = shell_command(words);
   }
+}
+
+// The layers' memory of one kind at the peak, if it is at least a quarter of the peak.
+std::optional<Bytes> large_share(const ModelResult& model, MemoryKind kind) {
+  if (!model.layers) return std::nullopt;
+  Bytes sum;
+  for (const MemoryShare& share : model.layers->shares)
+    if (share.kind == kind) sum += share.bytes;
+  if (sum < kLeastOfModels || sum.count * 4 < model.layers->peak.count) return std::nullopt;
+  return sum;
+}
+
+const ModelResult* with_most_frames(const BenchResult& run) {
+  const ModelResult* most = nullptr;
+  for (const ModelResult& model : run.models) {
+    const auto &frames = model.memory.frames, &peak = model.memory.run_peak;
+    if (!frames || !peak || frames->count < 4 * kLeastOfModels.count || frames->count * 4 < peak->count)
+      continue;
+    if (most == nullptr || *most->memory.frames < *frames) most = &model;
+  }
+  return most;
+}
+
+// The number of frames that fit in `buffers`: a buffer has the size of the source's largest frame.
+std::int64_t frames_held(const BenchResult& run, Bytes buffers) {
+  if (!run.source || run.source->largest_frame.count <= 0) return 0;
+  return buffers.count / run.source->largest_frame.count;
 }
 
 }  // namespace
@@ -144,6 +168,149 @@ std::vector<Finding> run_findings(const BenchResult& result, const std::string& 
   for (RunFinding* look_for : kRunFindings)
     for (Finding& found : look_for(result)) add(std::move(found));
   return findings;
+}
+
+// Findings about memory that a model needs besides its weights: arena, workspace, pinned memory, frames.
+
+std::optional<Finding> oversized_arena(const ModelResult& model, const BenchResult&) {
+  const auto unused = large_share(model, MemoryKind::arena_unused);
+  if (!unused) return std::nullopt;
+  Finding finding{
+      .id = "oversized-arena",
+      .severity = Severity::warning,
+      .title =
+          fmt::format("{}'s arena held {} of unused memory at the peak", model.name, format_bytes(*unused)),
+      .cause = "The arena grows to the next power of two and does not shrink.",
+      .confidence = Confidence::likely,
+      .figures = {{"arena_unused_bytes", unused->count}, {"peak_bytes", model.layers->peak.count}}};
+  // The best cure depends on the model: with a text detector the first one saved 29 %, and the others made it
+  // larger. --try measures them.
+  if (is_onnxruntime(model)) {
+    if (is_on_cpu(model))
+      add_settings(finding, model,
+                   "disable the memory pattern: its planned block comes in addition to earlier blocks",
+                   "pattern=off", unused);
+    add_settings(finding, model, "let the arena grow by the requested size only (it can also become larger)",
+                 "extend=same_as_requested", unused);
+    if (is_on_cpu(model))
+      add_settings(finding, model, "disable the arena (each run allocates from the C library)", "arena=off");
+  }
+  finding.cures.push_back(
+      {"release unused arena memory after each run", "memory.enable_memory_arena_shrinkage=cpu:0"});
+  finding.cures.push_back({"let Headroom try more settings", "headroom bench --tune"});
+  return finding;
+}
+
+std::optional<Finding> oversized_workspace(const ModelResult& model, const BenchResult&) {
+  const auto workspace = large_share(model, MemoryKind::workspace);
+  if (!workspace) return std::nullopt;
+  Finding finding{
+      .id = "oversized-workspace",
+      .severity = Severity::warning,
+      .title = fmt::format("{} of {}'s peak were workspace of individual operators", format_bytes(*workspace),
+                           model.name),
+      .cause =
+          "Some algorithms trade memory for time: an unrolled convolution stores each pixel once for each "
+          "element of its kernel.",
+      .confidence = Confidence::likely,
+      .figures = {{"workspace_bytes", workspace->count}, {"peak_bytes", model.layers->peak.count}}};
+  if (!is_on_cpu(model))
+    add_settings(finding, model, "choose convolutions that need little workspace", "workspace=small",
+                 workspace);
+  add_settings(finding, model, "use one thread: each thread has its own workspace (slower)", "threads=1");
+  finding.cures.push_back({"see which operators use the workspace", "headroom bench --layers"});
+  return finding;
+}
+
+std::optional<Finding> smaller_settings(const ModelResult& model, const BenchResult&) {
+  if (!model.smallest_settings) return std::nullopt;
+  std::optional<Bytes> now, small;
+  for (const TuneTrial& trial : model.trials) {
+    if (trial.settings == model.settings) now = trial.counted_peak();
+    if (trial.settings == *model.smallest_settings) small = trial.counted_peak();
+  }
+  if (!now || !small || *now - *small < kLeastOfModels) return std::nullopt;
+  const Bytes saved = *now - *small;
+  const bool is_search = model.settings.conv_search == ConvSearch::exhaustive &&
+                         model.smallest_settings->conv_search != ConvSearch::exhaustive;
+  return Finding{
+      .id = is_search ? "convolution-search" : "smaller-settings",
+      .severity = Severity::note,
+      .title = fmt::format("{} needs {} less with other settings, at 95 % of the speed or more", model.name,
+                           format_bytes(saved)),
+      .cause = is_search ? "The search for the fastest convolutions needs workspace." : "Measured by --tune.",
+      .figures = {{"peak_bytes", now->count}, {"smallest_peak_bytes", small->count}},
+      .cures = {with_settings(model, "use the smallest settings that --tune found",
+                              changed_settings(model.settings, *model.smallest_settings), saved)}};
+}
+
+// The search times algorithms that need much memory, and the arena keeps that memory.
+std::optional<Finding> convolution_search(const ModelResult& model, const BenchResult&) {
+  if (is_on_cpu(model) || !is_onnxruntime(model) || model.gpu_memory.empty()) return std::nullopt;
+  if (model.settings.conv_search != ConvSearch::exhaustive || model.smallest_settings) return std::nullopt;
+  const GpuMemory& gpu = model.gpu_memory.front();
+  if (!gpu.loaded || !gpu.run_peak) return std::nullopt;
+  const Bytes beyond = *gpu.run_peak - *gpu.loaded;
+  if (beyond < mebibytes(256) || beyond < *gpu.loaded) return std::nullopt;
+  Finding finding{.id = "convolution-search",
+                  .severity = Severity::note,
+                  .title = fmt::format("{} needs {} on {} after loading, and {} more to run", model.name,
+                                       format_bytes(*gpu.loaded), gpu.device, format_bytes(beyond)),
+                  .cause =
+                      "The search for the fastest convolutions needs workspace, and the arena keeps it. Or "
+                      "the activations are that large.",
+                  .confidence = Confidence::possible,
+                  .figures = {{"loaded_bytes", gpu.loaded->count}, {"run_peak_bytes", gpu.run_peak->count}}};
+  add_settings(finding, model, "choose convolutions by heuristics, without the search",
+               "convolutions=heuristic");
+  add_settings(finding, model, "search only convolutions that need little workspace", "workspace=small");
+  add_settings(finding, model, "let the arena grow by the requested size only", "extend=same_as_requested");
+  return finding;
+}
+
+std::optional<Finding> pinned_memory_on_unified_memory(const ModelResult& model, const BenchResult&) {
+  for (const GpuMemory& gpu : model.gpu_memory) {
+    if (!gpu.is_integrated.value_or(false) || gpu.pinned_host.value_or(Bytes{}) < kLeastOfModels) continue;
+    return Finding{
+        .id = "pinned-memory-on-unified-memory",
+        .severity = Severity::warning,
+        .title = fmt::format(
+            "{} holds {} of pinned memory besides the memory of {}, which is the same physical memory",
+            model.name, format_bytes(*gpu.pinned_host), gpu.device),
+        .cause =
+            "Pinned memory makes copies to a GPU fast. An integrated GPU needs no copy: the same memory then "
+            "holds the data twice, and the kernel cannot swap pinned pages.",
+        .confidence = Confidence::likely,
+        .figures = {{"pinned_host_bytes", gpu.pinned_host->count}},
+        .cures = {
+            {"use one buffer for CPU and GPU", "cudaHostAlloc(…, cudaHostAllocMapped)", gpu.pinned_host},
+            {"load data without pinning", "DataLoader(pin_memory=False)"}}};
+  }
+  return std::nullopt;
+}
+
+// One finding for all models, as they read the frames of one source.
+std::vector<Finding> large_frame_buffers(const BenchResult& run) {
+  const ModelResult* model = with_most_frames(run);
+  if (model == nullptr) return {};
+  const Bytes frames = *model->memory.frames, peak = *model->memory.run_peak;
+  Finding finding{.id = "large-frame-buffers",
+                  .severity = Severity::note,
+                  .title = fmt::format("{} of the {} peak of {} are decoded frames", format_bytes(frames),
+                                       format_bytes(peak), model->name),
+                  .cause = "The run keeps more or larger frames in memory than the model needs at once.",
+                  .figures = {{"frames_bytes", frames.count}, {"run_peak_bytes", peak.count}}};
+  constexpr std::int64_t kEnough = 8;
+  const std::int64_t held = frames_held(run, frames), fewer = std::min(kEnough, held / 2);
+  if (held > 0) finding.figures.push_back({"frames_held", held});
+  if (fewer > 0)
+    finding.cures.push_back({fmt::format("keep {} frames in memory instead of {}", fewer, held),
+                             fmt::format("--max-frames-in-mem {}", fewer),
+                             Bytes{frames.count / held * (held - fewer)},
+                             CureSettings{model->name, "", fewer}});
+  finding.cures.push_back(
+      {"use pictures of the model's input size: a picture is decoded whole and scaled down afterwards"});
+  return {std::move(finding)};
 }
 
 }  // namespace headroom::doctor

@@ -30,7 +30,7 @@ bool is_defragmenting(const snapshot::RoomMaker& way) { return way.by == snapsho
 std::optional<Finding> allocation_failed(const snapshot::Snapshot& snapshot, const DeviceAnalysis& device) {
   if (device.ooms.empty()) return std::nullopt;
   const snapshot::OomAutopsy& oom = device.ooms.front();
-  const bool in_pieces = std::any_of(oom.ways.begin(), oom.ways.end(), is_defragmenting);
+  const bool in_pieces = std::ranges::any_of(oom.ways, is_defragmenting);
   Finding finding{
       .id = "pytorch-out-of-memory",
       .severity = Severity::severe,
@@ -69,10 +69,9 @@ bool is_long_enough(const DeviceAnalysis& device) {
   const std::int64_t span_us = device.last_time_us - device.first_time_us;
   if (span_us >= kLeastUs) return true;
   if (span_us > 0 && span_us < kLeastUsOfMany) return false;
-  return std::any_of(device.leaks.places.begin(), device.leaks.places.end(),
-                     [](const snapshot::PlaceGrowth& place) {
-                       return place.growth == monitoring::Growth::leak && place.allocations >= kLeastTimes;
-                     });
+  return std::ranges::any_of(device.leaks.places, [](const snapshot::PlaceGrowth& place) {
+    return place.growth == monitoring::Growth::leak && place.allocations >= kLeastTimes;
+  });
 }
 
 // The level that repeats where the tensors are kept, by the first of these words in the place's functions.
@@ -143,7 +142,7 @@ enum class Cost {
 
 Cost cost_of(const DeviceAnalysis& device) {
   for (const snapshot::OomAutopsy& oom : device.ooms)
-    if (std::any_of(oom.ways.begin(), oom.ways.end(), is_defragmenting)) return Cost::grew;
+    if (std::ranges::any_of(oom.ways, is_defragmenting)) return Cost::grew;
   // In the second half of the trace, the reserved memory grew by more than the allocations did.
   struct Half {
     std::int64_t reserved = 0, allocated = 0;

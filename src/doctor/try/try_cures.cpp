@@ -1,24 +1,138 @@
 #include "doctor/try/try_cures.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <iterator>
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
-#include "bench/interrupt.h"
+#include "base/files.h"
+#include "base/result.h"
+#include "base/subprocess.h"
+#include "base/terminal.h"
+#include "base/text.h"
+#include "bench/conductor/child_process.h"
 #include "doctor/cure_trials.h"
-#include "doctor/try/trial_bench.h"
+#include "report/input/run_input.h"
+#include "types/bench_result.h"
+#include "types/finding.h"
 
 namespace headroom::doctor {
 namespace fs = std::filesystem;
 namespace {
 
 using report::LoadedSide;
+
+std::string last_line_of(const std::string& text) {
+  std::string last;
+  for (const std::string_view line : split(text, '\n'))
+    if (!trim(line).empty()) last = trim(line);
+  return last;
+}
+
+// A temporary folder for the runs of the trials. The destructor removes it.
+class TrialFolder {
+ public:
+  static Result<TrialFolder> make() {
+    std::error_code code;
+    std::string name = (fs::temp_directory_path(code) / "headroom-try-XXXXXX").string();
+    if (code || ::mkdtemp(name.data()) == nullptr)
+      return failure("cannot create a folder for the trials", code ? code.message() : errno_text(errno),
+                     "set TMPDIR to a writable folder");
+    return TrialFolder(name);
+  }
+  TrialFolder(TrialFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}
+  TrialFolder& operator=(TrialFolder&&) = delete;
+  ~TrialFolder() {
+    std::error_code ignored;
+    if (!path_.empty()) fs::remove_all(path_, ignored);
+  }
+  const fs::path& path() const { return path_; }
+
+ private:
+  explicit TrialFolder(fs::path path) : path_(std::move(path)) {}
+  fs::path path_;
+};
+
+// Runs headroom bench for the trials.
+class TrialBench {
+ public:
+  TrialBench(bench::Interrupt& interrupt, fs::path folder, std::size_t trials)
+      : interrupt_(interrupt), folder_(std::move(folder)), trials_(trials) {}
+
+  // More trials than planned, for the progress line.
+  void expect(std::size_t more) { trials_ += more; }
+
+  // Runs the bench of this model alone. Returns nothing after Ctrl-C. Fails if the bench wrote no report.
+  Result<std::optional<LoadedSide>> run(const BenchResult& run, const ModelResult& model,
+                                        const std::optional<CureSettings>& cure, const std::string& label) {
+    if (cure && wants_preparing(run, *cure) && prepared_.insert(model.name + ',' + cure->settings).second) {
+      // A failure is not reported here: the trial itself fails and reports it.
+      auto ended = wait_for(preparing_arguments(run, model, *cure), "preparing", {},
+                            label + ", preparing without the limit");
+      if (!ended) return forward_error(ended);
+      if (!*ended) return std::optional<LoadedSide>();
+    }
+    const std::string number = std::to_string(++number_);
+    auto ended = wait_for(bench_arguments(run, model, cure), number, {"--sample-images", "0"}, label);
+    if (!ended) return forward_error(ended);
+    if (!*ended) return std::optional<LoadedSide>();
+    auto loaded = report::load_runs({(folder_ / number).string()});
+    if (loaded && !loaded->side.empty()) return std::optional(std::move(*loaded));
+    const auto said = read_file(log(), mebibytes(1));
+    return failure(fmt::format("the trial of {} wrote no report", label), said ? last_line_of(*said) : "",
+                   "run its command manually: " + bench_command(run, model, cure));
+  }
+
+ private:
+  // Returns false after Ctrl-C.
+  Result<bool> wait_for(std::vector<std::string> arguments, const std::string& output,
+                        const std::vector<std::string>& more, const std::string& label) {
+    constexpr Nanoseconds kPatience{15'000'000'000};  // for a bench after Ctrl-C
+    constexpr int kBetween = 100;                     // ms
+    const UniqueFd messages(::open(log().c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+    arguments.insert(arguments.begin(), own_executable().string());
+    arguments.insert(arguments.end(), {"--output-dir", (folder_ / output).string(), "--prepared-dir",
+                                       (folder_ / "prepared").string(), "--quiet"});
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    SpawnOptions options;
+    options.command = std::move(arguments);
+    options.stderr_fd = messages.get();
+    auto bench = Subprocess::spawn(options);
+    if (!bench) return forward_error(bench);
+    while (!bench->poll()) {
+      line_.update("trying", static_cast<double>(number_ - 1) / static_cast<double>(trials_),
+                   fmt::format("{} of {}: {}", number_, trials_, label));
+      pollfd signals{interrupt_.fd(), POLLIN, 0};
+      ::poll(&signals, 1, kBetween);
+      if (!interrupt_.requested()) continue;
+      bench->signal(SIGINT);
+      if (!bench->wait_for(kPatience)) bench->signal(SIGKILL);
+      bench->wait();
+      return false;
+    }
+    return true;
+  }
+  fs::path log() const { return folder_ / "bench.log"; }
+
+  bench::Interrupt& interrupt_;
+  fs::path folder_;
+  std::size_t trials_, number_ = 0;
+  std::set<std::string> prepared_;  // by model and settings
+  ProgressLine line_;
+};
 
 Status check_trial_run(const BenchResult& run, const std::string& name) {
   constexpr const char* kMeasureAnew = "measure again with headroom bench";
@@ -207,10 +321,9 @@ Result<TrialPlan> plan_trials(const std::string& run, const std::vector<Finding>
   for (const ModelResult& model : plan.run().models)
     for (const bool is_joint : {false, true}) {
       TrialGroup group{&model, {}};
-      std::copy_if(plan.cures.begin(), plan.cures.end(), std::back_inserter(group.cures),
-                   [&](const CureSettings& cure) {
-                     return cure.model == model.name && !cure.also.empty() == is_joint;
-                   });
+      std::ranges::copy_if(plan.cures, std::back_inserter(group.cures), [&](const CureSettings& cure) {
+        return cure.model == model.name && !cure.also.empty() == is_joint;
+      });
       if (group.cures.empty()) continue;
       if (auto sound = check_trial_model(model, run); !sound) return forward_error(sound);
       plan.groups.push_back(std::move(group));
@@ -221,9 +334,8 @@ Result<TrialPlan> plan_trials(const std::string& run, const std::vector<Finding>
 }  // namespace
 
 bool can_try_cures(const std::string& run, const std::vector<Finding>& findings) {
-  const bool has_settings = std::any_of(findings.begin(), findings.end(), [](const Finding& finding) {
-    return std::any_of(finding.cures.begin(), finding.cures.end(),
-                       [](const Cure& cure) { return cure.settings.has_value(); });
+  const bool has_settings = std::ranges::any_of(findings, [](const Finding& finding) {
+    return std::ranges::any_of(finding.cures, [](const Cure& cure) { return cure.settings.has_value(); });
   });
   return has_settings && plan_trials(run, findings).has_value();
 }

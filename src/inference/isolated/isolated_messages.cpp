@@ -1,5 +1,19 @@
 #include "inference/isolated/isolated_messages.h"
 
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <utility>
+
 namespace headroom::inference {
 namespace {
 
@@ -10,6 +24,24 @@ Json tensor_to_json(const TensorSpec& tensor) {
   object["dims"] = tensor.dims;
   object["dim_names"] = tensor.dim_names;
   return object;
+}
+
+// Calls `field` with each setting that a model process gets, and its key.
+template <class Settings, class Field>
+void for_each_setting(Settings& settings, const Field& field) {
+  field("device", settings.device);
+  field("threads", settings.threads);
+  field("arena", settings.arena);
+  field("arena_extend", settings.arena_extend);
+  field("memory_pattern", settings.memory_pattern);
+  field("prepacking", settings.prepacking);
+  field("graph_level", settings.graph_level);
+  field("spinning", settings.spinning);
+  field("precision", settings.precision);
+  field("conv_search", settings.conv_search);
+  field("conv_small_workspace", settings.conv_small_workspace);
+  field("device_graph", settings.device_graph);
+  field("mapped", settings.mapped);
 }
 
 std::vector<std::int64_t> integers_of(const Json& list) {
@@ -29,42 +61,36 @@ TensorSpec spec_from_json(const Json& object) {
   return tensor;
 }
 
+// The largest accepted document, in bytes. Real documents are far smaller: a description with thousands of
+// class names has tens of kilobytes.
+constexpr std::uint32_t kLongestMessage = 64 << 20;
+constexpr const char* kWhat = "cannot communicate with a model process";
+
+constexpr std::size_t kAlignment = 64;
+
 }  // namespace
 
 Json to_json(const RuntimeSettings& settings) {
   Json object;
-  object["device"] = settings.device;
-  object["threads"] = settings.threads;
-  object["arena"] = settings.arena;
-  object["arena_extend"] = static_cast<int>(settings.arena_extend);
-  object["memory_pattern"] = settings.memory_pattern;
-  object["prepacking"] = settings.prepacking;
-  object["graph_level"] = settings.graph_level;
-  object["spinning"] = settings.spinning;
-  object["precision"] = static_cast<int>(settings.precision);
-  object["conv_search"] = static_cast<int>(settings.conv_search);
-  object["conv_small_workspace"] = settings.conv_small_workspace;
-  object["device_graph"] = settings.device_graph;
+  for_each_setting(settings, [&](const char* key, const auto& value) {
+    if constexpr (std::is_enum_v<std::decay_t<decltype(value)>>)
+      object[key] = static_cast<int>(value);
+    else
+      object[key] = value;
+  });
   return object;
 }
 
 RuntimeSettings settings_from_json(const Json& object) {
   RuntimeSettings settings;
-  const auto integer = [&](const char* key, int fallback) {
-    return static_cast<int>(get_integer(object, key).value_or(fallback));
-  };
-  settings.device = get_text(object, "device");
-  settings.threads = integer("threads", settings.threads);
-  settings.arena = get_bool(object, "arena").value_or(settings.arena);
-  settings.arena_extend = static_cast<ArenaExtend>(integer("arena_extend", 0));
-  settings.memory_pattern = get_bool(object, "memory_pattern").value_or(settings.memory_pattern);
-  settings.prepacking = get_bool(object, "prepacking").value_or(settings.prepacking);
-  settings.graph_level = integer("graph_level", settings.graph_level);
-  settings.spinning = get_bool(object, "spinning").value_or(settings.spinning);
-  settings.precision = static_cast<Precision>(integer("precision", 0));
-  settings.conv_search = static_cast<ConvSearch>(integer("conv_search", 0));
-  settings.conv_small_workspace = get_bool(object, "conv_small_workspace").value_or(false);
-  settings.device_graph = get_bool(object, "device_graph").value_or(false);
+  for_each_setting(settings, [&]<class Value>(const char* key, Value& value) {
+    if constexpr (std::is_same_v<Value, std::string>)
+      value = get_text(object, key);
+    else if constexpr (std::is_same_v<Value, bool>)
+      value = get_bool(object, key).value_or(value);
+    else
+      value = static_cast<Value>(get_integer(object, key).value_or(static_cast<std::int64_t>(value)));
+  });
   return settings;
 }
 
@@ -112,6 +138,106 @@ Result<PlacedTensor> placed_tensor_from_json(const Json& object, std::size_t siz
   if (tensor.bytes != 0 && tensor.bytes != needed)
     return internal_error("a tensor's size does not match its dimensions");
   return tensor;
+}
+
+Status MessageChannel::send(const Json& message) {
+  std::string text = to_line(message);
+  const auto length = static_cast<std::uint32_t>(text.size());
+  char header[sizeof length];
+  std::memcpy(header, &length, sizeof length);
+  text.insert(0, header, sizeof header);
+  for (std::size_t sent = 0; sent < text.size();) {
+    const ssize_t done = ::send(socket_.get(), text.data() + sent, text.size() - sent, MSG_NOSIGNAL);
+    if (done < 0 && errno == EINTR) continue;
+    if (done <= 0) return internal_error(kWhat, errno_text(errno));
+    sent += static_cast<std::size_t>(done);
+  }
+  return {};
+}
+
+Result<bool> MessageChannel::read_all(char* to, std::size_t bytes, std::optional<Nanoseconds> deadline) {
+  while (bytes > 0) {
+    pollfd waiting{socket_.get(), POLLIN, 0};
+    int milliseconds = -1;
+    if (deadline) {
+      const std::int64_t left = (*deadline - monotonic_now()).count;
+      milliseconds = static_cast<int>(std::clamp<std::int64_t>(left / 1'000'000 + 1, 0, 1'000'000'000));
+    }
+    const int ready = ::poll(&waiting, 1, milliseconds);
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready == 0) return false;
+    const ssize_t got = ::recv(socket_.get(), to, bytes, 0);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return internal_error(kWhat, got == 0 ? "it closed the connection" : errno_text(errno));
+    to += got;
+    bytes -= static_cast<std::size_t>(got);
+  }
+  return true;
+}
+
+Result<std::optional<Json>> MessageChannel::receive(std::optional<Nanoseconds> timeout) {
+  std::optional<Nanoseconds> deadline;
+  if (timeout) deadline = monotonic_now() + *timeout;
+  std::uint32_t length = 0;
+  char header[sizeof length];
+  auto whole = read_all(header, sizeof header, deadline);
+  if (!whole) return forward_error(whole);
+  if (!*whole) return std::optional<Json>();
+  std::memcpy(&length, header, sizeof length);
+  if (length > kLongestMessage) return internal_error(kWhat, "it sent an invalid message length");
+  std::string text(length, '\0');
+  whole = read_all(text.data(), text.size(), deadline);
+  if (!whole) return forward_error(whole);
+  if (!*whole) return std::optional<Json>();
+  auto message = parse_json(text, "the message of a model process");
+  if (!message) return forward_error(message);
+  return std::optional<Json>(std::move(*message));
+}
+
+Result<SharedTensors> SharedTensors::create(const char* name) {
+  UniqueFd fd(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!fd || ::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK) != 0)
+    return internal_error("cannot create shared memory for a model process", errno_text(errno));
+  return SharedTensors(std::move(fd));
+}
+
+Result<SharedTensors> SharedTensors::attach(UniqueFd fd) {
+  const int seals = ::fcntl(fd.get(), F_GET_SEALS);
+  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0)
+    return internal_error("cannot use the shared memory for tensors", "its size is not sealed");
+  return SharedTensors(std::move(fd));
+}
+
+void SharedTensors::Unmap::operator()(std::byte* memory) const { ::munmap(memory, bytes); }
+
+Status SharedTensors::grow(std::size_t bytes) {
+  if (bytes <= size()) return {};
+  if (::ftruncate(fd_.get(), static_cast<off_t>(bytes)) != 0)
+    return failure("cannot share tensors with a model process", "out of memory: " + errno_text(errno));
+  return map(bytes);
+}
+
+Status SharedTensors::follow(std::size_t bytes) {
+  if (bytes <= size()) return {};
+  struct stat facts {};
+  if (::fstat(fd_.get(), &facts) != 0 || static_cast<std::size_t>(facts.st_size) < bytes)
+    return internal_error("the shared memory for tensors is smaller than announced");
+  return map(bytes);
+}
+
+Status SharedTensors::map(std::size_t bytes) {
+  // MAP_POPULATE, because the pool's account must include all pages of this mapping from the start.
+  void* mapped = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd_.get(), 0);
+  if (mapped == MAP_FAILED)
+    return failure("cannot share tensors with a model process", "out of memory: " + errno_text(errno));
+  memory_ = {static_cast<std::byte*>(mapped), {bytes}};
+  return {};
+}
+
+std::size_t place_tensor(std::size_t& end, std::size_t bytes) {
+  const std::size_t at = (end + kAlignment - 1) / kAlignment * kAlignment;
+  end = at + bytes;
+  return at;
 }
 
 }  // namespace headroom::inference

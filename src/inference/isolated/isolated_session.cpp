@@ -1,5 +1,4 @@
-#include "inference/isolated/isolated_session.h"
-
+// load_isolated(): a session whose model runs in another process.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <signal.h>
@@ -14,10 +13,10 @@
 #include <string>
 
 #include "base/subprocess.h"
+#include "inference/backend.h"
 #include "inference/isolated/isolated_messages.h"
-#include "inference/isolated/message_channel.h"
-#include "inference/isolated/shared_tensors.h"
-#include "inference/model_file.h"
+#include "inference/plugin/plugin_failure.h"
+#include "inference/signature_tables.h"
 
 namespace headroom::inference {
 namespace {
@@ -100,14 +99,9 @@ class ModelProcess {
   Status trim();
   // Call it after run(). Returns false if there is no such output.
   bool output(std::size_t index, hr_tensor& tensor);
-  const hr_description& describe();
+  void describe(hr_description& description);
 
  private:
-  struct Specs {
-    std::vector<std::vector<const char*>> dim_names;
-    std::vector<hr_tensor_spec> tensors;
-    void point_to(const std::vector<TensorSpec>& specs);
-  };
   Result<Json> ask(const Json& request, std::optional<Nanoseconds> timeout);
   // Waits for the process, kills it if it hangs, and returns why it ended.
   std::string describe_end();
@@ -125,9 +119,7 @@ class ModelProcess {
   std::string ended_;  // why the process ended; empty: it is running
   ModelDescription description_;
   bool knows_outputs_ = false;
-  Specs input_specs_, output_specs_;
-  std::vector<const char*> metadata_keys_, metadata_values_;
-  hr_description described_{};
+  SignatureTables tables_;  // of description_
 };
 
 Result<std::unique_ptr<ModelProcess>> ModelProcess::start(const BackendFile& backend) {
@@ -282,36 +274,10 @@ bool ModelProcess::output(std::size_t index, hr_tensor& tensor) {
   return true;
 }
 
-void ModelProcess::Specs::point_to(const std::vector<TensorSpec>& specs) {
-  dim_names.clear();
-  tensors.clear();
-  for (const TensorSpec& spec : specs) {
-    dim_names.emplace_back();
-    for (const std::string& name : spec.dim_names) dim_names.back().push_back(name.c_str());
-  }
-  for (std::size_t i = 0; i < specs.size(); ++i)
-    tensors.push_back({specs[i].name.c_str(), static_cast<std::int32_t>(specs[i].type),
-                       static_cast<std::int32_t>(specs[i].dims.size()), specs[i].dims.data(),
-                       dim_names[i].data()});
-}
-
-const hr_description& ModelProcess::describe() {
-  input_specs_.point_to(description_.inputs);
-  output_specs_.point_to(description_.outputs);
-  metadata_keys_.clear();
-  metadata_values_.clear();
-  for (const auto& [key, value] : description_.metadata) {
-    metadata_keys_.push_back(key.c_str());
-    metadata_values_.push_back(value.c_str());
-  }
-  described_.input_count = static_cast<std::int32_t>(description_.inputs.size());
-  described_.output_count = knows_outputs_ ? static_cast<std::int32_t>(description_.outputs.size()) : -1;
-  described_.metadata_count = static_cast<std::int32_t>(description_.metadata.size());
-  described_.inputs = input_specs_.tensors.data();
-  described_.outputs = output_specs_.tensors.data();
-  described_.metadata_keys = metadata_keys_.data();
-  described_.metadata_values = metadata_values_.data();
-  return described_;
+void ModelProcess::describe(hr_description& description) {
+  tables_ = SignatureTables(description_);
+  tables_.fill(description);
+  if (!knows_outputs_) description.output_count = -1;
 }
 
 // The plug-in interface, implemented by a ModelProcess.
@@ -324,35 +290,8 @@ int report_status(const Status& done, hr_error* error) {
   std::string why = done.error().why.empty() ? done.error().what : done.error().why;
   error->kind = is_out_of_memory(done.error()) ? HR_ERROR_OUT_OF_MEMORY : HR_ERROR_FAILED;
   if (why.starts_with(kPrefixOfShortage)) why.erase(0, kPrefixOfShortage.size());
-  const std::size_t length = why.copy(error->message, sizeof error->message - 1);
-  error->message[length] = '\0';
+  plugin::copy_text(error->message, why);
   return 1;
-}
-
-int start_noop(hr_error*) { return 0; }
-void stop_noop() {}
-const char* no_version() { return ""; }
-int load_unsupported(const char*, const hr_settings*, hr_session**, hr_error* error) {
-  return report_status(failure("an isolated model must be loaded by load_isolated()"), error);
-}
-void unload(hr_session* session) { delete &process_of(session); }
-int describe(hr_session* session, hr_description* description, hr_error*) {
-  const std::size_t known = description->struct_size;
-  *description = process_of(session).describe();
-  description->struct_size = known;
-  return 0;
-}
-int bind_input(hr_session* session, std::int32_t index, const hr_tensor* tensor, hr_error* error) {
-  return report_status(process_of(session).bind(static_cast<std::size_t>(index), *tensor), error);
-}
-int run(hr_session* session, hr_error* error) { return report_status(process_of(session).run(), error); }
-int output(hr_session* session, std::int32_t index, hr_tensor* tensor, hr_error* error) {
-  if (process_of(session).output(static_cast<std::size_t>(index), *tensor)) return 0;
-  return report_status(failure("no such output"), error);
-}
-int memory_stats(hr_session*, hr_memory_stats*, hr_error*) { return 0; }
-int trim_model(hr_session* session, hr_error* error) {
-  return report_status(process_of(session).trim(), error);
 }
 
 // A function table with the name of the runtime in the model process, which error messages use.
@@ -365,26 +304,43 @@ std::shared_ptr<const hr_backend> table_for(const std::string& name) {
   static constexpr const char* kNoExtensions[] = {nullptr};
   auto table = std::make_shared<Table>();
   table->name = name;
-  table->api = {HEADROOM_BACKEND_ABI,
-                HEADROOM_BACKEND_SMALLEST_TABLE,
-                table->name.c_str(),
-                kNoExtensions,
-                start_noop,
-                stop_noop,
-                no_version,
-                load_unsupported,
-                unload,
-                describe,
-                bind_input,
-                run,
-                output,
-                memory_stats,
-                trim_model,
-                nullptr,
-                nullptr,
-                nullptr,
-                nullptr,
-                nullptr};
+  table->api = {
+      .abi_version = HEADROOM_BACKEND_ABI,
+      .struct_size = HEADROOM_BACKEND_SMALLEST_TABLE,
+      .name = table->name.c_str(),
+      .extensions = kNoExtensions,
+      .start = [](hr_error*) { return 0; },
+      .stop = [] {},
+      .version = [] { return ""; },
+      .load =
+          [](const char*, const hr_settings*, hr_session**, hr_error* error) {
+            return report_status(failure("an isolated model must be loaded by load_isolated()"), error);
+          },
+      .unload = [](hr_session* session) { delete &process_of(session); },
+      .describe =
+          [](hr_session* session, hr_description* description, hr_error*) {
+            process_of(session).describe(*description);
+            return 0;
+          },
+      .bind_input =
+          [](hr_session* session, std::int32_t index, const hr_tensor* tensor, hr_error* error) {
+            return report_status(process_of(session).bind(static_cast<std::size_t>(index), *tensor), error);
+          },
+      .run = [](hr_session* session,
+                hr_error* error) { return report_status(process_of(session).run(), error); },
+      .output =
+          [](hr_session* session, std::int32_t index, hr_tensor* tensor, hr_error* error) {
+            if (process_of(session).output(static_cast<std::size_t>(index), *tensor)) return 0;
+            return report_status(failure("no such output"), error);
+          },
+      .memory_stats = [](hr_session*, hr_memory_stats*, hr_error*) { return 0; },
+      .trim = [](hr_session* session,
+                 hr_error* error) { return report_status(process_of(session).trim(), error); },
+      .prepare_device = nullptr,
+      .placement = nullptr,
+      .run_facts = nullptr,
+      .share = nullptr,
+      .make_arena = nullptr};
   return {table, &table->api};
 }
 

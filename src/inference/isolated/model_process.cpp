@@ -14,8 +14,6 @@
 
 #include "inference/backend.h"
 #include "inference/isolated/isolated_messages.h"
-#include "inference/isolated/message_channel.h"
-#include "inference/isolated/shared_tensors.h"
 
 namespace headroom::inference {
 namespace {

@@ -1,9 +1,16 @@
 #include "inference/libtorch/cuda_parts.h"
 
+#ifdef HEADROOM_LIBTORCH_HAS_CUDA
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAStream.h>
+#else
+#include "inference/plugin/plugin_failure.h"
+#endif
 
 namespace headroom::libtorch {
+
+#ifdef HEADROOM_LIBTORCH_HAS_CUDA
+
 namespace {
 
 namespace caching = c10::cuda::CUDACachingAllocator;
@@ -33,5 +40,21 @@ void empty_caches() { caching::emptyCache(); }
 void set_memory_fraction(unsigned ordinal, double fraction) {
   caching::setMemoryFraction(fraction, index_of(ordinal));
 }
+
+#else
+
+void require_cuda() {
+  throw plugin::Failure{HR_ERROR_UNAVAILABLE,
+                        "Headroom was built with a LibTorch without CUDA; build it with one that has CUDA "
+                        "(-DHEADROOM_LIBTORCH=DIR, docs/libtorch.md), or use --device cpu"};
+}
+
+// Never called, because require_cuda() prevents sessions on a device.
+c10::Stream stream_of(void*, unsigned) { require_cuda(), __builtin_unreachable(); }
+CachingFigures caching_figures(unsigned) { return {}; }
+void empty_caches() {}
+void set_memory_fraction(unsigned, double) {}
+
+#endif
 
 }  // namespace headroom::libtorch

@@ -1,5 +1,5 @@
-// The functions that a session needs from LibTorch's CUDA libraries. cuda_parts.cpp implements them if
-// Headroom is built against a LibTorch with CUDA, no_cuda_parts.cpp otherwise.
+// The functions that a session needs from LibTorch's CUDA libraries. Without them, a session runs on the CPU
+// only.
 #pragma once
 
 #include <c10/core/Stream.h>

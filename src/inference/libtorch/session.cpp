@@ -1,5 +1,4 @@
-#include "inference/libtorch/session.h"
-
+// The LibTorch plug-in: a TorchScript module with its bound input behind the plug-in interface.
 #include <ATen/Parallel.h>
 #include <ATen/autocast_mode.h>
 #include <ATen/ops/empty.h>
@@ -12,6 +11,7 @@
 #include <torch/csrc/api/include/torch/version.h>
 
 #include <algorithm>
+#include <array>
 #include <exception>
 #include <mutex>
 #include <optional>
@@ -19,11 +19,10 @@
 #include <vector>
 
 #include "inference/libtorch/cuda_parts.h"
-#include "inference/libtorch/failure.h"
 #include "inference/libtorch/module.h"
-#include "inference/libtorch/run_settings.h"
 #include "inference/plugin/cuda_device.h"
-#include "inference/plugin/signature_tables.h"
+#include "inference/plugin/plugin_calls.h"
+#include "inference/signature_tables.h"
 #include "ledger/device_query.h"
 #include "types/device_name.h"
 #include "types/runtime_settings.h"
@@ -143,20 +142,40 @@ at::Tensor readable(const at::Tensor& tensor, Precision precision) {
 
 }  // namespace
 
-Library::Library()
-    : version_(fmt::format("{}.{}.{}", TORCH_VERSION_MAJOR, TORCH_VERSION_MINOR, TORCH_VERSION_PATCH)) {
-  static std::once_flag once;  // it may be called only once per process
-  std::call_once(once, [] { at::set_num_interop_threads(1); });
-  default_threads_ = at::get_num_threads();
-}
+// Global state of LibTorch. The library itself is linked, so it is already loaded.
+class Library {
+ public:
+  static constexpr const char* kTitle = "LibTorch";
+  Library()
+      : version_(fmt::format("{}.{}.{}", TORCH_VERSION_MAJOR, TORCH_VERSION_MINOR, TORCH_VERSION_PATCH)) {
+    static std::once_flag once;  // it may be called only once per process
+    std::call_once(once, [] { at::set_num_interop_threads(1); });
+    default_threads_ = at::get_num_threads();
+  }
+  const std::string& version() const { return version_; }  // version of the headers: "1.13.0"
+  int default_threads() const { return default_threads_; }
 
-void prepare_device(const char* name, hr_device_facts& facts) {
-  require_cuda();
-  plugin::prepare_device(name, "cpu and cuda:N", facts);
-  const c10::Device device(c10::DeviceType::CUDA,
-                           static_cast<c10::DeviceIndex>(parse_device_name(name)->ordinal));
-  at::empty({1}, at::TensorOptions().device(device));
-}
+  // Creates the device's context and initialises LibTorch on it. Throws plugin::Failure.
+  static void prepare_device(const char* name, hr_device_facts& facts) {
+    require_cuda();
+    plugin::prepare_device(name, "cpu and cuda:N", facts);
+    const c10::Device device(c10::DeviceType::CUDA,
+                             static_cast<c10::DeviceIndex>(parse_device_name(name)->ordinal));
+    at::empty({1}, at::TensorOptions().device(device));
+  }
+
+ private:
+  std::string version_;
+  int default_threads_ = 1;
+};
+
+// Returns the caching allocator's unused blocks to the driver at the end of a session.
+struct CacheRelease {
+  bool is_needed = false;
+  ~CacheRelease() {
+    if (is_needed) empty_caches();
+  }
+};
 
 }  // namespace headroom::libtorch
 
@@ -164,231 +183,220 @@ using namespace headroom::libtorch;  // because the C interface declares hr_sess
 using headroom::ElementType;
 using headroom::Precision;
 using headroom::TensorSpec;
+using headroom::inference::SignatureTables;
 namespace plugin = headroom::plugin;
 
-struct hr_session::State {
-  State(std::shared_ptr<Library> shared, const std::string& path, const hr_settings& settings)
-      : library(std::move(shared)),
-        cuda(make_device(settings)),
-        device(cuda ? c10::Device(c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(cuda->ordinal()))
-                    : c10::Device(c10::DeviceType::CPU)),
-        precision(precision_of(settings, capabilities_of(cuda.get()))),
-        threads(settings.threads > 0 ? settings.threads : library->default_threads()),
-        times_convolutions(settings.conv_search == static_cast<int>(headroom::ConvSearch::exhaustive)) {
-    const c10::InferenceMode inference;
-    if (cuda) {
-      stream = stream_of(cuda->stream(), cuda->ordinal());
-      limit_caching_allocator(*cuda);
-      at::globalContext().setFloat32MatmulPrecision("high");  // TF32 if the GPU supports it
-      input_staging = std::make_unique<plugin::PinnedMemory>(*cuda);
-    }
-    loaded =
-        load_module(path, device, graph_optimization_of(settings, precision), settings.graph_level == 99);
-    loaded.signature.metadata.emplace_back("headroom.precision", name_of(precision));
-    forward = &loaded.module.get_method("forward").function();
-    describe_inputs(tables);
+// The opaque type of the plug-in interface: a loaded TorchScript module with its bound input. All members
+// throw headroom::plugin::Failure.
+struct hr_session {
+ public:
+  hr_session(std::shared_ptr<Library> library, const std::string& path, const hr_settings& settings);
+  ~hr_session() {
+    if (cuda_) cuda_->try_to_make_current();
   }
+  hr_session(const hr_session&) = delete;
+  hr_session& operator=(const hr_session&) = delete;
 
-  void describe_inputs(plugin::SignatureTables& to) const {
-    for (const TensorSpec& spec : loaded.signature.inputs) to.add_input(spec);
-    for (const auto& [key, value] : loaded.signature.metadata) to.add_metadata(key, value);
+  // The outputs are known only after a run, because a TorchScript file does not record them.
+  void describe(hr_description& description) const {
+    (tables_with_outputs_ ? *tables_with_outputs_ : tables_).fill(description);
+    if (!tables_with_outputs_) description.output_count = -1;
   }
+  // On the CPU, the module reads this memory directly. A module that changes its input in place therefore
+  // changes the caller's memory. On a device, each run copies the memory into the input tensor.
+  void bind_input(int32_t index, const hr_tensor& tensor);
+  void run();
+  // Has no data if the last run did not return this output, or if it is not a tensor of plain numbers.
+  hr_tensor output(int32_t index) const;
+  hr_memory_stats memory_stats() const;
+  void trim();
+  hr_placement placement() const { return {sizeof(hr_placement), -1, -1, {}}; }
+  std::int64_t device_time_ns() const { return cuda_ ? cuda_->last_run_ns() : -1; }
 
-  const TensorSpec& input_spec() const { return loaded.signature.inputs.front(); }
-  void check_input(const hr_tensor& tensor) const;
+ private:
+  const TensorSpec& input_spec() const { return loaded_.signature.inputs.front(); }
   void learn_outputs(const std::vector<std::string>& names);
   void call();
   void run_on_device();
   [[noreturn]] void fail(std::string_view message) const;
 
-  const std::shared_ptr<Library> library;
-  const std::unique_ptr<plugin::CudaDevice> cuda;  // absent: the CPU
-  const c10::Device device;
-  const Precision precision;
-  const int threads;
-  const bool times_convolutions;
-  std::optional<c10::Stream> stream;
-  LoadedModule loaded;
-  torch::jit::Function* forward = nullptr;
+  CacheRelease cache_release_;  // declared first: the members below hold blocks
+  const std::shared_ptr<Library> library_;
+  const std::unique_ptr<plugin::CudaDevice> cuda_;  // absent: the CPU
+  const c10::Device device_;
+  const Precision precision_;
+  const int threads_;
+  const bool times_convolutions_;
+  std::optional<c10::Stream> stream_;
+  LoadedModule loaded_;
+  torch::jit::Function* forward_ = nullptr;
 
-  at::Tensor input;  // on a device: the copy of the bound memory
-  const void* host_input = nullptr;
-  std::size_t input_bytes = 0;
-  std::unique_ptr<plugin::PinnedInPlace> pinned_input;
-  std::unique_ptr<plugin::PinnedMemory> input_staging;
+  at::Tensor input_;  // on a device: the copy of the bound memory
+  const void* host_input_ = nullptr;
+  std::size_t input_bytes_ = 0;
+  std::unique_ptr<plugin::PinnedInPlace> pinned_input_;
+  std::unique_ptr<plugin::PinnedMemory> input_staging_;
 
-  torch::jit::Stack stack;
-  std::vector<at::Tensor> outputs;
-  std::vector<plugin::PinnedMemory> staging;  // of the outputs; only with a device
-  bool has_outputs = false;
+  torch::jit::Stack stack_;
+  std::vector<at::Tensor> outputs_;
+  std::vector<plugin::PinnedMemory> staging_;  // of the outputs; only with a device
+  bool has_outputs_ = false;
 
-  plugin::SignatureTables tables;        // without outputs
-  std::vector<TensorSpec> output_specs;  // from the first successful run; must not move afterwards
-  std::optional<plugin::SignatureTables> tables_with_outputs;
+  SignatureTables tables_;                              // without outputs
+  std::optional<SignatureTables> tables_with_outputs_;  // from the first successful run
 };
 
-void hr_session::State::check_input(const hr_tensor& tensor) const {
-  const TensorSpec& spec = input_spec();
-  const TensorSpec given{spec.name,
-                         static_cast<ElementType>(tensor.element_type),
-                         {tensor.dims, tensor.dims + std::max(tensor.rank, 0)},
-                         {}};
-  const auto agrees = [](std::int64_t wanted, std::int64_t dim) {
-    return dim >= 0 && (wanted < 0 || wanted == dim);
-  };
-  if (given.type != spec.type ||
-      !std::equal(spec.dims.begin(), spec.dims.end(), given.dims.begin(), given.dims.end(), agrees))
-    throw Failure{HR_ERROR_FAILED,
-                  fmt::format("input {} needs {}, but got {}", spec.name, spec.describe(), given.describe())};
-  const std::size_t wanted = plugin::checked_bytes(spec.name, tensor, headroom::size_of(spec.type));
-  if (tensor.bytes != wanted)
-    throw Failure{HR_ERROR_FAILED,
-                  fmt::format("input {} needs {} bytes, but got {}", spec.name, wanted, tensor.bytes)};
+hr_session::hr_session(std::shared_ptr<Library> library, const std::string& path, const hr_settings& settings)
+    : library_(std::move(library)),
+      cuda_(make_device(settings)),
+      device_(cuda_ ? c10::Device(c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(cuda_->ordinal()))
+                    : c10::Device(c10::DeviceType::CPU)),
+      precision_(precision_of(settings, capabilities_of(cuda_.get()))),
+      threads_(settings.threads > 0 ? settings.threads : library_->default_threads()),
+      times_convolutions_(settings.conv_search == static_cast<int>(headroom::ConvSearch::exhaustive)) {
+  const c10::InferenceMode inference;
+  if (cuda_) {
+    stream_ = stream_of(cuda_->stream(), cuda_->ordinal());
+    limit_caching_allocator(*cuda_);
+    at::globalContext().setFloat32MatmulPrecision("high");  // TF32 if the GPU supports it
+    input_staging_ = std::make_unique<plugin::PinnedMemory>(*cuda_);
+  }
+  loaded_ =
+      load_module(path, device_, graph_optimization_of(settings, precision_), settings.graph_level == 99);
+  loaded_.signature.metadata.emplace_back("headroom.precision", name_of(precision_));
+  forward_ = &loaded_.module.get_method("forward").function();
+  tables_ = SignatureTables(loaded_.signature);
+  cache_release_.is_needed = cuda_ != nullptr;
 }
 
 // If the input's shape was guessed, the message names it, because a wrong guess may be the cause.
-void hr_session::State::fail(std::string_view message) const {
+void hr_session::fail(std::string_view message) const {
   Failure failure = classify(message);
-  if (failure.kind == HR_ERROR_FAILED && loaded.signature.is_guess && output_specs.empty())
+  if (failure.kind == HR_ERROR_FAILED && loaded_.is_guess && loaded_.signature.outputs.empty())
     failure.message += fmt::format(
         "; the file does not record its input's shape, so Headroom tried {}; try another --imgsz, or save "
         "the module with its shape (docs/libtorch.md)",
-        TensorSpec{"", input_spec().type, input.sizes().vec(), {}}.describe());
+        TensorSpec{"", input_spec().type, input_.sizes().vec(), {}}.describe());
   throw failure;
 }
 
-void hr_session::State::learn_outputs(const std::vector<std::string>& names) {
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
+void hr_session::learn_outputs(const std::vector<std::string>& names) {
+  for (std::size_t i = 0; i < outputs_.size(); ++i) {
     TensorSpec spec{names[i], ElementType::unknown, {}, {}};
-    if (outputs[i].defined()) {
-      spec.type = element_type_of(outputs[i].scalar_type());
-      spec.dims = outputs[i].sizes().vec();
+    if (outputs_[i].defined()) {
+      spec.type = element_type_of(outputs_[i].scalar_type());
+      spec.dims = outputs_[i].sizes().vec();
     }
     spec.dim_names.resize(spec.dims.size());
-    output_specs.push_back(std::move(spec));
+    loaded_.signature.outputs.push_back(std::move(spec));
   }
-  tables_with_outputs.emplace();
-  describe_inputs(*tables_with_outputs);
-  for (const TensorSpec& spec : output_specs) tables_with_outputs->add_output(spec);
+  tables_with_outputs_.emplace(loaded_.signature);
 }
 
-void hr_session::State::call() {
-  outputs.clear();
-  stack.clear();
-  stack.emplace_back(loaded.module._ivalue());
-  stack.emplace_back(input);
-  forward->run(stack);
-  const c10::IValue result = std::move(stack.front());
-  stack.clear();
+void hr_session::call() {
+  outputs_.clear();
+  stack_.clear();
+  stack_.emplace_back(loaded_.module._ivalue());
+  stack_.emplace_back(input_);
+  forward_->run(stack_);
+  const c10::IValue result = std::move(stack_.front());
+  stack_.clear();
   std::vector<std::string> names;
-  const bool is_first = !tables_with_outputs;
-  flatten(result, "output", is_first ? &names : nullptr, outputs);
-  for (at::Tensor& tensor : outputs) tensor = readable(tensor, precision);
+  const bool is_first = !tables_with_outputs_;
+  flatten(result, "output", is_first ? &names : nullptr, outputs_);
+  for (at::Tensor& tensor : outputs_) tensor = readable(tensor, precision_);
   if (is_first) learn_outputs(names);
 }
 
-void hr_session::State::run_on_device() {
-  const c10::StreamGuard guard(*stream);
-  at::globalContext().setBenchmarkCuDNN(times_convolutions);
-  cuda->make_current();
-  cuda->begin_run();
-  const void* from = host_input;
-  if (!pinned_input->is_pinned() && input_bytes > 0)
-    from = std::memcpy(input_staging->data(), host_input, input_bytes);
-  cuda->copy_in(reinterpret_cast<headroom::cuda::Pointer>(input.data_ptr()), from, input_bytes);
+void hr_session::run_on_device() {
+  const c10::StreamGuard guard(*stream_);
+  at::globalContext().setBenchmarkCuDNN(times_convolutions_);
+  cuda_->make_current();
+  cuda_->begin_run();
+  const void* from = host_input_;
+  if (!pinned_input_->is_pinned() && input_bytes_ > 0)
+    from = std::memcpy(input_staging_->data(), host_input_, input_bytes_);
+  cuda_->copy_in(reinterpret_cast<headroom::cuda::Pointer>(input_.data_ptr()), from, input_bytes_);
   call();
-  while (staging.size() < outputs.size()) staging.emplace_back(*cuda);
-  for (std::size_t i = 0; i < outputs.size(); ++i)
-    if (outputs[i].defined())
-      cuda->copy_out(staging[i].need(outputs[i].nbytes()),
-                     reinterpret_cast<headroom::cuda::Pointer>(outputs[i].data_ptr()), outputs[i].nbytes());
-  cuda->end_run();
-}
-
-hr_session::hr_session(std::shared_ptr<Library> library, const std::string& path, const hr_settings& settings)
-    : state_(std::make_unique<State>(std::move(library), path, settings)) {}
-
-hr_session::~hr_session() {
-  const bool has_cache = state_->cuda != nullptr;
-  if (has_cache) state_->cuda->try_to_make_current();
-  state_.reset();
-  if (has_cache) empty_caches();
-}
-
-void hr_session::describe(hr_description& description) {
-  (state_->tables_with_outputs ? *state_->tables_with_outputs : state_->tables).fill(description);
-  if (!state_->tables_with_outputs) description.output_count = -1;
+  while (staging_.size() < outputs_.size()) staging_.emplace_back(*cuda_);
+  for (std::size_t i = 0; i < outputs_.size(); ++i)
+    if (outputs_[i].defined())
+      cuda_->copy_out(staging_[i].need(outputs_[i].nbytes()),
+                      reinterpret_cast<headroom::cuda::Pointer>(outputs_[i].data_ptr()),
+                      outputs_[i].nbytes());
+  cuda_->end_run();
 }
 
 void hr_session::bind_input(int32_t index, const hr_tensor& tensor) {
   plugin::checked_index("input", index, 1);
-  State& state = *state_;
-  state.check_input(tensor);
+  plugin::check_input(input_spec(), tensor);
   const c10::InferenceMode inference;
   const auto options =
       at::TensorOptions().dtype(scalar_type_of(static_cast<ElementType>(tensor.element_type)));
   const c10::IntArrayRef dims(tensor.dims, static_cast<std::size_t>(tensor.rank));
-  state.host_input = tensor.data;
-  state.input_bytes = tensor.bytes;
-  if (!state.cuda) {
-    state.input = at::from_blob(tensor.data, dims, options);
+  host_input_ = tensor.data;
+  input_bytes_ = tensor.bytes;
+  if (!cuda_) {
+    input_ = at::from_blob(tensor.data, dims, options);
     return;
   }
-  const c10::StreamGuard guard(*state.stream);
-  state.cuda->make_current();
-  state.pinned_input.reset();
-  state.pinned_input = std::make_unique<plugin::PinnedInPlace>(*state.cuda, tensor.data, tensor.bytes);
-  if (!state.pinned_input->is_pinned()) state.input_staging->need(tensor.bytes);
-  state.input = at::empty(dims, options.device(state.device));
+  const c10::StreamGuard guard(*stream_);
+  cuda_->make_current();
+  pinned_input_.reset();
+  pinned_input_ = std::make_unique<plugin::PinnedInPlace>(*cuda_, tensor.data, tensor.bytes);
+  if (!pinned_input_->is_pinned()) input_staging_->need(tensor.bytes);
+  input_ = at::empty(dims, options.device(device_));
 }
 
 void hr_session::run() {
-  State& state = *state_;
-  if (!state.input.defined()) throw Failure{HR_ERROR_FAILED, "its input is not bound"};
-  state.has_outputs = false;
-  if (at::get_num_threads() != state.threads) at::set_num_threads(state.threads);
+  if (!input_.defined()) throw Failure{HR_ERROR_FAILED, "its input is not bound"};
+  has_outputs_ = false;
+  if (at::get_num_threads() != threads_) at::set_num_threads(threads_);
   const c10::InferenceMode inference;
-  const Autocast autocast(state.device.type(), state.precision);
+  const Autocast autocast(device_.type(), precision_);
   try {
-    state.cuda ? state.run_on_device() : state.call();
+    cuda_ ? run_on_device() : call();
   } catch (const c10::Error& error) {
-    state.fail(error.what_without_backtrace());
+    fail(error.what_without_backtrace());
   } catch (const std::bad_alloc&) {
     throw;
   } catch (const std::exception& error) {
-    state.fail(error.what());
+    fail(error.what());
   }
-  state.has_outputs = true;
+  has_outputs_ = true;
 }
 
-hr_tensor hr_session::output(int32_t index) {
-  State& state = *state_;
-  if (!state.has_outputs) throw Failure{HR_ERROR_FAILED, "the model has not run yet"};
+hr_tensor hr_session::output(int32_t index) const {
+  if (!has_outputs_) throw Failure{HR_ERROR_FAILED, "the model has not run yet"};
   const auto position = static_cast<std::size_t>(index);
-  if (index < 0 || position >= state.outputs.size() || !state.outputs[position].defined())
+  if (index < 0 || position >= outputs_.size() || !outputs_[position].defined())
     return {nullptr, 0, static_cast<int32_t>(ElementType::unknown), 0, nullptr};
-  const at::Tensor& tensor = state.outputs[position];
-  void* const data = state.cuda ? state.staging[position].data() : tensor.data_ptr();
+  const at::Tensor& tensor = outputs_[position];
+  void* const data = cuda_ ? staging_[position].data() : tensor.data_ptr();
   return {data, tensor.nbytes(), static_cast<int32_t>(element_type_of(tensor.scalar_type())),
           static_cast<int32_t>(tensor.dim()), tensor.sizes().data()};
 }
 
 hr_memory_stats hr_session::memory_stats() const {
-  if (!state_->cuda) return {sizeof(hr_memory_stats), -1, -1, -1, -1, -1};
-  const CachingFigures figures = caching_figures(state_->cuda->ordinal());
+  if (!cuda_) return {sizeof(hr_memory_stats), -1, -1, -1, -1, -1};
+  const CachingFigures figures = caching_figures(cuda_->ordinal());
   return {sizeof(hr_memory_stats), figures.allocated, figures.reserved, figures.peak,
           figures.allocations,     figures.segments};
 }
 
 void hr_session::trim() {
-  state_->outputs.clear();
-  state_->has_outputs = false;
-  if (state_->cuda) {
-    state_->cuda->make_current();
-    state_->cuda->wait();
+  outputs_.clear();
+  has_outputs_ = false;
+  if (cuda_) {
+    cuda_->make_current();
+    cuda_->wait();
     empty_caches();
   }
   ::malloc_trim(0);
 }
 
-std::int64_t hr_session::device_time_ns() const { return state_->cuda ? state_->cuda->last_run_ns() : -1; }
+extern "C" __attribute__((visibility("default"))) const hr_backend* headroom_backend(void) {
+  static constexpr std::array<const char*, 5> kExtensions{".torchscript", ".pt", ".pth", ".ts", nullptr};
+  static const hr_backend kBackend = plugin::table_of<Library>("libtorch", kExtensions.data());
+  return &kBackend;
+}

@@ -1,6 +1,7 @@
 #include "inference/onnxruntime/runtime.h"
 
 #include <dlfcn.h>
+
 #if defined(HEADROOM_LEAK_SANITIZER)
 #include <sanitizer/lsan_interface.h>
 #endif
@@ -11,9 +12,6 @@
 #include <cstring>
 #include <filesystem>
 #include <string_view>
-#include <vector>
-
-#include "inference/onnxruntime/failure.h"
 
 namespace headroom::onnxruntime {
 namespace {
@@ -128,9 +126,8 @@ bool Runtime::make_arena(std::int64_t first_bytes) {
   constexpr size_t kAsRequested = 1, kDoubling = 0, kMostDoubled = size_t{1} << 20;
   const std::array<size_t, 3> values{first_bytes > 0 ? kDoubling : kAsRequested,
                                      static_cast<size_t>(first_bytes), kMostDoubled};
-  OrtArenaCfg* made = nullptr;
-  check(api_->CreateArenaCfgV2(kKeys.data(), values.data(), first_bytes > 0 ? kKeys.size() : 1, &made));
-  const Owned<OrtArenaCfg> configuration(made, api_->ReleaseArenaCfg);
+  const auto configuration = make(api_->ReleaseArenaCfg, api_->CreateArenaCfgV2, kKeys.data(), values.data(),
+                                  first_bytes > 0 ? kKeys.size() : 1);
   const auto memory = cpu_memory(*this, OrtArenaAllocator);
   check(api_->CreateAndRegisterAllocator(env_, memory.get(), configuration.get()));
   has_arena_ = true;
@@ -142,18 +139,13 @@ bool Runtime::make_arena(std::int64_t first_bytes) {
 // block and the session are freed.
 void Runtime::fill_shared_arena(std::int64_t bytes) {
   if (!make_arena(bytes)) return;
-  OrtSessionOptions* made_options = nullptr;
-  check(api_->CreateSessionOptions(&made_options));
-  const Owned<OrtSessionOptions> options(made_options, api_->ReleaseSessionOptions);
+  const auto options = make(api_->ReleaseSessionOptions, api_->CreateSessionOptions);
   check(api_->AddSessionConfigEntry(options.get(), kUseEnvAllocators, "1"));
   check(api_->SetIntraOpNumThreads(options.get(), 1));
-  OrtSession* made_session = nullptr;
-  check(api_->CreateSessionFromArray(env_, kIdentityModel.data(), kIdentityModel.size(), options.get(),
-                                     &made_session));
-  const Owned<OrtSession> session(made_session, api_->ReleaseSession);
-  OrtAllocator* made_arena = nullptr;
-  check(api_->CreateAllocator(session.get(), cpu_memory(*this, OrtArenaAllocator).get(), &made_arena));
-  const Owned<OrtAllocator> arena(made_arena, api_->ReleaseAllocator);
+  const auto session = make(api_->ReleaseSession, api_->CreateSessionFromArray, env_, kIdentityModel.data(),
+                            kIdentityModel.size(), options.get());
+  const auto memory = cpu_memory(*this, OrtArenaAllocator);
+  const auto arena = make(api_->ReleaseAllocator, api_->CreateAllocator, session.get(), memory.get());
   const auto size = static_cast<std::size_t>(bytes);
   void* block = nullptr;
   check(api_->AllocatorAlloc(arena.get(), size, &block));
@@ -162,9 +154,8 @@ void Runtime::fill_shared_arena(std::int64_t bytes) {
 }
 
 Owned<OrtMemoryInfo> cpu_memory(const Runtime& runtime, OrtAllocatorType type) {
-  OrtMemoryInfo* made = nullptr;
-  runtime.check(runtime.api().CreateCpuMemoryInfo(type, OrtMemTypeDefault, &made));
-  return {made, runtime.api().ReleaseMemoryInfo};
+  return runtime.make(runtime.api().ReleaseMemoryInfo, runtime.api().CreateCpuMemoryInfo, type,
+                      OrtMemTypeDefault);
 }
 
 }  // namespace headroom::onnxruntime

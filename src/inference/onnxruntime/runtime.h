@@ -8,6 +8,9 @@
 #include <mutex>
 #include <string>
 
+#include "inference/onnxruntime/failure.h"
+#include "inference/plugin/cuda_device.h"
+
 namespace headroom::onnxruntime {
 
 // Owns an object of the C API.
@@ -21,6 +24,10 @@ constexpr uint32_t kOldestApi = 9;
 
 class Runtime {
  public:
+  static constexpr const char* kTitle = "ONNX Runtime";
+  static void prepare_device(const char* name, hr_device_facts& facts) {
+    plugin::prepare_device(name, "cpu and cuda:N", facts);
+  }
   // Opens the library and creates the environment. If HEADROOM_ONNXRUNTIME is set, only that file is tried;
   // else libonnxruntime.so.1 next to this plug-in, then the system's library. Throws Failure.
   Runtime();
@@ -36,6 +43,13 @@ class Runtime {
   const OrtApi* newer_api(uint32_t version) const;
   // Throws Failure if the status is an error, and releases it.
   void check(OrtStatus* status) const;
+  // Returns what `create` makes; its last parameter is the address for the new object.
+  template <class T, class Create, class... Arguments>
+  Owned<T> make(void(ORT_API_CALL* release)(T*), Create create, Arguments... arguments) const {
+    T* made = nullptr;
+    check(create(arguments..., &made));
+    return {made, release};
+  }
 
   // Creates the environment's shared arena, which grows by exactly the requested size. Sessions use it if
   // they set session.use_env_allocators; other sessions have their own arena. Throws if this library has

@@ -1,14 +1,18 @@
-#include "inference/onnxruntime/session.h"
-
+// The ONNX Runtime plug-in: a loaded model with its bound inputs and outputs behind the plug-in interface.
 #include <malloc.h>
+#include <onnxruntime_c_api.h>
 
+#include <array>
 #include <cstdlib>
+#include <functional>
+#include <memory>
 #include <string>
+#include <vector>
 
-#include "inference/onnxruntime/cuda_provider.h"
-#include "inference/onnxruntime/failure.h"
-#include "inference/onnxruntime/mapped_model.h"
-#include "inference/onnxruntime/session_options.h"
+#include "inference/onnxruntime/model_loading.h"
+#include "inference/onnxruntime/session_io.h"
+#include "inference/plugin/plugin_calls.h"
+#include "inference/signature_tables.h"
 #include "types/device_name.h"
 
 namespace headroom::onnxruntime {
@@ -31,39 +35,9 @@ std::unique_ptr<plugin::CudaDevice> make_device(const hr_settings& settings) {
   return device->is_cuda ? std::make_unique<plugin::CudaDevice>(device->ordinal) : nullptr;
 }
 
-std::shared_ptr<OrtSession> create_session(Runtime& runtime, const char* path, const hr_settings& settings,
-                                           const plugin::CudaDevice* device) {
-  if (settings.mapped != 0 && device != nullptr)
-    throw Failure{HR_ERROR_FAILED,
-                  "a GPU session copies the weights to the GPU, so they cannot be mapped; omit mapped=on"};
-  const auto options = make_session_options(runtime, settings, device);
-  const std::string file = settings.mapped != 0 ? mapped_model(runtime, path, settings) : path;
-  if (settings.mapped != 0) add_mapping(runtime, *options);
-  OrtSession* made = nullptr;
-  runtime.check(runtime.api().CreateSession(runtime.env(), file.c_str(), options.get(), &made));
-  std::shared_ptr<OrtSession> session(made, runtime.api().ReleaseSession);
-  if (settings.mapped != 0) require_mapped(runtime, file);
-  return session;
-}
-
-// Returns `session` if it runs on the CPU. A device session cannot be shared: its input and output memory
-// and its stream belong to one session.
-const hr_session& require_cpu(const hr_session& session, bool has_device) {
-  if (has_device) throw Failure{HR_ERROR_FAILED, "sessions on a GPU do not share their weights"};
-  return session;
-}
-
 Owned<OrtAllocator> session_allocator(const Runtime& runtime, const OrtSession& session, bool arena) {
   const auto memory = cpu_memory(runtime, arena ? OrtArenaAllocator : OrtDeviceAllocator);
-  OrtAllocator* made = nullptr;
-  runtime.check(runtime.api().CreateAllocator(&session, memory.get(), &made));
-  return {made, runtime.api().ReleaseAllocator};
-}
-
-Owned<OrtIoBinding> create_binding(const Runtime& runtime, OrtSession& session) {
-  OrtIoBinding* made = nullptr;
-  runtime.check(runtime.api().CreateIoBinding(&session, &made));
-  return {made, runtime.api().ReleaseIoBinding};
+  return runtime.make(runtime.api().ReleaseAllocator, runtime.api().CreateAllocator, &session, memory.get());
 }
 
 // ONNX Runtime waits at the end of a run on a device, although Headroom waits again after copying the
@@ -71,65 +45,109 @@ Owned<OrtIoBinding> create_binding(const Runtime& runtime, OrtSession& session) 
 // Runtime 1.29 has two bugs: it leaks the pinned memory of operators such as Concat (0.6 MB per run of
 // densenet121), and it aborts the process when the session ends.
 Owned<OrtRunOptions> create_run_options(const Runtime& runtime) {
-  OrtRunOptions* made = nullptr;
-  runtime.check(runtime.api().CreateRunOptions(&made));
-  return {made, runtime.api().ReleaseRunOptions};
-}
-
-std::string dims_text(const TensorSpec& spec, const hr_tensor& tensor) {
-  TensorSpec given{spec.name, static_cast<ElementType>(tensor.element_type), {}, {}};
-  if (tensor.rank > 0) given.dims.assign(tensor.dims, tensor.dims + tensor.rank);
-  return given.describe();
-}
-
-// True if the tensor's dimensions match the model's `spec`.
-bool fits(const TensorSpec& spec, const hr_tensor& tensor) {
-  if (static_cast<std::size_t>(tensor.rank) != spec.dims.size()) return false;
-  for (std::size_t i = 0; i < spec.dims.size(); ++i)
-    if (tensor.dims[i] < 0 || (spec.dims[i] >= 0 && spec.dims[i] != tensor.dims[i])) return false;
-  return true;
+  return runtime.make(runtime.api().ReleaseRunOptions, runtime.api().CreateRunOptions);
 }
 
 }  // namespace
 }  // namespace headroom::onnxruntime
 
 using namespace headroom::onnxruntime;  // because the C interface declares hr_session outside the namespace
+using headroom::ElementType;
+using headroom::TensorSpec;
+namespace plugin = headroom::plugin;
 
-hr_session::hr_session(std::shared_ptr<Runtime> runtime, const char* path, const hr_settings& settings)
-    : runtime_(std::move(runtime)),
-      api_(runtime_->api()),
-      has_arena_(settings.arena != 0),
-      has_device_graph_(settings.device_graph != 0),
-      device_(make_device(settings)),
-      session_(create_session(*runtime_, path, settings, device_.get())),
-      allocator_(session_allocator(*runtime_, *session_, has_arena_)),
-      binding_(create_binding(*runtime_, *session_)),
-      run_options_(create_run_options(*runtime_)),
-      signature_(read_signature(*runtime_, *session_)),
-      tables_(tables_of(signature_)),
-      inputs_(signature_.inputs.size()),
-      unbound_inputs_(inputs_.size()),
-      outputs_(*runtime_, *binding_, signature_.outputs),
-      device_io_(device_ ? std::make_unique<DeviceIo>(*runtime_, *device_, *session_, *binding_, signature_,
-                                                      outputs_)
-                         : nullptr) {
-  if (!device_ && has_arena_ && settings.arena_same_as_requested != 0) require_exact_arena();
-}
+// The opaque type of the plug-in interface: a loaded ONNX model with its bound inputs and outputs. All
+// members throw plugin::Failure.
+struct hr_session {
+ public:
+  hr_session(const std::shared_ptr<Runtime>& runtime, const char* path, const hr_settings& settings)
+      : hr_session(runtime, settings.arena != 0, settings.device_graph != 0, make_device(settings),
+                   [&](const plugin::CudaDevice* device) {
+                     return create_session(*runtime, path, settings, device);
+                   }) {
+    if (!device_ && has_arena_ && settings.arena_same_as_requested != 0) require_exact_arena();
+  }
+  // Creates another session of the same loaded model; ONNX Runtime can run it on several threads at once.
+  // Weights (including packed ones), arena and threads are shared. Inputs and outputs are separate. CPU
+  // only: on a device, input and output memory and the stream belong to one session. `other` may be running.
+  explicit hr_session(const hr_session& other)
+      : hr_session(other.runtime_, other.has_arena_, false, nullptr, [&](const plugin::CudaDevice*) {
+          if (other.device_) throw Failure{HR_ERROR_FAILED, "sessions on a GPU do not share their weights"};
+          return other.session_;
+        }) {}
+  hr_session& operator=(const hr_session&) = delete;
 
-hr_session::hr_session(const hr_session& other)
-    : runtime_(require_cpu(other, other.device_ != nullptr).runtime_),
-      api_(runtime_->api()),
-      has_arena_(other.has_arena_),
-      has_device_graph_(false),
-      session_(other.session_),
-      allocator_(session_allocator(*runtime_, *session_, has_arena_)),
-      binding_(create_binding(*runtime_, *session_)),
-      run_options_(create_run_options(*runtime_)),
-      signature_(read_signature(*runtime_, *session_)),
-      tables_(tables_of(signature_)),
-      inputs_(signature_.inputs.size()),
-      unbound_inputs_(inputs_.size()),
-      outputs_(*runtime_, *binding_, signature_.outputs) {}
+  void describe(hr_description& description) const { tables_.fill(description); }
+  void bind_input(int32_t index, const hr_tensor& tensor);
+  void run();
+  // Call it after a successful run.
+  hr_tensor output(int32_t index);
+  hr_memory_stats memory_stats() const;
+  // Returns the arena's unused regions to the C library, and that library's free memory to the system.
+  //
+  // ONNX Runtime shrinks an arena only at the end of a run that requests it. So the model runs once more
+  // on the bound inputs, if it has run before. OrtAllocator::Shrink exists since 1.25, but up to 1.30 it
+  // does nothing for a session's CPU allocator.
+  //
+  // An arena that grows by powers of two keeps its first region. With a captured graph, trim() does nothing,
+  // because the graph holds addresses in the device's arena.
+  void trim();
+
+  // Unknown (-1) for a session on the CPU.
+  hr_placement placement() const;
+  std::int64_t device_time_ns() const { return device_ ? device_->last_run_ns() : -1; }
+
+ private:
+  struct Input {
+    std::vector<int64_t> dims;  // as bound
+    bool bound = false;
+  };
+
+  using LoadSession = std::function<std::shared_ptr<OrtSession>(const plugin::CudaDevice*)>;
+  hr_session(std::shared_ptr<Runtime> runtime, bool has_arena, bool has_device_graph,
+             std::unique_ptr<plugin::CudaDevice> device, const LoadSession& load)
+      : runtime_(std::move(runtime)),
+        api_(runtime_->api()),
+        has_arena_(has_arena),
+        has_device_graph_(has_device_graph),
+        device_(std::move(device)),
+        session_(load(device_.get())),
+        allocator_(session_allocator(*runtime_, *session_, has_arena_)),
+        binding_(runtime_->make(api_.ReleaseIoBinding, api_.CreateIoBinding, session_.get())),
+        run_options_(create_run_options(*runtime_)),
+        signature_(read_signature(*runtime_, *session_)),
+        tables_(signature_),
+        inputs_(signature_.inputs.size()),
+        unbound_inputs_(inputs_.size()),
+        outputs_(*runtime_, *binding_, signature_.outputs),
+        device_io_(device_ ? std::make_unique<DeviceIo>(*runtime_, *device_, *session_, *binding_, signature_,
+                                                        outputs_)
+                           : nullptr) {}
+
+  void check_input(const TensorSpec& spec, const hr_tensor& tensor) const;
+  void bind_on_cpu(const TensorSpec& spec, const hr_tensor& tensor);
+  void recover(OrtStatus* status);
+  void run_on_device();
+  void shrink_arena();
+  void require_exact_arena() const;
+
+  const std::shared_ptr<Runtime> runtime_;
+  const OrtApi& api_;
+  const bool has_arena_, has_device_graph_;
+  const std::unique_ptr<plugin::CudaDevice> device_;  // absent: the CPU
+  const std::shared_ptr<OrtSession> session_;
+  const Owned<OrtAllocator> allocator_;  // this session's allocator
+  const Owned<OrtIoBinding> binding_;
+  const Owned<OrtRunOptions> run_options_;
+  const headroom::ModelDescription signature_;
+  const headroom::inference::SignatureTables tables_;
+  std::vector<Input> inputs_;
+  std::size_t unbound_inputs_;
+  BoundOutputs outputs_;
+  const std::unique_ptr<DeviceIo> device_io_;  // only with a device
+  bool has_run_ = false;
+  bool has_outputs_ = false;  // the last run's outputs are valid; trim() releases them
+};
 
 // Throws if ONNX Runtime silently uses no arena for the environment's allocator. The figures would then
 // show plain malloc instead of the arena's growth.
@@ -141,25 +159,18 @@ void hr_session::require_exact_arena() const {
                                           "use extend=next_power_of_two, or arena=off"};
 }
 
-void hr_session::check_input(const headroom::TensorSpec& spec, const hr_tensor& tensor) const {
-  using headroom::ElementType;
+void hr_session::check_input(const TensorSpec& spec, const hr_tensor& tensor) const {
   if (spec.type == ElementType::string)
     throw Failure{HR_ERROR_FAILED, "input " + spec.name + " takes strings, which Headroom does not support"};
   if (spec.type == ElementType::unknown)
     throw Failure{HR_ERROR_FAILED,
                   "input " + spec.name + " is not a tensor of numbers, so Headroom cannot bind it"};
-  if (static_cast<ElementType>(tensor.element_type) != spec.type || !fits(spec, tensor))
-    throw Failure{HR_ERROR_FAILED, "input " + spec.name + " needs " + spec.describe() + ", but got " +
-                                       dims_text(spec, tensor)};
-  const std::size_t wanted = headroom::plugin::checked_bytes(spec.name, tensor, headroom::size_of(spec.type));
-  if (tensor.bytes != wanted)
-    throw Failure{HR_ERROR_FAILED, "input " + spec.name + " needs " + std::to_string(wanted) +
-                                       " bytes, but got " + std::to_string(tensor.bytes)};
+  plugin::check_input(spec, tensor);
 }
 
 void hr_session::bind_input(int32_t index, const hr_tensor& tensor) {
-  const std::size_t position = headroom::plugin::checked_index("input", index, inputs_.size());
-  const headroom::TensorSpec& spec = signature_.inputs[position];
+  const std::size_t position = plugin::checked_index("input", index, inputs_.size());
+  const TensorSpec& spec = signature_.inputs[position];
   check_input(spec, tensor);
   Input& input = inputs_[position];
   std::vector<int64_t> dims(tensor.dims, tensor.dims + tensor.rank);
@@ -173,15 +184,15 @@ void hr_session::bind_input(int32_t index, const hr_tensor& tensor) {
   input = {std::move(dims), true};
 }
 
-void hr_session::bind_on_cpu(const headroom::TensorSpec& spec, const hr_tensor& tensor) {
+void hr_session::bind_on_cpu(const TensorSpec& spec, const hr_tensor& tensor) {
   static char empty_tensor;  // address for tensors without elements
   const auto cpu = cpu_memory(*runtime_, OrtDeviceAllocator);
-  OrtValue* made = nullptr;
-  runtime_->check(api_.CreateTensorWithDataAsOrtValue(
-      cpu.get(), tensor.data == nullptr ? &empty_tensor : tensor.data, tensor.bytes, tensor.dims,
-      static_cast<std::size_t>(tensor.rank), onnx_type_of(spec.type), &made));
-  const Owned<OrtValue> value(made, api_.ReleaseValue);  // the binding keeps a second reference
-  runtime_->check(api_.BindInput(binding_.get(), spec.name.c_str(), made));
+  const auto value =
+      runtime_->make(api_.ReleaseValue, api_.CreateTensorWithDataAsOrtValue, cpu.get(),
+                     tensor.data == nullptr ? &empty_tensor : tensor.data, tensor.bytes, tensor.dims,
+                     static_cast<std::size_t>(tensor.rank), onnx_type_of(spec.type));
+  runtime_->check(
+      api_.BindInput(binding_.get(), spec.name.c_str(), value.get()));  // keeps a second reference
 }
 
 void hr_session::run() {
@@ -225,7 +236,7 @@ void hr_session::recover(OrtStatus* status) {
 
 hr_tensor hr_session::output(int32_t index) {
   if (!has_outputs_) throw Failure{HR_ERROR_FAILED, "the model has not run yet"};
-  const std::size_t position = headroom::plugin::checked_index("output", index, signature_.outputs.size());
+  const std::size_t position = plugin::checked_index("output", index, signature_.outputs.size());
   return device_io_ ? device_io_->output(position) : outputs_.view(position);
 }
 
@@ -238,11 +249,9 @@ hr_memory_stats hr_session::memory_stats() const {
   hr_memory_stats stats{sizeof(hr_memory_stats), -1, -1, -1, -1, -1};
   const OrtApi* newer = runtime_->newer_api(kApiWithStats);
   if (newer == nullptr) return stats;
-  OrtKeyValuePairs* made = nullptr;
-  runtime_->check(newer->AllocatorGetStats(allocator_.get(), &made));
-  const Owned<OrtKeyValuePairs> pairs(made, newer->ReleaseKeyValuePairs);
+  const auto pairs = runtime_->make(newer->ReleaseKeyValuePairs, newer->AllocatorGetStats, allocator_.get());
   const auto figure = [&](const char* key) -> int64_t {
-    const char* text = newer->GetKeyValue(made, key);
+    const char* text = newer->GetKeyValue(pairs.get(), key);
     return text == nullptr ? -1 : std::strtoll(text, nullptr, 10);
   };
   stats.arena_in_use = figure("InUse");
@@ -271,4 +280,22 @@ void hr_session::shrink_arena() {
   outputs_.release();  // these outputs are not read, and live ones would pin their region of the arena
   runtime_->check(api_.RunWithBinding(session_.get(), options.get(), binding_.get()));
   outputs_.release();
+}
+
+extern "C" __attribute__((visibility("default"))) const hr_backend* headroom_backend(void) {
+#ifdef HEADROOM_PROVIDER_TENSORRT
+  constexpr const char* kName = "onnxruntime_tensorrt";
+#else
+  constexpr const char* kName = "onnxruntime";
+#endif
+  static constexpr std::array<const char*, 3> kExtensions{".onnx", ".ort", nullptr};
+  static const hr_backend kBackend = [] {
+    hr_backend table = plugin::table_of<Runtime>(kName, kExtensions.data());
+    table.share = plugin::share<hr_session>;
+    table.make_arena = [](int64_t bytes, hr_error* error) {
+      return plugin::guarded(error, [&] { plugin::started<Runtime>().get()->fill_shared_arena(bytes); });
+    };
+    return table;
+  }();
+  return &kBackend;
 }

@@ -1,5 +1,6 @@
 #include "inference/plugin/cuda_device.h"
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,7 +9,6 @@
 #include <utility>
 
 #include "inference/plugin/plugin_failure.h"
-#include "inference/plugin/text_field.h"
 #include "types/device_name.h"
 
 namespace headroom::plugin {
@@ -26,6 +26,35 @@ void check_code(const cuda::Driver& driver, cuda::Code code, const char* call) {
 cuda::Opaque& context_of(unsigned ordinal) {
   static std::array<cuda::Opaque, kMostCudaDevices> contexts{};
   return contexts.at(ordinal);
+}
+
+// Functions of the CUDA driver, which is already loaded with global symbols.
+struct GraphCalls {
+  cuda::Code (*begin)(cuda::Opaque, int);
+  cuda::Code (*end)(cuda::Opaque, cuda::Opaque*);
+  cuda::Code (*instantiate)(cuda::Opaque*, cuda::Opaque, unsigned long long);
+  cuda::Code (*launch)(cuda::Opaque, cuda::Opaque);
+  cuda::Code (*destroy_exec)(cuda::Opaque);
+  cuda::Code (*destroy)(cuda::Opaque);
+};
+
+template <class Function>
+Function driver_function(const char* name) {
+  const auto function = reinterpret_cast<Function>(::dlsym(RTLD_DEFAULT, name));
+  if (function == nullptr)
+    throw Failure{HR_ERROR_UNAVAILABLE, fmt::format("the CUDA driver has no {}; omit --capture-graph", name)};
+  return function;
+}
+
+const GraphCalls& graph_calls() {
+  static const GraphCalls kCalls{
+      driver_function<decltype(GraphCalls::begin)>("cuStreamBeginCapture_v2"),
+      driver_function<decltype(GraphCalls::end)>("cuStreamEndCapture"),
+      driver_function<decltype(GraphCalls::instantiate)>("cuGraphInstantiateWithFlags"),
+      driver_function<decltype(GraphCalls::launch)>("cuGraphLaunch"),
+      driver_function<decltype(GraphCalls::destroy_exec)>("cuGraphExecDestroy"),
+      driver_function<decltype(GraphCalls::destroy)>("cuGraphDestroy")};
+  return kCalls;
 }
 
 }  // namespace
@@ -104,6 +133,41 @@ void CudaDevice::end_run() {
   float milliseconds = 0;
   check(driver_.call().cuEventElapsedTime(&milliseconds, begin_, end_), "cuEventElapsedTime");
   last_run_ns_ = std::llround(double{milliseconds} * 1e6);
+}
+
+void DeviceGraph::capture(const std::function<void()>& work) {
+  const GraphCalls& call = graph_calls();
+  forget();
+  const auto check = [&](cuda::Code code, const char* name) {
+    if (code == cuda::kSuccess) return;
+    throw Failure{
+        code == cuda::kOutOfMemory ? HR_ERROR_OUT_OF_MEMORY : HR_ERROR_FAILED,
+        fmt::format("cannot capture a run as a CUDA graph ({} failed with {}); omit --capture-graph", name,
+                    device_.driver().name_of(code))};
+  };
+  check(call.begin(device_.stream(), cuda::kCaptureThreadLocal), "cuStreamBeginCapture");
+  cuda::Opaque graph = nullptr;
+  try {
+    work();
+  } catch (...) {
+    if (call.end(device_.stream(), &graph) == cuda::kSuccess && graph != nullptr) call.destroy(graph);
+    throw;
+  }
+  check(call.end(device_.stream(), &graph), "cuStreamEndCapture");
+  const cuda::Code code = call.instantiate(&exec_, graph, 0);
+  call.destroy(graph);
+  check(code, "cuGraphInstantiate");
+}
+
+void DeviceGraph::launch() const {
+  const cuda::Code code = graph_calls().launch(exec_, device_.stream());
+  if (code != cuda::kSuccess)
+    throw Failure{HR_ERROR_FAILED,
+                  fmt::format("cuGraphLaunch failed with {}", device_.driver().name_of(code))};
+}
+
+void DeviceGraph::forget() {
+  if (exec_ != nullptr) graph_calls().destroy_exec(std::exchange(exec_, nullptr));
 }
 
 PinnedMemory::PinnedMemory(PinnedMemory&& other) noexcept

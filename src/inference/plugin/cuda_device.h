@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string_view>
 
 #include "cuda/driver.h"
@@ -54,6 +55,27 @@ class CudaDevice {
   unsigned ordinal_;
   cuda::Opaque context_ = nullptr, stream_ = nullptr, begin_ = nullptr, end_ = nullptr;
   std::int64_t last_run_ns_ = -1;
+};
+
+// The work of a stream, recorded once as a CUDA graph. Later, one call submits all of it again.
+class DeviceGraph {
+ public:
+  explicit DeviceGraph(const CudaDevice& device) : device_(device) {}
+  ~DeviceGraph() { forget(); }
+  DeviceGraph(const DeviceGraph&) = delete;
+  DeviceGraph& operator=(const DeviceGraph&) = delete;
+
+  bool is_captured() const { return exec_ != nullptr; }
+  // Records the work that `work` submits to the device's stream, without running it. Throws Failure;
+  // `work` may also throw. In both cases the stream's capture is ended.
+  void capture(const std::function<void()>& work);
+  // Runs the graph in the device's stream.
+  void launch() const;
+  void forget();
+
+ private:
+  const CudaDevice& device_;
+  cuda::Opaque exec_ = nullptr;
 };
 
 // Pinned host memory, which the device reads and writes directly. Copies from and to other memory pass

@@ -1,6 +1,6 @@
 // Common code of the plug-ins' function tables (backend_plugin.h). It converts exceptions to errors at the C
 // interface and starts the runtime once. It forwards most calls to a session's member function of the same
-// name. The template parameters are the plug-in's own hr_session and runtime.
+// name. The template parameters are the plug-in's own hr_session and runtime: table_of().
 #pragma once
 
 #include <cstdint>
@@ -128,6 +128,42 @@ int placement(Session* session, hr_placement* placement, hr_error* error) {
 template <class Session>
 void run_facts(Session* session, hr_run_facts* facts) {
   facts->device_time_ns = session->device_time_ns();
+}
+
+// The plug-in's runtime.
+template <class Runtime>
+StartedRuntime<Runtime>& started() {
+  static StartedRuntime<Runtime> instance(Runtime::kTitle);
+  return instance;
+}
+
+// The function table of a plug-in, without the optional functions. `Runtime` has kTitle and prepare_device().
+template <class Runtime, class Session = hr_session>
+hr_backend table_of(const char* name, const char* const* extensions) {
+  return {.abi_version = HEADROOM_BACKEND_ABI,
+          .struct_size = sizeof(hr_backend),
+          .name = name,
+          .extensions = extensions,
+          .start = [](hr_error* error) { return started<Runtime>().start(error); },
+          .stop = [] { started<Runtime>().stop(); },
+          .version = [] { return started<Runtime>().version(); },
+          .load = [](const char* path, const hr_settings* settings, hr_session** session,
+                     hr_error* error) { return started<Runtime>().load(path, settings, session, error); },
+          .unload = unload<Session>,
+          .describe = describe<Session>,
+          .bind_input = bind_input<Session>,
+          .run = run<Session>,
+          .output = output<Session>,
+          .memory_stats = memory_stats<Session>,
+          .trim = trim<Session>,
+          .prepare_device =
+              [](const char* device, hr_device_facts* facts, hr_error* error) {
+                return guarded(error, [&] { Runtime::prepare_device(device, *facts); });
+              },
+          .placement = placement<Session>,
+          .run_facts = run_facts<Session>,
+          .share = nullptr,
+          .make_arena = nullptr};
 }
 
 }  // namespace headroom::plugin

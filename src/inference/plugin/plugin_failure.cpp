@@ -1,12 +1,23 @@
 #include "inference/plugin/plugin_failure.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <exception>
+#include <new>
 #include <optional>
+#include <string_view>
+
+#include "inference/plugin/plugin_calls.h"
 
 namespace headroom::plugin {
 namespace {
+
+bool mentions(std::string_view message, std::string_view words) {
+  return message.find(words) != std::string_view::npos;
+}
 
 bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 
@@ -42,7 +53,7 @@ std::size_t end_of_signature(std::string_view text, std::size_t start) {
   }
   if (end == text.size()) return start;
   ++end;
-  if (text.substr(end).starts_with("::operator()")) return end_of_signature(text, start + (end - start));
+  if (text.substr(end).starts_with("::operator()")) return end_of_signature(text, end);
   if (text.substr(end).starts_with(" const")) end += 6;
   if (text.substr(end).starts_with(" [with ")) {
     const std::size_t close = text.find(']', end);
@@ -65,13 +76,33 @@ std::string on_one_line(std::string_view text) {
   return line;
 }
 
+int report(hr_error& error, hr_error_kind kind, std::string_view message) {
+  error.kind = kind;
+  copy_text(error.message, message);
+  return 1;
+}
+
 }  // namespace
 
 std::size_t checked_index(std::string_view what, std::int32_t index, std::size_t count) {
   if (index < 0 || static_cast<std::size_t>(index) >= count)
-    throw Failure{HR_ERROR_FAILED, "invalid " + std::string(what) + " index " + std::to_string(index) +
-                                       "; the model has " + std::to_string(count)};
+    throw Failure{HR_ERROR_FAILED, fmt::format("invalid {} index {}; the model has {}", what, index, count)};
   return static_cast<std::size_t>(index);
+}
+
+void check_input(const TensorSpec& spec, const hr_tensor& tensor) {
+  TensorSpec given{spec.name, static_cast<ElementType>(tensor.element_type), {}, {}};
+  if (tensor.rank > 0) given.dims.assign(tensor.dims, tensor.dims + tensor.rank);
+  const auto agrees = [](std::int64_t wanted, std::int64_t dim) {
+    return dim >= 0 && (wanted < 0 || wanted == dim);
+  };
+  if (given.type != spec.type || !std::ranges::equal(spec.dims, given.dims, agrees))
+    throw Failure{HR_ERROR_FAILED,
+                  fmt::format("input {} needs {}, but got {}", spec.name, spec.describe(), given.describe())};
+  const std::size_t wanted = checked_bytes(spec.name, tensor, size_of(spec.type));
+  if (tensor.bytes != wanted)
+    throw Failure{HR_ERROR_FAILED,
+                  fmt::format("input {} needs {} bytes, but got {}", spec.name, wanted, tensor.bytes)};
 }
 
 std::size_t checked_bytes(std::string_view input, const hr_tensor& tensor, std::size_t element_bytes) {
@@ -79,8 +110,31 @@ std::size_t checked_bytes(std::string_view input, const hr_tensor& tensor, std::
   for (std::int32_t i = 0; i < tensor.rank; ++i)
     if (tensor.dims[i] < 0 || __builtin_mul_overflow(bytes, static_cast<std::size_t>(tensor.dims[i]), &bytes))
       throw Failure{HR_ERROR_FAILED,
-                    "the dimensions of input " + std::string(input) + " are negative or too large"};
+                    fmt::format("the dimensions of input {} are negative or too large", input)};
   return bytes;
+}
+
+bool mentions_out_of_memory(std::string_view message) {
+  constexpr std::string_view kWords[] = {
+      "out of memory", "Out of memory", "OutOfMemory", "OUT_OF_MEMORY", "bad_alloc", "bad allocation",
+      "Failed to allocate memory", "can't allocate memory", "Cannot allocate memory", "not enough memory",
+      "cudaErrorMemoryAllocation", "CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAILED",
+      // ONNX Runtime's arena.
+      "is smaller than requested bytes",
+      // Assertions of LibTorch's caching allocator on a Jetson.
+      "NVML_SUCCESS == r INTERNAL ASSERT FAILED", "!block->expandable_segment_ INTERNAL ASSERT FAILED"};
+  return std::ranges::any_of(kWords, [&](std::string_view words) { return mentions(message, words); });
+}
+
+Failure classify(std::string_view message, const std::string& clean,
+                 const std::vector<Explanation>& explanations) {
+  const auto applies = [&](const Explanation& explanation) {
+    return std::ranges::all_of(explanation.words,
+                               [&](std::string_view words) { return mentions(message, words); });
+  };
+  const auto found = std::ranges::find_if(explanations, applies);
+  return {mentions_out_of_memory(message) ? HR_ERROR_OUT_OF_MEMORY : HR_ERROR_FAILED,
+          (found == explanations.end() ? "" : std::string(found->text)) + clean};
 }
 
 std::string without_source_places(std::string_view message) {
@@ -98,6 +152,20 @@ std::string without_source_places(std::string_view message) {
     clean += line[position++];
   }
   return on_one_line(clean);
+}
+
+int report_exception(hr_error* error) noexcept {
+  try {
+    throw;
+  } catch (const Failure& failure) {
+    return report(*error, failure.kind, failure.message);
+  } catch (const std::bad_alloc&) {
+    return report(*error, HR_ERROR_OUT_OF_MEMORY, "an allocation was refused");
+  } catch (const std::exception& exception) {
+    return report(*error, HR_ERROR_FAILED, exception.what());
+  } catch (...) {
+    return report(*error, HR_ERROR_FAILED, "an exception of unknown type");
+  }
 }
 
 }  // namespace headroom::plugin

@@ -3,14 +3,18 @@
 // interface.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/result.h"
 #include "inference/backend_plugin.h"
+#include "types/tensor.h"
 
 namespace headroom::plugin {
 
@@ -30,6 +34,10 @@ T value_or_throw(Result<T> result, hr_error_kind kind = HR_ERROR_FAILED) {
 // range.
 std::size_t checked_index(std::string_view what, std::int32_t index, std::size_t count);
 
+// Throws Failure unless the tensor has the type of the model's input, fits its dimensions, and has the right
+// size.
+void check_input(const TensorSpec& spec, const hr_tensor& tensor);
+
 // The size of a tensor in bytes. Throws Failure if a dimension is negative or the size overflows.
 std::size_t checked_bytes(std::string_view input, const hr_tensor& tensor, std::size_t element_bytes);
 
@@ -37,5 +45,26 @@ std::size_t checked_bytes(std::string_view input, const hr_tensor& tensor, std::
 // onnxruntime::Model::Model(…) Unsupported model IR version: 14" becomes "Unsupported model IR version:
 // 14".
 std::string without_source_places(std::string_view message);
+
+// True if a message of a runtime, CUDA's libraries, the C++ library or the kernel reports refused memory.
+bool mentions_out_of_memory(std::string_view message);
+
+// An explanation for the user, which goes in front of a runtime's message that mentions all `words`.
+struct Explanation {
+  std::vector<std::string_view> words;
+  std::string_view text;
+};
+// Converts a message of a runtime to a Failure. `clean` is the same message in one line.
+Failure classify(std::string_view message, const std::string& clean,
+                 const std::vector<Explanation>& explanations);
+
+// Copies text into a fixed-size field of the plug-in interface, and terminates it. Cuts text that does not
+// fit.
+template <std::size_t size>
+void copy_text(char (&to)[size], std::string_view from) {
+  const std::size_t length = std::min(from.size(), size - 1);
+  std::memcpy(to, from.data(), length);
+  to[length] = '\0';
+}
 
 }  // namespace headroom::plugin

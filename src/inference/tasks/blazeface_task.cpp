@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "inference/tasks/detections.h"
-#include "inference/tasks/task_list.h"
 
 namespace headroom::inference {
 namespace {
@@ -28,9 +27,7 @@ struct GridOutputs {
 class BlazeFace final : public TaskBase {
  public:
   BlazeFace(const TaskOptions& options, const ImageInput& image, std::array<GridOutputs, 2> outputs)
-      : TaskBase("blazeface", image.spec, image.dims, {"face"}),
-        outputs_(outputs),
-        collector_(options, 896) {}
+      : TaskBase("blazeface", image, {"face"}), outputs_(outputs), collector_(options, 896) {}
 
   void decode(std::span<const TensorView> outputs, const FrameTransform& transform,
               FrameFindings& findings) override {
@@ -46,12 +43,9 @@ class BlazeFace final : public TaskBase {
     }
     const FrameMapping to_frame(transform);
     const auto first = static_cast<std::uint32_t>(kGrids[0].anchors());
-    findings.detections.reserve(NonMaximumSuppression::kMaximumKept);
-    for (const std::uint32_t index : collector_.suppress()) {
-      const Candidate& face = collector_.candidate(index);
+    collector_.finish(to_frame, findings, [&](const Candidate& face, Detection& detection) {
       const std::size_t g = face.anchor < first ? 0 : 1;
       const std::uint32_t anchor = g == 0 ? face.anchor : face.anchor - first;
-      Detection detection = to_detection(face, to_frame);
       const auto [x, y] = centre(kGrids[g], anchor);
       const float* row = boxes[g] + std::size_t{anchor} * kColumns;
       std::array<float, 12> landmarks{};
@@ -60,8 +54,7 @@ class BlazeFace final : public TaskBase {
         landmarks[k + 1] = row[5 + k] + y;
       }
       set_landmarks(detection, landmarks, to_frame);
-      findings.detections.push_back(detection);
-    }
+    });
   }
 
  private:

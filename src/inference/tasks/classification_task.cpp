@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "inference/tasks/detections.h"
-#include "inference/tasks/task_list.h"
 
 namespace headroom::inference {
 namespace {
@@ -13,8 +12,7 @@ namespace {
 class Classification final : public TaskBase {
  public:
   Classification(const ModelDescription& model, const TaskOptions& options, const ImageInput& image)
-      : TaskBase("classification", image.spec, image.dims,
-                 class_names_of(model, model.outputs[0].dims.back())),
+      : TaskBase("classification", image, class_names_of(model, model.outputs[0].dims.back())),
         confidence_(options.confidence) {}
 
   void decode(std::span<const TensorView> outputs, const FrameTransform& transform,
@@ -56,8 +54,7 @@ class Classification final : public TaskBase {
 TaskResult make_classification(const ModelDescription& model, const TaskOptions& options) {
   constexpr std::string_view kNeeds = "one image as input, and one output [1,classes] of float32";
   auto image = find_image_input(model, options.image_size, 32);
-  if (!image || image->spec.channels == ChannelOrder::rgba || model.outputs.size() != 1 ||
-      !is_float(model.outputs[0]) || !fits(model.outputs[0].dims, {1, -1}))
+  if (!image || image->spec.channels == ChannelOrder::rgba || only_output(model, {1, -1}) == nullptr)
     return does_not_fit("classification", kNeeds);
   if (options.forced.empty() && model.metadata_value("task") != "classify")
     return does_not_fit("classification", "an export with the metadata task=classify");

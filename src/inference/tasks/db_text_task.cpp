@@ -5,7 +5,6 @@
 // Constants and input are PaddleOCR's: BGR with ImageNet's mean and deviation (which are in RGB order;
 // PaddleOCR does the same).
 #include "inference/tasks/task_base.h"
-#include "inference/tasks/task_list.h"
 #include "inference/tasks/text_region.h"
 
 namespace headroom::inference {
@@ -21,7 +20,7 @@ constexpr std::size_t kMostRegions = 1000;
 class DbText final : public TaskBase {
  public:
   explicit DbText(const ImageInput& image)
-      : TaskBase("db_text", image.spec, image.dims, {"text"}), regions_(image.spec.width, image.spec.height) {
+      : TaskBase("db_text", image, {"text"}), regions_(image.spec.width, image.spec.height) {
     hull_.reserve(static_cast<std::size_t>(image.spec.height) * 2 + 2);
   }
 
@@ -75,13 +74,12 @@ TaskResult make_db_text(const ModelDescription& model, const TaskOptions& option
       "one image as input, and one output [1,1,H,W] of float32 of the same size";
   auto image = find_image_input(model, options.image_size, 32);
   if (!image || image->spec.channels != ChannelOrder::rgb || image->spec.layout != Layout::nchw ||
-      image->spec.type != ElementType::float32 || model.inputs.size() != 1 || model.outputs.size() != 1)
+      image->spec.type != ElementType::float32 || model.inputs.size() != 1)
     return does_not_fit("db_text", kNeeds);
   InputSpec& spec = image->spec;
-  const TensorSpec& output = model.outputs[0];
-  if (!is_float(output) || !fits(output.dims, {1, 1, spec.height, spec.width}))
-    return does_not_fit("db_text", kNeeds);
-  if (options.forced.empty() && (output.dims[1] != 1 || !looks_like_paddle(model)))
+  const TensorSpec* output = only_output(model, {1, 1, spec.height, spec.width});
+  if (output == nullptr) return does_not_fit("db_text", kNeeds);
+  if (options.forced.empty() && (output->dims[1] != 1 || !looks_like_paddle(model)))
     return does_not_fit("db_text", "the tensor names of a PaddlePaddle export");
   spec.channels = ChannelOrder::bgr;
   spec.resize = Resize::letterbox_top_left;

@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "inference/tasks/task_base.h"
-#include "inference/tasks/task_list.h"
 
 namespace headroom::inference {
 namespace {
@@ -18,7 +17,7 @@ class Mlsd final : public TaskBase {
  public:
   Mlsd(const TaskOptions& options, const ImageInput& image, std::size_t scores, std::size_t offsets, int rows,
        int columns)
-      : TaskBase("mlsd", image.spec, image.dims, {"line"}),
+      : TaskBase("mlsd", image, {"line"}),
         confidence_(options.confidence),
         scores_(scores),
         offsets_(offsets),

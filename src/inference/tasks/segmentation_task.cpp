@@ -8,7 +8,6 @@
 
 #include "base/text.h"
 #include "inference/tasks/task_base.h"
-#include "inference/tasks/task_list.h"
 
 namespace headroom::inference {
 namespace {
@@ -22,7 +21,7 @@ class Segmentation final : public TaskBase {
  public:
   Segmentation(const ModelDescription& model, const ImageInput& image, std::size_t output, bool planes,
                std::int64_t channels, bool corners_meet)
-      : TaskBase("segmentation", image.spec, image.dims,
+      : TaskBase("segmentation", image,
                  channels == 1 ? std::vector<std::string>{"foreground"} : class_names_of(model, channels)),
         output_(output),
         planes_(planes),

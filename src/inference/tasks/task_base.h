@@ -1,5 +1,5 @@
 // Code that most tasks share: the image input of a model, the plain data of a Task, class names, and the
-// mapping from input pixels to frame pixels.
+// mapping from input pixels to frame pixels. At the end, the list of tasks.
 #pragma once
 
 #include <array>
@@ -15,6 +15,12 @@
 
 namespace headroom::inference {
 
+// The image input of a model: rank 4, float32 or uint8, 1, 3 or 4 channels.
+struct ImageInput {
+  InputSpec spec;                               // layout, type, index, channels, width and height are set
+  std::vector<std::vector<std::int64_t>> dims;  // dims of all inputs, without dynamic ones
+};
+
 // The part of Task that is equal in all tasks: data set at construction.
 class TaskBase : public Task {
  public:
@@ -24,24 +30,14 @@ class TaskBase : public Task {
   const std::vector<std::string>& class_names() const final { return class_names_; }
 
  protected:
-  TaskBase(std::string_view name, const InputSpec& input, std::vector<std::vector<std::int64_t>> input_dims,
-           std::vector<std::string> class_names = {})
-      : name_(name),
-        input_(input),
-        input_dims_(std::move(input_dims)),
-        class_names_(std::move(class_names)) {}
+  TaskBase(std::string_view name, const ImageInput& image, std::vector<std::string> class_names)
+      : name_(name), input_(image.spec), input_dims_(image.dims), class_names_(std::move(class_names)) {}
 
  private:
   std::string_view name_;
   InputSpec input_;
   std::vector<std::vector<std::int64_t>> input_dims_;
   std::vector<std::string> class_names_;
-};
-
-// The image input of a model: rank 4, float32 or uint8, 1, 3 or 4 channels.
-struct ImageInput {
-  InputSpec spec;                               // layout, type, index, channels, width and height are set
-  std::vector<std::vector<std::int64_t>> dims;  // dims of all inputs, without dynamic ones
 };
 
 // Finds the image input and resolves all dynamic dimensions: height and width become `image_size`, rounded
@@ -59,11 +55,12 @@ std::vector<std::string> class_names_of(const ModelDescription& model, std::int6
 // Parses a Python dict or list of names: "{0: 'person', 1: \"driver's seat\"}". Returns nothing if it is
 // neither.
 std::vector<std::string> parse_names(std::string_view text);
-std::span<const std::string_view> coco_class_names();
 
 // True if the shapes match. -1 in `pattern` matches any size; a dynamic dimension matches any pattern.
 bool fits(const std::vector<std::int64_t>& dims, std::initializer_list<std::int64_t> pattern);
 bool is_float(const TensorSpec& spec);
+// The model's output if there is only one, and it is float32 and fits the pattern; otherwise null.
+const TensorSpec* only_output(const ModelDescription& model, std::initializer_list<std::int64_t> pattern);
 
 // The number of cells in the grids with these strides: 640×640 at {8, 16, 32} has 8,400.
 std::int64_t grid_cells(int width, int height, std::initializer_list<int> strides);
@@ -86,5 +83,24 @@ struct FrameMapping {
 tl::unexpected<Error> does_not_fit(std::string_view task, std::string_view needs);
 
 float sigmoid(float x);
+
+// One function per task, defined in <name>_task.cpp. It creates the task if the model fits, else returns
+// an error that says what the task needs. If no task is forced, it also requires that the model's
+// metadata, names and shapes distinguish it from models of other tasks.
+using TaskResult = Result<std::unique_ptr<Task>>;
+
+TaskResult make_blazeface(const ModelDescription& model, const TaskOptions& options);
+TaskResult make_classification(const ModelDescription& model, const TaskOptions& options);
+TaskResult make_db_text(const ModelDescription& model, const TaskOptions& options);
+TaskResult make_fastestdet(const ModelDescription& model, const TaskOptions& options);
+TaskResult make_mlsd(const ModelDescription& model, const TaskOptions& options);
+TaskResult make_segmentation(const ModelDescription& model, const TaskOptions& options);
+TaskResult make_ultraface(const ModelDescription& model, const TaskOptions& options);
+TaskResult make_yolo_end2end(const ModelDescription& model, const TaskOptions& options);
+TaskResult make_yolo_segmentation(const ModelDescription& model, const TaskOptions& options);
+TaskResult make_yolov5(const ModelDescription& model, const TaskOptions& options);
+TaskResult make_yolov8(const ModelDescription& model, const TaskOptions& options);
+TaskResult make_yolox(const ModelDescription& model, const TaskOptions& options);
+TaskResult make_yunet(const ModelDescription& model, const TaskOptions& options);
 
 }  // namespace headroom::inference

@@ -1,4 +1,4 @@
-#include "inference/tasks/task_list.h"
+#include "inference/tasks/task_base.h"
 
 #include <fmt/format.h>
 

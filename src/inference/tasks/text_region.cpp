@@ -37,7 +37,7 @@ std::array<Point, 4> RotatedRectangle::corners() const {
     points[i] = {centre.x + a * half_along.x + b * half_across.x,
                  centre.y + a * half_along.y + b * half_across.y};
   }
-  std::sort(points.begin(), points.end(), [](Point a, Point b) { return a.x < b.x; });
+  std::ranges::sort(points, [](Point a, Point b) { return a.x < b.x; });
   if (points[0].y > points[1].y) std::swap(points[0], points[1]);
   if (points[2].y > points[3].y) std::swap(points[2], points[3]);
   return {points[0], points[2], points[3], points[1]};

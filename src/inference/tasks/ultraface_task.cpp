@@ -1,46 +1,8 @@
 // Ultra-Light-Fast-Generic-Face-Detector (UltraFace): scores [1, N, 2] (background, face) after softmax,
 // and boxes [1, N, 4] as corners in fractions of the picture. Input: RGB, (value − 127) / 128, stretched.
 #include "inference/tasks/detections.h"
-#include "inference/tasks/task_list.h"
 
 namespace headroom::inference {
-namespace {
-
-class UltraFace final : public TaskBase {
- public:
-  UltraFace(const TaskOptions& options, const ImageInput& image, std::size_t scores, std::size_t boxes,
-            std::int64_t anchors)
-      : TaskBase("ultraface", image.spec, image.dims, {"face"}),
-        scores_(scores),
-        boxes_(boxes),
-        collector_(options, anchors) {}
-
-  void decode(std::span<const TensorView> outputs, const FrameTransform& transform,
-              FrameFindings& findings) override {
-    const float* scores = float_data(outputs, scores_, 2);
-    if (scores == nullptr || outputs[scores_].rank != 3 || outputs[scores_].dim(2) != 2) return;
-    const std::int64_t anchors = outputs[scores_].dim(1);
-    const float* boxes = float_data(outputs, boxes_, anchors * 4);
-    if (boxes == nullptr) return;
-    const auto width = static_cast<float>(input().width);
-    const auto height = static_cast<float>(input().height);
-    collector_.start();
-    for (std::int64_t i = 0; i < anchors; ++i) {
-      const float score = scores[2 * i + 1];
-      if (!(score > collector_.confidence())) continue;
-      const float* box = boxes + 4 * i;
-      collector_.add({box[0] * width, box[1] * height, box[2] * width, box[3] * height, score, 0,
-                      static_cast<std::uint32_t>(i)});
-    }
-    collector_.finish(FrameMapping(transform), findings);
-  }
-
- private:
-  std::size_t scores_, boxes_;
-  DetectionCollector collector_;
-};
-
-}  // namespace
 
 TaskResult make_ultraface(const ModelDescription& model, const TaskOptions& options) {
   constexpr std::string_view kNeeds = "an image as input, and outputs [1,N,2] (scores) and [1,N,4] (boxes)";
@@ -57,7 +19,24 @@ TaskResult make_ultraface(const ModelDescription& model, const TaskOptions& opti
     return does_not_fit("ultraface", kNeeds);
   image->spec.resize = Resize::stretch;
   normalise(image->spec, {127, 127, 127}, {1.0F / 128, 1.0F / 128, 1.0F / 128});
-  return std::make_unique<UltraFace>(options, *image, scores, 1 - scores, score_spec.dims[1]);
+  const auto add_boxes = [scores, input = image->spec](std::span<const TensorView> outputs,
+                                                       DetectionCollector& boxes) {
+    const float* values = float_data(outputs, scores, 2);
+    if (values == nullptr || outputs[scores].rank != 3 || outputs[scores].dim(2) != 2) return;
+    const std::int64_t anchors = outputs[scores].dim(1);
+    const float* corners = float_data(outputs, 1 - scores, anchors * 4);
+    if (corners == nullptr) return;
+    const auto width = static_cast<float>(input.width);
+    const auto height = static_cast<float>(input.height);
+    for (std::int64_t i = 0; i < anchors; ++i) {
+      const float score = values[2 * i + 1];
+      if (!(score > boxes.confidence())) continue;
+      const float* box = corners + 4 * i;
+      boxes.add({box[0] * width, box[1] * height, box[2] * width, box[3] * height, score, 0,
+                 static_cast<std::uint32_t>(i)});
+    }
+  };
+  return make_box_task("ultraface", *image, {"face"}, options, score_spec.dims[1], add_boxes);
 }
 
 }  // namespace headroom::inference

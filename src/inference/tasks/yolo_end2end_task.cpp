@@ -1,8 +1,7 @@
 // End-to-end YOLO exports (YOLOv10, or exported with nms=True): [1, 300, 6], rows of left, top, right,
 // bottom in input pixels, score, class. The model itself suppresses overlaps, so only the confidence
 // threshold applies.
-#include "inference/tasks/task_list.h"
-#include "inference/tasks/yolo_head.h"
+#include "inference/tasks/detections.h"
 
 namespace headroom::inference {
 namespace {
@@ -13,7 +12,7 @@ constexpr float kHighestClass = 100000;
 class YoloEnd2End final : public TaskBase {
  public:
   YoloEnd2End(const ModelDescription& model, const TaskOptions& options, const ImageInput& image)
-      : TaskBase("yolo_end2end", image.spec, image.dims, names_of(model)), confidence_(options.confidence) {}
+      : TaskBase("yolo_end2end", image, names_of(model)), confidence_(options.confidence) {}
 
   void decode(std::span<const TensorView> outputs, const FrameTransform& transform,
               FrameFindings& findings) override {
@@ -45,13 +44,12 @@ class YoloEnd2End final : public TaskBase {
 TaskResult make_yolo_end2end(const ModelDescription& model, const TaskOptions& options) {
   constexpr std::string_view kNeeds = "one image as input, and one output [1,N,6] of float32";
   const auto image = find_yolo_input(model, options.image_size);
-  if (!image || model.outputs.size() != 1) return does_not_fit("yolo_end2end", kNeeds);
-  const TensorSpec& output = model.outputs[0];
-  if (!is_float(output) || !fits(output.dims, {1, -1, 6})) return does_not_fit("yolo_end2end", kNeeds);
+  const TensorSpec* output = only_output(model, {1, -1, 6});
+  if (!image || output == nullptr) return does_not_fit("yolo_end2end", kNeeds);
   if (options.forced.empty()) {
-    const std::int64_t rows = output.dims[1];
+    const std::int64_t rows = output->dims[1];
     const bool declares_task = model.metadata_value("task") == "detect";
-    if (!may_be_ultralytics(model, "detect") || output.dims[2] != 6 ||
+    if (!may_be_ultralytics(model, "detect") || output->dims[2] != 6 ||
         (rows >= 0 ? rows > kMostRows : !declares_task))
       return does_not_fit("yolo_end2end", "at most 1,000 rows");
   }

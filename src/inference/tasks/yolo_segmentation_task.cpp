@@ -5,8 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "inference/tasks/task_list.h"
-#include "inference/tasks/yolo_head.h"
+#include "inference/tasks/detections.h"
 
 namespace headroom::inference {
 namespace {
@@ -21,7 +20,7 @@ class YoloSegmentation final : public TaskBase {
  public:
   YoloSegmentation(const ModelDescription& model, const TaskOptions& options, const ImageInput& image,
                    std::size_t rows, std::int64_t prototypes, std::int64_t anchors)
-      : TaskBase("yolo_segmentation", image.spec, image.dims,
+      : TaskBase("yolo_segmentation", image,
                  class_names_of(model, model.outputs[rows].dims[1] - 4 - prototypes)),
         rows_(rows),
         collector_(options, anchors) {}
@@ -40,13 +39,10 @@ class YoloSegmentation final : public TaskBase {
     collector_.start();
     add_v8_candidates(rows, anchors, classes, collector_);
     const FrameMapping to_frame(transform);
-    findings.detections.reserve(NonMaximumSuppression::kMaximumKept);
     findings.masks.reserve(NonMaximumSuppression::kMaximumKept);
-    for (const std::uint32_t index : collector_.suppress()) {
-      const Candidate& box = collector_.candidate(index);
-      findings.detections.push_back(to_detection(box, to_frame));
+    collector_.finish(to_frame, findings, [&](const Candidate& box, Detection&) {
       add_mask(box, rows + (4 + classes) * anchors + box.anchor, anchors, prototypes, to_frame, findings);
-    }
+    });
   }
 
  private:
@@ -78,7 +74,7 @@ class YoloSegmentation final : public TaskBase {
     mask.values.resize(static_cast<std::size_t>(mask.width) * static_cast<std::size_t>(mask.height));
     logits_.resize(static_cast<std::size_t>(mask.width));
     for (int y = top; y < bottom; ++y) {
-      std::fill(logits_.begin(), logits_.end(), 0.0F);
+      std::ranges::fill(logits_, 0.0F);
       for (std::int64_t k = 0; k < prototypes.count; ++k) {
         const float weight = coefficient[k * anchors];
         const float* row = prototypes.values + (k * prototypes.height + y) * prototypes.width + left;

@@ -1,53 +1,25 @@
 // YOLOv5: [1, N, 5 + classes], with centre and size in input pixels, objectness and class scores, all
 // after sigmoid. Three anchors per cell, so N is 25,200 at 640×640. The decoder reads each row's
-// objectness first: 95 to 99 % of the rows end there, after one of their six cache lines.
-#include "inference/tasks/task_list.h"
-#include "inference/tasks/yolo_head.h"
+// objectness first: 95 to 99 % of the rows end there, after one of their six cache lines. YOLOv5 maps boxes
+// back with exactly half the padding.
+#include "inference/tasks/detections.h"
 
 namespace headroom::inference {
 namespace {
 
-class YoloV5 final : public TaskBase {
- public:
-  YoloV5(const ModelDescription& model, const TaskOptions& options, const ImageInput& image,
-         std::int64_t anchors)
-      : TaskBase("yolov5", image.spec, image.dims, class_names_of(model, model.outputs[0].dims[2] - 5)),
-        collector_(options, anchors) {}
-
-  void decode(std::span<const TensorView> outputs, const FrameTransform& transform,
-              FrameFindings& findings) override {
-    const float* rows = float_data(outputs, 0, 1);
-    if (rows == nullptr || outputs[0].rank != 3 || outputs[0].dim(2) < 6) return;
-    const std::int64_t columns = outputs[0].dim(2);
-    collector_.start();
-    for (std::int64_t i = 0; i < outputs[0].dim(1); ++i)
-      if (const float* row = rows + i * columns; row[4] > collector_.confidence()) add(row, columns, i);
-    collector_.finish(unrounded(transform), findings);
-  }
-
- private:
-  void add(const float* row, std::int64_t columns, std::int64_t anchor) {
+void add_yolov5_boxes(std::span<const TensorView> outputs, DetectionCollector& boxes) {
+  const float* rows = float_data(outputs, 0, 1);
+  if (rows == nullptr || outputs[0].rank != 3 || outputs[0].dim(2) < 6) return;
+  const std::int64_t columns = outputs[0].dim(2);
+  for (std::int64_t i = 0; i < outputs[0].dim(1); ++i) {
+    const float* row = rows + i * columns;
+    if (!(row[4] > boxes.confidence())) continue;
     const BestClass best = best_class(row + 5, columns - 5, row[4]);
-    if (best.score > collector_.confidence())
-      collector_.add(from_centre(row[0], row[1], row[2], row[3], best.score, best.id,
-                                 static_cast<std::uint32_t>(anchor)));
+    if (best.score > boxes.confidence())
+      boxes.add(
+          from_centre(row[0], row[1], row[2], row[3], best.score, best.id, static_cast<std::uint32_t>(i)));
   }
-
-  // YOLOv5 maps boxes back with exactly half the padding, not with the rounded padding of the picture.
-  FrameMapping unrounded(const FrameTransform& transform) const {
-    FrameTransform exact = transform;
-    if (input().resize == Resize::letterbox) {
-      const auto padding = [](int side, int frame_side, float scale) {
-        return (static_cast<float>(side) - static_cast<float>(frame_side) * scale) / 2;
-      };
-      exact.offset_x = padding(input().width, transform.frame_width, transform.scale_x);
-      exact.offset_y = padding(input().height, transform.frame_height, transform.scale_y);
-    }
-    return FrameMapping(exact);
-  }
-
-  DetectionCollector collector_;
-};
+}
 
 }  // namespace
 
@@ -70,7 +42,8 @@ TaskResult make_yolov5(const ModelDescription& model, const TaskOptions& options
     if (columns < 6 || model.outputs.size() != 1 || (n >= 0 ? n != anchors && !four_grids : !declares_yolov5))
       return does_not_fit("yolov5", "N equal to three anchors per cell of strides 8, 16 and 32");
   }
-  return std::make_unique<YoloV5>(model, options, *image, anchors);
+  return make_box_task("yolov5", *image, class_names_of(model, columns - 5), options, anchors,
+                       add_yolov5_boxes, true);
 }
 
 }  // namespace headroom::inference

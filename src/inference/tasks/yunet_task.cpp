@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "inference/tasks/detections.h"
-#include "inference/tasks/task_list.h"
 
 namespace headroom::inference {
 namespace {
@@ -27,7 +26,7 @@ struct Cell {
 class YuNet final : public TaskBase {
  public:
   YuNet(const TaskOptions& options, const ImageInput& image, const Outputs& outputs)
-      : TaskBase("yunet", image.spec, image.dims, {"face"}),
+      : TaskBase("yunet", image, {"face"}),
         outputs_(outputs),
         collector_(options, grid_cells(image.spec.width, image.spec.height, {8, 16, 32})) {}
 
@@ -48,13 +47,9 @@ class YuNet final : public TaskBase {
       first += static_cast<std::uint32_t>(cells);
     }
     const FrameMapping to_frame(transform);
-    findings.detections.reserve(NonMaximumSuppression::kMaximumKept);
-    for (const std::uint32_t index : collector_.suppress()) {
-      const Candidate& face = collector_.candidate(index);
-      Detection detection = to_detection(face, to_frame);
+    collector_.finish(to_frame, findings, [&](const Candidate& face, Detection& detection) {
       add_landmarks(outputs, face.anchor, to_frame, detection);
-      findings.detections.push_back(detection);
-    }
+    });
   }
 
  private:

@@ -1,5 +1,4 @@
-#include "inference/tensorrt/builder.h"
-
+// Builds an engine from an ONNX model, and writes the engine and its record.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -11,12 +10,11 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "inference/plugin/cuda_device.h"
-#include "inference/plugin/text_field.h"
-#include "inference/tensorrt/gpu_allocator.h"
-#include "inference/tensorrt/input_shapes.h"
-#include "inference/tensorrt/machine.h"
-#include "inference/tensorrt/precision.h"
-#include "inference/tensorrt/tensor_types.h"
+#include "inference/plugin/plugin_calls.h"
+#include "inference/tensorrt/device_memory.h"
+#include "inference/tensorrt/engine_builder.h"
+#include "inference/tensorrt/engine_builder_plugin.h"
+#include "inference/tensorrt/library.h"
 #include "types/device_name.h"
 #if __has_include(<NvOnnxParser.h>)
 #include <NvOnnxParser.h>
@@ -174,8 +172,9 @@ Failure build_failure(Library& library, const GpuAllocator& allocator) {
                                               failure.message, account.refusal_text())};
 }
 
-}  // namespace
-
+// Without `force`, an existing engine is never replaced. If it matches the request, the function does
+// nothing. Otherwise it throws a Failure, which says why the engine does not match: it is incompatible,
+// stale, built with other settings, or of unknown origin. All other errors are Failures, too.
 void build_engine(Library& library, const hr_engine_request& request, hr_engine_outcome& outcome) {
   const auto device = parse_device_name(request.device);
   if (!device || !device->is_cuda)
@@ -240,4 +239,18 @@ void build_engine(Library& library, const hr_engine_request& request, hr_engine_
                                 fmt::join(record.inputs, ", ")));
 }
 
+}  // namespace
 }  // namespace headroom::tensorrt
+
+extern "C" __attribute__((visibility("default"))) int headroom_build_engine(const hr_engine_request* request,
+                                                                            hr_engine_outcome* outcome,
+                                                                            hr_error* error) {
+  return headroom::plugin::guarded(error, [&] {
+    if (request->struct_size < sizeof(hr_engine_request) || outcome->struct_size < sizeof(hr_engine_outcome))
+      throw headroom::plugin::Failure{
+          HR_ERROR_UNAVAILABLE,
+          "the request comes from an older Headroom than this plug-in; install both from the same version"};
+    headroom::tensorrt::Library library;
+    headroom::tensorrt::build_engine(library, *request, *outcome);
+  });
+}

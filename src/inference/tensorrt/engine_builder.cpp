@@ -3,9 +3,25 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "inference/tensorrt/engine_builder_plugin.h"
+#include "types/tensor.h"
 
 namespace headroom::tensorrt {
+namespace {
+
+constexpr int kFirstStronglyTyped = 11;
+
+struct VersionParts {
+  int major, minor, patch;
+};
+VersionParts parts_of(std::int32_t version) {
+  const std::int32_t unit = version >= 10000 ? 10000 : 1000;
+  return {version / unit, version % unit / 100, version % 100};
+}
+
+}  // namespace
 
 Result<EngineOutcome> build_engine_with(const std::filesystem::path& plugin, const EngineRequest& request,
                                         const std::function<void(const std::string&)>& progress) {
@@ -49,6 +65,49 @@ Result<EngineOutcome> build_engine_with(const std::filesystem::path& plugin, con
   outcome.note[sizeof outcome.note - 1] = '\0';
   return EngineOutcome{outcome.already_built != 0, Bytes{outcome.device_peak_bytes}, outcome.refused,
                        outcome.note};
+}
+
+std::optional<std::string> why_not(Precision precision, int tensorrt_major, bool is_quantized) {
+  if (precision == Precision::fp32) return std::nullopt;
+  if (precision == Precision::int8) {
+    if (is_quantized) return std::nullopt;
+    return "the model has no QuantizeLinear and DequantizeLinear nodes, and Headroom has no calibrator to "
+           "find the scales; quantize the model first (onnxruntime.quantization, NVIDIA Model Optimizer), "
+           "then build the quantized file";
+  }
+  if (tensorrt_major < kFirstStronglyTyped) return std::nullopt;
+  return fmt::format(
+      "TensorRT {} builds a model in the types of its file and no longer has the flag {}; convert the "
+      "model's "
+      "file and build it without --{}",
+      tensorrt_major, precision == Precision::fp16 ? "FP16" : "BF16", name_of(precision));
+}
+
+bool needs_flag(Precision precision, int tensorrt_major) {
+  return precision != Precision::fp32 && tensorrt_major < kFirstStronglyTyped;
+}
+
+std::string version_text(std::int32_t version) {
+  const VersionParts parts = parts_of(version);
+  return fmt::format("{}.{}.{}", parts.major, parts.minor, parts.patch);
+}
+
+int major_of(std::int32_t version) { return parts_of(version).major; }
+
+Result<std::vector<std::int64_t>> resolve_shape(const std::string& name,
+                                                const std::vector<std::int64_t>& dims, int image_size) {
+  std::vector<std::int64_t> resolved = dims;
+  if (!resolved.empty() && resolved.front() < 0) resolved.front() = 1;
+  const auto open = std::ranges::count_if(resolved, [](auto dim) { return dim < 0; });
+  const bool is_picture = resolved.size() == 3 || resolved.size() == 4;
+  if (open > 0 && !(is_picture && open <= 2))
+    return failure(fmt::format("input {} has a dynamic shape", name),
+                   fmt::format("an image size does not determine {}",
+                               TensorSpec{"", ElementType::unknown, dims, {}}.describe()),
+                   "export the model with fixed shapes");
+  std::ranges::replace_if(
+      resolved, [](auto dim) { return dim < 0; }, std::int64_t{image_size});
+  return resolved;
 }
 
 }  // namespace headroom::tensorrt

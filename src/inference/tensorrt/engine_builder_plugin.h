@@ -15,7 +15,7 @@ extern "C" {
 typedef struct hr_engine_request {
   size_t struct_size;
   const char* model;   /* the ONNX file */
-  const char* engine;  /* the file to write; its record goes next to it (engine_record.h) */
+  const char* engine;  /* the file to write; its record goes next to it (engine_file.h) */
   const char* device;  /* "cuda:0" */
   const char* creator; /* for the record: Headroom's version, and the time */
   const char* created_at;

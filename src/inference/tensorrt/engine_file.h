@@ -1,19 +1,23 @@
-// An engine's file in memory. Some tools write metadata in front of the engine; parts_of() separates the
-// two.
+// An engine's file, and the record next to it.
 #pragma once
 
 #include <cstddef>
 #include <filesystem>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/result.h"
+#include "base/units.h"
 
 namespace headroom::tensorrt {
 
-// The parts of an engine file.
+// The parts of an engine file. Some tools write metadata in front of the engine.
 struct EngineParts {
   std::span<const std::byte> engine;
   // Metadata of a file exported by Ultralytics: "task", "names", "imgsz", …
@@ -28,15 +32,77 @@ EngineParts parts_of(std::span<const std::byte> file);
 class MappedFile {
  public:
   static Result<MappedFile> open(const std::filesystem::path& path);
-  MappedFile(MappedFile&& other) noexcept;
-  MappedFile& operator=(MappedFile&&) = delete;
-  ~MappedFile();
-  std::span<const std::byte> bytes() const { return {static_cast<const std::byte*>(memory_), size_}; }
+  std::span<const std::byte> bytes() const { return {memory_.get(), memory_.get_deleter().bytes}; }
 
  private:
-  MappedFile(void* memory, std::size_t size) : memory_(memory), size_(size) {}
-  void* memory_;
-  std::size_t size_;
+  struct Unmap {
+    std::size_t bytes;
+    void operator()(std::byte* memory) const;
+  };
+  explicit MappedFile(std::unique_ptr<std::byte, Unmap> memory) : memory_(std::move(memory)) {}
+  std::unique_ptr<std::byte, Unmap> memory_;
 };
+
+// The record next to a TensorRT engine: the machine, the versions, the settings and the model that it was
+// built with. An engine is machine code for one GPU model and one TensorRT version. The record lets
+// Headroom reject an engine from another machine, or an engine whose model has changed, with a clear reason.
+// Without the record, such an engine would fail, or Headroom would report figures of an outdated model.
+
+// The machine that an engine was built on. Unknown texts are empty.
+struct EngineMachine {
+  std::string gpu;                 // "NVIDIA H200"
+  std::string compute_capability;  // "9.0"
+  std::string uuid;                // "GPU-…"
+  std::string driver_version;      // "580.159.04"
+  std::string cuda_version;        // CUDA version that the driver supports: "13.0"
+  std::string tensorrt_version;    // "10.16.1"
+};
+
+struct EngineSettings {
+  std::string precision = "fp32";  // name_of(Precision)
+  int image_size = 640;            // for dynamic sides of the inputs
+  Bytes workspace;                 // 0: TensorRT's default limit
+  friend bool operator==(const EngineSettings&, const EngineSettings&) = default;
+};
+
+// The state of a file when the engine was built. If the modification time is unchanged, the file is not
+// read again.
+struct FileState {
+  std::string fingerprint;  // file_fingerprint()
+  Bytes bytes;
+  std::int64_t modified_ns = 0;
+};
+Result<FileState> state_of(const std::filesystem::path& file);
+// True if the file is unchanged. Compares size and modification time; if only the time differs, compares
+// the content.
+Result<bool> is_unchanged(const std::filesystem::path& file, const FileState& state);
+
+struct EngineRecord {
+  std::string headroom_version, created_at;
+  EngineMachine machine;
+  EngineSettings settings;
+  std::string model_path;  // absolute
+  FileState model, engine;
+  std::vector<std::string> inputs;  // "images float32[1,3,640,640]"
+};
+
+// "model.engine.json" of "model.engine".
+std::filesystem::path record_path(const std::filesystem::path& engine);
+// The default output of `headroom build-engine`: "model.engine" for "model.onnx".
+std::filesystem::path engine_path(const std::filesystem::path& model);
+
+nlohmann::ordered_json to_json(const EngineRecord& record);
+Result<EngineRecord> record_from_json(const nlohmann::ordered_json& document);
+Status write_record(const std::filesystem::path& engine, const EngineRecord& record);
+// Returns nothing if there is no record: Headroom did not build the engine, and only TensorRT can check
+// it.
+Result<std::optional<EngineRecord>> read_record(const std::filesystem::path& engine);
+
+// Returns why the engine cannot run on `here`, or nothing. TensorRT's full version, the GPU's name and its
+// compute capability must match. Another GPU of the same name and another driver are compatible.
+std::optional<std::string> why_incompatible(const EngineRecord& record, const EngineMachine& here);
+// Returns why the engine no longer matches its record, or nothing: the engine file or its model was
+// changed. A missing model is not an error.
+Result<std::optional<std::string>> why_stale(const EngineRecord& record, const std::filesystem::path& engine);
 
 }  // namespace headroom::tensorrt

@@ -3,19 +3,17 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 
+#include "base/files.h"
 #include "base/text.h"
-#include "inference/tensorrt/precision.h"
+#include "inference/tensorrt/engine_builder.h"
 
 namespace headroom::tensorrt {
 namespace {
-
-// How to fix a missing library.
-constexpr const char* kHowToGetIt =
-    "install TensorRT {0} (on a Jetson, it is part of JetPack), or set HEADROOM_TENSORRT to the folder of "
-    "its libraries";
 
 std::string last_dl_error() {
   const char* text = ::dlerror();
@@ -34,9 +32,11 @@ void* try_library(const char* name) {
 }
 void* open_library(const char* name) {
   if (void* library = try_library(name)) return library;
-  throw Failure{HR_ERROR_UNAVAILABLE,
-                fmt::format("TensorRT's {} was not found ({}); {}", file_of(name), last_dl_error(),
-                            fmt::format(fmt::runtime(kHowToGetIt), NV_TENSORRT_MAJOR))};
+  throw Failure{
+      HR_ERROR_UNAVAILABLE,
+      fmt::format("TensorRT's {} was not found ({}); install TensorRT {} (on a Jetson, it is part of "
+                  "JetPack), or set HEADROOM_TENSORRT to the folder of its libraries",
+                  file_of(name), last_dl_error(), NV_TENSORRT_MAJOR)};
 }
 
 // Registers TensorRT's plug-in layers, which ONNX does not have (EfficientNMS_TRT, with which most
@@ -71,8 +71,28 @@ Logger& process_logger() {
   return *kLogger;
 }
 
-using MakeFunction = void* (*)(void* logger, std::int32_t version);
-using MakeParserFunction = void* (*)(void* network, void* logger, int version);
+std::string compute_capability(const cuda::Driver& driver, unsigned ordinal) {
+  int device = 0, major = 0, minor = 0;
+  const cuda::Functions& call = driver.call();
+  if (call.cuDeviceGet(&device, static_cast<int>(ordinal)) != cuda::kSuccess ||
+      call.cuDeviceGetAttribute(&major, cuda::kAttributeMajor, device) != cuda::kSuccess ||
+      call.cuDeviceGetAttribute(&minor, cuda::kAttributeMinor, device) != cuda::kSuccess)
+    return {};
+  return fmt::format("{}.{}", major, minor);
+}
+
+// 13000 → "13.0".
+std::string cuda_version() {
+  const auto get = reinterpret_cast<cuda::Code (*)(int*)>(::dlsym(RTLD_DEFAULT, "cuDriverGetVersion"));
+  int version = 0;
+  if (get == nullptr || get(&version) != cuda::kSuccess) return {};
+  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+}
+
+std::string driver_version() {
+  const auto text = read_small_file("/sys/module/nvidia/version");
+  return text ? std::string(trim(*text)) : std::string();
+}
 
 }  // namespace
 
@@ -108,23 +128,17 @@ Library::Library() : runtime_(open_library("nvinfer")), logger_(process_logger()
   has_plugins_ = register_plugins(logger_);
 }
 
-Owned<nvinfer1::IRuntime> Library::make_runtime() {
-  const auto make = find<MakeFunction>(runtime_, "libnvinfer", "createInferRuntime_INTERNAL");
-  Owned<nvinfer1::IRuntime> made(static_cast<nvinfer1::IRuntime*>(make(&logger_, NV_TENSORRT_VERSION)));
-  if (!made) throw failure_of("TensorRT's runtime does not start");
-  return made;
-}
-
-Owned<nvinfer1::IBuilder> Library::make_builder() {
-  const auto make = find<MakeFunction>(runtime_, "libnvinfer", "createInferBuilder_INTERNAL");
-  Owned<nvinfer1::IBuilder> made(static_cast<nvinfer1::IBuilder*>(make(&logger_, NV_TENSORRT_VERSION)));
-  if (!made) throw failure_of("TensorRT's builder does not start");
+void* Library::make_object(const char* function, const char* failed) {
+  const auto make = find<void* (*)(void* logger, std::int32_t version)>(runtime_, "libnvinfer", function);
+  void* made = make(&logger_, NV_TENSORRT_VERSION);
+  if (made == nullptr) throw failure_of(failed);
   return made;
 }
 
 void* Library::make_onnx_parser(nvinfer1::INetworkDefinition& network, int version) {
   if (parser_ == nullptr) parser_ = open_library("nvonnxparser");
-  const auto make = find<MakeParserFunction>(parser_, "libnvonnxparser", "createNvOnnxParser_INTERNAL");
+  using Make = void* (*)(void* network, void* logger, int version);
+  const auto make = find<Make>(parser_, "libnvonnxparser", "createNvOnnxParser_INTERNAL");
   void* made = make(&network, &logger_, version);
   if (made == nullptr) throw failure_of("TensorRT's ONNX parser does not start");
   return made;
@@ -132,7 +146,7 @@ void* Library::make_onnx_parser(nvinfer1::INetworkDefinition& network, int versi
 
 Failure Library::failure_of(std::string what, hr_error_kind kind) {
   const std::string errors = logger_.take_errors();
-  if (mentions_out_of_memory(errors)) kind = HR_ERROR_OUT_OF_MEMORY;
+  if (plugin::mentions_out_of_memory(errors)) kind = HR_ERROR_OUT_OF_MEMORY;
   if (reports_missing_plugin(errors))
     return {
         kind,
@@ -142,6 +156,48 @@ Failure Library::failure_of(std::string what, hr_error_kind kind) {
                         : "it needs TensorRT's plug-ins, but " + file_of("nvinfer_plugin") + " was not found",
                     errors)};
   return {kind, errors.empty() ? std::move(what) : fmt::format("{}: {}", what, errors)};
+}
+
+ElementType element_type_of(nvinfer1::DataType type) {
+  using Type = nvinfer1::DataType;
+  constexpr std::pair<Type, ElementType> kTypes[] = {
+      {Type::kFLOAT, ElementType::float32}, {Type::kHALF, ElementType::float16},
+      {Type::kBF16, ElementType::bfloat16}, {Type::kINT8, ElementType::int8},
+      {Type::kUINT8, ElementType::uint8},   {Type::kINT32, ElementType::int32},
+      {Type::kINT64, ElementType::int64},   {Type::kBOOL, ElementType::boolean}};
+  const auto* found = std::ranges::find(kTypes, type, &std::pair<Type, ElementType>::first);
+  return found == std::end(kTypes) ? ElementType::unknown : found->second;
+}
+
+std::string dims_text(const nvinfer1::Dims& dims) {
+  std::string text = "[";
+  for (int32_t i = 0; i < dims.nbDims; ++i) text += (i > 0 ? "," : "") + std::to_string(dims.d[i]);
+  return text + "]";
+}
+
+EngineMachine machine_here(const cuda::Driver& driver, unsigned ordinal,
+                           const std::string& tensorrt_version) {
+  const cuda::DeviceFacts facts = driver.facts(ordinal);
+  return {facts.name,      compute_capability(driver, ordinal), facts.uuid, driver_version(), cuda_version(),
+          tensorrt_version};
+}
+
+void require_compatible_engine(const std::filesystem::path& engine, const EngineMachine& here) {
+  const auto record = value_or_throw(read_record(engine));
+  if (!record) return;
+  auto why = why_incompatible(*record, here);
+  if (!why) why = value_or_throw(why_stale(*record, engine));
+  if (!why) return;
+  const std::string model = record->model_path.empty() ? "MODEL.onnx" : shell_word(record->model_path);
+  // The fix repeats the engine's settings, so that the new engine gives comparable figures.
+  std::string same_settings = fmt::format("--imgsz {}", record->settings.image_size);
+  if (record->settings.precision != name_of(Precision::fp32))
+    same_settings += " --" + record->settings.precision;
+  if (record->settings.workspace > Bytes{})
+    same_settings += fmt::format(" --workspace {}", exact_size(record->settings.workspace));
+  throw Failure{HR_ERROR_FAILED,
+                fmt::format("{}; rebuild it with: headroom build-engine {} {} --out {} --force", *why, model,
+                            same_settings, shell_word(engine.string()))};
 }
 
 }  // namespace headroom::tensorrt

@@ -3,16 +3,24 @@
 #pragma once
 
 #include <NvInfer.h>
-
+#include <NvInferRuntime.h>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <utility>
 
-#include "inference/tensorrt/failure.h"
+#include "cuda/driver.h"
+#include "inference/plugin/cuda_device.h"
+#include "inference/plugin/plugin_failure.h"
+#include "inference/tensorrt/engine_file.h"
+#include "types/tensor.h"
 
 namespace headroom::tensorrt {
+
+using plugin::Failure;
+using plugin::value_or_throw;
 
 template <class T>
 using Owned = std::unique_ptr<T>;  // since version 8, TensorRT's objects are freed with delete
@@ -33,6 +41,11 @@ class Logger final : public nvinfer1::ILogger {
 
 class Library {
  public:
+  static constexpr const char* kTitle = "TensorRT";
+  static void prepare_device(const char* name, hr_device_facts& facts) {
+    plugin::prepare_device(name, "cuda:N", facts);
+  }
+
   // Opens libnvinfer of the headers' major version, from the folder HEADROOM_TENSORRT or from the system.
   // Registers the layers of libnvinfer_plugin if that library exists. Throws Failure
   // (HR_ERROR_UNAVAILABLE), which names what is missing.
@@ -42,20 +55,42 @@ class Library {
 
   const std::string& version() const { return version_; }  // "10.16.1"
   Logger& logger() { return logger_; }
-  Owned<nvinfer1::IRuntime> make_runtime();
-  Owned<nvinfer1::IBuilder> make_builder();
+  Owned<nvinfer1::IRuntime> make_runtime() {
+    return make<nvinfer1::IRuntime>("createInferRuntime_INTERNAL", "TensorRT's runtime does not start");
+  }
+  Owned<nvinfer1::IBuilder> make_builder() {
+    return make<nvinfer1::IBuilder>("createInferBuilder_INTERNAL", "TensorRT's builder does not start");
+  }
   // Calls createNvOnnxParser_INTERNAL() of libnvonnxparser, which is opened at the first call.
   void* make_onnx_parser(nvinfer1::INetworkDefinition& network, int version);
 
-  // Creates the Failure of a TensorRT call: `what`, followed by the errors that TensorRT logged.
+  // Creates the Failure of a TensorRT call: `what`, followed by the errors that TensorRT logged. "Could not
+  // find any implementation for node" means refused memory only if the allocator refused a request, which the
+  // caller checks.
   Failure failure_of(std::string what, hr_error_kind kind = HR_ERROR_FAILED);
 
  private:
+  void* make_object(const char* function, const char* failed);
+  template <class T>
+  Owned<T> make(const char* function, const char* failed) {
+    return Owned<T>(static_cast<T*>(make_object(function, failed)));
+  }
   void* runtime_ = nullptr;  // libraries stay open: their threads may outlive an unload
   void* parser_ = nullptr;
   bool has_plugins_ = false;
   std::string version_;
   Logger& logger_;  // TensorRT keeps the first logger for its own use, so it is never destroyed
 };
+
+// Returns `unknown` for types with less than a byte per element and for 8-bit floats.
+ElementType element_type_of(nvinfer1::DataType type);
+// "[1,3,640,640]"
+std::string dims_text(const nvinfer1::Dims& dims);
+
+EngineMachine machine_here(const cuda::Driver& driver, unsigned ordinal, const std::string& tensorrt_version);
+
+// Throws Failure, with the reason and the fix, if the engine's record shows that the engine is
+// incompatible or stale. Without a record, it accepts the engine, and TensorRT itself must check it.
+void require_compatible_engine(const std::filesystem::path& engine, const EngineMachine& here);
 
 }  // namespace headroom::tensorrt

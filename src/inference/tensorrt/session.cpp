@@ -1,17 +1,23 @@
-#include "inference/tensorrt/session.h"
-
+// The TensorRT plug-in: a loaded engine with its bound inputs and outputs behind the plug-in interface.
+#include <NvInfer.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
-#include <functional>
-#include <numeric>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "base/files.h"
 #include "base/text.h"
+#include "inference/plugin/cuda_device.h"
+#include "inference/plugin/plugin_calls.h"
+#include "inference/signature_tables.h"
+#include "inference/tensorrt/device_memory.h"
 #include "inference/tensorrt/engine_file.h"
-#include "inference/tensorrt/machine.h"
-#include "inference/tensorrt/tensor_types.h"
+#include "inference/tensorrt/library.h"
 #include "types/device_name.h"
 #include "types/runtime_settings.h"
 
@@ -26,25 +32,25 @@ unsigned check_settings(const hr_settings& settings) {
   if (!device || !device->is_cuda)
     throw Failure{HR_ERROR_UNAVAILABLE,
                   fmt::format("TensorRT runs on GPUs only, not on {}; use --device cuda:N", name)};
-  if (settings.conv_search != 0 || settings.conv_small_workspace != 0)
-    throw Failure{HR_ERROR_FAILED,
-                  "TensorRT chose the algorithms and their workspace when the engine was built; omit the "
-                  "settings convolutions and workspace, or build another engine with --workspace"};
-  if (settings.precision > static_cast<int32_t>(headroom::Precision::fp32))
-    throw Failure{HR_ERROR_FAILED,
-                  "an engine computes in the types that it was built with; build it with headroom "
-                  "build-engine --fp16 or --bf16, and omit --precision"};
-  if (settings.mapped != 0)
-    throw Failure{HR_ERROR_FAILED, "TensorRT copies an engine's weights to the GPU; omit mapped=on"};
-  if (settings.arena == 0 || settings.arena_same_as_requested != 0)
-    throw Failure{HR_ERROR_FAILED, "TensorRT has no arena; omit arena and extend"};
-  // `threads` is ignored, because it may be set for all models. The following settings are set per model,
-  // so they are rejected.
-  if (settings.memory_pattern == 0 || settings.prepacking == 0 || settings.spinning == 0 ||
-      settings.graph_level != RuntimeSettings{}.graph_level)
-    throw Failure{HR_ERROR_FAILED,
-                  "memory patterns, prepacking, spinning and graph levels are settings of ONNX Runtime; omit "
-                  "pattern, prepack, spinning and graph"};
+  // `threads` is ignored, because it may be set for all models. The other settings are set per model, so
+  // those that do not apply are rejected.
+  const std::pair<bool, const char*> unsupported[] = {
+      {settings.conv_search != 0 || settings.conv_small_workspace != 0,
+       "TensorRT chose the algorithms and their workspace when the engine was built; omit the settings "
+       "convolutions and workspace, or build another engine with --workspace"},
+      {settings.precision > static_cast<int32_t>(headroom::Precision::fp32),
+       "an engine computes in the types that it was built with; build it with headroom build-engine --fp16 "
+       "or "
+       "--bf16, and omit --precision"},
+      {settings.mapped != 0, "TensorRT copies an engine's weights to the GPU; omit mapped=on"},
+      {settings.arena == 0 || settings.arena_same_as_requested != 0,
+       "TensorRT has no arena; omit arena and extend"},
+      {settings.memory_pattern == 0 || settings.prepacking == 0 || settings.spinning == 0 ||
+           settings.graph_level != RuntimeSettings{}.graph_level,
+       "memory patterns, prepacking, spinning and graph levels are settings of ONNX Runtime; omit pattern, "
+       "prepack, spinning and graph"}};
+  for (const auto& [is_set, why] : unsupported)
+    if (is_set) throw Failure{HR_ERROR_FAILED, why};
   return device->ordinal;
 }
 
@@ -60,8 +66,7 @@ fs::path engine_of(const std::string& path) {
 }
 
 std::size_t bytes_of(const std::vector<std::int64_t>& dims, ElementType type) {
-  const auto count = std::accumulate(dims.begin(), dims.end(), std::int64_t{1}, std::multiplies<>());
-  return static_cast<std::size_t>(count) * size_of(type);
+  return static_cast<std::size_t>(element_count(dims)) * size_of(type);
 }
 
 nvinfer1::Dims to_dims(const hr_tensor& tensor) {
@@ -73,22 +78,97 @@ nvinfer1::Dims to_dims(const hr_tensor& tensor) {
 
 }  // namespace
 
-void* ShapeReceiver::reallocateOutputAsync(char const* /*name*/, void* /*memory*/, uint64_t size,
-                                           uint64_t /*alignment*/, cudaStream_t /*stream*/) {
-  return size <= tensor_.device_bytes ? reinterpret_cast<void*>(tensor_.device) : nullptr;
-}
+// One input or output, with its device memory and its pinned memory.
+struct BoundTensor {
+  TensorSpec spec;       // from the engine; -1: dynamic
+  bool on_host = false;  // TensorRT reads or writes it in host memory (shape values)
+  nvinfer1::Dims dims{};
+  std::vector<std::int64_t> shape;  // in the last run
+  std::uint64_t device = 0;
+  std::size_t device_bytes = 0, bytes = 0;
+  std::unique_ptr<plugin::PinnedMemory> staging;
+  // Only for inputs:
+  const void* host = nullptr;
+  std::unique_ptr<plugin::PinnedInPlace> pinned;
+  bool is_bound = false;
+};
 
-void ShapeReceiver::notifyShape(char const* /*name*/, nvinfer1::Dims const& dims) noexcept {
-  const auto rank =
-      std::min<std::size_t>(static_cast<std::size_t>(std::max(dims.nbDims, 0)), tensor_.shape.size());
-  std::copy_n(dims.d, rank, tensor_.shape.begin());
-  tensor_.bytes = bytes_of(tensor_.shape, tensor_.spec.type);
-}
+// Receives the shape of an output whose size depends on the data (results of NMS, for example). Its memory
+// has the largest possible size.
+class ShapeReceiver final : public nvinfer1::IOutputAllocator {
+ public:
+  explicit ShapeReceiver(BoundTensor& tensor) : tensor_(tensor) {}
+  void* reallocateOutputAsync(char const* /*name*/, void* /*memory*/, uint64_t size, uint64_t /*alignment*/,
+                              cudaStream_t /*stream*/) override {
+    return size <= tensor_.device_bytes ? reinterpret_cast<void*>(tensor_.device) : nullptr;
+  }
+  void notifyShape(char const* /*name*/, nvinfer1::Dims const& dims) noexcept override {
+    const auto rank =
+        std::min<std::size_t>(static_cast<std::size_t>(std::max(dims.nbDims, 0)), tensor_.shape.size());
+    std::copy_n(dims.d, rank, tensor_.shape.begin());
+    tensor_.bytes = bytes_of(tensor_.shape, tensor_.spec.type);
+  }
+
+ private:
+  BoundTensor& tensor_;
+};
 
 }  // namespace headroom::tensorrt
 
 using namespace headroom::tensorrt;  // because the C interface declares hr_session outside the namespace
 using headroom::ElementType;
+namespace plugin = headroom::plugin;
+
+// The opaque type of the plug-in interface: a loaded engine with its bound inputs and outputs. One run has
+// these steps, in one stream with one wait at the end: copy the inputs from pinned memory to the device, run
+// the engine's kernels (or their captured graph), copy the outputs to pinned memory. All members throw
+// plugin::Failure.
+struct hr_session {
+ public:
+  hr_session(std::shared_ptr<Library> library, const std::string& path, const hr_settings& settings);
+  ~hr_session();
+  hr_session(const hr_session&) = delete;
+  hr_session& operator=(const hr_session&) = delete;
+
+  void describe(hr_description& description) const { tables_.fill(description); }
+  void bind_input(int32_t index, const hr_tensor& tensor);
+  void run();
+  hr_tensor output(int32_t index);
+  hr_memory_stats memory_stats() const;
+  // There is nothing to trim: each run uses all memory of its session.
+  void trim() {}
+  hr_placement placement() const { return {sizeof(hr_placement), engine_->getNbLayers(), 0, {}}; }
+  std::int64_t device_time_ns() const { return device_.last_run_ns(); }
+
+ private:
+  void deserialize(const std::string& path);
+  void read_signature();
+  void make_context();
+  void bind_outputs();
+  void reserve(BoundTensor& tensor, std::size_t bytes);
+  void take_scratch();
+  void enqueue();
+  void compute();
+  void copy_inputs();
+  void copy_outputs();
+  Failure failure_of(std::string what);
+
+  const std::shared_ptr<Library> library_;
+  plugin::CudaDevice device_;
+  GpuAllocator allocator_;
+  const std::shared_ptr<SharedScratch> scratch_;
+  Owned<nvinfer1::IRuntime> runtime_;
+  Owned<nvinfer1::ICudaEngine> engine_;
+  std::vector<BoundTensor> inputs_, outputs_;
+  std::vector<std::unique_ptr<ShapeReceiver>> receivers_;
+  Owned<nvinfer1::IExecutionContext> context_;
+  std::vector<std::pair<std::string, std::string>> metadata_;
+  headroom::inference::SignatureTables tables_;
+  plugin::DeviceGraph graph_;
+  const bool wants_graph_;
+  std::uint64_t scratch_bytes_ = 0, scratch_generation_ = 0;
+  bool outputs_bound_ = false, has_run_ = false;
+};
 
 hr_session::hr_session(std::shared_ptr<Library> library, const std::string& path, const hr_settings& settings)
     : library_(std::move(library)),
@@ -165,7 +245,7 @@ void hr_session::read_signature() {
   }
   for (const BoundTensor& input : inputs_) tables_.add_input(input.spec);
   for (const BoundTensor& output : outputs_) tables_.add_output(output.spec);
-  for (const auto& [key, value] : metadata_) tables_.add_metadata(key, value);
+  tables_.add_metadata(metadata_);
 }
 
 void hr_session::make_context() {
@@ -184,7 +264,7 @@ void hr_session::make_context() {
 }
 
 void hr_session::reserve(BoundTensor& tensor, std::size_t bytes) {
-  if (!tensor.staging) tensor.staging = std::make_unique<headroom::plugin::PinnedMemory>(device_);
+  if (!tensor.staging) tensor.staging = std::make_unique<plugin::PinnedMemory>(device_);
   if (tensor.on_host || (tensor.device != 0 && bytes <= tensor.device_bytes)) return;
   if (tensor.device != 0) allocator_.account().free(tensor.device);
   tensor.device_bytes = 0;
@@ -194,11 +274,11 @@ void hr_session::reserve(BoundTensor& tensor, std::size_t bytes) {
 }
 
 void hr_session::bind_input(int32_t index, const hr_tensor& tensor) {
-  BoundTensor& input = inputs_[headroom::plugin::checked_index("input", index, inputs_.size())];
+  BoundTensor& input = inputs_[plugin::checked_index("input", index, inputs_.size())];
   std::vector<std::int64_t> shape(tensor.dims, tensor.dims + std::max(tensor.rank, 0));
   const auto given = static_cast<ElementType>(tensor.element_type);
   if (given != input.spec.type ||
-      tensor.bytes != headroom::plugin::checked_bytes(input.spec.name, tensor, headroom::size_of(given)))
+      tensor.bytes != plugin::checked_bytes(input.spec.name, tensor, headroom::size_of(given)))
     throw Failure{
         HR_ERROR_FAILED,
         fmt::format("input {} needs {}, but got {} of {} bytes", input.spec.name, input.spec.describe(),
@@ -220,7 +300,7 @@ void hr_session::bind_input(int32_t index, const hr_tensor& tensor) {
   reserve(input, tensor.bytes);
   input.pinned.reset();
   if (!input.on_host) {
-    input.pinned = std::make_unique<headroom::plugin::PinnedInPlace>(device_, tensor.data, tensor.bytes);
+    input.pinned = std::make_unique<plugin::PinnedInPlace>(device_, tensor.data, tensor.bytes);
     if (!input.pinned->is_pinned() && tensor.bytes > 0) input.staging->need(tensor.bytes);
   }
   void* const address = input.on_host ? tensor.data : reinterpret_cast<void*>(input.device);
@@ -239,8 +319,7 @@ void hr_session::bind_outputs() {
     const char* name = output.spec.name.c_str();
     const nvinfer1::Dims dims = context_->getTensorShape(name);
     output.shape.assign(dims.d, dims.d + std::max(dims.nbDims, 0));
-    const bool is_dynamic =
-        std::any_of(output.shape.begin(), output.shape.end(), [](auto dim) { return dim < 0; });
+    const bool is_dynamic = std::ranges::any_of(output.shape, [](auto dim) { return dim < 0; });
     const std::size_t capacity =
         is_dynamic ? static_cast<std::size_t>(std::max<std::int64_t>(context_->getMaxOutputSize(name), 0))
                    : bytes_of(output.shape, output.spec.type);
@@ -307,8 +386,7 @@ void hr_session::copy_outputs() {
 }
 
 void hr_session::run() {
-  const auto unbound =
-      std::count_if(inputs_.begin(), inputs_.end(), [](const auto& input) { return !input.is_bound; });
+  const auto unbound = std::ranges::count_if(inputs_, [](const auto& input) { return !input.is_bound; });
   if (unbound > 0) throw Failure{HR_ERROR_FAILED, fmt::format("{} of its inputs are not bound", unbound)};
   const auto lock = scratch_->lock();
   device_.make_current();
@@ -324,7 +402,7 @@ void hr_session::run() {
 
 hr_tensor hr_session::output(int32_t index) {
   if (!has_run_) throw Failure{HR_ERROR_FAILED, "the model has not run yet"};
-  const BoundTensor& output = outputs_[headroom::plugin::checked_index("output", index, outputs_.size())];
+  const BoundTensor& output = outputs_[plugin::checked_index("output", index, outputs_.size())];
   return {output.staging->data(), output.bytes, static_cast<int32_t>(output.spec.type),
           static_cast<int32_t>(output.shape.size()), output.shape.data()};
 }
@@ -339,4 +417,9 @@ hr_memory_stats hr_session::memory_stats() const {
           -1};
 }
 
-hr_placement hr_session::placement() const { return {sizeof(hr_placement), engine_->getNbLayers(), 0, {}}; }
+extern "C" __attribute__((visibility("default"))) const hr_backend* headroom_backend(void) {
+  // .onnx stands for the engine that was built from it and lies next to it.
+  static constexpr std::array<const char*, 4> kExtensions{".engine", ".plan", ".onnx", nullptr};
+  static const hr_backend kBackend = plugin::table_of<Library>("tensorrt", kExtensions.data());
+  return &kBackend;
+}

@@ -1,5 +1,3 @@
-#include "media/opencv/annotator.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,6 +9,7 @@
 
 #include "base/files.h"
 #include "media/image_header.h"
+#include "media/opencv/opencv_engine.h"
 
 namespace headroom::media {
 namespace {
@@ -130,8 +129,8 @@ std::string label_of(const Detection& detection, const std::vector<std::string>&
 
 }  // namespace
 
-Status write_annotated_jpeg(const Picture& picture, const FrameFindings& findings,
-                            const std::vector<std::string>& class_names, const std::string& path) {
+Status OpenCvEngine::write_annotated(const Picture& picture, const FrameFindings& findings,
+                                     const std::vector<std::string>& class_names, const std::string& path) {
   const PictureSize size{picture.width, picture.height};
   if (picture.width <= 0 || picture.height <= 0 || picture.bgr.size() < size.bytes())
     return internal_error(fmt::format("cannot draw {}", path), "the frame has no pixels");

@@ -1,5 +1,3 @@
-#include "media/opencv/image_decoder.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,10 +9,8 @@
 #include <span>
 
 #include "base/files.h"
-#include "media/depth_scaling.h"
 #include "media/image_header.h"
-#include "media/image_memory.h"
-#include "media/opencv/quiet_stderr.h"
+#include "media/opencv/opencv_engine.h"
 
 namespace headroom::media {
 namespace {
@@ -143,9 +139,9 @@ constexpr std::int64_t kMaskBytesPerPixel = 6;
 
 }  // namespace
 
-Result<Decoded> decode_image_file(const std::string& path, const AllocateFrame& allocate_frame,
-                                  const std::optional<Bytes>& bound) {
-  auto file = read_image(path, bound);
+Result<Decoded> OpenCvEngine::decode_image_into(const std::string& path,
+                                                const AllocateFrame& allocate_frame) {
+  auto file = read_image(path, memory_bound_);
   if (!file) return forward_error(file);
   std::uint8_t* memory = allocate_frame({file->header.width, file->header.height});
   if (memory == nullptr) return Decoded::no_space;
@@ -167,8 +163,8 @@ Result<Decoded> decode_image_file(const std::string& path, const AllocateFrame& 
   }
 }
 
-Result<std::vector<int>> read_mask_file(const std::string& path, const std::optional<Bytes>& bound) {
-  auto file = read_image(path, bound, kMaskBytesPerPixel);
+Result<std::vector<int>> OpenCvEngine::read_mask_ids(const std::string& path) {
+  auto file = read_image(path, memory_bound_, kMaskBytesPerPixel);
   if (!file) return forward_error(file);
   cv::Mat image;
   if (auto decoded = decode(path, file->content, cv::IMREAD_UNCHANGED, image); !decoded)
@@ -179,7 +175,7 @@ Result<std::vector<int>> read_mask_file(const std::string& path, const std::opti
   if (!palette.empty() && image.type() == CV_8UC3) {
     // OpenCV returns the colours of a palette image; the ids are the palette indices of these colours.
     const auto index_of = [&](const cv::Vec3b& bgr) {
-      const auto found = std::find(palette.begin(), palette.end(), std::array{bgr[2], bgr[1], bgr[0]});
+      const auto found = std::ranges::find(palette, std::array{bgr[2], bgr[1], bgr[0]});
       return static_cast<int>(found - palette.begin());
     };
     cv::Vec3b last(0, 0, 0);  // neighbouring pixels usually have the same colour

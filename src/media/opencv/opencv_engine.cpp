@@ -1,38 +1,45 @@
-// The media engine's entry point. All use of OpenCV in Headroom is in this folder.
-#include <cstdlib>
+#include "media/opencv/opencv_engine.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <array>
 #include <opencv2/core/utility.hpp>
 #include <opencv2/core/utils/logger.hpp>
 #include <opencv2/core/version.hpp>
 
-#include "media/media_engine.h"
-#include "media/opencv/annotator.h"
-#include "media/opencv/image_decoder.h"
-#include "media/opencv/video_reader.h"
-
 namespace headroom::media {
 namespace {
 
-class OpenCvEngine : public MediaEngine {
- public:
-  OpenCvEngine() { cv::utils::logging::setLogLevel(cv::utils::logging::LOG_LEVEL_SILENT); }
-  std::string version() const override { return "OpenCV " + std::string(cv::getVersionString()); }
-  Result<Decoded> decode_image_into(const std::string& path, const AllocateFrame& allocate_frame) override {
-    return decode_image_file(path, allocate_frame, memory_bound_);
-  }
-  Result<std::vector<int>> read_mask_ids(const std::string& path) override {
-    return read_mask_file(path, memory_bound_);
-  }
-  Result<std::unique_ptr<VideoReader>> open_video(const std::string& path) override {
-    return open_video_file(path);
-  }
-  Result<std::unique_ptr<VideoReader>> open_camera(int index) override { return open_camera_device(index); }
-  Status write_annotated(const Picture& picture, const FrameFindings& findings,
-                         const std::vector<std::string>& class_names, const std::string& path) override {
-    return write_annotated_jpeg(picture, findings, class_names, path);
-  }
-};
+int sink() {
+  static const int fd = ::memfd_create("headroom-library-messages", MFD_CLOEXEC);
+  return fd;
+}
 
 }  // namespace
+
+OpenCvEngine::OpenCvEngine() { cv::utils::logging::setLogLevel(cv::utils::logging::LOG_LEVEL_SILENT); }
+std::string OpenCvEngine::version() const { return "OpenCV " + std::string(cv::getVersionString()); }
+
+QuietStderr::QuietStderr() : sink_(sink()) {
+  if (sink_ < 0) return;
+  saved_.reset(::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3));
+  if (!saved_) return;
+  if (::ftruncate(sink_, 0) != 0 || ::lseek(sink_, 0, SEEK_SET) != 0) return;
+  ::dup2(sink_, STDERR_FILENO);
+}
+
+QuietStderr::~QuietStderr() {
+  if (saved_) ::dup2(saved_.get(), STDERR_FILENO);
+}
+
+std::string QuietStderr::text() const {
+  std::array<char, 4096> buffer;
+  const ssize_t got = saved_ ? ::pread(sink_, buffer.data(), buffer.size(), 0) : 0;
+  return got > 0 ? std::string(buffer.data(), static_cast<std::size_t>(got)) : std::string();
+}
+
 }  // namespace headroom::media
 
 extern "C" __attribute__((visibility("default"))) headroom::media::MediaEngine* headroom_media_engine_v1() {

@@ -1,10 +1,13 @@
-#include "media/opencv/video_reader.h"
+#include "media/opencv/opencv_engine.h"
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
+#include <cstdint>
 #include <filesystem>
 #include <opencv2/core.hpp>
 #include <opencv2/imgproc.hpp>
@@ -12,7 +15,6 @@
 
 #include "base/units.h"
 #include "media/image_header.h"
-#include "media/opencv/quiet_stderr.h"
 
 namespace headroom::media {
 namespace fs = std::filesystem;
@@ -107,7 +109,7 @@ std::string reason_in_messages(const std::string& messages) {
 
 }  // namespace
 
-Result<std::unique_ptr<VideoReader>> open_video_file(const std::string& path) {
+Result<std::unique_ptr<VideoReader>> OpenCvEngine::open_video(const std::string& path) {
   const std::string what = fmt::format("cannot open the video {}", path);
   std::error_code code;
   if (!fs::exists(path, code)) return input_error(what, "no such file", "check the path");
@@ -134,7 +136,7 @@ Result<std::unique_ptr<VideoReader>> open_video_file(const std::string& path) {
   return reader_of(capture, what, false);
 }
 
-Result<std::unique_ptr<VideoReader>> open_camera_device(int index) {
+Result<std::unique_ptr<VideoReader>> OpenCvEngine::open_camera(int index) {
   const std::string device = fmt::format("/dev/video{}", index);
   const std::string what = fmt::format("cannot open camera {}", index);
   std::error_code code;
@@ -155,3 +157,24 @@ Result<std::unique_ptr<VideoReader>> open_camera_device(int index) {
 }
 
 }  // namespace headroom::media
+
+// Limits FFmpeg's decoders to one thread. By default FFmpeg uses frame threads, which decode the following
+// frames in the background. Then the decoder's process would work while the worker measures, and the time
+// of those frames would be in no `decode` figure.
+//
+// OpenCV before 4.7 has no option for this (it calls avcodec_open2() with as many threads as cores and no
+// options). But this plug-in is loaded with its own symbol scope, in which it comes before its libraries.
+// So libopencv_videoio calls this function instead of libavcodec's; no other code does. If OpenCV contains
+// its own copy of FFmpeg, this function is not called, and nothing changes.
+//
+// NOLINTNEXTLINE(readability-identifier-naming): FFmpeg's name; its structs stay opaque here
+extern "C" __attribute__((visibility("default"))) int avcodec_open2(void* context, const void* codec,
+                                                                    void** options) {
+  using Open = int (*)(void*, const void*, void**);
+  using SetInteger = int (*)(void*, const char*, std::int64_t, int);
+  static const auto open = reinterpret_cast<Open>(::dlsym(RTLD_NEXT, "avcodec_open2"));
+  static const auto set = reinterpret_cast<SetInteger>(::dlsym(RTLD_NEXT, "av_opt_set_int"));
+  if (open == nullptr) return -ENOSYS;  // FFmpeg's errors are negative errno values
+  if (set != nullptr) set(context, "threads", 1, 0);
+  return open(context, codec, options);
+}

@@ -11,21 +11,20 @@
 
 #include "base/json.h"
 #include "base/units.h"
-#include "comparison/metric_gate.h"
-#include "report/markdown_text.h"
+#include "comparison/gate.h"
+#include "report/text_layout.h"
 
 namespace headroom::report {
 
 // "+1.2 MiB", "-812 B", "0 B".
 inline std::string signed_bytes(std::int64_t bytes) { return (bytes > 0 ? "+" : "") + format_bytes({bytes}); }
 
-// "a, b and c".
 inline std::string enumerated(const std::vector<std::string>& parts, std::string_view last = "and") {
   if (parts.size() < 2) return parts.empty() ? "" : parts.front();
   return fmt::format("{} {} {}", fmt::join(parts.begin(), parts.end() - 1, ", "), last, parts.back());
 }
 
-// The judgement of --fail-on, the same keys in each comparison.
+// The keys of --fail-on, the same in each comparison.
 inline void set_gate(Json& json, const std::vector<comparison::GateFinding>& gate,
                      const std::string& not_judged) {
   json["breaches"] = Json::array();
@@ -35,7 +34,7 @@ inline void set_gate(Json& json, const std::vector<comparison::GateFinding>& gat
   if (!not_judged.empty()) json["not_judged"] = not_judged;
 }
 
-// Sentences under a title, of Markdown; nothing where there are none.
+// A Markdown list with a title; nothing without sentences.
 inline void add_list(std::string& text, std::string_view title, const std::vector<std::string>& sentences) {
   if (sentences.empty()) return;
   text += fmt::format("**{}**\n\n", title);
@@ -43,7 +42,6 @@ inline void add_list(std::string& text, std::string_view title, const std::vecto
   text += "\n";
 }
 
-// And of Markdown.
 inline void add_gate(std::string& text, const std::vector<comparison::GateFinding>& gate,
                      const std::string& not_judged) {
   std::vector<std::string> sentences;

@@ -3,33 +3,35 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <functional>
 #include <map>
 
-#include "base/display_width.h"
 #include "base/text.h"
-#include "report/comparison/recording_diff_words.h"
+#include "base/utf8.h"
+#include "report/comparison/recording_diff.h"
+#include "report/recording/recording_views.h"
 #include "report/recording/recording_words.h"
 #include "report/recording/stack_text.h"
-#include "report/run/process_figures.h"
-#include "report/terminal_table.h"
+#include "report/text_layout.h"
 #include "report/words.h"
 
 namespace headroom::report {
 namespace {
 
 using namespace attribution;
+using namespace comparison;
 
 constexpr int kNarrowestDiff = 40, kShortestPlace = 10;
 constexpr std::size_t kRowsOfADiffTable = 5, kRowsOfTheOnlyTable = 10, kRowsOfADiffHint = 3,
                       kShownCaveats = 6;
 
-std::string_view title_of(comparison::DiffBy by) {
+std::string_view title_of(DiffBy by) {
   switch (by) {
-    case comparison::DiffBy::layer:
+    case DiffBy::layer:
       return "Layers, by bytes live at the peak";
-    case comparison::DiffBy::stack:
+    case DiffBy::stack:
       return "Places, by bytes live at the peak";
-    case comparison::DiffBy::module:
+    case DiffBy::module:
       return "Modules, by bytes live at the peak";
   }
   return "";
@@ -54,11 +56,11 @@ class RecordingScreen {
       table(*report_.choice.by, kRowsOfTheOnlyTable);
       mapped(*report_.choice.by, kRowsOfTheOnlyTable);
     } else {
-      if (has_layers()) table(comparison::DiffBy::layer, kRowsOfADiffTable);
-      table(comparison::DiffBy::stack, kRowsOfADiffTable);
+      if (has_layers()) table(DiffBy::layer, kRowsOfADiffTable);
+      table(DiffBy::stack, kRowsOfADiffTable);
       at_the_end();
       churn();
-      mapped(comparison::DiffBy::stack, kRowsOfADiffHint);
+      mapped(DiffBy::stack, kRowsOfADiffHint);
     }
     processes();
     caveats();
@@ -72,7 +74,7 @@ class RecordingScreen {
   bool has_layers() const { return a_.layers.size() > 1 || b_.layers.size() > 1; }
 
   void verdict() {
-    const comparison::FigureChange& peak = report_.diff.peak_bytes;
+    const FigureChange& peak = report_.diff.peak_bytes;
     const bool is_known = incomplete_words(report_).empty();
     const std::string_view paint = !is_known           ? kYellow
                                    : !peak.differs()   ? kBold
@@ -100,7 +102,7 @@ class RecordingScreen {
       for (std::string* cell : {&name, &a, &b, &change, &percent})
         columns[i++].cells.push_back(cell->empty() ? std::string(kAbsent) : std::move(*cell));
     };
-    const auto bytes = [&](std::string name, const comparison::FigureChange& figure) {
+    const auto bytes = [&](std::string name, const FigureChange& figure) {
       row(std::move(name), figure_words(figure.before), figure_words(figure.after),
           signed_bytes(figure.change()), signed_percent(figure.before.value, figure.after.value));
     };
@@ -116,7 +118,7 @@ class RecordingScreen {
     bytes("Peak", report_.diff.peak_bytes);
     bytes("At the end", report_.diff.leaked_bytes);
     bytes("Allocated", report_.diff.allocated_bytes);
-    const comparison::FigureChange& calls = report_.diff.allocations;
+    const FigureChange& calls = report_.diff.allocations;
     row("Allocations", grouped(calls.before.value), grouped(calls.after.value), signed_count(calls.change()),
         signed_percent(calls.before.value, calls.after.value));
     time("Mean life", report_.before.recording.average_lifetime, report_.after.recording.average_lifetime);
@@ -127,24 +129,27 @@ class RecordingScreen {
     text_ += table_of(columns, color_);
   }
 
-  // "  +1.2 MiB   3.0 MiB → 4.2 MiB   place"; where samples were compared, "+1.2 MiB ± 0.5 MiB".
-  void row_of(const comparison::DiffRow& row, std::int64_t before, std::int64_t after,
+  // "  +1.2 MiB   3.0 MiB → 4.2 MiB   place"; with samples "+1.2 MiB ± 0.5 MiB".
+  void row_of(const DiffRow& row, std::int64_t before, std::int64_t after,
               std::optional<double> standard_error) {
-    const std::string from = row.in_before ? format_bytes({before}) : "new";
-    const std::string to = row.in_after ? format_bytes({after}) : "gone";
+    change_line(after - before, report_.diff.peak_bytes.standard_error() ? error_column(standard_error) : "",
+                row.in_before ? format_bytes({before}) : "new", row.in_after ? format_bytes({after}) : "gone",
+                [&](int room) { return name_of_row(row, room); });
+  }
+  // The line ends in `name_of(room)`, which has at most `room` columns.
+  template <class NameOf>
+  void change_line(std::int64_t change, const std::string& error, const std::string& from,
+                   const std::string& to, NameOf name_of) {
     const std::string figures =
-        fmt::format("  {:>10}{}  {:>9} → {:<9}  ", signed_bytes(after - before),
-                    report_.diff.peak_bytes.standard_error() ? error_column(standard_error) : "", from, to);
-    const int room = std::max(kShortestPlace, width_ - display_width(figures));
-    line(figures + name_of_row(row, room));
+        fmt::format("  {:>10}{}  {:>9} → {:<9}  ", signed_bytes(change), error, from, to);
+    line(figures + name_of(std::max(kShortestPlace, width_ - display_width(figures))));
   }
   template <class Row>
   static std::string name_of_row(const Row& row, int room) {
     if (!row.frames.empty()) return one_line_stack(row.frames, room);
     return fit_path_to_width(row.name.empty() ? "(outside of any layer)" : row.name, room);
   }
-  // The other figures of a row, where there is room for a line of its own.
-  void details_of(const comparison::DiffRow& row) {
+  void details_of(const DiffRow& row) {
     const std::string allocated =
         row.counts_known ? fmt::format("{} in {} calls", signed_bytes(row.allocated_change()),
                                        signed_count(row.after.allocations - row.before.allocations))
@@ -157,38 +162,38 @@ class RecordingScreen {
     line(fmt::format("{:{}}{}", "", kIndent, wrap(text, width_ - kIndent, kIndent)));
   }
 
-  void table(comparison::DiffBy by, std::size_t rows) {
+  void table(DiffBy by, std::size_t rows) {
     heading(title_of(by));
-    const std::vector<comparison::DiffRow>& all = report_.diff.by(by);
+    const std::vector<DiffRow>& all = report_.diff.by(by);
     const std::int64_t at_least = report_.choice.at_least.value_or(1);
     const auto chosen = chosen_rows(all, at_least, report_.choice.top.value_or(rows));
-    for (const comparison::DiffRow* row : chosen) {
+    for (const DiffRow* row : chosen) {
       row_of(*row, row->before.live.peak_bytes, row->after.live.peak_bytes, row->peak_standard_error());
       if (report_.choice.by) details_of(*row);
     }
     if (chosen.empty())
       line(report_.choice.at_least ? fmt::format("  none changed by {} or more", format_bytes({at_least}))
                                    : "  none changed");
-    const auto left =
-        static_cast<std::int64_t>(chosen_rows(all, at_least, all.size()).size() - chosen.size());
-    if (left > 0) line(fmt::format("  and {} more that changed", grouped(left)));
+    left_out(chosen_rows(all, at_least, all.size()).size() - chosen.size());
   }
 
-  // Two places that differ only in callers which the screen has no room for would be "new" and "gone" under
-  // one name: they are one row.
-  std::vector<comparison::MappedDiffRow> by_shown_name(
-      const std::vector<comparison::MappedDiffRow>& rows) const {
+  void left_out(std::size_t rows) {
+    if (rows > 0) line(fmt::format("  and {} more that changed", grouped(static_cast<std::int64_t>(rows))));
+  }
+
+  // Two places may differ only in callers that do not fit on the line. They become one row.
+  std::vector<MappedDiffRow> by_shown_name(const std::vector<MappedDiffRow>& rows) const {
     constexpr int kFigures = 37;  // columns before the name
-    std::vector<comparison::MappedDiffRow> merged;
+    std::vector<MappedDiffRow> merged;
     std::map<std::string, std::size_t> places;
-    for (const comparison::MappedDiffRow& row : rows) {
+    for (const MappedDiffRow& row : rows) {
       const auto [place, is_new] =
           places.emplace(name_of_row(row, std::max(kShortestPlace, width_ - kFigures)), merged.size());
       if (is_new) {
         merged.push_back(row);
         continue;
       }
-      comparison::MappedDiffRow& one = merged[place->second];
+      MappedDiffRow& one = merged[place->second];
       one.in_before = one.in_before || row.in_before;
       one.in_after = one.in_after || row.in_after;
       one.at_peak_before += row.at_peak_before;
@@ -196,57 +201,44 @@ class RecordingScreen {
       one.end_before += row.end_before;
       one.end_after += row.end_after;
     }
-    std::stable_sort(merged.begin(), merged.end(),
-                     [](const comparison::MappedDiffRow& a, const comparison::MappedDiffRow& b) {
-                       return std::pair(a.peak_change(), a.end_change()) >
-                              std::pair(b.peak_change(), b.end_change());
-                     });
+    std::ranges::stable_sort(merged, std::greater{}, [](const MappedDiffRow& row) {
+      return std::pair(row.peak_change(), row.end_change());
+    });
     return merged;
   }
 
-  // What the program mapped itself: the rows that changed by a mebibyte or as much as was asked for.
-  void mapped(comparison::DiffBy by, std::size_t rows) {
+  // Mapped memory that changed by 1 MiB or --min.
+  void mapped(DiffBy by, std::size_t rows) {
     constexpr std::int64_t kMuch = 1 << 20;
-    const std::vector<comparison::MappedDiffRow> all = by_shown_name(report_.diff.mapped_by(by));
+    const std::vector<MappedDiffRow> all = by_shown_name(report_.diff.mapped_by(by));
     const std::int64_t at_least = report_.choice.at_least.value_or(kMuch);
     const auto chosen = chosen_rows(all, at_least, report_.choice.top.value_or(rows));
     if (chosen.empty()) return;
     heading(fmt::format("Mapped by the program, by {}, at its peak",
-                        by == comparison::DiffBy::stack ? "place" : name_of(by)));
-    for (const comparison::MappedDiffRow* row : chosen) {
-      const std::string figures = fmt::format("  {:>10}  {:>9} → {:<9}  ", signed_bytes(row->peak_change()),
-                                              row->in_before ? format_bytes({row->at_peak_before}) : "new",
-                                              row->in_after ? format_bytes({row->at_peak_after}) : "gone");
-      line(figures + name_of_row(*row, std::max(kShortestPlace, width_ - display_width(figures))));
-    }
-    const auto left =
-        static_cast<std::int64_t>(chosen_rows(all, at_least, all.size()).size() - chosen.size());
-    if (left > 0) line(fmt::format("  and {} more that changed", grouped(left)));
+                        by == DiffBy::stack ? "place" : name_of(by)));
+    for (const MappedDiffRow* row : chosen)
+      change_line(row->peak_change(), "", row->in_before ? format_bytes({row->at_peak_before}) : "new",
+                  row->in_after ? format_bytes({row->at_peak_after}) : "gone",
+                  [&](int room) { return name_of_row(*row, room); });
+    left_out(chosen_rows(all, at_least, all.size()).size() - chosen.size());
   }
 
-  // A table by another figure, where that changed much.
+  // A table by another figure, if it changed much.
   template <class FigureOf, class ErrorOf>
   void hint(std::string_view title, FigureOf figure, ErrorOf error) {
-    std::vector<const comparison::DiffRow*> rows;
-    for (const comparison::DiffRow& row : report_.diff.by(comparison::DiffBy::stack))
+    std::vector<const DiffRow*> rows;
+    for (const DiffRow& row : report_.diff.by(DiffBy::stack))
       if (figure(row.after) != figure(row.before)) rows.push_back(&row);
-    const auto change = [&](const comparison::DiffRow* row) {
-      return figure(row->after) - figure(row->before);
-    };
-    std::stable_sort(rows.begin(), rows.end(),
-                     [&](const comparison::DiffRow* a, const comparison::DiffRow* b) {
-                       return std::abs(change(a)) > std::abs(change(b));
-                     });
+    const auto change = [&](const DiffRow* row) { return figure(row->after) - figure(row->before); };
+    std::ranges::stable_sort(
+        rows, [&](const DiffRow* a, const DiffRow* b) { return std::abs(change(a)) > std::abs(change(b)); });
     rows.resize(std::min(rows.size(), kRowsOfADiffHint));
     if (rows.empty()) return;
-    std::stable_sort(
-        rows.begin(), rows.end(),
-        [&](const comparison::DiffRow* a, const comparison::DiffRow* b) { return change(a) > change(b); });
+    std::ranges::stable_sort(rows, [&](const DiffRow* a, const DiffRow* b) { return change(a) > change(b); });
     heading(title);
-    for (const comparison::DiffRow* row : rows)
-      row_of(*row, figure(row->before), figure(row->after), error(*row));
+    for (const DiffRow* row : rows) row_of(*row, figure(row->before), figure(row->after), error(*row));
   }
-  static bool is_large(const comparison::FigureChange& figure, std::int64_t beside) {
+  static bool is_large(const FigureChange& figure, std::int64_t beside) {
     constexpr std::int64_t kLeastPart = 100;
     return figure.differs() && std::abs(figure.change()) * kLeastPart >= beside;
   }
@@ -255,14 +247,14 @@ class RecordingScreen {
       hint(
           "Places, by bytes live at the end",
           [](const GroupFigures& figures) { return figures.live.end_bytes; },
-          [](const comparison::DiffRow& row) { return row.end_standard_error(); });
+          [](const DiffRow& row) { return row.end_standard_error(); });
   }
   void churn() {
     if (is_large(report_.diff.allocated_bytes, report_.diff.allocated_bytes.before.value))
       hint(
           "Places, by bytes allocated in total",
           [](const GroupFigures& figures) { return figures.allocated_bytes; },
-          [](const comparison::DiffRow&) { return std::optional<double>(); });
+          [](const DiffRow&) { return std::optional<double>(); });
   }
 
   void processes() {
@@ -271,12 +263,9 @@ class RecordingScreen {
     heading("Other processes of the trees, by their peaks");
     for (std::size_t i = 0; i < std::min(pairs.size(), kRowsOfADiffTable); ++i) {
       const auto& [before, after] = pairs[i];
-      const std::string figures =
-          fmt::format("  {:>10}  {:>9} → {:<9}  ", signed_bytes(pairs[i].peak_change()),
-                      before != nullptr ? format_bytes({before->peak_bytes}) : "new",
-                      after != nullptr ? format_bytes({after->peak_bytes}) : "gone");
-      line(figures + fit_to_width((after != nullptr ? after : before)->command,
-                                  std::max(kShortestPlace, width_ - display_width(figures))));
+      change_line(pairs[i].peak_change(), "", before != nullptr ? format_bytes({before->peak_bytes}) : "new",
+                  after != nullptr ? format_bytes({after->peak_bytes}) : "gone",
+                  [&](int room) { return fit_to_width((after != nullptr ? after : before)->command, room); });
     }
     if (pairs.size() > kRowsOfADiffTable)
       line(
@@ -306,7 +295,7 @@ class RecordingScreen {
     const std::string files =
         fmt::format("{} {}", shell_word(report_.before.file), shell_word(report_.after.file));
     heading("Next");
-    // A launcher or a shell: what counts is in another process.
+    // The command may be a launcher: another process matters.
     if (const auto pairs = paired_processes(report_); !pairs.empty()) {
       const auto& [before, after] = pairs.front();
       if (before != nullptr && after != nullptr &&

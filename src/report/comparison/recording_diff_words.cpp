@@ -1,4 +1,4 @@
-#include "report/comparison/recording_diff_words.h"
+#include "report/comparison/recording_diff.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -7,17 +7,19 @@
 #include <cmath>
 #include <cstdlib>
 #include <deque>
+#include <functional>
 #include <map>
 #include <tuple>
 
+#include "report/recording/recording_views.h"
 #include "report/recording/recording_words.h"
 #include "report/recording/stack_text.h"
-#include "report/run/process_figures.h"
 
 namespace headroom::report {
 namespace {
 
 using namespace attribution;
+using namespace comparison;
 
 constexpr int kWidthOfAName = 100;
 constexpr double kLeastShare = 0.05;
@@ -31,7 +33,7 @@ struct Change {
   std::int64_t bytes = 0;
   double variance = 0;  // of samples
 
-  void add(const comparison::DiffRow& row) {
+  void add(const DiffRow& row) {
     bytes += row.peak_change();
     const double error = row.peak_standard_error().value_or(0);
     variance += error * error;
@@ -40,7 +42,7 @@ struct Change {
   bool differs() const { return std::abs(static_cast<double>(bytes)) >= 2 * std::sqrt(variance); }
 };
 
-// Of these, what moved the peak most in the direction that it went; no name where nothing did.
+// The largest change in the direction of the peak; no name if there is none.
 Cause leading(const std::map<std::string, Change>& changes, bool grew) {
   Cause cause;
   for (const auto& [name, change] : changes)
@@ -49,13 +51,13 @@ Cause leading(const std::map<std::string, Change>& changes, bool grew) {
   return cause;
 }
 
-// A layer where one is to blame, else the function that allocated, in all stacks that it stands on top of.
+// A layer, else the function that allocated, over all of its stacks.
 Cause cause_of_growth(const DiffReport& report, bool grew) {
   std::map<std::string, Change> changes;
-  for (const comparison::DiffRow& row : report.diff.by(comparison::DiffBy::layer)) changes[row.name].add(row);
+  for (const DiffRow& row : report.diff.by(DiffBy::layer)) changes[row.name].add(row);
   if (Cause cause = leading(changes, grew); !cause.name.empty()) return cause;
   changes.clear();
-  for (const comparison::DiffRow& row : report.diff.by(comparison::DiffBy::stack)) {
+  for (const DiffRow& row : report.diff.by(DiffBy::stack)) {
     const std::string stack = one_line_stack(row.frames, kWidthOfAName);
     changes[stack.substr(0, stack.find(" ← "))].add(row);
   }
@@ -73,7 +75,7 @@ std::string words_for_cause(const DiffReport& report, std::int64_t change) {
 }
 
 std::string peak_sentence(const DiffReport& report) {
-  const comparison::FigureChange& peak = report.diff.peak_bytes;
+  const FigureChange& peak = report.diff.peak_bytes;
   const std::int64_t change = peak.change();
   if (change == 0) return fmt::format("B peaks as high as A, at {}", format_bytes({peak.after.value}));
   if (!peak.differs())
@@ -84,9 +86,9 @@ std::string peak_sentence(const DiffReport& report) {
                      percent.empty() ? "" : fmt::format(" ({})", percent), words_for_cause(report, change));
 }
 
-// Only where it is of a size that matters beside the peak.
+// Only if it matters beside the peak.
 std::string end_sentence(const DiffReport& report) {
-  const comparison::FigureChange& leaked = report.diff.leaked_bytes;
+  const FigureChange& leaked = report.diff.leaked_bytes;
   constexpr std::int64_t kLeast = 4096, kLeastPartOfPeak = 100;
   const std::int64_t least = std::max(kLeast, report.diff.peak_bytes.before.value / kLeastPartOfPeak);
   if (!leaked.differs() || std::abs(leaked.change()) < least) return "";
@@ -102,7 +104,7 @@ std::string program_of(const ProcessFigures& process) {
   return path.substr(path.rfind('/') + 1);
 }
 
-// Moves the processes with the same key into pairs, the first with the first and so on.
+// Pairs the processes with equal keys in their order.
 template <class KeyOf>
 void pair_equal(Processes& before, Processes& after, KeyOf key_of, std::vector<ProcessPair>& pairs) {
   std::map<std::string, std::deque<const ProcessFigures*>> by_key;
@@ -117,8 +119,8 @@ void pair_equal(Processes& before, Processes& after, KeyOf key_of, std::vector<P
   });
 }
 
-// Its end or events of it are missing. What an allocator does behind the tracer's back is missing of every
-// recording of the same program, and no reason to compare none of them.
+// Its end or events are missing. Blocks that bypass the tracer are missing in every recording of a program,
+// so they do not count.
 bool is_cut(const DiffSide& side) {
   const RecordingAnalysis& analysis = side.recording.analysis;
   const std::size_t of_the_allocator = analysis.unseen_blocks > 0 ? 1 : 0;
@@ -132,7 +134,7 @@ std::string within_sentence(std::string words) {
   return words;
 }
 
-// The first reason; "Missing data" has all.
+// The first reason.
 std::string why_incomplete(const DiffSide& side, bool with_others) {
   if (is_cut(side)) return within_sentence(problems_of(side.info, side.recording.analysis).front());
   if (!with_others) return "";
@@ -147,27 +149,14 @@ std::string words_for_mode(const RecordingAnalysis& analysis) {
   return analysis.full ? "every allocation" : "large allocations and samples";
 }
 
-}  // namespace
-
-std::string incomplete_words(const DiffReport& report) {
-  std::vector<std::string> sides;
-  for (const auto& [side, name] : {std::pair{&report.before, 'A'}, std::pair{&report.after, 'B'}})
-    if (const std::string why = why_incomplete(*side, report.choice.add_others); !why.empty())
-      sides.push_back(fmt::format("{} ({}) is incomplete: {}", name, side->file, why));
-  return fmt::format("{}", fmt::join(sides, "; "));
-}
-
-namespace {
-
-// A script's interpreter, a shell, a launcher: what counts is in another process, whose peak moved by more
-// than that of the command's own, and by a hundredth of all.
+// For a launcher or shell: another process changed more than the command's own, and by 1 % of all peaks.
 std::string process_sentence(const DiffReport& report) {
   constexpr std::int64_t kLeastPart = 100;
   const auto pairs = paired_processes(report);
   if (pairs.empty()) return "";
   const auto size = [](const ProcessPair& pair) { return std::abs(pair.peak_change()); };
-  const auto most = std::max_element(pairs.begin(), pairs.end(),
-                                     [&](const auto& a, const auto& b) { return size(a) < size(b); });
+  const auto most =
+      std::ranges::max_element(pairs, [&](const auto& a, const auto& b) { return size(a) < size(b); });
   std::int64_t all = report.diff.peak_bytes.before.value;
   double variance = 0;
   for (const ProcessFigures* process : {most->before, most->after})
@@ -181,6 +170,14 @@ std::string process_sentence(const DiffReport& report) {
 }
 
 }  // namespace
+
+std::string incomplete_words(const DiffReport& report) {
+  std::vector<std::string> sides;
+  for (const auto& [side, name] : {std::pair{&report.before, 'A'}, std::pair{&report.after, 'B'}})
+    if (const std::string why = why_incomplete(*side, report.choice.add_others); !why.empty())
+      sides.push_back(fmt::format("{} ({}) is incomplete: {}", name, side->file, why));
+  return fmt::format("{}", fmt::join(sides, "; "));
+}
 
 std::string peak_words(const ProcessPair& pair) {
   const std::string& command = (pair.after != nullptr ? pair.after : pair.before)->command;
@@ -232,42 +229,8 @@ std::string signed_percent(std::int64_t before, std::int64_t after) {
   return fmt::format("{:+.1f} %", 100 * (static_cast<double>(after) / static_cast<double>(before) - 1));
 }
 
-namespace {
-
-std::int64_t allocated_change(const comparison::DiffRow& row) { return row.allocated_change(); }
-std::int64_t allocated_change(const comparison::MappedDiffRow&) { return 0; }
-
-template <class Row>
-std::vector<const Row*> choose_rows(const std::vector<Row>& rows, std::int64_t at_least, std::size_t top) {
-  std::vector<const Row*> chosen;
-  for (const Row& row : rows)
-    if (std::max(std::abs(row.peak_change()), std::abs(row.end_change())) >= at_least) chosen.push_back(&row);
-  if (chosen.size() > top) {
-    const auto size_of = [](const Row* row) {
-      return std::tuple(std::abs(row->peak_change()), std::abs(row->end_change()),
-                        std::abs(allocated_change(*row)));
-    };
-    std::stable_sort(chosen.begin(), chosen.end(),
-                     [&](const Row* a, const Row* b) { return size_of(a) > size_of(b); });
-    chosen.resize(top);
-    std::sort(chosen.begin(), chosen.end());  // they lie in one list, the largest growth first
-  }
-  return chosen;
-}
-
-}  // namespace
-
-std::vector<const comparison::DiffRow*> chosen_rows(const std::vector<comparison::DiffRow>& rows,
-                                                    std::int64_t at_least, std::size_t top) {
-  return choose_rows(rows, at_least, top);
-}
-std::vector<const comparison::MappedDiffRow*> chosen_rows(const std::vector<comparison::MappedDiffRow>& rows,
-                                                          std::int64_t at_least, std::size_t top) {
-  return choose_rows(rows, at_least, top);
-}
-
 std::vector<ProcessPair> paired_processes(const DiffReport& report) {
-  // Those that could not be read have no command; diff_caveats() names them.
+  // Unreadable ones have no command; diff_caveats() names them.
   Processes before, after;
   for (const ProcessFigures& process : report.before.others)
     if (process.problem.empty()) before.push_back(&process);
@@ -280,14 +243,12 @@ std::vector<ProcessPair> paired_processes(const DiffReport& report) {
       before, after, [](const ProcessFigures& process) { return program_of(process); }, pairs);
   for (const ProcessFigures* process : before) pairs.push_back({process, nullptr});
   for (const ProcessFigures* process : after) pairs.push_back({nullptr, process});
-  std::stable_sort(pairs.begin(), pairs.end(), [](const ProcessPair& a, const ProcessPair& b) {
-    return a.peak_change() > b.peak_change();
-  });
+  std::ranges::stable_sort(pairs, std::greater{}, &ProcessPair::peak_change);
   return pairs;
 }
 
 PeakPair compared_peaks(const DiffReport& report) {
-  const comparison::FigureChange& own = report.diff.peak_bytes;
+  const FigureChange& own = report.diff.peak_bytes;
   PeakPair peaks{own.before.value, own.after.value, own.standard_error().value_or(0)};
   if (!report.choice.add_others) return peaks;
   const auto add = [&](const std::vector<ProcessFigures>& others, std::int64_t& sum) {

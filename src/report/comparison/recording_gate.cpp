@@ -1,4 +1,4 @@
-#include "report/comparison/recording_gate.h"
+#include "report/comparison/recording_diff.h"
 
 #include <fmt/format.h>
 
@@ -9,8 +9,9 @@
 namespace headroom::report {
 namespace {
 
-// What --fail-above finds: nothing, a breach, or growth that may be chance.
-std::vector<comparison::GateFinding> check_peaks(const PeakLimit& limit, const DiffReport& report) {
+using namespace comparison;
+
+std::vector<GateFinding> check_peaks(const PeakLimit& limit, const DiffReport& report) {
   const PeakPair peaks = compared_peaks(report);
   const auto growth = static_cast<double>(peaks.growth());
   if (growth <= limit.allowed_growth(peaks.before)) return {};
@@ -18,8 +19,7 @@ std::vector<comparison::GateFinding> check_peaks(const PeakLimit& limit, const D
       fmt::format("B's {} is {} above A's", report.choice.add_others ? "sum of the peaks" : "peak",
                   format_bytes({peaks.growth()}));
   const std::string noise = format_bytes({std::llround(peaks.noise())});
-  // Two recordings of one program differ by as much now and then: a gate that fails on it is soon switched
-  // off.
+  // Two recordings of one program may differ by as much.
   if (growth < peaks.noise())
     return {{fmt::format("{}; --fail-above allows {}, but the difference is within two standard errors of "
                          "the samples ({}), so the gate passes; recordings of --full are exact",
@@ -33,7 +33,7 @@ std::vector<comparison::GateFinding> check_peaks(const PeakLimit& limit, const D
        true}};
 }
 
-// What the rules judge, by the names of --json. What stands on samples is known to two standard errors.
+// The figures of the rules. Estimates have an interval of two standard errors.
 struct GateFigures {
   double peak = 0, leaked = 0, allocations = 0, allocated = 0;
   double peak_error = 0, leaked_error = 0;
@@ -53,9 +53,9 @@ GateFigures gate_figures_of(const attribution::RecordingAnalysis& own) {
           own.peak_bytes.standard_error.value_or(0), own.leaked_bytes.standard_error.value_or(0)};
 }
 
-std::vector<comparison::GatedFigure> gated(const GateFigures& before, const GateFigures& after) {
+std::vector<GatedFigure> gated(const GateFigures& before, const GateFigures& after) {
   const auto one = [](const char* name, double a, double b, double error) {
-    return comparison::GatedFigure{name, a, b, b - a - 2 * error, b - a + 2 * error};
+    return GatedFigure{name, a, b, b - a - 2 * error, b - a + 2 * error};
   };
   return {
       one("peak_bytes", before.peak, after.peak, std::hypot(before.peak_error, after.peak_error)),
@@ -64,8 +64,8 @@ std::vector<comparison::GatedFigure> gated(const GateFigures& before, const Gate
       one("total_allocated_bytes", before.allocated, after.allocated, 0)};
 }
 
-// Of the command's own processes, or with --all the sums over the trees.
-std::vector<comparison::GatedFigure> figures_of_sides(const DiffReport& report) {
+// Of the main process, or with --all the sums.
+std::vector<GatedFigure> figures_of_sides(const DiffReport& report) {
   GateFigures before = gate_figures_of(report.before.recording.analysis),
               after = gate_figures_of(report.after.recording.analysis);
   if (report.choice.add_others) {
@@ -79,10 +79,10 @@ std::string gated_words(const std::string& name, double value) {
   return name.ends_with("_bytes") ? format_bytes({std::llround(value)}) : fmt::format("{:.0f}", value);
 }
 
-// A gate that saw a launcher lets pass what the launched program does. Another process that would have failed
-// it, by a hundredth of the trees' peaks or more, is named; which of the figures are meant is the caller's.
-std::string unseen_process(const std::vector<comparison::FigureRule>& rules,
-                           const std::optional<PeakLimit>& limit, const DiffReport& report) {
+// Without --all, names another process with 1 % of the peaks or more that breaks a rule: the main process
+// may only be a launcher.
+std::string unseen_process(const std::vector<FigureRule>& rules, const std::optional<PeakLimit>& limit,
+                           const DiffReport& report) {
   constexpr std::int64_t kLeastPart = 100;
   if (report.choice.add_others) return {};
   std::int64_t all = report.diff.peak_bytes.before.value;
@@ -92,7 +92,7 @@ std::string unseen_process(const std::vector<comparison::FigureRule>& rules,
     GateFigures before, after;
     if (pair.before != nullptr) before.add(*pair.before);
     after.add(*pair.after);
-    const auto found = comparison::check_figure_gate(rules, gated(before, after), gated_words);
+    const auto found = check_figure_gate(rules, gated(before, after), gated_words);
     const double noise = 2 * std::hypot(before.peak_error, after.peak_error);
     const auto growth = static_cast<double>(pair.peak_change());
     const bool is_above =
@@ -105,14 +105,13 @@ std::string unseen_process(const std::vector<comparison::FigureRule>& rules,
   return {};
 }
 
-// Why a gate that found nothing cannot say that there is nothing.
-std::optional<Error> not_judged(const std::vector<comparison::FigureRule>& rules,
-                                const std::optional<PeakLimit>& limit, const DiffReport& report) {
+// Why a gate that found nothing cannot pass.
+std::optional<Error> not_judged(const std::vector<FigureRule>& rules, const std::optional<PeakLimit>& limit,
+                                const DiffReport& report) {
   const auto error = [](std::string why, std::string fix) {
     return Error{ErrorKind::input, "cannot check the gate", std::move(why), std::move(fix)};
   };
-  // What was recorded of a process that was killed is the least that it took: that may be beyond a limit, but
-  // says nothing where it is not.
+  // A part of a recording can exceed a limit, but cannot prove that the whole does not.
   if (std::string why = incomplete_words(report); !why.empty())
     return error(std::move(why), "record again and let the program end normally");
   if (std::string why = unseen_process(rules, limit, report); !why.empty())
@@ -145,22 +144,19 @@ Result<PeakLimit> parse_peak_limit(std::string_view text) {
   return limit;
 }
 
-std::vector<comparison::GatedFigure> gated_recording_figures() { return gated({}, {}); }
+std::vector<GatedFigure> gated_recording_figures() { return gated({}, {}); }
 
-comparison::GateJudgement judge_recordings(DiffReport& report, std::vector<comparison::FigureRule> rules,
-                                           std::optional<PeakLimit> limit) {
+GateJudgement judge_recordings(DiffReport& report, std::vector<FigureRule> rules,
+                               std::optional<PeakLimit> limit) {
   if (report.is_one_recording) {
     std::vector<std::string> on_peaks;
     if (limit) on_peaks.push_back("--fail-above " + limit->text);
-    report.not_judged = comparison::leave_out_changes(rules, std::move(on_peaks));
+    report.not_judged = leave_out_changes(rules, std::move(on_peaks));
     limit.reset();
   }
-  // A figure that recordings do not have is not judged.
-  comparison::GateJudgement judgement =
-      comparison::check_figure_gate(rules, figures_of_sides(report), gated_words);
+  GateJudgement judgement = check_figure_gate(rules, figures_of_sides(report), gated_words);
   if (limit)
-    for (comparison::GateFinding& finding : check_peaks(*limit, report))
-      judgement.findings.push_back(std::move(finding));
+    for (GateFinding& finding : check_peaks(*limit, report)) judgement.findings.push_back(std::move(finding));
   report.gate = judgement.findings;
   if (judgement.not_judged) {
     report.not_judged = judgement.not_judged->sentence();

@@ -5,36 +5,34 @@
 #include <string>
 
 #include "report/comparison/diff_words.h"
-#include "report/comparison/run_diff_views.h"
-#include "report/comparison/run_diff_words.h"
+#include "report/comparison/run_diff.h"
 
 namespace headroom::report {
 namespace {
 
 using namespace comparison;
 
-std::string with_unit(std::string key, comparison::MetricUnit unit) {
+std::string with_unit(std::string key, MetricUnit unit) {
   switch (unit) {
-    case comparison::MetricUnit::bytes:
+    case MetricUnit::bytes:
       return key + "_bytes";
-    case comparison::MetricUnit::nanoseconds:
+    case MetricUnit::nanoseconds:
       return key + "_ns";
-    case comparison::MetricUnit::per_second:
+    case MetricUnit::per_second:
       return key + "_per_second";
-    case comparison::MetricUnit::count:
+    case MetricUnit::count:
       break;
   }
   return key;
 }
 
-Json number(const comparison::RunMetric& metric, double value) {
-  if (metric.unit == comparison::MetricUnit::bytes || metric.unit == comparison::MetricUnit::nanoseconds)
-    return std::llround(value);
+Json number(const RunMetric& metric, double value) {
+  if (metric.unit == MetricUnit::bytes || metric.unit == MetricUnit::nanoseconds) return std::llround(value);
   return value;
 }
 
-Json metric_json(const comparison::MetricChange& change) {
-  const comparison::RunMetric& metric = *change.metric;
+Json metric_json(const MetricChange& change) {
+  const RunMetric& metric = *change.metric;
   Json json;
   json["name"] = metric.name;
   json[with_unit("before", metric.unit)] = number(metric, change.before);
@@ -67,25 +65,25 @@ Json metric_json(const comparison::MetricChange& change) {
   return json;
 }
 
-// Of B alone: there is nothing that it could have changed from.
-Json values_json(const std::vector<comparison::MetricValue>& values) {
+// For models without a counterpart in A.
+Json values_json(const std::vector<MetricValue>& values) {
   Json json = Json::array();
-  for (const comparison::MetricValue& known : values)
+  for (const MetricValue& known : values)
     json.push_back({{"name", known.metric->name},
                     {with_unit("after", known.metric->unit), number(*known.metric, known.value)}});
   return json;
 }
 
-Json facts_json(const std::vector<comparison::FactChange>& facts) {
+Json facts_json(const std::vector<FactChange>& facts) {
   Json json = Json::array();
-  for (const comparison::FactChange& fact : facts)
+  for (const FactChange& fact : facts)
     json.push_back({{"what", fact.what}, {"before", fact.before}, {"after", fact.after}});
   return json;
 }
 
-Json layer_changes_json(const std::vector<comparison::LayerChange>& changes) {
+Json layer_changes_json(const std::vector<LayerChange>& changes) {
   Json json = Json::array();
-  for (const comparison::LayerChange& change : changes) {
+  for (const LayerChange& change : changes) {
     Json row;
     row["name"] = change.name;
     set_if(row, "before_bytes", change.before);
@@ -96,7 +94,7 @@ Json layer_changes_json(const std::vector<comparison::LayerChange>& changes) {
   return json;
 }
 
-Json model_json(const comparison::ModelComparison& model) {
+Json model_json(const ModelComparison& model) {
   Json json;
   json["name"] = model.name;
   if (model.name_after != model.name) json["name_after"] = model.name_after;
@@ -108,7 +106,7 @@ Json model_json(const comparison::ModelComparison& model) {
     if (!outcome->error.empty()) json[fmt::format("error_{}", side)] = outcome->error;
   }
   json["metrics"] = Json::array();
-  for (const comparison::MetricChange& change : model.metrics) json["metrics"].push_back(metric_json(change));
+  for (const MetricChange& change : model.metrics) json["metrics"].push_back(metric_json(change));
   json["frames_before"] = model.frames_before;
   json["frames_after"] = model.frames_after;
   set_if(json, "latency_superiority", model.superiority);
@@ -122,7 +120,7 @@ Json model_json(const comparison::ModelComparison& model) {
 }  // namespace
 
 Json run_diff_to_json(const RunDiffReport& report) {
-  const comparison::RunComparison& comparison = report.comparison;
+  const RunComparison& comparison = report.comparison;
   const RunDiffVerdict verdict = verdict_of(report);
   Json json;
   json["schema_version"] = kRunDiffSchemaVersion;
@@ -133,14 +131,13 @@ Json run_diff_to_json(const RunDiffReport& report) {
   json["before"] = report.before;
   json["after"] = report.after;
   json["models"] = Json::array();
-  for (const comparison::ModelComparison& model : comparison.models)
-    json["models"].push_back(model_json(model));
+  for (const ModelComparison& model : comparison.models) json["models"].push_back(model_json(model));
   json["only_before"] = Json::array();
-  for (const comparison::GoneModel& model : comparison.only_before) json["only_before"].push_back(model.name);
+  for (const GoneModel& model : comparison.only_before) json["only_before"].push_back(model.name);
   json["only_after"] = Json::array();
-  for (const comparison::NewModel& model : comparison.only_after) json["only_after"].push_back(model.name);
+  for (const NewModel& model : comparison.only_after) json["only_after"].push_back(model.name);
   json["new_models"] = Json::array();
-  for (const comparison::NewModel& model : comparison.only_after)
+  for (const NewModel& model : comparison.only_after)
     json["new_models"].push_back({{"name", model.name},
                                   {"runs_after", model.outcome.runs},
                                   {"failed_after", model.outcome.failed},

@@ -2,14 +2,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
-#include "base/display_width.h"
+#include "base/utf8.h"
 #include "report/comparison/diff_words.h"
-#include "report/comparison/run_diff_views.h"
-#include "report/comparison/run_diff_words.h"
-#include "report/markdown_text.h"
-#include "report/terminal_table.h"
+#include "report/comparison/run_diff.h"
+#include "report/text_layout.h"
 #include "report/words.h"
 
 namespace headroom::report {
@@ -17,12 +16,15 @@ namespace {
 
 using namespace comparison;
 
-std::string_view mark_of_change(const comparison::MetricChange& change) {
+constexpr std::array<std::string_view, 8> kAlwaysShown{"load_peak", "run_mean", "run_peak", "latency",
+                                                       "p50",       "p99",      "fps",      "detections"};
+
+std::string_view mark_of_change(const MetricChange& change) {
   if (!change.differs || is_of_page_cache(change)) return "";
   return change.metric->name == "detections" ? "changed" : change.is_worse() ? "worse" : "better";
 }
 
-std::string in_step_note(const comparison::MetricChange& latency) {
+std::string in_step_note(const MetricChange& latency) {
   constexpr double kWide = 1.03;  // a factor to either side
   return fmt::format(
       "Latency compared over {} pair{} of runs in step.{}", latency.runs_before,
@@ -32,19 +34,19 @@ std::string in_step_note(const comparison::MetricChange& latency) {
           : "");
 }
 
-std::string spread_note(const comparison::ModelComparison& model) {
+std::string spread_note(const ModelComparison& model) {
   const std::string assumed = "Intervals assume a typical difference of memory between two runs.";
-  if (const comparison::MetricChange* inseparable = inseparable_latency(model))
-    return fmt::format("{}; {}. {}", inseparable_words(*inseparable), comparison::kMakeMoreRuns, assumed);
+  if (const MetricChange* inseparable = inseparable_latency(model))
+    return fmt::format("{}; {}. {}", inseparable_words(*inseparable), kMakeMoreRuns, assumed);
   for (const std::string_view name : {"latency", "run_peak"})
-    if (const comparison::MetricChange* found = model.find(name))
+    if (const MetricChange* found = model.find(name))
       return found->was_in_step ? in_step_note(*found)
              : found->spread_was_measured
                  ? fmt::format("Intervals from the spread of {} and {} runs ({}).", found->runs_before,
                                found->runs_after,
                                found->was_paired ? "alternating runs, compared in pairs"
-                               : found->metric->unit == comparison::MetricUnit::bytes ? "from their medians"
-                                                                                      : "bootstrap")
+                               : found->metric->unit == MetricUnit::bytes ? "from their medians"
+                                                                          : "bootstrap")
                  : assumed;
   return "";
 }
@@ -66,8 +68,8 @@ class RunScreen {
     text_ += '\n';
     draw_side('A', report_.before, report_.before_words);
     draw_side('B', report_.after, report_.after_words);
-    for (const comparison::ModelComparison& model : report_.comparison.models) draw_model(model);
-    for (const comparison::NewModel& model : report_.comparison.only_after)
+    for (const ModelComparison& model : report_.comparison.models) draw_model(model);
+    for (const NewModel& model : report_.comparison.only_after)
       paragraph(without_control_characters(new_model_words(model)));
     draw_list("Differences between the runs", fact_lines(report_.comparison));
     draw_list("Notes", notes_of(report_.comparison));
@@ -77,7 +79,7 @@ class RunScreen {
  private:
   void paragraph(const std::string& words) { text_ += wrap(words, width_, 0) + "\n"; }
 
-  // The name of a run is a path, which is not broken.
+  // Paths are not wrapped.
   void draw_side(char name, const std::vector<std::string>& runs, const std::string& words) {
     constexpr int kIndent = 3;
     text_ += fmt::format("{}  {}\n", name,
@@ -91,7 +93,7 @@ class RunScreen {
     for (const std::string& line : lines) text_ += wrap("  " + line, width_, 4) + "\n";
   }
 
-  void draw_model(const comparison::ModelComparison& model) {
+  void draw_model(const ModelComparison& model) {
     if (model.metrics.empty()) return;  // of one that failed there is nothing to be told
     text_ += "\n" + painted(without_control_characters(model.name), kBold, color_) + "\n";
     draw_figures(model);
@@ -103,9 +105,8 @@ class RunScreen {
     draw_layers("Memory by node (--layers)", model.nodes);
   }
 
-  // Where there is too little room the intervals go first: what a figure was says more than how well its
-  // change is known, and the last column has those that are known.
-  void draw_figures(const comparison::ModelComparison& model) {
+  // A narrow terminal drops the intervals first; the last column still names the changes.
+  void draw_figures(const ModelComparison& model) {
     constexpr int kName = 12;
     std::vector<Column> columns = figure_columns(model, "CHANGE (INTERVAL)", interval_words);
     const bool has_intervals = all_columns_fit(columns, width_, kName);
@@ -116,11 +117,11 @@ class RunScreen {
     draw_left_out(left_out);
   }
 
-  static std::vector<Column> figure_columns(const comparison::ModelComparison& model, const char* title,
-                                            std::string (*words)(const comparison::MetricChange& change)) {
+  static std::vector<Column> figure_columns(const ModelComparison& model, const char* title,
+                                            std::string (*words)(const MetricChange& change)) {
     std::vector<Column> columns{
         {"FIGURE", 0, false}, {"A", 2, true}, {"B", 0, true}, {title, 0, true}, {"", 0, false}};
-    for (const comparison::MetricChange& change : model.metrics) {
+    for (const MetricChange& change : model.metrics) {
       if (!is_shown(change)) continue;
       const std::string_view mark = mark_of_change(change);
       const std::string_view paint = mark == "worse" ? kRed : mark == "better" ? kGreen : kPlain;
@@ -139,7 +140,7 @@ class RunScreen {
     if (const std::string words = wider_terminal_words(titles); !words.empty()) paragraph(words);
   }
 
-  void draw_layers(std::string_view title, const std::vector<comparison::LayerChange>& changes) {
+  void draw_layers(std::string_view title, const std::vector<LayerChange>& changes) {
     if (changes.empty()) return;
     std::vector<Column> columns{
         {std::string(title), 0, false}, {"A", 1, true}, {"B", 2, true}, {"CHANGE", 0, true}};
@@ -162,7 +163,7 @@ class RunScreen {
   std::string text_;
 };
 
-void add_layers(std::string& text, const char* title, const std::vector<comparison::LayerChange>& changes,
+void add_layers(std::string& text, const char* title, const std::vector<LayerChange>& changes,
                 std::size_t top) {
   if (changes.empty()) return;
   MarkdownTable table(1, {title, "A", "B", "change"});
@@ -174,6 +175,67 @@ void add_layers(std::string& text, const char* title, const std::vector<comparis
 
 }  // namespace
 
+std::string signed_words(const RunMetric& metric, double value) {
+  return (value > 0 ? "+" : "") + words_for(metric, value);
+}
+
+std::string new_model_words(const NewModel& model) {
+  std::vector<std::string> figures;
+  for (const MetricValue& known : model.values)
+    if (std::ranges::find(kAlwaysShown, known.metric->name) != kAlwaysShown.end())
+      figures.push_back(fmt::format("{} {}", known.metric->name, words_for(*known.metric, known.value)));
+  return fmt::format("{} is new in B{}{}.", model.name, figures.empty() ? "" : ": ",
+                     fmt::join(figures, ", "));
+}
+
+std::vector<std::string> notes_of(const RunComparison& comparison) {
+  std::vector<std::string> notes = comparison.caveats;
+  for (const ModelComparison& model : comparison.models)
+    for (const MetricChange& change : model.metrics)
+      if (change.differs && is_of_page_cache(change))
+        notes.push_back(
+            fmt::format("{} of {} went from {} to {}: the number of mapped file pages depends on the state "
+                        "of the page cache, so this is not counted as a change",
+                        change.metric->name, model.name, words_for(*change.metric, change.before),
+                        words_for(*change.metric, change.after)));
+  return notes;
+}
+
+std::string interval_words(const MetricChange& change) {
+  if (change.before == change.after) return "same";
+  if (!change.is_separable) return percent_words(change.ratio) + " (not separable from noise)";
+  if (change.is_unsteady()) return percent_words(change.ratio) + " (too noisy to compare)";
+  if (change.has_ratio)
+    return change.low == change.high ? percent_words(change.ratio)
+                                     : fmt::format("{} ({} to {})", percent_words(change.ratio),
+                                                   percent_words(change.low), percent_words(change.high));
+  const RunMetric& metric = *change.metric;
+  std::string moved = signed_words(metric, change.change());
+  if (change.low_change == change.high_change) return moved;
+  return fmt::format("{} ({} to {})", moved, signed_words(metric, change.low_change),
+                     signed_words(metric, change.high_change));
+}
+
+std::string short_change_words(const MetricChange& change) {
+  if (change.before == change.after) return "same";
+  if (!change.has_ratio) return signed_words(*change.metric, change.change());
+  return change.is_unsteady() ? "noisy" : percent_words(change.ratio);
+}
+
+bool is_of_page_cache(const MetricChange& change) { return change.metric->name == "file_pages"; }
+
+std::string superiority_words(const ModelComparison& model) {
+  if (!model.superiority || inseparable_latency(model) != nullptr) return "";
+  return fmt::format(
+      "{}: a frame of B takes longer than one of A in {:.0f} % of all pairs ({} and {} frames)", model.name,
+      100 * *model.superiority, model.frames_before, model.frames_after);
+}
+
+bool is_shown(const MetricChange& change) {
+  return change.differs || change.is_judged ||
+         std::ranges::find(kAlwaysShown, change.metric->name) != kAlwaysShown.end();
+}
+
 std::string run_diff_to_terminal(const RunDiffReport& report, bool color, int width) {
   return RunScreen(report, color, width).draw();
 }
@@ -183,10 +245,10 @@ std::string run_diff_to_markdown(const RunDiffReport& report) {
   std::string text = fmt::format("{} **{}**\n\n", look_of(verdict.tone).symbol, escaped(verdict.sentence));
   if (!verdict.cause.empty()) text += escaped(verdict.cause) + "\n\n";
   add_gate(text, report.gate, report.not_judged);
-  for (const comparison::ModelComparison& model : report.comparison.models) {
+  for (const ModelComparison& model : report.comparison.models) {
     if (model.metrics.empty()) continue;  // of one that failed there is nothing to be told
     MarkdownTable table(1, {model.name.empty() ? "figure" : escaped(model.name), "A", "B", "change", ""});
-    for (const comparison::MetricChange& change : model.metrics)
+    for (const MetricChange& change : model.metrics)
       if (is_shown(change))
         table.add({std::string(change.metric->name), words_for(*change.metric, change.before),
                    words_for(*change.metric, change.after), escaped(interval_words(change)),
@@ -200,8 +262,7 @@ std::string run_diff_to_markdown(const RunDiffReport& report) {
     add_layers(text, "memory by kind", model.shares, report.top);
     add_layers(text, "memory by node", model.nodes, report.top);
   }
-  for (const comparison::NewModel& model : report.comparison.only_after)
-    text += escaped(new_model_words(model)) + "\n\n";
+  for (const NewModel& model : report.comparison.only_after) text += escaped(new_model_words(model)) + "\n\n";
   add_list(text, "Differences between the runs", fact_lines(report.comparison));
   add_list(text, "Notes", notes_of(report.comparison));
   const auto side = [](const std::vector<std::string>& runs, const std::string& words) {

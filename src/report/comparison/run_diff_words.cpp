@@ -1,15 +1,15 @@
-#include "report/comparison/run_diff_words.h"
+#include "report/comparison/run_diff.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <functional>
 #include <limits>
 
-#include "comparison/metric_gate.h"
+#include "comparison/gate.h"
 #include "report/comparison/diff_words.h"
-#include "report/terminal_table.h"
+#include "report/text_layout.h"
 #include "report/words.h"
 
 namespace headroom::report {
@@ -17,39 +17,24 @@ namespace {
 
 using namespace comparison;
 
-constexpr std::array<std::string_view, 8> kAlwaysShown{"load_peak", "run_mean", "run_peak", "latency",
-                                                       "p50",       "p99",      "fps",      "detections"};
-
-// An interval of more than this factor either way says nothing, and its ends are no figures to print.
-constexpr double kWidestTold = 3;
-
-bool is_unsteady(const comparison::MetricChange& change) {
-  return change.has_ratio && change.is_separable && change.high > kWidestTold * kWidestTold * change.low;
-}
-
-std::string_view words_of_change(const comparison::MetricChange& change) {
+std::string_view words_of_change(const MetricChange& change) {
   const bool more = change.after > change.before;
   switch (change.metric->unit) {
-    case comparison::MetricUnit::bytes:
+    case MetricUnit::bytes:
       return more ? "larger" : "smaller";
-    case comparison::MetricUnit::nanoseconds:
+    case MetricUnit::nanoseconds:
       return more ? "slower" : "faster";
-    case comparison::MetricUnit::per_second:
+    case MetricUnit::per_second:
       return more ? "faster" : "slower";
-    case comparison::MetricUnit::count:
+    case MetricUnit::count:
       break;
   }
   return more ? "more" : "less";
 }
 
-std::string signed_words(const comparison::RunMetric& metric, double value) {
-  return (value > 0 ? "+" : "") + words_for(metric, value);
-}
-
-std::string change_words(const comparison::ModelComparison& model, const comparison::MetricChange& change,
-                         bool with_model) {
-  const std::string amount = change.has_ratio ? comparison::percent_words(change.ratio)
-                                              : signed_words(*change.metric, change.change());
+std::string change_words(const ModelComparison& model, const MetricChange& change, bool with_model) {
+  const std::string amount =
+      change.has_ratio ? percent_words(change.ratio) : signed_words(*change.metric, change.change());
   return fmt::format("{}{} {} ({} to {})", with_model ? model.name + ": " : "", change.metric->name, amount,
                      words_for(*change.metric, change.before), words_for(*change.metric, change.after));
 }
@@ -59,27 +44,25 @@ struct Found {
   std::vector<std::string> adjectives, changes;
 };
 
-// As a share, either way; of what was nothing before more than any.
-double size_of(const comparison::MetricChange& change) {
+// The change as a share; infinite if A is zero.
+double size_of(const MetricChange& change) {
   if (!change.has_ratio) return std::numeric_limits<double>::infinity();
   return std::abs(std::log(change.ratio));
 }
 
-// Of each model the largest first.
-Found judged_changes(const comparison::RunComparison& comparison) {
+// The largest changes of each model first.
+Found judged_changes(const RunComparison& comparison) {
   Found found;
-  for (const comparison::ModelComparison& model : comparison.models) {
-    std::vector<const comparison::MetricChange*> changes;
-    for (const comparison::MetricChange& change : model.metrics)
+  for (const ModelComparison& model : comparison.models) {
+    std::vector<const MetricChange*> changes;
+    for (const MetricChange& change : model.metrics)
       if (change.is_judged && change.differs) changes.push_back(&change);
-    std::stable_sort(changes.begin(), changes.end(),
-                     [](const comparison::MetricChange* a, const comparison::MetricChange* b) {
-                       return size_of(*a) > size_of(*b);
-                     });
-    for (const comparison::MetricChange* change : changes) {
+    std::ranges::stable_sort(changes, std::greater{},
+                             [](const MetricChange* change) { return size_of(*change); });
+    for (const MetricChange* change : changes) {
       (change->is_worse() ? found.worse : found.better) = true;
       const std::string adjective(words_of_change(*change));
-      if (std::find(found.adjectives.begin(), found.adjectives.end(), adjective) == found.adjectives.end())
+      if (std::ranges::find(found.adjectives, adjective) == found.adjectives.end())
         found.adjectives.push_back(adjective);
       found.changes.push_back(change_words(model, *change, comparison.models.size() > 1));
     }
@@ -91,28 +74,29 @@ std::string joined(const std::vector<std::string>& parts, std::string_view betwe
   return fmt::format("{}", fmt::join(parts, between));
 }
 
-// What such a comparison can see: of a metric half the width of its widest interval.
+// The smallest changes that these runs can show: for each metric, half of its widest interval.
 struct Reach {
   std::vector<std::string> seen, unseen;
   double widest_judged = 0;
-  const comparison::MetricChange* of = nullptr;  // one that tells of how many runs
-  const comparison::MetricChange* inseparable = nullptr;
+  const MetricChange* of = nullptr;  // one that tells of how many runs
+  const MetricChange* inseparable = nullptr;
 };
 
-Reach reach_of(const comparison::RunComparison& comparison) {
+Reach reach_of(const RunComparison& comparison) {
+  constexpr double kWidest = 2;  // three times either way: see MetricChange::is_unsteady()
   Reach reach;
-  for (const comparison::ModelComparison& model : comparison.models)
+  for (const ModelComparison& model : comparison.models)
     if (reach.inseparable == nullptr) reach.inseparable = inseparable_latency(model);
   for (const std::string_view name : {"latency", "run_peak", "p50", "p99"}) {
     double widest = 0;
-    for (const comparison::ModelComparison& model : comparison.models) {
-      const comparison::MetricChange* change = model.find(name);
+    for (const ModelComparison& model : comparison.models) {
+      const MetricChange* change = model.find(name);
       if (change == nullptr || !change->has_ratio || !change->is_separable) continue;
       if (reach.of == nullptr) reach.of = change;
       widest = std::max({widest, std::sqrt(change->high / change->low) - 1, change->metric->least_share});
       if (change->is_judged) reach.widest_judged = std::max(reach.widest_judged, widest);
     }
-    if (widest > kWidestTold - 1)
+    if (widest > kWidest)
       reach.unseen.emplace_back(name);
     else if (widest > 0)
       reach.seen.push_back(fmt::format("±{:.1f} % of {}", 100 * widest, name));
@@ -120,7 +104,7 @@ Reach reach_of(const comparison::RunComparison& comparison) {
   return reach;
 }
 
-std::string words_of_those_that_show(const comparison::MetricChange& of) {
+std::string words_of_those_that_show(const MetricChange& of) {
   if (of.runs_before != of.runs_after)
     return fmt::format("{} and {} runs show", of.runs_before, of.runs_after);
   if (of.runs_before == 1)
@@ -140,37 +124,34 @@ std::string reach_words(const Reach& reach) {
   return fmt::format("{} only changes beyond {}.{}", who, enumerated(reach.seen), blind);
 }
 
-// What to do about it; empty where the runs themselves tell what they differ by.
+// What to do about it; empty if the runs show their own spread.
 std::string advice_for(const Reach& reach) {
   if (reach.inseparable != nullptr)
     return "Make more runs: headroom bench --repeat 8 for each side, or for both at once with --in-step "
            "NAME, "
            "which is more precise.";
-  const bool is_told = reach.of == nullptr || !reach.of->was_in_step ||
-                       reach.of->runs_before >= comparison::kRunsToKnowTheirSpread;
+  const bool is_told =
+      reach.of == nullptr || !reach.of->was_in_step || reach.of->runs_before >= kRunsToKnowTheirSpread;
   return is_told ? "" : "Make more pairs: headroom bench --in-step NAME --repeat 8 for both sides at once.";
 }
 
-// Rows that are told as changed and make no verdict: each by its own interval of 99 %. Those whose kind,
-// memory or time, has made the verdict say nothing more, and those of the page cache nothing of the program.
-std::vector<std::string> changes_beside(const comparison::RunComparison& comparison) {
+// Changes of metrics that are not judged, each with an interval of 99 %. Left out if a judged metric of the
+// same kind, memory or time, changed as well.
+std::vector<std::string> changes_beside(const RunComparison& comparison) {
   std::vector<std::string> words;
-  for (const comparison::ModelComparison& model : comparison.models) {
+  for (const ModelComparison& model : comparison.models) {
     const auto is_told = [&](bool of_memory) {
-      return std::any_of(model.metrics.begin(), model.metrics.end(),
-                         [&](const comparison::MetricChange& change) {
-                           return change.is_judged && change.differs &&
-                                  (change.metric->unit == comparison::MetricUnit::bytes) == of_memory;
-                         });
+      return std::ranges::any_of(model.metrics, [&](const MetricChange& change) {
+        return change.is_judged && change.differs && (change.metric->unit == MetricUnit::bytes) == of_memory;
+      });
     };
-    for (const comparison::MetricChange& change : model.metrics) {
+    for (const MetricChange& change : model.metrics) {
       const std::string_view name = change.metric->name;
-      // Findings have a sentence of their own, and a file is what the models are made of.
+      // Detections have a sentence of their own, and files are an input.
       if (change.is_judged || !change.differs || name == "detections" || name == "file_size") continue;
       if (is_of_page_cache(change)) continue;
-      if (is_told(change.metric->unit == comparison::MetricUnit::bytes)) continue;
-      if (const comparison::MetricChange* fps = model.find("fps");
-          name == "mean" && fps != nullptr && fps->differs)
+      if (is_told(change.metric->unit == MetricUnit::bytes)) continue;
+      if (const MetricChange* fps = model.find("fps"); name == "mean" && fps != nullptr && fps->differs)
         continue;
       words.push_back(change_words(model, change, comparison.models.size() > 1));
     }
@@ -178,16 +159,15 @@ std::vector<std::string> changes_beside(const comparison::RunComparison& compari
   return words;
 }
 
-// The middle frame or the rate moved by much, and so few or so disturbed runs cannot tell whether that is a
-// change: no reason to say that nothing did.
-std::vector<std::string> open_questions(const comparison::RunComparison& comparison) {
+// p50 or the frame rate moved much, but these runs cannot show whether it is a change.
+std::vector<std::string> open_questions(const RunComparison& comparison) {
   constexpr double kMuch = 0.25;
   std::vector<std::string> words;
-  for (const comparison::ModelComparison& model : comparison.models)
+  for (const ModelComparison& model : comparison.models)
     for (const std::string_view name : {"p50", "fps"})
-      if (const comparison::MetricChange* change = model.find(name); change != nullptr && change->has_ratio &&
-                                                                     !change->differs && !change->is_judged &&
-                                                                     size_of(*change) > kMuch)
+      if (const MetricChange* change = model.find(name); change != nullptr && change->has_ratio &&
+                                                         !change->differs && !change->is_judged &&
+                                                         size_of(*change) > kMuch)
         words.push_back(change_words(model, *change, comparison.models.size() > 1));
   return words;
 }
@@ -199,75 +179,71 @@ std::string words_beside(const std::vector<std::string>& changes) {
   return joined(shown, "; ");
 }
 
-// What became of the models themselves, before any figure of theirs.
+// The success of the models.
 struct Outcomes {
   std::vector<std::string> worse, better, unknown;
 };
 
-Outcomes outcomes_of(const comparison::RunComparison& comparison) {
+Outcomes outcomes_of(const RunComparison& comparison) {
   Outcomes outcomes;
   std::vector<std::string> left_out;
-  for (const comparison::ModelComparison& model : comparison.models) {
+  for (const ModelComparison& model : comparison.models) {
     if (model.outcome_before.failed == 0 && model.outcome_after.failed == 0) continue;
     auto& of_kind = model.fell() ? outcomes.worse : model.recovered() ? outcomes.better : outcomes.unknown;
-    of_kind.push_back(comparison::failure_words(model));
+    of_kind.push_back(failure_words(model));
   }
-  for (const comparison::GoneModel& model : comparison.only_before) {
+  for (const GoneModel& model : comparison.only_before) {
     if (model.option_left_out.empty())
-      (model.is_worse() ? outcomes.worse : outcomes.unknown).push_back(comparison::gone_words(model));
-    else if (std::find(left_out.begin(), left_out.end(), model.option_left_out) == left_out.end())
+      (model.is_worse() ? outcomes.worse : outcomes.unknown).push_back(gone_words(model));
+    else if (std::ranges::find(left_out, model.option_left_out) == left_out.end())
       left_out.push_back(model.option_left_out);
   }
   for (const std::string& option : left_out)
     outcomes.unknown.push_back(
         fmt::format("B was measured without {}, so its figures are not compared", option));
-  for (const comparison::NewModel& model : comparison.only_after)
-    if (model.outcome.failed > 0) outcomes.worse.push_back(comparison::failure_words(model));
+  for (const NewModel& model : comparison.only_after)
+    if (model.outcome.failed > 0) outcomes.worse.push_back(failure_words(model));
   return outcomes;
 }
 
-std::string detection_words(const comparison::RunComparison& comparison) {
+std::string detection_words(const RunComparison& comparison) {
   std::vector<std::string> sentences;
-  for (const comparison::ModelComparison& model : comparison.models)
-    if (const comparison::MetricChange* change = model.find("detections");
-        change != nullptr && change->differs)
+  for (const ModelComparison& model : comparison.models)
+    if (const MetricChange* change = model.find("detections"); change != nullptr && change->differs)
       sentences.push_back(fmt::format("{} now finds {} per frame; before, it found {}.", model.name,
                                       words_for(*change->metric, change->after),
                                       words_for(*change->metric, change->before)));
   return joined(sentences, " ");
 }
 
-std::vector<comparison::FactChange> all_facts(const comparison::RunComparison& comparison) {
-  std::vector<comparison::FactChange> facts;
-  for (const comparison::ModelComparison& model : comparison.models)
-    for (comparison::FactChange fact : model.facts) {
+std::vector<FactChange> all_facts(const RunComparison& comparison) {
+  std::vector<FactChange> facts;
+  for (const ModelComparison& model : comparison.models)
+    for (FactChange fact : model.facts) {
       if (comparison.models.size() > 1) fact.what = model.name + ": " + fact.what;
       facts.push_back(std::move(fact));
     }
   facts.insert(facts.end(), comparison.facts.begin(), comparison.facts.end());
-  // What the kernel killed for its memory fell to a limit before anything else that changed.
-  const bool is_of_memory = std::any_of(
-      comparison.models.begin(), comparison.models.end(), [](const comparison::ModelComparison& model) {
-        return (model.fell() && model.outcome_after.status == ModelStatus::oom) ||
-               (model.recovered() && model.outcome_before.status == ModelStatus::oom);
-      });
-  // What B has no figures of because it was not asked for them.
-  const auto is_of_absent = [&](const comparison::FactChange& fact) {
+  // After an out-of-memory failure, the memory limit is the likeliest cause.
+  const bool is_of_memory = std::ranges::any_of(comparison.models, [](const ModelComparison& model) {
+    return (model.fell() && model.outcome_after.status == ModelStatus::oom) ||
+           (model.recovered() && model.outcome_before.status == ModelStatus::oom);
+  });
+  const auto is_of_absent = [&](const FactChange& fact) {
     return fact.what.starts_with("--") &&
-           std::any_of(
-               comparison.only_before.begin(), comparison.only_before.end(),
-               [&](const comparison::GoneModel& model) { return model.option_left_out == fact.what; });
+           std::ranges::any_of(comparison.only_before,
+                               [&](const GoneModel& model) { return model.option_left_out == fact.what; });
   };
-  std::stable_partition(facts.begin(), facts.end(), is_of_absent);
+  std::ranges::stable_partition(facts, is_of_absent);
   if (is_of_memory)
-    std::stable_partition(facts.begin(), facts.end(), [](const comparison::FactChange& fact) {
+    std::ranges::stable_partition(facts, [](const FactChange& fact) {
       return fact.what.ends_with("memory limit") || fact.what == "limit of GPU memory";
     });
   return facts;
 }
 
-std::string cause_of(const comparison::RunComparison& comparison, bool changed, bool is_unexplained) {
-  const std::vector<comparison::FactChange> facts = all_facts(comparison);
+std::string cause_of(const RunComparison& comparison, bool changed, bool is_unexplained) {
+  const std::vector<FactChange> facts = all_facts(comparison);
   if (facts.empty() && comparison.has_mixed_side)
     return is_unexplained
                ? "The runs of one side differ from each other (see below), which may be the whole cause."
@@ -277,7 +253,7 @@ std::string cause_of(const comparison::RunComparison& comparison, bool changed, 
                             "are the same. Check the code of the program."
                           : "";
   std::vector<std::string> words;
-  for (const comparison::FactChange& fact : facts) {
+  for (const FactChange& fact : facts) {
     if (words.size() == 3) break;
     words.push_back(fmt::format("{} ({} to {})", fact.what, fact.before, fact.after));
   }
@@ -286,21 +262,19 @@ std::string cause_of(const comparison::RunComparison& comparison, bool changed, 
       facts.size() > words.size() ? fmt::format("; and {} more", facts.size() - words.size()) : "");
 }
 
-// What is told of the figures, each part of it empty where there is nothing to tell.
 struct FiguresTold {
   Found found;
   std::vector<std::string> beside, open;
   std::string detections;
   bool are_there = false;  // where each model failed on a side there is none to be alike
 
-  explicit FiguresTold(const comparison::RunComparison& comparison)
+  explicit FiguresTold(const RunComparison& comparison)
       : found(judged_changes(comparison)),
         beside(changes_beside(comparison)),
         open(open_questions(comparison)),
         detections(detection_words(comparison)),
-        are_there(
-            std::any_of(comparison.models.begin(), comparison.models.end(),
-                        [](const comparison::ModelComparison& model) { return !model.metrics.empty(); })) {}
+        are_there(std::ranges::any_of(comparison.models,
+                                      [](const ModelComparison& model) { return !model.metrics.empty(); })) {}
 
   bool are_alike() const { return are_there && beside.empty() && open.empty() && detections.empty(); }
 };
@@ -315,25 +289,24 @@ RunDiffTone tone_of(const Outcomes& outcomes, const FiguresTold& figures) {
   return figures.are_alike() ? RunDiffTone::same : RunDiffTone::unknown;
 }
 
-std::string names_of_judged(const comparison::RunComparison& comparison) {
+std::string names_of_judged(const RunComparison& comparison) {
   std::vector<std::string> names;
-  for (const comparison::ModelComparison& model : comparison.models)
-    for (const comparison::MetricChange& change : model.metrics)
+  for (const ModelComparison& model : comparison.models)
+    for (const MetricChange& change : model.metrics)
       if (std::string name(change.metric->name);
-          change.is_judged && std::find(names.begin(), names.end(), name) == names.end())
+          change.is_judged && std::ranges::find(names, name) == names.end())
         names.push_back(std::move(name));
   return names.empty() ? "the judged figures" : enumerated(names);
 }
 
-bool has_failures(const comparison::RunComparison& comparison) {
-  return std::any_of(comparison.models.begin(), comparison.models.end(),
-                     [](const comparison::ModelComparison& model) {
-                       return model.outcome_before.failed + model.outcome_after.failed > 0;
-                     });
+bool has_failures(const RunComparison& comparison) {
+  return std::ranges::any_of(comparison.models, [](const ModelComparison& model) {
+    return model.outcome_before.failed + model.outcome_after.failed > 0;
+  });
 }
 
-// Of figures of which none that is judged changed.
-std::string unchanged_words(const comparison::RunComparison& comparison, const Outcomes& outcomes,
+// No judged metric changed.
+std::string unchanged_words(const RunComparison& comparison, const Outcomes& outcomes,
                             const FiguresTold& figures) {
   if (!figures.beside.empty())
     return fmt::format(
@@ -352,8 +325,8 @@ std::string unchanged_words(const comparison::RunComparison& comparison, const O
                                   : "Nothing that both sides measured changed.";
 }
 
-// Then how far the runs could see, what to do about it, and what may be chance.
-void add_reach(const comparison::RunComparison& comparison, const FiguresTold& figures,
+// What the runs can show, what to do about it, and what may be chance.
+void add_reach(const RunComparison& comparison, const FiguresTold& figures,
                std::vector<std::string>& sentences) {
   constexpr double kWide = 0.05;
   const Reach reach = reach_of(comparison);
@@ -366,8 +339,8 @@ void add_reach(const comparison::RunComparison& comparison, const FiguresTold& f
     sentences.push_back(fmt::format("Differences that may be chance: {}.", words_beside(figures.open)));
 }
 
-void add_changes(const comparison::RunComparison& comparison, const Outcomes& outcomes,
-                 const FiguresTold& figures, std::vector<std::string>& sentences) {
+void add_changes(const RunComparison& comparison, const Outcomes& outcomes, const FiguresTold& figures,
+                 std::vector<std::string>& sentences) {
   const bool has_outcome = !outcomes.worse.empty() || !outcomes.better.empty();
   const bool is_unchanged =
       figures.found.changes.empty() && (!figures.beside.empty() || (figures.are_there && !has_outcome));
@@ -386,7 +359,6 @@ void add_changes(const comparison::RunComparison& comparison, const Outcomes& ou
   if (is_unchanged) add_reach(comparison, figures, sentences);
 }
 
-// What differs there would be a fault of Headroom's.
 RunDiffVerdict verdict_of_one_side(const RunDiffReport& report) {
   RunDiffVerdict verdict;
   verdict.sentence = report.before.size() == 1
@@ -397,7 +369,7 @@ RunDiffVerdict verdict_of_one_side(const RunDiffReport& report) {
   return verdict;
 }
 
-RunDiffVerdict verdict_of_two_sides(const comparison::RunComparison& comparison) {
+RunDiffVerdict verdict_of_two_sides(const RunComparison& comparison) {
   const Outcomes outcomes = outcomes_of(comparison);
   const FiguresTold figures(comparison);
   std::vector<std::string> sentences;
@@ -411,7 +383,7 @@ RunDiffVerdict verdict_of_two_sides(const comparison::RunComparison& comparison)
   RunDiffVerdict verdict;
   verdict.tone = tone_of(outcomes, figures);
   verdict.sentence = joined(sentences, " ");
-  // A failure has its error beside it, and what may be chance needs no cause: only changes are unexplained.
+  // Failures have their error, and chance needs no cause.
   const bool is_unexplained = !figures.found.changes.empty() || !figures.detections.empty();
   const bool changed =
       is_unexplained || !figures.beside.empty() || !outcomes.worse.empty() || !outcomes.better.empty();
@@ -421,25 +393,16 @@ RunDiffVerdict verdict_of_two_sides(const comparison::RunComparison& comparison)
 
 }  // namespace
 
-const comparison::MetricChange* inseparable_latency(const comparison::ModelComparison& model) {
-  const comparison::MetricChange* latency = model.find("latency");
+const MetricChange* inseparable_latency(const ModelComparison& model) {
+  const MetricChange* latency = model.find("latency");
   if (latency != nullptr && latency->is_separable) return nullptr;
   const auto found =
-      std::find_if(model.metrics.begin(), model.metrics.end(),
-                   [](const comparison::MetricChange& change) { return !change.is_separable; });
+      std::ranges::find_if(model.metrics, [](const MetricChange& change) { return !change.is_separable; });
   return found == model.metrics.end() ? nullptr : &*found;
 }
 
-std::string inseparable_words(const comparison::MetricChange& change) {
-  return "Latency differences are not separable from noise " + comparison::words_for_runs(change);
-}
-
-std::string new_model_words(const comparison::NewModel& model) {
-  std::vector<std::string> figures;
-  for (const comparison::MetricValue& known : model.values)
-    if (std::find(kAlwaysShown.begin(), kAlwaysShown.end(), known.metric->name) != kAlwaysShown.end())
-      figures.push_back(fmt::format("{} {}", known.metric->name, words_for(*known.metric, known.value)));
-  return fmt::format("{} is new in B{}{}.", model.name, figures.empty() ? "" : ": ", joined(figures, ", "));
+std::string inseparable_words(const MetricChange& change) {
+  return "Latency differences are not separable from noise " + words_for_runs(change);
 }
 
 RunDiffLook look_of(RunDiffTone tone) {
@@ -462,61 +425,12 @@ RunDiffVerdict verdict_of(const RunDiffReport& report) {
   return report.is_one_side ? verdict_of_one_side(report) : verdict_of_two_sides(report.comparison);
 }
 
-std::vector<std::string> notes_of(const comparison::RunComparison& comparison) {
-  std::vector<std::string> notes = comparison.caveats;
-  for (const comparison::ModelComparison& model : comparison.models)
-    for (const comparison::MetricChange& change : model.metrics)
-      if (change.differs && is_of_page_cache(change))
-        notes.push_back(
-            fmt::format("{} of {} went from {} to {}: the number of mapped file pages depends on the state "
-                        "of the page cache, so this is not counted as a change",
-                        change.metric->name, model.name, words_for(*change.metric, change.before),
-                        words_for(*change.metric, change.after)));
-  return notes;
-}
-
-std::string interval_words(const comparison::MetricChange& change) {
-  if (change.before == change.after) return "same";
-  if (!change.is_separable) return comparison::percent_words(change.ratio) + " (not separable from noise)";
-  if (is_unsteady(change)) return comparison::percent_words(change.ratio) + " (too noisy to compare)";
-  if (change.has_ratio)
-    return change.low == change.high
-               ? comparison::percent_words(change.ratio)
-               : fmt::format("{} ({} to {})", comparison::percent_words(change.ratio),
-                             comparison::percent_words(change.low), comparison::percent_words(change.high));
-  const comparison::RunMetric& metric = *change.metric;
-  std::string moved = signed_words(metric, change.change());
-  if (change.low_change == change.high_change) return moved;
-  return fmt::format("{} ({} to {})", moved, signed_words(metric, change.low_change),
-                     signed_words(metric, change.high_change));
-}
-
-std::string short_change_words(const comparison::MetricChange& change) {
-  if (change.before == change.after) return "same";
-  if (!change.has_ratio) return signed_words(*change.metric, change.change());
-  return is_unsteady(change) ? "noisy" : comparison::percent_words(change.ratio);
-}
-
-bool is_of_page_cache(const comparison::MetricChange& change) { return change.metric->name == "file_pages"; }
-
-std::string superiority_words(const comparison::ModelComparison& model) {
-  if (!model.superiority || inseparable_latency(model) != nullptr) return "";
-  return fmt::format(
-      "{}: a frame of B takes longer than one of A in {:.0f} % of all pairs ({} and {} frames)", model.name,
-      100 * *model.superiority, model.frames_before, model.frames_after);
-}
-
-std::vector<std::string> fact_lines(const comparison::RunComparison& comparison) {
+std::vector<std::string> fact_lines(const RunComparison& comparison) {
   std::vector<std::string> lines;
-  for (const comparison::FactChange& fact : all_facts(comparison))
+  for (const FactChange& fact : all_facts(comparison))
     lines.push_back(fmt::format("{}: {} → {}", fact.what, fact.before.empty() ? "–" : fact.before,
                                 fact.after.empty() ? "–" : fact.after));
   return lines;
-}
-
-bool is_shown(const comparison::MetricChange& change) {
-  return change.differs || change.is_judged ||
-         std::find(kAlwaysShown.begin(), kAlwaysShown.end(), change.metric->name) != kAlwaysShown.end();
 }
 
 }  // namespace headroom::report

@@ -1,21 +1,20 @@
+#include "report/comparison/series_diff.h"
+
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
-#include "base/display_width.h"
 #include "base/text.h"
+#include "base/utf8.h"
 #include "comparison/two_sample.h"
 #include "report/comparison/diff_words.h"
-#include "report/comparison/run_diff_views.h"
-#include "report/comparison/series_diff_views.h"
-#include "report/markdown_text.h"
-#include "report/terminal_table.h"
+#include "report/comparison/run_diff.h"
+#include "report/text_layout.h"
 #include "report/words.h"
 
 namespace headroom::report {
 namespace {
-
-using comparison::SeriesChange;
 
 std::string share_words(const SeriesChange& change) {
   return change.mean_before == 0
@@ -36,6 +35,24 @@ std::string series_change_words(const SeriesChange& change) {
                      moved_words(change, change.rise_after), moved_words(change, change.rise_before));
 }
 
+// Why a figure is undecided.
+std::string doubt_words(const SeriesChange& change) {
+  const std::string title = title_of_metric(change.name);
+  switch (change.doubt) {
+    case SeriesDoubt::few_samples:
+      return fmt::format("{} has fewer than {} samples in a log", title, kLeastOfSeries);
+    case SeriesDoubt::trend:
+      return fmt::format("{} has a trend (it {} within A, and {} within B)", title,
+                         moved_words(change, change.rise_before), moved_words(change, change.rise_after));
+    case SeriesDoubt::slow:
+    case SeriesDoubt::none:
+      break;
+  }
+  return fmt::format("{} moved in one step or drifts (mean {} to {}), so longer logs are needed", title,
+                     words_for_metric(change.name, change.mean_before),
+                     words_for_metric(change.name, change.mean_after));
+}
+
 struct Told {
   std::size_t differ = 0, doubtful = 0;
   std::vector<std::string> changes, doubts;  // the first three of each
@@ -46,7 +63,7 @@ Told told_by(const SeriesDiffReport& report) {
   Told told;
   for (const SeriesChange& change : report.changes) {
     if (change.differs && ++told.differ <= kShown) told.changes.push_back(series_change_words(change));
-    if (change.doubt != comparison::SeriesDoubt::none && ++told.doubtful <= kShown)
+    if (change.doubt != SeriesDoubt::none && ++told.doubtful <= kShown)
       told.doubts.push_back(doubt_words(change));
   }
   return told;
@@ -61,8 +78,7 @@ std::string comparison_words(const SeriesDiffReport& report) {
   const Told told = told_by(report);
   if (report.changes.empty()) return "A and B have no figure in common.";
   if (!report.has_enough)
-    return fmt::format("Too few samples to detect a change: each log needs at least {}.",
-                       comparison::kLeastOfSeries);
+    return fmt::format("Too few samples to detect a change: each log needs at least {}.", kLeastOfSeries);
   std::string doubts =
       told.doubtful == 0 ? "" : fmt::format("Undecided: {}.", listed(told.doubts, told.doubtful));
   if (told.differ > 0)
@@ -84,7 +100,7 @@ std::string_view outcome_of(const SeriesDiffReport& report) {
   return is_known && report.problems.empty() ? "same" : "unknown";
 }
 
-// What is wrong with the logs comes first: what follows stands on a part of them.
+// Problems of the logs come first.
 std::string verdict_of(const SeriesDiffReport& report) {
   std::string problems;
   for (const std::string& problem : report.problems) problems += problem + ". ";
@@ -94,7 +110,7 @@ std::string verdict_of(const SeriesDiffReport& report) {
   return problems + comparison_words(report);
 }
 
-std::string log_words(const std::string& file, const comparison::LogFigures& log) {
+std::string log_words(const std::string& file, const LogFigures& log) {
   return fmt::format("{} ({} sample{}, {})", without_control_characters(file), log.samples(),
                      log.samples() == 1 ? "" : "s", format_duration(log.duration()));
 }
@@ -106,31 +122,45 @@ std::vector<std::string> row_of(const SeriesChange& change) {
           share_words(change),
           words_for_metric(change.name, change.max_before),
           words_for_metric(change.name, change.max_after),
-          change.is_of_trend                              ? "trend differs"
-          : change.differs                                ? "differs"
-          : change.doubt != comparison::SeriesDoubt::none ? "undecided"
-                                                          : ""};
+          change.is_of_trend                  ? "trend differs"
+          : change.differs                    ? "differs"
+          : change.doubt != SeriesDoubt::none ? "undecided"
+                                              : ""};
 }
 
 const std::vector<std::string> kTitles{"FIGURE", "MEAN A", "MEAN B", "CHANGE", "MAX A", "MAX B", ""};
 
+std::string figure_of(const std::string& gated) {
+  return gated.starts_with("max:") ? gated.substr(4) : gated;
+}
+
+// Why a gate that found nothing cannot pass. An undecided mean has no known change, but B's value is known.
+std::string not_judged_words(const std::vector<FigureRule>& rules, const SeriesDiffReport& report) {
+  if (rules.empty()) return {};
+  if (!report.problems.empty()) return fmt::format("{}", fmt::join(report.problems, "; "));
+  for (const FigureRule& rule : rules) {
+    if (rule.limit.against != GateAgainst::value)
+      for (const SeriesChange& change : report.changes)
+        if (change.name == rule.limit.name && change.doubt != SeriesDoubt::none) return doubt_words(change);
+    if (const std::string figure = figure_of(rule.limit.name); !has_enough(report.a, report.b, figure))
+      return fmt::format("{} has fewer than {} samples in one of the logs", figure, kLeastOfSeries);
+  }
+  return {};
+}
+
 }  // namespace
 
-std::string doubt_words(const SeriesChange& change) {
-  const std::string title = title_of_metric(change.name);
-  switch (change.doubt) {
-    case comparison::SeriesDoubt::few_samples:
-      return fmt::format("{} has fewer than {} samples in a log", title, comparison::kLeastOfSeries);
-    case comparison::SeriesDoubt::trend:
-      return fmt::format("{} has a trend (it {} within A, and {} within B)", title,
-                         moved_words(change, change.rise_before), moved_words(change, change.rise_after));
-    case comparison::SeriesDoubt::slow:
-    case comparison::SeriesDoubt::none:
-      break;
-  }
-  return fmt::format("{} moved in one step or drifts (mean {} to {}), so longer logs are needed", title,
-                     words_for_metric(change.name, change.mean_before),
-                     words_for_metric(change.name, change.mean_after));
+SeriesDiffReport diff_logs(const std::string& before, const WatchedLog& a, const std::string& after,
+                           const WatchedLog& b, bool is_one_file) {
+  SeriesDiffReport report{before, after, a, b, compare_series(a.figures, b.figures)};
+  report.is_one_log = is_one_file || are_one_log(a, b);
+  if (report.is_one_log) clear_changes(report.changes);
+  report.problems = problems_of(a, fmt::format("A ({})", before));
+  for (std::string& problem : problems_of(b, fmt::format("B ({})", after)))
+    report.problems.push_back(std::move(problem));
+  report.has_enough = std::ranges::any_of(
+      report.changes, [&](const SeriesChange& change) { return has_enough(a, b, change.name); });
+  return report;
 }
 
 std::string series_diff_to_terminal(const SeriesDiffReport& report, bool color, int width) {
@@ -138,8 +168,8 @@ std::string series_diff_to_terminal(const SeriesDiffReport& report, bool color, 
       painted(wrap(verdict_of(report), width, 0),
               report.problems.empty() && outcome_of(report) != "unknown" ? kBold : kYellow, color) +
       "\n\n";
-  text +=
-      fmt::format("A  {}\nB  {}\n\n", log_words(report.before, report.a), log_words(report.after, report.b));
+  text += fmt::format("A  {}\nB  {}\n\n", log_words(report.before, report.a.figures),
+                      log_words(report.after, report.b.figures));
   std::vector<Column> columns;
   for (std::size_t i = 0; i < kTitles.size(); ++i)
     columns.push_back({kTitles[i], i == 4 || i == 5 ? 1 : 0, i > 0 && i < 6});
@@ -167,8 +197,8 @@ std::string series_diff_to_markdown(const SeriesDiffReport& report) {
     table.add(std::move(cells));
   }
   return text + table.text() +
-         fmt::format("A: {}  \nB: {}\n", code(log_words(report.before, report.a)),
-                     code(log_words(report.after, report.b)));
+         fmt::format("A: {}  \nB: {}\n", code(log_words(report.before, report.a.figures)),
+                     code(log_words(report.after, report.b.figures)));
 }
 
 Json series_diff_to_json(const SeriesDiffReport& report) {
@@ -178,8 +208,8 @@ Json series_diff_to_json(const SeriesDiffReport& report) {
   json["verdict"] = verdict_of(report);
   json["outcome"] = outcome_of(report);
   json["problems"] = report.problems;
-  for (const auto& [key, file, log] :
-       {std::tuple{"before", &report.before, &report.a}, std::tuple{"after", &report.after, &report.b}})
+  for (const auto& [key, file, log] : {std::tuple{"before", &report.before, &report.a.figures},
+                                       std::tuple{"after", &report.after, &report.b.figures}})
     json[key] = {
         {"file", *file}, {"samples", log->samples()}, {"duration_seconds", log->duration().seconds()}};
   json["figures"] = Json::array();
@@ -196,11 +226,37 @@ Json series_diff_to_json(const SeriesDiffReport& report) {
                 {"rise_after", change.rise_after},
                 {"differs", change.differs}};
     if (change.is_of_trend) figure["trend_differs"] = true;
-    if (change.doubt != comparison::SeriesDoubt::none) figure["cannot_be_told"] = name_of(change.doubt);
+    if (change.doubt != SeriesDoubt::none) figure["cannot_be_told"] = name_of(change.doubt);
     json["figures"].push_back(std::move(figure));
   }
   set_gate(json, report.gate, report.not_judged);
   return json;
+}
+
+std::vector<GatedFigure> gated_log_figures(const std::vector<SeriesChange>& changes) {
+  std::vector<GatedFigure> figures;
+  for (const SeriesChange& change : changes) {
+    figures.push_back({change.name, change.mean_before, change.mean_after, change.low, change.high});
+    const double moved = change.max_after - change.max_before;
+    figures.push_back({"max:" + change.name, change.max_before, change.max_after, moved, moved});
+  }
+  return figures;
+}
+
+GateJudgement judge_logs(SeriesDiffReport& report, std::vector<FigureRule> rules) {
+  if (report.is_one_log) report.not_judged = leave_out_changes(rules);
+  GateJudgement judgement = check_figure_gate(
+      rules, gated_log_figures(report.changes),
+      [](const std::string& name, double value) { return words_for_metric(figure_of(name), value); });
+  report.gate = judgement.findings;
+  if (!judgement.not_judged && !(judgement.has_breach() && report.has_enough))
+    if (std::string why = not_judged_words(rules, report); !why.empty())
+      judgement.not_judged = Error{
+          ErrorKind::input, "cannot check the gate", std::move(why),
+          report.problems.empty() ? "log for longer, or check the maximum: --fail-on 'max:FIGURE>+5%'"
+                                  : "log again with headroom watch, and stop it with Ctrl-C or --duration"};
+  if (judgement.not_judged) report.not_judged = judgement.not_judged->why;
+  return judgement;
 }
 
 }  // namespace headroom::report

@@ -1,4 +1,4 @@
-// The views of the findings of headroom doctor (docs/doctor.md). Pure: from findings to text.
+// The findings of headroom doctor as text, JSON and Markdown. Pure.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -10,10 +10,10 @@
 
 namespace headroom::report {
 
-// Major version: raised when a key changes its meaning or goes; keys may be added without.
+// Raised when a key changes its meaning or is removed.
 inline constexpr int kDoctorSchemaVersion = 1;
 
-// What was looked at, also where nothing was found.
+// An examined input, also without findings.
 struct ExaminedInput {
   std::string input;  // as it was given, or a file of a folder
   std::string kind;   // "log", "watch log", "run", "recording", "snapshot", "machine", "tegrastats", …
@@ -24,7 +24,7 @@ struct DoctorReport {
   std::vector<std::string> inputs;    // as they were given
   std::vector<std::string> problems;  // why one could not be read, or not whole
   std::vector<Finding> findings;      // the severe first
-  // --try: of each model those that helped (or all, where none did), at once
+  // --try: for each model the cures that helped (or all, if none did) together
   std::vector<TriedCure> together{};
   std::vector<ExaminedInput> examined{};
   bool can_try = false;  // --try would try cures of the one input
@@ -32,8 +32,8 @@ struct DoctorReport {
 
 nlohmann::ordered_json findings_to_json(const DoctorReport& report);
 std::string findings_to_markdown(const DoctorReport& report);
-// Sentences are broken at `width` columns; without a width they are not, so that grep works. Lines of logs
-// and commands are never broken.
+// Wraps sentences at `width`; without a width nothing is wrapped, for grep. Never wraps log lines and
+// commands.
 std::string findings_to_terminal(const DoctorReport& report, bool color, std::optional<int> width = {});
 
 // "requested_bytes", 2097152 → "requested", "2.0 MiB".

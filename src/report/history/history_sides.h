@@ -3,6 +3,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -38,5 +39,22 @@ struct HistorySides {
 // machine, one label and the same models.
 Result<HistorySides> sides_of_history(history::RunHistory& history, const std::vector<std::string>& runs,
                                       const EarlierRuns& earlier);
+
+// Converts between runs of headroom bench and the runs of a history.
+// The name of the machine that made a run: its board, or else its host name.
+std::string host_of(const BenchResult& run);
+
+// The run without its commit and label.
+history::KeptRun kept_run(const comparison::ComparedRun& run);
+
+// Kept runs as a side of a comparison; only these `models`, if any are given.
+Result<LoadedSide> side_of(const std::vector<history::KeptRun>& runs,
+                           const std::set<std::string>& models = {});
+
+// Describes a side of kept runs, the newest commit first: "the last 10 runs before: 6 of 3333333, 4 of
+// 1111111", or "6 runs of 3333333". Empty for one run, and for runs without commits: their names are enough.
+std::string words_of(const std::vector<history::KeptRun>& runs);
+// The caveat of a side with several commits; otherwise empty.
+std::string caveat_of(const std::vector<history::KeptRun>& runs);
 
 }  // namespace headroom::report

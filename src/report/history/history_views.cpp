@@ -7,11 +7,11 @@
 #include <map>
 #include <optional>
 
-#include "base/display_width.h"
-#include "base/timestamp.h"
-#include "comparison/metric_gate.h"
+#include "base/units.h"
+#include "base/utf8.h"
+#include "comparison/gate.h"
 #include "report/page.h"
-#include "report/terminal_table.h"
+#include "report/text_layout.h"
 #include "report/words.h"
 
 namespace headroom::report {
@@ -49,20 +49,6 @@ std::string mark_of(const HistoryPoint& point, const Extent& extent, int width) 
   return text;
 }
 
-}  // namespace
-
-std::string short_commit(const std::string& commit) {
-  constexpr int kShown = 10;
-  return commit.empty() ? std::string(kAbsent) : first_columns(commit, kShown);
-}
-
-double HistoryPoint::median() const {
-  const std::size_t n = values.size();
-  return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
-}
-
-namespace {
-
 // The points of a series by their commits: of thousands each run finds its own.
 class PointsByCommit {
  public:
@@ -89,14 +75,24 @@ class PointsByCommit {
 
 }  // namespace
 
+std::string short_commit(const std::string& commit) {
+  constexpr int kShown = 10;
+  return commit.empty() ? std::string(kAbsent) : first_columns(commit, kShown);
+}
+
+double HistoryPoint::median() const {
+  const std::size_t n = values.size();
+  return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+}
+
 std::vector<HistorySeries> history_series(const std::vector<KeptRun>& runs) {
   std::vector<HistorySeries> all;
   std::map<std::string, std::size_t> by_name;
   std::vector<PointsByCommit> points;  // of each series
-  const bool one_host = std::all_of(runs.begin(), runs.end(),
-                                    [&](const KeptRun& run) { return run.host == runs.front().host; });
-  const bool one_label = std::all_of(runs.begin(), runs.end(),
-                                     [&](const KeptRun& run) { return run.label == runs.front().label; });
+  const bool one_host =
+      std::ranges::all_of(runs, [&](const KeptRun& run) { return run.host == runs.front().host; });
+  const bool one_label =
+      std::ranges::all_of(runs, [&](const KeptRun& run) { return run.label == runs.front().label; });
   for (const KeptRun& run : runs)
     for (const history::KeptFigure& figure : run.figures) {
       // What two boards take is no one figure, and neither is what two branches do.
@@ -115,8 +111,7 @@ std::vector<HistorySeries> history_series(const std::vector<KeptRun>& runs) {
       places.add(run.commit, place);
       HistoryPoint& point = series.points[place];
       if (run.commit.size() > point.commit.size()) point.commit = run.commit;  // the whole SHA
-      point.values.insert(std::upper_bound(point.values.begin(), point.values.end(), figure.value),
-                          figure.value);
+      point.values.insert(std::ranges::upper_bound(point.values, figure.value), figure.value);
     }
   return all;
 }
@@ -136,20 +131,14 @@ std::string history_list_to_terminal(const std::vector<KeptRun>& runs, bool colo
 }
 
 Json history_list_to_json(const std::vector<KeptRun>& runs) {
-  Json json;
-  json["schema_version"] = kHistorySchemaVersion;
-  json["runs"] = Json::array();
-  for (const KeptRun& run : runs) {
-    Json row;
-    row["run"] = run.id;
-    row["started_at"] = run.started_at;
-    row["added_at"] = run.added_at;
+  const auto row_of = [](const KeptRun& run) {
+    Json row = {{"run", run.id}, {"started_at", run.started_at}, {"added_at", run.added_at}};
     set_if(row, "commit", run.commit);
     set_if(row, "label", run.label);
     row["host"] = run.host;
-    json["runs"].push_back(std::move(row));
-  }
-  return json;
+    return row;
+  };
+  return {{"schema_version", kHistorySchemaVersion}, {"runs", json_list(runs, row_of)}};
 }
 
 std::string history_plot_to_terminal(const comparison::RunMetric& metric,
@@ -189,30 +178,24 @@ std::string history_plot_to_html(const comparison::RunMetric& metric, const std:
 }
 
 Json history_plot_to_json(const comparison::RunMetric& metric, const std::vector<HistorySeries>& all) {
-  Json json;
-  json["schema_version"] = kHistorySchemaVersion;
-  json["metric"] = metric.name;
-  json["unit"] = metric.unit == comparison::MetricUnit::bytes         ? "bytes"
-                 : metric.unit == comparison::MetricUnit::nanoseconds ? "ns"
-                 : metric.unit == comparison::MetricUnit::per_second  ? "per_second"
-                                                                      : "count";
-  json["models"] = Json::array();
-  for (const HistorySeries& series : all) {
-    Json model;
-    model["name"] = series.model;
-    model["points"] = Json::array();
-    for (const HistoryPoint& point : series.points) {
-      Json row;
-      set_if(row, "commit", point.commit);
-      set_if(row, "label", point.label);
-      row["started_at"] = point.started_at;
-      row["median"] = point.median();
-      row["values"] = point.values;
-      model["points"].push_back(std::move(row));
-    }
-    json["models"].push_back(std::move(model));
-  }
-  return json;
+  const auto point_of = [](const HistoryPoint& point) {
+    Json row;
+    set_if(row, "commit", point.commit);
+    set_if(row, "label", point.label);
+    row["started_at"] = point.started_at;
+    row["median"] = point.median();
+    row["values"] = point.values;
+    return row;
+  };
+  return {{"schema_version", kHistorySchemaVersion},
+          {"metric", metric.name},
+          {"unit", metric.unit == comparison::MetricUnit::bytes         ? "bytes"
+                   : metric.unit == comparison::MetricUnit::nanoseconds ? "ns"
+                   : metric.unit == comparison::MetricUnit::per_second  ? "per_second"
+                                                                        : "count"},
+          {"models", json_list(all, [&](const HistorySeries& series) -> Json {
+             return {{"name", series.model}, {"points", json_list(series.points, point_of)}};
+           })}};
 }
 
 }  // namespace headroom::report

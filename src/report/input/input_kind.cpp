@@ -9,9 +9,9 @@
 #include <string>
 
 #include "base/files.h"
-#include "base/json_keys.h"
+#include "base/json.h"
 #include "base/text.h"
-#include "recording/is_recording.h"
+#include "recording/recording.h"
 #include "report/input/run_input.h"
 
 namespace headroom::report {
@@ -49,7 +49,7 @@ std::string unpacked(std::string_view begin) {
   stream.next_out = reinterpret_cast<Bytef*>(text.data());
   stream.avail_out = static_cast<uInt>(text.size());
   inflate(&stream, Z_SYNC_FLUSH);  // the rest of the input is missing: the text so far counts
-  text.resize(text.size() - stream.avail_out);
+  text.erase(text.size() - stream.avail_out);
   inflateEnd(&stream);
   return text;
 }
@@ -88,6 +88,18 @@ JsonKeys keys_of(const fs::path& file, Bytes most) {
   if (code || size > static_cast<std::uintmax_t>(most.count)) return {};
   std::ifstream stream(file, std::ios::binary);
   return read_json_keys(stream);
+}
+
+// Also detects damaged logs of headroom watch: reading them reports the damage.
+Result<InputKind> kind_of_file(const fs::path& path, std::string_view what_fits) {
+  if (const auto known = known_kind(path)) return *known;
+  const std::string begin = first_bytes_of(path);
+  if (begin.starts_with(kGzip) || has_key(begin, "time_ns")) return InputKind::watch_log;
+  const std::string what = fmt::format("cannot compare {}", path.string());
+  if (begin.starts_with("time_seconds,"))
+    return input_error(what, "it is a CSV log of headroom watch",
+                       "log to FILE.jsonl: headroom watch --output FILE.jsonl");
+  return input_error(what, begin.empty() ? "it is empty" : "unknown file format", std::string(what_fits));
 }
 
 }  // namespace
@@ -137,22 +149,6 @@ std::optional<InputKind> known_kind(const fs::path& file) {
     return InputKind::watch_log;
   return std::nullopt;
 }
-
-namespace {
-
-// Also detects damaged logs of headroom watch: reading them reports the damage.
-Result<InputKind> kind_of_file(const fs::path& path, std::string_view what_fits) {
-  if (const auto known = known_kind(path)) return *known;
-  const std::string begin = first_bytes_of(path);
-  if (begin.starts_with(kGzip) || has_key(begin, "time_ns")) return InputKind::watch_log;
-  const std::string what = fmt::format("cannot compare {}", path.string());
-  if (begin.starts_with("time_seconds,"))
-    return input_error(what, "it is a CSV log of headroom watch",
-                       "log to FILE.jsonl: headroom watch --output FILE.jsonl");
-  return input_error(what, begin.empty() ? "it is empty" : "unknown file format", std::string(what_fits));
-}
-
-}  // namespace
 
 Result<InputKind> kind_of_input(const fs::path& path, std::string_view what_fits) {
   std::error_code code;

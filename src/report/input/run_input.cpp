@@ -1,7 +1,6 @@
 #include "report/input/run_input.h"
 
 #include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -9,15 +8,14 @@
 #include <unordered_map>
 
 #include "base/files.h"
-#include "base/fnv1a.h"
-#include "base/run_folder.h"
+#include "base/json.h"
 #include "base/text.h"
-#include "comparison/combined_results.h"
-#include "report/input/footprint_input.h"
-#include "report/run/frame_times_csv.h"
+#include "comparison/run_metrics.h"
 #include "report/run/report_json.h"
+#include "report/run/views.h"
 
 namespace headroom::report {
+
 namespace fs = std::filesystem;
 namespace {
 
@@ -125,7 +123,7 @@ Status check_model_names(const BenchResult& run, const std::string& name) {
 // Returns false for a copy of an earlier run, such as a folder that was fetched twice, and leaves it out: as
 // a second run it would show no spread.
 bool add_key(std::string key, const std::string& name, LoadedSide& loaded) {
-  const auto same = std::find(loaded.keys.begin(), loaded.keys.end(), key);
+  const auto same = std::ranges::find(loaded.keys, key);
   if (same == loaded.keys.end()) {
     loaded.keys.push_back(std::move(key));
     return true;
@@ -176,6 +174,21 @@ ModelResult result_of(const Footprint& footprint) {
   return model;
 }
 
+constexpr Bytes kLargestFootprint = mebibytes(1);
+constexpr std::size_t kMostFiles = 10'000;
+
+bool has_footprints(const fs::path& folder) {
+  std::error_code code;
+  return fs::is_directory(folder / "footprints", code);
+}
+
+void list_footprints(const fs::path& run, std::vector<fs::path>& files) {
+  std::error_code code;
+  for (fs::directory_iterator entry(run / "footprints", code), end; !code && entry != end;
+       entry.increment(code))
+    if (entry->path().extension() == ".json" && files.size() < kMostFiles) files.push_back(entry->path());
+}
+
 }  // namespace
 
 Result<BenchResult> read_report_file(const fs::path& file) {
@@ -208,8 +221,8 @@ Result<RunsOfFolder> runs_of_folder(const fs::path& folder) {
   if (code)
     return input_error(fmt::format("cannot read the folder {}", folder.string()), code.message(),
                        "check its permissions");
-  std::sort(found.runs.begin(), found.runs.end());
-  std::sort(found.left_out.begin(), found.left_out.end());
+  std::ranges::sort(found.runs);
+  std::ranges::sort(found.left_out);
   return found;
 }
 
@@ -296,6 +309,69 @@ Result<LoadedSide> load_footprints(const std::vector<std::string>& files) {
     loaded.results.push_back(std::move(result));
   }
   return loaded;
+}
+
+namespace fs = std::filesystem;
+
+Result<Footprint> read_footprint(const fs::path& file) {
+  auto text = read_file(file, kLargestFootprint);
+  if (!text) return forward_error(text);
+  auto document = parse_json(*text, file.string());
+  if (!document) return forward_error(document);
+  return footprint_from_json(*document, file.string());
+}
+
+Result<std::vector<planning::MeasuredFootprint>> read_footprints(const fs::path& place) {
+  std::vector<fs::path> files;
+  std::error_code code;
+  if (fs::is_regular_file(place, code)) {
+    files.push_back(place);
+  } else if (has_footprints(place)) {
+    list_footprints(place, files);
+  } else {
+    for (fs::directory_iterator entry(place, code), end; !code && entry != end; entry.increment(code)) {
+      if (has_footprints(entry->path())) list_footprints(entry->path(), files);
+      if (place.filename() == "footprints" && entry->path().extension() == ".json")
+        files.push_back(entry->path());
+    }
+  }
+  if (files.empty())
+    return input_error(fmt::format("no footprints found in {}", place.string()), code ? code.message() : "",
+                       "name a run folder of headroom bench, or a folder of runs (outputs)");
+  std::ranges::sort(files);
+  std::vector<planning::MeasuredFootprint> all;
+  for (const fs::path& file : files) {
+    auto footprint = read_footprint(file);
+    if (!footprint) return forward_error(footprint);
+    all.push_back({file.string(), std::move(*footprint)});
+  }
+  return all;
+}
+
+Result<std::vector<planning::MeasuredFootprint>> footprints_for(Budget& budget, const fs::path& folder,
+                                                                const std::vector<std::string>& places) {
+  std::vector<std::string> wanted = places;
+  const auto from_folder = [&](MemoryNeed& need) {
+    if (need.footprint.empty()) return;
+    std::error_code code;
+    if (fs::path(need.footprint).is_relative() && fs::exists(folder / need.footprint, code))
+      need.footprint = (folder / need.footprint).lexically_normal().string();
+    if (fs::exists(need.footprint, code)) wanted.push_back(need.footprint);
+  };
+  for (BudgetComponent& component : budget.components) {
+    from_folder(component.need);
+    for (BudgetVariant& variant : component.variants) from_folder(variant.need);
+  }
+  std::vector<planning::MeasuredFootprint> all;
+  for (const std::string& place : wanted) {
+    auto measured = read_footprints(place);
+    if (!measured) return forward_error(measured);
+    for (planning::MeasuredFootprint& each : *measured) {
+      const auto is_same = [&](const planning::MeasuredFootprint& known) { return known.file == each.file; };
+      if (std::ranges::none_of(all, is_same)) all.push_back(std::move(each));
+    }
+  }
+  return all;
 }
 
 }  // namespace headroom::report

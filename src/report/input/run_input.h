@@ -8,7 +8,9 @@
 
 #include "base/result.h"
 #include "comparison/run_comparison.h"
+#include "planning/footprints.h"
 #include "types/bench_result.h"
+#include "types/budget.h"
 
 namespace headroom::report {
 
@@ -49,5 +51,18 @@ void add_combined(LoadedSide& loaded, comparison::ComparedRun& run);
 Result<LoadedSide> load_runs(const std::vector<std::string>& runs);
 // Loads footprints/NAME.json: memory over the bare runtime.
 Result<LoadedSide> load_footprints(const std::vector<std::string>& files);
+
+// Reads measured footprints (footprints/NAME.json of a run).
+Result<Footprint> read_footprint(const std::filesystem::path& file);
+
+// The footprints of a file, a run's folder, or a folder of runs (outputs/). Fails if one cannot be read, or
+// if there is none.
+Result<std::vector<planning::MeasuredFootprint>> read_footprints(const std::filesystem::path& place);
+
+// The footprints of all places, and those that the budget itself names (`footprint = "…"`), relative to its
+// folder. A missing one is reported later, when the budget is resolved, with its line.
+Result<std::vector<planning::MeasuredFootprint>> footprints_for(Budget& budget,
+                                                                const std::filesystem::path& folder,
+                                                                const std::vector<std::string>& places);
 
 }  // namespace headroom::report

@@ -1,3 +1,5 @@
+#include <array>
+
 #include "base/json.h"
 #include "report/plan/plan_views.h"
 
@@ -6,20 +8,9 @@ namespace {
 
 using namespace planning;
 
-std::string name_of_origin(FigureOrigin::Kind kind) {
-  switch (kind) {
-    case FigureOrigin::Kind::stated:
-      return "stated";
-    case FigureOrigin::Kind::estimate:
-      return "estimate";
-    case FigureOrigin::Kind::measured:
-      return "measured";
-  }
-  return {};
-}
-
 Json plan_part_json(const FigureOrigin& origin) {
-  Json object = {{"kind", name_of_origin(origin.kind)}};
+  constexpr std::array<std::string_view, 3> kKinds{"stated", "estimate", "measured"};  // in the order of Kind
+  Json object = {{"kind", kKinds.at(static_cast<std::size_t>(origin.kind))}};
   set_if(object, "source", origin.source);
   return object;
 }
@@ -33,15 +24,12 @@ Json plan_part_json(const BudgetComponent& component) {
   set_if(object, "run_peak_bytes", need.run_peak);
   object["frames_bytes"] = need.frame_bytes().count;
   object["transient_bytes"] = need.transient.count;
-  Json frames = Json::array();
-  for (const FrameBuffers& buffers : need.frames)
-    frames.push_back({{"width", buffers.width},
-                      {"height", buffers.height},
-                      {"channels", buffers.channels},
-                      {"channel_bytes", buffers.channel_bytes},
-                      {"count", buffers.count},
-                      {"bytes", buffers.bytes().count}});
-  if (!frames.empty()) object["frames"] = std::move(frames);
+  if (!need.frames.empty())
+    object["frames"] = json_list(need.frames, [](const FrameBuffers& buffers) -> Json {
+      return {{"width", buffers.width},       {"height", buffers.height},
+              {"channels", buffers.channels}, {"channel_bytes", buffers.channel_bytes},
+              {"count", buffers.count},       {"bytes", buffers.bytes().count}};
+    });
   if (!need.shared_key.empty()) {
     object["shared_with"] = need.shared_key;
     object["shared_bytes"] = need.shared.count;
@@ -62,22 +50,18 @@ Json plan_part_json(const PlanMoment& moment, const Budget& budget) {
   Json object = {{"kind", name_of(moment.kind)}, {"words", words_for(moment, budget)}};
   if (moment.loading) object["loading"] = budget.components[*moment.loading].name;
   object["bytes"] = moment.total.count;
-  Json shares = Json::array();
-  for (const Occupancy::Share& share : moment.shares) {
+  object["parts"] = json_list(moment.shares, [&](const Occupancy::Share& share) {
     Json part = {{"name", share.component ? budget.components[*share.component].name : share.shared_key},
                  {"bytes", share.bytes.count}};
     if (!share.component) part["is_shared"] = true;
     if (share.is_loading) part["is_loading"] = true;
-    shares.push_back(std::move(part));
-  }
-  object["parts"] = std::move(shares);
+    return part;
+  });
   return object;
 }
 
 Json json_names_of(const Budget& budget, const std::vector<std::size_t>& order) {
-  Json names = Json::array();
-  for (const std::size_t i : order) names.push_back(budget.components[i].name);
-  return names;
+  return json_list(order, [&](std::size_t i) { return budget.components[i].name; });
 }
 
 Json plan_part_json(const BestSet& set, const Budget& budget) {
@@ -138,11 +122,13 @@ Json plan_to_json(const PlanReport& report) {
     object["peak_before_bytes"] = report.peak_before->count;
     object["verdict_before"] = name_of(*report.verdict_before);
   }
-  Json components = Json::array(), moments = Json::array(), advice = Json::array();
-  for (const BudgetComponent& component : plan.budget.components)
-    components.push_back(plan_part_json(component));
-  for (const PlanMoment& moment : plan.moments) moments.push_back(plan_part_json(moment, plan.budget));
-  for (const Advice& each : report.advice) {
+  object["components"] = json_list(
+      plan.budget.components, [](const BudgetComponent& component) { return plan_part_json(component); });
+  object["moments"] =
+      json_list(plan.moments, [&](const PlanMoment& moment) { return plan_part_json(moment, plan.budget); });
+  object["worst_moment"] = plan.worst_moment;
+  if (plan.fitting) object["fitting"] = plan_part_json(*plan.fitting, plan.budget);
+  object["advice"] = json_list(report.advice, [](const Advice& each) {
     Json entry = {{"kind", name_of(each.kind)}, {"words", each.words}};
     set_if(entry, "component", each.component);
     if (!each.what_ifs.empty()) entry["what_ifs"] = each.what_ifs;
@@ -150,19 +136,14 @@ Json plan_to_json(const PlanReport& report) {
     entry["own_bytes"] = each.own.count;
     entry["verdict"] = name_of(each.verdict);
     entry["origin"] = plan_part_json(each.origin);
-    advice.push_back(std::move(entry));
-  }
-  object["components"] = std::move(components);
-  object["moments"] = std::move(moments);
-  object["worst_moment"] = plan.worst_moment;
-  if (plan.fitting) object["fitting"] = plan_part_json(*plan.fitting, plan.budget);
-  object["advice"] = std::move(advice);
+    return entry;
+  });
   return object;
 }
 
 Json verification_to_json(const Verification& verification) {
-  Json components = Json::array();
-  for (const VerifiedFigure& figure : verification.components) components.push_back(plan_part_json(figure));
+  Json components =
+      json_list(verification.components, [](const VerifiedFigure& figure) { return plan_part_json(figure); });
   return {{"schema_version", kPlanSchemaVersion},        {"run", verification.run},
           {"joint_peak_source", verification.source},    {"is_lower_bound", verification.is_lower_bound},
           {"joint", plan_part_json(verification.joint)}, {"components", std::move(components)},

@@ -1,18 +1,18 @@
 // The plan on a terminal, and as Markdown: the table of the memory guide, the verdict with its reasons, the
 // worst moment, what fits, and what to change first.
-#include <fmt/format.h>
 
+#include <fmt/format.h>
 #include <algorithm>
 
-#include "base/display_width.h"
 #include "base/json.h"
 #include "base/text.h"
-#include "report/markdown_text.h"
+#include "base/utf8.h"
 #include "report/page.h"
 #include "report/plan/plan_views.h"
-#include "report/terminal_table.h"
+#include "report/text_layout.h"
 
 namespace headroom::report {
+
 namespace {
 
 using namespace planning;
@@ -25,18 +25,11 @@ struct Row {
 };
 
 std::string note_of_available(const MemoryPlan& plan) {
-  switch (plan.verdict) {
-    case planning::Verdict::healthy:
-      return fmt::format("Buffer of {} stays free",
-                         words_for_sum(plan.budget.rules.buffer, plan.budget.is_decimal));
-    case planning::Verdict::tight:
-      return "Tight but viable";
-    case planning::Verdict::risky:
-      return "Less than the rules require";
-    case planning::Verdict::does_not_fit:
-      return "Does not fit";
-  }
-  return {};
+  if (plan.verdict == planning::Verdict::healthy)
+    return fmt::format("Buffer of {} stays free",
+                       words_for_sum(plan.budget.rules.buffer, plan.budget.is_decimal));
+  if (plan.verdict == planning::Verdict::tight) return "Tight but viable";
+  return plan.verdict == planning::Verdict::risky ? "Less than the rules require" : "Does not fit";
 }
 
 std::vector<Row> rows_of(const MemoryPlan& plan) {
@@ -47,9 +40,8 @@ std::vector<Row> rows_of(const MemoryPlan& plan) {
     rows.push_back(
         {component.name, words_for_part(running_bytes(component), decimal), notes_of_row(plan, i)});
   }
-  const auto running = std::find_if(plan.moments.begin(), plan.moments.end(), [](const PlanMoment& moment) {
-    return moment.kind == PlanMoment::Kind::running;
-  });
+  const auto running = std::ranges::find_if(
+      plan.moments, [](const PlanMoment& moment) { return moment.kind == PlanMoment::Kind::running; });
   for (const Occupancy::Share& share : running->shares)
     if (!share.component)
       rows.push_back({fmt::format("Shared pages: {}", share.shared_key), words_for_part(share.bytes, decimal),
@@ -71,8 +63,7 @@ std::vector<Row> rows_of(const MemoryPlan& plan) {
 // "System 500 MB, YOLO 800 MB (load peak), …": the set that makes the peak, the largest first.
 std::string worst_set(const MemoryPlan& plan) {
   std::vector<Occupancy::Share> shares = plan.worst().shares;
-  std::stable_sort(shares.begin(), shares.end(),
-                   [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
+  std::ranges::stable_sort(shares, [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
   std::string words;
   for (const Occupancy::Share& share : shares)
     words += fmt::format("{}{} {}{}", words.empty() ? "" : ", ",
@@ -141,16 +132,10 @@ std::vector<std::string> lines_of(const PlanReport& report) {
   return lines;
 }
 
+// The source of a measured figure has the word "measured" and the date.
 std::string origin_words(const Advice& advice) {
-  switch (advice.origin.kind) {
-    case FigureOrigin::Kind::measured:
-      return advice.origin.source;  // contains the word "measured" and the date
-    case FigureOrigin::Kind::estimate:
-      return "estimate: " + advice.origin.source;
-    case FigureOrigin::Kind::stated:
-      return advice.origin.source;
-  }
-  return {};
+  const bool is_estimate = advice.origin.kind == FigureOrigin::Kind::estimate;
+  return (is_estimate ? "estimate: " : "") + advice.origin.source;
 }
 
 std::string device_words(const MemoryPlan& plan) {
@@ -172,7 +157,7 @@ std::string plan_to_terminal(const PlanReport& report, bool color, int width) {
   for (const std::string& change : report.what_ifs) text += fmt::format("what if: {}\n", change);
   text += "\n";
   // The notes go on below, so they are the first column for the table, and stand last here.
-  std::vector<Column> columns{{"Component", 0, false, {}, {}}, {"Memory", 0, true, {}, {}}};
+  std::vector<Column> columns{{"Component", 0, false}, {"Memory", 0, true}};
   const std::vector<Row> rows = rows_of(plan);
   for (const Row& row : rows) {
     columns[0].cells.push_back(row.component);
@@ -180,7 +165,7 @@ std::string plan_to_terminal(const PlanReport& report, bool color, int width) {
     for (Column& column : columns) column.paints.push_back(row.is_sum ? kBold : std::string_view());
   }
   fit_columns(columns, width, 20);
-  Column notes{"Notes", 0, false, {}, {}};
+  Column notes{"Notes", 0, false};
   int taken = 4;  // the gaps
   for (const Column& column : columns) {
     int widest = display_width(column.title);
@@ -217,8 +202,8 @@ std::string plan_to_terminal(const PlanReport& report, bool color, int width) {
   }
   if (report.advice.size() > kMostAdvice)
     text += fmt::format("  and {} more (--json)\n", report.advice.size() - kMostAdvice);
-  const auto first = std::find_if(report.advice.begin(), report.advice.end(),
-                                  [](const Advice& advice) { return !advice.what_ifs.empty(); });
+  const auto first =
+      std::ranges::find_if(report.advice, [](const Advice& advice) { return !advice.what_ifs.empty(); });
   if (first == report.advice.end()) return text;
   text += "\nNext: " + report.command;
   for (const std::string& change : first->what_ifs) text += " --what-if " + shell_word(change);
@@ -257,10 +242,8 @@ std::string plan_to_markdown(const PlanReport& report) {
 }
 
 std::string verification_to_terminal(const Verification& verification, bool color, int width) {
-  std::vector<Column> columns{{"Component", 0, false, {}, {}},
-                              {"Planned", 0, true, {}, {}},
-                              {"Measured", 0, true, {}, {}},
-                              {"Difference", 0, true, {}, {}}};
+  std::vector<Column> columns{
+      {"Component", 0, false}, {"Planned", 0, true}, {"Measured", 0, true}, {"Difference", 0, true}};
   const auto add = [&](const VerifiedFigure& figure, bool is_sum) {
     columns[0].cells.push_back(figure.name);
     columns[1].cells.push_back(format_bytes(figure.planned));
@@ -286,6 +269,38 @@ std::string verification_to_terminal(const Verification& verification, bool colo
                                 std::abs(off), off < 0 ? "under" : "over", 100 * kMaxOver, 100 * kMaxUnder),
                     kRed, color);
   return text + "\n";
+}
+
+Bytes running_bytes(const BudgetComponent& component) {
+  const MemoryNeed& need = component.need;
+  return need.run_peak.value_or(Bytes{}) + need.frame_bytes() + need.transient;
+}
+
+std::string notes_of_row(const planning::MemoryPlan& plan, std::size_t component) {
+  const BudgetComponent& row = plan.budget.components[component];
+  const MemoryNeed& need = row.need;
+  const bool decimal = plan.budget.is_decimal;
+  std::string notes = row.notes;
+  const auto add = [&](const std::string& words) { notes += (notes.empty() ? "" : "; ") + words; };
+  for (const auto& [key, value] : row.settings)
+    if (need.origin.kind != FigureOrigin::Kind::measured) add(fmt::format("{} {}", key, value));
+  for (const FrameBuffers& frames : need.frames)
+    add(fmt::format("frames {} × {} × {} × {} B × {} = {}", frames.width, frames.height, frames.channels,
+                    frames.channel_bytes, frames.count, planning::words_for_part(frames.bytes(), decimal)));
+  if (need.frames.empty() && need.measured_frames > Bytes{})
+    add(fmt::format("frames {}", planning::words_for_part(need.measured_frames, decimal)));
+  if (need.transient > Bytes{})
+    add(fmt::format("transient {}", planning::words_for_part(need.transient, decimal)));
+  const Bytes run = need.run_peak.value_or(Bytes{});
+  if (need.load_peak && *need.load_peak != run)
+    add(fmt::format("load peak {}", planning::words_for_part(*need.load_peak, decimal)));
+  if (need.gpu_apart > Bytes{})
+    add(fmt::format("GPU memory {} not counted", planning::words_for_part(need.gpu_apart, decimal)));
+  if (!row.group.empty()) add(fmt::format("one at a time: {}", row.group));
+  if (row.is_lazy) add("on demand");
+  if (need.origin.kind == FigureOrigin::Kind::measured) add("measured");
+  if (need.origin.kind == FigureOrigin::Kind::estimate) add("estimate: " + need.origin.source);
+  return notes;
 }
 
 }  // namespace headroom::report

@@ -7,9 +7,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "planning/advice.h"
+#include "planning/changes.h"
 #include "planning/memory_plan.h"
-#include "planning/verify.h"
 
 namespace headroom::report {
 

@@ -1,6 +1,8 @@
-#include "report/recording/frame_names.h"
+#include "report/recording/recording_views.h"
 
 #include <utility>
+
+#include "symbols/symbolizer.h"
 
 namespace headroom::report {
 

@@ -1,15 +1,14 @@
-#include "report/recording/recording_devices.h"
-
 #include <fmt/format.h>
-
 #include <algorithm>
+#include <ranges>
 
-#include "base/display_width.h"
-#include "report/recording/device_words.h"
+#include "base/utf8.h"
+#include "report/recording/recording_parts.h"
 #include "report/recording/recording_words.h"
 #include "report/recording/stack_text.h"
 
 namespace headroom::report {
+
 namespace {
 
 using namespace attribution;
@@ -93,30 +92,26 @@ class DeviceScreen {
   void layers() {
     if (!tells_layers(figures_.layers)) return;
     line("Layers");
-    for (std::size_t i = 0; i < std::min(kRows, figures_.layers.size()); ++i) {
-      const DeviceShare& layer = figures_.layers[i];
-      if (layer.at_peak_bytes == 0) break;
-      screen_.row(share(layer.at_peak_bytes),
-                  [&](int room) { return fit_path_to_width(name_of_layer(report_, layer.index), room); });
-    }
+    for (const DeviceShare& layer : figures_.layers | std::views::take(kRows))
+      if (layer.at_peak_bytes > 0)
+        screen_.row(share(layer.at_peak_bytes),
+                    [&](int room) { return fit_path_to_width(name_of_layer(report_, layer.index), room); });
   }
 
   void stacks() {
     if (figures_.stacks.empty()) return;
     line("Places");
-    for (std::size_t i = 0; i < std::min(kRows, figures_.stacks.size()); ++i)
-      if (figures_.stacks[i].at_peak_bytes > 0)
-        place(share(figures_.stacks[i].at_peak_bytes), StackId{figures_.stacks[i].index});
+    for (const DeviceShare& stack : figures_.stacks | std::views::take(kRows))
+      if (stack.at_peak_bytes > 0) place(share(stack.at_peak_bytes), StackId{stack.index});
   }
 
   void refusals() {
-    for (std::size_t i = 0; i < std::min(kRefusals, figures_.refusals.size()); ++i) {
-      const DeviceRefusal& refusal = figures_.refusals[i];
+    for (const DeviceRefusal& refusal : figures_.refusals | std::views::take(kRefusals)) {
       line(fmt::format("Refused at {}: {}, with {} of {} in use, from", format_duration(refusal.time),
                        bytes(refusal.bytes), bytes(refusal.charged), bytes(refusal.limit)));
       place("  ", refusal.stack);
-      for (std::size_t k = 0; k < std::min(kHolders, refusal.holders.size()); ++k)
-        place(fmt::format("  {:>9} held by  ", bytes(refusal.holders[k].bytes)), refusal.holders[k].stack);
+      for (const DeviceHolder& holder : refusal.holders | std::views::take(kHolders))
+        place(fmt::format("  {:>9} held by  ", bytes(holder.bytes)), holder.stack);
       if (refusal.rounding_bytes > 0)
         line(fmt::format("  {:>9} lost to rounding up to multiples of {}", bytes(refusal.rounding_bytes),
                          bytes(granule())));
@@ -150,21 +145,23 @@ class DeviceScreen {
   const recording::Device* device_;
 };
 
+// What names the share: its layer, or its stack.
+Json named(Json object, const RecordingReport& report, const DeviceShare& share, bool is_layer) {
+  if (is_layer)
+    object["layer_name"] = path_of_layer(report, share.index);
+  else
+    object["frames"] = frames_of(report, StackId{share.index});
+  return object;
+}
+
 Json shares_json(const RecordingReport& report, const std::vector<DeviceShare>& shares, bool are_layers) {
-  Json array = Json::array();
-  for (std::size_t i = 0; i < std::min(kSharesInJson, shares.size()); ++i) {
-    const DeviceShare& share = shares[i];
-    Json object = {{"at_peak_bytes", share.at_peak_bytes},
-                   {"at_end_bytes", share.end_bytes},
-                   {"allocations", share.allocations},
-                   {"allocated_bytes", share.allocated_bytes}};
-    if (are_layers)
-      object["layer_name"] = path_of_layer(report, share.index);
-    else
-      object["frames"] = frames_of(report, StackId{share.index});
-    array.push_back(std::move(object));
-  }
-  return array;
+  return json_list(shares | std::views::take(kSharesInJson), [&](const DeviceShare& share) {
+    return named({{"at_peak_bytes", share.at_peak_bytes},
+                  {"at_end_bytes", share.end_bytes},
+                  {"allocations", share.allocations},
+                  {"allocated_bytes", share.allocated_bytes}},
+                 report, share, are_layers);
+  });
 }
 
 Json refusal_json(const RecordingReport& report, const DeviceRefusal& refusal) {
@@ -178,9 +175,9 @@ Json refusal_json(const RecordingReport& report, const DeviceRefusal& refusal) {
                  {"frames", frames_of(report, refusal.stack)}};
   if (refusal.layer < report.analysis.layers.size() && refusal.layer != 0)
     object["layer_name"] = report.analysis.layers[refusal.layer].path;
-  Json& holders = object["holders"] = Json::array();
-  for (const DeviceHolder& holder : refusal.holders)
-    holders.push_back({{"bytes", holder.bytes}, {"frames", frames_of(report, holder.stack)}});
+  object["holders"] = json_list(refusal.holders, [&](const DeviceHolder& holder) -> Json {
+    return {{"bytes", holder.bytes}, {"frames", frames_of(report, holder.stack)}};
+  });
   if (refusal.processes.empty()) return object;
   const DeviceRest rest = rest_of(refusal);
   object["kept_bytes"] = rest.kept;
@@ -195,18 +192,12 @@ Json refusal_json(const RecordingReport& report, const DeviceRefusal& refusal) {
 
 // Columns, as in the heap's timeline.
 Json curve_json(const DeviceCurve& curve) {
-  Json json = {{"width_ns", curve.width.count},
-               {"start_ns", Json::array()},
-               {"lowest_bytes", Json::array()},
-               {"highest_bytes", Json::array()},
-               {"last_bytes", Json::array()}};
-  for (const DeviceCurvePoint& point : curve.points) {
-    json["start_ns"].push_back(point.start.count);
-    json["lowest_bytes"].push_back(point.lowest);
-    json["highest_bytes"].push_back(point.highest);
-    json["last_bytes"].push_back(point.last);
-  }
-  return json;
+  using Point = DeviceCurvePoint;
+  return {{"width_ns", curve.width.count},
+          {"start_ns", json_list(curve.points, [](const Point& point) { return point.start.count; })},
+          {"lowest_bytes", json_list(curve.points, [](const Point& point) { return point.lowest; })},
+          {"highest_bytes", json_list(curve.points, [](const Point& point) { return point.highest; })},
+          {"last_bytes", json_list(curve.points, [](const Point& point) { return point.last; })}};
 }
 
 Json device_json(const RecordingReport& report, const DeviceFigures& figures) {
@@ -233,24 +224,69 @@ Json device_json(const RecordingReport& report, const DeviceFigures& figures) {
   set_if(object, "driver_growth_bytes", figures.driver_growth_bytes);
   if (figures.rounding_at_peak_bytes > 0) object["rounding_at_peak_bytes"] = figures.rounding_at_peak_bytes;
   set_if(object, "overhead_bytes", figures.overhead_bytes);
-  Json& kinds = object["kinds"] = Json::array();
-  for (const DeviceKindFigures& kind : figures.kinds)
-    kinds.push_back({{"kind", name_of(kind.kind)},
-                     {"in_total", kind.in_total},
-                     {"at_peak_bytes", kind.at_peak_bytes},
-                     {"peak_bytes", kind.peak_bytes},
-                     {"at_end_bytes", kind.end_bytes},
-                     {"at_end_blocks", kind.end_blocks},
-                     {"allocations", kind.allocations},
-                     {"deallocations", kind.releases},
-                     {"allocated_bytes", kind.allocated_bytes}});
+  object["kinds"] = json_list(figures.kinds, [](const DeviceKindFigures& kind) -> Json {
+    return {{"kind", name_of(kind.kind)},
+            {"in_total", kind.in_total},
+            {"at_peak_bytes", kind.at_peak_bytes},
+            {"peak_bytes", kind.peak_bytes},
+            {"at_end_bytes", kind.end_bytes},
+            {"at_end_blocks", kind.end_blocks},
+            {"allocations", kind.allocations},
+            {"deallocations", kind.releases},
+            {"allocated_bytes", kind.allocated_bytes}};
+  });
   object["layers"] = shares_json(report, figures.layers, true);
   object["stacks"] = shares_json(report, figures.stacks, false);
   object["refused_count"] = figures.refused_count;
   object["refused_bytes"] = figures.refused_bytes;
-  Json& refusals = object["refusals"] = Json::array();
-  for (const DeviceRefusal& refusal : figures.refusals) refusals.push_back(refusal_json(report, refusal));
+  object["refusals"] = json_list(figures.refusals,
+                                 [&](const DeviceRefusal& refusal) { return refusal_json(report, refusal); });
   return object;
+}
+
+// GPU memory at one moment.
+
+// The shares that held something at the moment, the largest first.
+std::vector<DeviceShare> live_shares(std::vector<DeviceShare> shares) {
+  std::erase_if(shares, [](const DeviceShare& share) { return share.end_bytes == 0; });
+  std::ranges::stable_sort(
+      shares, [](const DeviceShare& a, const DeviceShare& b) { return a.end_bytes > b.end_bytes; });
+  return shares;
+}
+
+// `name(index, room)`: in at most `room` columns.
+template <class Name>
+void add_table(ScreenLines& screen, const char* title, const std::vector<DeviceShare>& shares,
+               std::int64_t whole, Name name) {
+  if (shares.empty()) return;
+  screen.line(title);
+  for (const DeviceShare& share : shares | std::views::take(kRows))
+    screen.row(share_figures(share.end_bytes, whole), [&](int room) { return name(share.index, room); });
+}
+
+void add_device(ScreenLines& screen, const RecordingReport& report, const DeviceFigures& figures) {
+  screen.heading(
+      fmt::format("{}: {}", name_of_device(report, figures.ordinal), format_bytes({figures.end_bytes})));
+  for (const DeviceKindFigures& kind : figures.kinds)
+    if (kind.end_bytes > 0)
+      screen.line(
+          (kind.in_total ? share_figures(kind.end_bytes, figures.end_bytes)
+                         : fmt::format("  {:>9} apart  ", format_bytes({kind.end_bytes}))) +
+          fmt::format("{}: {}", words_for(kind.kind), words_for_count({kind.end_blocks}, "allocation")));
+  const std::vector<DeviceShare> layers = live_shares(figures.layers);
+  if (tells_layers(layers))
+    add_table(screen, "Layers", layers, figures.end_bytes, [&](std::uint32_t index, int room) {
+      return fit_path_to_width(name_of_layer(report, index), room);
+    });
+  add_table(screen, "Places", live_shares(figures.stacks), figures.end_bytes,
+            [&](std::uint32_t index, int room) { return one_line_stack(report, StackId{index}, room); });
+}
+
+Json moment_shares_json(const RecordingReport& report, const std::vector<DeviceShare>& shares,
+                        bool are_layers) {
+  return json_list(live_shares(shares) | std::views::take(kSharesInJson), [&](const DeviceShare& share) {
+    return named({{"bytes", share.end_bytes}}, report, share, are_layers);
+  });
 }
 
 }  // namespace
@@ -260,9 +296,38 @@ void add_devices(ScreenLines& screen, const RecordingReport& report) {
 }
 
 Json devices_json(const RecordingReport& report) {
-  Json array = Json::array();
-  for (const DeviceFigures& figures : report.analysis.devices) array.push_back(device_json(report, figures));
-  return array;
+  return json_list(report.analysis.devices,
+                   [&](const DeviceFigures& figures) { return device_json(report, figures); });
+}
+
+void add_devices(ScreenLines& screen, const RecordingReport& report,
+                 const std::vector<DeviceFigures>& at_moment) {
+  for (const DeviceFigures& figures : at_moment) {
+    const bool holds_any =
+        std::ranges::any_of(figures.kinds, [](const DeviceKindFigures& kind) { return kind.end_bytes > 0; });
+    if (holds_any) add_device(screen, report, figures);
+  }
+}
+
+Json devices_json(const RecordingReport& report, const std::vector<DeviceFigures>& at_moment) {
+  return json_list(at_moment, [&](const DeviceFigures& figures) {
+    Json object = {{"device", figures.ordinal}};
+    if (const recording::Device* device = find_device(report, figures.ordinal)) {
+      object["name"] = device->name;
+      object["uuid"] = device->uuid;
+    }
+    object["bytes"] = figures.end_bytes;
+    Json& kinds = object["kinds"] = Json::array();
+    for (const DeviceKindFigures& kind : figures.kinds)
+      if (kind.end_bytes > 0)
+        kinds.push_back({{"kind", name_of(kind.kind)},
+                         {"in_total", kind.in_total},
+                         {"bytes", kind.end_bytes},
+                         {"blocks", kind.end_blocks}});
+    object["layers"] = moment_shares_json(report, figures.layers, true);
+    object["stacks"] = moment_shares_json(report, figures.stacks, false);
+    return object;
+  });
 }
 
 }  // namespace headroom::report

@@ -1,4 +1,4 @@
-#include "report/recording/recording_html_moments.h"
+#include "report/recording/recording_html.h"
 
 #include <algorithm>
 #include <bit>
@@ -6,7 +6,6 @@
 #include <optional>
 #include <utility>
 
-#include "attribution/glibc_chunk.h"
 #include "attribution/heap_fragmentation.h"
 #include "attribution/live_map.h"
 
@@ -80,8 +79,7 @@ class QuietTimes {
         return a.until - a.from > b.until - b.from;
       });
       times_.erase(kept, times_.end());
-      std::sort(times_.begin(), times_.end(),
-                [](const QuietTime& a, const QuietTime& b) { return a.from < b.from; });
+      std::ranges::sort(times_, [](const QuietTime& a, const QuietTime& b) { return a.from < b.from; });
     }
     if (end) times_.push_back(*end);
     return std::move(times_);
@@ -94,7 +92,7 @@ class QuietTimes {
 };
 
 std::vector<Nanoseconds> sorted_times(std::vector<Nanoseconds> times) {
-  std::sort(times.begin(), times.end());
+  std::ranges::sort(times);
   times.erase(std::unique(times.begin(), times.end()), times.end());
   return times;
 }
@@ -139,8 +137,7 @@ std::vector<LiveMoment> estimated_moments(recording::Recording& recording, std::
     told[i].until = Nanoseconds{quiet[i].until};
     moments.push_back(std::move(told[i]));
   }
-  std::stable_sort(moments.begin(), moments.end(),
-                   [](const LiveMoment& a, const LiveMoment& b) { return a.time < b.time; });
+  std::ranges::stable_sort(moments, [](const LiveMoment& a, const LiveMoment& b) { return a.time < b.time; });
   return moments;
 }
 

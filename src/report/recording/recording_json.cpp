@@ -3,15 +3,11 @@
 #include <algorithm>
 
 #include "attribution/peak_shares.h"
-#include "attribution/peak_uses.h"
-#include "report/recording/ranking.h"
-#include "report/recording/recording_devices.h"
-#include "report/recording/recording_mapped.h"
-#include "report/recording/recording_rows_json.h"
+#include "report/recording/recording_parts.h"
 #include "report/recording/recording_views.h"
 #include "report/recording/recording_words.h"
 #include "report/recording/stack_text.h"
-#include "report/run/process_figures.h"
+#include "report/words.h"
 
 namespace headroom::report {
 namespace {
@@ -22,26 +18,12 @@ using namespace attribution;
 constexpr std::size_t kStacksOfARanking = 50;
 
 std::string_view name_of(recording::ScopeSource source) {
-  switch (source) {
-    case recording::ScopeSource::program:
-      return "program";
-    case recording::ScopeSource::nvtx:
-      return "nvtx";
-    case recording::ScopeSource::session:
-      return "session";
-    case recording::ScopeSource::run:
-      return "run";
-    case recording::ScopeSource::node:
-      return "node";
-    case recording::ScopeSource::load:
-      return "load";
-    case recording::ScopeSource::module:
-      return "module";
-    case recording::ScopeSource::phase:
-      return "phase";
-    case recording::ScopeSource::weights:
-      return "weights";
-  }
+  using enum recording::ScopeSource;
+  constexpr std::pair<recording::ScopeSource, std::string_view> kNames[]{
+      {program, "program"}, {nvtx, "nvtx"},     {session, "session"}, {run, "run"},        {node, "node"},
+      {load, "load"},       {module, "module"}, {phase, "phase"},     {weights, "weights"}};
+  for (const auto& [known, name] : kNames)
+    if (known == source) return name;
   return "program";
 }
 
@@ -89,26 +71,22 @@ Json layers_json(const RecordingAnalysis& analysis) {
 }
 
 Json peak_shares_json(const RecordingReport& report) {
-  Json shares = Json::array();
-  for (const PeakShare& share : peak_shares(report.info, report.stacks, report.analysis)) {
+  return json_list(peak_shares(report.info, report.stacks, report.analysis), [](const PeakShare& share) {
     Json object = {{"bytes", share.bytes}};
     set_if(object, "bytes_standard_error", share.standard_error());
     if (share.kind == ShareKind::layer) object["layer"] = share.name;
     if (share.kind == ShareKind::module) object["module"] = share.name;
     if (share.kind == ShareKind::tracing) object["tracing"] = true;
-    shares.push_back(std::move(object));
-  }
-  return shares;
+    return object;
+  });
 }
 
 Json peak_uses_json(const RecordingAnalysis& analysis) {
-  Json uses = Json::array();
-  for (const PeakUse& use : peak_uses(analysis)) {
+  return json_list(peak_uses(analysis), [](const PeakUse& use) {
     Json object = {{"use", use.name}, {"bytes", use.bytes}};
     set_if(object, "bytes_standard_error", use.standard_error());
-    uses.push_back(std::move(object));
-  }
-  return uses;
+    return object;
+  });
 }
 
 // Indices of the stacks that lead in any ranking, by their bytes at the peak.
@@ -122,31 +100,33 @@ std::vector<std::size_t> leading_stacks(const std::vector<StackFigures>& stacks)
   take([](const StackFigures& stack) { return stack.allocated_bytes; });
   take([](const StackFigures& stack) { return stack.allocations; });
   take([](const StackFigures& stack) { return stack.temporary; });
-  std::sort(chosen.begin(), chosen.end());
+  std::ranges::sort(chosen);
   chosen.erase(std::unique(chosen.begin(), chosen.end()), chosen.end());
-  std::stable_sort(chosen.begin(), chosen.end(), [&](std::size_t a, std::size_t b) {
+  std::ranges::stable_sort(chosen, [&](std::size_t a, std::size_t b) {
     return stacks[a].live.peak_bytes > stacks[b].live.peak_bytes;
   });
   return chosen;
 }
 
 Json stacks_json(const RecordingReport& report) {
-  Json stacks = Json::array();
-  for (const std::size_t i : leading_stacks(report.analysis.stacks)) {
+  return json_list(leading_stacks(report.analysis.stacks), [&](std::size_t i) {
     const StackFigures& stack = report.analysis.stacks[i];
-    Json object;
-    object["frames"] = frames_of(report, stack.stack);
-    object["allocations"] = stack.allocations;
-    object["allocated_bytes"] = stack.allocated_bytes;
+    Json object = {{"frames", frames_of(report, stack.stack)},
+                   {"allocations", stack.allocations},
+                   {"allocated_bytes", stack.allocated_bytes}};
     if (report.analysis.temporary) object["temporary_allocations"] = stack.temporary;
     set(object, stack.live);
     object["most_blocks"] = stack.most_blocks;
     object["most_bytes"] = stack.most_bytes;
-    if (stack.block_bytes) object["block_bytes"] = *stack.block_bytes;
+    set_if(object, "block_bytes", stack.block_bytes);
     object["estimated"] = stack.sampled;
-    stacks.push_back(std::move(object));
-  }
-  return stacks;
+    return object;
+  });
+}
+
+// All but the last, which is the sum of the other layers.
+Json named_layers(const std::vector<std::int64_t>& layers) {
+  return std::vector(layers.begin(), layers.end() - 1);
 }
 
 // What the layers held while nothing happened, of the points that such a time follows.
@@ -157,34 +137,27 @@ Json quiet_json(const std::vector<TimelinePoint>& points) {
     const std::vector<std::int64_t>& layers = points[i].quiet_layers;
     if (layers.empty()) continue;
     columns["after"].push_back(i);
-    columns["layers_bytes"].push_back(std::vector(layers.begin(), layers.end() - 1));
+    columns["layers_bytes"].push_back(named_layers(layers));
     columns["other_layers_bytes"].push_back(layers.back());
   }
   return columns;
 }
 
+// Columns, since there are thousands of points.
 Json timeline_json(const RecordingAnalysis& analysis) {
-  Json timeline;
-  timeline["width_ns"] = analysis.timeline.width.count;
-  Json& layers = timeline["layers"] = Json::array();
-  for (const std::size_t layer : analysis.timeline.layers) layers.push_back(analysis.layers[layer].path);
-  // Columns, since there are thousands of points.
-  Json columns = {{"start_ns", Json::array()},          {"lowest_bytes", Json::array()},
-                  {"highest_bytes", Json::array()},     {"last_bytes", Json::array()},
-                  {"mapped_bytes", Json::array()},      {"layers_bytes", Json::array()},
-                  {"other_layers_bytes", Json::array()}};
-  for (const TimelinePoint& point : analysis.timeline.points) {
-    columns["start_ns"].push_back(point.start.count);
-    columns["lowest_bytes"].push_back(point.lowest);
-    columns["highest_bytes"].push_back(point.highest);
-    columns["last_bytes"].push_back(point.last);
-    columns["mapped_bytes"].push_back(point.mapped);
-    columns["layers_bytes"].push_back(std::vector(point.layers.begin(), point.layers.end() - 1));
-    columns["other_layers_bytes"].push_back(point.layers.back());
-  }
-  timeline.update(columns);
-  timeline["quiet"] = quiet_json(analysis.timeline.points);
-  return timeline;
+  const MemoryTimeline& timeline = analysis.timeline;
+  const auto column = [&](auto figure) { return json_list(timeline.points, figure); };
+  using Point = TimelinePoint;
+  return {{"width_ns", timeline.width.count},
+          {"layers", json_list(timeline.layers, [&](std::size_t i) { return analysis.layers[i].path; })},
+          {"start_ns", column([](const Point& point) { return point.start.count; })},
+          {"lowest_bytes", column([](const Point& point) { return point.lowest; })},
+          {"highest_bytes", column([](const Point& point) { return point.highest; })},
+          {"last_bytes", column([](const Point& point) { return point.last; })},
+          {"mapped_bytes", column([](const Point& point) { return point.mapped; })},
+          {"layers_bytes", column([](const Point& point) { return named_layers(point.layers); })},
+          {"other_layers_bytes", column([](const Point& point) { return point.layers.back(); })},
+          {"quiet", quiet_json(timeline.points)}};
 }
 
 Json leaks_json(const RecordingReport& report, const LeakVerdict& leaks) {
@@ -221,99 +194,79 @@ Json leaks_json(const RecordingReport& report, const LeakVerdict& leaks) {
   return object;
 }
 
-Json blocker_places_json(const RecordingReport& report, const Blocker& blocker) {
-  Json places = Json::array();
-  for (const BlockerPlace& place : blocker.places())
-    places.push_back({{"bytes", place.bytes},
-                      {"blocks", place.blocks},
-                      {"layer_name", report.analysis.layers[place.layer].path},
-                      {"frames", frames_of(report, place.stack)}});
-  return places;
+Json blocker_json(const RecordingReport& report, const Blocker& blocker) {
+  return {{"address", blocker.address},
+          {"size_bytes", blocker.bytes},
+          {"blocks", blocker.blocks},
+          {"span_bytes", blocker.span_bytes},
+          {"allocated_at_ns", blocker.allocated_at.count},
+          {"age_ns", blocker.age.count},
+          {"freed_if_gone_bytes", blocker.freed_if_gone},
+          {"places", json_list(blocker.places(), [&](const BlockerPlace& place) -> Json {
+             return {{"bytes", place.bytes},
+                     {"blocks", place.blocks},
+                     {"layer_name", report.analysis.layers[place.layer].path},
+                     {"frames", frames_of(report, place.stack)}};
+           })}};
 }
 
 Json fragmentation_json(const RecordingReport& report) {
-  Json moments = Json::array();
-  for (const FragmentationMoment& moment : report.analysis.fragmentation->moments) {
-    Json object;
-    object["time_ns"] = moment.time.count;
-    object["live_bytes"] = moment.live_bytes;
-    object["chunk_bytes"] = moment.chunk_bytes;
-    object["extent_bytes"] = moment.extent_bytes;
-    object["free_bytes"] = moment.free_bytes;
-    object["largest_free_bytes"] = moment.largest_free_bytes;
-    object["extents"] = moment.extents;
-    object["holes"] = moment.holes;
-    object["internal_ratio"] = moment.internal();
-    object["external_ratio"] = moment.external();
-    if (moment.blocker) {
-      const Blocker& blocker = *moment.blocker;
-      object["blocker"] = {{"address", blocker.address},
-                           {"size_bytes", blocker.bytes},
-                           {"blocks", blocker.blocks},
-                           {"span_bytes", blocker.span_bytes},
-                           {"allocated_at_ns", blocker.allocated_at.count},
-                           {"age_ns", blocker.age.count},
-                           {"freed_if_gone_bytes", blocker.freed_if_gone},
-                           {"places", blocker_places_json(report, blocker)}};
-    }
-    moments.push_back(std::move(object));
-  }
-  return {{"worst", report.analysis.fragmentation->worst},
-          {"largest", report.analysis.fragmentation->largest},
-          {"moments", std::move(moments)}};
+  const HeapFragmentation& fragmentation = *report.analysis.fragmentation;
+  const auto moment_json = [&](const FragmentationMoment& moment) {
+    Json object = {{"time_ns", moment.time.count},        {"live_bytes", moment.live_bytes},
+                   {"chunk_bytes", moment.chunk_bytes},   {"extent_bytes", moment.extent_bytes},
+                   {"free_bytes", moment.free_bytes},     {"largest_free_bytes", moment.largest_free_bytes},
+                   {"extents", moment.extents},           {"holes", moment.holes},
+                   {"internal_ratio", moment.internal()}, {"external_ratio", moment.external()}};
+    if (moment.blocker) object["blocker"] = blocker_json(report, *moment.blocker);
+    return object;
+  };
+  return {{"worst", fragmentation.worst},
+          {"largest", fragmentation.largest},
+          {"moments", json_list(fragmentation.moments, moment_json)}};
 }
 
 Json reuse_json(const RecordingReport& report) {
-  Json candidates = Json::array();
-  for (const ReuseCandidate& candidate : report.analysis.reuse) {
-    Json object;
-    object["calls_saved"] = candidate.calls_saved;
-    object["calls_saved_per_second"] = candidate.calls_saved_per_second;
+  return json_list(report.analysis.reuse, [&](const ReuseCandidate& candidate) {
+    Json object = {{"calls_saved", candidate.calls_saved},
+                   {"calls_saved_per_second", candidate.calls_saved_per_second}};
     set_if(object, "most_blocks", candidate.most_blocks);
     set_if(object, "pool_bytes", candidate.pool_bytes);
     object["not_churned_bytes"] = candidate.bytes_not_churned;
     object["frames"] = frames_of(report, candidate.stack);
-    candidates.push_back(std::move(object));
-  }
-  return candidates;
+    return object;
+  });
 }
 
-Json process_json(const ProcessFigures& process) {
-  Json object;
-  object["file"] = process.file;
-  if (!process.problem.empty()) {
-    object["problem"] = process.problem;
-    return object;
-  }
-  object["pid"] = process.pid;
-  object["exec_generation"] = process.exec_generation;
-  object["command"] = process.command;
-  object["complete"] = process.complete;
+// `of_tree`: of the sums, where a peak is the sum of peaks.
+void set_figures(Json& object, const ProcessFigures& process, bool of_tree) {
   object["events"] = process.events;
   if (process.host_recorded) {
     object["allocations"] = process.allocations;
     object["deallocations"] = process.deallocations;
     object["total_allocated_bytes"] = process.total_allocated_bytes;
-    object["peak_bytes"] = process.peak_bytes;
+    object[of_tree ? "sum_of_peaks_bytes" : "peak_bytes"] = process.peak_bytes;
     object["leaked_bytes"] = process.leaked_bytes;
   }
-  set_if(object, "device_peak_bytes", process.device_peak_bytes);
+  set_if(object, of_tree ? "sum_of_device_peaks_bytes" : "device_peak_bytes", process.device_peak_bytes);
   object["dropped_events"] = process.dropped_events;
+}
+
+Json process_json(const ProcessFigures& process) {
+  if (!process.problem.empty()) return {{"file", process.file}, {"problem", process.problem}};
+  Json object = {{"file", process.file},
+                 {"pid", process.pid},
+                 {"exec_generation", process.exec_generation},
+                 {"command", process.command},
+                 {"complete", process.complete}};
+  set_figures(object, process, false);
   return object;
 }
 
 Json tree_json(const RecordingReport& report) {
   const TreeFigures tree = tree_figures(report);
-  Json object = {{"processes", tree.processes}, {"events", tree.sums.events}};
-  if (tree.sums.host_recorded) {
-    object["allocations"] = tree.sums.allocations;
-    object["deallocations"] = tree.sums.deallocations;
-    object["total_allocated_bytes"] = tree.sums.total_allocated_bytes;
-    object["sum_of_peaks_bytes"] = tree.sums.peak_bytes;
-    object["leaked_bytes"] = tree.sums.leaked_bytes;
-  }
-  set_if(object, "sum_of_device_peaks_bytes", tree.sums.device_peak_bytes);
-  object["dropped_events"] = tree.sums.dropped_events;
+  Json object = {{"processes", tree.processes}};
+  set_figures(object, tree.sums, true);
   object["complete"] = tree.sums.complete;
   return object;
 }
@@ -342,19 +295,17 @@ void add_totals_of_heap(Json& json, const RecordingReport& report) {
 // What tells the heap's blocks apart but for layers, stacks and threads.
 void add_use_of_heap(Json& json, const RecordingReport& report) {
   const RecordingAnalysis& analysis = report.analysis;
-  Json& classes = json["size_classes"] = Json::array();
-  for (const SizeClassFigures& size_class : analysis.size_classes) {
+  json["size_classes"] = json_list(analysis.size_classes, [](const SizeClassFigures& size_class) {
     Json object = {{"smallest_bytes", size_class.smallest},
                    {"largest_bytes", size_class.largest},
                    {"allocations", size_class.allocations},
                    {"allocated_bytes", size_class.allocated_bytes}};
     set(object, size_class.live);
-    classes.push_back(std::move(object));
-  }
-  Json& lifetimes = json["lifetimes"] = Json::array();
-  for (const LifetimeClass& lifetime : analysis.lifetimes)
-    lifetimes.push_back(
-        {{"below_ns", lifetime.below.count}, {"blocks", lifetime.blocks}, {"bytes", lifetime.bytes}});
+    return object;
+  });
+  json["lifetimes"] = json_list(analysis.lifetimes, [](const LifetimeClass& lifetime) -> Json {
+    return {{"below_ns", lifetime.below.count}, {"blocks", lifetime.blocks}, {"bytes", lifetime.bytes}};
+  });
   json["leaks"] = leaks_json(report, report.analysis.leaks);
   if (analysis.fragmentation) json["fragmentation"] = fragmentation_json(report);
   set_if(json, "fragmentation_absent", words_for_no_fragmentation(report.info));
@@ -403,10 +354,8 @@ Json recording_to_json(const RecordingReport& report) {
   }
   json["threads"] = threads_json(report);
   if (analysis.host_recorded) add_use_of_heap(json, report);
-  if (!report.others.empty() || report.add_others) {
-    Json& processes = json["other_processes"] = Json::array();
-    for (const ProcessFigures& process : report.others) processes.push_back(process_json(process));
-  }
+  if (!report.others.empty() || report.add_others)
+    json["other_processes"] = json_list(report.others, process_json);
   if (report.add_others) json["tree"] = tree_json(report);
   return json;
 }

@@ -1,4 +1,4 @@
-#include "report/recording/recording_moment.h"
+#include "report/recording/recording_views.h"
 
 #include <fmt/format.h>
 
@@ -8,25 +8,21 @@
 #include <vector>
 
 #include "attribution/peak_shares.h"
-#include "base/display_width.h"
 #include "base/text.h"
-#include "report/recording/live_shares.h"
-#include "report/recording/ranking.h"
-#include "report/recording/recording_devices.h"
-#include "report/recording/recording_mapped.h"
-#include "report/recording/recording_nodes.h"
-#include "report/recording/recording_rows_json.h"
+#include "base/utf8.h"
+#include "report/recording/recording_html.h"
+#include "report/recording/recording_parts.h"
 #include "report/recording/recording_words.h"
 #include "report/recording/stack_text.h"
-#include "report/run/process_figures.h"
-#include "report/screen_lines.h"
+#include "report/text_layout.h"
+#include "report/words.h"
 
 namespace headroom::report {
 namespace {
 
 using namespace attribution;
 
-constexpr std::size_t kRowsOfAMoment = 5, kStacks = 50, kAll = ~std::size_t{0};
+constexpr std::size_t kRowsOfAMoment = 5, kStacks = 50, kAllRows = ~std::size_t{0};
 
 std::vector<std::pair<std::string, LiveRow>> rows_by_module(const RecordingReport& report,
                                                             const LiveRows& rows) {
@@ -97,7 +93,7 @@ class MomentScreen {
   // `name(i, room)`: of row i, in at most `room` columns.
   template <class Rows, class BytesOf, class Name>
   void table(std::string_view title, const Rows& rows, BytesOf bytes_of_row, Name name) {
-    const std::vector<std::size_t> order = ranked(rows, bytes_of_row, kAll);
+    const std::vector<std::size_t> order = ranked(rows, bytes_of_row, kAllRows);
     if (order.empty()) return;
     screen_.heading(title);
     const std::size_t shown = std::min(order.size(), kRowsOfAMoment);
@@ -124,20 +120,18 @@ void set(Json& object, const LiveRow& row) {
 // The rows that hold anything, the largest first; `describe(object, i)` adds what names row i.
 template <class Rows, class Describe>
 Json rows_json(const Rows& rows, std::size_t most, Describe describe) {
-  Json list = Json::array();
-  for (const std::size_t i : ranked(rows, bytes_of, most)) {
+  return json_list(ranked(rows, bytes_of, most), [&](std::size_t i) {
     Json object;
     describe(object, i);
     set(object, rows[i]);
-    list.push_back(std::move(object));
-  }
-  return list;
+    return object;
+  });
 }
 
 void add_heap(Json& json, const RecordingReport& report, const LiveRows& rows) {
   report::set(json, "live_bytes", rows.bytes);
   report::set(json, "live_blocks", rows.blocks);
-  json["layers"] = rows_json(rows.by_layer, kAll, [&](Json& object, std::size_t layer) {
+  json["layers"] = rows_json(rows.by_layer, kAllRows, [&](Json& object, std::size_t layer) {
     object["layer_name"] = report.analysis.layers[layer].path;
   });
   json["stacks"] = rows_json(rows.by_stack, kStacks, [&](Json& object, std::size_t stack) {
@@ -146,14 +140,14 @@ void add_heap(Json& json, const RecordingReport& report, const LiveRows& rows) {
   const auto modules = rows_by_module(report, rows);
   std::vector<LiveRow> module_rows;
   for (const auto& [name, row] : modules) module_rows.push_back(row);
-  json["modules"] = rows_json(module_rows, kAll, [&](Json& object, std::size_t module) {
+  json["modules"] = rows_json(module_rows, kAllRows, [&](Json& object, std::size_t module) {
     set_if(object, "module", modules[module].first);
   });
-  json["size_classes"] = rows_json(rows.by_class, kAll, [](Json& object, std::size_t bits) {
+  json["size_classes"] = rows_json(rows.by_class, kAllRows, [](Json& object, std::size_t bits) {
     object["smallest_bytes"] = smallest_of_class(bits);
     object["largest_bytes"] = largest_of_class(bits);
   });
-  json["threads"] = rows_json(rows.by_thread, kAll, [&](Json& object, std::size_t thread) {
+  json["threads"] = rows_json(rows.by_thread, kAllRows, [&](Json& object, std::size_t thread) {
     object = thread_json(report.info, ThreadIndex{static_cast<std::uint32_t>(thread)});
   });
   json["mapped"] = mapped_json(report, rows.mapped);

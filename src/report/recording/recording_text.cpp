@@ -5,22 +5,13 @@
 #include <utility>
 
 #include "attribution/peak_shares.h"
-#include "attribution/peak_uses.h"
-#include "attribution/session_memory.h"
-#include "base/display_width.h"
 #include "base/text.h"
-#include "report/recording/device_words.h"
-#include "report/recording/leak_words.h"
-#include "report/recording/ranking.h"
-#include "report/recording/recording_devices.h"
-#include "report/recording/recording_mapped.h"
-#include "report/recording/recording_nodes.h"
+#include "base/utf8.h"
+#include "report/recording/recording_parts.h"
 #include "report/recording/recording_views.h"
 #include "report/recording/recording_words.h"
 #include "report/recording/stack_text.h"
-#include "report/run/process_figures.h"
-#include "report/screen_lines.h"
-#include "report/terminal_table.h"
+#include "report/text_layout.h"
 #include "report/words.h"
 
 namespace headroom::report {
@@ -31,12 +22,12 @@ using namespace attribution;
 constexpr std::size_t kRowsOfATable = 5, kRowsOfAHint = 3;
 template <class Item, class Figure>
 std::int64_t count_above_zero(const std::vector<Item>& items, Figure figure) {
-  return std::count_if(items.begin(), items.end(), [&](const Item& item) { return figure(item) > 0; });
+  return std::ranges::count_if(items, [&](const Item& item) { return figure(item) > 0; });
 }
 
-class RecordingScreen {
+class RecordingSummary {
  public:
-  RecordingScreen(const RecordingReport& report, bool color, int width)
+  RecordingSummary(const RecordingReport& report, bool color, int width)
       : report_(report),
         analysis_(report.analysis),
         sessions_(session_memory(report.info, report.analysis)),
@@ -191,7 +182,7 @@ class RecordingScreen {
   // True for a node of a graph whose tensors have a separate table.
   bool is_node_with_arena(const PeakShare& share) const {
     if (share.kind != ShareKind::layer || !has_arena_) return false;
-    return std::any_of(analysis_.layers.begin(), analysis_.layers.end(), [&](const LayerFigures& layer) {
+    return std::ranges::any_of(analysis_.layers, [&](const LayerFigures& layer) {
       return layer.source == recording::ScopeSource::node && layer.path == share.name;
     });
   }
@@ -437,7 +428,7 @@ class RecordingScreen {
 }  // namespace
 
 std::string recording_to_terminal(const RecordingReport& report, bool color, int width) {
-  return RecordingScreen(report, color, width).draw();
+  return RecordingSummary(report, color, width).draw();
 }
 
 }  // namespace headroom::report

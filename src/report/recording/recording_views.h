@@ -4,13 +4,20 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "attribution/live_rows.h"
 #include "attribution/recording_analysis.h"
 #include "base/json.h"
 #include "recording/recording.h"
+
+namespace headroom::symbols {
+class Symbolizer;
+}
 
 namespace headroom::report {
 
@@ -22,6 +29,9 @@ using FrameNames = std::function<std::vector<std::string>(std::uint64_t return_a
 // "libfoo.so+0x1a2b": the place in its module, for recordings whose functions are not known. The functor
 // keeps a copy of what it needs.
 FrameNames module_offsets(const recording::RecordingInfo& info);
+// With the symbols of the modules, and with the default search of symbol files.
+FrameNames names_by_symbols(std::shared_ptr<symbols::Symbolizer> symbolizer);
+FrameNames names_by_symbols(const recording::RecordingInfo& info);
 
 // Another process of the same tree.
 struct ProcessFigures {
@@ -57,5 +67,25 @@ Json recording_to_json(const RecordingReport& report);
 
 ProcessFigures figures_of(const std::string& file, const recording::RecordingInfo& info,
                           const attribution::RecordingAnalysis& analysis);
+
+// Words for a recording without host memory.
+inline constexpr std::string_view kGpuMemoryOnly = "GPU memory only (--only gpu)";
+
+// The command and its arguments on one line, as people read it (not for a shell).
+std::string one_line_command(const recording::RecordingInfo& info);
+
+struct TreeFigures {
+  std::int64_t processes = 0;  // with a readable recording
+  ProcessFigures sums;         // `peak_bytes` is the sum of the peaks, which may be at different times
+};
+TreeFigures tree_figures(const RecordingReport& report);
+
+// `headroom report FILE.hrec --at TIME`: live memory at one moment, by layer, call stack, module, size and
+// thread. docs/trace-report.md names the keys of the JSON.
+// One screen, at most `width` columns. `rows` is of the report's recording.
+std::string moment_to_terminal(const RecordingReport& report, const attribution::LiveRows& rows, bool color,
+                               int width);
+// Every row but of stacks, of which the 50 that held most are listed.
+Json moment_to_json(const RecordingReport& report, const attribution::LiveRows& rows);
 
 }  // namespace headroom::report

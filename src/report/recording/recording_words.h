@@ -7,13 +7,13 @@
 #include <string_view>
 #include <vector>
 
+#include "attribution/cycle_leaks.h"
 #include "attribution/recording_analysis.h"
 #include "recording/recording.h"
+#include "report/recording/recording_views.h"
+#include "report/words.h"
 
 namespace headroom::report {
-
-// 20123456 → "20,123,456".
-std::string grouped(std::int64_t count);
 
 // " ± 0.4 MiB   " after the bytes of a row, 12 columns wide; blank for an exact figure.
 std::string error_column(std::optional<double> standard_error);
@@ -45,5 +45,52 @@ std::vector<std::string> missing_parts(const recording::RecordingInfo& info,
                                        const attribution::RecordingAnalysis& analysis);
 // The same without an analysis, after all events were read.
 std::vector<std::string> missing_parts(const recording::Recording& recording);
+
+// "device memory (cuMemAlloc)".
+std::string_view words_for(DeviceMemoryKind kind);
+
+// Null if the recording does not describe the device.
+const recording::Device* find_device(const RecordingReport& report, std::uint32_t ordinal);
+
+// "GPU 0, NVIDIA H200".
+std::string name_of_device(const RecordingReport& report, std::uint32_t ordinal);
+
+// The command of another process that held memory when a limit refused a request. For a process outside of
+// the tree: its name in the kernel. Empty if unknown.
+std::string command_of(const RecordingReport& report, const attribution::DeviceProcess& process);
+// "process 4711 (python3)", "process 12 of another container".
+std::string words_for_process(const RecordingReport& report, const attribution::DeviceProcess& process);
+
+// Words for the holders of DeviceRest::unknown.
+std::string_view words_for_unknown(const attribution::DeviceRest& rest);
+
+// "--gpu-mem-limit 0=4GiB,1=8GiB ", for the devices that were used; empty without a limit.
+std::string flag_of_device_limits(const recording::RecordingInfo& info);
+
+// By the index of a share. The name is "(outside of any layer)" if the path is empty.
+std::string path_of_layer(const RecordingReport& report, std::uint32_t index);
+std::string name_of_layer(const RecordingReport& report, std::uint32_t index);
+
+// False if all memory was allocated outside of any layer.
+bool tells_layers(const std::vector<attribution::DeviceShare>& layers);
+
+// The verdict on one cycle, a sentence or two: "Leak: net/run leaves 3.0 KiB more behind with each of 11
+// cycles."
+std::string words_for_leaks(const attribution::LeakVerdict& leaks);
+
+// "2 more layers repeat, which were not watched."
+std::string words_for_cycles_left_out(const attribution::LeakVerdict& leaks);
+
+// "3.0 KiB", and of what grows by a byte in several cycles "under 1 B"; never "0 B".
+std::string words_for_slow_growth(double bytes);
+
+// The class of allocations whose size has this number of bits: 0; 1; 2 to 3; 4 to 7; …
+std::uint64_t smallest_of_class(std::size_t bits);
+std::uint64_t largest_of_class(std::size_t bits);
+// "2.0 MiB to 4.0 MiB".
+std::string words_for_size_class(std::size_t bits);
+
+// "worker (tid 42)", or "thread 3" if the recording does not name the thread.
+std::string words_for_thread(const recording::RecordingInfo& info, std::size_t thread);
 
 }  // namespace headroom::report

@@ -1,16 +1,17 @@
 #include "report/recording/stack_text.h"
 
 #include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <string_view>
+#include <utility>
 
-#include "base/display_width.h"
 #include "base/text.h"
-#include "comparison/named_frame.h"
+#include "base/utf8.h"
+#include "comparison/compared_names.h"
 
 namespace headroom::report {
+
 namespace {
 
 // "PyObject_Malloc", "g_realloc", "operator new", "std::vector::resize": of no interest as the place.
@@ -22,8 +23,8 @@ bool passes_on(std::string_view name) {
   const std::string small = to_lower(name.substr(0, name.find_first_of("(<")));
   const auto begins = [&](std::string_view prefix) { return small.starts_with(prefix); };
   const auto contains = [&](std::string_view part) { return small.find(part) != std::string::npos; };
-  return std::any_of(kPrefixes.begin(), kPrefixes.end(), begins) ||
-         std::any_of(kParts.begin(), kParts.end(), contains) || name.starts_with("void* std::");
+  return std::ranges::any_of(kPrefixes, begins) || std::ranges::any_of(kParts, contains) ||
+         name.starts_with("void* std::");
 }
 
 // Functions of the C library that start main and threads.
@@ -33,6 +34,10 @@ bool starts_threads(std::string_view name) {
 }
 
 std::string file_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+// 4000 stacks of 30 frames are about a megabyte in the page; a program of very long names, or with a range
+// named anew each step, keeps to 25 MB as well, and so does a file of very deep stacks.
+constexpr std::size_t kMostNameBytes = 6'000'000, kMostNodes = 1'000'000;
 
 }  // namespace
 
@@ -66,8 +71,8 @@ std::string short_function(const std::string& function) {
     const std::string_view rest = name.substr(i);
     constexpr std::array<std::string_view, 8> kWhole{"operator()", "operator<<", "operator<=>", "operator<=",
                                                      "operator<",  "operator->", "operator>>",  "operator>"};
-    const auto whole = std::find_if(kWhole.begin(), kWhole.end(),
-                                    [&](std::string_view word) { return rest.starts_with(word); });
+    const auto whole =
+        std::ranges::find_if(kWhole, [&](std::string_view word) { return rest.starts_with(word); });
     if (depth == 0 && whole != kWhole.end()) {
       text += *whole;
       i += whole->size() - 1;
@@ -93,7 +98,7 @@ std::string short_function(const std::string& function) {
 
 std::string one_line_stack(const std::vector<std::string>& frames, int width) {
   if (frames.empty()) return fit_to_width("(no stack was taken)", width);
-  auto first = std::find_if_not(frames.begin(), frames.end(), passes_on);
+  auto first = std::ranges::find_if_not(frames, passes_on);
   if (first == frames.end()) first = frames.begin();
   std::string line, before;
   for (auto frame = first; frame != frames.end() && display_width(line) < width; ++frame) {
@@ -109,5 +114,26 @@ std::string one_line_stack(const std::vector<std::string>& frames, int width) {
 std::string one_line_stack(const RecordingReport& report, StackId stack, int width) {
   return one_line_stack(frames_of(report, stack), width);
 }
+
+std::uint32_t CallTree::frame(std::string name) {
+  const auto [found, is_new] = number_of_.emplace(name, names_.size());
+  if (is_new) {
+    name_bytes_ += name.size();
+    names_.push_back(std::move(name));
+  }
+  return found->second;
+}
+
+std::uint32_t CallTree::child(std::uint32_t parent, std::uint32_t frame) {
+  const std::uint64_t key = std::uint64_t{parent} << 32 | frame;
+  const auto [found, is_new] = children_.emplace(key, frame_of_.size());
+  if (is_new) {
+    frame_of_.push_back(frame);
+    parent_of_.push_back(parent);
+  }
+  return found->second;
+}
+
+bool CallTree::is_full() const { return name_bytes_ > kMostNameBytes || frame_of_.size() > kMostNodes; }
 
 }  // namespace headroom::report

@@ -1,23 +1,21 @@
 // summary.csv by RFC 4180: CRLF after each record, quotes around a field that holds a comma, a quote or a
 // line break, quotes inside doubled. An absent figure is an empty field.
-#include <fmt/format.h>
 
-#include "report/run/outcome.h"
+#include <fmt/format.h>
+#include <array>
+#include <cstdint>
+#include <iterator>
+#include <optional>
+
+#include "base/text.h"
+#include "report/run/run_words.h"
 #include "report/run/views.h"
 
 namespace headroom::report {
+
 namespace {
 
-std::string cell(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"') quoted += '"';
-    quoted += c;
-  }
-  return quoted + '"';
-}
-std::string cell(std::string_view text) { return cell(std::string(text)); }
+std::string cell(std::string_view text) { return csv_field(text); }
 std::string cell(std::int64_t value) { return std::to_string(value); }
 std::string cell(double value) { return fmt::format("{}", value); }
 std::string cell(bool value) { return value ? "true" : "false"; }
@@ -31,16 +29,18 @@ std::string cell(const std::optional<T>& value) {
 // Header and rows come from one list of columns: `column` is called once for each, in order.
 void columns_of_latency(auto& column, const std::string& stage,
                         const std::optional<LatencySummary>& latency) {
-  const auto figure = [&](auto pick) { return latency ? cell(pick(*latency)) : std::string(); };
-  column(stage + "_mean_ns", figure([](const LatencySummary& l) { return l.mean_ns; }));
-  column(stage + "_sd_ns", figure([](const LatencySummary& l) { return l.sd_ns; }));
-  column(stage + "_min_ns", figure([](const LatencySummary& l) { return l.min; }));
-  column(stage + "_p50_ns", figure([](const LatencySummary& l) { return l.p50; }));
-  column(stage + "_p90_ns", figure([](const LatencySummary& l) { return l.p90; }));
-  column(stage + "_p99_ns", figure([](const LatencySummary& l) { return l.p99; }));
-  column(stage + "_max_ns", figure([](const LatencySummary& l) { return l.max; }));
-  column(stage + "_p90_bound_ns", figure([](const LatencySummary& l) { return l.p90_bound; }));
-  column(stage + "_p99_bound_ns", figure([](const LatencySummary& l) { return l.p99_bound; }));
+  const auto figure = [&](auto LatencySummary::*member) {
+    return latency ? cell((*latency).*member) : std::string();
+  };
+  column(stage + "_mean_ns", figure(&LatencySummary::mean_ns));
+  column(stage + "_sd_ns", figure(&LatencySummary::sd_ns));
+  column(stage + "_min_ns", figure(&LatencySummary::min));
+  column(stage + "_p50_ns", figure(&LatencySummary::p50));
+  column(stage + "_p90_ns", figure(&LatencySummary::p90));
+  column(stage + "_p99_ns", figure(&LatencySummary::p99));
+  column(stage + "_max_ns", figure(&LatencySummary::max));
+  column(stage + "_p90_bound_ns", figure(&LatencySummary::p90_bound));
+  column(stage + "_p99_bound_ns", figure(&LatencySummary::p99_bound));
 }
 
 void columns_of(auto& column, const ModelResult& model, const std::optional<Limit>& limit) {
@@ -88,6 +88,26 @@ void columns_of(auto& column, const ModelResult& model, const std::optional<Limi
   column("path", cell(model.path));
 }
 
+constexpr std::size_t kColumns = 6;
+// 31 years: sums of a frame's times cannot overflow.
+constexpr std::int64_t kLongest = 1'000'000'000'000'000'000;
+
+std::optional<FrameTimes> frame_of(std::string_view line) {
+  std::array<std::optional<std::int64_t>, kColumns> fields;
+  for (std::size_t i = 0; i < kColumns; ++i) {
+    const std::size_t comma = line.find(',');
+    if (comma == std::string_view::npos && i + 1 < kColumns) return std::nullopt;
+    const std::string_view field = line.substr(0, comma);
+    fields[i] = parse_number<std::int64_t>(field);
+    const bool may_be_absent = i + 1 == kColumns && field.empty();
+    if (!may_be_absent && (!fields[i] || *fields[i] < 0 || *fields[i] > kLongest)) return std::nullopt;
+    line = comma == std::string_view::npos ? std::string_view() : line.substr(comma + 1);
+  }
+  FrameTimes frame{{*fields[0]}, {*fields[1]}, {*fields[2]}, {*fields[3]}, *fields[4]};
+  if (fields[5]) frame.device = Nanoseconds{*fields[5]};
+  return frame;
+}
+
 }  // namespace
 
 std::string to_csv(const BenchResult& result) {
@@ -112,6 +132,35 @@ std::string to_csv(const BenchResult& result) {
     csv += record + "\r\n";
   }
   return csv;
+}
+
+void append_csv(std::string& text, std::span<const FrameTimes> frames) {
+  for (const FrameTimes& frame : frames) {
+    fmt::format_to(std::back_inserter(text), "{},{},{},{},{},", frame.decode.count, frame.preprocess.count,
+                   frame.inference.count, frame.postprocess.count, frame.findings);
+    if (frame.device) fmt::format_to(std::back_inserter(text), "{}", frame.device->count);
+    text += '\n';
+  }
+}
+
+Result<std::vector<FrameTimes>> read_frame_times(std::string_view text, std::string_view name) {
+  const std::string fix = "measure the run again, or remove the file";
+  std::size_t end = text.find('\n');
+  const std::string_view columns = kFrameTimesHeader.substr(0, kFrameTimesHeader.size() - 1);
+  if (end == std::string_view::npos || !text.substr(0, end).starts_with(columns))
+    return input_error(fmt::format("no frame times in {}", name),
+                       fmt::format("the first line is not {}", columns), fix);
+  std::vector<FrameTimes> frames;
+  for (std::size_t line = 2; end + 1 < text.size(); ++line) {
+    const std::size_t start = end + 1;
+    end = text.find('\n', start);
+    if (end == std::string_view::npos) end = text.size();
+    const auto frame = frame_of(text.substr(start, end - start));
+    if (!frame)
+      return input_error(fmt::format("invalid frame in {}:{}", name, line), "expected six numbers", fix);
+    frames.push_back(*frame);
+  }
+  return frames;
 }
 
 }  // namespace headroom::report

@@ -8,9 +8,8 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "report/page.h"
-#include "report/run/limit_words.h"
 #include "report/run/report_json.h"
-#include "report/run/verdict.h"
+#include "report/run/run_words.h"
 #include "report/run/views.h"
 
 namespace headroom::report {
@@ -68,23 +67,13 @@ void embed_images(const std::vector<ModelResult>& models, const fs::path& run_fo
   }
 }
 
-std::string_view name_of_tone(Tone tone) {
-  switch (tone) {
-    case Tone::good:
-      return "good";
-    case Tone::bad:
-      return "bad";
-    case Tone::neutral:
-      return "neutral";
-  }
-  return "neutral";
-}
-
 // Words that the page shares with the other views.
 Json words_of(const BenchResult& result) {
+  constexpr std::array<std::string_view, 3> kTones{"good", "neutral", "bad"};  // in the order of Tone
   const Verdict verdict = verdict_of(result);
-  Json words{
-      {"tone", name_of_tone(verdict.tone)}, {"sentence", verdict.sentence}, {"details", verdict.details}};
+  Json words{{"tone", kTones.at(static_cast<std::size_t>(verdict.tone))},
+             {"sentence", verdict.sentence},
+             {"details", verdict.details}};
   if (result.limit)
     words["limit"] = {{"type", type_with_reason(*result.limit)},
                       {"meaning", meaning_of(*result.limit)},

@@ -1,17 +1,19 @@
 // report.md: the verdict first, then the run and its machine, the models' speed and memory, the machine's
 // metrics, and what was left out.
+
 #include <fmt/format.h>
-
 #include <algorithm>
+#include <array>
 
-#include "base/timestamp.h"
-#include "report/markdown_text.h"
+#include "base/units.h"
 #include "report/run/markdown_sections.h"
-#include "report/run/outcome.h"
+#include "report/run/run_words.h"
 #include "report/run/views.h"
+#include "report/text_layout.h"
 #include "report/words.h"
 
 namespace headroom::report {
+
 namespace {
 
 constexpr std::size_t kMostRowsShown = 20;  // of a source; report.json has all
@@ -46,7 +48,7 @@ std::string words_for_options(const BenchOptions& options) {
 }
 
 bool has_own_thresholds(const BenchResult& result) {
-  return std::any_of(result.models.begin(), result.models.end(), [&](const ModelResult& model) {
+  return std::ranges::any_of(result.models, [&](const ModelResult& model) {
     return (model.confidence && *model.confidence != result.confidence) ||
            (model.iou && *model.iou != result.iou);
   });
@@ -97,7 +99,7 @@ std::string metadata_section(const BenchResult& result) {
 // A run that ended before its source was scanned has none to tell of either.
 std::string measured_without_source(const BenchResult& result) {
   const auto has_run = [](const ModelResult& model) { return model.frames > 0; };
-  if (std::none_of(result.models.begin(), result.models.end(), has_run)) return {};
+  if (std::ranges::none_of(result.models, has_run)) return {};
   return "## Input Source\n\nNone: the models ran on inputs generated from their signatures.\n\n";
 }
 
@@ -197,6 +199,62 @@ constexpr std::string_view kDefinitions =
     "64. Warm-up runs are excluded. Peaks are the kernel's high-water marks. 1 MiB is 1,048,576 bytes. “–” "
     "means not measured; it does not mean zero.\n";
 
+// The Memory Safety Summary: the verdict first, then its evidence.
+
+constexpr std::size_t kClosestShown = 5;
+
+std::int64_t total_violations(const BenchResult& result) {
+  std::int64_t total = 0;
+  for (const ModelResult& model : result.models) total += model.memory.violations;
+  if (result.parallel)
+    for (const ModelResult& model : result.parallel->together) total += model.memory.violations;
+  if (result.pipeline) total += result.pipeline->memory.violations;
+  if (result.pool) total += result.pool->memory.violations;
+  return total;
+}
+
+std::string_view words_for_route(std::string_view outcome) {
+  if (outcome == "escaped") return "**exceeded the limit**";
+  if (outcome == "not_tried") return "not tried";
+  return outcome;
+}
+
+std::string probe_table(const Limit& limit) {
+  const bool tried =
+      std::ranges::any_of(limit.routes, [](const LimitRoute& route) { return route.outcome != "not_tried"; });
+  if (!limit.routes.empty() && !tried && !refuses_memory(limit))
+    return "No route was tried: this mechanism does not refuse memory.\n\n";
+  MarkdownTable table(kAllColumns, {"Route", "Result", "Detail"});
+  for (const LimitRoute& route : limit.routes)
+    table.add({code(route.name), std::string(words_for_route(route.outcome)), escaped(route.detail)});
+  if (table.empty()) return {};
+  return "**Routes that the probe tried** before the run, each in its own child process:\n\n" + table.text();
+}
+
+std::string closest_to_limit(const BenchResult& result) {
+  // The memory that the limit counts; resident memory without a limit or such a measurement.
+  const auto any_against_limit = std::any_of(
+      result.models.begin(), result.models.end(),
+      [&](const ModelResult& model) { return limit_peak(model.memory, result.limit).has_value(); });
+  const auto compared = [&](const ModelResult& model) {
+    return any_against_limit ? limit_peak(model.memory, result.limit) : peak_of(model);
+  };
+  std::vector<const ModelResult*> models;
+  for (const ModelResult& model : result.models)
+    if (compared(model)) models.push_back(&model);
+  std::ranges::stable_sort(
+      models, [&](const ModelResult* a, const ModelResult* b) { return *compared(*a) > *compared(*b); });
+  if (models.empty()) return {};
+  std::string text = any_against_limit ? "**Models closest to the limit**:\n\n" : "**Largest peaks**:\n\n";
+  for (std::size_t i = 0; i < std::min(models.size(), kClosestShown); ++i) {
+    text += fmt::format("{}. **{}**: {}", i + 1, escaped(models[i]->name),
+                        peak_against(*models[i], result.limit));
+    if (outcome_of(*models[i]) != Outcome::ok) text += fmt::format(", {}", words_for_outcome(*models[i]));
+    text += "\n";
+  }
+  return text + "\n";
+}
+
 }  // namespace
 
 void add_line(std::string& text, std::string_view label, const std::string& value) {
@@ -217,6 +275,35 @@ std::string to_markdown(const BenchResult& result) {
   text += left_out_section(result);
   text += kDefinitions;
   return text;
+}
+
+std::string memory_safety_section(const BenchResult& result) {
+  constexpr std::array<std::string_view, 3> kSigns{"✅", "ℹ️", "❌"};  // in the order of Tone
+  const Verdict verdict = verdict_of(result);
+  std::string text = "## 🔒 Memory Safety Summary\n\n";
+  text += fmt::format("{} **Overall Status**: {}.\n\n", kSigns.at(static_cast<std::size_t>(verdict.tone)),
+                      escaped(verdict.sentence));
+  // Another bullet than that of the facts below: it keeps the two lists apart.
+  for (const std::string& detail : verdict.details) text += fmt::format("* ❌ {}\n", escaped(detail));
+  if (!verdict.details.empty()) text += "\n";
+  if (result.limit) {
+    const Limit& limit = *result.limit;
+    text += fmt::format("- **Memory Limit**: {}\n", format_bytes(limit.bytes));
+    text += fmt::format("- **Limit Type**: {}: {}\n", type_with_reason(limit), meaning_of(limit));
+    text += fmt::format("- **Mechanism**: {}\n", words_for(limit.mechanism));
+    if (const std::string notes = notes_on(limit, result.host); !notes.empty())
+      text += fmt::format("- **Note**: {}\n", escaped(notes));
+    // A group kills at the limit: no sample can show more, and 0 would read as if nothing had asked for more.
+    const std::int64_t violations = total_violations(result);
+    text += fmt::format("- **Total Violations**: {}\n\n", counts_by_group(limit) && violations == 0
+                                                              ? "not counted: the kernel kills at the limit"
+                                                              : std::to_string(violations));
+    text += probe_table(limit);
+  } else {
+    text += "- **Memory Limit**: none (`--mem-limit` sets one)\n\n";
+  }
+  text += gpu_limit_lines(result);
+  return text + closest_to_limit(result);
 }
 
 }  // namespace headroom::report

@@ -1,17 +1,17 @@
 // Model Performance: a table of all models, then a section per model.
-#include <fmt/format.h>
 
+#include <fmt/format.h>
 #include <algorithm>
 #include <array>
 
-#include "report/markdown_text.h"
-#include "report/run/limit_words.h"
+#include "base/text.h"
 #include "report/run/markdown_sections.h"
-#include "report/run/outcome.h"
-#include "report/run/tuning_words.h"
+#include "report/run/run_words.h"
+#include "report/text_layout.h"
 #include "report/words.h"
 
 namespace headroom::report {
+
 namespace {
 
 std::string status_of(const ModelResult& model) {
@@ -47,8 +47,8 @@ std::string measured_overview(const BenchResult& result) {
     table.add(std::move(row));
   }
   std::string notes;
-  if (std::any_of(result.models.begin(), result.models.end(),
-                  [](const ModelResult& model) { return lacks_bound(model.inference); }))
+  if (std::ranges::any_of(result.models,
+                          [](const ModelResult& model) { return lacks_bound(model.inference); }))
     notes += footnote_on_bounds();
   if (by_group)
     notes +=
@@ -67,17 +67,14 @@ std::string prepared_overview(const BenchResult& result) {
     table.add({escaped(model->name), status_of(*model), escaped(model->task), code(model->input),
                escaped(model->backend),
                model->trials.empty() ? std::string(kAbsent) : std::to_string(model->trials.size())});
-  const bool has_memory = std::any_of(result.models.begin(), result.models.end(),
-                                      [](const ModelResult& model) { return peak_of(model).has_value(); });
+  const bool has_memory =
+      std::ranges::any_of(result.models, [](const ModelResult& model) { return peak_of(model).has_value(); });
   return fmt::format("The models were prepared but not measured (`--skip-inference`).{}\n\n{}",
                      has_memory ? " Their memory was measured during the warm-up." : "", table.text());
 }
 
 std::string overview(const BenchResult& result) {
-  const bool prepared = std::any_of(result.models.begin(), result.models.end(), [](const ModelResult& model) {
-    return outcome_of(model) == Outcome::prepared;
-  });
-  return prepared ? prepared_overview(result) : measured_overview(result);
+  return any_prepared(result.models) ? prepared_overview(result) : measured_overview(result);
 }
 
 std::string bound_of(const std::optional<Nanoseconds>& bound) {
@@ -238,24 +235,75 @@ std::string model_section(const ModelResult& model, const std::optional<Limit>& 
   return text;
 }
 
+// What a run on a GPU showed: by the ledger that stands in front of the driver, and by the driver itself.
+
+std::string memory_of(const GpuMemory& gpu) {
+  MarkdownTable table(1, {"Phase", "Requested", "Driver's figure", "Context, modules"});
+  const auto add = [&](std::string phase, const std::optional<Bytes>& ours,
+                       const std::optional<Bytes>& drivers) {
+    if (!ours && !drivers) return;
+    const auto difference = ours && drivers ? std::optional(*drivers - *ours) : std::nullopt;
+    table.add({std::move(phase), words_for(ours), words_for(drivers), words_for(difference)});
+  };
+  add("Runtime loaded", gpu.runtime, gpu.process_runtime);
+  add("Model loaded", gpu.loaded, gpu.process_loaded);
+  add("**Load peak**", gpu.load_peak, std::nullopt);
+  add("End of the run", gpu.running, gpu.process_running);
+  add("**Run peak**", gpu.run_peak, std::nullopt);
+  add("After unload", gpu.residual, gpu.process_residual);
+  return table.empty() ? "" : table.text();
+}
+
+std::string heading_of(const GpuMemory& gpu) {
+  std::string text = fmt::format("**Memory of {}**", escaped(gpu.device));
+  if (!gpu.name.empty()) text += fmt::format(" ({})", escaped(gpu.name));
+  if (gpu.limit)
+    text += fmt::format(", {} of {}",
+                        gpu.within_limit == false ? "❌ over the limit"
+                        : gpu.within_limit        ? "✅ within the limit"
+                                                  : "peak unknown",
+                        format_bytes(*gpu.limit));
+  if (gpu.refused > 0)
+    text += fmt::format(", {} refused ({})", counted(gpu.refused, "request"), words_for(gpu.refused_bytes));
+  if (gpu.is_integrated == true)
+    text += ". This GPU uses host memory: do not add these figures to resident memory";
+  return text;
+}
+
+// "Where the memory goes": the traced run of a model, by kind and by node.
+
+constexpr std::size_t kNodesInMarkdown = 10;
+
+std::string share(Bytes part, Bytes whole) {
+  return whole > Bytes{} ? words_for_share(static_cast<double>(part.count) / static_cast<double>(whole.count))
+                         : std::string(kAbsent);
+}
+
+std::string nodes_table(const LayerMemory& layers) {
+  const auto own = [](const NodeMemory& node) {
+    return node.output.value_or(Bytes{}).count + node.parameters.value_or(Bytes{}).count;
+  };
+  MarkdownTable table(
+      2, {"Node", "Operation", "Output", "Parameters", "Arena in use after the node", "Time per run"});
+  const auto leading = ranked(layers.nodes, own, kNodesInMarkdown);
+  for (const std::size_t i : leading) {
+    const NodeMemory& node = layers.nodes[i];
+    table.add({code(node.name), escaped(node.operation), words_for(node.output), words_for(node.parameters),
+               words_for(node.in_use),
+               node.runs > 0 ? format_duration({node.duration.count / node.runs}) : std::string(kAbsent)});
+  }
+  if (table.empty()) return {};
+  return fmt::format("The {} of {} nodes with the largest outputs and parameters:\n\n", leading.size(),
+                     layers.nodes.size()) +
+         table.text();
+}
+
 }  // namespace
 
 std::string_view sign_of(const ModelResult& model) {
-  switch (outcome_of(model)) {
-    case Outcome::ok:
-      return "✅";
-    case Outcome::prepared:
-      return "☑️";
-    case Outcome::over:
-    case Outcome::fallen:
-      return "❌";
-    case Outcome::cut_short:
-    case Outcome::not_reached:
-      return "⏹️";
-    case Outcome::skipped:
-      return "⏭️";
-  }
-  return "";
+  // In the order of Outcome: ok, over, prepared, fallen, cut_short, not_reached, skipped.
+  constexpr std::array<std::string_view, 7> kSigns{"✅", "❌", "☑️", "❌", "⏹️", "⏹️", "⏭️"};
+  return kSigns.at(static_cast<std::size_t>(outcome_of(model)));
 }
 
 std::string p50_of(const std::optional<LatencySummary>& latency) {
@@ -297,6 +345,52 @@ std::string models_section(const BenchResult& result) {
   for (const ModelResult& model : result.models)
     if (model.status != ModelStatus::skipped) text += model_section(model, result.limit);
   return text;
+}
+
+std::string gpu_tables(const ModelResult& model) {
+  std::string text;
+  for (const GpuMemory& gpu : model.gpu_memory) {
+    text += heading_of(gpu) + "\n\n" + memory_of(gpu);
+    if (gpu.pinned_host)
+      text += fmt::format("Also {} of pinned host memory.\n\n", format_bytes(*gpu.pinned_host));
+  }
+  if (model.placement) {
+    text += fmt::format("Nodes: {} on the GPU, {} on the CPU", model.placement->on_device,
+                        model.placement->on_cpu);
+    if (!model.placement->on_cpu_kinds.empty())
+      text += fmt::format(" ({})", escaped(model.placement->on_cpu_kinds));
+    text += ".\n\n";
+  }
+  return text;
+}
+
+std::string gpu_limit_lines(const BenchResult& result) {
+  if (!result.gpu_limit) return {};
+  const Limit& limit = *result.gpu_limit;
+  std::string text = fmt::format("- **GPU Memory Limit**: {}, {} by {}", format_bytes(limit.bytes),
+                                 name_of(limit.type), words_for(limit.mechanism));
+  if (!limit.note.empty()) text += fmt::format(": {}", escaped(limit.note));
+  for (const LimitRoute& route : limit.routes)
+    text +=
+        fmt::format("{}{} {}", &route == &limit.routes.front() ? ". Routes tried: " : ", ", code(route.name),
+                    route.outcome == "escaped"     ? "**exceeded it**"
+                    : route.outcome == "not_tried" ? "not tried"
+                                                   : escaped(route.outcome));
+  return text + "\n\n";
+}
+
+std::string layers_table(const ModelResult& model) {
+  if (!model.layers) return {};
+  const LayerMemory& layers = *model.layers;
+  MarkdownTable table(1, {"Kind", "Bytes", "Share"});
+  for (const MemoryShare& part : layers.shares)
+    table.add({escaped(words_for(part, layers.peak_node)), format_bytes(part.bytes),
+               share(part.bytes, layers.peak)});
+  return fmt::format(
+             "**Where the memory goes**: {} at the heap's peak, in a separate traced run of {}. For more, "
+             "run `headroom report {}`.\n\n",
+             format_bytes(layers.peak), counted(layers.frames, "frame"), shell_word(layers.recording)) +
+         table.text() + nodes_table(layers);
 }
 
 }  // namespace headroom::report

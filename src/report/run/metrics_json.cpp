@@ -1,10 +1,10 @@
-#include "report/run/metrics_json.h"
+#include "report/run/report_json.h"
 
 #include <cmath>
 #include <istream>
 
 #include "base/text.h"
-#include "report/run/json_field_text.h"
+#include "report/run/json_fields.h"
 
 namespace headroom::report {
 
@@ -95,8 +95,7 @@ void describe(auto& field, a<ProcessSample> auto& process) {
 }
 
 template <>
-inline constexpr std::array kAll<KernelEventKind>{KernelEventKind::oom_kill, KernelEventKind::nvmap_error,
-                                                  KernelEventKind::gpu_error};
+inline constexpr KernelEventKind kLast<KernelEventKind> = KernelEventKind::gpu_error;
 
 void describe(auto& field, a<KernelEvent> auto& event) {
   field("kind", event.kind);
@@ -217,6 +216,13 @@ void describe(auto& field, a<MetricsLine> auto& line) {
   field("processes", line.processes);
 }
 
+// A sample with its times, which a line of metrics.jsonl has in its own way.
+void describe_with_times(auto& field, auto& sample) {
+  field("time_ns", sample.time);
+  field("unix_time_ns", sample.unix_time);
+  describe(field, sample);
+}
+
 Json to_json(const MetricsLine& line) {
   Json document = Json::object();
   FieldWriter writer(document);
@@ -227,18 +233,14 @@ Json to_json(const MetricsLine& line) {
 Json to_json(const SystemSample& sample) {
   Json document = Json::object();
   FieldWriter writer(document);
-  writer("time_ns", sample.time);
-  writer("unix_time_ns", sample.unix_time);
-  describe(writer, sample);
+  describe_with_times(writer, sample);
   return document;
 }
 
 void append_json(std::string& text, const SystemSample& sample) {
   text += '{';
   FieldText field(text);
-  field("time_ns", sample.time);
-  field("unix_time_ns", sample.unix_time);
-  describe(field, sample);
+  describe_with_times(field, sample);
   text += '}';
 }
 
@@ -259,32 +261,30 @@ static void expect_real_figures(const Json& value, const Place& place, std::stri
   problem = fmt::format("{} is too large for any machine", place.pointer());
 }
 
-Result<SystemSample> system_sample_from_json(const Json& document) {
-  SystemSample sample;
+// Calls read(reader), and checks what it read.
+template <class Read>
+Status read_figures(const Json& document, std::string_view what, Read read) {
   std::string problem;
   const Place root;
   FieldReader reader(document, root, problem);
-  reader("time_ns", sample.time);
-  reader("unix_time_ns", sample.unix_time);
-  describe(reader, sample);
+  read(reader);
   if (problem.empty()) expect_real_figures(document, root, problem);
   if (!document.is_object()) problem = "it is not an object";
   if (problem.empty() && !get_integer(document, "time_ns")) problem = "it has no time_ns";
-  if (!problem.empty()) return input_error("the sample is not usable", problem);
-  return sample;
+  return problem.empty() ? Status() : input_error(fmt::format("{} is not usable", what), problem);
+}
+
+Result<SystemSample> system_sample_from_json(const Json& document) {
+  SystemSample sample;
+  auto read = read_figures(document, "the sample", [&](auto& field) { describe_with_times(field, sample); });
+  return read ? Result<SystemSample>(std::move(sample)) : forward_error(read);
 }
 
 Result<MetricsLine> metrics_line_from_json(const Json& document) {
   MetricsLine line;
-  std::string problem;
-  const Place root;
-  FieldReader reader(document, root, problem);
-  describe(reader, line);
-  if (problem.empty()) expect_real_figures(document, root, problem);
-  if (!document.is_object()) problem = "it is not an object";
-  if (problem.empty() && !get_integer(document, "time_ns")) problem = "it has no time_ns";
-  if (!problem.empty()) return input_error("the line of metrics.jsonl is not usable", problem);
-  return line;
+  auto read =
+      read_figures(document, "the line of metrics.jsonl", [&](auto& field) { describe(field, line); });
+  return read ? Result<MetricsLine>(std::move(line)) : forward_error(read);
 }
 
 Status read_metrics(std::istream& jsonl, const std::function<void(MetricsLine)>& each) {

@@ -1,5 +1,5 @@
 // The fields of report.json: one list a structure, in the order in which they are written. A field that is
-// added to model/bench_result.h gets a line here and in docs/report.schema.json, nothing else.
+// added to types/bench_result.h gets a line here and in docs/report.schema.json, nothing else.
 #pragma once
 
 #include "report/run/json_fields.h"
@@ -9,25 +9,17 @@
 namespace headroom::report {
 
 template <>
-inline constexpr std::array kAll<ModelStatus>{ModelStatus::ok,      ModelStatus::oom,
-                                              ModelStatus::crashed, ModelStatus::timeout,
-                                              ModelStatus::failed,  ModelStatus::skipped};
+inline constexpr ModelStatus kLast<ModelStatus> = ModelStatus::skipped;
 template <>
-inline constexpr std::array kAll<Phase>{Phase::start, Phase::runtime_loaded, Phase::model_loaded,
-                                        Phase::warm,  Phase::running,        Phase::unloaded};
+inline constexpr Phase kLast<Phase> = Phase::unloaded;
 template <>
-inline constexpr std::array kAll<MemoryKind>{
-    MemoryKind::weights,      MemoryKind::graph,       MemoryKind::tensors,   MemoryKind::arena_rounding,
-    MemoryKind::arena_unused, MemoryKind::arena_later, MemoryKind::workspace, MemoryKind::run_later,
-    MemoryKind::run,          MemoryKind::tracing,     MemoryKind::module,    MemoryKind::unnamed};
+inline constexpr MemoryKind kLast<MemoryKind> = MemoryKind::unnamed;
 template <>
-inline constexpr std::array kAll<LimitType>{LimitType::hard, LimitType::soft, LimitType::unavailable};
+inline constexpr LimitType kLast<LimitType> = LimitType::unavailable;
 template <>
-inline constexpr std::array kAll<LimitMechanism>{LimitMechanism::none,      LimitMechanism::cgroup_v2,
-                                                 LimitMechanism::cgroup_v1, LimitMechanism::rlimit_data,
-                                                 LimitMechanism::watchdog,  LimitMechanism::device_ledger};
+inline constexpr LimitMechanism kLast<LimitMechanism> = LimitMechanism::device_ledger;
 template <>
-inline constexpr std::array kAll<SourceKind>{SourceKind::image_dir, SourceKind::video, SourceKind::camera};
+inline constexpr SourceKind kLast<SourceKind> = SourceKind::camera;
 
 // The unit of these keys is in the name of the object that holds them: latency_ns.p50, stages_ns.decode.p50.
 void describe(auto& field, a<LatencySummary> auto& latency) {

@@ -7,15 +7,13 @@
 namespace headroom::report {
 
 template <>
-inline constexpr std::array kAll<ArenaExtend>{ArenaExtend::next_power_of_two, ArenaExtend::same_as_requested};
+inline constexpr ArenaExtend kLast<ArenaExtend> = ArenaExtend::same_as_requested;
 
 template <>
-inline constexpr std::array kAll<ConvSearch>{ConvSearch::exhaustive, ConvSearch::heuristic,
-                                             ConvSearch::standard};
+inline constexpr ConvSearch kLast<ConvSearch> = ConvSearch::standard;
 
 template <>
-inline constexpr std::array kAll<Precision>{Precision::automatic, Precision::fp32, Precision::fp16,
-                                            Precision::bf16};
+inline constexpr Precision kLast<Precision> = Precision::bf16;
 
 void describe(auto& field, a<RuntimeSettings> auto& settings) {
   field("threads", settings.threads);

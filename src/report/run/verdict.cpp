@@ -1,12 +1,10 @@
-#include "report/run/verdict.h"
+#include "report/run/run_words.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cctype>
 
-#include "report/run/limit_words.h"
-#include "report/run/outcome.h"
 #include "report/words.h"
 
 namespace headroom::report {
@@ -167,6 +165,20 @@ void describe_gpu_excess(std::string_view whose, ModelStatus status, const std::
   }
 }
 
+// Of a process that had all models.
+template <class All>
+void describe_together(std::string_view whose, const All& all, const std::optional<Limit>& limit,
+                       std::vector<std::string>& details) {
+  if (all.status != ModelStatus::ok && all.status != ModelStatus::skipped && !was_cut_short(all))
+    details.push_back(fmt::format("{}: {}{}{}{}", whose, words_for(all.status),
+                                  all.died_in ? fmt::format(" {}", activity_after(*all.died_in)) : "",
+                                  all.error.empty() ? "" : ": ", all.error));
+  else if (all.memory.within_limit == false)
+    details.push_back(
+        fmt::format("{}: over the limit with {}", whose, words_for(limit_peak(all.memory, limit))));
+  describe_gpu_excess(whose, all.status, all.gpu_memory, details);
+}
+
 Verdict verdict_of(const BenchResult& result) {
   Verdict verdict;
   for (const ModelResult& model : result.models) {
@@ -190,31 +202,8 @@ Verdict verdict_of(const BenchResult& result) {
       if (outcome_of(model) == Outcome::fallen)
         verdict.details.push_back("all at once: " + describe_fall(model));
   }
-  if (result.pipeline && result.pipeline->status != ModelStatus::ok &&
-      result.pipeline->status != ModelStatus::skipped && !was_cut_short(*result.pipeline))
-    verdict.details.push_back(fmt::format(
-        "pipeline: {}{}{}{}", words_for(result.pipeline->status),
-        result.pipeline->died_in ? fmt::format(" {}", activity_after(*result.pipeline->died_in)) : "",
-        result.pipeline->error.empty() ? "" : ": ", result.pipeline->error));
-  else if (result.pipeline && result.pipeline->memory.within_limit == false)
-    verdict.details.push_back(fmt::format("pipeline: over the limit with {}",
-                                          words_for(limit_peak(result.pipeline->memory, result.limit))));
-
-  if (result.pipeline)
-    describe_gpu_excess("pipeline", result.pipeline->status, result.pipeline->gpu_memory, verdict.details);
-
-  if (result.pool && result.pool->status != ModelStatus::ok && result.pool->status != ModelStatus::skipped &&
-      !was_cut_short(*result.pool))
-    verdict.details.push_back(
-        fmt::format("pool: {}{}{}", words_for(result.pool->status),
-                    result.pool->died_in ? fmt::format(" {}", activity_after(*result.pool->died_in)) : "",
-                    result.pool->error.empty() ? "" : ": " + result.pool->error));
-  else if (result.pool && result.pool->memory.within_limit == false)
-    verdict.details.push_back(fmt::format("pool: over the limit with {}",
-                                          words_for(limit_peak(result.pool->memory, result.limit))));
-
-  if (result.pool) describe_gpu_excess("pool", result.pool->status, result.pool->gpu_memory, verdict.details);
-
+  if (result.pipeline) describe_together("pipeline", *result.pipeline, result.limit, verdict.details);
+  if (result.pool) describe_together("pool", *result.pool, result.limit, verdict.details);
   const Tally tally = count_models(result);
   verdict.sentence = sentence_of(tally, result);
   const bool all_measured = result.complete && tally.measured > 0 && tally.measured == tally.all();

@@ -1,4 +1,4 @@
-#include "report/snapshot/snapshot_html.h"
+#include "report/snapshot/snapshot_views.h"
 
 #include <algorithm>
 #include <optional>
@@ -7,8 +7,7 @@
 
 #include "base/terminal.h"
 #include "report/page.h"
-#include "report/recording/call_tree.h"
-#include "report/snapshot/snapshot_json.h"
+#include "report/recording/stack_text.h"
 #include "report/snapshot/snapshot_words.h"
 
 namespace headroom::report {
@@ -146,28 +145,6 @@ Json live_json(const snapshot::DeviceAnalysis& device, const std::vector<Snapsho
   return list;
 }
 
-// A letter a cell: # allocated throughout, + in part, ~ released and waiting for another stream, . free.
-std::string cells_of(const snapshot::Snapshot& snapshot, const snapshot::Segment& segment) {
-  std::string cells;
-  const auto blocks = snapshot.blocks_of(segment);
-  const double size = static_cast<double>(segment.size) / kCellsOfSegment;
-  const auto begin = [&](std::size_t i) { return static_cast<double>(blocks[i].address - segment.address); };
-  const auto end = [&](std::size_t i) { return begin(i) + static_cast<double>(blocks[i].size); };
-  std::size_t at = 0;
-  for (int cell = 0; cell < kCellsOfSegment; ++cell) {
-    const double from = size * cell, to = size * (cell + 1);
-    double live = 0, waiting = 0;
-    while (at < blocks.size() && end(at) <= from) ++at;
-    for (std::size_t i = at; i < blocks.size() && begin(i) < to; ++i)
-      if (blocks[i].is_live())
-        (blocks[i].state == snapshot::BlockState::pending_free ? waiting : live) +=
-            std::min(to, end(i)) - std::max(from, begin(i));
-    constexpr double kAlmost = 0.999;
-    cells += waiting > live ? '~' : live <= 0 ? '.' : live >= kAlmost * size ? '#' : '+';
-  }
-  return cells;
-}
-
 // What the page shows beyond --json: sentences, what was live by place, and the segments' cells.
 void add_to_device(Json& json, const SnapshotReport& report, const snapshot::DeviceAnalysis& device,
                    Json live) {
@@ -185,7 +162,7 @@ void add_to_device(Json& json, const SnapshotReport& report, const snapshot::Dev
   }
   const auto segments = segments_shown(snapshot, device.device);
   for (std::size_t i = 0; i < segments.size(); ++i)
-    json["segments_map"][i]["cells"] = cells_of(snapshot, *segments[i]);
+    json["segments_map"][i]["cells"] = cells_of(snapshot, *segments[i], kCellsOfSegment, '~');
   json["live"] = std::move(live);
 }
 

@@ -1,8 +1,9 @@
-#include "report/snapshot/snapshot_json.h"
+#include "report/snapshot/snapshot_words.h"
 
 #include <algorithm>
+#include <ranges>
 
-#include "report/recording/ranking.h"
+#include "report/words.h"
 
 namespace headroom::report {
 namespace {
@@ -25,8 +26,7 @@ class Writer {
     json["kind"] = "pytorch_snapshot";
     json["problems"] = snapshot_.problems;
     json["settings"] = settings();
-    Json& devices = json["devices"] = Json::array();
-    for (const snapshot::DeviceAnalysis& device : report_.devices) devices.push_back(device_json(device));
+    json["devices"] = json_list(report_.devices, [&](const auto& device) { return device_json(device); });
     return json;
   }
 
@@ -67,8 +67,7 @@ class Writer {
       if (device.actions[i] > 0)
         actions[std::string(name_of(static_cast<snapshot::Action>(i)))] = device.actions[i];
     json["oom_count"] = device.oom_count;
-    Json& ooms = json["ooms"] = Json::array();
-    for (const snapshot::OomAutopsy& oom : device.ooms) ooms.push_back(oom_json(device, oom));
+    json["ooms"] = json_list(device.ooms, [&](const auto& oom) { return oom_json(device, oom); });
     json["leaks"] = leaks_json(device);
     json["fragmentation"] = fragmentation_json(device);
     json["stacks"] = stacks_json(device);
@@ -83,13 +82,11 @@ class Writer {
 
   Json shares_json(const snapshot::DeviceAnalysis& device,
                    const std::vector<snapshot::PlaceShare>& shares) const {
-    Json list = Json::array();
-    for (const snapshot::PlaceShare& share : shares) {
+    return json_list(shares, [&](const snapshot::PlaceShare& share) {
       Json json = {{"bytes", share.bytes}, {"blocks", share.blocks}};
       set_place(json, device, share.place);
-      list.push_back(std::move(json));
-    }
-    return list;
+      return json;
+    });
   }
 
   Json oom_json(const snapshot::DeviceAnalysis& device, const snapshot::OomAutopsy& oom) const {
@@ -108,13 +105,13 @@ class Writer {
     json["largest_fitting_free_bytes"] = oom.largest_fitting;
     set_place_(json, {oom.stack, {}});
     json["holders"] = shares_json(device, oom.holders);
-    Json& ways = json["room"] = Json::array();
-    for (const snapshot::RoomMaker& way : oom.ways)
-      ways.push_back({{"by", name_of(way.by)},
-                      {"bytes", way.bytes},
-                      {"blocks", way.blocks},
-                      {"in_segment", way.as_hole},
-                      {"places", shares_json(device, way.places)}});
+    json["room"] = json_list(oom.ways, [&](const snapshot::RoomMaker& way) -> Json {
+      return {{"by", name_of(way.by)},
+              {"bytes", way.bytes},
+              {"blocks", way.blocks},
+              {"in_segment", way.as_hole},
+              {"places", shares_json(device, way.places)}};
+    });
     return json;
   }
 
@@ -129,24 +126,21 @@ class Writer {
     json["bytes_per_window"] = leaks.bytes_per_window;
     json["late_bytes"] = leaks.late_bytes;
     json["floor_bytes"] = leaks.floor_bytes;
-    Json& places = json["stacks"] = Json::array();
-    for (const snapshot::PlaceGrowth& growth : leaks.places) {
-      if (places.size() == kPlacesOfARanking) break;
-      Json place = {{"verdict", name_of(growth.growth)}, {"bytes_per_window", growth.bytes_per_window},
-                    {"first_bytes", growth.first_bytes}, {"last_bytes", growth.last_bytes},
-                    {"late_bytes", growth.late_bytes},   {"allocations", growth.allocations},
-                    {"live_blocks", growth.live_blocks}};
-      set_place(place, device, growth.place);
-      places.push_back(std::move(place));
-    }
+    json["stacks"] = json_list(
+        leaks.places | std::views::take(kPlacesOfARanking), [&](const snapshot::PlaceGrowth& growth) {
+          Json place = {{"verdict", name_of(growth.growth)}, {"bytes_per_window", growth.bytes_per_window},
+                        {"first_bytes", growth.first_bytes}, {"last_bytes", growth.last_bytes},
+                        {"late_bytes", growth.late_bytes},   {"allocations", growth.allocations},
+                        {"live_blocks", growth.live_blocks}};
+          set_place(place, device, growth.place);
+          return place;
+        });
     return json;
   }
 
   Json fragmentation_json(const snapshot::DeviceAnalysis& device) const {
-    Json moments = Json::array();
-    for (const snapshot::SnapshotMoment& moment : device.moments) {
-      Json json;
-      json["entry"] = moment.position;
+    Json moments = json_list(device.moments, [&](const snapshot::SnapshotMoment& moment) {
+      Json json = {{"entry", moment.position}};
       if (moment.time_us > 0) json["time_us"] = moment.time_us;
       json["allocated_bytes"] = moment.totals.allocated;
       json["reserved_bytes"] = moment.totals.reserved;
@@ -157,8 +151,8 @@ class Writer {
       json["rounding_bytes"] = moment.rounding_bytes();
       json["external_ratio"] = moment.external();
       if (moment.blocker) json["blocker"] = blocker_json(device, *moment.blocker);
-      moments.push_back(std::move(json));
-    }
+      return json;
+    });
     return {{"worst", device.worst}, {"peak", device.peak}, {"moments", std::move(moments)}};
   }
 
@@ -189,42 +183,33 @@ class Writer {
     take([](const snapshot::PlaceFigures& place) { return place.peak_bytes; });
     take([](const snapshot::PlaceFigures& place) { return place.allocated_bytes; });
     take([](const snapshot::PlaceFigures& place) { return place.allocations; });
-    std::sort(chosen.begin(), chosen.end());
+    std::ranges::sort(chosen);
     chosen.erase(std::unique(chosen.begin(), chosen.end()), chosen.end());
-    Json list = Json::array();
-    for (const std::size_t i : chosen) {
+    return json_list(chosen, [&](std::size_t i) {
       const snapshot::PlaceFigures& place = device.figures[i];
       Json json = {{"live_bytes", place.live_bytes},    {"live_blocks", place.live_blocks},
                    {"at_peak_bytes", place.peak_bytes}, {"at_peak_blocks", place.peak_blocks},
                    {"allocations", place.allocations},  {"allocated_bytes", place.allocated_bytes}};
       set_place(json, device, place.place);
-      list.push_back(std::move(json));
-    }
-    return list;
+      return json;
+    });
   }
 
   static Json timeline_json(const snapshot::DeviceAnalysis& device) {
-    Json json;
-    json["entries_per_point"] = device.timeline.entries_per_point;
-    Json columns = {{"time_us", Json::array()},
-                    {"lowest_bytes", Json::array()},
-                    {"highest_bytes", Json::array()},
-                    {"reserved_bytes", Json::array()}};
-    for (const snapshot::SnapshotTimeline::Point& point : device.timeline.points) {
-      columns["time_us"].push_back(point.time_us);
-      columns["lowest_bytes"].push_back(point.lowest);
-      columns["highest_bytes"].push_back(point.highest);
-      columns["reserved_bytes"].push_back(point.reserved);
-    }
-    json.update(columns);
-    return json;
+    using Point = snapshot::SnapshotTimeline::Point;
+    const auto column = [&](auto Point::*figure) {
+      return json_list(device.timeline.points, [&](const Point& point) { return point.*figure; });
+    };
+    return {{"entries_per_point", device.timeline.entries_per_point},
+            {"time_us", column(&Point::time_us)},
+            {"lowest_bytes", column(&Point::lowest)},
+            {"highest_bytes", column(&Point::highest)},
+            {"reserved_bytes", column(&Point::reserved)}};
   }
 
   // The largest segments, by address.
   Json segments_json(const snapshot::DeviceAnalysis& device) const {
-    const auto shown = segments_shown(snapshot_, device.device);
-    Json list = Json::array();
-    for (const snapshot::Segment* segment : shown) {
+    return json_list(segments_shown(snapshot_, device.device), [&](const snapshot::Segment* segment) {
       std::int64_t live = 0, largest_free = 0, blocks = 0;
       for (const snapshot::Block& block : snapshot_.blocks_of(*segment)) {
         if (block.is_live()) {
@@ -244,9 +229,8 @@ class Writer {
       if (segment->is_expandable) json["expandable"] = true;
       if (segment->in_private_pool) json["private_pool"] = true;
       if (segment->stack.index != 0) set_place_(json, {segment->stack, {}});
-      list.push_back(std::move(json));
-    }
-    return list;
+      return json;
+    });
   }
 
   const SnapshotReport& report_;
@@ -256,14 +240,12 @@ class Writer {
 
 // A frame as PyTorch has it.
 Json frames_json(const snapshot::Snapshot& snapshot, snapshot::StackIndex stack) {
-  Json list = Json::array();
-  for (const std::uint32_t i : snapshot.frames_of(stack)) {
+  return json_list(snapshot.frames_of(stack), [&](std::uint32_t i) -> Json {
     const snapshot::Frame& frame = snapshot.frames[i];
-    list.push_back({{"name", snapshot.strings[frame.function].substr(0, kLongestName)},
-                    {"filename", snapshot.strings[frame.file].substr(0, kLongestName)},
-                    {"line", frame.line}});
-  }
-  return list;
+    return {{"name", snapshot.strings[frame.function].substr(0, kLongestName)},
+            {"filename", snapshot.strings[frame.file].substr(0, kLongestName)},
+            {"line", frame.line}};
+  });
 }
 
 }  // namespace
@@ -273,11 +255,9 @@ std::vector<const snapshot::Segment*> segments_shown(const snapshot::Snapshot& s
   std::vector<const snapshot::Segment*> shown;
   for (const snapshot::Segment& segment : snapshot.segments_of(device)) shown.push_back(&segment);
   if (shown.size() > kMostSegments) {
-    std::stable_sort(shown.begin(), shown.end(),
-                     [](const auto* a, const auto* b) { return a->size > b->size; });
+    std::ranges::stable_sort(shown, [](const auto* a, const auto* b) { return a->size > b->size; });
     shown.resize(kMostSegments);
-    std::sort(shown.begin(), shown.end(),
-              [](const auto* a, const auto* b) { return a->address < b->address; });
+    std::ranges::sort(shown, [](const auto* a, const auto* b) { return a->address < b->address; });
   }
   return shown;
 }

@@ -2,17 +2,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ranges>
 
-#include "base/display_width.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "report/recording/leak_words.h"
-#include "report/recording/ranking.h"
+#include "base/utf8.h"
 #include "report/recording/recording_words.h"
-#include "report/screen_lines.h"
 #include "report/snapshot/snapshot_views.h"
 #include "report/snapshot/snapshot_words.h"
-#include "report/terminal_table.h"
+#include "report/text_layout.h"
 #include "report/words.h"
 
 namespace headroom::report {
@@ -99,10 +97,7 @@ class SnapshotScreen {
   }
 
   static std::string words_for_duration(const snapshot::DeviceAnalysis& device) {
-    if (device.first_time_us == 0) return "";
-    constexpr std::int64_t kMost = std::int64_t{1} << 52;
-    const std::int64_t us = std::clamp<std::int64_t>(device.last_time_us - device.first_time_us, 0, kMost);
-    return fmt::format(" in {}", format_duration({us * 1000}));
+    return device.first_time_us == 0 ? "" : fmt::format(" in {}", format_duration(duration_of_trace(device)));
   }
 
   void places(const snapshot::DeviceAnalysis& device, const std::string& title,
@@ -122,8 +117,7 @@ class SnapshotScreen {
     if (device.oom_count == 0) return;
     screen_.heading(fmt::format("Out of memory {}",
                                 device.oom_count == 1 ? "once" : fmt::format("{} times", device.oom_count)));
-    for (std::size_t i = 0; i < std::min(device.ooms.size(), kOomsShown); ++i)
-      autopsy(device, device.ooms[i]);
+    for (const snapshot::OomAutopsy& oom : device.ooms | std::views::take(kOomsShown)) autopsy(device, oom);
     screen_.and_more(static_cast<std::size_t>(device.oom_count), std::min(device.ooms.size(), kOomsShown));
   }
 
@@ -134,18 +128,15 @@ class SnapshotScreen {
                     format_bytes({oom.requested}), words_for_moment(device, oom.position, oom.time_us),
                     format_bytes({oom.totals.allocated}), format_bytes({oom.totals.reserved}),
                     format_bytes({oom.device_free})));
-    if (oom.stack.index != 0) {
-      place("  request: ", snapshot::AllocationPlace{oom.stack, {}});
-    }
+    if (oom.stack.index != 0) place("  request: ", snapshot::AllocationPlace{oom.stack, {}});
     screen_.indented(
         fmt::format("{} was free in segments, {} of it usable for this request; the largest piece was {}.",
                     format_bytes({oom.free_in_segments}), format_bytes({oom.fitting_free}),
                     format_bytes({oom.largest_fitting})));
     screen_.line("  Places that held the memory:");
-    for (std::size_t i = 0; i < std::min(oom.holders.size(), kSnapshotRows); ++i)
-      place(fmt::format("  {:>9} in {:<12} ", format_bytes({oom.holders[i].bytes}),
-                        counted(oom.holders[i].blocks, "block")),
-            device, oom.holders[i].place);
+    for (const snapshot::PlaceShare& holder : oom.holders | std::views::take(kSnapshotRows))
+      place(fmt::format("  {:>9} in {:<12} ", format_bytes({holder.bytes}), counted(holder.blocks, "block")),
+            device, holder.place);
     screen_.line("  How to free enough memory:");
     if (oom.ways.empty()) screen_.line("    not possible: this process held too little memory");
     for (const snapshot::RoomMaker& way : oom.ways) {
@@ -161,16 +152,16 @@ class SnapshotScreen {
     const snapshot::SnapshotLeaks& leaks = device.leaks;
     screen_.heading("Leaks");
     const bool is_leak = leaks.growth == monitoring::Growth::leak;
-    screen_.sentence(
-        is_leak                                         ? "✗"
-        : leaks.growth == monitoring::Growth::grew_late ? "!"
-        : leaks.growth == monitoring::Growth::unknown   ? "·"
-                                                        : "✓",
-        is_leak ? kRed
-        : leaks.growth == monitoring::Growth::grew_late || leaks.growth == monitoring::Growth::unknown
-            ? kYellow
-            : kGreen,
-        words_for_leaks(leaks, duration_of_trace(device)));
+    const bool is_late = leaks.growth == monitoring::Growth::grew_late;
+    const bool is_unknown = leaks.growth == monitoring::Growth::unknown;
+    screen_.sentence(is_leak      ? "✗"
+                     : is_late    ? "!"
+                     : is_unknown ? "·"
+                                  : "✓",
+                     is_leak                 ? kRed
+                     : is_late || is_unknown ? kYellow
+                                             : kGreen,
+                     words_for_leaks(leaks, duration_of_trace(device)));
     if (leaks.growth < monitoring::Growth::grew_late) return;
     std::vector<snapshot::AllocationPlace> guilty;
     std::size_t shown = 0;
@@ -237,35 +228,14 @@ class SnapshotScreen {
       std::int64_t live = 0;
       for (const snapshot::Block& block : snapshot_.blocks_of(segment))
         live += block.is_live() ? block.size : 0;
-      screen_.line(fit_to_width(
-          fmt::format("  {:>9} [{}] {} live{}{}", format_bytes({segment.size}), cells_of(segment),
-                      format_bytes({live}), segment.is_large ? "" : ", small blocks",
-                      segment.stream == 0 ? "" : fmt::format(", stream {}", segment.stream)),
-          screen_.width()));
+      screen_.line(
+          fit_to_width(fmt::format("  {:>9} [{}] {} live{}{}", format_bytes({segment.size}),
+                                   cells_of(snapshot_, segment, kCells), format_bytes({live}),
+                                   segment.is_large ? "" : ", small blocks",
+                                   segment.stream == 0 ? "" : fmt::format(", stream {}", segment.stream)),
+                       screen_.width()));
     }
     screen_.and_more(order.size(), shown);
-  }
-
-  std::string cells_of(const snapshot::Segment& segment) const {
-    std::string cells;
-    const auto blocks = snapshot_.blocks_of(segment);
-    std::size_t at = 0;
-    for (int cell = 0; cell < kCells; ++cell) {
-      // In doubles: a segment of 64 TiB times 40 does not fit twice over.
-      const double size = static_cast<double>(segment.size) / kCells;
-      const double from = size * cell, to = size * (cell + 1);
-      double live = 0;
-      const auto begin = [&](std::size_t i) {
-        return static_cast<double>(blocks[i].address - segment.address);
-      };
-      while (at < blocks.size() && begin(at) + static_cast<double>(blocks[at].size) <= from) ++at;
-      for (std::size_t i = at; i < blocks.size() && begin(i) < to; ++i)
-        if (blocks[i].is_live())
-          live += std::min(to, begin(i) + static_cast<double>(blocks[i].size)) - std::max(from, begin(i));
-      constexpr double kAlmost = 0.999;
-      cells += live <= 0 ? '.' : live >= kAlmost * size ? '#' : '+';
-    }
-    return cells;
   }
 
   void problems() {

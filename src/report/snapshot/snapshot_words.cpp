@@ -5,9 +5,8 @@
 #include <algorithm>
 #include <array>
 
-#include "base/display_width.h"
 #include "base/units.h"
-#include "report/recording/leak_words.h"
+#include "base/utf8.h"
 #include "report/recording/recording_words.h"
 #include "report/recording/stack_text.h"
 #include "report/words.h"
@@ -24,31 +23,37 @@ constexpr std::size_t kLongestFrameName = 120;
 
 std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
+// Times of a trace are from a file, so they may be anything.
+Nanoseconds time_between(std::int64_t from_us, std::int64_t to_us) {
+  constexpr std::int64_t kNanosecondsPerMicrosecond = 1000, kMostMicroseconds = std::int64_t{1} << 52;
+  return {std::clamp<std::int64_t>(to_us - from_us, 0, kMostMicroseconds) * kNanosecondsPerMicrosecond};
+}
+
 }  // namespace
 
 bool is_passage(const Snapshot& snapshot, const Frame& frame) {
   const std::string_view function = snapshot.strings[frame.function], file = snapshot.strings[frame.file];
-  constexpr std::array kFunctions{"CUDACachingAllocator",
-                                  "_call_impl",
-                                  "_wrapped_call_impl",
-                                  "unwind::unwind",
-                                  "CapturedTraceback::gather",
-                                  "gather_with_cpp",
-                                  "_start",
-                                  "__libc_start_main",
-                                  "PyEval_",
-                                  "PyObject_",
-                                  "PyFunction_"};
-  constexpr std::array kFiles{"core/boxing",
-                              "/Register",
-                              "/Redispatch",
-                              "pythonrun.c",
-                              "Modules/main.c",
-                              "Objects/call.c",
-                              "Objects/methodobject.c",
-                              "pycore_ceval.h",
-                              "ceval.c",
-                              "cpython/abstract.h"};
+  constexpr const char* kFunctions[]{"CUDACachingAllocator",
+                                     "_call_impl",
+                                     "_wrapped_call_impl",
+                                     "unwind::unwind",
+                                     "CapturedTraceback::gather",
+                                     "gather_with_cpp",
+                                     "_start",
+                                     "__libc_start_main",
+                                     "PyEval_",
+                                     "PyObject_",
+                                     "PyFunction_"};
+  constexpr const char* kFiles[]{"core/boxing",
+                                 "/Register",
+                                 "/Redispatch",
+                                 "pythonrun.c",
+                                 "Modules/main.c",
+                                 "Objects/call.c",
+                                 "Objects/methodobject.c",
+                                 "pycore_ceval.h",
+                                 "ceval.c",
+                                 "cpython/abstract.h"};
   const auto holds = [](std::string_view text) {
     return [text](const char* part) { return text.find(part) != text.npos; };
   };
@@ -107,12 +112,31 @@ std::string common_frame(const Snapshot& snapshot, const std::vector<snapshot::A
   return {};
 }
 
+std::string cells_of(const Snapshot& snapshot, const snapshot::Segment& segment, int count, char waiting) {
+  constexpr double kAlmost = 0.999;
+  std::string cells;
+  const auto blocks = snapshot.blocks_of(segment);
+  // In doubles: a segment of 64 TiB times the number of cells does not fit twice over.
+  const double size = static_cast<double>(segment.size) / count;
+  const auto begin = [&](std::size_t i) { return static_cast<double>(blocks[i].address - segment.address); };
+  const auto end = [&](std::size_t i) { return begin(i) + static_cast<double>(blocks[i].size); };
+  std::size_t at = 0;
+  for (int cell = 0; cell < count; ++cell) {
+    const double from = size * cell, to = size * (cell + 1);
+    double live = 0, released = 0;
+    while (at < blocks.size() && end(at) <= from) ++at;
+    for (std::size_t i = at; i < blocks.size() && begin(i) < to; ++i) {
+      if (!blocks[i].is_live()) continue;
+      const bool waits = waiting != '\0' && blocks[i].state == snapshot::BlockState::pending_free;
+      (waits ? released : live) += std::min(to, end(i)) - std::max(from, begin(i));
+    }
+    cells += released > live ? waiting : live <= 0 ? '.' : live >= kAlmost * size ? '#' : '+';
+  }
+  return cells;
+}
+
 Nanoseconds duration_of_trace(const snapshot::DeviceAnalysis& device) {
-  constexpr std::int64_t kNanosecondsPerMicrosecond = 1000, kMostMicroseconds = std::int64_t{1} << 52;
-  if (device.first_time_us == 0) return {};
-  const std::int64_t us =
-      std::clamp<std::int64_t>(device.last_time_us - device.first_time_us, 0, kMostMicroseconds);
-  return {us * kNanosecondsPerMicrosecond};
+  return device.first_time_us == 0 ? Nanoseconds{} : time_between(device.first_time_us, device.last_time_us);
 }
 
 std::string words_for_leaks(const snapshot::SnapshotLeaks& leaks, Nanoseconds trace) {
@@ -175,9 +199,8 @@ std::string words_for_moment(const snapshot::DeviceAnalysis& device, std::size_t
                              std::int64_t time_us) {
   if (time_us == 0 || device.first_time_us == 0)
     return fmt::format("after entry {}", grouped(static_cast<std::int64_t>(position)));
-  constexpr std::int64_t kNanosecondsPerMicrosecond = 1000, kMostMicroseconds = std::int64_t{1} << 52;
-  const std::int64_t since = std::clamp<std::int64_t>(time_us - device.first_time_us, 0, kMostMicroseconds);
-  return fmt::format("{} after the first entry", format_duration({since * kNanosecondsPerMicrosecond}));
+  return fmt::format("{} after the first entry",
+                     format_duration(time_between(device.first_time_us, time_us)));
 }
 
 }  // namespace headroom::report

@@ -82,9 +82,7 @@ bool GrowingPool::has_surplus_thread() const {
 }
 
 void GrowingPool::end_this_thread() {
-  const auto self = std::find_if(threads_.begin(), threads_.end(), [](const std::thread& thread) {
-    return thread.get_id() == std::this_thread::get_id();
-  });
+  const auto self = std::ranges::find(threads_, std::this_thread::get_id(), &std::thread::get_id);
   ended_.push_back(std::move(*self));
   threads_.erase(self);
 }

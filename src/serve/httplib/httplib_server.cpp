@@ -7,11 +7,11 @@
 #include <chrono>
 #include <future>
 #include <thread>
+#include <type_traits>
 
 #include "base/files.h"
 #include "serve/http_server.h"
 #include "serve/httplib/connection.h"
-#include "serve/httplib/connection_counts.h"
 #include "serve/httplib/growing_pool.h"
 
 namespace headroom::serve {
@@ -36,66 +36,45 @@ struct ServerState {
   ConnectionCounts counts;
 };
 
-// Serves the requests of one connection until an error, a timeout or the limit of requests. `answer` is
-// process_request() of a server.
-using AnswerRequest = std::function<bool(httplib::Stream& stream, bool is_last, bool& closed,
-                                         const std::function<void(httplib::Request&)>& look_at)>;
-
-bool serve_requests(Connection& connection, const HighLoad& high_load, const CountedConnection& counted,
-                    const AnswerRequest& answer) {
-  for (int left = kMaxRequests; left > 0; --left) {
-    const bool is_kept = left < kMaxRequests;
-    if (!connection.wait_for_request(is_kept ? high_load.fd() : -1)) return false;
-    const bool is_last = left == 1 || high_load.is_high() || !counted.may_keep_alive();
-    bool closed = false, has_body = false;
-    const auto look_at = [&has_body](httplib::Request& request) {
-      const std::string length = request.get_header_value("Content-Length");
-      has_body = request.has_header("Transfer-Encoding") || (!length.empty() && length != "0");
-    };
-    const bool answered = answer(connection, is_last, closed, look_at);
-    // Close after a request with a body: bodies are not read, so the body would be parsed as the next
-    // request. Close after an invalid request for the same reason. Close after a client error, so that
-    // clients without a token do not occupy connections.
-    if (!answered || has_body || connection.sent_client_error()) {
-      connection.drain_input();
-      return false;
-    }
-    if (closed || is_last) return true;
-  }
-  return true;
-}
-
-class PlainServer final : public httplib::Server {
+// cpp-httplib's plain or TLS server, with connections of our own.
+template <class Base>
+class GuardedServer final : public Base {
  public:
-  explicit PlainServer(ServerState& state) : state_(state) {}
+  template <class... Arguments>
+  explicit GuardedServer(ServerState& state, Arguments... arguments) : Base(arguments...), state_(state) {}
 
  private:
   bool process_and_close_socket(socket_t socket) override {
     const CountedConnection counted(state_.counts, socket);
     Connection connection(socket, state_.shutdown_fd);
     if (counted.is_over_limit()) return false;
-    return serve_requests(connection, state_.high_load, counted,
-                          [this](auto& stream, bool is_last, bool& closed, const auto& look_at) {
-                            return process_request(stream, is_last, closed, look_at);
-                          });
+    if constexpr (std::is_same_v<Base, httplib::SSLServer>)
+      if (!connection.start_tls(this->ssl_context())) return false;
+    return serve_requests(connection, counted);
   }
-  ServerState& state_;
-};
 
-class TlsServer final : public httplib::SSLServer {
- public:
-  TlsServer(const TlsFiles& files, ServerState& state)
-      : SSLServer(files.certificate.c_str(), files.key.c_str()), state_(state) {}
-
- private:
-  bool process_and_close_socket(socket_t socket) override {
-    const CountedConnection counted(state_.counts, socket);
-    Connection connection(socket, state_.shutdown_fd);
-    if (counted.is_over_limit() || !connection.start_tls(ssl_context())) return false;
-    return serve_requests(connection, state_.high_load, counted,
-                          [this](auto& stream, bool is_last, bool& closed, const auto& look_at) {
-                            return process_request(stream, is_last, closed, look_at);
-                          });
+  // Serves the requests of one connection until an error, a timeout or the limit of requests.
+  bool serve_requests(Connection& connection, const CountedConnection& counted) {
+    for (int left = kMaxRequests; left > 0; --left) {
+      const bool is_kept = left < kMaxRequests;
+      if (!connection.wait_for_request(is_kept ? state_.high_load.fd() : -1)) return false;
+      const bool is_last = left == 1 || state_.high_load.is_high() || !counted.may_keep_alive();
+      bool closed = false, has_body = false;
+      const auto look_at = [&has_body](httplib::Request& request) {
+        const std::string length = request.get_header_value("Content-Length");
+        has_body = request.has_header("Transfer-Encoding") || (!length.empty() && length != "0");
+      };
+      const bool answered = this->process_request(connection, is_last, closed, look_at);
+      // Close after a request with a body: bodies are not read, so the body would be parsed as the next
+      // request. Close after an invalid request for the same reason. Close after a client error, so that
+      // clients without a token do not occupy connections.
+      if (!answered || has_body || connection.sent_client_error()) {
+        connection.drain_input();
+        return false;
+      }
+      if (closed || is_last) return true;
+    }
+    return true;
   }
   ServerState& state_;
 };
@@ -121,9 +100,10 @@ class HttplibServer : public HttpServer {
   Result<int> start(const HttpAddress& address, HttpHandler handler) override {
     if (!ending_) return internal_error("cannot serve", errno_text(errno));
     if (address.tls)
-      server_ = std::make_unique<TlsServer>(*address.tls, state_);
+      server_ = std::make_unique<GuardedServer<httplib::SSLServer>>(state_, address.tls->certificate.c_str(),
+                                                                    address.tls->key.c_str());
     else
-      server_ = std::make_unique<PlainServer>(state_);
+      server_ = std::make_unique<GuardedServer<httplib::Server>>(state_);
     if (!server_->is_valid())
       return input_error(fmt::format("cannot use the certificate {} with the key {}",
                                      address.tls->certificate.string(), address.tls->key.string()),

@@ -3,11 +3,13 @@
 #pragma once
 
 #include <array>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
 #include "monitoring/memory_risk.h"
-#include "serve/ros2/diagnostic_array.h"
+#include "serve/ros2/publisher.h"
 #include "types/alert.h"
 #include "types/sample.h"
 
@@ -31,6 +33,31 @@ class Diagnostics {
 
   std::string hardware_id_;
   std::array<bool, kComponents> was_reported_{};
+};
+
+// Decides which samples are published: one per second, and each sample with which an alert begins or ends.
+// With a sampling interval above one second, every sample is published.
+class DiagnosticsFeed {
+ public:
+  // `interval`: the sampling interval.
+  DiagnosticsFeed(std::unique_ptr<DiagnosticsPublisher> publisher, std::string hardware_id,
+                  Nanoseconds interval)
+      : publisher_(std::move(publisher)), diagnostics_(std::move(hardware_id)), interval_(interval) {}
+
+  // `has_changed`: an alert began or ended with this sample. A publishing error is logged as a warning, once.
+  void add(const SystemSample& sample, const monitoring::MemoryRisk& risk, std::span<const AlertEvent> active,
+           bool has_changed);
+  // Publishes all statuses as stale.
+  void end();
+
+ private:
+  void publish(const DiagnosticArray& array);
+
+  std::unique_ptr<DiagnosticsPublisher> publisher_;
+  Diagnostics diagnostics_;
+  Nanoseconds interval_;
+  std::optional<Nanoseconds> due_;
+  bool has_warned_ = false;
 };
 
 }  // namespace headroom::ros2

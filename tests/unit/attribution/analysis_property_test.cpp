@@ -6,9 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "attribution/recording_analysis.h"
-#include "support/recording_builder.h"
-#include "support/test_support.h"
+#include "unit/attribution/analyze.h"
 
 namespace headroom::attribution {
 namespace {
@@ -88,8 +86,7 @@ class AnalysisPropertyTest : public testing::TestWithParam<unsigned> {};
 TEST_P(AnalysisPropertyTest, AgreesWithReferenceImplementation) {
   std::mt19937 random(GetParam());
   const auto below = [&](std::uint64_t limit) { return random() % limit; };
-  const test::TemporaryFolder folder;
-  test::RecordingBuilder builder(folder / "a.hrec", {.segment_bytes = 8192, .segments_limit = 4096});
+  OwnRecording builder({.segment_bytes = 8192, .segments_limit = 4096});
   std::vector<std::uint32_t> scopes{0};
   for (int i = 0; i < 12; ++i)
     scopes.push_back(
@@ -119,9 +116,7 @@ TEST_P(AnalysisPropertyTest, AgreesWithReferenceImplementation) {
     }
   }
 
-  auto opened = recording::Recording::open(builder.finish());
-  ASSERT_TRUE(opened.has_value());
-  recording::Recording& recording = *opened;
+  recording::Recording recording = open_built(builder);
   const RecordingAnalysis analysis = analyze_recording(recording, {});
   Reference reference;
   recording.for_each_event(

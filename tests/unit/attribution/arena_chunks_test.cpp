@@ -1,13 +1,12 @@
 // Detects ONNX Runtime's arena: which stacks belong to it, and which memory it allocates after the profiled
 // runs.
-#include "attribution/arena_chunks.h"
+#include "attribution/later_passes.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "attribution/session_memory.h"
-#include "support/recording_builder.h"
-#include "support/test_support.h"
+#include "attribution/peak_shares.h"
+#include "unit/attribution/analyze.h"
 
 namespace headroom::attribution {
 namespace {
@@ -36,8 +35,7 @@ struct Case {
 // 8192 bytes in them. In a second run the arena allocates 65,536 bytes, and another place allocates 300
 // bytes. Each run has a different caller.
 SessionMemory session_of(const Case& figures) {
-  const test::TemporaryFolder folder;
-  RecordingBuilder builder(folder / "a.hrec", {.full = figures.full, .large_bytes = 1});
+  OwnRecording builder({.full = figures.full, .large_bytes = 1});
   builder.module("/lib/libonnxruntime.so.1", "", kArenaRuntime, kArenaRuntime + 0x1000, kArenaRuntime);
   builder.module("/bin/program", "", kArenaProgram, kArenaProgram + 0x1000, kArenaProgram);
   const auto session = builder.scope("net", 0, ScopeSource::session);
@@ -54,7 +52,7 @@ SessionMemory session_of(const Case& figures) {
         R"({{"cat":"Node","tid":77,"dur":5000,"ts":{},"name":"n{}_kernel_time","args":{{"op_name":"Conv"{}}}}})",
         20'000 * (i + 1), i, arena);
   };
-  const std::string profile = (folder / "profile.json").string();
+  const std::string profile = (builder.folder / "profile.json").string();
   test::write_text(profile, fmt::format("[{},{}]", node(0, 4096), node(1, 4096 + 8192)));
   builder.profile(profile, 0, session);
   std::uint64_t address = 0x10000000;
@@ -76,10 +74,9 @@ SessionMemory session_of(const Case& figures) {
   allocate(61, 65'536, {kExtend, kNode}, 0x30);
   allocate(62, 300, {kOther, kNode}, 0x30);
   builder.enter_scope(0, 70'000'000, 0);
-  auto opened = recording::Recording::open(builder.finish());
-  EXPECT_TRUE(opened.has_value());
-  const RecordingAnalysis analysis = analyze_recording(*opened, {});
-  const std::vector<SessionMemory> sessions = session_memory(opened->info(), analysis);
+  recording::Recording opened = open_built(builder);
+  const RecordingAnalysis analysis = analyze_recording(opened, {});
+  const std::vector<SessionMemory> sessions = session_memory(opened.info(), analysis);
   EXPECT_EQ(sessions.size(), 1u);
   EXPECT_EQ(sessions.at(0).later.count, 65'536 + 300);
   return sessions.at(0);
@@ -137,8 +134,7 @@ TEST(ArenaChunks, ReportsNoArenaIfProfileHasNone) {
 
 // The profile's records are found by the frames of the runtime, not by those of the caller.
 TEST(ProfileMemory, FindsRecordsWithSeveralCallers) {
-  const test::TemporaryFolder folder;
-  RecordingBuilder builder(folder / "a.hrec");
+  OwnRecording builder;
   builder.module("/lib/libonnxruntime.so.1", "", kArenaRuntime, kArenaRuntime + 0x1000, kArenaRuntime);
   builder.module("/bin/program", "", kArenaProgram, kArenaProgram + 0x1000, kArenaProgram);
   const auto session = builder.scope("net", 0, ScopeSource::session);
@@ -158,12 +154,10 @@ TEST(ProfileMemory, FindsRecordsWithSeveralCallers) {
     builder.allocate(0, (start + 7) * 1000, address += 0x1000, 60, {kNode, kProfiler, kRun, caller});
     builder.enter_scope(0, (start + 50) * 1000, 0);
   }
-  const std::string profile = (folder / "profile.json").string();
+  const std::string profile = (builder.folder / "profile.json").string();
   test::write_text(profile, "[" + nodes + "]");
   builder.profile(profile, 0, session);
-  auto opened = recording::Recording::open(builder.finish());
-  ASSERT_TRUE(opened.has_value());
-  const RecordingAnalysis analysis = analyze_recording(*opened, {});
+  const RecordingAnalysis analysis = analyze(builder);
   ASSERT_EQ(analysis.sessions.size(), 1u);
   EXPECT_EQ(analysis.sessions[0].tracing_bytes, kRuns * (40 + 60));
 }

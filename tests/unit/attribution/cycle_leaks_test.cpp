@@ -1,4 +1,5 @@
 #include "attribution/cycle_leaks.h"
+#include "unit/attribution/analyze.h"
 
 #include <gtest/gtest.h>
 
@@ -6,56 +7,53 @@
 #include <numeric>
 #include <random>
 
-#include "attribution/recording_analysis.h"
-#include "support/recording_builder.h"
-#include "support/test_support.h"
-
 namespace headroom::attribution {
 namespace {
+using monitoring::Growth;
+using monitoring::growth_of;
+using monitoring::SeriesGrowth;
 
 // Tests with many run lengths multiply the length by 1 + 1/64 each time.
 constexpr std::int64_t kLengthStep = test::kIsSlowBuild ? 6 : 64;
 
-monitoring::SeriesGrowth growth(const std::vector<std::int64_t>& bytes) {
+SeriesGrowth growth(const std::vector<std::int64_t>& bytes) {
   std::vector<std::int64_t> cycles(bytes.size());
   std::iota(cycles.begin(), cycles.end(), 1);
-  return monitoring::growth_of(cycles, bytes, 0);
+  return growth_of(cycles, bytes, 0);
 }
 
-TEST(Growth, FourCyclesAreTooFew) { EXPECT_EQ(growth({1, 2, 3, 4}).growth, monitoring::Growth::unknown); }
+TEST(Growth, FourCyclesAreTooFew) { EXPECT_EQ(growth({1, 2, 3, 4}).growth, Growth::unknown); }
 
 TEST(Growth, SteadyGrowthIsALeak) {
-  const monitoring::SeriesGrowth five = growth({10, 20, 30, 40, 50});
-  EXPECT_EQ(five.growth, monitoring::Growth::leak);
+  const SeriesGrowth five = growth({10, 20, 30, 40, 50});
+  EXPECT_EQ(five.growth, Growth::leak);
   EXPECT_DOUBLE_EQ(five.per_cycle, 10);
-  EXPECT_EQ(growth({100, 100, 100, 101, 102, 103, 104, 105, 106, 107, 108, 109}).growth,
-            monitoring::Growth::leak);
+  EXPECT_EQ(growth({100, 100, 100, 101, 102, 103, 104, 105, 106, 107, 108, 109}).growth, Growth::leak);
 }
 
 TEST(Growth, OneOutlierDoesNotHideLeak) {
-  const monitoring::SeriesGrowth result = growth({10, 20, 30, 40, 50, 60, 70, 9000, 90, 100, 110, 120});
-  EXPECT_EQ(result.growth, monitoring::Growth::leak);
+  const SeriesGrowth result = growth({10, 20, 30, 40, 50, 60, 70, 9000, 90, 100, 110, 120});
+  EXPECT_EQ(result.growth, Growth::leak);
   EXPECT_DOUBLE_EQ(result.per_cycle, 10);
 }
 
 // Arenas of runtimes grow for three or four cycles and then stay constant.
 TEST(Growth, WarmUpIsNotALeak) {
-  const monitoring::SeriesGrowth four = growth({10, 20, 30, 40, 40, 40, 40, 40, 40, 40});
-  EXPECT_EQ(four.growth, monitoring::Growth::grew_then_stayed);
+  const SeriesGrowth four = growth({10, 20, 30, 40, 40, 40, 40, 40, 40, 40});
+  EXPECT_EQ(four.growth, Growth::grew_then_stayed);
   EXPECT_EQ(four.last_step, 4);
-  EXPECT_EQ(growth({10, 50, 50, 50, 50, 50, 50, 50}).growth, monitoring::Growth::grew_then_stayed);
+  EXPECT_EQ(growth({10, 50, 50, 50, 50, 50, 50, 50}).growth, Growth::grew_then_stayed);
 }
 
 // A series that still grew at the fourth of five cycles may grow again at the sixth.
 TEST(Growth, LateGrowthIsNotReportedAsStable) {
-  const monitoring::SeriesGrowth five = growth({10, 20, 30, 40, 40});
-  EXPECT_EQ(five.growth, monitoring::Growth::grew_late);
+  const SeriesGrowth five = growth({10, 20, 30, 40, 40});
+  EXPECT_EQ(five.growth, Growth::grew_late);
   EXPECT_EQ(five.last_step, 4);
   EXPECT_EQ(five.per_cycle, 0);
   EXPECT_EQ(growth({10, 10, 10, 10, 10, 10, 10, 10, 20, 20, 20, 20}).last_step, 9);
-  EXPECT_EQ(growth({10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 20}).growth, monitoring::Growth::grew_late);
-  EXPECT_EQ(growth({50, 51, 49, 50, 52, 48, 150, 151, 149, 150, 148, 150}).growth,
-            monitoring::Growth::grew_late);
+  EXPECT_EQ(growth({10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 10, 20}).growth, Growth::grew_late);
+  EXPECT_EQ(growth({50, 51, 49, 50, 52, 48, 150, 151, 149, 150, 148, 150}).growth, Growth::grew_late);
 }
 
 // The program keeps its last 30 results, so each step is as small as the one before.
@@ -64,8 +62,8 @@ TEST(Growth, ManySmallLateStepsAreNotReportedAsStable) {
     std::vector<std::int64_t> bytes;
     for (std::int64_t cycle = 2; cycle <= 40; ++cycle)
       bytes.push_back(10 * std::min<std::int64_t>(cycle, 30) + noise * (cycle % 3));
-    const monitoring::SeriesGrowth late = growth(bytes);
-    EXPECT_EQ(late.growth, monitoring::Growth::grew_late) << noise;
+    const SeriesGrowth late = growth(bytes);
+    EXPECT_EQ(late.growth, Growth::grew_late) << noise;
     EXPECT_EQ(late.last_step, 29) << noise << ": the 29th point is cycle 30";
   }
 }
@@ -74,34 +72,32 @@ TEST(Growth, ManySmallLateStepsAreNotReportedAsStable) {
 TEST(Growth, ReportsLastStepOfStableSeries) {
   std::vector<std::int64_t> bytes(50, 1000);
   for (std::size_t i = 0; i < 18; ++i) bytes[i] = 100 + 50 * static_cast<std::int64_t>(i);
-  const monitoring::SeriesGrowth stayed = growth(bytes);
-  EXPECT_EQ(stayed.growth, monitoring::Growth::grew_then_stayed);
+  const SeriesGrowth stayed = growth(bytes);
+  EXPECT_EQ(stayed.growth, Growth::grew_then_stayed);
   EXPECT_EQ(stayed.last_step, 19);
   for (std::size_t i = 20; i < 50; ++i) bytes[i] = 1000 + 40 * static_cast<std::int64_t>(i % 5);
   bytes.back() = 1161;
-  const monitoring::SeriesGrowth noisy = growth(bytes);
-  EXPECT_EQ(noisy.growth, monitoring::Growth::grew_then_stayed);
+  const SeriesGrowth noisy = growth(bytes);
+  EXPECT_EQ(noisy.growth, Growth::grew_then_stayed);
   EXPECT_EQ(noisy.last_step, 0) << "the last point is above all before it by chance";
 }
 
 TEST(Growth, NoiseThatEndsHighIsNotLateGrowth) {
-  EXPECT_EQ(growth({50, 54, 46, 50, 58, 42, 50, 54, 46, 50, 59, 60}).growth,
-            monitoring::Growth::grew_then_stayed);
-  EXPECT_EQ(growth({50, 60, 50, 60, 50, 60, 50, 60, 50, 60}).growth, monitoring::Growth::grew_then_stayed);
+  EXPECT_EQ(growth({50, 54, 46, 50, 58, 42, 50, 54, 46, 50, 59, 60}).growth, Growth::grew_then_stayed);
+  EXPECT_EQ(growth({50, 60, 50, 60, 50, 60, 50, 60, 50, 60}).growth, Growth::grew_then_stayed);
   const std::vector<std::int64_t> cycles{1, 2, 3, 4, 5, 6}, bytes{10, 10, 10, 10, 60, 60};
-  EXPECT_EQ(monitoring::growth_of(cycles, bytes, 1000).growth, monitoring::Growth::none)
-      << "an estimate's noise";
+  EXPECT_EQ(growth_of(cycles, bytes, 1000).growth, Growth::none) << "an estimate's noise";
 }
 
 TEST(Growth, NoiseAndShrinkingAreNotGrowth) {
-  EXPECT_EQ(growth({50, 50, 50, 50, 50, 50}).growth, monitoring::Growth::none);
-  EXPECT_EQ(growth({50, 51, 49, 50, 52, 48, 50, 51, 49, 50}).growth, monitoring::Growth::none);
-  EXPECT_EQ(growth({90, 80, 70, 60, 50, 40}).growth, monitoring::Growth::none);
+  EXPECT_EQ(growth({50, 50, 50, 50, 50, 50}).growth, Growth::none);
+  EXPECT_EQ(growth({50, 51, 49, 50, 52, 48, 50, 51, 49, 50}).growth, Growth::none);
+  EXPECT_EQ(growth({90, 80, 70, 60, 50, 40}).growth, Growth::none);
 }
 
 TEST(Growth, GrowthBelowNoiseOfEstimateIsIgnored) {
   const std::vector<std::int64_t> cycles{1, 2, 3, 4, 5, 6}, bytes{10, 20, 30, 40, 50, 60};
-  EXPECT_EQ(monitoring::growth_of(cycles, bytes, 1000).growth, monitoring::Growth::none);
+  EXPECT_EQ(growth_of(cycles, bytes, 1000).growth, Growth::none);
 }
 
 // The verdict on `cycles` cycles: at the end of the n-th, `live(n)[i]` bytes of stack i are live.
@@ -139,13 +135,12 @@ TEST(Growth, DoublingContainerIsALeakAtAnyRunLength) {
   for (std::int64_t cycles = 17; cycles < 5200; cycles += 1 + cycles / kLengthStep)
     for (const double capacity : {250.0, 300.0, 400.0, 450.0}) {
       const LeakVerdict verdict = watched(cycles, container(2, capacity));
-      ASSERT_EQ(verdict.growth, monitoring::Growth::leak)
-          << cycles << " cycles, from " << capacity << " bytes";
+      ASSERT_EQ(verdict.growth, Growth::leak) << cycles << " cycles, from " << capacity << " bytes";
       // Its capacity is one to two times its content.
       EXPECT_GT(verdict.bytes_per_cycle, 300) << cycles << " cycles, from " << capacity << " bytes";
       EXPECT_LT(verdict.bytes_per_cycle, 900) << cycles << " cycles, from " << capacity << " bytes";
       ASSERT_EQ(verdict.stacks.size(), 1U);
-      EXPECT_EQ(verdict.stacks[0].growth, monitoring::Growth::leak);
+      EXPECT_EQ(verdict.stacks[0].growth, Growth::leak);
     }
 }
 
@@ -153,7 +148,7 @@ TEST(Growth, DoublingContainerIsALeakAtAnyRunLength) {
 TEST(Growth, FastGrowingContainerIsNeverReportedAsStable) {
   for (std::int64_t cycles = 17; cycles < 5200; cycles += 1 + cycles / kLengthStep)
     for (const double factor : {1.5, 2.3})
-      ASSERT_GE(watched(cycles, container(factor)).growth, monitoring::Growth::grew_late)
+      ASSERT_GE(watched(cycles, container(factor)).growth, Growth::grew_late)
           << cycles << " cycles, times " << factor;
 }
 
@@ -165,22 +160,22 @@ TEST(Growth, CacheWithRareKeysIsNotALeak) {
     std::vector<std::int64_t> live;
     for (int i = 0; i < 5000; ++i) {
       known[random() % known.size()] = true;
-      live.push_back(10'000 * std::count(known.begin(), known.end(), true));
+      live.push_back(10'000 * std::ranges::count(known, true));
     }
     const LeakVerdict verdict =
         watched(5000, [&](std::int64_t cycle) { return live[static_cast<std::size_t>(cycle - 1)]; });
-    EXPECT_NE(verdict.growth, monitoring::Growth::leak) << seed;
+    EXPECT_NE(verdict.growth, Growth::leak) << seed;
   }
 }
 
 TEST(Growth, LateCacheIsNotALeak) {
   const LeakVerdict verdict = watched(5000, [](std::int64_t cycle) { return cycle < 3000 ? 100 : 5100; });
-  EXPECT_EQ(verdict.growth, monitoring::Growth::grew_late);
+  EXPECT_EQ(verdict.growth, Growth::grew_late);
   EXPECT_EQ(verdict.last_step, 3072) << "the first of those looked at";
   EXPECT_EQ(verdict.late_bytes, 5000);
   EXPECT_EQ(verdict.bytes_per_cycle, 0);
   const LeakVerdict early = watched(5000, [](std::int64_t cycle) { return cycle < 1000 ? 100 : 5100; });
-  EXPECT_EQ(early.growth, monitoring::Growth::grew_then_stayed);
+  EXPECT_EQ(early.growth, Growth::grew_then_stayed);
   EXPECT_EQ(early.last_step, 1024);
 }
 
@@ -201,12 +196,12 @@ TEST(CycleWatch, ContainerGrownByTwoStacksInTurnsIsALeak) {
         return bytes;
       };
       const LeakVerdict verdict = watched_stacks(cycles, live);
-      ASSERT_EQ(verdict.growth, monitoring::Growth::leak) << cycles << " cycles, times " << factor;
+      ASSERT_EQ(verdict.growth, Growth::leak) << cycles << " cycles, times " << factor;
       EXPECT_GT(verdict.bytes_per_cycle, 250) << cycles;
       EXPECT_LT(verdict.bytes_per_cycle, 900) << cycles;
       EXPECT_GT(verdict.last_step, 0);
       ASSERT_FALSE(verdict.stacks.empty());
-      EXPECT_EQ(verdict.stacks[0].growth, monitoring::Growth::leak);
+      EXPECT_EQ(verdict.stacks[0].growth, Growth::leak);
       EXPECT_GT(verdict.stacks[0].last_bytes, 0);
       EXPECT_NE(verdict.stacks[0].stack.index, 0U) << "the noise";
     }
@@ -224,7 +219,7 @@ TEST(CycleWatch, AlternatingBuffersAreNotALeak) {
     }
     const LeakVerdict verdict =
         watched_stacks(3000, [&](std::int64_t cycle) { return live[static_cast<std::size_t>(cycle - 1)]; });
-    EXPECT_NE(verdict.growth, monitoring::Growth::leak) << seed;
+    EXPECT_NE(verdict.growth, Growth::leak) << seed;
   }
 }
 
@@ -234,28 +229,24 @@ TEST(CycleWatch, EmptiedCachesAreNotOneGrowingContainer) {
   const LeakVerdict verdict = watched_stacks(3000, [](std::int64_t cycle) {
     const auto grown = [&](std::initializer_list<std::int64_t> steps) {
       const auto is_reached = [&](std::int64_t step) { return cycle >= step; };
-      return (cycle < 70 ? 900 : 0) + 1000 * std::count_if(steps.begin(), steps.end(), is_reached);
+      return (cycle < 70 ? 900 : 0) + 1000 * std::ranges::count_if(steps, is_reached);
     };
     return std::vector<std::int64_t>{noise(cycle), grown({130, 600, 2900}), grown({280, 1400})};
   });
-  EXPECT_NE(verdict.growth, monitoring::Growth::leak);
+  EXPECT_NE(verdict.growth, Growth::leak);
 }
 
 TEST(CycleWatch, LeakSpreadOverManyStacksListsThem) {
-  static const test::TemporaryFolder folder;
-  test::RecordingBuilder builder(folder / "a.hrec", {.segment_bytes = 1 << 20});
+  OwnRecording builder({.segment_bytes = 1 << 20});
   // Each cycle keeps 100 bytes that a different stack allocates.
   const auto run = builder.scope("Run");
-  std::uint64_t time = 0;
   for (std::uint64_t i = 1; i <= 24; ++i) {
-    builder.enter_scope(0, ++time, run);
-    builder.allocate(0, ++time, 0x1000 * i, 100, {0x401000 + 0x100 * i});
-    builder.enter_scope(0, ++time, 0);
+    builder.enter_scope(run);
+    builder.allocate(0x1000 * i, 100, {0x401000 + 0x100 * i});
+    builder.enter_scope(0);
   }
-  auto opened = recording::Recording::open(builder.finish());
-  ASSERT_TRUE(opened.has_value());
-  const LeakVerdict verdict = analyze_recording(*opened, {}).leaks;
-  EXPECT_EQ(verdict.growth, monitoring::Growth::leak);
+  const LeakVerdict verdict = analyze(builder).leaks;
+  EXPECT_EQ(verdict.growth, Growth::leak);
   EXPECT_DOUBLE_EQ(verdict.bytes_per_cycle, 100);
   ASSERT_FALSE(verdict.stacks.empty());
   EXPECT_EQ(verdict.stacks.front().late_bytes, 100);
@@ -264,49 +255,46 @@ TEST(CycleWatch, LeakSpreadOverManyStacksListsThem) {
 // A program that loads once and then runs `cycles` times. Each Run leaks `leak` bytes, and the first runs
 // fill a cache.
 LeakVerdict verdict_of(int cycles, std::uint64_t leak, bool phases = false) {
-  const test::TemporaryFolder folder;
-  test::RecordingBuilder builder(folder / "a.hrec", {.segment_bytes = 1 << 20});
+  OwnRecording builder({.segment_bytes = 1 << 20});
   const auto load = builder.scope("load"), run = builder.scope("Run"), node = builder.scope("conv", run);
   const test::RecordingBuilder::Frames weights{0x401000}, cache{0x402000}, scratch{0x403000}, leaky{0x404000};
-  std::uint64_t time = 0, address = 0x10000;
-  builder.enter_scope(0, ++time, load);
-  builder.allocate(0, ++time, address += 0x1000, 100'000, weights);
-  builder.enter_scope(0, ++time, 0);
+  std::uint64_t address = 0x10000;
+  builder.enter_scope(load);
+  builder.allocate(address += 0x1000, 100'000, weights);
+  builder.enter_scope(0);
   if (phases)
     for (const char* name : {"check", "prepare", "tune"}) {
-      builder.enter_scope(0, ++time, builder.scope(name));
-      builder.enter_scope(0, ++time, 0);
+      builder.enter_scope(builder.scope(name));
+      builder.enter_scope(0);
     }
   for (int i = 0; i < cycles; ++i) {
-    builder.enter_scope(0, ++time, run);
-    if (i < 3) builder.allocate(0, ++time, address += 0x1000, 5000, cache);
-    builder.enter_scope(0, ++time, node);
-    builder.allocate(0, ++time, 0x8000, 777, scratch);
-    builder.release(0, ++time, 0x8000);
-    if (leak > 0) builder.allocate(0, ++time, address += 0x1000, leak, leaky);
-    builder.enter_scope(0, ++time, 0);
+    builder.enter_scope(run);
+    if (i < 3) builder.allocate(address += 0x1000, 5000, cache);
+    builder.enter_scope(node);
+    builder.allocate(0x8000, 777, scratch);
+    builder.release(0x8000);
+    if (leak > 0) builder.allocate(address += 0x1000, leak, leaky);
+    builder.enter_scope(0);
   }
-  auto opened = recording::Recording::open(builder.finish());
-  EXPECT_TRUE(opened.has_value());
-  return analyze_recording(*opened, {}).leaks;
+  return analyze(builder).leaks;
 }
 
 TEST(CycleWatch, NamesTheStackThatLeaks) {
   const LeakVerdict verdict = verdict_of(20, 64);
-  EXPECT_EQ(verdict.growth, monitoring::Growth::leak);
+  EXPECT_EQ(verdict.growth, Growth::leak);
   EXPECT_EQ(verdict.cycle, "Run");
   EXPECT_EQ(verdict.cycles, 20);
   EXPECT_DOUBLE_EQ(verdict.bytes_per_cycle, 64);
   ASSERT_EQ(verdict.stacks.size(), 2U);
-  EXPECT_EQ(verdict.stacks[0].growth, monitoring::Growth::leak);
+  EXPECT_EQ(verdict.stacks[0].growth, Growth::leak);
   EXPECT_DOUBLE_EQ(verdict.stacks[0].bytes_per_cycle, 64);
   EXPECT_EQ(verdict.stacks[0].last_bytes, 20 * 64);
-  EXPECT_EQ(verdict.stacks[1].growth, monitoring::Growth::grew_then_stayed) << "the cache";
+  EXPECT_EQ(verdict.stacks[1].growth, Growth::grew_then_stayed) << "the cache";
 }
 
 TEST(CycleWatch, ThousandsOfCyclesAreSampled) {
   const LeakVerdict verdict = verdict_of(5000, 16);
-  EXPECT_EQ(verdict.growth, monitoring::Growth::leak);
+  EXPECT_EQ(verdict.growth, Growth::leak);
   EXPECT_EQ(verdict.cycles, 5000);
   EXPECT_DOUBLE_EQ(verdict.bytes_per_cycle, 16);
   EXPECT_LT(verdict.live_bytes.size(), 48U);
@@ -315,18 +303,18 @@ TEST(CycleWatch, ThousandsOfCyclesAreSampled) {
 
 TEST(CycleWatch, CacheIsNotALeak) {
   const LeakVerdict verdict = verdict_of(20, 0);
-  EXPECT_EQ(verdict.growth, monitoring::Growth::grew_then_stayed);
+  EXPECT_EQ(verdict.growth, Growth::grew_then_stayed);
   ASSERT_EQ(verdict.stacks.size(), 1U);
 }
 
 TEST(CycleWatch, FewCyclesGiveNoVerdict) {
   for (const int cycles : {4, 5}) {
     const LeakVerdict verdict = verdict_of(cycles, 64);
-    EXPECT_EQ(verdict.growth, monitoring::Growth::unknown);
+    EXPECT_EQ(verdict.growth, Growth::unknown);
     EXPECT_TRUE(verdict.cycle.empty());
     EXPECT_EQ(verdict.cycles_left_out, 0);
   }
-  EXPECT_EQ(verdict_of(static_cast<int>(kFewestEnds), 64).growth, monitoring::Growth::leak);
+  EXPECT_EQ(verdict_of(static_cast<int>(kFewestEnds), 64).growth, Growth::leak);
 }
 
 // Models that run one after the other or in turns. Each Run allocates and releases memory, and leaks `leak`
@@ -337,19 +325,18 @@ struct Model {
 };
 LeakVerdict verdict_of(const std::vector<Model>& models, bool in_turns,
                        test::RecordingOptions options = {.segment_bytes = 1 << 20}) {
-  const test::TemporaryFolder folder;
-  test::RecordingBuilder builder(folder / "a.hrec", options);
+  OwnRecording builder(options);
   std::vector<std::uint32_t> runs;
   for (std::size_t i = 0; i < models.size(); ++i)
     runs.push_back(builder.scope("run", builder.scope(std::string(1, static_cast<char>('A' + i)))));
-  std::uint64_t time = 0, address = 0x10000;
+  std::uint64_t address = 0x10000;
   const auto run = [&](std::size_t model) {
-    builder.enter_scope(0, ++time, runs[model]);
-    builder.allocate(0, ++time, 0x8000, 10'000, {0x401000});
-    builder.release(0, ++time, 0x8000);
+    builder.enter_scope(runs[model]);
+    builder.allocate(0x8000, 10'000, {0x401000});
+    builder.release(0x8000);
     if (models[model].leak > 0)
-      builder.allocate(0, ++time, address += 0x10000, models[model].leak, {0x402000 + 0x100 * model});
-    builder.enter_scope(0, ++time, 0);
+      builder.allocate(address += 0x10000, models[model].leak, {0x402000 + 0x100 * model});
+    builder.enter_scope(0);
   };
   int most = 0;
   for (const Model& model : models) most = std::max(most, model.cycles);
@@ -359,21 +346,19 @@ LeakVerdict verdict_of(const std::vector<Model>& models, bool in_turns,
   else
     for (std::size_t i = 0; i < models.size(); ++i)
       for (int cycle = 0; cycle < models[i].cycles; ++cycle) run(i);
-  auto opened = recording::Recording::open(builder.finish());
-  EXPECT_TRUE(opened.has_value());
-  return analyze_recording(*opened, {}).leaks;
+  return analyze(builder).leaks;
 }
 
 TEST(CycleWatch, JudgesEveryModelAndReportsTheWorst) {
   const LeakVerdict verdict = verdict_of({{40, 0}, {39, 5000}, {10, 0}}, false);
-  EXPECT_EQ(verdict.growth, monitoring::Growth::leak);
+  EXPECT_EQ(verdict.growth, Growth::leak);
   EXPECT_EQ(verdict.cycle, "B/run");
   EXPECT_DOUBLE_EQ(verdict.bytes_per_cycle, 5000);
   ASSERT_EQ(verdict.other_cycles.size(), 2U);
   EXPECT_EQ(verdict.other_cycles[0].cycle, "A/run");
-  EXPECT_EQ(verdict.other_cycles[0].growth, monitoring::Growth::none);
+  EXPECT_EQ(verdict.other_cycles[0].growth, Growth::none);
   EXPECT_EQ(verdict.other_cycles[1].cycle, "C/run");
-  EXPECT_EQ(verdict.other_cycles[1].growth, monitoring::Growth::none);
+  EXPECT_EQ(verdict.other_cycles[1].growth, Growth::none);
   EXPECT_EQ(verdict.cycles_left_out, 0);
 }
 
@@ -381,7 +366,7 @@ TEST(CycleWatch, ReportsTwoLeaks) {
   const LeakVerdict verdict = verdict_of({{20, 300}, {20, 5000}}, false);
   EXPECT_EQ(verdict.cycle, "B/run");
   ASSERT_EQ(verdict.other_cycles.size(), 1U);
-  EXPECT_EQ(verdict.other_cycles[0].growth, monitoring::Growth::leak);
+  EXPECT_EQ(verdict.other_cycles[0].growth, Growth::leak);
   EXPECT_DOUBLE_EQ(verdict.other_cycles[0].bytes_per_cycle, 300);
   EXPECT_FALSE(verdict.other_cycles[0].same_places);
 }
@@ -390,7 +375,7 @@ TEST(CycleWatch, BlamesModelThatLeaksWhenModelsRunInTurns) {
   const LeakVerdict verdict = verdict_of({{20, 0}, {20, 5000}}, true);
   EXPECT_EQ(verdict.cycle, "B/run");
   ASSERT_EQ(verdict.other_cycles.size(), 1U);
-  EXPECT_EQ(verdict.other_cycles[0].growth, monitoring::Growth::leak) << "the live bytes at its ends grow";
+  EXPECT_EQ(verdict.other_cycles[0].growth, Growth::leak) << "the live bytes at its ends grow";
   EXPECT_TRUE(verdict.other_cycles[0].same_places);
 }
 
@@ -401,27 +386,23 @@ TEST(CycleWatch, CountsCyclesThatAreNotWatched) {
 }
 
 TEST(CycleWatch, CycleReplacesRarePhases) {
-  const test::TemporaryFolder folder;
-  test::RecordingBuilder builder(folder / "a.hrec");
+  OwnRecording builder;
   const auto run = builder.scope("run", builder.scope("net"));
-  std::uint64_t time = 0;
   for (char name = 'a'; name < 'a' + 9; ++name) {
     const auto phase = builder.scope(std::string(1, name));
     for (int i = 0; i < 2; ++i) {
-      builder.enter_scope(0, ++time, phase);
-      builder.enter_scope(0, ++time, 0);
+      builder.enter_scope(phase);
+      builder.enter_scope(0);
     }
   }
   for (int i = 0; i < 20; ++i) {
-    builder.enter_scope(0, ++time, run);
-    builder.allocate(0, ++time, 0x10000 + 0x1000 * static_cast<std::uint64_t>(i), 100, {0x401000});
-    builder.enter_scope(0, ++time, 0);
+    builder.enter_scope(run);
+    builder.allocate(0x10000 + 0x1000 * static_cast<std::uint64_t>(i), 100, {0x401000});
+    builder.enter_scope(0);
   }
-  auto opened = recording::Recording::open(builder.finish());
-  ASSERT_TRUE(opened.has_value());
-  const LeakVerdict verdict = analyze_recording(*opened, {}).leaks;
+  const LeakVerdict verdict = analyze(builder).leaks;
   EXPECT_EQ(verdict.cycle, "net/run");
-  EXPECT_EQ(verdict.growth, monitoring::Growth::leak);
+  EXPECT_EQ(verdict.growth, Growth::leak);
   EXPECT_DOUBLE_EQ(verdict.bytes_per_cycle, 100);
 }
 
@@ -429,45 +410,37 @@ TEST(CycleWatch, CycleReplacesRarePhases) {
 // exactly.
 TEST(CycleWatch, FindsLeakByStackWhenTotalHidesIt) {
   const LeakVerdict verdict = verdict_of({{11, 5000}}, false, {.full = false, .segment_bytes = 1 << 20});
-  EXPECT_EQ(verdict.growth, monitoring::Growth::leak);
+  EXPECT_EQ(verdict.growth, Growth::leak);
   EXPECT_DOUBLE_EQ(verdict.bytes_per_cycle, 5000);
   EXPECT_GT(verdict.smallest_visible, 5000) << "else the whole would have shown it";
 }
 
 TEST(CycleWatch, FindsLateGrowthByStackWhenTotalHidesIt) {
-  const test::TemporaryFolder folder;
-  test::RecordingBuilder builder(folder / "a.hrec", {.full = false, .segment_bytes = 1 << 20});
+  OwnRecording builder({.full = false, .segment_bytes = 1 << 20});
   const auto run = builder.scope("Run");
-  std::uint64_t time = 0;
   for (std::uint64_t i = 1; i <= 20; ++i) {
-    builder.enter_scope(0, ++time, run);
-    if (i == 14) builder.allocate(0, ++time, 0x10000, 5000, {0x401000});
-    builder.enter_scope(0, ++time, 0);
+    builder.enter_scope(run);
+    if (i == 14) builder.allocate(0x10000, 5000, {0x401000});
+    builder.enter_scope(0);
   }
-  auto opened = recording::Recording::open(builder.finish());
-  ASSERT_TRUE(opened.has_value());
-  const LeakVerdict verdict = analyze_recording(*opened, {}).leaks;
-  EXPECT_EQ(verdict.growth, monitoring::Growth::grew_late);
+  const LeakVerdict verdict = analyze(builder).leaks;
+  EXPECT_EQ(verdict.growth, Growth::grew_late);
   EXPECT_EQ(verdict.last_step, 14);
   EXPECT_EQ(verdict.late_bytes, 5000);
   EXPECT_EQ(verdict.bytes_per_cycle, 0);
   ASSERT_EQ(verdict.stacks.size(), 1U);
-  EXPECT_EQ(verdict.stacks[0].growth, monitoring::Growth::grew_late);
+  EXPECT_EQ(verdict.stacks[0].growth, Growth::grew_late);
 }
 
 // A session is part of the path of each Run, but no thread is ever directly in it.
 TEST(CycleWatch, LayerWithoutDirectEntriesIsNotACycle) {
-  const test::TemporaryFolder folder;
-  test::RecordingBuilder builder(folder / "a.hrec");
+  OwnRecording builder;
   const auto session = builder.scope("session"), run = builder.scope("Run", session);
-  std::uint64_t time = 0;
   for (int i = 0; i < 8; ++i) {
-    builder.enter_scope(0, ++time, run);
-    builder.enter_scope(0, ++time, 0);
+    builder.enter_scope(run);
+    builder.enter_scope(0);
   }
-  auto opened = recording::Recording::open(builder.finish());
-  ASSERT_TRUE(opened.has_value());
-  EXPECT_EQ(analyze_recording(*opened, {}).leaks.cycle, "session/Run");
+  EXPECT_EQ(analyze(builder).leaks.cycle, "session/Run");
 }
 
 TEST(CycleWatch, PhasesThatRunOnceDoNotHideCycle) { EXPECT_EQ(verdict_of(20, 64, true).cycle, "Run"); }

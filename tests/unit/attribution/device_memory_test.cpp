@@ -1,7 +1,6 @@
 // GPU memory: the peak, its owners, refused requests, and the owners of the remaining memory.
-#include "attribution/recording_analysis.h"
-#include "support/recording_builder.h"
-#include "support/test_support.h"
+
+#include "unit/attribution/analyze.h"
 
 namespace headroom::attribution {
 namespace {
@@ -11,11 +10,6 @@ using Memory = DeviceMemoryKind;
 
 class DeviceMemory : public testing::Test {
  protected:
-  RecordingAnalysis analyze() {
-    auto recording = recording::Recording::open(builder_.finish());
-    EXPECT_TRUE(recording.has_value());
-    return analyze_recording(*recording, {});
-  }
   const DeviceKindFigures& kind(const DeviceFigures& figures, Memory memory) {
     for (const DeviceKindFigures& one : figures.kinds)
       if (one.kind == memory) return one;
@@ -34,7 +28,7 @@ TEST_F(DeviceMemory, AttributesPeakToStacksAndLayers) {
   builder_.device_allocate(0, 20, 0, Memory::pool, 0x2000, 400, {0x20});
   builder_.device_release(0, 30, 0, Memory::device, 0x1000);
   builder_.device_allocate(0, 40, 0, Memory::device, 0x3000, 100, {0x10});
-  const RecordingAnalysis analysis = analyze();
+  const RecordingAnalysis analysis = analyze(builder_);
   ASSERT_EQ(analysis.devices.size(), 1u);
   const DeviceFigures& device = analysis.devices[0];
   EXPECT_EQ(device.peak_bytes, 1000);
@@ -63,9 +57,7 @@ TEST_F(DeviceMemory, CurveKeepsEveryPeakInFewPoints) {
   }
   builder_.device_allocate(0, time += 100'000, 0, Memory::pinned_host, 0x1000, 5);  // not GPU memory
   builder_.device_allocate(0, time += 100'000, 0, Memory::device, 0x1000, 70);
-  auto recording = recording::Recording::open(builder_.finish());
-  ASSERT_TRUE(recording.has_value());
-  const RecordingAnalysis analysis = analyze_recording(*recording, {.timeline_points = 50});
+  const RecordingAnalysis analysis = analyze(builder_, {.timeline_points = 50});
   const DeviceCurve& curve = analysis.devices[0].curve;
   ASSERT_FALSE(curve.points.empty());
   EXPECT_LE(curve.points.size(), 50u);
@@ -109,7 +101,7 @@ TEST_F(DeviceMemory, ReservationsImportsAndPinnedMemoryAreSeparate) {
   builder_.device_allocate(0, 14, 0, Memory::pinned_host, 0x6000, 70);
   builder_.device_figure(0, 15, 0, Memory::pool_reserved, 32);
   builder_.device_figure(0, 16, 0, Memory::pool_reserved, 8);
-  const RecordingAnalysis analysis = analyze();
+  const RecordingAnalysis analysis = analyze(builder_);
   const DeviceFigures& device = analysis.devices[0];
   EXPECT_EQ(device.peak_bytes, 100);
   EXPECT_FALSE(kind(device, Memory::mapping).in_total);
@@ -125,7 +117,7 @@ TEST_F(DeviceMemory, DriverGrowthIsItsMaximum) {
   builder_.device_figure(0, 11, 0, Memory::driver_growth, 0);
   builder_.device_figure(0, 12, 1, Memory::driver_growth, 7);
   builder_.device_figure(0, 13, 1, Memory::driver_growth, 0);
-  const RecordingAnalysis analysis = analyze();
+  const RecordingAnalysis analysis = analyze(builder_);
   EXPECT_EQ(analysis.devices[0].context_bytes, 500);
   EXPECT_FALSE(analysis.devices[0].driver_growth_bytes.has_value()) << "nothing";
   EXPECT_EQ(analysis.devices[1].driver_growth_bytes, 7);
@@ -139,7 +131,7 @@ TEST_F(DeviceMemory, IntegratedDeviceCountsPinnedMemory) {
   // Registered memory existed before, e.g. a model's weights in a mapped file. Registering it does not add
   // to the device's bytes.
   builder_.device_allocate(0, 15, 0, Memory::registered_host, 0x9000, 4000);
-  const RecordingAnalysis analysis = analyze();
+  const RecordingAnalysis analysis = analyze(builder_);
   EXPECT_EQ(analysis.devices[0].peak_bytes, 70);
   EXPECT_FALSE(kind(analysis.devices[0], Memory::registered_host).in_total);
   EXPECT_EQ(kind(analysis.devices[0], Memory::registered_host).peak_bytes, 4000);
@@ -148,7 +140,7 @@ TEST_F(DeviceMemory, IntegratedDeviceCountsPinnedMemory) {
 TEST_F(DeviceMemory, OverheadIsItsMaximumEvenAfterContextEnds) {
   builder_.device_figure(0, 10, 0, Memory::overhead, 300);
   builder_.device_figure(0, 11, 0, Memory::overhead, 0);
-  EXPECT_EQ(analyze().devices[0].overhead_bytes, 300);
+  EXPECT_EQ(analyze(builder_).devices[0].overhead_bytes, 300);
 }
 
 TEST_F(DeviceMemory, RefusalReportsBytesLostToGranules) {
@@ -156,7 +148,7 @@ TEST_F(DeviceMemory, RefusalReportsBytesLostToGranules) {
   builder_.device_allocate(0, 10, 0, Memory::device, 0x1000, 7 * kMiB, {0x10});
   builder_.device_allocate(0, 11, 0, Memory::device, 0x2000, 7 * kMiB, {0x10});
   builder_.device_refused(0, 12, 0, Memory::device, 7 * kMiB, 16 * kMiB, 20 * kMiB, {0x10});
-  const RecordingAnalysis analysis = analyze();
+  const RecordingAnalysis analysis = analyze(builder_);
   const DeviceRefusal& refusal = analysis.devices[0].refusals.at(0);
   EXPECT_EQ(refusal.own_bytes, 14 << 20);
   EXPECT_EQ(refusal.rounding_bytes, 2 << 20) << "no other process has memory";
@@ -166,7 +158,7 @@ TEST_F(DeviceMemory, RefusalListsOwnersOfRemainingMemory) {
   builder_.device_allocate(0, 10, 0, Memory::device, 0x1000, 600, {0x10});
   builder_.device_allocate(0, 11, 0, Memory::device, 0x2000, 300, {0x20});
   builder_.device_refused(0, 12, 0, Memory::managed, 200, 950, 1000, {0x30});
-  const RecordingAnalysis analysis = analyze();
+  const RecordingAnalysis analysis = analyze(builder_);
   const DeviceFigures& device = analysis.devices[0];
   EXPECT_EQ(device.refused_count, 1);
   EXPECT_EQ(device.refused_bytes, 200);
@@ -190,7 +182,7 @@ TEST_F(DeviceMemory, RefusalListsProcesses) {
   builder_.device_holder(0, 14, 0, 0, 550);
   builder_.device_holder(1, 15, 0, 300, 900, true);  // process 300 of another container
   builder_.device_holder(0, 16, 0, 300, 330);
-  const RecordingAnalysis analysis = analyze();
+  const RecordingAnalysis analysis = analyze(builder_);
   const DeviceRefusal& refusal = analysis.devices[0].refusals.at(0);
   ASSERT_EQ(refusal.processes.size(), 2u);
   EXPECT_EQ(refusal.processes[1].name, "detector");
@@ -211,7 +203,7 @@ TEST_F(DeviceMemory, RefusalKeepsFourProcessesAndCountsTheRest) {
   builder_.device_refused(0, 12, 0, Memory::device, 200, 950, 1000);
   for (const std::uint32_t process : {0u, 301u, 302u, 303u, 304u})
     builder_.device_holder(0, 13, 0, process, 200);
-  const DeviceRefusal refusal = analyze().devices[0].refusals.at(0);
+  const DeviceRefusal refusal = analyze(builder_).devices[0].refusals.at(0);
   EXPECT_EQ(refusal.processes.size(), 4u) << "a recording keeps four";
   const DeviceRest rest = rest_of(refusal);
   EXPECT_TRUE(rest.has_more_processes);
@@ -229,14 +221,14 @@ TEST_F(DeviceMemory, UsesGranuleSizeOfDevice) {
   builder_.device_allocate(0, 10, 0, Memory::device, 0x1000, 33 * kKiB);
   builder_.device_allocate(0, 11, 0, Memory::device, 0x2000, 32 * kKiB);  // shares a granule
   builder_.device_allocate(0, 12, 0, Memory::array, 0x3000, 65 * kKiB);
-  EXPECT_EQ(analyze().devices[0].rounding_at_peak_bytes, (31 + 63) << 10);
+  EXPECT_EQ(analyze(builder_).devices[0].rounding_at_peak_bytes, (31 + 63) << 10);
 }
 
 TEST_F(DeviceMemory, SeparatesDevices) {
   builder_.device_allocate(0, 10, 1, Memory::device, 0x1000, 600);
   builder_.device_allocate(0, 11, 0, Memory::device, 0x1000, 300);
   builder_.device_release(0, 12, 0, Memory::device, 0x9000);
-  const RecordingAnalysis analysis = analyze();
+  const RecordingAnalysis analysis = analyze(builder_);
   ASSERT_EQ(analysis.devices.size(), 2u);
   EXPECT_EQ(analysis.devices[0].ordinal, 0u);
   EXPECT_EQ(analysis.devices[0].peak_bytes, 300);

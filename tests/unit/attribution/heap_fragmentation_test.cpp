@@ -1,14 +1,9 @@
 #include "attribution/heap_fragmentation.h"
+#include "unit/attribution/analyze.h"
 
 #include <gtest/gtest.h>
 
 #include <random>
-
-#include "attribution/heap_extents.h"
-#include "attribution/heap_layout.h"
-#include "attribution/recording_analysis.h"
-#include "support/recording_builder.h"
-#include "support/test_support.h"
 
 namespace headroom::attribution {
 namespace {
@@ -179,8 +174,7 @@ TEST(HeapLayout, BreakIsBetweenProgramAndLibraries) {
 
 // The same with a recording, which contains the program's address.
 TEST(Fragmentation, FindsLargeHoleInRecording) {
-  const test::TemporaryFolder folder;
-  test::RecordingBuilder builder(folder / "a.hrec", {.segment_bytes = 1 << 20});
+  OwnRecording builder({.segment_bytes = 1 << 20});
   builder.metadata(recording::MetadataKind::executable, 0, "/usr/bin/program");
   builder.module("/usr/bin/program", "", 0x5555'5555'4000, 0x5555'5556'0000, 0x5555'5555'4000);
   builder.module("/lib/libc.so.6", "", 0x7fff'f000'0000, 0x7fff'f010'0000, 0x7fff'f000'0000);
@@ -190,9 +184,7 @@ TEST(Fragmentation, FindsLargeHoleInRecording) {
     builder.allocate(0, time += 100, kHeap + kChunk * i, 65'536, {0x401000});
   for (std::uint64_t i = 0; i + 1 < kBlocks; ++i) builder.release(0, time += 100, kHeap + kChunk * i);
   builder.allocate(0, time += 100, kHeap, 100, {0x402000});
-  auto opened = recording::Recording::open(builder.finish());
-  ASSERT_TRUE(opened.has_value());
-  const HeapFragmentation fragmentation = analyze_recording(*opened, {}).fragmentation.value();
+  const HeapFragmentation fragmentation = analyze(builder).fragmentation.value();
   const FragmentationMoment& worst = fragmentation.moments[fragmentation.worst];
   EXPECT_EQ(worst.free_bytes, 3199 * 65'552 - 112);
   EXPECT_EQ(worst.extent_bytes, 3200 * 65'552);
@@ -283,8 +275,7 @@ TEST(HeapExtents, ScatteredBlocksCostLittleMemoryAndTime) {
 // `blocks` blocks of 400 bytes. All but every 20th are released; little happens for a second; then the rest
 // is released.
 HeapFragmentation fragmentation_of_a_drop(std::uint64_t blocks) {
-  const test::TemporaryFolder folder;
-  test::RecordingBuilder builder(folder / "a.hrec", {.segment_bytes = 1 << 20});
+  OwnRecording builder({.segment_bytes = 1 << 20});
   builder.metadata(recording::MetadataKind::executable, 0, "/usr/bin/program");
   builder.module("/usr/bin/program", "", 0x5554'0000'0000, 0x5554'0001'0000, 0x5554'0000'0000);
   constexpr std::uint64_t kHeap = 0x5555'0000'0010, kChunk = 416;
@@ -296,9 +287,7 @@ HeapFragmentation fragmentation_of_a_drop(std::uint64_t blocks) {
   time += 1'000'000'000;
   for (std::uint64_t i = 0; i < blocks; i += 20) builder.release(0, time += 100, kHeap + kChunk * i);
   builder.allocate(0, time += 1'000'000, kHeap, 400, {0x401000});
-  auto opened = recording::Recording::open(builder.finish());
-  EXPECT_TRUE(opened.has_value());
-  return analyze_recording(*opened, {}).fragmentation.value();
+  return analyze(builder).fragmentation.value();
 }
 
 // A heap that is filled and emptied in fewer than 32 events for each live block.
@@ -334,8 +323,7 @@ TEST(Fragmentation, HolesThatStayAreReportedUntilTheyEnd) {
 }
 
 TEST(Fragmentation, NumberOfMomentsIsBoundedAndLastIsTheEnd) {
-  const test::TemporaryFolder folder;
-  test::RecordingBuilder builder(folder / "a.hrec", {.segment_bytes = 1 << 20});
+  OwnRecording builder({.segment_bytes = 1 << 20});
   // Every other of 1000 blocks is released after very many events.
   std::uint64_t time = 0;
   for (std::uint64_t i = 0; i < 1000; ++i)
@@ -345,9 +333,7 @@ TEST(Fragmentation, NumberOfMomentsIsBoundedAndLastIsTheEnd) {
     builder.allocate(0, ++time, 0x10010, 24);
   }
   for (std::uint64_t i = 1; i < 1000; i += 2) builder.release(0, ++time, 0x10010 + 0x20 * i);
-  auto opened = recording::Recording::open(builder.finish());
-  ASSERT_TRUE(opened.has_value());
-  const auto analysis = analyze_recording(*opened, {});
+  const auto analysis = analyze(builder);
   ASSERT_TRUE(analysis.fragmentation.has_value());
   const HeapFragmentation& fragmentation = *analysis.fragmentation;
   EXPECT_LE(fragmentation.moments.size(), 128U);
@@ -367,9 +353,7 @@ TEST(Fragmentation, IsNotReportedForForkedChild) {
   for (const bool forked : {false, true}) {
     test::RecordingBuilder builder(folder / "a.hrec", {.forked = forked});
     for (std::uint64_t i = 0; i < 10; ++i) builder.allocate(0, 10 + i, 0x10010 + 0x10000 * i, 1000);
-    auto opened = recording::Recording::open(builder.finish());
-    ASSERT_TRUE(opened.has_value());
-    EXPECT_EQ(analyze_recording(*opened, {}).fragmentation.has_value(), !forked);
+    EXPECT_EQ(analyze(builder).fragmentation.has_value(), !forked);
   }
 }
 
@@ -379,9 +363,7 @@ TEST(Fragmentation, IsNotReportedForOverwrittenRing) {
     test::RecordingBuilder builder(folder / "a.hrec",
                                    {.ring = true, .segment_bytes = 4096, .segments_limit = 4});
     for (std::uint64_t i = 0; i < events; ++i) builder.allocate(0, 10 + i, 0x10010 + 0x1000 * i, 1000);
-    auto opened = recording::Recording::open(builder.finish());
-    ASSERT_TRUE(opened.has_value());
-    EXPECT_EQ(analyze_recording(*opened, {}).fragmentation.has_value(), events == 100);
+    EXPECT_EQ(analyze(builder).fragmentation.has_value(), events == 100);
   }
 }
 

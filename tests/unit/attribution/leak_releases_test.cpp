@@ -1,13 +1,11 @@
-#include "attribution/leak_releases.h"
+#include "attribution/cycle_leaks.h"
+#include "unit/attribution/analyze.h"
 
 #include <gtest/gtest.h>
 
-#include "attribution/recording_analysis.h"
-#include "support/recording_builder.h"
-#include "support/test_support.h"
-
 namespace headroom::attribution {
 namespace {
+using monitoring::Growth;
 
 // 24 cycles, each of which keeps 100 bytes of every stack in `places`. After the cycles, `released[i]`
 // blocks of stack i are released, one each nanosecond.
@@ -19,8 +17,7 @@ struct KeptUntilTheEnd {
   std::string program = "/opt/detector";
 
   LeakVerdict verdict() const {
-    const test::TemporaryFolder folder;
-    test::RecordingBuilder builder(folder / "a.hrec", {.closed = closed, .segment_bytes = 1 << 20});
+    OwnRecording builder({.closed = closed, .segment_bytes = 1 << 20});
     builder.module(program, "\x01\x02", 0x400000, 0x500000, 0);
     const auto run = builder.scope("Run");
     std::uint64_t time = 0;
@@ -38,22 +35,20 @@ struct KeptUntilTheEnd {
       for (std::uint64_t cycle = 1; cycle <= static_cast<std::uint64_t>(released[i]); ++cycle)
         builder.release(0, ++time, address(i, cycle));
     builder.allocate(0, 5000, 0x900000, 8, {0x409000});
-    auto opened = recording::Recording::open(builder.finish());
-    EXPECT_TRUE(opened.has_value());
-    return analyze_recording(*opened, {}).leaks;
+    return analyze(builder).leaks;
   }
 };
 
 TEST(ReleasedLater, MemoryReleasedAfterLastCycleIsNotALeak) {
   const LeakVerdict verdict = KeptUntilTheEnd{}.verdict();
-  EXPECT_EQ(verdict.growth, monitoring::Growth::grew_then_released);
+  EXPECT_EQ(verdict.growth, Growth::grew_then_released);
   EXPECT_DOUBLE_EQ(verdict.bytes_per_cycle, 100);
   EXPECT_EQ(verdict.released_bytes, verdict.late_bytes);
   // The warm-up is the first third of the 23 judged cycles, in which 9 blocks were kept.
   ASSERT_TRUE(verdict.released_at.has_value());
   EXPECT_EQ(verdict.released_at->count, 1000 + 24 - 9);
   ASSERT_EQ(verdict.stacks.size(), 1U);
-  EXPECT_EQ(verdict.stacks[0].growth, monitoring::Growth::grew_then_released);
+  EXPECT_EQ(verdict.stacks[0].growth, Growth::grew_then_released);
   EXPECT_EQ(verdict.stacks[0].last_bytes, 2400);
   EXPECT_EQ(verdict.stacks[0].end_bytes, 0);
   EXPECT_FALSE(verdict.is_sum);
@@ -62,13 +57,13 @@ TEST(ReleasedLater, MemoryReleasedAfterLastCycleIsNotALeak) {
 // An interpreter also releases leaked memory when it exits.
 TEST(ReleasedLater, ReleaseAtInterpreterExitDoesNotHideLeak) {
   const LeakVerdict verdict = KeptUntilTheEnd{.program = "/usr/bin/python3.11"}.verdict();
-  EXPECT_EQ(verdict.growth, monitoring::Growth::leak);
+  EXPECT_EQ(verdict.growth, Growth::leak);
   EXPECT_DOUBLE_EQ(verdict.bytes_per_cycle, 100);
 }
 
 TEST(ReleasedLater, ReportsPartialRelease) {
   const LeakVerdict verdict = KeptUntilTheEnd{.released = {10}}.verdict();
-  EXPECT_EQ(verdict.growth, monitoring::Growth::leak);
+  EXPECT_EQ(verdict.growth, Growth::leak);
   EXPECT_EQ(verdict.released_bytes, 1000);
   EXPECT_FALSE(verdict.released_at.has_value());
   EXPECT_FALSE(verdict.is_cut_off);
@@ -78,33 +73,32 @@ TEST(ReleasedLater, ReportsPartialRelease) {
 // Only memory that stays counts: the growth of the released stack is not part of the leak.
 TEST(ReleasedLater, LeakExcludesStackThatIsReleased) {
   const LeakVerdict verdict = KeptUntilTheEnd{.places = {0x401000, 0x402000}, .released = {24, 0}}.verdict();
-  EXPECT_EQ(verdict.growth, monitoring::Growth::leak);
+  EXPECT_EQ(verdict.growth, Growth::leak);
   EXPECT_DOUBLE_EQ(verdict.bytes_per_cycle, 100);
   EXPECT_EQ(verdict.released_bytes, 0);
   ASSERT_EQ(verdict.stacks.size(), 2U);
   EXPECT_EQ(std::count_if(verdict.stacks.begin(), verdict.stacks.end(),
-                          [](const StackGrowth& stack) { return stack.growth == monitoring::Growth::leak; }),
+                          [](const StackGrowth& stack) { return stack.growth == Growth::leak; }),
             1);
 }
 
 TEST(ReleasedLater, RecognizesReleaseOfManyStacksTogether) {
   const LeakVerdict released = KeptUntilTheEnd{.each_its_own = true}.verdict();
-  EXPECT_EQ(released.growth, monitoring::Growth::grew_then_released);
+  EXPECT_EQ(released.growth, Growth::grew_then_released);
   EXPECT_TRUE(released.is_sum);
   EXPECT_DOUBLE_EQ(released.bytes_per_cycle, 100);
   ASSERT_TRUE(released.released_at.has_value());
   EXPECT_EQ(released.released_at->count, 1024);
-  EXPECT_EQ(KeptUntilTheEnd({.released = {23}, .each_its_own = true}).verdict().growth,
-            monitoring::Growth::leak)
+  EXPECT_EQ(KeptUntilTheEnd({.released = {23}, .each_its_own = true}).verdict().growth, Growth::leak)
       << "as much is left as one cycle leaves behind";
 }
 
 // After a kill, later releases are unknown. Releases before the kill count.
 TEST(ReleasedLater, KilledProcessIsMarkedAsCutOff) {
   const LeakVerdict killed = KeptUntilTheEnd{.released = {0}, .closed = false}.verdict();
-  EXPECT_EQ(killed.growth, monitoring::Growth::leak);
+  EXPECT_EQ(killed.growth, Growth::leak);
   EXPECT_TRUE(killed.is_cut_off);
-  EXPECT_EQ(KeptUntilTheEnd{.closed = false}.verdict().growth, monitoring::Growth::grew_then_released);
+  EXPECT_EQ(KeptUntilTheEnd{.closed = false}.verdict().growth, Growth::grew_then_released);
 }
 
 }  // namespace

@@ -1,14 +1,14 @@
 // Assigns every byte of the peak to one name.
-#include "attribution/peak_shares.h"
 
 #include <gtest/gtest.h>
-
+#include <map>
 #include <numeric>
 
-#include "support/recording_builder.h"
-#include "support/test_support.h"
+#include "attribution/peak_shares.h"
+#include "unit/attribution/analyze.h"
 
 namespace headroom::attribution {
+
 namespace {
 
 using test::RecordingBuilder;
@@ -23,10 +23,9 @@ class PeakShares : public testing::Test {
     builder_.module("/lib/libc.so.6", "", kLibc, kLibc + kModuleBytes, kLibc);
   }
   std::vector<PeakShare> shares() {
-    auto opened = recording::Recording::open(builder_.finish());
-    EXPECT_TRUE(opened.has_value());
-    const RecordingAnalysis analysis = analyze_recording(*opened, {});
-    auto shares = peak_shares(opened->info(), opened->stacks(), analysis);
+    recording::Recording opened = open_built(builder_);
+    const RecordingAnalysis analysis = analyze_recording(opened, {});
+    auto shares = peak_shares(opened.info(), opened.stacks(), analysis);
     const auto sum =
         std::accumulate(shares.begin(), shares.end(), std::int64_t{0},
                         [](std::int64_t bytes, const auto& share) { return bytes + share.bytes; });
@@ -97,10 +96,9 @@ TEST_F(PeakShares, AttributesMemoryToRequestingModule) {
   builder_.allocate(0, 50, 0x4000, 5);
   builder_.release(0, 60, 0x3000);
   builder_.release(0, 70, 0x4000);
-  auto opened = recording::Recording::open(builder_.finish());
-  ASSERT_TRUE(opened.has_value());
-  const RecordingAnalysis analysis = analyze_recording(*opened, {});
-  const auto modules = module_figures(opened->info(), opened->stacks(), analysis);
+  recording::Recording opened = open_built(builder_);
+  const RecordingAnalysis analysis = analyze_recording(opened, {});
+  const auto modules = module_figures(opened.info(), opened.stacks(), analysis);
   ASSERT_EQ(modules.size(), 3u);
   EXPECT_EQ(modules[0].name, "libonnxruntime.so.1");
   EXPECT_EQ(modules[0].live.peak_bytes, 1300);
@@ -112,5 +110,65 @@ TEST_F(PeakShares, AttributesMemoryToRequestingModule) {
   EXPECT_EQ(modules[2].live.peak_bytes, 5);
 }
 
+// The purpose of the memory at the peak.
+
+using recording::ScopeSource;
+
+class PeakUses : public testing::Test {
+ protected:
+  PeakUses() : builder_(folder_ / "a.hrec") {}
+  static std::map<std::string, std::int64_t> bytes_of(const RecordingAnalysis& analysis) {
+    std::map<std::string, std::int64_t> bytes;
+    for (const PeakUse& use : peak_uses(analysis)) bytes[use.name] = use.bytes;
+    return bytes;
+  }
+
+  test::TemporaryFolder folder_;
+  RecordingBuilder builder_;
+};
+
+TEST_F(PeakUses, AreFoundByLayersOfTrainingStep) {
+  const auto net = builder_.scope("Net", 0, ScopeSource::module);
+  const auto range = builder_.scope("attention", net, ScopeSource::nvtx);
+  const auto weights = builder_.scope(recording::kWeightsScope, net, ScopeSource::weights);
+  const auto backward = builder_.scope("backward", 0, ScopeSource::phase);
+  const auto again = builder_.scope("Net", backward, ScopeSource::module);
+  const auto step = builder_.scope("optimizer.step", 0, ScopeSource::phase);
+  builder_.allocate(0, 10, 0x1000, 1000);
+  builder_.allocate(0, 11, 0x2000, 5);
+  builder_.enter_scope(0, 20, net);
+  builder_.weight(0, 21, 0x1000, weights);
+  builder_.allocate(0, 22, 0x3000, 200);
+  builder_.enter_scope(0, 23, range);
+  builder_.allocate(0, 24, 0x4000, 20);
+  builder_.enter_scope(0, 30, backward);
+  builder_.allocate(0, 31, 0x5000, 3000);
+  builder_.enter_scope(0, 32, again);
+  builder_.allocate(0, 33, 0x6000, 2);
+  builder_.enter_scope(0, 40, step);
+  builder_.allocate(0, 41, 0x7000, 40'000);
+  const RecordingAnalysis analysis = analyze(builder_);
+  EXPECT_EQ(bytes_of(analysis), (std::map<std::string, std::int64_t>{{"weights", 1000},
+                                                                     {"activations", 222},
+                                                                     {"gradients", 3000},
+                                                                     {"optimizer_state", 40'000},
+                                                                     {"other", 5}}));
+  // No thread ever entered the weights' scope.
+  for (const LayerFigures& layer : analysis.layers) {
+    if (layer.source != ScopeSource::weights) continue;
+    EXPECT_EQ(layer.path, "Net/(weights)");
+    EXPECT_EQ(layer.entries, 0);
+    EXPECT_EQ(layer.duration.count, 0);
+    EXPECT_EQ(layer.self.end_bytes, 1000);
+  }
+}
+
+TEST_F(PeakUses, AreEmptyIfNoModuleWasCalled) {
+  builder_.enter_scope(0, 5, builder_.scope("range", 0, ScopeSource::nvtx));
+  builder_.allocate(0, 10, 0x1000, 1000);
+  EXPECT_TRUE(peak_uses(analyze(builder_)).empty());
+}
+
 }  // namespace
+
 }  // namespace headroom::attribution

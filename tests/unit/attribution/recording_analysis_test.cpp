@@ -1,39 +1,16 @@
 // Small recordings whose figures were calculated by hand.
-#include "attribution/recording_analysis.h"
-
-#include <gtest/gtest.h>
-
 #include <cmath>
 
 #include "attribution/live_rows.h"
-#include "support/recording_builder.h"
-#include "support/test_support.h"
+#include "unit/attribution/analyze.h"
 
 namespace headroom::attribution {
 namespace {
 
-using test::RecordingBuilder;
-using test::RecordingOptions;
+const OwnRecording::Frames kLoad{0x401010, 0x400500}, kRun{0x402020, 0x400500};
 
-const RecordingBuilder::Frames kLoad{0x401010, 0x400500}, kRun{0x402020, 0x400500};
-
-class RecordingAnalysisTest : public testing::Test {
- protected:
-  RecordingBuilder builder(RecordingOptions options = {}) {
-    return RecordingBuilder(folder_ / "a.hrec", options);
-  }
-
-  RecordingAnalysis analyze(RecordingBuilder& recording) {
-    auto opened = recording::Recording::open(recording.finish());
-    EXPECT_TRUE(opened.has_value());
-    return analyze_recording(*opened, {});
-  }
-
-  test::TemporaryFolder folder_;
-};
-
-TEST_F(RecordingAnalysisTest, EmptyRecordingIsAllZero) {
-  auto recording = builder();
+TEST(RecordingAnalysisTest, EmptyRecordingIsAllZero) {
+  OwnRecording recording;
   const RecordingAnalysis analysis = analyze(recording);
   EXPECT_TRUE(analysis.complete);
   EXPECT_EQ(analysis.events, 0);
@@ -44,8 +21,8 @@ TEST_F(RecordingAnalysisTest, EmptyRecordingIsAllZero) {
   EXPECT_TRUE(analysis.timeline.points.empty());
 }
 
-TEST_F(RecordingAnalysisTest, ComputesTotalsPeakAndLeaks) {
-  auto recording = builder();
+TEST(RecordingAnalysisTest, ComputesTotalsPeakAndLeaks) {
+  OwnRecording recording;
   recording.allocate(0, 10, 0x1000, 100, kLoad);
   recording.allocate(0, 20, 0x2000, 50, kRun);
   recording.release(0, 30, 0x2000);              // the thread's next event after the allocation: temporary
@@ -98,10 +75,10 @@ TEST_F(RecordingAnalysisTest, ComputesTotalsPeakAndLeaks) {
 
   // 32–63: 50 and 40; 64–127: 100; 256–511: 300.
   ASSERT_EQ(analysis.size_classes.size(), 3U);
-  EXPECT_EQ(analysis.size_classes[0].smallest, 32U);
-  EXPECT_EQ(analysis.size_classes[0].largest, 63U);
-  EXPECT_EQ(analysis.size_classes[0].allocations, 2);
-  EXPECT_EQ(analysis.size_classes[0].live.end_bytes, 40);
+  const SizeClassFigures& small = analysis.size_classes[0];
+  EXPECT_EQ(std::pair(small.smallest, small.largest), std::pair(32UL, 63UL));
+  EXPECT_EQ(small.allocations, 2);
+  EXPECT_EQ(small.live.end_bytes, 40);
   EXPECT_EQ(analysis.size_classes[2].live.peak_bytes, 300);
 
   // 50 bytes lived 10 ns (8 to 15), 100 bytes 40 ns (32 to 63).
@@ -112,20 +89,20 @@ TEST_F(RecordingAnalysisTest, ComputesTotalsPeakAndLeaks) {
   EXPECT_EQ(analysis.lifetimes[1].blocks, 1);
 }
 
-TEST_F(RecordingAnalysisTest, UsesFirstOfEqualPeaks) {
-  auto recording = builder();
-  for (std::uint64_t time = 10; time < 50; time += 20) {
-    recording.allocate(0, time, 0x1000, 64, time == 10 ? kLoad : kRun);
-    recording.release(0, time + 10, 0x1000);
+TEST(RecordingAnalysisTest, UsesFirstOfEqualPeaks) {
+  OwnRecording recording;
+  for (const OwnRecording::Frames& stack : {kLoad, kRun}) {
+    recording.allocate(0x1000, 64, stack);
+    recording.release(0x1000);
   }
   const RecordingAnalysis analysis = analyze(recording);
-  EXPECT_EQ(analysis.peak_time, Nanoseconds{10});
+  EXPECT_EQ(analysis.peak_time, Nanoseconds{1});
   EXPECT_EQ(analysis.stacks[1].live.peak_bytes, 64);
   EXPECT_EQ(analysis.stacks[2].live.peak_bytes, 0);
 }
 
-TEST_F(RecordingAnalysisTest, OnlyEventsOfSameThreadEndATemporary) {
-  auto recording = builder();
+TEST(RecordingAnalysisTest, OnlyEventsOfSameThreadEndATemporary) {
+  OwnRecording recording;
   recording.allocate(0, 10, 0x1000, 8);
   recording.allocate(1, 20, 0x2000, 8);
   recording.release(0, 30, 0x1000);  // thread 0's next event
@@ -135,8 +112,8 @@ TEST_F(RecordingAnalysisTest, OnlyEventsOfSameThreadEndATemporary) {
   EXPECT_EQ(analyze(recording).temporary, 1);
 }
 
-TEST_F(RecordingAnalysisTest, RecoversFromMissedRelease) {
-  auto recording = builder();
+TEST(RecordingAnalysisTest, RecoversFromMissedRelease) {
+  OwnRecording recording;
   recording.allocate(0, 10, 0x1000, 100);
   recording.gap(0, 20, 7);
   recording.allocate(0, 30, 0x1000, 30);
@@ -150,17 +127,16 @@ TEST_F(RecordingAnalysisTest, RecoversFromMissedRelease) {
   EXPECT_EQ(analysis.deallocations, 0);
 }
 
-TEST_F(RecordingAnalysisTest, KilledProcessIsIncomplete) {
-  auto recording = builder({.closed = false});
-  recording.allocate(0, 10, 0x1000, 100);
+TEST(RecordingAnalysisTest, KilledProcessIsIncomplete) {
+  OwnRecording recording({.closed = false});
   EXPECT_FALSE(analyze(recording).complete);
 }
 
 // In a process that did not inherit blocks and lost no events.
-TEST_F(RecordingAnalysisTest, ReportsReleasesOfUnknownBlocks) {
+TEST(RecordingAnalysisTest, ReportsReleasesOfUnknownBlocks) {
   test::RecordingOptions options;
   const auto problems = [&](bool with_gap) {
-    RecordingBuilder recording(folder_ / "unseen.hrec", options);
+    OwnRecording recording(options);
     if (with_gap) recording.gap(0, 5, 3);
     if (options.full)
       recording.release(0, 10, 0x9000);
@@ -172,8 +148,7 @@ TEST_F(RecordingAnalysisTest, ReportsReleasesOfUnknownBlocks) {
     return analysis.problems.size();
   };
   for (const bool full : {true, false}) {
-    options.full = full;
-    options.forked = false;
+    options.full = full, options.forked = false;
     EXPECT_EQ(problems(false), 1U);
     EXPECT_EQ(problems(true), 0U);
     options.forked = true;
@@ -181,8 +156,8 @@ TEST_F(RecordingAnalysisTest, ReportsReleasesOfUnknownBlocks) {
   }
 }
 
-TEST_F(RecordingAnalysisTest, MappingsAreSeparateFromHeap) {
-  auto recording = builder();
+TEST(RecordingAnalysisTest, MappingsAreSeparateFromHeap) {
+  OwnRecording recording;
   recording.map(0, 10, 0x10000, 0x3000, kLoad);
   recording.allocate(0, 20, 0x1000, 100);
   recording.unmap(0, 30, 0x11000, 0x1000);  // the middle page
@@ -199,8 +174,8 @@ TEST_F(RecordingAnalysisTest, MappingsAreSeparateFromHeap) {
   EXPECT_EQ(analysis.allocations, 1);
 }
 
-TEST_F(RecordingAnalysisTest, MappingsKeepStackAndLayer) {
-  auto recording = builder();
+TEST(RecordingAnalysisTest, MappingsKeepStackAndLayer) {
+  OwnRecording recording;
   // Two scopes with the same path are one layer.
   const auto load = recording.scope("load"), load_again = recording.scope("load");
   recording.enter_scope(0, 5, load);
@@ -221,8 +196,8 @@ TEST_F(RecordingAnalysisTest, MappingsKeepStackAndLayer) {
   EXPECT_EQ(analysis.layers[1].live.peak_bytes, 0) << "layers are of the heap";
 }
 
-TEST_F(RecordingAnalysisTest, MappingInUnnamedScopeHasItsOwnLayer) {
-  auto recording = builder();
+TEST(RecordingAnalysisTest, MappingInUnnamedScopeHasItsOwnLayer) {
+  OwnRecording recording;
   recording.enter_scope(0, 5, 17);
   recording.map(0, 10, 0x10000, 0x3000, kLoad);
   const RecordingAnalysis analysis = analyze(recording);
@@ -230,29 +205,28 @@ TEST_F(RecordingAnalysisTest, MappingInUnnamedScopeHasItsOwnLayer) {
   EXPECT_EQ(analysis.layers[analysis.mapped.layers[0].index].path, "scope 17");
 }
 
-TEST_F(RecordingAnalysisTest, ReportsMappingsAtAMoment) {
-  auto recording = builder();
+TEST(RecordingAnalysisTest, ReportsMappingsAtAMoment) {
+  OwnRecording recording;
   const auto load = recording.scope("load");
   recording.enter_scope(0, 5, load);
   recording.map(0, 10, 0x10000, 0x3000, kLoad);
   recording.enter_scope(0, 15, 0);
   recording.map(0, 20, 0x20000, 0x1000, kRun);
   recording.unmap(0, 30, 0x10000, 0x3000);
-  auto opened = recording::Recording::open(recording.finish());
-  ASSERT_TRUE(opened.has_value());
-  const MappedRows both = live_rows_at(*opened, {25}).mapped, one = live_rows_at(*opened, {30}).mapped;
+  recording::Recording opened = open_built(recording);
+  const MappedRows both = live_rows_at(opened, {25}).mapped, one = live_rows_at(opened, {30}).mapped;
   EXPECT_EQ(both.bytes, 0x4000);
   EXPECT_EQ(both.by_stack, (std::vector<MappingShare>{{1, 0, 0x3000}, {2, 0, 0x1000}}));
   EXPECT_EQ(both.by_layer, (std::vector<MappingShare>{{1, 0, 0x3000}, {0, 0, 0x1000}}));
   EXPECT_EQ(one.bytes, 0x1000);
   EXPECT_EQ(one.by_stack, (std::vector<MappingShare>{{2, 0, 0x1000}})) << "the older mapping was unmapped";
-  EXPECT_EQ(live_rows_at(*opened, {5}).mapped.bytes, 0);
+  EXPECT_EQ(live_rows_at(opened, {5}).mapped.bytes, 0);
 }
 
-TEST_F(RecordingAnalysisTest, CountersAreExactAndSamplesAreEstimates) {
+TEST(RecordingAnalysisTest, CountersAreExactAndSamplesAreEstimates) {
   // A byte is sampled with probability 1/1000, so a block of 1000 bytes with 1 − 1/e: it represents 1.582
   // blocks. sampled_peak_test.cpp tests the peak.
-  auto recording = builder({.full = false, .sample_period_bytes = 1000});
+  OwnRecording recording({.full = false, .sample_period_bytes = 1000});
   const auto layer = recording.scope("load");
   recording.allocate(0, 10, 0x10000, 8000, kLoad);
   recording.sample(0, 20, 0x20000, 1000, kRun);
@@ -271,8 +245,7 @@ TEST_F(RecordingAnalysisTest, CountersAreExactAndSamplesAreEstimates) {
   EXPECT_FALSE(analysis.fragmentation.has_value());
 
   const double weight = 1 / (1 - std::exp(-1.0));
-  const auto estimated =
-      static_cast<double>(std::llround(1000 * static_cast<double>(static_cast<float>(weight))));
+  const double estimated = std::round(1000 * static_cast<double>(static_cast<float>(weight)));
   // √(Σ (1 − p)·(1000/p)²) of the live samples with p = 0.632, and one period.
   EXPECT_NEAR(*analysis.leaked_bytes.standard_error, std::hypot(std::sqrt(1 - 1 / weight) * estimated, 1000),
               0.01);
@@ -287,26 +260,26 @@ TEST_F(RecordingAnalysisTest, CountersAreExactAndSamplesAreEstimates) {
 }
 
 // A forked child inherits its parent's blocks. Its releases of inherited small blocks are counted, too.
-TEST_F(RecordingAnalysisTest, EstimatesLeaksIfInheritedBlocksAreReleased) {
-  auto more_releases = builder({.full = false, .sample_period_bytes = 1000});
+TEST(RecordingAnalysisTest, EstimatesLeaksIfInheritedBlocksAreReleased) {
+  OwnRecording more_releases({.full = false, .sample_period_bytes = 1000});
   more_releases.sample(0, 10, 0x1000, 1000, kRun);
   more_releases.counters(0, 20, 0, 3000, 90'000, 5000);
   const RecordingAnalysis child = analyze(more_releases);
   EXPECT_EQ(child.leaked_blocks.value, 2) << "one sample of 1000 bytes at 1000 stands for 1.58";
   ASSERT_TRUE(child.leaked_blocks.standard_error.has_value());
 
-  auto unknown = builder({.full = false, .sample_period_bytes = 1000});
+  OwnRecording unknown({.full = false, .sample_period_bytes = 1000});
   unknown.counters(0, 20, 0, 3000, 90'000, 100);
   unknown.release(0, 30, 0x8000);  // inherited; recorded because it is large
   EXPECT_TRUE(analyze(unknown).leaked_blocks.standard_error.has_value());
 }
 
-TEST_F(RecordingAnalysisTest, ReportsUnrecordedLargeBlocks) {
-  auto recording = builder({.full = false});
+TEST(RecordingAnalysisTest, ReportsUnrecordedLargeBlocks) {
+  OwnRecording recording({.full = false});
   recording.note("a sentence for the reader");
   recording.allocate(0, 10, 0x1000, 8000);
   EXPECT_TRUE(analyze(recording).complete);
-  auto full_set = builder({.full = false});
+  OwnRecording full_set({.full = false});
   full_set.note(recording::kNoteUnrecordedLarge);
   full_set.allocate(0, 10, 0x1000, 8000);
   const RecordingAnalysis analysis = analyze(full_set);
@@ -314,16 +287,13 @@ TEST_F(RecordingAnalysisTest, ReportsUnrecordedLargeBlocks) {
   EXPECT_THAT(analysis.problems, testing::ElementsAre(testing::HasSubstr("more than a million large")));
 }
 
-TEST_F(RecordingAnalysisTest, IsExactWithoutSmallAllocations) {
-  auto recording = builder({.full = false});
-  recording.allocate(0, 10, 0x10000, 8000, kLoad);
-  const RecordingAnalysis analysis = analyze(recording);
-  EXPECT_EQ(analysis.peak_bytes.value, 8000);
-  EXPECT_FALSE(analysis.peak_bytes.standard_error.has_value());
-}
-
-TEST_F(RecordingAnalysisTest, ErrorBoundCoversUnsampledAllocations) {
-  auto recording = builder({.full = false});
+TEST(RecordingAnalysisTest, ErrorBoundCoversUnsampledAllocations) {
+  OwnRecording large({.full = false});
+  large.allocate(0, 10, 0x10000, 8000, kLoad);
+  const Figure peak = analyze(large).peak_bytes;
+  EXPECT_EQ(peak.value, 8000);
+  EXPECT_FALSE(peak.standard_error.has_value()) << "nothing small was allocated";
+  OwnRecording recording({.full = false});
   recording.counters(0, 10, 0, 100, 3000, 40);
   const RecordingAnalysis analysis = analyze(recording);
   EXPECT_EQ(analysis.leaked_bytes.value, 0);
@@ -331,15 +301,14 @@ TEST_F(RecordingAnalysisTest, ErrorBoundCoversUnsampledAllocations) {
   EXPECT_EQ(analysis.leaked_blocks.value, 60);
 }
 
-TEST_F(RecordingAnalysisTest, SuggestsReuseOfRepeatedAllocations) {
-  auto recording = builder();
-  std::uint64_t time = 0;
+TEST(RecordingAnalysisTest, SuggestsReuseOfRepeatedAllocations) {
+  OwnRecording recording;
   for (int i = 0; i < 20; ++i) {
-    recording.allocate(0, ++time, 0x1000, 640, kRun);
-    recording.allocate(0, ++time, 0x2000, 640, kRun);
-    recording.release(0, ++time, 0x1000);
-    recording.release(0, ++time, 0x2000);
-    recording.allocate(0, ++time, 0x10000 + 0x1000 * static_cast<std::uint64_t>(i), 9999, kLoad);
+    recording.allocate(0x1000, 640, kRun);
+    recording.allocate(0x2000, 640, kRun);
+    recording.release(0x1000);
+    recording.release(0x2000);
+    recording.allocate(0x10000 + 0x1000 * static_cast<std::uint64_t>(i), 9999, kLoad);
   }
   const RecordingAnalysis analysis = analyze(recording);
   ASSERT_EQ(analysis.reuse.size(), 1U) << "kLoad keeps what it allocates";
@@ -353,16 +322,16 @@ TEST_F(RecordingAnalysisTest, SuggestsReuseOfRepeatedAllocations) {
 }
 
 // One block is live at a time. One of them is sampled and represents 524 KB.
-TEST_F(RecordingAnalysisTest, SuggestsNoPoolForSamples) {
-  auto recording = builder({.full = false});
-  std::uint64_t time = 0;
+TEST(RecordingAnalysisTest, SuggestsNoPoolForSamples) {
+  OwnRecording recording({.full = false});
   for (int i = 0; i < 20; ++i) {
-    recording.sample(0, ++time, 0x1000, 400, kRun);
-    recording.release(0, ++time, 0x1000);
-    recording.allocate(0, ++time, 0x10000, 8000, kLoad);
-    recording.release(0, ++time, 0x10000);
+    recording.sample(0x1000, 400, kRun);
+    recording.release(0x1000);
+    recording.allocate(0x10000, 8000, kLoad);
+    recording.release(0x10000);
   }
-  recording.counters(0, ++time, 0, 100'000, 40'000'000, 100'000);  // as many as the samples represent
+  recording.counters(0, recording.now(), 0, 100'000, 40'000'000,
+                     100'000);  // as many as the samples represent
   const RecordingAnalysis analysis = analyze(recording);
   ASSERT_EQ(analysis.reuse.size(), 2U);
   EXPECT_EQ(analysis.reuse[0].stack, analysis.stacks[1].stack);
@@ -374,9 +343,9 @@ TEST_F(RecordingAnalysisTest, SuggestsNoPoolForSamples) {
 
 // When the tracer ends a runtime's profile, the runtime releases the profile's memory. A profile in small
 // blocks cannot be measured by samples, so it is reported for full recordings only.
-TEST_F(RecordingAnalysisTest, ReportsRuntimeProfilesInFullRecordingsOnly) {
+TEST(RecordingAnalysisTest, ReportsRuntimeProfilesInFullRecordingsOnly) {
   for (const bool full : {true, false}) {
-    auto recording = builder({.full = full});
+    OwnRecording recording({.full = full});
     const auto run = recording.scope("run"), own = recording.scope(recording::kTracerScope, run);
     recording.enter_scope(0, 10, run);
     recording.allocate(0, 20, 0x10000, 8000, kRun);
@@ -390,17 +359,16 @@ TEST_F(RecordingAnalysisTest, ReportsRuntimeProfilesInFullRecordingsOnly) {
   }
 }
 
-TEST_F(RecordingAnalysisTest, ListsLiveMemoryAtAMoment) {
-  auto recording = builder();
+TEST(RecordingAnalysisTest, ListsLiveMemoryAtAMoment) {
+  OwnRecording recording;
   const auto layer = recording.scope("conv");
   recording.allocate(0, 10, 0x1000, 100, kLoad);
   recording.enter_scope(1, 15, layer);
   recording.allocate(1, 20, 0x2000, 50, kRun);
   recording.allocate(1, 22, 0x3000, 60, kRun);
   recording.release(0, 30, 0x1000);
-  auto opened = recording::Recording::open(recording.finish());
-  ASSERT_TRUE(opened.has_value());
-  const LiveRows rows = live_rows_at(*opened, {25});
+  recording::Recording opened = open_built(recording);
+  const LiveRows rows = live_rows_at(opened, {25});
   EXPECT_EQ(rows.bytes.value, 210);
   EXPECT_EQ(rows.blocks.value, 3);
   EXPECT_EQ(rows.bytes.standard_error, std::nullopt);
@@ -412,24 +380,22 @@ TEST_F(RecordingAnalysisTest, ListsLiveMemoryAtAMoment) {
   EXPECT_EQ(rows.by_thread[1].bytes, 110);
   EXPECT_EQ(rows.by_class[6].bytes, 110) << "32 to 63";
   EXPECT_EQ(rows.by_class[7].bytes, 100) << "64 to 127";
-  EXPECT_EQ(live_rows_at(*opened, {30}).bytes.value, 110) << "with the events of that very moment";
-  EXPECT_EQ(live_rows_at(*opened, {5}).bytes.value, 0);
+  EXPECT_EQ(live_rows_at(opened, {30}).bytes.value, 110) << "with the events of that very moment";
+  EXPECT_EQ(live_rows_at(opened, {5}).bytes.value, 0);
 }
 
 // The rows of the peak and of the end equal those of the report.
-TEST_F(RecordingAnalysisTest, RowsOfSamplesAgreeWithTheReport) {
+TEST(RecordingAnalysisTest, RowsOfSamplesAgreeWithTheReport) {
   for (const std::uint64_t counted : {1'000u, 100'000'000u}) {  // with the bound and without
-    auto recording =
-        builder({.full = false, .sample_period_bytes = 64 << 10, .started_realtime_ns = counted});
+    OwnRecording recording({.full = false, .sample_period_bytes = 64 << 10, .started_realtime_ns = counted});
     recording.allocate(0, 10, 0x10000, 8000, kLoad);
     for (std::uint64_t i = 0; i < 40; ++i) recording.sample(0, 20 + i, 0x20000 + 0x100 * i, 100 + i, kRun);
     recording.release(0, 100, 0x20000);
     recording.counters(0, 200, 0, counted / 100, counted, 0);
-    auto opened = recording::Recording::open(recording.finish());
-    ASSERT_TRUE(opened.has_value());
-    const RecordingAnalysis analysis = analyze_recording(*opened, {});
-    const LiveRows peak = live_rows_at(*opened, analysis.peak_time, SampleHalf::b);
-    const LiveRows end = live_rows_at(*opened, analysis.duration);
+    recording::Recording opened = open_built(recording);
+    const RecordingAnalysis analysis = analyze_recording(opened, {});
+    const LiveRows peak = live_rows_at(opened, analysis.peak_time, SampleHalf::b);
+    const LiveRows end = live_rows_at(opened, analysis.duration);
     EXPECT_EQ(peak.bytes.value, analysis.peak_bytes.value);
     EXPECT_EQ(peak.blocks.value, analysis.peak_blocks.value);
     EXPECT_EQ(end.bytes.value, analysis.leaked_bytes.value);
@@ -446,8 +412,8 @@ TEST_F(RecordingAnalysisTest, RowsOfSamplesAgreeWithTheReport) {
 }
 
 // The tracer's scope is inside the program's scope, which continues.
-TEST_F(RecordingAnalysisTest, TracerScopeDoesNotInterruptLayer) {
-  auto recording = builder();
+TEST(RecordingAnalysisTest, TracerScopeDoesNotInterruptLayer) {
+  OwnRecording recording;
   const auto setup = recording.scope("setup"), own = recording.scope(recording::kTracerScope, setup);
   recording.enter_scope(0, 10, setup);
   recording.enter_scope(0, 20, own);
@@ -461,28 +427,23 @@ TEST_F(RecordingAnalysisTest, TracerScopeDoesNotInterruptLayer) {
   EXPECT_EQ(analysis.layers[1].entries, 1);
 }
 
-TEST_F(RecordingAnalysisTest, ReportsLiveMemoryAtAnyTime) {
-  auto recording = builder();
+TEST(RecordingAnalysisTest, ReportsLiveMemoryAtAnyTime) {
+  OwnRecording recording;
   const auto layer = recording.scope("conv");
   recording.allocate(0, 10, 0x1000, 100, kLoad);
   recording.enter_scope(0, 15, layer);
   recording.allocate(0, 20, 0x2000, 50, kRun);
   recording.release(0, 30, 0x1000);
-  auto opened = recording::Recording::open(recording.finish());
-  ASSERT_TRUE(opened.has_value());
-  const std::vector<Nanoseconds> times{{0}, {10}, {25}, {30}, {99}};
-  const auto moments = live_at(*opened, times);
-  ASSERT_EQ(moments.size(), 5U);
-  EXPECT_EQ(moments[0].bytes, 0);
-  EXPECT_EQ(moments[1].bytes, 100) << "with the events of that very moment";
-  EXPECT_EQ(moments[2].bytes, 150);
+  recording::Recording opened = open_built(recording);
+  const auto moments = live_at(opened, std::vector<Nanoseconds>{{0}, {10}, {25}, {30}, {99}});
+  std::vector<std::int64_t> bytes;
+  for (const LiveMoment& moment : moments) bytes.push_back(moment.bytes);
+  EXPECT_EQ(bytes, (std::vector<std::int64_t>{0, 100, 150, 50, 50})) << "with the events of that very moment";
   EXPECT_EQ(moments[2].blocks, 2);
   EXPECT_EQ(moments[2].bytes_by_stack, (std::vector<std::int64_t>{0, 100, 50}));
   EXPECT_EQ(moments[2].bytes_by_layer, (std::vector<std::int64_t>{100, 50}));
   EXPECT_EQ(moments[2].bytes_by_thread, (std::vector<std::int64_t>{150}));
   EXPECT_EQ(moments[2].bytes_by_class, (std::vector<std::int64_t>{0, 0, 0, 0, 0, 0, 50, 100}));
-  EXPECT_EQ(moments[3].bytes, 50);
-  EXPECT_EQ(moments[4].bytes, 50);
 }
 
 }  // namespace

@@ -10,13 +10,10 @@
 #include <vector>
 
 #include "attribution/group_accounts.h"
-#include "attribution/live_block.h"
-#include "attribution/peak_moment.h"
-#include "attribution/recording_analysis.h"
-#include "attribution/small_allocations.h"
-#include "recording/sample_half.h"
-#include "support/recording_builder.h"
-#include "support/test_support.h"
+#include "attribution/live_map.h"
+#include "attribution/sampled_peak.h"
+#include "recording/sample_weights.h"
+#include "unit/attribution/analyze.h"
 
 namespace headroom::attribution {
 namespace {
@@ -78,9 +75,9 @@ recording::Recording record(const Program& program, std::uint64_t seed, const st
     events.push_back({program.born(i), i, false});
     if (program.died(i) >= 0) events.push_back({program.died(i), i, true});
   }
-  std::sort(events.begin(), events.end(), [](const Event& a, const Event& b) { return a.time < b.time; });
+  std::ranges::sort(events, {}, &Event::time);
   const auto sampled = static_cast<std::uint64_t>(
-      std::count_if(events.begin(), events.end(), [](const Event& event) { return !event.is_release; }));
+      std::ranges::count_if(events, [](const Event& event) { return !event.is_release; }));
   for (const Event& event : events) {
     const auto time = static_cast<std::uint64_t>(event.time), block = static_cast<std::uint64_t>(event.block);
     const std::uint64_t address = 0x10000 + 128 * block;
@@ -203,7 +200,7 @@ TEST(SampledPeak, AllViewsOfThePeakAgree) {
     EXPECT_EQ(classes, peak);
     EXPECT_EQ(blocks, analysis.peak_blocks.value);
 
-    EXPECT_EQ(peak_moment_of_samples(recording), analysis.peak_time);
+    EXPECT_EQ(find_sampled_peak(recording).value().moment, analysis.peak_time);
     const LiveMoment moment = live_at(recording, {&analysis.peak_time, 1}, SampleHalf::b).front();
     EXPECT_EQ(moment.bytes, peak);
     EXPECT_EQ(moment.blocks, analysis.peak_blocks.value);
@@ -213,7 +210,7 @@ TEST(SampledPeak, AllViewsOfThePeakAgree) {
       EXPECT_EQ(groups.figures[0][i].live.end_bytes, analysis.layers[i].self.end_bytes);
     }
     const auto& points = analysis.timeline.points;
-    const auto point = std::find_if(points.begin(), points.end(), [&](const TimelinePoint& p) {
+    const auto point = std::ranges::find_if(points, [&](const TimelinePoint& p) {
       return p.start <= analysis.peak_time && analysis.peak_time < p.start + analysis.timeline.width;
     });
     ASSERT_NE(point, points.end());
@@ -259,15 +256,14 @@ TEST(SampledPeak, AgreesWithReferenceImplementation) {
         builder.sample(0, time, address, 1 + random() % 3000);
     }
     builder.counters(0, time, 0, 1'000'000, 1'000'000'000, 1'000'000);  // no bound on samples
-    auto recording = recording::Recording::open(builder.finish());
-    ASSERT_TRUE(recording.has_value());
+    recording::Recording recording = open_built(builder);
 
     std::map<std::int64_t, std::pair<std::int64_t, std::int64_t>>
         at;  // by time: both halves after all events of that time
     at[0] = {};
     std::map<std::uint64_t, LiveBlock> live;
     std::int64_t end = 0;
-    recording->for_each_event([&](const MemoryEvent& event) {
+    recording.for_each_event([&](const MemoryEvent& event) {
       LiveBlock block;
       live.erase(event.address);
       if (is_allocation(event) && make_block(event, 0, 0, block)) live[event.address] = block;
@@ -291,37 +287,32 @@ TEST(SampledPeak, AgreesWithReferenceImplementation) {
       it = next;
     }
     const std::int64_t moment = from + (to - from) / 2;
-    const RecordingAnalysis analysis = analyze_recording(*recording, {});
+    const RecordingAnalysis analysis = analyze_recording(recording, {});
     EXPECT_EQ(analysis.peak_time.count, moment);
     EXPECT_EQ(analysis.peak_bytes.value, std::prev(at.upper_bound(moment))->second.second);
   }
 }
 
 TEST(SampledPeak, IsExactForLargeBlocks) {
-  const test::TemporaryFolder folder;
-  test::RecordingBuilder builder(folder / "a.hrec", {.full = false});
+  OwnRecording builder({.full = false});
   builder.allocate(0, 10, 0x10000, 8000);
   builder.allocate(0, 20, 0x20000, 9000);
   builder.release(0, 30, 0x10000);
   builder.counters(0, 40, 0, 100, 3000, 100);
-  auto recording = recording::Recording::open(builder.finish());
-  ASSERT_TRUE(recording.has_value());
-  EXPECT_EQ(peak_moment_of_samples(*recording), std::nullopt);
-  const RecordingAnalysis analysis = analyze_recording(*recording, {});
+  recording::Recording recording = open_built(builder);
+  EXPECT_FALSE(find_sampled_peak(recording).has_value());
+  const RecordingAnalysis analysis = analyze_recording(recording, {});
   EXPECT_EQ(analysis.peak_bytes.value, 17'000);
   EXPECT_EQ(analysis.peak_time, Nanoseconds{20});
 }
 
 TEST(SampledPeak, LargeBlocksCountInBothHalves) {
-  const test::TemporaryFolder folder;
-  test::RecordingBuilder builder(folder / "a.hrec", {.full = false});
+  OwnRecording builder({.full = false});
   builder.sample(0, 10, 0x10000, 16);
   builder.allocate(0, 20, 0x20000, 900'000'000);
   builder.release(0, 60, 0x20000);
   builder.counters(0, 70, 0, 100'000, 10'000'000, 100'000);
-  auto recording = recording::Recording::open(builder.finish());
-  ASSERT_TRUE(recording.has_value());
-  const RecordingAnalysis analysis = analyze_recording(*recording, {});
+  const RecordingAnalysis analysis = analyze(builder);
   EXPECT_EQ(analysis.peak_time, Nanoseconds{40}) << "the middle of the time when it was there";
   const std::int64_t small = analysis.peak_bytes.value - 900'000'000;
   EXPECT_TRUE(small == 0 || small == 2 * (512 << 10) + 16 || small == 2 * (512 << 10) + 8) << small;
@@ -341,9 +332,8 @@ TEST(SampledPeak, IsAtMostAllocatedBytes) {
     builder.sample(0, 30, 0x20000, kBlock, {0x400000, 0x500000});
     builder.sample(0, 40, 0x30000, kBlock, {0x400010, 0x500000});
     builder.counters(0, 50, layer, 78, 78 * kBlock, 40);
-    auto recording = recording::Recording::open(builder.finish());
-    ASSERT_TRUE(recording.has_value());
-    const RecordingAnalysis analysis = analyze_recording(*recording, {});
+    recording::Recording recording = open_built(builder);
+    const RecordingAnalysis analysis = analyze_recording(recording, {});
     EXPECT_LE(analysis.peak_bytes.value, 28'000);
     EXPECT_LE(analysis.peak_blocks.value, 81);
     EXPECT_LE(analysis.leaked_bytes.value, 28'000);
@@ -382,10 +372,10 @@ TEST(SampledPeak, IsAtMostAllocatedBytes) {
       EXPECT_EQ(std::accumulate(point.layers.begin(), point.layers.end(), std::int64_t{0}), point.highest);
       for (const std::int64_t bytes : point.layers) EXPECT_GE(bytes, 0);
     }
-    EXPECT_EQ(live_at(*recording, {&analysis.peak_time, 1}, SampleHalf::b).front().bytes,
+    EXPECT_EQ(live_at(recording, {&analysis.peak_time, 1}, SampleHalf::b).front().bytes,
               analysis.peak_bytes.value);
-    EXPECT_EQ(live_at(*recording, {&analysis.duration, 1}).front().bytes, analysis.leaked_bytes.value);
-    const GroupAccounts groups = account_groups(*recording, {[](LayerIndex, StackId) { return 0U; }});
+    EXPECT_EQ(live_at(recording, {&analysis.duration, 1}).front().bytes, analysis.leaked_bytes.value);
+    const GroupAccounts groups = account_groups(recording, {[](LayerIndex, StackId) { return 0U; }});
     EXPECT_EQ(groups.figures[0][0].live.peak_bytes, analysis.peak_bytes.value);
     EXPECT_EQ(groups.figures[0][0].live.end_bytes, analysis.leaked_bytes.value);
   }
@@ -394,18 +384,16 @@ TEST(SampledPeak, IsAtMostAllocatedBytes) {
 
 // The bound at a moment includes the counter record that covers the moment, but no later one.
 TEST(SampledPeak, BoundCountsAllocationsUntilTheMoment) {
-  const test::TemporaryFolder folder;
-  test::RecordingBuilder builder(folder / "a.hrec", {.full = false});
+  OwnRecording builder({.full = false});
   builder.sample(0, 10, 0x10000, 7);
   builder.counters(0, 100, 0, 10, 1000, 0);
   builder.counters(1, 150, 0, 3, 300, 0);  // another thread, counted since the start
   builder.counters(0, 200, 0, 20, 2000, 0);
   builder.sample(0, 250, 0x20000, 70);
   builder.counters(0, 300, 0, 40, 4000, 0);
-  auto recording = recording::Recording::open(builder.finish());
-  ASSERT_TRUE(recording.has_value());
+  recording::Recording recording = open_built(builder);
   const Nanoseconds times[] = {{5}, {99}, {160}, {250}, {1000}};
-  const std::vector<SmallAllocations> until = small_allocations_until(*recording, times);
+  const std::vector<SmallAllocations> until = small_allocations_until(recording, times);
   ASSERT_EQ(until.size(), 5U);
   EXPECT_EQ(until[0].bytes, 1300);
   EXPECT_EQ(until[1].bytes, 1307);

@@ -1,12 +1,10 @@
 // The memory of an ONNX Runtime session by kind, and the memory of the profile, which exists only during
 // tracing.
-#include "attribution/session_memory.h"
+#include "attribution/peak_shares.h"
+#include "unit/attribution/analyze.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-
-#include "support/recording_builder.h"
-#include "support/test_support.h"
 
 namespace headroom::attribution {
 namespace {
@@ -64,10 +62,9 @@ class SessionMemoryTest : public testing::Test {
     }
   }
   LayerMemory result() {
-    auto opened = recording::Recording::open(builder_.finish());
-    EXPECT_TRUE(opened.has_value());
-    const RecordingAnalysis analysis = analyze_recording(*opened, {});
-    return layer_memory(opened->info(), opened->stacks(), analysis);
+    recording::Recording opened = open_built(builder_);
+    const RecordingAnalysis analysis = analyze_recording(opened, {});
+    return layer_memory(opened.info(), opened.stacks(), analysis);
   }
 
   test::TemporaryFolder folder_;
@@ -127,9 +124,7 @@ TEST(LeaksBesideAProfile, ProfileOfOtherSessionIsNotALeak) {
         if (!leaks) builder.release(0, begin + 70 * kMicro, address + 0x4000);
         builder.enter_scope(0, begin + 80 * kMicro, 0);
       }
-      auto opened = recording::Recording::open(builder.finish());
-      ASSERT_TRUE(opened.has_value());
-      const RecordingAnalysis analysis = analyze_recording(*opened, {});
+      const RecordingAnalysis analysis = analyze(builder);
       EXPECT_EQ(analysis.leaks.cycle, "net/run");
       EXPECT_EQ(analysis.leaks.growth, leaks ? monitoring::Growth::leak : monitoring::Growth::none)
           << name_of(analysis.leaks.growth) << (full ? " full" : " samples");
@@ -167,16 +162,15 @@ TEST(SessionPeaks, EachLoadOfAModelIsASeparateSession) {
       for (const std::uint64_t address : {0x10000, 0x20000, 0x30000})
         builder.release(0, start + 70'000, address);
     }
-    auto opened = recording::Recording::open(builder.finish());
-    ASSERT_TRUE(opened.has_value());
-    const RecordingAnalysis analysis = analyze_recording(*opened, {});
+    recording::Recording opened = open_built(builder);
+    const RecordingAnalysis analysis = analyze_recording(opened, {});
     EXPECT_EQ(analysis.peak_bytes.value, 9110);
     ASSERT_EQ(analysis.sessions.size(), 3u);
     EXPECT_EQ(analysis.sessions[0].loaded_bytes, 0);
     EXPECT_EQ(analysis.sessions[1].loaded_bytes, 9000);
     EXPECT_EQ(analysis.sessions[1].run_bytes, 110);
     EXPECT_EQ(analysis.sessions[2].run_bytes, 0);
-    const std::vector<SessionMemory> sessions = session_memory(opened->info(), analysis);
+    const std::vector<SessionMemory> sessions = session_memory(opened.info(), analysis);
     ASSERT_EQ(sessions.size(), 1u) << "the others held nothing then";
     EXPECT_EQ(sessions[0].load, 2);
     EXPECT_EQ(sessions[0].loads, 3);
@@ -191,9 +185,8 @@ TEST(SessionPeaks, EachLoadOfAModelIsASeparateSession) {
 
 // Loading and running are in different ranges.
 TEST(SessionPeaks, CountsRunsInAnyScopeOfProgram) {
-  const test::TemporaryFolder folder;
-  RecordingBuilder builder(folder / "a.hrec");
-  const std::string profile = (folder / "profile.json").string();
+  OwnRecording builder;
+  const std::string profile = (builder.folder / "profile.json").string();
   test::write_text(profile, kProfile);
   const auto loading = builder.scope("load models");
   const auto session = builder.scope("net", loading, ScopeSource::session);
@@ -219,17 +212,16 @@ TEST(SessionPeaks, CountsRunsInAnyScopeOfProgram) {
   }
   builder.enter_scope(0, 200'000, alike);
   builder.allocate(0, 201'000, 0x900000, 7);
-  auto opened = recording::Recording::open(builder.finish());
-  ASSERT_TRUE(opened.has_value());
-  const RecordingAnalysis analysis = analyze_recording(*opened, {});
-  const std::vector<SessionMemory> sessions = session_memory(opened->info(), analysis);
+  recording::Recording opened = open_built(builder);
+  const RecordingAnalysis analysis = analyze_recording(opened, {});
+  const std::vector<SessionMemory> sessions = session_memory(opened.info(), analysis);
   ASSERT_EQ(sessions.size(), 1u);
   EXPECT_EQ(sessions[0].name, "load models/net");
   EXPECT_EQ(sessions[0].loaded.count, 5000);
   EXPECT_EQ(sessions[0].run.count, 4096);
   EXPECT_EQ(sessions[0].tracing.count, 4 * 40) << "of both ranges";
   EXPECT_EQ(sessions[0].loads, 1);
-  const LayerMemory memory = layer_memory(opened->info(), opened->stacks(), analysis);
+  const LayerMemory memory = layer_memory(opened.info(), opened.stacks(), analysis);
   std::int64_t sum = 0;
   for (const MemoryShare& share : memory.shares) sum += share.bytes.count;
   EXPECT_EQ(sum, memory.peak.count);

@@ -1,18 +1,20 @@
-#include "base/terminal.h"
-
+#include <errno.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
+#include <array>
 #include <cstdlib>
+#include <string>
 
-#include "base/display_width.h"
+#include "base/background_writer.h"
 #include "base/files.h"
 #include "base/log.h"
 #include "base/subprocess.h"
+#include "base/terminal.h"
+#include "base/utf8.h"
 #include "support/test_support.h"
 
 namespace headroom {
@@ -117,5 +119,122 @@ TEST(Log, WritesNoEscapesToTheFile) {
   EXPECT_THAT(text, testing::Not(testing::HasSubstr("\033")));
 }
 
+std::string drain(int fd) {
+  std::string text;
+  std::array<char, 4096> buffer;
+  for (ssize_t got = 0; (got = ::read(fd, buffer.data(), buffer.size())) > 0;)
+    text.append(buffer.data(), static_cast<std::size_t>(got));
+  return text;
+}
+
+TEST(Subprocess, ReturnsOutputAndExitCode) {
+  auto pipe = Pipe::create();
+  SpawnOptions options;
+  options.command = {"sh", "-c", "echo \"$GREETING\"; exit 3"};
+  options.environment = {{"GREETING", "hello"}};
+  options.stdout_fd = pipe->write_end.get();
+  auto child = Subprocess::spawn(options);
+  ASSERT_TRUE(child);
+  pipe->write_end.reset();
+  EXPECT_EQ(drain(pipe->read_end.get()), "hello\n");
+  const ExitStatus status = child->wait();
+  EXPECT_EQ(status.exit_code, 3);
+  EXPECT_EQ(status.describe(), "exit code 3");
+  EXPECT_GT(status.peak_rss.count, 0);
+}
+
+TEST(Subprocess, SpawnFailsForAMissingProgram) {
+  SpawnOptions options;
+  options.command = {"/nonexistent/program"};
+  const auto child = Subprocess::spawn(options);
+  ASSERT_FALSE(child);
+  EXPECT_EQ(child.error().sentence(),
+            "cannot start /nonexistent/program: No such file or directory; check the name and PATH");
+}
+
+TEST(Subprocess, SpawnFailsWhenTheHookFails) {
+  SpawnOptions options;
+  options.command = {"true"};
+  options.before_exec = [] { return EPERM; };
+  const auto child = Subprocess::spawn(options);
+  ASSERT_FALSE(child);
+  EXPECT_EQ(child.error().why, "Operation not permitted");
+}
+
+TEST(Subprocess, KillsTheProcessGroupAndDescribesTheSignal) {
+  SpawnOptions options;
+  options.command = {"sh", "-c", "sleep 100 & wait"};
+  auto child = Subprocess::spawn(options);
+  ASSERT_TRUE(child);
+  EXPECT_FALSE(child->wait_for(Nanoseconds{20'000'000}));
+  child->signal(SIGKILL);
+  EXPECT_EQ(child->wait().describe(), "SIGKILL (signal 9)");
+}
+
+TEST(Subprocess, PlacesInheritedDescriptorsAtTheirNumbers) {
+  auto pipe = Pipe::create();
+  SpawnOptions options;
+  options.command = {"sh", "-c", "echo through >&3"};
+  options.inherited = {{pipe->write_end.get(), 3}};
+  auto child = Subprocess::spawn(options);
+  ASSERT_TRUE(child);
+  pipe->write_end.reset();
+  EXPECT_EQ(drain(pipe->read_end.get()), "through\n");
+  EXPECT_TRUE(child->wait().success());
+}
+
+TEST(Subprocess, DestructorKillsAndReaps) {
+  pid_t pid = 0;
+  {
+    SpawnOptions options;
+    options.command = {"sleep", "100"};
+    auto child = Subprocess::spawn(options);
+    ASSERT_TRUE(child);
+    pid = child->pid();
+  }
+  EXPECT_EQ(::kill(pid, 0), -1);
+}
+
+constexpr Nanoseconds kLong{60'000'000'000};  // only reached if the test hangs
+
+TEST(BackgroundWriter, WritesAllInOrder) {
+  std::string written;
+  BackgroundWriter writer([&](std::string_view text) { written += text; });
+  std::string expected;
+  for (int i = 0; i < 1000; ++i) {
+    const std::string text = std::to_string(i) + "\n";
+    ASSERT_TRUE(writer.offer(text, kLong));
+    expected += text;
+  }
+  ASSERT_TRUE(writer.flush(kLong));
+  EXPECT_TRUE(
+      writer.offer(std::string(2 * BackgroundWriter::kCapacity, 'x')));  // longer than the queue, but alone
+  expected += std::string(2 * BackgroundWriter::kCapacity, 'x');
+  ASSERT_TRUE(writer.flush(kLong));
+  EXPECT_EQ(written, expected);
+}
+
+TEST(BackgroundWriter, RejectsTextsWhileBlockedAndContinuesLater) {
+  auto pipe = Pipe::create();
+  ASSERT_TRUE(pipe);
+  BackgroundWriter writer([fd = pipe->write_end.get()](std::string_view text) {
+    [[maybe_unused]] const auto written = write_all(fd, text);
+  });
+  const std::string text(10'000, 'x');
+  std::size_t taken = 0;
+  for (int i = 0; i < 1000; ++i) taken += writer.offer(text) ? text.size() : 0;
+  EXPECT_LT(taken, std::size_t{2} << 20);
+  EXPECT_GE(taken, BackgroundWriter::kCapacity - text.size());
+  EXPECT_FALSE(writer.flush({}));
+  std::string buffer(64 << 10, ' ');
+  for (std::size_t left = taken; left > 0;) {
+    const ssize_t got = ::read(pipe->read_end.get(), buffer.data(), buffer.size());
+    ASSERT_GT(got, 0);
+    left -= static_cast<std::size_t>(got);
+  }
+  EXPECT_TRUE(writer.flush(kLong));
+}
+
 }  // namespace
+
 }  // namespace headroom

@@ -1,8 +1,9 @@
-#include "base/text.h"
-
 #include <gtest/gtest.h>
-
 #include <algorithm>
+
+#include "base/text.h"
+#include "base/utf8.h"
+#include "support/test_support.h"
 
 namespace headroom {
 namespace {
@@ -47,5 +48,98 @@ TEST(Text, ParseNumberNeedsTheWholeText) {
   EXPECT_FALSE(parse_number<int>(""));
 }
 
+TEST(DisplayWidth, CountsColumnsNotBytes) {
+  EXPECT_EQ(display_width(""), 0);
+  EXPECT_EQ(display_width("yolo"), 4);
+  EXPECT_EQ(display_width("Größe"), 5);
+  EXPECT_EQ(display_width("e\xcc\x81"), 1);  // e and a combining acute accent
+  EXPECT_EQ(display_width("模型"), 4);
+  EXPECT_EQ(display_width("🚀"), 2);
+  EXPECT_EQ(display_width("✅"), 2);
+  EXPECT_EQ(display_width("\xff\xfe"), 2);  // invalid bytes take one each
+}
+
+TEST(FitToWidth, CutsBetweenCharactersAndMarksTheCut) {
+  EXPECT_EQ(fit_to_width("yolox_nano_1280", 20), "yolox_nano_1280");
+  EXPECT_EQ(fit_to_width("yolox_nano_1280", 15), "yolox_nano_1280");
+  EXPECT_EQ(fit_to_width("yolox_nano_1280", 10), "yolox_nan…");
+  EXPECT_EQ(fit_to_width("模型模型", 5), "模型…");
+  EXPECT_EQ(fit_to_width("模型模型", 4), "模…");  // half a character does not fit
+  EXPECT_EQ(fit_to_width("abc", 1), "…");
+  EXPECT_EQ(fit_to_width("abc", 0), "");
+}
+
+TEST(FitToWidth, KeepsTheLastNamesOfAPath) {
+  EXPECT_EQ(fit_path_to_width("ResNet/layer4/1/conv2", 21), "ResNet/layer4/1/conv2");
+  EXPECT_EQ(fit_path_to_width("ResNet/layer4/1/conv2", 20), "…/layer4/1/conv2");
+  EXPECT_EQ(fit_path_to_width("ResNet/layer4/1/conv2", 9), "…/1/conv2");
+  EXPECT_EQ(fit_path_to_width("ResNet/layer4/1/conv2", 8), "…/conv2");
+  EXPECT_EQ(fit_path_to_width("ResNet/layer4/1/conv2", 7), "…/conv2");
+  EXPECT_EQ(fit_path_to_width("ResNet/layer4/1/conv2", 5), "…onv2") << "not even the last one fits";
+  EXPECT_EQ(fit_path_to_width("ResNet/conv2", 1), "…");
+  EXPECT_EQ(fit_path_to_width("ResNet/conv2", 0), "");
+  EXPECT_EQ(fit_path_to_width("model/a\033[1m", 9), "…/a [1m");
+  EXPECT_EQ(fit_path_to_width("(outside of any layer)", 10), "(outside …");
+}
+
+TEST(FitToWidth, ReplacesControlCharacters) {
+  EXPECT_EQ(fit_to_width("a\033[31mb\nc", 20), "a [31mb c");
+  EXPECT_EQ(fit_to_width("a\xc2\x9b"
+                         "b",
+                         20),
+            "a?b");  // C1 control CSI
+  EXPECT_EQ(fit_to_width("caf\xe9", 20), "caf?");
+  EXPECT_EQ(fit_to_width("\xe6\xa8", 20), "??");  // cut inside a character
+}
+
+TEST(Wrap, BreaksAtSpacesAndIndents) {
+  EXPECT_EQ(wrap("one two three", 80, 2), "one two three");
+  EXPECT_EQ(wrap("one two three", 9, 2), "one two\n  three");
+  EXPECT_EQ(wrap("one  two", 3, 0), "one\ntwo");
+  EXPECT_EQ(wrap("incomprehensibly long", 8, 2), "incompr…\n  long");
+}
+
+TEST(DisplayWidth, FirstColumnsEndBetweenCharacters) {
+  EXPECT_EQ(first_columns("größe", 4), "größ");
+  EXPECT_EQ(first_columns("größe", 3), "grö");
+  EXPECT_EQ(first_columns("日本語", 5), "日本");
+  EXPECT_EQ(first_columns("ab\033c", 10), "ab c");
+  EXPECT_EQ(first_columns("", 3), "");
+  EXPECT_EQ(without_control_characters("a\033[31m\xff"), "a [31m?");
+}
+
+TEST(Utf8, ReadsCharactersAndSingleInvalidBytes) {
+  std::string_view text = "aö€😀\xC3z";
+  std::vector<std::uint32_t> codes;
+  std::vector<bool> valid;
+  while (!text.empty()) {
+    const Utf8Character character = take_utf8(text);
+    codes.push_back(character.code);
+    valid.push_back(character.valid);
+  }
+  EXPECT_THAT(codes, testing::ElementsAre(0x61u, 0xF6u, 0x20ACu, 0x1F600u, 0xC3u, 0x7Au));
+  EXPECT_THAT(valid, testing::ElementsAre(true, true, true, true, false, true));
+}
+
+TEST(Utf8, ReplacesInvalidBytes) {
+  EXPECT_EQ(with_valid_utf8("größe"), "größe");
+  EXPECT_EQ(with_valid_utf8("a\xC3"), "a\uFFFD") << "cut off";
+  EXPECT_EQ(with_valid_utf8("\xE0\x80\xAFx"), "\uFFFD\uFFFD\uFFFDx") << "longer than needed";
+  EXPECT_EQ(with_valid_utf8("\xED\xA0\x80"), "\uFFFD\uFFFD\uFFFD") << "half of a pair";
+  EXPECT_EQ(with_valid_utf8("\xF4\x90\x80\x80"), "\uFFFD\uFFFD\uFFFD\uFFFD") << "beyond the last";
+}
+
+TEST(Utf8, ReadsBackAppendedCharacters) {
+  for (const std::uint32_t code : {0x0u, 0x7Fu, 0x80u, 0x7FFu, 0x800u, 0xFFFFu, 0x10000u, 0x10FFFFu}) {
+    std::string text;
+    append_utf8(text, code);
+    std::string_view rest = text;
+    const Utf8Character character = take_utf8(rest);
+    EXPECT_TRUE(character.valid && rest.empty()) << code;
+    EXPECT_EQ(character.code, code);
+  }
+}
+
 }  // namespace
+
 }  // namespace headroom

@@ -1,5 +1,5 @@
 // The sampler with a fake driver that crashes. This program is also the sampler's child.
-#include "bench/conductor/gpu_sampler.h"
+#include "bench/conductor/metrics.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,6 +9,7 @@
 #include <functional>
 #include <thread>
 
+#include "bench/processes.h"
 #include "support/test_support.h"
 
 namespace headroom::bench {

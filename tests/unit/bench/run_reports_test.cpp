@@ -1,4 +1,4 @@
-#include "bench/conductor/report_files.h"
+#include "bench/conductor/bench_state.h"
 
 #include <gtest/gtest.h>
 #include <sys/mount.h>

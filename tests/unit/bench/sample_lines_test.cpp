@@ -1,4 +1,4 @@
-#include "bench/sample_lines.h"
+#include "bench/annotated_samples.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "bench/conductor/tuner.h"
+#include "bench/conductor/setup_phase.h"
 
 #include <gtest/gtest.h>
 

@@ -12,9 +12,9 @@
 
 #include "base/json.h"
 #include "base/subprocess.h"
-#include "bench/line_reader.h"
-#include "bench/sample_lines.h"
-#include "bench/worker/frame_walk.h"
+#include "bench/annotated_samples.h"
+#include "bench/conductor/child_process.h"
+#include "bench/worker/frames.h"
 
 namespace {
 std::atomic<std::int64_t> allocations{0};

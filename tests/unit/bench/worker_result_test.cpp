@@ -1,11 +1,11 @@
 // The result of a worker, from its events and the samples that the conductor takes.
-#include "bench/conductor/model_result.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "base/json.h"
+#include "bench/conductor/worker_result.h"
 
 namespace headroom::bench {
 namespace {
@@ -31,8 +31,8 @@ class WorkerResult : public testing::Test {
     samples_.add_peaks(resident, {});
     samples_.add({}, seen, is_of_run, nullptr);
   }
-  ModelResult figures(std::optional<Bytes> frame_memory = {}) {
-    return result_of({label_, account_, samples_, nullptr, frame_memory, true, {}});
+  ModelResult figures(std::optional<Bytes> frame_memory = {}, const limits::MemoryLimit* limit = nullptr) {
+    return result_of({label_, account_, samples_, limit, frame_memory, true, {}});
   }
 
   std::string label_ = "m";
@@ -152,5 +152,64 @@ TEST(PipelineTimes, SumsAllModelsAndDecodesOnce) {
   }
 }
 
+// Corrupt, truncated and empty models, and unknown operators: the worker reports the error and its peak.
+TEST_F(WorkerResult, KeepsThePeakThatAFailedWorkerReported) {
+  reach("start", 1, 5, 5);
+  reach("runtime_loaded", 2, 30, 30);
+  send(R"({"event":"error","kind":"failed","message":"the model is corrupt","peak_bytes":44})");
+  samples_.peak = Bytes{31};
+  EXPECT_EQ(figures().memory.load_peak, Bytes{44});
+  EXPECT_THAT(figures().warnings, testing::IsEmpty());
+}
+
+std::unique_ptr<limits::MemoryLimit> limit_by(const char* mechanism) {
+  std::string note;
+  auto limit = limits::make_memory_limit("test", mebibytes(50), mechanism, note);
+  return limit ? std::move(*limit) : nullptr;
+}
+
+// 57 MiB resident and 30 MiB reserved under a limit of 50 MiB: RLIMIT_DATA was kept.
+TEST_F(WorkerResult, JudgesByTheFigureOfTheMechanism) {
+  const auto limit = limit_by("rlimit");
+  ASSERT_TRUE(limit);
+  const auto resident = static_cast<int>(mebibytes(57).count);
+  for (const char* name : {"start", "runtime_loaded", "model_loaded", "warm", "running"})
+    reach(name, 1, resident, resident);
+  samples_.data_peak = mebibytes(30);
+  EXPECT_EQ(figures({}, limit.get()).memory.within_limit, true);
+  samples_.data_peak = mebibytes(51);
+  EXPECT_EQ(figures({}, limit.get()).memory.within_limit, false);
+}
+
+ProcessMemory sample_of(Bytes resident, Bytes reserved) {
+  ProcessMemory sample;
+  sample.rss = resident;
+  sample.data = reserved;
+  return sample;
+}
+
+// Libraries and shared memory are resident, but RLIMIT_DATA does not count them.
+TEST(MemorySamples, CountsViolationsInTheLimitsOwnFigure) {
+  const auto rlimit = limit_by("rlimit"), watchdog = limit_by("watchdog");
+  ASSERT_TRUE(rlimit && watchdog);
+  MemorySamples by_reservation, by_watchdog;
+  by_reservation.add({}, sample_of(mebibytes(57), mebibytes(30)), true, rlimit.get());
+  EXPECT_EQ(by_reservation.violations, 0);
+  by_reservation.add({}, sample_of(mebibytes(40), mebibytes(51)), true, rlimit.get());
+  EXPECT_EQ(by_reservation.violations, 1);
+  by_watchdog.add({}, sample_of(mebibytes(57), mebibytes(30)), true, watchdog.get());
+  by_watchdog.add({}, sample_of(mebibytes(40), mebibytes(51)), true, watchdog.get());
+  EXPECT_EQ(by_watchdog.violations, 1);
+}
+
+TEST(MemorySamples, SeparatesThePssOfLoadAndRun) {
+  MemorySamples samples;
+  samples.add_share(mebibytes(90), false);
+  samples.add_share(mebibytes(60), true);
+  EXPECT_EQ(samples.pss_peak, mebibytes(90));
+  EXPECT_EQ(samples.pss_run_peak, mebibytes(60));
+}
+
 }  // namespace
+
 }  // namespace headroom::bench

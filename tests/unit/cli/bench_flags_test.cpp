@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "base/json.h"
-#include "bench/setup_job.h"
+#include "bench/protocol.h"
 #include "limits/memory_limit.h"
 #include "support/test_support.h"
 
@@ -22,15 +22,15 @@ class BenchFlags : public testing::Test {
     test::write_text(folder_ / "b.onnx", "x");
   }
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
-  Result<BenchOptions> options(std::vector<std::string> arguments, bool with_source = true) {
-    if (with_source) arguments.insert(arguments.end(), {"--source", path("images")});
+  Result<BenchOptions> options(std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), {"--source", path("images")});
     const auto values = parse_flags(bench_verb(), arguments);
     EXPECT_TRUE(values) << (values ? "" : values.error().sentence());
     warnings_.clear();
     return bench_options_from(*values, warnings_);
   }
-  std::string error_of(const std::vector<std::string>& arguments, bool with_source = true) {
-    const auto made = options(arguments, with_source);
+  std::string error_of(const std::vector<std::string>& arguments) {
+    const auto made = options(arguments);
     return made ? "" : made.error().sentence();
   }
   test::TemporaryFolder folder_;
@@ -50,41 +50,21 @@ TEST_F(BenchFlags, DefaultsMatchTheOlderTools) {
   EXPECT_TRUE(made->skipped_slots.empty());
 }
 
-TEST_F(BenchFlags, ModelsHaveNamesPathsBackendsAndTasks) {
-  const auto made = options({"--model", "face=" + path("a.onnx") + ",task=blazeface,backend=onnxruntime",
-                             "--model", path("b.onnx")});
-  ASSERT_TRUE(made) << made.error().sentence();
-  EXPECT_EQ(made->models[0].name, "face");
-  EXPECT_EQ(made->models[0].path, path("a.onnx"));
-  EXPECT_EQ(made->models[0].task, "blazeface");
-  EXPECT_EQ(made->models[0].backend, "onnxruntime");
-  EXPECT_EQ(made->models[1].name, "b");
-}
-
-TEST_F(BenchFlags, ThresholdsOfAModelReachTheSetup) {
+TEST_F(BenchFlags, SettingsOfAModelReachTheSetup) {
   const auto made =
-      options({"--model", "a=" + path("a.onnx") + ",conf=0.6,iou=0.3", "--model", path("b.onnx")});
+      options({"--precision", "bf16", "--model", "a=" + path("a.onnx") + ",conf=0.6,iou=0.3,precision=fp32",
+               "--model", path("b.onnx")});
   ASSERT_TRUE(made) << made.error().sentence();
   const auto read = bench::bench_options_from_json(bench::to_json(*made));
   ASSERT_TRUE(read) << read.error().sentence();
   EXPECT_EQ(read->models[0].confidence, 0.6);
   EXPECT_EQ(read->models[0].iou, 0.3);
+  EXPECT_EQ(read->models[1].name, "b");
   EXPECT_EQ(read->models[1].confidence, std::nullopt);
   EXPECT_EQ(read->models[1].iou, std::nullopt);
-}
-
-TEST_F(BenchFlags, PrecisionAppliesToAllOrOneModel) {
-  const auto made = options({"--precision", "bf16", "--model", "a=" + path("a.onnx") + ",precision=fp32",
-                             "--model", path("b.onnx")});
-  ASSERT_TRUE(made) << made.error().sentence();
-  const auto read = bench::bench_options_from_json(bench::to_json(*made));
-  ASSERT_TRUE(read) << read.error().sentence();
   EXPECT_EQ(read->precision, Precision::bf16);
   EXPECT_EQ(read->models[0].precision, Precision::fp32);
   EXPECT_EQ(read->models[1].precision, Precision::automatic);
-  const auto unknown = options({"--model", "a=" + path("a.onnx") + ",precision=int4"});
-  ASSERT_FALSE(unknown);
-  EXPECT_THAT(unknown.error().sentence(), testing::HasSubstr("use fp32, fp16 or bf16"));
 }
 
 TEST_F(BenchFlags, FillsTheFourSlots) {
@@ -106,21 +86,6 @@ TEST_F(BenchFlags, ReadsLimitsInBothSpellings) {
   EXPECT_TRUE(warnings_.empty());
   EXPECT_THAT(error_of({"--model", path("a.onnx"), "--mem-limit", "1GiB", "--gpu-mem-limit-gb", "1"}),
               testing::HasSubstr("keep one of them"));
-}
-
-TEST_F(BenchFlags, RejectsFlagsWithoutEffectAndUnknownBackends) {
-  const std::string model = path("a.onnx");
-  EXPECT_EQ(error_of({"--model", model, "--strict"}),
-            "--strict has no effect without a limit; add --mem-limit SIZE, or remove --strict");
-  EXPECT_THAT(error_of({"--model", model, "--limit-mechanism", "cgroup"}),
-              testing::HasSubstr("--limit-mechanism has no effect without a limit"));
-  EXPECT_EQ(error_of({"--model", model, "--strict", "--pool", "1GiB"}), "");
-  EXPECT_EQ(error_of({"--model", model, "--strict", "--mem-limit", "1GiB", "--limit-mechanism", "rlimit"}),
-            "");
-  EXPECT_THAT(error_of({"--model", model, "--backend", "onnxruntme"}),
-              testing::AllOf(testing::HasSubstr("unknown backend 'onnxruntme'"),
-                             testing::HasSubstr("did you mean 'onnxruntime'?")));
-  EXPECT_THAT(error_of({"--model", model + ",backend=tensort"}), testing::HasSubstr("unknown backend"));
 }
 
 TEST_F(BenchFlags, OneSpellingOfALimitReplacesTheOther) {
@@ -158,46 +123,39 @@ TEST_F(BenchFlags, TheSmallestMemoryLimitWorks) {
   EXPECT_GE(find_flag(bench_verb(), "workspace")->minimum, flag->minimum);
 }
 
-TEST_F(BenchFlags, AMissingModelDoesNotFailTheOthers) {
-  fs::create_directory(folder_ / "folder.onnx");
-  const auto made = options(
-      {"--model", "gone=" + path("gone.onnx"), "--model", path("a.onnx"), "--model", path("folder.onnx")});
-  ASSERT_TRUE(made) << made.error().sentence();
-  ASSERT_EQ(made->models.size(), 3U);
-  EXPECT_EQ(made->models[0].path, path("gone.onnx"));
-}
-
-TEST_F(BenchFlags, RejectsRunsWithoutAReadableModel) {
-  EXPECT_EQ(error_of({"--model", "/nowhere.onnx"}),
-            "the model cannot be read: /nowhere.onnx (nowhere) was not found; check the paths");
-  EXPECT_EQ(error_of({"--model", path("images")}),
-            "the model cannot be read: " + path("images") + " (images) is a folder; check the paths");
-  EXPECT_EQ(
-      error_of({"--model", "x=/nowhere.onnx", "--model0", "/gone.engine"}),
-      "none of the models can be read: /nowhere.onnx (x) was not found, /gone.engine (yolo11n_rgb) was not "
-      "found; check the paths");
-}
-
-TEST_F(BenchFlags, NamesAnUnknownSettingOfAModel) {
-  const std::string sentence = "unknown setting 'foo' of model m; docs/bench.md lists the settings";
-  EXPECT_EQ(error_of({"--model", "m=" + path("a.onnx") + ",foo=1"}), sentence);
-  EXPECT_EQ(error_of({"--model", "m=" + path("a.onnx") + ",conf=0.5,foo"}), sentence);
-  EXPECT_EQ(error_of({"--model", "m=" + path("gone.onnx") + ",foo=1"}),
-            "the model cannot be read: " + path("gone.onnx") + ",foo=1 (m) was not found; check the paths");
-}
-
-TEST_F(BenchFlags, AcceptsAMissingSourceUntilModelsAreLoaded) {
-  const auto made = options({"--model", path("a.onnx")}, false);
-  ASSERT_TRUE(made) << made.error().sentence();
-  EXPECT_FALSE(made->source);
-}
-
 TEST_F(BenchFlags, WrongUseIsOneSentence) {
-  EXPECT_EQ(error_of({}), "no model was given; add --model NAME=PATH, or fill a slot with --model0 PATH");
-  EXPECT_THAT(error_of({"--model", path("a.onnx"), "--skip-setup", "--skip-inference"}),
-              testing::HasSubstr("nothing would run"));
-  EXPECT_THAT(error_of({"--model", path("a.onnx"), "--task", "yolo99"}),
-              testing::HasSubstr("unknown task 'yolo99'"));
+  const std::string model = path("a.onnx"), gone = path("gone.onnx");
+  const std::string unknown_setting = "unknown setting 'foo' of model m; docs/bench.md lists the settings";
+  struct Case {
+    std::vector<std::string> arguments;
+    std::string error;
+  };
+  const Case cases[] = {
+      {{}, "no model was given; add --model NAME=PATH, or fill a slot with --model0 PATH"},
+      {{"--model", model, "--skip-setup", "--skip-inference"}, "nothing would run"},
+      {{"--model", model, "--task", "yolo99"}, "unknown task 'yolo99'"},
+      {{"--model", model, "--strict"},
+       "--strict has no effect without a limit; add --mem-limit SIZE, or remove --strict"},
+      {{"--model", model, "--limit-mechanism", "cgroup"}, "--limit-mechanism has no effect without a limit"},
+      {{"--model", model, "--backend", "onnxruntme"}, "unknown backend 'onnxruntme'"},
+      {{"--model", model, "--backend", "onnxruntme"}, "did you mean 'onnxruntime'?"},
+      {{"--model", model + ",backend=tensort"}, "unknown backend"},
+      {{"--model", "/nowhere.onnx"},
+       "the model cannot be read: /nowhere.onnx (nowhere) was not found; check the paths"},
+      {{"--model", path("images")},
+       "the model cannot be read: " + path("images") + " (images) is a folder; check the paths"},
+      {{"--model", "x=/nowhere.onnx", "--model0", "/gone.engine"},
+       "none of the models can be read: /nowhere.onnx (x) was not found, /gone.engine (yolo11n_rgb) was not "
+       "found; check the paths"},
+      {{"--model", "m=" + model + ",foo=1"}, unknown_setting},
+      {{"--model", "m=" + model + ",conf=0.5,foo"}, unknown_setting},
+      {{"--model", "m=" + gone + ",foo=1"},
+       "the model cannot be read: " + gone + ",foo=1 (m) was not found; check the paths"},
+  };
+  for (const Case& each : cases) EXPECT_THAT(error_of(each.arguments), testing::HasSubstr(each.error));
+  EXPECT_EQ(error_of({"--model", model, "--strict", "--pool", "1GiB"}), "");
+  EXPECT_EQ(error_of({"--model", model, "--strict", "--mem-limit", "1GiB", "--limit-mechanism", "rlimit"}),
+            "");
 }
 
 }  // namespace

@@ -15,13 +15,11 @@ void expect_known(std::string_view command) {
   const std::size_t at = command.find("headroom ");
   if (at == command.npos || (at > 0 && command[at - 1] != ' ')) return;
   const auto words = split_words(command.substr(at));
-  const cli::Verb* verb = nullptr;
-  for (const cli::VerbEntry& entry : cli::verb_list()) {
-    if (words.size() > 1 && entry.verb.name == words[1]) verb = &entry.verb;
-  }
-  ASSERT_NE(verb, nullptr) << command;
+  ASSERT_GT(words.size(), 1U) << command;
+  const auto verb = std::ranges::find(cli::verb_list(), words[1], &cli::Verb::name);
+  ASSERT_NE(verb, cli::verb_list().end()) << command;
   for (std::size_t i = 2; i < words.size() && words[i] != "--"; ++i)
-    EXPECT_TRUE(!words[i].starts_with("--") || cli::find_flag(*verb, words[i].substr(2))) << command;
+    EXPECT_TRUE(!words[i].starts_with("--") || cli::find_flag(**verb, words[i].substr(2))) << command;
 }
 
 TEST(DoctorCures, NameExistingVerbsAndFlags) {

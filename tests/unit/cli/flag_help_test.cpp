@@ -12,16 +12,10 @@
 namespace headroom::cli {
 namespace {
 
-std::vector<const Verb*> verbs() {
-  std::vector<const Verb*> all;
-  for (const VerbEntry& entry : verb_list()) all.push_back(&entry.verb);
-  return all;
-}
-
 // Code points, not bytes: the help has a few characters outside ASCII.
 std::size_t columns(std::string_view line) {
-  return static_cast<std::size_t>(std::count_if(
-      line.begin(), line.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
+  return static_cast<std::size_t>(
+      std::ranges::count_if(line, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
 }
 
 void expect_one_screen(const std::string& text, const std::string& what) {
@@ -31,12 +25,12 @@ void expect_one_screen(const std::string& text, const std::string& what) {
 }
 
 TEST(Help, ShortHelpFitsOneScreen) {
-  expect_one_screen(program_help(verbs()), "headroom -h");
-  for (const Verb* verb : verbs()) expect_one_screen(short_help(*verb), verb->name);
+  expect_one_screen(program_help(verb_list()), "headroom -h");
+  for (const Verb* verb : verb_list()) expect_one_screen(short_help(*verb), verb->name);
 }
 
 TEST(Help, LongHelpNamesEveryFlagWithinTheWidth) {
-  for (const Verb* verb : verbs()) {
+  for (const Verb* verb : verb_list()) {
     const std::string text = long_help(*verb);
     for (const Flag& flag : verb->flags)
       EXPECT_THAT(text, testing::HasSubstr("--" + flag.name)) << verb->name;
@@ -45,27 +39,27 @@ TEST(Help, LongHelpNamesEveryFlagWithinTheWidth) {
 }
 
 TEST(Help, EveryFlagHasAHelpAndNoTwoFlagsShareAName) {
-  for (const Verb* verb : verbs()) {
+  for (const Verb* verb : verb_list()) {
     std::vector<std::string> names;
     for (const Flag& flag : verb->flags) {
       EXPECT_FALSE(flag.help.empty()) << flag.name;
       names.push_back(flag.name);
       names.insert(names.end(), flag.aliases.begin(), flag.aliases.end());
     }
-    std::sort(names.begin(), names.end());
+    std::ranges::sort(names);
     EXPECT_EQ(std::adjacent_find(names.begin(), names.end()), names.end()) << verb->name;
   }
 }
 
 TEST(Docs, TheCommandLinePageHasEveryFlag) {
   const std::string page = test::read_text(std::filesystem::path(test::source_path("docs/command-line.md")));
-  for (const Verb* verb : verbs())
+  for (const Verb* verb : verb_list())
     for (const Flag& flag : verb->flags)
       EXPECT_THAT(page, testing::HasSubstr("--" + flag.name)) << verb->name;
 }
 
 TEST(ManPage, HasEveryFlag) {
-  const std::string page = man_page(verbs());
+  const std::string page = man_page(verb_list());
   EXPECT_THAT(page, testing::StartsWith(".TH HEADROOM 1"));
   EXPECT_THAT(page, testing::HasSubstr("\\-\\-max\\-frames"));
 }
@@ -73,7 +67,7 @@ TEST(ManPage, HasEveryFlag) {
 TEST(BashCompletion, IsValidAndCompletesFlags) {
   if (std::system("command -v bash >/dev/null") != 0) GTEST_SKIP() << test::absent_message("bash");
   test::TemporaryFolder folder;
-  test::write_text(folder / "completion", bash_completion(verbs()));
+  test::write_text(folder / "completion", bash_completion(verb_list()));
   const std::string script = ". " + (folder / "completion").string() +
                              "; COMP_WORDS=(headroom bench --max-fr); COMP_CWORD=2; _headroom; [[ \" "
                              "${COMPREPLY[*]} \" == *' --max-frames '* ]]";

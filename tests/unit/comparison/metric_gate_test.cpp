@@ -1,17 +1,17 @@
 // How --fail-on judges a change between runs.
-#include "comparison/metric_gate.h"
+#include "comparison/gate.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "comparison/figure_gate.h"
 #include "runs_of_a_model.h"
 
 namespace headroom::comparison {
 namespace {
 
 using testing::AllOf;
+using testing::Eq;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -30,7 +30,26 @@ class Gate : public testing::Test {
     EXPECT_FALSE(found.not_judged.has_value()) << found.not_judged->sentence();
     return found.findings;
   }
+  void expect_one(std::string_view rules, bool is_breach, const testing::Matcher<std::string>& sentence) {
+    const auto found = check(rules);
+    ASSERT_EQ(found.size(), 1);
+    EXPECT_EQ(found[0].is_breach, is_breach);
+    EXPECT_THAT(found[0].sentence, sentence);
+  }
+  // Another model in the first run of a side.
+  ModelResult& add_model(Runs& runs, const char* name) {
+    ModelResult& other = others_.emplace_back(runs.results[0].models[0]);
+    other.name = name;
+    runs.side[0].models.push_back({&other, {}, ""});
+    return other;
+  }
+  bool is_judged(std::string_view rules) {
+    return !check_gate(*parse_gate(rules), compare_runs(a.side, b.side)).not_judged.has_value();
+  }
   Runs a, b;
+
+ private:
+  std::deque<ModelResult> others_;
 };
 
 TEST_F(Gate, NamesTheBreach) {
@@ -87,27 +106,19 @@ TEST_F(Gate, TimesOfSingleRunsAreNotJudged) {
 TEST_F(Gate, ModelThatFailsInSomeRunsFailsGate) {
   b.results[1].models[0].status = ModelStatus::oom;
   b.results[1].models[0].error = "the kernel killed it";
-  const auto found = check("load_time>+5%");
-  ASSERT_EQ(found.size(), 1);
-  EXPECT_THAT(found[0].sentence, HasSubstr("the kernel killed it; 1 of 3 runs"));
+  expect_one("load_time>+5%", true, HasSubstr("the kernel killed it; 1 of 3 runs"));
 }
 
 TEST_F(Gate, ModelThatAlwaysFailsFailsGate) {
   for (Runs* runs : {&a, &b})
     for (BenchResult& result : runs->results) result.models[0].status = ModelStatus::oom;
-  const auto found = check("run_peak>+5%");
-  ASSERT_EQ(found.size(), 1);
-  EXPECT_TRUE(found[0].is_breach);
-  EXPECT_EQ(found[0].sentence, "det failed in A and in B (oom)");
+  expect_one("run_peak>+5%", true, Eq("det failed in A and in B (oom)"));
 }
 
 // A model that failed before has no figures to compare with.
 TEST_F(Gate, RepairedModelIsNotABreach) {
   for (BenchResult& result : a.results) result.models[0].status = ModelStatus::oom;
-  const auto found = check("run_peak>+5%");
-  ASSERT_EQ(found.size(), 1);
-  EXPECT_FALSE(found[0].is_breach);
-  EXPECT_THAT(found[0].sentence, HasSubstr("succeeded in B but failed in A"));
+  expect_one("run_peak>+5%", false, HasSubstr("succeeded in B but failed in A"));
   // Its own value is known.
   EXPECT_EQ(check("run_peak>512MiB").size(), 1);
   const auto breach = check("run_peak>100MiB");
@@ -119,67 +130,41 @@ TEST_F(Gate, RepairedModelIsNotABreach) {
 
 // A new model has no earlier figure, but its value can be compared with the limit.
 TEST_F(Gate, ValueLimitAppliesToNewModels) {
-  ModelResult other = b.results[0].models[0];
-  other.name = "other";
-  other.memory.run_peak = Bytes{900 << 20};
-  b.side[0].models.push_back({&other, {}, ""});
-  const auto breach = check("run_peak>512MiB");
-  ASSERT_EQ(breach.size(), 1);
-  EXPECT_EQ(breach[0].sentence,
-            "run_peak of other is 900.0 MiB in B; --fail-on 'run_peak>512MiB' does not allow it");
+  add_model(b, "other").memory.run_peak = Bytes{900 << 20};
+  expect_one("run_peak>512MiB", true,
+             Eq("run_peak of other is 900.0 MiB in B; --fail-on 'run_peak>512MiB' does not allow it"));
   EXPECT_EQ(check("other:run_peak>512MiB").size(), 1);
   EXPECT_TRUE(check("other:run_peak>1GiB").empty());
   EXPECT_TRUE(check("run_peak>+50%").empty());
-  EXPECT_TRUE(
-      check_gate(*parse_gate("other:run_peak>+5%"), compare_runs(a.side, b.side)).not_judged.has_value());
+  EXPECT_FALSE(is_judged("other:run_peak>+5%"));
 }
 
 // It already failed in A.
 TEST_F(Gate, RemovedModelThatFailedIsNotABreach) {
-  ModelResult other = a.results[0].models[0];
-  other.name = "other";
-  a.side[0].models.push_back({&other, {}, ""});
-  EXPECT_EQ(check("run_peak>+50%")[0].sentence, "other succeeded in A and is missing in B");
-  EXPECT_TRUE(check("run_peak>+50%")[0].is_breach);
+  ModelResult& other = add_model(a, "other");
+  expect_one("run_peak>+50%", true, Eq("other succeeded in A and is missing in B"));
   other.status = ModelStatus::oom;
-  const auto found = check("run_peak>+50%");
-  ASSERT_EQ(found.size(), 1);
-  EXPECT_FALSE(found[0].is_breach);
-  EXPECT_EQ(found[0].sentence, "other failed in A (oom) and is missing in B");
+  expect_one("run_peak>+50%", false, Eq("other failed in A (oom) and is missing in B"));
 }
 
 TEST_F(Gate, ResultsOfUnusedOptionAreNotABreach) {
-  ModelResult all = a.results[0].models[0];
-  all.name = "(pipeline)";
-  a.side[0].models.push_back({&all, {}, ""});
+  add_model(a, "(pipeline)");
   for (BenchResult& result : b.results) result.options.emplace();
   EXPECT_EQ(compare_runs(a.side, b.side).only_before[0].option_left_out, "--pipeline");
-  const auto found = check("run_peak>+50%");
-  ASSERT_EQ(found.size(), 1);
-  EXPECT_FALSE(found[0].is_breach);
-  EXPECT_TRUE(
-      check_gate(*parse_gate("(pipeline):fps<-5%"), compare_runs(a.side, b.side)).not_judged.has_value());
+  expect_one("run_peak>+50%", false, HasSubstr("(pipeline) was measured in A"));
+  EXPECT_FALSE(is_judged("(pipeline):fps<-5%"));
   for (BenchResult& result : b.results) result.options->pipeline = true;
   EXPECT_TRUE(check("run_peak>+50%")[0].is_breach);
 }
 
 TEST_F(Gate, NewModelThatFailsFailsGate) {
-  ModelResult other = b.results[0].models[0];
-  other.name = "other";
-  other.status = ModelStatus::crashed;
-  b.side[0].models.push_back({&other, {}, ""});
-  const auto found = check("run_peak>+50%");
-  ASSERT_EQ(found.size(), 1);
-  EXPECT_TRUE(found[0].is_breach);
-  EXPECT_EQ(found[0].sentence, "other is new in B and failed (crashed)");
+  add_model(b, "other").status = ModelStatus::crashed;
+  expect_one("run_peak>+50%", true, Eq("other is new in B and failed (crashed)"));
 }
 
 TEST_F(Gate, GrowthFromZeroExceedsAnyPercentage) {
   for (BenchResult& result : a.results) result.models[0].memory.run_peak = Bytes{0};
-  const auto found = check("run_peak>+500%");
-  ASSERT_EQ(found.size(), 1);
-  EXPECT_TRUE(found[0].is_breach);
-  EXPECT_THAT(found[0].sentence, HasSubstr("went from 0 B to 120.0 MiB;"));
+  expect_one("run_peak>+500%", true, HasSubstr("went from 0 B to 120.0 MiB;"));
   EXPECT_TRUE(check("run_peak<-5%").empty());
 }
 
@@ -201,12 +186,9 @@ TEST_F(Gate, ReportsFigureMissingForOneModel) {
     if (i >= 3) others[i].memory.cgroup_peak.reset();
     side.side[i % 3].models.push_back({&others[i], {}, ""});
   }
-  const auto found = check("cgroup_peak>+5%");
-  ASSERT_EQ(found.size(), 1);
-  EXPECT_FALSE(found[0].is_breach);
-  EXPECT_EQ(
-      found[0].sentence,
-      "cgroup_peak of other was measured on one side only, so 'cgroup_peak>+5%' was not checked for it");
+  expect_one(
+      "cgroup_peak>+5%", false,
+      Eq("cgroup_peak of other was measured on one side only, so 'cgroup_peak>+5%' was not checked for it"));
   EXPECT_TRUE(check("run_peak>+50%").empty());
 }
 

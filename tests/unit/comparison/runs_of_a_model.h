@@ -1,10 +1,13 @@
 // Generated runs of one model, for tests that compare runs.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <cstdint>
 #include <deque>
 #include <random>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -39,6 +42,22 @@ struct Runs {
     made.fps = 1e9 / made.inference->mean_ns;
     side.push_back({"run", &result, {{&made, std::move(frames), "f00d"}}});
   }
+};
+
+class CompareRuns : public testing::Test {
+ protected:
+  // One more run on each side, with equal times and these peaks.
+  void add(std::int64_t peak_a, std::int64_t peak_b) {
+    a.add(1'000'000, peak_a, ++seed_);
+    b.add(1'000'000, peak_b, ++seed_);
+  }
+  RunComparison compare() const { return compare_runs(a.side, b.side); }
+  bool differs(std::string_view metric) const { return compare().models[0].find(metric)->differs; }
+
+  Runs a, b;
+
+ private:
+  unsigned seed_ = 0;
 };
 
 }  // namespace headroom::comparison

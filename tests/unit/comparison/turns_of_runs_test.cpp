@@ -1,6 +1,6 @@
 // Runs that were measured in step are compared turn by turn: frame by frame, alternating between both
 // programs.
-#include "comparison/turns_of_runs.h"
+#include "comparison/metric_change.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,7 @@
 #include "doctor/cure_trials.h"
 
 #include <cmath>
+#include <iostream>
 #include <limits>
 #include <random>
 
@@ -231,12 +232,15 @@ int false_alarms_of_trials(int trials, std::size_t comparisons) {
   return alarms;
 }
 
-// One run each, of which only memory is judged. Without sharing the rate, eight cures would have 9 %.
+// One run each, of which only memory is judged. Without sharing the rate, eight cures would have 11 %.
 TEST(CureTrials, EightUselessCuresShareFalseAlarmRate) {
   if (kIsSlowBuild) GTEST_SKIP() << kOnlyInPlainBuilds;
   constexpr int kTrials = 400;
-  EXPECT_LE(false_alarms_of_trials(kTrials, 8), kTrials * 5 / 100);
-  EXPECT_GE(false_alarms_of_trials(kTrials, 1), kTrials * 6 / 100);
+  const int shared = false_alarms_of_trials(kTrials, 8), alone = false_alarms_of_trials(kTrials, 1);
+  std::cout << "false alarms of eight useless cures: " << shared << " of " << kTrials << ", and " << alone
+            << " if they do not share the rate\n";
+  EXPECT_LE(shared, kTrials * 5 / 100);
+  EXPECT_GE(alone, kTrials * 10 / 100);
 }
 
 TEST(CureTrials, UselessCuresComeLast) {

@@ -1,6 +1,6 @@
 // Findings on a narrow terminal: sentences are wrapped; commands and log lines are not.
-#include "base/display_width.h"
 #include "base/text.h"
+#include "base/utf8.h"
 #include "report/finding/finding_views.h"
 #include "support/test_support.h"
 

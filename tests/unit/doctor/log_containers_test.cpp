@@ -86,8 +86,8 @@ TEST(LogContainers, ReadsKillsReportedByRay) {
   const Lines lines{
       "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.",
       "Memory on the node (IP: 10.0.0.1, ID: abc) where the task (task ID: x, name=f, pid=1234, memory "
-      "used=1.23GB) was running was 7.20GB / 7.60GB (0.947368), which exceeds the memory usage "
-      "threshold of 0.95. Ray killed this worker (ID: y) because of the memory usage of the worker."};
+      "used=1.23GB) was running was 7.20GB / 7.60GB (0.947368), which exceeds the memory usage threshold of "
+      "0.95. Ray killed this worker (ID: y) because of the memory usage of the worker."};
   const auto findings = findings_of(lines);
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_EQ(findings[0].id, "process-killed-for-memory");

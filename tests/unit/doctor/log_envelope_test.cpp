@@ -1,7 +1,7 @@
-// Records of the journal. Their text may be an array of bytes, on one line or on hundreds.
+// Records of the journal, whose text may be an array of bytes, and quotation marks of mails.
 #include "doctor/log/log_envelope.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "log_lines.h"
 #include "support/test_support.h"
@@ -9,36 +9,15 @@
 namespace headroom::test {
 namespace {
 
-using doctor::LogFindings;
-
-// "[27,91,…]", with `between` between the numbers.
-std::string bytes_of(const std::string& text, const std::string& between) {
-  std::string bytes;
-  for (const char c : text)
-    bytes +=
-        fmt::format("{}{}", bytes.empty() ? "" : between, static_cast<int>(static_cast<unsigned char>(c)));
-  return bytes;
-}
-
 TEST(LogEnvelope, ReadsByteArraysOfJournal) {
-  const std::string text = "\x1b[31mRuntimeError: CUDA error: out of memory\x1b[0m";
-  const std::string bytes = bytes_of(text, ", ");
+  const std::string_view text = "\x1b[31mRuntimeError: CUDA error: out of memory\x1b[0m";
+  const std::string bytes =
+      fmt::format("{:d}", fmt::join(std::vector<unsigned char>(text.begin(), text.end()), ", "));
   for (const std::string key : {"\"MESSAGE\":[", "\"MESSAGE\": [", "\"MESSAGE\" : ["}) {
     const auto findings = findings_of({"{\"PRIORITY\":\"3\"," + key + bytes + "]}"});
     ASSERT_EQ(findings.size(), 1U) << key;
     EXPECT_EQ(findings[0].evidence.at(0).text, "RuntimeError: CUDA error: out of memory") << key;
   }
-  // Read from a file: the array contains none of the words that the reader searches for.
-  TemporaryFolder folder;
-  const std::string pretty = "{\n\t\"PRIORITY\" : \"3\",\n\t\"MESSAGE\" : [\n\t\t" +
-                             bytes_of(text, ",\n\t\t") + "\n\t],\n\t\"_PID\" : \"12\"\n}\n";
-  write_text(folder / "pretty.json", "{\n}\n" + pretty);
-  LogFindings logs;
-  ASSERT_TRUE(logs.read_file(folder / "pretty.json").has_value());
-  const auto findings = logs.findings();
-  ASSERT_EQ(findings.size(), 1U);
-  EXPECT_EQ(findings[0].evidence.at(0).text, "RuntimeError: CUDA error: out of memory");
-  EXPECT_EQ(findings[0].evidence[0].line, 5);
 }
 
 TEST(LogEnvelope, ReadsLineOfPrettyPrintedRecord) {
@@ -51,29 +30,32 @@ TEST(LogEnvelope, ReadsLineOfPrettyPrintedRecord) {
 }
 
 TEST(LogEnvelope, UnwrapsGoogleStructlogAndLogfmt) {
-  for (
-      const std::string line :
-      {R"({"textPayload": "Traceback:\nRuntimeError: CUDA error: out of memory", "severity": "ERROR"})",
-       R"({"level": "error", "event": "Traceback:\nRuntimeError: CUDA error: out of memory"})",
-       R"(time=2025-03-04T10:11:12Z level=error msg="Traceback:\nRuntimeError: CUDA error: out of memory" pid=3)"}) {
+  for (const std::string line :
+       {R"({"textPayload": "Traceback:\nRuntimeError: CUDA error: out of memory", "severity": "ERROR"})",
+        R"({"level": "error", "event": "Traceback:\nRuntimeError: CUDA error: out of memory"})",
+        R"(time=10:11:12Z level=error msg="Traceback:\nRuntimeError: CUDA error: out of memory" pid=3)"}) {
     const auto findings = findings_of({line});
     ASSERT_EQ(findings.size(), 1U) << line;
     EXPECT_EQ(findings[0].evidence.at(0).text, "RuntimeError: CUDA error: out of memory") << line;
   }
 }
 
-TEST(LogEnvelope, EndlessByteArrayIsBounded) {
-  LogFindings logs;
-  EXPECT_TRUE(logs.read_line("log", 1, "\"MESSAGE\" : ["));
-  std::int64_t number = 1;
-  while (logs.read_line("log", ++number, "65,") && number < 100'000) {
-  }
-  EXPECT_LE(number, 10'000);
-  // Another line ends the array and is read itself.
-  logs.read_line("log", ++number, "\"MESSAGE\" : [");
-  logs.read_line("log", ++number, "65,");
-  logs.read_line("log", ++number, "RuntimeError: CUDA error: out of memory");
-  EXPECT_EQ(logs.findings().size(), 1U);
+TEST(LogEnvelope, ReadsQuotedLines) {
+  const std::string xla =
+      "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to allocate "
+      "1073741824 bytes.";
+  for (const std::string marks : {"> ", ">", ">> ", "> > "})
+    for (const std::string& text : {xla, kTorch, std::string("MemoryError")}) {
+      const auto quoted = findings_of({marks + text}), plain = findings_of({text});
+      ASSERT_EQ(quoted.size(), 1U) << marks << text;
+      EXPECT_EQ(quoted[0].title, plain.at(0).title) << marks;
+      EXPECT_EQ(quoted[0].evidence.at(0).text, plain[0].evidence.at(0).text) << marks;
+    }
+  EXPECT_EQ(findings_of({R"(> {"log":"MemoryError\n","stream":"stderr"})"}).size(), 1U);
+  // A message over several lines, each of them quoted.
+  EXPECT_EQ(
+      figure(findings_of({"> " + kTorch.substr(0, 100), "> " + kTorch.substr(100)}).at(0), "free_bytes"),
+      figure(findings_of({kTorch}).at(0), "free_bytes"));
 }
 
 }  // namespace

@@ -2,8 +2,8 @@
 #include <fmt/format.h>
 
 #include "doctor/log/announced_kills.h"
+#include "doctor/log/limit_cures.h"
 #include "doctor/log/message_text.h"
-#include "doctor/log/oom_kill_cures.h"
 #include "doctor/log/oom_report.h"
 #include "log_lines.h"
 #include "support/test_support.h"
@@ -24,8 +24,8 @@ Lines operator+(Lines a, const Lines& b) {
 
 std::string summary(const std::string& group, const std::string& task, int pid) {
   return fmt::format(
-      "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,oom_memcg={0},task_memcg="
-      "{0},task={1},pid={2},uid=0",
+      "oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/"
+      ",mems_allowed=0,oom_memcg={0},task_memcg={0},task={1},pid={2},uid=0",
       group, task, pid);
 }
 
@@ -45,8 +45,8 @@ Lines group_report(const std::string& group, const std::string& task, int pid, i
           "Memory cgroup stats for " + group + ":",
           "[  pid  ]   uid  tgid total_vm      rss rss_anon rss_file rss_shmem pgtables_bytes swapents "
           "oom_score_adj name",
-          fmt::format("[  {0}]     0 {0}    20114    16715    15296     1419         0   188416        0    "
-                      "         0 {1}",
+          fmt::format("[  {0}]     0 {0}    20114    16715    15296     1419         0   188416        0     "
+                      "        0 {1}",
                       pid, task),
           summary(group, task, pid),
           sizes(task, pid, total_kib, 61184)};
@@ -82,19 +82,6 @@ TEST(LogKills, LimitProbesOfHeadroomAreBenign) {
   EXPECT_EQ(old[0].times, 1);
 }
 
-// The kernel names the group only for the first ten of many kills in a row.
-TEST(LogKills, RecognizesLimitProbeBySize) {
-  const Lines after = group_report(kProbe, "headroom", 24587) +
-                      Lines{sizes("headroom", 24613, 79504, 61184), sizes("headroom", 24619, 50296, 31560)};
-  ASSERT_EQ(findings_of(after).size(), 1U);
-  EXPECT_EQ(findings_of(after)[0].times, 3);
-  EXPECT_EQ(findings_of({sizes("headroom", 24613, 79504, 61184)}).at(0).severity, Severity::benign);
-  // Another program, or a size that no probe has.
-  EXPECT_EQ(findings_of({sizes("python3", 24613, 79504, 61184)}).at(0).severity, Severity::severe);
-  EXPECT_EQ(findings_of({sizes("headroom", 24624, 211320, 61004)}).at(0).severity, Severity::severe);
-  EXPECT_EQ(findings_of({sizes("headroom", 24624, 180000, 90000)}).at(0).severity, Severity::severe);
-}
-
 TEST(LogKills, LimitProbeDoesNotHideOtherKill) {
   // A model's process may be as small as a probe, but its group is known.
   const auto own = findings_of(group_report("/a/headroom-24464-2-yolo", "headroom", 24467));
@@ -126,16 +113,10 @@ TEST(LogKills, RaisesHeadroomLimitByItsOwnFlag) {
 
 // JetPack 4 and 5.
 TEST(LogKills, UsesFilesOfCgroupVersion1) {
-  const auto command = [](const std::string& both) {
-    Lines lines = group_report("/robot/vision", "python3", 77);
-    lines[2] = "memory+swap: usage 61440kB, limit " + both + ", failcnt 0";
-    return findings_of(lines).at(0).cures.at(1).command;
-  };
-  const std::string folder = "/sys/fs/cgroup/memory/robot/vision/";
-  EXPECT_EQ(command("122880kB"), "echo 135M | sudo tee " + folder +
-                                     "memory.memsw.limit_in_bytes && echo 75M | sudo tee " + folder +
-                                     "memory.limit_in_bytes");
-  EXPECT_EQ(command("9007199254740988kB"), "echo 75M | sudo tee " + folder + "memory.limit_in_bytes");
+  Lines version_1 = group_report("/robot/vision", "python3", 77);
+  version_1[2] = "memory+swap: usage 61440kB, limit 9007199254740988kB, failcnt 0";
+  EXPECT_EQ(findings_of(version_1).at(0).cures.at(1).command,
+            "echo 75M | sudo tee /sys/fs/cgroup/memory/robot/vision/memory.limit_in_bytes");
   Lines version_2 = group_report("/robot/vision", "python3", 77);
   version_2[2] = "swap: usage 0kB, limit 9007199254740988kB, failcnt 0";
   EXPECT_EQ(findings_of(version_2).at(0).cures.at(1).command,
@@ -146,16 +127,15 @@ TEST(LogKills, UsesFilesOfCgroupVersion1) {
 // KiB.
 TEST(LogKills, ComputesPageSizeFromVictim) {
   const auto report = [](int total_kib, const std::string& before = "anything") {
-    return findings_of(
-               {"python3 invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0", before,
-                "memory: usage 614400kB, limit 614400kB, failcnt 12",
-                "[  pid  ]   uid  tgid total_vm      rss pgtables_bytes swapents oom_score_adj name",
-                "[   4312]     0  4312    20000     8000   188416     2048             0 python3",
-                "[   4400]     0  4400     1000      400    18841        0             0 helper",
-                summary("/robot/vision", "python3", 4312),
-                fmt::format("Memory cgroup out of memory: Killed process 4312 (python3) total-vm:{}kB, "
-                            "anon-rss:512000kB, file-rss:5676kB, shmem-rss:0kB",
-                            total_kib)})
+    return findings_of({"python3 invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0",
+                        before, "memory: usage 614400kB, limit 614400kB, failcnt 12",
+                        "[  pid  ]   uid  tgid total_vm      rss pgtables_bytes swapents oom_score_adj name",
+                        "[   4312]     0  4312    20000     8000   188416     2048             0 python3",
+                        "[   4400]     0  4400     1000      400    18841        0             0 helper",
+                        summary("/robot/vision", "python3", 4312),
+                        fmt::format("Memory cgroup out of memory: Killed process 4312 (python3) "
+                                    "total-vm:{}kB, anon-rss:512000kB, file-rss:5676kB, shmem-rss:0kB",
+                                    total_kib)})
         .at(0);
   };
   for (const int kib : {4, 16, 64}) {
@@ -203,10 +183,6 @@ TEST(LogKills, ReadsFullSwapFromSystemdOomd) {
   ASSERT_EQ(findings.size(), 1U);
   const Finding& finding = findings[0];
   EXPECT_EQ(finding.id, "process-killed-for-memory");
-  EXPECT_EQ(figure(finding, "ram_used_bytes"), 7516192768);
-  EXPECT_EQ(figure(finding, "ram_bytes"), 7945689497);
-  EXPECT_EQ(figure(finding, "swap_used_bytes"), 3865470566);
-  EXPECT_EQ(figure(finding, "swap_bytes"), 3972844748);
   EXPECT_THAT(finding.cause, HasSubstr("Swap was nearly full: 3.60 GiB of 3.70 GiB were used"));
   EXPECT_THAT(finding.cause, HasSubstr("the 90.00% limit"));
   EXPECT_THAT(finding.cause, Not(HasSubstr("wait too long")));
@@ -221,14 +197,13 @@ TEST(LogKills, ReadsFullSwapFromSystemdOomd) {
   // The format up to systemd 248.
   const auto old =
       findings_of({"systemd-oomd[400]: Killed /system.slice/det.service due to swap used (3865470566) / "
-                   "total (3972844748) "
-                   "being more than 90.00%"});
+                   "total (3972844748) being more than 90.00%"});
   EXPECT_THAT(old.at(0).cause, HasSubstr("3.60 GiB of 3.70 GiB were used, more than"));
   EXPECT_EQ(figure(old[0], "ram_bytes"), -1);
-  EXPECT_THAT(commands_of(old[0]),
-              testing::IsSupersetOf({"sudo systemctl set-property det.service ManagedOOMPreference=avoid",
-                                     "sudo systemctl set-property det.service MemoryMax=SIZE "
-                                     "MemorySwapMax=SIZE"}));
+  EXPECT_THAT(
+      commands_of(old[0]),
+      testing::IsSupersetOf({"sudo systemctl set-property det.service ManagedOOMPreference=avoid",
+                             "sudo systemctl set-property det.service MemoryMax=SIZE MemorySwapMax=SIZE"}));
   // A kill because of memory pressure.
   const auto pressure = findings_of({"systemd-oomd[400]: Killed " + group + " due to memory pressure for " +
                                      group + " being 62.10% > 50.00% for > 20s with reclaim activity"});
@@ -239,9 +214,8 @@ TEST(LogKills, ReadsFullSwapFromSystemdOomd) {
 // The line of systemd-oomd and the lines of systemd about the same kill, in any order.
 TEST(LogKills, KillBySystemdOomdIsOneEvent) {
   const std::string own =
-      "systemd-oomd[400]: Killed /system.slice/det.service due to memory used (7516192768) "
-      "/ total (7945689497) and swap used (3865470566) / total (3972844748) being more "
-      "than 90.00%";
+      "systemd-oomd[400]: Killed /system.slice/det.service due to memory used (7516192768) / total "
+      "(7945689497) and swap used (3865470566) / total (3972844748) being more than 90.00%";
   const std::string killed = "systemd[1]: det.service: systemd-oomd killed 213 process(es) in this unit.";
   const std::string result = "systemd[1]: det.service: Failed with result 'oom-kill'.";
   for (const Lines& lines :
@@ -270,9 +244,8 @@ TEST(LogKills, KillBySystemdOomdIsOneEvent) {
 // In Kubernetes, M is 10^6 and Mi is 2^20.
 TEST(LogKills, ReadsKubernetesUnits) {
   const auto finding =
-      findings_of({"The node was low on resource: memory. Threshold quantity: 500M, available: "
-                   "480M. Container foo was using 2G, request is 1G, has larger consumption of "
-                   "memory. "})
+      findings_of({"The node was low on resource: memory. Threshold quantity: 500M, available: 480M. "
+                   "Container foo was using 2G, request is 1G, has larger consumption of memory. "})
           .at(0);
   EXPECT_EQ(figure(finding, "threshold_bytes"), 500'000'000);
   EXPECT_EQ(figure(finding, "available_bytes"), 480'000'000);

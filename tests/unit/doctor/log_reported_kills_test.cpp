@@ -56,11 +56,10 @@ TEST(LogReportedKills, StopBySystemdIsNotAFinding) {
             Lines{"process-killed"});
   EXPECT_EQ(ids_of({"systemd[1]: Stopping other.service - Other...", kMainExited}), Lines{"process-killed"});
   // A kill by the kernel inside the unit is still a finding.
-  EXPECT_EQ(
-      ids_of({"Mar 02 10:00:00 pc systemd[1]: sim.service: A process of this unit has been killed by the "
-              "OOM killer.",
-              kMainExited}),
-      Lines{"process-killed-for-memory"});
+  EXPECT_EQ(ids_of({"Mar 02 10:00:00 pc systemd[1]: sim.service: A process of this unit has been killed by "
+                    "the OOM killer.",
+                    kMainExited}),
+            Lines{"process-killed-for-memory"});
   EXPECT_EQ(
       ids_of({kMainExited, "Mar 02 10:00:02 pc systemd[1]: sim.service: Failed with result 'oom-kill'."}),
       Lines{"process-killed-for-memory"});
@@ -111,10 +110,9 @@ TEST(LogReportedKills, JoinsBrokenRayLine) {
   EXPECT_EQ(findings[0].times, 1);
   EXPECT_EQ(text_figure(findings[0], "task"), "Roll.__init__");
   EXPECT_EQ(figure(findings[0], "total_bytes"), 128LL << 30);
-  const auto workers =
-      findings_of({"(raylet) 12 Workers (tasks / actors) killed due to memory pressure (OOM), 0 Workers "
-                   "crashed due to other "
-                   "reasons at node (ID: b8aa, IP: 10.1.2.4) over the last time period."});
+  const auto workers = findings_of(
+      {"(raylet) 12 Workers (tasks / actors) killed due to memory pressure (OOM), 0 Workers crashed due to "
+       "other reasons at node (ID: b8aa, IP: 10.1.2.4) over the last time period."});
   EXPECT_EQ(workers.at(0).title, "Ray killed 12 workers: the node 10.1.2.4 ran low on memory");
   EXPECT_THAT(workers[0].cause, HasSubstr("More of the node's memory was used than Ray allows"));
 }
@@ -143,46 +141,6 @@ TEST(LogReportedKills, ContainerExitCodeAloneIsAWarning) {
   ASSERT_EQ(pod.size(), 1U);
   EXPECT_EQ(pod[0].times, 1);
   EXPECT_THAT(pod[0].title, HasSubstr("web-7d9f8c-abcde"));
-}
-
-// Expects two findings: the killed container, and the warning about the other container.
-void expect_apart(const Lines& lines) {
-  const auto findings = findings_of(lines);
-  ASSERT_EQ(findings.size(), 2U) << lines[0];
-  const Finding killed = finding_of_id(findings, "process-killed-for-memory"),
-                ended = finding_of_id(findings, "process-killed");
-  EXPECT_EQ(killed.times, 1);
-  EXPECT_EQ(killed.evidence.size(), 2U);
-  EXPECT_EQ(figure(killed, "exit_code"), 137);
-  EXPECT_EQ(ended.times, 1);
-  EXPECT_EQ(ended.evidence.size(), 1U);
-}
-
-TEST(LogReportedKills, JoinsExitCodeWithItsContainer) {
-  const std::string code = "      \"exitCode\": 137,", finished = "      \"finishedAt\": \"2026-01-01\",",
-                    killed = "      \"reason\": \"OOMKilled\",", error = "      \"reason\": \"Error\",",
-                    name = "      \"name\": \"b\",";
-  expect_apart({code, finished, killed, name, name, code, finished, error});
-  expect_apart({code, finished, error, name, name, code, finished, killed});
-  const std::string described = "      Exit Code:    137";
-  expect_apart({"      Reason:       OOMKilled", described, "      Reason:       Error", described});
-  expect_apart({"      Reason:       Error", described, "      Reason:       OOMKilled", described});
-  const Lines first{"\"OOMKilled\": true,", "\"Dead\": false,", "\"Pid\": 0,", "\"ExitCode\": 137"},
-      second{"\"OOMKilled\": false,", "\"Dead\": false,", "\"Pid\": 0,", "\"ExitCode\": 137"};
-  for (const bool is_first : {true, false}) {
-    Lines lines = is_first ? first : second;
-    lines.insert(lines.end(), is_first ? second.begin() : first.begin(),
-                 is_first ? second.end() : first.end());
-    expect_apart(lines);
-  }
-  // A name belongs to the container before it.
-  Lines named = first;
-  named.emplace_back("\"Name\": \"/detector\",");
-  named.insert(named.end(), second.begin(), second.end());
-  named.emplace_back("\"Name\": \"/other\",");
-  const auto findings = findings_of(named);
-  EXPECT_EQ(text_figure(finding_of_id(findings, "process-killed-for-memory"), "container"), "detector");
-  EXPECT_EQ(text_figure(finding_of_id(findings, "process-killed"), "container"), "other");
 }
 
 TEST(LogReportedKills, ExitCodeInJsonIsNotAlwaysKubernetes) {

@@ -72,8 +72,7 @@ TEST(LogRetries, KillCannotBeRetried) {
 TEST(LogRetries, OllamaRetryWithFewerLayersIsAWarning) {
   const std::vector<std::string> refused{
       "ggml_backend_cuda_buffer_type_alloc_buffer: allocating 3840.00 MiB on device 0: cudaMalloc failed: "
-      "out "
-      "of memory",
+      "out of memory",
       "ggml_gallocr_reserve_n: failed to allocate CUDA0 buffer of size 4026531840"};
   const std::string again =
       "time=2025-12-02T17:06:41.503-05:00 level=INFO source=runner.go:1271 msg=load "
@@ -81,8 +80,7 @@ TEST(LogRetries, OllamaRetryWithFewerLayersIsAWarning) {
       "KvCacheType: NumThreads:8 GPULayers:30[ID:GPU-f8 Layers:30(10..39)] UseMmap:false}\"";
   const std::string started =
       "time=2025-12-02T17:06:43.450-05:00 level=INFO source=server.go:1289 msg=\"llama runner started in "
-      "3.24 "
-      "seconds\"";
+      "3.24 seconds\"";
   const std::string terminated =
       "Error: llama runner process has terminated: cudaMalloc failed: out of memory";
   const auto survived = findings_of({refused[0], refused[1], again, started});
@@ -243,10 +241,9 @@ TEST(LogRetries, BuilderOfOtherEngineIsNotARetry) {
       if (finding.id == "tensorrt-out-of-memory") return finding.severity;
     return Severity::benign;
   };
-  EXPECT_EQ(
-      severity("[TRT] [E] IExecutionContext::createExecutionContext: Error Code 2: OutOfMemory (Requested "
-               "size was 4831838208 bytes.)"),
-      Severity::severe);
+  EXPECT_EQ(severity("[TRT] [E] IExecutionContext::createExecutionContext: Error Code 2: OutOfMemory "
+                     "(Requested size was 4831838208 bytes.)"),
+            Severity::severe);
   EXPECT_EQ(
       severity("WARNING: [TRT]: Requested amount of GPU memory (4294967296 bytes) could not be allocated."),
       Severity::warning);

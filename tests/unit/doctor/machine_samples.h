@@ -1,6 +1,8 @@
 // Helpers for tests: generated samples of a machine, and the doctor's findings in them.
 #pragma once
 
+#include <gmock/gmock.h>
+
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -77,6 +79,12 @@ inline std::vector<std::string> ids(const std::vector<Finding>& findings) {
   std::vector<std::string> names;
   for (const Finding& finding : findings) names.push_back(finding.id);
   return names;
+}
+
+// The only finding, with this id.
+inline Finding only(const char* id, const std::vector<Finding>& findings) {
+  EXPECT_THAT(ids(findings), testing::ElementsAre(id));
+  return findings.empty() ? Finding() : findings.front();
 }
 
 }  // namespace headroom::test

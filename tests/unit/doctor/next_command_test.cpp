@@ -1,5 +1,5 @@
 // The last line of headroom doctor: a cure that can be run as it is, or another command if no cure can.
-#include "doctor/next_command.h"
+#include "doctor/cure_commands.h"
 
 #include "support/test_support.h"
 

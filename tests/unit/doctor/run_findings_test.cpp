@@ -13,6 +13,13 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
+// The only finding, with this id.
+Finding only(const char* id, const std::vector<Finding>& findings) {
+  EXPECT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings.empty() ? "" : findings[0].id, id);
+  return findings.empty() ? Finding() : findings[0];
+}
+
 BenchResult finished_run(std::vector<ModelResult> models = {}) {
   BenchResult result;
   result.complete = true;
@@ -42,6 +49,8 @@ GpuMemory cuda_memory() {
   return gpu;
 }
 
+std::vector<Finding> findings_of(const BenchResult& result) { return doctor::run_findings(result, ""); }
+
 std::vector<std::string> ids(const BenchResult& result) {
   std::vector<std::string> names;
   for (const Finding& finding : doctor::run_findings(result, "run/report.json")) {
@@ -69,14 +78,14 @@ TEST(RunFindings, ReportsFindingsOfTheRun) {
   EXPECT_THAT(ids(result), ElementsAre("soft-limit", "throttled")) << "alone, each has its weights to itself";
   result.parallel.emplace();
   EXPECT_THAT(ids(result), ElementsAre("soft-limit", "throttled", "duplicate-models"));
-  EXPECT_EQ(doctor::run_findings(result, "")[2].cures[0].saves, mebibytes(50));
+  EXPECT_EQ(findings_of(result)[2].cures[0].saves, mebibytes(50));
   // If it was measured, the memory above the bare runtime replaces the file size, which is smaller.
   for (ModelResult& model : result.models) {
     model.backend = "onnxruntime";
     model.memory.runtime = mebibytes(30);
     model.memory.run_peak = mebibytes(200);
   }
-  const auto measured = doctor::run_findings(result, "")[2];
+  const auto measured = findings_of(result)[2];
   ASSERT_EQ(measured.cures.size(), 2U);
   EXPECT_TRUE(measured.cures[0].settings->leave_out_also);
   EXPECT_EQ(measured.cures[0].saves, mebibytes(170));
@@ -84,7 +93,7 @@ TEST(RunFindings, ReportsFindingsOfTheRun) {
   EXPECT_EQ(measured.cures[1].settings->also, std::vector<std::string>{result.models[1].name});
   EXPECT_EQ(measured.cures[1].saves, mebibytes(2 * 3 * 50 - 50));
   result.options.emplace();
-  const auto with_options = doctor::run_findings(result, "")[2];
+  const auto with_options = findings_of(result)[2];
   EXPECT_EQ(with_options.cures.at(0).command, "") << "a change of the program";
   EXPECT_THAT(with_options.cures.at(1).command,
               testing::AllOf(testing::StartsWith("headroom bench --model a=same.onnx,"),
@@ -110,7 +119,7 @@ TEST(RunFindings, NamesEachFileThatIsLoadedTwice) {
     model.memory.run_peak = mebibytes(200);
   }
   result.parallel.emplace();
-  auto findings = doctor::run_findings(result, "");
+  auto findings = findings_of(result);
   ASSERT_EQ(findings.size(), 2U);
   EXPECT_EQ(findings[0].title, "a and b are the same file: its weights are in memory 2 times");
   EXPECT_EQ(findings[1].title, "c and d are the same file: its weights are in memory 2 times");
@@ -122,7 +131,7 @@ TEST(RunFindings, NamesEachFileThatIsLoadedTwice) {
     model.memory.run_peak = mebibytes(100);
     model.memory.file_backed_peak = mebibytes(40);
   }
-  findings = doctor::run_findings(result, "");
+  findings = findings_of(result);
   EXPECT_EQ(findings[1].cures[0].saves, mebibytes(60));
 }
 
@@ -134,7 +143,7 @@ TEST(RunFindings, ModelThatDiedWhileLoadingIsPreparedElsewhere) {
   BenchResult result = finished_run({model});
   result.options.emplace();
   result.options->memory_limit = mebibytes(250);
-  const auto findings = doctor::run_findings(result, "");
+  const auto findings = findings_of(result);
   ASSERT_EQ(findings.size(), 1U);
   const Cure& first = findings[0].cures.at(0);
   EXPECT_EQ(first.settings->settings, "mapped=on,prepack=off");
@@ -150,10 +159,11 @@ TEST(RunFindings, ModelThatDiedWhileLoadingIsPreparedElsewhere) {
   EXPECT_FALSE(doctor::wants_preparing(result, CureSettings{"a", "prepack=off"}));
   EXPECT_EQ(findings[0].cures.at(1).command,
             "headroom bench --model 'a=a b.onnx,backend=onnxruntime' --mem-limit 250MiB --tune");
-  EXPECT_EQ(std::count_if(findings[0].cures.begin(), findings[0].cures.end(),
-                          [](const Cure& cure) {
-                            return cure.command == "headroom bench --model 'a=a b.onnx,backend=onnxruntime'";
-                          }),
+  EXPECT_EQ(std::ranges::count_if(findings[0].cures,
+                                  [](const Cure& cure) {
+                                    return cure.command ==
+                                           "headroom bench --model 'a=a b.onnx,backend=onnxruntime'";
+                                  }),
             1)
       << "what it needs where nothing limits it";
 }
@@ -173,7 +183,7 @@ TEST(RunFindings, ReportsFindingsOfAModel) {
   BenchResult result = finished_run({model});
   EXPECT_THAT(ids(result), ElementsAre("load-peak-over-run-peak", "oversized-arena", "smaller-settings",
                                        "large-frame-buffers"));
-  const auto findings = doctor::run_findings(result, "");
+  const auto findings = findings_of(result);
   EXPECT_EQ(findings[0].cures[0].saves, mebibytes(200));
   EXPECT_EQ(findings[1].cures[0].saves, mebibytes(40));
   EXPECT_EQ(findings[2].cures[0].saves, mebibytes(50));
@@ -190,19 +200,17 @@ TEST(RunFindings, ManyFramesSuggestFewerFrames) {
   BenchResult result = finished_run({model_named("b"), model});
   result.source.emplace();
   result.source->largest_frame = mebibytes(6);
-  const auto many = doctor::run_findings(result, "");
-  ASSERT_EQ(many.size(), 1);
-  EXPECT_EQ(many[0].id, "large-frame-buffers");
-  EXPECT_EQ(many[0].cures.at(0).settings->max_frames_in_memory, 8);
-  EXPECT_EQ(many[0].cures[0].saves, mebibytes(48));
+  const Finding many = only("large-frame-buffers", findings_of(result));
+  EXPECT_EQ(many.cures.at(0).settings->max_frames_in_memory, 8);
+  EXPECT_EQ(many.cures[0].saves, mebibytes(48));
   result.options.emplace();
-  EXPECT_THAT(doctor::run_findings(result, "").at(0).cures.at(0).command,
+  EXPECT_THAT(findings_of(result).at(0).cures.at(0).command,
               testing::AllOf(testing::StartsWith("headroom bench "), HasSubstr("--model a=a.onnx"),
                              HasSubstr("--max-frames-in-mem 8")));
   result.source->largest_frame = mebibytes(24);
-  EXPECT_EQ(doctor::run_findings(result, "")[0].cures.at(0).settings->max_frames_in_memory, 2);
+  EXPECT_EQ(findings_of(result)[0].cures.at(0).settings->max_frames_in_memory, 2);
   result.source->largest_frame = mebibytes(96);
-  const auto one = doctor::run_findings(result, "");
+  const auto one = findings_of(result);
   ASSERT_EQ(one[0].cures.size(), 1) << "eight frames in place of one are no cure";
   EXPECT_FALSE(one[0].cures[0].settings);
 }
@@ -212,13 +220,11 @@ TEST(RunFindings, ReportsLimitThatDidNotRefuse) {
   model.memory.within_limit = false;
   model.memory.violations = 7;
   BenchResult result = finished_run({model});
-  const auto findings = doctor::run_findings(result, "");
-  ASSERT_EQ(findings.size(), 1);
-  EXPECT_EQ(findings[0].id, "limit-exceeded");
-  EXPECT_EQ(findings[0].severity, Severity::severe);
-  EXPECT_EQ(findings[0].figures.at(0).name, "violations");
-  EXPECT_EQ(std::get<std::int64_t>(findings[0].figures[0].value), 7);
-  EXPECT_EQ(findings[0].cures.at(0).command, "headroom bench --tune");
+  const Finding finding = only("limit-exceeded", findings_of(result));
+  EXPECT_EQ(finding.severity, Severity::severe);
+  EXPECT_EQ(finding.figures.at(0).name, "violations");
+  EXPECT_EQ(std::get<std::int64_t>(finding.figures[0].value), 7);
+  EXPECT_EQ(finding.cures.at(0).command, "headroom bench --tune");
   result.models[0].memory.within_limit = true;
   EXPECT_THAT(ids(result), IsEmpty());
   result.models[0].memory.within_limit.reset();
@@ -230,7 +236,7 @@ TEST(RunFindings, DoesNotSuggestCurrentSettings) {
   model.layers = LayerMemory{"", 3, mebibytes(100), {{MemoryKind::workspace, "", mebibytes(40)}}, "", {}};
   set_settings(model.settings, "threads=1");
   BenchResult result = finished_run({model});
-  const auto findings = doctor::run_findings(result, "");
+  const auto findings = findings_of(result);
   ASSERT_EQ(findings.at(0).id, "oversized-workspace");
   for (const Cure& cure : findings[0].cures) EXPECT_FALSE(cure.settings) << cure.command;
 }
@@ -245,7 +251,7 @@ TEST(RunFindings, ReportsWorkspacesAndPinnedMemory) {
   EXPECT_THAT(ids(result), ElementsAre("oversized-workspace")) << "a discrete GPU needs pinned memory";
   result.models[0].gpu_memory[0].is_integrated = true;
   EXPECT_THAT(ids(result), ElementsAre("oversized-workspace", "pinned-memory-on-unified-memory"));
-  EXPECT_EQ(doctor::run_findings(result, "")[1].cures[0].saves, mebibytes(64));
+  EXPECT_EQ(findings_of(result)[1].cures[0].saves, mebibytes(64));
 }
 
 TEST(RunFindings, ReportsExpensiveConvolutionSearch) {
@@ -257,7 +263,7 @@ TEST(RunFindings, ReportsExpensiveConvolutionSearch) {
   model.gpu_memory = {gpu};
   BenchResult result = finished_run({model});
   ASSERT_THAT(ids(result), ElementsAre("convolution-search"));
-  const auto findings = doctor::run_findings(result, "");
+  const auto findings = findings_of(result);
   EXPECT_EQ(findings[0].confidence, Confidence::possible);
   EXPECT_EQ(findings[0].cures[0].settings->settings, "convolutions=heuristic");
   result.models[0].settings.conv_search = ConvSearch::heuristic;
@@ -270,7 +276,7 @@ TEST(RunFindings, OutOfMemoryNamesThePhase) {
   model.died_in = Phase::runtime_loaded;
   model.error = "the kernel killed it";
   BenchResult result = finished_run({model});
-  const auto findings = doctor::run_findings(result, "");
+  const auto findings = findings_of(result);
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_EQ(findings[0].severity, Severity::severe);
   EXPECT_EQ(findings[0].title, "a ran out of memory while loading the model");
@@ -283,7 +289,7 @@ TEST(RunFindings, OutOfMemoryNamesThePhase) {
   result.models[0].file_size = kibibytes(310);
   result.models[0].memory.runtime = mebibytes(21);
   result.models[0].memory.load_peak = mebibytes(32);
-  const Finding small = doctor::run_findings(result, "").at(0);
+  const Finding small = findings_of(result).at(0);
   EXPECT_EQ(small.title, "a ran out of memory while loading the model, under a limit of 12.0 MiB");
   EXPECT_EQ(small.cause,
             "The runtime and its structures for the model need most of the memory: the model file has 310.0 "
@@ -295,7 +301,7 @@ TEST(RunFindings, OutOfMemoryNamesThePhase) {
           &Cure::what, "use a smaller input: --imgsz 320 (models with a fixed input size ignore it)")));
   EXPECT_THAT(small.figures, testing::Contains(testing::Field(&Figure::name, "limit_bytes")));
   result.models[0].died_in = Phase::model_loaded;
-  EXPECT_EQ(doctor::run_findings(result, "").at(0).title,
+  EXPECT_EQ(findings_of(result).at(0).title,
             "a ran out of memory while warming up, under a limit of 12.0 MiB");
 }
 
@@ -304,10 +310,8 @@ TEST(RunFindings, LeakNamesItsLevel) {
     ModelResult model = model_named("a");
     for (int i = 0; i < 12; ++i) model.cleanups.push_back({level, std::to_string(i), mebibytes(100 + 5 * i)});
     BenchResult result = finished_run({model});
-    const auto findings = doctor::run_findings(result, "");
-    ASSERT_EQ(findings.size(), 1U) << level;
-    EXPECT_EQ(findings[0].id, "leak");
-    EXPECT_THAT(findings[0].title, HasSubstr("leaks 5.0 MiB with each " + level));
+    const Finding finding = only("leak", findings_of(result));
+    EXPECT_THAT(finding.title, HasSubstr("leaks 5.0 MiB with each " + level));
     // The first ones only fill the arena.
     for (std::size_t i = 4; i < model.cleanups.size(); ++i) model.cleanups[i].resident = mebibytes(120);
     result.models = {model};
@@ -334,7 +338,7 @@ ModelResult model_of(const Phases& phases) {
 
 bool leaves_memory(const ModelResult& model) {
   BenchResult result = finished_run({model});
-  for (const Finding& finding : doctor::run_findings(result, ""))
+  for (const Finding& finding : findings_of(result))
     if (finding.id == "model-leaves-memory") return true;
   return false;
 }
@@ -390,7 +394,7 @@ TEST(RunFindings, ReportsModelThatStaysAfterRelease) {
   result.options->memory_limit = mebibytes(250);
   result.options->max_frames = 20;
   set_settings(result.models[1].settings, "threads=1");
-  findings = doctor::run_findings(result, "");
+  findings = findings_of(result);
   EXPECT_EQ(
       findings.at(0).cures[0].command,
       "headroom bench --model 'a=a b.onnx,backend=onnxruntime,threads=1,isolated=on' --max-frames 20 --pool "
@@ -411,12 +415,12 @@ TEST(RunFindings, ReportsFailedModelOrIncompleteRun) {
     result.models[0].died_in = Phase::runtime_loaded;
     result.models[0].error = "no such operator";
     EXPECT_THAT(ids(result), ElementsAre("model-failed"));
-    const Finding finding = doctor::run_findings(result, "").at(0);
+    const Finding finding = findings_of(result).at(0);
     EXPECT_EQ(finding.title, title);
     EXPECT_EQ(finding.evidence.at(0).text, "no such operator");
     result.complete = false;
     ASSERT_THAT(ids(result), ElementsAre("run-incomplete"));
-    const Finding incomplete = doctor::run_findings(result, "").at(0);
+    const Finding incomplete = findings_of(result).at(0);
     EXPECT_EQ(incomplete.severity, Severity::warning);
     EXPECT_EQ(incomplete.evidence.at(0).text, "a: no such operator");
   }
@@ -430,42 +434,39 @@ TEST(RunFindings, ReportsModelsThatFitOnlyAlone) {
   ParallelResult& parallel = result.parallel.emplace();
   parallel.together = result.models;
   parallel.within_limit = true;
-  EXPECT_THAT(doctor::run_findings(result, ""), IsEmpty());
+  EXPECT_THAT(findings_of(result), IsEmpty());
 
   parallel.together[1].status = ModelStatus::oom;
   parallel.together[1].error = "killed";
   parallel.within_limit = false;
   parallel.sum_of_peaks = mebibytes(400);
-  const auto findings = doctor::run_findings(result, "r");
-  ASSERT_EQ(findings.size(), 1U);
-  EXPECT_EQ(findings[0].id, "models-do-not-fit-together");
-  EXPECT_EQ(findings[0].severity, Severity::severe);
-  EXPECT_EQ(findings[0].title, "b ran out of memory when all models ran together, but not alone");
-  EXPECT_EQ(findings[0].evidence.at(0).text, "b: killed");
-  EXPECT_EQ(findings[0].cures.at(0).command,
+  const Finding finding = only("models-do-not-fit-together", doctor::run_findings(result, "r"));
+  EXPECT_EQ(finding.severity, Severity::severe);
+  EXPECT_EQ(finding.title, "b ran out of memory when all models ran together, but not alone");
+  EXPECT_EQ(finding.evidence.at(0).text, "b: killed");
+  EXPECT_EQ(finding.cures.at(0).command,
             "headroom bench --model a=a.onnx --model b=b.onnx --pool 300MiB --mem-limit 300MiB");
-  EXPECT_EQ(findings[0].cures.at(2).command,
+  EXPECT_EQ(finding.cures.at(2).command,
             "headroom bench --model a=a.onnx --model b=b.onnx --parallel --mem-limit 400MiB");
 
   parallel.together[1].status = ModelStatus::ok;
-  EXPECT_EQ(doctor::run_findings(result, "").at(0).title,
-            "All models together used more memory than the limit");
+  EXPECT_EQ(findings_of(result).at(0).title, "All models together used more memory than the limit");
   // The model already fails alone, so its failure in the joint run is not reported.
   result.models[1].status = parallel.together[1].status = ModelStatus::oom;
-  EXPECT_EQ(doctor::run_findings(result, "").size(), 1U);
-  EXPECT_EQ(doctor::run_findings(result, "")[0].id, "model-out-of-memory");
+  EXPECT_EQ(findings_of(result).size(), 1U);
+  EXPECT_EQ(findings_of(result)[0].id, "model-out-of-memory");
 
   result.models[1].status = ModelStatus::ok;
   result.parallel.reset();
   result.pipeline.emplace().status = ModelStatus::oom;
   result.pipeline->error = "the kernel killed it";
-  EXPECT_EQ(doctor::run_findings(result, "").at(0).title, "The pipeline ran out of memory");
+  EXPECT_EQ(findings_of(result).at(0).title, "The pipeline ran out of memory");
   result.pipeline->status = ModelStatus::ok;
   result.pipeline->memory.within_limit = false;
-  EXPECT_EQ(doctor::run_findings(result, "").at(0).title, "The pipeline used more memory than the limit");
+  EXPECT_EQ(findings_of(result).at(0).title, "The pipeline used more memory than the limit");
   result.pipeline.reset();
   result.pool.emplace().status = ModelStatus::oom;
-  const auto of_pool = doctor::run_findings(result, "");
+  const auto of_pool = findings_of(result);
   EXPECT_EQ(of_pool.at(0).title, "The pool ran out of memory");
   for (const Cure& cure : of_pool[0].cures) EXPECT_THAT(cure.command, testing::Not(HasSubstr("--pool")));
 }
@@ -477,23 +478,21 @@ TEST(RunFindings, ReportsCopiesLeftByLoading) {
   model.memory.loaded = mebibytes(244);
   model.memory.load_peak = model.memory.run_peak = mebibytes(244);
   BenchResult result = finished_run({model});
-  const auto findings = doctor::run_findings(result, "");
-  ASSERT_EQ(findings.size(), 1U);
-  EXPECT_EQ(findings[0].id, "loading-leaves-copies");
-  EXPECT_EQ(findings[0].title, "a holds 220.0 MiB after loading, 3.4 times its file size of 64.0 MiB");
-  EXPECT_EQ(findings[0].cures.at(0).settings->settings, "mapped=on,prepack=off");
-  EXPECT_EQ(findings[0].cures[0].saves, mebibytes(156));
+  const Finding finding = only("loading-leaves-copies", findings_of(result));
+  EXPECT_EQ(finding.title, "a holds 220.0 MiB after loading, 3.4 times its file size of 64.0 MiB");
+  EXPECT_EQ(finding.cures.at(0).settings->settings, "mapped=on,prepack=off");
+  EXPECT_EQ(finding.cures[0].saves, mebibytes(156));
   // The weights are in memory once as in the file and once re-packed.
   result.models[0].memory.loaded = mebibytes(24 + 150);
-  EXPECT_THAT(doctor::run_findings(result, ""), IsEmpty());
+  EXPECT_THAT(findings_of(result), IsEmpty());
   // A small model: the runtime's fixed memory exceeds the weights (yolox_nano at 1280 × 1280).
   result.models[0].memory.loaded = mebibytes(24 + 42);
   result.models[0].file_size = mebibytes(4);
-  EXPECT_THAT(doctor::run_findings(result, ""), IsEmpty());
+  EXPECT_THAT(findings_of(result), IsEmpty());
   result.models[0].file_size = mebibytes(64);
   result.models[0].memory.loaded = mebibytes(244);
   result.models[0].settings.mapped = true;
-  EXPECT_THAT(doctor::run_findings(result, ""), IsEmpty());
+  EXPECT_THAT(findings_of(result), IsEmpty());
 }
 
 }  // namespace

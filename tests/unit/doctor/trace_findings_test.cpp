@@ -270,8 +270,8 @@ TEST(SnapshotFindings, LeakNeedsMoreThanSomeMilliseconds) {
   EXPECT_EQ(finding.severity, Severity::warning);
   EXPECT_EQ(finding.confidence, Confidence::possible);
   EXPECT_THAT(finding.cause, HasSubstr("a trace of 12.00 ms"));
-  const auto level = std::find_if(finding.figures.begin(), finding.figures.end(),
-                                  [](const Figure& figure) { return figure.name == "level"; });
+  const auto level =
+      std::ranges::find_if(finding.figures, [](const Figure& figure) { return figure.name == "level"; });
   ASSERT_NE(level, finding.figures.end());
   EXPECT_EQ(std::get<std::string>(level->value), "process");
 }

@@ -2,9 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "inference/libtorch/archive_kind.h"
-#include "inference/libtorch/failure.h"
-#include "inference/libtorch/run_settings.h"
+#include "inference/libtorch/checks.h"
 #include "support/test_support.h"
 
 namespace headroom::libtorch {

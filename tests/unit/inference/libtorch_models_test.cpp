@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "libtorch_fixture.h"
+#include "unit/inference/results.h"
 
 namespace headroom::inference {
 namespace {
@@ -26,15 +27,12 @@ class TorchScriptModels : public test::LibTorch {
  protected:
   // Loads, binds filled(dims), runs twice and reads the outputs.
   void run(const std::string& name, const Dims& dims, const RuntimeSettings& settings = one_thread()) {
-    auto loaded = backend_->load(module(name), settings);
-    ASSERT_TRUE(loaded) << loaded.error().sentence();
-    session_.emplace(std::move(*loaded));
+    auto loaded = test::value_of(backend_->load(module(name), settings));
+    session_.emplace(std::move(loaded));
     input_ = test::filled(dims);
-    const Status bound = bind(*session_, input_, dims);
-    ASSERT_TRUE(bound) << bound.error().sentence();
+    test::value_of(bind(*session_, input_, dims));
     for (int run = 0; run < 2; ++run) {
-      const Status ran = session_->run();
-      ASSERT_TRUE(ran) << ran.error().sentence();
+      test::value_of(session_->run());
     }
     ASSERT_TRUE(session_->learn_outputs());
     ASSERT_TRUE(session_->outputs(views_));
@@ -73,18 +71,16 @@ TEST_F(TorchScriptModels, RunsModuleThatChangesItsAttributes) {
 }
 
 TEST_F(TorchScriptModels, FindsInputShapeFromFirstConvolution) {
-  const auto session = backend_->load(module("dictionary"), one_thread());
-  ASSERT_TRUE(session) << session.error().sentence();
-  EXPECT_FALSE(session->knows_outputs());
-  ASSERT_EQ(session->description().inputs.size(), 1U);
-  EXPECT_EQ(session->description().inputs[0].name, "x");
-  EXPECT_EQ(session->description().inputs[0].describe(), "float32[batch,1,height,width]");
+  const auto session = test::value_of(backend_->load(module("dictionary"), one_thread()));
+  EXPECT_FALSE(session.knows_outputs());
+  ASSERT_EQ(session.description().inputs.size(), 1U);
+  EXPECT_EQ(session.description().inputs[0].name, "x");
+  EXPECT_EQ(session.description().inputs[0].describe(), "float32[batch,1,height,width]");
 }
 
 TEST_F(TorchScriptModels, UsesTracedInputShape) {
-  auto session = backend_->load(module("traced_shape"), one_thread());
-  ASSERT_TRUE(session) << session.error().sentence();
-  EXPECT_EQ(session->description().inputs.at(0).dims, (Dims{2, 3, 48, 80}));
+  auto session = test::value_of(backend_->load(module("traced_shape"), one_thread()));
+  EXPECT_EQ(session.description().inputs.at(0).dims, (Dims{2, 3, 48, 80}));
   ASSERT_NO_FATAL_FAILURE(run("traced_shape", {2, 3, 48, 80}));
   EXPECT_EQ(torch_shapes_of(views_), (std::vector<Dims>{{2, 10}}));
 }
@@ -109,25 +105,23 @@ TEST_F(TorchScriptModels, FlattensTuplesAndLists) {
 }
 
 TEST_F(TorchScriptModels, EmbeddingTakesIntegers) {
-  auto session = backend_->load(module("tokens"), one_thread());
-  ASSERT_TRUE(session) << session.error().sentence();
-  EXPECT_EQ(session->description().inputs[0].describe(), "int64[batch,sequence]");
+  auto session = test::value_of(backend_->load(module("tokens"), one_thread()));
+  EXPECT_EQ(session.description().inputs[0].describe(), "int64[batch,sequence]");
   std::vector<std::int64_t> tokens(16);
   for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<std::int64_t>(i % 10);
   ASSERT_TRUE(
-      session->bind_input(0, tokens.data(), tokens.size() * sizeof tokens[0], ElementType::int64, {1, 16}));
-  ASSERT_TRUE(session->run());
-  ASSERT_TRUE(session->learn_outputs());
-  ASSERT_TRUE(session->outputs(views_));
+      session.bind_input(0, tokens.data(), tokens.size() * sizeof tokens[0], ElementType::int64, {1, 16}));
+  ASSERT_TRUE(session.run());
+  ASSERT_TRUE(session.learn_outputs());
+  ASSERT_TRUE(session.outputs(views_));
   expect_near(test::values_of(views_), expected("tokens"), 1e-6F);
 }
 
 TEST_F(TorchScriptModels, ReadsShapesAndNamesFromExporterConfig) {
-  auto yolov5 = backend_->load(module("yolov5_config"), one_thread());
-  ASSERT_TRUE(yolov5) << yolov5.error().sentence();
-  EXPECT_EQ(yolov5->description().inputs[0].describe(), "float32[1,3,64,64]");
-  EXPECT_EQ(yolov5->description().metadata_value("stride"), "32");
-  EXPECT_EQ(yolov5->description().metadata_value("names"), R"(["cat","dog"])");
+  auto yolov5 = test::value_of(backend_->load(module("yolov5_config"), one_thread()));
+  EXPECT_EQ(yolov5.description().inputs[0].describe(), "float32[1,3,64,64]");
+  EXPECT_EQ(yolov5.description().metadata_value("stride"), "32");
+  EXPECT_EQ(yolov5.description().metadata_value("names"), R"(["cat","dog"])");
   ASSERT_NO_FATAL_FAILURE(run("ultralytics_config", {1, 3, 64, 96}));
   EXPECT_EQ(session_->description().inputs[0].describe(), "float32[1,3,64,96]");
   EXPECT_EQ(session_->description().metadata_value("task"), "classify");
@@ -165,11 +159,10 @@ TEST_F(TorchScriptModels, InputShapeMayChange) {
 
 TEST_F(TorchScriptModels, SessionsAreIndependent) {
   ASSERT_NO_FATAL_FAILURE(run("script", {1, 3, 64, 64}));
-  auto other = backend_->load(module("dictionary"), one_thread());
-  ASSERT_TRUE(other) << other.error().sentence();
+  auto other = test::value_of(backend_->load(module("dictionary"), one_thread()));
   std::vector<float> input = test::filled({1, 1, 64, 64});
-  ASSERT_TRUE(bind(*other, input, {1, 1, 64, 64}));
-  ASSERT_TRUE(other->run());
+  ASSERT_TRUE(bind(other, input, {1, 1, 64, 64}));
+  ASSERT_TRUE(other.run());
   expect_near(test::values_of(views_), expected("script"), 1e-5F);
 }
 
@@ -180,20 +173,18 @@ TEST_F(TorchScriptModels, YoloxMatchesOnnxRuntime) {
   if (!script || !onnx) GTEST_SKIP() << test::absent_message("yolox_nano_640x640");
   const auto plugin = std::filesystem::path(test::built_path("bin/libheadroom_backend_onnxruntime.so"));
   if (!std::filesystem::exists(plugin)) GTEST_SKIP() << test::absent_message("ONNX Runtime's plug-in");
-  auto other = Backend::open({"onnxruntime", plugin});
-  ASSERT_TRUE(other) << other.error().sentence();
-  if (auto started = other->start(); !started)
+  auto other = test::value_of(Backend::open({"onnxruntime", plugin}));
+  if (auto started = other.start(); !started)
     GTEST_SKIP() << test::absent_message(started.error().sentence());
   std::vector<std::vector<float>> answers;
   std::vector<float> input = test::filled({1, 3, 640, 640});
   for (float& value : input) value *= 255;
-  for (Backend* backend : {&*backend_, &*other}) {
-    auto session = backend->load(backend == &*other ? *onnx : *script, one_thread());
-    ASSERT_TRUE(session) << session.error().sentence();
-    ASSERT_TRUE(bind(*session, input, {1, 3, 640, 640}));
-    ASSERT_TRUE(session->run());
-    ASSERT_TRUE(session->learn_outputs());
-    ASSERT_TRUE(session->outputs(views_));
+  for (Backend* backend : {&*backend_, &other}) {
+    auto session = test::value_of(backend->load(backend == &other ? *onnx : *script, one_thread()));
+    ASSERT_TRUE(bind(session, input, {1, 3, 640, 640}));
+    ASSERT_TRUE(session.run());
+    ASSERT_TRUE(session.learn_outputs());
+    ASSERT_TRUE(session.outputs(views_));
     ASSERT_EQ(torch_shapes_of(views_), (std::vector<Dims>{{1, 8400, 85}}));
     answers.push_back(test::values_of(views_));
   }

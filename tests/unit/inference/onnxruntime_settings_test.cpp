@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "onnxruntime_fixture.h"
 #include "scoped_environment.h"
+#include "unit/inference/results.h"
 
 namespace headroom::inference {
 namespace {
@@ -43,11 +44,9 @@ TEST_F(Settings, StartsThreads) {
   const std::int64_t before = threads_of_this_process();
   RuntimeSettings settings;
   settings.threads = 3;
-  auto three = load(*path_, settings);
-  ASSERT_TRUE(three) << three.error().sentence();
+  const auto three = test::value_of(load(*path_, settings));
   EXPECT_EQ(threads_of_this_process(), before + 2);  // the calling thread is the third
-  auto one = load(*path_, one_thread());
-  ASSERT_TRUE(one) << one.error().sentence();
+  const auto one = test::value_of(load(*path_, one_thread()));
   EXPECT_EQ(threads_of_this_process(), before + 2);
 }
 
@@ -91,11 +90,10 @@ TEST_F(Settings, ResultDoesNotDependOnPrepackingSpinningOrGraphLevel) {
   std::vector<float> expected;
   for (const int level : {0, 1, 2, 99}) {
     plain.graph_level = level;
-    auto model = load(*path_, plain, 64);
-    ASSERT_TRUE(model) << model.error().sentence();
-    ASSERT_TRUE(model->session.run());
+    auto model = test::value_of(load(*path_, plain, 64));
+    ASSERT_TRUE(model.session.run());
     std::vector<TensorView> views;
-    ASSERT_TRUE(model->session.outputs(views));
+    ASSERT_TRUE(model.session.outputs(views));
     std::vector<float> values(views[0].as_float(), views[0].as_float() + views[0].count());
     if (expected.empty()) expected = values;
     EXPECT_THAT(values, ::testing::Pointwise(::testing::FloatNear(1e-3F), expected))
@@ -137,8 +135,7 @@ TEST_F(Settings, MappedWeightsComeFromAPreparedFile) {
   EXPECT_THAT(values_with(mapped), ::testing::Pointwise(::testing::FloatNear(1e-3F), expected));
   EXPECT_EQ(files(), 2) << "another graph level needs another file";
   // While the session exists, the process maps the file.
-  auto model = load(*path_, mapped, 64);
-  ASSERT_TRUE(model) << model.error().sentence();
+  const auto model = test::value_of(load(*path_, mapped, 64));
   EXPECT_THAT(test::read_text("/proc/self/maps"), ::testing::HasSubstr((folder / "cache").string()));
 }
 
@@ -189,30 +186,27 @@ TEST_F(Settings, RejectsOtherPrecision) {
 }
 
 TEST_F(Settings, CpuRunHasNoDeviceTime) {
-  auto model = load(*path_, one_thread());
-  ASSERT_TRUE(model) << model.error().sentence();
-  ASSERT_TRUE(model->session.run());
-  EXPECT_FALSE(model->session.device_time());
-  EXPECT_FALSE(model->session.placement());
+  auto model = test::value_of(load(*path_, one_thread()));
+  ASSERT_TRUE(model.session.run());
+  EXPECT_FALSE(model.session.device_time());
+  EXPECT_FALSE(model.session.placement());
 }
 
 TEST_F(Settings, TrimReleasesTheArena) {
   for (const ArenaExtend extend : {ArenaExtend::next_power_of_two, ArenaExtend::same_as_requested}) {
     RuntimeSettings settings = one_thread();
     settings.arena_extend = extend;
-    auto model = load(*path_, settings);
-    ASSERT_TRUE(model) << model.error().sentence();
-    EXPECT_TRUE(model->session.trim());  // before the first run
-    ASSERT_TRUE(model->session.run());
-    const MemoryStats before = model->session.memory_stats();
-    const Status trimmed = model->session.trim();
-    ASSERT_TRUE(trimmed) << trimmed.error().sentence();
-    const MemoryStats after = model->session.memory_stats();
+    auto model = test::value_of(load(*path_, settings));
+    EXPECT_TRUE(model.session.trim());  // before the first run
+    ASSERT_TRUE(model.session.run());
+    const MemoryStats before = model.session.memory_stats();
+    test::value_of(model.session.trim());
+    const MemoryStats after = model.session.memory_stats();
     if (!before.arena_total) GTEST_SKIP() << "this ONNX Runtime keeps no statistics";
     EXPECT_LT(after.arena_total->count, before.arena_total->count / 4);
-    EXPECT_TRUE(model->session.run());
+    EXPECT_TRUE(model.session.run());
     std::vector<TensorView> views;
-    EXPECT_TRUE(model->session.outputs(views));
+    EXPECT_TRUE(model.session.outputs(views));
   }
   RuntimeSettings settings = one_thread();
   settings.arena = false;

@@ -5,8 +5,8 @@
 
 #include "inference/plugin/cuda_device.h"
 #include "inference/plugin/plugin_calls.h"
-#include "inference/plugin/signature_tables.h"
-#include "inference/plugin/text_field.h"
+#include "inference/plugin/plugin_failure.h"
+#include "inference/signature_tables.h"
 #include "support/test_support.h"
 
 namespace headroom::plugin {
@@ -131,13 +131,8 @@ TEST(PluginCalls, RejectsDeviceThatIsNotAGpu) {
 
 TEST(SignatureTables, PointIntoTheirArguments) {
   const TensorSpec x{"x", ElementType::float32, {-1, 3}, {"batch", ""}}, y{"y", ElementType::int64, {}, {}};
-  const std::string key = "task", value = "detect";
-  SignatureTables filled;
-  filled.add_input(x);
-  filled.add_output(y);
-  filled.add_output(x);
-  filled.add_metadata(key, value);
-  const SignatureTables tables = std::move(filled);
+  const ModelDescription model{{x}, {y, x}, {{"task", "detect"}}};
+  const inference::SignatureTables tables(model);
   hr_description description{};
   tables.fill(description);
   ASSERT_EQ(description.input_count, 1);
@@ -146,7 +141,7 @@ TEST(SignatureTables, PointIntoTheirArguments) {
   EXPECT_STREQ(description.inputs[0].name, "x");
   EXPECT_EQ(description.inputs[0].element_type, static_cast<std::int32_t>(ElementType::float32));
   ASSERT_EQ(description.inputs[0].rank, 2);
-  EXPECT_EQ(description.inputs[0].dims, x.dims.data());
+  EXPECT_EQ(description.inputs[0].dims, model.inputs[0].dims.data());
   EXPECT_STREQ(description.inputs[0].dim_names[0], "batch");
   EXPECT_STREQ(description.inputs[0].dim_names[1], "");
   EXPECT_EQ(description.outputs[0].rank, 0);

@@ -10,9 +10,10 @@
 #include "base/text.h"
 #include "inference/backend.h"
 #include "inference/tensorrt/engine_builder.h"
-#include "inference/tensorrt/engine_record.h"
+#include "inference/tensorrt/engine_file.h"
 #include "scoped_environment.h"
 #include "support/test_support.h"
+#include "unit/inference/results.h"
 
 namespace headroom::tensorrt {
 namespace {
@@ -106,27 +107,25 @@ TEST_F(TensorRtPlugin, RunMakesTheExpectedCallsInOrder) {
   {
     auto backend = start();
     EXPECT_EQ(backend.version().substr(0, 3), std::to_string(HEADROOM_TENSORRT_MAJOR) + ".");
-    const auto facts = backend.prepare_device("cuda:0");
-    ASSERT_TRUE(facts) << facts.error().sentence();
-    EXPECT_EQ(facts->name, "Fake GPU 0");
-    auto session = load(backend, engine("a", kSmall));
-    ASSERT_TRUE(session) << session.error().sentence();
-    EXPECT_EQ(session->description().inputs[0].describe(), "float32[1,4]");
-    EXPECT_EQ(session->description().outputs[0].name, "y");
-    ASSERT_TRUE(session->run());
-    ASSERT_TRUE(session->run());
+    const auto facts = test::value_of(backend.prepare_device("cuda:0"));
+    EXPECT_EQ(facts.name, "Fake GPU 0");
+    auto session = test::value_of(load(backend, engine("a", kSmall)));
+    EXPECT_EQ(session.description().inputs[0].describe(), "float32[1,4]");
+    EXPECT_EQ(session.description().outputs[0].name, "y");
+    ASSERT_TRUE(session.run());
+    ASSERT_TRUE(session.run());
     EXPECT_THAT(calls(),
                 ElementsAre("createInferRuntime of the headers", "setGpuAllocator", "deserializeCudaEngine",
                             "createExecutionContext user managed", "setNvtxVerbosity 0",
                             kScratchCall + " 1048576", "setInputShape x 1x4", "setInputTensorAddress x",
                             "setTensorAddress y", "enqueueV3", "enqueueV3"));
     std::vector<TensorView> views;
-    ASSERT_TRUE(session->outputs(views));
+    ASSERT_TRUE(session.outputs(views));
     EXPECT_EQ(views[0].count(), 2);
     EXPECT_NE(views[0].data, nullptr);
-    EXPECT_TRUE(session->device_time());
-    EXPECT_EQ(session->placement()->on_device, 3);
-    const auto stats = session->memory_stats();
+    EXPECT_TRUE(session.device_time());
+    EXPECT_EQ(session.placement()->on_device, 3);
+    const auto stats = session.memory_stats();
     EXPECT_EQ(stats.arena_in_use->count, static_cast<std::int64_t>(2 * kPluginMiB + 16 + 8))
         << "weights, input, output";
     EXPECT_GE(in_use(), before + 3 * kPluginMiB + 24);
@@ -139,9 +138,8 @@ TEST_F(TensorRtPlugin, CapturedGraphNeedsOneEnqueue) {
   auto backend = start();
   RuntimeSettings settings = on_gpu();
   settings.device_graph = true;
-  auto session = load(backend, engine("a", kSmall), settings);
-  ASSERT_TRUE(session) << session.error().sentence();
-  for (int i = 0; i < 5; ++i) ASSERT_TRUE(session->run());
+  auto session = test::value_of(load(backend, engine("a", kSmall), settings));
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(session.run());
   const auto seen = calls();
   EXPECT_EQ(std::count(seen.begin(), seen.end(), "enqueueV3"), 2)
       << "one run without a graph, one in the capture";
@@ -182,12 +180,11 @@ TEST_F(TensorRtPlugin, RecapturesGraphWhenScratchMoves) {
 
 TEST_F(TensorRtPlugin, DynamicOutputHasActualSize) {
   auto backend = start();
-  auto session = load(backend, engine("nms", "input x 1 4\noutput boxes -1 6\n"));
-  ASSERT_TRUE(session) << session.error().sentence();
-  ASSERT_TRUE(session->run());
+  auto session = test::value_of(load(backend, engine("nms", "input x 1 4\noutput boxes -1 6\n")));
+  ASSERT_TRUE(session.run());
   EXPECT_THAT(calls(), Contains("setOutputAllocator boxes"));
   std::vector<TensorView> views;
-  ASSERT_TRUE(session->outputs(views));
+  ASSERT_TRUE(session.outputs(views));
   EXPECT_EQ(views[0].dim(0), 1);
   EXPECT_EQ(views[0].dim(1), 6);
   RuntimeSettings settings = on_gpu();
@@ -291,11 +288,10 @@ TEST_F(TensorRtPlugin, BuildsAnEngineWithItsRecord) {
   order.workspace = mebibytes(64);
   order.image_size = 320;
   order.creator = "1.2.3";
-  const auto built = build("input x -1 3 -1 -1\noutput y 1 2\ntrial 1048576\n", order);
-  ASSERT_TRUE(built) << built.error().sentence();
-  EXPECT_FALSE(built->already_built);
-  EXPECT_EQ(built->device_peak, mebibytes(1));
-  EXPECT_EQ(built->note, "");
+  const auto built = test::value_of(build("input x -1 3 -1 -1\noutput y 1 2\ntrial 1048576\n", order));
+  EXPECT_FALSE(built.already_built);
+  EXPECT_EQ(built.device_peak, mebibytes(1));
+  EXPECT_EQ(built.note, "");
   EXPECT_THAT(calls(), ElementsAre("createInferBuilder of the headers", "createNetworkV2 0",
                                    "setDimensions x 0 1x3x320x320", "setDimensions x 1 1x3x320x320",
                                    "setDimensions x 2 1x3x320x320", "addOptimizationProfile",
@@ -313,9 +309,8 @@ TEST_F(TensorRtPlugin, BuildsAnEngineWithItsRecord) {
   EXPECT_EQ((*record)->model_path, (folder_.path() / "m.onnx").string());
 
   order.engine.clear();
-  const auto again = build("", order);
-  ASSERT_TRUE(again) << again.error().sentence();
-  EXPECT_TRUE(again->already_built);
+  const auto again = test::value_of(build("", order));
+  EXPECT_TRUE(again.already_built);
   EXPECT_THAT(calls(), Not(Contains("buildSerializedNetwork")));
 }
 

@@ -2,11 +2,20 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <memory>
+#include <opencv2/core.hpp>
 #include <opencv2/imgcodecs.hpp>
 #include <opencv2/imgproc.hpp>
 #include <opencv2/videoio.hpp>
+#include <string>
+#include <vector>
 
-#include "model_runner.h"
+#include "inference/backend.h"
+#include "inference/preprocessor.h"
+#include "inference/task.h"
 #include "support/test_support.h"
 
 namespace headroom::test {
@@ -14,6 +23,83 @@ namespace {
 
 namespace fs = std::filesystem;
 using Box = std::array<float, 4>;
+
+// The folder of pictures and a video from Debian's package opencv-doc.
+constexpr const char* kMessi = "data/messi5.jpg";
+constexpr const char* kSceneText = "text/scenetext01.jpg";
+constexpr const char* kPedestrianVideo = "data/vtest.avi";
+
+// The plug-in of this build.
+fs::path plugin_path() { return built_path("bin/libheadroom_backend_onnxruntime.so"); }
+
+// Runs a real model on a picture, with the same steps as a worker: backend, task, pre-processing,
+// decoding.
+class ModelRunner {
+ public:
+  // The error names what is missing: plug-in, runtime or model.
+  static Result<ModelRunner> open(const fs::path& model, const inference::TaskOptions& options);
+
+  inference::Task& task() { return *task_; }
+  // Pre-processes a picture (8-bit BGR), runs the model and decodes. The reference is valid until the next
+  // call.
+  Result<const FrameFindings*> find(const cv::Mat& picture);
+
+ private:
+  explicit ModelRunner(inference::Session session) : session_(std::move(session)) {}
+  inference::Session session_;
+  std::unique_ptr<inference::Task> task_;
+  std::unique_ptr<inference::Preprocessor> preprocessor_;
+  std::vector<std::vector<std::byte>> inputs_;
+  std::vector<TensorView> outputs_;
+  FrameFindings findings_;
+};
+
+Result<ModelRunner> ModelRunner::open(const fs::path& model, const inference::TaskOptions& options) {
+  const inference::BackendFile plugin{"onnxruntime", plugin_path()};
+  auto backend = inference::Backend::open(plugin);
+  if (!backend) return forward_error(backend);
+  if (auto started = backend->start(); !started) return forward_error(started);
+  RuntimeSettings settings;
+  settings.threads = 1;
+  auto session = backend->load(model, settings);
+  if (!session) return forward_error(session);
+  ModelRunner runner(std::move(*session));
+  auto task = inference::create_task(runner.session_.description(), options);
+  if (!task) return forward_error(task);
+  if (*task == nullptr) return input_error("no task recognises " + model.string());
+  runner.task_ = std::move(*task);
+  runner.preprocessor_ = std::make_unique<inference::Preprocessor>(runner.task_->input());
+  const auto& specs = runner.session_.description().inputs;
+  runner.inputs_.resize(specs.size());
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    const auto& dims = runner.task_->input_dims()[i];
+    const auto bytes = static_cast<std::size_t>(element_count(dims)) * size_of(specs[i].type);
+    runner.inputs_[i].resize(bytes);
+    auto bound = runner.session_.bind_input(i, runner.inputs_[i].data(), bytes, specs[i].type, dims);
+    if (!bound) return forward_error(bound);
+  }
+  return runner;
+}
+
+Result<const FrameFindings*> ModelRunner::find(const cv::Mat& picture) {
+  const auto transform = preprocessor_->run(picture.data, picture.cols, picture.rows, picture.step,
+                                            inputs_[task_->input().input_index].data());
+  if (auto ran = session_.run(); !ran) return forward_error(ran);
+  if (auto got = session_.outputs(outputs_); !got) return forward_error(got);
+  findings_.clear();
+  task_->decode(outputs_, transform, findings_);
+  return &findings_;
+}
+
+// Intersection over union of a detection and the box [left, top, right, bottom].
+float iou(const Detection& detection, const Box& box) {
+  const float width = std::min(detection.right, box[2]) - std::max(detection.left, box[0]);
+  const float height = std::min(detection.bottom, box[3]) - std::max(detection.top, box[1]);
+  if (width <= 0 || height <= 0) return 0;
+  const float shared = width * height;
+  return shared / ((detection.right - detection.left) * (detection.bottom - detection.top) +
+                   (box[2] - box[0]) * (box[3] - box[1]) - shared);
+}
 
 constexpr Box kMessiFace{221, 96, 259, 134};
 

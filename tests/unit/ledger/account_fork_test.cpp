@@ -11,11 +11,11 @@ namespace {
 
 // As the driver does: a forked child inherits its parent's descriptors and keeps the parent's memory alive,
 // until exec.
-class AccountOfAParentThatDied : public SharedAccount {
+class AccountOfAParentThatDied : public AccountOfProcesses {
  protected:
   void SetUp() override {
-    if (kIsEmulated) GTEST_SKIP() << kWhyNotEmulated;
-    SharedAccount::SetUp();
+    AccountOfProcesses::SetUp();
+    if (IsSkipped()) return;
     ASSERT_TRUE(account_.open_shared(path().c_str()));
     ASSERT_EQ(::pipe(going_), 0);
   }
@@ -156,35 +156,28 @@ TEST_F(AccountOfAParentThatDied, AChildThatClosesAllDescriptorsKeepsTheCharge) {
 }
 
 // The new program has no charge, whether or not it ever allocates.
-TEST_F(SharedAccount, ExecDropsTheCharge) {
-  if (kIsEmulated) GTEST_SKIP() << kWhyNotEmulated;
-  int ready[2];
-  ASSERT_EQ(::pipe(ready), 0);
-  const pid_t child = ::fork();
-  if (child == 0) {
-    Account account;
-    if (!account.open_shared(path().c_str()) || !account.charge(0, 700)) ::_exit(1);
-    ::dup2(ready[1], 1);
-    ::execl("/bin/sh", "sh", "-c", "echo y; exec sleep 60", nullptr);
-    ::_exit(1);
-  }
-  char answer = 0;
-  ASSERT_EQ(::read(ready[0], &answer, 1), 1);
-  Account account;
-  ASSERT_TRUE(account.open_shared(path().c_str()));
+TEST_F(AccountOfProcesses, ExecDropsTheCharge) {
+  bool has_started = false;
+  const pid_t child = child_that(
+      [&](int ready) {
+        Account account;
+        if (!account.open_shared(path().c_str()) || !account.charge(0, 700)) return false;
+        ::dup2(ready, 1);
+        ::execl("/bin/sh", "sh", "-c", "printf y; exec sleep 60", nullptr);
+        return false;
+      },
+      has_started);
+  ASSERT_TRUE(has_started);
+  OpenAccount account(path());
   EXPECT_EQ(account.charged(0), 0u);
   EXPECT_TRUE(account.charge(0, 1000));
   kill_and_wait(child);
-  ::close(ready[0]);
-  ::close(ready[1]);
 }
 
 // The process's new program joins while a child of the old program keeps its memory. close() stands for exec,
 // which closes the descriptor.
-TEST_F(SharedAccount, AProgramAfterExecDoesNotClaimASlotThatAChildHolds) {
-  if (kIsEmulated) GTEST_SKIP() << kWhyNotEmulated;
-  Account predecessor, successor;
-  ASSERT_TRUE(predecessor.open_shared(path().c_str()));
+TEST_F(AccountOfProcesses, AProgramAfterExecDoesNotClaimASlotThatAChildHolds) {
+  OpenAccount predecessor(path());
   ASSERT_TRUE(predecessor.charge(0, 700));
   const pid_t child = ::fork();
   if (child == 0) {
@@ -192,7 +185,7 @@ TEST_F(SharedAccount, AProgramAfterExecDoesNotClaimASlotThatAChildHolds) {
     ::_exit(0);
   }
   predecessor.close();
-  ASSERT_TRUE(successor.open_shared(path().c_str()));
+  OpenAccount successor(path());
   EXPECT_FALSE(successor.charge(0, 301));
   EXPECT_TRUE(successor.charge(0, 300));
   EXPECT_EQ(successor.charged(0), 1000u);
@@ -200,31 +193,23 @@ TEST_F(SharedAccount, AProgramAfterExecDoesNotClaimASlotThatAChildHolds) {
 }
 
 // A program that closes unknown descriptors keeps its memory.
-TEST_F(SharedAccount, AProcessThatClosesTheDescriptorKeepsItsCharge) {
-  if (kIsEmulated) GTEST_SKIP() << kWhyNotEmulated;
-  int ready[2];
-  ASSERT_EQ(::pipe(ready), 0);
-  const pid_t child = ::fork();
-  if (child == 0) {
-    Account account;
-    bool sound = account.open_shared(path().c_str()) && account.charge(0, 700);
-    for (int fd = 3; fd < 1024; ++fd)
-      if (fd != ready[1]) ::close(fd);
-    sound = sound && !account.charge(0, 301) && account.charge(0, 100);
-    if (::write(ready[1], sound ? "y" : "n", 1) == 1) ::pause();
-    ::_exit(0);
-  }
-  char answer = 0;
-  EXPECT_EQ(::read(ready[0], &answer, 1), 1);
-  EXPECT_EQ(answer, 'y');
-  Account account;
-  ASSERT_TRUE(account.open_shared(path().c_str()));
+TEST_F(AccountOfProcesses, AProcessThatClosesTheDescriptorKeepsItsCharge) {
+  bool is_sound = false;
+  const pid_t child = child_that(
+      [&](int ready) {
+        static Account account;
+        const bool is_charged = account.open_shared(path().c_str()) && account.charge(0, 700);
+        for (int fd = 3; fd < 1024; ++fd)
+          if (fd != ready) ::close(fd);
+        return is_charged && !account.charge(0, 301) && account.charge(0, 100);
+      },
+      is_sound);
+  EXPECT_TRUE(is_sound);
+  OpenAccount account(path());
   EXPECT_FALSE(account.charge(0, 201));
   EXPECT_EQ(account.charged(0), 800u);
   kill_and_wait(child);
   EXPECT_TRUE(account.charge(0, 1000));
-  ::close(ready[0]);
-  ::close(ready[1]);
 }
 
 }  // namespace

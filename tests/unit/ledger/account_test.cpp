@@ -21,8 +21,7 @@ namespace headroom::ledger {
 namespace {
 
 TEST(Account, GrantsExactlyTheLimit) {
-  Account account;
-  ASSERT_TRUE(account.open_private(limit_of(1000)));
+  PrivateAccount account(limit_of(1000));
   EXPECT_TRUE(account.charge(0, 400));
   EXPECT_FALSE(account.charge(0, 601));
   EXPECT_TRUE(account.charge(0, 600));
@@ -35,8 +34,7 @@ TEST(Account, GrantsExactlyTheLimit) {
 
 TEST(Account, RefusesHugeRequestsWithoutOverflow) {
   for (const Limits& limits : {limit_of(1000), Limits{}}) {
-    Account account;
-    ASSERT_TRUE(account.open_private(limits));
+    PrivateAccount account(limits);
     ASSERT_TRUE(account.charge(0, 500));
     for (const std::uint64_t huge : {~std::uint64_t{0}, ~std::uint64_t{0} - 500, std::uint64_t{1} << 63})
       EXPECT_FALSE(account.charge(0, huge)) << huge;
@@ -46,8 +44,7 @@ TEST(Account, RefusesHugeRequestsWithoutOverflow) {
 }
 
 TEST(Account, LimitsEachDeviceSeparately) {
-  Account account;
-  ASSERT_TRUE(account.open_private(limit_of(10, 1)));
+  PrivateAccount account(limit_of(10, 1));
   EXPECT_TRUE(account.charge(0, 1 << 30));
   EXPECT_FALSE(account.charge(1, 11));
   EXPECT_EQ(account.limit(0), kNoLimit);
@@ -56,8 +53,7 @@ TEST(Account, LimitsEachDeviceSeparately) {
 }
 
 TEST(Account, DischargesAtMostTheCharge) {
-  Account account;
-  ASSERT_TRUE(account.open_private(limit_of(100)));
+  PrivateAccount account(limit_of(100));
   ASSERT_TRUE(account.charge(0, 10));
   account.discharge(0, 1000);
   EXPECT_EQ(account.charged(0), 0u);
@@ -67,8 +63,7 @@ TEST(Account, DischargesAtMostTheCharge) {
 TEST(Account, GrantsExactlyTheLimitToRacingThreads) {
   constexpr std::uint64_t kLimit = 100'000;
   constexpr int kThreads = 8;
-  Account account;
-  ASSERT_TRUE(account.open_private(limit_of(kLimit)));
+  PrivateAccount account(limit_of(kLimit));
   std::atomic<std::uint64_t> held{0}, most{0};
   std::vector<std::thread> threads;
   for (int i = 0; i < kThreads; ++i)
@@ -100,8 +95,7 @@ TEST(Account, GrantsExactlyTheLimitToRacingThreads) {
 }
 
 // Its PID is not valid here, but its death is noticed through the byte lock.
-TEST_F(SharedAccount, KeepsTheChargeOfAProcessInAnotherPidNamespaceUntilItDies) {
-  if (kIsEmulated) GTEST_SKIP() << kWhyNotEmulated;
+TEST_F(AccountOfProcesses, KeepsTheChargeOfAProcessInAnotherPidNamespaceUntilItDies) {
   int ready[2], going[2];
   ASSERT_EQ(::pipe(ready), 0);
   ASSERT_EQ(::pipe(going), 0);
@@ -121,8 +115,7 @@ TEST_F(SharedAccount, KeepsTheChargeOfAProcessInAnotherPidNamespaceUntilItDies) 
   }
   ::close(ready[1]);
   char answer = 0;
-  Account account;
-  ASSERT_TRUE(account.open_shared(path().c_str()));
+  OpenAccount account(path());
   if (::read(ready[0], &answer, 1) == 1) {
     EXPECT_EQ(answer, 'y');
     EXPECT_EQ(account.members(), 1u);
@@ -142,8 +135,7 @@ TEST_F(SharedAccount, KeepsTheChargeOfAProcessInAnotherPidNamespaceUntilItDies) 
 TEST_F(SharedAccount, IsCreatedOnce) {
   EXPECT_FALSE(Account::create_shared(path().c_str(), limit_of(5)));
   EXPECT_EQ(errno, EEXIST);
-  Account account;
-  ASSERT_TRUE(account.open_shared(path().c_str()));
+  OpenAccount account(path());
   EXPECT_EQ(account.limit(0), 1000u);
   EXPECT_TRUE(account.is_shared());
 }
@@ -156,13 +148,9 @@ TEST_F(SharedAccount, RejectsOtherFiles) {
   EXPECT_FALSE(account.is_open());
 }
 
-TEST_F(SharedAccount, ClearsTheChargeOfADeadProcess) {
-  if (kIsEmulated) GTEST_SKIP() << kWhyNotEmulated;
-  bool granted = false;
-  const pid_t child = child_that_charges(700, &granted);
-  ASSERT_TRUE(granted);
-  Account account;
-  ASSERT_TRUE(account.open_shared(path().c_str()));
+TEST_F(AccountOfProcesses, ClearsTheChargeOfADeadProcess) {
+  const pid_t child = child_that_charges(700);
+  OpenAccount account(path());
   EXPECT_FALSE(account.charge(0, 301));
   EXPECT_TRUE(account.charge(0, 300));
   EXPECT_EQ(account.charged(0), 1000u);
@@ -175,8 +163,7 @@ TEST_F(SharedAccount, ClearsTheChargeOfADeadProcess) {
 }
 
 // Its memory is freed when it ends, even if its parent never waits for it.
-TEST_F(SharedAccount, ClearsTheChargeOfAZombie) {
-  if (kIsEmulated) GTEST_SKIP() << kWhyNotEmulated;
+TEST_F(AccountOfProcesses, ClearsTheChargeOfAZombie) {
   const pid_t child = ::fork();
   if (child == 0) {
     Account account;
@@ -185,16 +172,13 @@ TEST_F(SharedAccount, ClearsTheChargeOfAZombie) {
   siginfo_t info{};
   ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT), 0);
   EXPECT_EQ(info.si_status, 0);
-  Account account;
-  ASSERT_TRUE(account.open_shared(path().c_str()));
+  OpenAccount account(path());
   EXPECT_TRUE(account.charge(0, 1000));
   ::waitpid(child, nullptr, 0);
 }
 
-TEST_F(SharedAccount, GivesAForkedChildItsOwnSlot) {
-  if (kIsEmulated) GTEST_SKIP() << kWhyNotEmulated;
-  Account account;
-  ASSERT_TRUE(account.open_shared(path().c_str()));
+TEST_F(AccountOfProcesses, GivesAForkedChildItsOwnSlot) {
+  OpenAccount account(path());
   ASSERT_TRUE(account.charge(0, 600));
   const pid_t child = ::fork();
   if (child == 0) {
@@ -210,16 +194,14 @@ TEST_F(SharedAccount, GivesAForkedChildItsOwnSlot) {
 }
 
 TEST_F(SharedAccount, LeavingDischargesEverything) {
-  Account one, other;
-  ASSERT_TRUE(one.open_shared(path().c_str()));
+  OpenAccount one(path());
   ASSERT_TRUE(one.charge(0, 900));
   one.leave();
-  ASSERT_TRUE(other.open_shared(path().c_str()));
+  OpenAccount other(path());
   EXPECT_TRUE(other.charge(0, 1000));
 }
 
-TEST_F(SharedAccount, SurvivesTheDeathOfALockHolder) {
-  if (kIsEmulated) GTEST_SKIP() << kWhyNotEmulated;
+TEST_F(AccountOfProcesses, SurvivesTheDeathOfALockHolder) {
   // Many members that are killed at random moments while they charge and discharge.
   for (int round = 0; round < 30; ++round) {
     const pid_t child = ::fork();
@@ -234,15 +216,13 @@ TEST_F(SharedAccount, SurvivesTheDeathOfALockHolder) {
     ::usleep(static_cast<useconds_t>(1000 + round * 137));
     kill_and_wait(child);
   }
-  Account account;
-  ASSERT_TRUE(account.open_shared(path().c_str()));
+  OpenAccount account(path());
   EXPECT_TRUE(account.charge(0, 1000));
   EXPECT_FALSE(account.charge(0, 1));
 }
 
 TEST_F(SharedAccount, IgnoresSlotsWithoutAnOwner) {
-  Account account;
-  ASSERT_TRUE(account.open_shared(path().c_str()));
+  OpenAccount account(path());
   ASSERT_TRUE(account.charge(0, 300));
   // The state of a slot if its process is killed while it claims or clears the slot.
   const int fd = ::open(path().c_str(), O_RDWR | O_CLOEXEC);
@@ -264,8 +244,7 @@ TEST_F(SharedAccount, IgnoresSlotsWithoutAnOwner) {
 }
 
 TEST_F(SharedAccount, KeepsPeaksPerProcessAndInTotal) {
-  Account one, other;
-  ASSERT_TRUE(one.open_shared(path().c_str()));
+  OpenAccount one(path());
   EXPECT_EQ(one.peak(0), 0U);
   EXPECT_TRUE(one.charge(0, 300));
   one.discharge(0, 200);
@@ -281,36 +260,26 @@ TEST_F(SharedAccount, KeepsPeaksPerProcessAndInTotal) {
   // A refused request does not raise the peak, and all processes see the number of refusals.
   EXPECT_FALSE(one.charge(0, 900));
   one.note_refusal(0, 900, 900);
-  ASSERT_TRUE(other.open_shared(path().c_str()));
+  OpenAccount other(path());
   EXPECT_EQ(other.peak(0), 150U);
   EXPECT_EQ(other.refused(0), 1U);
   EXPECT_EQ(other.refused_bytes(0), 900U);
   EXPECT_EQ(other.refused(1), 0U);
 }
 
-TEST_F(SharedAccount, DoesNotAddUpProcessesThatRanOneAfterAnother) {
-  if (kIsEmulated) GTEST_SKIP() << kWhyNotEmulated;
-  Account conductor;
-  ASSERT_TRUE(conductor.open_shared(path().c_str()));
+TEST_F(AccountOfProcesses, DoesNotAddUpProcessesThatRanOneAfterAnother) {
+  OpenAccount conductor(path());
   ASSERT_TRUE(conductor.charge(0, 0));
-  for (int i = 0; i < 3; ++i) {
-    bool granted = false;
-    kill_and_wait(child_that_charges(300, &granted));
-    EXPECT_TRUE(granted);
-  }
+  for (int i = 0; i < 3; ++i) kill_and_wait(child_that_charges(300));
   EXPECT_EQ(conductor.peak(0), 300u);
   EXPECT_EQ(conductor.members(), 1u);
   EXPECT_TRUE(conductor.has_kept_limit(0));
 }
 
-TEST_F(SharedAccount, ExcludesADeadProcessFromANewPeak) {
-  if (kIsEmulated) GTEST_SKIP() << kWhyNotEmulated;
-  Account account;
-  ASSERT_TRUE(account.open_shared(path().c_str()));
+TEST_F(AccountOfProcesses, ExcludesADeadProcessFromANewPeak) {
+  OpenAccount account(path());
   ASSERT_TRUE(account.charge(0, 100));
-  bool granted = false;
-  const pid_t child = child_that_charges(600, &granted);
-  ASSERT_TRUE(granted);
+  const pid_t child = child_that_charges(600);
   EXPECT_EQ(account.peak(0), 700u);
   kill_and_wait(child);
   ::usleep(2000);  // longer than the interval between checks for dead processes
@@ -338,11 +307,10 @@ TEST_F(SharedAccount, ReportsWhetherThePeakStayedWithinTheLimit) {
 }
 
 TEST_F(SharedAccount, AProcessCanJoinWhileTheLimitIsExceeded) {
-  Account one, other;
-  ASSERT_TRUE(one.open_shared(path().c_str()));
+  OpenAccount one(path());
   ASSERT_TRUE(one.charge(0, 900));
   one.force_charge(0, 200);
-  ASSERT_TRUE(other.open_shared(path().c_str()));
+  OpenAccount other(path());
   EXPECT_TRUE(other.ensure_joined());
   EXPECT_FALSE(other.charge(0, 1));
   EXPECT_EQ(one.members(), 2U);

@@ -1,6 +1,5 @@
 // Charges in whole granules, and small allocations that share granules.
-#include "ledger/ledger.h"
-#include "support/test_support.h"
+#include "unit/ledger/ledger_fixture.h"
 
 namespace headroom::ledger {
 namespace {
@@ -8,21 +7,14 @@ namespace {
 using Kind = DeviceMemoryKind;
 constexpr std::uint64_t kMiB = 1 << 20, kGranule = 2 * kMiB, kContext = 7;
 
-class GranulesTest : public testing::Test {
+class GranulesTest : public LedgerFixture {
  protected:
   void limit(std::uint64_t bytes) {
-    Limits limits;
-    limits.bytes[0] = bytes;
-    ASSERT_TRUE(ledger_.account().open_private(limits));
+    LedgerFixture::limit(bytes);
     ledger_.set_granule(0, kGranule);
   }
   static Entry entry_at(std::uint64_t address, std::uint64_t bytes, Kind kind = Kind::device) {
-    Entry entry;
-    entry.address = address;
-    entry.bytes = bytes;
-    entry.kind = kind;
-    entry.context = kContext;
-    return entry;
+    return {.address = address, .bytes = bytes, .context = kContext, .kind = kind};
   }
   bool allocate(std::uint64_t address, std::uint64_t bytes, Kind kind = Kind::device) {
     if (ledger_.shares_granule(0, kind, bytes))
@@ -31,13 +23,6 @@ class GranulesTest : public testing::Test {
     ledger_.commit(entry_at(address, bytes, kind));
     return true;
   }
-  void release(std::uint64_t address) {
-    Entry entry;
-    ASSERT_TRUE(ledger_.begin_release(EntryType::pointer, address, entry));
-    ledger_.finish_release(entry);
-  }
-  std::uint64_t charged() { return ledger_.account().charged(0); }
-  Ledger ledger_;
 };
 
 TEST_F(GranulesTest, ChargesWholeGranulesForLargeAllocations) {
@@ -119,11 +104,7 @@ TEST_F(GranulesTest, DestroyingAContextFreesItsGranules) {
   limit(4 * kGranule);
   ASSERT_TRUE(allocate(kGranule, 100));
   ASSERT_TRUE(allocate(3 * kGranule, kMiB + 1));
-  Ledger::Pass pass;
-  Entry dropped;
-  int count = 0;
-  while (ledger_.drop_from_context(7, pass, dropped)) ++count;
-  EXPECT_EQ(count, 2);
+  EXPECT_EQ(drop_from_context(kContext), 2);
   EXPECT_EQ(charged(), 0u);
 }
 
@@ -150,17 +131,14 @@ TEST_F(GranulesTest, APendingFreeKeepsItsGranuleUntilAWait) {
   ASSERT_TRUE(allocate(kGranule, kMiB));
   ASSERT_TRUE(allocate(2 * kGranule, kGranule));
   EXPECT_EQ(charged(), 2 * kGranule);
-  for (const std::uint64_t address : {kGranule, 2 * kGranule}) {
-    Entry entry;
-    ASSERT_TRUE(ledger_.begin_release(EntryType::pointer, address, entry));
-    ledger_.finish_release(entry, true, 7);
-  }
+  ASSERT_TRUE(release_stream_ordered(kGranule, 7));
+  ASSERT_TRUE(release_stream_ordered(2 * kGranule, 7));
   EXPECT_EQ(ledger_.figures(0, Kind::device).live_count, 0u);
   EXPECT_EQ(charged(), 2 * kGranule);
   EXPECT_TRUE(ledger_.has_pending_frees());
-  ledger_.finish_wait(8, ledger_.begin_wait(8));
+  wait(8);
   EXPECT_EQ(charged(), 2 * kGranule) << "another context";
-  ledger_.finish_wait(7, ledger_.begin_wait(7));
+  wait(7);
   EXPECT_EQ(charged(), 0u);
   EXPECT_FALSE(ledger_.has_pending_frees());
 }
@@ -182,9 +160,9 @@ TEST_F(GranulesTest, ReservesOnlyInGranulesOfTheContext) {
   ASSERT_TRUE(allocate(kGranule, kMiB / 2));
   EXPECT_EQ(ledger_.reserve_in_granule(0, kContext + 1, kMiB), 0u);
   // A new context may have the handle of one that is being destroyed.
-  const std::uint64_t number = ledger_.begin_destroy(Ledger::Owner::context, kContext);
+  const std::uint64_t number = ledger_.begin_destroy(kContextOwner, kContext);
   EXPECT_EQ(ledger_.reserve_in_granule(0, kContext, kMiB), 0u);
-  ledger_.undo_destroy(Ledger::Owner::context, number, kContext);
+  ledger_.undo_destroy(kContextOwner, number, kContext);
   EXPECT_NE(ledger_.reserve_in_granule(0, kContext, kMiB), 0u);
 }
 
@@ -192,18 +170,13 @@ TEST_F(GranulesTest, ReservesNothingInAGranuleOfPendingFrees) {
   limit(2 * kGranule);
   ASSERT_TRUE(allocate(kGranule, kMiB / 2));
   ASSERT_TRUE(allocate(kGranule + kMiB, kMiB / 2));
-  const auto free_stream_ordered = [&](std::uint64_t address) {
-    Entry entry;
-    ASSERT_TRUE(ledger_.begin_release(EntryType::pointer, address, entry));
-    ledger_.finish_release(entry, true, 7);
-  };
-  free_stream_ordered(kGranule);
+  ASSERT_TRUE(release_stream_ordered(kGranule, 7));
   const std::uint64_t held = ledger_.reserve_in_granule(0, kContext, kMiB);
   EXPECT_NE(held, 0u);
   ledger_.cancel_in_granule(held, kMiB);
-  free_stream_ordered(kGranule + kMiB);
+  ASSERT_TRUE(release_stream_ordered(kGranule + kMiB, 7));
   EXPECT_EQ(ledger_.reserve_in_granule(0, kContext, kMiB), 0u);
-  ledger_.finish_wait(7, ledger_.begin_wait(7));
+  wait(7);
   EXPECT_EQ(charged(), 0u);
 }
 

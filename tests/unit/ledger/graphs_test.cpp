@@ -1,28 +1,13 @@
 // Charges for memory nodes of graphs and for graph execs.
-#include "ledger/ledger.h"
-
-#include "support/test_support.h"
+#include "unit/ledger/ledger_fixture.h"
 
 namespace headroom::ledger {
 namespace {
 
-class LedgerGraphs : public testing::Test {
+class LedgerGraphs : public LedgerFixture {
  protected:
-  using Kind = DeviceMemoryKind;
   static constexpr std::uint64_t kStep = 32;  // for tests with steps
   void SetUp() override { limit(100); }
-  void limit(std::uint64_t bytes) {
-    Limits limits;
-    limits.bytes[0] = bytes;
-    ASSERT_TRUE(ledger_.account().open_private(limits));
-  }
-  bool release(std::uint64_t address) {
-    Entry entry;
-    if (!ledger_.begin_release(EntryType::pointer, address, entry)) return false;
-    ledger_.finish_release(entry);
-    return true;
-  }
-  std::uint64_t charged() { return ledger_.account().charged(0); }
   void add_node(std::uint64_t graph, std::uint64_t address, std::uint64_t bytes, unsigned device = 0) {
     ASSERT_TRUE(ledger_.reserve_in_graph(graph, device, bytes).granted);
     ledger_.commit_node(graph, address, device, bytes);
@@ -49,16 +34,19 @@ class LedgerGraphs : public testing::Test {
   }
   void settle() {
     std::uint64_t bytes = 0;
-    std::size_t place = 0;
-    for (Entry entry; ledger_.next_graph_orphan(0, place, entry); ++place) bytes += entry.bytes;
+    for (const Entry& orphan : orphans()) bytes += orphan.bytes;
     ledger_.settle_graph_memory(0, bytes);
   }
-  // The addresses of all graph orphans.
-  std::vector<std::uint64_t> left() {
-    std::vector<std::uint64_t> all;
+  std::vector<Entry> orphans() {
+    std::vector<Entry> all;
     std::size_t place = 0;
-    for (Entry entry; ledger_.next_graph_orphan(0, place, entry); ++place) all.push_back(entry.address);
+    for (Entry entry; ledger_.next_graph_orphan(0, place, entry); ++place) all.push_back(entry);
     return all;
+  }
+  std::vector<std::uint64_t> left() {
+    std::vector<std::uint64_t> addresses;
+    for (const Entry& orphan : orphans()) addresses.push_back(orphan.address);
+    return addresses;
   }
   bool instantiate(std::uint64_t graph, std::uint64_t exec) {
     constexpr std::uint64_t kNumber = 0x77;
@@ -75,7 +63,6 @@ class LedgerGraphs : public testing::Test {
     ledger_.finish_update(exec);
     return true;
   }
-  Ledger ledger_;
 };
 
 TEST_F(LedgerGraphs, ReusesAFreedBlockThatIsOrderedBeforeAndLargeEnough) {
@@ -390,9 +377,7 @@ TEST_F(LedgerGraphs, ChargesOrphansUntilTheyAreFreed) {
   EXPECT_TRUE(destroy(EntryType::graph_exec, 0xe));
   EXPECT_EQ(charged(), 60u);
   EXPECT_THAT(left(), testing::UnorderedElementsAre(0x1000u, 0x3000u));
-  Entry released;
-  ASSERT_TRUE(ledger_.begin_release(EntryType::pointer, 0x1000, released));
-  ledger_.finish_orphan_release(released);
+  ledger_.finish_orphan_release(begin_release(0x1000));
   EXPECT_EQ(charged(), 60u) << "the driver keeps it for the next graph";
   settle();
   EXPECT_EQ(charged(), 40u);
@@ -438,9 +423,7 @@ TEST_F(LedgerGraphs, AMovedChildGraphEndsWithItsParent) {
 }
 
 TEST_F(LedgerGraphs, ChargesNodesToTheirDevice) {
-  Limits limits;
-  limits.bytes[0] = limits.bytes[1] = 100;
-  ASSERT_TRUE(ledger_.account().open_private(limits));
+  limit(100, 100);
   add_node(3, 0x1000, 40);
   add_node(3, 0x2000, 70, 1);
   EXPECT_EQ(charged(), 40u);

@@ -1,41 +1,19 @@
 // Charges and figures of allocations, by kind of memory.
-#include "ledger/ledger.h"
-
 #include <thread>
 
-#include "support/test_support.h"
+#include "unit/ledger/ledger_fixture.h"
 
 namespace headroom::ledger {
 namespace {
 
-using Kind = DeviceMemoryKind;
-
-class LedgerTest : public testing::Test {
+class LedgerTest : public LedgerFixture {
  protected:
-  void limit(std::uint64_t bytes) {
-    Limits limits;
-    limits.bytes[0] = bytes;
-    ASSERT_TRUE(ledger_.account().open_private(limits));
-  }
   bool allocate(std::uint64_t address, std::uint64_t bytes, Kind kind = Kind::device,
                 std::uint64_t context = 7) {
     if (!ledger_.reserve(0, kind, bytes)) return false;
-    Entry entry;
-    entry.address = address;
-    entry.bytes = bytes;
-    entry.kind = kind;
-    entry.context = context;
-    ledger_.commit(entry);
+    ledger_.commit({.address = address, .bytes = bytes, .context = context, .kind = kind});
     return true;
   }
-  bool release(std::uint64_t address) {
-    Entry entry;
-    if (!ledger_.begin_release(EntryType::pointer, address, entry)) return false;
-    ledger_.finish_release(entry);
-    return true;
-  }
-  std::uint64_t charged() { return ledger_.account().charged(0); }
-  Ledger ledger_;
 };
 
 TEST_F(LedgerTest, CountsLiveBytesAndPeak) {
@@ -99,8 +77,7 @@ TEST_F(LedgerTest, ARequestThatTheDriverRefusesIsNotCharged) {
 TEST_F(LedgerTest, UndoesAFailedRelease) {
   limit(100);
   ASSERT_TRUE(allocate(0x1000, 100));
-  Entry entry;
-  ASSERT_TRUE(ledger_.begin_release(EntryType::pointer, 0x1000, entry));
+  const Entry entry = begin_release(0x1000);
   EXPECT_FALSE(ledger_.reserve(0, Kind::device, 1)) << "it stays charged until the driver has freed it";
   ledger_.undo_release(entry);
   EXPECT_EQ(charged(), 100u);
@@ -117,16 +94,10 @@ TEST_F(LedgerTest, AReusedAddressReplacesTheOldAllocation) {
 }
 
 TEST_F(LedgerTest, AReusedAddressDischargesTheOtherDevice) {
-  Limits limits;
-  limits.bytes[0] = limits.bytes[1] = 1000;
-  ASSERT_TRUE(ledger_.account().open_private(limits));
+  limit(1000, 1000);
   const auto allocate_on = [&](std::uint16_t device, std::uint64_t address, std::uint64_t bytes) {
     ASSERT_TRUE(ledger_.reserve(device, Kind::device, bytes));
-    Entry entry;
-    entry.address = address;
-    entry.bytes = bytes;
-    entry.device = device;
-    ledger_.commit(entry);
+    ledger_.commit({.address = address, .bytes = bytes, .device = device});
   };
   allocate_on(1, 0x1000, 600);  // its release is not seen
   allocate_on(0, 0x2000, 600);
@@ -170,12 +141,7 @@ TEST_F(LedgerTest, ARequestThatTheDriverRefusesDoesNotRaiseThePeak) {
   ledger_.commit_node(3, 0x5000, 0, 20);
   EXPECT_EQ(peak(), 170u);
   ASSERT_TRUE(ledger_.reserve_in_pool(0x99, 0, 30));
-  Entry entry;
-  entry.address = 0x2000;
-  entry.bytes = 30;
-  entry.kind = Kind::pool;
-  entry.owner = 0x99;
-  ledger_.commit(entry);
+  ledger_.commit({.address = 0x2000, .bytes = 30, .owner = 0x99, .kind = Kind::pool});
   EXPECT_EQ(peak(), 200u);
   EXPECT_EQ(ledger_.account().peak(0), 200u);
 }
@@ -192,11 +158,7 @@ TEST_F(LedgerTest, ExportedMemoryStaysChargedAfterItsRelease) {
 TEST_F(LedgerTest, DoesNotChargeRegisteredHostMemory) {
   limit(100);
   ledger_.set_integrated(0, true);
-  Entry registered;
-  registered.address = 0x1000;
-  registered.bytes = 900;
-  registered.kind = Kind::pinned_host;
-  ledger_.commit(registered, false);
+  ledger_.commit({.address = 0x1000, .bytes = 900, .kind = Kind::pinned_host}, false);
   EXPECT_EQ(charged(), 0u);
   EXPECT_EQ(ledger_.figures(0, Kind::pinned_host).live_bytes, 900u);
   EXPECT_TRUE(release(0x1000));
@@ -208,13 +170,9 @@ TEST_F(LedgerTest, DestroyingAContextFreesItsMemory) {
   ASSERT_TRUE(allocate(0x1000, 10, Kind::device, 7));
   ASSERT_TRUE(allocate(0x2000, 20, Kind::managed, 7));
   ASSERT_TRUE(allocate(0x3000, 30, Kind::device, 8));
-  Entry dropped;
-  int count = 0;
-  Ledger::Pass pass;
-  while (ledger_.drop_from_context(7, pass, dropped)) ++count;
-  EXPECT_EQ(count, 2);
+  EXPECT_EQ(drop_from_context(7), 2);
   EXPECT_EQ(charged(), 30u);
-  EXPECT_FALSE(ledger_.drop_from_context(0, pass, dropped));
+  EXPECT_EQ(drop_from_context(0), 0);
 }
 
 TEST_F(LedgerTest, AForkedChildStartsEmpty) {
@@ -239,9 +197,8 @@ TEST_F(LedgerTest, HandlesManyAllocations) {
 // The driver may reuse a context's handle before the ledger has recorded its destruction.
 TEST_F(LedgerTest, SeparatesContextsThatReuseAHandle) {
   limit(100);
-  constexpr auto kContext = Ledger::Owner::context;
   ASSERT_TRUE(allocate(0x1000, 60, Kind::device, 7));
-  const std::uint64_t number = ledger_.begin_destroy(kContext, 7);
+  const std::uint64_t number = ledger_.begin_destroy(kContextOwner, 7);
   ASSERT_TRUE(allocate(0x2000, 40, Kind::device, 7));
   Entry dropped;
   Ledger::Pass pass;
@@ -249,40 +206,31 @@ TEST_F(LedgerTest, SeparatesContextsThatReuseAHandle) {
   EXPECT_EQ(dropped.address, 0x1000u);
   EXPECT_FALSE(ledger_.drop_from_context(number, pass, dropped));
   EXPECT_EQ(charged(), 40u);
-  const std::uint64_t again = ledger_.begin_destroy(kContext, 7);
+  const std::uint64_t again = ledger_.begin_destroy(kContextOwner, 7);
   EXPECT_NE(again, number);
-  ledger_.undo_destroy(kContext, again, 7);
+  ledger_.undo_destroy(kContextOwner, again, 7);
   pass = {};
   EXPECT_TRUE(ledger_.drop_from_context(7, pass, dropped))
       << "its first destruction failed; this is the second";
   EXPECT_EQ(charged(), 0u);
-  EXPECT_EQ(ledger_.begin_destroy(kContext, 0), 0u);
+  EXPECT_EQ(ledger_.begin_destroy(kContextOwner, 0), 0u);
 }
 
 // A free is in progress while the context is destroyed, and the free fails.
 TEST_F(LedgerTest, AFailedFreeReturnsToItsContextOrEndsWithIt) {
   limit(100);
-  constexpr auto kContext = Ledger::Owner::context;
-  const auto begin_release = [&](std::uint64_t address) {
-    Entry entry;
-    EXPECT_TRUE(ledger_.begin_release(EntryType::pointer, address, entry));
-    return entry;
-  };
-  Entry dropped;
-  Ledger::Pass pass;
   ASSERT_TRUE(allocate(0x1000, 10, Kind::device, 7));
   ASSERT_TRUE(allocate(0x2000, 20, Kind::device, 7));
   ASSERT_TRUE(allocate(0x3000, 30, Kind::device, 7));
-  const std::uint64_t kept = ledger_.begin_destroy(kContext, 7);
+  const std::uint64_t kept = ledger_.begin_destroy(kContextOwner, 7);
   const Entry first = begin_release(0x1000);
-  ledger_.undo_destroy(kContext, kept, 7);
+  ledger_.undo_destroy(kContextOwner, kept, 7);
   ledger_.undo_release(first);  // the destruction of the context failed
-  const std::uint64_t gone = ledger_.begin_destroy(kContext, 7);
+  const std::uint64_t gone = ledger_.begin_destroy(kContextOwner, 7);
   const Entry second = begin_release(0x2000), third = begin_release(0x3000);
   ledger_.undo_release(second);  // the context is being destroyed
   EXPECT_EQ(charged(), 60u);
-  while (ledger_.drop_from_context(gone, pass, dropped)) {
-  }
+  drop_from_context(gone);
   EXPECT_EQ(charged(), 30u);
   ledger_.undo_release(third);  // the context is gone
   EXPECT_EQ(charged(), 0u);
@@ -292,9 +240,7 @@ TEST_F(LedgerTest, AFailedFreeReturnsToItsContextOrEndsWithIt) {
 TEST_F(LedgerTest, WithoutALimitAStreamOrderedFreeEndsTheCharge) {
   limit(kNoLimit);
   ASSERT_TRUE(allocate(0x1000, 60));
-  Entry entry;
-  ASSERT_TRUE(ledger_.begin_release(EntryType::pointer, 0x1000, entry));
-  ledger_.finish_release(entry, true, 0);
+  EXPECT_TRUE(release_stream_ordered(0x1000, 0));
   EXPECT_EQ(charged(), 0u);
   EXPECT_FALSE(ledger_.has_pending_frees());
 }

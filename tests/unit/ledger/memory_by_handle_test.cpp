@@ -1,21 +1,14 @@
 // Physical memory: charged as long as it has a handle, a mapping or an array part, also with concurrent
 // threads.
-#include "ledger/ledger.h"
-#include "support/test_support.h"
+#include "unit/ledger/ledger_fixture.h"
 
 namespace headroom::ledger {
 namespace {
 
-using Kind = DeviceMemoryKind;
-
-class MemoryByHandle : public testing::Test {
+class MemoryByHandle : public LedgerFixture {
  protected:
   static constexpr std::uint64_t kContext = 7, kLimit = 100;
-  void SetUp() override {
-    Limits limits;
-    limits.bytes[0] = kLimit;
-    ASSERT_TRUE(ledger_.account().open_private(limits));
-  }
+  void SetUp() override { limit(kLimit); }
   // Each function acts as a call of the driver, and returns how many bytes it freed.
   std::uint64_t create(std::uint64_t handle, std::uint64_t bytes, Kind kind = Kind::physical) {
     Entry freed;
@@ -24,9 +17,7 @@ class MemoryByHandle : public testing::Test {
     return freed.bytes;
   }
   std::uint64_t release(std::uint64_t handle) {
-    Entry freed;
-    ledger_.finish_release_handle(ledger_.begin_release_handle(handle), freed);
-    return freed.bytes;
+    return ledger_.finish_release_handle(ledger_.begin_release_handle(handle)).bytes;
   }
   std::uint64_t map(std::uint64_t address, std::uint64_t bytes, std::uint64_t handle) {
     return map_retained(address, bytes, ledger_.retain_physical(handle));
@@ -47,20 +38,20 @@ class MemoryByHandle : public testing::Test {
       all += static_cast<std::int64_t>(freed.bytes);
     return count > 0 ? all : -1;
   }
+  // How many parts of the array it unmapped.
+  int unmap_parts(std::uint64_t array) {
+    Ledger::Pass pass;
+    int count = 0;
+    for (Entry freed; ledger_.unmap_next_part(array, pass, freed);) ++count;
+    return count;
+  }
   std::uint64_t map_part(std::uint64_t array, std::uint64_t part, std::uint64_t handle) {
-    Entry freed;
-    ledger_.map_part(array, part, ledger_.retain_physical(handle), false, 0, freed);
-    return freed.bytes;
+    return ledger_.map_part(array, part, ledger_.retain_physical(handle), false, 0).bytes;
   }
   std::uint64_t unmap_part_stream_ordered(std::uint64_t part, std::uint64_t context) {
-    Entry freed;
-    ledger_.map_part(0xa, part, 0, true, context, freed);
-    return freed.bytes;
+    return ledger_.map_part(0xa, part, 0, true, context).bytes;
   }
-  void wait(std::uint64_t context) { ledger_.finish_wait(context, ledger_.begin_wait(context)); }
-  std::uint64_t charged() { return ledger_.account().charged(0); }
   std::uint64_t live() { return ledger_.figures(0, Kind::physical).live_bytes; }
-  Ledger ledger_;
 };
 
 TEST_F(MemoryByHandle, StaysChargedWhileAHandleOrMappingIsLeft) {
@@ -92,8 +83,7 @@ TEST_F(MemoryByHandle, ARetainedHandleKeepsTheMemory) {
   create(5, 100);
   map(0x1000, 100, 5);
   release(5);
-  Entry freed;
-  ledger_.retain_handle(6, ledger_.retain_mapped_physical(0x1010), freed);
+  ledger_.retain_handle(6, ledger_.retain_mapped_physical(0x1010));
   EXPECT_EQ(unmap(0x1000, 100), 0);
   EXPECT_EQ(charged(), 100u);
   EXPECT_EQ(release(6), 100u);
@@ -103,14 +93,12 @@ TEST_F(MemoryByHandle, ARetainedHandleKeepsTheMemory) {
 TEST_F(MemoryByHandle, ARetainedHandleMustBeReleasedAsOften) {
   create(5, 100);
   map(0x1000, 100, 5);
-  Entry freed;
-  ledger_.retain_handle(5, ledger_.retain_mapped_physical(0x1000), freed);
+  ledger_.retain_handle(5, ledger_.retain_mapped_physical(0x1000));
   unmap(0x1000, 100);
   const auto first = ledger_.begin_release_handle(5), second = ledger_.begin_release_handle(5);
-  ledger_.finish_release_handle(second, freed);
+  ledger_.finish_release_handle(second);
   EXPECT_EQ(charged(), 100u) << "the driver has not finished the other release";
-  ledger_.finish_release_handle(first, freed);
-  EXPECT_EQ(freed.bytes, 100u);
+  EXPECT_EQ(ledger_.finish_release_handle(first).bytes, 100u);
   EXPECT_EQ(charged(), 0u);
 }
 
@@ -119,8 +107,7 @@ TEST_F(MemoryByHandle, ExportedMemoryStaysCharged) {
   EXPECT_FALSE(ledger_.reuse_handle(5)) << "not exported, so it cannot be imported";
   const std::uint64_t physical = ledger_.retain_physical(5);
   ledger_.export_physical(physical);
-  Entry freed;
-  ledger_.release_physical(physical, freed);
+  ledger_.release_physical(physical);
   EXPECT_TRUE(ledger_.reuse_handle(5));
   EXPECT_FALSE(ledger_.reuse_handle(6));
   EXPECT_EQ(release(5) + release(5), 0u);
@@ -134,9 +121,7 @@ TEST_F(MemoryByHandle, AFailedExportKeepsNothing) {
   create(5, 60);
   const std::uint64_t physical = ledger_.retain_physical(5);
   EXPECT_EQ(release(5), 0u) << "released by another thread meanwhile";
-  Entry freed;
-  ledger_.release_physical(physical, freed);
-  EXPECT_EQ(freed.bytes, 60u);
+  EXPECT_EQ(ledger_.release_physical(physical).bytes, 60u);
   EXPECT_EQ(charged(), 0u);
 }
 
@@ -158,8 +143,7 @@ TEST_F(MemoryByHandle, RetainByAddressSurvivesAConcurrentUnmap) {
   release(5);
   const std::uint64_t held = ledger_.retain_mapped_physical(0x1000);
   EXPECT_EQ(unmap(0x1000, 60), 0);
-  Entry freed;
-  ledger_.retain_handle(9, held, freed);
+  ledger_.retain_handle(9, held);
   EXPECT_EQ(charged(), 60u);
   EXPECT_EQ(release(9), 60u);
 }
@@ -172,9 +156,8 @@ TEST_F(MemoryByHandle, RetainByAddressSurvivesAConcurrentRelease) {
   const std::uint64_t retained = ledger_.retain_mapped_physical(0x1000);
   EXPECT_EQ(release(5), 0u) << "the driver already returned it to the other thread";
   EXPECT_NE(ledger_.retain_physical(5), 0u);
-  Entry freed;
-  ledger_.release_physical(ledger_.begin_release_handle(5).physical, freed);
-  ledger_.retain_handle(5, retained, freed);
+  ledger_.release_physical(ledger_.begin_release_handle(5).physical);
+  ledger_.retain_handle(5, retained);
   unmap(0x1000, 60);
   EXPECT_EQ(charged(), 60u);
   EXPECT_EQ(release(5), 60u);
@@ -188,9 +171,7 @@ TEST_F(MemoryByHandle, AFailedRetainKeepsNothing) {
   release(5);
   unmap(0x1000, 60);
   EXPECT_EQ(charged(), 60u);
-  Entry freed;
-  ledger_.release_mapped_physical(retained, freed);
-  EXPECT_EQ(freed.bytes, 60u);
+  EXPECT_EQ(ledger_.release_mapped_physical(retained).bytes, 60u);
   EXPECT_EQ(charged(), 0u);
   EXPECT_EQ(ledger_.retain_physical(5), 0u);
 }
@@ -201,9 +182,7 @@ TEST_F(MemoryByHandle, SeparatesMemoryWithAReusedHandleValue) {
   const auto release_of_first = ledger_.begin_release_handle(5);
   EXPECT_EQ(create(5, 40), 60u) << "the driver reuses a value only after its release";
   EXPECT_EQ(charged(), 40u);
-  Entry freed;
-  ledger_.finish_release_handle(release_of_first, freed);
-  EXPECT_EQ(freed.bytes, 0u);
+  EXPECT_EQ(ledger_.finish_release_handle(release_of_first).bytes, 0u);
   EXPECT_EQ(charged(), 40u);
   EXPECT_EQ(live(), 40u);
   EXPECT_EQ(release(5), 40u);
@@ -216,10 +195,8 @@ TEST_F(MemoryByHandle, RetainByAddressReplacesAReusedHandleValue) {
   map(0x1000, 40, 6);
   release(6);
   const auto release_of_first = ledger_.begin_release_handle(5);
-  Entry freed;
-  ledger_.retain_handle(5, ledger_.retain_mapped_physical(0x1000), freed);
-  EXPECT_EQ(freed.bytes, 60u);
-  ledger_.finish_release_handle(release_of_first, freed);
+  EXPECT_EQ(ledger_.retain_handle(5, ledger_.retain_mapped_physical(0x1000)).bytes, 60u);
+  ledger_.finish_release_handle(release_of_first);
   EXPECT_EQ(unmap(0x1000, 40), 0);
   EXPECT_EQ(charged(), 40u);
   EXPECT_EQ(release(5), 40u);
@@ -245,9 +222,8 @@ TEST_F(MemoryByHandle, IgnoresUnknownHandles) {
   EXPECT_EQ(release(5), 0u);
   EXPECT_EQ(ledger_.retain_physical(5), 0u);
   EXPECT_EQ(ledger_.retain_mapped_physical(5), 0u);
-  Entry freed;
-  ledger_.release_physical(0, freed);
-  ledger_.retain_handle(5, 0, freed);
+  ledger_.release_physical(0);
+  ledger_.retain_handle(5, 0);
   EXPECT_EQ(map(0x1000, 10, 5), 0u);
   EXPECT_EQ(unmap(0x1000, 10), 0);
   EXPECT_EQ(charged(), 0u);
@@ -261,8 +237,7 @@ TEST_F(MemoryByHandle, RetainOfALiveHandleKeepsItsOwnMemory) {
   const std::uint64_t retained = ledger_.retain_mapped_physical(0x1000);
   EXPECT_EQ(unmap(0x1000, 60), 0);
   map(0x1000, 40, 6);
-  Entry freed;
-  ledger_.retain_handle(6, retained, freed);
+  ledger_.retain_handle(6, retained);
   EXPECT_EQ(unmap(0x1000, 40), 0);
   EXPECT_EQ(release(6), 0u) << "it has two references";
   EXPECT_EQ(charged(), 100u);
@@ -277,9 +252,7 @@ TEST_F(MemoryByHandle, RetainFreesMemoryThatOnlyTheCallKept) {
   const std::uint64_t retained = ledger_.retain_mapped_physical(0x1000);
   unmap(0x1000, 60);
   EXPECT_EQ(release(5), 0u);
-  Entry freed;
-  ledger_.retain_handle(6, retained, freed);
-  EXPECT_EQ(freed.bytes, 60u);
+  EXPECT_EQ(ledger_.retain_handle(6, retained).bytes, 60u);
   EXPECT_EQ(charged(), 40u);
 }
 
@@ -307,13 +280,8 @@ TEST_F(MemoryByHandle, ArrayPartsKeepTheirMemory) {
   EXPECT_EQ(map_part(0xa, 102, 8), 20u) << "other memory replaces it";
   release(8);
   EXPECT_EQ(charged(), 35u);
-  Entry freed;
-  Ledger::Pass place;
-  EXPECT_FALSE(ledger_.unmap_next_part(0xb, place, freed));
-  place = {};
-  int count = 0;
-  while (ledger_.unmap_next_part(0xa, place, freed)) ++count;
-  EXPECT_EQ(count, 2);
+  EXPECT_EQ(unmap_parts(0xb), 0);
+  EXPECT_EQ(unmap_parts(0xa), 2);
   EXPECT_EQ(charged(), 0u);
 }
 
@@ -327,11 +295,7 @@ TEST_F(MemoryByHandle, SeparatesArraysThatReuseAHandle) {
   create(6, 40);
   map_part(0xa, 102, 6);
   release(6);
-  Entry freed;
-  Ledger::Pass place;
-  int count = 0;
-  while (ledger_.unmap_next_part(number, place, freed)) ++count;
-  EXPECT_EQ(count, 1);
+  EXPECT_EQ(unmap_parts(number), 1);
   EXPECT_EQ(charged(), 40u);
 }
 
@@ -418,9 +382,7 @@ TEST_F(MemoryByHandle, AnyWaitCompletesUnmapsOfADestroyedContext) {
   map_part(0xa, 101, 5);
   release(5);
   unmap_part_stream_ordered(101, kContext);
-  Entry dropped;
-  Ledger::Pass pass;
-  EXPECT_FALSE(ledger_.drop_from_context(kContext, pass, dropped));
+  EXPECT_EQ(drop_from_context(kContext), 0);
   EXPECT_EQ(charged(), 60u);
   wait(kContext + 1);
   EXPECT_EQ(charged(), 0u);

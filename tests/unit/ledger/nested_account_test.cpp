@@ -8,11 +8,12 @@
 namespace headroom::ledger {
 namespace {
 
-TEST(AccountWithinAnother, ChargesBothOrNone) {
-  Account outer, inner;
-  ASSERT_TRUE(outer.open_private(limit_of(1000)));
-  ASSERT_TRUE(inner.open_private(limit_of(600)));
-  inner.nest_in(outer);
+struct AccountWithinAnother : testing::Test {
+  AccountWithinAnother() { inner.nest_in(outer); }
+  PrivateAccount outer{limit_of(1000)}, inner{limit_of(600)};
+};
+
+TEST_F(AccountWithinAnother, ChargesBothOrNone) {
   EXPECT_EQ(inner.limit(0), 600u);
   ASSERT_TRUE(outer.charge(0, 500));  // by another account
   EXPECT_FALSE(inner.charge(0, 501)) << "does not fit into the outer account";
@@ -32,11 +33,7 @@ TEST(AccountWithinAnother, ChargesBothOrNone) {
   EXPECT_EQ(inner.tightest_limit(0).limit, 600u);
 }
 
-TEST(AccountWithinAnother, ListsChargesOfTheTightestAccount) {
-  Account outer, inner;
-  ASSERT_TRUE(outer.open_private(limit_of(1000)));
-  ASSERT_TRUE(inner.open_private(limit_of(600)));
-  inner.nest_in(outer);
+TEST_F(AccountWithinAnother, ListsChargesOfTheTightestAccount) {
   ASSERT_TRUE(inner.charge(0, 200));
   Account::ProcessCharge holders[2];
   ASSERT_EQ(inner.largest_charges(0, holders), 1u);
@@ -50,11 +47,7 @@ TEST(AccountWithinAnother, ListsChargesOfTheTightestAccount) {
   EXPECT_EQ(inner.largest_charges(kMaxDevices, holders), 0u);
 }
 
-TEST(AccountWithinAnother, CountsARefusalInTheAccountThatRefuses) {
-  Account outer, inner;
-  ASSERT_TRUE(outer.open_private(limit_of(1000)));
-  ASSERT_TRUE(inner.open_private(limit_of(600)));
-  inner.nest_in(outer);
+TEST_F(AccountWithinAnother, CountsARefusalInTheAccountThatRefuses) {
   inner.note_refusal(0, 700, 700);
   EXPECT_EQ(inner.refused(0), 1u);
   EXPECT_EQ(outer.refused(0), 0u);
@@ -65,21 +58,21 @@ TEST(AccountWithinAnother, CountsARefusalInTheAccountThatRefuses) {
 
 // Accounts lock in the order of their files, whichever is the outer one. Accounts of one file are nested
 // once.
-TEST(AccountWithinAnother, OppositeNestingDoesNotDeadlock) {
+TEST_F(AccountWithinAnother, OppositeNestingDoesNotDeadlock) {
   test::TemporaryFolder folder;
   const std::string a = (folder / "a").string(), b = (folder / "b").string();
   ASSERT_TRUE(Account::create_shared(a.c_str(), limit_of(1000)));
   ASSERT_TRUE(Account::create_shared(b.c_str(), limit_of(1000)));
   const auto work = [&](const std::string& inner_file, const std::string& outer_file) {
-    Account inner, outer, again;
-    if (!inner.open_shared(inner_file.c_str()) || !outer.open_shared(outer_file.c_str()) ||
+    Account first, second, again;
+    if (!first.open_shared(inner_file.c_str()) || !second.open_shared(outer_file.c_str()) ||
         !again.open_shared(inner_file.c_str()))
       return 1;
-    inner.nest_in(outer);
-    inner.nest_in(again);
+    first.nest_in(second);
+    first.nest_in(again);
     for (int round = 0; round < 20'000; ++round)
-      if (inner.charge(0, 400)) inner.discharge(0, 400);
-    return inner.charged(0) <= 400 ? 0 : 1;
+      if (first.charge(0, 400)) first.discharge(0, 400);
+    return first.charged(0) <= 400 ? 0 : 1;
   };
   const pid_t child = ::fork();
   if (child == 0) ::_exit(work(b, a));
@@ -97,11 +90,9 @@ TEST(AccountOfDevices, MatchesDevicesByUuid) {
   limits.bytes[1] = 2000;
   ASSERT_TRUE(Account::create_shared(file.c_str(), limits));
   const std::uint8_t first[16] = {1}, second[16] = {2}, third[16] = {3};
-  Account maker, other;
-  ASSERT_TRUE(maker.open_shared(file.c_str()));
+  OpenAccount maker(file), other(file);
   maker.identify(0, first);
   maker.identify(1, second);
-  ASSERT_TRUE(other.open_shared(file.c_str()));
   other.identify(0, second);
   other.identify(1, first);
   other.identify(2, third);
@@ -128,9 +119,7 @@ TEST(AccountOfDevices, SeparatesDevicesWithEqualNumbers) {
   for (std::uint64_t& limit : limits.bytes) limit = 1000;
   ASSERT_TRUE(Account::create_shared(file.c_str(), limits));
   const std::uint8_t first[16] = {1}, second[16] = {2};
-  Account one, two, three;
-  ASSERT_TRUE(one.open_shared(file.c_str()) && two.open_shared(file.c_str()) &&
-              three.open_shared(file.c_str()));
+  OpenAccount one(file), two(file), three(file);
   one.identify(0, first);
   two.identify(0, second);
   three.identify(1, second);

@@ -1,48 +1,20 @@
 // Charges for pools, live and destroyed.
-#include "ledger/ledger.h"
-
-#include "support/test_support.h"
+#include "unit/ledger/ledger_fixture.h"
 
 namespace headroom::ledger {
 namespace {
 
-class LedgerPools : public testing::Test {
+class LedgerPools : public LedgerFixture {
  protected:
-  using Kind = DeviceMemoryKind;
   static constexpr std::uint64_t kPool = 0x99;
-  void SetUp() override {
-    Limits limits;
-    limits.bytes[0] = 100;
-    ASSERT_TRUE(ledger_.account().open_private(limits));
-  }
+  void SetUp() override { limit(100); }
   bool allocate(std::uint64_t address, std::uint64_t bytes, std::uint64_t pool = kPool,
                 std::uint64_t context = 0) {
     if (!ledger_.reserve_in_pool(pool, 0, bytes)) return false;
-    Entry entry;
-    entry.address = address;
-    entry.bytes = bytes;
-    entry.kind = Kind::pool;
-    entry.owner = pool;
-    entry.context = context;
-    ledger_.commit(entry);
+    ledger_.commit(
+        {.address = address, .bytes = bytes, .context = context, .owner = pool, .kind = Kind::pool});
     return true;
   }
-  bool release(std::uint64_t address) {
-    Entry entry;
-    if (!ledger_.begin_release(EntryType::pointer, address, entry)) return false;
-    ledger_.finish_release(entry);
-    return true;
-  }
-  // A stream-ordered free in that context.
-  bool release_stream_ordered(std::uint64_t address, std::uint64_t context) {
-    Entry entry;
-    if (!ledger_.begin_release(EntryType::pointer, address, entry)) return false;
-    ledger_.finish_release(entry, true, context);
-    return true;
-  }
-  void wait(std::uint64_t context) { ledger_.finish_wait(context, ledger_.begin_wait(context)); }
-  std::uint64_t charged() { return ledger_.account().charged(0); }
-  Ledger ledger_;
 };
 
 TEST_F(LedgerPools, ChargesExportedPoolMemoryInAddition) {
@@ -101,11 +73,10 @@ TEST_F(LedgerPools, ChargesAPoolForTheMemoryThatItKeeps) {
 // reaches that.
 TEST_F(LedgerPools, ADestroyedPoolEndsAfterAWaitForTheFreeingContext) {
   ASSERT_TRUE(allocate(0x1000, 60, kPool, 8));
-  Entry entry;
   ASSERT_TRUE(ledger_.is_pool(kPool));
   ledger_.destroy_pool(kPool);
   EXPECT_FALSE(ledger_.is_pool(kPool));
-  ASSERT_TRUE(ledger_.begin_release(EntryType::pointer, 0x1000, entry));
+  const Entry entry = begin_release(0x1000);
   EXPECT_FALSE(ledger_.is_pool(entry.owner)) << "the driver must not be asked about it";
   ledger_.finish_release(entry, true, 7);
   wait(8);
@@ -121,9 +92,8 @@ TEST_F(LedgerPools, SeparatesAFreeInProgressFromPendingFrees) {
   ASSERT_TRUE(allocate(0x1000, 40));
   ASSERT_TRUE(allocate(0x2000, 40));
   EXPECT_TRUE(ledger_.settle_pool(kPool, 80, true).fits);
-  Entry by_pointer;
   ASSERT_TRUE(release_stream_ordered(0x2000, 7));
-  ASSERT_TRUE(ledger_.begin_release(EntryType::pointer, 0x1000, by_pointer));
+  const Entry by_pointer = begin_release(0x1000);
   EXPECT_TRUE(ledger_.settle_pool(kPool, 40, true).fits);
   ledger_.finish_release(by_pointer);
   EXPECT_EQ(charged(), 40u);
@@ -138,9 +108,7 @@ TEST_F(LedgerPools, AnyWaitEndsADestroyedPoolOfADestroyedContext) {
   ASSERT_TRUE(allocate(0x1000, 60));
   ASSERT_TRUE(release_stream_ordered(0x1000, 7));
   ledger_.destroy_pool(kPool);
-  Ledger::Pass pass;
-  Entry dropped;
-  EXPECT_FALSE(ledger_.drop_from_context(7, pass, dropped));
+  EXPECT_EQ(drop_from_context(7), 0);
   wait(8);
   EXPECT_EQ(charged(), 0u);
 }
@@ -156,8 +124,7 @@ TEST_F(LedgerPools, ADestroyedPoolStaysChargedIfItsContextIsUnknown) {
 // cuMemFree in one thread, cuMemPoolDestroy in another.
 TEST_F(LedgerPools, AFreeDuringThePoolsDestructionEndsTheCharge) {
   ASSERT_TRUE(allocate(0x1000, 60));
-  Entry freed;
-  ASSERT_TRUE(ledger_.begin_release(EntryType::pointer, 0x1000, freed));
+  const Entry freed = begin_release(0x1000);
   ledger_.destroy_pool(kPool);
   wait(0);
   EXPECT_EQ(charged(), 60u) << "the driver has not freed it yet";
@@ -169,8 +136,7 @@ TEST_F(LedgerPools, AFreeDuringThePoolsDestructionEndsTheCharge) {
 
 TEST_F(LedgerPools, AFailedFreeReturnsToTheDestroyedPool) {
   ASSERT_TRUE(allocate(0x1000, 60));
-  Entry freed;
-  ASSERT_TRUE(ledger_.begin_release(EntryType::pointer, 0x1000, freed));
+  const Entry freed = begin_release(0x1000);
   ledger_.destroy_pool(kPool);
   ledger_.undo_release(freed);
   wait(0);
@@ -200,8 +166,7 @@ TEST_F(LedgerPools, AWaitCompletesOnlyEarlierFrees) {
 TEST_F(LedgerPools, AFailedFreeReturnsToItsPool) {
   ledger_.assume_pool_step(1);
   ASSERT_TRUE(allocate(0x1000, 60));
-  Entry freed;
-  ASSERT_TRUE(ledger_.begin_release(EntryType::pointer, 0x1000, freed));
+  const Entry freed = begin_release(0x1000);
   EXPECT_FALSE(ledger_.try_reserve_in_pool(kPool, 0, 41).is_granted) << "the driver has not freed it yet";
   ledger_.undo_release(freed);
   EXPECT_TRUE(ledger_.settle_pool(kPool, 0, true).fits);

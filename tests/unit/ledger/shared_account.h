@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <functional>
 #include <string>
 
 #include "ledger/account.h"
@@ -28,26 +29,40 @@ inline constexpr bool kIsEmulated = false;
 inline constexpr const char* kWhyNotEmulated =
     "the emulator shows other processes a different start time of this process";
 
+struct PrivateAccount : Account {
+  explicit PrivateAccount(const Limits& limits) { EXPECT_TRUE(open_private(limits)); }
+};
+struct OpenAccount : Account {
+  explicit OpenAccount(const std::string& path) { EXPECT_TRUE(open_shared(path.c_str())); }
+};
+
 class SharedAccount : public testing::Test {
  protected:
   void SetUp() override { ASSERT_TRUE(Account::create_shared(path().c_str(), limit_of(1000))); }
   std::string path() const { return (folder_ / "account").string(); }
-  // Starts a process that charges, then waits to be killed. Returns when it has charged.
-  pid_t child_that_charges(std::uint64_t bytes, bool* granted) {
+  // Starts a process that runs `work`, reports whether that succeeded, and waits to be killed. Returns when
+  // it has reported. `work` gets the descriptor for the report.
+  static pid_t child_that(const std::function<bool(int ready)>& work, bool& succeeded) {
     int ready[2];
     EXPECT_EQ(::pipe(ready), 0);
     const pid_t child = ::fork();
     if (child == 0) {
-      Account account;
-      const char answer = account.open_shared(path().c_str()) && account.charge(0, bytes) ? 'y' : 'n';
-      if (::write(ready[1], &answer, 1) == 1) ::pause();
+      if (::write(ready[1], work(ready[1]) ? "y" : "n", 1) == 1) ::pause();
       ::_exit(0);
     }
     char answer = 0;
     EXPECT_EQ(::read(ready[0], &answer, 1), 1);
-    *granted = answer == 'y';
+    succeeded = answer == 'y';
     ::close(ready[0]);
     ::close(ready[1]);
+    return child;
+  }
+  pid_t child_that_charges(std::uint64_t bytes) {
+    Account account;  // closed in the parent
+    bool granted = false;
+    const pid_t child = child_that(
+        [&](int) { return account.open_shared(path().c_str()) && account.charge(0, bytes); }, granted);
+    EXPECT_TRUE(granted);
     return child;
   }
   static void kill_and_wait(pid_t child) {
@@ -56,6 +71,14 @@ class SharedAccount : public testing::Test {
     ::waitpid(child, &status, 0);
   }
   test::TemporaryFolder folder_;
+};
+
+class AccountOfProcesses : public SharedAccount {
+ protected:
+  void SetUp() override {
+    if (kIsEmulated) GTEST_SKIP() << kWhyNotEmulated;
+    SharedAccount::SetUp();
+  }
 };
 
 }  // namespace headroom::ledger

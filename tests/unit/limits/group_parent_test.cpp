@@ -1,10 +1,9 @@
-#include "limits/group_parent.h"
+#include "limits/control_group.h"
 
 #include <algorithm>
 #include <map>
 
 #include "base/text.h"
-#include "limits/control_group.h"
 #include "limits_test_support.h"
 
 namespace headroom::limits {

@@ -4,7 +4,7 @@
 
 #include "base/subprocess.h"
 #include "limits_test_support.h"
-#include "sources/process_memory.h"
+#include "sources/process_table.h"
 
 namespace headroom::limits {
 namespace {

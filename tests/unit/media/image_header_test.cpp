@@ -1,10 +1,18 @@
 // Image files built by hand, with structures that OpenCV's encoders don't write.
-#include "media/image_header.h"
+// The figures of decoding memory are measured bytes per pixel, for pictures of 24 million pixels
+// (docs/sources.md).
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <random>
+#include <vector>
 
+#include "media/image_header.h"
 #include "support/test_support.h"
 
 namespace headroom::media {
 namespace {
+
 using namespace std::string_literals;
 
 Result<ImageHeader> inspect_header(const std::string& file) {
@@ -129,6 +137,136 @@ TEST(ImageHeader, RejectsOtherContent) {
   EXPECT_EQ(reason(""), "empty file");
   for (const std::string other : {"GIF89a", "P6 3 3 255", "%PDF-1.7", "RIFF\0\0\0\0AVI ", "\xFF"})
     EXPECT_EQ(reason(other), "its content is not JPEG, PNG, BMP, WebP or TIFF") << other;
+}
+
+ImageHeader header_of(ImageFormat format, int bits, int channels) {
+  ImageHeader header;
+  header.format = format;
+  header.width = 1000;
+  header.height = 1000;
+  header.bits = bits;
+  header.channels = channels;
+  return header;
+}
+
+std::int64_t bytes_a_pixel(const ImageHeader& header) {
+  return decoding_memory(header, Bytes{}).count / (1000 * 1000);
+}
+
+TEST(DecodingMemory, EightBitPictureNeedsOnlyTheFrame) {
+  for (const int channels : {1, 2, 3, 4})
+    EXPECT_EQ(bytes_a_pixel(header_of(ImageFormat::png, 8, channels)), 3) << channels;
+  EXPECT_EQ(decoding_memory(header_of(ImageFormat::bmp, 8, 3), Bytes{500}).count, 3'000'500);
+}
+
+TEST(DecodingMemory, DeepPictureIncludesItsConversion) {
+  EXPECT_EQ(bytes_a_pixel(header_of(ImageFormat::png, 16, 1)), 9);
+  EXPECT_EQ(bytes_a_pixel(header_of(ImageFormat::png, 16, 3)), 12);
+  EXPECT_EQ(bytes_a_pixel(header_of(ImageFormat::png, 16, 4)), 19);
+  ImageHeader floats = header_of(ImageFormat::tiff, 32, 1);
+  floats.is_float = true;
+  EXPECT_EQ(bytes_a_pixel(floats), 16);
+  floats.channels = 3;
+  EXPECT_EQ(bytes_a_pixel(floats), 42);
+  EXPECT_EQ(bytes_a_pixel(header_of(ImageFormat::tiff, 64, 1)), 20);
+}
+
+TEST(DecodingMemory, TurnedPictureCountsTwice) {
+  ImageHeader header = header_of(ImageFormat::jpeg, 8, 3);
+  header.turned = true;
+  EXPECT_EQ(bytes_a_pixel(header), 6);
+}
+
+TEST(DecodingMemory, LargestPictureDoesNotOverflow) {
+  ImageHeader header = header_of(ImageFormat::tiff, 64, 4);
+  header.width = 16384;
+  header.height = 8192;
+  EXPECT_GT(decoding_memory(header, Bytes{}).count, kMaximumPixels * 50);
+}
+
+Result<ImageHeader> inspect(const std::string& file) {
+  return inspect_image({reinterpret_cast<const std::uint8_t*>(file.data()), file.size()});
+}
+
+// 16 × 8 pixels with three components, the first sampled at double resolution in both directions.
+std::string jpeg_of(char start_of_frame, const std::string& application, char components_in_scan = 3) {
+  return "\xFF\xD8"s + application + "\xFF"s + start_of_frame +
+         "\x00\x11\x08\x00\x08\x00\x10\x03\x01\x22\x00\x02\x11\x00\x03\x11\x00"s + "\xFF\xDA\x00\x08"s +
+         components_in_scan + "\x01\x00\x00\x3F\x00\x12\xFF\xD9"s;
+}
+
+TEST(ImageHeader, CountsCoefficientsOfAProgressiveJpeg) {
+  EXPECT_EQ(inspect(jpeg_of('\xC0', ""))->decoder_bytes, 0);
+  EXPECT_EQ(inspect(jpeg_of('\xC2', ""))->decoder_bytes, 16 * 8 * 3) << "1.5 values of 2 bytes per pixel";
+  EXPECT_EQ(inspect(jpeg_of('\xC0', "", 1))->decoder_bytes, 16 * 8 * 3) << "one scan per component";
+}
+
+TEST(ImageHeader, DetectsExifOrientation) {
+  const auto exif = [](const std::string& tiff) {
+    return "\xFF\xE1\x00"s + static_cast<char>(8 + tiff.size()) + "Exif\0\0"s + tiff;
+  };
+  const auto big = [](char orientation) {
+    return "MM\0\x2a\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0"s + orientation + "\0\0\0\0\0\0"s;
+  };
+  EXPECT_TRUE(inspect(jpeg_of('\xC0', exif(big(6))))->turned);
+  EXPECT_FALSE(inspect(jpeg_of('\xC0', exif(big(1))))->turned);
+  EXPECT_TRUE(
+      inspect(jpeg_of('\xC0', exif("II\x2a\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x06\0\0\0\0\0\0\0"s)))
+          ->turned);
+  EXPECT_FALSE(inspect(jpeg_of('\xC0', exif("MM\0\x2a\xFF\xFF\xFF\xFF"s)))->turned)
+      << "the directory is beyond the end";
+}
+
+template <class Value>
+std::vector<int> scaled(const std::vector<Value>& values) {
+  std::vector<std::uint8_t> result(values.size());
+  scale_to_8_bit(std::span<const Value>(values), result.data());
+  return {result.begin(), result.end()};
+}
+
+TEST(DepthScaling, MapsFirstAndNinetyNinthPercentileToBlackAndWhite) {
+  std::vector<std::uint16_t> values(101);
+  std::iota(values.begin(), values.end(), static_cast<std::uint16_t>(30000));
+  std::shuffle(values.begin(), values.end(), std::mt19937(7));
+  const auto result = scaled(values);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const int rank = values[i] - 30000;  // the percentile, because there are 101 values
+    const int expected = rank <= 1    ? 0
+                         : rank >= 99 ? 255
+                                      : static_cast<int>(std::lround((rank - 1) * 255.0 / 98));
+    EXPECT_EQ(result[i], expected) << "percentile " << rank;
+  }
+}
+
+TEST(DepthScaling, FloatsGiveTheSameAsIntegers) {
+  std::mt19937 random(3);
+  std::vector<std::uint16_t> values(5000);
+  for (auto& value : values) value = static_cast<std::uint16_t>(20000 + random() % 3000);
+  EXPECT_EQ(scaled(values), scaled(std::vector<float>(values.begin(), values.end())));
+}
+
+TEST(DepthScaling, ConstantFrameIsBlack) {
+  EXPECT_THAT(scaled(std::vector<std::uint16_t>(10, 65535)), testing::Each(0));
+  EXPECT_THAT(scaled(std::vector<float>(10, 21.5F)), testing::Each(0));
+}
+
+TEST(DepthScaling, KeepsASmallHotSpotInAUniformScene) {
+  std::vector<std::uint16_t> values(10000, 30000);
+  std::fill_n(values.begin(), 80, std::uint16_t{40000});  // 0.8 %: both percentiles are background values
+  for (const auto& result : {scaled(values), scaled(std::vector<float>(values.begin(), values.end()))}) {
+    EXPECT_EQ(result.front(), 255);
+    EXPECT_EQ(result.back(), 0);
+  }
+}
+
+TEST(DepthScaling, NotANumberIsBlackAndIgnored) {
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(scaled(std::vector<float>{kNan, 1, 2, 3, kInfinity, -kInfinity}),
+            (std::vector<int>{0, 0, 255, 255, 255, 0}));
+  EXPECT_THAT(scaled(std::vector<float>(4, kNan)), testing::Each(0));
+  EXPECT_TRUE(scaled(std::vector<float>{}).empty());
+  EXPECT_TRUE(scaled(std::vector<std::uint16_t>{}).empty());
 }
 
 }  // namespace

@@ -6,8 +6,8 @@
 #include <new>
 
 #include "base/json.h"
-#include "media/source_json.h"
 #include "support/test_support.h"
+#include "unit/inference/results.h"
 #include "unit/media/media_test_support.h"
 
 namespace headroom::media {
@@ -43,19 +43,16 @@ TEST_F(SourceScan, ReportsUndecodableFramesAndKeepsTheRest) {
   const std::string whole = test::read_text(folder_ / "3.jpg");
   test::write_text(folder_ / "2.jpg", whole.substr(0, whole.size() / 2));
   test::write_text(folder_ / "4.png", "not a picture");
-  const auto metadata = scan();
-  ASSERT_TRUE(metadata) << metadata.error().sentence();
-  ASSERT_EQ(metadata->sequences.size(), 1U);
-  EXPECT_THAT(metadata->sequences[0].images, ElementsAre("1.png", "3.jpg"));
-  EXPECT_EQ(metadata->sequences[0].width, 80);
-  EXPECT_EQ(metadata->total_frames, 2);
-  EXPECT_EQ(metadata->largest_frame.count, 80 * 60 * 3);
-  EXPECT_THAT(shown(metadata->skipped),
-              ElementsAre("2.jpg: truncated JPEG: it ends before its end marker",
-                          "4.png: its content is not JPEG, PNG, BMP, WebP or TIFF"));
-  EXPECT_EQ(metadata->fingerprint, *source_fingerprint(metadata->spec));
-  const auto back = source_from_json(*parse_json(to_text(to_json(*metadata))));
-  ASSERT_TRUE(back) << back.error().sentence();
+  const auto metadata = test::value_of(scan());
+  ASSERT_EQ(metadata.sequences.size(), 1U);
+  EXPECT_THAT(metadata.sequences[0].images, ElementsAre("1.png", "3.jpg"));
+  EXPECT_EQ(metadata.sequences[0].width, 80);
+  EXPECT_EQ(metadata.total_frames, 2);
+  EXPECT_EQ(metadata.largest_frame.count, 80 * 60 * 3);
+  EXPECT_THAT(shown(metadata.skipped), ElementsAre("2.jpg: truncated JPEG: it ends before its end marker",
+                                                   "4.png: its content is not JPEG, PNG, BMP, WebP or TIFF"));
+  EXPECT_EQ(metadata.fingerprint, *source_fingerprint(metadata.spec));
+  test::value_of(source_from_json(*parse_json(to_text(to_json(metadata)))));
 }
 
 // 1000 × 800 pixels need 2.3 MiB as a frame. With 16 bits and alpha, decoding needs 14.5 MiB.
@@ -65,13 +62,12 @@ TEST_F(SourceScan, ReportsAPictureTooLargeForTheWorkspaceAndKeepsTheRest) {
   cv::Mat deep(800, 1000, CV_16UC4, cv::Scalar(1, 2, 3, 4));
   write_image(folder_ / "3.png", deep);
   engine();  // sets the plug-in's folder; the bounds apply to a separate engine
-  const auto bounded = load_media_engine();
-  ASSERT_TRUE(bounded) << bounded.error().sentence();
+  const auto bounded = test::value_of(load_media_engine());
   const SourceSpec spec{SourceKind::image_dir, folder_.path().string(), 0};
   std::vector<std::string> read;
   const auto note = [&](const std::string& name) { read.push_back(name); };
-  (*bounded)->bound_memory(mebibytes(8));
-  auto metadata = scan_source(**bounded, spec, {}, {}, note);
+  bounded->bound_memory(mebibytes(8));
+  auto metadata = scan_source(*bounded, spec, {}, {}, note);
   ASSERT_TRUE(metadata) << metadata.error().sentence();
   EXPECT_THAT(metadata->sequences[0].images, ElementsAre("1.png", "2.png"));
   EXPECT_THAT(read, ElementsAre("1.png", "2.png", "3.png"));
@@ -81,12 +77,12 @@ TEST_F(SourceScan, ReportsAPictureTooLargeForTheWorkspaceAndKeepsTheRest) {
       metadata->skipped[0].reason,
       testing::AllOf(testing::HasSubstr("1000 x 800 pixels of 64 bits needs 14.5 MiB"),
                      testing::HasSubstr("leaves only 8.0 MiB"), testing::HasSubstr("raise --workspace")));
-  (*bounded)->bound_memory(mebibytes(1));
-  metadata = scan_source(**bounded, spec, {});
+  bounded->bound_memory(mebibytes(1));
+  metadata = scan_source(*bounded, spec, {});
   ASSERT_TRUE(metadata) << metadata.error().sentence();
   EXPECT_THAT(metadata->sequences[0].images, ElementsAre("1.png"));
-  (*bounded)->bound_memory(Bytes{10});
-  EXPECT_THAT(scan_source(**bounded, spec, {}).error().sentence(),
+  bounded->bound_memory(Bytes{10});
+  EXPECT_THAT(scan_source(*bounded, spec, {}).error().sentence(),
               testing::HasSubstr("the first is 1.png: the file alone needs"));
 }
 
@@ -116,20 +112,19 @@ class ShortOfMemory : public MediaEngine {
 TEST_F(SourceScan, FailedAllocationSkipsOnlyItsFrame) {
   for (const char* name : {"1.png", "2.png", "3.png"}) write_image(folder_ / name, test_picture(40, 30));
   ShortOfMemory poor(engine());
-  const auto metadata = scan_source(poor, {SourceKind::image_dir, folder_.path().string(), 0}, {});
-  ASSERT_TRUE(metadata) << metadata.error().sentence();
-  EXPECT_THAT(metadata->sequences[0].images, ElementsAre("1.png", "3.png"));
-  EXPECT_THAT(shown(metadata->skipped),
+  const auto metadata =
+      test::value_of(scan_source(poor, {SourceKind::image_dir, folder_.path().string(), 0}, {}));
+  EXPECT_THAT(metadata.sequences[0].images, ElementsAre("1.png", "3.png"));
+  EXPECT_THAT(shown(metadata.skipped),
               ElementsAre("2.png: there is not enough memory to decode it; raise --workspace"));
 }
 
 TEST_F(SourceScan, ReportsVideosInAnImageFolder) {
   write_image(folder_ / "1.png", test_picture(40, 30));
   for (const char* name : {"b.mp4", "a.avi"}) test::write_text(folder_ / name, "not looked at");
-  const auto metadata = scan();
-  ASSERT_TRUE(metadata) << metadata.error().sentence();
-  EXPECT_EQ(metadata->total_frames, 1);
-  EXPECT_THAT(shown(metadata->skipped),
+  const auto metadata = test::value_of(scan());
+  EXPECT_EQ(metadata.total_frames, 1);
+  EXPECT_THAT(shown(metadata.skipped),
               ElementsAre("a.avi and 1 more: videos in a folder of images are not read; use video=" +
                           folder_.path().string() + " to read them"));
 }
@@ -140,12 +135,11 @@ TEST_F(SourceScan, LimitsCountUsableItems) {
   fs::create_directory(folder_ / "a");
   test::write_text(folder_ / "a/1.png", "bad");
   test::write_text(folder_ / "b/1.png", "bad");
-  const auto metadata = scan({2, 0, 1});
-  ASSERT_TRUE(metadata) << metadata.error().sentence();
-  ASSERT_EQ(metadata->sequences.size(), 2U);
-  EXPECT_THAT(metadata->sequences[0].images, ElementsAre("2.png"));
-  EXPECT_EQ(metadata->sequences[1].name, "c");
-  EXPECT_THAT(shown(metadata->skipped),
+  const auto metadata = test::value_of(scan({2, 0, 1}));
+  ASSERT_EQ(metadata.sequences.size(), 2U);
+  EXPECT_THAT(metadata.sequences[0].images, ElementsAre("2.png"));
+  EXPECT_EQ(metadata.sequences[1].name, "c");
+  EXPECT_THAT(shown(metadata.skipped),
               ElementsAre(testing::StartsWith("a/1.png: "), testing::StartsWith("b/1.png: ")));
 }
 
@@ -201,11 +195,10 @@ TEST_F(SourceScan, SkipsSaVObjectsWithAnEmptyOrBrokenFirstMask) {
   test::write_text(folder_ / (masks + "002.txt"), "");
   fs::create_directories(folder_ / (masks + "002"));
   test::write_text(folder_ / (masks + "002/00000.png"), "bad");
-  const auto metadata = scan({0, 2, 0});
-  ASSERT_TRUE(metadata) << metadata.error().sentence();
-  EXPECT_THAT(ids_of(metadata->sequences[0]), ElementsAre("000", "003"));
+  const auto metadata = test::value_of(scan({0, 2, 0}));
+  EXPECT_THAT(ids_of(metadata.sequences[0]), ElementsAre("000", "003"));
   EXPECT_THAT(
-      shown(metadata->skipped),
+      shown(metadata.skipped),
       ElementsAre("v1 object 001: its first mask is empty",
                   "v1 object 002: its first mask cannot be read: its content is not JPEG, PNG, BMP, WebP or "
                   "TIFF",
@@ -217,11 +210,10 @@ TEST_F(SourceScan, ReadsDavisPixelValuesAsObjects) {
     write_image(folder_ / fmt::format("JPEGImages/480p/{}/00000.jpg", video), test_picture(20, 20));
   write_image(folder_ / "Annotations/480p/bear/00000.png", mask_of({2, 1, 7}));
   write_image(folder_ / "Annotations/480p/camel/00000.png", mask_of({}));
-  const auto metadata = scan();
-  ASSERT_TRUE(metadata) << metadata.error().sentence();
-  EXPECT_THAT(ids_of(metadata->sequences[0]), ElementsAre("1", "2", "7"));
-  EXPECT_THAT(ids_of(metadata->sequences[1]), ElementsAre(""));
-  EXPECT_THAT(shown(metadata->skipped), ElementsAre("camel objects: its first mask is empty"));
+  const auto metadata = test::value_of(scan());
+  EXPECT_THAT(ids_of(metadata.sequences[0]), ElementsAre("1", "2", "7"));
+  EXPECT_THAT(ids_of(metadata.sequences[1]), ElementsAre(""));
+  EXPECT_THAT(shown(metadata.skipped), ElementsAre("camel objects: its first mask is empty"));
 }
 
 // DAVIS masks are PNGs with a palette, for which image libraries return colours instead of ids. OpenCV
@@ -270,10 +262,9 @@ TEST_F(SourceScan, ReadsDavisPaletteIndicesAsObjects) {
   fs::create_directories(folder_ / "Annotations/480p/bear");
   const std::string palette("\0\0\0\x80\0\0\0\x80\0\x80\x80\0", 12);  // black, red, green, yellow
   test::write_text(folder_ / "Annotations/480p/bear/00000.png", palette_png(mask_of({3, 1}), palette));
-  const auto metadata = scan();
-  ASSERT_TRUE(metadata) << metadata.error().sentence();
-  EXPECT_THAT(shown(metadata->skipped), ElementsAre());
-  EXPECT_THAT(ids_of(metadata->sequences[0]), ElementsAre("1", "3"));
+  const auto metadata = test::value_of(scan());
+  EXPECT_THAT(shown(metadata.skipped), ElementsAre());
+  EXPECT_THAT(ids_of(metadata.sequences[0]), ElementsAre("1", "3"));
 }
 
 // --- videos
@@ -281,15 +272,14 @@ TEST_F(SourceScan, ReadsDavisPaletteIndicesAsObjects) {
 TEST_F(SourceScan, CountsVideoFramesByDecoding) {
   write_video(folder_ / "a.mp4", 12, 96, 64);
   write_video(folder_ / "b.avi", 7, 64, 48);
-  const auto metadata = scan_video("");
-  ASSERT_TRUE(metadata) << metadata.error().sentence();
-  ASSERT_EQ(metadata->sequences.size(), 2U);
-  EXPECT_EQ(metadata->sequences[0].frames, 12);
-  EXPECT_EQ(metadata->sequences[0].width, 96);
-  EXPECT_EQ(metadata->sequences[1].frames, 7);
-  EXPECT_EQ(metadata->total_frames, 19);
-  EXPECT_EQ(metadata->largest_frame.count, 96 * 64 * 3);
-  EXPECT_TRUE(metadata->skipped.empty());
+  const auto metadata = test::value_of(scan_video(""));
+  ASSERT_EQ(metadata.sequences.size(), 2U);
+  EXPECT_EQ(metadata.sequences[0].frames, 12);
+  EXPECT_EQ(metadata.sequences[0].width, 96);
+  EXPECT_EQ(metadata.sequences[1].frames, 7);
+  EXPECT_EQ(metadata.total_frames, 19);
+  EXPECT_EQ(metadata.largest_frame.count, 96 * 64 * 3);
+  EXPECT_TRUE(metadata.skipped.empty());
   EXPECT_EQ(scan_video("a.mp4", {0, 0, 5})->total_frames, 5);
 }
 
@@ -297,12 +287,11 @@ TEST_F(SourceScan, ReportsATruncatedVideo) {
   write_video(folder_ / "a.avi", 60, 160, 120);
   const std::string whole = test::read_text(folder_ / "a.avi");
   test::write_text(folder_ / "a.avi", whole.substr(0, whole.size() / 2));
-  const auto metadata = scan_video("a.avi");
-  ASSERT_TRUE(metadata) << metadata.error().sentence();
-  EXPECT_GT(metadata->total_frames, 20);
-  EXPECT_LT(metadata->total_frames, 35);
-  ASSERT_EQ(metadata->skipped.size(), 1U);
-  EXPECT_THAT(metadata->skipped[0].reason,
+  const auto metadata = test::value_of(scan_video("a.avi"));
+  EXPECT_GT(metadata.total_frames, 20);
+  EXPECT_LT(metadata.total_frames, 35);
+  ASSERT_EQ(metadata.skipped.size(), 1U);
+  EXPECT_THAT(metadata.skipped[0].reason,
               testing::MatchesRegex("only [0-9]+ of the 60 announced frames can be decoded"));
 }
 
@@ -312,10 +301,9 @@ TEST_F(SourceScan, SkipsAVideoWithoutItsIndex) {
   const std::string whole = test::read_text(folder_ / "cut.mp4");
   test::write_text(folder_ / "cut.mp4", whole.substr(0, whole.size() / 2));
   test::write_text(folder_ / "empty.mp4", "");
-  const auto metadata = scan_video("");
-  ASSERT_TRUE(metadata) << metadata.error().sentence();
-  EXPECT_EQ(metadata->total_frames, 5);
-  EXPECT_THAT(shown(metadata->skipped),
+  const auto metadata = test::value_of(scan_video(""));
+  EXPECT_EQ(metadata.total_frames, 5);
+  EXPECT_THAT(shown(metadata.skipped),
               ElementsAre(testing::StartsWith("cut.mp4: "), "empty.mp4: the file is empty"));
   EXPECT_THAT(
       scan_video("cut.mp4").error().sentence(),

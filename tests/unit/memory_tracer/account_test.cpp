@@ -7,8 +7,6 @@
 #include <numeric>
 #include <random>
 
-#include "memory_tracer/script_layers.h"
-
 namespace headroom::memory_tracer {
 namespace {
 

@@ -86,7 +86,7 @@ TEST(PercentileBound, CoversTruePercentileWithStatedConfidence) {
   for (int run = 0; run < kRuns; ++run) {
     std::vector<std::int64_t> values(300);
     for (auto& value : values) value = static_cast<std::int64_t>(random() % 1'000'000);
-    std::sort(values.begin(), values.end());
+    std::ranges::sort(values);
     below += *percentile_bound(values, 0.9, 0.99) < 900'000 ? 1 : 0;
   }
   EXPECT_LT(below, kRuns / 100);
@@ -150,7 +150,7 @@ TEST(LatencyHistogram, CountsEachValueInItsBucket) {
   for (std::size_t i = 0; i < summary.histogram.size(); ++i) {
     const double from = low * std::pow(ratio, static_cast<double>(i));
     const double to = from * ratio;
-    const auto inside = std::count_if(values.begin(), values.end(), [&](std::int64_t value) {
+    const auto inside = std::ranges::count_if(values, [&](std::int64_t value) {
       const double at = static_cast<double>(value);
       return at >= from && (at < to || i + 1 == summary.histogram.size());
     });

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include "planning/changes.h"
 #include "planning/memory_plan.h"
-#include "planning/what_if.h"
 #include "random_budget.h"
 
 namespace headroom::planning {

@@ -1,11 +1,11 @@
 // Compares the eviction policy with every possible choice, and with LRU on traces.
-#include "pool/eviction_policy.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <random>
 #include <set>
+
+#include "pool/eviction_policy.h"
 
 namespace headroom::pool {
 namespace {

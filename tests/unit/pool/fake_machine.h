@@ -30,13 +30,12 @@ class FakeMachine {
   Bytes used() const { return {used_}; }
   Bytes peak() const { return {peak_}; }
 
-  PoolOptions options() {
-    PoolOptions options;
-    options.budget = budget_;
-    options.margin = Bytes{};
-    options.meter.read = [this] { return used(); };
-    options.patience = {1'000'000};
-    return options;
+  // The options of a pool for this machine. What `given` leaves unset has the default of these tests.
+  PoolOptions options(PoolOptions given = {.patience = {1'000'000}}) {
+    given.budget = budget_;
+    given.margin = given.margin.value_or(Bytes{});
+    if (!given.meter.read) given.meter.read = [this] { return used(); };
+    return given;
   }
 
  private:
@@ -118,6 +117,15 @@ inline void add(Pool& pool, FakeMachine& machine, const FakeModel& fake) {
   const auto added = pool.add(model_of(machine, fake));
   ASSERT_TRUE(added) << added.error().sentence();
 }
+
+// A pool of 100 MiB with the default options of these tests.
+class SmallPool : public ::testing::Test {
+ protected:
+  void add(const FakeModel& fake) { test::add(pool_, machine_, fake); }
+
+  FakeMachine machine_;
+  Pool pool_{machine_.options()};
+};
 
 inline FakeSession& session_of(const Lease& lease) { return *static_cast<FakeSession*>(lease.session()); }
 

@@ -16,8 +16,6 @@
 #include "base/subprocess.h"
 #include "headroom/model_pool.h"
 #include "inference/isolated/isolated_messages.h"
-#include "inference/isolated/message_channel.h"
-#include "inference/isolated/shared_tensors.h"
 #include "support/test_support.h"
 
 namespace headroom {
@@ -27,7 +25,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using namespace std::chrono_literals;
 
-constexpr std::int64_t kIsolatedMiB = 1 << 20;
+constexpr std::int64_t kMiB = 1 << 20;
 #if defined(HEADROOM_SANITIZED)
 constexpr const char* kCrash =
     "exit code 1";  // a sanitizer catches the signal, reports it and exits with a code
@@ -35,8 +33,6 @@ constexpr const char* kCrash =
 constexpr const char* kCrash = "SIGSEGV";
 #endif
 constexpr const char* kFace = "models/face_detection_front_128x128_barracuda.onnx";
-
-std::string binary_folder(const char* name) { return test::built_path(name); }
 
 // The library has its own list of isolated processes.
 std::size_t children_of_this_process() {
@@ -50,21 +46,38 @@ std::size_t children_of_this_process() {
   return children;
 }
 
-class IsolatedModels : public ::testing::Test {
+// Models of a plug-in whose model files contain commands: tests/plugins/misbehaving_backend.cpp.
+class MisbehavingModels : public ::testing::Test {
  protected:
-  void SetUp() override {
-    const std::string folders = binary_folder("test-plugins") + ":" + binary_folder("bin");
+  MisbehavingModels() {
+    model_.backend = "misbehaving";
+    model_.load_peak_bytes = model_.run_peak_bytes = 16 * kMiB;
+    const std::string folders = test::built_path("test-plugins") + ":" + test::built_path("bin");
     ::setenv("HEADROOM_BACKEND_PATH", folders.c_str(), 1);
   }
-  // A plug-in whose model files contain commands: tests/plugins/misbehaving_backend.cpp.
   void add(ModelPool& pool, const std::string& name, const std::string& commands) {
-    PoolModel model;
-    model.name = name;
-    model.path = folder_ / (name + ".misbehave");
-    model.backend = "misbehaving";
-    model.isolated = true;
-    test::write_text(model.path, commands);
-    pool.add(model);
+    model_.name = name;
+    model_.path = folder_ / (name + ".misbehave");
+    test::write_text(model_.path, commands);
+    pool.add(model_);
+  }
+  static void expect_served(ModelPool& pool) {
+    PoolSession session = pool.acquire("good");
+    ASSERT_TRUE(session) << session.message();
+    session.run();
+    EXPECT_EQ(session.output(0).dims, (std::vector<std::int64_t>{1, 4}));
+  }
+  PoolModel model_;  // what all of them have in common
+
+ private:
+  test::TemporaryFolder folder_;
+};
+
+class IsolatedModels : public MisbehavingModels {
+ protected:
+  IsolatedModels() {
+    model_.isolated = true;
+    model_.load_peak_bytes = model_.run_peak_bytes = {};
   }
   static PoolModel face(bool isolated) {
     PoolModel model;
@@ -74,19 +87,19 @@ class IsolatedModels : public ::testing::Test {
     model.isolated = isolated;
     return model;
   }
-  static void expect_served(ModelPool& pool) {
-    PoolSession session = pool.acquire("good");
-    ASSERT_TRUE(session) << session.message();
-    session.run();
-    EXPECT_EQ(session.output(0).dims, (std::vector<std::int64_t>{1, 4}));
+  // Expects the session's process to end in a run.
+  static void expect_crash(PoolSession& session, const ::testing::Matcher<std::string>& why) {
+    try {
+      session.run();
+      FAIL() << "the run did not end its process";
+    } catch (const std::runtime_error& error) {
+      EXPECT_THAT(error.what(), why);
+    }
   }
-
- private:
-  test::TemporaryFolder folder_;
 };
 
 TEST_F(IsolatedModels, CrashMakesRunThrowAndModelIsReloaded) {
-  ModelPool pool({.budget_bytes = 1024 * kIsolatedMiB});
+  ModelPool pool({.budget_bytes = 1024 * kMiB});
   add(pool, "good", "obey nothing\n");
   add(pool, "crashes", "run crash_after 3\n");  // two warm-up runs, then one more
   add(pool, "killed", "run kill_after 2\n");
@@ -94,30 +107,19 @@ TEST_F(IsolatedModels, CrashMakesRunThrowAndModelIsReloaded) {
     PoolSession session = pool.acquire("crashes");
     ASSERT_TRUE(session) << session.message();
     session.run();
-    try {
-      session.run();
-      FAIL() << "the run did not crash";
-    } catch (const std::runtime_error& error) {
-      EXPECT_THAT(error.what(),
-                  AllOf(HasSubstr("misbehaving cannot run crashes.misbehave"), HasSubstr(kCrash)));
-    }
+    expect_crash(session, AllOf(HasSubstr("misbehaving cannot run crashes.misbehave"), HasSubstr(kCrash)));
     EXPECT_THROW(session.run(), std::runtime_error) << "the process must stay dead";
     expect_served(pool);
   }
   PoolSession killed = pool.acquire("killed");
   ASSERT_TRUE(killed) << killed.message();
-  try {
-    killed.run();
-    FAIL() << "the process was not killed";
-  } catch (const std::runtime_error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("SIGKILL"));
-  }
+  expect_crash(killed, HasSubstr("SIGKILL"));
   expect_served(pool);
   EXPECT_EQ(pool.metrics().load_failures, 0);
 }
 
 TEST_F(IsolatedModels, FailedCrashedOrHangingLoadsDontBlockOtherModels) {
-  ModelPool pool({.budget_bytes = 1024 * kIsolatedMiB, .load_timeout = 2s});
+  ModelPool pool({.budget_bytes = 1024 * kMiB, .load_timeout = 2s});
   add(pool, "good", "obey nothing\n");
   add(pool, "fails", "load fail\n");
   add(pool, "crashes", "load crash\n");
@@ -143,7 +145,7 @@ TEST_F(IsolatedModels, FailedCrashedOrHangingLoadsDontBlockOtherModels) {
 
 TEST_F(IsolatedModels, GiveSameOutputsAsInProcess) {
   if (!test::dependency_file(kFace)) GTEST_SKIP() << test::absent_message(kFace);
-  ModelPool pool({.budget_bytes = 2048 * kIsolatedMiB});
+  ModelPool pool({.budget_bytes = 2048 * kMiB});
   pool.add(face(false));
   pool.add(face(true));
   std::vector<float> picture(3 * 128 * 128);
@@ -169,15 +171,15 @@ TEST_F(IsolatedModels, MemoryIsChargedAndFreedOnUnload) {
 #if defined(HEADROOM_SANITIZED)
   GTEST_SKIP() << "a sanitizer allocates memory, too";
 #endif
-  ModelPool pool({.budget_bytes = 1024 * kIsolatedMiB, .margin_bytes = 0});
+  ModelPool pool({.budget_bytes = 1024 * kMiB, .margin_bytes = 0});
   add(pool, "large", "load allocate 100\n");
   const std::int64_t before = pool.metrics().used_bytes;
   ASSERT_TRUE(pool.preload("large"));
-  EXPECT_GE(pool.metrics().used_bytes - before, 100 * kIsolatedMiB);
-  EXPECT_LT(pool.metrics().used_bytes - before, 120 * kIsolatedMiB);
+  EXPECT_GE(pool.metrics().used_bytes - before, 100 * kMiB);
+  EXPECT_LT(pool.metrics().used_bytes - before, 120 * kMiB);
   pool.unload("large");
   while (pool.metrics().unloads == 0) std::this_thread::sleep_for(1ms);
-  EXPECT_LT(pool.metrics().used_bytes - before, 4 * kIsolatedMiB);
+  EXPECT_LT(pool.metrics().used_bytes - before, 4 * kMiB);
   EXPECT_EQ(pool.metrics().short_returns, 0);
   EXPECT_EQ(children_of_this_process(), 0U);
 }
@@ -186,7 +188,7 @@ TEST_F(IsolatedModels, EvictEachOther) {
 #if defined(HEADROOM_SANITIZED)
   GTEST_SKIP() << "a sanitizer allocates memory, too";
 #endif
-  ModelPool pool({.budget_bytes = 200 * kIsolatedMiB, .margin_bytes = 0});
+  ModelPool pool({.budget_bytes = 200 * kMiB, .margin_bytes = 0});
   for (const char* name : {"a", "b", "c"}) add(pool, name, "load allocate 80\n");
   for (int time = 0; time < 3; ++time)
     for (const char* name : {"a", "b", "c"}) {
@@ -195,12 +197,12 @@ TEST_F(IsolatedModels, EvictEachOther) {
       session.run();
     }
   EXPECT_GT(pool.metrics().evictions, 0);
-  EXPECT_LE(pool.metrics().peak_used_bytes, 200 * kIsolatedMiB);
+  EXPECT_LE(pool.metrics().peak_used_bytes, 200 * kMiB);
   EXPECT_LE(children_of_this_process(), 2U);
 }
 
 TEST_F(IsolatedModels, OutliveThePoolThatMadeThem) {
-  auto pool = std::make_unique<ModelPool>(ModelPoolOptions{.budget_bytes = 1024 * kIsolatedMiB});
+  auto pool = std::make_unique<ModelPool>(ModelPoolOptions{.budget_bytes = 1024 * kMiB});
   add(*pool, "good", "obey nothing\n");
   PoolSession session = pool->acquire("good");
   pool.reset();
@@ -211,7 +213,7 @@ TEST_F(IsolatedModels, OutliveThePoolThatMadeThem) {
 }
 
 TEST_F(IsolatedModels, RefuseGpuDevice) {
-  ModelPool pool({.budget_bytes = 1024 * kIsolatedMiB});
+  ModelPool pool({.budget_bytes = 1024 * kMiB});
   PoolModel model;
   model.name = "m";
   model.path = "m.onnx";
@@ -227,7 +229,7 @@ TEST_F(IsolatedModels, ChildProcessEndsWithItsParent) {
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets), 0);
   UniqueFd ours(sockets[0]), theirs(sockets[1]);
   SpawnOptions options;
-  options.command = {binary_folder("bin/headroom_model_process")};
+  options.command = {test::built_path("bin/headroom_model_process")};
   options.inherited = {{theirs.get(), inference::kChannelFd},
                        {in->fd(), inference::kInputsFd},
                        {out->fd(), inference::kOutputsFd}};
@@ -260,6 +262,53 @@ TEST(PlacedTensors, RejectOffsetsOutsideTheirMemory) {
   EXPECT_FALSE(read(R"({"type": 1, "dims": [25], "at": 9223372036854775807, "bytes": 100})"));
   EXPECT_FALSE(read(R"({"type": 1, "dims": [4611686018427387904, 4], "at": 0, "bytes": 16})"));
   EXPECT_FALSE(read(R"({"dims": "no"})"));
+}
+
+TEST_F(MisbehavingModels, DontBlockOtherModels) {
+  ModelPool pool({.budget_bytes = 1024 * kMiB, .load_timeout = std::chrono::seconds(3)});
+  add(pool, "good", "obey nothing\n");
+  add(pool, "fails", "load fail\n");
+  add(pool, "hangs", "load hang\n");
+  expect_served(pool);
+  EXPECT_EQ(pool.acquire("fails").refusal(), PoolRefusal::load_failed);
+  expect_served(pool);
+  EXPECT_EQ(pool.acquire("hangs").refusal(), PoolRefusal::load_hangs);
+  EXPECT_EQ(pool.acquire("hangs").refusal(), PoolRefusal::load_hangs);  // refused at once
+  expect_served(pool);
+  pool.unload("good");  // so that it is reloaded while the other load hangs
+  while (pool.metrics().unloads == 0) std::this_thread::yield();
+  expect_served(pool);
+  EXPECT_EQ(pool.metrics().hangs, 1);
+}
+
+TEST_F(MisbehavingModels, FailedRunEndsOnlyItsOwnSession) {
+  ModelPool pool({.budget_bytes = 1024 * kMiB});
+  add(pool, "good", "obey nothing\n");
+  add(pool, "bad", "run fail\n");
+  PoolSession bad = pool.acquire("bad");
+  EXPECT_FALSE(bad) << "warm-up runs fail, so the load fails";
+  EXPECT_EQ(bad.refusal(), PoolRefusal::load_failed);
+  expect_served(pool);
+}
+
+TEST_F(MisbehavingModels, LeakedMemoryIsCounted) {
+#if defined(HEADROOM_SANITIZED)
+  GTEST_SKIP() << "a sanitizer allocates memory, too";
+#endif
+  ModelPool pool({.budget_bytes = 256 * kMiB, .margin_bytes = 0});
+  add(pool, "good", "obey nothing\n");
+  add(pool, "leaks", "run allocate 32\n");  // in each run; the stated size is 16 MiB in all
+  PoolSession session = pool.acquire("leaks");
+  ASSERT_TRUE(session) << session.message();
+  session.run();
+  expect_served(pool);  // this load also reads the process's memory
+  EXPECT_GE(pool.metrics().resident_bytes, 64 * kMiB)
+      << "the charge must be what warm-up used, not the stated size";
+  // Its charge and the memory beyond it add up to three runs. The other model is charged 16 MiB.
+  EXPECT_GE(pool.metrics().resident_bytes + pool.metrics().unaccounted_bytes, (3 * 32 + 16) * kMiB);
+  session.discard();
+  expect_served(pool);
+  EXPECT_LE(pool.metrics().peak_used_bytes, 256 * kMiB);
 }
 
 }  // namespace

@@ -15,9 +15,9 @@
 #include <stdexcept>
 #include <thread>
 
-#include "pool/process_bytes.h"
+#include "pool/memory_meter.h"
 #include "support/test_support.h"
-#include "types/pool_sample.h"
+#include "types/sample.h"
 
 namespace headroom {
 namespace {

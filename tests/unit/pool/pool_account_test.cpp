@@ -1,10 +1,10 @@
 // What the pool charges for models, and how it corrects its account by the memory that it measures.
-#include "pool/pool.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <atomic>
+#include <cstring>
 #include <functional>
 #include <limits>
 #include <mutex>
@@ -14,6 +14,10 @@
 #include <vector>
 
 #include "fake_machine.h"
+#include "pool/memory_meter.h"
+#include "pool/pool.h"
+#include "pool/pool_events.h"
+#include "support/test_support.h"
 
 namespace headroom::pool {
 namespace {
@@ -21,93 +25,82 @@ namespace {
 using test::add;
 using test::FakeMachine;
 using test::session_of;
+using test::SmallPool;
 using ::testing::HasSubstr;
 
-TEST(Pool, CountsMemoryThatAnUnloadDidNotFree) {
-  FakeMachine machine;
-  Pool pool(machine.options());
-  add(pool, machine, {"leaky", mebibytes(40), {}, mebibytes(25)});
-  for (const char* name : {"a", "b", "c"}) add(pool, machine, {name, mebibytes(25)});
-  ASSERT_TRUE(pool.acquire("leaky"));
-  EXPECT_TRUE(pool.unload("leaky"));
-  while (pool.metrics().unloads == 0) std::this_thread::yield();
-  for (const char* name : {"a", "b", "c"}) ASSERT_TRUE(pool.acquire(name));
+TEST_F(SmallPool, CountsMemoryThatAnUnloadDidNotFree) {
+  add({"leaky", mebibytes(40), {}, mebibytes(25)});
+  for (const char* name : {"a", "b", "c"}) add({name, mebibytes(25)});
+  ASSERT_TRUE(pool_.acquire("leaky"));
+  EXPECT_TRUE(pool_.unload("leaky"));
+  while (pool_.metrics().unloads == 0) std::this_thread::yield();
+  for (const char* name : {"a", "b", "c"}) ASSERT_TRUE(pool_.acquire(name));
   // 25 of the 100 MiB are lost: three models of 25 MiB still fit, and nothing more.
-  EXPECT_EQ(pool.metrics().unaccounted, mebibytes(25));
-  EXPECT_EQ(pool.metrics().short_returns, 1);
-  EXPECT_LE(machine.peak(), mebibytes(100));
-  EXPECT_EQ(pool.metrics().used, mebibytes(100));
+  EXPECT_EQ(pool_.metrics().unaccounted, mebibytes(25));
+  EXPECT_EQ(pool_.metrics().short_returns, 1);
+  EXPECT_LE(machine_.peak(), mebibytes(100));
+  EXPECT_EQ(pool_.metrics().used, mebibytes(100));
 }
 
-TEST(Pool, RefusesWhenUnfreedMemoryLeavesTooLittle) {
-  FakeMachine machine;
-  Pool pool(machine.options());
-  add(pool, machine, {"leaky", mebibytes(40), {}, mebibytes(25)});
-  add(pool, machine, {"small", mebibytes(20)});
+TEST_F(SmallPool, RefusesWhenUnfreedMemoryLeavesTooLittle) {
+  add({"leaky", mebibytes(40), {}, mebibytes(25)});
+  add({"small", mebibytes(20)});
   for (int i = 1; i <= 3; ++i) {
-    ASSERT_TRUE(pool.acquire("leaky"));
-    EXPECT_TRUE(pool.unload("leaky"));
-    while (pool.metrics().unloads < i) std::this_thread::yield();
+    ASSERT_TRUE(pool_.acquire("leaky"));
+    EXPECT_TRUE(pool_.unload("leaky"));
+    while (pool_.metrics().unloads < i) std::this_thread::yield();
   }
-  EXPECT_EQ(pool.metrics().unaccounted, mebibytes(75));
-  EXPECT_EQ(pool.acquire("leaky").refusal(), Refusal::no_room);
-  EXPECT_TRUE(pool.acquire("small"));
-  EXPECT_LE(machine.peak(), mebibytes(100));
+  EXPECT_EQ(pool_.metrics().unaccounted, mebibytes(75));
+  EXPECT_EQ(pool_.acquire("leaky").refusal(), Refusal::no_room);
+  EXPECT_TRUE(pool_.acquire("small"));
+  EXPECT_LE(machine_.peak(), mebibytes(100));
 }
 
-TEST(Pool, CountsMemoryOfTheProgramItself) {
-  FakeMachine machine;
-  Pool pool(machine.options());
-  for (const char* name : {"a", "b"}) add(pool, machine, {name, mebibytes(40)});
-  ASSERT_TRUE(pool.acquire("a"));
-  machine.take(mebibytes(40));
-  ASSERT_TRUE(pool.acquire("b"));
-  EXPECT_LE(machine.peak(), mebibytes(100));
-  machine.give(mebibytes(40));
-  ASSERT_TRUE(pool.acquire("a"));
-  EXPECT_EQ(pool.metrics().evictions,
+TEST_F(SmallPool, CountsMemoryOfTheProgramItself) {
+  for (const char* name : {"a", "b"}) add({name, mebibytes(40)});
+  ASSERT_TRUE(pool_.acquire("a"));
+  machine_.take(mebibytes(40));
+  ASSERT_TRUE(pool_.acquire("b"));
+  EXPECT_LE(machine_.peak(), mebibytes(100));
+  machine_.give(mebibytes(40));
+  ASSERT_TRUE(pool_.acquire("a"));
+  EXPECT_EQ(pool_.metrics().evictions,
             1);  // a was evicted once; when the program's memory is free again, both fit
 }
 
 // Evicting idle models frees memory beyond their charges, too. So the pool evicts them before it refuses a
 // request.
-TEST(Pool, EvictsModelsThatHoldMoreThanTheirCharge) {
-  FakeMachine machine;
-  Pool pool(machine.options());
-  Model understated = test::model_of(machine, {"understated", mebibytes(70)});
+TEST_F(SmallPool, EvictsModelsThatHoldMoreThanTheirCharge) {
+  Model understated = test::model_of(machine_, {"understated", mebibytes(70)});
   understated.memory = {mebibytes(10), mebibytes(10), {}};
-  ASSERT_TRUE(pool.add(std::move(understated)));
-  add(pool, machine, {"b", mebibytes(45)});
-  ASSERT_TRUE(pool.acquire("understated"));
-  const Lease lease = pool.acquire("b");
+  ASSERT_TRUE(pool_.add(std::move(understated)));
+  add({"b", mebibytes(45)});
+  ASSERT_TRUE(pool_.acquire("understated"));
+  const Lease lease = pool_.acquire("b");
   EXPECT_TRUE(lease) << lease.message();
-  EXPECT_EQ(machine.used(), mebibytes(45));
+  EXPECT_EQ(machine_.used(), mebibytes(45));
 }
 
 // Shared weights, and their charge, stay with the last session.
-TEST(Pool, ChargesSharedWeightsToTheLastSession) {
-  FakeMachine machine;
-  Pool pool(machine.options());
-  add(pool, machine, {"a", mebibytes(30), {}, {}, 2, mebibytes(1)});
-  Lease first = pool.acquire("a"), second = pool.acquire("a");
+TEST_F(SmallPool, ChargesSharedWeightsToTheLastSession) {
+  add({"a", mebibytes(30), {}, {}, 2, mebibytes(1)});
+  Lease first = pool_.acquire("a"), second = pool_.acquire("a");
   ASSERT_TRUE(second);
-  EXPECT_EQ(pool.metrics().resident, mebibytes(31));
+  EXPECT_EQ(pool_.metrics().resident, mebibytes(31));
   first.discard();
-  while (pool.metrics().unloads == 0) std::this_thread::yield();
-  EXPECT_EQ(pool.metrics().resident, mebibytes(30));
+  while (pool_.metrics().unloads == 0) std::this_thread::yield();
+  EXPECT_EQ(pool_.metrics().resident, mebibytes(30));
 }
 
-TEST(Pool, ChargesAnAdditionalSessionItsLearntSize) {
-  FakeMachine machine;
-  Pool pool(machine.options());
-  Model model = test::model_of(machine, {"a", mebibytes(30), {}, {}, 3, mebibytes(2)});
+TEST_F(SmallPool, ChargesAnAdditionalSessionItsLearntSize) {
+  Model model = test::model_of(machine_, {"a", mebibytes(30), {}, {}, 3, mebibytes(2)});
   model.additional_session = {};  // only the first session's size is stated
-  ASSERT_TRUE(pool.add(std::move(model)));
-  const Lease first = pool.acquire("a"), second = pool.acquire("a"), third = pool.acquire("a");
+  ASSERT_TRUE(pool_.add(std::move(model)));
+  const Lease first = pool_.acquire("a"), second = pool_.acquire("a"), third = pool_.acquire("a");
   ASSERT_TRUE(third) << third.message();
   // The second session was reserved and charged like the first, because its size was unknown. Now it is
   // known.
-  EXPECT_EQ(pool.metrics().resident, mebibytes(30 + 2 + 2));
+  EXPECT_EQ(pool_.metrics().resident, mebibytes(30 + 2 + 2));
 }
 
 TEST(Pool, DoesNotLearnMemoryThatTheProgramFreesDuringALoad) {
@@ -133,29 +126,25 @@ TEST(Pool, DoesNotLearnMemoryThatTheProgramFreesDuringALoad) {
   EXPECT_TRUE(lease) << lease.message();  // with no model loaded, the baseline fell to 10 MiB
 }
 
-TEST(Pool, DoesNotForgetAStatedSizeAboveTheBudget) {
-  FakeMachine machine;
-  Pool pool(machine.options());
-  add(pool, machine, {"a", mebibytes(101)});
+TEST_F(SmallPool, DoesNotForgetAStatedSizeAboveTheBudget) {
+  add({"a", mebibytes(101)});
   for (int i = 0; i < 2; ++i)
-    EXPECT_THAT(pool.acquire("a").message(), ::testing::Not(HasSubstr("next measurement")));
+    EXPECT_THAT(pool_.acquire("a").message(), ::testing::Not(HasSubstr("next measurement")));
 }
 
-TEST(Pool, MeasuresALearntSizeAboveTheBudgetAgainLater) {
-  FakeMachine machine;
-  Pool pool(machine.options());
-  Model model = test::model_of(machine, {"a", mebibytes(10)});
+TEST_F(SmallPool, MeasuresALearntSizeAboveTheBudgetAgainLater) {
+  Model model = test::model_of(machine_, {"a", mebibytes(10)});
   model.memory = {{}, {}, mebibytes(20)};
   model.load = [&, load = model.load](const std::shared_ptr<void>& sibling) {
-    machine.take(mebibytes(95));  // allocated by another thread of the program, long enough to be measured
+    machine_.take(mebibytes(95));  // allocated by another thread of the program, long enough to be measured
     return load(sibling);
   };
-  ASSERT_TRUE(pool.add(std::move(model)));
-  ASSERT_TRUE(pool.acquire("a"));
-  machine.give(mebibytes(95));
-  EXPECT_TRUE(pool.unload("a"));
-  while (pool.metrics().unloads == 0) std::this_thread::yield();
-  const Lease refused = pool.acquire("a");
+  ASSERT_TRUE(pool_.add(std::move(model)));
+  ASSERT_TRUE(pool_.acquire("a"));
+  machine_.give(mebibytes(95));
+  EXPECT_TRUE(pool_.unload("a"));
+  while (pool_.metrics().unloads == 0) std::this_thread::yield();
+  const Lease refused = pool_.acquire("a");
   EXPECT_EQ(refused.refusal(), Refusal::too_large);
   EXPECT_THAT(refused.message(), HasSubstr("the next measurement is in"));
 }
@@ -163,10 +152,7 @@ TEST(Pool, MeasuresALearntSizeAboveTheBudgetAgainLater) {
 TEST(Pool, TreatsTimesNearTheMaximumAsUnlimited) {
   constexpr Nanoseconds kForEver{std::numeric_limits<std::int64_t>::max()};
   FakeMachine machine;
-  PoolOptions options = machine.options();
-  options.load_timeout = options.patience = kForEver;
-  options.unload_after_idle = kForEver;
-  Pool pool(std::move(options));
+  Pool pool(machine.options({.load_timeout = kForEver, .unload_after_idle = kForEver, .patience = kForEver}));
   add(pool, machine, {"a"});
   EXPECT_TRUE(pool.acquire("a", {kForEver, 0}));
   EXPECT_TRUE(pool.acquire("a", {kForEver, 0}));
@@ -215,22 +201,18 @@ TEST(Pool, ChargesTheReservationIfALoadCannotBeMeasured) {
   EXPECT_EQ(pool.metrics().resident, mebibytes(90));
 }
 
-TEST(Pool, ExcludesBaselineGrowthFromTheBudgetForModels) {
-  FakeMachine machine;
-  Pool pool(machine.options());
-  add(pool, machine, {"a", mebibytes(60)});
-  pool.grow_baseline([&] { machine.take(mebibytes(50)); });
-  EXPECT_EQ(pool.acquire("a").refusal(), Refusal::too_large);
-  EXPECT_THROW(pool.grow_baseline([] { throw std::runtime_error("no runtime"); }), std::runtime_error);
-  pool.grow_baseline([&] { machine.give(mebibytes(20)); });
-  EXPECT_TRUE(pool.acquire("a")) << "also after `grow` threw";
+TEST_F(SmallPool, ExcludesBaselineGrowthFromTheBudgetForModels) {
+  add({"a", mebibytes(60)});
+  pool_.grow_baseline([&] { machine_.take(mebibytes(50)); });
+  EXPECT_EQ(pool_.acquire("a").refusal(), Refusal::too_large);
+  EXPECT_THROW(pool_.grow_baseline([] { throw std::runtime_error("no runtime"); }), std::runtime_error);
+  pool_.grow_baseline([&] { machine_.give(mebibytes(20)); });
+  EXPECT_TRUE(pool_.acquire("a")) << "also after `grow` threw";
 }
 
 TEST(Pool, FailedAdditionalSessionKeepsTheModelServed) {
   FakeMachine machine;
-  PoolOptions options = machine.options();
-  options.retry_after = {3'600'000'000'000};
-  Pool pool(std::move(options));
+  Pool pool(machine.options({.patience = {1'000'000}, .retry_after = {3'600'000'000'000}}));
   std::atomic<bool> fails = false;
   add(pool, machine, {"a", mebibytes(10), {}, {}, 2, {}, nullptr, &fails});
   add(pool, machine, {"b", mebibytes(95)});
@@ -245,16 +227,78 @@ TEST(Pool, FailedAdditionalSessionKeepsTheModelServed) {
   EXPECT_TRUE(pool.acquire("a"));
 }
 
-TEST(Pool, FreesAllMemoryAtItsEnd) {
-  FakeMachine machine;
-  Pool pool(machine.options());
-  add(pool, machine, {"a"});
-  ASSERT_TRUE(pool.preload("a"));
-  pool.shut_down();
-  EXPECT_EQ(machine.used().count, 0);
-  EXPECT_EQ(pool.metrics().unloads, 1);
-  EXPECT_EQ(pool.acquire("a").refusal(), Refusal::shut_down);
-  pool.shut_down();
+TEST_F(SmallPool, FreesAllMemoryAtItsEnd) {
+  add({"a"});
+  ASSERT_TRUE(pool_.preload("a"));
+  pool_.shut_down();
+  EXPECT_EQ(machine_.used().count, 0);
+  EXPECT_EQ(pool_.metrics().unloads, 1);
+  EXPECT_EQ(pool_.acquire("a").refusal(), Refusal::shut_down);
+  pool_.shut_down();
+}
+
+TEST(EventLines, FormatEachEventAsJson) {
+  Event event;
+  event.kind = EventKind::unloaded;
+  event.time = {7};
+  event.model = "a, b";
+  event.took = {5};
+  event.cause = UnloadCause::discarded;
+  event.promised = {100};
+  event.changed = {90};
+  event.used = {10};
+  event.budget = {1000};
+  EXPECT_EQ(
+      event_line(event),
+      R"({"event":"unloaded","time_ns":7,"model":"a, b","took_ns":5,"promised_bytes":100,"returned_bytes":90,)"
+      R"("cause":"discarded","used_bytes":10,"budget_bytes":1000})");
+  event = {};
+  event.kind = EventKind::refused;
+  event.model = "\"\n";
+  event.refusal = Refusal::no_room;
+  event.message = "no";
+  EXPECT_EQ(event_line(event),
+            R"({"event":"refused","time_ns":0,"model":"\"\n","took_ns":0,"refusal":"no_room","message":"no",)"
+            R"("used_bytes":0,"budget_bytes":0})");
+}
+
+TEST(EventLines, EveryNameIsDifferent) {
+  for (int a = 0; a <= static_cast<int>(Refusal::shut_down); ++a)
+    for (int b = 0; b < a; ++b) EXPECT_NE(name_of(static_cast<Refusal>(a)), name_of(static_cast<Refusal>(b)));
+  for (int a = 0; a <= static_cast<int>(EventKind::refused); ++a)
+    for (int b = 0; b < a; ++b)
+      EXPECT_NE(name_of(static_cast<EventKind>(a)), name_of(static_cast<EventKind>(b)));
+  for (int a = 0; a <= static_cast<int>(UnloadCause::end); ++a)
+    for (int b = 0; b < a; ++b)
+      EXPECT_NE(name_of(static_cast<UnloadCause>(a)), name_of(static_cast<UnloadCause>(b)));
+}
+
+TEST(ProcessBytes, CountMemoryThatTheKernelCannotReclaim) {
+  const headroom::test::TemporaryFolder folder;
+  headroom::test::write_text(
+      folder / "status",
+      "Name:\tx\nVmRSS:\t 9000 kB\nRssAnon:\t 1000 kB\nRssFile:\t 5000 kB\nRssShmem:\t 200 kB\n"
+      "VmPTE:\t 30 kB\nVmSwap:\t 4 kB\nThreads:\t3\n");
+  EXPECT_EQ(own_bytes(folder / "status"), kibibytes(1000 + 200 + 30 + 4 + 3 * 16));
+}
+
+TEST(ProcessBytes, AreAbsentIfTheKernelLacksTheFields) {
+  const headroom::test::TemporaryFolder folder;
+  headroom::test::write_text(folder / "status", "Name:\tx\nVmRSS:\t 9000 kB\nThreads:\t3\n");
+  EXPECT_EQ(own_bytes(folder / "status"), std::nullopt);
+  EXPECT_EQ(own_bytes(folder / "absent"), std::nullopt);
+}
+
+TEST(ProcessBytes, GrowWithTouchedPages) {
+  const auto before = own_bytes();
+  if (!before) GTEST_SKIP() << "this kernel does not report these fields";
+  constexpr std::size_t kBytes = std::size_t{32} << 20;
+  void* const memory = ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  std::memset(memory, 1, kBytes);
+  EXPECT_GE(*own_bytes() - *before, mebibytes(31));
+  ::munmap(memory, kBytes);
+  EXPECT_LE(*own_bytes() - *before, mebibytes(16));
 }
 
 }  // namespace

@@ -15,13 +15,14 @@ Nanoseconds ms(std::int64_t count) { return {count * kMillisecond.count}; }
 
 class PoolDecisions : public ::testing::Test {
  protected:
-  PoolDecisions() : state_(options()) {}
+  explicit PoolDecisions(Nanoseconds load_delay = {}) : state_(options(load_delay)) {}
 
-  static PoolOptions options() {
+  static PoolOptions options(Nanoseconds load_delay = {}) {
     PoolOptions options;
     options.budget = mebibytes(100);
     options.margin = Bytes{};
     options.patience = ms(250);
+    options.load_delay = load_delay;
     return options;
   }
 
@@ -63,89 +64,82 @@ class PoolDecisions : public ::testing::Test {
     state_.finish_load(step, std::make_shared<int>(0), size, size, took, now_);
   }
 
+  // Expects the next step to unload one session, of this model.
+  void expect_unload(Nanoseconds at, std::size_t model) {
+    const Step unload = state_.next_step(at);
+    ASSERT_EQ(unload.kind, Step::Kind::unload);
+    ASSERT_EQ(unload.sessions.size(), 1U);
+    EXPECT_EQ(unload.sessions.front().model, model);
+  }
+
   Nanoseconds now_ = ms(1000);
   PoolState state_;
 };
 
 // `rare` was loaded for one request and is still leased when `next` needs memory. `often` is idle only
 // because its requests are served at once.
-TEST_F(PoolDecisions, WaitsForAShortLeaseInsteadOfEvictingAnOftenUsedModel) {
-  const std::size_t often = add("often", mebibytes(50)), rare = add("rare", mebibytes(50)),
-                    next = add("next", mebibytes(50));
-  for (int i = 0; i < 10; ++i) use(often, ms(50), ms(5));
-  use(rare, ms(50), ms(5));
-  LoadedSession* leased = state_.take_ready(rare, now_);
-  ASSERT_NE(leased, nullptr);
-  Waiter waiter;
-  ask(waiter, next);
+class LeasedRareModel : public PoolDecisions {
+ protected:
+  LeasedRareModel() {
+    for (int i = 0; i < 10; ++i) use(often_, ms(50), ms(5));
+    use(rare_, ms(50), ms(5));
+    leased_ = state_.take_ready(rare_, now_);
+    EXPECT_NE(leased_, nullptr);
+    ask(waiter_, next_);
+  }
+  std::size_t often_ = add("often", mebibytes(50)), rare_ = add("rare", mebibytes(50)),
+              next_ = add("next", mebibytes(50));
+  LoadedSession* leased_ = nullptr;
+  Waiter waiter_;
+};
+
+TEST_F(LeasedRareModel, IsWaitedForInsteadOfEvictingAnOftenUsedModel) {
   const Step wait = state_.next_step(now_ + ms(1));
   EXPECT_EQ(wait.kind, Step::Kind::wait);
   ASSERT_TRUE(wait.wake_at);
   EXPECT_EQ(wait.wake_at->count, (now_ + ms(20)).count) << "four times its usual lease time";
-  EXPECT_EQ(state_.take_ready(often, now_), &state_.models[often].sessions.front())
+  EXPECT_EQ(state_.take_ready(often_, now_), &state_.models[often_].sessions.front())
       << "`often` must be served meanwhile";
-  state_.release(state_.models[often].sessions.front(), now_ + ms(2));
-  state_.release(*leased, now_ + ms(5));
-  const Step unload = state_.next_step(now_ + ms(5));
-  ASSERT_EQ(unload.kind, Step::Kind::unload);
-  EXPECT_EQ(unload.sessions.front().model, rare);
+  state_.release(state_.models[often_].sessions.front(), now_ + ms(2));
+  state_.release(*leased_, now_ + ms(5));
+  expect_unload(now_ + ms(5), rare_);
+}
+
+TEST_F(LeasedRareModel, IsNotWaitedForDuringAnUnusuallyLongLease) { expect_unload(now_ + ms(20), often_); }
+
+TEST_F(LeasedRareModel, IsNotEvictedIfOthersWaitForIt) {
+  Waiter also_rare;
+  ask(also_rare, rare_);
+  expect_unload(now_ + ms(1), often_);
 }
 
 // `used` is leased and `idle` is not when `next` is requested, with a load delay of 200 ms.
-class DelayedLoad : public ::testing::Test {
+class DelayedLoad : public PoolDecisions {
  protected:
+  DelayedLoad() : PoolDecisions(ms(200)) {}
   // Returns the decision `later` after the request, and takes only one decision.
   Step step(Nanoseconds later, std::optional<Nanoseconds> deadline, bool is_released) {
     const std::size_t used = add("used", mebibytes(40)), idle = add("idle", mebibytes(40)),
                       next = add("next", mebibytes(50));
     Waiter first, second;
     ask(first, used);
-    load(used);
+    load(used, {});
     ask(second, idle);
-    load(idle);
-    state_.release(*second.session, kAsked);
+    load(idle, {});
+    state_.release(*second.session, now_);
     ask(third_, next);
     third_.deadline = deadline;
-    if (is_released) state_.release(*first.session, kAsked);
-    return state_.next_step(kAsked + later);
+    if (is_released) state_.release(*first.session, now_);
+    return state_.next_step(now_ + later);
   }
-  static constexpr Nanoseconds kAsked{10'000'000};
   Waiter third_;
-
- private:
-  static PoolOptions options() {
-    PoolOptions options;
-    options.budget = mebibytes(100);
-    options.margin = Bytes{};
-    options.load_delay = ms(200);
-    return options;
-  }
-  std::size_t add(const char* name, Bytes size) {
-    state_.models.emplace_back();
-    state_.models.back().model.name = name;
-    state_.models.back().model.memory = {size, size, {}};
-    return state_.models.size() - 1;
-  }
-  void ask(Waiter& waiter, std::size_t model) {
-    waiter.model = model;
-    waiter.arrived = kAsked;
-    waiter.number = state_.waiters_so_far++;
-    state_.waiters.push_back(&waiter);
-  }
-  void load(std::size_t model) {
-    const Step step = state_.next_step(kAsked);
-    ASSERT_EQ(step.kind, Step::Kind::load);
-    const Bytes size = state_.models[model].model.memory.run_peak;
-    state_.finish_load(step, std::make_shared<int>(0), size, size, ms(50), kAsked);
-  }
-  PoolState state_{options()};
 };
 
 TEST_F(DelayedLoad, EvictsNothingWhileSessionsAreInUse) {
   const Step wait = step(ms(1), {}, false);
   EXPECT_EQ(wait.kind, Step::Kind::wait);
   ASSERT_TRUE(wait.wake_at);
-  EXPECT_EQ(wait.wake_at->count, (kAsked + ms(200)).count);
+  EXPECT_EQ(wait.wake_at->count, (now_ + ms(200)).count);
 }
 
 TEST_F(DelayedLoad, EvictsAfterTheDelay) { EXPECT_EQ(step(ms(200), {}, false).kind, Step::Kind::unload); }
@@ -242,10 +236,7 @@ TEST_F(PoolDecisions, EvictsWhenTheProgramExceedsTheBudget) {
   state_.account.unaccounted = mebibytes(20);
   EXPECT_EQ(state_.next_step(now_).kind, Step::Kind::wait) << "used memory equals the budget exactly";
   state_.account.unaccounted = mebibytes(30);
-  const Step unload = state_.next_step(now_);
-  ASSERT_EQ(unload.kind, Step::Kind::unload);
-  ASSERT_EQ(unload.sessions.size(), 1U);
-  EXPECT_EQ(unload.sessions.front().model, rare);
+  expect_unload(now_, rare);
   LoadedSession* leased = state_.take_ready(often, now_);
   ASSERT_NE(leased, nullptr);
   EXPECT_EQ(state_.next_step(now_).kind, Step::Kind::wait) << "leased models must stay";
@@ -268,39 +259,9 @@ TEST_F(PoolDecisions, IdleSessionFreesLittleWhileASiblingIsLeased) {
   ASSERT_NE(second.session, nullptr);
   state_.release(*first, now_);
   Waiter waiter;
-  ask(waiter, next);  // 49 of 100 MiB are free: 11 are missing
-  const Step unload = state_.next_step(now_ + ms(100));
-  ASSERT_EQ(unload.kind, Step::Kind::unload);
-  ASSERT_EQ(unload.sessions.size(), 1U) << "the idle session would free only 1 MiB, which does not help";
-  EXPECT_EQ(unload.sessions.front().model, other);
+  ask(waiter, next);                     // 49 of 100 MiB are free: 11 are missing
+  expect_unload(now_ + ms(100), other);  // the idle session would free only 1 MiB, which does not help
   EXPECT_GE(state_.account.budget - state_.account.charged, mebibytes(60));
-}
-
-TEST_F(PoolDecisions, DoesNotWaitForAnUnusuallyLongLease) {
-  const std::size_t often = add("often", mebibytes(50)), rare = add("rare", mebibytes(50)),
-                    next = add("next", mebibytes(50));
-  for (int i = 0; i < 10; ++i) use(often, ms(50), ms(5));
-  use(rare, ms(50), ms(5));
-  ASSERT_NE(state_.take_ready(rare, now_), nullptr);
-  Waiter waiter;
-  ask(waiter, next);
-  const Step unload = state_.next_step(now_ + ms(20));
-  ASSERT_EQ(unload.kind, Step::Kind::unload);
-  EXPECT_EQ(unload.sessions.front().model, often);
-}
-
-TEST_F(PoolDecisions, DoesNotEvictModelsThatOthersWaitFor) {
-  const std::size_t often = add("often", mebibytes(50)), rare = add("rare", mebibytes(50)),
-                    next = add("next", mebibytes(50));
-  for (int i = 0; i < 10; ++i) use(often, ms(50), ms(5));
-  use(rare, ms(50), ms(5));
-  ASSERT_NE(state_.take_ready(rare, now_), nullptr);
-  Waiter waiter, also_rare;
-  ask(waiter, next);
-  ask(also_rare, rare);
-  const Step unload = state_.next_step(now_ + ms(1));
-  ASSERT_EQ(unload.kind, Step::Kind::unload);
-  EXPECT_EQ(unload.sessions.front().model, often);
 }
 
 TEST_F(PoolDecisions, ForgetsALearntSizeAboveTheBudgetAfterAMinute) {

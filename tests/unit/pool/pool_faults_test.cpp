@@ -21,14 +21,13 @@ using test::add;
 using test::FakeMachine;
 using test::Gate;
 using test::session_of;
+using test::SmallPool;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
 TEST(PoolThreads, FailedLoadRefusesAllItsWaiters) {
   FakeMachine machine;
-  PoolOptions options = machine.options();
-  options.retry_after = {3'600'000'000'000};
-  Pool pool(std::move(options));
+  Pool pool(machine.options({.patience = {1'000'000}, .retry_after = {3'600'000'000'000}}));
   Gate gate;
   std::atomic<bool> fails = true;
   add(pool, machine, {"bad", mebibytes(10), {}, {}, 1, {}, &gate, &fails});
@@ -52,9 +51,7 @@ TEST(PoolThreads, FailedLoadRefusesAllItsWaiters) {
 
 TEST(PoolThreads, RetriesAFailedLoad) {
   FakeMachine machine;
-  PoolOptions options = machine.options();
-  options.retry_after = {0};
-  Pool pool(std::move(options));
+  Pool pool(machine.options({.patience = {1'000'000}, .retry_after = {0}}));
   std::atomic<bool> fails = true;
   add(pool, machine, {"a", mebibytes(10), {}, {}, 1, {}, nullptr, &fails});
   EXPECT_EQ(pool.acquire("a").refusal(), Refusal::load_failed);
@@ -62,27 +59,23 @@ TEST(PoolThreads, RetriesAFailedLoad) {
   EXPECT_TRUE(pool.acquire("a"));
 }
 
-TEST(PoolThreads, TreatsAnExceptionInALoadAsAFailure) {
-  FakeMachine machine;
-  Pool pool(machine.options());
-  add(pool, machine, {"good"});
+TEST_F(SmallPool, TreatsAnExceptionInALoadAsAFailure) {
+  add({"good"});
   Model model;
   model.name = "throws";
   model.load = [](const std::shared_ptr<void>&) -> Result<std::shared_ptr<void>> {
     throw std::runtime_error("boom");
   };
-  ASSERT_TRUE(pool.add(std::move(model)));
-  const Lease lease = pool.acquire("throws");
+  ASSERT_TRUE(pool_.add(std::move(model)));
+  const Lease lease = pool_.acquire("throws");
   EXPECT_EQ(lease.refusal(), Refusal::load_failed);
   EXPECT_THAT(lease.message(), HasSubstr("boom"));
-  EXPECT_TRUE(pool.acquire("good"));
+  EXPECT_TRUE(pool_.acquire("good"));
 }
 
 TEST(PoolThreads, HangingLoadDoesNotBlockOtherModels) {
   FakeMachine machine;
-  PoolOptions options = machine.options();
-  options.load_timeout = {1'000'000'000};
-  Pool pool(std::move(options));
+  Pool pool(machine.options({.load_timeout = {1'000'000'000}, .patience = {1'000'000}}));
   Gate gate;
   add(pool, machine, {"hangs", mebibytes(30), {}, {}, 1, {}, &gate});
   for (const char* name : {"a", "b", "c"}) add(pool, machine, {name, mebibytes(30)});
@@ -143,13 +136,13 @@ T& kept() {
   return all->emplace_back();
 }
 
+const PoolOptions kShortTimeout{.load_timeout = {200'000'000}, .patience = {1'000'000}};
+
 TEST(PoolThreads, HangingFreeDoesNotBlockShutdown) {
   FakeMachine& machine = kept<FakeMachine>();
-  PoolOptions options = machine.options();
-  options.load_timeout = {200'000'000};
   Gate& gate = kept<Gate>();
   {
-    Pool pool(std::move(options));
+    Pool pool(machine.options(kShortTimeout));
     Model model = test::model_of(machine, {"hangs", mebibytes(30)});
     model.load = [&](const std::shared_ptr<void>&) -> Result<std::shared_ptr<void>> {
       return std::shared_ptr<void>(&machine, [&](void*) {
@@ -167,12 +160,10 @@ TEST(PoolThreads, HangingFreeDoesNotBlockShutdown) {
 
 TEST(PoolThreads, FreesOtherModelsIfALoadHangsAtShutdown) {
   FakeMachine& machine = kept<FakeMachine>();
-  PoolOptions options = machine.options();
-  options.load_timeout = {200'000'000};
   Gate& gate = kept<Gate>();
   std::thread waiter;
   {
-    Pool pool(std::move(options));
+    Pool pool(machine.options(kShortTimeout));
     add(pool, machine, {"good", mebibytes(10)});
     add(pool, machine, {"hangs", mebibytes(30), {}, {}, 1, {}, &gate});
     ASSERT_TRUE(pool.preload("good"));
@@ -207,8 +198,7 @@ class NoThreads {
 TEST(PoolThreads, StartsNoThreadAfterShutdown) {
   auto& machine = kept<FakeMachine>();
   auto& gate = kept<Gate>();
-  PoolOptions options = machine.options();
-  options.load_timeout = {200'000'000};
+  PoolOptions options = machine.options(kShortTimeout);
   auto used_by_pool = std::make_shared<int>(0);
   const std::weak_ptr<int> state_lives = used_by_pool;
   options.observer = [held = std::move(used_by_pool)](const Event&) {};
@@ -234,10 +224,8 @@ TEST(PoolThreads, StartsNoThreadAfterShutdown) {
 TEST(PoolThreads, ShutdownStartsTheThreadThatFailedToStart) {
   auto& machine = kept<FakeMachine>();
   auto& gate = kept<Gate>();
-  PoolOptions options = machine.options();
-  options.load_timeout = {200'000'000};
   {
-    Pool pool(std::move(options));
+    Pool pool(machine.options(kShortTimeout));
     add(pool, machine, {"good"});
     add(pool, machine, {"hangs", mebibytes(30), {}, {}, 1, {}, &gate});
     ASSERT_TRUE(pool.preload("good"));
@@ -251,9 +239,6 @@ TEST(PoolThreads, ShutdownStartsTheThreadThatFailedToStart) {
   gate.open();
   while (machine.peak() < mebibytes(30)) std::this_thread::yield();
 }
-
-// If a runtime started between the two readings of a load, its memory would be attributed to the model, and
-// the model's to the runtime.
 
 }  // namespace
 }  // namespace headroom::pool

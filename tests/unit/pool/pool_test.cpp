@@ -21,23 +21,22 @@ namespace {
 using test::add;
 using test::FakeMachine;
 using test::session_of;
+using test::SmallPool;
 using ::testing::HasSubstr;
 
 constexpr Request kAtOnce{Nanoseconds{0}, 0};
 
-TEST(Pool, LoadsOnceAndServesFromMemory) {
-  FakeMachine machine;
-  Pool pool(machine.options());
-  add(pool, machine, {"a"});
+TEST_F(SmallPool, LoadsOnceAndServesFromMemory) {
+  add({"a"});
   void* first = nullptr;
   for (int i = 0; i < 3; ++i) {
-    const Lease lease = pool.acquire("a");
+    const Lease lease = pool_.acquire("a");
     ASSERT_TRUE(lease) << lease.message();
     EXPECT_EQ(lease.was_ready(), i > 0);
     if (i == 0) first = lease.session();
     EXPECT_EQ(lease.session(), first);
   }
-  const Metrics metrics = pool.metrics();
+  const Metrics metrics = pool_.metrics();
   EXPECT_EQ(metrics.requests, 3);
   EXPECT_EQ(metrics.hits, 2);
   EXPECT_EQ(metrics.loads, 1);
@@ -45,17 +44,15 @@ TEST(Pool, LoadsOnceAndServesFromMemory) {
   EXPECT_EQ(metrics.reload_time.count, 0);
 }
 
-TEST(Pool, RefusesUnknownAndDuplicateNames) {
-  FakeMachine machine;
-  Pool pool(machine.options());
-  add(pool, machine, {"a"});
-  EXPECT_FALSE(pool.add(test::model_of(machine, {"a"})));
-  EXPECT_FALSE(pool.add(Model{"empty", {}, {}, {}, 1}));
-  const Lease lease = pool.acquire("b");
+TEST_F(SmallPool, RefusesUnknownAndDuplicateNames) {
+  add({"a"});
+  EXPECT_FALSE(pool_.add(test::model_of(machine_, {"a"})));
+  EXPECT_FALSE(pool_.add(Model{"empty", {}, {}, {}, 1}));
+  const Lease lease = pool_.acquire("b");
   EXPECT_EQ(lease.refusal(), Refusal::unknown_model);
   EXPECT_THAT(lease.message(), HasSubstr("b"));
-  EXPECT_FALSE(pool.pin("b"));
-  EXPECT_FALSE(pool.unload("b"));
+  EXPECT_FALSE(pool_.pin("b"));
+  EXPECT_FALSE(pool_.unload("b"));
 }
 
 TEST(Pool, EvictsToStayWithinTheBudget) {
@@ -71,15 +68,13 @@ TEST(Pool, EvictsToStayWithinTheBudget) {
   EXPECT_EQ(pool.metrics().returned, pool.metrics().promised);
 }
 
-TEST(Pool, ReservesTheLoadPeak) {
-  FakeMachine machine;
-  Pool pool(machine.options());
-  add(pool, machine, {"small", mebibytes(30)});
-  add(pool, machine, {"peaky", mebibytes(10), mebibytes(80)});
-  ASSERT_TRUE(pool.acquire("small"));
-  ASSERT_TRUE(pool.acquire("peaky"));  // 30 + 10 MiB fit, 30 + 80 MiB do not
-  EXPECT_EQ(pool.metrics().evictions, 1);
-  EXPECT_LE(machine.peak(), mebibytes(100));
+TEST_F(SmallPool, ReservesTheLoadPeak) {
+  add({"small", mebibytes(30)});
+  add({"peaky", mebibytes(10), mebibytes(80)});
+  ASSERT_TRUE(pool_.acquire("small"));
+  ASSERT_TRUE(pool_.acquire("peaky"));  // 30 + 10 MiB fit, 30 + 80 MiB do not
+  EXPECT_EQ(pool_.metrics().evictions, 1);
+  EXPECT_LE(machine_.peak(), mebibytes(100));
 }
 
 TEST(Pool, RefusesModelsLargerThanTheBudget) {
@@ -95,9 +90,7 @@ TEST(Pool, RefusesModelsLargerThanTheBudget) {
 
 TEST(Pool, KeepsAMarginFree) {
   FakeMachine machine;
-  PoolOptions options = machine.options();
-  options.margin = mebibytes(10);
-  Pool pool(std::move(options));
+  Pool pool(machine.options({.margin = mebibytes(10), .patience = {1'000'000}}));
   for (const char* name : {"a", "b"}) add(pool, machine, {name, mebibytes(48)});
   add(pool, machine, {"large", mebibytes(91)});
   ASSERT_TRUE(pool.acquire("a"));
@@ -106,50 +99,42 @@ TEST(Pool, KeepsAMarginFree) {
   EXPECT_EQ(pool.acquire("large").refusal(), Refusal::too_large);
 }
 
-TEST(Pool, RefusesAtTheDeadlineWithAReason) {
-  FakeMachine machine;
-  Pool pool(machine.options());
-  add(pool, machine, {"a"});
-  EXPECT_EQ(pool.acquire("a", kAtOnce).refusal(), Refusal::deadline);  // not loaded
-  const Lease held = pool.acquire("a");
-  const Lease refused = pool.acquire("a", {Nanoseconds{5'000'000}, 0});
+TEST_F(SmallPool, RefusesAtTheDeadlineWithAReason) {
+  add({"a"});
+  EXPECT_EQ(pool_.acquire("a", kAtOnce).refusal(), Refusal::deadline);  // not loaded
+  const Lease held = pool_.acquire("a");
+  const Lease refused = pool_.acquire("a", {Nanoseconds{5'000'000}, 0});
   EXPECT_EQ(refused.refusal(), Refusal::deadline);
   EXPECT_THAT(refused.message(), HasSubstr("in use"));
-  EXPECT_EQ(pool.metrics().refusals, 2);
+  EXPECT_EQ(pool_.metrics().refusals, 2);
 }
 
-TEST(Pool, ServesReadySessionsAtOnce) {
-  FakeMachine machine;
-  Pool pool(machine.options());
-  add(pool, machine, {"a"});
-  ASSERT_TRUE(pool.preload("a"));
-  EXPECT_EQ(pool.metrics().requests, 0);
-  EXPECT_TRUE(pool.acquire("a", kAtOnce));
+TEST_F(SmallPool, ServesReadySessionsAtOnce) {
+  add({"a"});
+  ASSERT_TRUE(pool_.preload("a"));
+  EXPECT_EQ(pool_.metrics().requests, 0);
+  EXPECT_TRUE(pool_.acquire("a", kAtOnce));
 }
 
-TEST(Pool, KeepsPinnedModels) {
-  FakeMachine machine;
-  Pool pool(machine.options());
-  add(pool, machine, {"pinned", mebibytes(60)});
-  add(pool, machine, {"other", mebibytes(50)});
-  EXPECT_TRUE(pool.pin("pinned"));
-  ASSERT_TRUE(pool.preload("pinned"));
-  const Lease refused = pool.acquire("other");
+TEST_F(SmallPool, KeepsPinnedModels) {
+  add({"pinned", mebibytes(60)});
+  add({"other", mebibytes(50)});
+  EXPECT_TRUE(pool_.pin("pinned"));
+  ASSERT_TRUE(pool_.preload("pinned"));
+  const Lease refused = pool_.acquire("other");
   EXPECT_EQ(refused.refusal(), Refusal::no_room);
   EXPECT_THAT(refused.message(), HasSubstr("pinned"));
-  EXPECT_TRUE(pool.pin("pinned", false));
-  EXPECT_TRUE(pool.acquire("other"));
+  EXPECT_TRUE(pool_.pin("pinned", false));
+  EXPECT_TRUE(pool_.acquire("other"));
 }
 
-TEST(Pool, LearnsTheSizeOfAModel) {
-  FakeMachine machine;
-  Pool pool(machine.options());
-  Model model = test::model_of(machine, {"a", mebibytes(33)});
+TEST_F(SmallPool, LearnsTheSizeOfAModel) {
+  Model model = test::model_of(machine_, {"a", mebibytes(33)});
   model.memory = {{}, {}, mebibytes(90)};
-  ASSERT_TRUE(pool.add(std::move(model)));
-  ASSERT_TRUE(pool.acquire("a"));
-  EXPECT_EQ(pool.metrics().resident, mebibytes(33));
-  EXPECT_EQ(pool.metrics().peak_used, mebibytes(90));  // the reservation for the first load
+  ASSERT_TRUE(pool_.add(std::move(model)));
+  ASSERT_TRUE(pool_.acquire("a"));
+  EXPECT_EQ(pool_.metrics().resident, mebibytes(33));
+  EXPECT_EQ(pool_.metrics().peak_used, mebibytes(90));  // the reservation for the first load
 }
 
 TEST(Pool, EvictsIdleModelsWhenTheProgramExceedsTheBudget) {
@@ -162,21 +147,17 @@ TEST(Pool, EvictsIdleModelsWhenTheProgramExceedsTheBudget) {
   EXPECT_EQ(pool.metrics().resident.count, 0);
 }
 
-TEST(Pool, PreloadOfALoadedModelReturnsAtOnce) {
-  FakeMachine machine;
-  Pool pool(machine.options());
-  add(pool, machine, {"a"});
-  const Lease lease = pool.acquire("a");
+TEST_F(SmallPool, PreloadOfALoadedModelReturnsAtOnce) {
+  add({"a"});
+  const Lease lease = pool_.acquire("a");
   ASSERT_TRUE(lease);
-  EXPECT_TRUE(pool.preload("a")) << "and does not wait for its lease to end";
-  EXPECT_EQ(pool.metrics().loads, 1);
+  EXPECT_TRUE(pool_.preload("a")) << "and does not wait for its lease to end";
+  EXPECT_EQ(pool_.metrics().loads, 1);
 }
 
 TEST(Pool, DoesNotEvictAPreloadedModelFirst) {
   FakeMachine machine;
-  PoolOptions options = machine.options();
-  options.eviction = Eviction::least_recently_used;
-  Pool pool(std::move(options));
+  Pool pool(machine.options({.patience = {1'000'000}, .eviction = Eviction::least_recently_used}));
   for (const char* name : {"old", "preloaded", "next"}) add(pool, machine, {name, mebibytes(40)});
   ASSERT_TRUE(pool.acquire("old"));
   ASSERT_TRUE(pool.preload("preloaded"));
@@ -223,9 +204,7 @@ TEST(Pool, LoadsAnAdditionalSessionIfMemoryIsFree) {
 
 TEST(Pool, UnloadsModelsThatAreIdleTooLong) {
   FakeMachine machine;
-  PoolOptions options = machine.options();
-  options.unload_after_idle = Nanoseconds{1'000'000};
-  Pool pool(std::move(options));
+  Pool pool(machine.options({.unload_after_idle = Nanoseconds{1'000'000}, .patience = {1'000'000}}));
   add(pool, machine, {"a"});
   add(pool, machine, {"pinned"});
   EXPECT_TRUE(pool.pin("pinned"));
@@ -236,27 +215,23 @@ TEST(Pool, UnloadsModelsThatAreIdleTooLong) {
   EXPECT_EQ(pool.metrics().evictions, 0);
 }
 
-TEST(Pool, UnloadsOnRequest) {
-  FakeMachine machine;
-  Pool pool(machine.options());
-  add(pool, machine, {"a"});
-  { const Lease lease = pool.acquire("a"); }
-  EXPECT_TRUE(pool.unload("a"));
-  while (pool.metrics().unloads == 0) std::this_thread::yield();
-  EXPECT_EQ(machine.used().count, 0);
-  { const Lease lease = pool.acquire("a"); }
-  EXPECT_EQ(pool.metrics().loads, 2);
+TEST_F(SmallPool, UnloadsOnRequest) {
+  add({"a"});
+  { const Lease lease = pool_.acquire("a"); }
+  EXPECT_TRUE(pool_.unload("a"));
+  while (pool_.metrics().unloads == 0) std::this_thread::yield();
+  EXPECT_EQ(machine_.used().count, 0);
+  { const Lease lease = pool_.acquire("a"); }
+  EXPECT_EQ(pool_.metrics().loads, 2);
 }
 
-TEST(Pool, DoesNotReuseADiscardedSession) {
-  FakeMachine machine;
-  Pool pool(machine.options());
-  add(pool, machine, {"a"});
-  Lease lease = pool.acquire("a");
+TEST_F(SmallPool, DoesNotReuseADiscardedSession) {
+  add({"a"});
+  Lease lease = pool_.acquire("a");
   lease.discard();
   EXPECT_FALSE(lease);
-  ASSERT_TRUE(pool.acquire("a"));
-  EXPECT_EQ(pool.metrics().loads, 2);
+  ASSERT_TRUE(pool_.acquire("a"));
+  EXPECT_EQ(pool_.metrics().loads, 2);
 }
 
 TEST(Pool, LeaseCanOutliveThePool) {

@@ -21,6 +21,7 @@ using test::add;
 using test::FakeMachine;
 using test::Gate;
 using test::session_of;
+using test::SmallPool;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
@@ -75,9 +76,7 @@ TEST_P(PoolThreadsWithNoise, AnswersAllRequestsWithinTheBudget) {
 
 TEST(PoolThreads, ServesHigherPriorityFirst) {
   FakeMachine machine;
-  PoolOptions options = machine.options();
-  options.patience = {3'600'000'000'000};
-  Pool pool(std::move(options));
+  Pool pool(machine.options({.patience = {3'600'000'000'000}}));
   add(pool, machine, {"a"});
   Lease held = pool.acquire("a");
   std::mutex mutex;
@@ -96,22 +95,20 @@ TEST(PoolThreads, ServesHigherPriorityFirst) {
   EXPECT_THAT(order, ::testing::ElementsAre(2, 1, 0));
 }
 
-TEST(PoolThreads, LowPriorityIsNotStarvedByHighPriority) {
-  FakeMachine machine;
-  Pool pool(machine.options());
-  add(pool, machine, {"a", mebibytes(60)});
-  add(pool, machine, {"b", mebibytes(60)});  // does not fit together with a
+TEST_F(SmallPool, LowPriorityIsNotStarvedByHighPriority) {
+  add({"a", mebibytes(60)});
+  add({"b", mebibytes(60)});  // does not fit together with a
   std::atomic<bool> is_done = false;
   std::vector<std::thread> stream;
   for (int t = 0; t < 4; ++t)
     stream.emplace_back([&] {
-      while (!is_done) EXPECT_TRUE(pool.acquire("a", {{}, 100}));
+      while (!is_done) EXPECT_TRUE(pool_.acquire("a", {{}, 100}));
     });
-  while (pool.metrics().hits < 10) std::this_thread::yield();
-  EXPECT_TRUE(pool.acquire("b", {{}, 0}));  // patience is 1 ms: after 100 ms it ranks first
+  while (pool_.metrics().hits < 10) std::this_thread::yield();
+  EXPECT_TRUE(pool_.acquire("b", {{}, 0}));  // patience is 1 ms: after 100 ms it ranks first
   is_done = true;
   for (std::thread& thread : stream) thread.join();
-  EXPECT_LE(machine.peak(), mebibytes(100));
+  EXPECT_LE(machine_.peak(), mebibytes(100));
 }
 
 TEST(PoolThreads, RefusesAWaiterAtItsDeadline) {
@@ -146,84 +143,76 @@ TEST(PoolThreads, RefusesAWaiterAtItsDeadline) {
   for (std::thread& thread : stream) thread.join();
 }
 
-TEST(PoolThreads, WaitsForLeasesOfTheModelsItMustEvict) {
-  FakeMachine machine;
-  Pool pool(machine.options());
-  add(pool, machine, {"a", mebibytes(60)});
-  add(pool, machine, {"b", mebibytes(60)});
-  Lease held = pool.acquire("a");
-  std::thread other([&] { EXPECT_TRUE(pool.acquire("b")); });
-  while (pool.metrics().waits < 2) std::this_thread::yield();
-  EXPECT_EQ(pool.metrics().evictions, 0);
+TEST_F(SmallPool, WaitsForLeasesOfTheModelsItMustEvict) {
+  add({"a", mebibytes(60)});
+  add({"b", mebibytes(60)});
+  Lease held = pool_.acquire("a");
+  std::thread other([&] { EXPECT_TRUE(pool_.acquire("b")); });
+  while (pool_.metrics().waits < 2) std::this_thread::yield();
+  EXPECT_EQ(pool_.metrics().evictions, 0);
   held.release();
   other.join();
-  EXPECT_EQ(pool.metrics().evictions, 1);
+  EXPECT_EQ(pool_.metrics().evictions, 1);
 }
 
 // An endless lease blocks only the request that needs its memory.
-TEST(PoolThreads, EndlessWaiterDoesNotBlockOtherRequests) {
-  FakeMachine machine;
-  Pool pool(machine.options());
-  add(pool, machine, {"kept", mebibytes(60)});
-  add(pool, machine, {"waits", mebibytes(60)});
-  for (const char* name : {"beside", "too"}) add(pool, machine, {name, mebibytes(30)});
-  Lease kept = pool.acquire("kept");
-  std::thread other([&] { EXPECT_TRUE(pool.acquire("waits")); });
-  while (pool.metrics().waits < 2) std::this_thread::yield();
+TEST_F(SmallPool, EndlessWaiterDoesNotBlockOtherRequests) {
+  add({"kept", mebibytes(60)});
+  add({"waits", mebibytes(60)});
+  for (const char* name : {"beside", "too"}) add({name, mebibytes(30)});
+  Lease kept = pool_.acquire("kept");
+  std::thread other([&] { EXPECT_TRUE(pool_.acquire("waits")); });
+  while (pool_.metrics().waits < 2) std::this_thread::yield();
   // Longer than the patience of 1 ms; with and without free memory next to the claim.
   for (int i = 0; i < 50; ++i)
-    for (const char* name : {"beside", "too"}) ASSERT_TRUE(pool.acquire(name)) << name;
+    for (const char* name : {"beside", "too"}) ASSERT_TRUE(pool_.acquire(name)) << name;
   kept.release();
   other.join();
-  EXPECT_LE(machine.peak(), mebibytes(100));
+  EXPECT_LE(machine_.peak(), mebibytes(100));
 }
 
-TEST(PoolThreads, ClaimedModelsAreLeasedToOthersPeriodically) {
-  FakeMachine machine;
-  Pool pool(machine.options());
-  add(pool, machine, {"kept", mebibytes(50)});
-  add(pool, machine, {"idle", mebibytes(40)});
-  add(pool, machine, {"waits", mebibytes(95)});  // needs the memory of both
-  Lease kept = pool.acquire("kept");
-  ASSERT_TRUE(pool.preload("idle"));
-  std::thread other([&] { EXPECT_TRUE(pool.acquire("waits")); });
-  while (pool.metrics().waits < 2) std::this_thread::yield();
+TEST_F(SmallPool, ClaimedModelsAreLeasedToOthersPeriodically) {
+  add({"kept", mebibytes(50)});
+  add({"idle", mebibytes(40)});
+  add({"waits", mebibytes(95)});  // needs the memory of both
+  Lease kept = pool_.acquire("kept");
+  ASSERT_TRUE(pool_.preload("idle"));
+  std::thread other([&] { EXPECT_TRUE(pool_.acquire("waits")); });
+  while (pool_.metrics().waits < 2) std::this_thread::yield();
   for (int i = 0; i < 5; ++i) {
-    ASSERT_TRUE(pool.acquire("idle", {{}, 3}));
+    ASSERT_TRUE(pool_.acquire("idle", {{}, 3}));
     std::this_thread::sleep_for(std::chrono::milliseconds(3));
   }
   kept.release();
   other.join();
-  EXPECT_EQ(pool.metrics().evictions, 2);
+  EXPECT_EQ(pool_.metrics().evictions, 2);
 }
 
-TEST(PoolThreads, RefusesAModelThatCannotFitNextToPinnedModels) {
-  FakeMachine machine;
-  Pool pool(machine.options());
-  add(pool, machine, {"pinned", mebibytes(60)});
-  add(pool, machine, {"other", mebibytes(50)});
-  EXPECT_TRUE(pool.pin("pinned"));
-  const Lease busy = pool.acquire("pinned");
-  const Lease refused = pool.acquire("other");
+TEST_F(SmallPool, RefusesAModelThatCannotFitNextToPinnedModels) {
+  add({"pinned", mebibytes(60)});
+  add({"other", mebibytes(50)});
+  EXPECT_TRUE(pool_.pin("pinned"));
+  const Lease busy = pool_.acquire("pinned");
+  const Lease refused = pool_.acquire("other");
   EXPECT_EQ(refused.refusal(), Refusal::no_room);
   EXPECT_THAT(refused.message(), HasSubstr("pinned models 60.0 MiB"));
 }
 
-TEST(PoolThreads, WaitsForMemoryThatTheProgramUsesTemporarily) {
-  FakeMachine machine;
-  Pool pool(machine.options());
-  add(pool, machine, {"pinned", mebibytes(30)});
-  add(pool, machine, {"other", mebibytes(50)});
-  EXPECT_TRUE(pool.pin("pinned"));
-  const Lease busy = pool.acquire("pinned");
-  machine.take(mebibytes(40));  // the temporary memory of a run
-  std::thread other([&] { EXPECT_TRUE(pool.acquire("other")); });
-  while (pool.metrics().waits < 2 || pool.metrics().unaccounted.count == 0) std::this_thread::yield();
-  machine.give(mebibytes(40));  // the pool gets no notice of this
+TEST_F(SmallPool, WaitsForMemoryThatTheProgramUsesTemporarily) {
+  add({"pinned", mebibytes(30)});
+  add({"other", mebibytes(50)});
+  EXPECT_TRUE(pool_.pin("pinned"));
+  const Lease busy = pool_.acquire("pinned");
+  machine_.take(mebibytes(40));  // the temporary memory of a run
+  std::thread other([&] { EXPECT_TRUE(pool_.acquire("other")); });
+  while (pool_.metrics().waits < 2 || pool_.metrics().unaccounted.count == 0) std::this_thread::yield();
+  machine_.give(mebibytes(40));  // the pool gets no notice of this
   other.join();
-  EXPECT_LE(machine.peak(), mebibytes(100));
+  EXPECT_LE(machine_.peak(), mebibytes(100));
 }
 
+// If a runtime started between the two readings of a load, its memory would be attributed to the model, and
+// the model's to the runtime.
 TEST(PoolThreads, GrowsTheBaselineOnlyWhileNothingIsLoaded) {
   FakeMachine machine(mebibytes(100), mebibytes(5));
   Pool pool(machine.options());
@@ -263,9 +252,7 @@ TEST(PoolThreads, GrowsTheBaselineOnlyWhileNothingIsLoaded) {
 
 TEST(PoolThreads, HangingRuntimeStartDoesNotBlockRequests) {
   FakeMachine machine;
-  PoolOptions options = machine.options();
-  options.load_timeout = {200'000'000};
-  Pool pool(std::move(options));
+  Pool pool(machine.options({.load_timeout = {200'000'000}, .patience = {1'000'000}}));
   for (const char* name : {"a", "b"}) add(pool, machine, {name});
   Gate gate;
   std::thread runtime([&] {

@@ -17,9 +17,7 @@ std::uint64_t events_in_gaps(const SeenRecording& seen) {
 }
 
 TEST(TraceBounds, LimitDropsAndCountsTheLatestEvents) {
-  TracedProgram traced("full=1,limit=2");
-  ASSERT_TRUE(traced.run({program_path("trace_storm"), "1000000", "1"}).status.success());
-  const SeenRecording seen = traced.root();
+  const SeenRecording seen = recording_of({"trace_storm", "1000000", "1"}, "full=1,limit=2");
   EXPECT_LE(seen.info.file_bytes, segment_bytes(2));
   EXPECT_THAT(seen.problems, testing::IsEmpty());
   EXPECT_THAT(seen.info.notes, testing::ElementsAre(testing::HasSubstr("limit of segments")));
@@ -29,9 +27,7 @@ TEST(TraceBounds, LimitDropsAndCountsTheLatestEvents) {
 }
 
 TEST(TraceBounds, RingKeepsTheLatestEvents) {
-  TracedProgram traced("full=1,ring=3");
-  ASSERT_TRUE(traced.run({program_path("trace_storm"), "1000000", "1"}).status.success());
-  const SeenRecording seen = traced.root();
+  const SeenRecording seen = recording_of({"trace_storm", "1000000", "1"}, "full=1,ring=3");
   EXPECT_LE(seen.info.file_bytes, segment_bytes(3));
   EXPECT_THAT(seen.problems, testing::IsEmpty());
   EXPECT_EQ(seen.info.events_dropped, 0u);
@@ -54,9 +50,7 @@ TEST(TraceBounds, EventLimitIncludesScopes) {
   ASSERT_TRUE(unbounded.run({program_path("traced_scopes")}).status.success());
   const std::size_t all = unbounded.root().events.size();
   for (const char* mode : {"full=1,events=40", "full=0,events=40"}) {
-    TracedProgram traced(mode);
-    ASSERT_TRUE(traced.run({program_path("traced_scopes")}).status.success());
-    const SeenRecording seen = traced.root();
+    const SeenRecording seen = recording_of({"traced_scopes"}, mode);
     const std::size_t gaps = seen.count(MemoryEventKind::gap) + seen.count(MemoryEventKind::release_counters);
     EXPECT_LE(seen.events.size() - gaps, 40u) << mode;
     EXPECT_GT(seen.info.events_dropped, 100u) << mode;
@@ -68,9 +62,7 @@ TEST(TraceBounds, EventLimitIncludesScopes) {
 
 // The main thread occupies the only segment, so the others get none.
 TEST(TraceBounds, RingSmallerThanTheThreadCountDropsEvents) {
-  TracedProgram traced("full=1,ring=1");
-  ASSERT_TRUE(traced.run({program_path("traced_threads"), "20", "3"}).status.success());
-  const SeenRecording seen = traced.root();
+  const SeenRecording seen = recording_of({"traced_threads", "20", "3"}, "full=1,ring=1");
   EXPECT_LE(seen.info.file_bytes, segment_bytes(1));
   EXPECT_THAT(seen.problems, testing::IsEmpty());
   EXPECT_GE(seen.info.events_dropped, 20u * 3 * 200);
@@ -80,9 +72,7 @@ TEST(TraceBounds, RingSmallerThanTheThreadCountDropsEvents) {
 
 // One segment per thread, and one more to continue in.
 TEST(TraceBounds, RingWithASpareSegmentDropsNothing) {
-  TracedProgram traced("full=1,ring=5");
-  ASSERT_TRUE(traced.run({program_path("trace_storm"), "400000", "4"}).status.success());
-  const SeenRecording seen = traced.root();
+  const SeenRecording seen = recording_of({"trace_storm", "400000", "4"}, "full=1,ring=5");
   EXPECT_EQ(seen.info.events_dropped, 0u);
   EXPECT_EQ(events_in_gaps(seen), 0u);
   EXPECT_EQ(seen.info.segments, 5u);
@@ -92,18 +82,14 @@ TEST(TraceBounds, RingWithASpareSegmentDropsNothing) {
 
 // Ended threads leave half-full segments; the ring reuses them for running threads.
 TEST(TraceBounds, EndedThreadsReleaseTheirRingSegments) {
-  TracedProgram traced("full=1,ring=4");
-  ASSERT_TRUE(traced.run({program_path("traced_crowd"), "3", "3", "900000"}).status.success());
-  const SeenRecording seen = traced.root();
+  const SeenRecording seen = recording_of({"traced_crowd", "3", "3", "900000"}, "full=1,ring=4");
   EXPECT_EQ(seen.info.events_dropped, 0u);
   EXPECT_EQ(seen.info.segments, 4u);
   for (const SeenEvent& event : seen.events) ASSERT_EQ(event.event.thread.index, 0u);
 }
 
 TEST(TraceBounds, EventLimitIsExact) {
-  TracedProgram traced("full=1,events=5000");
-  ASSERT_TRUE(traced.run({program_path("trace_storm"), "100000", "1"}).status.success());
-  const SeenRecording seen = traced.root();
+  const SeenRecording seen = recording_of({"trace_storm", "100000", "1"}, "full=1,events=5000");
   EXPECT_EQ(seen.count(MemoryEventKind::allocate) + seen.count(MemoryEventKind::release), 5000u);
   EXPECT_GT(seen.info.events_dropped, 90'000u);
   EXPECT_THAT(seen.info.notes, testing::ElementsAre(testing::HasSubstr("bound on its events")));
@@ -112,9 +98,8 @@ TEST(TraceBounds, EventLimitIsExact) {
 // Threads reserve several events at a time and return unused ones.
 TEST(TraceBounds, EventLimitIsExactWithSeveralThreads) {
   for (const std::size_t bound : {5000u, 100'000u}) {
-    TracedProgram traced("full=1,events=" + std::to_string(bound));
-    ASSERT_TRUE(traced.run({program_path("trace_storm"), "100000", "4"}).status.success());
-    const SeenRecording seen = traced.root();
+    const SeenRecording seen =
+        recording_of({"trace_storm", "100000", "4"}, "full=1,events=" + std::to_string(bound));
     EXPECT_EQ(seen.count(MemoryEventKind::allocate) + seen.count(MemoryEventKind::release), bound);
     EXPECT_GT(seen.info.events_dropped + events_in_gaps(seen), 0u);
     EXPECT_THAT(seen.info.notes, testing::ElementsAre(testing::HasSubstr("bound on its events")));

@@ -5,7 +5,7 @@
 #include <map>
 
 #include "preload/process.h"
-#include "preload/thread_state.h"
+#include "preload/threads.h"
 #include "recording/recording.h"
 #include "support/hooked_cuda.h"
 #include "support/test_support.h"

@@ -9,7 +9,7 @@ namespace headroom::test {
 namespace {
 
 using Kind = MemoryEventKind;
-constexpr std::uint64_t kLimit = 1'000'000'000, kStep = 7 << 20;
+constexpr std::uint64_t kLimit = 1'000'000'000, kStep = 7 << 20, kGranted = kLimit / kStep;
 
 std::string module_at(const SeenRecording& seen, std::uint64_t address) {
   for (const recording::Module& module : seen.info.modules)
@@ -20,11 +20,24 @@ std::string module_at(const SeenRecording& seen, std::uint64_t address) {
 class TraceDevices : public testing::Test {
  protected:
   // Runs the program with a limit that it shares with its children.
-  ProgramRun run(TracedProgram& traced, const std::string& program, const std::string& lookup,
-                 const std::string& route, std::uint64_t limit = kLimit) {
+  static ProgramRun run(TracedProgram& traced, const std::string& lookup, const std::string& route,
+                        std::uint64_t limit = kLimit) {
     traced.set_environment("LD_LIBRARY_PATH", test::built_path("tests/fake_cuda"));
-    return traced.run({program_path(program), lookup, route, std::to_string(limit), std::to_string(kStep)});
+    return traced.run({program_path(lookup == "linked" ? "traced_cuda_linked" : "traced_cuda"), lookup, route,
+                       std::to_string(limit), std::to_string(kStep)});
   }
+  // Returns the output of a program that must succeed.
+  static std::string output_of(TracedProgram& traced, const std::string& lookup, const std::string& route,
+                               std::uint64_t limit = kLimit) {
+    const ProgramRun one = run(traced, lookup, route, limit);
+    EXPECT_TRUE(one.status.success()) << lookup << ' ' << route << '\n' << one.output;
+    return one.output;
+  }
+  static SeenRecording recording_of_plain(TracedProgram& traced) {
+    output_of(traced, "proc", "plain");
+    return traced.root();
+  }
+  static std::string limited(const std::string& mode) { return mode + ",device=" + std::to_string(kLimit); }
   std::string options(const std::string& mode = "full=1", std::uint64_t limit = kLimit) {
     ledger::Limits limits;
     for (std::uint64_t& of_device : limits.bytes) of_device = limit;
@@ -41,9 +54,7 @@ TEST_F(TraceDevices, ChargesWholeGranules) {
   for (const char* mode : {"full=1", "gpu"}) {
     TracedProgram traced(options(mode));
     traced.set_environment("FAKE_CUDA_GRANULE", "2097152");
-    const ProgramRun run = this->run(traced, "traced_cuda", "dlsym", "granules");
-    EXPECT_TRUE(run.status.success()) << run.output;
-    EXPECT_THAT(run.output, testing::HasSubstr(": sound"));
+    EXPECT_THAT(output_of(traced, "dlsym", "granules"), testing::HasSubstr(": sound"));
   }
 }
 
@@ -53,12 +64,9 @@ class TraceDeviceLookups : public TraceDevices,
 
 TEST_P(TraceDeviceLookups, NoRouteExceedsTheLimitOrIsRefusedBelowIt) {
   TracedProgram traced(options(std::get<0>(GetParam())));
-  const std::string lookup = std::get<1>(GetParam());
-  const ProgramRun run =
-      this->run(traced, lookup == "linked" ? "traced_cuda_linked" : "traced_cuda", lookup, "all");
-  EXPECT_TRUE(run.status.success()) << run.output;
-  EXPECT_EQ(run.output.find("WRONG"), std::string::npos) << run.output;
-  EXPECT_NE(run.output.find("driver   gave 1000000000 at most"), std::string::npos) << run.output;
+  EXPECT_THAT(output_of(traced, std::get<1>(GetParam()), "all"),
+              testing::AllOf(testing::Not(testing::HasSubstr("WRONG")),
+                             testing::HasSubstr("driver   gave 1000000000 at most")));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, TraceDeviceLookups,
@@ -72,14 +80,17 @@ INSTANTIATE_TEST_SUITE_P(All, TraceDeviceLookups,
                                   std::string("_") + std::get<1>(tested.param);
                          });
 
-TEST_F(TraceDevices, RecordsAllocationsReleasesAndRefusals) {
-  TracedProgram traced("full=1,device=" + std::to_string(kLimit));
-  ASSERT_TRUE(run(traced, "traced_cuda", "proc", "plain").status.success());
-  const SeenRecording seen = traced.root();
-  constexpr std::size_t kGranted = kLimit / kStep;
+// The events of the route "plain".
+void expect_plain_counts(const SeenRecording& seen) {
   EXPECT_EQ(seen.count(Kind::device_allocate), 2 * kGranted);
   EXPECT_EQ(seen.count(Kind::device_release), 2 * kGranted);
   EXPECT_EQ(seen.count(Kind::device_refused), 2u);
+}
+
+TEST_F(TraceDevices, RecordsAllocationsReleasesAndRefusals) {
+  TracedProgram traced(limited("full=1"));
+  const SeenRecording seen = recording_of_plain(traced);
+  expect_plain_counts(seen);
   for (const SeenEvent& one : seen.events) {
     if (one.event.kind == Kind::device_allocate) {
       EXPECT_EQ(one.event.size, kStep);
@@ -100,11 +111,10 @@ TEST_F(TraceDevices, RecordsAllocationsReleasesAndRefusals) {
 }
 
 TEST_F(TraceDevices, RecordsMigUuidAndProvedLimitType) {
-  TracedProgram traced("gpu,proved=hard,device=" + std::to_string(kLimit));
+  TracedProgram traced(limited("gpu,proved=hard"));
   traced.set_environment("FAKE_CUDA_MIG", "1");
   traced.set_environment("FAKE_CUDA_GRANULE", "65536");
-  ASSERT_TRUE(run(traced, "traced_cuda", "proc", "plain").status.success());
-  const SeenRecording seen = traced.root();
+  const SeenRecording seen = recording_of_plain(traced);
   ASSERT_EQ(seen.info.devices.size(), 1u);
   EXPECT_EQ(seen.info.devices[0].uuid, "MIG-10101010-1010-1010-1010-101010101010");
   EXPECT_EQ(seen.info.devices[0].proved_limit, LimitType::hard);
@@ -112,16 +122,12 @@ TEST_F(TraceDevices, RecordsMigUuidAndProvedLimitType) {
 }
 
 TEST_F(TraceDevices, GpuModeRecordsOnlyDeviceEvents) {
-  TracedProgram traced("gpu,device=" + std::to_string(kLimit));
-  ASSERT_TRUE(run(traced, "traced_cuda", "proc", "plain").status.success());
-  const SeenRecording seen = traced.root();
+  TracedProgram traced(limited("gpu"));
+  const SeenRecording seen = recording_of_plain(traced);
   EXPECT_FALSE(seen.info.host_recorded);
   EXPECT_TRUE(seen.info.closed);
   EXPECT_THAT(seen.problems, testing::IsEmpty());
-  constexpr std::size_t kGranted = kLimit / kStep;
-  EXPECT_EQ(seen.count(Kind::device_allocate), 2 * kGranted);
-  EXPECT_EQ(seen.count(Kind::device_release), 2 * kGranted);
-  EXPECT_EQ(seen.count(Kind::device_refused), 2u);
+  expect_plain_counts(seen);
   for (const SeenEvent& one : seen.events) {
     EXPECT_THAT(one.event.kind,
                 testing::AnyOf(Kind::device_allocate, Kind::device_release, Kind::device_refused,
@@ -136,7 +142,7 @@ TEST_F(TraceDevices, GpuModeRecordsOnlyDeviceEvents) {
 TEST_F(TraceDevices, GpuModeRecordsChildrenInTheirOwnFiles) {
   for (const char* start : {"fork", "process"}) {
     TracedProgram traced(options("gpu"));
-    ASSERT_TRUE(run(traced, "traced_cuda", "proc", start).status.success()) << start;
+    output_of(traced, "proc", start);
     const auto others = traced.others();
     ASSERT_EQ(others.size(), 1u) << start;
     EXPECT_FALSE(others.begin()->second.info.host_recorded);
@@ -148,7 +154,7 @@ TEST_F(TraceDevices, GpuModeRecordsChildrenInTheirOwnFiles) {
 TEST_F(TraceDevices, GpuLibraryHooksNoHeapFunctions) {
   const auto owner_of = [&](const char* options, const char* function) {
     TracedProgram traced(options);
-    return std::filesystem::path(run(traced, "traced_cuda", "owner", function).output).filename().string();
+    return std::filesystem::path(run(traced, "owner", function).output).filename().string();
   };
   for (const char* function : {"malloc", "free", "realloc", "posix_memalign", "mmap", "mprotect", "sbrk"}) {
     EXPECT_EQ(owner_of("gpu", function), "libc.so.6\n") << function;
@@ -159,14 +165,13 @@ TEST_F(TraceDevices, GpuLibraryHooksNoHeapFunctions) {
 }
 
 TEST_F(TraceDevices, RecordsPhysicalMemoryAndAddressesSeparately) {
-  TracedProgram traced("full=1,device=" + std::to_string(kLimit));
-  ASSERT_TRUE(run(traced, "traced_cuda", "dlsym", "virtual").status.success());
+  TracedProgram traced(limited("full=1"));
+  output_of(traced, "dlsym", "virtual");
   std::map<DeviceMemoryKind, std::size_t> made, gone;
   for (const SeenEvent& one : traced.root().events) {
     if (one.event.kind == Kind::device_allocate) ++made[one.event.device_kind];
     if (one.event.kind == Kind::device_release) ++gone[one.event.device_kind];
   }
-  constexpr std::size_t kGranted = kLimit / kStep;
   for (const DeviceMemoryKind kind :
        {DeviceMemoryKind::physical, DeviceMemoryKind::mapping, DeviceMemoryKind::reservation}) {
     EXPECT_EQ(made[kind], 2 * kGranted);
@@ -175,11 +180,11 @@ TEST_F(TraceDevices, RecordsPhysicalMemoryAndAddressesSeparately) {
 }
 
 TEST_F(TraceDevices, RecordsThatADeviceIsIntegrated) {
-  TracedProgram traced("full=1,device=" + std::to_string(kLimit));
+  TracedProgram traced(limited("full=1"));
   traced.set_environment("FAKE_CUDA_INTEGRATED", "1");
-  ASSERT_TRUE(run(traced, "traced_cuda", "dlsym", "plain").status.success());
-  ASSERT_EQ(traced.root().info.devices.size(), 1u);
-  EXPECT_TRUE(traced.root().info.devices[0].integrated);
+  const SeenRecording seen = recording_of_plain(traced);
+  ASSERT_EQ(seen.info.devices.size(), 1u);
+  EXPECT_TRUE(seen.info.devices[0].integrated);
 }
 
 // As on a Jetson: CPU and GPU share one memory, and the driver's granularity is not used.
@@ -188,25 +193,21 @@ TEST_F(TraceDevices, LimitOfIntegratedDeviceCoversPinnedMemory) {
     TracedProgram traced(options("gpu"));
     traced.set_environment("FAKE_CUDA_INTEGRATED", "1");
     traced.set_environment("FAKE_CUDA_GRANULE", std::string(route) == "unified" ? "2097152" : "0");
-    const ProgramRun run = this->run(traced, "traced_cuda", "dlsym", route);
-    EXPECT_TRUE(run.status.success()) << run.output;
-    EXPECT_THAT(run.output, testing::HasSubstr(": sound"));
+    EXPECT_THAT(output_of(traced, "dlsym", route), testing::HasSubstr(": sound"));
   }
 }
 
 TEST_F(TraceDevices, EnforcesTheLimitAfterTheRecordingIsFull) {
   // The recording reaches its event limit at once; the memory limit does not depend on it.
-  TracedProgram traced("full=1,events=1,device=" + std::to_string(kLimit));
-  const ProgramRun run = this->run(traced, "traced_cuda", "proc", "plain");
-  EXPECT_TRUE(run.status.success()) << run.output;
+  TracedProgram traced(limited("full=1,events=1"));
+  output_of(traced, "proc", "plain");
 }
 
 TEST_F(TraceDevices, ChargesExportedMemoryAfterItIsFreed) {
   TracedProgram traced(options("gpu,ledger=1"));
-  const ProgramRun run = this->run(traced, "traced_cuda", "dlsym", "exported");
-  EXPECT_TRUE(run.status.success()) << run.output;
-  EXPECT_THAT(run.output, testing::HasSubstr("a descriptor of a pool's memory: error 0"));
-  EXPECT_THAT(run.output, testing::HasSubstr("a pointer of a pool's memory: error 0"));
+  EXPECT_THAT(output_of(traced, "dlsym", "exported"),
+              testing::AllOf(testing::HasSubstr("a descriptor of a pool's memory: error 0"),
+                             testing::HasSubstr("a pointer of a pool's memory: error 0")));
 }
 
 // The fake driver yields within some calls, so that threads also meet in rare orders.
@@ -214,8 +215,7 @@ TEST_F(TraceDevices, ThreadsOnPoolsAndGraphsNeverExceedTheLimit) {
   TracedProgram traced(options("gpu,ledger=1"));
   traced.set_environment("FAKE_CUDA_PREEMPT", "4");
   traced.set_environment("TEST_RACE_MS", "2000");
-  const ProgramRun run = this->run(traced, "traced_cuda", "proc", "races");
-  EXPECT_TRUE(run.status.success()) << run.output;
+  output_of(traced, "proc", "races");
 }
 
 // Random calls by three threads, against a driver that yields within calls and completes some of them later.
@@ -231,24 +231,27 @@ TEST_P(TraceDevicesAtRandom, RandomCallsNeverExceedTheLimitAndEndWithoutCharge) 
   if (has_granules) traced.set_environment("FAKE_CUDA_GRANULE", std::to_string(kGranule));
   traced.set_environment("TEST_SEED", std::to_string(GetParam()));
   traced.set_environment("FAKE_CUDA_LEDGER_SLACK", "0");
-  const ProgramRun run =
-      this->run(traced, "traced_cuda", GetParam() % 2 == 0 ? "proc" : "ptsz", "random", limit);
-  EXPECT_TRUE(run.status.success()) << run.output;
+  output_of(traced, GetParam() % 2 == 0 ? "proc" : "ptsz", "random", limit);
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, TraceDevicesAtRandom, testing::Range(1, 13));
 
-// Memory that the driver takes later never counts as a context's, nor does memory that it took just before a
-// context was created.
-TEST_F(TraceDevices, ContextFigureChangesOnlyWithContexts) {
+// With a fake NVML too, and contexts of 500 MB.
+SeenRecording recording_with_nvml(const char* mode) {
   TracedProgram traced("gpu");
   traced.set_environment("LD_LIBRARY_PATH", test::built_path("tests/fake_cuda") + ":" +
                                                 test::built_path("tests/fake_cuda_nvml"));
   traced.set_environment("FAKE_CUDA_CONTEXT", "500000000");
-  const ProgramRun run = traced.run({program_path("traced_cuda_lookup"), "grows", ""});
-  ASSERT_TRUE(run.status.success()) << run.output;
+  const ProgramRun run = traced.run({program_path("traced_cuda_lookup"), mode, ""});
+  EXPECT_TRUE(run.status.success()) << run.output;
+  return traced.root();
+}
+
+// Memory that the driver takes later never counts as a context's, nor does memory that it took just before a
+// context was created.
+TEST_F(TraceDevices, ContextFigureChangesOnlyWithContexts) {
   std::map<DeviceMemoryKind, std::vector<std::uint64_t>> figures;
-  for (const SeenEvent& one : traced.root().events)
+  for (const SeenEvent& one : recording_with_nvml("grows").events)
     if (one.event.kind == Kind::device_figure) figures[one.event.device_kind].push_back(one.event.size);
   constexpr std::uint64_t kContext = 500'000'000, kMiB = 1 << 20;
   EXPECT_THAT(figures[DeviceMemoryKind::context], testing::ElementsAre(kContext, 2 * kContext, kContext));
@@ -258,14 +261,8 @@ TEST_F(TraceDevices, ContextFigureChangesOnlyWithContexts) {
 // While other threads are in the driver, NVML's figure for the process cannot be used. Each thread then
 // measures the growth of the whole device, which is corrected soon after.
 TEST_F(TraceDevices, CountsConcurrentlyCreatedContextsOnce) {
-  TracedProgram traced("gpu");
-  traced.set_environment("LD_LIBRARY_PATH", test::built_path("tests/fake_cuda") + ":" +
-                                                test::built_path("tests/fake_cuda_nvml"));
-  traced.set_environment("FAKE_CUDA_CONTEXT", "500000000");
-  const ProgramRun run = traced.run({program_path("traced_cuda_lookup"), "together", ""});
-  ASSERT_TRUE(run.status.success()) << run.output;
   std::map<std::pair<unsigned, DeviceMemoryKind>, std::uint64_t> last;
-  for (const SeenEvent& one : traced.root().events)
+  for (const SeenEvent& one : recording_with_nvml("together").events)
     if (one.event.kind == Kind::device_figure)
       last[{one.event.device, one.event.device_kind}] = one.event.size;
   for (const unsigned device : {0u, 1u}) {
@@ -280,30 +277,25 @@ TEST_F(TraceDevices, EnforcesTheLimitAfterTheDriverIsReloaded) {
   for (const char* mode : {"gpu,ledger=1", "gpu", "full=1"})
     for (const char* lookup : {"dlsym", "proc", "first"}) {
       TracedProgram traced(options(mode));
-      const ProgramRun run = this->run(traced, "traced_cuda", lookup, "unload");
-      EXPECT_TRUE(run.status.success()) << mode << ' ' << lookup << '\n' << run.output;
       const bool is_kept = std::string(mode) != "gpu,ledger=1";
-      EXPECT_THAT(run.output, testing::HasSubstr(is_kept ? "at 1 places" : "at 3 places")) << mode;
+      EXPECT_THAT(output_of(traced, lookup, "unload"),
+                  testing::HasSubstr(is_kept ? "at 1 places" : "at 3 places"))
+          << mode;
     }
 }
 
-// A process that cannot join the shared account must not get a full limit of its own.
-TEST_F(TraceDevices, RefusesEverythingWithoutTheSharedAccount) {
-  TracedProgram traced("gpu,ledger=1,device=" + std::to_string(kLimit) +
-                       ",account=" + (folder_ / "gone").string());
-  const ProgramRun run = this->run(traced, "traced_cuda", "proc", "plain");
-  EXPECT_THAT(run.output, testing::HasSubstr("granted 0 in 0, then error 2")) << run.output;
-}
-
-// The same for an outer account.
-TEST_F(TraceDevices, RefusesEverythingWithoutTheOuterAccount) {
-  TracedProgram traced(options("gpu,ledger=1") + ",within=" + (folder_ / "gone").string());
-  const ProgramRun run = this->run(traced, "traced_cuda", "proc", "plain");
-  EXPECT_THAT(run.output, testing::HasSubstr("granted 0 in 0, then error 2")) << run.output;
+// A process that cannot join the shared account, or an outer one, must not get a full limit of its own.
+TEST_F(TraceDevices, RefusesEverythingWithoutTheSharedOrOuterAccount) {
+  const std::string gone = (folder_ / "gone").string();
+  for (const std::string& all :
+       {limited("gpu,ledger=1") + ",account=" + gone, options("gpu,ledger=1") + ",within=" + gone}) {
+    TracedProgram traced(all);
+    EXPECT_THAT(run(traced, "proc", "plain").output, testing::HasSubstr("granted 0 in 0, then error 2"));
+  }
 }
 
 TEST_F(TraceDevices, FindsNoDriverFunctionWithoutADriver) {
-  TracedProgram traced("full=1,device=" + std::to_string(kLimit));
+  TracedProgram traced(limited("full=1"));
   // The preload library exports functions of these names. Without a driver, a lookup must not find them.
   const ProgramRun run = traced.run({program_path("traced_cuda"), "absent", "none", "1", "1"});
   EXPECT_EQ(run.status.exit_code, 0) << run.output;

@@ -7,73 +7,47 @@
 namespace headroom::test {
 namespace {
 
-TEST(TraceMalloc, RecordsOneAllocationAndOneReleasePerFunction) {
-  TracedProgram traced;
-  ASSERT_TRUE(traced.run({program_path("traced_family")}).status.success());
-  const SeenRecording seen = traced.root();
+void expect_one_of_each(const SeenRecording& seen, std::initializer_list<std::uint64_t> sizes) {
+  for (const std::uint64_t size : sizes) {
+    EXPECT_EQ(seen.allocations_of(size), 1u) << size;
+    EXPECT_EQ(seen.released_of(size), 1u) << size;
+  }
+}
+
+std::vector<std::uint64_t> sizes_of(const SeenRecording& seen, MemoryEventKind kind) {
+  std::vector<std::uint64_t> sizes;
+  for (const SeenEvent& event : seen.events)
+    if (event.event.kind == kind) sizes.push_back(event.event.size);
+  return sizes;
+}
+
+TEST(TraceMalloc, RecordsEachFunction) {
+  const SeenRecording seen = recording_of({"traced_family"});
   EXPECT_THAT(seen.problems, testing::IsEmpty());
   EXPECT_TRUE(seen.info.full);
   EXPECT_TRUE(seen.info.closed);
-  for (std::uint64_t size = 100001; size <= 100009; ++size) {
-    EXPECT_EQ(seen.allocations_of(size), 1u) << size;
-    EXPECT_EQ(seen.released_of(size), 1u) << size;
-  }
-}
-
-TEST(TraceMalloc, ReallocIsAReleaseAndAnAllocationUnlessItFails) {
-  TracedProgram traced;
-  ASSERT_TRUE(traced.run({program_path("traced_family")}).status.success());
-  const SeenRecording seen = traced.root();
-  for (const std::uint64_t size : {200001u, 2000002u, 203u}) {
-    EXPECT_EQ(seen.allocations_of(size), 1u) << size;
-    EXPECT_EQ(seen.released_of(size), 1u) << size;
-  }
+  expect_one_of_each(seen, {100001, 100002, 100003, 100004, 100005, 100006, 100007, 100008, 100009});
+  // realloc is a release and an allocation, unless it fails.
+  expect_one_of_each(seen, {200001, 2000002, 203});
   EXPECT_EQ(seen.allocations_of(std::uint64_t{1} << 60), 0u);
-}
-
-TEST(TraceMalloc, MappingsAreRecordedWithTheirSizes) {
-  TracedProgram traced;
-  ASSERT_TRUE(traced.run({program_path("traced_family")}).status.success());
-  const SeenRecording seen = traced.root();
-  std::vector<std::uint64_t> mapped, unmapped;
-  for (const SeenEvent& event : seen.events) {
-    if (event.event.kind == MemoryEventKind::map) mapped.push_back(event.event.size);
-    if (event.event.kind == MemoryEventKind::unmap) unmapped.push_back(event.event.size);
-  }
-  EXPECT_THAT(mapped, testing::ElementsAre(300000u, 400000u, 2u << 20));
-  EXPECT_THAT(unmapped, testing::ElementsAre(300000u, 400000u));
-}
-
-// Addresses without access do not count as mapped memory until they get access.
-TEST(TraceMalloc, DoesNotCountReservedAddresses) {
-  TracedProgram traced;
-  ASSERT_TRUE(traced.run({program_path("traced_family")}).status.success());
-  std::vector<std::uint64_t> reserved, made_accessible;
-  for (const SeenEvent& event : traced.root().events) {
-    if (event.event.kind == MemoryEventKind::reserve) reserved.push_back(event.event.size);
-    if (event.event.kind == MemoryEventKind::make_accessible) made_accessible.push_back(event.event.size);
-  }
-  EXPECT_THAT(reserved, testing::ElementsAre(8u << 20, 2u << 20));
-  EXPECT_THAT(made_accessible, testing::ElementsAre(1u << 20));
+  EXPECT_THAT(sizes_of(seen, MemoryEventKind::map), testing::ElementsAre(300000u, 400000u, 2u << 20));
+  EXPECT_THAT(sizes_of(seen, MemoryEventKind::unmap), testing::ElementsAre(300000u, 400000u));
+  // Addresses without access do not count as mapped memory until they get access.
+  EXPECT_THAT(sizes_of(seen, MemoryEventKind::reserve), testing::ElementsAre(8u << 20, 2u << 20));
+  EXPECT_THAT(sizes_of(seen, MemoryEventKind::make_accessible), testing::ElementsAre(1u << 20));
 }
 
 TEST(TraceMalloc, OperatorNewIsCountedOnceAndItsExceptionsPass) {
   for (const char* program : {"traced_new", "traced_own_new"}) {
-    TracedProgram traced;
-    ASSERT_TRUE(traced.run({program_path(program)}).status.success()) << program;
-    const SeenRecording seen = traced.root();
-    for (const std::uint64_t size : {88801u, 88802u, 88803u, 88804u, 88805u, 88832u, 88896u, 89600u}) {
-      EXPECT_EQ(seen.allocations_of(size), 1u) << program << " " << size;
-      EXPECT_EQ(seen.released_of(size), 1u) << program << " " << size;
-    }
+    const SeenRecording seen = recording_of({program});
+    SCOPED_TRACE(program);
+    expect_one_of_each(seen, {88801, 88802, 88803, 88804, 88805, 88832, 88896, 89600});
   }
 }
 
 TEST(TraceMalloc, RecordsBrkAsAMapping) {
-  TracedProgram traced;
-  ASSERT_TRUE(traced.run({program_path("traced_process"), "break"}).status.success());
   std::int64_t mapped = 0, most = 0;
-  for (const SeenEvent& event : traced.root().events) {
+  for (const SeenEvent& event : recording_of({"traced_process", "break"}).events) {
     if (event.event.kind == MemoryEventKind::map) mapped += static_cast<std::int64_t>(event.event.size);
     if (event.event.kind == MemoryEventKind::unmap) mapped -= static_cast<std::int64_t>(event.event.size);
     most = std::max(most, mapped);
@@ -202,9 +176,8 @@ TEST(TraceMalloc, DefaultModeAddsUpExactly) {
 
 TEST(TraceMalloc, StacksReachFromTheLeafToMain) {
   for (const char* mode : {"fp", "unwind"}) {
-    TracedProgram traced(std::string("full=1,stacks=") + mode);
-    ASSERT_TRUE(traced.run({program_path("trace_storm"), "2000", "1"}).status.success());
-    const SeenRecording seen = traced.root();
+    const SeenRecording seen =
+        recording_of({"trace_storm", "2000", "1"}, std::string("full=1,stacks=") + mode);
     const recording::Module* program = nullptr;
     for (const auto& module : seen.info.modules)
       if (module.path.ends_with("/trace_storm")) program = &module;

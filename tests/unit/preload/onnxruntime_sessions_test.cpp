@@ -1,5 +1,5 @@
 // Open sessions never share a name.
-#include "preload/onnxruntime_sessions.h"
+#include "preload/onnxruntime_hooks.h"
 
 #include <gtest/gtest.h>
 

@@ -125,17 +125,38 @@ class TraceInference : public TraceOnnxRuntime {
   ExitStatus status_;
 };
 
-TEST_P(TraceInference, ProfilesTheFirstRunsOnly) {
-  const SeenRecording seen = trace(1, 20, "return");
-  EXPECT_EQ(status_.exit_code, 0);
-  expect_nodes(seen, 3, 3);
-}
-
-TEST_P(TraceInference, ProfilesTheFirstRunsOnlyIfThreadsShareASession) {
-  // On few cores a moment without runs may occur by chance, but hardly within the first six.
-  const SeenRecording seen = trace(4, 100, "return");
-  EXPECT_EQ(status_.exit_code, 0);
-  expect_nodes(seen, 3, 3 + 3);  // runs in flight when the third ends
+// How a program ends, and how many profiled runs its recording has.
+struct Ending {
+  int threads, runs;
+  const char* end;
+  std::size_t fewest_runs, most_runs;
+};
+TEST_P(TraceInference, ProfilesTheFirstRunsHoweverTheProgramEnds) {
+  constexpr Ending kEndings[] = {
+      {1, 20, "return", 3, 3},
+      // Threads that share a session: also the runs in flight when the third ends. On few cores a moment
+      // without runs may occur by chance, but hardly within the first six.
+      {4, 100, "return", 3, 3 + 3},
+      {1, 2, "return", 2, 2},
+      {1, 2, "exit-at-once", 2, 2},
+      {1, 2, "exec", 2, 2},
+      // A run in a thread of the runtime's pool counts as one of the first three, and the profile does not
+      // end before it.
+      {0, 20, "async", 3, 3},
+      {1, 2, "async", 3, 3},
+  };
+  for (const Ending& ending : kEndings) {
+    SCOPED_TRACE(std::string(ending.end) + " " + std::to_string(ending.runs));
+    TracedProgram traced(GetParam());
+    const ProgramRun run =
+        traced.run({program_path("traced_inference"), *runtime_, *model_, std::to_string(ending.threads),
+                    std::to_string(ending.runs), ending.end});
+    EXPECT_EQ(run.status.exit_code, 0);
+    EXPECT_EQ(run.output, "");
+    const SeenRecording seen = traced.root();
+    EXPECT_TRUE(seen.info.closed);
+    expect_nodes(seen, ending.fewest_runs, ending.most_runs);
+  }
 }
 
 TEST_P(TraceInference, NestsTheTracersWorkInTheProgramsScope) {
@@ -145,19 +166,6 @@ TEST_P(TraceInference, NestsTheTracersWorkInTheProgramsScope) {
     if (scope.find(recording::kTracerScope) != std::string::npos) own.insert(scope);
   EXPECT_THAT(own, Each(testing::AnyOf("setup/headroom: profiling", "infer/headroom: profiling")));
   EXPECT_FALSE(own.empty());
-}
-
-TEST_P(TraceInference, RecordsNodesIfTheProgramEndsBeforeTheThirdRun) {
-  const SeenRecording seen = trace(1, 2, "return");
-  EXPECT_EQ(status_.exit_code, 0);
-  expect_nodes(seen, 2, 2);
-}
-
-TEST_P(TraceInference, RecordsNodesIfTheProgramCallsExitAtOnce) {
-  const SeenRecording seen = trace(1, 2, "exit-at-once");
-  EXPECT_EQ(status_.exit_code, 0);
-  EXPECT_TRUE(seen.info.closed);
-  expect_nodes(seen, 2, 2);
 }
 
 TEST_P(TraceInference, RecordsNodesIfTheProgramAborts) {
@@ -178,27 +186,6 @@ TEST_P(TraceInference, DoesNotCallTheRuntimeInASignalHandler) {
   EXPECT_EQ(status_.exit_code, 0);
   EXPECT_TRUE(seen.info.closed);
   expect_lost_nodes(seen);
-}
-
-TEST_P(TraceInference, RecordsNodesIfTheProgramCallsExec) {
-  const SeenRecording seen = trace(1, 2, "exec");
-  EXPECT_EQ(status_.exit_code, 0);
-  EXPECT_TRUE(seen.info.closed);
-  expect_nodes(seen, 2, 2);
-}
-
-// A run in a thread of the runtime's pool counts as one of the first three, and the profile does not end
-// before it.
-TEST_P(TraceInference, CountsRunsInThreadsOfTheRuntimesPool) {
-  const SeenRecording seen = trace(0, 20, "async");
-  EXPECT_EQ(status_.exit_code, 0);
-  expect_nodes(seen, 3, 3);
-}
-
-TEST_P(TraceInference, CountsRunsOfBothKindsTogether) {
-  const SeenRecording seen = trace(1, 2, "async");
-  EXPECT_EQ(status_.exit_code, 0);
-  expect_nodes(seen, 3, 3);
 }
 
 // The child inherits the parent's session and the file descriptor of its profile.

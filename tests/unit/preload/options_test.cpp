@@ -1,4 +1,4 @@
-#include "preload/options.h"
+#include "preload/process.h"
 
 #include <gtest/gtest.h>
 

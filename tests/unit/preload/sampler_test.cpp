@@ -1,4 +1,4 @@
-#include "preload/sampler.h"
+#include "preload/threads.h"
 
 #include <gtest/gtest.h>
 

@@ -10,26 +10,20 @@ namespace {
 using testing::ElementsAre;
 
 TEST(TraceScopes, ScopesOfTheHeaderNest) {
-  TracedProgram traced;
-  ASSERT_TRUE(traced.run({program_path("traced_scopes")}).status.success());
-  const SeenRecording seen = traced.root();
-  EXPECT_THAT(seen.scopes_of(66601), ElementsAre(""));
-  EXPECT_THAT(seen.scopes_of(66602), ElementsAre("model"));
-  EXPECT_THAT(seen.scopes_of(66603), ElementsAre("model/conv1"));
-  EXPECT_THAT(seen.scopes_of(66604), ElementsAre("model/conv2"));
-  EXPECT_THAT(seen.scopes_of(66605), ElementsAre("model"));
-  EXPECT_THAT(seen.scopes_of(66606), ElementsAre(""));
+  const SeenRecording seen = recording_of({"traced_scopes"});
+  const std::map<std::uint64_t, std::string> scopes = {
+      {66601, ""}, {66602, "model"}, {66603, "model/conv1"}, {66604, "model/conv2"}, {66605, "model"},
+      {66606, ""}, {66608, ""}};
+  for (const auto& [size, scope] : scopes) EXPECT_THAT(seen.scopes_of(size), ElementsAre(scope)) << size;
   EXPECT_EQ(seen.allocations_of(66603), 3u);
-  EXPECT_THAT(seen.scopes_of(66608), ElementsAre(""));
   // The same name in the same place is one scope: model, its two inner ones, and 64 nested ones.
   EXPECT_EQ(seen.info.scopes.size(), 1u + 3u + 64u);
 }
 
 TEST(TraceScopes, AssignsDefaultModeCountsToTheirScope) {
-  TracedProgram traced("full=0,large=1000000,period=1000000000000");
-  ASSERT_TRUE(traced.run({program_path("traced_scopes")}).status.success());
   std::map<std::string, std::uint64_t> bytes;
-  for (const SeenEvent& seen : traced.root().events)
+  for (const SeenEvent& seen :
+       recording_of({"traced_scopes"}, "full=0,large=1000000,period=1000000000000").events)
     if (seen.event.kind == MemoryEventKind::counters) bytes[seen.scope] += seen.event.size;
   EXPECT_EQ(bytes["model"], 3u * (66602 + 66605));
   EXPECT_EQ(bytes["model/conv1"], 3u * 66603);
@@ -38,9 +32,7 @@ TEST(TraceScopes, AssignsDefaultModeCountsToTheirScope) {
 
 // Scopes are separate events, so they need no allocation to be recorded.
 TEST(TraceScopes, AreRecordedWithoutHostMemory) {
-  TracedProgram traced("gpu");
-  ASSERT_TRUE(traced.run({program_path("traced_scopes")}).status.success());
-  const SeenRecording seen = traced.root();
+  const SeenRecording seen = recording_of({"traced_scopes"}, "gpu");
   std::map<std::string, std::size_t> entered;
   for (const SeenEvent& event : seen.events) {
     EXPECT_EQ(event.event.kind, MemoryEventKind::enter_scope);
@@ -53,10 +45,8 @@ TEST(TraceScopes, AreRecordedWithoutHostMemory) {
 
 TEST(TraceScopes, NvtxRangesAreRecordedWithoutHostMemory) {
   if (!std::filesystem::exists(program_path("traced_nvtx"))) GTEST_SKIP() << "built without NVTX's headers";
-  TracedProgram traced("gpu");
-  ASSERT_TRUE(traced.run({program_path("traced_nvtx")}).status.success());
   std::set<std::string> entered;
-  for (const SeenEvent& event : traced.root().events) entered.insert(event.scope);
+  for (const SeenEvent& event : recording_of({"traced_nvtx"}, "gpu").events) entered.insert(event.scope);
   EXPECT_THAT(entered, testing::IsSupersetOf({"narrow", "narrow/wide é", "narrow/event", "registered"}));
 }
 
@@ -68,40 +58,31 @@ TEST(TraceScopes, UntracedProgramRunsWithoutTheLibrary) {
   EXPECT_TRUE(process->wait().success());
 }
 
+// Ranges of several domains, which do not pop each other.
 TEST(TraceScopes, NvtxRangesBecomeScopes) {
   if (!std::filesystem::exists(program_path("traced_nvtx"))) GTEST_SKIP() << "built without NVTX's headers";
-  TracedProgram traced;
-  ASSERT_TRUE(traced.run({program_path("traced_nvtx")}).status.success());
-  const SeenRecording seen = traced.root();
-  EXPECT_THAT(seen.scopes_of(55501), ElementsAre(""));
-  EXPECT_THAT(seen.scopes_of(55502), ElementsAre("narrow"));
-  EXPECT_THAT(seen.scopes_of(55503), ElementsAre("narrow/wide é"));
-  EXPECT_THAT(seen.scopes_of(55504), ElementsAre("narrow/event"));
-  EXPECT_THAT(seen.scopes_of(55505), ElementsAre("registered"));
-  EXPECT_THAT(seen.scopes_of(55506), ElementsAre("first/second"));
-  EXPECT_THAT(seen.scopes_of(55507), ElementsAre("second"));
-  EXPECT_THAT(seen.scopes_of(55508), ElementsAre(""));
+  const SeenRecording seen = recording_of({"traced_nvtx"});
+  const std::map<std::uint64_t, std::string> scopes = {{55501, ""},
+                                                       {55502, "narrow"},
+                                                       {55503, "narrow/wide é"},
+                                                       {55504, "narrow/event"},
+                                                       {55505, "registered"},
+                                                       {55506, "first/second"},
+                                                       {55507, "second"},
+                                                       {55508, ""},
+                                                       {55509, "of domain/of default/of other"},
+                                                       {55510, "of default/of other"},
+                                                       {55511, "of other"},
+                                                       {55512, "of other"},
+                                                       {55513, "started"},
+                                                       {55514, ""}};
+  for (const auto& [size, scope] : scopes) EXPECT_THAT(seen.scopes_of(size), ElementsAre(scope)) << size;
   EXPECT_EQ(seen.info.scopes.at(1).source, recording::ScopeSource::nvtx);
-}
-
-TEST(TraceScopes, NvtxDomainsDoNotPopEachOther) {
-  if (!std::filesystem::exists(program_path("traced_nvtx"))) GTEST_SKIP() << "built without NVTX's headers";
-  TracedProgram traced;
-  ASSERT_TRUE(traced.run({program_path("traced_nvtx")}).status.success());
-  const SeenRecording seen = traced.root();
-  EXPECT_THAT(seen.scopes_of(55509), ElementsAre("of domain/of default/of other"));
-  EXPECT_THAT(seen.scopes_of(55510), ElementsAre("of default/of other"));
-  EXPECT_THAT(seen.scopes_of(55511), ElementsAre("of other"));
-  EXPECT_THAT(seen.scopes_of(55512), ElementsAre("of other"));
-  EXPECT_THAT(seen.scopes_of(55513), ElementsAre("started"));
-  EXPECT_THAT(seen.scopes_of(55514), ElementsAre(""));
 }
 
 TEST(TraceScopes, NvtxIsIgnoredWithoutLayers) {
   if (!std::filesystem::exists(program_path("traced_nvtx"))) GTEST_SKIP() << "built without NVTX's headers";
-  TracedProgram traced("full=1,layers=off");
-  ASSERT_TRUE(traced.run({program_path("traced_nvtx")}).status.success());
-  EXPECT_THAT(traced.root().scopes_of(55503), ElementsAre(""));
+  EXPECT_THAT(recording_of({"traced_nvtx"}, "full=1,layers=off").scopes_of(55503), ElementsAre(""));
 }
 
 }  // namespace

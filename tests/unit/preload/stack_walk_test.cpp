@@ -11,9 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "preload/call_frame.h"
-#include "preload/frame_rules.h"
-#include "preload/known_walks.h"
+#include "preload/stack_walk.h"
 #include "recording/format.h"
 
 namespace headroom::preload {

@@ -1,5 +1,5 @@
-// A hundred threads that start and end (bench/trace_stress.cpp): the recording must match exactly what they
-// did. Runs for TRACE_STRESS_SECONDS (default 5) and prints its figures on standard output.
+// A hundred threads that start and end (benchmarks/trace_stress.cpp): the recording must match exactly what
+// they did. Runs for TRACE_STRESS_SECONDS (default 5) and prints its figures on standard output.
 #include <unordered_map>
 
 #include "base/json.h"

@@ -44,9 +44,7 @@ Account account_of(const SeenRecording& seen) {
 }
 
 TEST(TraceThreads, ReleaseAfterTheLastDestructorsKeepsTheThread) {
-  TracedProgram traced;
-  ASSERT_TRUE(traced.run({program_path("traced_late"), "20"}).status.success());
-  const SeenRecording seen = traced.root();
+  const SeenRecording seen = recording_of({"traced_late", "20"});
   EXPECT_THAT(seen.problems, testing::IsEmpty());
   EXPECT_EQ(seen.allocations_of(90'001), 20u);
   EXPECT_EQ(seen.info.threads.size(), 21u);
@@ -127,9 +125,7 @@ TEST(TraceThreads, KillAtAnyMomentLosesNoEvent) {
 
 // All names together would not fit in the area for names and modules.
 TEST(TraceThreads, NamesOfManyThreadsLeaveSpaceForScopes) {
-  TracedProgram traced;
-  ASSERT_TRUE(traced.run({program_path("traced_crowd"), "60000", "1", "0"}).status.success());
-  const SeenRecording seen = traced.root();
+  const SeenRecording seen = recording_of({"traced_crowd", "60000", "1", "0"});
   EXPECT_THAT(seen.problems, testing::IsEmpty());
   EXPECT_THAT(seen.scopes_of(77701), testing::ElementsAre("late"));
   EXPECT_THAT(seen.info.notes, testing::ElementsAre(testing::HasSubstr("have no names")));

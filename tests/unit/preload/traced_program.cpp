@@ -13,8 +13,8 @@ std::string trace_library() { return test::built_path("bin/libheadroom_trace.so"
 std::string gpu_trace_library() { return test::built_path("bin/libheadroom_trace_gpu.so"); }
 
 std::size_t SeenRecording::count(MemoryEventKind kind) const {
-  return static_cast<std::size_t>(std::count_if(
-      events.begin(), events.end(), [kind](const SeenEvent& seen) { return seen.event.kind == kind; }));
+  return static_cast<std::size_t>(
+      std::ranges::count(events, kind, [](const SeenEvent& seen) { return seen.event.kind; }));
 }
 
 std::size_t SeenRecording::allocations_of(std::uint64_t size) const {
@@ -93,6 +93,14 @@ ProgramRun TracedProgram::run(const std::vector<std::string>& command) {
     result.output.append(buffer, static_cast<std::size_t>(size));
   result.status = process->wait();
   return result;
+}
+
+SeenRecording recording_of(const std::vector<std::string>& command, const std::string& options) {
+  TracedProgram traced(options);
+  std::vector<std::string> whole = command;
+  whole[0] = program_path(whole[0]);
+  EXPECT_TRUE(traced.run(whole).status.success()) << whole[0];
+  return traced.root();
 }
 
 std::map<std::string, SeenRecording> TracedProgram::others() const {

@@ -67,4 +67,7 @@ class TracedProgram {
   std::map<std::string, std::string> environment_;
 };
 
+// Runs a program of tests/cli under the preload library, expects that it succeeds, and reads its recording.
+SeenRecording recording_of(const std::vector<std::string>& command, const std::string& options = "full=1");
+
 }  // namespace headroom::test

@@ -1,5 +1,5 @@
 // A changed bit of a recording is reported, wherever it is. Nothing is reported if no bit was changed.
-#include "recording/checksum.h"
+#include "recording/encoding.h"
 
 #include <cstring>
 #include <random>
@@ -11,6 +11,7 @@ namespace headroom::recording {
 namespace {
 
 namespace fs = std::filesystem;
+using test::OwnRecording;
 using test::RecordingBuilder;
 using test::RecordingOptions;
 using testing::Contains;
@@ -196,8 +197,7 @@ TEST(Checksum, NamesTheDamagedPart) {
 
 // Records that a thread writes after the end of the recording are not covered by the checksum, but are read.
 TEST(Checksum, ReadsRecordsAfterTheEnd) {
-  test::TemporaryFolder folder;
-  RecordingBuilder builder(folder / "a.hrec", checksum_options());
+  OwnRecording builder(checksum_options());
   builder.allocate(0, 10, 0x1000, 8);
   std::string bytes = test::read_text(builder.finish());
   const std::size_t committed_at = kFirstSegment + offsetof(SegmentHeader, committed);
@@ -205,8 +205,8 @@ TEST(Checksum, ReadsRecordsAfterTheEnd) {
   std::memcpy(&committed, bytes.data() + committed_at, sizeof committed);
   bytes[kFirstSegment + sizeof(SegmentHeader) + committed] = static_cast<char>(kTagRelease);
   bytes[committed_at] = static_cast<char>(committed + 2);
-  test::write_text(folder / "a.hrec", bytes);
-  const Look seen = look_at(folder / "a.hrec");
+  test::write_text(builder.folder / "a.hrec", bytes);
+  const Look seen = look_at(builder.folder / "a.hrec");
   EXPECT_TRUE(seen.is_whole);
   EXPECT_EQ(seen.figures.events.size(), 2U);
 }

@@ -10,6 +10,7 @@ namespace headroom::recording {
 namespace {
 
 namespace fs = std::filesystem;
+using test::OwnRecording;
 using test::RecordingBuilder;
 using test::RecordingOptions;
 using testing::Contains;
@@ -128,16 +129,15 @@ TEST(Damage, SurvivesFlippedBits) {
 
 // A thread that is killed between claiming metadata and filling it leaves zeros.
 TEST(Damage, SkipsAHoleInTheMetadata) {
-  test::TemporaryFolder folder;
-  RecordingBuilder builder(folder / "a.hrec");
+  OwnRecording builder;
   builder.metadata(MetadataKind::note, 0, "before");
   builder.metadata(MetadataKind::note, 0, "hidden, and long enough to hold a header of its own");
   builder.metadata(MetadataKind::note, 0, "after");
   std::string bytes = test::read_text(builder.finish());
   const std::size_t hidden = bytes.find("hidden") - sizeof(MetadataHeader);
   put(bytes, hidden, std::uint32_t{0});
-  test::write_text(folder / "hole.hrec", bytes);
-  const auto recording = Recording::open(folder / "hole.hrec");
+  test::write_text(builder.folder / "hole.hrec", bytes);
+  const auto recording = Recording::open(builder.folder / "hole.hrec");
   ASSERT_TRUE(recording.has_value());
   EXPECT_THAT(recording->info().notes, testing::ElementsAre("before", "after"));
   EXPECT_THAT(recording->problems(), Contains(HasSubstr("could not be read")));
@@ -146,10 +146,7 @@ TEST(Damage, SkipsAHoleInTheMetadata) {
 // A header can claim 4 GiB of names, and a record can claim any id. Memory use depends on the file's size,
 // not on these claims.
 TEST(Damage, SmallFileNeedsLittleMemory) {
-  test::TemporaryFolder folder;
-  RecordingOptions options;
-  options.metadata_bytes = kSmallMetadata;
-  RecordingBuilder builder(folder / "a.hrec", options);
+  OwnRecording builder({.metadata_bytes = kSmallMetadata});
   constexpr std::uint32_t kFarId = 0x0ffffff0;
   const std::string tid_and_name(12, 'x');
   builder.metadata(MetadataKind::thread, kFarId, tid_and_name);
@@ -159,8 +156,8 @@ TEST(Damage, SmallFileNeedsLittleMemory) {
   put(bytes, offsetof(FileHeader, metadata_bytes), std::uint32_t{0xfffffff8});
   put(bytes, offsetof(FileHeader, metadata_used), std::uint64_t{0xfffffff8});
   bytes.resize(12 << 10);
-  test::write_text(folder / "claims.hrec", bytes);
-  const auto recording = Recording::open(folder / "claims.hrec");
+  test::write_text(builder.folder / "claims.hrec", bytes);
+  const auto recording = Recording::open(builder.folder / "claims.hrec");
   ASSERT_TRUE(recording.has_value());
   EXPECT_EQ(recording->info().threads.size(), 2U);
   EXPECT_EQ(recording->info().scopes.size(), 1U);
@@ -198,8 +195,7 @@ TEST(Damage, AcceptsASegmentThatTheFileNeverReached) {
 }
 
 TEST(Damage, ReadsTheOtherSegmentsBesideADamagedOne) {
-  test::TemporaryFolder folder;
-  RecordingBuilder builder(folder / "a.hrec");
+  OwnRecording builder;
   builder.allocate(0, 1, 0x1000, 8);
   builder.allocate(1, 2, 0x2000, 8);
   builder.allocate(1, 3, 0x3000, 8);
@@ -212,7 +208,7 @@ TEST(Damage, ReadsTheOtherSegmentsBesideADamagedOne) {
   writer.open(segment.data(), segment.size() * 8, 1, 1, 0, 2);
   writer.allocate(2, 0x2000, 8, 7);
   std::memcpy(bytes.data() + second, segment.data(), segment.size() * 8);
-  const Opened opened = open_bytes(folder / "b.hrec", bytes);
+  const Opened opened = open_bytes(builder.folder / "b.hrec", bytes);
   ASSERT_EQ(opened.seen.events.size(), 1u);
   EXPECT_EQ(opened.seen.events[0].address, 0x1000u);
   EXPECT_THAT(opened.seen.problems, Contains(HasSubstr("before it is defined")));
@@ -220,8 +216,7 @@ TEST(Damage, ReadsTheOtherSegmentsBesideADamagedOne) {
 
 // Later versions may add records without making files unreadable: kTagExtension, kind, bytes, payload.
 TEST(Versions, SkipsRecordsOfLaterVersions) {
-  test::TemporaryFolder folder;
-  RecordingBuilder builder(folder / "a.hrec");
+  OwnRecording builder;
   builder.allocate(0, 10, 0x1000, 8);
   std::string bytes = test::read_text(builder.finish());
   const std::size_t segment = kHeaderBytes + RecordingOptions().metadata_bytes;
@@ -233,7 +228,7 @@ TEST(Versions, SkipsRecordsOfLaterVersions) {
                                         kTagRelease | 2 << 4,   0};
   std::memcpy(bytes.data() + segment + sizeof(SegmentHeader) + committed, added.data(), added.size());
   put(bytes, committed_at, static_cast<std::uint32_t>(committed + added.size()));
-  const Opened opened = open_bytes(folder / "later.hrec", bytes);
+  const Opened opened = open_bytes(builder.folder / "later.hrec", bytes);
   EXPECT_THAT(opened.seen.problems, IsEmpty());
   ASSERT_EQ(opened.seen.events.size(), 2u);
   EXPECT_EQ(opened.seen.events[1].kind, MemoryEventKind::release);

@@ -4,13 +4,13 @@
 namespace headroom::recording {
 namespace {
 
+using test::OwnRecording;
 using test::RecordingBuilder;
 using Kind = MemoryEventKind;
 using Memory = DeviceMemoryKind;
 
 TEST(DeviceEvents, RoundTrip) {
-  test::TemporaryFolder folder;
-  RecordingBuilder builder(folder / "a.hrec");
+  OwnRecording builder;
   const auto layer = builder.scope("conv1");
   builder.enter_scope(0, 5, layer);
   builder.device_allocate(0, 10, 3, Memory::physical, ~std::uint64_t{0}, std::uint64_t{1} << 40,
@@ -20,9 +20,8 @@ TEST(DeviceEvents, RoundTrip) {
   builder.device_release(0, 13, 3, Memory::physical, ~std::uint64_t{0});
   builder.device_holder(0, 14, 3, 4711, std::uint64_t{3} << 30, true);
   builder.process_name(4711, "detector\x1b");
-  auto recording = Recording::open(builder.finish());
-  ASSERT_TRUE(recording.has_value()) << recording.error().sentence();
-  const Seen seen = read_events(*recording);
+  Recording recording = builder.open();
+  const Seen seen = read_events(recording);
   EXPECT_TRUE(seen.problems.empty());
   ASSERT_EQ(seen.events.size(), 6u);
   const MemoryEvent& made = seen.events[1];
@@ -32,7 +31,7 @@ TEST(DeviceEvents, RoundTrip) {
   EXPECT_EQ(made.address, ~std::uint64_t{0});
   EXPECT_EQ(made.size, std::uint64_t{1} << 40);
   EXPECT_EQ(made.scope, ScopeId{layer});
-  EXPECT_EQ(recording->stacks().frames(made.stack).size(), 2u);
+  EXPECT_EQ(recording.stacks().frames(made.stack).size(), 2u);
   EXPECT_EQ(seen.events[2].size, std::uint64_t{32} << 20);
   const MemoryEvent& refused = seen.events[3];
   EXPECT_EQ(refused.size, 7u);
@@ -47,13 +46,12 @@ TEST(DeviceEvents, RoundTrip) {
   EXPECT_EQ(holder.size, std::uint64_t{3} << 30);
   EXPECT_EQ(holder.address, 1u) << "of another PID namespace";
   EXPECT_EQ(holder.stack, StackId{});
-  ASSERT_EQ(recording->info().processes.size(), 1u);
-  EXPECT_TRUE(recording->info().processes.at(4711).starts_with("detector"));
+  ASSERT_EQ(recording.info().processes.size(), 1u);
+  EXPECT_TRUE(recording.info().processes.at(4711).starts_with("detector"));
 }
 
 TEST(DeviceEvents, OrderReleasesFirstAtEqualTimes) {
-  test::TemporaryFolder folder;
-  RecordingBuilder builder(folder / "a.hrec");
+  OwnRecording builder;
   builder.device_allocate(0, 10, 0, Memory::device, 0x1000, 1);
   builder.device_allocate(0, 20, 0, Memory::device, 0x1000, 2);
   builder.device_release(1, 20, 0, Memory::device, 0x1000);
@@ -63,8 +61,7 @@ TEST(DeviceEvents, OrderReleasesFirstAtEqualTimes) {
 }
 
 TEST(DeviceEvents, DescribeDevices) {
-  test::TemporaryFolder folder;
-  RecordingBuilder builder(folder / "a.hrec");
+  OwnRecording builder;
   DeviceRecord record{};
   record.total_bytes = 80;
   record.flags = kDeviceIntegrated;
@@ -75,13 +72,12 @@ TEST(DeviceEvents, DescribeDevices) {
   builder.device(3, record, "");
   record.flags = kDeviceLimited | kDeviceLimitSoft;
   builder.device(4, record, "");
-  auto recording = Recording::open(builder.finish());
-  ASSERT_TRUE(recording.has_value());
-  ASSERT_EQ(recording->info().devices.size(), 3u);
-  EXPECT_EQ(recording->info().devices[1].proved_limit, LimitType::hard);
-  EXPECT_EQ(recording->info().devices[1].granule_bytes, 2u << 20);
-  EXPECT_EQ(recording->info().devices[2].proved_limit, LimitType::soft);
-  const Device& device = recording->info().devices[0];
+  Recording recording = builder.open();
+  ASSERT_EQ(recording.info().devices.size(), 3u);
+  EXPECT_EQ(recording.info().devices[1].proved_limit, LimitType::hard);
+  EXPECT_EQ(recording.info().devices[1].granule_bytes, 2u << 20);
+  EXPECT_EQ(recording.info().devices[2].proved_limit, LimitType::soft);
+  const Device& device = recording.info().devices[0];
   EXPECT_EQ(device.ordinal, 2u);
   EXPECT_EQ(device.name, "Orin");
   EXPECT_EQ(device.uuid, "GPU-ab000000-0000-0000-0000-000000000000");
@@ -99,32 +95,26 @@ TEST(DeviceEvents, ReportARecordingOfGpuMemoryOnly) {
     options.host = host;
     RecordingBuilder builder(folder / "a.hrec", options);
     builder.device_allocate(0, 10, 0, Memory::device, 0x1000, 1);
-    auto recording = Recording::open(builder.finish());
-    ASSERT_TRUE(recording.has_value());
-    EXPECT_EQ(recording->info().host_recorded, host);
-    EXPECT_TRUE(recording->problems().empty());
+    Recording recording = Recording::open(builder.finish()).value();
+    EXPECT_EQ(recording.info().host_recorded, host);
+    EXPECT_TRUE(recording.problems().empty());
   }
 }
 
 // The header's checksum covers this flag, so that host memory that was not recorded never appears as zero.
 TEST(DeviceEvents, ReportAChangedFlag) {
-  test::TemporaryFolder folder;
-  test::RecordingOptions options;
-  options.host = false;
-  RecordingBuilder builder(folder / "a.hrec", options);
+  OwnRecording builder({.host = false});
   builder.device_allocate(0, 10, 0, Memory::device, 0x1000, 1);
   const auto path = builder.finish();
   std::string bytes = test::read_text(path);
   bytes[offsetof(FileHeader, flags)] ^= kFlagWithoutHost;
   test::write_text(path, bytes);
-  auto recording = Recording::open(path);
-  ASSERT_TRUE(recording.has_value());
-  EXPECT_THAT(recording->problems(), testing::Contains(testing::HasSubstr("checksum")));
+  Recording recording = Recording::open(path).value();
+  EXPECT_THAT(recording.problems(), testing::Contains(testing::HasSubstr("checksum")));
 }
 
 TEST(DeviceEvents, SkipUnknownKindsAndDevices) {
-  test::TemporaryFolder folder;
-  RecordingBuilder builder(folder / "a.hrec");
+  OwnRecording builder;
   // An unknown kind of memory, an unknown ordinal, and an unknown kind of extension.
   builder.device_allocate(0, 10, 0, static_cast<Memory>(99), 0x1000, 1);
   builder.device_allocate(0, 11, 1000, Memory::device, 0x1000, 1);
@@ -137,8 +127,7 @@ TEST(DeviceEvents, SkipUnknownKindsAndDevices) {
 }
 
 TEST(DeviceEvents, UndefinedStackIsDamage) {
-  test::TemporaryFolder folder;
-  RecordingBuilder builder(folder / "a.hrec");
+  OwnRecording builder;
   builder.writer(0, 10)->device_allocate(10, 0, 1, 0x1000, 1, 7);
   const Seen seen = read_events(builder.finish());
   EXPECT_TRUE(seen.events.empty());

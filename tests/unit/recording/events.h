@@ -5,9 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "recording/recording.h"
-#include "support/recording_builder.h"
-#include "support/test_support.h"
+#include "unit/recording/own_recording.h"
 
 namespace headroom::recording {
 

@@ -96,14 +96,13 @@ std::set<std::uint64_t> sizes_of(const std::vector<MemoryEvent>& events) {
 TEST(GrowingRing, ReportsOverwrittenSlotsAsMissingNotDamaged) {
   test::TemporaryFolder folder;
   const fs::path path = recording_of(folder / "a.hrec", small_options(true), kSlots);
-  auto recording = Recording::open(path);
-  ASSERT_TRUE(recording.has_value());
+  Recording recording = Recording::open(path).value();
   Process process(path);
   process.overwrite_oldest();
   process.overwrite_oldest();
   // Slot 0 was the newest when the file was opened, so segments 1 and 2 are gone.
   for (int pass = 0; pass < 2; ++pass) {
-    const Seen seen = read_events(*recording);
+    const Seen seen = read_events(recording);
     EXPECT_THAT(sizes_of(seen.events), ElementsAre(kOldSize + 3, kOldSize + 4));
     EXPECT_THAT(
         seen.problems,
@@ -116,15 +115,14 @@ TEST(GrowingRing, ReadsTheCopyOfASlotThatIsOverwrittenMeanwhile) {
   test::TemporaryFolder folder;
   const fs::path path = recording_of(folder / "a.hrec", small_options(true), kSlots);
   const std::vector<MemoryEvent> before = read_events(path).events;
-  auto recording = Recording::open(path);
-  ASSERT_TRUE(recording.has_value());
+  Recording recording = Recording::open(path).value();
   Process process(path);
   std::vector<MemoryEvent> events;
-  recording->for_each_event([&](const MemoryEvent& event) {
+  recording.for_each_event([&](const MemoryEvent& event) {
     if (events.empty()) process.overwrite_oldest();
     events.push_back(event);
   });
-  EXPECT_THAT(recording->problems(), IsEmpty());
+  EXPECT_THAT(recording.problems(), IsEmpty());
   ASSERT_EQ(events.size(), before.size());
   for (std::size_t i = 0; i < events.size(); ++i) {
     EXPECT_EQ(events[i].time, before[i].time);
@@ -143,9 +141,8 @@ TEST(GrowingRing, IsNeverCalledDamaged) {
     while (!is_over) process.overwrite_oldest();
   });
   for (int i = 0; i < 300; ++i) {
-    auto recording = Recording::open(path);
-    ASSERT_TRUE(recording.has_value());
-    const Seen seen = read_events(*recording);
+    Recording recording = Recording::open(path).value();
+    const Seen seen = read_events(recording);
     EXPECT_THAT(seen.problems, Each(HasSubstr("overwritten while the ring was read")));
     for (const MemoryEvent& event : seen.events)
       ASSERT_TRUE(event.size == kNewSize || (event.size >= kOldSize && event.size <= kOldSize + kSlots));

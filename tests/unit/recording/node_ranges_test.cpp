@@ -1,9 +1,12 @@
 // Joins the runtime's profile with a recording: allocations during a run are assigned to the node that ran.
+
+#include <gmock/gmock.h>
 #include <sys/stat.h>
 
 #include "unit/recording/events.h"
 
 namespace headroom::recording {
+
 namespace {
 
 using test::RecordingBuilder;
@@ -54,12 +57,11 @@ class NodeRangesTest : public testing::Test {
 TEST_F(NodeRangesTest, AssignsAllocationsOfARunToItsNodes) {
   const std::string profile = (folder_ / "profile.json").string();
   test::write_text(profile, kProfile);
-  auto recording = Recording::open(record(profile));
-  ASSERT_TRUE(recording) << recording.error().sentence();
+  Recording recording = Recording::open(record(profile)).value();
   const auto expected = ElementsAre("", "net/run", "net/run/conv1", "", "net/run/relu", "net/run", "");
-  EXPECT_THAT(layers_of_allocations(*recording), expected);
-  EXPECT_THAT(layers_of_allocations(*recording), expected) << "the second walk";
-  EXPECT_THAT(recording->problems(), IsEmpty());
+  EXPECT_THAT(layers_of_allocations(recording), expected);
+  EXPECT_THAT(layers_of_allocations(recording), expected) << "the second walk";
+  EXPECT_THAT(recording.problems(), IsEmpty());
 }
 
 // A model is loaded, run, released, and loaded again: the second session runs in the scopes of the first.
@@ -78,22 +80,20 @@ TEST_F(NodeRangesTest, FindsNodesForEachLoadOfAModel) {
     builder.allocate(0, start + 50'000, 0x3000 + start, 8);
     builder.enter_scope(0, start + 60'000, 0);
   }
-  auto recording = Recording::open(builder.finish());
-  ASSERT_TRUE(recording);
-  EXPECT_THAT(layers_of_allocations(*recording), ElementsAre("net/run/conv1", "net/run/relu", "net/run",
-                                                             "net/run/conv1", "net/run/relu", "net/run"));
-  EXPECT_EQ(recording->info().scopes.size(), 5U) << "one scope a node, however often the model is loaded";
+  Recording recording = Recording::open(builder.finish()).value();
+  EXPECT_THAT(layers_of_allocations(recording), ElementsAre("net/run/conv1", "net/run/relu", "net/run",
+                                                            "net/run/conv1", "net/run/relu", "net/run"));
+  EXPECT_EQ(recording.info().scopes.size(), 5U) << "one scope a node, however often the model is loaded";
 }
 
 TEST_F(NodeRangesTest, EntersAndLeavesNodes) {
   const std::string profile = (folder_ / "profile.json").string();
   test::write_text(profile, kProfile);
-  auto recording = Recording::open(record(profile));
-  ASSERT_TRUE(recording);
+  Recording recording = Recording::open(record(profile)).value();
   std::vector<std::pair<std::int64_t, std::string>> entered;
-  recording->for_each_event([&](const MemoryEvent& event) {
+  recording.for_each_event([&](const MemoryEvent& event) {
     if (event.kind == MemoryEventKind::enter_scope)
-      entered.emplace_back(event.time.count, recording->path_of(event.scope));
+      entered.emplace_back(event.time.count, recording.path_of(event.scope));
   });
   using Entry = std::pair<std::int64_t, std::string>;
   EXPECT_THAT(entered,
@@ -104,17 +104,15 @@ TEST_F(NodeRangesTest, EntersAndLeavesNodes) {
 TEST_F(NodeRangesTest, FindsAProfileNextToAMovedRecording) {
   std::filesystem::create_directories(folder_ / "a.hrec.d");
   test::write_text(folder_ / "a.hrec.d" / "profile.json", kProfile);
-  auto recording = Recording::open(record("/on/another/machine/profile.json"));
-  ASSERT_TRUE(recording);
-  EXPECT_EQ(layers_of_allocations(*recording)[2], "net/run/conv1");
+  Recording recording = Recording::open(record("/on/another/machine/profile.json")).value();
+  EXPECT_EQ(layers_of_allocations(recording)[2], "net/run/conv1");
 }
 
 TEST_F(NodeRangesTest, NotesAMissingProfile) {
-  auto recording = Recording::open(record("/on/another/machine/profile.json"));
-  ASSERT_TRUE(recording);
-  EXPECT_EQ(layers_of_allocations(*recording)[2], "net/run");
-  EXPECT_THAT(recording->info().notes, ElementsAre(HasSubstr("the nodes of net are not distinguished")));
-  EXPECT_THAT(recording->problems(), IsEmpty());
+  Recording recording = Recording::open(record("/on/another/machine/profile.json")).value();
+  EXPECT_EQ(layers_of_allocations(recording)[2], "net/run");
+  EXPECT_THAT(recording.info().notes, ElementsAre(HasSubstr("the nodes of net are not distinguished")));
+  EXPECT_THAT(recording.problems(), IsEmpty());
 }
 
 TEST_F(NodeRangesTest, KeepsCountedAllocationsInTheRun) {
@@ -128,15 +126,14 @@ TEST_F(NodeRangesTest, KeepsCountedAllocationsInTheRun) {
   builder.enter_scope(0, 10'000, run);
   builder.allocate(0, 22'000, 0x1000, 8000);
   builder.counters(0, 25'000, run, 40, 800, 30);  // conv1 runs, but the counting began with the run
-  auto recording = Recording::open(builder.finish());
-  ASSERT_TRUE(recording);
+  Recording recording = Recording::open(builder.finish()).value();
   std::vector<std::string> counted;
-  recording->for_each_event([&](const MemoryEvent& event) {
+  recording.for_each_event([&](const MemoryEvent& event) {
     if (event.kind == MemoryEventKind::counters || event.kind == MemoryEventKind::release_counters)
-      counted.push_back(recording->path_of(event.scope));
+      counted.push_back(recording.path_of(event.scope));
   });
   EXPECT_THAT(counted, ElementsAre("net/run", "net/run"));
-  EXPECT_THAT(layers_of_allocations(*recording), ElementsAre("net/run/conv1"));
+  EXPECT_THAT(layers_of_allocations(recording), ElementsAre("net/run/conv1"));
 }
 
 // A recording may be hostile, and it contains the path of the profile.
@@ -146,9 +143,8 @@ TEST_F(NodeRangesTest, RejectsProfilesThatAreNotRegularFiles) {
   const auto refused = read_runtime_profile(fifo);
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().sentence(), HasSubstr("not a file"));
-  auto recording = Recording::open(record(fifo.string()));
-  ASSERT_TRUE(recording);
-  EXPECT_THAT(recording->info().notes, ElementsAre(HasSubstr("the nodes of net are not distinguished")));
+  Recording recording = Recording::open(record(fifo.string())).value();
+  EXPECT_THAT(recording.info().notes, ElementsAre(HasSubstr("the nodes of net are not distinguished")));
   EXPECT_FALSE(read_runtime_profile("/dev/zero"));
   EXPECT_FALSE(read_runtime_profile(folder_.path()));
   EXPECT_FALSE(Recording::open(fifo).has_value());
@@ -160,9 +156,8 @@ TEST_F(NodeRangesTest, PrefersTheProfileNextToTheRecording) {
   std::filesystem::create_directories(folder_ / "elsewhere");
   const std::string elsewhere = (folder_ / "elsewhere" / "profile.json").string();
   test::write_text(elsewhere, "[]");
-  auto recording = Recording::open(record(elsewhere));
-  ASSERT_TRUE(recording);
-  EXPECT_EQ(layers_of_allocations(*recording)[2], "net/run/conv1");
+  Recording recording = Recording::open(record(elsewhere)).value();
+  EXPECT_EQ(layers_of_allocations(recording)[2], "net/run/conv1");
 }
 
 // The path may be written differently, and the session may differ.
@@ -173,13 +168,12 @@ TEST_F(NodeRangesTest, ReadsARepeatedProfileOnce) {
   RecordingBuilder builder(folder_ / "a.hrec");
   for (const char* name : {"profile.json", "./profile.json", "another.json"})
     builder.profile((folder_.path() / name).string(), 0, builder.scope("net", 0, ScopeSource::session));
-  auto recording = Recording::open(builder.finish());
-  ASSERT_TRUE(recording);
-  ASSERT_EQ(recording->info().profiles.size(), 3U);
-  EXPECT_EQ(recording->info().profiles[0].data.nodes.size(), 2U);
-  EXPECT_EQ(recording->info().profiles[1].data.nodes.size(), 0U);
-  EXPECT_EQ(recording->info().profiles[2].data.nodes.size(), 0U);
-  EXPECT_THAT(recording->problems(), ElementsAre(HasSubstr("2 session profiles are listed more than once")));
+  Recording recording = Recording::open(builder.finish()).value();
+  ASSERT_EQ(recording.info().profiles.size(), 3U);
+  EXPECT_EQ(recording.info().profiles[0].data.nodes.size(), 2U);
+  EXPECT_EQ(recording.info().profiles[1].data.nodes.size(), 0U);
+  EXPECT_EQ(recording.info().profiles[2].data.nodes.size(), 0U);
+  EXPECT_THAT(recording.problems(), ElementsAre(HasSubstr("2 session profiles are listed more than once")));
 }
 
 // The runtime keeps a profile in memory until profiling ends; the process may die before.
@@ -212,11 +206,10 @@ TEST_F(NodeRangesTest, LimitsTheNumberOfProfiles) {
   RecordingBuilder builder(folder_ / "a.hrec", {.metadata_bytes = 1 << 20});
   const auto session = builder.scope("net", 0, ScopeSource::session);
   for (int i = 0; i < 1001; ++i) builder.profile("/absent/" + std::to_string(i), 0, session);
-  auto recording = Recording::open(builder.finish());
-  ASSERT_TRUE(recording);
-  EXPECT_EQ(recording->info().profiles.size(), 1000U);
-  EXPECT_EQ(recording->info().notes.size(), 1000U);
-  EXPECT_THAT(recording->problems(), ElementsAre(HasSubstr("the first 1000 of 1001 session profiles")));
+  Recording recording = Recording::open(builder.finish()).value();
+  EXPECT_EQ(recording.info().profiles.size(), 1000U);
+  EXPECT_EQ(recording.info().notes.size(), 1000U);
+  EXPECT_THAT(recording.problems(), ElementsAre(HasSubstr("the first 1000 of 1001 session profiles")));
 }
 
 TEST_F(NodeRangesTest, ReadsArenaFiguresFromAProfile) {
@@ -243,5 +236,61 @@ TEST_F(NodeRangesTest, RejectsInvalidProfiles) {
   EXPECT_EQ(odd->nodes.size(), 1u);
 }
 
+// Weights: their layer becomes known long after their allocation.
+
+class WeightBlocksTest : public testing::Test {
+ protected:
+  WeightBlocksTest() : builder_(folder_ / "a.hrec") {
+    const std::uint32_t net = builder_.scope("Net", 0, ScopeSource::module);
+    conv_ = builder_.scope("conv", net, ScopeSource::module);
+    weights_ = builder_.scope(kWeightsScope, conv_, ScopeSource::weights);
+    other_ = builder_.scope(kWeightsScope, net, ScopeSource::weights);
+  }
+  // The scope of each allocation, and whether it is marked as a weight.
+  static std::vector<std::pair<std::uint32_t, bool>> owners(Recording& recording) {
+    std::vector<std::pair<std::uint32_t, bool>> found;
+    for (const MemoryEvent& event : read_events(recording).events) {
+      EXPECT_NE(event.kind, MemoryEventKind::weight);
+      if (event.kind == MemoryEventKind::allocate || event.kind == MemoryEventKind::sampled_allocate)
+        found.emplace_back(event.scope.index, event.is_weight);
+    }
+    return found;
+  }
+
+  test::TemporaryFolder folder_;
+  RecordingBuilder builder_;
+  std::uint32_t conv_ = 0, weights_ = 0, other_ = 0;
+};
+
+TEST_F(WeightBlocksTest, AssignsWeightsToTheirLayerFromAllocationOn) {
+  builder_.allocate(0, 10, 0x1000, 400);
+  builder_.allocate(0, 20, 0x2000, 800);
+  builder_.release(0, 30, 0x2000);
+  builder_.allocate(0, 40, 0x2000, 900);  // the block that is there now
+  builder_.enter_scope(0, 50, conv_);
+  builder_.allocate(0, 60, 0x3000, 100);
+  builder_.weight(0, 70, 0x1000, weights_);
+  builder_.weight(0, 71, 0x1000, other_);  // tied weights: the first module wins
+  builder_.weight(0, 72, 0x2000, other_);
+  builder_.weight(0, 73, 0x9000, other_);  // not a recorded block
+  builder_.release(0, 80, 0x1000);
+  builder_.allocate(0, 90, 0x1000, 400);  // a different block
+  Recording recording = Recording::open(builder_.finish()).value();
+  const auto expected = ElementsAre(std::pair(weights_, true), std::pair(0u, false), std::pair(other_, true),
+                                    std::pair(conv_, false), std::pair(conv_, false));
+  EXPECT_THAT(owners(recording), expected);
+  EXPECT_THAT(owners(recording), expected) << "the second time";
+  EXPECT_THAT(recording.problems(), IsEmpty());
+}
+
+TEST_F(WeightBlocksTest, FindsWeightsOfAnotherThread) {
+  builder_.allocate(1, 10, 0x1000, 400);
+  builder_.weight(0, 70, 0x1000, weights_);
+  Recording recording = *Recording::open(builder_.finish());
+  Recording moved = std::move(recording);
+  EXPECT_THAT(owners(moved), ElementsAre(std::pair(weights_, true)));
+}
+
 }  // namespace
+
 }  // namespace headroom::recording

@@ -15,6 +15,7 @@
 namespace headroom::recording {
 namespace {
 
+using test::OwnRecording;
 using test::RecordingBuilder;
 using test::RecordingOptions;
 using testing::ElementsAre;
@@ -214,15 +215,13 @@ TEST_P(PythonReader, AgreesWithTheCppReader) {
   if (kind == "ring" || kind == "limit") options.segments_limit = 6;
   const auto path = busy_recording(folder / "a.hrec", options);
   if (kind == "killed") std::filesystem::resize_file(path, std::filesystem::file_size(path) * 2 / 3);
-  auto recording = Recording::open(path);
-  ASSERT_TRUE(recording.has_value()) << recording.error().sentence();
-  expect_same(*recording, python_reads(path, folder / "answer.json"));
+  Recording recording = Recording::open(path).value();
+  expect_same(recording, python_reads(path, folder / "answer.json"));
 }
 
 TEST(PythonReaderOfDevices, AgreesWithTheCppReader) {
   if (!python_is_here()) GTEST_SKIP() << test::absent_message("python3");
-  test::TemporaryFolder folder;
-  RecordingBuilder builder(folder / "a.hrec");
+  OwnRecording builder;
   DeviceRecord record{};
   record.total_bytes = 1 << 30;
   record.limit_bytes = 1 << 20;
@@ -237,7 +236,7 @@ TEST(PythonReaderOfDevices, AgreesWithTheCppReader) {
   builder.device_figure(0, 15, 1, DeviceMemoryKind::pool_reserved, 2 << 20);
   builder.allocate(0, 16, 0x1000, 64);
   const auto path = builder.finish();
-  const Json python = python_reads(path, folder / "answer.json");
+  const Json python = python_reads(path, builder.folder / "answer.json");
   const Json& device = get_member(get_member(python, "devices"), "1");
   EXPECT_EQ(get_text(device, "name"), "A GPU");
   EXPECT_EQ(get_integer(device, "limit_bytes"), 1 << 20);
@@ -248,9 +247,8 @@ TEST(PythonReaderOfDevices, AgreesWithTheCppReader) {
   EXPECT_EQ(get_integer(device, "refused_bytes"), 9000);
   EXPECT_EQ(get_integer(get_member(device, "holders"), "4711"), 6000);
   EXPECT_EQ(get_integer(get_member(device, "figures"), "11"), 2 << 20);
-  auto recording = Recording::open(path);
-  ASSERT_TRUE(recording.has_value());
-  expect_same(*recording, python);
+  Recording recording = Recording::open(path).value();
+  expect_same(recording, python);
 }
 
 INSTANTIATE_TEST_SUITE_P(Recordings, PythonReader,

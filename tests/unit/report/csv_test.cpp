@@ -1,9 +1,13 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
 #include "base/text.h"
 #include "report/run/views.h"
 #include "sample_results.h"
 #include "support/test_support.h"
 
 namespace headroom::report {
+
 namespace {
 
 // A CSV reader that follows RFC 4180, independent of the writer under test.
@@ -64,24 +68,35 @@ TEST(Csv, QuotesFieldsThatNeedQuotes) {
   EXPECT_EQ(field(records, 5, "error"), run.models[4].error);
 }
 
-TEST(Csv, WritesBaseUnitsAndEmptyFieldsForAbsentFigures) {
-  const auto records = parse(to_csv(test::fallen_run()));
-  EXPECT_EQ(field(records, 1, "inference_p50_ns"), "880000");
-  EXPECT_EQ(field(records, 1, "inference_p90_bound_ns"), "");  // 48 frames are too few
-  EXPECT_EQ(field(records, 1, "limit_bytes"), "134217728");
-  EXPECT_EQ(field(records, 2, "within_limit"), "false");
-  EXPECT_EQ(field(records, 2, "violations"), "7");
-  EXPECT_EQ(field(records, 3, "fps"), "");
-  EXPECT_EQ(field(records, 3, "run_peak_bytes"), "");
-  EXPECT_EQ(field(records, 3, "died_in"), "model_loaded");
+using testing::HasSubstr;
+
+TEST(FrameTimesCsv, ReadsBackWhatItWrote) {
+  const std::vector<FrameTimes> frames{{{100}, {20}, {3000}, {5}, 2},
+                                       {{0}, {0}, {2999}, {1}, 0, Nanoseconds{2500}}};
+  std::string text(kFrameTimesHeader);
+  append_csv(text, frames);
+  EXPECT_EQ(text,
+            "decode_ns,preprocess_ns,inference_ns,postprocess_ns,findings,device_ns\n"
+            "100,20,3000,5,2,\n0,0,2999,1,0,2500\n");
+  const auto read = read_frame_times(text, "m.csv");
+  ASSERT_TRUE(read.has_value()) << read.error().sentence();
+  EXPECT_EQ(*read, frames);
+  EXPECT_TRUE(read_frame_times(std::string(kFrameTimesHeader), "m.csv")->empty());
 }
 
-TEST(Csv, ListsSkippedModelsLast) {
-  const auto records = parse(to_csv(test::charged_run()));
-  EXPECT_EQ(field(records, 1, "name"), "text");
-  EXPECT_EQ(field(records, 3, "name"), "yolo11s_rgb");
-  EXPECT_EQ(field(records, 1, "limit_peak_bytes"), field(records, 1, "cgroup_peak_bytes"));
+TEST(FrameTimesCsv, ReportsTheErrorAndItsLine) {
+  const std::string header(kFrameTimesHeader);
+  const auto error = [](const std::string& text) {
+    return read_frame_times(text, "m.csv").error().sentence();
+  };
+  EXPECT_THAT(error(""), HasSubstr("no frame times in m.csv"));
+  EXPECT_THAT(error("time,value\n1,2\n"), HasSubstr("the first line is not decode_ns"));
+  EXPECT_THAT(error(header + "1,2,3,4,5,\n1,2,3\n"), HasSubstr("invalid frame in m.csv:3"));
+  EXPECT_THAT(error(header + "1,2,-3,4,5,\n"), HasSubstr("m.csv:2"));
+  EXPECT_THAT(error(header + "1,2,9999999999999999999,4,5,\n"), HasSubstr("m.csv:2"));
+  EXPECT_THAT(error(header + "1,2,3,4,5,x\n"), HasSubstr("m.csv:2"));
 }
 
 }  // namespace
+
 }  // namespace headroom::report

@@ -1,9 +1,6 @@
 // Every view of every sample run against its golden file. After an intended change:
 //   HEADROOM_UPDATE_GOLDEN=1 build/release/tests/report_test --gtest_filter='*Golden*'
 // and read the difference with git before you commit it.
-#include <cstdlib>
-#include <filesystem>
-
 #include "base/json.h"
 #include "report/run/report_json.h"
 #include "report/run/views.h"
@@ -12,19 +9,10 @@
 
 namespace headroom::test {
 namespace {
-namespace fs = std::filesystem;
-
 class Golden : public testing::TestWithParam<NamedRun> {
  protected:
   void compare(const std::string& file, const std::string& text) {
-    const fs::path path = fs::path(test::source_path("tests/golden/report")) / GetParam().name / file;
-    if (std::getenv("HEADROOM_UPDATE_GOLDEN") != nullptr) {
-      fs::create_directories(path.parent_path());
-      write_text(path, text);
-      return;
-    }
-    ASSERT_TRUE(fs::exists(path)) << path << " is missing; make it with HEADROOM_UPDATE_GOLDEN=1";
-    EXPECT_EQ(read_text(path), text) << "differs from " << path;
+    compare_with_golden("report/" + GetParam().name + "/" + file, text);
   }
 };
 

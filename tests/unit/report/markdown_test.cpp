@@ -1,5 +1,5 @@
-#include "report/markdown_text.h"
 #include "report/run/views.h"
+#include "report/text_layout.h"
 #include "sample_results.h"
 #include "support/test_support.h"
 
@@ -85,43 +85,6 @@ TEST(Markdown, KeepsTheShapeOfTablesForAnyNames) {
   }
 }
 
-TEST(Markdown, HasTheSectionsInOrder) {
-  const std::string text = to_markdown(test::rich_run());
-  std::size_t at = 0;
-  for (const char* heading :
-       {"## 🔒 Memory Safety Summary", "## Metadata", "## Input Source", "## Model Performance",
-        "## All Models at Once", "## Full Pipeline", "## System Metrics", "## Warnings", "## Left Out"}) {
-    const std::size_t found = text.find(heading);
-    ASSERT_NE(found, std::string::npos) << heading;
-    EXPECT_GE(found, at) << heading;
-    at = found;
-  }
-  for (const char* fact :
-       {"hard", "Total Violations", "Models closest to the limit", "Of the limit", "Tuning trials"})
-    EXPECT_THAT(text, HasSubstr(fact));
-}
-
-TEST(Markdown, OmitsBoundsThatNeedMoreFrames) {
-  EXPECT_THAT(to_markdown(test::incomplete_run()), HasSubstr("too few frames"));
-  EXPECT_THAT(to_markdown(test::typical_run()), Not(HasSubstr("too few frames")));
-}
-
-TEST(Markdown, MarksPercentilesWithoutABound) {
-  const std::string text = to_markdown(test::charged_run());
-  EXPECT_THAT(text, HasSubstr("105.08 ms\\*"));
-  EXPECT_THAT(text,
-              HasSubstr("\\* Too few frames for a 99 % confidence bound (P90 needs 64 frames, P99 662)"));
-  EXPECT_THAT(to_markdown(test::typical_run()), Not(HasSubstr("\\*")));
-}
-
-TEST(Markdown, ComparesChargedMemoryWithTheLimitAndShowsResident) {
-  const std::string text = to_markdown(test::charged_run());
-  EXPECT_THAT(text,
-              HasSubstr("1. **text**: 76.2 MiB charged to the limit, 79.3 % of it (resident 104.5 MiB)"));
-  EXPECT_THAT(text, HasSubstr("Resident memory is larger than charged memory: pages of shared libraries"));
-  EXPECT_THAT(to_markdown(test::typical_run()), Not(HasSubstr("Resident memory is larger")));
-}
-
 // The kernel kills at the limit, so the group's peak is the limit itself and not an excess.
 TEST(Markdown, ReportsAModelThatWasStoppedAtTheLimit) {
   BenchResult run = test::charged_run();
@@ -167,43 +130,11 @@ TEST(Markdown, ShowsPreparedFramesThatDidNotRun) {
   EXPECT_THAT(to_markdown(test::typical_run()), HasSubstr("- **Frames**: 795\n"));
 }
 
-TEST(Markdown, ShowsEventsAsTotals) {
-  const std::string text = to_markdown(test::charged_run());
-  EXPECT_THAT(text, HasSubstr("| OOM kills     |                  7 |"));
-  EXPECT_THAT(text, HasSubstr("| Page refaults |                 10 |"));
-  EXPECT_THAT(text, Not(HasSubstr("per sample")));
-}
-
 TEST(Markdown, NamesTheSizeOfTheProbe) {
   BenchResult run = test::typical_run();
   EXPECT_THAT(to_markdown(run), HasSubstr("with a limit of 64.0 MiB instead of 512.0 MiB"));
   run.limit->bytes = mebibytes(32);
   EXPECT_THAT(to_markdown(run), HasSubstr("with this limit"));
-}
-
-TEST(Markdown, DropsTheVariationWarningForFewFrames) {
-  const std::string text = to_markdown(test::charged_run());
-  EXPECT_THAT(text, HasSubstr("**blazeface**: inference latency varies"));
-  EXPECT_THAT(text, Not(HasSubstr("**text**: inference latency varies")));
-}
-
-TEST(Markdown, ShowsTheResultOfTuningForAPreparedRun) {
-  const std::string text = to_markdown(test::prepared_run());
-  EXPECT_THAT(text, HasSubstr("Both models are prepared but not measured"));
-  EXPECT_THAT(text, HasSubstr("**Tuning trials**"));
-  EXPECT_THAT(text, HasSubstr("fastest of 5 settings tried: threads=2"));
-  EXPECT_THAT(text, Not(HasSubstr("✅")));
-}
-
-TEST(Markdown, ExplainsThatIncrementsDependOnTheOrder) {
-  EXPECT_THAT(to_markdown(test::pipeline_run()), HasSubstr("the increments depend on it"));
-}
-
-TEST(Markdown, WarnsFirstThatARunIsIncomplete) {
-  const std::string text = to_markdown(test::incomplete_run());
-  ASSERT_NE(text.find("incomplete"), std::string::npos);
-  EXPECT_LT(text.find("incomplete"), text.find("Memory Safety"));
-  EXPECT_THAT(to_markdown(test::typical_run()), Not(HasSubstr("incomplete")));
 }
 
 TEST(Markdown, ExplainsTheInputsOfARunWithoutASource) {

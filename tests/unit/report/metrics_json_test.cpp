@@ -1,4 +1,4 @@
-#include "report/run/metrics_json.h"
+#include "report/run/report_json.h"
 
 #include <sstream>
 

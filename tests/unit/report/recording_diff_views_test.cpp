@@ -1,7 +1,7 @@
 // The views of small comparisons against their golden files. After an intended change:
 //   HEADROOM_UPDATE_GOLDEN=1 build/release/tests/recording_report_test --gtest_filter='*DiffGolden*'
 // and read the difference with git before you commit it.
-#include "report/comparison/recording_diff_views.h"
+#include "report/comparison/recording_diff.h"
 
 #include <cstdlib>
 #include <filesystem>
@@ -12,7 +12,6 @@
 
 namespace headroom::report {
 namespace {
-namespace fs = std::filesystem;
 
 using comparison::DiffBy;
 using test::RecordingBuilder;
@@ -107,31 +106,23 @@ class Comparison {
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-void compare_with_golden(const std::string& file, const std::string& text) {
-  const fs::path path = fs::path(test::source_path("tests/golden/recording_diff")) / file;
-  if (std::getenv("HEADROOM_UPDATE_GOLDEN") != nullptr) {
-    fs::create_directories(path.parent_path());
-    test::write_text(path, text);
-    return;
-  }
-  ASSERT_TRUE(fs::exists(path)) << path << " is missing; make it with HEADROOM_UPDATE_GOLDEN=1";
-  EXPECT_EQ(test::read_text(path), text) << "differs from " << path;
-}
-
 const Model kGrown{.workspace = 9 << 20, .log = 60'000, .has_cache = true};
 
 TEST(RecordingDiffGolden, Terminal) {
-  compare_with_golden("grown.txt", diff_to_terminal(Comparison(Model{}, kGrown).report(), false, 80));
+  test::compare_with_golden("recording_diff/grown.txt",
+                            diff_to_terminal(Comparison(Model{}, kGrown).report(), false, 80));
 }
 TEST(RecordingDiffGolden, TerminalOfOneTable) {
-  compare_with_golden("grown_by_stack.txt",
-                      diff_to_terminal(Comparison(Model{}, kGrown).report({.by = DiffBy::stack}), false, 80));
+  test::compare_with_golden(
+      "recording_diff/grown_by_stack.txt",
+      diff_to_terminal(Comparison(Model{}, kGrown).report({.by = DiffBy::stack}), false, 80));
 }
 TEST(RecordingDiffGolden, Json) {
-  compare_with_golden("grown.json", to_text(diff_to_json(Comparison(Model{}, kGrown).report())));
+  test::compare_with_golden("recording_diff/grown.json",
+                            to_text(diff_to_json(Comparison(Model{}, kGrown).report())));
 }
 TEST(RecordingDiffGolden, Csv) {
-  compare_with_golden("grown.csv", diff_to_csv(Comparison(Model{}, kGrown).report()));
+  test::compare_with_golden("recording_diff/grown.csv", diff_to_csv(Comparison(Model{}, kGrown).report()));
 }
 TEST(RecordingDiffGolden, TreesAndMissingParts) {
   test::RecordingOptions killed;
@@ -152,8 +143,8 @@ TEST(RecordingDiffGolden, TreesAndMissingParts) {
   other.command = "as";
   report.before.others = {compiler};
   report.after.others = {grown, other, {.file = "c", .problem = "cannot read c: its header is damaged"}};
-  compare_with_golden("trees.txt", diff_to_terminal(report, false, 80));
-  compare_with_golden("trees.json", to_text(diff_to_json(report)));
+  test::compare_with_golden("recording_diff/trees.txt", diff_to_terminal(report, false, 80));
+  test::compare_with_golden("recording_diff/trees.json", to_text(diff_to_json(report)));
 }
 
 TEST(RecordingDiffVerdict, NamesTheCauseInOneSentence) {
@@ -241,7 +232,7 @@ TEST(RecordingDiffTerminal, FitsTheScreenAndRemovesControlCharacters) {
   for (const int width : {40, 80, 200}) {
     const std::string text = diff_to_terminal(comparison.report(), false, width);
     EXPECT_EQ(text.find('\033'), std::string::npos);
-    EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 45);
+    EXPECT_LE(std::ranges::count(text, '\n'), 45);
   }
   EXPECT_THAT(diff_to_terminal(comparison.report(), true, 80), StartsWith("\033[31m"));
 }

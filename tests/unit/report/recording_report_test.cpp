@@ -3,9 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "base/display_width.h"
 #include "base/json.h"
 #include "base/text.h"
+#include "base/utf8.h"
 #include "report/recording/recording_views.h"
 #include "support/recording_builder.h"
 #include "support/test_support.h"
@@ -200,7 +200,7 @@ TEST(RecordingText, ShowsTensorsOfNodesAndArenaGrowth) {
     nodes += fmt::format(fmt::runtime(std::string(nodes.empty() ? "" : ",") + kNode), time, name, output,
                          input, in_use, in_use);
   test::write_text(profile, "[" + nodes + "]");
-  const Fixture fixture = Fixture::of([&](auto& builder) {
+  Fixture fixture = Fixture::of([&](auto& builder) {
     const auto around = builder.scope("inference");
     const auto session = builder.scope("net", 0, recording::ScopeSource::session);
     const auto run_session = builder.scope("net", around, recording::ScopeSource::session);
@@ -219,9 +219,13 @@ TEST(RecordingText, ShowsTensorsOfNodesAndArenaGrowth) {
                                          "   512.0 KiB     1.0 MiB     8.0 MiB  a\n"))
       << screen;
   EXPECT_THAT(screen, testing::HasSubstr("A node's row shows how much the arena grew"));
-  const Json node = recording_to_json(fixture.report(numbered({""})))["sessions"][0]["nodes"][0];
-  EXPECT_EQ(node["name"], "a");
-  EXPECT_EQ(node["layer_at_peak_bytes"], 8 << 20);
+  const Json rows_of_nodes = recording_to_json(fixture.report(numbered({""})))["sessions"][0]["nodes"];
+  EXPECT_EQ(rows_of_nodes[0]["name"], "a");
+  EXPECT_EQ(rows_of_nodes[0]["layer_at_peak_bytes"], 8 << 20);
+  EXPECT_FALSE(rows_of_nodes[1].contains("layer_at_peak_bytes")) << "nothing was allocated in its time";
+  const auto rows = attribution::live_rows_at(fixture.recording, fixture.analysis.peak_time);
+  EXPECT_THAT(moment_to_terminal(fixture.report(numbered({""})), rows, false, 80),
+              testing::HasSubstr("By layer (of a node: arena growth while the node ran)"));
 }
 
 TEST(RecordingText, ExplainsAnEstimatedPeakBelowTheEnd) {

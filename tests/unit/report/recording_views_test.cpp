@@ -1,18 +1,22 @@
 // The views of small recordings against their golden files. After an intended change:
 //   HEADROOM_UPDATE_GOLDEN=1 build/release/tests/recording_report_test --gtest_filter='*Golden*'
 // and read the difference with git before you commit it.
-#include "report/recording/recording_views.h"
 
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 
-#include "report/recording/recording_moment.h"
+#include "report/recording/recording_views.h"
+#include "report/recording/recording_words.h"
+#include "report/recording/stack_text.h"
 #include "support/recording_builder.h"
 #include "support/test_support.h"
 
 namespace headroom::report {
+
 namespace {
-namespace fs = std::filesystem;
 
 using test::RecordingBuilder;
 
@@ -119,20 +123,14 @@ std::vector<Sample> samples() {
 
 // Names as from a symbolizer: one address has an inlined function.
 std::vector<std::string> names_of(std::uint64_t return_address) {
-  switch (return_address - kBase) {
-    case 0x1011:
-      return {"std::vector<float>::resize(unsigned long)", "Weights::read(std::string const&)"};
-    case 0x2021:
-      return {"Session::load()"};
-    case 0x2055:
-      return {"Session::run(Tensor const&) const", "main"};
-    case 0x3031:
-      return {"(anonymous namespace)::workspace(long)"};
-    case 0x4041:
-      return {"Log::append(char const*)"};
-    default:
-      return {"detector+0x5050"};
-  }
+  static const std::map<std::uint64_t, std::vector<std::string>> kNames{
+      {0x1011, {"std::vector<float>::resize(unsigned long)", "Weights::read(std::string const&)"}},
+      {0x2021, {"Session::load()"}},
+      {0x2055, {"Session::run(Tensor const&) const", "main"}},
+      {0x3031, {"(anonymous namespace)::workspace(long)"}},
+      {0x4041, {"Log::append(char const*)"}},
+      {0x5051, {"detector+0x5050"}}};
+  return kNames.at(return_address - kBase);
 }
 
 class RecordingViewsGolden : public testing::TestWithParam<Sample> {
@@ -165,15 +163,7 @@ class RecordingViewsGolden : public testing::TestWithParam<Sample> {
         report.others[0].device_peak_bytes = 3 << 20;
       }
     }
-    const std::string text = view(report, *recording);
-    const fs::path path = fs::path(test::source_path("tests/golden/recording")) / GetParam().name / file;
-    if (std::getenv("HEADROOM_UPDATE_GOLDEN") != nullptr) {
-      fs::create_directories(path.parent_path());
-      test::write_text(path, text);
-      return;
-    }
-    ASSERT_TRUE(fs::exists(path)) << path << " is missing; make it with HEADROOM_UPDATE_GOLDEN=1";
-    EXPECT_EQ(test::read_text(path), text) << "differs from " << path;
+    test::compare_with_golden("recording/" + GetParam().name + "/" + file, view(report, *recording));
   }
 };
 
@@ -201,5 +191,130 @@ TEST_P(RecordingViewsGolden, MomentAsJson) {
 INSTANTIATE_TEST_SUITE_P(Samples, RecordingViewsGolden, testing::ValuesIn(samples()),
                          [](const auto& sample) { return sample.param.name; });
 
+TEST(ShortFunction, RemovesParametersAndTemplateArguments) {
+  for (const auto& [function, name] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"main", "main"},
+           {"libengine.so (function unknown)", "libengine.so (function unknown)"},
+           {"Session::run(std::span<Tensor const, 4ul>) const", "Session::run"},
+           {"void copy<float, (Layout)2>(float*, int (*)(int))", "copy"},
+           {"(anonymous namespace)::load(char const*)", "load"},
+           {"Functor::operator()(int) const", "Functor::operator()"},
+           {"operator<<(std::ostream&, int)", "operator<<"},
+           {"std::vector<std::pair<int, int>>::push_back(int&&)", "std::vector::push_back"},
+           {"libfoo.so+0x1a2b", "libfoo.so+0x1a2b"},
+           {"make_state(unsigned long) [clone .constprop.0]", "make_state"},
+           {"void copy<float>(float*) const [clone .isra.0] [clone .cold]", "copy"},
+           {"make_state.constprop.0", "make_state"},
+           {"", ""}})
+    EXPECT_EQ(short_function(function), name);
+}
+
+TEST(OneLineStack, StartsAfterAllocatorFunctionsAndEndsAtMain) {
+  EXPECT_EQ(one_line_stack({"operator new(unsigned long)", "PyObject_Malloc", "descend(int)", "descend(int)",
+                            "main", "__libc_start_call_main"},
+                           80),
+            "descend ← main");
+  EXPECT_EQ(one_line_stack(std::vector<std::string>{}, 80), "(no stack was taken)");
+  EXPECT_EQ(one_line_stack({"xmalloc", "xcalloc"}, 80), "xmalloc ← xcalloc") << "there is nothing else";
+}
+
+TEST(ModuleOffsets, NameThePlaceIfFunctionsAreUnknown) {
+  recording::RecordingInfo info;
+  recording::Module module;
+  module.path = "/usr/lib/libfoo.so";
+  module.load_bias = 0x7000;
+  module.start = 0x8000;
+  module.end = 0x9000;
+  info.modules.push_back(module);
+  const FrameNames names = module_offsets(info);
+  EXPECT_EQ(names(0x8011), std::vector<std::string>{"libfoo.so+0x1010"})
+      << "the address of the call, not the return address";
+  EXPECT_EQ(names(0x9001), std::vector<std::string>{"0x9001"});
+}
+
+using attribution::LeakVerdict;
+using monitoring::Growth;
+using testing::HasSubstr;
+
+struct LeakCase {
+  Growth growth = Growth::unknown;
+  double bytes_per_cycle = 0;
+  std::int64_t last_step = 0, late_bytes = 0, released_bytes = 0;
+  bool is_cut_off = false, same_places = false;
+  std::optional<Nanoseconds> released_at = {};
+  const char* words = "";
+};
+
+TEST(LeakWords, SayTheVerdictAndWhatIsKnownOfTheGrowth) {
+  const LeakCase cases[] = {
+      {.growth = Growth::leak,
+       .bytes_per_cycle = 3072,
+       .words = "Leak: net/run leaves 3.0 KiB more memory with each of 1,200 cycles."},
+      {.growth = Growth::leak,
+       .bytes_per_cycle = 0.06,
+       .words = "Leak: net/run leaves under 1 B more memory with each of 1,200 cycles."},
+      {.growth = Growth::leak,
+       .bytes_per_cycle = 400,
+       .last_step = 640,
+       .words = "Leak: net/run leaves 400 B more memory with each of 1,200 cycles on average. It grows in "
+                "steps, like a container that is never emptied (last step at cycle 640)."},
+      {.growth = Growth::leak,
+       .bytes_per_cycle = 3072,
+       .released_bytes = 512 << 10,
+       .words = "Leak: net/run leaves 3.0 KiB more memory with each of 1,200 cycles. After the last cycle, "
+                "512.0 KiB of the growth was released."},
+      {.growth = Growth::leak,
+       .bytes_per_cycle = 3072,
+       .is_cut_off = true,
+       .words = "Leak: net/run leaves 3.0 KiB more memory with each of 1,200 cycles. The recording ends "
+                "before the program did, so later releases are unknown."},
+      {.growth = Growth::leak,
+       .same_places = true,
+       .words = "The same places grow over the 1,200 cycles of net/run."},
+      {.growth = Growth::grew_then_stayed,
+       .last_step = 4,
+       .words = "No leak: memory grew until cycle 4 of net/run and then stayed the same, over 1,200 cycles."},
+      {.growth = Growth::grew_then_stayed,
+       .words = "No leak: after 1,200 cycles of net/run, more memory is live than after the first ones, but "
+                "it no longer grows."},
+      {.growth = Growth::grew_late,
+       .last_step = 1150,
+       .late_bytes = 3 << 10,
+       .words = "Unclear: net/run holds 3.0 KiB more than after its warm-up, and last grew at cycle 1,150 of "
+                "1,200. Record more cycles to see whether it stays."},
+      {.growth = Growth::grew_then_released,
+       .bytes_per_cycle = 3072,
+       .released_at = Nanoseconds{1'204'000'000},
+       .words = "Memory grew and was released later: net/run left 3.0 KiB more with each of 1,200 cycles, "
+                "and all of it was released by 1.204 s."},
+      {.growth = Growth::unknown,
+       .words = "No layer was entered and left 6 times, so there is no verdict. Memory that is live at exit "
+                "is not always a leak: caches stay on purpose."}};
+  for (const LeakCase& each : cases) {
+    LeakVerdict leaks;
+    leaks.growth = each.growth;
+    leaks.cycle = "net/run";
+    leaks.cycles = 1200;
+    leaks.bytes_per_cycle = each.bytes_per_cycle;
+    leaks.last_step = each.last_step;
+    leaks.late_bytes = each.late_bytes;
+    leaks.released_bytes = each.released_bytes;
+    leaks.is_cut_off = each.is_cut_off;
+    leaks.same_places = each.same_places;
+    leaks.released_at = each.released_at;
+    EXPECT_EQ(words_for_leaks(leaks), each.words);
+  }
+}
+
+TEST(LeakWords, ReportsLayersThatWereNotMonitored) {
+  LeakVerdict none;
+  none.cycles_left_out = 1;
+  EXPECT_THAT(words_for_leaks(none), HasSubstr("No repeated layer was monitored"));
+  none.cycles_left_out = 2;
+  EXPECT_EQ(words_for_cycles_left_out(none),
+            "2 more repeated layers were not monitored: leaks there are unknown.");
+}
+
 }  // namespace
+
 }  // namespace headroom::report

@@ -1,4 +1,4 @@
-#include "sample_models.h"
+#include "sample_results.h"
 
 #include <algorithm>
 

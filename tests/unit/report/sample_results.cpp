@@ -1,53 +1,44 @@
 #include "sample_results.h"
 
-#include "sample_models.h"
-
 namespace headroom::test {
 namespace {
 
 Limit hard_limit(Bytes bytes) {
-  Limit limit;
-  limit.bytes = bytes;
-  limit.type = LimitType::hard;
-  limit.mechanism = LimitMechanism::cgroup_v2;
   // The probe tries each route with at most 64 MiB.
   const std::string killed = "by the kernel's OOM killer after 60.0 MiB";
-  limit.routes = {{"malloc", "killed", killed},
-                  {"mmap_private", "killed", killed},
-                  {"mmap_shared", "killed", killed},
-                  {"memfd", "refused", "ENOMEM after 63.5 MiB"}};
-  return limit;
+  return {.bytes = bytes,
+          .type = LimitType::hard,
+          .mechanism = LimitMechanism::cgroup_v2,
+          .routes = {{"malloc", "killed", killed},
+                     {"mmap_private", "killed", killed},
+                     {"mmap_shared", "killed", killed},
+                     {"memfd", "refused", "ENOMEM after 63.5 MiB"}},
+          .note = ""};
 }
 
-SourceMetadata video_source() {
+SourceMetadata source_of(SourceKind kind, const std::string& path, std::int64_t frames, int width, int height,
+                         const std::string& fingerprint) {
   SourceMetadata source;
-  source.spec.kind = SourceKind::video;
-  source.spec.path = "videos/vtest.avi";
-  SourceSequence sequence;
-  sequence.name = "vtest.avi";
-  sequence.frames = 795;
-  sequence.width = 768;
-  sequence.height = 576;
-  source.sequences = {sequence};
-  source.total_frames = 795;
-  source.largest_frame = {768 * 576 * 3};
-  source.fingerprint = "9d0f6c1e4b7a2358";
+  source.spec.kind = kind;
+  source.spec.path = path;
+  SourceSequence& sequence = source.sequences.emplace_back();
+  sequence.name = path.substr(path.rfind('/') + 1);
+  sequence.frames = frames;
+  sequence.width = width;
+  sequence.height = height;
+  source.total_frames = frames;
+  source.largest_frame = {std::int64_t{width} * height * 3};
+  source.fingerprint = fingerprint;
   return source;
 }
 
+SourceMetadata video_source() {
+  return source_of(SourceKind::video, "videos/vtest.avi", 795, 768, 576, "9d0f6c1e4b7a2358");
+}
+
 SourceMetadata picture_source() {
-  SourceMetadata source;
-  source.spec.path = "pictures";
-  SourceSequence sequence;
-  sequence.name = "pictures";
-  sequence.frames = 48;
-  sequence.width = 1280;
-  sequence.height = 853;
-  source.sequences = {sequence};
+  SourceMetadata source = source_of(SourceKind::image_dir, "pictures", 48, 1280, 853, "01ce9a77f3b2d640");
   source.skipped = {{"IMG_0003.jpg", "truncated JPEG"}, {"notes|old.png", "not an image"}};
-  source.total_frames = 48;
-  source.largest_frame = {1280 * 853 * 3};
-  source.fingerprint = "01ce9a77f3b2d640";
   return source;
 }
 
@@ -181,15 +172,13 @@ BenchResult rich_run() {
 BenchResult fallen_run() {
   BenchResult run = run_of("--source pictures --model 'a|b'=x.onnx --mem-limit 128MiB --timeout 30s");
   run.source = picture_source();
-  Limit limit;
-  limit.bytes = mebibytes(128);
-  limit.type = LimitType::soft;
-  limit.mechanism = LimitMechanism::watchdog;
-  limit.routes = {{"malloc", "killed", "SIGKILL 48 ms after 128.0 MiB"},
-                  {"mmap_shared", "escaped", ""},
-                  {"memfd", "not_tried", ""}};
-  limit.note = "no control group could be made: permission denied";
-  run.limit = limit;
+  run.limit = {.bytes = mebibytes(128),
+               .type = LimitType::soft,
+               .mechanism = LimitMechanism::watchdog,
+               .routes = {{"malloc", "killed", "SIGKILL 48 ms after 128.0 MiB"},
+                          {"mmap_shared", "escaped", ""},
+                          {"memfd", "not_tried", ""}},
+               .note = "no control group could be made: permission denied"};
   Shape named = kFace;
   named.name = "face|*front*\n<b>\"v2\", `final`";
   run.models.push_back(measured(named, 48, run.limit));

@@ -42,7 +42,7 @@ class FieldFiller {
     } else if constexpr (std::same_as<T, Bytes> || std::same_as<T, Nanoseconds>) {
       value.count = 1;
     } else if constexpr (std::is_enum_v<T>) {
-      value = kAll<T>.back();
+      value = kLast<T>;
     } else if constexpr (std::is_arithmetic_v<T>) {
       value = T{1};
     } else {

@@ -5,11 +5,10 @@
 #include "base/json.h"
 #include "page_text.h"
 #include "report/page.h"
-#include "report/run/limit_words.h"
 #include "report/run/report_json.h"
-#include "report/run/verdict.h"
+#include "report/run/run_words.h"
 #include "report/run/views.h"
-#include "sample_run.h"
+#include "samples.h"
 #include "support/test_support.h"
 
 namespace headroom::report {

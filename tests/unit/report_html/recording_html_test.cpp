@@ -8,8 +8,7 @@
 
 #include "base/json.h"
 #include "page_text.h"
-#include "report/recording/recording_html_live.h"
-#include "sample_recording.h"
+#include "samples.h"
 #include "support/recording_builder.h"
 #include "support/test_support.h"
 
@@ -81,15 +80,14 @@ TEST(RecordingHtml, AddsAMomentForAQuietPeriod) {
     const auto analysis = attribution::analyze_recording(*opened, {});
     const PageMoments moments = take_page_moments(*opened, analysis);
     for (const std::int64_t time : {500'000, 1'500'000, 2'500'000, 3'500'000, 4'999'999, 5'999'999}) {
-      const auto there =
-          std::find_if(moments.live.begin(), moments.live.end(), [&](const LiveMoment& moment) {
-            return moment.time.count <= time && moment.until && moment.until->count >= time;
-          });
+      const auto there = std::ranges::find_if(moments.live, [&](const LiveMoment& moment) {
+        return moment.time.count <= time && moment.until && moment.until->count >= time;
+      });
       ASSERT_NE(there, moments.live.end()) << time;
       EXPECT_EQ(there->bytes, 64 << 20) << time;
     }
-    EXPECT_GE(std::count_if(moments.live.begin(), moments.live.end(),
-                            [](const LiveMoment& moment) { return moment.bytes == 320 << 20; }),
+    EXPECT_GE(std::ranges::count_if(moments.live,
+                                    [](const LiveMoment& moment) { return moment.bytes == 320 << 20; }),
               5)
         << "each run has a moment; a run at the border of two periods has one in each";
     EXPECT_TRUE(std::is_sorted(moments.live.begin(), moments.live.end(),
@@ -118,9 +116,9 @@ TEST(RecordingHtml, LimitsTheNumberOfQuietMoments) {
   ASSERT_TRUE(opened.has_value());
   const PageMoments moments = take_page_moments(*opened, attribution::analyze_recording(*opened, {}));
   EXPECT_LE(moments.live.size(), 64U + 32U);
-  EXPECT_EQ(std::count_if(moments.live.begin(), moments.live.end(),
-                          [](const LiveMoment& moment) { return moment.until.has_value(); }),
-            33)
+  EXPECT_EQ(
+      std::ranges::count_if(moments.live, [](const LiveMoment& moment) { return moment.until.has_value(); }),
+      33)
       << "and the end";
 }
 
@@ -140,7 +138,7 @@ TEST(RecordingHtml, SharesOuterFramesAndKeepsInlinedOnes) {
     }
     paths.push_back(path);
   }
-  EXPECT_EQ(std::count(paths.begin(), paths.end(), "/main"), 1);
+  EXPECT_EQ(std::ranges::count(paths, "/main"), 1);
   EXPECT_THAT(paths,
               testing::Contains("/main/detector::Model::load()/detector::read_file(std::filesystem::path "
                                 "const&)/operator new(unsigned long)"));

@@ -1,4 +1,4 @@
-#include "sample_recording.h"
+#include "samples.h"
 
 #include <fmt/format.h>
 

@@ -1,11 +1,11 @@
-#include "sample_run.h"
+#include "samples.h"
 
 #include <array>
 #include <cmath>
 
 #include "base/json.h"
 #include "page_text.h"
-#include "report/run/metrics_json.h"
+#include "report/run/report_json.h"
 #include "support/test_support.h"
 
 namespace headroom::test {

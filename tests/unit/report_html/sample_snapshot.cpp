@@ -1,4 +1,4 @@
-#include "sample_snapshot.h"
+#include "samples.h"
 
 #include "page_text.h"
 #include "unit/snapshot/caching_allocator_model.h"

@@ -1,5 +1,5 @@
 // Tests the data in the page of a memory snapshot, without a browser (tests/web uses one).
-#include "report/snapshot/snapshot_html.h"
+#include "report/snapshot/snapshot_views.h"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,7 @@
 
 #include "base/json.h"
 #include "page_text.h"
-#include "sample_recording.h"
-#include "sample_snapshot.h"
+#include "samples.h"
 #include "support/test_support.h"
 #include "unit/snapshot/caching_allocator_model.h"
 

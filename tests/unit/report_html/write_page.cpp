@@ -10,11 +10,9 @@
 #include "page_text.h"
 #include "report/history/history_views.h"
 #include "report/run/views.h"
-#include "sample_recording.h"
-#include "sample_run.h"
-#include "sample_snapshot.h"
+#include "samples.h"
 #include "snapshot/snapshot_reader.h"
-#include "watch/plot.h"
+#include "watch/watch_summary.h"
 
 namespace headroom::test {
 namespace {

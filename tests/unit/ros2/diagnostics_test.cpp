@@ -1,9 +1,10 @@
-#include "serve/ros2/diagnostics.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <cstdlib>
 
 #include "monitoring/alerts.h"
+#include "serve/ros2/diagnostics.h"
+#include "serve/ros2/publisher.h"
 
 namespace headroom::ros2 {
 namespace {
@@ -181,4 +182,136 @@ TEST(Diagnostics, TextsAreUtf8WithoutNul) {
 }
 
 }  // namespace
+
+namespace {
+using testing::HasSubstr;
+
+// Stores the messages instead of sending them; may fail.
+class StoringPublisher : public DiagnosticsPublisher {
+ public:
+  explicit StoringPublisher(std::vector<DiagnosticArray>& sent, bool fails) : sent_(sent), fails_(fails) {}
+  Status start(const PublisherOptions&) override { return {}; }
+  Status publish(const DiagnosticArray& array) override {
+    sent_.push_back(array);
+    if (fails_) return internal_error("cannot send diagnostics", "the network is down");
+    return {};
+  }
+
+ private:
+  std::vector<DiagnosticArray>& sent_;
+  bool fails_;
+};
+
+// The number of published samples, of `count` samples with an interval of `interval_ms`.
+std::size_t published(std::int64_t interval_ms, int count, int changed_at = -1, bool fails = false) {
+  std::vector<DiagnosticArray> sent;
+  const Nanoseconds interval{interval_ms * 1'000'000};
+  DiagnosticsFeed feed(std::make_unique<StoringPublisher>(sent, fails), "pc", interval);
+  monitoring::MemoryRisk risk(interval);
+  for (int i = 0; i < count; ++i) {
+    SystemSample sample;
+    // Slightly early or late, like real samples.
+    sample.time = {i * interval.count + (i % 2 == 0 ? 300'000 : -300'000)};
+    sample.ram_total = gibibytes(1);
+    feed.add(sample, risk, {}, i == changed_at);
+  }
+  return sent.size();
+}
+
+TEST(DiagnosticsFeed, PublishesOncePerSecond) {
+  EXPECT_EQ(published(1000, 20), 20u);
+  EXPECT_EQ(published(100, 200), 20u);
+  EXPECT_EQ(published(5000, 20), 20u) << "every sample if the interval is longer";
+  EXPECT_EQ(published(700, 100), 70u);
+}
+
+TEST(DiagnosticsFeed, PublishesAlertChangesAtOnce) {
+  EXPECT_EQ(published(100, 10), 1u);
+  EXPECT_EQ(published(100, 10, 5), 2u);
+}
+
+TEST(DiagnosticsFeed, WarnsOnce) {
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(published(1000, 5, -1, true), 5u) << "it keeps trying";
+  const std::string output = testing::internal::GetCapturedStderr();
+  const std::size_t first = output.find("the network is down");
+  ASSERT_NE(first, std::string::npos) << output;
+  EXPECT_EQ(output.find("the network is down", first + 1), std::string::npos) << output;
+}
+
+TEST(DiagnosticsFeed, PublishesStaleStatusesAtTheEnd) {
+  std::vector<DiagnosticArray> sent;
+  DiagnosticsFeed feed(std::make_unique<StoringPublisher>(sent, false), "pc", {1'000'000'000});
+  feed.end();
+  EXPECT_TRUE(sent.empty()) << "nothing was published";
+  SystemSample sample;
+  sample.ram_total = gibibytes(1);
+  monitoring::MemoryRisk risk({1'000'000'000});
+  feed.add(sample, risk, {}, false);
+  feed.end();
+  ASSERT_EQ(sent.size(), 2u);
+  EXPECT_EQ(sent[1].status.at(0).level, DiagnosticLevel::stale);
+  EXPECT_GT(sent[1].stamp.count, 1'600'000'000'000'000'000);
+}
+
+class Environment : public testing::Test {
+ protected:
+  void SetUp() override { clear(); }
+  void TearDown() override { clear(); }
+  static void clear() {
+    for (const char* name :
+         {"ROS_DOMAIN_ID", "ROS_LOCALHOST_ONLY", "ROS_AUTOMATIC_DISCOVERY_RANGE", "ROS_STATIC_PEERS"})
+      ::unsetenv(name);
+  }
+  static void set(const char* name, const char* value) { ::setenv(name, value, 1); }
+};
+
+TEST_F(Environment, DefaultsToDomainZeroOnTheSubnet) {
+  const auto options = publisher_options_from_environment();
+  ASSERT_TRUE(options);
+  EXPECT_EQ(options->topic, "/diagnostics");
+  EXPECT_EQ(options->domain, 0);
+  EXPECT_FALSE(options->localhost_only);
+  EXPECT_TRUE(options->static_peers.empty());
+}
+
+TEST_F(Environment, ReadsVariablesLikeRos2) {
+  set("ROS_DOMAIN_ID", "42");
+  set("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST");
+  set("ROS_STATIC_PEERS", "192.168.1.7;robot-8.local;");
+  auto options = publisher_options_from_environment();
+  ASSERT_TRUE(options);
+  EXPECT_EQ(options->domain, 42);
+  EXPECT_TRUE(options->localhost_only);
+  EXPECT_EQ(options->static_peers, (std::vector<std::string>{"192.168.1.7", "robot-8.local"}));
+  set("ROS_LOCALHOST_ONLY", "0");  // the older variable takes precedence
+  options = publisher_options_from_environment();
+  EXPECT_FALSE(options->localhost_only);
+  set("ROS_LOCALHOST_ONLY", "1");
+  set("ROS_AUTOMATIC_DISCOVERY_RANGE", "SUBNET");
+  EXPECT_TRUE(publisher_options_from_environment()->localhost_only);
+}
+
+TEST_F(Environment, RejectsInvalidValues) {
+  for (const char* domain : {"233", "-1", "robots", "1.5"}) {
+    set("ROS_DOMAIN_ID", domain);
+    const auto options = publisher_options_from_environment();
+    ASSERT_FALSE(options) << domain;
+    EXPECT_EQ(options.error().kind, ErrorKind::usage);
+  }
+  clear();
+  set("ROS_STATIC_PEERS", "a\"/><Tracing>");
+  EXPECT_FALSE(publisher_options_from_environment());
+}
+
+TEST(TopicName, FollowsRos2Rules) {
+  for (const char* name : {"/diagnostics", "/robot_7/diagnostics", "/_hidden/a1"})
+    EXPECT_TRUE(is_topic_name(name)) << name;
+  for (const char* name : {"", "/", "diagnostics", "/a//b", "/a/", "/7up", "/a b", "/a__b", "/~/a", "/ä"})
+    EXPECT_FALSE(is_topic_name(name)) << name;
+  EXPECT_FALSE(is_topic_name("/" + std::string(250, 'a')));
+}
+
+}  // namespace
+
 }  // namespace headroom::ros2

@@ -1,4 +1,4 @@
-#include "serve/router.h"
+#include "serve/run_serve.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -130,8 +130,7 @@ TEST(Boards, JetsonTx2WithJetPack4) {
   tree.file("sys/devices/gpu.0/load", "125\n");
   tree.file("sys/class/devfreq/17000000.gp10b/cur_freq", "1134750000\n");
   tree.file("sys/kernel/debug/bpmp/debug/clk/emc/rate", "1866000000\n");
-  SystemSampler sampler(tree.root());
-  const SystemSample sample = sampler.sample();
+  const SystemSample sample = tree.sample();
   EXPECT_THAT(sample.power_watts, ElementsAre(is("VDD_IN", 3.812), is("VDD_CPU", 0.763)));
   EXPECT_THAT(sample.gpu_percent, Optional(DoubleEq(12.5)));
   EXPECT_THAT(sample.clocks_hz, ElementsAre(is("gpu", 1134750000), is("emc", 1866000000)));
@@ -149,8 +148,7 @@ TEST(Boards, JetsonNano) {
   tree.file("sys/class/devfreq/57000000.gpu/cur_freq", "921600000\n");
   tree.file("sys/devices/57000000.gpu/load", "990\n");
   tree.file("sys/kernel/debug/clk/override.emc/clk_rate", "1600000000\n");
-  SystemSampler sampler(tree.root());
-  const SystemSample sample = sampler.sample();
+  const SystemSample sample = tree.sample();
   EXPECT_THAT(sample.power_watts, ElementsAre(is("POM_5V_IN", 2.45)));
   EXPECT_THAT(sample.temperatures_celsius, ElementsAre(is("AO-therm", 41.5)));
   EXPECT_THAT(sample.clocks_hz, ElementsAre(is("gpu", 921600000), is("emc", 1600000000)));
@@ -167,8 +165,7 @@ TEST(Boards, JetsonThor) {
   tree.file("sys/class/devfreq/bwmgr/cur_freq", "4266000000\n");
   tree.file("sys/class/devfreq/gpu-gpc-0/cur_freq", "1575000000\n");
   tree.file("sys/class/devfreq/gpu-nvd-0/cur_freq", "1692000000\n");
-  SystemSampler sampler(tree.root());
-  const SystemSample sample = sampler.sample();
+  const SystemSample sample = tree.sample();
   EXPECT_THAT(sample.power_watts, ElementsAre(is("VIN", 31.25), is("VDD_GPU", 4.0)));
   EXPECT_THAT(sample.clocks_hz, ElementsAre(is("gpu", 1575000000), is("emc", 4266000000)));
   EXPECT_EQ(sample.gpu_percent, std::nullopt);
@@ -195,8 +192,7 @@ TEST(Boards, RealDumps) {
   for (const auto& [title, text] : sections_of(test::read_text(*path))) {
     Tree tree;
     tree.file("proc/meminfo", text);
-    SystemSampler sampler(tree.root());
-    const SystemSample sample = sampler.sample();
+    const SystemSample sample = tree.sample();
     if (title.find("Jetson TX2 8GB") != std::string::npos) {
       ++tried;
       EXPECT_EQ(sample.ram_total, kibibytes(8038788));

@@ -1,15 +1,10 @@
 // Tests the sources that only the monitor uses, with trees of documented paths and with real dumps. Also
 // tests the sampler when devices appear and disappear.
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <fstream>
 
-#include "base/subprocess.h"
-#include "base/text.h"
-#include "sources/kernel_log.h"
-#include "sources/nvmap_clients.h"
-#include "sources/process_table.h"
+#include "sources/metric_source.h"
 #include "sources/system_sampler.h"
 #include "sources_test_support.h"
 
@@ -53,8 +48,7 @@ TEST(MonitorSources, UsesPageSizeOfAnotherMachineForTheLargestBlock) {
     // 100 + 2 * 50 + 4 * 10 = 240 pages; 10 more are in per-processor lists.
     tree.file("proc/buddyinfo", "Node 0, zone Normal 100 50 10\n");
     tree.file("proc/meminfo", "MemTotal: 999999 kB\nMemFree: " + std::to_string(250 * page_kib) + " kB\n");
-    SystemSampler sampler(tree.root());
-    EXPECT_EQ(sampler.sample().largest_free_block, Bytes{4 * page_kib * 1024});
+    EXPECT_EQ(tree.sample().largest_free_block, Bytes{4 * page_kib * 1024});
   }
 }
 
@@ -63,8 +57,7 @@ TEST(MonitorSources, ReadsZram) {
   tree.file("sys/block/zram0/mm_stat", "1000000 300000 350000 0 360000 5 0 0\n");
   tree.file("sys/block/zram1/mm_stat", " 2000000   600000   650000        0   660000        5        0\n");
   tree.file("sys/block/sda/stat", "1\n");
-  SystemSampler sampler(tree.root());
-  const SystemSample sample = sampler.sample();
+  const SystemSample sample = tree.sample();
   EXPECT_EQ(sample.zram_original, Bytes{3000000});
   EXPECT_EQ(sample.zram_compressed, Bytes{900000});
   EXPECT_EQ(sample.zram_used, Bytes{1000000});
@@ -81,8 +74,7 @@ TEST(MonitorSources, ReadsControlGroupVersion2) {
   tree.file(group + "memory.swap.current", "100\n");
   tree.file(group + "memory.stat", "anon 3000\nfile 1000\nanon_thp 5\n");
   tree.file(group + "memory.events", "low 0\nhigh 0\nmax 3\noom 1\noom_kill 2\n");
-  SystemSampler sampler(tree.root());
-  const auto found = sampler.sample().cgroup;
+  const auto found = tree.sample().cgroup;
   ASSERT_TRUE(found);
   EXPECT_EQ(found->current, Bytes{5000});
   EXPECT_EQ(found->peak, Bytes{7000});
@@ -105,8 +97,7 @@ TEST(MonitorSources, ReadsControlGroupVersion1InAContainer) {
   tree.file(group + "memory.stat",
             "cache 1\nrss 2\ntotal_cache 10\ntotal_rss 20\ntotal_rss_huge 3\ntotal_swap 4\n");
   tree.file(group + "memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 7\n");
-  SystemSampler sampler(tree.root());
-  const auto found = sampler.sample().cgroup;
+  const auto found = tree.sample().cgroup;
   ASSERT_TRUE(found);
   EXPECT_EQ(found->limit, std::nullopt);
   EXPECT_EQ(found->anonymous, Bytes{20});
@@ -168,8 +159,7 @@ TEST(MonitorSources, ReadsOrinAsRoot) {
   tree.file("sys/class/hwmon/hwmon3/rpm", "1520\n");
   tree.file("etc/nvpmodel.conf", "< POWER_MODEL ID=0 NAME=MAXN >\nX 1\n< POWER_MODEL ID=2 NAME=MODE_30W >\n");
   tree.file("var/lib/nvpmodel/status", "pmode:0002 fmode:quiet\n");
-  SystemSampler sampler(tree.root());
-  const SystemSample sample = sampler.sample();
+  const SystemSample sample = tree.sample();
   EXPECT_THAT(sample.emc_percent, Optional(testing::DoubleNear(20.0, 1e-9)));
   ASSERT_EQ(sample.engines.size(), 8U);
   EXPECT_EQ(sample.engines[0].name, "ape");
@@ -190,8 +180,7 @@ TEST(MonitorSources, ReadsBoardsWithL4T32) {
   tree.file("var/lib/nvpmodel/status", "pmode:0003\n");
   tree.file("sys/kernel/debug/clk/override.emc/clk_rate", "1600000000\n");
   tree.file("sys/kernel/actmon_avg_activity/mc_all", "160000\n");
-  SystemSampler sampler(tree.root());
-  const SystemSample sample = sampler.sample();
+  const SystemSample sample = tree.sample();
   EXPECT_THAT(sample.fans_percent, ElementsAre(Reading{"pwm-fan", 100}));
   EXPECT_THAT(sample.fans_rpm, ElementsAre(Reading{"pwm-fan", 4321}));
   EXPECT_EQ(sample.power_mode, "mode 3");
@@ -212,8 +201,7 @@ TEST(MonitorSources, ReadsRailsOfXavier) {
   }
   tree.file("sys/devices/17000000.gv11b/load", "500\n");
   tree.file("sys/class/devfreq/17000000.gv11b/cur_freq", "1377000000\n");
-  SystemSampler sampler(tree.root());
-  const SystemSample sample = sampler.sample();
+  const SystemSample sample = tree.sample();
   EXPECT_THAT(sample.power_watts,
               ElementsAre(Reading{"GPU", 0.1}, Reading{"CPU", 0.2}, Reading{"SOC", 0.3}, Reading{"CV", 0.4},
                           Reading{"VDDRQ", 0.5}, Reading{"SYS5V", 0.6}));
@@ -232,8 +220,7 @@ TEST(MonitorSources, ReadsOrinWithJetPack7) {
   tree.file("sys/class/hwmon/hwmon1/in1_label", "VDD_GPU_SOC\n");
   tree.file("sys/class/hwmon/hwmon1/in1_input", "19120\n");
   tree.file("sys/class/hwmon/hwmon1/curr1_input", "200\n");
-  SystemSampler sampler(tree.root());
-  const SystemSample sample = sampler.sample();
+  const SystemSample sample = tree.sample();
   EXPECT_THAT(sample.gpu_percent, Optional(DoubleEq(12)));
   ASSERT_EQ(sample.power_watts.size(), 1U);
   EXPECT_NEAR(sample.power_watts[0].value, 3.824, 1e-9);
@@ -314,112 +301,6 @@ TEST(KernelLog, ReadsARecordOnce) {
   EXPECT_THAT(sampler.sample().kernel_events, IsEmpty());
 }
 
-void add_process(const Tree& tree, int pid, int parent, const std::string& name, int pages, int ticks,
-                 int started = 5) {
-  const std::string folder = "proc/" + std::to_string(pid);
-  tree.file(folder + "/stat", std::to_string(pid) + " (" + name + ") S " + std::to_string(parent) +
-                                  " 1 1 0 -1 4194560 1 1 1 1 " + std::to_string(ticks) + " 0 0 0 20 0 3 0 " +
-                                  std::to_string(started) + " 100000 " + std::to_string(pages) + " 1 1\n");
-  tree.file(folder + "/status", "Name:\tx\nUid:\t1000\t0\t0\t0\nVmSwap:\t   12 kB\n");
-  tree.file(folder + "/oom_score", "667\n");
-  tree.file(folder + "/oom_score_adj", "-5\n");
-  tree.file(folder + "/smaps_rollup", "x\nRss: 10 kB\nPss:   7 kB\nPss_Anon: 5 kB\n");
-}
-
-TEST(ProcessTable, ListsTheLargestWithTheirGpuMemory) {
-  Tree tree;
-  tree.file("etc/passwd", "root:x:0:0::/root:/bin/sh\nrobot:x:1000:1000::/home/robot:/bin/sh\nbad\n");
-  add_process(tree, 10, 1, "small", 1, 0);
-  add_process(tree, 20, 1, "a name) (odd", 300, 0);
-  add_process(tree, 30, 1, "on the GPU", 2, 0);
-  tree.file("sys/kernel/debug/nvmap/iovmm/clients", "user on 30 100M\ntotal 100M\n");
-  SystemSampler sampler(tree.root());
-  ProcessTable table(tree.root());
-  SystemSample sample = sampler.sample();
-  ProcessChoice choice;
-  choice.largest = 2;
-  choice.with_pss = true;
-  table.read(sample, choice);
-  EXPECT_EQ(sample.nvmap_used, mebibytes(100));
-  ASSERT_EQ(sample.processes.size(), 2U);
-  EXPECT_EQ(sample.processes[0].pid, 30);
-  EXPECT_EQ(sample.processes[0].gpu, mebibytes(100));
-  const ProcessSample& odd = sample.processes[1];
-  EXPECT_EQ(odd.name, "a name) (odd");
-  EXPECT_EQ(odd.rss, kibibytes(10));
-  EXPECT_EQ(odd.pss, kibibytes(7));
-  EXPECT_EQ(odd.swapped, kibibytes(12));
-  EXPECT_EQ(odd.oom_score, 667);
-  EXPECT_EQ(odd.oom_score_adj, -5);
-  EXPECT_EQ(odd.threads, 3);
-  EXPECT_EQ(odd.user, "robot");
-  EXPECT_EQ(odd.gpu, std::nullopt);
-}
-
-TEST(ProcessTable, FollowsATreeAfterItsParentEnded) {
-  Tree tree;
-  add_process(tree, 100, 1, "app", 5, 0);
-  add_process(tree, 50, 100, "child", 5, 0);  // pids have wrapped around
-  add_process(tree, 51, 50, "grandchild", 5, 0);
-  add_process(tree, 200, 1, "other", 500, 0);
-  ProcessTable table(tree.root());
-  SystemSample sample;
-  ProcessChoice choice;
-  choice.roots = {100};
-  const auto pids = [&] {
-    table.read(sample, choice);
-    std::vector<std::int64_t> found;
-    for (const ProcessSample& process : sample.processes) found.push_back(process.pid);
-    std::sort(found.begin(), found.end());
-    return found;
-  };
-  EXPECT_THAT(pids(), ElementsAre(50, 51, 100));
-  std::filesystem::remove_all(tree.root() / "proc/100");
-  add_process(tree, 50, 1, "child", 5, 0);
-  EXPECT_THAT(pids(), ElementsAre(50, 51));
-  add_process(tree, 51, 1, "another with its number", 5, 0, 999);
-  EXPECT_THAT(pids(), ElementsAre(50));
-}
-
-TEST(ProcessTable, DoesNotFollowAReusedPid) {
-  Tree tree;
-  add_process(tree, 100, 1, "app", 5, 0);
-  add_process(tree, 101, 100, "child", 5, 0);
-  ProcessTable table(tree.root());
-  SystemSample sample;
-  ProcessChoice choice;
-  choice.roots = {100};
-  table.read(sample, choice);
-  ASSERT_EQ(sample.processes.size(), 2U);
-  std::filesystem::remove_all(tree.root() / "proc/100");
-  add_process(tree, 101, 1, "child", 5, 0);
-  table.read(sample, choice);
-  ASSERT_EQ(sample.processes.size(), 1U);
-  add_process(tree, 100, 1, "stranger", 50, 0, 999);
-  add_process(tree, 102, 100, "its child", 50, 0, 1000);
-  table.read(sample, choice);
-  ASSERT_EQ(sample.processes.size(), 1U);
-  EXPECT_EQ(sample.processes[0].name, "child");
-}
-
-// Accuracy: compares this process's figures with other files of the kernel.
-TEST(ProcessTable, MatchesKernelFiguresOfThisProcess) {
-  ProcessTable table;
-  SystemSample sample;
-  ProcessChoice choice;
-  choice.roots = {::getpid()};
-  choice.with_pss = true;
-  table.read(sample, choice);
-  ASSERT_FALSE(sample.processes.empty());
-  const auto self = std::find_if(sample.processes.begin(), sample.processes.end(),
-                                 [](const ProcessSample& process) { return process.pid == ::getpid(); });
-  ASSERT_NE(self, sample.processes.end());
-  EXPECT_EQ(self->parent, ::getppid());
-  ASSERT_TRUE(self->rss && self->pss);
-  EXPECT_GT(self->rss->count, 0);
-  EXPECT_LE(self->pss->count, self->rss->count + (1 << 20));
-}
-
 TEST(SystemSampler, FindsADeviceThatAppearsLater) {
   Tree tree;
   const auto zone = [&](int number, const char* type) {
@@ -455,42 +336,6 @@ TEST(SystemSampler, SkipsAFailingSource) {
   EXPECT_EQ(said.find("zram"), said.rfind("zram")) << said;
   EXPECT_NE(said.find("zram"), said.npos);
   EXPECT_THAT(sampler.found(), ElementsAre("meminfo"));
-}
-
-// For a stopped process, exact to the byte.
-TEST(MonitorSources, ProcessMemoryEqualsKernelFigures) {
-  SpawnOptions options;
-  options.command = {"sh", "-c", "x=$(head -c 20000000 /dev/zero | tr '\\0' x); kill -STOP $$"};
-  auto child = Subprocess::spawn(options);
-  ASSERT_TRUE(child) << child.error().sentence();
-  const std::string folder = "/proc/" + std::to_string(child->pid());
-  const auto field = [&](const char* file, std::string_view key) {
-    const std::string text = test::read_text(folder + "/" + file);
-    for (const std::string_view line : split(text, '\n'))
-      if (line.starts_with(key))
-        return parse_number<std::int64_t>(trim(line.substr(key.size(), line.find("kB") - key.size())))
-            .value_or(-1);
-    return std::int64_t{-1};
-  };
-  for (int tries = 0; tries < 6000 && test::read_text(folder + "/stat").find(") T ") == std::string::npos;
-       ++tries)
-    ::usleep(10'000);
-  if (field("smaps_rollup", "Rss:") < 0) GTEST_SKIP() << "this kernel (or emulator) has no smaps_rollup";
-  ProcessTable table("/");
-  ProcessChoice choice;
-  choice.roots = {child->pid()};
-  choice.with_pss = true;
-  SystemSample sample;
-  table.read(sample, choice);
-  ASSERT_EQ(sample.processes.size(), 1U);
-  const ProcessSample& process = sample.processes[0];
-  EXPECT_EQ(process.rss, kibibytes(field("smaps_rollup", "Rss:")));
-  EXPECT_GE(process.pss, Bytes{20'000'000});  // shared pages are divided among all current users
-  EXPECT_LE(process.pss, process.rss);
-  EXPECT_EQ(process.swapped, kibibytes(field("status", "VmSwap:")));
-  choice.with_pss = false;
-  table.read(sample, choice);
-  EXPECT_EQ(sample.processes[0].rss, kibibytes(field("status", "VmRSS:")));
 }
 
 }  // namespace

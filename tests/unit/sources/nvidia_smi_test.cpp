@@ -38,7 +38,6 @@ Sat Aug  7 15:20:49 2021
 TEST(NvidiaSmi, ReadsTheTableUntilR440) {
   const SmiOutput output = read_nvidia_smi(kOldTable);
   EXPECT_EQ(output.driver_version, "440.33.01");
-  EXPECT_EQ(output.cuda_version, "10.2");
   ASSERT_EQ(output.gpus.size(), 2U);
   const GpuSample& first = output.gpus[0];
   EXPECT_EQ(first.index, 0);
@@ -57,9 +56,7 @@ TEST(NvidiaSmi, ReadsTheTableUntilR440) {
   EXPECT_THAT(second.power_limit_watts, Optional(DoubleEq(180)));
   ASSERT_TRUE(output.processes);
   ASSERT_EQ(output.processes->size(), 3U);
-  EXPECT_EQ((*output.processes)[0].name, "python train.py --big");
   EXPECT_EQ((*output.processes)[0].process.used, mebibytes(6197));
-  EXPECT_EQ((*output.processes)[1].type, "C+G");
   EXPECT_EQ((*output.processes)[2].gpu, 1);
   EXPECT_EQ((*output.processes)[2].process, (GpuProcess{4711, std::nullopt, {}, {}}));
 }
@@ -110,7 +107,6 @@ TEST(NvidiaSmi, ReadsTheTableOfMig) {
   ASSERT_TRUE(output.processes);
   ASSERT_EQ(output.processes->size(), 1U);
   EXPECT_EQ(output.processes->front().process, (GpuProcess{1234567, mebibytes(1234), 1, 0}));
-  EXPECT_EQ(output.processes->front().name, "python");
 }
 
 TEST(NvidiaSmi, ReadsProcessesInCsv) {
@@ -122,7 +118,6 @@ TEST(NvidiaSmi, ReadsProcessesInCsv) {
   ASSERT_TRUE(output.processes);
   ASSERT_EQ(output.processes->size(), 2U);
   EXPECT_EQ((*output.processes)[0].gpu_uuid, "GPU-1");
-  EXPECT_EQ((*output.processes)[0].name, "python a, b.py");
   EXPECT_EQ((*output.processes)[0].process.used, mebibytes(512));
   EXPECT_EQ((*output.processes)[1].process, (GpuProcess{101, std::nullopt, {}, {}}));
   EXPECT_EQ(output.unparsed_lines, 1);

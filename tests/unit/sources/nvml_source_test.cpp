@@ -1,12 +1,11 @@
 // Uses NVML through a real dlopen of the fake library (fake_nvml.cpp).
-#include "sources/nvml_source.h"
 
 #include <unistd.h>
 
 #include "nvml_test_support.h"
-#include "sources/nvidia_driver.h"
+#include "sources/nvml_device.h"
 #include "sources/nvml_library.h"
-#include "sources/nvml_own_memory.h"
+#include "sources/nvml_source.h"
 #include "sources_test_support.h"
 
 namespace headroom::sources {
@@ -17,14 +16,23 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Optional;
 
+constexpr unsigned kNone = ~0U;  // of a process outside MIG instances
+
+GpuProcess process_of(std::uint32_t pid, std::optional<Bytes> used) { return {pid, used, {}, {}}; }
+
+SystemSample read(MetricSource& source) {
+  SystemSample sample;
+  source.read(sample);
+  return sample;
+}
+
 TEST(NvmlSource, ReadsEveryFigureOfEveryGpu) {
   FakeLibrary fake;
   fake.gpu(1).clock_reasons = 0x4 | 0x40 | 0x1 | 0x1000;
-  auto source = fake.open();
+  const auto source = fake.open();
   ASSERT_NE(source, nullptr);
   EXPECT_EQ(source->describe(), "NVML: 2 GPUs, driver 580.159.04");
-  SystemSample sample;
-  source->read(sample);
+  const SystemSample sample = read(*source);
   ASSERT_EQ(sample.gpus.size(), 2U);
   const GpuSample& gpu = sample.gpus[0];
   EXPECT_EQ(gpu.index, 0);
@@ -143,10 +151,7 @@ TEST(NvmlSource, IntegratedGpuHasNoMemoryFigures) {
   FakeLibrary fake;
   fake.gpu(0).total = fake.gpu(0).free = fake.gpu(0).used = fake.gpu(0).reserved = 0;
   const GpuSample gpu = fake.sample().gpus[0];
-  EXPECT_EQ(gpu.memory_total, std::nullopt);
-  EXPECT_EQ(gpu.memory_used, std::nullopt);
-  EXPECT_EQ(gpu.memory_free, std::nullopt);
-  EXPECT_EQ(gpu.memory_reserved, std::nullopt);
+  EXPECT_FALSE(gpu.memory_total || gpu.memory_used || gpu.memory_free || gpu.memory_reserved);
 }
 
 TEST(NvmlSource, MemoryVersion1IncludesReservedMemoryInUsed) {
@@ -172,7 +177,7 @@ TEST(NvmlSource, WorksWithADriverOf2015) {
   EXPECT_EQ(gpu.mig_enabled, std::nullopt);
   EXPECT_THAT(gpu.power_limit_watts, Optional(DoubleEq(700)));
   EXPECT_THAT(gpu.throttle_reasons, ElementsAre("hardware slowdown"));
-  EXPECT_EQ(gpu.processes, (std::vector<GpuProcess>{{100, Bytes{5000}, {}, {}}, {101, Bytes{6000}, {}, {}}}));
+  EXPECT_EQ(gpu.processes, (std::vector{process_of(100, Bytes{5000}), process_of(101, Bytes{6000})}));
 }
 
 TEST(NvmlSource, LostGpuDoesNotAffectOthers) {
@@ -181,21 +186,18 @@ TEST(NvmlSource, LostGpuDoesNotAffectOthers) {
   fake.gpu(0).refused = ~0U;
   for (const unsigned answer : {kLostAnswer, kResetAnswer}) {
     fake.gpu(0).refusal = answer;
-    SystemSample sample;
-    source->read(sample);
+    const SystemSample sample = read(*source);
     ASSERT_EQ(sample.gpus.size(), 2U);
     EXPECT_TRUE(sample.gpus[0].lost);
     EXPECT_EQ(sample.gpus[0].name, "NVIDIA H200");  // known from an earlier sample
-    EXPECT_EQ(sample.gpus[0].memory_total, std::nullopt);
-    EXPECT_EQ(sample.gpus[0].temperature_celsius, std::nullopt);
+    EXPECT_FALSE(sample.gpus[0].memory_total || sample.gpus[0].temperature_celsius);
     EXPECT_EQ(sample.gpus[0].processes, std::nullopt);
     EXPECT_FALSE(sample.gpus[1].lost);
     EXPECT_THAT(sample.gpus[1].temperature_celsius, Optional(DoubleEq(31)));
     EXPECT_THAT(sample.gpu_percent, Optional(DoubleEq(37)));
   }
   fake.gpu(0).refused = 0;
-  SystemSample sample;
-  source->read(sample);
+  const SystemSample sample = read(*source);
   EXPECT_FALSE(sample.gpus[0].lost);
   EXPECT_THAT(sample.gpus[0].temperature_celsius, Optional(DoubleEq(31)));
 }
@@ -207,8 +209,7 @@ TEST(NvmlSource, GpuLostDuringAReadingKeepsEarlierFigures) {
   const GpuSample gpu = fake.sample().gpus[0];
   EXPECT_TRUE(gpu.lost);
   EXPECT_EQ(gpu.memory_used, Bytes{4000});
-  EXPECT_EQ(gpu.power_watts, std::nullopt);
-  EXPECT_EQ(gpu.temperature_celsius, std::nullopt);
+  EXPECT_FALSE(gpu.power_watts || gpu.temperature_celsius);
 }
 
 TEST(NvmlSource, FindsAGpuThatWasLostAtStart) {
@@ -216,15 +217,13 @@ TEST(NvmlSource, FindsAGpuThatWasLostAtStart) {
   fake.gpu(0).refused = test::kFakeHandle;
   fake.gpu(0).refusal = kLostAnswer;
   auto source = fake.open();
-  SystemSample sample;
-  source->read(sample);
+  const SystemSample sample = read(*source);
   ASSERT_EQ(sample.gpus.size(), 2U);
   EXPECT_TRUE(sample.gpus[0].lost);
   EXPECT_EQ(sample.gpus[0].index, 0);
   EXPECT_TRUE(sample.gpus[0].name.empty());
   fake.gpu(0).refused = 0;
-  SystemSample later;
-  source->read(later);
+  const SystemSample later = read(*source);
   EXPECT_FALSE(later.gpus[0].lost);
   EXPECT_EQ(later.gpus[0].name, "NVIDIA H200");
 }
@@ -374,6 +373,77 @@ TEST(GpuInfo, StaysEmptyWithoutLibrary) {
   read_gpu_info(host, "/nonexistent/libnvidia-ml.so.1");
   EXPECT_TRUE(host.gpus.empty());
   EXPECT_TRUE(host.gpu_driver.empty());
+}
+
+TEST(NvmlProcesses, DetectsTheLayoutFromWrittenBytes) {
+  for (const std::size_t size : {16U, 24U, 32U})
+    for (const std::size_t count : {1U, 2U, 7U, 61U}) {
+      EXPECT_EQ(nvml::entry_size(size * count, count, 61, 24), size) << count;
+      // The driver cleared the whole buffer.
+      EXPECT_EQ(nvml::entry_size(size * 61, count, 61, 24), size) << count;
+    }
+  EXPECT_EQ(nvml::entry_size(77, 2, 61, 24), 24U);
+  EXPECT_EQ(nvml::entry_size(0, 0, 61, 16), 24U);  // an empty list has no layout
+}
+
+// The three layouts that drivers use for the same function name, with and without clearing the rest of the
+// buffer.
+TEST(NvmlProcesses, EveryLayoutGivesTheSameProcesses) {
+  for (const unsigned size : {16U, 24U, 32U})
+    for (const unsigned clears : {0U, 1U}) {
+      FakeLibrary fake;
+      fake.state().entry_size = size;
+      fake.state().clears_the_rest = clears;
+      fake.gpu(0).compute = {3,
+                             {{10, 1000, kNone, kNone}, {11, 2000, kNone, kNone}, {12, 3000, kNone, kNone}}};
+      EXPECT_THAT(fake.sample().gpus[0].processes,
+                  Optional(ElementsAre(process_of(10, Bytes{1000}), process_of(11, Bytes{2000}),
+                                       process_of(12, Bytes{3000}))))
+          << size << " " << clears;
+    }
+}
+
+TEST(NvmlProcesses, GrowsTheBufferForLongLists) {
+  for (const unsigned size : {16U, 24U, 32U}) {
+    FakeLibrary fake;
+    fake.state().entry_size = size;
+    fake.gpu(0).compute.count = 200;
+    for (unsigned i = 0; i < 200; ++i)
+      fake.gpu(0).compute.list[i] = {1000 + i, 1ULL << (20 + i % 16), kNone, kNone};
+    const auto processes = fake.sample().gpus[0].processes;
+    ASSERT_TRUE(processes);
+    ASSERT_EQ(processes->size(), 200U);
+    for (unsigned i = 0; i < 200; ++i) {
+      EXPECT_EQ((*processes)[i].pid, 1000 + i);
+      EXPECT_EQ((*processes)[i].used, Bytes{1LL << (20 + i % 16)});
+    }
+  }
+}
+
+TEST(NvmlProcesses, MergesComputeAndGraphicsEntriesOfAProcess) {
+  FakeLibrary fake;
+  fake.gpu(0).compute = {1, {{10, 500, kNone, kNone}}};
+  fake.gpu(0).graphics = {2, {{10, 700, kNone, kNone}, {11, ~0ULL, kNone, kNone}}};
+  fake.gpu(0).mps = {1, {{11, 40, kNone, kNone}}};
+  EXPECT_THAT(fake.sample().gpus[0].processes,
+              Optional(ElementsAre(process_of(10, Bytes{700}), process_of(11, Bytes{40}))));
+}
+
+// Drivers of integrated GPUs return such entries.
+TEST(NvmlProcesses, DropsEntriesThatAreNotProcesses) {
+  FakeLibrary fake;
+  fake.gpu(0).compute = {
+      3, {{0, 500, kNone, kNone}, {0xDEADBEEF, 500, kNone, kNone}, {12, ~0ULL, kNone, kNone}}};
+  EXPECT_THAT(fake.sample().gpus[0].processes, Optional(ElementsAre(process_of(12, std::nullopt))));
+}
+
+TEST(NvmlProcesses, NeedsAtLeastOneList) {
+  FakeLibrary fake;
+  fake.gpu(0).refused = test::kFakeGraphics | test::kFakeMps;
+  fake.gpu(1).refused = kAnyProcesses;
+  const SystemSample sample = fake.sample();
+  EXPECT_THAT(sample.gpus[0].processes, Optional(IsEmpty()));
+  EXPECT_EQ(sample.gpus[1].processes, std::nullopt);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <string>
 
+#include "sources/system_sampler.h"
 #include "support/test_support.h"
 
 namespace headroom::sources {
@@ -15,6 +16,8 @@ class Tree {
     test::write_text(folder_.path() / path, text);
   }
   const std::filesystem::path& root() const { return folder_.path(); }
+  // The first sample of a sampler for this tree.
+  SystemSample sample() const { return SystemSampler(root()).sample(); }
 
  private:
   test::TemporaryFolder folder_;

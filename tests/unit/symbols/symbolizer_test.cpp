@@ -11,7 +11,6 @@
 
 #include "base/text.h"
 #include "support/test_support.h"
-#include "symbols/carry_symbols.h"
 #include "symbols_test_support.h"
 
 namespace headroom::symbols::test {

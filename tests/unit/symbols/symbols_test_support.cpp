@@ -8,7 +8,7 @@
 
 #include "base/subprocess.h"
 #include "base/text.h"
-#include "symbols/elf_file.h"
+#include "symbols/debug_files.h"
 
 namespace headroom::symbols::test {
 namespace fs = std::filesystem;

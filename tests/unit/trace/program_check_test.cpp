@@ -1,5 +1,5 @@
 // Which commands can be traced, according to their files.
-#include "trace/program_check.h"
+#include "trace/traced_command.h"
 
 #include <elf.h>
 #include <sys/stat.h>

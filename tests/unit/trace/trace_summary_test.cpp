@@ -1,5 +1,5 @@
 // The summary at the end of a trace.
-#include "trace/trace_summary.h"
+#include "trace/run_trace.h"
 
 #include <signal.h>
 
@@ -7,7 +7,6 @@
 
 #include "support/recording_builder.h"
 #include "support/test_support.h"
-#include "trace/memory_figures.h"
 
 namespace headroom::trace {
 namespace {
@@ -29,21 +28,24 @@ TraceOutcome outcome_of(recording::Recording& recording) {
   return outcome;
 }
 
-recording::Recording two_layers(const test::TemporaryFolder& folder) {
-  test::RecordingBuilder builder(folder / "a.hrec");
-  const auto small = builder.scope("small"), large = builder.scope("large");
-  builder.enter_scope(0, 1, small);
-  builder.allocate(0, 10, 0x1000, 1 << 20);
-  builder.enter_scope(0, 20, large);
-  builder.allocate(0, 30, 0x200000, 3 << 20);
-  builder.release(0, 40, 0x200000);
-  return std::move(*recording::Recording::open(builder.finish()));
-}
+class Summary : public testing::Test {
+ protected:
+  TraceOutcome of_two_layers() {
+    test::RecordingBuilder builder(folder_ / "a.hrec");
+    const auto small = builder.scope("small"), large = builder.scope("large");
+    builder.enter_scope(0, 1, small);
+    builder.allocate(0, 10, 0x1000, 1 << 20);
+    builder.enter_scope(0, 20, large);
+    builder.allocate(0, 30, 0x200000, 3 << 20);
+    builder.release(0, 40, 0x200000);
+    auto recording = recording::Recording::open(builder.finish());
+    return outcome_of(*recording);
+  }
+  test::TemporaryFolder folder_;
+};
 
-TEST(Summary, PrintsFiguresAndTheNextCommand) {
-  test::TemporaryFolder folder;
-  auto recording = two_layers(folder);
-  const std::string text = trace_summary(outcome_of(recording));
+TEST_F(Summary, PrintsFiguresAndTheNextCommand) {
+  const std::string text = trace_summary(of_two_layers());
   EXPECT_THAT(text,
               AllOf(HasSubstr("./app ended with exit code 0 after 1.500 s"), HasSubstr("4.0 MiB at 30 ns"),
                     HasSubstr("large 3.0 MiB, small 1.0 MiB"), HasSubstr("2, 4.0 MiB in total; 1 released"),
@@ -53,11 +55,10 @@ TEST(Summary, PrintsFiguresAndTheNextCommand) {
   EXPECT_THAT(text, Not(HasSubstr("dropped")));
 }
 
-TEST(Summary, OmitsHostMemoryForGpuOnlyRecordings) {
-  test::TemporaryFolder folder;
+TEST_F(Summary, OmitsHostMemoryForGpuOnlyRecordings) {
   test::RecordingOptions options;
   options.host = options.full = false;
-  test::RecordingBuilder builder(folder / "a.hrec", options);
+  test::RecordingBuilder builder(folder_ / "a.hrec", options);
   builder.device(0, {}, "Test GPU");
   builder.device_allocate(0, 10, 0, DeviceMemoryKind::device, 0x1000, 3 << 20);
   builder.device_refused(0, 20, 0, DeviceMemoryKind::device, 1, 2, 3);
@@ -69,15 +70,14 @@ TEST(Summary, OmitsHostMemoryForGpuOnlyRecordings) {
                                     "end; 1 request refused\n")));
   for (const char* word : {"peak live", "allocations", "still live", "mapped"})
     EXPECT_THAT(text, Not(HasSubstr(word)));
-  test::RecordingBuilder nothing(folder / "b.hrec", options);
+  test::RecordingBuilder nothing(folder_ / "b.hrec", options);
   auto without = std::move(*recording::Recording::open(nothing.finish()));
   EXPECT_THAT(trace_summary(outcome_of(without)), HasSubstr("no GPU memory was requested"));
 }
 
 // Like `headroom report`: memory that a runtime released because of the tracer existed only for tracing.
-TEST(Summary, ExcludesTracingOverheadFromLayers) {
-  test::TemporaryFolder folder;
-  test::RecordingBuilder builder(folder / "a.hrec");
+TEST_F(Summary, ExcludesTracingOverheadFromLayers) {
+  test::RecordingBuilder builder(folder_ / "a.hrec");
   const auto run = builder.scope("run"), other = builder.scope("other");
   builder.enter_scope(0, 1, run);
   builder.allocate(0, 10, 0x200000, 1 << 20);
@@ -90,10 +90,8 @@ TEST(Summary, ExcludesTracingOverheadFromLayers) {
   EXPECT_THAT(trace_summary(outcome_of(recording)), HasSubstr("other 2.0 MiB, run 1.0 MiB"));
 }
 
-TEST(Summary, NamesTheSignalAndTheOutOfMemoryKiller) {
-  test::TemporaryFolder folder;
-  auto recording = two_layers(folder);
-  TraceOutcome outcome = outcome_of(recording);
+TEST_F(Summary, NamesTheSignalAndTheOutOfMemoryKiller) {
+  TraceOutcome outcome = of_two_layers();
   outcome.end.status.signal = SIGKILL;
   EXPECT_THAT(trace_summary(outcome),
               AllOf(HasSubstr("SIGKILL (signal 9)"), Not(HasSubstr("out-of-memory"))));
@@ -101,18 +99,14 @@ TEST(Summary, NamesTheSignalAndTheOutOfMemoryKiller) {
   EXPECT_THAT(trace_summary(outcome), HasSubstr("out-of-memory killer"));
 }
 
-TEST(Summary, NamesTheSandboxAfterSigsys) {
-  test::TemporaryFolder folder;
-  auto recording = two_layers(folder);
-  TraceOutcome outcome = outcome_of(recording);
+TEST_F(Summary, NamesTheSandboxAfterSigsys) {
+  TraceOutcome outcome = of_two_layers();
   outcome.end.status.signal = SIGSYS;
   EXPECT_THAT(trace_summary(outcome), AllOf(HasSubstr("SIGSYS"), HasSubstr("seccomp filter forbids")));
 }
 
-TEST(Summary, StaysShortWithAllLines) {
-  test::TemporaryFolder folder;
-  auto recording = two_layers(folder);
-  TraceOutcome outcome = outcome_of(recording);
+TEST_F(Summary, StaysShortWithAllLines) {
+  TraceOutcome outcome = of_two_layers();
   outcome.of_descendant = true;
   outcome.tree = "/out/app.hrec.d";
   outcome.programs = 14;
@@ -124,19 +118,16 @@ TEST(Summary, StaysShortWithAllLines) {
   EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 12);
 }
 
-TEST(Summary, IgnoresAFolderThatContainsOnlyProfiles) {
-  test::TemporaryFolder folder;
-  auto recording = two_layers(folder);
-  TraceOutcome outcome = outcome_of(recording);
+TEST_F(Summary, IgnoresAFolderThatContainsOnlyProfiles) {
+  TraceOutcome outcome = of_two_layers();
   outcome.tree = "/out/app.hrec.d";
   outcome.programs = 1;
   EXPECT_THAT(trace_summary(outcome), Not(HasSubstr("app.hrec.d")));
 }
 
-TEST(Summary, PrintsMemoryThatTheProgramMapped) {
-  test::TemporaryFolder folder;
+TEST_F(Summary, PrintsMemoryThatTheProgramMapped) {
   const auto summary_with = [&](std::uint64_t mapped_bytes, bool in_layer) {
-    test::RecordingBuilder builder(folder / "a.hrec");
+    test::RecordingBuilder builder(folder_ / "a.hrec");
     const auto load = builder.scope("load model");
     builder.allocate(0, 5, 0x1000, 512 << 20);
     if (in_layer) builder.enter_scope(0, 8, load);
@@ -152,9 +143,8 @@ TEST(Summary, PrintsMemoryThatTheProgramMapped) {
 }
 
 // Names come from the traced program and may contain anything.
-TEST(Summary, EscapesAndShortensNames) {
-  test::TemporaryFolder folder;
-  test::RecordingBuilder builder(folder / "a.hrec");
+TEST_F(Summary, EscapesAndShortensNames) {
+  test::RecordingBuilder builder(folder_ / "a.hrec");
   builder.enter_scope(0, 1, builder.scope("\x1b[31mred\n" + std::string(500, 'x')));
   builder.allocate(0, 10, 0x1000, 1 << 20);
   auto recording = recording::Recording::open(builder.finish());
@@ -169,7 +159,7 @@ TEST(Summary, EscapesAndShortensNames) {
 }
 
 // Half of the samples estimate the peak, all of them the end.
-TEST(Summary, ExplainsAnEstimatedPeakBelowTheEnd) {
+TEST_F(Summary, ExplainsAnEstimatedPeakBelowTheEnd) {
   attribution::RecordingAnalysis analysis;
   analysis.peak_bytes = {1000, 100.0};
   analysis.leaked_bytes = {1100, 80.0};
@@ -178,9 +168,8 @@ TEST(Summary, ExplainsAnEstimatedPeakBelowTheEnd) {
   EXPECT_THAT(memory_figures({}, analysis), Not(HasSubstr("by chance")));
 }
 
-TEST(Summary, MarksFiguresOfAnOverwrittenRingAsLowerBounds) {
-  test::TemporaryFolder folder;
-  test::RecordingBuilder builder(folder / "a.hrec",
+TEST_F(Summary, MarksFiguresOfAnOverwrittenRingAsLowerBounds) {
+  test::RecordingBuilder builder(folder_ / "a.hrec",
                                  {.ring = true, .segment_bytes = 4096, .segments_limit = 4});
   for (std::uint64_t i = 0; i < 10'000; ++i) builder.allocate(0, 10 + i, 0x10010 + 0x1000 * i, 1000, {1});
   auto recording = recording::Recording::open(builder.finish());
@@ -189,10 +178,9 @@ TEST(Summary, MarksFiguresOfAnOverwrittenRingAsLowerBounds) {
   EXPECT_THAT(text, testing::ContainsRegex("still live +at least .*; older blocks are not counted"));
 }
 
-TEST(Summary, NamesTheLimitThatDroppedEvents) {
-  test::TemporaryFolder folder;
+TEST_F(Summary, NamesTheLimitThatDroppedEvents) {
   const auto dropped = [&](const std::string& note, bool ring) {
-    test::RecordingBuilder builder(folder / "a.hrec", {.ring = ring});
+    test::RecordingBuilder builder(folder_ / "a.hrec", {.ring = ring});
     if (!note.empty()) builder.note(note);
     builder.gap(0, 10, 7);
     auto recording = recording::Recording::open(builder.finish());
@@ -208,7 +196,7 @@ TEST(Summary, NamesTheLimitThatDroppedEvents) {
               HasSubstr("7 events: free some disk space"));
 }
 
-TEST(Summary, PrintsNoNextCommandWithoutARecording) {
+TEST_F(Summary, PrintsNoNextCommandWithoutARecording) {
   TraceOutcome outcome;
   outcome.command = {"./app"};
   EXPECT_THAT(trace_summary(outcome), Not(HasSubstr("next:")));

@@ -1,22 +1,23 @@
 // Compares the screens of three machines with their golden files. After an intended change:
 //   HEADROOM_UPDATE_GOLDEN=1 build/release/tests/tui_test --gtest_filter='*Golden*'
 // Then read the difference with git before you commit it.
-#include "tui/top_view.h"
 
 #include <cmath>
 #include <cstdlib>
 #include <memory>
 
-#include "base/display_width.h"
 #include "base/text.h"
+#include "base/utf8.h"
 #include "sample_machines.h"
 #include "support/test_support.h"
+#include "tui/canvas.h"
 #include "tui/panels.h"
 #include "tui/top_session.h"
+#include "tui/top_view.h"
 
 namespace headroom::tui {
+
 namespace {
-namespace fs = std::filesystem;
 using testing::HasSubstr;
 using testing::Not;
 
@@ -60,38 +61,27 @@ std::string screen_of(const SystemSample& sample, int width, int height, TopChoi
   return to_text(draw_top(picture_of(*session), choice, width, height), depth);
 }
 
-void compare_with_golden(const std::string& file, const std::string& text) {
-  const fs::path path = fs::path(test::source_path("tests/golden/top")) / file;
-  if (std::getenv("HEADROOM_UPDATE_GOLDEN") != nullptr) {
-    fs::create_directories(path.parent_path());
-    test::write_text(path, text);
-    return;
-  }
-  ASSERT_TRUE(fs::exists(path)) << path << " is missing; make it with HEADROOM_UPDATE_GOLDEN=1";
-  EXPECT_EQ(test::read_text(path), text) << "differs from " << path;
-}
-
 TEST(TopGolden, MachinesOnSmallAndLargeScreens) {
   for (const Machine& machine : machines()) {
-    compare_with_golden(machine.name + "_80x24.txt", screen_of(machine.sample, 80, 24));
-    compare_with_golden(machine.name + "_160x50.txt", screen_of(machine.sample, 160, 50));
+    test::compare_with_golden("top/" + machine.name + "_80x24.txt", screen_of(machine.sample, 80, 24));
+    test::compare_with_golden("top/" + machine.name + "_160x50.txt", screen_of(machine.sample, 160, 50));
   }
 }
 
 TEST(TopGolden, ColoursAndAscii) {
-  compare_with_golden("orin_256_colours.txt", screen_of(orin_sample(), 80, 24, {}, ColorDepth::colors_256));
-  compare_with_golden("desktop_16_colours.txt",
-                      screen_of(desktop_sample(), 80, 24, {}, ColorDepth::colors_16));
+  test::compare_with_golden("top/orin_256_colours.txt",
+                            screen_of(orin_sample(), 80, 24, {}, ColorDepth::colors_256));
+  test::compare_with_golden("top/desktop_16_colours.txt",
+                            screen_of(desktop_sample(), 80, 24, {}, ColorDepth::colors_16));
   TopChoice ascii;
   ascii.ascii = true;
-  const std::string text = screen_of(orin_sample(), 80, 24, ascii);
-  compare_with_golden("orin_ascii.txt", text);
+  test::compare_with_golden("top/orin_ascii.txt", screen_of(orin_sample(), 80, 24, ascii));
 }
 
 TEST(TopGolden, Help) {
   TopChoice choice;
   choice.help = true;
-  compare_with_golden("help.txt", screen_of(vm_sample(), 80, 24, choice));
+  test::compare_with_golden("top/help.txt", screen_of(vm_sample(), 80, 24, choice));
 }
 
 TEST(TopView, FitsEverySize) {
@@ -217,5 +207,33 @@ TEST(Panels, CountsPiecesThatDoNotFit) {
   EXPECT_EQ(to_text(one, ColorDepth::none), "aaaa +2\n");
 }
 
+TEST(Canvas, ClipsTextOutside) {
+  Canvas canvas(4, 2);
+  EXPECT_EQ(canvas.put(2, 0, "abc"), 4);
+  canvas.put(0, 5, "x");
+  canvas.put(-1, 0, "x");
+  EXPECT_EQ(to_text(canvas, ColorDepth::none), "  ab\n\n");
+}
+
+TEST(Canvas, HandlesWideCombiningAndControlCharacters) {
+  Canvas canvas(6, 1);
+  canvas.put(0, 0, "日e\u0301\033x");
+  EXPECT_EQ(canvas.at(1, 0).glyph, "");
+  EXPECT_EQ(to_text(canvas, ColorDepth::none), "日e\u0301?x\n");
+  Canvas narrow(1, 1);
+  narrow.put(0, 0, "日");
+  EXPECT_EQ(to_text(narrow, ColorDepth::none), "\n");
+}
+
+TEST(Canvas, WritesColoursByDepth) {
+  Canvas canvas(4, 1);
+  canvas.put(0, 0, "a", {Ink::critical, true});
+  canvas.put(1, 0, "b");
+  EXPECT_EQ(to_text(canvas, ColorDepth::none), "ab\n");
+  EXPECT_EQ(to_text(canvas, ColorDepth::colors_16), "\033[0;1;31ma\033[0mb\n");
+  EXPECT_EQ(to_text(canvas, ColorDepth::colors_256), "\033[0;1;38;5;203ma\033[0mb\n");
+}
+
 }  // namespace
+
 }  // namespace headroom::tui

@@ -13,8 +13,7 @@ namespace {
 using testing::HasSubstr;
 
 const AlertRule* find(const AlertSettings& settings, const std::string& name) {
-  const auto found = std::find_if(settings.rules.begin(), settings.rules.end(),
-                                  [&](const AlertRule& rule) { return rule.name == name; });
+  const auto found = std::ranges::find(settings.rules, name, &AlertRule::name);
   return found == settings.rules.end() ? nullptr : &*found;
 }
 
@@ -134,7 +133,7 @@ TEST(AlertRulesFile, ReportsErrorsWithTheirLine) {
       {"[[action]]\nseverity = \"info\"\n", "an action needs exactly one target"},
       {"[[action]]\nfile = \"a\"\ncommand = [\"b\"]\n", "an action needs exactly one target"},
       {"[[action]]\ncommand = \"rm\"\n", "'command' must be a list of strings"},
-      {"[[action]]\ncommand = [1]\n", "must be a quoted string"},
+      {"[[action]]\ncommand = [1]\n", "must be a string in quotes"},
       {"[[action]]\nwebhook = \"ftp://x\"\n", "is not an HTTP URL; write http://HOST/PATH"},
       {"[[action]]\nmqtt = \"mqtt://host\"\n", "is not an MQTT topic URL; write mqtt://HOST[:PORT]/TOPIC"},
       {"[[action]]\nfile = \"a\"\nrules = [\"none\"]\n", "unknown rule 'none'"},

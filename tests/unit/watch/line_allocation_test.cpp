@@ -1,10 +1,11 @@
 // A separate program, because it counts its allocations.
 #include "sources/process_table.h"
+
 #include "sources/system_sampler.h"
 #include "support/counting_new.h"
 #include "support/test_support.h"
 #include "watch/alert_watch.h"
-#include "watch/sample_writer.h"
+#include "watch/sample_log.h"
 
 namespace headroom::watch {
 namespace {

@@ -3,7 +3,7 @@ import {TimeChart} from '../charts/time_chart';
 import {bytes, duration, short_duration} from '../format';
 import {SERIES_COLORS} from '../theme';
 
-// At most 1024 points (src/watch/plot.cpp): each covers one or several samples, and has their extremes.
+// At most 1024 points (src/watch/watch_summary.cpp): each covers one or several samples, and has their extremes.
 export interface Curve {
   title: string;
   seconds: number[];

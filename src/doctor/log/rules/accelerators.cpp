@@ -1,14 +1,50 @@
 // OpenCL, SYCL, Vulkan, OpenVINO and Rockchip's NPU.
 #include <algorithm>
+#include <cctype>
 
 #include "base/text.h"
-#include "doctor/log/common_cures.h"
-#include "doctor/log/error_code_text.h"
 #include "doctor/log/message_text.h"
 #include "doctor/log/rules.h"
 
 namespace headroom::doctor {
 namespace {
+
+bool is_of_name(char letter) {
+  return letter == '_' || std::isalnum(static_cast<unsigned char>(letter)) != 0;
+}
+
+// Text after a code that is defined, listed or explained.
+bool is_told_of(std::string_view rest) {
+  constexpr std::string_view kBegins[] = {"=", ",", "|", "/", "or ", "and ", "if ", "when ", "is ", "means "};
+  const std::string_view text = trim(rest);
+  if (text.starts_with("when calling ")) return false;  // "Error CL_… when calling clEnqueueWriteBuffer"
+  return starts_with_any(text, kBegins);
+}
+
+// Text before a code that a call ended with.
+bool is_result(std::string_view before) {
+  constexpr std::string_view kWords[] = {"fail",  "error",  "result", "return", "exception",
+                                         "fatal", "status", "err=",   "err:",   "err "};
+  constexpr std::string_view kOfManuals[] = {"returns ", "error codes", "spec states"};
+  const std::string text = to_lower(before);
+  if (text.ends_with(kOfManuals[0]) || has(text, kOfManuals[1]) || has(text, kOfManuals[2])) return false;
+  if (text.ends_with("): ")) return true;  // "clEnqueueNDRangeKernel(): CL_OUT_OF_RESOURCES"
+  return has_any(text, kWords);
+}
+
+// Whether a call ended with this code: "vkCreateBuffer failed: NAME", "VkResult: NAME", "… error NAME (-4)".
+// Not where the name is defined ("NAME = -2"), listed ("NAME or …") or explained ("returns NAME if …").
+bool tells_error_code(std::string_view line, std::string_view name) {
+  const std::size_t at = line.find(name);
+  if (at == line.npos) return false;
+  const std::string_view before = line.substr(0, at), rest = line.substr(at + name.size());
+  if (!before.empty() && is_of_name(before.back())) return false;
+  if (!rest.empty() && is_of_name(rest.front())) return false;
+  const std::string_view lead = trim(before);
+  if (lead.ends_with(',') || lead.ends_with('|') || lead.ends_with(" or") || lead.ends_with(" and"))
+    return false;
+  return is_result(before) && !is_told_of(rest);
+}
 
 // SYCL's Unified Runtime, on which Intel's builds of PyTorch run, has codes of its own ("PI_…" up to 2024).
 constexpr std::string_view kOpenclCodes[] = {"CL_MEM_OBJECT_ALLOCATION_FAILURE",
@@ -40,51 +76,6 @@ std::optional<LogMessage> read_opencl(std::string_view line) {
   return std::nullopt;
 }
 
-// "max alloc size" of "max alloc size: 268435456", in small letters; and the size.
-std::pair<std::string, std::optional<Bytes>> name_and_size(std::string_view text) {
-  const std::size_t colon = text.find_last_of(":=");
-  const std::size_t digit = text.find_first_of("0123456789", colon == text.npos ? 0 : colon);
-  if (digit == text.npos) return {};
-  return {to_lower(trim(text.substr(0, colon == text.npos ? digit : colon))),
-          leading_size(text.substr(digit))};
-}
-
-// What a program prints behind the error, or clinfo's words for it: "requested: 536870912 bytes", "max alloc
-// size: 268435456", "CL_DEVICE_GLOBAL_MEM_SIZE = 1073741824".
-std::optional<LogMessage> read_behind_opencl(std::string_view line) {
-  constexpr std::string_view kRequested[] = {"requested", "requested size", "requested bytes",
-                                             "size requested", "request size"};
-  LogMessage message;
-  std::string text(line);
-  for (std::size_t at = 0; (at = text.find(", ", at)) != text.npos;) text[at] = '\n';
-  for (const std::string_view each : split(text, '\n')) {
-    const auto [name, size] = name_and_size(each);
-    const auto ends_name = [&name = name](std::string_view words) { return name.ends_with(words); };
-    if (std::any_of(std::begin(kRequested), std::end(kRequested), ends_name))
-      message.add("requested_bytes", size);
-    else if (has(name, "max") && has(name, "alloc"))
-      message.add("largest_buffer_bytes", size);
-    else if (ends_name("global memory size") || ends_name("global_mem_size"))
-      message.add("total_bytes", size);
-  }
-  if (message.figures.empty()) return std::nullopt;
-  message.part = message.figures.front().name;
-  return message;
-}
-
-void derive_opencl(LogMessage& message) {
-  message.add("library", is_word(message.text("code"), "CL_") ? "OpenCL" : "SYCL");
-  const auto requested = message.bytes("requested_bytes"), largest = message.bytes("largest_buffer_bytes");
-  if (requested && largest && largest->count > 0 && *requested > *largest)
-    message.add("pieces", std::optional((requested->count - 1) / largest->count + 1));
-}
-
-constexpr std::string_view kVulkanCause =
-    "The GPU's memory was full, or one allocation exceeded the driver's limit (maxMemoryAllocationSize). The "
-    "message "
-    "does not say which.";
-constexpr CureRow kSeeLimits{"see the driver's largest allocation", kSeeVulkanLimits};
-
 bool tells_vulkan_device(std::string_view line) {
   return tells_error_code(line, "VK_ERROR_OUT_OF_DEVICE_MEMORY") ||
          tells_error_code(line, "ERROR_OUT_OF_DEVICE_MEMORY");
@@ -100,231 +91,150 @@ void set_vulkan_part(std::string_view line, LogMessage& message) {
   message.part = has(line, "VkResult: ") ? "result" : "code";
 }
 
+constexpr std::string_view kAcceleratorsText = R"rules(
+cures see-opencl-device
+  cure see the device's total memory and its limit for one allocation => clinfo | grep -iE 'global memory
+        size|max memory allocation|local memory size'
+
+rule opencl
+  read_first read_opencl
+  anchors OBJECT_ALLOCATION_FAILURE || OUT_OF_RESOURCES || OUT_OF_HOST_MEMORY || OUT_OF_DEVICE_MEMORY
+  line clEnqueue…failed with error code -5 (Out of resources) -> code=CL_OUT_OF_RESOURCES; subject={code};
+        part=call
+  finding opencl-out-of-memory possible when code~OUT_OF_HOST_MEMORY
+    title [[if code~CL_:OpenCL]][[if !code~CL_:SYCL]] could not allocate host memory ({code})
+    cause The driver could not allocate host memory: RAM was full, or the process reached a limit. Some
+          drivers also report other failures with this code.
+    cure @see-holders-now
+    cure @see-opencl-device
+    cure check the shell's limits => ulimit -a
+  finding opencl-out-of-memory possible when code~OUT_OF_DEVICE_MEMORY
+    title SYCL could not allocate device memory ({code})
+    cause The device's memory was full, or one buffer exceeds the driver's limit for one allocation.
+    cure @see-holders-now
+    cure @see-opencl-device
+    cure @more-than-intels-piece
+    cure @smaller-batch
+  finding opencl-out-of-memory warning possible when code~OUT_OF_RESOURCES
+    title [[if code~CL_:OpenCL]][[if !code~CL_:SYCL]] ran out of a resource of the device ({code})
+    cause The device's memory was full, or the GPU kernel needs more registers or local memory than a
+          work-group has. NVIDIA's driver also reports out-of-bounds accesses of a GPU kernel with this code.
+    cure @see-holders-now
+    cure @see-opencl-device
+    cure use smaller buffers, and smaller work-groups
+  finding opencl-out-of-memory possible
+    title OpenCL could not allocate a buffer (CL_MEM_OBJECT_ALLOCATION_FAILURE)
+    cause The device's memory was full. Or the buffer exceeds the limit of one allocation
+          (CL_DEVICE_MAX_MEM_ALLOC_SIZE, often a quarter of the memory).
+    cure @see-holders-now
+    cure @see-opencl-device
+    cure split the computation into smaller buffers
+
+rule vulkan
+  # ggml's own words stand beside those of the driver: "MESA: error: …".
+  told_better_by ggml
+  anchors OUT_OF_DEVICE_MEMORY || OUT_OF_HOST_MEMORY || OutOfHostMemory
+  # ncnn prints Vulkan's number of an error: -2 is VK_ERROR_OUT_OF_DEVICE_MEMORY, -1 that of the host's.
+  line vkAllocateMemory failed {:int=-1} -> memory=host; runtime=ncnn; subject=host; part=number
+  line vkAllocateMemory failed {:int=-2} -> runtime=ncnn; part=number
+  # Omniverse and Isaac Sim.
+  line "Out of GPU memory allocating resource " -> part=resource
+    figures [size: {requested_bytes}
+  line -> memory=host; subject=host; check=tells_vulkan_host; add=set_vulkan_part
+  line -> check=tells_vulkan_device; add=set_vulkan_part
+  finding vulkan-out-of-memory possible when memory=host
+    title Vulkan could not allocate host memory[[: the program asked for {requested}]]
+    cause The driver could not allocate host memory: RAM was full, or the process reached a limit.
+    cure @see-holders-now
+    cure @shell-limits
+  finding vulkan-out-of-memory possible when runtime=ncnn
+    title Vulkan could not allocate GPU memory[[: the program asked for {requested}]]
+    cause The GPU's memory was full, or one allocation exceeded the driver's limit (maxMemoryAllocationSize).
+          The message does not say which.
+    cure @see-holders-now
+    cure use smaller tiles (waifu2x-, realesrgan-, realcugan-ncnn-vulkan) => -t 128
+    cure or, in your own program, compute on the CPU => net.opt.use_vulkan_compute = false;
+    cure see the driver's largest allocation => vulkaninfo | grep -E
+          'maxMemoryAllocationSize|heapSize|size.*GiB'
+  finding vulkan-out-of-memory possible
+    cure @see-holders-now
+    cure use smaller textures, buffers or windows
+    cure see the driver's largest allocation => vulkaninfo | grep -E
+          'maxMemoryAllocationSize|heapSize|size.*GiB'
+
+# OpenVINO's plug-in for Intel's GPUs compares each buffer with what the device gives in one piece, and with
+# what is left.
+figures of-openvino
+  equested {requested_bytes}
+  equired {requested_bytes}
+  max alloc size supported by device is {largest_bytes}
+  max alloc size is {largest_bytes}
+  already occupied : {allocated_bytes}
+  available memory size is {total_bytes}
+  but memory size is {total_bytes}
+rule openvino
+  line "Exceeded max size of memory object allocation: " -> figures=@of-openvino; subject=one piece
+  line "Exceeded max size of memory allocation: " -> figures=@of-openvino; subject=all
+  finding openvino-out-of-memory when wrong_size
+    title OpenVINO's GPU plug-in could not allocate {requested|some memory}[[: the device's limit for one
+          allocation is {largest_bytes}]][[: the device has {total_bytes} in total]]
+    cause {cause_of_wrong_size}
+    cure give the model's inputs fixed shapes => model.reshape([1, 3, HEIGHT, WIDTH])
+  finding openvino-out-of-memory certain when subject=one piece
+    cause One buffer exceeds the driver's limit for one allocation. More free memory would not help.
+    cure use a smaller batch or input, with fixed shapes => model.reshape([1, 3, HEIGHT, WIDTH])
+    cure store the weights in 8 or 4 bits => nncf.compress_weights(model)
+    cure compile the model for the CPU => core.compile_model(model, "CPU")
+    cure allow larger buffers (OpenVINO 2025 and later; slower) => core.compile_model(model, "GPU",
+          {"GPU_ENABLE_LARGE_ALLOCATIONS": True}) :: when subject=one piece
+  finding openvino-out-of-memory certain
+    cause The model's buffers together are larger than the device's memory: {allocated_bytes|some} were
+          already in use.
+
+# RKNN and RKLLM: the NPU's driver gave no memory. That is the machine's own; with the IOMMU off, the NPU has
+# only what was reserved.
+rule rknn
+  anchors malloc npu memory || RKNN_ERR_MALLOC_FAIL || E RKNN || E/RKNN
+  line failed to malloc npu memory -> part=malloc
+    figures size: {requested_bytes}
+  line -> part=result; check=tells_rknn_code
+  # The driver's answer: 12 is ENOMEM. Each allocation is a file of the process: 24 is EMFILE.
+  line RKNN…failed to …handle…errno: {:int=12} -> part=handle
+  line RKNN…failed to …handle…errno: {:int=24} -> reason=too many open files; part=handle
+  finding rknn-out-of-memory certain when reason
+    title RKNN could not allocate NPU memory: the process has too many open files
+    cause Each NPU allocation is an open file of the process. The process reached its limit of open files.
+    cure raise the limit of open files => ulimit -n 65536
+    cure release contexts and rknn_create_mem() buffers that the program no longer needs =>
+          rknn_destroy_mem(), rknn_destroy()
+  finding rknn-out-of-memory possible when wrong_size
+    title RKNN could not allocate NPU memory[[: it asked for {requested}]]
+    cause {cause_of_wrong_size}
+    cure convert the model with the version of the board's librknnrt.so
+  finding rknn-out-of-memory possible
+    cause The NPU uses the machine's memory, and that was full. Or its IOMMU is off and the reserved memory
+          was too small. Or one IOMMU domain (4 GiB of addresses) was full.
+    cure @end-holder
+    cure read the driver's messages, and check whether its IOMMU is off ("using non-iommu mode") => sudo dmesg
+          | grep -i rknpu
+    cure see how much memory is reserved and free (CMA): without the IOMMU, the NPU has no other memory =>
+          grep Cma /proc/meminfo
+    cure convert the model to 8-bit weights (half of fp16) => rknn.build(do_quantization=True,
+          dataset='dataset.txt')
+    cure if an RKLLM and an RKNN model run at once: move the RKLLM model to another IOMMU domain =>
+          param.extend_param.base_domain_id = 1;
+    cure if one model has several contexts: let them share its weights => rknn_dup_context()
+)rules";
+
 }  // namespace
 
-LogRule opencl_rule() {
-  constexpr std::string_view kId = "opencl-out-of-memory";
-  constexpr CureRow kSeeDevice{
-      "see the device's total memory and its limit for one allocation",
-      "clinfo | grep -iE 'global memory size|max memory allocation|local memory size'"},
-      kDivide{"split the computation into smaller buffers"};
-  constexpr std::string_view kBufferTitle =
-      "OpenCL could not allocate a buffer[[ of {requested_bytes}]] (CL_MEM_OBJECT_ALLOCATION_FAILURE)";
-  return {
-      .name = "opencl",
-      .anchors = {"OBJECT_ALLOCATION_FAILURE", "OUT_OF_RESOURCES", "OUT_OF_HOST_MEMORY",
-                  "OUT_OF_DEVICE_MEMORY"},
-      .read_first = read_opencl,
-      .read_behind = read_behind_opencl,
-      .lines_behind = 3,
-      .wordings = {{.all = {"clEnqueue…failed with error code -5 (Out of resources)"},
-                    .figures = {"code=CL_OUT_OF_RESOURCES"},
-                    .subject = "{code}",
-                    .part = "call"}},
-      .explanations =
-          {{.when = "code~OUT_OF_HOST_MEMORY",
-            .id = kId,
-            .confidence = Confidence::possible,
-            .title = "{library} could not allocate host memory ({code})",
-            .cause = "The driver could not allocate host memory: RAM was full, or the process reached a "
-                     "limit. Some "
-                     "drivers also report other failures with this code.",
-            .cures = {kSeeHoldersNow, kSeeDevice, {"check the shell's limits", "ulimit -a"}}},
-           {.when = "code~OUT_OF_DEVICE_MEMORY",
-            .id = kId,
-            .confidence = Confidence::possible,
-            .title = "SYCL could not allocate device memory ({code})",
-            .cause =
-                "The device's memory was full, or one buffer exceeds the driver's limit for one allocation.",
-            .cures = {kSeeHoldersNow, kSeeDevice, kMoreThanIntelsPiece, kSmallerBatch}},
-           {.when = "code~OUT_OF_RESOURCES",
-            .id = kId,
-            .severity = Severity::warning,  // most often it is no want of memory
-            .confidence = Confidence::possible,
-            .title = "{library} ran out of a resource of the device ({code})",
-            .cause =
-                "The device's memory was full, or the GPU kernel needs more registers or local memory than a "
-                "work-group has. NVIDIA's driver also reports out-of-bounds accesses of a GPU kernel with "
-                "this "
-                "code.",
-            .cures = {kSeeHoldersNow, kSeeDevice, {"use smaller buffers, and smaller work-groups"}}},
-           {.when = "pieces",
-            .id = kId,
-            .title = kBufferTitle,
-            .cause = "The buffer exceeds {largest_buffer_bytes}, the device's limit for one allocation "
-                     "(CL_DEVICE_MAX_MEM_ALLOC_SIZE). More free memory would not help.",
-            .cures = {{"split the computation into {pieces} or more buffers"}, kSeeHoldersNow, kSeeDevice},
-            .first_cure_meets_cause = true},
-           {.when = "requested_bytes, largest_buffer_bytes",
-            .id = kId,
-            .title = kBufferTitle,
-            .cause = "The device's memory was full. The buffer is not too large: the device allows up to "
-                     "{largest_buffer_bytes} in one allocation.",
-            .cures = {kSeeHoldersNow, kSeeDevice, kDivide}},
-           {.id = kId,
-            .confidence = Confidence::possible,
-            .title = kBufferTitle,
-            .cause = "The device's memory was full. Or the buffer exceeds the limit of one allocation "
-                     "(CL_DEVICE_MAX_MEM_ALLOC_SIZE, often a quarter of the memory).",
-            .cures = {kSeeHoldersNow, kSeeDevice, kDivide}}},
-      .derive = derive_opencl};
-}
-
-// The words of Vulkan's C++ header, "ErrorOutOfDeviceMemory", are ggml's as well (ggml_rule()).
-Explanation vulkan_device_explanation() {
-  return {.id = "vulkan-out-of-memory",
-          .confidence = Confidence::possible,
-          .title = "Vulkan could not allocate GPU memory[[: the program asked for {requested}]]",
-          .cause = kVulkanCause,
-          .cures = {kSeeHoldersNow, {"use smaller textures, buffers or windows"}, kSeeLimits}};
-}
-
-LogRule vulkan_rule() {
-  constexpr std::string_view kId = "vulkan-out-of-memory";
-  const std::vector<Explanation> explanations{
-      {.when = "memory=host",
-       .id = kId,
-       .confidence = Confidence::possible,
-       .title = "Vulkan could not allocate host memory[[: the program asked for {requested}]]",
-       .cause = "The driver could not allocate host memory: RAM was full, or the process reached a limit.",
-       .cures = {kSeeHoldersNow, kShellLimits}},
-      {.when = "runtime=ncnn",
-       .id = kId,
-       .confidence = Confidence::possible,
-       .title = "Vulkan could not allocate GPU memory[[: the program asked for {requested}]]",
-       .cause = kVulkanCause,
-       .cures = {kSeeHoldersNow,
-                 {"use smaller tiles (waifu2x-, realesrgan-, realcugan-ncnn-vulkan)", "-t 128"},
-                 {"or, in your own program, compute on the CPU", "net.opt.use_vulkan_compute = false;"},
-                 kSeeLimits}},
-      vulkan_device_explanation()};
-  return {
-      .name = "vulkan",
-      .anchors = {"OUT_OF_DEVICE_MEMORY", "OUT_OF_HOST_MEMORY", "OutOfHostMemory"},
-      .told_better_by = "ggml",  // whose own words stand beside those of the driver: "MESA: error: …"
-      // ncnn prints Vulkan's number of an error: -2 is VK_ERROR_OUT_OF_DEVICE_MEMORY, -1 that of the host's.
-      .wordings = {{.all = {"vkAllocateMemory failed {:int=-1}"},
-                    .figures = {"memory=host", "runtime=ncnn"},
-                    .subject = "host",
-                    .part = "number"},
-                   {.all = {"vkAllocateMemory failed {:int=-2}"},
-                    .figures = {"runtime=ncnn"},
-                    .part = "number"},
-                   // Omniverse and Isaac Sim.
-                   {.all = {"Out of GPU memory allocating resource "},
-                    .figures = {"[size: {requested_bytes}"},
-                    .part = "resource"},
-                   {.all = {},
-                    .figures = {"memory=host"},
-                    .subject = "host",
-                    .check = tells_vulkan_host,
-                    .add = set_vulkan_part},
-                   {.all = {}, .check = tells_vulkan_device, .add = set_vulkan_part}},
-      .explanations = explanations};
-}
-
-// OpenVINO's plug-in for Intel's GPUs compares each buffer with what the device gives in one piece, and with
-// what is left.
-LogRule openvino_rule() {
-  constexpr std::string_view kId = "openvino-out-of-memory";
-  constexpr std::string_view kTitle =
-      "OpenVINO's GPU plug-in could not allocate {requested|some memory}[[: the device's limit for one "
-      "allocation is "
-      "{largest_bytes}]][[: the device has {total_bytes} in total]]";
-  const std::vector<std::string_view> figures{"equested {requested_bytes}",
-                                              "equired {requested_bytes}",
-                                              "max alloc size supported by device is {largest_bytes}",
-                                              "max alloc size is {largest_bytes}",
-                                              "already occupied : {allocated_bytes}",
-                                              "available memory size is {total_bytes}",
-                                              "but memory size is {total_bytes}"};
-  const std::vector<CureRow> cures{
-      {"use a smaller batch or input, with fixed shapes", "model.reshape([1, 3, HEIGHT, WIDTH])"},
-      {"store the weights in 8 or 4 bits", "nncf.compress_weights(model)"},
-      {"compile the model for the CPU", "core.compile_model(model, \"CPU\")"},
-      {"allow larger buffers (OpenVINO 2025 and later; slower)",
-       "core.compile_model(model, \"GPU\", {\"GPU_ENABLE_LARGE_ALLOCATIONS\": True})", "",
-       "subject=one piece"}};
-  return {
-      .name = "openvino",
-      .wordings = {{.all = {"Exceeded max size of memory object allocation: "},
-                    .figures = figures,
-                    .subject = "one piece"},
-                   {.all = {"Exceeded max size of memory allocation: "},
-                    .figures = figures,
-                    .subject = "all"}},
-      .explanations = {
-          {.when = "wrong_size",
-           .id = kId,
-           .title = kTitle,
-           .cause = "{cause_of_wrong_size}",
-           .cures = {{"give the model's inputs fixed shapes", "model.reshape([1, 3, HEIGHT, WIDTH])"}}},
-          {.when = "subject=one piece",
-           .id = kId,
-           .confidence = Confidence::certain,
-           .title = kTitle,
-           .cause =
-               "One buffer exceeds the driver's limit for one allocation. More free memory would not help.",
-           .cures = cures},
-          {.id = kId,
-           .confidence = Confidence::certain,
-           .title = kTitle,
-           .cause = "The model's buffers together are larger than the device's memory: "
-                    "{allocated_bytes|some} were "
-                    "already in use.",
-           .cures = cures}}};
-}
-
-// RKNN and RKLLM: the NPU's driver gave no memory. That is the machine's own; with the IOMMU off, the NPU has
-// only what was reserved.
-LogRule rknn_rule() {
-  constexpr std::string_view kId = "rknn-out-of-memory";
-  constexpr std::string_view kTitle = "RKNN could not allocate NPU memory[[: it asked for {requested}]]";
-  return {
-      .name = "rknn",
-      .anchors = {"malloc npu memory", "RKNN_ERR_MALLOC_FAIL", "E RKNN", "E/RKNN"},
-      .wordings =
-          {{.all = {"failed to malloc npu memory"}, .figures = {"size: {requested_bytes}"}, .part = "malloc"},
-           {.all = {}, .part = "result", .check = tells_rknn_code},
-           // The driver's answer: 12 is ENOMEM. Each allocation is a file of the process: 24 is EMFILE.
-           {.all = {"RKNN…failed to …handle…errno: {:int=12}"}, .part = "handle"},
-           {.all = {"RKNN…failed to …handle…errno: {:int=24}"},
-            .figures = {"reason=too many open files"},
-            .part = "handle"}},
-      .explanations = {
-          {.when = "reason",
-           .id = kId,
-           .confidence = Confidence::certain,
-           .title = "RKNN could not allocate NPU memory: the process has too many open files",
-           .cause = "Each NPU allocation is an open file of the process. The process reached its limit of "
-                    "open files.",
-           .cures = {{"raise the limit of open files", "ulimit -n 65536"},
-                     {"release contexts and rknn_create_mem() buffers that the program no longer needs",
-                      "rknn_destroy_mem(), rknn_destroy()"}}},
-          {.when = "wrong_size",
-           .id = kId,
-           .confidence = Confidence::possible,
-           .title = kTitle,
-           .cause = "{cause_of_wrong_size}",
-           .cures = {{"convert the model with the version of the board's librknnrt.so"}}},
-          {.id = kId,
-           .confidence = Confidence::possible,
-           .title = kTitle,
-           .cause = "The NPU uses the machine's memory, and that was full. Or its IOMMU is off and the "
-                    "reserved memory "
-                    "was too small. Or one IOMMU domain (4 GiB of addresses) was full.",
-           .cures = {
-               kEndHolder,
-               {"read the driver's messages, and check whether its IOMMU is off (\"using non-iommu mode\")",
-                "sudo dmesg | grep -i rknpu"},
-               {"see how much memory is reserved and free (CMA): without the IOMMU, the NPU has no other "
-                "memory",
-                "grep Cma /proc/meminfo"},
-               {"convert the model to 8-bit weights (half of fp16)",
-                "rknn.build(do_quantization=True, dataset='dataset.txt')"},
-               {"if an RKLLM and an RKNN model run at once: move the RKLLM model to another IOMMU domain",
-                "param.extend_param.base_domain_id = 1;"},
-               {"if one model has several contexts: let them share its weights", "rknn_dup_context()"}}}}};
+RuleFamily accelerators_rules() {
+  return {kAcceleratorsText,
+          {{"read_opencl", read_opencl},
+           {"tells_vulkan_host", tells_vulkan_host},
+           {"tells_vulkan_device", tells_vulkan_device},
+           {"set_vulkan_part", set_vulkan_part},
+           {"tells_rknn_code", tells_rknn_code}}};
 }
 
 }  // namespace headroom::doctor

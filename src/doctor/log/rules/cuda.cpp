@@ -2,11 +2,10 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "doctor/log/common_cures.h"
 #include "doctor/log/log_prose.h"
 #include "doctor/log/message_text.h"
 #include "doctor/log/rules.h"
-#include "doctor/log/rules/torch_servers.h"
+#include "doctor/log/rules/torch_cause.h"
 
 namespace headroom::doctor {
 namespace {
@@ -100,200 +99,141 @@ bool tells_missing_engine(std::string_view line) {
   return false;
 }
 
+void add_library_of_name(std::string_view line, LogMessage& message) {
+  for (const std::string_view library : {"CUBLAS", "CUDNN", "CUSOLVER", "CUSPARSE", "CUFFT"})
+    if (has(line, library)) return message.add("library", library);
+}
+
+constexpr std::string_view kCudaText = R"rules(
+# cuBLAS, cuDNN and their like could not make their handle or workspace.
+rule cublas
+  line STATUS_ALLOC_FAILED -> add=add_library_of_name
+    any CUBLAS || CUDNN || CUSOLVER || CUSPARSE || CUFFT
+  line _STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED -> add=add_library_of_name
+    any CUBLAS || CUDNN || CUSOLVER || CUSPARSE || CUFFT
+  line _STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED -> add=add_library_of_name
+    any CUBLAS || CUDNN || CUSOLVER || CUSPARSE || CUFFT
+  line CUFFT_ALLOC_FAILED -> add=add_library_of_name
+    any CUBLAS || CUDNN || CUSOLVER || CUSPARSE || CUFFT
+  line the resource allocation failed -> add=add_library_of_name
+    any CUBLAS || CUDNN || CUSOLVER || CUSPARSE || CUFFT
+  # PyTorch says this of a full GPU as well.
+  line CUBLAS_STATUS_NOT_INITIALIZED -> library=CUBLAS; subject=not initialized
+  line CUDNN_STATUS_NOT_INITIALIZED -> library=CUDNN; subject=not initialized
+  finding cublas-allocation-failed possible when subject=not initialized
+    title {library} could not be initialised: most often the GPU is full
+    cause The GPU was full when the library was first used. Or an earlier GPU kernel failed, and this call is
+          the first to report it: CUDA_LAUNCH_BLOCKING=1 shows which kernel.
+    cure leave GPU memory outside PyTorch's pool => torch.cuda.set_per_process_memory_fraction(0.9)
+    cure use a smaller workspace (PyTorch) => CUBLAS_WORKSPACE_CONFIG=:16:8
+    cure use a smaller batch, or end other processes that use the GPU => nvidia-smi
+  finding cublas-allocation-failed
+    title {library} could not allocate its handle or workspace
+    cause The GPU was full when the library was first used. The library allocates outside the framework's
+          memory pool, and that pool held the rest.
+
+# CuPy: "Out of memory allocating 8,000 bytes (allocated so far: 4,000 bytes, limit set to: 9,000 bytes)."
+# Paddle: "Cannot allocate 1.5GB memory on GPU 0, 7.2GB memory has been allocated and available memory is …"
+# Faiss: "alloc fail type TemporaryMemoryOverflow dev 0 space Device stream 0x1 size 1610612736 bytes"
+figures of-cuda
+  ut of memory allocating {requested_bytes}
+  Cannot allocate {requested_bytes} memory on GPU {gpu:int}, {used_bytes} memory
+  available memory is only {free_bytes}
+  alloc fail type {:word} dev {gpu:int}… size {requested_bytes}
+  ailed to cudaMalloc {requested_bytes}
+  " bytes on device {gpu:int}"
+  (failed to allocate {requested_bytes}
+  allocated so far: {allocated_bytes}
+  limit set to: {limit_bytes}
+rule cuda
+  derive derive_cuda
+  anchors ut of memory || OUT_OF_MEMORY || cudaErrorMemoryAllocation || hipErrorOutOfMemory
+  # Triton's pools.
+  line CNMEM_STATUS_OUT_OF_MEMORY, falling back to {:word} -> subject=pool
+    figures with byte size {requested_bytes} || falling back to {fallback}
+  line failed to allocate pinned system memory: no pinned memory pool, falling back to {fallback} ->
+        subject=no pool
+  line /rmm/mr/ -> figures=@of-cuda; check=tells_rmm_memory; add=add_cuda_library
+    any std::bad_alloc || Maximum pool size exceeded
+  line ) == cudaSuccess' failed && 'cudaMalloc( -> add=add_cuda_library
+    none "CUDA error "
+  line -> figures=@of-cuda; check=tells_cuda_memory; add=add_cuda_library
+    # PyTorch's help behind its error.
+    none Search for `
+  finding cuda-out-of-memory note certain when subject=pool
+    title A pool of GPU memory had no {requested_bytes|memory} left; the server continued with {fallback}
+    cause The server's pool on the GPU is full. The server copies the rest from the host's memory.
+    cure make the pool larger, in bytes => tritonserver
+          --cuda-memory-pool-byte-size=0:{requested_bytes:bytes_above|BYTES}
+  finding cuda-out-of-memory note certain when subject=no pool
+    title Triton has no pool of pinned memory; it continued with {fallback}
+    cause Nothing failed, but copies to a GPU are slower. Either Triton sees no GPU, or the size of the pool
+          is set to 0.
+    cure check whether the driver sees the GPU => nvidia-smi
+    cure set the size of the pool, in bytes => tritonserver --pinned-memory-pool-byte-size=268435456
+  finding cuda-out-of-memory certain first_cure_meets_cause when needed_bytes
+    title CuPy reached the GPU memory limit that the program set: the program asked for {requested_bytes}
+    cause CuPy's pool reached the limit that the program set: it held {allocated_bytes} of {limit_bytes}.
+    cure raise or remove (0) CuPy's limit, also in CUPY_GPU_MEMORY_LIMIT =>
+          cupy.get_default_memory_pool().set_limit(size={needed_bytes:count})
+    cure release idle blocks to the GPU => cupy.get_default_memory_pool().free_all_blocks() :: when
+          allocated_bytes
+    cure use managed memory, which moves to the host what does not fit (slower) =>
+          rmm.reinitialize(managed_memory=True) :: when library=RMM
+    cure allocate memory on demand, so that other processes get memory too =>
+          FLAGS_allocator_strategy=auto_growth :: when library=Paddle
+    cure search for fewer vectors at once: the temporary buffer of Faiss grows with their number =>
+          index.search(queries[i:i + 1024], k) :: when library=Faiss
+    cure @of-server
+    cure @see-holders-now
+    cure measure how much memory the program needs, on the host and on the GPU => headroom trace -- COMMAND
+    cure @drop-page-cache-on-jetson :: when may_be_jetson, !needed_bytes
+  finding cuda-out-of-memory possible when library=NVENC
+    title {library|CUDA} ran out of {device}[[: the program asked for {requested_bytes}]]
+    cause The GPU's memory was full, or the GPU runs as many encoding sessions as its driver allows. The
+          driver reports both with the same error.
+  finding cuda-out-of-memory when used_bytes, free_bytes
+    cause {used_bytes} of the GPU's memory were in use, by this program and others; {free_bytes} were free.
+  finding cuda-out-of-memory possible when allocated_bytes
+    cause The program itself held {allocated_bytes}. Other processes held the rest, or the rest was too small.
+  finding cuda-out-of-memory possible when requested_bytes
+    cause The message does not say which process held the memory.
+  finding cuda-out-of-memory possible
+    cause The message says neither how much was requested nor which process held the memory.
+
+# cuDNN found no way to run a convolution. Most often the GPU had no memory for a workspace, which the
+# message does not say.
+rule cudnn-engine
+  line Unable to find a valid cuDNN algorithm to run convolution -> told_by=PyTorch; subject=PyTorch;
+        check=tells_missing_engine
+  line was unable to find an engine to execute this computation -> told_by=PyTorch; subject=PyTorch;
+        check=tells_missing_engine
+  line Failed to get convolution algorithm. This is probably because cuDNN failed to -> told_by=TensorFlow;
+        subject=TensorFlow; check=tells_missing_engine
+  finding cudnn-no-engine possible
+    title cuDNN could not run a convolution for {told_by}: most often the GPU is full
+    cause Most often the GPU has no memory left for a workspace. Other causes: cuDNN's libraries do not match
+          each other or the GPU, or the GPU does not support the data type (bfloat16 needs Ampere or later).
+    cure allocate memory on demand => TF_FORCE_GPU_ALLOW_GROWTH=true :: when told_by=TensorFlow
+    cure @see-holders-now
+    cure @smaller-batch :: when told_by=PyTorch
+    cure disable the algorithm search, which tries algorithms with large workspaces =>
+          torch.backends.cudnn.benchmark = False :: when told_by=PyTorch
+    cure if GPU memory is free: check whether this PyTorch supports the GPU, and which cuDNN it has => python3
+          -c "import torch; print(torch.cuda.get_device_capability(), torch.cuda.get_arch_list(),
+          torch.backends.cudnn.version())" :: when told_by=PyTorch
+)rules";
+
 }  // namespace
 
-LogRule cuda_rule() {
-  const std::vector<std::string_view> figures{
-      // CuPy: "Out of memory allocating 8,000 bytes (allocated so far: 4,000 bytes, limit set to: 9,000
-      // bytes)."
-      "ut of memory allocating {requested_bytes}",
-      // Paddle: "Cannot allocate 1.5GB memory on GPU 0, 7.2GB memory has been allocated and available memory
-      // is …"
-      "Cannot allocate {requested_bytes} memory on GPU {gpu:int}, {used_bytes} memory",
-      "available memory is only {free_bytes}",
-      // Faiss: "alloc fail type TemporaryMemoryOverflow dev 0 space Device stream 0x1 size 1610612736 bytes"
-      "alloc fail type {:word} dev {gpu:int}… size {requested_bytes}",
-      "ailed to cudaMalloc {requested_bytes}", " bytes on device {gpu:int}",
-      "(failed to allocate {requested_bytes}", "allocated so far: {allocated_bytes}",
-      "limit set to: {limit_bytes}"};
-  std::vector<CureRow> cures{
-      {"raise or remove (0) CuPy's limit, also in CUPY_GPU_MEMORY_LIMIT",
-       "cupy.get_default_memory_pool().set_limit(size={needed_bytes:count})"},
-      {"release idle blocks to the GPU", "cupy.get_default_memory_pool().free_all_blocks()", "",
-       "allocated_bytes"},
-      {"use managed memory, which moves to the host what does not fit (slower)",
-       "rmm.reinitialize(managed_memory=True)", "", "library=RMM"},
-      {"allocate memory on demand, so that other processes get memory too",
-       "FLAGS_allocator_strategy=auto_growth", "", "library=Paddle"},
-      {"search for fewer vectors at once: the temporary buffer of Faiss grows with their number",
-       "index.search(queries[i:i + 1024], k)", "", "library=Faiss"}};
-  for (const CureRow& cure : server_cures())
-    if (cure.command.starts_with('{')) cures.push_back(cure);
-  cures.insert(
-      cures.end(),
-      {kSeeHoldersNow,
-       {"measure how much memory the program needs, on the host and on the GPU", "headroom trace -- COMMAND"},
-       {kDropPageCacheOnJetson.what, kDropPageCache, "", "may_be_jetson, !needed_bytes"}});
-  const auto explained = [&](std::string_view when, Confidence confidence, std::string_view cause) {
-    return Explanation{
-        .when = when,
-        .id = "cuda-out-of-memory",
-        .confidence = confidence,
-        .title = "{library|CUDA} ran out of {device}[[: the program asked for {requested_bytes}]]",
-        .cause = cause,
-        .cures = cures};
-  };
-  return {
-      .name = "cuda",
-      .anchors = {"ut of memory", "OUT_OF_MEMORY", "cudaErrorMemoryAllocation", "hipErrorOutOfMemory"},
-      .wordings =
-          {// Triton's pools.
-           {.all = {"CNMEM_STATUS_OUT_OF_MEMORY, falling back to {:word}"},
-            .figures = {"with byte size {requested_bytes}", "falling back to {fallback}"},
-            .subject = "pool"},
-           {.all = {"failed to allocate pinned system memory: no pinned memory pool, falling back to "
-                    "{fallback}"},
-            .subject = "no pool"},
-           {.all = {"/rmm/mr/"},
-            .any = {"std::bad_alloc", "Maximum pool size exceeded"},
-            .figures = figures,
-            .check = tells_rmm_memory,
-            .add = add_cuda_library},
-           {.all = {") == cudaSuccess' failed", "'cudaMalloc("},
-            .none = {"CUDA error "},
-            .add = add_cuda_library},
-           {.all = {},
-            .none = {"Search for `"},  // PyTorch's help behind its error
-            .figures = figures,
-            .check = tells_cuda_memory,
-            .add = add_cuda_library}},
-      .explanations =
-          {{.when = "subject=pool",
-            .id = "cuda-out-of-memory",
-            .severity = Severity::note,
-            .confidence = Confidence::certain,
-            .title = "A pool of GPU memory had no {requested_bytes|memory} left; the server continued with "
-                     "{fallback}",
-            .cause =
-                "The server's pool on the GPU is full. The server copies the rest from the host's memory.",
-            .cures = {{"make the pool larger, in bytes",
-                       "tritonserver --cuda-memory-pool-byte-size=0:{requested_bytes:bytes_above|BYTES}"}}},
-           {.when = "subject=no pool",
-            .id = "cuda-out-of-memory",
-            .severity = Severity::note,
-            .confidence = Confidence::certain,
-            .title = "Triton has no pool of pinned memory; it continued with {fallback}",
-            .cause =
-                "Nothing failed, but copies to a GPU are slower. Either Triton sees no GPU, or the size of "
-                "the pool is set to 0.",
-            .cures = {{"check whether the driver sees the GPU", "nvidia-smi"},
-                      {"set the size of the pool, in bytes",
-                       "tritonserver --pinned-memory-pool-byte-size=268435456"}}},
-           {.when = "needed_bytes",
-            .id = "cuda-out-of-memory",
-            .confidence = Confidence::certain,
-            .title = "CuPy reached the GPU memory limit that the program set: the program asked for "
-                     "{requested_bytes}",
-            .cause = "CuPy's pool reached the limit that the program set: it held {allocated_bytes} of "
-                     "{limit_bytes}.",
-            .cures = cures,
-            .first_cure_meets_cause = true},
-           explained(
-               "library=NVENC", Confidence::possible,
-               "The GPU's memory was full, or the GPU runs as many encoding sessions as its driver allows. "
-               "The driver reports both with the same error."),
-           explained(
-               "used_bytes, free_bytes", Confidence::likely,
-               "{used_bytes} of the GPU's memory were in use, by this program and others; {free_bytes} were "
-               "free."),
-           explained(
-               "allocated_bytes", Confidence::possible,
-               "The program itself held {allocated_bytes}. Other processes held the rest, or the rest was "
-               "too small."),
-           explained("requested_bytes", Confidence::possible,
-                     "The message does not say which process held the memory."),
-           explained("", Confidence::possible,
-                     "The message says neither how much was requested nor which process held the memory.")},
-      .derive = derive_cuda};
-}
-
-// cuBLAS, cuDNN and their like could not make their handle or workspace.
-LogRule cublas_rule() {
-  const std::vector<CureRow> cures{
-      {"leave GPU memory outside PyTorch's pool", "torch.cuda.set_per_process_memory_fraction(0.9)"},
-      {"use a smaller workspace (PyTorch)", "CUBLAS_WORKSPACE_CONFIG=:16:8"},
-      {"use a smaller batch, or end other processes that use the GPU", "nvidia-smi"}};
-  LogRule rule{
-      .name = "cublas",
-      .explanations = {
-          {.when = "subject=not initialized",
-           .id = "cublas-allocation-failed",
-           .confidence = Confidence::possible,
-           .title = "{library} could not be initialised: most often the GPU is full",
-           .cause =
-               "The GPU was full when the library was first used. Or an earlier GPU kernel failed, and this "
-               "call is the first to report it: CUDA_LAUNCH_BLOCKING=1 shows which kernel.",
-           .cures = cures},
-          {.id = "cublas-allocation-failed",
-           .title = "{library} could not allocate its handle or workspace",
-           .cause = "The GPU was full when the library was first used. The library allocates outside the "
-                    "framework's memory pool, and that pool held the rest.",
-           .cures = cures}}};
-  const std::pair<std::string_view, std::string_view> libraries[] = {{"CUBLAS", "library=CUBLAS"},
-                                                                     {"CUDNN", "library=CUDNN"},
-                                                                     {"CUSOLVER", "library=CUSOLVER"},
-                                                                     {"CUSPARSE", "library=CUSPARSE"},
-                                                                     {"CUFFT", "library=CUFFT"}};
-  for (const auto& [text, library] : libraries)
-    for (const std::string_view words :
-         {"STATUS_ALLOC_FAILED", "_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED",
-          "_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED", "CUFFT_ALLOC_FAILED",
-          "the resource allocation failed"})
-      rule.wordings.push_back({.all = {words, text}, .figures = {library}});
-  // PyTorch says this of a full GPU as well.
-  for (const auto& [words, library] : {std::pair{"CUBLAS_STATUS_NOT_INITIALIZED", "library=CUBLAS"},
-                                       std::pair{"CUDNN_STATUS_NOT_INITIALIZED", "library=CUDNN"}})
-    rule.wordings.push_back({.all = {words}, .figures = {library}, .subject = "not initialized"});
-  return rule;
-}
-
-// cuDNN found no way to run a convolution. Most often the GPU had no memory for a workspace, which the
-// message does not say.
-LogRule cudnn_engine_rule() {
-  const std::vector<std::string_view> torch{"told_by=PyTorch"}, tensorflow{"told_by=TensorFlow"};
-  return {
-      .name = "cudnn-engine",
-      .wordings = {{.all = {"Unable to find a valid cuDNN algorithm to run convolution"},
-                    .figures = torch,
-                    .subject = "PyTorch",
-                    .check = tells_missing_engine},
-                   {.all = {"was unable to find an engine to execute this computation"},
-                    .figures = torch,
-                    .subject = "PyTorch",
-                    .check = tells_missing_engine},
-                   {.all = {"Failed to get convolution algorithm. This is probably because cuDNN failed to"},
-                    .figures = tensorflow,
-                    .subject = "TensorFlow",
-                    .check = tells_missing_engine}},
-      .explanations = {
-          {.id = "cudnn-no-engine",
-           .confidence = Confidence::possible,
-           .title = "cuDNN could not run a convolution for {told_by}: most often the GPU is full",
-           .cause = "Most often the GPU has no memory left for a workspace. Other causes: cuDNN's libraries "
-                    "do not "
-                    "match each other or the GPU, or the GPU does not support the data type (bfloat16 needs "
-                    "Ampere "
-                    "or later).",
-           .cures = {
-               {"allocate memory on demand", "TF_FORCE_GPU_ALLOW_GROWTH=true", "", "told_by=TensorFlow"},
-               kSeeHoldersNow,
-               {kSmallerBatch.what, kSmallerBatch.command, "", "told_by=PyTorch"},
-               {"disable the algorithm search, which tries algorithms with large workspaces",
-                "torch.backends.cudnn.benchmark = False", "", "told_by=PyTorch"},
-               {"if GPU memory is free: check whether this PyTorch supports the GPU, and which cuDNN it has",
-                "python3 -c \"import torch; print(torch.cuda.get_device_capability(), "
-                "torch.cuda.get_arch_list(), torch.backends.cudnn.version())\"",
-                "", "told_by=PyTorch"}}}}};
+RuleFamily cuda_rules() {
+  return {kCudaText,
+          {{"tells_rmm_memory", tells_rmm_memory},
+           {"add_cuda_library", add_cuda_library},
+           {"tells_cuda_memory", tells_cuda_memory},
+           {"derive_cuda", derive_cuda},
+           {"tells_missing_engine", tells_missing_engine},
+           {"add_library_of_name", add_library_of_name}}};
 }
 
 }  // namespace headroom::doctor

@@ -7,36 +7,23 @@
 #include "base/text.h"
 #include "doctor/cure_commands.h"
 #include "doctor/log/announced_kills.h"
-#include "doctor/log/common_cures.h"
-#include "doctor/log/finding_text.h"
+#include "doctor/log/limit_cures.h"
 #include "doctor/log/message_text.h"
-#include "doctor/log/oom_kill_cures.h"
 #include "doctor/log/rules.h"
-#include "doctor/log/systemd_unit.h"
 
 namespace headroom::doctor {
 namespace {
 
-constexpr std::string_view kEarlyoom = "earlyoom", kOomdRule = "systemd-oomd";
+constexpr std::string_view kOomdRule = "systemd-oomd";
 
 bool names_unit(std::string_view line) { return !unit_of(line).empty(); }
 
+void set_unit(std::string_view line, LogMessage& message) { message.subject = unit_of(line); }
+
 void add_unit(std::string_view line, LogMessage& message) {
-  message.subject = unit_of(line);
+  set_unit(line, message);
   message.add("unit", message.subject);
   message.add("who", kSystemd);
-}
-
-void derive_unit(LogMessage& message) {
-  const std::string unit = message.text("unit");
-  message.add("name", words_for_unit(unit));
-  if (!unit.empty()) message.add("unit_word", shell_word(unit));
-}
-
-// earlyoom may send several signals to one process.
-void add_event_of_earlyoom(std::string_view, LogMessage& message) {
-  message.event =
-      fmt::format("{} {} {}", kEarlyoom, message.number("pid").value_or(0), message.text("victim"));
 }
 
 // "mem avail:   165 of 31880 MiB ( 0.52%), swap free: 19581 of 49151 MiB (39.84%)", each second.
@@ -53,6 +40,8 @@ void add_available(std::string_view line, LogMessage& message) {
   add_pair("swap free:", "swap_free_bytes", "swap_bytes");
 }
 
+void derive_unit(LogMessage& message) { message.add("name", words_for_unit(message.text("unit"))); }
+
 // A name in a regular expression: it may hold characters that have a meaning there, or in a shell.
 std::string escaped(std::string_view name) {
   std::string text;
@@ -66,15 +55,6 @@ std::string escaped(std::string_view name) {
 void derive_earlyoom(LogMessage& message) {
   const std::string victim = message.text("victim");
   message.add("avoid", shell_word(fmt::format("^{}$", victim.empty() ? "NAME" : escaped(victim))));
-  const auto held = message.bytes("resident_bytes"), ram = message.bytes("ram_bytes");
-  const bool has_swap = message.bytes("swap_bytes").value_or(Bytes{}) > Bytes{};
-  if (const auto left = fill_in(has_swap ? "{available_bytes} of {ram_bytes} of memory were left[[, and "
-                                           "{swap_free_bytes} of {swap_bytes} of swap]]"
-                                         : "{available_bytes} of {ram_bytes} of memory were left",
-                                message))
-    message.add("left", *left);
-  constexpr std::int64_t kPart = 10;
-  if (held && ram && held->count < ram->count / kPart) message.add("little_bytes", held);
 }
 
 // systemd-oomd's own line and systemd's line of the unit are one event.
@@ -135,8 +115,8 @@ void derive_oomd(LogMessage& message) {
                       : pid         ? fmt::format("A process ({})", *pid)
                                     : std::string("A process"));
   const auto add_cure = [&](const char* name, const char* what, const char* properties) {
-    const Cure cure = is_container(unit) ? limit_container(user, unit)
-                                         : set_property(what, user, unit.empty() ? "UNIT" : unit, properties);
+    const Cure cure = limit_container({}, user, unit)
+                          .value_or(set_property(what, user, unit.empty() ? "UNIT" : unit, properties));
     message.add(fmt::format("{}_what", name), cure.what);
     message.add(fmt::format("{}_command", name), cure.command);
   };
@@ -149,143 +129,115 @@ void derive_oomd(LogMessage& message) {
   message.add("swap_command", swap.command);
 }
 
-Explanation killed_by_oomd(std::string_view when, Confidence confidence, std::string_view cause,
-                           std::vector<CureRow> cures) {
-  return {.when = when,
-          .id = kKilledForMemory,
-          .confidence = confidence,
-          .title = "{name} was killed because memory ran out (reported by systemd-oomd)",
-          .cause = cause,
-          .cures = std::move(cures)};
+void add_unit_of_oomd(std::string_view line, LogMessage& message) {
+  set_unit(line, message);
+  message.add("unit", message.subject);
+  add_event_of_oomd(message);
 }
+
+constexpr std::string_view kDaemonKillsText = R"rules(
+rule oom-daemon
+  flags from_outside repeats_kills
+  derive derive_unit
+  line Failed with result 'oom-kill' -> part=result; is_of_unit; add=add_unit
+  line killed by the OOM killer -> part=killed; is_of_unit; add=add_unit
+  # Each unit that ends has such a line: "vision.service: Consumed 3min 2.1s CPU time, 6.1G memory peak."
+  line ": Consumed " && {memory_peak_bytes} memory peak -> part=peak; is_addition; check=names_unit;
+        add=set_unit
+  finding process-killed-for-memory possible
+    title {name} was killed because memory ran out (reported by systemd)
+    cause The machine or the control group had no memory left. The log does not say which process held it.[[
+          The unit's peak was {memory_peak_bytes}.]]
+    cure @read-kernel-report
+    cure @see-holders
+    cure check whether the unit has its own limit => systemctl show -p MemoryMax -p MemoryHigh -p
+          MemorySwapMax [[{unit:shell}]]
+
+rule earlyoom
+  flags from_outside repeats_kills
+  derive derive_earlyoom
+  # Before 1.2, in 1.2, later, and since 1.8.
+  line illing process ' && "' with signal " && ", pid: {:int}, badness: " -> who=earlyoom; subject={victim};
+        event=earlyoom {pid|0} {victim|}
+    figures , pid: {pid:int} || "illing process '{victim}' with signal " || VmRSS {resident_bytes} || VmRSS:
+          {resident_bytes}
+  line illing process {:int} " && "" with signal " && ": badness " -> who=earlyoom; subject={victim};
+        event=earlyoom {pid|0} {victim|}
+    figures illing process {pid:int} || ""{victim}" with signal " || VmRSS {resident_bytes} || VmRSS:
+          {resident_bytes}
+  line sending SIG && " to process {:int} " && "": badness " -> who=earlyoom; subject={victim}; event=earlyoom
+        {pid|0} {victim|}
+    figures " to process {pid:int}" || ""{victim}": badness " || VmRSS {resident_bytes} || VmRSS:
+          {resident_bytes}
+  line sending SIG && " to process {:int} " && "": oom_score " -> who=earlyoom; subject={victim};
+        event=earlyoom {pid|0} {victim|}
+    figures " to process {pid:int}" || ""{victim}": oom_score " || VmRSS {resident_bytes} || VmRSS:
+          {resident_bytes}
+  finding process-killed-for-memory certain
+    title {victim|A program} (process {pid}) was killed because memory ran out (reported by earlyoom)
+    cause [[{available_bytes} of {ram_bytes} of memory were left]][[if swap_bytes>0:, and {swap_free_bytes} of
+          {swap_bytes} of swap]][[if !available_bytes:Little memory and swap were left]]: earlyoom ends the
+          largest process before the kernel's OOM killer has to act.[[if resident_bytes<ram_bytes/10: This
+          process held {resident_bytes} in memory. It may hold more in swap, which earlyoom also counts, or
+          other processes hold the memory.]]
+    cure @see-holders
+    cure make earlyoom prefer other processes => earlyoom --avoid {avoid}
+
+rule earlyoom-context
+  context_of earlyoom
+  line mem avail: && swap free: -> add=add_available
+
+rule systemd-oomd
+  flags from_outside repeats_kills
+  read_first read_oomd
+  derive derive_oomd
+  anchors systemd-oomd
+  line ": systemd-oomd killed " && " in this unit" -> add=add_unit_of_oomd
+  # Before systemd-oomd reports the group, or that nothing of the group was left.
+  line "oomd attempting to kill " && " with KILL" -> who=systemd-oomd; event=systemd-oomd attempts;
+        part=attempt; is_vague
+    figures attempting to kill {pid:int}
+  finding process-killed-for-memory certain when swap_used_bytes
+    title {name} was killed because memory ran out (reported by systemd-oomd)
+    cause Swap was nearly full: {swap_used_bytes} of {swap_bytes|it} were used[[, and {ram_used_bytes} of
+          {ram_bytes} of memory]], more than the [[{swap_used_limit} ]]limit. systemd-oomd then kills the
+          group that holds the most swap.[[ The unit's peak was {memory_peak_bytes}.]]
+    cure @see-holders
+    cure add swap, if the programs need it only for a while => {swap_command}
+    cure swap to compressed memory first => sudo apt install zram-tools
+    cure {limit_what} => {limit_command}
+    cure {prefer_what} => {prefer_command}
+    cure raise the threshold of swap (/etc/systemd/oomd.conf) => SwapUsedLimit=95%
+  finding process-killed-for-memory certain when pressure
+    cause Memory was low, but not used up. systemd-oomd kills a group when its tasks wait too long for memory
+          ({pressure}).[[ The unit's peak was {memory_peak_bytes}.]]
+    cure @see-holders
+    cure {prefer_what} => {prefer_command}
+  finding process-killed-for-memory possible
+    cause Memory was low, but not used up. systemd-oomd kills a group when its tasks wait too long for memory,
+          or when swap is nearly full. Its own log line says which.[[ The unit's peak was
+          {memory_peak_bytes}.]]
+
+# "Memory pressure for /system.slice is 85.03% > 80.00% for > 2s with reclaim activity", before systemd-oomd
+# picks a group: the line of the kill may be cut before the pressure.
+rule systemd-oomd-context
+  context_of systemd-oomd
+  line "Memory pressure for " && " is {pressure} for > " && with reclaim activity
+)rules";
 
 }  // namespace
 
-LogRule oom_daemon_rule() {
-  return {.name = "oom-daemon",
-          .from_outside = true,
-          .repeats_kills = true,
-          .wordings = {{.all = {"Failed with result 'oom-kill'"},
-                        .part = "result",
-                        .traits = {.is_of_unit = true},
-                        .add = add_unit},
-                       {.all = {"killed by the OOM killer"},
-                        .part = "killed",
-                        .traits = {.is_of_unit = true},
-                        .add = add_unit},
-                       // Each unit that ends has such a line: "vision.service: Consumed 3min 2.1s CPU
-                       // time, 6.1G memory peak."
-                       {.all = {": Consumed ", "{memory_peak_bytes} memory peak"},
-                        .part = "peak",
-                        .traits = {.is_addition = true},
-                        .check = names_unit,
-                        .add = [](std::string_view line,
-                                  LogMessage& message) { message.subject = unit_of(line); }}},
-          .explanations =
-              {{.id = kKilledForMemory,
-                .confidence = Confidence::possible,
-                .title = "{name} was killed because memory ran out (reported by systemd)",
-                .cause = "The machine or the control group had no memory left. The log does not say which "
-                         "process held it.[[ The unit's peak was {memory_peak_bytes}.]]",
-                .cures = {kReadKernelReport,
-                          kSeeHolders,
-                          {"check whether the unit has its own limit",
-                           "systemctl show -p MemoryMax -p MemoryHigh -p MemorySwapMax {unit_word}"}}}},
-          .derive = derive_unit};
-}
-
-LogRule earlyoom_rule() {
-  const auto row = [](std::vector<std::string_view> all, std::string_view pid,
-                      std::string_view victim) -> Wording {
-    return {.all = std::move(all),
-            .figures = {"who=earlyoom", pid, victim, "VmRSS {resident_bytes}", "VmRSS: {resident_bytes}"},
-            .subject = "{victim}",
-            .add = add_event_of_earlyoom};
-  };
-  return {
-      .name = kEarlyoom,
-      .from_outside = true,
-      .repeats_kills = true,
-      // Before 1.2, in 1.2, later, and since 1.8.
-      .wordings = {row({"illing process '", "' with signal ", ", pid: {:int}, badness: "}, ", pid: {pid:int}",
-                       "illing process '{victim}' with signal "),
-                   row({"illing process {:int} \"", "\" with signal ", ": badness "},
-                       "illing process {pid:int}", "\"{victim}\" with signal "),
-                   row({"sending SIG", " to process {:int} ", "\": badness "}, " to process {pid:int}",
-                       "\"{victim}\": badness "),
-                   row({"sending SIG", " to process {:int} ", "\": oom_score "}, " to process {pid:int}",
-                       "\"{victim}\": oom_score ")},
-      .explanations =
-          {{.id = kKilledForMemory,
-            .confidence = Confidence::certain,
-            .title =
-                "{victim|A program} (process {pid}) was killed because memory ran out (reported by earlyoom)",
-            .cause = "{left|Little memory and swap were left}: earlyoom ends the largest process before the "
-                     "kernel's OOM killer has to act.[[ This process held {little_bytes} in memory. It may "
-                     "hold more in swap, which earlyoom also counts, or other processes hold the memory.]]",
-            .cures = {kSeeHolders, {"make earlyoom prefer other processes", "earlyoom --avoid {avoid}"}}}},
-      .derive = derive_earlyoom};
-}
-
-LogRule earlyoom_context_rule() {
-  return {.name = "earlyoom-context",
-          .context_of = kEarlyoom,
-          .wordings = {{.all = {"mem avail:", "swap free:"}, .add = add_available}}};
-}
-
-LogRule oomd_rule() {
-  return {
-      .name = kOomdRule,
-      .anchors = {"systemd-oomd"},
-      .read_first = read_oomd,
-      .from_outside = true,
-      .repeats_kills = true,
-      .wordings = {{.all = {": systemd-oomd killed ", " in this unit"},
-                    .add =
-                        [](std::string_view line, LogMessage& message) {
-                          message.subject = unit_of(line);
-                          message.add("unit", message.subject);
-                          add_event_of_oomd(message);
-                        }},
-                   // Before systemd-oomd reports the group, or that nothing of the group was left.
-                   {.all = {"oomd attempting to kill ", " with KILL"},
-                    .figures = {"who=systemd-oomd", "attempting to kill {pid:int}"},
-                    .part = "attempt",
-                    .traits = {.is_vague = true},
-                    .add =
-                        [](std::string_view, LogMessage& message) {
-                          message.event = fmt::format("{} attempts", kOomdRule);
-                        }}},
-      .explanations =
-          {killed_by_oomd(
-               "swap_used_bytes", Confidence::certain,
-               "Swap was nearly full: {swap_used_bytes} of {swap_bytes|it} were used[[, and {ram_used_bytes} "
-               "of {ram_bytes} of memory]], more than the [[{swap_used_limit} ]]limit. systemd-oomd then "
-               "kills the group that holds the most swap.[[ The unit's peak was {memory_peak_bytes}.]]",
-               {kSeeHolders,
-                {"add swap, if the programs need it only for a while", "{swap_command}"},
-                {"swap to compressed memory first", "sudo apt install zram-tools"},
-                {"{limit_what}", "{limit_command}"},
-                {"{prefer_what}", "{prefer_command}"},
-                {"raise the threshold of swap (/etc/systemd/oomd.conf)", "SwapUsedLimit=95%"}}),
-           killed_by_oomd("pressure", Confidence::certain,
-                          "Memory was low, but not used up. systemd-oomd kills a group when its tasks wait "
-                          "too long for memory ({pressure}).[[ The unit's peak was {memory_peak_bytes}.]]",
-                          {kSeeHolders, {"{prefer_what}", "{prefer_command}"}}),
-           killed_by_oomd("", Confidence::possible,
-                          "Memory was low, but not used up. systemd-oomd kills a group when its tasks wait "
-                          "too long for memory, or when swap is nearly full. Its own log line says which.[[ "
-                          "The unit's peak was {memory_peak_bytes}.]]",
-                          {kSeeHolders, {"{prefer_what}", "{prefer_command}"}})},
-      .derive = derive_oomd};
-}
-
-// "Memory pressure for /system.slice is 85.03% > 80.00% for > 2s with reclaim activity", before systemd-oomd
-// picks a group: the line of the kill may be cut before the pressure.
-LogRule oomd_context_rule() {
-  return {.name = "systemd-oomd-context",
-          .context_of = kOomdRule,
-          .wordings = {{.all = {"Memory pressure for ", " is {pressure} for > ", "with reclaim activity"}}}};
+RuleFamily daemon_kills_rules() {
+  return {kDaemonKillsText,
+          {{"names_unit", names_unit},
+           {"set_unit", set_unit},
+           {"add_unit", add_unit},
+           {"derive_unit", derive_unit},
+           {"add_available", add_available},
+           {"derive_earlyoom", derive_earlyoom},
+           {"read_oomd", read_oomd},
+           {"derive_oomd", derive_oomd},
+           {"add_unit_of_oomd", add_unit_of_oomd}}};
 }
 
 }  // namespace headroom::doctor

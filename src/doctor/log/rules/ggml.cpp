@@ -1,22 +1,20 @@
-// ggml (llama.cpp, whisper.cpp, stable-diffusion.cpp, Ollama): a buffer on the GPU, or memory of the host.
+// ggml (llama.cpp, whisper.cpp, stable-diffusion.cpp): a buffer on the GPU, or memory of the host. Ollama
+// runs ggml, and has words and settings of its own.
 #include <algorithm>
 
 #include "base/text.h"
-#include "doctor/cure_commands.h"
-#include "doctor/log/common_cures.h"
 #include "doctor/log/line_pattern.h"
 #include "doctor/log/log_retry.h"
 #include "doctor/log/message_text.h"
 #include "doctor/log/rules.h"
 #include "doctor/log/rules/ggml_figures.h"
-#include "doctor/log/rules/ollama.h"
 
 namespace headroom::doctor {
 namespace {
 
 // What does not say of which memory it is goes with a message whose subject begins with its own: Vulkan's
 // words, which any program may have, with ggml's near them, but not with a note about pinned memory.
-constexpr std::string_view kOnVulkan = "mem", kOnDevice = "memory", kOnHost = "memory of the host";
+constexpr std::string_view kOnDevice = "memory", kOnHost = "memory of the host";
 
 void set_host(LogMessage& message) {
   message.subject = kOnHost;
@@ -107,313 +105,295 @@ void add_program(std::string_view line, LogMessage& message) {
   message.add("program", ggml_program_of(line));
 }
 
-// "print_info: n_layer          = 32", "llama_context: n_ctx         = 8192"
-std::optional<std::int64_t> setting_in(std::string_view line, std::string_view name) {
-  const auto rest = text_after(line, name);
-  const std::size_t at = rest ? rest->find_first_not_of(' ') : line.npos;
-  if (at == line.npos || (*rest)[at] != '=') return std::nullopt;
-  const auto value = integer_after(*rest, "=");
-  constexpr std::int64_t kMost = 100'000'000;
-  return value && *value > 0 && *value <= kMost ? value : std::nullopt;
-}
+constexpr std::string_view kGgmlText = R"rules(
+cures of-ollama
+  cure keep at most {stay} layers on the GPU: this makes memory free for the request => /set parameter num_gpu
+        {stay}  # API: "options": {"num_gpu": {stay}} :: saves freed_bytes
+  cure serve one request at a time: Ollama kept {parallel} contexts => OLLAMA_NUM_PARALLEL=1 ollama serve ::
+        saves saved_by_one_bytes :: when wanted!=weights, parallel>1
+  cure halve the context: the key-value cache shrinks with it => /set parameter num_ctx {context_of_one/2}  #
+        API: "options": {"num_ctx": {context_of_one/2}} :: saves cache_bytes/2 :: when wanted!=weights,
+        context_of_one>1
+  cure halve the context: the key-value cache shrinks with it => /set parameter num_ctx N  # half of KvSize in
+        the server's log :: saves cache_bytes/2 :: when wanted!=weights, !context_of_one>1
+  cure store the key-value cache in 8 bits (half of f16; needs flash attention) => OLLAMA_FLASH_ATTENTION=1
+        OLLAMA_KV_CACHE_TYPE=q8_0 ollama serve :: saves cache_bytes/2 :: when wanted!=weights, !kv_cache_type
+  cure store the key-value cache in 8 bits (half of f16; needs flash attention) => OLLAMA_FLASH_ATTENTION=1
+        OLLAMA_KV_CACHE_TYPE=q8_0 ollama serve :: saves cache_bytes/2 :: when wanted!=weights,
+        kv_cache_type=f16
+  cure keep one model in memory at a time (ollama ps lists the loaded ones) => OLLAMA_MAX_LOADED_MODELS=1
+        ollama serve
+  cure keep fewer layers on the GPU => /set parameter num_gpu N  # below GPULayers in the server's log :: when
+        !stay, !on_host
+  cure use a model with fewer bits or parameters (q4_K_M takes about half of q8_0) => ollama pull MODEL:TAG
+  cure add swap, which Ollama counts as available (slow when used) => sudo fallocate -l {swap_size} /swapfile
+        && sudo chmod 600 /swapfile && sudo mkswap /swapfile && sudo swapon /swapfile :: when on_host,
+        !swap_free_bytes>0
+# The other programs have flags of their own, and none of llama.cpp's.
+cures of-whisper
+  cure use a smaller model: medium takes half of large, small a sixth => ./models/download-ggml-model.sh
+        medium
+  cure use a quantized model: q5_0 takes about a third of f16 => ./build/bin/quantize MODEL.bin MODEL-q5_0.bin
+        q5_0
+  cure compute on the CPU => -ng :: when memory!=host, subject!=pool
+  cure see which other processes hold the memory => headroom top
+cures of-diffusion
+  cure use weights with fewer bits => --type q8_0 :: when wanted=weights
+  cure decode the image in tiles => --vae-tiling
+  cure keep the text encoders off the GPU => --clip-on-cpu :: when memory!=host, subject!=pool
+  cure keep the VAE off the GPU (slow) => --vae-on-cpu :: when memory!=host, subject!=pool
+  cure generate a smaller image => -W 512 -H 512 :: when wanted!=weights
+  cure use weights with fewer bits => --type q8_0 :: when wanted!=weights
+cures halve-context
+  cure halve the context: the key-value cache shrinks with it => [[if context_length>1:-c
+        {context_length/2}]][[if !context_length>1:-c N, half of n_ctx in its log]]
+cures smaller-buffers
+  cure keep at most {stay} layers on the GPU: this makes memory free for the buffer and for the allocations
+        that follow => -ngl {stay} :: saves freed_bytes
+  cure build it without pipeline parallelism, which stores {pipeline_copies} copies of the inputs of a
+        computation => cmake -B build -DGGML_SCHED_MAX_COPIES=1 :: when pipelined
+  cure @halve-context :: saves kv_cache_bytes/2
+  cure store the key-value cache in 8 bits (half of f16; before September 2025, write -fa instead of -fa
+        on)[[; this is not enough alone: add -c {tokens_in_8_bits}]] => -fa on -ctk q8_0 -ctv q8_0 :: saves
+        kv_cache_bytes/2
+  cure map the model's file instead of reading it => leave out --no-mmap and --mlock :: when memory=host
+  cure keep fewer layers on the GPU => -ngl N, below the layers in its log :: when memory!=host, !stay,
+        !pipelined
+  cure halve the micro-batch: the compute buffer shrinks with it => [[if micro_batch>1:-ub
+        {micro_batch/2}]][[if !micro_batch>1:-ub N, half of n_ubatch in its log]] :: saves requested_bytes/2
+        :: when wanted=compute buffer
+  cure use smaller micro-batches => [[if micro_batch>1:-ub {micro_batch/2}]][[if !micro_batch>1:-ub N, half of
+        n_ubatch in its log]] :: when wanted!=compute buffer
+  cure use a model with fewer bits per weight (Q4_K_M takes about half of Q8_0)
+figures of-runner
+  runtime=ollama
+  buffer of size {requested_bytes}
+figures of-refusal
+  runtime=ollama
+  more system memory ({requested_bytes}
+  " than is available ({available_bytes}"
+figures of-layout
+  runtime=ollama
+  " with num_gpu = {gpu_layers:int}"
+  wanted=layout
+figures of-request
+  " requested="{requested_bytes}"
+  " requested={requested_bytes}"
+  " available="{available_bytes}"
+  " available={available_bytes}"
+  " total="{ram_bytes}"
+  " total={ram_bytes}"
+  " free="{free_bytes}"
+  " free={free_bytes}"
+  " swap="{swap_free_bytes}"
+  " swap={swap_free_bytes}"
+rule ggml
+  derive derive_ggml
+  add add_program
+  anchors alloc_tensor_range || _alloc_buffer: || failed to allocate buffer for kv || ggml_aligned_malloc ||
+        ggml_vulkan || failed to allocate buffer, size || memory for the kv cache || OutOfHostMemory ||
+        ggml_cuda_host_malloc || e pinned memory || of pinned memory
+  # In Ollama's own words: a refusal before it allocates anything, or the end of its runner. A later start is
+  # another load.
+  line msg="model request too large for system" -> runtime=ollama; figures=@of-request; subject=ollama
+        refusal; part=warning; ends_program
+  # Without figures it is what the server does: "… than is currently available, evicting a model".
+  line model requires more system memory && requires more system memory ({:size} && " than is available
+        ({:size}" -> figures=@of-refusal; subject=ollama refusal; part=server; ends_program
+    any msg=
+  line rror…memory layout cannot be allocated -> figures=@of-layout; subject=ollama refusal; part=server;
+        ends_program
+    any msg=
+  line model requires more system memory && requires more system memory ({:size} && " than is available
+        ({:size}" -> figures=@of-refusal; subject=ollama refusal; part=client; ends_program
+    none msg=
+  line rror…memory layout cannot be allocated -> figures=@of-layout; subject=ollama refusal; part=client;
+        ends_program
+    none msg=
+  # "… no longer running: -1 CUDA error: out of memory", with the last words of ggml.
+  line llama runner process && "error loading model: unable to allocate " -> figures=@of-runner;
+        wanted=weights; subject=memory; part=runner; ends_program
+    any has terminated || no longer running
+  line llama runner process && ggml_gallocr_reserve -> figures=@of-runner; wanted=compute buffer;
+        subject=memory; part=runner; ends_program
+    any has terminated || no longer running
+  line llama runner process && out of memory -> figures=@of-runner; subject=memory; part=runner; ends_program
+    any has terminated || no longer running
+  line llama runner process && failed to allocate -> figures=@of-runner; subject=memory; part=runner;
+        ends_program
+    any has terminated || no longer running
+  # llama.cpp's growing pool: "CUDA error: out of memory  current device: 0, in function alloc at …".
+  line out of memory && ggml-cuda && current device: {gpu:int} -> subject=memory; part=gpu pool
+  line not enough space in the context's memory pool -> subject=pool
+    figures (needed {requested_bytes} || , available {available_bytes}
+  line GGML_ASSERT -> memory=host; subject=memory of the host; part=assert; check=is_failed_assert
+    any ctx->mem_buffer != NULL || " && "failed to allocate buffer""
+  # What the program makes of ggml's refusal, behind it: it tells what was wanted.
+  line graph_reserve: failed to allocate compute buffers -> wanted=compute buffer; subject=memory;
+        part=reserve; is_vague; none=DEBUG
+  line "failed to initialize the context: failed to allocate compute " -> wanted=compute buffer;
+        subject=memory; part=context; is_vague; none=DEBUG
+  line : failed to allocate compute buffers && _context -> wanted=compute buffer; subject=memory;
+        part=context; is_vague; none=DEBUG
+  line : failed to allocate the compute buffer -> wanted=compute buffer; subject=memory; part=compute;
+        is_vague; none=DEBUG
+  line whisper_init_state: failed to allocate memory for the compute buffer -> wanted=compute buffer;
+        subject=memory; part=compute; is_vague; none=DEBUG
+  line whisper_model_load: failed to allocate memory for the model -> wanted=weights; subject=memory;
+        part=load; is_vague; none=DEBUG
+  line alloc params backend buffer failed -> wanted=weights; subject=memory; part=load; is_vague; none=DEBUG
+  # The words of Vulkan's C++ header: "what():  vk::Device::allocateMemory: ErrorOutOfDeviceMemory".
+  line ErrorOutOfDeviceMemory -> subject=mem; part=vulkan; is_vague
+    none ggml || llama
+  line "ailed to allocate " -> subject=pinned; check=is_pinned_refusal; add=add_reason_of_pinned
+    none " buffer of size "
+    figures ailed to allocate {requested_bytes}
+  # On a Mac.
+  line kIOGPUCommandBufferCallbackErrorOutOfMemory -> wanted=compute buffer; subject=memory; part=metal
+  line "error loading model: unable to allocate " -> wanted=weights; subject=memory; part=load
+  line -> check=is_any_refusal; add=add_buffer
+  finding ollama-out-of-memory certain when subject=ollama refusal, wanted=layout, gpu_layers
+    title Ollama could not place a model with {gpu_layers} layers on the GPU
+    cause The GPU's free memory is too small for that many layers (num_gpu).
+    cure @of-ollama
+  finding ollama-out-of-memory certain when subject=ollama refusal, wanted=layout
+    title Ollama could not place a model on the GPU and in the host's memory
+    cause No split of the model's layers between the GPU and the host fits in the free memory.
+  finding ollama-out-of-memory certain when subject=ollama refusal, requested_bytes, available_bytes
+    title Ollama refused to load a model: it needs {requested_bytes} of the host's memory, but
+          {available_bytes} are available
+    cause The part of the model on the host is {requested_bytes-available_bytes} larger than the host's free
+          memory and free swap together.
+  finding ollama-out-of-memory certain when subject=ollama refusal
+    title Ollama refused to load a model: it is too large for the system
+    cause The model is larger than the host's free memory and free swap together.
+  finding vulkan-out-of-memory possible when subject=mem, !is_of_ggml
+    title Vulkan could not allocate GPU memory[[: the program asked for {requested}]]
+    cause The GPU's memory was full, or one allocation exceeded the driver's limit (maxMemoryAllocationSize).
+          The message does not say which.
+    cure @see-holders-now
+    cure use smaller textures, buffers or windows
+    cure see the driver's largest allocation => vulkaninfo | grep -E
+          'maxMemoryAllocationSize|heapSize|size.*GiB'
+  finding ggml-pinned-memory note when subject=pinned, reason~device is detected
+    title ggml could not pin [[{requested_bytes} of ]]host memory
+    cause CUDA found no GPU, so the program continues on the CPU. Memory did not run out.
+    cure check whether the driver sees the GPU => nvidia-smi
+  finding ggml-pinned-memory note when subject=pinned, reason~ErrorOutOf
+    cause The program continues with pageable memory. On a Jetson, pinned memory saves no significant copy.
+    cure see the driver's largest allocation => vulkaninfo | grep -E
+          'maxMemoryAllocationSize|heapSize|size.*GiB'
+  finding ggml-pinned-memory note when subject=pinned
+    cure disable pinned memory => GGML_CUDA_NO_PINNED=1
+  # A graph's pool has a fixed size, which the program computed.
+  finding ggml-out-of-memory when subject=pool, program=whisper.cpp
+    title ggml's pool for a graph was too small: the graph needs {requested|some memory}, the pool has
+          {available_bytes|some memory}
+    cause The program set the pool's size before it knew the graph. More memory would not help.
+    cure @of-whisper
+    cure use a build that computes the pool's size (llama.cpp and whisper.cpp since 2023) => git pull
+  finding ggml-out-of-memory when subject=pool, program=stable-diffusion.cpp
+    cure @of-diffusion
+    cure use a build that computes the pool's size (llama.cpp and whisper.cpp since 2023) => git pull
+  finding ggml-out-of-memory when subject=pool
+    cure use smaller micro-batches, which need a smaller graph => -ub 128
+    cure use a build that computes the pool's size (llama.cpp and whisper.cpp since 2023) => git pull
+  finding ggml-out-of-memory when wrong_size, program
+    title [[if runtime=ollama:Ollama (ggml)]][[if runtime!=ollama, program:{program} (ggml)]][[if
+          runtime!=ollama, !program:ggml]] could not allocate [[if wanted=key-value cache:its key-value
+          cache]][[if wanted=compute buffer:its compute buffer]][[if wanted=weights:a buffer]][[if !wanted:a
+          buffer]][[ of {requested}]] [[if memory=host:in the host's memory]][[if memory!=host, gpu>0:on GPU
+          {gpu}]][[if memory!=host, !gpu>0:on the GPU]]
+    cause {cause_of_wrong_size}
+    cure use a newer build, which may compute the size correctly => git pull
+  finding ggml-out-of-memory when wrong_size
+    cure use a smaller context and batch: the size is computed from them => -c 4096 -b 512 -ub 512
+    cure use a newer build, which may compute the size correctly => git pull
+  finding ggml-out-of-memory when runtime=ollama, wanted=weights
+    cause The model's layers did not fit in the free memory.
+    cure @of-ollama
+  finding ggml-out-of-memory when runtime=ollama, wanted=key-value cache
+    cause The key-value cache[[ of {context_length} tokens]] did not fit in the free memory.
+  finding ggml-out-of-memory when runtime=ollama
+    cause A model's layers, its key-value cache or the buffer of a batch did not fit in the free memory.
+  finding ggml-out-of-memory when program=whisper.cpp, wanted=key-value cache
+    cause The key-value cache did not fit in the free memory.
+    cure @of-whisper
+  finding ggml-out-of-memory when program=whisper.cpp, wanted=weights
+    cause The model's weights did not fit in the free memory.
+  finding ggml-out-of-memory when program=whisper.cpp
+    cause The model's weights or its compute buffers did not fit in the free memory.
+  finding ggml-out-of-memory when program=stable-diffusion.cpp, wanted=weights
+    cause The model's weights did not fit in the free memory.
+    cure @of-diffusion
+  finding ggml-out-of-memory when program=stable-diffusion.cpp
+    cause The model's weights or its compute buffers did not fit in the free memory.
+  finding ggml-out-of-memory certain when reason=larger than one buffer may be
+    cause One buffer is larger than the driver's limit for a single allocation. More free memory would not
+          help.
+    cure @smaller-buffers
+  finding ggml-out-of-memory first_cure_meets_cause when wanted=key-value cache, room_bytes
+    cause The key-value cache[[ of {context_length} tokens]] did not fit: the weights left {room_bytes} of the
+          {free_bytes} that were free.
+    cure shorten the context to fit in {room_bytes}; the compute buffer needs memory too, so choose a shorter
+          one if that fails next => -c {tokens} :: saves saved_by_tokens_bytes
+    cure @halve-context :: saves requested_bytes/2 :: when half_context
+    cure store the key-value cache in 8 bits (half of f16; before September 2025, write -fa instead of -fa
+          on)[[; this is not enough alone: add -c {tokens_in_8_bits}]] => -fa on -ctk q8_0 -ctv q8_0 :: saves
+          saved_by_8_bits_bytes
+    cure map the model's file instead of reading it => leave out --no-mmap and --mlock :: when memory=host
+    cure keep at most {stay} layers on the GPU: the weights and cache of the others move to the host's memory
+          (slower) => -ngl {stay} :: saves freed_bytes :: when memory!=host
+    cure keep fewer layers on the GPU => -ngl N, below the layers in its log :: when memory!=host, !stay
+    cure use a model with fewer bits per weight (Q4_K_M takes about half of Q8_0)
+  finding ggml-out-of-memory when wanted=key-value cache
+    cause The key-value cache[[ of {context_length} tokens]] did not fit in the free memory.
+  finding ggml-out-of-memory when wanted=weights
+    cause The model's layers did not fit in the free memory.
+    cure keep at most {stay} layers on the GPU: this makes memory free for the buffer and for the allocations
+          that follow => -ngl {stay} :: saves freed_bytes
+    cure keep half of the {gpu_layers} layers on the GPU => -ngl {gpu_layers/2} :: saves requested_bytes/2 ::
+          when !stay, gpu_layers>1
+    cure keep fewer layers on the GPU => -ngl N, below the layers in its log :: when !stay, !gpu_layers>1
+    cure use a model with fewer bits per weight (Q4_K_M takes about half of Q8_0)
+    cure @see-others-on-gpu
+  finding ggml-out-of-memory
+    cause A model's layers, its key-value cache or the buffer of a batch did not fit in the free memory.
+    cure @smaller-buffers
 
-std::optional<LogMessage> read_ggml_context(std::string_view line) {
-  LogMessage message;
-  const auto match = [&](std::string_view pattern) { return match_pattern(pattern, line, message); };
-  // If that fails, too, a refusal follows.
-  message.answers = has(line, "retrying without pipeline parallelism");
-  if (message.answers) return message;
-  match("offloaded {gpu_layers:int}/{layers:int} layers to GPU");
-  message.add("layers", setting_in(line, ": n_layer "));
-  message.add("context_length", setting_in(line, ": n_ctx "));
-  message.add("micro_batch", setting_in(line, ": n_ubatch "));
-  if (has(line, "CUDA") || has(line, "ROCm") || has(line, "Vulkan")) {
-    match("model buffer size ={model_buffer_bytes}");
-    match("KV buffer size ={kv_cache_bytes}");
-    match("using device …) - {free_bytes}");  // "using device CUDA0 (Orin) - 3875 MiB free"
-  }
-  // Of all devices, behind those of each; since 2025 "llama_kv_cache: size = 1005.79 MiB ( 4096 cells, …".
-  LogMessage all;
-  if (match_pattern("KV self size  ={kv_cache_bytes}", line, all) ||
-      match_pattern("llama_kv_cache…: size ={kv_cache_bytes}… cells,", line, all))
-    message.set(all.figures.front());
-  match("pipeline parallelism enabled (n_copies={pipeline_copies:int}");
-  message.add("program", ggml_program_of(line));
-  if (is_word(line, "ggml_vulkan") || has(line, "loaded Vulkan backend") || has(line, "llama_model_loader: "))
-    message.add("backend", "ggml");
-  return message.figures.empty() ? std::nullopt : std::optional(message);
-}
+# What llama.cpp and its like print while they load: the figures that their refusals lack, which program it
+# is, and that it tries again with less.
+rule ggml-context
+  context_of ggml
+  answers ggml
+  read_first read_ggml_context
+  anchors isper_ || -diffusion.cpp || ggml_extend.hpp || " layers to GPU" || ": n_layer " || ": n_ctx " || ":
+        n_ubatch " || model buffer size = || KV buffer size = || "using device " || retrying without pipeline
+        parallelism || ggml_vulkan || d Vulkan backend || "ama_model_loader: " || l: KV self size || t: KV
+        self size || lama_kv_cache || lelism enabled (n_copies
 
-// What the program makes of ggml's refusal, behind it: it tells what was wanted.
-std::vector<Wording> program_wordings() {
-  const LineTraits vague{.is_vague = true};
-  const auto row = [&](std::vector<std::string_view> all, std::string_view part, std::string_view wanted) {
-    return Wording{.all = std::move(all),
-                   .none = {"DEBUG"},
-                   .figures = {wanted},
-                   .subject = kOnDevice,
-                   .part = part,
-                   .traits = vague};
-  };
-  constexpr std::string_view kCompute = "wanted=compute buffer", kWeights = "wanted=weights";
-  return {row({"graph_reserve: failed to allocate compute buffers"}, "reserve", kCompute),
-          row({"failed to initialize the context: failed to allocate compute "}, "context", kCompute),
-          row({": failed to allocate compute buffers", "_context"}, "context", kCompute),
-          row({": failed to allocate the compute buffer"}, "compute", kCompute),
-          row({"whisper_init_state: failed to allocate memory for the compute buffer"}, "compute", kCompute),
-          row({"whisper_model_load: failed to allocate memory for the model"}, "load", kWeights),
-          row({"alloc params backend buffer failed"}, "load", kWeights)};
-}
-
-constexpr CureRow kMapFile{"map the model's file instead of reading it", "leave out --no-mmap and --mlock",
-                           "", "memory=host"},
-    kFewerBits{"use a model with fewer bits per weight (Q4_K_M takes about half of Q8_0)"};
-constexpr std::string_view kBelowItsLayers = "-ngl N, below the layers in its log",
-                           kFewerLayers = "keep fewer layers on the GPU",
-                           kHalveContext = "halve the context: the key-value cache shrinks with it",
-                           kCacheIn8Bits =
-                               "store the key-value cache in 8 bits (half of f16; before September 2025, "
-                               "write -fa instead of -fa on)[[; this is not enough alone: add -c "
-                               "{tokens_in_8_bits}]]",
-                           kCacheFlags = "-fa on -ctk q8_0 -ctv q8_0",
-                           kKeepAtMost =
-                               "keep at most {stay} layers on the GPU: this makes memory free for the buffer "
-                               "and for the allocations that follow";
-
-std::vector<CureRow> cache_cures() {
-  return {
-      {"shorten the context to fit in {room_bytes}; the compute buffer needs memory too, so choose a shorter "
-       "one "
-       "if that fails next",
-       "-c {tokens}", "saved_by_tokens_bytes"},
-      {kHalveContext, "{half_context_flag}", "requested_bytes/2", "half_context"},
-      {kCacheIn8Bits, kCacheFlags, "saved_by_8_bits_bytes"},
-      kMapFile,
-      {"keep at most {stay} layers on the GPU: the weights and cache of the others move to the host's memory "
-       "(slower)",
-       "-ngl {stay}", "freed_bytes", "memory!=host"},
-      {kFewerLayers, kBelowItsLayers, "", "memory!=host, !stay"},
-      kFewerBits};
-}
-
-std::vector<CureRow> weights_cures() {
-  return {{kKeepAtMost, "-ngl {stay}", "freed_bytes"},
-          {"keep half of the {gpu_layers} layers on the GPU", "-ngl {gpu_layers/2}", "requested_bytes/2",
-           "!stay, gpu_layers>1"},
-          {kFewerLayers, kBelowItsLayers, "", "!stay, !gpu_layers>1"},
-          kFewerBits,
-          kSeeOthersOnGpu};
-}
-
-std::vector<CureRow> buffer_cures() {
-  return {{kKeepAtMost, "-ngl {stay}", "freed_bytes"},
-          {"build it without pipeline parallelism, which stores {pipeline_copies} copies of the inputs of a "
-           "computation",
-           "cmake -B build -DGGML_SCHED_MAX_COPIES=1", "", "pipelined"},
-          {kHalveContext, "{half_context_flag}", "kv_cache_bytes/2"},
-          {kCacheIn8Bits, kCacheFlags, "kv_cache_bytes/2"},
-          kMapFile,
-          {kFewerLayers, kBelowItsLayers, "", "memory!=host, !stay, !pipelined"},
-          {"halve the micro-batch: the compute buffer shrinks with it", "{half_batch_flag}",
-           "requested_bytes/2", "wanted=compute buffer, requested_bytes"},
-          {"use smaller micro-batches", "{half_batch_flag}", "", "!requested_bytes"},
-          {"use smaller micro-batches", "{half_batch_flag}", "", "wanted!=compute buffer, requested_bytes"},
-          kFewerBits};
-}
-
-// The other programs have flags of their own, and none of llama.cpp's.
-std::vector<CureRow> whisper_cures() {
-  return {{"use a smaller model: medium takes half of large, small a sixth",
-           "./models/download-ggml-model.sh medium"},
-          {"use a quantized model: q5_0 takes about a third of f16",
-           "./build/bin/quantize MODEL.bin MODEL-q5_0.bin q5_0"},
-          {"compute on the CPU", "-ng", "", "memory!=host, subject!=pool"},
-          {"see which other processes hold the memory", "headroom top"}};
-}
-std::vector<CureRow> diffusion_cures() {
-  constexpr CureRow kTiles{"decode the image in tiles", "--vae-tiling"};
-  return {{"use weights with fewer bits", "--type q8_0", "", "wanted=weights"},
-          kTiles,
-          {"keep the text encoders off the GPU", "--clip-on-cpu", "", "memory!=host, subject!=pool"},
-          {"keep the VAE off the GPU (slow)", "--vae-on-cpu", "", "memory!=host, subject!=pool"},
-          {"generate a smaller image", "-W 512 -H 512", "", "wanted!=weights"},
-          {"use weights with fewer bits", "--type q8_0", "", "wanted!=weights"}};
-}
-
-std::vector<Explanation> pinned_explanations() {
-  const auto explained = [](std::string_view when, std::string_view cause, CureRow cure) {
-    return Explanation{.when = when,
-                       .id = "ggml-pinned-memory",
-                       .severity = Severity::note,
-                       .title = "ggml could not pin [[{requested_bytes} of ]]host memory",
-                       .cause = cause,
-                       .cures = {cure}};
-  };
-  constexpr std::string_view kPageable =
-      "The program continues with pageable memory. On a Jetson, pinned memory saves no significant copy.";
-  return {explained("subject=pinned, reason~device is detected",
-                    "CUDA found no GPU, so the program continues on the CPU. Memory did not run out.",
-                    {"check whether the driver sees the GPU", "nvidia-smi"}),
-          explained("subject=pinned, reason~ErrorOutOf", kPageable,
-                    {"see the driver's largest allocation", kSeeVulkanLimits}),
-          explained("subject=pinned", kPageable, {"disable pinned memory", "GGML_CUDA_NO_PINNED=1"})};
-}
-
-constexpr std::string_view kGgmlId = "ggml-out-of-memory",
-                           kGgmlTitle = "{who} could not allocate {what} {where}";
-
-Explanation explained_ggml(std::string_view when, std::string_view cause, std::vector<CureRow> cures) {
-  return {.when = when, .id = kGgmlId, .title = kGgmlTitle, .cause = cause, .cures = std::move(cures)};
-}
-
-// A graph's pool has a fixed size, which the program computed.
-std::vector<Explanation> pool_explanations() {
-  constexpr CureRow kNewer{"use a build that computes the pool's size (llama.cpp and whisper.cpp since 2023)",
-                           "git pull"};
-  const auto explained = [&](std::string_view when, std::vector<CureRow> cures) {
-    cures.push_back(kNewer);
-    return Explanation{
-        .when = when,
-        .id = kGgmlId,
-        .title =
-            "ggml's pool for a graph was too small: the graph needs {requested|some memory}, the pool has "
-            "{available_bytes|some memory}",
-        .cause = "The program set the pool's size before it knew the graph. More memory would not help.",
-        .cures = std::move(cures)};
-  };
-  return {explained("subject=pool, program=whisper.cpp", whisper_cures()),
-          explained("subject=pool, program=stable-diffusion.cpp", diffusion_cures()),
-          explained("subject=pool", {{"use smaller micro-batches, which need a smaller graph", "-ub 128"}})};
-}
-
-std::vector<Explanation> buffer_explanations() {
-  constexpr CureRow kNewer{"use a newer build, which may compute the size correctly", "git pull"};
-  return {
-      explained_ggml("wrong_size, program", "{cause_of_wrong_size}", {kNewer}),
-      explained_ggml(
-          "wrong_size", "{cause_of_wrong_size}",
-          {{"use a smaller context and batch: the size is computed from them", "-c 4096 -b 512 -ub 512"},
-           kNewer}),
-      explained_ggml("runtime=ollama, wanted=weights", "The model's layers did not fit in the free memory.",
-                     ollama_cures()),
-      explained_ggml("runtime=ollama, wanted=key-value cache",
-                     "The key-value cache[[ of {context_length} tokens]] did not fit in the free memory.",
-                     ollama_cures()),
-      explained_ggml(
-          "runtime=ollama",
-          "A model's layers, its key-value cache or the buffer of a batch did not fit in the free memory.",
-          ollama_cures()),
-      explained_ggml("program=whisper.cpp, wanted=key-value cache",
-                     "The key-value cache did not fit in the free memory.", whisper_cures()),
-      explained_ggml("program=whisper.cpp, wanted=weights",
-                     "The model's weights did not fit in the free memory.", whisper_cures()),
-      explained_ggml("program=whisper.cpp",
-                     "The model's weights or its compute buffers did not fit in the free memory.",
-                     whisper_cures()),
-      explained_ggml("program=stable-diffusion.cpp, wanted=weights",
-                     "The model's weights did not fit in the free memory.", diffusion_cures()),
-      explained_ggml("program=stable-diffusion.cpp",
-                     "The model's weights or its compute buffers did not fit in the free memory.",
-                     diffusion_cures()),
-      {.when = "reason=larger than one buffer may be",
-       .id = kGgmlId,
-       .confidence = Confidence::certain,
-       .title = kGgmlTitle,
-       .cause =
-           "One buffer is larger than the driver's limit for a single allocation. More free memory would not "
-           "help.",
-       .cures = buffer_cures()},
-      {.when = "wanted=key-value cache, room_bytes",
-       .id = kGgmlId,
-       .title = kGgmlTitle,
-       .cause = "The key-value cache[[ of {context_length} tokens]] did not fit: the weights left "
-                "{room_bytes} of the "
-                "{free_bytes} that were free.",
-       .cures = cache_cures(),
-       .first_cure_meets_cause = true},
-      explained_ggml("wanted=key-value cache",
-                     "The key-value cache[[ of {context_length} tokens]] did not fit in the free memory.",
-                     cache_cures()),
-      explained_ggml("wanted=weights", "The model's layers did not fit in the free memory.", weights_cures()),
-      explained_ggml(
-          "",
-          "A model's layers, its key-value cache or the buffer of a batch did not fit in the free memory.",
-          buffer_cures())};
-}
+# What Ollama prints while it loads a model: that the log is Ollama's, and figures for its refusals.
+rule ollama-context
+  context_of ggml
+  answers ggml
+  read_first read_ollama_context
+  anchors s.offload= || CacheType: || msg="kv cache" device= || "--ctx-size " || _swap= ||
+        OLLAMA_NUM_PARALLEL: || "msg="llama runner started in "
+)rules";
 
 }  // namespace
 
-LogRule ggml_rule() {
-  LogRule rule{.name = "ggml", .derive = derive_ggml, .add = add_program};
-  const std::vector<Wording> memory{
-      // llama.cpp's growing pool: "CUDA error: out of memory  current device: 0, in function alloc at …".
-      {.all = {"out of memory", "ggml-cuda", "current device: {gpu:int}"},
-       .subject = kOnDevice,
-       .part = "gpu pool"},
-      {.all = {"not enough space in the context's memory pool"},
-       .figures = {"(needed {requested_bytes}", ", available {available_bytes}"},
-       .subject = "pool"},
-      {.all = {"GGML_ASSERT"},
-       .any = {"ctx->mem_buffer != NULL", " && \"failed to allocate buffer\""},
-       .figures = {"memory=host"},
-       .subject = kOnHost,
-       .part = "assert",
-       .check = is_failed_assert}};
-  const std::vector<Wording> refusals{
-      // The words of Vulkan's C++ header: "what():  vk::Device::allocateMemory: ErrorOutOfDeviceMemory".
-      {.all = {"ErrorOutOfDeviceMemory"},
-       .none = {"ggml", "llama"},
-       .subject = kOnVulkan,
-       .part = "vulkan",
-       .traits = {.is_vague = true}},
-      {.all = {"ailed to allocate "},
-       .none = {" buffer of size "},
-       .figures = {"ailed to allocate {requested_bytes}"},
-       .subject = "pinned",
-       .check = is_pinned_refusal,
-       .add = add_reason_of_pinned},
-      // On a Mac.
-      {.all = {"kIOGPUCommandBufferCallbackErrorOutOfMemory"},
-       .figures = {"wanted=compute buffer"},
-       .subject = kOnDevice,
-       .part = "metal"},
-      {.all = {"error loading model: unable to allocate "},
-       .figures = {"wanted=weights"},
-       .subject = kOnDevice,
-       .part = "load"},
-      {.all = {}, .check = is_any_refusal, .add = add_buffer}};
-  rule.wordings = joined<Wording>({ollama_wordings(), memory, program_wordings(), refusals});
-  rule.anchors = {"alloc_tensor_range",
-                  "_alloc_buffer:",
-                  "ggml_gallocr_reserve",
-                  "failed to allocate buffer for kv",
-                  "ggml_aligned_malloc",
-                  "ggml_vulkan",
-                  "failed to allocate buffer, size",
-                  "memory for the kv cache",
-                  "OutOfHostMemory",
-                  "ggml_cuda_host_malloc",
-                  "e pinned memory",
-                  "of pinned memory"};
-  Explanation vulkan = vulkan_device_explanation();
-  vulkan.when = "subject=mem, !is_of_ggml";
-  rule.explanations = joined<Explanation>(
-      {ollama_explanations(), {vulkan}, pinned_explanations(), pool_explanations(), buffer_explanations()});
-  return rule;
-}
-
-// What llama.cpp and its like print while they load: the figures that their refusals lack, which program it
-// is, and that it tries again with less.
-LogRule ggml_context_rule() {
-  return {.name = "ggml-context",
-          .anchors = {"isper_", "-diffusion.cpp", "ggml_extend.hpp", " layers to GPU", ": n_layer ",
-                      ": n_ctx ", ": n_ubatch ", "model buffer size =", "KV buffer size =", "using device ",
-                      "retrying without pipeline parallelism", "ggml_vulkan", "d Vulkan backend",
-                      "ama_model_loader: ", "l: KV self size", "t: KV self size", "lama_kv_cache",
-                      "lelism enabled (n_copies"},
-          .read_first = read_ggml_context,
-          .context_of = "ggml",
-          .answers = "ggml"};
+RuleFamily ggml_rules() {
+  return {kGgmlText,
+          {{"derive_ggml", derive_ggml},
+           {"add_program", add_program},
+           {"is_failed_assert", is_failed_assert},
+           {"is_pinned_refusal", is_pinned_refusal},
+           {"add_reason_of_pinned", add_reason_of_pinned},
+           {"is_any_refusal", is_any_refusal},
+           {"add_buffer", add_buffer},
+           {"read_ggml_context", read_ggml_context},
+           {"read_ollama_context", read_ollama_context}}};
 }
 
 }  // namespace headroom::doctor

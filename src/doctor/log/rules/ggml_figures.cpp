@@ -5,36 +5,14 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "doctor/log/line_pattern.h"
 #include "doctor/log/message_text.h"
-#include "doctor/log/requested_size.h"
 
 namespace headroom::doctor {
 namespace {
 
 constexpr std::int64_t kMostLayers = 10'000;
 constexpr std::int64_t kTokenStep = 256;  // llama.cpp rounds a context up to that many tokens
-
-// Of several GPUs, among which Ollama divided the layers ("layers_split"): how many the one that was full
-// has.
-struct LayersOfGpu {
-  std::int64_t own = 0, all = 0;
-};
-
-std::optional<LayersOfGpu> layers_of_gpu(const LogMessage& message) {
-  const std::int64_t gpu = message.number("gpu").value_or(0);
-  const std::string split_of_layers = message.text("layers_split");
-  if (split_of_layers.empty()) return std::nullopt;
-  LayersOfGpu layers;
-  std::int64_t number = 0;
-  for (const std::string_view each : split(split_of_layers, ',')) {
-    const auto count = parse_number<std::int64_t>(each);
-    if (!count || *count < 0 || *count > kMostLayers) return std::nullopt;
-    if (number++ == gpu) layers.own = *count;
-    layers.all += *count;
-  }
-  const bool is_other_model = layers.all != message.number("gpu_layers").value_or(layers.all);
-  return is_other_model || layers.own == 0 ? std::nullopt : std::optional(layers);
-}
 
 bool is_count(const std::optional<std::int64_t>& layers) {
   return layers && *layers > 0 && *layers < kMostLayers;
@@ -50,11 +28,8 @@ void add_layers(LogMessage& message, std::int64_t stay, Bytes freed) {
 // The weights are on the GPU, and something else was refused: as many layers leave as make room for it.
 void make_room(LogMessage& message, Bytes requested, Bytes model) {
   const std::int64_t on_gpu = *message.number("gpu_layers");
-  const auto split = layers_of_gpu(message);
-  const bool is_of_these = split && split->all == on_gpu;  // its buffer holds its own alone
-  const std::int64_t held = is_of_these ? split->own : on_gpu;
-  if (model.count < held) return;
-  const std::int64_t each = model.count / held;
+  if (model.count < on_gpu) return;
+  const std::int64_t each = model.count / on_gpu;
   const std::int64_t leave = (requested.count - 1) / each + 1;
   add_layers(message, std::max<std::int64_t>(0, on_gpu - leave), Bytes{std::min(leave, on_gpu) * each});
 }
@@ -65,8 +40,7 @@ void make_room(LogMessage& message, Bytes requested, Bytes model) {
 void make_room_for_cache(LogMessage& message, Bytes requested, Bytes model) {
   const auto free = message.bytes("free_bytes");
   const auto layers = message.number("layers");
-  const auto split = layers_of_gpu(message);
-  const bool are_several = message.number("gpu").value_or(0) > 0 || (split && split->own != split->all);
+  const bool are_several = message.number("gpu").value_or(0) > 0;
   const std::int64_t on_gpu = *message.number("gpu_layers");
   if (!free || are_several || *free >= model + requested) return;
   // "offloaded 33/33 layers": the last is the output, which has no cache.
@@ -140,8 +114,6 @@ void derive_ollama(LogMessage& message) {
   if (is_host) message.add("on_host", "yes");
   message.add("context_of_one", std::optional(message.number("context_length").value_or(0) / parallel));
   auto cache = is_host ? message.bytes("host_kv_cache_bytes") : message.bytes("kv_cache_bytes");
-  if (const auto layers = is_host ? std::nullopt : layers_of_gpu(message); cache && layers)
-    cache = Bytes{cache->count / layers->all * layers->own};
   if (cache && is_impossible(*cache)) cache.reset();
   message.add("cache_bytes", cache);
   if (cache)
@@ -156,35 +128,86 @@ void derive_ollama(LogMessage& message) {
   if (asked && *asked > 1) message.add("stay", std::optional(*asked / 2));
 }
 
-// llama.cpp's flags for half of what its log told.
-void derive_halves(LogMessage& message) {
-  const auto context = message.number("context_length"), batch = message.number("micro_batch");
-  message.add("half_context_flag", context && *context > 1 ? fmt::format("-c {}", *context / 2)
-                                                           : "-c N, half of n_ctx in its log");
-  message.add("half_batch_flag",
-              batch && *batch > 1 ? fmt::format("-ub {}", *batch / 2) : "-ub N, half of n_ubatch in its log");
+// "print_info: n_layer          = 32", "llama_context: n_ctx         = 8192"
+std::optional<std::int64_t> setting_in(std::string_view line, std::string_view name) {
+  const auto rest = text_after(line, name);
+  const std::size_t at = rest ? rest->find_first_not_of(' ') : line.npos;
+  if (at == line.npos || (*rest)[at] != '=') return std::nullopt;
+  const auto value = integer_after(*rest, "=");
+  constexpr std::int64_t kMost = 100'000'000;
+  return value && *value > 0 && *value <= kMost ? value : std::nullopt;
 }
 
-void derive_words(LogMessage& message) {
-  const bool is_ollama = message.text("runtime") == "ollama";
-  const std::string program = is_ollama ? "Ollama" : message.text("program"), wanted = message.text("wanted"),
-                    size = words_for_requested(message, "");
-  message.add("who", program.empty() ? "ggml" : program + " (ggml)");
-  message.add("what", !size.empty() && is_cache_refused(message) ? "its " + wanted + " of " + size
-                      : !size.empty()                            ? "a buffer of " + size
-                      : wanted.empty() || wanted == "weights"    ? "a buffer"
-                                                                 : "its " + wanted);
-  const auto gpu = message.number("gpu");
-  message.add("where", message.text("memory") == "host" ? "in the host's memory"
-                       : gpu && *gpu > 0                ? fmt::format("on GPU {}", *gpu)
-                                                        : "on the GPU");
+// `msg="offload to cuda" … layers.model=49 layers.offload=49 … memory.required.kv="768.0 MiB" …`, up to 0.11.
+void read_ollama_estimate(std::string_view line, LogMessage& message) {
+  const auto match = [&](std::string_view pattern) { return match_pattern(pattern, line, message); };
+  match(" layers.model={layers:int}");
+  match(" layers.offload={gpu_layers:int}");
+  const auto on_gpu = message.number("gpu_layers");
+  const bool is_host = on_gpu && *on_gpu == 0;
+  match(is_host ? " memory.required.kv=\"{host_kv_cache_bytes}" : " memory.required.kv=\"{kv_cache_bytes}");
+  // Of several GPUs there are as many figures: "[14.9 GiB 14.9 GiB]".
+  if (!is_host) match(" memory.available=\"[{free_bytes}]");
 }
 
 }  // namespace
 
+std::optional<LogMessage> read_ggml_context(std::string_view line) {
+  LogMessage message;
+  const auto match = [&](std::string_view pattern) { return match_pattern(pattern, line, message); };
+  // If that fails, too, a refusal follows.
+  message.answers = has(line, "retrying without pipeline parallelism");
+  if (message.answers) return message;
+  match("offloaded {gpu_layers:int}/{layers:int} layers to GPU");
+  message.add("layers", setting_in(line, ": n_layer "));
+  message.add("context_length", setting_in(line, ": n_ctx "));
+  message.add("micro_batch", setting_in(line, ": n_ubatch "));
+  if (has(line, "CUDA") || has(line, "ROCm") || has(line, "Vulkan")) {
+    match("model buffer size ={model_buffer_bytes}");
+    match("KV buffer size ={kv_cache_bytes}");
+    match("using device …) - {free_bytes}");  // "using device CUDA0 (Orin) - 3875 MiB free"
+  }
+  // Of all devices, behind those of each; since 2025 "llama_kv_cache: size = 1005.79 MiB ( 4096 cells, …".
+  LogMessage all;
+  if (match_pattern("KV self size  ={kv_cache_bytes}", line, all) ||
+      match_pattern("llama_kv_cache…: size ={kv_cache_bytes}… cells,", line, all))
+    message.set(all.figures.front());
+  match("pipeline parallelism enabled (n_copies={pipeline_copies:int}");
+  message.add("program", ggml_program_of(line));
+  if (is_word(line, "ggml_vulkan") || has(line, "loaded Vulkan backend") || has(line, "llama_model_loader: "))
+    message.add("backend", "ggml");
+  return message.figures.empty() ? std::nullopt : std::optional(message);
+}
+
+std::optional<LogMessage> read_ollama_context(std::string_view line) {
+  LogMessage message;
+  const auto match = [&](std::string_view pattern) { return match_pattern(pattern, line, message); };
+  if (has(line, " layers.offload=")) {
+    read_ollama_estimate(line, message);
+  } else if (has(line, " KvCacheType:") && has(line, " KvSize:")) {
+    for (const std::string_view pattern : {" KvSize:{context_length:int}", " Parallel:{parallel:int}",
+                                           " GPULayers:{gpu_layers:int}", " KvCacheType:{kv_cache_type} "})
+      match(pattern);
+  } else if (has(line, "msg=\"kv cache\" device=")) {
+    const bool is_host = has(line, "device=CPU");
+    match(is_host ? " size=\"{host_kv_cache_bytes}" : " size=\"{kv_cache_bytes}");
+    match(is_host ? " size={host_kv_cache_bytes}" : " size={kv_cache_bytes}");
+  } else if (has(line, "msg=\"starting ") && has(line, "ollama")) {  // the runner, with llama.cpp's flags
+    match(" --ctx-size {context_length:int}");
+    match(" --parallel {parallel:int}");
+  } else if (has(line, "msg=\"system memory\" total=")) {
+    match(" total=\"{ram_bytes}");
+    match(" free_swap=\"{swap_free_bytes}");
+  } else if (has(line, "msg=\"llama runner started in ")) {
+    message.answers = true;  // it tries fewer layers on the GPU until they fit
+  } else if (!has(line, " OLLAMA_NUM_PARALLEL:")) {
+    return std::nullopt;
+  }
+  message.add("runtime", "ollama");
+  return message;
+}
+
 void derive_ggml(LogMessage& message) {
-  derive_words(message);
-  derive_halves(message);
   if (message.text("memory") != "host" && message.subject != "ollama refusal") derive_layers(message);
   if (is_cache_refused(message)) derive_cache(message);
   if (message.text("runtime") == "ollama") derive_ollama(message);

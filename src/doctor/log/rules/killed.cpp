@@ -7,12 +7,10 @@
 
 #include "base/text.h"
 #include "doctor/log/announced_kills.h"
-#include "doctor/log/common_cures.h"
+#include "doctor/log/limit_cures.h"
 #include "doctor/log/log_retry.h"
 #include "doctor/log/message_text.h"
-#include "doctor/log/oom_kill_cures.h"
 #include "doctor/log/rules.h"
-#include "doctor/log/systemd_unit.h"
 
 namespace headroom::doctor {
 namespace {
@@ -27,16 +25,6 @@ LogMessage killed(std::string_view command) {
   return message;
 }
 
-// A row of the table below: `all`, and the figures "command" and others.
-Wording killed_row(std::vector<std::string_view> all, std::vector<std::string_view> figures,
-                   std::string_view part = {}) {
-  return {.all = std::move(all),
-          .figures = std::move(figures),
-          .subject = "{command}",
-          .part = part,
-          .traits = {.ends_program = true}};
-}
-
 std::string_view without_number(std::string_view name) { return name.substr(0, name.find_last_of("-_")); }
 
 // "detector-1", or "ws_detector_1" up to version 1: a service and the number of its container.
@@ -44,16 +32,6 @@ bool is_numbered(std::string_view name) {
   const std::string_view service = without_number(name);
   return !service.empty() && service.size() + 1 < name.size() &&
          name.find_first_not_of("0123456789", service.size() + 1) == name.npos;
-}
-
-// "detector-1 exited with code 137". "… after docker kill" names the sender.
-std::optional<LogMessage> read_compose(std::string_view line) {
-  const std::size_t at = line.find(" exited with code 137");
-  if (at == line.npos || has(line, "after docker ")) return std::nullopt;
-  const std::string_view before = line.substr(0, at), name = before.substr(before.rfind(' ') + 1);
-  LogMessage message = killed(name);
-  if (is_numbered(name)) message.add("told_by", kCompose);
-  return message;
 }
 
 // "[ERROR] [detector-1]: process has died [pid 812, exit code -9, cmd '/opt/… --ros-args'].", and without the
@@ -71,19 +49,6 @@ std::optional<LogMessage> read_launch(std::string_view line) {
   if (program->size() > 1 && program->starts_with('\'') && program->ends_with('\''))
     program = program->substr(1, program->size() - 2);
   message.add("program", trim(*program));
-  return message;
-}
-
-// "vision.service: Main process exited, code=killed, status=9/KILL". If systemd itself kills a unit, it
-// announces that (announced_kills.cpp).
-std::optional<LogMessage> read_systemd(std::string_view line) {
-  if (!has(line, "ain process exited, code=killed, status=9/KILL")) return std::nullopt;
-  const std::string_view unit = unit_of(line);
-  if (unit.empty()) return std::nullopt;
-  LogMessage message = killed(unit);
-  message.is_of_unit = true;
-  message.add("unit", unit);
-  message.add("told_by", kSystemd);
   return message;
 }
 
@@ -150,7 +115,7 @@ std::optional<LogMessage> read_alone(std::string_view line) {
 }
 
 std::optional<LogMessage> read_in_code(std::string_view line) {
-  for (const auto& read_form : {read_alone, read_launch, read_compose, read_systemd, read_shell})
+  for (const auto& read_form : {read_alone, read_launch, read_shell})
     if (auto message = read_form(line)) return message;
   return std::nullopt;
 }
@@ -191,92 +156,111 @@ void derive_killed(LogMessage& message) {
   message.add("limit_command", limit.command);
 }
 
-Explanation explanation(std::string_view when, std::vector<CureRow> cures,
-                        std::string_view title = "{name} was killed (SIGKILL)") {
-  return {.when = when,
-          .id = "process-killed",
-          .severity = Severity::warning,
-          .confidence = Confidence::possible,
-          .title = title,
-          .cause = kSigkillCause,
-          .cures = std::move(cures)};
+void note_compose(std::string_view, LogMessage& message) {
+  if (is_numbered(message.text("command"))) message.add("told_by", kCompose);
 }
+
+bool names_killed_unit(std::string_view line) { return !unit_of(line).empty(); }
+
+void add_killed_unit(std::string_view line, LogMessage& message) {
+  message.add("command", unit_of(line));
+  message.add("unit", unit_of(line));
+  message.add("told_by", kSystemd);
+}
+
+// Ray's line gives possible reasons only.
+void end_program(std::string_view, LogMessage& message) {
+  message.subject = message.text("command");
+  message.ends_program = message.text("told_by") != "Ray";
+}
+
+constexpr std::string_view kKilledText = R"rules(
+rule killed
+  flags from_outside
+  read_first read_in_code
+  derive derive_killed
+  add end_program
+  anchors Killed || process has died || " killed  " || terminated by signal 9 || ] Error 137
+  # "… after docker kill" names the sender.
+  line {command:word} exited with code {:int=137} -> add=note_compose; none="after docker "
+  # If systemd itself kills a unit, it announces that (announced_kills.cpp).
+  line ain process exited, code=killed, status=9/KILL -> is_of_unit; check=names_killed_unit;
+        add=add_killed_unit
+  line DataLoader worker (pid && killed by signal: Killed -> command=a DataLoader worker
+    figures (pid(s) {pid:int} || (pid {pid:int}
+  line llama runner process has terminated: signal: killed -> command=a runner of Ollama
+  # gunicorn
+  line was sent SIGKILL! Perhaps out of memory? -> command=a worker
+    figures (pid:{pid:int}
+  line zsh: killed {command}
+  line "fish: " && '{command}' terminated by signal SIGKILL
+  # The drivers of compilers and linkers: c++, collect2, nvcc.
+  line Killed signal terminated program {command:word} -> told_by=a compiler
+  line internal compiler error: Killed (program {command}) -> told_by=a compiler
+  line {command:word} terminated with signal 9 [Killed] -> told_by=a compiler
+  line '{command:word}' died due to signal 9 -> told_by=a compiler
+  # Python's subprocess.
+  line Command '{command}' died with <Signals.SIGKILL
+  # 137 is 128 and the signal's number: kubectl exec, PyCharm, GitHub's runner, yarn, GitLab's runner.
+  line command terminated with && " exit code {:int=137}" -> command=a command in a container; told_by=kubectl
+  line rocess finished with && " exit code {:int=137}" -> command=a program
+  line rocess completed with && " exit code {:int=137}" -> command=a program
+  line ommand failed with exit code {:int=137} -> command=a program
+  line Job failed: exit code {:int=137} -> command=a program
+  # What supervisord kills itself is "stopped: …".
+  line " exited: {command} (terminated by SIGKILL; not expected)" -> told_by=supervisord
+  line " exited: {command} (exit status 137; not expected)" -> told_by=supervisord
+  # torchrun, in two lines.
+  line "failed (exitcode: -9) local_rank: " -> command=a worker of torchrun; part=failed
+    figures (pid: {pid:int}
+  line "Signal 9 (SIGKILL) received by PID " -> command=a worker of torchrun; part=traceback
+    figures received by PID {pid:int}
+  line Worker exited prematurely: signal 9 (SIGKILL) -> command=a worker of Celery
+  line exit codes of the workers are { && SIGKILL(-9) -> command=a worker of joblib
+  line The command '{command}' returned a non-zero code: {:int=137} -> told_by=docker build
+  line process "{command}" did not complete successfully: exit code: {:int=137} -> told_by=docker build
+  # Ray lists possible reasons why the connection to a worker broke.
+  line killed by SIGKILL by OOM killer due to high memory usage
+    figures command=a worker of Ray || Worker PID: {pid:int} || told_by=Ray
+  finding process-killed warning possible when told_by=Ray
+    title A Ray worker ended: it may have been killed (SIGKILL)
+    cause The kernel sends SIGKILL when memory runs out. Users, supervisors and schedulers send it too. The
+          log does not say who sent the signal.
+    cure @check-kernel-log
+    cure {limit_what} => {limit_command}
+  finding process-killed warning possible when told_by=a compiler
+    title {name} was killed (SIGKILL)
+    cure compile one file at a time: each compiler process takes one GiB or more => MAX_JOBS=1
+          CMAKE_BUILD_PARALLEL_LEVEL=1 MAKEFLAGS=-j1 COMMAND
+    cure @check-kernel-log
+  finding process-killed warning possible when told_by=docker build
+    cure run fewer jobs at once in the build: each compiler process takes one GiB or more => ENV MAX_JOBS=1
+          CMAKE_BUILD_PARALLEL_LEVEL=1 MAKEFLAGS=-j1  # of the Dockerfile
+    cure @check-kernel-log
+  finding process-killed warning possible when told_by=docker compose
+    cure check whether the container reached its own limit => docker inspect --format '{{.State.OOMKilled}}'
+          {container}
+    cure @check-kernel-log
+    cure set a memory limit for its service, so that only it fails, with a clear reason => mem_limit: SIZE  #
+          of the service, in compose.yaml
+  finding process-killed warning possible when told_by=kubectl
+    cure check whether the pod reached its limit (OOMKilled) => kubectl describe pod POD
+    cure raise the pod's limit => kubectl set resources deployment NAME -c CONTAINER --limits=memory=SIZE
+  finding process-killed warning possible
+    cure @check-kernel-log
+    cure {limit_what} => {limit_command}
+)rules";
 
 }  // namespace
 
-LogRule killed_rule() {
-  constexpr CureRow kLimit{"{limit_what}", "{limit_command}"};
-  return {
-      .name = "killed",
-      .anchors = {"Killed", "process has died", "exited with code 137", " killed  ", "terminated by signal 9",
-                  "] Error 137", "code=killed, status=9/KILL"},
-      .read_first = read_in_code,
-      .from_outside = true,
-      .wordings =
-          {killed_row({"DataLoader worker (pid", "killed by signal: Killed"},
-                      {"command=a DataLoader worker", "(pid(s) {pid:int}", "(pid {pid:int}"}),
-           killed_row({"llama runner process has terminated: signal: killed"},
-                      {"command=a runner of Ollama"}),
-           // gunicorn
-           killed_row({"was sent SIGKILL! Perhaps out of memory?"}, {"command=a worker", "(pid:{pid:int}"}),
-           killed_row({"zsh: killed {command}"}, {}),
-           killed_row({"fish: ", "'{command}' terminated by signal SIGKILL"}, {}),
-           // The drivers of compilers and linkers: c++, collect2, nvcc.
-           killed_row({"Killed signal terminated program {command:word}"}, {"told_by=a compiler"}),
-           killed_row({"internal compiler error: Killed (program {command})"}, {"told_by=a compiler"}),
-           killed_row({"{command:word} terminated with signal 9 [Killed]"}, {"told_by=a compiler"}),
-           killed_row({"'{command:word}' died due to signal 9"}, {"told_by=a compiler"}),
-           // Python's subprocess.
-           killed_row({"Command '{command}' died with <Signals.SIGKILL"}, {}),
-           // 137 is 128 and the signal's number: kubectl exec, PyCharm, GitHub's runner, yarn, GitLab's
-           // runner.
-           killed_row({"command terminated with", " exit code {:int=137}"},
-                      {"command=a command in a container", "told_by=kubectl"}),
-           killed_row({"rocess finished with", " exit code {:int=137}"}, {"command=a program"}),
-           killed_row({"rocess completed with", " exit code {:int=137}"}, {"command=a program"}),
-           killed_row({"ommand failed with exit code {:int=137}"}, {"command=a program"}),
-           killed_row({"Job failed: exit code {:int=137}"}, {"command=a program"}),
-           // What supervisord kills itself is "stopped: …".
-           killed_row({" exited: {command} (terminated by SIGKILL; not expected)"}, {"told_by=supervisord"}),
-           killed_row({" exited: {command} (exit status 137; not expected)"}, {"told_by=supervisord"}),
-           // torchrun, in two lines.
-           killed_row({"failed (exitcode: -9) local_rank: "},
-                      {"command=a worker of torchrun", "(pid: {pid:int}"}, "failed"),
-           killed_row({"Signal 9 (SIGKILL) received by PID "},
-                      {"command=a worker of torchrun", "received by PID {pid:int}"}, "traceback"),
-           killed_row({"Worker exited prematurely: signal 9 (SIGKILL)"}, {"command=a worker of Celery"}),
-           killed_row({"exit codes of the workers are {", "SIGKILL(-9)"}, {"command=a worker of joblib"}),
-           killed_row({"The command '{command}' returned a non-zero code: {:int=137}"},
-                      {"told_by=docker build"}),
-           killed_row({"process \"{command}\" did not complete successfully: exit code: {:int=137}"},
-                      {"told_by=docker build"}),
-           // Ray lists possible reasons why the connection to a worker broke.
-           {.all = {"killed by SIGKILL by OOM killer due to high memory usage"},
-            .figures = {"command=a worker of Ray", "Worker PID: {pid:int}", "told_by=Ray"},
-            .subject = "{command}"}},
-      .explanations =
-          {explanation("told_by=Ray", {kCheckKernelLog, kLimit},
-                       "A Ray worker ended: it may have been killed (SIGKILL)"),
-           explanation("told_by=a compiler",
-                       {{"compile one file at a time: each compiler process takes one GiB or more",
-                         "MAX_JOBS=1 CMAKE_BUILD_PARALLEL_LEVEL=1 MAKEFLAGS=-j1 COMMAND"},
-                        kCheckKernelLog}),
-           explanation("told_by=docker build",
-                       {{"run fewer jobs at once in the build: each compiler process takes one GiB or more",
-                         "ENV MAX_JOBS=1 CMAKE_BUILD_PARALLEL_LEVEL=1 MAKEFLAGS=-j1  # of the Dockerfile"},
-                        kCheckKernelLog}),
-           explanation("told_by=docker compose",
-                       {{"check whether the container reached its own limit",
-                         "docker inspect --format '{{.State.OOMKilled}}' {container}"},
-                        kCheckKernelLog,
-                        {"set a memory limit for its service, so that only it fails, with a clear reason",
-                         "mem_limit: SIZE  # of the service, in compose.yaml"}}),
-           explanation("told_by=kubectl",
-                       {{"check whether the pod reached its limit (OOMKilled)", "kubectl describe pod POD"},
-                        {"raise the pod's limit",
-                         "kubectl set resources deployment NAME -c CONTAINER --limits=memory=SIZE"}}),
-           explanation("", {kCheckKernelLog, kLimit})},
-      .derive = derive_killed};
+RuleFamily killed_rules() {
+  return {kKilledText,
+          {{"read_in_code", read_in_code},
+           {"derive_killed", derive_killed},
+           {"end_program", end_program},
+           {"note_compose", note_compose},
+           {"names_killed_unit", names_killed_unit},
+           {"add_killed_unit", add_killed_unit}}};
 }
 
 }  // namespace headroom::doctor

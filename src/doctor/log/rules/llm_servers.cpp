@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "doctor/log/common_cures.h"
 #include "doctor/log/line_pattern.h"
 #include "doctor/log/log_prose.h"
 #include "doctor/log/message_text.h"
@@ -105,218 +104,155 @@ void derive_vllm(LogMessage& message) {
 // none.
 bool is_no_prose(std::string_view line) { return !is_prose(line); }
 
-constexpr CureRow kQuantizeWhileLoading{"use a quantized model (AWQ, GPTQ), or quantize it while it loads",
-                                        "--quantization fp8"};
+constexpr std::string_view kLlmServersText = R"rules(
+cures larger-share
+  cure give vLLM a larger share, if the rest of the GPU is free (now {share_now}[[; {share_filled} is enough
+        for weights and warm-up, without a cache]]) => --gpu-memory-utilization {larger_share}
+  cure give vLLM a larger share, if the rest of the GPU is free => --gpu-memory-utilization SHARE, above the
+        current one :: when !larger_share, !no_share
+cures shorter-context
+  cure shorten the context to the length that fits => --max-model-len {context_that_fits}
+  cure halve the context => --max-model-len {context_length/2} :: when !context_that_fits, context_length>1
+  cure halve the context => --max-model-len N, half of max_seq_len in its log :: when !context_that_fits,
+        !context_length>1
+cures fewer-requests
+  cure serve fewer requests at once => --max-num-seqs {dummy_requests/2} :: when dummy_requests>1
+  cure serve fewer requests at once => --max-num-seqs N, half of the current number :: when !dummy_requests>1
+cures quantize-and-split
+  cure use a quantized model (AWQ, GPTQ), or quantize it while it loads => --quantization fp8
+  cure split the model across several GPUs => --tp-size 2
+
+rule vllm
+  derive derive_vllm
+  line " is preempted by PreemptionMode." && not enough KV cache space -> subject=preempted
+    figures total_num_cumulative_preemption={preemptions:int}
+  line when warming up sampler && ut of memory -> none=raise ValueError(
+    figures warming up sampler with {dummy_requests:int}
+  line max seq len ({context_length:int} && that can be stored in KV cache -> none=raise ValueError(
+    figures that can be stored in KV cache ({context_that_fits:int}
+  line max seq len ({context_length:int} && KV cache is needed -> add=add_needed_cache; none=raise ValueError(
+    figures estimated maximum model length is {context_that_fits:int}
+  line No available memory for the cache blocks -> cache_blocks=0; none=raise ValueError(
+  line Free memory on device && is less than desired GPU memory utilization -> add=add_free_of_device;
+        none=raise ValueError(
+    figures Free memory on device cuda:{gpu:int}
+  finding vllm-out-of-memory warning certain when subject=preempted
+    title vLLM's key-value cache was too small for the requests: vLLM postponed some
+    cause The running requests need more cache than vLLM has. vLLM stops one of them and computes it again
+          later.
+    cure @larger-share
+    cure @fewer-requests
+    cure store the key-value cache in 8 bits => --kv-cache-dtype fp8
+  finding vllm-out-of-memory certain when cache_blocks, lacking_bytes
+    title vLLM had no GPU memory left for its key-value cache
+    cause Weights and warm-up take {lacking_bytes} more than the share of the GPU that gpu_memory_utilization
+          gives to vLLM.
+    cure @larger-share
+    cure disable CUDA graphs => --enforce-eager
+    cure @shorter-context
+    cure use a model with fewer bits per weight (AWQ or GPTQ takes about a quarter) :: when no_share
+  finding vllm-out-of-memory when cache_blocks
+    cause Weights and warm-up fill the share of the GPU that gpu_memory_utilization gives to vLLM.
+    cure @larger-share
+    cure disable CUDA graphs => --enforce-eager
+    cure @shorter-context
+  finding vllm-out-of-memory certain when context_length, requested_bytes
+    title vLLM's key-value cache is too small for a context of {context_length} tokens[[: {context_that_fits}
+          fit]]
+    cause One request of full length does not fit: weights and warm-up leave too little of the share.
+    cure @shorter-context
+    cure store the key-value cache in 8 bits => --kv-cache-dtype fp8
+    cure @larger-share
+    cure disable CUDA graphs => --enforce-eager
+  finding vllm-out-of-memory certain when context_that_fits
+    title vLLM's key-value cache is too small for a context of {context_length} tokens: {context_that_fits}
+          fit
+    cure @shorter-context
+    cure store the key-value cache in 8 bits => --kv-cache-dtype fp8
+    cure @larger-share
+    cure disable CUDA graphs => --enforce-eager
+  finding vllm-out-of-memory when free_bytes, little
+    title vLLM's share of the GPU was not free: only {free_bytes} of {total_bytes} were free
+    cause Other processes hold the GPU's memory, perhaps an earlier vLLM that still runs. The rest is too
+          small for a model and its cache.
+    cure @end-holder-of-rest :: saves wanted_bytes
+    cure check whether an earlier vLLM still runs => pgrep -af vllm
+    cure list the GPU's processes with NVIDIA's tool => nvidia-smi
+  finding vllm-out-of-memory first_cure_meets_cause when free_bytes
+    title vLLM could not start: no GPU memory was left
+    cause vLLM takes the share gpu_memory_utilization of the GPU. Its warm-up needs more than that, and the
+          GPU had no more free memory.
+    cure give vLLM at most the free memory, {free_bytes} of {total_bytes} => --gpu-memory-utilization
+          {smaller_share}
+    cure give vLLM a share of the GPU that is free => --gpu-memory-utilization SHARE :: when !smaller_share
+    cure @end-holder-of-rest :: saves wanted_bytes
+    cure @fewer-requests
+    cure disable CUDA graphs => --enforce-eager
+  finding vllm-out-of-memory
+    cure @fewer-requests
+    cure give vLLM a smaller share => --gpu-memory-utilization SHARE, below the current one
+    cure @shorter-context
+    cure disable CUDA graphs => --enforce-eager
+
+rule vllm-context
+  context_of vllm
+  read_first read_vllm_context
+  anchors LLM engine || tilization=0. || tilization': 0. || tilization": 0. || tilization (0. || able KV cache
+        memory: - || for KV Cache is -
+
+# Each of SGLang's processes prints what room for tokens the weights leave; -1 is what settings have for none.
+rule llm-server
+  line max_total_num_tokens={token_budget:int<-1} -> runtime=SGLang; subject=SGLang; event=budget of tokens;
+        part=budget; check=is_no_prose
+  line Not enough memory. Please try to increase --mem-fraction-static -> runtime=SGLang; subject=SGLang;
+        part=error
+    figures mem_fraction_static={share:decimal}
+  line Not enough memory to handle {:int} prefill tokens -> runtime=TGI; subject=TGI
+    figures to handle {prefill_tokens:int} prefill
+  line Not enough memory to handle {:int} total tokens -> runtime=TGI; subject=TGI
+    figures to handle {total_tokens:int} total || " with {prefill_tokens:int} prefill"
+  finding sglang-out-of-memory certain when token_budget
+    title SGLang's weights are larger than its share of the GPU: {token_budget} tokens remain for its cache
+    cause The weights and other memory for loading exceed the share of the GPU that mem_fraction_static gives
+          to weights and cache[[ ({share})]]. A cache for fewer tokens does not help.
+    cure give SGLang a larger share, if the rest of the GPU is free => --mem-fraction-static SHARE, above the
+          current one
+    cure @quantize-and-split
+    cure @see-others-on-gpu
+  finding sglang-out-of-memory certain when runtime=SGLang
+    title SGLang had no GPU memory left for its key-value cache
+    cause The weights fill the share of the GPU that mem_fraction_static gives to weights and cache[[
+          ({share})]].
+    cure give SGLang a larger share, if the rest of the GPU is free => --mem-fraction-static SHARE, above the
+          current one
+    cure @see-others-on-gpu
+    cure @quantize-and-split
+  finding tgi-out-of-memory certain
+    title TGI had no GPU memory left to warm up with [[{total_tokens} total]][[if
+          !total_tokens:{prefill_tokens} prefill]] tokens
+    cause The memory that the weights leave on the GPU is too small for one prompt of the largest length.
+    # A few tokens are the warm-up's smallest prompt already.
+    cure process fewer prompt tokens at once => --max-batch-prefill-tokens {prefill_tokens/2} :: when
+          prefill_tokens>63
+    cure process fewer prompt tokens at once => --max-batch-prefill-tokens N, half of the current number ::
+          when !total_tokens, !prefill_tokens>63
+    cure store fewer tokens at once => --max-batch-total-tokens {total_tokens/2} :: when total_tokens>63
+    cure store fewer tokens at once => --max-batch-total-tokens N, half of the current number :: when
+          total_tokens<64
+    cure quantize the model while it loads => --quantize fp8
+    cure split the model across several GPUs => --num-shard 2
+    cure @see-others-on-gpu
+)rules";
 
 }  // namespace
 
-LogRule vllm_rule() {
-  constexpr std::string_view kId = "vllm-out-of-memory",
-                             kMoreShare =
-                                 "give vLLM a larger share, if the rest of the GPU "
-                                 "is free";
-  constexpr CureRow kNoGraphs{"disable CUDA graphs", "--enforce-eager"},
-      kCacheInFp8{"store the key-value cache in 8 bits", "--kv-cache-dtype fp8"},
-      kLargerShare{
-          "give vLLM a larger share, if the rest of the GPU is free (now {share_now}[[; {share_filled} is "
-          "enough for weights and warm-up, without a cache]])",
-          "--gpu-memory-utilization {larger_share}"},
-      kSomeLargerShare{kMoreShare, "--gpu-memory-utilization SHARE, above the current one", "",
-                       "!larger_share, !no_share"},
-      kFits{"shorten the context to the length that fits", "--max-model-len {context_that_fits}"},
-      kHalveContext{"halve the context", "--max-model-len {context_length/2}", "",
-                    "!context_that_fits, context_length>1"},
-      kHalveSome{"halve the context", "--max-model-len N, half of max_seq_len in its log", "",
-                 "!context_that_fits, !context_length>1"},
-      kFewer{"serve fewer requests at once", "--max-num-seqs {dummy_requests/2}", "", "dummy_requests>1"},
-      kFewerSome{"serve fewer requests at once", "--max-num-seqs N, half of the current number", "",
-                 "!dummy_requests>1"};
-  return {
-      .name = "vllm",
-      .wordings =
-          {// The request waits, and is computed again.
-           {.all = {" is preempted by PreemptionMode.", "not enough KV cache space"},
-            .figures = {"total_num_cumulative_preemption={preemptions:int}"},
-            .subject = "preempted"},
-           {.all = {"when warming up sampler", "ut of memory"},
-            .none = {"raise ValueError("},
-            .figures = {"warming up sampler with {dummy_requests:int}"}},
-           {.all = {"max seq len ({context_length:int}", "that can be stored in KV cache"},
-            .none = {"raise ValueError("},
-            .figures = {"that can be stored in KV cache ({context_that_fits:int}"}},
-           {.all = {"max seq len ({context_length:int}", "KV cache is needed"},
-            .none = {"raise ValueError("},
-            .figures = {"estimated maximum model length is {context_that_fits:int}"},
-            .add = add_needed_cache},
-           {.all = {"No available memory for the cache blocks"},
-            .none = {"raise ValueError("},
-            .add =
-                [](std::string_view, LogMessage& message) {
-                  message.set({"cache_blocks", std::int64_t{0}});
-                }},
-           {.all = {"Free memory on device", "is less than desired GPU memory utilization"},
-            .none = {"raise ValueError("},
-            .figures = {"Free memory on device cuda:{gpu:int}"},
-            .add = add_free_of_device}},
-      .explanations =
-          {{.when = "subject=preempted",
-            .id = kId,
-            .severity = Severity::warning,
-            .confidence = Confidence::certain,
-            .title = "vLLM's key-value cache was too small for the requests: vLLM postponed some",
-            .cause = "The running requests need more cache than vLLM has. vLLM stops one of them and "
-                     "computes it again "
-                     "later.",
-            .cures = {kLargerShare, kSomeLargerShare, kFewer, kFewerSome, kCacheInFp8}},
-           {.when = "cache_blocks, lacking_bytes",
-            .id = kId,
-            .confidence = Confidence::certain,
-            .title = "vLLM had no GPU memory left for its key-value cache",
-            .cause = "Weights and warm-up take {lacking_bytes} more than the share of the GPU that "
-                     "gpu_memory_utilization gives to vLLM.",
-            .cures = {kLargerShare,
-                      kSomeLargerShare,
-                      kNoGraphs,
-                      kFits,
-                      kHalveContext,
-                      kHalveSome,
-                      {"use a model with fewer bits per weight (AWQ or GPTQ takes about a quarter)", "", "",
-                       "no_share"}}},
-           {.when = "cache_blocks",
-            .id = kId,
-            .title = "vLLM had no GPU memory left for its key-value cache",
-            .cause =
-                "Weights and warm-up fill the share of the GPU that gpu_memory_utilization gives to vLLM.",
-            .cures = {kLargerShare, kSomeLargerShare, kNoGraphs, kFits, kHalveContext, kHalveSome}},
-           {.when = "context_length, requested_bytes",
-            .id = kId,
-            .confidence = Confidence::certain,
-            .title = "vLLM's key-value cache is too small for a context of {context_length} tokens[[: "
-                     "{context_that_fits} fit]]",
-            .cause =
-                "One request of full length does not fit: weights and warm-up leave too little of the share.",
-            .cures = {kFits, kHalveContext, kHalveSome, kCacheInFp8, kLargerShare, kSomeLargerShare,
-                      kNoGraphs}},
-           {.when = "context_that_fits",
-            .id = kId,
-            .confidence = Confidence::certain,
-            .title = "vLLM's key-value cache is too small for a context of {context_length} tokens: "
-                     "{context_that_fits} fit",
-            .cause =
-                "One request of full length does not fit: weights and warm-up leave too little of the share.",
-            .cures = {kFits, kCacheInFp8, kLargerShare, kSomeLargerShare, kNoGraphs}},
-           {.when = "free_bytes, little",
-            .id = kId,
-            .title = "vLLM's share of the GPU was not free: only {free_bytes} of {total_bytes} were free",
-            .cause = "Other processes hold the GPU's memory, perhaps an earlier vLLM that still runs. The "
-                     "rest is too "
-                     "small for a model and its cache.",
-            .cures = {{kEndHolderOfRest.what, kEndHolderOfRest.command, "wanted_bytes"},
-                      {"check whether an earlier vLLM still runs", "pgrep -af vllm"},
-                      {"list the GPU's processes with NVIDIA's tool", "nvidia-smi"}}},
-           {.when = "free_bytes",
-            .id = kId,
-            .title = "vLLM could not start: no GPU memory was left",
-            .cause = "vLLM takes the share gpu_memory_utilization of the GPU. Its warm-up needs more than "
-                     "that, and the "
-                     "GPU had no more free memory.",
-            .cures = {{"give vLLM at most the free memory, {free_bytes} of {total_bytes}",
-                       "--gpu-memory-utilization {smaller_share}"},
-                      {"give vLLM a share of the GPU that is free", "--gpu-memory-utilization SHARE", "",
-                       "!smaller_share"},
-                      {kEndHolderOfRest.what, kEndHolderOfRest.command, "wanted_bytes"},
-                      kFewer,
-                      kFewerSome,
-                      kNoGraphs},
-            .first_cure_meets_cause = true},
-           {.id = kId,
-            .title = "vLLM could not start: no GPU memory was left",
-            .cause = "vLLM takes the share gpu_memory_utilization of the GPU. Its warm-up needs more than "
-                     "that, and the "
-                     "GPU had no more free memory.",
-            .cures = {kFewer,
-                      kFewerSome,
-                      {"give vLLM a smaller share", "--gpu-memory-utilization SHARE, below the current one"},
-                      kHalveContext,
-                      kHalveSome,
-                      kNoGraphs}}},
-      .derive = derive_vllm};
-}
-
-LogRule vllm_context_rule() {
-  return {.name = "vllm-context",
-          .anchors = {"LLM engine", "tilization=0.", "tilization': 0.", "tilization\": 0.", "tilization (0.",
-                      "able KV cache memory: -", "for KV Cache is -"},
-          .read_first = read_vllm_context,
-          .context_of = "vllm"};
-}
-
-LogRule llm_server_rule() {
-  constexpr CureRow kSplit{"split the model across several GPUs", "--tp-size 2"};
-  constexpr CureRow kMoreShare{"give SGLang a larger share, if the rest of the GPU is free",
-                               "--mem-fraction-static SHARE, above the current one"};
-  const auto halve = [](std::string_view what, std::string_view flag, std::string_view when) {
-    return CureRow{what, flag, "", when};
-  };
-  return {
-      .name = "llm-server",
-      .wordings = {{.all = {"max_total_num_tokens={token_budget:int<-1}"},
-                    .figures = {"runtime=SGLang"},
-                    .subject = "SGLang",
-                    .part = "budget",
-                    .check = is_no_prose,
-                    .add = [](std::string_view, LogMessage& message) { message.event = "budget of tokens"; }},
-                   {.all = {"Not enough memory. Please try to increase --mem-fraction-static"},
-                    .figures = {"runtime=SGLang", "mem_fraction_static={share:decimal}"},
-                    .subject = "SGLang",
-                    .part = "error"},
-                   {.all = {"Not enough memory to handle {:int} prefill tokens"},
-                    .figures = {"runtime=TGI", "to handle {prefill_tokens:int} prefill"},
-                    .subject = "TGI"},
-                   {.all = {"Not enough memory to handle {:int} total tokens"},
-                    .figures = {"runtime=TGI", "to handle {total_tokens:int} total",
-                                " with {prefill_tokens:int} prefill"},
-                    .subject = "TGI"}},
-      .explanations =
-          {{.when = "token_budget",
-            .id = "sglang-out-of-memory",
-            .confidence = Confidence::certain,
-            .title = "SGLang's weights are larger than its share of the GPU: {token_budget} tokens remain "
-                     "for its cache",
-            .cause = "The weights and other memory for loading exceed the share of the GPU that "
-                     "mem_fraction_static "
-                     "gives to weights and cache[[ ({share})]]. A cache for fewer tokens does not help.",
-            .cures = {kMoreShare, kQuantizeWhileLoading, kSplit, kSeeOthersOnGpu}},
-           {.when = "runtime=SGLang",
-            .id = "sglang-out-of-memory",
-            .confidence = Confidence::certain,
-            .title = "SGLang had no GPU memory left for its key-value cache",
-            .cause =
-                "The weights fill the share of the GPU that mem_fraction_static gives to weights and cache[[ "
-                "({share})]].",
-            .cures = {kMoreShare, kSeeOthersOnGpu, kQuantizeWhileLoading, kSplit}},
-           {.id = "tgi-out-of-memory",
-            .confidence = Confidence::certain,
-            .title = "TGI had no GPU memory left to warm up with [[{total_tokens} total]][[{only_prefill} "
-                     "prefill]] tokens",
-            .cause = "The memory that the weights leave on the GPU is too small for one prompt of the "
-                     "largest length.",
-            // A few tokens are the warm-up's smallest prompt already.
-            .cures = {halve("process fewer prompt tokens at once",
-                            "--max-batch-prefill-tokens {prefill_tokens/2}", "prefill_tokens>63"),
-                      halve("process fewer prompt tokens at once",
-                            "--max-batch-prefill-tokens N, half of the current number",
-                            "!total_tokens, !prefill_tokens>63"),
-                      halve("store fewer tokens at once", "--max-batch-total-tokens {total_tokens/2}",
-                            "total_tokens>63"),
-                      halve("store fewer tokens at once",
-                            "--max-batch-total-tokens N, half of the current number", "total_tokens<64"),
-                      {"quantize the model while it loads", "--quantize fp8"},
-                      {"split the model across several GPUs", "--num-shard 2"},
-                      kSeeOthersOnGpu}}},
-      .derive = [](LogMessage& message) {
-        if (!message.number("total_tokens")) message.add("only_prefill", message.number("prefill_tokens"));
-      }};
+RuleFamily llm_servers_rules() {
+  return {kLlmServersText,
+          {{"derive_vllm", derive_vllm},
+           {"add_needed_cache", add_needed_cache},
+           {"add_free_of_device", add_free_of_device},
+           {"read_vllm_context", read_vllm_context},
+           {"is_no_prose", is_no_prose}}};
 }
 
 }  // namespace headroom::doctor

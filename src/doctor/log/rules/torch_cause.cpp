@@ -5,9 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "doctor/log/finding_text.h"
 #include "doctor/log/message_text.h"
-#include "doctor/log/requested_size.h"
-#include "doctor/log/rules/torch_servers.h"
 
 namespace headroom::doctor {
 namespace {
@@ -20,7 +19,6 @@ struct TorchFigures {
         free(possible(message, "free_bytes")),
         allocated(possible(message, "allocated_bytes")),
         others(possible(message, "other_processes_bytes")),
-        named(possible(message, "named_processes_bytes")),
         allowed(possible(message, "allowed_bytes")),
         process(possible(message, "process_bytes")),
         of_metal(possible(message, "other_allocations_bytes").value_or(Bytes{})),
@@ -41,7 +39,7 @@ struct TorchFigures {
   // What is neither free nor the program's.
   Bytes of_the_rest() const { return *total - *free - held(); }
 
-  std::optional<Bytes> requested, total, free, allocated, others, named, allowed, process;
+  std::optional<Bytes> requested, total, free, allocated, others, allowed, process;
   Bytes of_metal;  // on a Mac: the process's, outside of PyTorch
   Bytes idle;      // reserved and not allocated
   std::string library;
@@ -96,7 +94,7 @@ std::string_view cause_of(const TorchFigures& figures) {
   const bool is_spilled = own && *own > *total;
   if (!is_spilled && is_far_more_free(figures)) return "refused";
   if (!own && figures.others) return *figures.others > figures.own_at_most() ? "other_processes" : "cut_off";
-  if (!own) return figures.named ? "cut_off" : "unknown";
+  if (!own) return "unknown";
   if (is_spilled) return "spilled";
   if (figures.others && *figures.others > figures.held()) return "other_processes";
   if (free && figures.of_the_rest() > figures.held()) return "rest_of_system";
@@ -172,16 +170,40 @@ void derive_splitting(const TorchFigures& figures, LogMessage& message) {
   message.add("max_split", std::optional(std::clamp(half, kLeast, kMost)));
 }
 
-// PyTorch's limit on a Mac is 1.7 times what Metal recommends by default; it takes up to twice as much.
-void derive_mac_limit(const TorchFigures& figures, LogMessage& message) {
-  if (!figures.requested || !figures.allocated || !figures.allowed) return;
-  constexpr double kUsual = 1.7, kMost = 2.0, kHundredths = 100;
-  const Bytes needed = *figures.allocated + figures.of_metal + *figures.requested;
-  const double ratio = std::ceil(kHundredths * kUsual * static_cast<double>(needed.count) /
-                                 static_cast<double>(std::max<std::int64_t>(1, figures.allowed->count))) /
-                       kHundredths;
-  message.add("mac_ratio", ratio > kMost ? "0.0" : fmt::format("{:.2f}", ratio));
-}
+struct TorchServer {
+  std::string_view runtime, share, context, requests, fewer_bits, more_gpus;
+};
+constexpr TorchServer kServers[] = {{"vLLM", "--gpu-memory-utilization", "--max-model-len", "--max-num-seqs",
+                                     "--quantization fp8", "--tensor-parallel-size 2"},
+                                    {"SGLang", "--mem-fraction-static", "--context-length",
+                                     "--max-running-requests", "--quantization fp8", "--tp-size 2"},
+                                    {"TGI", "--cuda-memory-fraction", "--max-total-tokens",
+                                     "--max-batch-prefill-tokens", "--quantize fp8", "--num-shard 2"}};
+
+// The texts of each server's lines. A program that only borrows vLLM's layers, as SGLang did, has
+// "/vllm/model_executor/" in its tracebacks.
+constexpr std::pair<std::string_view, std::string_view> kServerTexts[] = {
+    {"/sglang/srt/", "SGLang"},
+    {"server_args=ServerArgs(", "SGLang"},
+    {"text_generation_server", "TGI"},
+    {"text_generation_launcher", "TGI"},
+    {"text_generation_router", "TGI"},
+    {"(EngineCore", "vLLM"},
+    {"] EngineCore ", "vLLM"},
+    {" VllmWorker", "vLLM"},
+    {"(VllmWorker", "vLLM"},
+    {"vLLM API server version", "vLLM"},
+    {" vllm[", "vLLM"},
+    {"Using max model len ", "vLLM"},
+    {"/vllm/v1/", "vLLM"},
+    {"/vllm/engine/", "vLLM"},
+    {"/vllm/entrypoints/", "vLLM"},
+    {"/vllm/worker/", "vLLM"},
+    {"/vllm/executor/", "vLLM"}};
+
+// As vLLM's own logger begins each line: "ERROR 05-12 10:11:12 [core.py:396] ".
+constexpr std::string_view kVllmFiles[] = {
+    "[core.py:", "multiproc_executor.py:", "gpu_worker.py:", "gpu_model_runner.py:"};
 
 }  // namespace
 
@@ -195,10 +217,6 @@ void derive_torch(LogMessage& message) {
   message.add("cause", cause);
   derive_server(message);
   const bool has_server = !message.text("server").empty();
-  if (has_server) message.add("closing", ")");
-  if (message.text("phase") == "load")
-    message.add("loading", " The program was loading the model's weights.");
-  if (figures.library.empty()) message.add("or_nvmap", " or NvMap");
   message.add("torch_device", figures.library == "XPU" ? "xpu" : "cuda");
   if (const auto gpu = message.number("gpu"); gpu && *gpu > 0)
     message.add("which", fmt::format("GPU {}'s", *gpu));
@@ -207,17 +225,38 @@ void derive_torch(LogMessage& message) {
   message.add("held_bytes", std::optional(figures.held()));
   if (figures.total) message.add("own_at_most_bytes", std::optional(figures.own_at_most()));
   if (figures.total && figures.free) message.add("rest_bytes", std::optional(figures.of_the_rest()));
-  constexpr Bytes kIntelsPiece = mebibytes(4096);
-  if (figures.library == "XPU" && figures.requested && *figures.requested > kIntelsPiece)
-    message.add("intels_piece", "Intel's driver allocates at most 4 GiB in one piece by default. ");
   if (cause == "wrong_size") return;
   if (cause == "own_share") derive_share(figures, message);
   if (!has_server || cause == "not_its_own") derive_batch(figures, cause, message);
-  if (figures.library == "MPS") return derive_mac_limit(figures, message);
+  if (figures.library == "MPS") return;
   const bool is_refused = cause == "refused" || cause == "not_its_own";
   const bool may_split = figures.idle.count > 0 && !has_server && !is_refused && cause != "too_large";
   if (cause == "fragmentation" || may_split) derive_splitting(figures, message);
   if (!has_server && !is_refused) message.add("is_program", "yes");
+}
+
+std::string_view torch_server_of(std::string_view line) {
+  for (const auto& [text, server] : kServerTexts)
+    if (has(line, text)) return server;
+  return {};
+}
+
+std::string_view torch_server_of_message(std::string_view line) {
+  const std::string_view server = torch_server_of(line);
+  return server.empty() && has_any(line, kVllmFiles) ? "vLLM" : server;
+}
+
+void derive_server(LogMessage& message) {
+  const std::string runtime = message.text("runtime");
+  for (const TorchServer& server : kServers) {
+    if (server.runtime != runtime) continue;
+    message.add("server", server.runtime);
+    message.add("share_flag", server.share);
+    message.add("context_flag", server.context);
+    message.add("requests_flag", server.requests);
+    message.add("fewer_bits", server.fewer_bits);
+    message.add("more_gpus", server.more_gpus);
+  }
 }
 
 }  // namespace headroom::doctor

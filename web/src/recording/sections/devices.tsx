@@ -7,7 +7,7 @@ import {type Device, type DeviceKind, type DeviceShare, NO_LAYER, type Recording
 import {Place} from '../place';
 import {type Column, SortableTable} from '../sortable_table';
 
-// The same words as in the terminal (src/report/recording/device_words.cpp).
+// The same words as in the terminal (src/report/recording/recording_words.cpp).
 const KINDS: Record<string, string> = {
   device: 'device memory (cuMemAlloc)',
   array: 'arrays and mipmaps',

@@ -4,7 +4,7 @@ import {type MappedShare, NO_LAYER, type Recording} from '../data';
 import {Place} from '../place';
 import {type Column, SortableTable} from '../sortable_table';
 
-// The same thresholds as in the terminal (src/report/recording/recording_mapped.cpp).
+// The same thresholds as in the terminal (src/report/recording/recording_devices.cpp).
 const MUCH = 1 << 20;
 const PART_OF_HEAP = 100;
 

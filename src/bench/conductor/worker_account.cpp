@@ -1,0 +1,289 @@
+#include "bench/conductor/worker_account.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <algorithm>
+#include <array>
+#include <type_traits>
+
+#include "base/json.h"
+
+namespace headroom::bench {
+namespace {
+
+constexpr std::size_t kInMemory = 2048;  // frames, 112 KiB
+constexpr std::size_t kPiece = 256;
+static_assert(std::is_trivially_copyable_v<FrameTimes> && sizeof(FrameTimes) == 56);
+
+// A file without a name. The kernel removes it when its last descriptor closes.
+UniqueFd open_unnamed(const std::filesystem::path& folder) {
+#ifdef O_TMPFILE
+  if (UniqueFd file(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600)); file) return file;
+#endif
+  std::string name = (folder / "frames.XXXXXX").string();  // for NFS and others without O_TMPFILE
+  UniqueFd file(::mkostemp(name.data(), O_CLOEXEC));
+  if (file) ::unlink(name.c_str());
+  return file;
+}
+
+bool write_at(int fd, const char* bytes, std::size_t size, std::size_t offset) {
+  while (size > 0) {
+    const ssize_t written = ::pwrite(fd, bytes, size, static_cast<off_t>(offset));
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return false;
+    bytes += written, offset += static_cast<std::size_t>(written), size -= static_cast<std::size_t>(written);
+  }
+  return true;
+}
+
+bool read_at(int fd, char* bytes, std::size_t size, std::size_t offset) {
+  while (size > 0) {
+    const ssize_t got = ::pread(fd, bytes, size, static_cast<off_t>(offset));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return false;
+    bytes += got, offset += static_cast<std::size_t>(got), size -= static_cast<std::size_t>(got);
+  }
+  return true;
+}
+
+}  // namespace
+
+void KeptFrames::add(const FrameTimes& frame) {
+  const bool has_file = !folder_.empty() && problem_.empty();
+  if (has_file && recent_.size() >= kInMemory) move_to_file();
+  recent_.push_back(frame);
+}
+
+void KeptFrames::move_to_file() {
+  if (!file_) file_ = open_unnamed(folder_);
+  const bool moved = file_ && write_at(file_.get(), reinterpret_cast<const char*>(recent_.data()),
+                                       recent_.size() * sizeof(FrameTimes), in_file_ * sizeof(FrameTimes));
+  if (!moved) {
+    problem_ = fmt::format("frame times stay in memory: cannot write a file in {}: {}", folder_.string(),
+                           errno_text(errno));
+    return;
+  }
+  in_file_ += recent_.size();
+  recent_.clear();
+}
+
+std::size_t KeptFrames::read(std::size_t first, std::span<FrameTimes> buffer) const {
+  std::size_t got = 0;
+  if (first < in_file_) {
+    got = std::min(buffer.size(), in_file_ - first);
+    if (!read_at(file_.get(), reinterpret_cast<char*>(buffer.data()), got * sizeof(FrameTimes),
+                 first * sizeof(FrameTimes))) {
+      problem_ = fmt::format("some frames are missing from the figures: cannot read their times: {}",
+                             errno_text(errno));
+      return 0;
+    }
+  }
+  const std::size_t start = first + got - in_file_;  // index in recent_
+  if (first + got < in_file_ || start >= recent_.size()) return got;
+  const std::size_t more = std::min(buffer.size() - got, recent_.size() - start);
+  std::copy_n(recent_.begin() + static_cast<std::ptrdiff_t>(start), more,
+              buffer.begin() + static_cast<std::ptrdiff_t>(got));
+  return got + more;
+}
+
+void KeptFrames::each(const std::function<void(std::span<const FrameTimes>)>& piece) const {
+  std::array<FrameTimes, kPiece> frames;
+  std::size_t done = 0;
+  for (std::size_t got = 0; (got = read(done, frames)) > 0; done += got) piece(std::span(frames).first(got));
+}
+
+namespace {
+
+void raise(std::optional<Bytes>& peak, Bytes bytes) { peak = std::max(peak, std::optional(bytes)); }
+
+// Adds the figures of the worker's ledger at the end of a phase.
+void add_ledger_figures(GpuMemory& memory, Phase phase, const LedgerReading& reading, bool has_failed) {
+  memory.refused = reading.refused;
+  if (memory.refused > 0) memory.refused_bytes = reading.refused_bytes;
+  if (has_failed) {
+    // The worker failed in the step after `phase`.
+    raise(phase < Phase::model_loaded ? memory.load_peak : memory.run_peak, reading.peak);
+    return;
+  }
+  switch (phase) {
+    case Phase::start:
+      break;
+    case Phase::runtime_loaded:
+      memory.runtime = reading.charged;
+      break;
+    case Phase::model_loaded:
+      memory.loaded = reading.charged;
+      raise(memory.load_peak, reading.peak);  // a pipeline loads several models
+      break;
+    case Phase::warm:
+      raise(memory.run_peak, reading.peak);
+      break;
+    case Phase::running:
+      raise(memory.run_peak, reading.peak);
+      memory.running = reading.charged;
+      memory.pinned_host = reading.pinned;
+      break;
+    case Phase::unloaded:
+      memory.residual = reading.charged;
+      break;
+  }
+}
+
+// The driver's figure at the end of a phase; nullptr if none is kept.
+std::optional<Bytes>* process_figure(GpuMemory& memory, Phase phase) {
+  switch (phase) {
+    case Phase::runtime_loaded:
+      return &memory.process_runtime;
+    case Phase::model_loaded:
+      return &memory.process_loaded;
+    case Phase::running:
+      return &memory.process_running;
+    case Phase::unloaded:
+      return &memory.process_residual;
+    case Phase::start:
+    case Phase::warm:
+      break;
+  }
+  return nullptr;
+}
+
+void add_frames_event(WorkerAccount& account, const Json& event) {
+  const auto index = static_cast<std::size_t>(get_integer(event, "model").value_or(0));
+  if (index >= account.models.size()) return;
+  for (const Json& times : get_member(event, "times")) {
+    if (!times.is_array() || (times.size() != 5 && times.size() != 6)) continue;
+    const auto at = [&](std::size_t i) {
+      return times[i].is_number_integer() ? times[i].get<std::int64_t>() : 0;
+    };
+    FrameTimes frame{{at(0)}, {at(1)}, {at(2)}, {at(3)}, at(4), {}};
+    if (times.size() == 6) frame.device = Nanoseconds{at(5)};
+    account.models[index].frames.add(frame);
+  }
+}
+
+// The counters replace the earlier ones; the times are added to them.
+void add_pool_event(PoolAccount& pool, PoolAccount news) {
+  const auto keep_earlier = [](std::vector<std::int64_t>& earlier, std::vector<std::int64_t>& times) {
+    earlier.insert(earlier.end(), times.begin(), times.end());
+    times = std::move(earlier);
+  };
+  keep_earlier(pool.frames, news.frames);
+  for (std::size_t i = 0; i < std::min(pool.models.size(), news.models.size()); ++i) {
+    keep_earlier(pool.models[i].loads, news.models[i].loads);
+    keep_earlier(pool.models[i].waits, news.models[i].waits);
+  }
+  pool = std::move(news);
+}
+
+}  // namespace
+
+GpuAccount::Device* GpuAccount::find(unsigned ordinal) {
+  const auto found = std::ranges::find(devices_, ordinal, &Device::ordinal);
+  return found == devices_.end() ? nullptr : &*found;
+}
+
+void GpuAccount::add_device(const DeviceFacts& facts) {
+  if (find(facts.ordinal) != nullptr) return;
+  GpuMemory& memory = devices_.emplace_back(Device{facts.ordinal, {}}).memory;
+  memory.device = facts.device;
+  memory.name = facts.name;
+  memory.uuid = facts.uuid;
+  if (facts.total > Bytes{}) memory.total = facts.total;
+  memory.is_integrated = facts.is_integrated;
+}
+
+void GpuAccount::add_phase(Phase phase, const GpuReading& gpu, bool has_failed) {
+  for (const LedgerReading& reading : gpu.ledger)
+    if (Device* const device = find(reading.ordinal))
+      add_ledger_figures(device->memory, phase, reading, has_failed);
+  if (has_failed) return;
+  for (Device& device : devices_)
+    for (const DriverReading& share : gpu.driver) {
+      // If there is one device and one share, they match, even if a MIG instance reports another UUID.
+      const bool is_only = devices_.size() == 1 && gpu.driver.size() == 1;
+      std::optional<Bytes>* const figure = process_figure(device.memory, phase);
+      if (figure != nullptr && (is_only || share.uuid == device.memory.uuid)) *figure = share.used;
+    }
+}
+
+std::vector<GpuMemory> GpuAccount::memory(const std::optional<ledger::Limits>& limits,
+                                          ModelStatus status) const {
+  std::vector<GpuMemory> list;
+  for (const Device& device : devices_) {
+    GpuMemory memory = device.memory;
+    const std::uint64_t limit =
+        limits && device.ordinal < ledger::kMaxDevices ? limits->bytes[device.ordinal] : ledger::kNoLimit;
+    if (limit != ledger::kNoLimit) {
+      memory.limit = Bytes{static_cast<std::int64_t>(limit)};
+      if (memory.total == memory.limit) memory.total.reset();  // the ledger reports the limit as the total
+      const std::optional<Bytes> peak = std::max(memory.load_peak, memory.run_peak);
+      // If the worker died before its first report, this stays unknown.
+      if (status == ModelStatus::oom && memory.refused > 0)
+        memory.within_limit = false;
+      else if (peak)
+        memory.within_limit = *peak <= *memory.limit;
+    }
+    list.push_back(std::move(memory));
+  }
+  return list;
+}
+
+const PhaseAccount* WorkerAccount::find(Phase phase) const {
+  for (auto it = phases.rbegin(); it != phases.rend(); ++it)
+    if (it->phase == phase) return &*it;
+  return nullptr;
+}
+
+void add_event(WorkerAccount& account, const Json& event) {
+  const std::string kind = get_text(event, "event");
+  if (kind == "phase") {
+    auto phase = message_from_json<PhaseAccount>(event);
+    if (!phase) return;
+    account.gpus.add_phase(phase->phase, phase->gpu);
+    account.peak_reset_works = account.peak_reset_works && phase->peak_was_reset;
+    phase->time = phase->time - account.started;
+    account.phases.push_back(std::move(*phase));
+  } else if (kind == "runtime") {
+    account.runtime = message_from_json<RuntimeFacts>(event).value_or(account.runtime);
+  } else if (kind == "device") {
+    if (const auto facts = message_from_json<DeviceFacts>(event)) account.gpus.add_device(*facts);
+  } else if (kind == "model") {
+    auto facts = message_from_json<ModelFacts>(event);
+    if (facts) account.models.push_back({std::move(*facts), {}, KeptFrames(account.run_folder)});
+  } else if (kind == "pipeline_model") {
+    if (!account.models.empty())
+      account.models.back().resident_after_load = get_bytes(event, "resident_bytes");
+  } else if (kind == "frames") {
+    add_frames_event(account, event);
+  } else if (kind == "pool") {
+    if (auto news = message_from_json<PoolAccount>(event)) add_pool_event(account.pool, std::move(*news));
+  } else if (kind == "held") {
+    account.frames_held = std::max(account.frames_held, get_integer(event, "frames").value_or(0));
+    account.skipped_frames += get_integer(event, "skipped").value_or(0);
+  } else if (kind == "warning") {
+    account.warnings.push_back(get_text(event, "message"));
+  } else if (kind == "cleanup") {
+    if (auto point = message_from_json<CleanupPoint>(event)) account.cleanups.push_back(std::move(*point));
+  } else if (kind == "measuring") {
+    const auto start = message_from_json<MeasuringStart>(event);
+    if (start) account.measuring = {start->time - account.started, start->warmup, start->cpu_time};
+  } else if (kind == "decoder") {
+    account.awaits_decoder = get_bool(event, "awaited").value_or(false);
+  } else if (kind == "in_step") {
+    if (auto in_step = message_from_json<InStep>(event)) account.in_step = std::move(*in_step);
+  } else if (kind == "waiting") {
+    account.waits_for_gate = true;
+  } else if (kind == "error") {
+    const auto error = message_from_json<WorkerError>(event).value_or(WorkerError{});
+    account.status = error.kind;
+    account.error = error.message;
+    account.peak_at_error = error.peak;
+    account.gpus.add_phase(account.phase(), error.gpu, true);
+  } else if (kind == "done") {
+    account.is_done = true;
+  }
+}
+
+}  // namespace headroom::bench

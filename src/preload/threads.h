@@ -1,0 +1,238 @@
+// The stacks that a thread's current segment has defined, by their hash: a direct-mapped table of 4096 stacks
+// (64 KiB). A stack that was evicted is defined again, which costs bytes but not correctness.
+#pragma once
+
+#include <cstdint>
+
+#include "preload/memory.h"
+#include "preload/process.h"
+#include "preload/scopes.h"
+#include "preload/stack_walk.h"
+#include "recording/record_writer.h"
+
+namespace headroom::preload {
+
+class StackDictionary {
+ public:
+  // Returns the stack's number in the segment; 0 if it has none.
+  std::uint32_t find(std::uint64_t hash, std::uint32_t segment) const {
+    const Entry& entry = entries_[index_of(hash)];
+    return entry.hash == hash && entry.segment == segment ? entry.number : 0;
+  }
+  void put(std::uint64_t hash, std::uint32_t segment, std::uint32_t number) {
+    entries_[index_of(hash)] = {hash, segment, number};
+  }
+
+ private:
+  static constexpr unsigned kBits = 12;
+  // The hash is a product, so its upper bits depend on all input bits.
+  static std::uint64_t index_of(std::uint64_t hash) { return hash >> (64 - kBits); }
+  struct Entry {
+    std::uint64_t hash;
+    std::uint32_t segment, number;
+  };
+  Entry entries_[1 << kBits];
+};
+
+// Chooses the small allocations to record as samples. Each byte is chosen with probability 1/period, so the
+// distance to the next chosen byte is exponentially distributed and memoryless. An allocation of `size` bytes
+// is recorded with probability 1 − e^(−size/period). Weighting samples with the inverse gives unbiased
+// estimates.
+// log2 of a number above 0, accurate to 1e-7: the mantissa's part is a series in (m−1)/(m+1).
+inline double log2_of(std::uint64_t value) {
+  const int exponent = 63 - __builtin_clzll(value);
+  const double mantissa = static_cast<double>(value) / static_cast<double>(std::uint64_t{1} << exponent);
+  const double z = (mantissa - 1) / (mantissa + 1), z2 = z * z;
+  const double ln = 2 * z * (1 + z2 * (1.0 / 3 + z2 * (1.0 / 5 + z2 * (1.0 / 7 + z2 * (1.0 / 9 + z2 / 11)))));
+  return exponent + ln * 1.4426950408889634;
+}
+
+class Sampler {
+ public:
+  void start(std::uint64_t seed, std::uint64_t period) {
+    random_ = (seed ^ 0x2545f4914f6cdd1d) * 0x9e3779b97f4a7c15 | 1;
+    period_ = period;
+    draw();
+  }
+  // Returns whether one of these bytes is chosen.
+  bool chooses(std::uint64_t bytes) {
+    if (__builtin_expect(bytes < left_, 1)) {
+      left_ -= bytes;
+      return false;
+    }
+    draw();
+    return true;
+  }
+  // Returns true if none of these bytes is chosen. If one is, changes nothing: then call chooses().
+  bool passes(std::uint64_t bytes) {
+    if (__builtin_expect(bytes >= left_, 0)) return false;
+    left_ -= bytes;
+    return true;
+  }
+
+ private:
+  [[gnu::noinline, gnu::cold]] void draw() {
+    random_ ^= random_ << 13;
+    random_ ^= random_ >> 7;
+    random_ ^= random_ << 17;
+    constexpr double kLn2 = 0.6931471805599453;
+    const double uniform_log2 = log2_of((random_ >> 11) + 1) - 53;  // of a number in (0, 1]
+    left_ = static_cast<std::uint64_t>(-uniform_log2 * kLn2 * static_cast<double>(period_)) + 1;
+  }
+
+  std::uint64_t left_ = 0;  // bytes until the next chosen one
+  std::uint64_t random_ = 0, period_ = 0;
+};
+
+// The data that a thread needs to record. The thread-local part is small and always present. The rest is
+// assigned at the thread's first event. When the thread ends, another thread takes it over with its half-full
+// segment.
+inline constexpr std::size_t kThreadNameBytes = 16;  // the kernel's limit, with NUL
+
+inline constexpr std::uint64_t kFirstDropsBetweenTries = 1024;
+
+// The kernel wipes this memory in a forked child, so all zeros must mean "unusable". A child that wrote into
+// its parent's segments would corrupt them.
+struct alignas(kCacheLine) ThreadState {
+  // where small allocations are counted: the open segment's header
+  recording::SegmentHeader* counters = nullptr;
+  recording::RecordWriter writer;
+  std::uint64_t quota = 0;           // events that it may write before it must ask again
+  std::uint32_t segment_serial = 0;  // for the dictionary; 0 means none
+  std::uint32_t thread_index = 0;
+  // thread and scope that a reader assigns to the next record
+  std::uint32_t segment_thread = 0, segment_scope = 0;
+  StackBounds stack;
+  std::uint64_t counters_written = 0;     // time of the last record
+  std::uint64_t backed_bytes = 0;         // reserved bytes of the segment
+  std::uint64_t gap = 0;                  // events dropped since the last record
+  std::uint64_t retry_in = 0;             // drops until the next attempt to get a segment
+  std::uint64_t drops_between_tries = 0;  // doubles while the disk is full
+  std::uint32_t registry_slot = 0;
+  Segment segment;
+  std::uint64_t frames[recording::kMaxFrames] = {};
+  WalkHistory history;
+  KnownWalks known_walks;
+  StackDictionary dictionary;
+};
+
+// More events than the loader causes for one library; a check takes about 0.1 µs.
+inline constexpr std::uint32_t kLoaderChecks = 1000;
+
+// The alignment puts the first fields, the only ones that the fast path (fast_path.h) reads, into one cache
+// line. It is not a whole line, because late-loaded libraries share 1664 bytes of thread-local storage
+// (Python loads MemoryTracer's that way).
+struct alignas(32) ThreadLocal {
+  // Equal to the state's counters when the last hook ended. In a forked child it is the parent's pointer
+  // until a hook has run; the fast path is closed until then.
+  recording::SegmentHeader* counters = nullptr;
+  // Not 0: inside a hook or the fast path, which a signal handler may have interrupted. Calls made meanwhile
+  // are not the program's, or cannot be recorded.
+  std::uint32_t guard = 0;
+  std::uint32_t nested_calls = 0;  // calls of malloc while the thread was busy
+  Sampler sampler;
+  ThreadState* state = nullptr;
+  bool is_busy() const { return guard != 0; }
+  void hook_ends() { counters = state != nullptr ? state->counters : nullptr; }
+  std::uint32_t scope = 0;
+  bool has_ended = false;  // the thread's last destructors have run
+  // Not 0: inside a call of the GPU driver; calls made meanwhile are the driver's own.
+  std::uint32_t driver_depth = 0;
+  // Number of events that still check for libraries that a dlopen may have loaded.
+  std::uint32_t loader_checks_left = 0;
+  // The open scopes in order of time, and how many pushes did not fit.
+  struct OpenScope {
+    std::uint32_t scope, outer;  // the scope and the one around it
+    std::uint32_t range;         // 0: it was pushed, in `domain`
+    Domain domain;
+  };
+  std::uint32_t open_count = 0, pushed_too_deep = 0;
+  OpenScope open_scopes[kMaxScopeDepth] = {};
+  StackBounds stack;  // unset until the thread records
+  // Counts from 1; 0: none yet. A thread that frees after its last destructors gets a new state but keeps its
+  // number.
+  std::uint32_t number = 0;
+  bool name_is_written = false;
+  char name[kThreadNameBytes] = {};  // the last name written
+};
+// Defined and constant-initialized in one place; "initial-exec" access takes one instruction and never
+// allocates.
+extern constinit thread_local ThreadLocal thread_local_state __attribute__((tls_model("initial-exec")));
+
+// Exists while the tracer or an allocator runs.
+class Guard {
+ public:
+  explicit Guard(ThreadLocal& thread) : thread_(thread) {
+    ++thread_.guard;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  }
+  ~Guard() {
+    if (thread_.guard == 1) thread_.hook_ends();
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    --thread_.guard;
+  }
+  Guard(const Guard&) = delete;
+  Guard& operator=(const Guard&) = delete;
+
+ private:
+  ThreadLocal& thread_;
+};
+
+// Like Guard, where the thread is known not to be busy, so it loads no value that was stored a moment ago. In
+// a pair of malloc and free, each of four increments and decrements waited for the previous one. That was
+// most of the cost.
+class OuterGuard {
+ public:
+  explicit OuterGuard(ThreadLocal& thread) : thread_(thread) {
+    thread_.guard = 1;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+  }
+  ~OuterGuard() {
+    thread_.hook_ends();
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    thread_.guard = 0;
+  }
+  OuterGuard(const OuterGuard&) = delete;
+  OuterGuard& operator=(const OuterGuard&) = delete;
+
+ private:
+  ThreadLocal& thread_;
+};
+
+// The slow part of recording. Prepares the thread's state for a record of `time`: attaches the state, makes
+// space in its segment, and keeps the limit on events. Returns null when the event is dropped; the drop is
+// counted.
+//
+// Its own records have the same `time`. A realloc's release is written when the block may already belong to
+// another thread. A later time stamp, because a segment had to be opened first, would end that thread's
+// allocation.
+ThreadState* prepare_to_record(ThreadLocal& thread, std::uint64_t time);
+
+// For an event that is stamped now and written after the real call. Without it, the thread could take over
+// the segment of an ending thread in between, whose records may already be later.
+void attach_first(ThreadLocal& thread);
+inline void attach_before_stamp(ThreadLocal& thread) {
+  if (__builtin_expect(thread.state == nullptr, 0)) attach_first(thread);
+}
+
+// Writes that the thread's next records belong to `scope`, after the counts of the previous scope. The
+// segment must have space for a record.
+void write_scope(ThreadState& state, std::uint64_t time, std::uint32_t scope);
+
+// The thread has ended: its state becomes available to other threads.
+void detach(ThreadLocal& thread);
+
+// Writes the checksums of all open segments, whatever their threads are doing.
+void seal_open_segments();
+
+// Writes the calling thread's name, if the thread is recorded.
+void write_thread_name(ThreadLocal& thread);
+
+// In a forked child: marks all states as free, and unmaps the parent's segments.
+void reset_threads();
+// Makes all states unusable. Needed where the kernel does not wipe them at fork.
+void wipe_threads();
+// A page that reads as 0 in a forked child.
+std::atomic<std::uint32_t>* create_fork_mark();
+
+}  // namespace headroom::preload

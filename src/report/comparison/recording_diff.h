@@ -1,0 +1,134 @@
+// The comparison of two recordings as text and JSON, and its gate. Pure. docs/diff.md explains the figures.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "base/json.h"
+#include "base/result.h"
+#include "base/units.h"
+#include "comparison/gate.h"
+#include "comparison/recording_diff.h"
+#include "report/comparison/diff_words.h"
+#include "report/recording/recording_views.h"
+
+namespace headroom::report {
+
+inline constexpr int kRecordingDiffSchemaVersion = 1;
+
+struct DiffSide {
+  std::string file;  // as the user named it
+  const recording::RecordingInfo& info;
+  const comparison::GroupedRecording& recording;
+  std::vector<ProcessFigures> others;  // of the tree, the largest peak first
+};
+
+struct DiffChoice {
+  std::optional<comparison::DiffBy> by = {};  // absent: what fits one screen, or in JSON and CSV all
+  std::optional<std::size_t> top = {};        // rows of each table
+  std::optional<std::int64_t> at_least = {};  // bytes that a row changed by, at the peak or at the end
+  bool add_others = false;                    // show the sums over the trees as well
+};
+
+struct DiffReport {
+  DiffSide before, after;
+  const comparison::RecordingDiff& diff;
+  DiffChoice choice;
+  std::vector<comparison::GateFinding> gate = {};  // of --fail-on and --fail-above
+  std::string not_judged = {};                     // why a gate cannot tell; empty where it can
+  bool is_one_recording = false;                   // A and B are the same file
+};
+
+// One screen of at most `width` columns.
+std::string diff_to_terminal(const DiffReport& report, bool color, int width);
+std::string diff_to_markdown(const DiffReport& report);
+Json diff_to_json(const DiffReport& report);
+// A row for each layer, stack and module.
+std::string diff_to_csv(const DiffReport& report);
+
+// What --fail-above measures: the peaks, or with `add_others` the sums over all processes.
+struct PeakPair {
+  std::int64_t before = 0, after = 0;
+  double standard_error = 0;  // of the difference; 0: both are exact
+
+  std::int64_t growth() const { return after - before; }
+  // As in FigureChange::differs().
+  double noise() const { return 2 * standard_error; }
+};
+PeakPair compared_peaks(const DiffReport& report);
+
+// "B (b.hrec) is incomplete: the process did not end its recording itself: it was killed, or is still
+// running": the peak is a minimum. Empty if both are complete. Other processes count with `add_others`.
+std::string incomplete_words(const DiffReport& report);
+
+// Other processes, paired by command, then by program. One of the two is null if the other side has no such
+// process. The largest growth first.
+struct ProcessPair {
+  const ProcessFigures *before = nullptr, *after = nullptr;
+  std::int64_t peak_change() const {
+    return (after != nullptr ? after->peak_bytes : 0) - (before != nullptr ? before->peak_bytes : 0);
+  }
+};
+std::vector<ProcessPair> paired_processes(const DiffReport& report);
+// "python3 detector.py peaks 4.0 MiB higher (10.7 MiB to 14.7 MiB)".
+std::string peak_words(const ProcessPair& pair);
+
+// "B peaks 35.2 MiB higher (+12.3 %); 90 % of it is detector/Run/conv1."
+std::string diff_verdict(const DiffReport& report);
+
+// Limits of the comparison, a sentence each.
+std::vector<std::string> diff_caveats(const DiffReport& report);
+
+// "+12.3 %"; empty if A is zero.
+std::string signed_percent(std::int64_t before, std::int64_t after);
+
+// "≈ 1.2 MiB" for an estimate, "≥" and "≤" for a bound.
+std::string figure_words(const attribution::Figure& figure);
+
+// The `top` rows that changed most, by `at_least` bytes at the peak or at the end; the largest growth
+// first.
+template <class Row>
+std::vector<const Row*> chosen_rows(const std::vector<Row>& rows, std::int64_t at_least, std::size_t top) {
+  std::vector<const Row*> chosen;
+  for (const Row& row : rows)
+    if (std::max(std::abs(row.peak_change()), std::abs(row.end_change())) >= at_least) chosen.push_back(&row);
+  if (chosen.size() > top) {
+    const auto size_of = [](const Row* row) {
+      return std::tuple(std::abs(row->peak_change()), std::abs(row->end_change()),
+                        std::abs(row->allocated_change()));
+    };
+    std::ranges::stable_sort(chosen, [&](const Row* a, const Row* b) { return size_of(a) > size_of(b); });
+    chosen.resize(top);
+    std::ranges::sort(chosen);  // they lie in one list, the largest growth first
+  }
+  return chosen;
+}
+
+// What --fail-above allows: bytes, or a share of A's peak.
+struct PeakLimit {
+  std::string text;  // as it was given
+  std::optional<Bytes> bytes;
+  double percent = 0;
+
+  double allowed_growth(std::int64_t before) const {
+    return bytes ? static_cast<double>(bytes->count) : static_cast<double>(before) * percent / 100;
+  }
+};
+
+Result<PeakLimit> parse_peak_limit(std::string_view text);
+
+// The figures for --fail-on, without values.
+std::vector<comparison::GatedFigure> gated_recording_figures();
+
+// Checks the rules and the limit, and adds the findings to the report. If A and B are the same, only rules
+// on B's own values are checked.
+comparison::GateJudgement judge_recordings(DiffReport& report, std::vector<comparison::FigureRule> rules,
+                                           std::optional<PeakLimit> limit);
+
+}  // namespace headroom::report

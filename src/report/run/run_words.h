@@ -1,0 +1,107 @@
+// What all views of a run say in the same words: the outcome of each model, the limit, the trials of --tune,
+// and the verdict.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "types/bench_result.h"
+
+namespace headroom::report {
+
+// Errors of models in a run that ended early: of the model that was being measured, and of the later ones.
+inline constexpr std::string_view kCutShort = "the run ended while it was being measured";
+inline constexpr std::string_view kNotReached = "the run ended before it was measured";
+
+enum class Outcome {
+  ok,
+  over,         // completed, and above the limit in a sample
+  prepared,     // completed the setup phase, not measured (--skip-inference)
+  fallen,       // out of memory, crashed, timed out or failed: see the status
+  cut_short,    // the run ended during its measurement
+  not_reached,  // the run ended before
+  skipped,      // a slot without a path
+};
+Outcome outcome_of(const ModelResult& model);
+// "ok", "over the limit", "prepared", "out of memory", "cut short", "not reached", "skipped".
+std::string_view words_for_outcome(const ModelResult& model);
+// True if the run ended while the process with all models was still running.
+bool was_cut_short(const PipelineResult& pipeline);
+bool was_cut_short(const PoolResult& pool);
+// As words_for_outcome() of a model.
+std::string_view words_for_outcome(const PipelineResult& pipeline);
+std::string_view words_for_outcome(const PoolResult& pool);
+// True for ok, over and fallen: the measurement was not cut short.
+bool was_measured(const ModelResult& model);
+
+// True if a model was only prepared (--skip-inference).
+bool any_prepared(const std::vector<ModelResult>& models);
+// Models without figures (skipped, not reached) come last; otherwise the order stays.
+std::vector<const ModelResult*> in_reading_order(const std::vector<ModelResult>& models);
+
+// Names the models whose latency varies by more than 2.5 % (standard deviation over mean), in one line for
+// all: on most machines most models vary, and a line for each would bury the rest. Models with fewer than 10
+// frames are not judged, because one slow frame would decide. Empty if no model varies.
+std::string words_for_noise(const BenchResult& result);
+// The model's warnings, without the one about variation if there are too few frames.
+std::vector<std::string> warnings_of(const ModelResult& model);
+// True for the warning about varying latency. The terminal prints one line for all models instead.
+bool is_about_variation(std::string_view warning);
+
+// True if a control group enforces the limit. Its account differs from the resident size, and only the
+// account can be compared with the limit.
+bool counts_by_group(const Limit& limit);
+// True if RLIMIT_DATA enforces the limit. It counts reserved private writable memory (VmData).
+bool counts_by_reservation(const Limit& limit);
+
+// 0.336 of the limit → "33.6 %".
+std::string share_of(Bytes peak, const Limit& limit);
+// "147.2 MiB, 92.0 % of the limit". If the limit does not count resident memory:
+// "147.2 MiB charged to the limit, 92.0 % of it (resident 175.4 MiB)". Empty without a measurement.
+std::string peak_against(const ModelResult& model, const std::optional<Limit>& limit);
+// True if the model ran out of memory in a control group: the kernel kills at the limit, so the group's peak
+// cannot show an excess.
+bool was_stopped_at_limit(const ModelResult& model, const Limit& limit);
+// True if the resident peak is above the limit while the account that the limit enforces is not.
+bool resident_is_above(const ModelResult& model, const std::optional<Limit>& limit);
+
+// The meaning of the limit's type according to the probe of this run, with the size of the probe.
+std::string meaning_of(const Limit& limit);
+// The limit's note, and a note if it is larger than the machine's memory; may be empty.
+std::string notes_on(const Limit& limit, const HostInfo& host);
+// False for a watchdog, and without a mechanism: memory is only measured, and the probe tries no route.
+bool refuses_memory(const Limit& limit);
+// True if memory runs out before the limit does.
+bool is_above_memory(const Limit& limit, const HostInfo& host);
+
+// "fastest that fits", "smallest within 5 %", both, or empty for a trial that was not kept.
+std::string kept_as(const ModelResult& model, const TuneTrial& trial);
+// The settings that differ from `base`: "arena=off".
+std::string difference(const RuntimeSettings& settings, const RuntimeSettings& base);
+// "fastest of 5 settings tried: threads=2 …, P50 14.20 ms, peak 50.9 MiB; smallest within 5 %: arena=off, …".
+// Empty without trials.
+std::string describe_tuning(const ModelResult& model);
+
+// The answer to "does it fit?" in one sentence, and a sentence for each failure.
+enum class Tone {
+  good,     // everything stayed inside an enforced limit
+  neutral,  // no failure, and no proof: no limit, or a limit that nothing enforces
+  bad,      // a model failed or exceeded the limit
+};
+
+struct Verdict {
+  Tone tone = Tone::neutral;
+  std::string sentence;
+  std::vector<std::string> details;
+};
+
+Verdict verdict_of(const BenchResult& result);
+
+// "text: out of memory while loading the model: the kernel killed it at the limit of 256.0 MiB".
+std::string describe_fall(const ModelResult& model);
+// "text: over the limit of 64.0 MiB in 12 samples, with a peak of 120.0 MiB resident, 187.5 % of the limit".
+std::string describe_excess(const ModelResult& model, const std::optional<Limit>& limit);
+
+}  // namespace headroom::report

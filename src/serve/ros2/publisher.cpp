@@ -1,0 +1,109 @@
+#include "serve/ros2/publisher.h"
+
+#include <fmt/format.h>
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <optional>
+
+#include "base/files.h"
+#include "base/log.h"
+#include "base/text.h"
+
+namespace headroom::ros2 {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr std::array<std::string_view, 2> kPublisherNames = {"rclcpp", "cyclonedds"};
+
+}  // namespace
+
+Result<std::unique_ptr<DiagnosticsPublisher>> load_diagnostics_publisher(std::string_view name) {
+  std::optional<Error> first_error;
+  std::string files;
+  for (const std::string_view each : kPublisherNames) {
+    if (name != "auto" && name != each) continue;
+    const std::string file_name = fmt::format("libheadroom_ros2_{}.so", each);
+    files += (files.empty() ? "" : " or ") + file_name;
+    for (const fs::path& folder : plugin_folders()) {
+      const fs::path file = folder / file_name;
+      std::error_code ignored;
+      if (!fs::exists(file, ignored)) continue;
+      auto create = load_plugin(file, kDiagnosticsPublisherSymbol,
+                                "set up ROS 2's environment (source /opt/ros/DISTRIBUTION/setup.sh)");
+      if (create) {
+        if (first_error) log::warning("{}", first_error->sentence());
+        log::debug("ROS 2 publisher: {}", file.string());
+        return std::unique_ptr<DiagnosticsPublisher>(
+            reinterpret_cast<DiagnosticsPublisherFunction>(*create)());
+      }
+      if (!first_error) first_error = create.error();
+      break;
+    }
+  }
+  if (first_error) return tl::unexpected(*first_error);
+  return internal_error(
+      "cannot publish for ROS 2", fmt::format("{} not found in the program's folder", files),
+      "install cyclonedds-dev and cyclonedds-tools (Debian and Ubuntu), or set up ROS 2, and build again");
+}
+
+namespace {
+
+// DDS computes port numbers from the domain: 7400 + 250 × domain + …, up to 65535.
+constexpr int kLargestDomain = 232;
+constexpr std::size_t kLongestTopic = 240;  // DDS allows 255, including the prefix "rt"
+
+std::string_view variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? std::string_view() : std::string_view(value);
+}
+
+bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+
+// The text becomes part of an XML document, so only characters of addresses and host names are allowed.
+bool is_peer(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char c) {
+    return is_letter(c) || (c >= '0' && c <= '9') || c == '.' || c == ':' || c == '-' || c == '[' ||
+           c == ']' || c == '%';
+  });
+}
+
+}  // namespace
+
+bool is_topic_name(std::string_view name) {
+  if (name.size() < 2 || name.size() > kLongestTopic || name.front() != '/') return false;
+  for (const std::string_view part : split(name.substr(1), '/')) {
+    if (part.empty() || !is_letter(part.front())) return false;
+    if (part.find("__") != part.npos) return false;
+    if (!std::all_of(part.begin(), part.end(), [](char c) { return is_letter(c) || (c >= '0' && c <= '9'); }))
+      return false;
+  }
+  return true;
+}
+
+Result<PublisherOptions> publisher_options_from_environment() {
+  PublisherOptions options;
+  if (const std::string_view domain = variable("ROS_DOMAIN_ID"); !domain.empty()) {
+    const auto number = parse_number<int>(domain);
+    if (!number || *number < 0 || *number > kLargestDomain)
+      return usage_error(fmt::format("invalid ROS_DOMAIN_ID={}", domain), "",
+                         fmt::format("use a number from 0 to {}", kLargestDomain));
+    options.domain = *number;
+  }
+  const std::string_view localhost = variable("ROS_LOCALHOST_ONLY");
+  const std::string_view range = variable("ROS_AUTOMATIC_DISCOVERY_RANGE");
+  options.localhost_only = localhost == "1" || (localhost != "0" && range == "LOCALHOST");
+  if (localhost.empty() && range == "OFF")
+    return usage_error("with ROS_AUTOMATIC_DISCOVERY_RANGE=OFF no node can find the publisher", "",
+                       "set it to LOCALHOST or SUBNET");
+  for (const std::string_view peer : split(variable("ROS_STATIC_PEERS"), ';')) {
+    if (peer.empty()) continue;
+    if (!is_peer(peer))
+      return usage_error(fmt::format("invalid address '{}' in ROS_STATIC_PEERS", peer), "",
+                         "use addresses or host names, separated by semicolons");
+    options.static_peers.emplace_back(peer);
+  }
+  return options;
+}
+
+}  // namespace headroom::ros2

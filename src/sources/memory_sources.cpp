@@ -1,0 +1,328 @@
+// Memory of the whole machine: /proc/meminfo, vmstat, memory pressure, free blocks, and compressed swap.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "base/text.h"
+#include "sources/meminfo_reader.h"
+#include "sources/metric_source.h"
+
+namespace headroom::sources {
+namespace {
+
+struct Key {
+  std::string_view name;
+  std::optional<Bytes> Meminfo::*figure;
+};
+
+constexpr std::array<Key, 23> kKeys{{{"MemTotal", &Meminfo::total},
+                                     {"MemFree", &Meminfo::free},
+                                     {"MemAvailable", &Meminfo::available},
+                                     {"Buffers", &Meminfo::buffers},
+                                     {"Cached", &Meminfo::cached},
+                                     {"SwapCached", &Meminfo::swap_cached},
+                                     {"SwapTotal", &Meminfo::swap_total},
+                                     {"SwapFree", &Meminfo::swap_free},
+                                     {"Dirty", &Meminfo::dirty},
+                                     {"AnonPages", &Meminfo::anonymous},
+                                     {"Mapped", &Meminfo::mapped},
+                                     {"Shmem", &Meminfo::shared},
+                                     {"SReclaimable", &Meminfo::slab_reclaimable},
+                                     {"SUnreclaim", &Meminfo::slab_unreclaimable},
+                                     {"KernelStack", &Meminfo::kernel_stacks},
+                                     {"PageTables", &Meminfo::page_tables},
+                                     {"CmaTotal", &Meminfo::cma_total},
+                                     {"CmaFree", &Meminfo::cma_free},
+                                     {"NvMapMemUsed", &Meminfo::nvmap_used},
+                                     {"NvMapMemFree", &Meminfo::nvmap_free},
+                                     {"Hugepagesize", &Meminfo::huge_page_size},
+                                     {"HugePages_Total", &Meminfo::huge_pages},
+                                     {"HugePages_Free", &Meminfo::huge_pages_free}}};
+
+std::optional<Bytes> product(const std::optional<Bytes>& pages, const std::optional<Bytes>& size) {
+  if (!pages || !size) return std::nullopt;
+  std::int64_t bytes = 0;
+  if (__builtin_mul_overflow(pages->count, size->count, &bytes)) return std::nullopt;
+  return Bytes{bytes};
+}
+
+std::optional<Bytes> rest_of(const std::optional<Bytes>& whole, const std::optional<Bytes>& part) {
+  return whole && part ? std::optional<Bytes>(*whole - *part) : std::nullopt;
+}
+
+class MeminfoSource : public FileSource {
+ public:
+  explicit MeminfoSource(const std::filesystem::path& root) : FileSource(root / "proc/meminfo", "meminfo") {}
+  bool read(SystemSample& sample) override {
+    const Meminfo figures = read_meminfo(file_.read());
+    fill(sample, figures);
+    return figures != Meminfo{};
+  }
+};
+
+struct Counter {
+  std::string_view name;
+  std::optional<std::int64_t> SystemSample::*figure;
+};
+
+// Several counters can form one figure. Linux before 5.9 had one counter of refaults, before 4.8 one of
+// stalls (Jetson Nano and TX2 have 4.9).
+constexpr std::array<Counter, 14> kCounters{{{"pswpin", &SystemSample::pages_swapped_in},
+                                             {"pswpout", &SystemSample::pages_swapped_out},
+                                             {"oom_kill", &SystemSample::oom_kills},
+                                             {"workingset_refault", &SystemSample::refaults},
+                                             {"workingset_refault_anon", &SystemSample::refaults},
+                                             {"workingset_refault_file", &SystemSample::refaults},
+                                             {"allocstall", &SystemSample::allocation_stalls},
+                                             {"allocstall_dma", &SystemSample::allocation_stalls},
+                                             {"allocstall_dma32", &SystemSample::allocation_stalls},
+                                             {"allocstall_normal", &SystemSample::allocation_stalls},
+                                             {"allocstall_movable", &SystemSample::allocation_stalls},
+                                             {"compact_stall", &SystemSample::compaction_stalls},
+                                             {"compact_fail", &SystemSample::compaction_failures},
+                                             {"pgmajfault", &SystemSample::major_faults}}};
+
+// Counters of /proc/vmstat, which the kernel counts since boot. A sample contains the increase since the
+// previous sample, so the first sample has none.
+class VmstatSource : public FileSource {
+ public:
+  explicit VmstatSource(const std::filesystem::path& root) : FileSource(root / "proc/vmstat", "vmstat") {}
+
+  bool read(SystemSample& sample) override {
+    std::string_view text = file_.read();
+    const auto before = now_;
+    now_ = {};
+    bool found = false;
+    while (!text.empty()) {
+      std::string_view line = take_line(text);
+      const std::string_view name = take_word(line);
+      for (std::size_t i = 0; i < kCounters.size(); ++i)
+        if (kCounters[i].name == name) {
+          now_[i] = parse_number<std::int64_t>(trim(line));
+          found = true;
+        }
+    }
+    for (std::size_t i = 0; i < kCounters.size(); ++i)
+      if (now_[i] && before[i]) {
+        auto& figure = sample.*(kCounters[i].figure);
+        figure = figure.value_or(0) + (*now_[i] - *before[i]);
+      }
+    return found;
+  }
+
+ private:
+  std::array<std::optional<std::int64_t>, kCounters.size()> now_;
+};
+
+struct Pressure {
+  std::optional<double> average;        // percent, over the last ten seconds
+  std::optional<Nanoseconds> in_total;  // stall time since boot
+};
+
+// "some avg10=1.23 avg60=… avg300=… total=12345", the total in microseconds.
+Pressure pressure_of(std::string_view text, std::string_view line_name) {
+  Pressure pressure;
+  auto rest = rest_of_line(text, line_name);
+  if (!rest) return pressure;
+  for (std::string_view word = take_word(*rest); !word.empty(); word = take_word(*rest)) {
+    if (word.starts_with("avg10=")) pressure.average = parse_number<double>(word.substr(6));
+    if (!word.starts_with("total=")) continue;
+    const auto microseconds = parse_number<std::int64_t>(word.substr(6));
+    if (microseconds && *microseconds < std::int64_t{1} << 50)
+      pressure.in_total = Nanoseconds{*microseconds * 1000};
+    break;  // the last word of the line
+  }
+  return pressure;
+}
+
+std::optional<Nanoseconds> between(const Pressure& before, const Pressure& now) {
+  if (!before.in_total || !now.in_total) return std::nullopt;
+  return *now.in_total - *before.in_total;
+}
+
+class PressureSource : public FileSource {
+ public:
+  explicit PressureSource(const std::filesystem::path& root)
+      : FileSource(root / "proc/pressure/memory", "memory pressure"), works_(!file_.read().empty()) {}
+  // Without CONFIG_PSI the file is absent; with psi=0 it exists but cannot be read.
+  bool exists() const { return works_; }
+  bool read(SystemSample& sample) override {
+    const std::string_view text = file_.read();
+    const Pressure some = pressure_of(text, "some"), full = pressure_of(text, "full");
+    sample.psi_some_avg10 = some.average;
+    sample.psi_full_avg10 = full.average;
+    sample.psi_some_stalled = between(some_, some);
+    sample.psi_full_stalled = between(full_, full);
+    some_ = some;
+    full_ = full;
+    return some.average.has_value();
+  }
+
+ private:
+  bool works_;
+  Pressure some_, full_;
+};
+
+// The largest contiguous block of free pages. NvMap and other device drivers need contiguous free memory.
+class BuddyinfoSource : public FileSource {
+ public:
+  explicit BuddyinfoSource(const std::filesystem::path& root)
+      : FileSource(root / "proc/buddyinfo", "buddyinfo"), is_this_machine_(root == "/") {}
+
+  // Parses "Node 0, zone   Normal   4   2 …": the numbers of free blocks of one page, two pages, four pages
+  // and so on. Reports the largest block of all zones and the number of blocks of that size.
+  bool read(SystemSample& sample) override {
+    std::string_view text = file_.read();
+    int largest = -1;
+    std::int64_t blocks = 0;
+    double pages = 0;
+    bool has_zone = false;
+    while (!text.empty()) {
+      std::string_view line = take_line(text);
+      if (take_word(line) != "Node") continue;
+      take_word(line);  // "0,"
+      take_word(line);  // "zone"
+      take_word(line);  // "Normal"
+      constexpr int kMostOrders = 40;
+      for (int order = 0; order < kMostOrders; ++order) {
+        const auto number = parse_number<std::int64_t>(take_word(line));
+        if (!number) break;
+        has_zone = true;
+        // A file under --sysroot may contain any number. Clamping to 4 EiB of pages prevents an overflow of
+        // both figures.
+        const std::int64_t count = std::clamp<std::int64_t>(*number, 0, std::int64_t{1} << 40);
+        pages += std::ldexp(static_cast<double>(count), order);
+        if (count == 0 || order < largest) continue;
+        blocks = order > largest ? count : blocks + count;
+        largest = order;
+      }
+    }
+    if (!has_zone) return false;
+    sample.largest_free_block = largest < 0 ? Bytes{} : Bytes{page_size(sample, pages) << largest};
+    sample.largest_free_blocks = blocks;
+    return true;
+  }
+
+ private:
+  // The page size in bytes. For a file tree of another machine it is unknown (4, 16 or 64 KiB on arm64). Then
+  // take the size for which the sum of the free blocks is nearest to MemFree.
+  std::int64_t page_size(const SystemSample& sample, double pages) const {
+    if (is_this_machine_ || !sample.ram_free || pages <= 0) return ::sysconf(_SC_PAGESIZE);
+    const double bytes = static_cast<double>(sample.ram_free->count) / pages;
+    if (bytes > 32768) return 65536;
+    return bytes > 8192 ? 16384 : 4096;
+  }
+
+  bool is_this_machine_;
+};
+
+// Compressed swap in memory: the data that was swapped out, and the memory that it uses.
+class ZramSource : public MetricSource {
+ public:
+  explicit ZramSource(std::vector<RereadFile> devices) : devices_(std::move(devices)) {}
+  std::string describe() const override { return fmt::format("zram: {} devices", devices_.size()); }
+
+  // "orig_data_size compr_data_size mem_used_total mem_limit …", in bytes.
+  bool read(SystemSample& sample) override {
+    Bytes original, compressed, used;
+    bool found = false;
+    for (RereadFile& device : devices_) {
+      std::string_view text = device.read();
+      const auto a = parse_number<std::int64_t>(take_word(text));
+      const auto b = parse_number<std::int64_t>(take_word(text));
+      const auto c = parse_number<std::int64_t>(take_word(text));
+      if (!a || !b || !c) continue;
+      original += {*a};
+      compressed += {*b};
+      used += {*c};
+      found = true;
+    }
+    if (!found) return false;
+    sample.zram_original = original;
+    sample.zram_compressed = compressed;
+    sample.zram_used = used;
+    return true;
+  }
+
+ private:
+  std::vector<RereadFile> devices_;
+};
+
+}  // namespace
+
+std::optional<std::string_view> read_meminfo_line(std::string_view line, Meminfo& figures) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 46;  // KiB: 64 PiB, so that sums of bytes fit
+  const std::size_t colon = line.find(':');
+  if (colon == 0 || colon == line.npos) return std::nullopt;
+  const std::string_view name = line.substr(0, colon);
+  std::string_view rest = line.substr(colon + 1);
+  const auto value = parse_number<std::int64_t>(take_word(rest));
+  const std::string_view unit = take_word(rest);
+  if (!value || *value < 0 || *value > kMost || (!unit.empty() && unit != "kB") || !take_word(rest).empty())
+    return std::nullopt;
+  const auto* const key = std::ranges::find_if(kKeys, [&](const Key& one) { return one.name == name; });
+  if (key != kKeys.end()) figures.*(key->figure) = unit.empty() ? Bytes{*value} : kibibytes(*value);
+  return name;
+}
+
+Meminfo read_meminfo(std::string_view text) {
+  Meminfo figures;
+  while (!text.empty()) read_meminfo_line(take_line(text), figures);
+  return figures;
+}
+
+void fill(SystemSample& sample, const Meminfo& figures) {
+  sample.ram_total = figures.total;
+  sample.ram_free = figures.free;
+  sample.ram_available = figures.available;
+  sample.ram_buffers = figures.buffers;
+  sample.ram_cached = figures.cached;
+  sample.ram_shared = figures.shared;
+  sample.ram_anonymous = figures.anonymous;
+  sample.ram_mapped = figures.mapped;
+  sample.ram_dirty = figures.dirty;
+  if (figures.buffers && figures.cached)
+    sample.ram_used = rest_of(rest_of(figures.total, figures.free), *figures.buffers + *figures.cached);
+  sample.slab_reclaimable = figures.slab_reclaimable;
+  sample.slab_unreclaimable = figures.slab_unreclaimable;
+  sample.kernel_stacks = figures.kernel_stacks;
+  sample.page_tables = figures.page_tables;
+  sample.cma_total = figures.cma_total;
+  sample.cma_free = figures.cma_free;
+  sample.huge_pages_total = product(figures.huge_pages, figures.huge_page_size);
+  sample.huge_pages_free = product(figures.huge_pages_free, figures.huge_page_size);
+  sample.swap_total = figures.swap_total;
+  sample.swap_used = rest_of(figures.swap_total, figures.swap_free);
+  sample.swap_cached = figures.swap_cached;
+  sample.nvmap_used = figures.nvmap_used;
+  sample.nvmap_free = figures.nvmap_free;
+}
+
+std::unique_ptr<MetricSource> make_meminfo_source(const std::filesystem::path& root) {
+  return make_if_exists<MeminfoSource>(root);
+}
+
+std::unique_ptr<MetricSource> make_vmstat_source(const std::filesystem::path& root) {
+  return make_if_exists<VmstatSource>(root);
+}
+
+std::unique_ptr<MetricSource> make_pressure_source(const std::filesystem::path& root) {
+  return make_if_exists<PressureSource>(root);
+}
+
+std::unique_ptr<MetricSource> make_buddyinfo_source(const std::filesystem::path& root) {
+  return make_if_exists<BuddyinfoSource>(root);
+}
+
+std::unique_ptr<MetricSource> make_zram_source(const std::filesystem::path& root) {
+  std::vector<RereadFile> devices;
+  for (const auto& device : entries(root / "sys/block", "zram"))
+    if (RereadFile file(device / "mm_stat"); file.exists()) devices.push_back(std::move(file));
+  if (devices.empty()) return nullptr;
+  return std::make_unique<ZramSource>(std::move(devices));
+}
+
+}  // namespace headroom::sources

@@ -1,0 +1,203 @@
+#include "watch/log_reader.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "base/json.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "report/run/report_json.h"
+
+namespace headroom::watch {
+namespace {
+
+constexpr std::int64_t kLongestLine = 16 << 20, kBlock = 4 << 10;
+
+bool is_gzip(int file) {
+  char begin[2];
+  return ::pread(file, begin, sizeof begin, 0) == 2 && begin[0] == '\x1f' && begin[1] == '\x8b';
+}
+
+// An unnamed file, which disappears when it is closed.
+UniqueFd temporary_file() {
+  std::error_code code;
+  const auto folder = std::filesystem::temp_directory_path(code);
+  UniqueFd file(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+  if (file) return file;
+  std::string name = (folder / "headroom-XXXXXX").string();  // the file system does not support O_TMPFILE
+  file.reset(::mkostemp(name.data(), O_CLOEXEC));
+  if (file) ::unlink(name.c_str());
+  return file;
+}
+
+// Half of the file system's free space: other programs need some, too.
+std::int64_t half_of_free_space(int file) {
+  struct statvfs stats {};
+  if (::fstatvfs(file, &stats) != 0) return 0;
+  return static_cast<std::int64_t>(stats.f_bavail * stats.f_frsize / 2);
+}
+
+// gzread is not usable for damaged files: it drops unpacked data when it finds an error.
+Result<OpenedLog> unpacked(int packed, const std::filesystem::path& path, Bytes most) {
+  const std::string what = fmt::format("cannot unpack {}", path.string());
+  OpenedLog plain{temporary_file()};
+  if (!plain.file)
+    return failure(what, errno_text(errno),
+                   "set TMPDIR to a folder with free space, or unpack it with gunzip --keep");
+  const std::int64_t limit = std::min(most.count, half_of_free_space(plain.file.get()));
+  z_stream stream{};
+  if (::inflateInit2(&stream, 16 + MAX_WBITS) != Z_OK) return internal_error(what, "out of memory");
+  const std::unique_ptr<z_stream, int (*)(z_stream*)> end_of_stream(&stream, ::inflateEnd);
+  std::vector<unsigned char> input(256 << 10), output(256 << 10);
+  std::int64_t size = 0;
+  for (std::int64_t offset = 0; !plain.is_damaged;) {
+    const ssize_t got = ::pread(packed, input.data(), input.size(), offset);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return input_error(fmt::format("cannot read {}", path.string()), errno_text(errno));
+    if (got == 0) break;
+    offset += got;
+    stream.next_in = input.data();
+    stream.avail_in = static_cast<unsigned>(got);
+    do {
+      stream.next_out = output.data();
+      stream.avail_out = static_cast<unsigned>(output.size());
+      const unsigned input_left = stream.avail_in;
+      const int result = ::inflate(&stream, Z_NO_FLUSH);
+      const std::size_t more = output.size() - stream.avail_out;
+      size += static_cast<std::int64_t>(more);
+      if (size > most.count)
+        return failure(what, fmt::format("it unpacks to more than {}", format_bytes(most)),
+                       "unpack it with gunzip --keep and pass the unpacked file");
+      if (size > limit)
+        return failure(what,
+                       fmt::format("it needs more than half of the free space in the temporary folder, "
+                                   "which is {}",
+                                   format_bytes({limit})),
+                       "set TMPDIR to a folder with more free space, or unpack it with gunzip --keep");
+      if (auto written = write_all(plain.file.get(), {reinterpret_cast<const char*>(output.data()), more});
+          !written)
+        return failure(what, written.error().why, "set TMPDIR to a folder with free space");
+      const bool made_progress = more > 0 || stream.avail_in < input_left;
+      if (made_progress || result == Z_STREAM_END) plain.is_cut = result != Z_STREAM_END;
+      if (result == Z_STREAM_END) ::inflateReset(&stream);
+      // Z_BUF_ERROR: inflate needs more input.
+      plain.is_damaged = result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR;
+    } while (!plain.is_damaged && (stream.avail_in > 0 || stream.avail_out == 0));
+  }
+  if (::lseek(plain.file.get(), 0, SEEK_SET) != 0) return internal_error(what, errno_text(errno));
+  return plain;
+}
+
+}  // namespace
+
+Result<OpenedLog> open_log(const std::filesystem::path& path, const std::string& fix, Bytes most_unpacked) {
+  // O_NONBLOCK: the caller waits for the writer of a FIFO.
+  OpenedLog log{UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK))};
+  if (!log.file) return input_error(fmt::format("cannot open {}", path.string()), errno_text(errno), fix);
+  if (is_gzip(log.file.get())) return unpacked(log.file.get(), path, most_unpacked);
+  return log;
+}
+
+Status ReplayLog::each_line(Line line, std::size_t piece,
+                            const std::function<bool(const Line& line)>& each) const {
+  std::vector<char> buffer(piece);
+  const auto end_line = [&](std::int64_t end) {
+    line.size = end - line.begin;
+    const bool goes_on = each(line);
+    line.begin = end + 1;
+    ++line.number;
+    return goes_on;
+  };
+  std::int64_t offset = line.begin;
+  for (;;) {
+    const ssize_t got = ::pread(file_.get(), buffer.data(), buffer.size(), offset);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return input_error(fmt::format("cannot read {}", path_.string()), errno_text(errno));
+    if (got == 0) break;
+    for (ssize_t i = 0; i < got; ++i) {
+      const auto* const found =
+          static_cast<const char*>(std::memchr(buffer.data() + i, '\n', static_cast<std::size_t>(got - i)));
+      if (found == nullptr) break;
+      i = found - buffer.data();
+      if (!end_line(offset + i)) return {};
+    }
+    offset += got;
+  }
+  end_line(offset);  // a line without its newline
+  return {};
+}
+
+Result<ReplayLog> ReplayLog::open(const std::filesystem::path& path) {
+  auto opened = open_log(path, kFixOwnLog);
+  if (!opened) return forward_error(opened);
+  struct stat facts {};
+  if (::fstat(opened->file.get(), &facts) != 0 || !S_ISREG(facts.st_mode))
+    return input_error(fmt::format("cannot replay {}", path.string()), "it is not a regular file",
+                       kFixOwnLog);
+  ReplayLog log;
+  log.path_ = path;
+  log.file_ = std::move(opened->file);
+  auto read = log.each_line({}, 256 << 10, [&log](const Line& line) {
+    if (log.blocks_.empty() || line.begin - log.blocks_.back().begin >= kBlock)
+      log.blocks_.push_back({line.begin, line.number, log.size_});
+    log.size_ += may_be_sample(line) ? 1 : 0;
+    return true;
+  });
+  if (!read) return forward_error(read);
+  // If headroom watch was killed while writing, the last line is incomplete.
+  log.is_cut_ = log.size() > 1 && !log.read(log.size() - 1);
+  if (log.is_cut_) --log.size_;
+  if (log.size() == 0)
+    return input_error(fmt::format("no sample in {}", path.string()),
+                       opened->is_damaged ? "it is damaged at the start" : "it is empty", kFixOwnLog);
+  if (auto first = log.read(0); !first) return forward_error(first);
+  if (opened->is_damaged)
+    log::warning("{} is damaged after {} samples: the rest cannot be unpacked", path.string(), log.size());
+  return log;
+}
+
+bool ReplayLog::may_be_sample(const Line& line) { return line.size > 1 && line.size <= kLongestLine; }
+
+Result<SystemSample> ReplayLog::read(std::size_t index) const {
+  // The last block that begins at or before this sample.
+  const auto after = std::ranges::upper_bound(blocks_, index, {}, &Block::samples_before);
+  const Block& block = *(after - 1);
+  std::size_t left = index - block.samples_before;
+  Line line;
+  bool is_found = false;
+  auto looked = each_line({block.begin, 0, block.number}, 4 * kBlock, [&](const Line& each) {
+    line = each;
+    is_found = may_be_sample(each) && left-- == 0;
+    return !is_found;
+  });
+  if (!looked) return forward_error(looked);
+  const auto fail = [&](const std::string& why) {
+    return input_error(fmt::format("invalid sample in line {} of {}", line.number, path_.string()), why,
+                       kFixOwnLog);
+  };
+  std::string text(static_cast<std::size_t>(line.size), '\0');
+  if (!is_found ||
+      ::pread(file_.get(), text.data(), text.size(), line.begin) != static_cast<ssize_t>(text.size()))
+    return fail("the line can no longer be read");
+  auto document = parse_json(text);
+  if (!document) return fail(document.error().why.empty() ? document.error().what : document.error().why);
+  if (!document->is_object() || !document->contains("time_ns")) return fail("it has no time_ns");
+  auto sample = report::system_sample_from_json(*document);
+  if (!sample) return fail(sample.error().why);
+  return sample;
+}
+
+}  // namespace headroom::watch

@@ -1,0 +1,104 @@
+#include <gtest/gtest.h>
+#include <random>
+#include <string>
+
+#include "symbols/demangle.h"
+#include "symbols/interval_index.h"
+
+namespace headroom::symbols {
+
+namespace {
+
+TEST(IntervalIndex, InnerRangesWinOverOuterOnes) {
+  IntervalIndex index;
+  index.add(100, 200, 1);
+  index.add(120, 160, 2);
+  index.add(130, 140, 3);
+  index.add(300, 301, 4);
+  index.build();
+  EXPECT_EQ(index.find(99), std::nullopt);
+  EXPECT_EQ(index.find(100), 1U);
+  EXPECT_EQ(index.find(120), 2U);
+  EXPECT_EQ(index.find(135), 3U);
+  EXPECT_EQ(index.find(140), 2U);
+  EXPECT_EQ(index.find(160), 1U);
+  EXPECT_EQ(index.find(200), std::nullopt);
+  EXPECT_EQ(index.find(300), 4U);
+  EXPECT_EQ(index.find(301), std::nullopt);
+}
+
+TEST(IntervalIndex, FindsNothingInEmptyRangesAndEmptyIndexes) {
+  IntervalIndex index;
+  index.add(5, 5, 1);
+  index.add(9, 3, 2);
+  index.build();
+  EXPECT_EQ(index.find(5), std::nullopt);
+  EXPECT_EQ(index.find(~std::uint64_t{0}), std::nullopt);
+}
+
+// Random overlaps, as in a damaged file. The expected result is the last range that contains the address,
+// found by linear search.
+TEST(IntervalIndex, AgreesWithASearchThroughAllRanges) {
+  std::mt19937 random(11);
+  for (int round = 0; round < 50; ++round) {
+    struct Range {
+      std::uint64_t low, high;
+    };
+    std::vector<Range> ranges;
+    IntervalIndex index;
+    for (std::uint32_t id = 0; id < 40; ++id) {
+      ranges.push_back({random() % 200, random() % 200});
+      index.add(ranges.back().low, ranges.back().high, id);
+    }
+    index.build();
+    for (std::uint64_t address = 0; address < 210; ++address) {
+      std::optional<std::uint32_t> expected;
+      for (std::uint32_t id = 0; id < ranges.size(); ++id)
+        if (address >= ranges[id].low && address < ranges[id].high) expected = id;
+      ASSERT_EQ(index.find(address), expected) << "round " << round << ", address " << address;
+    }
+  }
+}
+
+TEST(Demangle, ReadsCppNames) {
+  EXPECT_EQ(demangle("_ZNSt6vectorIiSaIiEE9push_backERKi"),
+            "std::vector<int, std::allocator<int> >::push_back(int const&)");
+  EXPECT_EQ(demangle("_Znwm"), "operator new(unsigned long)");
+  EXPECT_EQ(demangle("_Z3fooi.cold"), "foo(int) [clone .cold]");
+}
+
+TEST(Demangle, ReadsRustNamesWithoutTheirHashes) {
+  EXPECT_EQ(demangle("_ZN4core3fmt5write17h0123456789abcdefE"), "core::fmt::write");
+  EXPECT_EQ(demangle("_RNvMsr_NtCs3ssYzQotkvD_3std4pathNtB5_7PathBuf3newCs15kBYyAo9fc_7mycrate"),
+            "<std::path::PathBuf>::new");
+}
+
+TEST(Demangle, KeepsWhatIsNotMangled) {
+  EXPECT_EQ(demangle("malloc"), "malloc");
+  EXPECT_EQ(demangle("_Z"), "_Z");
+  EXPECT_EQ(demangle("_ZN3fo"), "_ZN3fo");
+  EXPECT_EQ(demangle("_Reset"), "_Reset");
+  EXPECT_EQ(demangle(""), "");
+}
+
+TEST(Demangle, RemovesVersionsAndKeepsStubs) {
+  EXPECT_EQ(demangle("memcpy@@GLIBC_2.14"), "memcpy");
+  EXPECT_EQ(demangle("_ZNSs6appendEPKc@GLIBCXX_3.4").find('@'), std::string::npos);
+  EXPECT_EQ(demangle("_Znwm@plt"), "operator new(unsigned long)@plt");
+}
+
+// pair<x, x> of itself, 33 times: 200 bytes that expand to eight billion words.
+TEST(Demangle, KeepsANameThatExpandsToGigabytes) {
+  std::string symbol = "_Z1f1pIxxE";
+  const std::string digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVW";
+  for (const char digit : digits) {
+    const std::string before = std::string("S") + digit + "_";
+    symbol += "S_I" + before + before + "E";
+  }
+  EXPECT_EQ(demangle(symbol), symbol);
+  EXPECT_EQ(demangle(std::string("_Z") + std::string(100'000, '1')).size(), 100'002U);
+}
+
+}  // namespace
+
+}  // namespace headroom::symbols
