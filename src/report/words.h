@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,6 +14,12 @@
 namespace headroom::report {
 
 inline constexpr std::string_view kAbsent = "–";  // not measured; never to be mistaken for zero
+
+// The rows that a table or a page shows of a longer list.
+template <class T>
+std::span<const T> first_of(const std::vector<T>& list, std::size_t most) {
+  return std::span(list).first(std::min(most, list.size()));
+}
 
 std::string words_for(const std::optional<Bytes>& bytes);             // "39.4 MiB"
 std::string words_for(const std::optional<Nanoseconds>& time);        // "14.20 ms"

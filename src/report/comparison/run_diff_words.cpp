@@ -234,9 +234,9 @@ std::vector<FactChange> all_facts(const RunComparison& comparison) {
            std::ranges::any_of(comparison.only_before,
                                [&](const GoneModel& model) { return model.option_left_out == fact.what; });
   };
-  std::ranges::stable_partition(facts, is_of_absent);
+  std::stable_partition(facts.begin(), facts.end(), is_of_absent);
   if (is_of_memory)
-    std::ranges::stable_partition(facts, [](const FactChange& fact) {
+    std::stable_partition(facts.begin(), facts.end(), [](const FactChange& fact) {
       return fact.what.ends_with("memory limit") || fact.what == "limit of GPU memory";
     });
   return facts;

@@ -6,6 +6,7 @@
 #include "report/recording/recording_parts.h"
 #include "report/recording/recording_words.h"
 #include "report/recording/stack_text.h"
+#include "report/words.h"
 
 namespace headroom::report {
 
@@ -92,7 +93,7 @@ class DeviceScreen {
   void layers() {
     if (!tells_layers(figures_.layers)) return;
     line("Layers");
-    for (const DeviceShare& layer : figures_.layers | std::views::take(kRows))
+    for (const DeviceShare& layer : first_of(figures_.layers, kRows))
       if (layer.at_peak_bytes > 0)
         screen_.row(share(layer.at_peak_bytes),
                     [&](int room) { return fit_path_to_width(name_of_layer(report_, layer.index), room); });
@@ -101,16 +102,16 @@ class DeviceScreen {
   void stacks() {
     if (figures_.stacks.empty()) return;
     line("Places");
-    for (const DeviceShare& stack : figures_.stacks | std::views::take(kRows))
+    for (const DeviceShare& stack : first_of(figures_.stacks, kRows))
       if (stack.at_peak_bytes > 0) place(share(stack.at_peak_bytes), StackId{stack.index});
   }
 
   void refusals() {
-    for (const DeviceRefusal& refusal : figures_.refusals | std::views::take(kRefusals)) {
+    for (const DeviceRefusal& refusal : first_of(figures_.refusals, kRefusals)) {
       line(fmt::format("Refused at {}: {}, with {} of {} in use, from", format_duration(refusal.time),
                        bytes(refusal.bytes), bytes(refusal.charged), bytes(refusal.limit)));
       place("  ", refusal.stack);
-      for (const DeviceHolder& holder : refusal.holders | std::views::take(kHolders))
+      for (const DeviceHolder& holder : first_of(refusal.holders, kHolders))
         place(fmt::format("  {:>9} held by  ", bytes(holder.bytes)), holder.stack);
       if (refusal.rounding_bytes > 0)
         line(fmt::format("  {:>9} lost to rounding up to multiples of {}", bytes(refusal.rounding_bytes),
@@ -155,7 +156,7 @@ Json named(Json object, const RecordingReport& report, const DeviceShare& share,
 }
 
 Json shares_json(const RecordingReport& report, const std::vector<DeviceShare>& shares, bool are_layers) {
-  return json_list(shares | std::views::take(kSharesInJson), [&](const DeviceShare& share) {
+  return json_list(first_of(shares, kSharesInJson), [&](const DeviceShare& share) {
     return named({{"at_peak_bytes", share.at_peak_bytes},
                   {"at_end_bytes", share.end_bytes},
                   {"allocations", share.allocations},
@@ -260,7 +261,7 @@ void add_table(ScreenLines& screen, const char* title, const std::vector<DeviceS
                std::int64_t whole, Name name) {
   if (shares.empty()) return;
   screen.line(title);
-  for (const DeviceShare& share : shares | std::views::take(kRows))
+  for (const DeviceShare& share : first_of(shares, kRows))
     screen.row(share_figures(share.end_bytes, whole), [&](int room) { return name(share.index, room); });
 }
 
@@ -284,7 +285,7 @@ void add_device(ScreenLines& screen, const RecordingReport& report, const Device
 
 Json moment_shares_json(const RecordingReport& report, const std::vector<DeviceShare>& shares,
                         bool are_layers) {
-  return json_list(live_shares(shares) | std::views::take(kSharesInJson), [&](const DeviceShare& share) {
+  return json_list(first_of(live_shares(shares), kSharesInJson), [&](const DeviceShare& share) {
     return named({{"bytes", share.end_bytes}}, report, share, are_layers);
   });
 }

@@ -146,12 +146,12 @@ Json share_at_moment_json(const MappingShare& share) { return {{"bytes", share.e
 
 void add_shares(Json& json, const RecordingReport& report, const std::vector<MappingShare>& stacks,
                 const std::vector<MappingShare>& layers, Json (*bytes_of)(const MappingShare&)) {
-  json["stacks"] = json_list(stacks | std::views::take(kMappedSharesInJson), [&](const MappingShare& stack) {
+  json["stacks"] = json_list(first_of(stacks, kMappedSharesInJson), [&](const MappingShare& stack) {
     Json object = bytes_of(stack);
     object["frames"] = frames_of(report, StackId{stack.index});
     return object;
   });
-  json["layers"] = json_list(layers | std::views::take(kMappedSharesInJson), [&](const MappingShare& layer) {
+  json["layers"] = json_list(first_of(layers, kMappedSharesInJson), [&](const MappingShare& layer) {
     Json object = bytes_of(layer);
     object["layer_name"] = layer_path(report, layer);
     return object;

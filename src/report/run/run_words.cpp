@@ -100,8 +100,8 @@ bool any_prepared(const std::vector<ModelResult>& models) {
 std::vector<const ModelResult*> in_reading_order(const std::vector<ModelResult>& models) {
   std::vector<const ModelResult*> order;
   for (const ModelResult& model : models) order.push_back(&model);
-  std::ranges::stable_partition(
-      order, [](const ModelResult* model) { return model->status != ModelStatus::skipped; });
+  std::stable_partition(order.begin(), order.end(),
+                        [](const ModelResult* model) { return model->status != ModelStatus::skipped; });
   return order;
 }
 

@@ -126,8 +126,8 @@ class Writer {
     json["bytes_per_window"] = leaks.bytes_per_window;
     json["late_bytes"] = leaks.late_bytes;
     json["floor_bytes"] = leaks.floor_bytes;
-    json["stacks"] = json_list(
-        leaks.places | std::views::take(kPlacesOfARanking), [&](const snapshot::PlaceGrowth& growth) {
+    json["stacks"] =
+        json_list(first_of(leaks.places, kPlacesOfARanking), [&](const snapshot::PlaceGrowth& growth) {
           Json place = {{"verdict", name_of(growth.growth)}, {"bytes_per_window", growth.bytes_per_window},
                         {"first_bytes", growth.first_bytes}, {"last_bytes", growth.last_bytes},
                         {"late_bytes", growth.late_bytes},   {"allocations", growth.allocations},

@@ -117,7 +117,7 @@ class SnapshotScreen {
     if (device.oom_count == 0) return;
     screen_.heading(fmt::format("Out of memory {}",
                                 device.oom_count == 1 ? "once" : fmt::format("{} times", device.oom_count)));
-    for (const snapshot::OomAutopsy& oom : device.ooms | std::views::take(kOomsShown)) autopsy(device, oom);
+    for (const snapshot::OomAutopsy& oom : first_of(device.ooms, kOomsShown)) autopsy(device, oom);
     screen_.and_more(static_cast<std::size_t>(device.oom_count), std::min(device.ooms.size(), kOomsShown));
   }
 
@@ -134,7 +134,7 @@ class SnapshotScreen {
                     format_bytes({oom.free_in_segments}), format_bytes({oom.fitting_free}),
                     format_bytes({oom.largest_fitting})));
     screen_.line("  Places that held the memory:");
-    for (const snapshot::PlaceShare& holder : oom.holders | std::views::take(kSnapshotRows))
+    for (const snapshot::PlaceShare& holder : first_of(oom.holders, kSnapshotRows))
       place(fmt::format("  {:>9} in {:<12} ", format_bytes({holder.bytes}), counted(holder.blocks, "block")),
             device, holder.place);
     screen_.line("  How to free enough memory:");
