@@ -265,7 +265,9 @@ class RecordingScreen {
       const auto& [before, after] = pairs[i];
       change_line(pairs[i].peak_change(), "", before != nullptr ? format_bytes({before->peak_bytes}) : "new",
                   after != nullptr ? format_bytes({after->peak_bytes}) : "gone",
-                  [&](int room) { return fit_to_width((after != nullptr ? after : before)->command, room); });
+                  [&process = after != nullptr ? *after : *before](int room) {
+                    return fit_to_width(process.command, room);
+                  });
     }
     if (pairs.size() > kRowsOfADiffTable)
       line(
