@@ -114,9 +114,9 @@ std::string roff(std::string_view text) {
 
 bool takes_path(const Flag& flag) {
   return flag.kind == FlagKind::text &&
-         std::ranges::any_of(std::initializer_list{"DIR", "FILE", "PATH", "SRC"}, [&](const char* word) {
-           return flag.value_name.find(word) != std::string::npos;
-         });
+         std::ranges::any_of(
+             std::initializer_list<const char*>{"DIR", "FILE", "PATH", "SRC"},
+             [&](const char* word) { return flag.value_name.find(word) != std::string::npos; });
 }
 
 std::string in_quotes(std::string_view text) {
