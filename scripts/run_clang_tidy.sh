@@ -16,7 +16,7 @@ for entry in json.loads(pathlib.Path(sys.argv[1]).read_text()):
     sources = re.findall(r'#include "(/[^"]+)"', open(file).read()) if "/Unity/" in file else [file]
     if not object_file.startswith("src/") or NO_CLANG.search(object_file) or not sources[0].startswith(os.getcwd() + "/src/"):
         continue
-    entry["command"] = re.sub(r"--param=\S+", "", entry["command"])
+    entry["command"] = re.sub(r"--param=\S+|-Winvalid-pch -include \S+", "", entry["command"])  # g++'s own
     entries.append(entry)
     size[file] = sum(os.path.getsize(source) for source in sources)
 # A batch lies in the build folder; clang-tidy looks for settings beside it.

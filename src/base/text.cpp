@@ -110,9 +110,9 @@ std::string closest_match(std::string_view word, const std::vector<std::string>&
 }
 
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates,
-                         std::string otherwise) {
+                         std::string_view otherwise) {
   const std::string closest = closest_match(word, candidates);
-  return closest.empty() ? otherwise : "did you mean '" + closest + "'?";
+  return closest.empty() ? std::string(otherwise) : "did you mean '" + closest + "'?";
 }
 
 std::string shell_word(std::string_view word) {

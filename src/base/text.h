@@ -26,7 +26,7 @@ bool natural_less(std::string_view a, std::string_view b);
 std::string closest_match(std::string_view word, const std::vector<std::string>& candidates);
 // "did you mean 'X'?" with the closest candidate, or `otherwise`.
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates,
-                         std::string otherwise = {});
+                         std::string_view otherwise = {});
 
 // Quotes a word for a shell if necessary, and removes control characters that would control the terminal.
 std::string shell_word(std::string_view word);

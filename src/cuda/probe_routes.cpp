@@ -45,6 +45,7 @@ namespace {
 // clang-format on
 
 struct Calls {
+// The parentheses of the parameters belong to the type. NOLINTNEXTLINE(bugprone-macro-parentheses)
 #define HEADROOM_DECLARE(name, parameters) DriverFunction<Code parameters, kNotSupported> name;
   HEADROOM_PROBE_CALLS(HEADROOM_DECLARE)
 #undef HEADROOM_DECLARE

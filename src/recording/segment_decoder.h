@@ -146,8 +146,8 @@ inline bool SegmentDecoder::define_stack(const std::uint8_t*& p) {
 enum class ExtensionField : std::uint8_t { none, device, memory, address, eighths, size, count, stack };
 struct ExtensionLayout {
   MemoryEventKind event;
-  const char* cut_off;  // the kind of damage if the record is too short
-  ExtensionField fields[6];
+  const char* cut_off = nullptr;  // the kind of damage if the record is too short
+  ExtensionField fields[6] = {};
 };
 
 inline const char* SegmentDecoder::read_extension(const std::uint8_t*& p, bool& is_event) {
@@ -157,7 +157,7 @@ inline const char* SegmentDecoder::read_extension(const std::uint8_t*& p, bool& 
                        *kOfMapping = "a record of a mapping is cut off";
   // Indexed by ExtensionKind. Later versions may add fields after these.
   static constexpr ExtensionLayout kLayouts[] = {
-      {},
+      {.event = allocate},  // no record has the kind 0
       {device_allocate, kOfDevice, {device, memory, address, size, stack}},
       {device_release, kOfDevice, {device, memory, address}},
       {device_refused, kOfDevice, {device, memory, size, count, address, stack}},

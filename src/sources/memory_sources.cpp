@@ -148,7 +148,7 @@ class PressureSource : public FileSource {
   explicit PressureSource(const std::filesystem::path& root)
       : FileSource(root / "proc/pressure/memory", "memory pressure"), works_(!file_.read().empty()) {}
   // Without CONFIG_PSI the file is absent; with psi=0 it exists but cannot be read.
-  bool exists() const { return works_; }
+  bool works() const { return works_; }
   bool read(SystemSample& sample) override {
     const std::string_view text = file_.read();
     const Pressure some = pressure_of(text, "some"), full = pressure_of(text, "full");
@@ -310,7 +310,9 @@ std::unique_ptr<MetricSource> make_vmstat_source(const std::filesystem::path& ro
 }
 
 std::unique_ptr<MetricSource> make_pressure_source(const std::filesystem::path& root) {
-  return make_if_exists<PressureSource>(root);
+  auto source = std::make_unique<PressureSource>(root);
+  if (!source->works()) return nullptr;
+  return source;
 }
 
 std::unique_ptr<MetricSource> make_buddyinfo_source(const std::filesystem::path& root) {

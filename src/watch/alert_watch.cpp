@@ -75,7 +75,7 @@ Result<std::shared_ptr<const fs::path>> hidden_options(const std::string& addres
   if (code || ::mkdtemp(name.data()) == nullptr)
     return failure(kFailure,
                    fmt::format("cannot create {}: {}", name, errno_text(code ? code.value() : errno)));
-  const std::shared_ptr<const fs::path> folder(new fs::path(name), [](const fs::path* made) {
+  std::shared_ptr<const fs::path> folder(new fs::path(name), [](const fs::path* made) {
     std::error_code ignored;
     fs::remove(*made / kMosquittoOptions, ignored);
     fs::remove(*made, ignored);
