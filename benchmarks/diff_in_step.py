@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Measures how often headroom diff is wrong for runs that were measured in step (headroom bench --in-step), one pair or several.
+"""Measures how often headroom diff is wrong for three or more pairs of runs in step (headroom bench --in-step).
 
 Two runs start together and alternate frame by frame: plain and plain, or plain and slower by 3 %. The slowdown is real:
 benchmarks/planted_onnxruntime.cpp replaces ONNX Runtime's run call and spins for 3 % of its time. Each pair goes through
-`headroom diff --json`. Then a hundred random comparisons, with as many pairs per side as `--sides` says, are drawn from them.
-With --repeat each side is one `headroom bench --repeat N`, and nothing is drawn: no two comparisons share a run.
+`headroom diff --json`: a hundred random comparisons, with as many pairs per side as `--sides` says, are drawn from them. With
+--repeat each side is one `headroom bench --repeat N`, and nothing is drawn: no two comparisons share a run.
 
     benchmarks/diff_in_step.py --model FILE.onnx [--frames 1000] [--pairs 100] [--threads 1] [--settings spinning=off] [--sides 8]
                           [--repeat N] [--same-per-slower N] [--minutes N]
@@ -89,7 +89,7 @@ def main():
     parser.add_argument("--pairs", type=int, default=100)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--settings", default="", help="settings added after the model's path, such as spinning=off")
-    parser.add_argument("--sides", default="8", help="pairs per side, in addition to one")
+    parser.add_argument("--sides", default="8", help="pairs per side, three or more")
     parser.add_argument("--repeat", type=int, default=1, help="runs per side of each pair, by one call of headroom bench")
     parser.add_argument("--same-per-slower", type=int, default=1, help="equal pairs for each slower pair")
     parser.add_argument("--minutes", type=float, help="stop after this time with the pairs measured so far")
@@ -117,9 +117,11 @@ def main():
             print("| model, frames, threads | a frame | minutes for all pairs | load average | pairs per side | false alarms | "
                   "of them latency | 3 % slower found | median reported | of the same, one standard deviation | interval, median |")
             print("|---|---|---|---|---|---|---|---|---|---|---|")
-        row(arguments, str(arguments.repeat), [compare(arguments, [pair]) for pair in same], [compare(arguments, [pair]) for pair in slower], facts)
+        if arguments.repeat > 1:
+            row(arguments, str(arguments.repeat), [compare(arguments, [pair]) for pair in same], [compare(arguments, [pair]) for pair in slower], facts)
+            return
         random.seed(1)
-        for size in map(int, filter(None, "" if arguments.repeat > 1 else arguments.sides.split(","))):
+        for size in map(int, arguments.sides.split(",")):
             drawn = [[compare(arguments, random.sample(pairs, size)) for _ in range(100)] for pairs in (same, slower)]
             row(arguments, f"{size}, drawn", *drawn, facts)
 

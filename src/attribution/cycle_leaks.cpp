@@ -16,72 +16,8 @@ bool lies_within(const LayerTree& layers, LayerIndex inner, LayerIndex outer) {
   return inner == outer;
 }
 
-// The memory of a stack that takes turns with others. A container that two places grow belongs to one of them
-// at a time, so neither grows steadily.
-struct Turns {
-  std::size_t stack;  // of the verdict's
-  std::vector<std::int64_t> bytes;
-};
-
-// The memory went and came again, and both happened rarely.
-bool may_take_turns(std::span<const std::int64_t> bytes) {
-  std::size_t changes = 0;
-  bool fell = false, rose_again = false;
-  for (std::size_t i = 1; i < bytes.size(); ++i) {
-    if (bytes[i] == bytes[i - 1]) continue;
-    ++changes;
-    rose_again = rose_again || (fell && bytes[i] > bytes[i - 1]);
-    fell = fell || bytes[i] < bytes[i - 1];
-  }
-  return rose_again && 2 * changes < bytes.size();
-}
-
-// Whether each decrease came with an increase elsewhere of at least the same size. An emptied cache has none.
-bool hands_over(const Turns& one, const std::vector<Turns>& all) {
-  for (std::size_t i = 1; i < one.bytes.size(); ++i) {
-    const std::int64_t fall = one.bytes[i - 1] - one.bytes[i];
-    const bool is_taken = fall <= 0 || std::ranges::any_of(all, [&](const Turns& other) {
-                            return other.bytes[i] - other.bytes[i - 1] >= fall;
-                          });
-    if (!is_taken) return false;
-  }
-  return true;
-}
-
-std::vector<std::int64_t> sum_of(const std::vector<Turns>& turns, std::size_t points) {
-  std::vector<std::int64_t> sum(points);
-  for (const Turns& one : turns)
-    for (std::size_t i = 0; i < points; ++i) add_wrapping(sum[i], one.bytes[i]);
-  return sum;
-}
-
 void subtract(const std::vector<std::int64_t>& part, std::vector<std::int64_t>& from) {
   for (std::size_t i = 0; i < from.size(); ++i) add_wrapping(from[i], -part[i]);
-}
-
-// Divides a leak by turns among the stacks that have its memory after the last cycle.
-void share_out(monitoring::Growth growth, double per_cycle, const std::vector<Turns>& turns,
-               LeakVerdict& verdict) {
-  const auto late_bytes = [&](const Turns& one) {
-    return static_cast<double>(std::max<std::int64_t>(0, verdict.stacks[one.stack].late_bytes));
-  };
-  double all = 0;
-  for (const Turns& one : turns) all += late_bytes(one);
-  for (const Turns& one : turns) {
-    if (late_bytes(one) <= 0) continue;
-    verdict.stacks[one.stack].growth = growth;
-    verdict.stacks[one.stack].bytes_per_cycle = per_cycle * late_bytes(one) / all;
-  }
-}
-
-// Whether these stacks together have no more at the end of the recording than after the warm-up.
-bool are_released(const std::vector<Turns>& turns, const LeakVerdict& verdict) {
-  std::int64_t grown = 0;
-  for (const Turns& one : turns) {
-    const StackGrowth& stack = verdict.stacks[one.stack];
-    add_wrapping(grown, stack.end_bytes - stack.after_warm_up());
-  }
-  return grown <= 0;
 }
 
 // Whether many places that grew together have less than one cycle's growth left at the end of the recording.
@@ -189,7 +125,6 @@ CycleWatch::Judged CycleWatch::judge(const Series& series, const LayerTree& laye
   std::int64_t last_step = 0;  // of the leaking stacks, if all leak in steps
   bool all_in_steps = true;
   std::int64_t exact_late_bytes = 0, exact_last_step = 0;  // of stacks without estimates
-  std::vector<Turns> turns;                                // of stacks without estimates
   std::vector<std::size_t> next(series.samples.size());    // of each sample's stacks
   std::uint32_t stacks = 0;
   for (const Sample& sample : series.samples)
@@ -224,29 +159,11 @@ CycleWatch::Judged CycleWatch::judge(const Series& series, const LayerTree& laye
       if (growth.growth == monitoring::Growth::grew_late)
         exact_last_step = std::max(exact_last_step, growth.last_step);
     }
-    if (!estimated && !grows_with_cycles(growth.growth) && turns.size() < kMostTurns && may_take_turns(bytes))
-      turns.push_back({verdict.stacks.size() - 1, bytes});
     if (growth.growth != monitoring::Growth::leak) continue;
     leaking += growth.per_cycle;
     last_step = std::max(last_step, growth.last_step);
     all_in_steps = all_in_steps && growth.last_step > 0;
   }
-  // Only steps count, because temporary memory often has a trend.
-  std::erase_if(turns, [all = turns](const Turns& one) { return !hands_over(one, all); });
-  const monitoring::SeriesGrowth by_turns =
-      monitoring::growth_of(verdict.at_cycles, sum_of(turns, series.samples.size()), profiles);
-  if (by_turns.growth == monitoring::Growth::leak && by_turns.last_step > 0) {
-    if (are_released(turns, verdict)) {
-      share_out(monitoring::Growth::grew_then_released, by_turns.per_cycle, turns, verdict);
-      released_per_cycle += by_turns.per_cycle;
-      subtract(sum_of(turns, kept.size()), kept);
-    } else {
-      share_out(monitoring::Growth::leak, by_turns.per_cycle, turns, verdict);
-      leaking += by_turns.per_cycle;
-      last_step = std::max(last_step, by_turns.last_step);
-    }
-  }
-
   // All live memory, without what was released.
   const monitoring::SeriesGrowth total = monitoring::growth_of(verdict.at_cycles, kept, noise);
   verdict.growth = total.growth;

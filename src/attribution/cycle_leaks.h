@@ -2,8 +2,7 @@
 //
 // Live memory at the end does not prove a leak: caches, singletons and arenas live on purpose, and runtimes
 // grow for their first cycles. A program that repeats something (a model's Run, a request, a frame) shows
-// leaks: the live memory at the ends of its cycles is compared (series_growth.h). If two places grow a
-// container in turns, their stacks are judged together.
+// leaks: the live memory at the ends of its cycles is compared (series_growth.h).
 //
 // Memory may be released after the last cycle: garbage that waits for its collection, or results that are
 // kept until all are complete. So a place whose memory at the end of the recording is at most that after its
@@ -125,7 +124,7 @@ class CycleWatch {
                       const TracersOwnMemory& tracers_own = {}) const;
 
  private:
-  static constexpr std::size_t kMostSamples = 48, kMostSeries = 8, kMostTurns = 64;
+  static constexpr std::size_t kMostSamples = 48, kMostSeries = 8;
   struct Sample {
     std::int64_t cycle = 0, time_ns = 0, live_bytes = 0, own_bytes = 0;
     std::vector<std::pair<std::uint32_t, std::int64_t>> by_stack;  // not empty, ascending

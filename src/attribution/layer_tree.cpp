@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <map>
+#include <set>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -52,22 +53,11 @@ LayerTree::LayerTree(const recording::Recording& recording) {
 }
 
 // Names may contain slashes, as those of ONNX do, and stay unchanged. Only if two layers would have the same
-// path (a scope "a/b", and a scope "b" in "a"), their slashes are escaped.
+// path (a scope "a/b", and a scope "b" in "a"), all paths have them escaped.
 void LayerTree::tell_paths_apart() {
-  std::unordered_map<std::string_view, int> uses;
-  for (const Layer& layer : layers_) ++uses[layer.path];
-  if (uses.size() == layers_.size()) return;
-  std::vector<bool> is_shared(layers_.size());
-  for (std::size_t i = 0; i < layers_.size(); ++i) is_shared[i] = uses[layers_[i].path] > 1;
-  for (std::size_t i = 1; i < layers_.size(); ++i) {
-    Layer& layer = layers_[i];
-    const std::string name = is_shared[i] ? escaped(layer.name) : layer.name;
-    layer.path = layer.parent == 0 ? name : layers_[layer.parent].path + "/" + name;
-  }
-  // A name may itself contain an escaped slash.
-  uses.clear();
-  for (const Layer& layer : layers_) ++uses[layer.path];
-  if (uses.size() == layers_.size()) return;
+  std::set<std::string_view> paths;
+  for (const Layer& layer : layers_) paths.insert(layer.path);
+  if (paths.size() == layers_.size()) return;
   for (Layer& layer : layers_) layer.path = layer.key;
 }
 

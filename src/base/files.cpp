@@ -37,6 +37,15 @@ std::string how_to_fix_open(int error_number) {
 
 }  // namespace
 
+Result<UniqueFd> open_regular_file(const fs::path& path, std::string fix) {
+  const std::string what = fmt::format("cannot read {}", path.string());
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+  struct stat info {};
+  if (!fd || ::fstat(fd.get(), &info) != 0) return input_error(what, errno_text(errno), std::move(fix));
+  if (!S_ISREG(info.st_mode)) return input_error(what, "it is not a file", std::move(fix));
+  return fd;
+}
+
 Result<std::string> read_descriptor(int fd, const std::string& name, Bytes limit, std::int64_t expected) {
   std::string content;
   content.reserve(static_cast<std::size_t>(std::clamp<std::int64_t>(expected, 0, limit.count)));

@@ -44,6 +44,10 @@ class UniqueFd {
 // Reads the whole file. Errors: missing, unreadable, a directory, or larger than `limit`.
 Result<std::string> read_file(const std::filesystem::path& path, Bytes limit = gibibytes(1));
 
+// Opens a regular file for reading. Rejects others without waiting: opening a FIFO or a device could block.
+// `fix` is for both errors.
+Result<UniqueFd> open_regular_file(const std::filesystem::path& path, std::string fix = {});
+
 // Reads a descriptor to its end; `name` is for errors. Reserves `expected` bytes first, because growing in
 // steps would leave freed buffers on the heap.
 Result<std::string> read_descriptor(int fd, const std::string& name, Bytes limit = gibibytes(1),

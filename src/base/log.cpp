@@ -13,19 +13,7 @@
 namespace headroom::log {
 namespace {
 
-spdlog::level::level_enum to_spdlog(Level level) {
-  switch (level) {
-    case Level::debug:
-      return spdlog::level::debug;
-    case Level::info:
-      return spdlog::level::info;
-    case Level::warning:
-      return spdlog::level::warn;
-    case Level::error:
-      return spdlog::level::err;
-  }
-  return spdlog::level::info;
-}
+spdlog::level::level_enum to_spdlog(Level level) { return static_cast<spdlog::level::level_enum>(level); }
 
 constexpr const char* kConsolePattern = "%^%l:%$ %v";
 
@@ -53,8 +41,7 @@ void set_console_level(Level level) { sinks().console->set_level(to_spdlog(level
 
 void set_console_file(std::FILE* file) {
   using FileSink = spdlog::sinks::ansicolor_sink<spdlog::details::console_mutex>;
-  const auto mode =
-      use_color(ColorMode::automatic, STDERR_FILENO) ? spdlog::color_mode::always : spdlog::color_mode::never;
+  const auto mode = Screen(STDERR_FILENO).in_color() ? spdlog::color_mode::always : spdlog::color_mode::never;
   std::shared_ptr<spdlog::sinks::sink> console = std::make_shared<spdlog::sinks::stderr_color_sink_mt>();
   if (file != nullptr) console = std::make_shared<FileSink>(file, mode);
   console->set_pattern(kConsolePattern);

@@ -12,7 +12,7 @@
 
 namespace headroom::log {
 
-enum class Level { debug, info, warning, error };
+enum class Level { debug = 1, info, warning, error };  // the numbers of spdlog
 
 // Which levels reach stderr (run.log always gets all of them).
 void set_console_level(Level level);

@@ -1,10 +1,13 @@
 #include "base/terminal.h"
 
 #include <fmt/format.h>
+#include <signal.h>
 #include <sys/ioctl.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
@@ -93,37 +96,75 @@ std::string without_terminal_control(std::string_view text) {
   return plain;
 }
 
-bool is_terminal(int fd) { return ::isatty(fd) == 1; }
+namespace {
 
-bool use_color(ColorMode mode, int fd) {
-  if (mode != ColorMode::automatic) return mode == ColorMode::always;
-  const auto is_set = [](const char* name) {
-    const char* value = std::getenv(name);
-    return value != nullptr && *value != '\0';
-  };
-  if (is_set("NO_COLOR")) return false;
-  if (is_set("FORCE_COLOR")) return true;
-  const char* term = std::getenv("TERM");
-  if (term != nullptr && std::string_view(term) == "dumb") return false;
-  return is_terminal(fd);
+std::string_view variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
 }
 
-int terminal_width(int fd) {
+bool wants_colors(ColorMode mode, bool is_terminal) {
+  if (mode != ColorMode::automatic) return mode == ColorMode::always;
+  if (!variable("NO_COLOR").empty()) return false;
+  return !variable("FORCE_COLOR").empty() || (is_terminal && variable("TERM") != "dumb");
+}
+
+// Data for the handler of deadly signals: plain memory that is written before the handler is installed.
+termios settings_before{};
+std::array<char, 256> restoring_text{};
+std::size_t restoring_size = 0;
+constexpr std::array kDeadly{SIGQUIT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGSYS};
+std::array<struct sigaction, kDeadly.size()> actions_before{};
+
+// Raises the signal again for the previous handler (a sanitizer, or the default action).
+void on_deadly_signal(int number) {
+  [[maybe_unused]] const ssize_t ignored = ::write(STDOUT_FILENO, restoring_text.data(), restoring_size);
+  ::tcsetattr(STDIN_FILENO, TCSANOW, &settings_before);
+  for (std::size_t i = 0; i < kDeadly.size(); ++i)
+    if (kDeadly[i] == number) ::sigaction(number, &actions_before[i], nullptr);
+  ::raise(number);
+}
+
+}  // namespace
+
+Screen::Screen(int fd, ColorMode mode) : is_terminal(::isatty(fd) == 1) {
   winsize size{};
-  if (::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
-  return 80;
+  if (::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 && size.ws_row > 0) {
+    width = size.ws_col;
+    height = size.ws_row;
+  }
+  if (!wants_colors(mode, is_terminal)) return;
+  const bool has_256 =
+      variable("TERM").find("256color") != std::string_view::npos || !variable("COLORTERM").empty();
+  colors = has_256 ? ColorDepth::colors_256 : ColorDepth::colors_16;
+}
+
+std::string painted(std::string_view text, std::string_view paint, bool color) {
+  return color ? fmt::format("{}{}{}", paint, text, kNoPaint) : std::string(text);
+}
+
+RestoreAtDeath::RestoreAtDeath(std::string_view escapes) {
+  ::tcgetattr(STDIN_FILENO, &settings_before);
+  restoring_size = escapes.copy(restoring_text.data(), restoring_text.size());
+  struct sigaction action {};
+  action.sa_handler = on_deadly_signal;
+  sigemptyset(&action.sa_mask);
+  for (std::size_t i = 0; i < kDeadly.size(); ++i) ::sigaction(kDeadly[i], &action, &actions_before[i]);
+}
+
+RestoreAtDeath::~RestoreAtDeath() {
+  for (std::size_t i = 0; i < kDeadly.size(); ++i) ::sigaction(kDeadly[i], &actions_before[i], nullptr);
 }
 
 namespace {
 ProgressLine* drawn_line = nullptr;  // the line on screen; there is only one terminal
 }
 
-ProgressLine::ProgressLine() : enabled_(is_terminal(STDERR_FILENO)) {}
-
 ProgressLine::~ProgressLine() { clear(); }
 
 void ProgressLine::update(std::string_view label, double fraction, std::string_view detail) {
-  if (!enabled_) return;
+  const Screen screen(STDERR_FILENO);
+  if (!screen.is_terminal) return;
   const Nanoseconds now = monotonic_now();
   if (drawn_ && now - last_draw_ < Nanoseconds{100'000'000}) return;
   last_draw_ = now;
@@ -137,8 +178,7 @@ void ProgressLine::update(std::string_view label, double fraction, std::string_v
     bar = fmt::format(" {} {:3.0f}%", bar, 100 * std::clamp(fraction, 0.0, 1.0));
   }
   // A line as wide as the terminal would wrap, and then clearing would miss its first row.
-  const std::string shown =
-      fit_to_width(fmt::format("{}{}  {}", label, bar, detail), terminal_width(STDERR_FILENO) - 1);
+  const std::string shown = fit_to_width(fmt::format("{}{}  {}", label, bar, detail), screen.width - 1);
   [[maybe_unused]] auto ignored = write_all(STDERR_FILENO, fmt::format("\r\033[K{}", shown));
 }
 

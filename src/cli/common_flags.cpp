@@ -34,7 +34,7 @@ ColorMode color_mode(const FlagValues& values) {
   return color == "always" ? ColorMode::always : color == "never" ? ColorMode::never : ColorMode::automatic;
 }
 
-bool wants_color(const FlagValues& values) { return use_color(color_mode(values), STDOUT_FILENO); }
+Screen screen_of(const FlagValues& values) { return Screen(STDOUT_FILENO, color_mode(values)); }
 
 Flag alerts_flag(const char* default_text) {
   return text_flag("alerts", "FILE|default|off", "alert rules: a TOML file (docs/alerts.md)")
@@ -110,9 +110,10 @@ Result<int> print_views(const FlagValues& values, const Views& views, int exit_c
       {"json", &views.json}, {"markdown", &views.markdown}, {"csv", &views.csv}};
   const auto chosen = std::ranges::find_if(
       texts, [&](const auto& text) { return *text.second && values.toggle(text.first); });
+  const Screen screen = screen_of(values);
   print_output(chosen != std::end(texts) ? (*chosen->second)()
                : !written.empty()        ? written
-                                  : views.terminal(wants_color(values), terminal_width(STDOUT_FILENO)));
+                                         : views.terminal(screen.in_color(), screen.width));
   return exit_code;
 }
 

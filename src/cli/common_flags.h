@@ -25,8 +25,8 @@ Flag sysroot_flag(std::string help = "read /proc and /sys under DIR");
 // --color auto|always|never.
 Flag color_flag();
 ColorMode color_mode(const FlagValues& values);
-// Whether standard output is colored.
-bool wants_color(const FlagValues& values);
+// Standard output.
+Screen screen_of(const FlagValues& values);
 
 // --alerts FILE|default|off. Absent for off.
 Flag alerts_flag(const char* default_text);

@@ -2,10 +2,9 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
+#include "base/json.h"
 #include "base/log.h"
-#include "base/terminal.h"
 #include "cli/common_flags.h"
 
 namespace headroom::cli {
@@ -25,10 +24,8 @@ Result<std::vector<Rule>> fail_on_rules(const FlagValues& values, Parse parse) {
 }  // namespace
 
 Flag fail_on_flag() {
-  Flag flag = make_flag("fail-on", FlagKind::text, "RULES",
-                        "exit with 1 if a rule holds: 'run_peak>+5%,p99>+10%,det:fps<30'");
-  flag.repeated = true;
-  return flag;
+  return text_flag("fail-on", "RULES", "exit with 1 if a rule holds: 'run_peak>+5%,p99>+10%,det:fps<30'")
+      .repeatable();
 }
 
 Result<std::vector<comparison::GateRule>> gate_rules(const FlagValues& values) {
@@ -69,12 +66,10 @@ Result<int> diff_runs(const report::LoadedSide& before, const report::LoadedSide
   report::RunDiffReport report = report::diff_runs(before, after, history);
   if (const auto top = values.integer("top")) report.top = static_cast<std::size_t>(*top);
   const comparison::GateJudgement judgement = report::judge_runs(report, rules);
-  if (values.toggle("json"))
-    print_output(to_text(run_diff_to_json(report)));
-  else if (values.toggle("markdown"))
-    print_output(run_diff_to_markdown(report));
-  else
-    print_output(run_diff_to_terminal(report, wants_color(values), terminal_width(STDOUT_FILENO)));
+  print_views(values,
+              {.terminal = [&](bool color, int width) { return run_diff_to_terminal(report, color, width); },
+               .json = [&] { return to_text(run_diff_to_json(report)); },
+               .markdown = [&] { return run_diff_to_markdown(report); }});
   return exit_by(judgement);
 }
 

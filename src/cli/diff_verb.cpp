@@ -1,15 +1,14 @@
 #include "cli/verbs.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <optional>
 #include <string_view>
 
+#include "base/json.h"
 #include "base/log.h"
-#include "base/terminal.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "cli/common_flags.h"
@@ -77,9 +76,7 @@ Status check_flags(report::InputKind kind, const FlagValues& values) {
                          std::string_view(flag) != "fail-above" ? "remove the flag"
                          : kind == report::InputKind::watch_log ? "use --fail-on 'ram_used_bytes>+5%'"
                                                                 : "use --fail-on 'run_peak>+5%'");
-  if (values.toggle("json") + values.toggle("csv") + values.toggle("markdown") > 1)
-    return usage_error("--json, --csv and --markdown cannot be combined", "", "keep one of them");
-  return {};
+  return check_views(values);
 }
 
 using comparison::DiffBy;
@@ -115,13 +112,6 @@ comparison::GroupedRecording group_by_names(recording::Recording& recording,
   return grouped;
 }
 
-void print_recordings(const report::DiffReport& report, const FlagValues& values) {
-  if (values.toggle("json")) return print_output(to_text(diff_to_json(report)));
-  if (values.toggle("csv")) return print_output(diff_to_csv(report));
-  if (values.toggle("markdown")) return print_output(diff_to_markdown(report));
-  print_output(diff_to_terminal(report, wants_color(values), terminal_width(STDOUT_FILENO)));
-}
-
 void warn_of_unseen(const report::DiffReport& report) {
   for (const auto& [side, name] : {std::pair{&report.before, 'A'}, std::pair{&report.after, 'B'}})
     if (side->recording.analysis.unseen_blocks > 0)
@@ -133,14 +123,16 @@ void warn_of_unseen(const report::DiffReport& report) {
 
 // `headroom diff A.hrec B.hrec`.
 Result<int> diff_recordings(const fs::path& file_a, const fs::path& file_b, const FlagValues& values) {
-  std::optional<report::PeakLimit> limit;
-  if (values.has("fail-above")) {
-    auto parsed = report::parse_peak_limit(values.text("fail-above"));
-    if (!parsed) return forward_error(parsed);
-    limit = std::move(*parsed);
-  }
-  auto rules = figure_rules(values, report::gated_recording_figures());
+  const auto figures = report::gated_recording_figures();
+  auto rules = figure_rules(values, figures);
   if (!rules) return forward_error(rules);
+  if (values.has("fail-above")) {
+    auto limit = comparison::parse_figure_gate("peak_bytes>+" + values.text("fail-above"), figures);
+    if (!limit)
+      return usage_error(fmt::format("invalid --fail-above {}", values.text("fail-above")), "",
+                         "use a size such as 10MiB, or a percentage of A's peak such as 5%");
+    rules->insert(rules->end(), limit->begin(), limit->end());
+  }
   auto options = symbolizer_options(values);
   if (!options) return forward_error(options);
 
@@ -165,10 +157,14 @@ Result<int> diff_recordings(const fs::path& file_a, const fs::path& file_b, cons
                             choice_of(values)};
   std::error_code code;
   report.is_one_recording = fs::equivalent(file_a, file_b, code) && !code;
-  const comparison::GateJudgement judgement = report::judge_recordings(report, *rules, limit);
+  const comparison::GateJudgement judgement = report::judge_recordings(report, *rules);
   if (report.is_one_recording && !report.not_judged.empty()) log::warning("{}", report.not_judged);
-  print_recordings(report, values);
-  if (!rules->empty() || limit) warn_of_unseen(report);
+  print_views(values,
+              {.terminal = [&](bool color, int width) { return diff_to_terminal(report, color, width); },
+               .json = [&] { return to_text(diff_to_json(report)); },
+               .markdown = [&] { return diff_to_markdown(report); },
+               .csv = [&] { return diff_to_csv(report); }});
+  if (!rules->empty()) warn_of_unseen(report);
   return exit_by(judgement);
 }
 
@@ -201,12 +197,10 @@ Result<int> diff_logs(const std::string& before, const std::string& after, const
   if (!rules) return forward_error(rules);
   const comparison::GateJudgement judgement = report::judge_logs(report, *rules);
   if (report.is_one_log && !report.not_judged.empty()) log::warning("{}", report.not_judged);
-  if (values.toggle("json"))
-    print_output(to_text(series_diff_to_json(report)));
-  else if (values.toggle("markdown"))
-    print_output(series_diff_to_markdown(report));
-  else
-    print_output(series_diff_to_terminal(report, wants_color(values), terminal_width(STDOUT_FILENO)));
+  print_views(values, {.terminal = [&](bool color,
+                                       int width) { return series_diff_to_terminal(report, color, width); },
+                       .json = [&] { return to_text(series_diff_to_json(report)); },
+                       .markdown = [&] { return series_diff_to_markdown(report); }});
   // With fewer samples, a difference beyond a limit may be chance.
   if (judgement.not_judged && !report.has_enough) return tl::unexpected(*judgement.not_judged);
   return exit_by(judgement);
@@ -242,56 +236,51 @@ Result<int> run(const std::vector<std::string>& arguments) {
   return diff_runs(*before, *after, *values, *rules);
 }
 
+std::vector<Flag> diff_flags() {
+  std::vector<std::string> tables;
+  for (const DiffBy by : comparison::kDiffBy) tables.emplace_back(name_of(by));
+  return {toggle_flag("json", "print all figures as JSON"),
+          toggle_flag("markdown", "print Markdown for a pull request comment"),
+          toggle_flag("csv", "print a CSV row per layer, stack and module (recordings)").rare(),
+          fail_on_flag(),
+          choice_flag("by", std::move(tables), "one full table (recordings)").with_default(""),
+          integer_flag("top", "rows of each table", 1, 1e9).with_default("5; --by 10; --json all"),
+          size_flag("min", "show only rows that changed by SIZE, at the peak or at the end (recordings)")
+              .within(0)
+              .with_default("1B; --json and --csv 0B")
+              .rare(),
+          text_flag("fail-above", "SIZE|PERCENT",
+                    "exit with 1 if B's peak exceeds A's by more (10MiB, 5%; recordings)"),
+          toggle_flag("all", "also sum over all processes of each recording").rare(),
+          symbols_flag(),
+          color_flag()};
+}
+
 }  // namespace
 
 const Verb& diff_verb() {
-  static const Verb kVerb = [] {
-    Verb verb;
-    verb.name = "diff";
-    verb.run = run;
-    verb.summary = "Compare two runs, footprints, watch logs or recordings";
-    verb.usage = "headroom diff A B [FLAGS]   or   A… : B… [FLAGS]";
-    verb.description =
-        "Compares A (before) with B (after). Inputs are run folders of headroom bench, folders of several "
-        "runs, footprints, logs of headroom watch, or recordings of headroom trace. The first line is the "
-        "verdict. Runs are compared by memory, latency, FPS and detections of each model. A change counts if "
-        "it exceeds the usual difference between two runs of the same setup. With three or more runs per "
-        "side, the runs themselves show how large that difference is. Recordings are compared by layer, call "
-        "stack and module. Stacks match if their functions and modules have the same names. For logs and "
-        "recordings, --fail-on takes the figures of --json. Metrics of --fail-on for runs: " +
-        run_metric_list() + ".";
-    verb.examples = {"headroom diff runs/main runs/branch --fail-on 'run_peak>+5%,p99>+10%'",
-                     "headroom diff A1 A2 A3 : B1 B2 B3 --markdown > comment.md",
-                     "headroom diff main.hrec branch.hrec --fail-above 5%"};
-    verb.positional = "A B";
-    Flag by = make_flag("by", FlagKind::choice, "WORD", "one full table (recordings)");
-    for (const comparison::DiffBy choice : comparison::kDiffBy) by.choices.emplace_back(name_of(choice));
-    Flag top = make_flag("top", FlagKind::integer, "N", "rows of each table");
-    top.default_text = "5; --by 10; --json all";
-    top.minimum = 1;
-    top.maximum = 1e9;
-    Flag min = make_flag("min", FlagKind::size, "SIZE",
-                         "show only rows that changed by SIZE, at the peak or at the end (recordings)");
-    min.default_text = "1B; --json and --csv 0B";
-    min.minimum = 0;
-    verb.flags = {
-        make_flag("json", FlagKind::toggle, "", "print all figures as JSON"),
-        make_flag("markdown", FlagKind::toggle, "", "print Markdown for a pull request comment"),
-        make_flag("csv", FlagKind::toggle, "", "print a CSV row per layer, stack and module (recordings)"),
-        fail_on_flag(),
-        by,
-        top,
-        min,
-        make_flag("fail-above", FlagKind::text, "SIZE|PERCENT",
-                  "exit with 1 if B's peak exceeds A's by more (10MiB, 5%; recordings)"),
-        make_flag("all", FlagKind::toggle, "", "also sum over all processes of each recording"),
-        symbols_flag(),
-        color_flag()};
-    // Rows of the one-screen help are for what is asked for most.
-    for (Flag& flag : verb.flags)
-      if (flag.name == "min" || flag.name == "all" || flag.name == "csv") flag.common = false;
-    return verb;
-  }();
+  static const Verb kVerb{
+      .name = "diff",
+      .summary = "Compare two runs, footprints, watch logs or recordings",
+      .usage = "headroom diff A B [FLAGS]   or   A… : B… [FLAGS]",
+      .description =
+          "Compares A (before) with B (after). Inputs are run folders of headroom bench, folders of several "
+          "runs, footprints, logs of headroom watch, or recordings of headroom trace. The first line is the "
+          "verdict. Runs are compared by memory, latency, FPS and detections of each model. A change counts "
+          "if "
+          "it exceeds the usual difference between two runs of the same setup. With three or more runs per "
+          "side, the runs themselves show how large that difference is. Recordings are compared by layer, "
+          "call "
+          "stack and module. Stacks match if their functions and modules have the same names. For logs and "
+          "recordings, --fail-on takes the figures of --json. Metrics of --fail-on for runs: " +
+          run_metric_list() + ".",
+      .examples = {"headroom diff runs/main runs/branch --fail-on 'run_peak>+5%,p99>+10%'",
+                   "headroom diff A1 A2 A3 : B1 B2 B3 --markdown > comment.md",
+                   "headroom diff main.hrec branch.hrec --fail-above 5%"},
+      .flags = diff_flags(),
+      .positional = "A B",
+      .run = run,
+  };
   return kVerb;
 }
 

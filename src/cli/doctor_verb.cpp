@@ -1,7 +1,6 @@
 #include "cli/verbs.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <optional>
@@ -82,8 +81,7 @@ Result<int> run_doctor(const std::vector<std::string>& arguments) {
     report.can_try =
         !tries && files.size() == 1 && !live && doctor::can_try_cures(files.front(), report.findings);
     const std::string next = doctor::next_command(report);
-    return findings_to_terminal(report, color,
-                                is_terminal(STDOUT_FILENO) ? std::optional(width) : std::nullopt) +
+    return findings_to_terminal(report, color, Screen().is_terminal ? std::optional(width) : std::nullopt) +
            (next.empty() ? "" : fmt::format("\nNext: {}\n", next));
   };
   auto printed = print_views(*values, {.terminal = for_terminal,

@@ -1,7 +1,6 @@
 #include "cli/flag_help.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <map>
@@ -127,7 +126,7 @@ std::string in_quotes(std::string_view text) {
 
 }  // namespace
 
-int help_width() { return std::clamp(terminal_width(STDOUT_FILENO), kLeastWidth, kWidth); }
+int help_width() { return std::clamp(Screen().width, kLeastWidth, kWidth); }
 
 std::string program_help(const std::vector<const Verb*>& verbs, int width) {
   constexpr int kSummary = 15;

@@ -70,6 +70,15 @@ Status check_quantity(const Flag& flag, std::string_view text, Result<T> parsed,
   return forward_error(parsed);
 }
 
+Flag make_flag(std::string name, FlagKind kind, std::string value_name, std::string help) {
+  Flag flag;
+  flag.name = std::move(name);
+  flag.kind = kind;
+  flag.value_name = std::move(value_name);
+  flag.help = std::move(help);
+  return flag;
+}
+
 }  // namespace
 
 Flag Flag::with_default(std::string text) const {
@@ -100,15 +109,6 @@ Flag Flag::repeatable() const {
 Flag Flag::rare() const {
   Flag flag = *this;
   flag.common = false;
-  return flag;
-}
-
-Flag make_flag(std::string name, FlagKind kind, std::string value_name, std::string help) {
-  Flag flag;
-  flag.name = std::move(name);
-  flag.kind = kind;
-  flag.value_name = std::move(value_name);
-  flag.help = std::move(help);
   return flag;
 }
 

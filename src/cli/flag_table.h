@@ -56,7 +56,6 @@ struct Flag {
 
 // Flags that the one-screen -h shows. The value of an integer is called N, of a size SIZE, of a duration TIME
 // and of a choice WORD; its default is the first of its choices.
-Flag make_flag(std::string name, FlagKind kind, std::string value_name, std::string help);
 Flag toggle_flag(std::string name, std::string help);
 Flag text_flag(std::string name, std::string value_name, std::string help);
 Flag number_flag(std::string name, std::string help, double least, double most = 1e300);

@@ -177,7 +177,7 @@ Result<watch::WatchOptions> watch_options_from(const WrappedCommand& wrapped) {
   values.read("name", options.name);
   values.read("processes", options.largest_processes);
   for (const std::string& path : values.all("plot")) options.plots.emplace_back(path);
-  options.color = wants_color(values);
+  options.color = screen_of(values).in_color();
   if (auto sound = check_together(values, options); !sound) return forward_error(sound);
   return options;
 }

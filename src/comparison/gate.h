@@ -34,10 +34,11 @@ Result<double> limit_of(const GateLimit& rule, std::optional<double> (*in_unit)(
                         std::string_view example);
 
 // If A and B are the same, rules on changes are left out. Returns "A and B are the same, so these rules
-// were not checked: …", or nothing. `left_out`: the text of other rules on changes (--fail-above).
+// were not checked: …", or nothing.
 std::string words_for_left_out(const std::vector<std::string>& rules);
 template <class Rule>
-std::string leave_out_changes(std::vector<Rule>& rules, std::vector<std::string> left_out = {}) {
+std::string leave_out_changes(std::vector<Rule>& rules) {
+  std::vector<std::string> left_out;
   const auto is_on_change = [](const Rule& rule) { return rule.limit.against != GateAgainst::value; };
   for (const Rule& rule : rules)
     if (is_on_change(rule)) left_out.push_back(rule.limit.text);

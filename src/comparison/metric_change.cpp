@@ -15,7 +15,7 @@ namespace {
 
 constexpr double kShownConfidence = 0.99;  // of metrics that change no verdict
 constexpr std::size_t kTurnsToPair = 4;    // with fewer the sides are compared as two groups
-constexpr std::size_t kRunsToTrust = 5;    // a side, without the allowance
+constexpr std::size_t kLeastTurns = 30;
 
 // While a TorchScript runs, memory varies by 1.1 % from run to run, with ONNX Runtime by 0.1 to 0.3 %
 // (benchmarks/results/diff_memory_spread.md).
@@ -95,15 +95,6 @@ double chance_of_runtime(const RunsOfModel& before, const RunsOfModel& after) {
   return apart > 2 * kHugePage ? 0 : std::clamp(apart - kUsual, 0.0, kHugePage) / 2;
 }
 
-// The wider of two intervals, around the first estimate.
-Difference with_reach_of(Difference difference, const Difference& other) {
-  const double reach = std::max(difference.high - difference.estimate, other.high - other.estimate);
-  difference.low = difference.estimate - reach;
-  difference.high = difference.estimate + reach;
-  difference.p = std::max(difference.p, other.p);
-  return difference;
-}
-
 // Compares logarithms: the change is a ratio, and twice as slow is as far as twice as fast.
 class LogComparison {
  public:
@@ -155,14 +146,9 @@ class LogComparison {
     const double chance =
         change_.has_one_layout ? 0 : chance_of_runtime(before_, after_) / std::max(middle_a, middle_b);
     const auto runs_a = static_cast<double>(a.size()), runs_b = static_cast<double>(b.size());
-    const Difference allowed = known_error(
-        mean_of(logs_b) - mean_of(logs_a),
-        std::sqrt(of_a * of_a / runs_a + of_b * of_b / runs_b + chance * chance), change_.confidence);
-    // Five runs of one side show the spread for a single run of the other. Three do not: 2 % more would
-    // never be found.
-    return std::max(a.size(), b.size()) < kRunsToTrust
-               ? allowed
-               : with_reach_of(allowed, between_medians(logs_a, logs_b, 0, change_.confidence));
+    return known_error(mean_of(logs_b) - mean_of(logs_a),
+                       std::sqrt(of_a * of_a / runs_a + of_b * of_b / runs_b + chance * chance),
+                       change_.confidence);
   }
 
   MetricChange& change_;
@@ -266,20 +252,65 @@ bool is_change(const MetricChange& change) {
          std::abs(change.change()) >= change.metric->least;
 }
 
-// Runs in step are compared frame by frame.
-bool compare_turns(MetricChange& change, const RunsOfModel& before, const RunsOfModel& after) {
-  const auto by_turns = change_by_turns(before, after, change.confidence);
-  if (!by_turns) return false;
-  change.was_in_step = true;
-  change.spread_was_measured = by_turns->spread_was_measured;
-  change.before = by_turns->before;
-  change.ratio = std::exp(by_turns->difference.estimate);
+// A run of A and its partner of B that measured in step (headroom bench --in-step). Frame i of one and frame
+// i of the other ran one after the other, so their ratio excludes the state of the machine.
+struct PairInStep {
+  double before = 0;  // the logarithm of A's median, in ns
+  double ratio = 0;   // the median of ln(B / A)
+};
+
+std::optional<PairInStep> pair_in_step(const ComparedModel& a, const ComparedModel& b) {
+  std::size_t turns = std::min(a.frames.size(), b.frames.size());
+  for (const ComparedModel* run : {&a, &b})
+    turns =
+        std::min(turns, static_cast<std::size_t>(std::max<std::int64_t>(0, run->result->in_step->frames)));
+  if (turns < kLeastTurns) return std::nullopt;
+  std::vector<double> before, ratios;
+  for (std::size_t i = 0; i < turns; ++i) {
+    const std::int64_t of_a = a.frames[i].inference.count, of_b = b.frames[i].inference.count;
+    if (of_a <= 0 || of_b <= 0) return std::nullopt;  // not measured
+    before.push_back(static_cast<double>(of_a));
+    ratios.push_back(std::log(static_cast<double>(of_b) / static_cast<double>(of_a)));
+  }
+  return PairInStep{std::log(monitoring::median(before)), monitoring::median(ratios)};
+}
+
+// Empty unless each run has a partner on the other side.
+std::vector<PairInStep> pairs_in_step(const RunsOfModel& before, const RunsOfModel& after) {
+  std::vector<PairInStep> pairs;
+  if (before.models.size() != after.models.size()) return {};
+  for (const ComparedModel* run : before.models) {
+    if (!run->result->in_step) return {};
+    const auto partner = std::ranges::find_if(after.models, [&](const ComparedModel* other) {
+      return other->result->in_step && other->result->in_step->id == run->result->in_step->id;
+    });
+    if (partner == after.models.end()) return {};
+    const auto pair = pair_in_step(*run, **partner);
+    if (!pair) return {};
+    pairs.push_back(*pair);
+  }
+  return pairs;
+}
+
+void set_ratio(MetricChange& change, const Difference& difference) {
+  change.ratio = std::exp(difference.estimate);
+  change.low = std::exp(difference.low);
+  change.high = std::exp(difference.high);
+  change.p = difference.p;
+}
+
+MetricChange compare_turns(MetricChange change, const std::vector<PairInStep>& pairs) {
+  std::vector<double> before, ratios;
+  for (const PairInStep& pair : pairs) {
+    before.push_back(pair.before);
+    ratios.push_back(pair.ratio);
+  }
+  change.was_in_step = change.spread_was_measured = true;
+  set_ratio(change, bootstrap_of_pairs(std::vector<double>(ratios.size()), ratios, change.confidence));
+  change.before = std::exp(mean_of(before));
   change.after = change.before * change.ratio;
-  change.low = std::exp(by_turns->difference.low);
-  change.high = std::exp(by_turns->difference.high);
-  change.p = by_turns->difference.p;
   change.differs = is_change(change);
-  return true;
+  return change;
 }
 
 // The interval of a difference of values that may be 0 or less.
@@ -346,7 +377,9 @@ std::optional<MetricChange> change_of(const RunMetric& metric, const RunsOfModel
   change.confidence =
       change.is_judged ? 1 - metric.alpha / static_cast<double>(comparisons) : kShownConfidence;
   change.has_one_layout = have_one_layout(before, after);
-  if (metric.percentile == kUndisturbed && compare_turns(change, before, after)) return change;
+  if (metric.percentile == kUndisturbed && before.models.size() >= kRunsToKnowTheirSpread)
+    if (const std::vector<PairInStep> pairs = pairs_in_step(before, after); !pairs.empty())
+      return compare_turns(change, pairs);
   if (!all_positive(a) || !all_positive(b)) {
     compare_values(change, a, b);
     return change;
@@ -354,12 +387,9 @@ std::optional<MetricChange> change_of(const RunMetric& metric, const RunsOfModel
   const LogComparison comparison(change, before, after);
   const Difference difference = comparison.difference(a, b);
   change.is_judged = change.is_judged && change.is_separable;
+  set_ratio(change, difference);
   change.before = comparison.middle_of(a);
-  change.ratio = std::exp(difference.estimate);
   change.after = change.was_paired ? change.before * change.ratio : comparison.middle_of(b);
-  change.low = std::exp(difference.low);
-  change.high = std::exp(difference.high);
-  change.p = difference.p;
   widen_by_file_pages(change, comparison, measured_a, measured_b);
   const std::size_t layouts = std::min(layouts_of(before), layouts_of(after));
   if (metric.holds_file_pages && !change.has_one_layout && layouts < kRunsToKnowTheirSpread) {

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "comparison/run_comparison.h"
-#include "comparison/two_sample.h"
 
 namespace headroom::comparison {
 
@@ -33,19 +32,5 @@ std::vector<MetricValue> values_of_side(const RunsOfModel& runs);
 // Whether the metric is the same percentile in all runs. With too few frames it is the slowest or fastest
 // frame, which depends on the number of frames. True for metrics that are no percentile.
 bool is_same_percentile(const RunMetric& metric, const RunsOfModel& before, const RunsOfModel& after);
-
-// The change of `latency` for runs in step (headroom bench --in-step). Frame i of a run of A and frame i of
-// its partner of B ran one after the other, so their ratio excludes the state of the machine. For each pair
-// of runs, the median of ln(B / A) counts.
-struct ChangeByTurns {
-  double before = 0;      // ns: the median of A; for several pairs the geometric mean
-  Difference difference;  // of the logarithms
-  // Three or more pairs show their own spread; for fewer there is an allowance.
-  bool spread_was_measured = false;
-};
-
-// Absent unless each run has a partner on the other side, with thirty frames or more in step.
-std::optional<ChangeByTurns> change_by_turns(const RunsOfModel& before, const RunsOfModel& after,
-                                             double confidence);
 
 }  // namespace headroom::comparison

@@ -75,7 +75,6 @@ std::string breach_words(const GateRule& rule, const ModelComparison& model, con
 }
 
 std::string interval_limits(const MetricChange& change) {
-  if (change.is_unsteady()) return "too wide to decide";
   if (change.has_ratio) return fmt::format("{} to {}", percent_words(change.low), percent_words(change.high));
   return fmt::format("{} to {}", words_for(*change.metric, change.low_change),
                      words_for(*change.metric, change.high_change));
@@ -231,8 +230,6 @@ std::string failure_words(const ModelComparison& model) {
 }
 
 std::string gone_words(const GoneModel& model) {
-  if (!model.option_left_out.empty())
-    return fmt::format("{} was measured in A, but B was made without {}", model.name, model.option_left_out);
   if (model.outcome.never_came_through())
     return fmt::format("{} failed in A ({}) and is missing in B", model.name, outcome_words(model.outcome));
   return fmt::format("{} succeeded in A and is missing in B", model.name);

@@ -178,63 +178,23 @@ std::vector<NamedGroup> layer_groups(const RecordingAnalysis& analysis, const Gr
 
 // The shares by their groups. `named(share)` gives key, name and frames.
 template <class Named>
-std::vector<NamedMapping> mapped_groups(const std::vector<MappingShare>& shares, Named&& named) {
-  std::map<std::string, NamedMapping> groups;
+std::vector<NamedGroup> mapped_groups(const std::vector<MappingShare>& shares, Named&& named) {
+  std::map<std::string, NamedGroup> groups;
   for (const MappingShare& share : shares) {
-    NamedMapping one = named(share);
-    NamedMapping& group = groups.try_emplace(one.key, one).first->second;
-    add_wrapping(group.at_peak_bytes, share.at_peak_bytes);
-    add_wrapping(group.end_bytes, share.end_bytes);
+    NamedGroup one = named(share);
+    LiveFigures& live = groups.try_emplace(one.key, one).first->second.figures.live;
+    add_wrapping(live.peak_bytes, share.at_peak_bytes);
+    add_wrapping(live.end_bytes, share.end_bytes);
   }
-  std::vector<NamedMapping> list;
+  std::vector<NamedGroup> list;
   for (auto& [key, group] : groups) list.push_back(std::move(group));
   return list;
 }
 
 bool is_empty(const NamedGroup& group) {
   const GroupFigures& figures = group.figures;
-  return figures.allocations == 0 && figures.allocated_bytes == 0 && figures.live.end_bytes == 0;
-}
-bool is_empty(const NamedMapping&) { return false; }
-
-template <class Group>
-using GroupPairs = std::map<std::string_view, std::pair<const Group*, const Group*>>;
-
-template <class Group>
-GroupPairs<Group> pairs_by_key(const std::vector<Group>& before, const std::vector<Group>& after) {
-  GroupPairs<Group> pairs;
-  for (const Group& group : before)
-    if (!is_empty(group)) pairs[group.key].first = &group;
-  for (const Group& group : after)
-    if (!is_empty(group)) pairs[group.key].second = &group;
-  return pairs;
-}
-
-// What both kinds of rows have, with the names of the newer recording.
-template <class Row, class Group>
-Row row_of(const Group* a, const Group* b) {
-  const Group& known = b != nullptr ? *b : *a;
-  Row row;
-  row.name = known.name;
-  row.frames = known.frames;
-  row.in_before = a != nullptr;
-  row.in_after = b != nullptr;
-  return row;
-}
-
-std::vector<MappedDiffRow> join_mapped(const std::vector<NamedMapping>& before,
-                                       const std::vector<NamedMapping>& after) {
-  std::vector<MappedDiffRow> rows;
-  for (const auto& [key, pair] : pairs_by_key(before, after)) {
-    const auto& [a, b] = pair;
-    MappedDiffRow& row = rows.emplace_back(row_of<MappedDiffRow>(a, b));
-    if (a != nullptr) std::tie(row.at_peak_before, row.end_before) = std::tie(a->at_peak_bytes, a->end_bytes);
-    if (b != nullptr) std::tie(row.at_peak_after, row.end_after) = std::tie(b->at_peak_bytes, b->end_bytes);
-  }
-  std::ranges::stable_sort(rows, std::greater{}, [](const MappedDiffRow& row) {
-    return std::pair(row.peak_change(), row.end_change());
-  });
-  return rows;
+  return figures.allocations == 0 && figures.allocated_bytes == 0 && figures.live.peak_bytes == 0 &&
+         figures.live.end_bytes == 0;
 }
 
 bool counts_nodes(const RecordingAnalysis& analysis) {
@@ -256,11 +216,18 @@ std::vector<NamedGroup> with_counts_by_run(const GroupedRecording& recording) {
   return groups;
 }
 
+// The rows have the names of the newer recording.
 std::vector<DiffRow> join(const std::vector<NamedGroup>& before, const std::vector<NamedGroup>& after) {
+  std::map<std::string_view, std::pair<const NamedGroup*, const NamedGroup*>> pairs;
+  for (const NamedGroup& group : before)
+    if (!is_empty(group)) pairs[group.key].first = &group;
+  for (const NamedGroup& group : after)
+    if (!is_empty(group)) pairs[group.key].second = &group;
   std::vector<DiffRow> rows;
-  for (const auto& [key, pair] : pairs_by_key(before, after)) {
+  for (const auto& [key, pair] : pairs) {
     const auto& [a, b] = pair;
-    DiffRow& row = rows.emplace_back(row_of<DiffRow>(a, b));
+    const NamedGroup& known = b != nullptr ? *b : *a;
+    DiffRow& row = rows.emplace_back(DiffRow{known.name, known.frames, a != nullptr, b != nullptr, {}, {}});
     row.counts_known = (a == nullptr || a->counts_known) && (b == nullptr || b->counts_known);
     if (a != nullptr) row.before = a->figures;
     if (b != nullptr) row.after = b->figures;
@@ -334,19 +301,20 @@ GroupedRecording group_recording(recording::Recording& recording, const FrameLoo
   result.groups = {layer_groups(result.analysis, accounts, accounts.figures[0], layers),
                    keys.stacks().take(accounts.figures[1]), keys.modules().take(accounts.figures[2])};
   const MappedFigures& mapped = result.analysis.mapped;
-  result.mapped = {mapped_groups(mapped.layers,
-                                 [&](const MappingShare& share) {
-                                   return NamedMapping{layers[share.index].key, layers[share.index].name, {}};
-                                 }),
-                   mapped_groups(mapped.stacks,
-                                 [&](const MappingShare& share) {
-                                   const auto& stack = keys.stack_of(StackId{share.index});
-                                   return NamedMapping{stack.key, {}, stack.frames};
-                                 }),
-                   mapped_groups(mapped.stacks, [&](const MappingShare& share) {
-                     const auto& stack = keys.stack_of(StackId{share.index});
-                     return NamedMapping{stack.module_key, stack.module, {}};
-                   })};
+  result.mapped = {
+      mapped_groups(mapped.layers,
+                    [&](const MappingShare& share) {
+                      return NamedGroup{layers[share.index].key, layers[share.index].name, {}, {}};
+                    }),
+      mapped_groups(mapped.stacks,
+                    [&](const MappingShare& share) {
+                      const auto& stack = keys.stack_of(StackId{share.index});
+                      return NamedGroup{stack.key, {}, stack.frames, {}};
+                    }),
+      mapped_groups(mapped.stacks, [&](const MappingShare& share) {
+        const auto& stack = keys.stack_of(StackId{share.index});
+        return NamedGroup{stack.module_key, stack.module, {}, {}};
+      })};
   GroupFigures all;
   for (const GroupFigures& figures : accounts.figures[0]) {
     add_wrapping(all.released_blocks, figures.released_blocks);
@@ -381,7 +349,7 @@ RecordingDiff diff_recordings(const GroupedRecording& before, const GroupedRecor
   diff.allocated_bytes = {{a.total_allocated_bytes, {}}, {b.total_allocated_bytes, {}}};
   for (const DiffBy by : kDiffBy) {
     const auto i = static_cast<std::size_t>(by);
-    diff.mapped[i] = join_mapped(before.mapped[i], after.mapped[i]);
+    diff.mapped[i] = join(before.mapped[i], after.mapped[i]);
     if (by == DiffBy::layer && !(counts_nodes(a) && counts_nodes(b)))
       diff.rows[i] = join(with_counts_by_run(before), with_counts_by_run(after));
     else

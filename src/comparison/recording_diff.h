@@ -36,18 +36,12 @@ struct NamedGroup {
   bool counts_known = true;
 };
 
-// Memory that the program mapped itself, by the same groups; exact.
-struct NamedMapping {
-  std::string key, name;
-  std::vector<std::string> frames;
-  std::int64_t at_peak_bytes = 0, end_bytes = 0;  // when most was mapped, and at the end
-};
-
 struct GroupedRecording {
   attribution::RecordingAnalysis analysis;
-  std::optional<Nanoseconds> average_lifetime;      // of all blocks that were released
-  std::array<std::vector<NamedGroup>, 3> groups;    // by DiffBy
-  std::array<std::vector<NamedMapping>, 3> mapped;  // by DiffBy
+  std::optional<Nanoseconds> average_lifetime;    // of all blocks that were released
+  std::array<std::vector<NamedGroup>, 3> groups;  // by DiffBy
+  // Memory that the program mapped itself, by DiffBy: exact, only the live bytes are set.
+  std::array<std::vector<NamedGroup>, 3> mapped;
 };
 
 // File names of the modules with equal build ids in both recordings: their addresses can be compared.
@@ -76,18 +70,6 @@ struct DiffRow {
   }
 };
 
-// The same for mapped memory; zeros if absent.
-struct MappedDiffRow {
-  std::string name;
-  std::vector<std::string> frames;
-  bool in_before = false, in_after = false;
-  std::int64_t at_peak_before = 0, at_peak_after = 0, end_before = 0, end_after = 0;
-
-  std::int64_t peak_change() const { return at_peak_after - at_peak_before; }
-  std::int64_t end_change() const { return end_after - end_before; }
-  static std::int64_t allocated_change() { return 0; }
-};
-
 struct FigureChange {
   attribution::Figure before, after;
 
@@ -103,12 +85,10 @@ struct RecordingDiff {
   // By DiffBy; the largest growth at the peak first. Groups that never allocated are left out.
   std::array<std::vector<DiffRow>, 3> rows;
   // The same for mapped memory.
-  std::array<std::vector<MappedDiffRow>, 3> mapped;
+  std::array<std::vector<DiffRow>, 3> mapped;
 
   const std::vector<DiffRow>& by(DiffBy what) const { return rows[static_cast<std::size_t>(what)]; }
-  const std::vector<MappedDiffRow>& mapped_by(DiffBy what) const {
-    return mapped[static_cast<std::size_t>(what)];
-  }
+  const std::vector<DiffRow>& mapped_by(DiffBy what) const { return mapped[static_cast<std::size_t>(what)]; }
 };
 
 RecordingDiff diff_recordings(const GroupedRecording& before, const GroupedRecording& after);

@@ -244,24 +244,6 @@ ModelComparison compare_model(const Named& name, const SideByModel& side_a, cons
   return model;
 }
 
-// "--pipeline" for "(pipeline)" and "det (in pipeline)" if no run of the side has that option.
-std::string option_left_out(const std::string& model, const Side& side) {
-  const auto none_has = [&](auto is_on) {
-    return std::ranges::all_of(
-        side, [&](const ComparedRun& run) { return run.result->options && !is_on(*run.result->options); });
-  };
-  const auto is_of = [&](std::string_view word) {
-    return model == fmt::format("({})", word) || model.ends_with(fmt::format(" (in {})", word));
-  };
-  if (is_of("pipeline") && none_has([](const BenchOptions& options) { return options.pipeline; }))
-    return "--pipeline";
-  if (is_of("parallel") && none_has([](const BenchOptions& options) { return options.parallel; }))
-    return "--parallel";
-  if (is_of("pool") && none_has([](const BenchOptions& options) { return options.pool.has_value(); }))
-    return "--pool";
-  return {};
-}
-
 // Whether the runs of a side differ in their setup: then their spread means nothing.
 bool add_mixture(const Side& side, const SideByModel& models, std::string_view which,
                  std::vector<std::string>& caveats) {
@@ -303,7 +285,7 @@ RunComparison compare_runs(const Side& before, const Side& after, std::size_t co
       if (b.has(name))
         both.push_back({name, name});
       else
-        comparison.only_before.push_back({name, side_of(a, name).outcome, option_left_out(name, after)});
+        comparison.only_before.push_back({name, side_of(a, name).outcome});
     for (const std::string& name : b.names)
       if (!a.has(name)) {
         const OneSide side = side_of(b, name);

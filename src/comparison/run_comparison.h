@@ -5,8 +5,7 @@
 // between identical runs.
 //
 // Times and rates depend on the load of the machine. Three or more runs per side have a bootstrap interval;
-// four or more alternating ones are compared in pairs. Fewer have none. The latency of runs in step is
-// compared frame by frame.
+// alternating ones and those in step are compared in pairs. Fewer have none.
 #pragma once
 
 #include <optional>
@@ -69,8 +68,6 @@ struct MetricChange {
   bool is_noise() const {
     return has_ratio ? low <= 1 && high >= 1 && p > 0 : low_change <= 0 && high_change >= 0;
   }
-  // An interval of more than three times either way says nothing.
-  bool is_unsteady() const { return has_ratio && is_separable && high > 9 * low; }
   bool is_worse() const { return metric->more_is_better ? after < before : after > before; }
 };
 
@@ -137,10 +134,8 @@ struct NewModel {
 struct GoneModel {
   std::string name;
   SideOutcome outcome;  // in A
-  // "--pipeline" if it is a result of several models that B was not asked to measure.
-  std::string option_left_out;
 
-  bool is_worse() const { return option_left_out.empty() && !outcome.never_came_through(); }
+  bool is_worse() const { return !outcome.never_came_through(); }
 };
 
 // "with one run each", "with 1 and 2 runs": how many runs could not tell a time from noise.

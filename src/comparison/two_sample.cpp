@@ -12,8 +12,6 @@
 namespace headroom::comparison {
 namespace {
 
-constexpr int kResamples = 200;  // gives the spread to 5 %
-constexpr std::size_t kMostDrawn = 4'000'000;
 constexpr std::size_t kDraws = 1000;  // of runs
 constexpr double kManyDegrees = 1e7;
 
@@ -173,28 +171,6 @@ double mean_of(std::span<const double> values) {
 double middle_mean(std::span<const double> values) {
   std::vector<double> sorted(values.begin(), values.end());
   return middle_mean_of(sorted);
-}
-
-double median_error(std::span<const double> in_order) {
-  const std::size_t n = in_order.size();
-  if (n < 2) return 0;
-  const auto block = static_cast<std::size_t>(std::ceil(std::sqrt(static_cast<double>(n))));
-  std::minstd_rand random(1);
-  std::uniform_int_distribution<std::size_t> begin(0, n - block);
-  std::vector<double> drawn, medians;
-  const auto resamples = std::clamp<std::size_t>(kMostDrawn / n, 20, kResamples);
-  for (std::size_t i = 0; i < resamples; ++i) {
-    drawn.clear();
-    while (drawn.size() < n) {
-      const auto from = in_order.begin() + static_cast<std::ptrdiff_t>(begin(random));
-      drawn.insert(drawn.end(), from, from + static_cast<std::ptrdiff_t>(std::min(block, n - drawn.size())));
-    }
-    medians.push_back(monitoring::median(drawn));
-  }
-  const double mean = mean_of(medians);
-  double squares = 0;
-  for (const double median : medians) squares += (median - mean) * (median - mean);
-  return std::sqrt(squares / static_cast<double>(medians.size() - 1));
 }
 
 std::optional<double> superiority(std::span<const std::int64_t> a, std::span<const std::int64_t> b) {

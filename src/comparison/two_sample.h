@@ -19,10 +19,6 @@ double mean_of(std::span<const double> values);
 // disturbed moves it little.
 double middle_mean(std::span<const double> values);
 
-// The standard error of the median, by a moving-block bootstrap: a frame after a slow one is often slow, so
-// blocks of √n neighbours are drawn. 0 for fewer than two values.
-double median_error(std::span<const double> in_order);
-
 // Vargha and Delaney's A, P(b > a) + P(b = a)/2: 0.5 means that neither tends to be larger. Absent if a side
 // is empty.
 std::optional<double> superiority(std::span<const std::int64_t> a, std::span<const std::int64_t> b);

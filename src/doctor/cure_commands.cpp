@@ -82,30 +82,14 @@ bool helped(const TriedCure& tried) {
   return tried.verdict == CureVerdict::helps || tried.verdict == CureVerdict::costs_speed;
 }
 
-// If neither a cure alone nor all cures together succeeded, a search among their settings cannot succeed.
-bool all_failed(const report::DoctorReport& report) {
-  std::vector<TriedCure> tried = report.together;
-  for (const Finding& finding : report.findings)
-    for (const Cure& cure : finding.cures)
-      if (cure.tried) tried.push_back(*cure.tried);
-  return !tried.empty() &&
-         std::ranges::all_of(tried, [](const TriedCure& one) { return one.verdict == CureVerdict::failed; });
-}
-
 // Whether headroom report reads the only input. It does not read logs, or a run that ended before it wrote
 // its report: of such a run, doctor examined a file in its folder.
 bool has_report(const report::DoctorReport& report) {
-  if (report.inputs.size() != 1) return false;
-  const std::string& input = report.inputs.front();
-  const std::string folder = input.ends_with('/') ? input : input + "/";
-  const auto& examined = report.examined;
-  return std::ranges::any_of(examined,
-                             [&](const report::ExaminedInput& one) {
-                               return one.input == input && (one.kind == "recording" ||
-                                                             one.kind == "snapshot" || one.kind == "run");
-                             }) &&
-         std::ranges::none_of(
-             examined, [&](const report::ExaminedInput& one) { return one.input.starts_with(folder); });
+  if (report.inputs.size() != 1 || report.examined.empty()) return false;
+  const auto& [input, kind, words] = report.examined.front();
+  const bool is_whole =
+      kind == "recording" || kind == "snapshot" || (kind == "run" && report.examined.size() == 1);
+  return input == report.inputs.front() && is_whole;
 }
 
 }  // namespace
@@ -160,13 +144,11 @@ std::string next_command(const report::DoctorReport& report) {
     return fmt::format("headroom doctor {} --try", shell_word(report.inputs.front()));
   for (const TriedCure& together : report.together)
     if (helped(together)) return together.command;
-  const bool search_is_useless = all_failed(report);
   for (const Finding& finding : report.findings) {
     const bool is_note = finding.severity != Severity::severe && finding.severity != Severity::warning;
     // A note's command may only look at the input: a note needs no cure.
     for (const Cure& cure : finding.cures)
       if ((!cure.tried || helped(*cure.tried)) && can_be_run(cure.command) &&
-          !(search_is_useless && cure.command.ends_with(" --tune")) &&
           (!is_note || cure.command.starts_with("headroom ")))
         return cure.command;
   }

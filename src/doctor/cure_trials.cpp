@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 
 #include "base/text.h"
 
@@ -136,7 +135,6 @@ CureVerdict verdict_of(const Weighed& weighed) {
 std::string_view first_words(const TriedCure& tried, const Weighed& weighed) {
   if (weighed.is_mixed && weighed.smaller) return "the largest peak shrinks, another grows";
   if (weighed.is_mixed && !weighed.larger) return "one peak shrinks, another grows";
-  if (needs_more_runs(tried)) return "unclear, the runs vary too much (try more runs with --repeat N)";
   if (tried.verdict == CureVerdict::helps) return "it helps";
   if (tried.verdict == CureVerdict::costs_speed) return "it saves memory but is slower";
   if (tried.verdict == CureVerdict::no_difference) return "no difference beyond the noise between runs";
@@ -160,12 +158,6 @@ void judge_by_figures(const comparison::ModelComparison& model, TriedCure& tried
   const std::string outcome = outcome_words(model);
   tried.sentence =
       fmt::format("{}: {}{}{}", first, fmt::join(words, ", "), outcome.empty() ? "" : "; ", outcome);
-}
-
-// No run succeeded, or only some, which left nothing to measure.
-bool has_no_gain(const TriedCure& tried) {
-  return tried.verdict == CureVerdict::failed ||
-         (tried.verdict == CureVerdict::no_difference && tried.figures.empty());
 }
 
 // "prepack", "off" of "prepack=off,mapped=on".
@@ -251,15 +243,6 @@ std::vector<std::string> arguments_of(const BenchResult& run, std::vector<std::s
 
 }  // namespace
 
-bool needs_more_runs(const TriedCure& tried) {
-  // Such medians differ by as much as the runs of one side.
-  constexpr double kFarApart = 0.1;
-  return tried.verdict == CureVerdict::no_difference &&
-         std::ranges::any_of(tried.figures, [](const TriedFigure& figure) {
-           return is_peak(figure) && std::abs(figure.after / figure.before - 1) >= kFarApart;
-         });
-}
-
 std::vector<CureSettings> cures_to_try(const std::vector<Finding>& findings, const BenchResult& run) {
   std::vector<CureSettings> cures;
   for (const Finding& finding : findings)
@@ -277,22 +260,10 @@ void keep_trial(std::vector<Finding>& findings, const TriedCure& tried) {
       if (cure.settings && *cure.settings == tried.settings) cure.tried = tried;
 }
 
-std::size_t comparisons_of(const std::vector<CureSettings>& cures) {
-  std::map<std::string, std::size_t> of_one_model;
-  for (const CureSettings& cure : cures)
-    if (cure.also.empty()) ++of_one_model[cure.model];
-  const auto together =
-      std::ranges::count_if(of_one_model, [](const auto& model) { return model.second > 1; });
-  return cures.size() + static_cast<std::size_t>(together);
-}
-
 std::optional<CureSettings> best_together(const std::vector<TriedCure>& tried, const RuntimeSettings& run) {
   std::vector<const TriedCure*> helped;
   for (const TriedCure& one : tried)
     if (takes_less(one.verdict)) helped.push_back(&one);
-  // All cures together may succeed where each one alone failed.
-  if (std::ranges::all_of(tried, has_no_gain))
-    for (const TriedCure& one : tried) helped.push_back(&one);
   if (helped.size() < 2) return std::nullopt;
   std::ranges::stable_sort(helped, std::greater{},
                            [](const TriedCure* one) { return one->saved.value_or(Bytes{}); });
@@ -302,7 +273,6 @@ std::optional<CureSettings> best_together(const std::vector<TriedCure>& tried, c
   for (const TriedCure* one : helped) {
     for (const auto& [name, word] : pairs_of(one->settings.settings)) {
       if (std::ranges::find(set, name) != set.end()) continue;
-      if (name == "extend" && !changed.arena) continue;
       set_setting(changed, name, word);
       set.push_back(name);
     }

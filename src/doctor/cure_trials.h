@@ -18,21 +18,13 @@ std::vector<CureSettings> cures_to_try(const std::vector<Finding>& findings, con
 // Adds the trial to each cure with its settings.
 void keep_trial(std::vector<Finding>& findings, const TriedCure& tried);
 
-// The number of comparisons in a trial of these cures: one each, and one of all that helped together for each
-// model with several. They share one probability of a false alarm (comparison::compare_runs()).
-std::size_t comparisons_of(const std::vector<CureSettings>& cures);
-
 // The settings that saved memory in one model, combined. Of two values of one setting, the one that saved
-// more counts. Settings of an arena that is off are left out. If no cure succeeded, all are combined. Absent
-// if the result equals one of them.
+// more counts. Settings of an arena that is off are left out. Absent if the result equals one of them.
 std::optional<CureSettings> best_together(const std::vector<TriedCure>& tried, const RuntimeSettings& run);
 
 // `model` compares the run's settings with the cure's. The successful runs count. More successful runs are a
 // gain only if every run failed before and none with the cure.
 TriedCure judge(CureSettings settings, std::string command, const comparison::ModelComparison& model);
-
-// Whether the peaks differ much, and the runs of one side vary as much.
-bool needs_more_runs(const TriedCure& tried);
 
 // All models that were in memory at the same time, as one. Its run peak is the largest sum of their shares of
 // pages at one moment (PSS), or the joint peak. It failed if one of them did, or if they never were in memory

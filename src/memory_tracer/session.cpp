@@ -11,8 +11,8 @@
 #include <stdexcept>
 
 #include "memory_tracer/torch_sources.h"
-#include "preload/process.h"
 #include "preload/recorder.h"
+#include "preload/recording_start.h"
 #include "preload/scopes.h"
 #include "preload/threads.h"
 

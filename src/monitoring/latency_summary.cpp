@@ -69,8 +69,8 @@ class RankSearch {
 };
 
 std::optional<Nanoseconds> bound_of(std::span<const std::int64_t> sorted, double p) {
-  const auto bound = percentile_bound(sorted, p, kBoundConfidence);
-  return bound ? std::optional<Nanoseconds>(Nanoseconds{*bound}) : std::nullopt;
+  const auto index = percentile_bound_index(sorted.size(), p, kBoundConfidence);
+  return index ? std::optional(Nanoseconds{sorted[*index]}) : std::nullopt;
 }
 
 // Uses distances from the smallest value: sums of squares of the values would cancel (a spread of 1 µs
@@ -169,12 +169,6 @@ std::optional<std::size_t> percentile_bound_index(std::size_t count, double p, d
   }
   if (over == 0) return std::nullopt;
   return count - over;
-}
-
-std::optional<std::int64_t> percentile_bound(std::span<const std::int64_t> sorted, double p,
-                                             double confidence) {
-  const auto index = percentile_bound_index(sorted.size(), p, confidence);
-  return index ? std::optional<std::int64_t>(sorted[*index]) : std::nullopt;
 }
 
 LatencySummary summarise_latency(std::vector<std::int64_t> sorted) {

@@ -29,11 +29,8 @@ LatencySummary summarise_latency_in_passes(const ValuePieces& nanoseconds);
 std::int64_t nearest_rank(std::span<const std::int64_t> sorted, double p);
 std::size_t nearest_rank_index(std::size_t n, double p);
 
-// LoadGen early stopping (MLPerf inference): the smallest sample that bounds percentile p from above with
-// the given confidence. Nothing if n is too small.
-std::optional<std::int64_t> percentile_bound(std::span<const std::int64_t> sorted, double p,
-                                             double confidence);
-// Its index among the sorted values.
+// LoadGen early stopping (MLPerf inference): the index, among n sorted samples, of the smallest that bounds
+// percentile p from above with the given confidence. Nothing if n is too small.
 std::optional<std::size_t> percentile_bound_index(std::size_t n, double p, double confidence);
 
 CountSummary summarise_counts(const ValuePieces& counts);

@@ -74,7 +74,7 @@ class SessionClock {
 
   Step add(const SystemSample& sample) {
     Step step;
-    step.begins_session = !last_ || begins_another(sample);
+    step.begins_session = !last_ || sample.time < *last_;
     if (step.begins_session) {
       ++sessions_;
       go_on(elapsed_, gap_before(sample));
@@ -99,11 +99,6 @@ class SessionClock {
   // Negative if the wall clock was set back.
   Nanoseconds gap_before(const SystemSample& sample) const {
     return last_unix_ && sample.unix_time ? *sample.unix_time - *last_unix_ : Nanoseconds{};
-  }
-  bool begins_another(const SystemSample& sample) const {
-    // Sessions of one sample each have time 0. Two samples of the same moment are of one session.
-    constexpr Nanoseconds kNoMoment{1'000'000'000};
-    return sample.time < *last_ || (sample.time == *last_ && gap_before(sample) >= kNoMoment);
   }
   // Times in a log may be absurd; their sum must not overflow.
   static void go_on(Nanoseconds& clock, Nanoseconds by) {

@@ -10,7 +10,7 @@
 //
 // In a forked child, the thread's counters belong to its parent. So the kernel wipes this struct at any kind
 // of fork, which closes the fast path. Where the kernel cannot wipe it, a fork handler closes it
-// (process.cpp).
+// (recording_start.cpp).
 //
 // Everything unexpected, and one allocation and one release in 1024, goes to the slow path (malloc_hooks.cpp,
 // new_hooks.cpp), which decides anew.

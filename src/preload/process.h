@@ -141,39 +141,39 @@ struct alignas(kCacheLine) Process {
   bool has_device_limit = false;              // from `options`
   char path[4096] = {};                       // the requested path; a child's environment may lack it
   std::atomic<std::uint64_t> events_left{0};  // of options.events
+  // kOurs while the recording belongs to this process. In a child after fork the kernel has zeroed it.
+  enum ForkMark : std::uint32_t { kForked = 0, kOurs = 1, kChildStarts = 2 };
+  std::atomic<std::uint32_t>* fork_mark = nullptr;
+  bool is_forked_child = false;
 };
 extern Process process;
 
+// Whether the recording belongs to this process, and not to the parent that forked it.
+inline bool recording_is_ours() {
+  return process.fork_mark != nullptr && process.fork_mark->load(std::memory_order_acquire) == Process::kOurs;
+}
+// Whether this process is a forked child that records. Then no thread may wait for the loader's lock. A
+// thread of the parent may have held it at the fork, and then it is never released.
+inline bool is_forked_child() { return process.is_forked_child; }
+
 struct ThreadLocal;
 
+// The two steps that a recorder may need first. They use every file of the recorder, so they are defined
+// above all of them, in recording_start.cpp.
+//
 // Opens the recording at the first event, if the environment requests one. False: do not record (yet).
 bool start_recording(ThreadLocal& thread);
-// The same for a library that a program calls to record to its own file. `path` is absolute. On failure it
-// may be called again with another path.
-bool start_recording_to(ThreadLocal& thread, const char* path, const Options& options);
+// In a child after fork: opens the child's own recording.
+void start_recording_in_child(ThreadLocal& thread);
+
 inline bool is_recording(ThreadLocal& thread) {
   const Phase phase = process.phase.load(std::memory_order_acquire);
   return __builtin_expect(phase == Phase::recording, 1) || (phase == Phase::idle && start_recording(thread));
 }
-
-// Whether the recording belongs to this process, and not to the parent that forked it.
-bool recording_is_ours();
-// In a child after fork: opens the child's own recording.
-void start_recording_in_child(ThreadLocal& thread);
-// Whether this process is a forked child that records. Then no thread may wait for the loader's lock. A
-// thread of the parent may have held it at the fork, and then it is never released.
-bool is_forked_child();
 // Whether a recording or the ledger was requested, even if the recording could not be written: limits stay in
 // force.
 inline bool is_traced(ThreadLocal& thread) {
   return is_recording(thread) || process.path[0] != 0 || process.options.ledger || process.has_device_limit;
 }
-// Writes the end of the recording, because the program ends in order. Later events are still recorded.
-void finish_recording();
-// The same from a hook. Does nothing while the tracer or an allocator runs; returns whether the recording was
-// ended.
-bool try_finish_recording();
-// Reopens an ended recording, because the exec that ended it failed.
-void resume_recording();
 
 }  // namespace headroom::preload

@@ -20,8 +20,8 @@
 
 #include "preload/modules.h"
 #include "preload/onnxruntime_hooks.h"
-#include "preload/process.h"
 #include "preload/real_functions.h"
+#include "preload/recording_start.h"
 #include "preload/stack_walk.h"
 #include "preload/threads.h"
 

@@ -6,7 +6,6 @@
 #include "preload/clock.h"
 #include "preload/memory.h"
 #include "preload/process.h"
-#include "preload/threads.h"
 #include "types/lock.h"
 
 namespace headroom::preload {

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "preload/threads.h"
 #include "recording/format.h"
 
 namespace headroom::preload {
@@ -25,11 +26,6 @@ void set_scope(std::uint32_t id);
 
 // A thread's scope is the path of everything that it pushed or started and that is still open, in order of
 // time. Closing an element in the middle removes it from the path; the others stay.
-
-// A pop undoes the last push of its domain: scope.h is one domain, PyTorch's modules are another, and NVTX
-// has one and creates more.
-using Domain = std::uint8_t;
-inline constexpr Domain kProgramDomain = 0, kModuleDomain = 1;
 
 // Beyond the depth limit, pushes are only counted, so that pushes and pops stay paired; their domain is not
 // remembered. A pop without a push does nothing. Both return the domain's depth before the call.
@@ -51,7 +47,6 @@ void add_runtime_profile(const char* path, std::uint64_t start_monotonic_ns, std
                          std::uint32_t number);
 
 inline constexpr std::size_t kMaxScopeName = 1024;
-inline constexpr std::uint32_t kMaxScopeDepth = 64;
 
 // Internal interface of scopes.h, for the start of a recording.
 // Writes all known scopes: a forked child keeps its parent's ids.

@@ -377,10 +377,4 @@ void wipe_threads() {
     std::memset(static_cast<void*>(registry[slot].state), 0, sizeof(ThreadState));
 }
 
-std::atomic<std::uint32_t>* create_fork_mark() {
-  auto* mark = reserve_array<std::atomic<std::uint32_t>>(1);
-  if (mark != nullptr) wipe_on_fork(mark, 4096);
-  return mark;
-}
-
 }  // namespace headroom::preload

@@ -6,7 +6,6 @@
 
 #include "preload/memory.h"
 #include "preload/process.h"
-#include "preload/scopes.h"
 #include "preload/stack_walk.h"
 #include "recording/record_writer.h"
 
@@ -115,6 +114,12 @@ struct alignas(kCacheLine) ThreadState {
   KnownWalks known_walks;
   StackDictionary dictionary;
 };
+
+inline constexpr std::uint32_t kMaxScopeDepth = 64;
+// A pop undoes the last push of its domain: scope.h is one domain, PyTorch's modules are another, and NVTX
+// has one and creates more.
+using Domain = std::uint8_t;
+inline constexpr Domain kProgramDomain = 0, kModuleDomain = 1;
 
 // More events than the loader causes for one library; a check takes about 0.1 µs.
 inline constexpr std::uint32_t kLoaderChecks = 1000;
@@ -232,7 +237,5 @@ void write_thread_name(ThreadLocal& thread);
 void reset_threads();
 // Makes all states unusable. Needed where the kernel does not wipe them at fork.
 void wipe_threads();
-// A page that reads as 0 in a forked child.
-std::atomic<std::uint32_t>* create_fork_mark();
 
 }  // namespace headroom::preload

@@ -1,6 +1,5 @@
 #include "recording/recording.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -92,7 +91,6 @@ Result<Recording> Recording::open(const std::filesystem::path& path) {
   if (auto status = recording.read_header(path); !status) return forward_error(status);
   recording.check_header();
   recording.find_end();
-  recording.check_sizes();
   recording.set_times();
   recording.info_.scopes.resize(1);
   recording.read_metadata();
@@ -108,23 +106,20 @@ Result<Recording> Recording::open(const std::filesystem::path& path) {
 
 Status Recording::map(const std::filesystem::path& path) {
   const std::string what = fmt::format("cannot read {}", path.string());
-  UniqueFd fd(::open(
-      path.c_str(),
-      O_RDONLY | O_NONBLOCK | O_CLOEXEC));  // O_NONBLOCK: opening a FIFO must not block; it is rejected below
+  auto fd = open_regular_file(path, "check the path of the recording");
+  if (!fd) return forward_error(fd);
   // Read this before the length, because a writing process extends the file first.
-  if (fd &&
-      ::pread(fd.get(), &header_file_bytes_, sizeof header_file_bytes_, offsetof(FileHeader, file_bytes)) < 0)
+  if (::pread(fd->get(), &header_file_bytes_, sizeof header_file_bytes_, offsetof(FileHeader, file_bytes)) <
+      0)
     header_file_bytes_ = 0;
   struct stat info {};
-  if (!fd || ::fstat(fd.get(), &info) != 0)
-    return input_error(what, errno_text(errno), "check the path of the recording");
-  if (!S_ISREG(info.st_mode)) return input_error(what, "it is not a file", "give the path of a .hrec file");
+  if (::fstat(fd->get(), &info) != 0) return input_error(what, errno_text(errno));
   if (static_cast<std::uint64_t>(info.st_size) < kHeaderBytes)
     return input_error(
         what, fmt::format("it has {} bytes and a recording begins with {}", info.st_size, kHeaderBytes),
         "record again; the file was cut off or is not a recording");
   size_ = static_cast<std::size_t>(info.st_size);
-  void* memory = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, fd.get(), 0);
+  void* memory = ::mmap(nullptr, size_, PROT_READ, MAP_SHARED, fd->get(), 0);
   if (memory == MAP_FAILED) return input_error(what, errno_text(errno), "free some address space");
   bytes_ = static_cast<const std::uint8_t*>(memory);
   mapping_ = {bytes_, Unmap{size_}};
@@ -336,7 +331,9 @@ void Recording::find_segments() {
     const auto& segment = *reinterpret_cast<const SegmentHeader*>(bytes_ + at);
     // Read the length between two reads of the number: it may belong to the slot's previous segment.
     const std::uint64_t number = number_of(segment);
-    const std::uint32_t committed = segment.committed.load(std::memory_order_acquire);
+    SegmentSpan span{};
+    read_seal(segment, span);
+    const std::uint32_t committed = span.committed;
     if (segment.magic != kSegmentMagic) {
       // The process claimed the slot and ended before the first record: a hole, unless the slot contains
       // something else. In a ring that is still written, the next segment's slot may just have been cleared.
@@ -347,7 +344,6 @@ void Recording::find_segments() {
     }
     const std::uint64_t available =
         std::min<std::uint64_t>(header.segment_bytes, size_ - at) - sizeof segment;
-    SegmentSpan span;
     span.grew =
         committed > available && committed <= header.segment_bytes - sizeof segment && may_have_grown();
     if (committed > available && !span.grew)
@@ -356,13 +352,6 @@ void Recording::find_segments() {
     span.begin = bytes_ + at + sizeof segment;
     span.end = span.begin + std::min<std::uint64_t>(committed, available);
     span.number = number;
-    span.base_time = segment.base_time;
-    span.thread = segment.thread;
-    span.scope = segment.scope;
-    span.counted_allocations = segment.counted_allocations.load(std::memory_order_relaxed);
-    span.counted_bytes = segment.counted_bytes.load(std::memory_order_relaxed);
-    span.counted_releases = segment.counted_releases.load(std::memory_order_relaxed);
-    span.counted_scope = segment.counted_scope.load(std::memory_order_relaxed);
     span.slot = i;
     fence(std::memory_order_acquire);
     // Check the length first: if it belongs to another segment, the number does too.

@@ -121,7 +121,6 @@ class Recording {
   // Checksums (recording_checks.cpp). Data with a wrong checksum is reported and still read.
   void check_header();
   void find_end();
-  void check_sizes();
   void use_seal_of(SegmentSpan& span, const SegmentHeader& segment);
   void check_segment(const SegmentSpan& span);
   void add_problem(std::string problem);

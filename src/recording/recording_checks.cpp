@@ -83,26 +83,6 @@ void Recording::find_end() {
   info_.events_dropped = end_.events_dropped;
 }
 
-// For recordings of earlier versions, which have no checksums: a bit error in a size moves the segments.
-void Recording::check_sizes() {
-  const FileHeader& header = header_at(bytes_);
-  if (header.checksum != 0) return;
-  const std::uint64_t begin = std::uint64_t{kHeaderBytes} + header.metadata_bytes;
-  const std::uint64_t slots =
-      info_.ring ? std::min(end_.segments_claimed, header.segments_limit) : end_.segments_claimed;
-  const std::uint64_t file_bytes = header.file_bytes.load();
-  const std::uint64_t slot_bytes = file_bytes > begin ? file_bytes - begin : 0;
-  const std::uint64_t reached = (slot_bytes + header.segment_bytes - 1) / header.segment_bytes;
-  // A slot that was claimed but not reached is normal if the process was killed or the disk was full.
-  const bool may_end_early = !info_.closed || end_.events_dropped > 0;
-  if ((!info_.ring && end_.segments_claimed > header.segments_limit) || reached > slots ||
-      (reached < slots && !may_end_early))
-    add_problem(
-        fmt::format("the sizes in the file's header contradict each other: {} segments of {} bytes, "
-                    "at most {} of them, in a file of {} bytes; which segments there are may be wrong",
-                    end_.segments_claimed, header.segment_bytes, header.segments_limit, file_bytes));
-}
-
 // For a segment that was open at the end, use the sealed copy of its header: the thread may have continued.
 void Recording::use_seal_of(SegmentSpan& span, const SegmentHeader& segment) {
   const auto known = seals_.find(span.slot);
@@ -125,10 +105,7 @@ void Recording::use_seal_of(SegmentSpan& span, const SegmentHeader& segment) {
                     "it was changed or cut off, and its events may be wrong or missing",
                     span.slot));
   } else if (info_.closed && committed == seal.committed) {
-    span.counted_allocations = seal.counted_allocations;
-    span.counted_bytes = seal.counted_bytes;
-    span.counted_releases = seal.counted_releases;
-    span.counted_scope = seal.counted_scope;
+    static_cast<SegmentSeal&>(span) = seal;
   }
 }
 

@@ -1,11 +1,7 @@
 #include "recording/runtime_profile.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <algorithm>
-#include <cerrno>
 #include <filesystem>
 #include <set>
 #include <unordered_map>
@@ -25,29 +21,6 @@ constexpr std::string_view kNodeSuffix = "_kernel_time";
 // events.
 constexpr Bytes kLargestProfile = gibibytes(1);
 
-// The path comes from a recording, which may be hostile: opening a FIFO or a device could block for ever.
-// Reads only as much as the file has at the start, so reading ends even if the file grows.
-Result<std::string> read_regular_file(const std::filesystem::path& path) {
-  const std::string what = fmt::format("cannot read {}", path.string());
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
-  struct stat info {};
-  if (!fd || ::fstat(fd.get(), &info) != 0) return input_error(what, errno_text(errno));
-  if (!S_ISREG(info.st_mode)) return input_error(what, "it is not a file");
-  if (info.st_size > kLargestProfile.count)
-    return input_error(what, fmt::format("it is larger than {}", format_bytes(kLargestProfile)));
-  std::string text(static_cast<std::size_t>(info.st_size), '\0');
-  std::size_t filled = 0;
-  while (filled < text.size()) {
-    const ssize_t got = ::read(fd.get(), text.data() + filled, text.size() - filled);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return input_error(what, errno_text(errno));
-    if (got == 0) break;
-    filled += static_cast<std::size_t>(got);
-  }
-  text.resize(filled);
-  return text;
-}
-
 // Sizes are strings in the runtime's JSON: "mem_bytes_in_use": "33554432".
 std::optional<Bytes> size_of(const Json& arguments, const char* key) {
   const auto value = parse_number<std::int64_t>(get_text(arguments, key));
@@ -57,7 +30,10 @@ std::optional<Bytes> size_of(const Json& arguments, const char* key) {
 }  // namespace
 
 Result<RuntimeProfileData> read_runtime_profile(const std::filesystem::path& path) {
-  auto text = read_regular_file(path);
+  // The path comes from a recording, which may be hostile.
+  auto file = open_regular_file(path);
+  if (!file) return forward_error(file);
+  auto text = read_descriptor(file->get(), path.string(), kLargestProfile);
   if (!text) return forward_error(text);
   auto events = parse_json(*text, path.string());
   if (!events) return forward_error(events);
@@ -102,7 +78,6 @@ void Recording::read_profiles(const std::filesystem::path& recording) {
   }
   std::set<std::filesystem::path> read;
   NodeScopes node_scopes;
-  std::size_t repeated = 0;
   for (std::uint32_t i = 0; i < info_.profiles.size(); ++i) {
     RuntimeProfile& profile = info_.profiles[i];
     std::filesystem::path path = recording.string() + ".d";
@@ -111,10 +86,7 @@ void Recording::read_profiles(const std::filesystem::path& recording) {
     std::error_code ignored;
     if (!std::filesystem::is_regular_file(path, ignored)) path = profile.path;
     const std::filesystem::path real = std::filesystem::canonical(path, ignored);
-    if (!real.empty() && !read.insert(real).second) {
-      ++repeated;
-      continue;
-    }
+    if (!real.empty() && !read.insert(real).second) continue;
     auto data = read_runtime_profile(path);
     if (!data) {
       info_.notes.push_back(fmt::format("the nodes of {} are not distinguished: {}", path_of(profile.session),
@@ -124,9 +96,6 @@ void Recording::read_profiles(const std::filesystem::path& recording) {
     profile.data = std::move(*data);
     add_nodes(i, node_scopes);
   }
-  if (repeated > 0)
-    open_problems_.push_back(
-        fmt::format("{} session profiles are listed more than once: each was read once", repeated));
 }
 
 // Creates scopes for the nodes below each scope in which the session ran, and the times at which each thread

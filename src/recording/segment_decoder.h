@@ -23,15 +23,10 @@ struct TimeScale {
   }
 };
 
-// The committed records of a segment, at their position in the file.
-struct SegmentSpan {
+// The committed records of a segment, at their position in the file, with its header.
+struct SegmentSpan : SegmentSeal {
   const std::uint8_t* begin = nullptr;
   const std::uint8_t* end = nullptr;
-  std::uint64_t number = 0, base_time = 0;
-  std::uint32_t thread = 0, scope = 0;
-  // Counts since the thread's last counters record.
-  std::uint64_t counted_allocations = 0, counted_bytes = 0, counted_releases = 0;
-  std::uint32_t counted_scope = 0;
   std::uint64_t slot = 0;   // its place in the file
   bool is_checked = false;  // the checksum was verified, or there is none
   bool grew = false;        // extends past the file's length at opening: the last record may be incomplete

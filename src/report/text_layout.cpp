@@ -42,10 +42,6 @@ bool is_word(char c) {
 
 }  // namespace
 
-std::string painted(std::string_view text, std::string_view paint, bool color) {
-  return color ? fmt::format("{}{}{}", paint, text, kPlain) : std::string(text);
-}
-
 bool all_columns_fit(const std::vector<Column>& columns, int width, int first_width) {
   return width - width_of_others(columns) >= std::min(width_of(columns.front()), first_width);
 }

@@ -7,12 +7,9 @@
 #include <string_view>
 #include <vector>
 
+#include "base/terminal.h"
+
 namespace headroom::report {
-
-inline constexpr std::string_view kRed = "\033[31m", kGreen = "\033[32m", kYellow = "\033[33m",
-                                  kBold = "\033[1m", kPlain = "\033[0m";
-
-std::string painted(std::string_view text, std::string_view paint, bool color);
 
 // Of a table on a terminal. Columns are as wide as their content, and the first one gets the rest of the
 // line. If that is too little, the least important columns are left out first.

@@ -47,8 +47,7 @@ class HttpServer {
   // Binds the address and serves in its own threads. Returns the port.
   //
   // Limits:
-  //   - 64 connections at once; further ones wait in the kernel
-  //   - 16 connections for each remote address; the server closes further ones
+  //   - 64 connections at once, one request each; further ones wait in the kernel
   //   - 16 KiB and 5 s for a request's head; request bodies are not read
   //   - 5 s for a response, plus the time for its size at 64 KiB/s
   virtual Result<int> start(const HttpAddress& address, HttpHandler handler) = 0;

@@ -1,6 +1,7 @@
 #include "serve/live_state.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/json.h"
 #include "base/units.h"
@@ -16,42 +17,41 @@ constexpr std::size_t kMostEvents = 100;
 // JSON is built.
 constexpr std::size_t kMaxPointsInResponse = 3'600;
 
-HistoryPoint point_of(const SystemSample& sample) {
-  HistoryPoint point;
-  if (sample.unix_time) point.unix_ms = sample.unix_time->count / 1'000'000;
-  point.total = sample.ram_total;
-  point.used = sample.ram_used;
-  point.free = sample.ram_free;
-  if (const auto stack = monitoring::memory_stack_of(sample)) {
-    point.cache = stack->cache;
-    point.processes = stack->processes;
-    point.gpu = stack->gpu;
-    point.system = stack->system;
-  }
-  point.swap = sample.swap_used;
-  point.cpu_percent = sample.cpu_percent;
-  point.gpu_percent = sample.gpu_percent;
-  for (const GpuSample& gpu : sample.gpus)
-    if (gpu.memory_used) point.gpu_memory = point.gpu_memory.value_or(Bytes{}) + *gpu.memory_used;
-  for (const Reading& reading : sample.temperatures_celsius)
-    point.hottest_celsius = std::max(point.hottest_celsius.value_or(reading.value), reading.value);
-  // Rails are parts of each other. The largest one is the board's input, or close to it.
-  for (const Reading& reading : sample.power_watts)
-    point.power_watts = std::max(point.power_watts.value_or(reading.value), reading.value);
-  return point;
+using monitoring::MemoryStack;
+
+// The columns of the history. Bytes are whole numbers, and so are their doubles.
+constexpr std::array<const char*, HistoryPoint::kFigures> kColumns{
+    "total_bytes", "used_bytes",      "free_bytes", "cache_bytes",      "processes_bytes",
+    "gpu_bytes",   "system_bytes",    "swap_bytes", "gpu_memory_bytes", "cpu_percent",
+    "gpu_percent", "hottest_celsius", "power_watts"};
+
+std::optional<double> largest(const std::vector<Reading>& readings) {
+  const auto found = std::ranges::max_element(readings, {}, &Reading::value);
+  return found == readings.end() ? std::nullopt : std::optional(found->value);
 }
 
-template <class Member>
-Json column(const std::vector<HistoryPoint>& points, Member member) {
-  Json values = Json::array();
-  for (const HistoryPoint& point : points) {
-    const auto& value = point.*member;
-    if constexpr (std::is_same_v<std::decay_t<decltype(value)>, std::optional<Bytes>>)
-      values.push_back(value ? Json(value->count) : Json());
-    else
-      values.push_back(value ? Json(*value) : Json());
-  }
-  return values;
+HistoryPoint point_of(const SystemSample& sample) {
+  const auto number = [](const std::optional<Bytes>& bytes) {
+    return bytes ? std::optional(static_cast<double>(bytes->count)) : std::nullopt;
+  };
+  const auto stack = monitoring::memory_stack_of(sample);
+  const auto part = [&](Bytes MemoryStack::*figure) {
+    return stack ? std::optional(static_cast<double>(((*stack).*figure).count)) : std::nullopt;
+  };
+  std::optional<Bytes> gpu_memory;  // of discrete GPUs
+  for (const GpuSample& gpu : sample.gpus)
+    if (gpu.memory_used) gpu_memory = gpu_memory.value_or(Bytes{}) + *gpu.memory_used;
+  // Rails are parts of each other. The largest one is the board's input, or close to it.
+  return {sample.unix_time.value_or(Nanoseconds{}).count / 1'000'000,
+          {number(sample.ram_total), number(sample.ram_used), number(sample.ram_free),
+           part(&MemoryStack::cache), part(&MemoryStack::processes), part(&MemoryStack::gpu),
+           part(&MemoryStack::system), number(sample.swap_used), number(gpu_memory), sample.cpu_percent,
+           sample.gpu_percent, largest(sample.temperatures_celsius), largest(sample.power_watts)}};
+}
+
+Json json_of(const std::optional<double>& value) {
+  if (!value) return {};
+  return *value == std::floor(*value) && std::abs(*value) < 9e15 ? Json(std::llround(*value)) : Json(*value);
 }
 
 }  // namespace
@@ -127,20 +127,11 @@ std::string LiveState::history_json(std::int64_t since) {
   const std::vector<HistoryPoint> points = points_after(since);
   Json times = Json::array();
   for (const HistoryPoint& point : points) times.push_back(point.unix_ms);
-  const Json document = {{"unix_ms", std::move(times)},
-                         {"total_bytes", column(points, &HistoryPoint::total)},
-                         {"used_bytes", column(points, &HistoryPoint::used)},
-                         {"free_bytes", column(points, &HistoryPoint::free)},
-                         {"cache_bytes", column(points, &HistoryPoint::cache)},
-                         {"processes_bytes", column(points, &HistoryPoint::processes)},
-                         {"gpu_bytes", column(points, &HistoryPoint::gpu)},
-                         {"system_bytes", column(points, &HistoryPoint::system)},
-                         {"swap_bytes", column(points, &HistoryPoint::swap)},
-                         {"gpu_memory_bytes", column(points, &HistoryPoint::gpu_memory)},
-                         {"cpu_percent", column(points, &HistoryPoint::cpu_percent)},
-                         {"gpu_percent", column(points, &HistoryPoint::gpu_percent)},
-                         {"hottest_celsius", column(points, &HistoryPoint::hottest_celsius)},
-                         {"power_watts", column(points, &HistoryPoint::power_watts)}};
+  Json document = {{"unix_ms", std::move(times)}};
+  for (std::size_t i = 0; i < kColumns.size(); ++i) {
+    Json& column = document[kColumns[i]] = Json::array();
+    for (const HistoryPoint& point : points) column.push_back(json_of(point.figures[i]));
+  }
   return to_line(document) + "\n";
 }
 

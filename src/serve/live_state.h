@@ -2,6 +2,7 @@
 // writes it; the threads that answer requests read it.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -19,10 +20,9 @@ namespace headroom::serve {
 
 // One point of the page's charts.
 struct HistoryPoint {
+  static constexpr std::size_t kFigures = 13;
   std::int64_t unix_ms = 0;
-  std::optional<Bytes> total, used, free, cache, processes, gpu, system;  // parts: if known
-  std::optional<Bytes> swap, gpu_memory;                                  // gpu_memory: discrete GPUs only
-  std::optional<double> cpu_percent, gpu_percent, hottest_celsius, power_watts;
+  std::array<std::optional<double>, kFigures> figures;
 };
 
 class LiveState {

@@ -125,6 +125,15 @@ HttpResponse content(std::string content_type, std::string body) {
   return response;
 }
 
+// Compares in constant time, so that the duration does not reveal matching characters.
+bool is_same_secret(const std::string& a, const std::string& b) {
+  unsigned different = a.size() == b.size() ? 0 : 1;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    different |=
+        static_cast<unsigned char>(a[i]) ^ static_cast<unsigned char>(b.empty() ? 0 : b[i % b.size()]);
+  return different == 0;
+}
+
 bool has_token(const HttpRequest& request, const std::string& token) {
   if (request.authorization.starts_with(kBearer))
     return is_same_secret(request.authorization.substr(kBearer.size()), token);
@@ -177,14 +186,6 @@ bool is_loopback_name(const std::string& host) {
   if (name == "localhost" || name == "[::1]") return true;
   const bool is_number = name.starts_with("127.") && name.find_first_not_of("0123456789.") == name.npos;
   return is_number && std::count(name.begin(), name.end(), '.') == 3;
-}
-
-bool is_same_secret(const std::string& a, const std::string& b) {
-  unsigned different = a.size() == b.size() ? 0 : 1;
-  for (std::size_t i = 0; i < a.size(); ++i)
-    different |=
-        static_cast<unsigned char>(a[i]) ^ static_cast<unsigned char>(b.empty() ? 0 : b[i % b.size()]);
-  return different == 0;
 }
 
 HttpResponse respond(const HttpRequest& request, LiveState& state, const Access& access, Nanoseconds interval,

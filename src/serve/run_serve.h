@@ -39,9 +39,6 @@ struct Access {
 // True for localhost, 127.x.y.z and [::1], with or without a port.
 bool is_loopback_name(const std::string& host);
 
-// Compares in constant time, so that the duration does not reveal matching characters.
-bool is_same_secret(const std::string& a, const std::string& b);
-
 // `interval`: the sampling interval. If no sample arrived for ten intervals (at least 5 s), /healthz returns
 // 503. `host_name`: the title of the live page; if empty, the page shows the host of its address.
 HttpResponse respond(const HttpRequest& request, LiveState& state, const Access& access, Nanoseconds interval,

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "base/files.h"
+#include "base/gzip.h"
 #include "base/result.h"
 
 namespace headroom::snapshot {
@@ -21,9 +22,6 @@ class PickleInput {
   static Result<PickleInput> open(const std::filesystem::path& path);
   // Reads from memory. `bytes` must outlive this object.
   static PickleInput of(std::string_view bytes);
-  PickleInput(PickleInput&&) noexcept;
-  PickleInput& operator=(PickleInput&&) noexcept;
-  ~PickleInput();
 
   // The bytes that can be read without a refill.
   const std::uint8_t* at() const { return at_; }
@@ -32,13 +30,9 @@ class PickleInput {
   // Makes `bytes` bytes available. Returns false if the input ends before. Pointers from at() become invalid.
   bool need(std::size_t bytes) { return ready() >= bytes || refill(bytes); }
 
-  // The text up to the end of the line, valid until the next need(). Nothing if the line is longer than 16
-  // MiB or has no end.
-  std::optional<std::string_view> take_line();
-
   // The number of unpacked bytes before at().
   std::uint64_t offset() const { return window_offset_ + static_cast<std::uint64_t>(at_ - window_begin()); }
-  bool is_gzip() const;
+  bool is_gzip() const { return gzip_.has_value(); }
   // Why the input ended early: a read error, a damaged or truncated gzip stream, or a stream that unpacks to
   // more than any snapshot would.
   const std::optional<Error>& problem() const { return problem_; }
@@ -46,19 +40,17 @@ class PickleInput {
   void check_end();
 
  private:
-  struct Gzip;
-  PickleInput();
-  const std::uint8_t* window_begin() const;
+  PickleInput() = default;
+  const std::uint8_t* window_begin() const { return buffer_ ? buffer_.get() : memory_; }
   bool refill(std::size_t bytes);
   // Appends bytes to the window. Returns 0 at the end or after a problem.
   std::size_t read_more(std::uint8_t* to, std::size_t space);
-  std::size_t read_file(std::uint8_t* to, std::size_t space);
-  std::size_t inflate_more(std::uint8_t* to, std::size_t space);
+  std::size_t unpack_more(std::uint8_t* to, std::size_t space);
   void give_up(std::string why, std::string fix);
 
   std::string file_;
   UniqueFd fd_;
-  std::unique_ptr<Gzip> gzip_;
+  std::optional<GzipReader> gzip_;
   std::unique_ptr<std::uint8_t[]> buffer_;
   std::size_t capacity_ = 0;
   const std::uint8_t* at_ = nullptr;
@@ -68,13 +60,6 @@ class PickleInput {
   bool ended_ = false;
   std::optional<Error> problem_;
 };
-
-// Converts texts of the readable pickle protocols (0 and 1) to UTF-8.
-// Decodes Python's repr() of a byte string: 'it\'s'. Nothing if the text is not quoted.
-std::optional<std::string> unquoted(std::string_view line);
-
-// Decodes Latin-1 with \uXXXX and \UXXXXXXXX for other characters.
-std::string from_raw_unicode(std::string_view line);
 
 // True if these (unpacked) first bytes may belong to a pickle and to no other known format.
 bool looks_like_pickle(std::string_view first_bytes);

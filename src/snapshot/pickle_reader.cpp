@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <bit>
-#include <charconv>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -25,21 +24,20 @@ constexpr std::uint64_t kMostStored = std::uint64_t{30} << 30;  // chunks are nu
 // The opcodes, named as in Python's pickletools.
 constexpr std::uint8_t kMark = '(', kStop = '.', kProto = 0x80, kFrame = 0x95;
 constexpr std::uint8_t kNone = 'N', kNewTrue = 0x88, kNewFalse = 0x89;
-constexpr std::uint8_t kInt = 'I', kBinInt = 'J', kBinInt1 = 'K', kBinInt2 = 'M';
-constexpr std::uint8_t kLong = 'L', kLong1 = 0x8a, kLong4 = 0x8b;
-constexpr std::uint8_t kFloat = 'F', kBinFloat = 'G';
-constexpr std::uint8_t kString = 'S', kBinString = 'T', kShortBinString = 'U';
-constexpr std::uint8_t kUnicode = 'V', kBinUnicode = 'X', kShortBinUnicode = 0x8c, kBinUnicode8 = 0x8d;
+constexpr std::uint8_t kBinInt = 'J', kBinInt1 = 'K', kBinInt2 = 'M';
+constexpr std::uint8_t kLong1 = 0x8a, kLong4 = 0x8b;
+constexpr std::uint8_t kBinFloat = 'G';
+constexpr std::uint8_t kBinUnicode = 'X', kShortBinUnicode = 0x8c, kBinUnicode8 = 0x8d;
 constexpr std::uint8_t kBinBytes = 'B', kShortBinBytes = 'C', kBinBytes8 = 0x8e;
-constexpr std::uint8_t kEmptyList = ']', kAppend = 'a', kAppends = 'e', kList = 'l';
+constexpr std::uint8_t kEmptyList = ']', kAppend = 'a', kAppends = 'e';
 constexpr std::uint8_t kEmptyTuple = ')', kTuple = 't', kTuple1 = 0x85, kTuple2 = 0x86, kTuple3 = 0x87;
-constexpr std::uint8_t kEmptyDict = '}', kDict = 'd', kSetItem = 's', kSetItems = 'u';
-constexpr std::uint8_t kPut = 'p', kBinPut = 'q', kLongBinPut = 'r', kMemoize = 0x94;
-constexpr std::uint8_t kGet = 'g', kBinGet = 'h', kLongBinGet = 'j';
+constexpr std::uint8_t kEmptyDict = '}', kSetItem = 's', kSetItems = 'u';
+constexpr std::uint8_t kBinPut = 'q', kLongBinPut = 'r', kMemoize = 0x94;
+constexpr std::uint8_t kBinGet = 'h', kLongBinGet = 'j';
 // Never executed; needed only for error messages.
-constexpr std::uint8_t kGlobal = 'c', kStackGlobal = 0x93, kInstance = 'i', kReduce = 'R', kBuild = 'b';
+constexpr std::uint8_t kGlobal = 'c', kStackGlobal = 0x93, kReduce = 'R', kBuild = 'b';
 constexpr std::uint8_t kObject = 'o', kNewObject = 0x81, kNewObjectEx = 0x92;
-constexpr std::uint8_t kPersistentId = 'P', kBinPersistentId = 'Q';
+constexpr std::uint8_t kBinPersistentId = 'Q';
 
 class PickleReader {
  public:
@@ -82,10 +80,8 @@ class PickleReader {
       case kLong4:
         return push_long(take_unsigned<4>());
       case kShortBinUnicode:
-      case kShortBinString:
         return push_text(take_unsigned<1>(), PickleKind::text);
       case kBinUnicode:
-      case kBinString:
         return push_text(take_unsigned<4>(), PickleKind::text);
       case kBinUnicode8:
         return push_text(take_unsigned<8>(), PickleKind::text);
@@ -121,10 +117,6 @@ class PickleReader {
         return has(2) && build(PickleKind::tuple, stack_.size() - 2);
       case kTuple3:
         return has(3) && build(PickleKind::tuple, stack_.size() - 3);
-      case kList:
-        return build(PickleKind::list, pop_mark());
-      case kDict:
-        return build_dict(pop_mark());
       case kNone:
         return push({PickleKind::none, 0});
       case kNewTrue:
@@ -133,20 +125,6 @@ class PickleReader {
         return push({PickleKind::boolean, 0});
       case kBinFloat:
         return push_real(std::bit_cast<double>(__builtin_bswap64(take_unsigned<8>())));
-      case kInt:
-        return push_written_integer();
-      case kLong:
-        return push_written_long();
-      case kFloat:
-        return push_written_real();
-      case kString:
-        return push_quoted();
-      case kUnicode:
-        return push_raw_unicode();
-      case kGet:
-        return get(take_written_index());
-      case kPut:
-        return put(take_written_index());
       case kProto:
         return check_protocol(static_cast<int>(take_unsigned<1>()));
       case kFrame:
@@ -173,12 +151,6 @@ class PickleReader {
     std::memcpy(&value, input_.at(), kBytes);
     input_.skip(kBytes);
     return value;
-  }
-
-  std::optional<std::string_view> take_line() {
-    const auto line = input_.take_line();
-    if (!line) cut_off();
-    return line;
   }
 
   // --- the stack and the memo ---
@@ -251,53 +223,11 @@ class PickleReader {
     return fits();
   }
 
-  bool push_written_integer() {
-    const auto line = take_line();
-    if (!line) return false;
-    if (*line == "00" || *line == "01") return push({PickleKind::boolean, *line == "01"});
-    return push_number(*line);
-  }
-  bool push_written_long() {
-    auto line = take_line();
-    if (!line) return false;
-    if (line->ends_with('L')) line->remove_suffix(1);
-    return push_number(*line);
-  }
-  bool push_number(std::string_view line) {
-    if (const auto value = parse_number<std::int64_t>(line)) return push(data_.add_integer(*value)) && fits();
-    if (const auto value = parse_number<std::uint64_t>(line)) return push_integer(*value) && fits();
-    const bool is_number = !line.empty() && line.find_first_not_of("0123456789", line[0] == '-') == line.npos;
-    return is_number ? push({PickleKind::huge_integer, 0}) : fail("it has a damaged number");
-  }
-  bool push_written_real() {
-    const auto line = take_line();
-    if (!line) return false;
-    const auto value = parse_number<double>(*line);
-    return value ? push_real(*value) : fail("it has a damaged number");
-  }
-  bool push_quoted() {
-    const auto line = take_line();
-    if (!line) return false;
-    const auto text = unquoted(*line);
-    return text ? push(data_.add_text(*text, PickleKind::text)) && fits() : fail("it has a damaged text");
-  }
-  bool push_raw_unicode() {
-    const auto line = take_line();
-    return line && push(data_.add_text(from_raw_unicode(*line), PickleKind::text)) && fits();
-  }
-  std::uint64_t take_written_index() {
-    const auto line = take_line();
-    if (!line) return 0;
-    const auto index = parse_number<std::uint64_t>(*line);
-    if (!index) fail("it has a damaged number");
-    return index.value_or(0);
-  }
-
   // --- objects ---
 
   std::span<const PickleValue> above(std::size_t first) const { return std::span(stack_).subspan(first); }
 
-  // `in_steps`: the opcode fills in steps of 1000. Protocol 0 fills item by item.
+  // `in_steps`: the opcode fills in steps of 1000. Others add a single item.
   bool append(std::size_t first, bool in_steps) {
     if (failed_) return false;
     const PickleValue list = under(first);
@@ -314,21 +244,6 @@ class PickleReader {
     const PickleValue dict = under(first);
     if (dict.kind() != PickleKind::dict) return fail("it sets an item of a value that is not a dict");
     if (data_.kept(dict)) return fail("it changes an object that is already complete");
-    return fill(dict, first, in_steps);
-  }
-  bool build(PickleKind kind, std::size_t first) {
-    if (failed_) return false;
-    const PickleValue object = data_.add_object(kind);
-    data_.append(object, above(first));
-    stack_.resize(first);
-    return push(object) && fits();
-  }
-  bool build_dict(std::size_t first) {
-    if (failed_) return false;
-    const PickleValue dict = data_.add_object(PickleKind::dict);
-    return fill(dict, first, false) && push(dict);
-  }
-  bool fill(PickleValue dict, std::size_t first, bool in_steps) {
     const auto pairs = above(first);
     if (pairs.size() % 2 != 0) return fail("it has a key without a value");
     const bool is_whole = in_steps && data_.is_empty(dict) && pairs.size() < 2 * kItemsOfAStep;
@@ -336,6 +251,13 @@ class PickleReader {
     stack_.resize(first);
     if (is_whole) offer(dict);
     return fits();
+  }
+  bool build(PickleKind kind, std::size_t first) {
+    if (failed_) return false;
+    const PickleValue object = data_.add_object(kind);
+    data_.append(object, above(first));
+    stack_.resize(first);
+    return push(object) && fits();
   }
   void offer(PickleValue object) {
     if (!keep_ || data_.is_empty(object)) return;
@@ -367,7 +289,7 @@ class PickleReader {
     if (failed_) return false;
     if (protocol <= kNewestProtocol) return true;
     return fail(
-        fmt::format("it is a pickle of protocol {}, and Headroom reads 0 to {}", protocol, kNewestProtocol));
+        fmt::format("it is a pickle of protocol {}, and Headroom reads 2 to {}", protocol, kNewestProtocol));
   }
 
   bool cut_off() {
@@ -397,10 +319,9 @@ class PickleReader {
 
   std::string forbidden_operation(std::uint8_t opcode) {
     switch (opcode) {
-      case kGlobal:
-      case kInstance: {
-        const std::string module(take_line().value_or(""));  // reading the next line may move this one
-        return names_object(module, take_line().value_or(""));
+      case kGlobal: {
+        const std::string module = take_name();
+        return names_object(module, take_name());
       }
       case kStackGlobal: {
         const std::size_t count = stack_.size();
@@ -414,19 +335,27 @@ class PickleReader {
       case kNewObject:
       case kNewObjectEx:
         return "it creates a Python object";
-      case kPersistentId:
       case kBinPersistentId:
         return "it refers to an external object";
       default:
         return fmt::format("it has the unsupported opcode 0x{:02x}", opcode);
     }
   }
+  // The rest of a line, or its start if it is longer than any name.
+  std::string take_name() {
+    std::string name;
+    for (; name.size() < kLongestName && input_.need(1) && *input_.at() != '\n'; input_.skip(1))
+      name += static_cast<char>(*input_.at());
+    if (input_.need(1)) input_.skip(1);
+    return name;
+  }
   static std::string names_object(std::string_view module, std::string_view name) {
-    constexpr std::size_t kLongest = 60;
-    const std::string full = fmt::format("{}.{}", module.substr(0, kLongest), name.substr(0, kLongest));
+    const std::string full =
+        fmt::format("{}.{}", module.substr(0, kLongestName), name.substr(0, kLongestName));
     return fmt::format("it uses Python's {}", without_terminal_control(with_valid_utf8(full)));
   }
 
+  static constexpr std::size_t kLongestName = 60;
   static constexpr int kStepsBetweenChecks = 1024;
   static constexpr std::size_t kItemsOfAStep = 1000;  // pickle_reader.h
   PickleInput& input_;

@@ -2,10 +2,10 @@
 //
 // A pickle is a program for a small stack machine, and Python's implementation runs any function that the
 // program names. So opening an untrusted file in Python can take over the machine. This reader supports only
-// the opcodes of protocols 0 to 5 that build plain data: None, bool, int, float, str, bytes, list, dict and
-// tuple. It also supports the memo, with which a value can occur several times. It supports no opcode that
-// names a function or a class, creates an object or calls anything. Such a pickle is rejected with the name
-// that it uses.
+// the opcodes of protocols 2 to 5 that build plain data: None, bool, int, float, str, bytes, list, dict and
+// tuple. (Python 3 writes 3 or higher, LibTorch 2.) It also supports the memo, with which a value can occur
+// several times. It supports no opcode that names a function or a class, creates an object or calls anything.
+// Such a pickle is rejected with the name that it uses.
 //
 // Time and memory are proportional to the size of the pickle: at most 25 bytes of memory per byte. A pickle
 // that needs more than 6 bytes per byte (a PyTorch snapshot needs 1 to 3) is rejected beyond 64 MiB.
@@ -23,7 +23,6 @@ namespace headroom::snapshot {
 // Called with each list and dict that was filled in one batch. The callback may store the content in another
 // form and return a number for it (PickleData::set_kept). Nothing may be added to the object afterwards.
 // Python fills lists and dicts in batches of 1000 items, so objects with 1000 items or more are not offered.
-// Protocol 0 fills item by item, so none are offered.
 using KeepObject = std::function<std::optional<std::uint32_t>(PickleValue object)>;
 
 // Errors have no `what` yet, because only the caller knows the file name.

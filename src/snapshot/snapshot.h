@@ -5,7 +5,7 @@
 //   1.13        a list of segments and no traces; blocks have a history
 //   2.0         traces without times; still a history
 //   2.1         blocks have a requested size and their own stack
-//   2.2 to 2.11 times of trace entries, expandable segments, annotations, notes of the user and the compiler
+//   2.2 to 2.11 times of trace entries, expandable segments
 // The reader checks the consistency of blocks and entries (snapshot_reader.h).
 #pragma once
 
@@ -83,19 +83,7 @@ struct TraceEntry {
   std::int64_t time_us = 0;   // since 1970; 0 if not recorded
   StackIndex stack;
   std::uint32_t stream = 0;  // index in Snapshot::streams
-  std::uint32_t note = 0;    // index in Snapshot::notes; 0: none
   Action action = Action::other;
-};
-
-// Notes of the program and its compiler about an allocation.
-struct Note {
-  StringId user_metadata, compile_context, category;
-  friend auto operator<=>(const Note&, const Note&) = default;
-};
-
-struct Annotation {  // for example a step of the profiler
-  std::int64_t device = 0, time_us = 0;
-  std::string text;
 };
 
 // The setting with which Headroom marks its own snapshots (AllocatorSettings::has_exact_sizes).
@@ -124,9 +112,7 @@ struct Snapshot {
   PagedArray<TraceEntry> entries;
   std::vector<DeviceTrace> traces;  // devices with trace entries
   AllocatorSettings settings;
-  std::vector<Annotation> annotations;
   std::vector<std::int64_t> streams;
-  std::vector<Note> notes;
   StringTable strings;
   std::vector<std::string> problems;  // skipped data, one sentence each
 

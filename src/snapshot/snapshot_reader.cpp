@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <algorithm>
-#include <array>
 #include <map>
 #include <set>
 
@@ -23,28 +22,25 @@ constexpr std::string_view kTakeAgain = "take the snapshot again, or copy its fi
 class SnapshotReader {
  public:
   SnapshotReader()
-      : top_keys_(data_, {"segments", "device_traces", "allocator_settings", "external_annotations"}),
+      : top_keys_(data_, {"segments", "device_traces", "allocator_settings"}),
         segment_keys_(data_, {"device", "address", "total_size", "stream", "segment_type", "segment_pool_id",
                               "is_expandable", "frames", "blocks"}),
         block_keys_(data_, {"address", "size", "requested_size", "state", "frames", "history"}),
         history_keys_(data_, {"real_size", "frames"}),
-        entry_keys_(data_, {"action", "addr", "device_free", "size", "stream", "time_us", "frames",
-                            "user_metadata", "compile_context", "category"}),
+        entry_keys_(data_, {"action", "addr", "device_free", "size", "stream", "time_us", "frames"}),
         stacks_(data_, snapshot_) {
     for (std::size_t i = 0; i < kActions; ++i) {
       const StringId id = data_.strings().intern(name_of(static_cast<Action>(i)));
       actions_.resize(std::max<std::size_t>(actions_.size(), id.index + 1), Action::other);
       actions_[id.index] = static_cast<Action>(i);
     }
-    none_texts_ = {data_.strings().intern(""), data_.strings().intern("N/A")};
-    snapshot_.notes.emplace_back();
   }
 
   Result<Snapshot> read(PickleInput& input) {
     const auto keep_object = [this](PickleValue object) { return keep(object); };
     if (auto status = read_pickle(input, data_, keep_object); !status) return forward_error(status);
     visited_.resize(data_.object_count());
-    auto [segments, traces, settings, annotations] = top_keys_.read(data_.root());
+    auto [segments, traces, settings] = top_keys_.read(data_.root());
     if (data_.is(data_.root(), PickleKind::list)) segments = data_.root();  // torch 1.13
     if (!data_.is(segments, PickleKind::list))
       return input_error("", "it is a pickle, but not a memory snapshot of PyTorch",
@@ -54,7 +50,6 @@ class SnapshotReader {
     });
     read_traces(traces);
     read_settings(settings);
-    data_.for_each_item(annotations, [&](PickleValue annotation) { read_annotation(annotation); });
     order_segments();
     if (!damage_.empty()) return input_error("", std::move(damage_), std::string(kTakeAgain));
     report_problems();
@@ -242,8 +237,7 @@ class SnapshotReader {
   }
 
   bool read_entry(PickleValue value, TraceEntry& entry) {
-    const auto [action, addr, device_free, size, stream, time, frames, metadata, compile, category] =
-        entry_keys_.read(value);
+    const auto [action, addr, device_free, size, stream, time, frames] = entry_keys_.read(value);
     if (!data_.is(action, PickleKind::text)) return false;
     const std::size_t word = data_.text_id(action).index;
     entry.action = word < actions_.size() ? actions_[word] : Action::other;
@@ -255,28 +249,17 @@ class SnapshotReader {
     entry.size = *bytes;
     entry.time_us = std::max<std::int64_t>(0, data_.integer(time).value_or(0));
     entry.stack = stacks_.stack_of(frames);
-    entry.stream = number_of(streams_, snapshot_.streams, data_.integer(stream).value_or(0));
-    const Note note{said_in(metadata), said_in(compile), said_in(category)};
-    if (note != Note{}) entry.note = number_of(notes_, snapshot_.notes, note);
+    entry.stream = stream_number(data_.integer(stream).value_or(0));
     return true;
   }
 
-  // Empty if there is no text.
-  StringId said_in(PickleValue value) const {
-    if (!data_.is(value, PickleKind::text)) return {};
-    const StringId id = data_.text_id(value);
-    return id == none_texts_[1] ? none_texts_[0] : id;
-  }
-
-  template <class Item>
-  static std::uint32_t number_of(std::map<Item, std::uint32_t>& numbers, std::vector<Item>& items,
-                                 const Item& item) {
-    const auto [it, is_new] = numbers.emplace(item, static_cast<std::uint32_t>(items.size()));
-    if (is_new) items.push_back(item);
+  std::uint32_t stream_number(std::int64_t stream) {
+    const auto [it, is_new] = streams_.emplace(stream, static_cast<std::uint32_t>(streams_.size()));
+    if (is_new) snapshot_.streams.push_back(stream);
     return it->second;
   }
 
-  // --- settings and annotations ---
+  // --- settings ---
 
   void read_settings(PickleValue settings) {
     const auto value_of = [&](std::string_view key) {
@@ -298,21 +281,6 @@ class SnapshotReader {
     std::ranges::sort(result.roundup_power2_divisions);
   }
 
-  void read_annotation(PickleValue value) {
-    if (!data_.is(value, PickleKind::dict) || !is_first_visit(value)) return;
-    Annotation annotation;
-    data_.for_each_pair(value, [&](PickleValue key, PickleValue item) {
-      const std::string_view name = data_.text(key).value_or("");
-      if (name == "device") annotation.device = data_.integer(item).value_or(0);
-      if (name == "time_us") annotation.time_us = data_.integer(item).value_or(0);
-      constexpr std::size_t kLongest = 200;
-      const std::string_view text = data_.text(item).value_or("").substr(0, kLongest);
-      if (!text.empty() && annotation.text.size() < kLongest)
-        annotation.text += fmt::format("{}{}", annotation.text.empty() ? "" : " ", text);
-    });
-    snapshot_.annotations.push_back(std::move(annotation));
-  }
-
   void report_problems() {
     const auto report = [&](std::int64_t count, std::string_view what) {
       if (count > 0) snapshot_.problems.push_back(fmt::format("{} {}", count, what));
@@ -326,17 +294,15 @@ class SnapshotReader {
 
   PickleData data_;
   Snapshot snapshot_;
-  PickleColumns<4> top_keys_;
+  PickleColumns<3> top_keys_;
   PickleColumns<9> segment_keys_;
   PickleColumns<6> block_keys_;
   PickleColumns<2> history_keys_;
-  PickleColumns<10> entry_keys_;
+  PickleColumns<7> entry_keys_;
   StackInterner stacks_;
   std::vector<bool> visited_;    // by object
   std::vector<Action> actions_;  // by the id of the name
-  std::array<StringId, 2> none_texts_;
   std::map<std::int64_t, std::uint32_t> streams_;
-  std::map<Note, std::uint32_t> notes_;
   std::string damage_;
   std::int64_t unreadable_entries_ = 0, unknown_actions_ = 0, unknown_states_ = 0;
 };

@@ -168,7 +168,7 @@ void SnapshotReplay::map_pages(const TraceEntry& entry) {
   const auto around = range_around(entry.address - 1);
   const bool joins_before = entry.address > 0 && around != ranges_.end() && around->second.is_expandable &&
                             around->second.stream == stream_of(entry) &&
-                            around->second.end_from(around->first) == entry.address;
+                            around->second.end() == entry.address;
   const auto behind = ranges_.find(end);
   const bool joins_after =
       behind != ranges_.end() && behind->second.is_expandable && behind->second.stream == stream_of(entry);
@@ -221,14 +221,13 @@ void SnapshotReplay::unmap_pages(const TraceEntry& entry) {
 
 void SnapshotReplay::add_range(std::uint64_t address, std::int64_t size, std::int64_t stream,
                                bool is_expandable) {
-  Range range{size, stream, is_expandable ? size % kTorchLargePage == 0 : size > kTorchSmallSegment,
-              is_expandable, false};
-  std::uint64_t start = address;
+  HeldSegment range{address, size, stream,
+                    is_expandable ? size % kTorchLargePage == 0 : size > kTorchSmallSegment, is_expandable};
   if (is_expandable) {
     const auto before = address > 0 ? range_around(address - 1) : ranges_.end();
     if (before != ranges_.end() && before->second.is_expandable && before->second.stream == stream &&
-        before->second.end_from(before->first) == address) {
-      start = before->first;
+        before->second.end() == address) {
+      range.address = before->first;
       range.size += before->second.size;
       range.is_large = before->second.is_large;
       ranges_.erase(before);
@@ -242,36 +241,39 @@ void SnapshotReplay::add_range(std::uint64_t address, std::int64_t size, std::in
   }
   // What it is in the end it was before: that is known.
   const auto segments = snapshot_.segments_of(device_);
-  const auto known = std::ranges::lower_bound(segments, start, {}, &Segment::address);
-  if (known != segments.end() && known->address == start && known->is_expandable == is_expandable) {
+  const auto known = std::ranges::lower_bound(segments, range.address, {}, &Segment::address);
+  if (known != segments.end() && known->address == range.address && known->is_expandable == is_expandable) {
     range.is_large = known->is_large;
     range.in_private_pool = known->in_private_pool;
   }
-  const auto [it, is_new] = ranges_.insert_or_assign(start, range);
-  const bool overlaps =
-      (it != ranges_.begin() && std::prev(it)->second.end_from(std::prev(it)->first) > start) ||
-      (std::next(it) != ranges_.end() && std::next(it)->first < range.end_from(start));
+  const auto [it, is_new] = ranges_.insert_or_assign(range.address, range);
+  const bool overlaps = (it != ranges_.begin() && std::prev(it)->second.end() > range.address) ||
+                        (std::next(it) != ranges_.end() && std::next(it)->first < range.end());
   if (!is_new || overlaps) doubt_because("some segments overlap");
 }
 
 void SnapshotReplay::cut_out(std::uint64_t address, std::int64_t size) {
   const auto it = range_around(address);
-  if (it == ranges_.end() || it->second.end_from(it->first) < end_of(address, size))
+  if (it == ranges_.end() || it->second.end() < end_of(address, size))
     return doubt_because("a segment's address differs from the trace");
-  const std::uint64_t start = it->first;
-  Range before = it->second, after = it->second;
-  before.size = static_cast<std::int64_t>(address - start);
-  after.size = it->second.size - before.size - size;
+  HeldSegment before = it->second, after = it->second;
+  before.size = static_cast<std::int64_t>(address - before.address);
+  after.size -= before.size + size;
+  after.address = end_of(address, size);
   ranges_.erase(it);
-  if (before.size > 0) ranges_[start] = before;
-  if (after.size > 0) ranges_[end_of(address, size)] = after;
+  put_range(before);
+  put_range(after);
+}
+
+void SnapshotReplay::put_range(HeldSegment range) {
+  if (range.size > 0) ranges_[range.address] = range;
 }
 
 SnapshotReplay::Ranges::iterator SnapshotReplay::range_around(std::uint64_t address) {
   auto it = ranges_.upper_bound(address);
   if (it == ranges_.begin()) return ranges_.end();
   --it;
-  return address < it->second.end_from(it->first) ? it : ranges_.end();
+  return address < it->second.end() ? it : ranges_.end();
 }
 
 // --- blocks ---
@@ -368,15 +370,9 @@ void SnapshotReplay::mark_start(std::uint64_t address) {
 DeviceState SnapshotReplay::state() const {
   DeviceState state;
   for (const auto& [start, range] : ranges_) {
-    HeldSegment segment{start,
-                        range.size,
-                        range.stream,
-                        range.is_large,
-                        range.is_expandable,
-                        range.in_private_pool,
-                        state.blocks.size(),
-                        0};
-    for (std::uint64_t at = start; at < range.end_from(start);) {
+    HeldSegment segment = range;
+    segment.first_block = state.blocks.size();
+    for (std::uint64_t at = start; at < range.end();) {
       const Block* block = blocks_.find(at);
       if (block == nullptr || block->size <= 0) break;
       state.blocks.push_back({at, block->size, block->requested, block->stack, block->born, block->state});

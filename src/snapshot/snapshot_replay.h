@@ -1,15 +1,14 @@
-// The caching allocator of one device, run again from a snapshot's trace: what each block took up, what lay
-// free between blocks, and what was reserved, after each entry.
+// Replays the caching allocator of one device from a snapshot's trace: the size of each block, the free space
+// between blocks, and the reserved memory, after each entry.
 //
-// A trace says what was asked for and where it was put, not how large the block was that served it, and that
-// is what counts against the device. But the state at the end is in the snapshot, block by block, and the
-// rules by which blocks are cut and merged are known (TorchAllocatorRules). So the state at the beginning is
-// found by going back from the end (segments that came are taken away, blocks that went are put back), and
-// from there the entries are applied in order. Where that leads to the very blocks that the snapshot has, the
-// figures on the way are the allocator's own, and doubt() is empty.
+// A trace has requested sizes and addresses, but not the sizes of the blocks. The snapshot has the blocks at
+// the end, and the rules by which PyTorch cuts and merges blocks are known (TorchAllocatorRules). So the
+// replay first goes back from the end to the state before the first entry, and then applies the entries in
+// order. If that leads to the blocks of the snapshot, all figures on the way are the allocator's own, and
+// doubt() is empty.
 //
-// What is not known is the size of a block that was there before the trace began and went during it: its
-// request is in the trace, and up to 1 MiB behind it may have been its own or free. It is taken as its own.
+// The size of a block from before the trace that was freed during it is not known: the request is in the
+// trace, and up to 1 MiB behind it may have been part of the block, or free. It counts as part of the block.
 //
 // A step takes three look-ups by address, of 20 to 100 ns each.
 #pragma once
@@ -64,6 +63,7 @@ struct HeldSegment {
   std::int64_t size = 0, stream = 0;
   bool is_large = true, is_expandable = false, in_private_pool = false;
   std::size_t first_block = 0, block_count = 0;
+  std::uint64_t end() const { return address + static_cast<std::uint64_t>(size); }
 };
 
 // What a device held at one moment.
@@ -123,13 +123,8 @@ class SnapshotReplay {
     bool is_loose = false;  // in no known segment, or its place in it is not known
     bool is_live() const { return state != BlockState::inactive; }
   };
-  struct Range {  // of a segment
-    std::int64_t size = 0, stream = 0;
-    bool is_large = true, is_expandable = false, in_private_pool = false;
-    std::uint64_t end_from(std::uint64_t start) const { return start + static_cast<std::uint64_t>(size); }
-  };
-  using Ranges = std::map<std::uint64_t, Range>;  // by address
-  struct Alive {                                  // before the trace; size 0: not known
+  using Ranges = std::map<std::uint64_t, HeldSegment>;  // by address, without blocks
+  struct Alive {                                        // before the trace; size 0: not known
     std::int64_t size = 0, requested = 0;
     StackIndex stack;
     BlockState state = BlockState::inactive;
@@ -138,9 +133,8 @@ class SnapshotReplay {
   // Going back.
   void go_back_over(const TraceEntry& entry, AddressMap<Alive>& alive);
   void lay_out(const AddressMap<Alive>& alive);
-  void lay_out_range(std::uint64_t start, const Range& range,
-                     std::span<const std::pair<std::uint64_t, Alive>> blocks);
-  std::int64_t size_between(const Alive& alive, std::int64_t room, const Range& range);
+  void lay_out_range(const HeldSegment& range, std::span<const std::pair<std::uint64_t, Alive>> blocks);
+  std::int64_t size_between(const Alive& alive, std::int64_t room, const HeldSegment& range);
 
   // Going forward.
   void allocate(const TraceEntry& entry, Change& change);
@@ -154,6 +148,7 @@ class SnapshotReplay {
   // Ranges.
   void add_range(std::uint64_t address, std::int64_t size, std::int64_t stream, bool is_expandable);
   void cut_out(std::uint64_t address, std::int64_t size);
+  void put_range(HeldSegment range);
   Ranges::iterator range_around(std::uint64_t address);
 
   // Blocks.

@@ -24,8 +24,8 @@ SnapshotReplay::SnapshotReplay(const Snapshot& snapshot, std::int64_t device)
       entries_(trace_ != nullptr ? trace_->entry_count : 0),
       walk_budget_(kMostWalked) {
   for (const Segment& segment : snapshot.segments_of(device))
-    ranges_[segment.address] = {segment.size, segment.stream, segment.is_large, segment.is_expandable,
-                                segment.in_private_pool};
+    put_range({segment.address, segment.size, segment.stream, segment.is_large, segment.is_expandable,
+               segment.in_private_pool});
   AddressMap<Alive> alive;
   for (const Segment& segment : snapshot.segments_of(device))
     for (const snapshot::Block& block : snapshot.blocks_of(segment))
@@ -80,16 +80,16 @@ void SnapshotReplay::lay_out(const AddressMap<Alive>& alive) {
   for (const auto& [start, range] : ranges_) {
     put_loose(start);
     const std::size_t first = next;
-    while (next < blocks.size() && blocks[next].first < range.end_from(start)) ++next;
-    lay_out_range(start, range, std::span(blocks).subspan(first, next - first));
+    while (next < blocks.size() && blocks[next].first < range.end()) ++next;
+    lay_out_range(range, std::span(blocks).subspan(first, next - first));
     totals_.reserved += range.size;
   }
   put_loose(~std::uint64_t{0});
 }
 
-void SnapshotReplay::lay_out_range(std::uint64_t start, const Range& range,
+void SnapshotReplay::lay_out_range(const HeldSegment& range,
                                    std::span<const std::pair<std::uint64_t, Alive>> blocks) {
-  const std::uint64_t end = range.end_from(start);
+  const std::uint64_t start = range.address, end = range.end();
   const Block free{
       0, 0, {}, kBeforeTrace, BlockState::inactive, false, range.is_large, range.is_expandable, false};
   std::uint64_t at = start;
@@ -118,7 +118,7 @@ void SnapshotReplay::lay_out_range(std::uint64_t start, const Range& range,
 }
 
 // How large a block was that has so much room until the next one.
-std::int64_t SnapshotReplay::size_between(const Alive& alive, std::int64_t room, const Range& range) {
+std::int64_t SnapshotReplay::size_between(const Alive& alive, std::int64_t room, const HeldSegment& range) {
   if (alive.size > room) doubt_because("some blocks overlap");
   if (alive.size > 0) return std::min(alive.size, room);
   const std::int64_t size = rules_.rounded(alive.requested);

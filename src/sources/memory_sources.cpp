@@ -7,7 +7,6 @@
 #include <cmath>
 
 #include "base/text.h"
-#include "sources/meminfo_reader.h"
 #include "sources/metric_source.h"
 
 namespace headroom::sources {
@@ -15,32 +14,36 @@ namespace {
 
 struct Key {
   std::string_view name;
-  std::optional<Bytes> Meminfo::*figure;
+  std::optional<Bytes> SystemSample::*figure = nullptr;  // null: other figures are computed from it
 };
 
-constexpr std::array<Key, 23> kKeys{{{"MemTotal", &Meminfo::total},
-                                     {"MemFree", &Meminfo::free},
-                                     {"MemAvailable", &Meminfo::available},
-                                     {"Buffers", &Meminfo::buffers},
-                                     {"Cached", &Meminfo::cached},
-                                     {"SwapCached", &Meminfo::swap_cached},
-                                     {"SwapTotal", &Meminfo::swap_total},
-                                     {"SwapFree", &Meminfo::swap_free},
-                                     {"Dirty", &Meminfo::dirty},
-                                     {"AnonPages", &Meminfo::anonymous},
-                                     {"Mapped", &Meminfo::mapped},
-                                     {"Shmem", &Meminfo::shared},
-                                     {"SReclaimable", &Meminfo::slab_reclaimable},
-                                     {"SUnreclaim", &Meminfo::slab_unreclaimable},
-                                     {"KernelStack", &Meminfo::kernel_stacks},
-                                     {"PageTables", &Meminfo::page_tables},
-                                     {"CmaTotal", &Meminfo::cma_total},
-                                     {"CmaFree", &Meminfo::cma_free},
-                                     {"NvMapMemUsed", &Meminfo::nvmap_used},
-                                     {"NvMapMemFree", &Meminfo::nvmap_free},
-                                     {"Hugepagesize", &Meminfo::huge_page_size},
-                                     {"HugePages_Total", &Meminfo::huge_pages},
-                                     {"HugePages_Free", &Meminfo::huge_pages_free}}};
+constexpr std::array<Key, Meminfo::kKeys> kMeminfoKeys{{{"MemTotal", &SystemSample::ram_total},
+                                                        {"MemFree", &SystemSample::ram_free},
+                                                        {"MemAvailable", &SystemSample::ram_available},
+                                                        {"Buffers", &SystemSample::ram_buffers},
+                                                        {"Cached", &SystemSample::ram_cached},
+                                                        {"SwapCached", &SystemSample::swap_cached},
+                                                        {"SwapTotal", &SystemSample::swap_total},
+                                                        {"SwapFree"},
+                                                        {"Dirty", &SystemSample::ram_dirty},
+                                                        {"AnonPages", &SystemSample::ram_anonymous},
+                                                        {"Mapped", &SystemSample::ram_mapped},
+                                                        {"Shmem", &SystemSample::ram_shared},
+                                                        {"SReclaimable", &SystemSample::slab_reclaimable},
+                                                        {"SUnreclaim", &SystemSample::slab_unreclaimable},
+                                                        {"KernelStack", &SystemSample::kernel_stacks},
+                                                        {"PageTables", &SystemSample::page_tables},
+                                                        {"CmaTotal", &SystemSample::cma_total},
+                                                        {"CmaFree", &SystemSample::cma_free},
+                                                        {"NvMapMemUsed", &SystemSample::nvmap_used},
+                                                        {"NvMapMemFree", &SystemSample::nvmap_free},
+                                                        {"Hugepagesize"},
+                                                        {"HugePages_Total"},  // counts of pages, not bytes
+                                                        {"HugePages_Free"}}};
+
+std::size_t place_of(std::string_view name) {
+  return static_cast<std::size_t>(std::ranges::find(kMeminfoKeys, name, &Key::name) - kMeminfoKeys.begin());
+}
 
 std::optional<Bytes> product(const std::optional<Bytes>& pages, const std::optional<Bytes>& size) {
   if (!pages || !size) return std::nullopt;
@@ -58,7 +61,7 @@ class MeminfoSource : public FileSource {
   explicit MeminfoSource(const std::filesystem::path& root) : FileSource(root / "proc/meminfo", "meminfo") {}
   bool read(SystemSample& sample) override {
     const Meminfo figures = read_meminfo(file_.read());
-    fill(sample, figures);
+    figures.fill(sample);
     return figures != Meminfo{};
   }
 };
@@ -253,7 +256,7 @@ class ZramSource : public MetricSource {
 
 }  // namespace
 
-std::optional<std::string_view> read_meminfo_line(std::string_view line, Meminfo& figures) {
+std::optional<std::string_view> Meminfo::read_line(std::string_view line) {
   constexpr std::int64_t kMost = std::int64_t{1} << 46;  // KiB: 64 PiB, so that sums of bytes fit
   const std::size_t colon = line.find(':');
   if (colon == 0 || colon == line.npos) return std::nullopt;
@@ -263,42 +266,27 @@ std::optional<std::string_view> read_meminfo_line(std::string_view line, Meminfo
   const std::string_view unit = take_word(rest);
   if (!value || *value < 0 || *value > kMost || (!unit.empty() && unit != "kB") || !take_word(rest).empty())
     return std::nullopt;
-  const auto* const key = std::ranges::find_if(kKeys, [&](const Key& one) { return one.name == name; });
-  if (key != kKeys.end()) figures.*(key->figure) = unit.empty() ? Bytes{*value} : kibibytes(*value);
+  if (const std::size_t place = place_of(name); place < kKeys)
+    figures_[place] = unit.empty() ? Bytes{*value} : kibibytes(*value);
   return name;
+}
+
+void Meminfo::fill(SystemSample& sample) const {
+  for (std::size_t i = 0; i < kKeys; ++i)
+    if (kMeminfoKeys[i].figure != nullptr) sample.*kMeminfoKeys[i].figure = figures_[i];
+  const auto figure = [this](std::string_view name) { return figures_[place_of(name)]; };
+  if (sample.ram_buffers && sample.ram_cached)
+    sample.ram_used =
+        rest_of(rest_of(sample.ram_total, sample.ram_free), *sample.ram_buffers + *sample.ram_cached);
+  sample.huge_pages_total = product(figure("HugePages_Total"), figure("Hugepagesize"));
+  sample.huge_pages_free = product(figure("HugePages_Free"), figure("Hugepagesize"));
+  sample.swap_used = rest_of(sample.swap_total, figure("SwapFree"));
 }
 
 Meminfo read_meminfo(std::string_view text) {
   Meminfo figures;
-  while (!text.empty()) read_meminfo_line(take_line(text), figures);
+  while (!text.empty()) figures.read_line(take_line(text));
   return figures;
-}
-
-void fill(SystemSample& sample, const Meminfo& figures) {
-  sample.ram_total = figures.total;
-  sample.ram_free = figures.free;
-  sample.ram_available = figures.available;
-  sample.ram_buffers = figures.buffers;
-  sample.ram_cached = figures.cached;
-  sample.ram_shared = figures.shared;
-  sample.ram_anonymous = figures.anonymous;
-  sample.ram_mapped = figures.mapped;
-  sample.ram_dirty = figures.dirty;
-  if (figures.buffers && figures.cached)
-    sample.ram_used = rest_of(rest_of(figures.total, figures.free), *figures.buffers + *figures.cached);
-  sample.slab_reclaimable = figures.slab_reclaimable;
-  sample.slab_unreclaimable = figures.slab_unreclaimable;
-  sample.kernel_stacks = figures.kernel_stacks;
-  sample.page_tables = figures.page_tables;
-  sample.cma_total = figures.cma_total;
-  sample.cma_free = figures.cma_free;
-  sample.huge_pages_total = product(figures.huge_pages, figures.huge_page_size);
-  sample.huge_pages_free = product(figures.huge_pages_free, figures.huge_page_size);
-  sample.swap_total = figures.swap_total;
-  sample.swap_used = rest_of(figures.swap_total, figures.swap_free);
-  sample.swap_cached = figures.swap_cached;
-  sample.nvmap_used = figures.nvmap_used;
-  sample.nvmap_free = figures.nvmap_free;
 }
 
 std::unique_ptr<MetricSource> make_meminfo_source(const std::filesystem::path& root) {

@@ -2,6 +2,7 @@
 // one, write NAME_source.cpp with a make_NAME_source() that returns nullptr if the machine lacks the source.
 #pragma once
 
+#include <array>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -88,6 +89,22 @@ std::string file_text(const std::filesystem::path& path);
 std::vector<std::filesystem::path> entries(const std::filesystem::path& folder, std::string_view prefix = {});
 // The first of the files below `root` that exists; otherwise a file that does not exist.
 RereadFile first_file(const std::filesystem::path& root, std::initializer_list<const char*> paths);
+
+// The figures of /proc/meminfo, from this machine or from a dump of another one.
+class Meminfo {
+ public:
+  static constexpr std::size_t kKeys = 23;  // a kernel provides only some of them
+  // Returns the key of a line "Key:   123 kB" (the unit is optional), or nothing if the line has another
+  // form. Stores the figure if Headroom uses it.
+  std::optional<std::string_view> read_line(std::string_view line);
+  // Fills the sample's fields. A field that is computed from several figures is absent if one of them is.
+  void fill(SystemSample& sample) const;
+  friend bool operator==(const Meminfo&, const Meminfo&) = default;
+
+ private:
+  std::array<std::optional<Bytes>, kKeys> figures_;
+};
+Meminfo read_meminfo(std::string_view text);
 
 // Parses a kernel message without its prefix: an OOM kill with its victim, or an error of NvMap or the GPU
 // driver. Absent for all other messages. In "NvMapMemAllocInternalTagged: 1075072515 error 12" the numbers

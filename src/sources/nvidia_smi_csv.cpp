@@ -59,7 +59,7 @@ struct KnownColumn {
   Setter set;
 };
 
-constexpr std::array<KnownColumn, 23> kColumns{{
+constexpr std::array<KnownColumn, 22> kColumns{{
     {"index", "", "", set_index},
     {"name", "gpu_name", "", set_text<&GpuSample::name>},
     {"uuid", "gpu_uuid", "", set_text<&GpuSample::uuid>},
@@ -83,7 +83,6 @@ constexpr std::array<KnownColumn, 23> kColumns{{
     {"clocks.current.memory", "clocks.mem", "MHz", set_figure<&GpuSample::memory_clock_hz, Quantity::hertz>},
     {"clocks_event_reasons.active", "clocks_throttle_reasons.active", "", set_reasons},
     {"mig.mode.current", "mig.mode", "", set_mig},
-    {"driver_version", "", "", nullptr},
 }};
 
 const KnownColumn* known_column(std::string_view name) {
@@ -189,13 +188,10 @@ std::optional<CsvReader::Fields> CsvReader::fields_of(std::string_view line) con
   return fields;
 }
 
-bool CsvReader::read_cell(const Column& column, std::string_view text, GpuSample& gpu, std::string& driver) {
+bool CsvReader::read_cell(const Column& column, std::string_view text, GpuSample& gpu) {
   const KnownColumn* const known = known_column(column.name);
   gpu.lost = gpu.lost || is_lost(text);
-  if (known == nullptr || is_absent(text)) return true;
-  if (known->set != nullptr) return known->set(gpu, text, column.unit);
-  driver = text;
-  return true;
+  return known == nullptr || is_absent(text) || known->set(gpu, text, column.unit);
 }
 
 bool CsvReader::read_cell(const Column& column, std::string_view text, SmiProcess& row) {
@@ -216,10 +212,8 @@ bool CsvReader::read_cell(const Column& column, std::string_view text, SmiProces
 
 bool CsvReader::read_gpu(const Fields& fields, SmiOutput& output) const {
   GpuSample gpu;
-  std::string driver;
   for (std::size_t i = 0; i < fields.size(); ++i)
-    if (!read_cell(columns_[i], fields[i], gpu, driver)) return false;
-  if (!driver.empty()) output.driver_version = driver;
+    if (!read_cell(columns_[i], fields[i], gpu)) return false;
   output.gpus.push_back(std::move(gpu));
   return true;
 }
@@ -228,18 +222,12 @@ bool CsvReader::read_process(const Fields& fields, SmiOutput& output) const {
   SmiProcess row;
   for (std::size_t i = 0; i < fields.size(); ++i)
     if (!read_cell(columns_[i], fields[i], row)) return false;
-  if (!has_pids()) return true;  // without pids, a process cannot be identified
-  if (!output.processes) output.processes.emplace();
-  output.processes->push_back(std::move(row));
+  if (has_pids()) output.processes.push_back(std::move(row));  // without pids, a process cannot be identified
   return true;
 }
 
 bool CsvReader::read(std::string_view line, SmiOutput& output) {
-  if (read_header(line)) {
-    // A query of processes that finds none prints only its header.
-    if (has_pids() && !output.processes) output.processes.emplace();
-    return true;
-  }
+  if (read_header(line)) return true;
   const auto fields = fields_of(line);
   if (!fields) return false;
   return has_processes() ? read_process(*fields, output) : read_gpu(*fields, output);
@@ -262,10 +250,9 @@ ParseProblem CsvReader::problem_of_columns(std::string_view line) const {
 ParseProblem CsvReader::problem_of_row(const Fields& fields) const {
   GpuSample gpu;
   SmiProcess process;
-  std::string driver;
   std::size_t at = 0;
   while (at + 1 < fields.size() && (has_processes() ? read_cell(columns_[at], fields[at], process)
-                                                    : read_cell(columns_[at], fields[at], gpu, driver)))
+                                                    : read_cell(columns_[at], fields[at], gpu)))
     ++at;
   return {fmt::format("{} is not a value of {}", quoted(fields[at]), columns_[at].name), {}};
 }

@@ -11,8 +11,6 @@ namespace headroom::sources {
 
 namespace {
 
-constexpr std::size_t kLongestMessage = 400;
-
 constexpr const char* kFixDriver =
     "check that the driver is installed and loaded on that machine (sudo modprobe nvidia); after a driver "
     "update, "
@@ -39,14 +37,6 @@ constexpr std::array<Message, 9> kMessages{
      {"nvidia-smi has failed", kFixDriver},
      {"failed to initialize nvml", kFixDriver},
      {"version mismatch", kFixDriver}}};
-
-// Returns nullptr if the line is not a message.
-const char* fix_of_message(std::string_view line) {
-  const std::string lower = to_lower(line);
-  for (const Message& message : kMessages)
-    if (lower.find(message.words) != std::string::npos) return message.fix;
-  return lower.starts_with("warning:") || lower.starts_with("error:") ? kFixAny : nullptr;
-}
 
 struct Unit {
   std::string_view name;
@@ -118,29 +108,17 @@ bool is_figure(std::string_view text) {
 }
 
 std::optional<ParseProblem> message_of(std::string_view line) {
-  const char* const fix = fix_of_message(line);
-  if (fix == nullptr) return std::nullopt;
   constexpr int kColumns = 160;  // the driver's longest message has 143
-  return ParseProblem{"nvidia-smi printed '" + fit_to_width(line, kColumns) + "'", fix};
+  const std::string lower = to_lower(line);
+  const auto* const known = std::ranges::find_if(
+      kMessages, [&](const Message& message) { return lower.find(message.words) != std::string::npos; });
+  const bool is_known = known != kMessages.end();
+  if (!is_known && !lower.starts_with("warning:") && !lower.starts_with("error:")) return std::nullopt;
+  return ParseProblem{"nvidia-smi printed '" + fit_to_width(line, kColumns) + "'",
+                      is_known ? known->fix : kFixAny};
 }
 
 }  // namespace smi
-
-SmiOutput read_nvidia_smi(std::string_view text, const std::vector<std::string>& columns) {
-  SmiOutput output;
-  smi::CsvReader csv(columns);
-  smi::TableReader table;
-  for (const std::string_view raw : split(text, '\n')) {
-    const std::string_view line = trim(raw);
-    if (line.empty()) continue;
-    if (table.read(line, output)) continue;
-    if (fix_of_message(line) != nullptr)
-      output.messages.emplace_back(line.substr(0, kLongestMessage));
-    else if (!csv.read(line, output))
-      ++output.unparsed_lines;
-  }
-  return output;
-}
 
 // The column names that nvidia-smi knows (--help-query-gpu, --help-query-compute-apps), including those of
 // older drivers. An unknown name is a typing error. A known column that Headroom does not use is skipped.

@@ -1,6 +1,6 @@
 // Parses the output of nvidia-smi: CSV (--query-gpu, --query-compute-apps), tables, and the list of -L.
-// These are pure functions of text, for logs, other machines and tests. Headroom never starts nvidia-smi:
-// docs/gpu-metrics.md explains why.
+// make_text_reader("nvidia-smi") joins the parts. Headroom never starts nvidia-smi: docs/gpu-metrics.md
+// explains why.
 #pragma once
 
 #include <cstdint>
@@ -26,21 +26,9 @@ struct SmiProcess {
 };
 
 struct SmiOutput {
-  std::string driver_version;                        // empty if not printed
-  std::vector<GpuSample> gpus;                       // one per row: a log contains each GPU many times
-  std::optional<std::vector<SmiProcess>> processes;  // absent: the output does not list processes
-  std::vector<std::string> messages;                 // printed instead of figures: "No devices were found"
-  std::int64_t unparsed_lines = 0;  // lines that are not nvidia-smi output, or do not fit their header
+  std::vector<GpuSample> gpus;
+  std::vector<SmiProcess> processes;
 };
-
-// Reads any of the outputs, also several in sequence. `columns` are the names of the query for a CSV
-// without a header ("index", "memory.used"); a header in the text replaces them. "[N/A]", "Not Supported",
-// "ERR!" and similar texts are absent figures, and "[GPU is lost]" marks the GPU as lost. Never fails:
-// unusable text gives empty output.
-//
-// A CSV row is rejected, and counted in unparsed_lines, in these cases: it has a wrong number of cells, a
-// text instead of a number, or a unit that does not fit its column ("97 %" of memory).
-SmiOutput read_nvidia_smi(std::string_view text, const std::vector<std::string>& columns = {});
 
 // True for a column name that nvidia-smi queries accept, used by Headroom or not.
 bool is_nvidia_smi_column(std::string_view name);
@@ -49,8 +37,10 @@ std::string closest_nvidia_smi_column(std::string_view name);
 
 }  // namespace headroom::sources
 
-// The parts of the reader: figures and messages (nvidia_smi_reader.cpp), CSV (nvidia_smi_csv.cpp) and tables
-// (nvidia_smi_table.cpp).
+// "[N/A]", "Not Supported", "ERR!" and similar texts are absent figures, and "[GPU is lost]" marks the GPU as
+// lost. A CSV row is rejected if it has a wrong number of cells, a text instead of a number, or a unit that
+// does not fit its column ("97 %" of memory). The parts of the reader: figures and messages
+// (nvidia_smi_reader.cpp), CSV (nvidia_smi_csv.cpp) and tables (nvidia_smi_table.cpp).
 namespace headroom::sources::smi {
 
 // True for "[N/A]", "Not Supported", "ERR!" and other texts that replace a missing figure.
@@ -94,7 +84,7 @@ class CsvReader {
   static std::optional<std::vector<Column>> header_of(std::string_view line);
   bool read_header(std::string_view line);
   // Stores a cell in `gpu` or `row`. Returns false if it does not fit its column.
-  static bool read_cell(const Column& column, std::string_view text, GpuSample& gpu, std::string& driver);
+  static bool read_cell(const Column& column, std::string_view text, GpuSample& gpu);
   static bool read_cell(const Column& column, std::string_view text, SmiProcess& row);
   bool read_gpu(const Fields& fields, SmiOutput& output) const;
   bool read_process(const Fields& fields, SmiOutput& output) const;

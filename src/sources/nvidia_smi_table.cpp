@@ -35,14 +35,6 @@ std::string_view text_between(std::string_view first, std::string_view last) {
   return {first.data(), static_cast<std::size_t>(last.data() + last.size() - first.data())};
 }
 
-// The word after a name: "Driver Version: 580.00" gives "580.00".
-std::string word_after(std::string_view text, std::string_view name) {
-  const std::size_t at = text.find(name);
-  if (at == text.npos) return {};
-  const Words words = split_words(text.substr(at + name.size()));
-  return words.empty() || is_absent(words[0]) ? std::string() : std::string(words[0]);
-}
-
 // The two figures around a separate slash: "231W / 300W", "N/A /  N/A".
 struct Pair {
   std::string_view first, second;
@@ -72,7 +64,6 @@ bool mentions_lost(std::string_view cell) {
 }
 
 bool begins_gpu(const std::vector<std::string_view>& cells) {
-  if (cells.size() != 3) return false;
   const Words words = split_words(cells[0]), bus = split_words(cells[1]);
   return words.size() >= 3 && integer(words[0]) && bus.size() >= 2 &&
          (is_absent(bus[0]) || is_bus_id(bus[0])) && is_persistence(words.back());
@@ -112,12 +103,11 @@ void read_mig_mode(std::string_view cell, GpuSample& gpu) {
 
 // "0    1   0   0 |     11MiB / 20096MiB | 42      0 |  3   0    2    0    0": GPU, instances, number of the
 // device.
-bool read_mig_row(const std::vector<std::string_view>& cells, SmiOutput& output) {
-  if (cells.size() != 4) return false;
+void read_mig_row(const std::vector<std::string_view>& cells, SmiOutput& output) {
   const Words words = split_words(cells[0]);
-  if (words.size() != 4 || !std::ranges::all_of(words, is_number_or_absent)) return false;
+  if (words.size() != 4 || !std::ranges::all_of(words, is_number_or_absent)) return;
   const auto gpu = integer(words[0]), index = integer(words[3]);
-  if (!gpu || !index) return false;
+  if (!gpu || !index) return;
   MigInstance instance;
   instance.index = *index;
   instance.gpu_instance = integer(words[1]);
@@ -126,20 +116,15 @@ bool read_mig_row(const std::vector<std::string_view>& cells, SmiOutput& output)
     instance.memory_used = bytes_figure(memory->first);
     instance.memory_total = bytes_figure(memory->second);
   }
-  // A log contains each GPU many times: the row belongs to the last.
-  for (auto of = output.gpus.rbegin(); of != output.gpus.rend(); ++of)
-    if (of->index == gpu) {
-      of->mig_instances.push_back(std::move(instance));
-      return true;
-    }
-  return false;
+  const auto of = std::ranges::find(output.gpus, gpu, &GpuSample::index);
+  if (of != output.gpus.end()) of->mig_instances.push_back(std::move(instance));
 }
 
 // "0   N/A  N/A      3507      G   /usr/lib/xorg/Xorg      0MiB"; before R450 without the two instance
 // columns.
-bool read_process_row(std::string_view cell, SmiOutput& output) {
+void read_process_row(std::string_view cell, SmiOutput& output) {
   const Words words = split_words(cell);
-  if (words.size() < 4) return false;
+  if (words.size() < 4) return;
   std::size_t pid = 1;
   SmiProcess row;
   if (words.size() >= 6 && is_number_or_absent(words[1]) && is_number_or_absent(words[2]) &&
@@ -149,29 +134,13 @@ bool read_process_row(std::string_view cell, SmiOutput& output) {
     row.process.compute_instance = integer(words[2]);
   }
   const auto gpu = integer(words[0]), number = integer(words[pid]);
-  if (!gpu || !number || *number < 0 || pid + 2 >= words.size() || !is_process_type(words[pid + 1]))
-    return false;
+  if (!gpu || !number || *number < 0 || pid + 2 >= words.size() || !is_process_type(words[pid + 1])) return;
   const auto used = bytes_figure(words.back());
-  if (!used && !is_absent(words.back())) return false;
+  if (!used && !is_absent(words.back())) return;
   row.gpu = gpu;
   row.process.pid = *number;
   row.process.used = used;
-  if (!output.processes) output.processes.emplace();
-  output.processes->push_back(std::move(row));
-  return true;
-}
-
-void read_single_cell(std::string_view cell, SmiOutput& output) {
-  if (cell.starts_with("NVIDIA-SMI")) {
-    output.driver_version = word_after(cell, "Driver Version:");
-    if (output.driver_version.empty()) output.driver_version = word_after(cell, "KMD Version:");
-    return;
-  }
-  if (cell.starts_with("No running processes found")) {
-    if (!output.processes) output.processes.emplace();
-    return;
-  }
-  read_process_row(cell, output);
+  output.processes.push_back(std::move(row));
 }
 
 }  // namespace
@@ -231,7 +200,7 @@ bool TableReader::read(std::string_view line, SmiOutput& output) {
   }
   if (line.front() != '|') return read_list(line, output);
   const std::vector<std::string_view> cells = cells_of(line);
-  if (cells.size() == 1) read_single_cell(cells[0], output);
+  if (cells.size() == 1) read_process_row(cells[0], output);
   if (cells.size() == 3) read_gpu_row(cells, output);
   if (cells.size() == 4) read_mig_row(cells, output);
   return true;

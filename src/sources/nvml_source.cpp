@@ -16,7 +16,7 @@ namespace headroom::sources {
 
 namespace {
 
-constexpr unsigned kMostDevices = 1024;  // a limit against a broken driver
+constexpr unsigned kMostDevices = 1024, kMostInstances = 64;  // limits against a broken driver
 
 class NvmlSource : public MetricSource {
  public:
@@ -101,12 +101,6 @@ void read_gpu_info(HostInfo& host, const std::string& library_file) {
   }
 }
 
-namespace {
-
-constexpr unsigned kMostDevicesAsked = 1024, kMostInstances = 64;  // limits against a broken driver
-
-}  // namespace
-
 std::unique_ptr<OwnGpuMemory> OwnGpuMemory::open(const std::string& library_file) {
   auto library = nvml::Library::open(library_file);
   if (!library) return nullptr;
@@ -115,12 +109,10 @@ std::unique_ptr<OwnGpuMemory> OwnGpuMemory::open(const std::string& library_file
 
 OwnGpuMemory::OwnGpuMemory(std::shared_ptr<const nvml::Library> library)
     : library_(std::move(library)), processes_(*library_) {
-  const nvml::Functions& nvml = library_->functions();
-  unsigned count = 0;
-  if (nvml.device_count(&count) != nvml::kSuccess) return;
-  for (unsigned i = 0; i < std::min(count, kMostDevicesAsked); ++i) {
+  const unsigned devices = count_nvml_devices(*library_);
+  for (unsigned i = 0; i < devices; ++i) {
     nvml::Device device = nullptr;
-    if (nvml.device_by_index(i, &device) != nvml::kSuccess || device == nullptr) continue;
+    if (library_->functions().device_by_index(i, &device) != nvml::kSuccess || device == nullptr) continue;
     if (!add_instances(device)) add(device);
   }
 }

@@ -285,22 +285,10 @@ void read_process_status(std::string_view text, ProcessMemory& memory) {
   }
 }
 
-// A number of the stat file, by its field number in proc(5). The fields follow the command's name in
-// parentheses, which may itself contain spaces and parentheses.
-std::optional<std::int64_t> field_of(const std::string& stat, std::size_t number) {
-  constexpr std::size_t kFirst = 3;  // the first field after the name
-  const std::size_t end = stat.rfind(')');
-  if (end == std::string::npos) return std::nullopt;
-  const auto fields = split_words(std::string_view(stat).substr(end + 1));
-  if (fields.size() <= number - kFirst) return std::nullopt;
-  return parse_number<std::int64_t>(fields[number - kFirst]);
-}
-
-std::optional<Nanoseconds> cpu_time_of(const std::string& stat) {
-  const auto user = field_of(stat, 14), system = field_of(stat, 15);
-  if (!user || !system) return std::nullopt;
-  static const std::int64_t ticks_per_second = ::sysconf(_SC_CLK_TCK);
-  return Nanoseconds{(*user + *system) * (1'000'000'000 / ticks_per_second)};
+std::optional<Process> stat_of(const std::filesystem::path& folder) {
+  const auto text = read_small_file(folder / "stat");
+  Process process;
+  return text && read_stat(*text, process) ? std::optional(process) : std::nullopt;
 }
 
 // smaps has a Pss line per mapping, smaps_rollup one line for all. Only smaps_rollup has the parts
@@ -322,7 +310,10 @@ ProcessMemory read_process_memory(pid_t pid, ProcessDetail detail, const std::fi
   const auto status = read_small_file(folder / "status");
   if (!status) return memory;
   read_process_status(*status, memory);
-  if (const auto stat = read_small_file(folder / "stat")) memory.cpu_time = cpu_time_of(*stat);
+  if (const auto stat = stat_of(folder)) {
+    static const std::int64_t ticks_per_second = ::sysconf(_SC_CLK_TCK);
+    memory.cpu_time = Nanoseconds{stat->ticks * (1'000'000'000 / ticks_per_second)};
+  }
   if (detail == ProcessDetail::status) return memory;
   read_shares(folder / "smaps_rollup", memory);
   // Linux before 4.14 (Jetson Nano, TX2) has no rollup, so sum over the mappings.
@@ -331,8 +322,8 @@ ProcessMemory read_process_memory(pid_t pid, ProcessDetail detail, const std::fi
 }
 
 std::optional<std::int64_t> read_process_start(pid_t pid, const std::filesystem::path& root) {
-  const auto stat = read_small_file(root / "proc" / std::to_string(pid) / "stat");
-  return stat ? field_of(*stat, 22) : std::nullopt;
+  const auto stat = stat_of(root / "proc" / std::to_string(pid));
+  return stat ? std::optional(stat->started) : std::nullopt;
 }
 
 bool reset_peak_rss(pid_t pid) {

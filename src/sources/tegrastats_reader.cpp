@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstdint>
 
 #include "base/text.h"
@@ -54,38 +55,21 @@ class Cursor {
       ++at_;
     return since(start);
   }
-  // "-256", "44.562": up to 15 digits, which a double represents exactly.
+  // "-256", "44.562", but not "5." or "1e5".
   bool take_number(double& value) {
-    constexpr std::array<double, 16> kPowers{1,   1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
-                                             1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
-    const char* start = at_;
-    const bool negative = take('-');
-    std::int64_t digits = 0;
-    std::size_t count = 0, after_point = 0;
-    while (at_ != end_ && is_digit(*at_) && count < 15) digits = 10 * digits + (*at_++ - '0'), ++count;
-    if (count > 0 && count < 15 && at_ != end_ && *at_ == '.') {
-      ++at_;
-      while (at_ != end_ && is_digit(*at_) && count < 15)
-        digits = 10 * digits + (*at_++ - '0'), ++count, ++after_point;
-      if (after_point == 0) count = 0;
-    }
-    if (count == 0 || (at_ != end_ && is_digit(*at_))) {
-      at_ = start;
-      return false;
-    }
-    value = static_cast<double>(negative ? -digits : digits) / kPowers[after_point];
+    const char* const digits = at_ != end_ && *at_ == '-' ? at_ + 1 : at_;
+    if (digits == end_ || !is_digit(*digits)) return false;
+    const auto [stop, code] = std::from_chars(at_, end_, value, std::chars_format::fixed);
+    if (code != std::errc{} || stop[-1] == '.') return false;
+    at_ = stop;
     return true;
   }
   // A whole number that is not negative.
   bool take_count(std::int64_t& value) {
-    const char* start = at_;
-    std::int64_t digits = 0;
-    while (at_ != end_ && is_digit(*at_) && at_ - start < 15) digits = 10 * digits + (*at_++ - '0');
-    if (at_ == start || (at_ != end_ && is_digit(*at_))) {
-      at_ = start;
-      return false;
-    }
-    value = digits;
+    if (at_ == end_ || !is_digit(*at_)) return false;
+    const auto [stop, code] = std::from_chars(at_, end_, value);
+    if (code != std::errc{}) return false;
+    at_ = stop;
     return true;
   }
   // "MB", "kB" (also "KB", "GB"): all are binary units.
@@ -102,7 +86,7 @@ class Cursor {
   const char* end_;
 };
 
-// At most 64 PiB, so that sums of sizes don't overflow; 15 digits of GB would.
+// At most 64 PiB, so that sums of sizes don't overflow.
 bool multiply(std::int64_t count, std::int64_t unit, Bytes& bytes) {
   if (count > (std::int64_t{1} << 56) / unit) return false;
   bytes = {count * unit};

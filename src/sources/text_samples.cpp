@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/text.h"
-#include "sources/meminfo_reader.h"
+#include "sources/metric_source.h"
 #include "sources/nvidia_smi_reader.h"
 #include "sources/tegrastats_reader.h"
 
@@ -32,7 +32,7 @@ class MeminfoText : public TextReader {
   void read_line(std::string_view line, const OnSample& on_sample) override {
     if (trim(line).empty()) return;
     Meminfo with_line = figures_;
-    const auto key = read_meminfo_line(line, with_line);
+    const auto key = with_line.read_line(line);
     if (!key) {
       unknown_.emplace_back(line);
       if (unknown_.size() >= kMostUnknown) finish(on_sample);
@@ -40,7 +40,8 @@ class MeminfoText : public TextReader {
     }
     if (std::ranges::find(keys_, *key) != keys_.end()) {
       finish(on_sample);
-      read_meminfo_line(line, with_line = {});
+      with_line = {};
+      with_line.read_line(line);
     }
     figures_ = with_line;
     keys_.emplace_back(*key);
@@ -49,7 +50,7 @@ class MeminfoText : public TextReader {
   void finish(const OnSample& on_sample) override {
     if (keys_.empty() && unknown_.empty()) return;
     SystemSample sample;
-    fill(sample, figures_);
+    figures_.fill(sample);
     sample.unknown_tokens.swap(unknown_);
     figures_ = {};
     keys_.clear();
@@ -74,11 +75,11 @@ class NvidiaSmiText : public TextReader {
     const std::string_view line = trim(raw);
     if (line.empty()) return;
     if (line.starts_with("|") && line.find("NVIDIA-SMI") != line.npos) finish(on_sample);
-    const std::size_t gpus = output_.gpus.size(), processes = process_count();
+    const std::size_t gpus = output_.gpus.size(), processes = output_.processes.size();
     if (!table_.read(line, output_)) {
       if (!read_csv(line)) {
         unknown_.emplace_back(line);
-      } else if (output_.gpus.size() == gpus && process_count() == processes) {
+      } else if (output_.gpus.size() == gpus && output_.processes.size() == processes) {
         // The line is a header. Unless it is for processes, it begins another query, whose rows are not
         // part of this sample. (It may also be a process row of a query without pids.)
         const bool of_processes = csv_.has_processes();
@@ -103,8 +104,7 @@ class NvidiaSmiText : public TextReader {
     sample.gpus.swap(output.gpus);
     sample.unknown_tokens.swap(unknown_);
     sample.clock_text.swap(clock_);
-    if (output.processes)
-      for (const SmiProcess& row : *output.processes) add_process(row, sample.gpus);
+    for (const SmiProcess& row : output.processes) add_process(row, sample.gpus);
     for (const GpuSample& gpu : sample.gpus) {
       if (gpu.gpu_percent) sample.gpu_percent = std::max(sample.gpu_percent.value_or(0), *gpu.gpu_percent);
       if (gpu.throttled) sample.throttled = sample.throttled.value_or(false) || *gpu.throttled;
@@ -126,8 +126,6 @@ class NvidiaSmiText : public TextReader {
       problem_ = csv_.problem_of_line(line);
     return false;
   }
-
-  std::size_t process_count() const { return output_.processes ? output_.processes->size() : 0; }
 
   // The query had no index column: GPUs are numbered in their order and distinguished by UUID, bus id or
   // name. Rows without any of these are one GPU.

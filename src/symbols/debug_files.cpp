@@ -1,13 +1,10 @@
 #include "symbols/debug_files.h"
 
 #include <elfutils/libdwelf.h>
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <gelf.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
-#include <cerrno>
 #include <cstring>
 #include <fstream>
 #include <optional>
@@ -30,17 +27,6 @@ bool starts_like_elf(const fs::path& path) {
   char magic[SELFMAG];
   std::ifstream file(path, std::ios::binary);
   return file.read(magic, SELFMAG) && std::memcmp(magic, ELFMAG, SELFMAG) == 0;
-}
-
-// Opens regular files only: opening a FIFO would block.
-Result<UniqueFd> open_regular_file(const fs::path& path) {
-  const std::string what = fmt::format("cannot open {}", path.string());
-  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  if (!fd) return input_error(what, errno_text(errno));
-  struct stat status;
-  if (::fstat(fd.get(), &status) != 0) return input_error(what, errno_text(errno));
-  if (!S_ISREG(status.st_mode)) return input_error(what, "not a regular file");
-  return fd;
 }
 
 }  // namespace

@@ -228,11 +228,12 @@ std::vector<ModuleFrame> DebugInfo::find(std::uint64_t address) {
   // The place of an inlined function in its caller is its call site.
   for (Dwarf_Die& entry : unit.scopes->around(address)) {
     name_function(entry, *unit.scopes, place);
-    place.inlined = dwarf_tag(&entry) == DW_TAG_inlined_subroutine;
     places.push_back(std::move(place));
     place = {};
     Dwarf_Files* files = nullptr;
-    if (!places.back().inlined || dwarf_getsrcfiles(&unit_entry, &files, nullptr) != 0) continue;
+    if (dwarf_tag(&entry) != DW_TAG_inlined_subroutine ||
+        dwarf_getsrcfiles(&unit_entry, &files, nullptr) != 0)
+      continue;
     place.file =
         full_path(dwarf_filesrc(files, number_of(entry, DW_AT_call_file), nullptr, nullptr), unit_entry);
     place.line = line_number(number_of(entry, DW_AT_call_line));

@@ -66,8 +66,6 @@ struct ModuleFrame {
       false;         // `function` is a linkage name and may need demangling; otherwise it is the source name
   std::string file;  // empty if unknown
   int line = 0;
-  bool inlined = false;
-  std::uint64_t offset = 0;  // from the start of the function, if only a symbol is known
 };
 
 class DebugInfo {

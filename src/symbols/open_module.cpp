@@ -305,7 +305,6 @@ void OpenModule::name_by_symbol(std::uint64_t address, ModuleFrame& frame) {
   if (!symbol) return;
   const std::string_view name = symbol->name == nullptr ? "" : symbol->name;
   if (!frame.function.empty() && !is_mangled(name)) return;
-  if (frame.function.empty()) frame.offset = address - symbol->start;
   frame.function = name.empty() ? "[plt]" : name;
   frame.mangled = true;
   if (symbol->is_stub && !name.empty()) frame.function += "@plt";

@@ -89,8 +89,8 @@ class Symbolizer::Implementation {
         modules_(std::move(modules)),
         states_(modules_.size()) {}
 
-  // The place of the address. `when` decides between modules that used the same addresses one after another.
-  Place place_of(std::uint64_t address, bool is_return_address, std::optional<Nanoseconds> when) const {
+  // If several modules used the place one after another, the last one counts.
+  Place place_of(std::uint64_t address, bool is_return_address) const {
     // A call may be the last instruction of its function or line, so look up the byte before the return
     // address.
     if (is_return_address && address > 0) --address;
@@ -98,11 +98,9 @@ class Symbolizer::Implementation {
     for (std::size_t i = 0; i < modules_.size(); ++i) {
       const recording::Module& module = modules_[i];
       if (address < module.start || address >= module.end) continue;
-      if (when && (*when < module.loaded || (module.unloaded && *when >= *module.unloaded))) continue;
       if (place.module == kNoModule || modules_[place.module].loaded <= module.loaded) place.module = i;
     }
-    // A stack may contain an address of a module whose loading was recorded a moment later.
-    return place.module == kNoModule && when ? place_of(address, false, std::nullopt) : place;
+    return place;
   }
 
   const std::vector<SourceFrame>& frames_at(const Place& place) {
@@ -140,9 +138,7 @@ class Symbolizer::Implementation {
                           .file = kept(found.file),
                           .module = module_name,
                           .line = found.line,
-                          .inlined = found.inlined,
-                          .named = !found.function.empty(),
-                          .offset = found.offset});
+                          .named = !found.function.empty()});
       account_for(place.module);
     } else {
       frames.push_back({.module = module_name});
@@ -217,33 +213,21 @@ class Symbolizer::Implementation {
   std::deque<std::vector<SourceFrame>> frames_;  // elements never move
 };
 
-std::string one_line(const SourceFrame& frame) {
-  std::string line(frame.function);
-  if (frame.named && frame.line == 0 && frame.offset > 0) line += fmt::format("+{:#x}", frame.offset);
-  if (frame.inlined) line += " (inlined)";
-  if (!frame.file.empty()) line += fmt::format(" at {}", frame.file);
-  if (!frame.file.empty() && frame.line > 0) line += fmt::format(":{}", frame.line);
-  if (!frame.module.empty() && (frame.named || !frame.file.empty()))
-    line += fmt::format(" ({})", frame.module);
-  return line;
-}
-
 Symbolizer::Symbolizer(std::vector<recording::Module> modules, SymbolizerOptions options)
     : implementation_(std::make_unique<Implementation>(std::move(modules), std::move(options))) {}
 Symbolizer::Symbolizer(Symbolizer&&) noexcept = default;
 Symbolizer& Symbolizer::operator=(Symbolizer&&) noexcept = default;
 Symbolizer::~Symbolizer() = default;
 
-const std::vector<SourceFrame>& Symbolizer::frames_of(std::uint64_t address, bool is_return_address,
-                                                      std::optional<Nanoseconds> when) {
-  return implementation_->frames_at(implementation_->place_of(address, is_return_address, when));
+const std::vector<SourceFrame>& Symbolizer::frames_of(std::uint64_t address, bool is_return_address) {
+  return implementation_->frames_at(implementation_->place_of(address, is_return_address));
 }
 
 void Symbolizer::prepare(std::span<const std::uint64_t> addresses, bool are_return_addresses) {
   std::vector<Place> places;
   places.reserve(addresses.size());
   for (const std::uint64_t address : addresses)
-    places.push_back(implementation_->place_of(address, are_return_addresses, std::nullopt));
+    places.push_back(implementation_->place_of(address, are_return_addresses));
   std::ranges::sort(places);
   for (const Place& place : places) implementation_->frames_at(place);
 }

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -27,14 +26,8 @@ struct SourceFrame {
   std::string_view file = {};    // empty if unknown
   std::string_view module = {};  // file name of the module without folders; empty outside all modules
   int line = 0;                  // 0 if unknown
-  bool inlined = false;          // inlined into the next frame
   bool named = false;            // false if `function` is only an address
-  std::uint64_t offset = 0;      // from the start of the function, if no line is known
 };
-
-// "resize at src/resize.cpp:120 (libfoo.so)", "malloc+0x1c (libc.so.6)", "libfoo.so+0x1a2b". "(inlined)"
-// follows the name of an inlined function.
-std::string one_line(const SourceFrame& frame);
 
 struct SymbolizerOptions {
   // Folders with modules and debug files, also of another machine; found by build id.
@@ -58,10 +51,9 @@ class Symbolizer {
 
   // All frames at the address: the innermost inlined function first, the real function last; never empty. For
   // a return address, the call before it is looked up. If several modules used the place one after another,
-  // the module loaded at time `when` counts; without `when`, the last one. The result is cached, and the
+  // the last one counts. (A recording moves the others: ModulePlaces.) The result is cached, and the
   // reference stays valid as long as the Symbolizer.
-  const std::vector<SourceFrame>& frames_of(std::uint64_t address, bool is_return_address,
-                                            std::optional<Nanoseconds> when = {});
+  const std::vector<SourceFrame>& frames_of(std::uint64_t address, bool is_return_address);
 
   // Looks up many addresses at once, sorted by module and unit, so that each is opened once. Then frames_of()
   // answers from memory.

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/terminal.h"
+
 namespace headroom::tui {
 
 // The meaning of a character. It determines the colour.
@@ -73,8 +75,6 @@ class Canvas {
   int width_, height_;
   std::vector<Cell> cells_;
 };
-
-enum class ColorDepth { none, colors_16, colors_256 };
 
 // The canvas as lines without trailing spaces, with escape sequences for colours.
 std::string to_text(const Canvas& canvas, ColorDepth depth);

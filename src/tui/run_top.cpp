@@ -5,7 +5,6 @@
 #include <signal.h>
 #include <unistd.h>
 #include <algorithm>
-#include <cstdlib>
 #include <ctime>
 #include <memory>
 #include <string_view>
@@ -28,6 +27,15 @@ namespace {
 // ms.
 constexpr Nanoseconds kForRates{500'000'000};
 
+// The sample's wall clock time; empty if unknown.
+std::string clock_text(const SystemSample& sample) {
+  if (!sample.unix_time) return sample.clock_text;
+  const std::time_t seconds = static_cast<std::time_t>(sample.unix_time->count / 1'000'000'000);
+  std::tm parts{};
+  if (::localtime_r(&seconds, &parts) == nullptr) return {};
+  return fmt::format("{:02}:{:02}:{:02}", parts.tm_hour, parts.tm_min, parts.tm_sec);
+}
+
 int print_once(const TopOptions& options, TopPicture picture) {
   if (options.json) {
     print_output(watch::json_line(*picture.sample));
@@ -35,10 +43,10 @@ int print_once(const TopOptions& options, TopPicture picture) {
   }
   TopChoice choice = options.choice;
   choice.interactive = false;
-  const int width = options.width > 0 ? options.width : terminal_width(STDOUT_FILENO);
+  const int width = options.width > 0 ? options.width : Screen().width;
   picture.clock = clock_text(*picture.sample);
   print_output(to_text(draw_top_once(picture, choice, width, options.processes),
-                       color_depth(options.color, STDOUT_FILENO)));
+                       Screen(STDOUT_FILENO, options.color).colors));
   return 0;
 }
 
@@ -351,34 +359,7 @@ class LiveTop {
   int rows_ = 1;
 };
 
-}  // namespace
-
-std::string clock_text(const SystemSample& sample) {
-  if (!sample.unix_time) return sample.clock_text;
-  const std::time_t seconds = static_cast<std::time_t>(sample.unix_time->count / 1'000'000'000);
-  std::tm parts{};
-  if (::localtime_r(&seconds, &parts) == nullptr) return {};
-  return fmt::format("{:02}:{:02}:{:02}", parts.tm_hour, parts.tm_min, parts.tm_sec);
-}
-
-ColorDepth color_depth(ColorMode mode, int fd) {
-  if (!use_color(mode, fd)) return ColorDepth::none;
-  const char* const term = std::getenv("TERM");
-  const char* const color_term = std::getenv("COLORTERM");
-  const bool has_256 =
-      (term != nullptr && std::string_view(term).find("256color") != std::string_view::npos) ||
-      (color_term != nullptr && *color_term != '\0');
-  return has_256 ? ColorDepth::colors_256 : ColorDepth::colors_16;
-}
-
-Result<int> run_top(TopOptions options) {
-  if (options.replay.empty())
-    if (auto sound = watch::check_sysroot(options.sysroot); !sound) return forward_error(sound);
-  if (!options.once) return run_live_top(std::move(options));
-  if (!options.replay.empty()) return show_log_once(options);
-  return show_machine_once(std::move(options));
-}
-
+// Runs until a key, a signal or the end of the terminal.
 Result<int> run_live_top(TopOptions options) {
   std::unique_ptr<SampleStream> stream;
   if (!options.replay.empty()) {
@@ -393,13 +374,23 @@ Result<int> run_live_top(TopOptions options) {
   options.choice.ascii = options.choice.ascii || wants_ascii();
   auto interrupt = bench::Interrupt::listen();
   if (!interrupt) return forward_error(interrupt);
-  auto screen = TerminalScreen::open(color_depth(options.color, STDOUT_FILENO));
+  auto screen = TerminalScreen::open(options.color);
   if (!screen) return forward_error(screen);
   LiveTop top(options, std::move(stream), **screen);
   top.run(*interrupt);
   screen->reset();
   top.finish();
   return 0;
+}
+
+}  // namespace
+
+Result<int> run_top(TopOptions options) {
+  if (options.replay.empty())
+    if (auto sound = watch::check_sysroot(options.sysroot); !sound) return forward_error(sound);
+  if (!options.once) return run_live_top(std::move(options));
+  if (!options.replay.empty()) return show_log_once(options);
+  return show_machine_once(std::move(options));
 }
 
 }  // namespace headroom::tui

@@ -24,17 +24,7 @@ struct TopOptions {
   TopChoice choice;
 };
 
-// The number of colours according to TERM and COLORTERM.
-ColorDepth color_depth(ColorMode mode, int fd);
-
-// The sample's wall clock time; empty if unknown.
-std::string clock_text(const SystemSample& sample);
-
 // Returns the exit code.
 Result<int> run_top(TopOptions options);
-
-// `headroom top` on a terminal: takes samples of the machine or a log, handles keys, and draws the screen.
-// Runs until a key, a signal or the end of the terminal. Returns the exit code.
-Result<int> run_live_top(TopOptions options);
 
 }  // namespace headroom::tui

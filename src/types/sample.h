@@ -34,28 +34,28 @@ struct MigInstance {
 // A whole GPU. NVML orders devices by PCI bus. CUDA orders those that CUDA_VISIBLE_DEVICES leaves, fastest
 // first. Compare `uuid` and `pci_bus_id` to match the two.
 struct GpuSample {
-  std::optional<std::int64_t> index;
-  std::string name;        // "NVIDIA H200"
-  std::string uuid;        // "GPU-…"
-  std::string pci_bus_id;  // "00000000:01:00.0": domain, bus, device, function
-  bool lost = false;       // fell off the bus or needs a reset: no figures are available
-  std::optional<Bytes> memory_total;
+  std::optional<std::int64_t> index{};
+  std::string name{};        // "NVIDIA H200"
+  std::string uuid{};        // "GPU-…"
+  std::string pci_bus_id{};  // "00000000:01:00.0": domain, bus, device, function
+  bool lost = false;         // fell off the bus or needs a reset: no figures are available
+  std::optional<Bytes> memory_total{};
   // Without reserved memory, so that total = used + reserved + free. If `memory_reserved` is absent (drivers
   // before R510), this includes the reserved memory.
-  std::optional<Bytes> memory_used;
-  std::optional<Bytes> memory_free, memory_reserved;
+  std::optional<Bytes> memory_used{};
+  std::optional<Bytes> memory_free{}, memory_reserved{};
   // Percent of the driver's last sampling period (1/6 to 1 s) with activity: a kernel runs, device memory is
   // accessed, the video encoder is busy, the video decoder is busy.
-  std::optional<double> gpu_percent, memory_percent, encoder_percent, decoder_percent;
-  std::optional<double> graphics_clock_hz, sm_clock_hz, memory_clock_hz;
-  std::optional<double> power_watts, power_limit_watts;  // of the whole board; the enforced limit
-  std::optional<double> temperature_celsius;
-  std::optional<bool> throttled;              // clocks are reduced because of heat, power or another GPU
-  std::vector<std::string> throttle_reasons;  // readable reasons: "software power cap"
-  std::vector<std::string> clock_limits;      // other reasons for lower clocks: "idle"
-  std::optional<bool> mig_enabled;
-  std::vector<MigInstance> mig_instances;
-  std::optional<std::vector<GpuProcess>> processes;  // absent: the driver does not report processes
+  std::optional<double> gpu_percent{}, memory_percent{}, encoder_percent{}, decoder_percent{};
+  std::optional<double> graphics_clock_hz{}, sm_clock_hz{}, memory_clock_hz{};
+  std::optional<double> power_watts{}, power_limit_watts{};  // of the whole board; the enforced limit
+  std::optional<double> temperature_celsius{};
+  std::optional<bool> throttled{};              // clocks are reduced because of heat, power or another GPU
+  std::vector<std::string> throttle_reasons{};  // readable reasons: "software power cap"
+  std::vector<std::string> clock_limits{};      // other reasons for lower clocks: "idle"
+  std::optional<bool> mig_enabled{};
+  std::vector<MigInstance> mig_instances{};
+  std::optional<std::vector<GpuProcess>> processes{};  // absent: the driver does not report processes
   friend bool operator==(const GpuSample&, const GpuSample&) = default;
 };
 

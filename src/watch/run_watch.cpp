@@ -134,9 +134,8 @@ class Session {
     if (options_.baseline) {
       text = baseline_words(metrics, last_);
     } else {
-      const int width = terminal_width(STDOUT_FILENO);
       text = "\n" + summary_table(metrics, options_.color) + "\n" +
-             plot_for_terminal(curves_, std::min(width, 120));
+             plot_for_terminal(curves_, std::min(Screen().width, 120));
     }
     // Keeps the summary out of standard output if that carries data or a command's output.
     if (options_.format == Format::lines && options_.command.empty()) {

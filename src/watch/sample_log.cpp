@@ -16,6 +16,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/terminal.h"
+#include "base/text.h"
 #include "monitoring/sample_metrics.h"
 #include "report/run/report_json.h"
 #include "watch/alert_watch.h"
@@ -36,14 +37,6 @@ void append_number(std::string& text, double value) {
     fmt::format_to(std::back_inserter(text), "{}", static_cast<std::int64_t>(value));
   else
     fmt::format_to(std::back_inserter(text), "{:.6g}", value);
-}
-
-// Quotes a column name: names of sensors come from the machine and may contain anything.
-std::string quoted(const std::string& name) {
-  if (name.find_first_of(",\"\n\r") == name.npos) return name;
-  std::string text = "\"";
-  for (const char c : name) text += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return text + "\"";
 }
 
 }  // namespace
@@ -71,7 +64,7 @@ void CsvRows::append(std::string& text, const SystemSample& sample) {
     monitoring::for_each_metric(sample,
                                 [this](std::string_view name, double) { columns_.emplace_back(name); });
     text += "time_seconds,unix_time_seconds";
-    for (const std::string& column : columns_) text += "," + quoted(column);
+    for (const std::string& column : columns_) text += "," + csv_field(column);
     text += "\n";
   }
   cells_.resize(columns_.size());

@@ -158,7 +158,7 @@ Result<sources::ParseProblem> read_text_input(const TextInput& input, Nanosecond
                                               std::optional<Nanoseconds> duration, LogCondition* condition) {
   auto opened = input.file.empty() ? start_tool(input, interval) : open_file(input);
   if (!opened) return forward_error(opened);
-  if (condition != nullptr) *condition = {opened->is_damaged, opened->is_cut && !opened->is_damaged};
+  if (condition != nullptr) *condition = {opened->is_damaged, opened->is_cut};
   const int fd = opened->file ? opened->file.get() : STDIN_FILENO;
   const bool is_headroom_log = input.kind == kOwnLog;
   const auto reader = is_headroom_log ? std::unique_ptr<sources::TextReader>(std::make_unique<HeadroomLog>())

@@ -123,16 +123,6 @@ TEST_F(Alerts, AnUnreadPipeDoesNotBlock) {
   EXPECT_THAT(result.err, HasSubstr("no process reads this pipe"));
 }
 
-TEST_F(Alerts, AcceptsALongSensorName) {
-  std::string log;
-  for (int second = 0; second < 30; ++second) log += "RAM 4000/7620MB " + std::string(60'000, 'x') + "@99C\n";
-  write("stats.log", log);
-  const auto result = watch_with_rules("[[action]]\ncommand = [\"true\"]\n");
-  EXPECT_EQ(result.exit_code, 0);
-  EXPECT_THAT(result.err, HasSubstr("temperature: x"));
-  EXPECT_LT(result.err.size(), 20'000u);
-}
-
 TEST_F(Alerts, EscapesControlCharactersOfLoggedNames) {
   write("log.jsonl",
         "{\"time_ns\":0,\"temperature_celsius\":{\"a\\u001b[31mb\":99},\"process_table\":[]}\n"
@@ -241,17 +231,6 @@ TEST_F(Alerts, PostsAWebhook) {
   const auto body = parse_json(posted[2]);
   ASSERT_TRUE(body) << posted[2];
   EXPECT_EQ(get_text(*body, "text"), "hot: gpu is at 71.0 °C (limit 70.0 °C)");
-}
-
-TEST_F(Alerts, PublishesAnMqttMessage) {
-  const int port = free_port();
-  const Subprocess broker = start({"/usr/sbin/mosquitto", "-p", std::to_string(port)});
-  ASSERT_TRUE(answers(port));
-  Subscriber subscriber(port, {"-t", "robots/#", "-v"});
-  const auto result = watch_with_rules(
-      kRuleOfHeat + "[[action]]\nmqtt = \"mqtt://127.0.0.1:" + std::to_string(port) + "/robots/7\"\n");
-  EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(subscriber.heard(), HasSubstr("robots/7 {\"alert\":\"hot\""));
 }
 
 // A broker with a password. The password must not appear in the arguments of mosquitto_pub.

@@ -1,4 +1,4 @@
-// Two bench runs that measure frame by frame in turns, and the comparison by headroom diff.
+// Two bench runs that measure frame by frame in turns.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -34,7 +34,7 @@ std::vector<std::string> with(std::vector<std::string> arguments, const std::vec
   return arguments;
 }
 
-TEST(BenchInStep, MeasuresTwoRunsInTurnsAndComparesThem) {
+TEST(BenchInStep, MeasuresTwoRunsInTurns) {
   const auto face = dependency_file(kFaceModel);
   if (!face) GTEST_SKIP() << absent_message("the face model");
   Bench a, b;
@@ -54,16 +54,8 @@ TEST(BenchInStep, MeasuresTwoRunsInTurnsAndComparesThem) {
   EXPECT_THAT(model_of(a.report(), "face")["warnings"].dump(),
               HasSubstr("took turns with those of another run"));
   EXPECT_EQ(a.report()["options"]["in_step"], own_name("pair"));
-  const CommandResult diff =
-      run_headroom({"diff", "--json", a.run_folder().string(), b.run_folder().string()});
-  ASSERT_EQ(diff.exit_code, 0) << diff.err;
-  const auto document = parse_json(diff.out, "diff");
-  ASSERT_TRUE(document.has_value());
-  for (const Json& metric : (*document)["models"][0]["metrics"])
-    EXPECT_EQ(get_text(metric, "spread") == "in_step", get_text(metric, "name") == "latency")
-        << metric.dump();
-  const CommandResult screen = run_headroom({"diff", a.run_folder().string(), b.run_folder().string()});
-  EXPECT_THAT(screen.out, HasSubstr("compared over 1 pair of runs in step"));
+  const CommandResult diff = run_headroom({"diff", a.run_folder().string(), b.run_folder().string()});
+  EXPECT_THAT(diff.out, HasSubstr("not separable from noise with one run each"));
 }
 
 TEST(BenchInStep, ContinuesAloneWhenTheOtherHasFewerFrames) {

@@ -44,22 +44,29 @@ TEST_F(BenchRepeat, ContinuesWithTheNextRunAfterAFailure) {
   EXPECT_EQ(runs_of(bench_), 2U);
 }
 
-// The second run of one command is paired with the second run of the other.
+// The third run of one command is paired with the third run of the other.
 TEST_F(BenchRepeat, PairsRepeatedRunsInStepInOrder) {
   Bench a, b;
   const std::string name = "repeat-" + std::to_string(::getpid());
   const auto start = [&](Bench& bench) {
     return std::async(std::launch::async, [&bench, &name] {
       return bench.run({"--backend", "misbehaving", "--model", "m=" + bench.model("m", ""), "--in-step", name,
-                        "--repeat", "2"});
+                        "--repeat", "3", "--max-frames", "40"});
     });
   };
   auto one = start(a), two = start(b);
   const CommandResult first = one.get(), second = two.get();
   ASSERT_EQ(first.exit_code, 0) << first.err;
   ASSERT_EQ(second.exit_code, 0) << second.err;
-  EXPECT_EQ(runs_of(a), 2U);
+  EXPECT_EQ(runs_of(a), 3U);
   EXPECT_EQ(model_of(a.report(), "m")["in_step"]["id"], model_of(b.report(), "m")["in_step"]["id"]);
+  const std::string of_a = (a.path() / "outputs").string(), of_b = (b.path() / "outputs").string();
+  const CommandResult diff = run_headroom({"diff", "--json", of_a, of_b});
+  ASSERT_EQ(diff.exit_code, 0) << diff.err;
+  for (const Json& metric : (*parse_json(diff.out, "diff"))["models"][0]["metrics"])
+    EXPECT_EQ(get_text(metric, "spread") == "in_step", get_text(metric, "name") == "latency")
+        << metric.dump();
+  EXPECT_THAT(run_headroom({"diff", of_a, of_b}).out, HasSubstr("compared over 3 pairs of runs in step"));
 }
 
 TEST_F(BenchRepeat, RejectsOptionsThatCannotBeRepeated) {

@@ -173,25 +173,6 @@ TEST(CommandFlags, QuotesPrintedCommandsForTheShell) {
   EXPECT_THAT(get_text(*report, "command"), HasSubstr(" --model 'my net=" + bench.model("n", "") + "'"));
 }
 
-TEST(CommandFlags, ADumpedConfigurationWorksInAnyFolder) {
-  const TemporaryFolder folder;
-  fs::create_directories(folder / "benches/nets");
-  write_text(folder / "benches/a.toml",
-             "[source]\nvideo = \"v.mp4\"\n[[model]]\npath = \"nets/n.onnx\"\nconf = 0.6\n");
-  CommandOptions options;
-  options.folder = folder.path();
-  const CommandResult dumped =
-      run_headroom({"bench", "--config", "benches/a.toml", "--dump-config"}, options);
-  ASSERT_EQ(dumped.exit_code, 0) << dumped.err;
-  const std::string base = (fs::canonical(folder.path()) / "benches").string();
-  EXPECT_THAT(dumped.out, HasSubstr("\"video=" + base + "/v.mp4\""));
-  EXPECT_THAT(dumped.out, HasSubstr("[\"n=" + base + "/nets/n.onnx,conf=0.6\"]"));
-  write_text(folder / "benches/nets/b.toml", dumped.out);
-  const CommandResult again =
-      run_headroom({"bench", "--config", "benches/nets/b.toml", "--dump-config"}, options);
-  EXPECT_THAT(again.out, HasSubstr("[\"n=" + base + "/nets/n.onnx,conf=0.6\"]"));
-}
-
 TEST(CommandFlags, AMissingModelDoesNotFailTheOthers) {
   Bench bench;
   fs::create_directory(bench.path() / "folder.misbehave");

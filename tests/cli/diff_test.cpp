@@ -58,7 +58,7 @@ TEST_F(Diff, TheVerdictIsTheFirstLine) {
   EXPECT_THAT(result.out, StartsWith("B peaks 2.0 MiB higher (+100.0 %); 100 % of it is conv.\n"));
   EXPECT_THAT(result.out,
               AllOf(HasSubstr("Layers, by"), HasSubstr("Places, by"), HasSubstr("libengine.so+0x1000")));
-  EXPECT_THAT(result.err, StartsWith("warning: cannot open /absent/libengine.so: No such file"));
+  EXPECT_THAT(result.err, StartsWith("warning: cannot read /absent/libengine.so: No such file"));
   EXPECT_EQ(std::ranges::count(result.err, '\n'), 1) << "once for both recordings";
 }
 
@@ -68,7 +68,7 @@ TEST_F(Diff, ReportsTheSameRecordingOnBothSides) {
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(
       result.err,
-      HasSubstr("A and B are the same, so these rules were not checked: --fail-above 1%, peak_bytes>+1%"));
+      HasSubstr("A and B are the same, so these rules were not checked: peak_bytes>+1%, peak_bytes>+1%"));
   EXPECT_EQ(run({"a.hrec", "./a.hrec", "--fail-on", "peak_bytes>1B"}).exit_code, 1) << "its own value is";
   EXPECT_THAT(result.out, StartsWith("A and B are the same recording: name one from before the change"));
 }
@@ -148,9 +148,9 @@ TEST_F(Diff, FailAboveExitsWithOneAndPrints) {
     EXPECT_EQ(result.exit_code, expected) << limit;
     EXPECT_THAT(result.out, HasSubstr("B peaks 2.0 MiB higher"));
     if (expected == 1)
-      EXPECT_THAT(result.err, AllOf(HasSubstr("B's peak is 2.0 MiB above A's"), HasSubstr(limit)));
+      EXPECT_THAT(result.err, AllOf(HasSubstr("peak_bytes went from 2.0 MiB to 4.0 MiB"), HasSubstr(limit)));
     else
-      EXPECT_THAT(result.err, Not(HasSubstr("above A's")));
+      EXPECT_THAT(result.err, Not(HasSubstr("went from")));
   }
   EXPECT_EQ(run({"b.hrec", "a.hrec", "--fail-above", "0B"}).exit_code, 0);
   EXPECT_EQ(run({"a.hrec", "a.hrec", "--fail-above", "0%"}).exit_code, 0);
@@ -179,12 +179,9 @@ TEST_F(Diff, FailAboveIgnoresSamplingNoise) {
   record_samples("grown.hrec", 9 << 20);
   EXPECT_THAT(run({"s.hrec", "noise.hrec", "--fail-above", "1%"}),
               Ends(0, HasSubstr("B peaks about as high as A"),
-                   AllOf(HasSubstr("200.0 KiB above A's"), HasSubstr("--fail-above allows 1%"),
-                         HasSubstr("within two standard errors"))));
+                   HasSubstr("which exceeds 'peak_bytes>+1%'; not failed, because the interval of the ")));
   EXPECT_THAT(run({"s.hrec", "grown.hrec", "--fail-above", "1%"}),
-              Ends(1, testing::_,
-                   AllOf(HasSubstr("MiB above A's"), HasSubstr("--fail-above allows 1%"),
-                         HasSubstr("more than two standard errors"))));
+              Ends(1, testing::_, AllOf(HasSubstr("peak_bytes went from"), HasSubstr("'peak_bytes>+1%'"))));
   EXPECT_EQ(run({"s.hrec", "grown.hrec", "--fail-above", "12MiB"}).exit_code, 0);
 }
 
@@ -265,10 +262,10 @@ TEST_F(Diff, WrongUseIsOneSentenceAndExitCodeTwo) {
       {{"a.hrec", "b.hrec", "--top", "0"}, "--top"},
       {{"a.hrec", "b.hrec", "--min", "12"}, "--min"},
       {{"a.hrec", "b.hrec", "--json", "--csv"}, "cannot be combined"},
-      {{"a.hrec", "b.hrec", "--fail-above", "much"}, "not a size or a percentage; use a size such as"},
-      {{"a.hrec", "b.hrec", "--fail-above", "5"}, "--fail-above 5 has no unit; write 5MiB or 5%"},
-      {{"a.hrec", "b.hrec", "--fail-above", "-5%"}, "invalid percentage"},
-      {{"a.hrec", "b.hrec", "--fail-above", "nan%"}, "invalid percentage"},
+      {{"a.hrec", "b.hrec", "--fail-above", "much"}, "invalid --fail-above much; use a size such as 10MiB"},
+      {{"a.hrec", "b.hrec", "--fail-above", "5"}, "invalid --fail-above 5"},
+      {{"a.hrec", "b.hrec", "--fail-above", "-5%"}, "invalid --fail-above -5%"},
+      {{"a.hrec", "b.hrec", "--fail-above", "nan%"}, "invalid --fail-above nan%"},
       {{"a.hrec", "b.hrec", "--color", "red"}, "red"},
       {{"a.hrec", "b.hrec", "--tpo", "1"}, "--top"},
   };

@@ -88,11 +88,6 @@ TEST_F(DoctorTry, ReportsThatThereIsNoGain) {
               Ends(0, AllOf(HasSubstr("tried: "), Not(HasSubstr("it helps")))));
 }
 
-TEST_F(DoctorTry, RepeatsRunsIfThreeAreUnclear) {
-  const std::string run = tuned_run("load allocate 200\npattern vary 60\nrun sleep 1");
-  EXPECT_THAT(doctor({run, "--try"}), Ends(0, HasSubstr("6 runs each, because 3 gave no clear result")));
-}
-
 TEST_F(DoctorTry, MeasuresASharedSessionByJointMemory) {
   const std::string model = bench_.model("m", "load allocate 96\nrun sleep 20");
   const CommandResult ran = bench_.run({"--backend", "misbehaving", "--max-frames", "15", "--parallel",

@@ -26,42 +26,7 @@ TEST(Serve, TheMetricsPassPromtool) {
   EXPECT_EQ(promtool->wait().exit_code, 0) << "its output is above";
 }
 
-// The queries of the dashboard's panels, for all instances.
-std::vector<std::string> dashboard_queries() {
-  std::vector<std::string> queries;
-  const auto dashboard = parse_json(read_text(test::source_path("packaging/grafana/headroom.json")));
-  if (!dashboard) return queries;
-  for (const Json& panel : dashboard->value("panels", Json::array()))
-    for (const Json& target : panel.value("targets", Json::array())) {
-      std::string query = get_text(target, "expr");
-      if (const std::size_t at = query.find("$instance"); at != std::string::npos) query.replace(at, 9, ".+");
-      queries.push_back(std::move(query));
-    }
-  return queries;
-}
-
-// Prometheus accepts the dashboard's queries. It returns data for each figure that this machine exports
-// (forecasts only sometimes).
-void expect_answers_for_the_dashboard(const std::string& ask, const std::string& server_url) {
-  const std::vector<std::string> queries = dashboard_queries();
-  EXPECT_FALSE(queries.empty());
-  for (const std::string& query : queries) {
-    const std::size_t name = query.find("headroom_");
-    const std::string series = "\n" + query.substr(name, query.find('{') - name);
-    Json answer;
-    const bool is_answered = eventually([&] {  // a rate needs two scrapes
-      auto parsed = parse_json(curl(ask + "query", {"--get", "--data-urlencode", "query=" + query}).body);
-      if (!parsed) return false;
-      answer = std::move(*parsed);
-      const bool is_exported = curl(server_url + "metrics").body.find(series) != std::string::npos;
-      return get_text(answer, "status") == "success" && (!is_exported || !answer["data"]["result"].empty());
-    });
-    EXPECT_TRUE(is_answered) << query << ": " << answer.dump();
-  }
-}
-
-// A real Prometheus scrapes the server with the example files and evaluates the rules. An alert fires, and
-// the dashboard's queries return data.
+// A real Prometheus scrapes the server with the example files and evaluates the rules. An alert fires.
 TEST(Serve, PrometheusScrapesAndAlertFires) {
   if (run({"prometheus", "--version"}) != 0) GTEST_SKIP() << absent_message("prometheus");
   TemporaryFolder folder;
@@ -101,7 +66,6 @@ TEST(Serve, PrometheusScrapesAndAlertFires) {
     return alerts.find("HeadroomAlert") != std::string::npos &&
            alerts.find("\"firing\"") != std::string::npos;
   })) << curl(ask + "alerts").body;
-  expect_answers_for_the_dashboard(ask, server.url());
 }
 
 }  // namespace

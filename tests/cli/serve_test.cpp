@@ -1,12 +1,10 @@
 // headroom serve: requests with curl, and clients that hang.
 #include <gmock/gmock.h>
-#include <ifaddrs.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <chrono>
 #include <thread>
 
@@ -17,11 +15,11 @@ namespace {
 using testing::HasSubstr;
 using namespace std::chrono_literals;
 
-UniqueFd connect_to(int port, in_addr host = {htonl(INADDR_LOOPBACK)}) {
+UniqueFd connect_to(int port) {
   UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};
   address.sin_family = AF_INET;
-  address.sin_addr = host;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   address.sin_port = htons(static_cast<std::uint16_t>(port));
   if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) fd.reset();
   return fd;
@@ -79,94 +77,21 @@ TEST(Serve, ExcessConnectionsWait) {
   EXPECT_EQ(curl(server.url() + "healthz").status, 200);
 }
 
-// The maximum number of clients sends requests without a token again and again. Each could keep its
-// connection for 100 requests.
-TEST(Serve, KeptConnectionsDoNotLockOutOthers) {
-  Served server;
-  const std::string_view request = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
-  std::vector<UniqueFd> kept;
-  for (int i = 0; i < 64; ++i) {
-    kept.push_back(connect_to(server.port()));
-    ASSERT_TRUE(write_all(kept.back().get(), request));
-    char answer[4096];
-    ASSERT_GT(::recv(kept.back().get(), answer, sizeof answer, 0), 0);
-  }
-  std::atomic<bool> stop = false;
-  std::thread asking([&] {
-    for (; !stop; std::this_thread::sleep_for(500ms))
-      for (const UniqueFd& fd : kept)
-        static_cast<void>(::send(fd.get(), request.data(), request.size(), MSG_NOSIGNAL));
-  });
-  EXPECT_EQ(curl(server.url() + "metrics").status, 200);
-  stop = true;
-  asking.join();
-}
-
-// A non-loopback address of this machine, if it has one.
-std::optional<in_addr> non_loopback_address() {
-  ifaddrs* all = nullptr;
-  if (::getifaddrs(&all) != 0) return std::nullopt;
-  std::optional<in_addr> found;
-  for (const ifaddrs* each = all; each != nullptr; each = each->ifa_next) {
-    if (each->ifa_addr == nullptr || each->ifa_addr->sa_family != AF_INET) continue;
-    const in_addr address = reinterpret_cast<const sockaddr_in*>(each->ifa_addr)->sin_addr;
-    if (ntohl(address.s_addr) >> 24 != 127) found = address;
-  }
-  ::freeifaddrs(all);
-  return found;
-}
-
-// One machine cannot occupy all connections.
-TEST(Serve, LimitsConnectionsPerRemoteAddress) {
-  const auto elsewhere = non_loopback_address();
-  if (!elsewhere) GTEST_SKIP() << "this machine has only loopback addresses; skipped";
-  const TokenFolder folder;
-  Served server({"--listen", "0.0.0.0:0", "--token-file", folder.token_file()});
-  const std::string here = "http://127.0.0.1:" + std::to_string(server.port()) + "/healthz";
-  const auto answer_on = [](const UniqueFd& fd) {
-    constexpr std::string_view kRequest = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
-    if (::send(fd.get(), kRequest.data(), kRequest.size(), MSG_NOSIGNAL) < 0) return std::string();
-    char answer[4096];
-    const ssize_t got = ::recv(fd.get(), answer, sizeof answer, 0);
-    return std::string(answer, static_cast<std::size_t>(std::max<ssize_t>(0, got)));
-  };
-  std::vector<UniqueFd> open;
-  const auto one_more = [&]() -> const UniqueFd& {
-    open.push_back(connect_to(server.port(), *elsewhere));
-    return open.back();
-  };
-  for (int kept = 0; kept < 8; ++kept) {
-    const std::string answer = answer_on(one_more());
-    EXPECT_THAT(answer, HasSubstr("200 OK"));
-    EXPECT_THAT(answer, testing::Not(HasSubstr("Connection: close")));
-  }
-  // A busy machine may need longer than five seconds for these connections, and the server closes silent ones
-  // after five seconds. So each attempt opens all the connections that it needs.
-  EXPECT_TRUE(eventually([&] {
-    const std::string ninth = answer_on(one_more());
-    EXPECT_THAT(ninth, HasSubstr("200 OK"));
-    return ninth.find("Connection: close") != std::string::npos;
-  }));
-  EXPECT_TRUE(eventually([&] {
-    open.clear();
-    for (int silent = 0; silent < 16; ++silent) one_more();
-    return answer_on(one_more()).empty();
-  }));
-  EXPECT_EQ(curl(here).status, 200) << "loopback connections are not counted";
-  open.clear();
-  EXPECT_TRUE(eventually([&] { return !answer_on(one_more()).empty(); }))
-      << "ended connections are not counted";
-}
-
-TEST(Serve, ARefusedRequestClosesTheConnection) {
+// A proxy sends requests of several clients on one connection. What follows the first request, a body or
+// garbage, must not be parsed as another client's request.
+TEST(Serve, AConnectionAnswersOneRequest) {
   const TokenFolder folder;
   Served server({"--token-file", folder.token_file()});
   const std::string next = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
   const struct {
     std::string request, answer;
   } cases[] = {
+      {"GET / HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer 0123456789abcdef\r\n\r\n", "HTTP/1.1 200"},
       {"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", "HTTP/1.1 401"},
       {"GET /metrics HTTP/1.1\r\nHost: evil.example\r\n\r\n", "HTTP/1.1 403"},
+      {"POST /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: " + std::to_string(next.size()) +
+           "\r\n\r\n",
+       "HTTP/1.1 405"},
       {"this is not a request\r\n\r\n", "HTTP/1.1 400"},
       {"GET /" + std::string(9'000, 'a') + " HTTP/1.1\r\nHost: localhost\r\n\r\n", "HTTP/1.1 414"},
   };
@@ -174,9 +99,9 @@ TEST(Serve, ARefusedRequestClosesTheConnection) {
     const UniqueFd fd = connect_to(server.port());
     ASSERT_TRUE(write_all(fd.get(), each.request + next));
     const std::string answer = read_to_end(fd);
-    EXPECT_THAT(answer, HasSubstr(each.answer));
+    EXPECT_THAT(answer, testing::StartsWith(each.answer));
     EXPECT_THAT(answer, HasSubstr("Connection: close"));
-    EXPECT_THAT(answer, testing::Not(HasSubstr("200 OK"))) << "the server answered the next request";
+    EXPECT_EQ(answer.find("HTTP/1.1", 1), std::string::npos) << "the server answered the next request";
   }
 }
 
@@ -260,25 +185,9 @@ TEST(Serve, LimitsTheMemoryOfARequest) {
   EXPECT_EQ(curl(server.url() + "healthz").status, 200);
 }
 
-// A proxy sends requests of several clients on one connection. A body must not be parsed as another client's
-// request.
-TEST(Serve, ABodyIsNotReadAsARequest) {
-  Served server;
-  const UniqueFd fd = connect_to(server.port());
-  const std::string inner = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
-  ASSERT_TRUE(write_all(fd.get(), "POST /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: " +
-                                      std::to_string(inner.size()) + "\r\n\r\n" + inner));
-  const std::string answer = read_to_end(fd);
-  EXPECT_THAT(answer, HasSubstr("405"));
-  EXPECT_THAT(answer, testing::Not(HasSubstr("200 OK")));
-}
-
 TEST(Serve, HandlesUnusualRequests) {
   Served server;
   const std::string metrics = server.url() + "metrics";
-  std::string ranges = "Range: bytes=0-";
-  for (int i = 0; i < 500; ++i) ranges += ",0-";
-  EXPECT_LT(curl(server.url(), {"--header", ranges}).body.size(), 300'000u) << "many ranges, one response";
   const Answer head = curl(metrics, {"--head"});
   EXPECT_EQ(head.status, 200);
   EXPECT_THAT(head.body, HasSubstr("Accept-Ranges: none"));

@@ -273,34 +273,6 @@ TEST(Top, RestoresTheTerminalOnEverySignal) {
   }
 }
 
-TEST(Top, StopsOnCtrlC) {
-  Terminal terminal({});
-  ASSERT_TRUE(terminal.shows("quit"));
-  terminal.type("\003");
-  EXPECT_EQ(terminal.wait(), 0);
-  expect_restored(terminal);
-}
-
-TEST(Top, SendsASignalToTheSelectedProcess) {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::execlp("sleep", "sleep", "600", nullptr);
-    ::_exit(127);
-  }
-  Terminal terminal({"--interval", "100ms", "--filter", std::to_string(child)});
-  EXPECT_TRUE(terminal.shows(std::to_string(child)));
-  terminal.type("jx");
-  EXPECT_TRUE(terminal.shows("TERM"));
-  terminal.type("t");
-  EXPECT_TRUE(terminal.shows("SIGTERM was sent"));
-  int status = 0;
-  ::kill(child, SIGCONT);
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
-  terminal.type("q");
-  EXPECT_EQ(terminal.wait(), 0);
-}
-
 TEST(Top, PrintsWithoutColours) {
   for (const char* term : {"vt100", "xterm", "linux", "screen"}) {
     Terminal terminal({"--color", "never"}, term);

@@ -231,21 +231,6 @@ TEST_F(Watch, WaitsForTheReaderWhenReadingAFile) {
   EXPECT_EQ(run_headroom(command, options).exit_code, 0);
 }
 
-// A real OOM kill in a control group: the victim is named, and the log continues to the end.
-TEST_F(Watch, ReportsAnOomKillWithItsVictim) {
-  if (!hard_limits_work()) GTEST_SKIP() << "cannot create a control group on this machine";
-  if (::access("/dev/kmsg", R_OK) != 0) GTEST_SKIP() << "the kernel log is not readable here";
-  const auto result =
-      watch({"--interval", "20ms", "--output", "a.jsonl", "--", built_path("bin/headroom"), "run", "--limit",
-             "64MiB", "--", "perl", "-e", "my @x; push @x, 'x' x 4000000 while 1"});
-  EXPECT_NE(result.exit_code, 0);
-  EXPECT_THAT(result.err, HasSubstr("the kernel killed perl"));
-  const std::string log = read("a.jsonl");
-  EXPECT_THAT(log, HasSubstr("\"kind\":\"oom_kill\""));
-  EXPECT_THAT(log, HasSubstr("\"process\":\"perl\""));
-  EXPECT_EQ(log.back(), '\n');
-}
-
 // The watch runs in the same control group as a program that fills memory, thrashes on file pages and is
 // finally killed. benchmarks/monitor_survives.py measures how late the samples are.
 TEST_F(Watch, SurvivesAThrashingControlGroupAndAnOomKill) {

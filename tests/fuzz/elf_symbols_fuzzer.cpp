@@ -10,6 +10,6 @@ void fuzz(std::string_view text) {
   module.end = 0x40000;
   headroom::symbols::Symbolizer symbolizer({module});
   for (std::uint64_t address = 0; address < module.end; address += address < 0x2000 ? 5 : 997)
-    for (const auto& frame : symbolizer.frames_of(address, false)) (void)one_line(frame);
+    require(!symbolizer.frames_of(address, false).empty());
   (void)symbolizer.problems();
 }

@@ -1,5 +1,5 @@
-// read_nvidia_smi with any bytes: results respect the bounds in its header. The bytes before the first zero
-// byte, if any, are the column names.
+// The reader of nvidia-smi's output with any bytes: figures are finite and not negative, and samples have no
+// more entries than lines. The bytes before the first zero byte, if any, are the column names.
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -7,12 +7,27 @@
 
 #include "base/text.h"
 #include "fuzz.h"
-#include "sources/nvidia_smi_reader.h"
+#include "sources/text_samples.h"
 
 namespace {
 
 void check(const std::optional<headroom::Bytes>& bytes) { require(!bytes || bytes->count >= 0); }
 void check(const std::optional<double>& number) { require(!number || std::isfinite(*number)); }
+
+void check(const headroom::GpuSample& gpu, std::string_view text) {
+  require(gpu.name.size() <= text.size());
+  for (const auto& bytes : {gpu.memory_total, gpu.memory_used, gpu.memory_free, gpu.memory_reserved})
+    check(bytes);
+  for (const auto& number : {gpu.gpu_percent, gpu.memory_percent, gpu.power_watts, gpu.power_limit_watts,
+                             gpu.temperature_celsius, gpu.sm_clock_hz})
+    check(number);
+  for (const headroom::MigInstance& instance : gpu.mig_instances) check(instance.memory_used);
+  if (!gpu.processes) return;
+  for (const headroom::GpuProcess& process : *gpu.processes) {
+    require(process.pid >= 0);
+    check(process.used);
+  }
+}
 
 }  // namespace
 
@@ -23,22 +38,11 @@ void fuzz(std::string_view text) {
     text.remove_prefix(zero + 1);
   }
   const auto lines = static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')) + 1;
-  const headroom::sources::SmiOutput output = headroom::sources::read_nvidia_smi(text, columns);
-  require(output.gpus.size() <= lines && output.messages.size() <= lines);
-  require(output.unparsed_lines >= 0 && output.unparsed_lines <= static_cast<std::int64_t>(lines));
-  for (const headroom::GpuSample& gpu : output.gpus) {
-    require(gpu.name.size() <= text.size());
-    for (const auto& bytes : {gpu.memory_total, gpu.memory_used, gpu.memory_free, gpu.memory_reserved})
-      check(bytes);
-    for (const auto& number : {gpu.gpu_percent, gpu.memory_percent, gpu.power_watts, gpu.power_limit_watts,
-                               gpu.temperature_celsius, gpu.sm_clock_hz})
-      check(number);
-    for (const headroom::MigInstance& instance : gpu.mig_instances) check(instance.memory_used);
-  }
-  if (!output.processes) return;
-  require(output.processes->size() <= lines);
-  for (const auto& row : *output.processes) {
-    require(row.process.pid >= 0);
-    check(row.process.used);
-  }
+  const auto on_sample = [&](headroom::SystemSample& sample) {
+    require(sample.gpus.size() <= lines && sample.unknown_tokens.size() <= lines);
+    for (const headroom::GpuSample& gpu : sample.gpus) check(gpu, text);
+  };
+  const auto reader = headroom::sources::make_text_reader("nvidia-smi", columns);
+  for (const std::string_view line : headroom::split(text, '\n')) reader->read_line(line, on_sample);
+  reader->finish(on_sample);
 }

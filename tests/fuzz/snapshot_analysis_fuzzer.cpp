@@ -1,13 +1,14 @@
 // PyTorch snapshots whose trace and segments may contradict each other. Bytes become segments, blocks and
 // trace entries at few addresses, written as a pickle. Every snapshot that the reader accepts must be
 // analysed and shown without errors, and its counts must add up.
+#include <fmt/format.h>
 #include <algorithm>
-#include <vector>
 
 #include "fuzz.h"
 #include "report/snapshot/snapshot_views.h"
 #include "snapshot/snapshot_analysis.h"
 #include "snapshot/snapshot_reader.h"
+#include "support/pickle_of.h"
 
 namespace {
 
@@ -22,10 +23,6 @@ class ByteFeed {
  private:
   const std::uint8_t *next_, *end_;
 };
-
-// Protocol 0, in which everything is text.
-std::string integer(std::uint64_t value) { return "L" + std::to_string(value) + "L\n"; }
-std::string word(const std::string& text) { return "V" + text + "\n"; }
 
 constexpr std::uint64_t kBase = 0x7f00'0000'0000;
 constexpr std::uint64_t kMiB = 1 << 20;
@@ -42,42 +39,47 @@ std::uint64_t address_of(unsigned segment, unsigned place) {
   return kBase + (segment & 31) * 32 * kMiB + std::uint64_t{place} * 512 * (place & 1 ? 1 : 256);
 }
 
-std::string frames(unsigned byte) {
-  if ((byte & 3) == 0) return "(l";
-  return "((d" + word("name") + word("f" + std::to_string(byte & 3)) + "s" + word("filename") +
-         word("model.py") + "s" + word("line") + integer(byte & 15) + "sl";
+Json frames(unsigned byte) {
+  if ((byte & 3) == 0) return Json::array();
+  return Json::array(
+      {{{"name", fmt::format("f{}", byte & 3)}, {"filename", "model.py"}, {"line", byte & 15}}});
 }
 
-std::string segment(unsigned index, ByteFeed& bytes) {
+Json segment(unsigned index, ByteFeed& bytes) {
   const unsigned head = bytes.take();
-  std::string blocks = "(";
+  Json blocks = Json::array();
   std::uint64_t total = 0;
   for (unsigned count = 1 + (head & 3); count > 0; --count) {
     const std::uint64_t size = std::min<std::uint64_t>(size_of(bytes.take()), 8 * kMiB);
     const unsigned state = bytes.take();
     constexpr const char* kStates[] = {"inactive", "active_allocated", "active_pending_free",
                                        "active_allocated"};
-    blocks += "(d" + word("size") + integer(size) + "s" + word("requested_size") +
-              integer(size - (state >> 2) % 512) + "s" + word("address") +
-              integer(address_of(index, 0) + total) + "s" + word("state") + word(kStates[state & 3]) + "s" +
-              word("frames") + frames(state >> 2) + "s";
+    blocks.push_back({{"size", size},
+                      {"requested_size", size - (state >> 2) % 512},
+                      {"address", address_of(index, 0) + total},
+                      {"state", kStates[state & 3]},
+                      {"frames", frames(state >> 2)}});
     total += size;
   }
-  return "(d" + word("device") + integer(head >> 7) + "s" + word("address") + integer(address_of(index, 0)) +
-         "s" + word("total_size") + integer(total) + "s" + word("stream") + integer(head >> 6 & 1) + "s" +
-         word("segment_type") + word(head & 4 ? "large" : "small") + "s" + word("is_expandable") +
-         (head & 8 ? "I01\n" : "I00\n") + "s" + word("blocks") + blocks + "ls";
+  return {{"device", head >> 7},
+          {"address", address_of(index, 0)},
+          {"total_size", total},
+          {"stream", head >> 6 & 1},
+          {"segment_type", head & 4 ? "large" : "small"},
+          {"is_expandable", (head & 8) != 0},
+          {"blocks", std::move(blocks)}};
 }
 
-std::string trace_entry(ByteFeed& bytes) {
+Json trace_entry(ByteFeed& bytes) {
   constexpr const char* kActions[] = {"alloc",        "free_requested", "free_completed", "segment_alloc",
                                       "segment_free", "segment_map",    "segment_unmap",  "oom"};
   const unsigned head = bytes.take(), where = bytes.take(), place = bytes.take();
-  return "(d" + word("action") + word(kActions[head & 7]) + "s" +
-         word((head & 7) == 7 ? "device_free" : "addr") + integer(address_of(where, place)) + "s" +
-         word("size") + integer(size_of(bytes.take())) + "s" + word("stream") + integer(head >> 6 & 1) + "s" +
-         word("time_us") + integer(1'700'000'000'000'000 + head) + "s" + word("frames") + frames(head >> 3) +
-         "s";
+  return {{"action", kActions[head & 7]},
+          {(head & 7) == 7 ? "device_free" : "addr", address_of(where, place)},
+          {"size", size_of(bytes.take())},
+          {"stream", head >> 6 & 1},
+          {"time_us", 1'700'000'000'000'000 + head},
+          {"frames", frames(head >> 3)}};
 }
 
 }  // namespace
@@ -85,14 +87,13 @@ std::string trace_entry(ByteFeed& bytes) {
 void fuzz(std::string_view text) {
   if (text.size() > 1024) return;
   ByteFeed bytes(reinterpret_cast<const std::uint8_t*>(text.data()), text.size());
-  std::string segments = "(";
+  Json segments = Json::array(), first = Json::array(), second = Json::array();
   const unsigned head = bytes.take();
-  for (unsigned index = 0; index < (head & 7); ++index) segments += segment(index, bytes);
-  std::string first = "(", second = "(";
-  while (!bytes.is_empty()) first += trace_entry(bytes);
+  for (unsigned index = 0; index < (head & 7); ++index) segments.push_back(segment(index, bytes));
+  while (!bytes.is_empty()) first.push_back(trace_entry(bytes));
   if (head & 8) std::swap(first, second);
   const std::string pickle =
-      "(d" + word("segments") + segments + "ls" + word("device_traces") + "(" + first + "l" + second + "lls.";
+      test::pickle_of({{"segments", segments}, {"device_traces", Json::array({first, second})}});
 
   auto input = snapshot::PickleInput::of(pickle);
   auto read = snapshot::read_snapshot(input);

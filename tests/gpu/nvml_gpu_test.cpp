@@ -8,9 +8,9 @@
 
 #include "base/text.h"
 #include "cuda/driver.h"
-#include "sources/nvidia_smi_reader.h"
 #include "sources/nvml_source.h"
 #include "support/test_support.h"
+#include "unit/sources/sources_test_support.h"
 
 namespace headroom::sources {
 namespace {
@@ -84,11 +84,11 @@ void expect_near(std::optional<Bytes> own, std::optional<Bytes> theirs, double t
 }
 
 TEST_F(NvmlOnAGpu, AgreesWithNvidiaSmi) {
-  const SmiOutput smi = read_nvidia_smi(
-      output_of("nvidia-smi "
-                "--query-gpu=index,name,uuid,pci.bus_id,memory.total,memory.used,memory.reserved,power.limit,"
-                "temperature.gpu,driver_version --format=csv"));
-  if (smi.gpus.empty()) GTEST_SKIP() << "nvidia-smi is not installed; skipped";
+  const auto printed = text_samples(
+      "nvidia-smi", output_of("nvidia-smi --query-gpu=index,name,uuid,pci.bus_id,memory.total,memory.used,"
+                              "memory.reserved,power.limit,temperature.gpu --format=csv"));
+  if (printed.empty()) GTEST_SKIP() << "nvidia-smi is not installed; skipped";
+  const SystemSample& smi = printed.front();
   const SystemSample now = sample();
   ASSERT_EQ(smi.gpus.size(), now.gpus.size());
   for (std::size_t i = 0; i < now.gpus.size(); ++i) {
@@ -104,7 +104,8 @@ TEST_F(NvmlOnAGpu, AgreesWithNvidiaSmi) {
   }
   HostInfo host;
   read_gpu_info(host);
-  EXPECT_EQ(host.gpu_driver, smi.driver_version);
+  EXPECT_EQ(host.gpu_driver,
+            trim(output_of("nvidia-smi --id=0 --query-gpu=driver_version --format=csv,noheader")));
   EXPECT_EQ(host.gpus.size(), now.gpus.size());
 }
 

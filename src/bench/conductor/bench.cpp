@@ -73,8 +73,8 @@ Status finish(Run& run) {
   if (run.options.json) {
     print_output(report::report_text(run.result));
   } else {
-    const bool color = use_color(run.options.color, STDOUT_FILENO);
-    print_output(report::to_terminal(run.result, color, terminal_width(STDOUT_FILENO)));
+    const Screen screen(STDOUT_FILENO, run.options.color);
+    print_output(report::to_terminal(run.result, screen.in_color(), screen.width));
   }
   if (written && !run.options.quiet && !run.options.json)
     print_output(fmt::format("\nReport: {}\nNext: {}\n", (run.folder.path / "report.html").string(),

@@ -38,42 +38,15 @@ std::string first_bytes_of(const fs::path& file) {
   return begin;
 }
 
-// Whether these bytes are not text but an executable, a model or a picture. Logs may have color codes, and
-// runs of zeros after a power failure.
+// Whether these bytes are not text but an executable, an archive, a model or a picture. Logs may have color
+// codes, and runs of zeros after a power failure.
 bool is_binary(const std::string& begin) {
   if (begin.starts_with("\x1f\x8b")) return false;  // gzip, which may hold a log
+  if (begin.starts_with("\xff\xfe") || begin.starts_with("\xfe\xff")) return true;  // UTF-16
   const auto odd = std::ranges::count_if(begin, [](unsigned char byte) {
     return byte != 0 && (byte < 7 || (byte > 13 && byte < 27) || (byte > 27 && byte < 32));
   });
   return static_cast<std::size_t>(odd) * 50 > begin.size();
-}
-
-// The error for a log in a form that doctor does not read, with the way to convert it.
-std::optional<Error> why_not_readable(const std::string& begin, const std::string& path) {
-  const auto error = [&](std::string why, std::string fix) {
-    return Error{ErrorKind::input, fmt::format("cannot read {}", path), std::move(why), std::move(fix)};
-  };
-  if (begin.starts_with("time_seconds,unix_time_seconds,"))
-    return error("it is a CSV log of headroom watch, which has no totals of memory and swap",
-                 "log with --output FILE.jsonl and use that file");
-  if (begin.starts_with("\xff\xfe") || begin.starts_with("\xfe\xff"))
-    return error(
-        "it is text in UTF-16",
-        fmt::format("convert it: iconv -f UTF-16 -t UTF-8 {} | headroom doctor -", shell_word(path)));
-  // Compressors of logrotate and others. Logs compressed with gzip are read directly.
-  struct Packed {
-    std::string_view magic, name, unpack;
-  };
-  constexpr Packed kPacked[] = {{"\xfd"
-                                 "7zXZ",
-                                 "xz", "xz -dc"},
-                                {"\x28\xb5\x2f\xfd", "zstd", "zstd -dc"},
-                                {"BZh", "bzip2", "bzip2 -dc"}};
-  for (const Packed& packed : kPacked)
-    if (begin.starts_with(packed.magic) && is_binary(begin))
-      return error(fmt::format("it is compressed with {}", packed.name),
-                   fmt::format("decompress it: {} {} | headroom doctor -", packed.unpack, shell_word(path)));
-  return std::nullopt;
 }
 
 // A footprint shows no fault: it is the memory that a model needs.
@@ -154,18 +127,20 @@ Status read_input(const std::string& path, IfBinary if_binary, Examination& exam
     return kept;
   }
   const std::string begin = first_bytes_of(file);
-  if (const auto unreadable = why_not_readable(begin, path)) {
-    if (if_binary == IfBinary::error) return tl::unexpected(*unreadable);
-    return keep_words(fmt::format("skipped: {}; {}", unreadable->why, unreadable->fix), path, "file",
-                      examination);
-  }
-  if (is_binary(begin)) {
-    if (if_binary == IfBinary::error)
+  const bool is_csv_of_watch = begin.starts_with("time_seconds,unix_time_seconds,");
+  if (is_csv_of_watch || is_binary(begin)) {
+    if (if_binary == IfBinary::leave_out) {
+      examination.left_out.push_back(path);
+      return {};
+    }
+    if (is_csv_of_watch)
       return input_error(fmt::format("cannot read {}", path),
-                         "it is not text and not a file of Headroom or PyTorch",
-                         "name logs, recordings, snapshots or runs");
-    examination.left_out.push_back(path);
-    return {};
+                         "it is a CSV log of headroom watch, which has no totals of memory and swap",
+                         "log with --output FILE.jsonl and use that file");
+    return input_error(
+        fmt::format("cannot read {}", path),
+        "it is neither text in UTF-8, plain or gzip, nor a file of Headroom or PyTorch",
+        fmt::format("decompress or convert it, as in: xz -dc {} | headroom doctor -", shell_word(path)));
   }
   if (const std::string tool = tool_of(begin); !tool.empty())
     return read_tool_text_and_log(tool, path, examination);

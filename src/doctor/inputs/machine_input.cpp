@@ -1,6 +1,5 @@
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <poll.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -53,37 +52,20 @@ bool is_of_run(const fs::path& file) {
   return file.filename() == "metrics.jsonl" && fs::exists(file.parent_path() / "report.json", code);
 }
 
-// Copies the first bytes of a pipe, which keeps them. Waits until there are any.
-ssize_t copy_of_pipe(int pipe, std::string& begin) {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return 0;
-  const UniqueFd out(ends[0]), in(ends[1]);
-  return ::tee(pipe, in.get(), begin.size(), 0) > 0 ? ::read(out.get(), begin.data(), begin.size()) : 0;
-}
-
-// The first bytes of standard input, without consuming them. Empty if it is neither a file nor a pipe.
+// The first bytes of standard input, without consuming them. Waits until there are any. Empty if it is
+// neither a file nor a pipe.
 std::string begin_of_input() {
   std::string begin(4096, '\0');
   struct stat info {};
   if (::fstat(STDIN_FILENO, &info) != 0) return {};
   ssize_t got = 0;
+  int ends[2];
   if (S_ISREG(info.st_mode)) {
     got = ::pread(STDIN_FILENO, begin.data(), begin.size(), ::lseek(STDIN_FILENO, 0, SEEK_CUR));
-  } else if (S_ISFIFO(info.st_mode)) {
-    // The first write may have less than a line.
-    constexpr int kMostTries = 100;
-    constexpr std::chrono::milliseconds kBetween{10};
-    for (int tries = 0; tries < kMostTries; ++tries) {
-      const ssize_t before = got;
-      got = copy_of_pipe(STDIN_FILENO, begin);
-      const bool is_line =
-          std::string_view(begin.data(), static_cast<std::size_t>(std::max<ssize_t>(got, 0))).find('\n') !=
-          std::string_view::npos;
-      pollfd writer{STDIN_FILENO, 0, 0};
-      const bool has_ended = ::poll(&writer, 1, 0) > 0 && (writer.revents & POLLHUP) != 0;
-      if (got <= 0 || is_line || got == std::ssize(begin) || (has_ended && got == before)) break;
-      std::this_thread::sleep_for(kBetween);
-    }
+  } else if (S_ISFIFO(info.st_mode) && ::pipe2(ends, O_CLOEXEC) == 0) {
+    const UniqueFd out(ends[0]), in(ends[1]);
+    if (::tee(STDIN_FILENO, in.get(), begin.size(), 0) > 0)
+      got = ::read(out.get(), begin.data(), begin.size());
   }
   begin.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
   return begin;

@@ -86,29 +86,23 @@ std::string read_run_samples(const fs::path& file, std::vector<Finding>& finding
   return "; " + counted(history.samples, "sample") + " of the machine";
 }
 
+std::int64_t live_bytes(const Finding& finding) {
+  const auto live = std::ranges::find(finding.figures, "live_bytes", &Figure::name);
+  return live == finding.figures.end() ? 0 : std::get<std::int64_t>(live->value);
+}
+
 // A command with many small processes has many notes "leaks not judged". Keeps the one with the most live
 // memory, and none for processes that held nothing at their end.
-void merge_unjudged(std::size_t first, std::vector<Finding>& findings) {
-  const auto live = [](const Finding& finding) -> std::int64_t {
-    for (const Figure& figure : finding.figures)
-      if (figure.name == "live_bytes" && std::holds_alternative<std::int64_t>(figure.value))
-        return std::get<std::int64_t>(figure.value);
-    return 0;
-  };
-  std::optional<Finding> most;
-  std::int64_t times = 0;
-  for (std::size_t i = first; i < findings.size();) {
-    if (findings[i].id != "leaks-not-judged") {
-      ++i;
-      continue;
-    }
-    if (live(findings[i]) > 0) ++times;
-    if (live(findings[i]) > (most ? live(*most) : 0)) most = std::move(findings[i]);
-    findings.erase(findings.begin() + static_cast<std::ptrdiff_t>(i));
-  }
-  if (!most) return;
-  most->times = times;
-  findings.push_back(std::move(*most));
+void merge_unjudged(std::vector<Finding>& findings, std::size_t first) {
+  const auto begin = findings.begin() + static_cast<std::ptrdiff_t>(first);
+  const auto unjudged = std::stable_partition(
+      begin, findings.end(), [](const Finding& finding) { return finding.id != "leaks-not-judged"; });
+  if (unjudged == findings.end()) return;
+  const auto times =
+      std::count_if(unjudged, findings.end(), [](const Finding& finding) { return live_bytes(finding) > 0; });
+  std::iter_swap(unjudged, std::ranges::max_element(unjudged, findings.end(), std::less{}, live_bytes));
+  unjudged->times = times;
+  findings.erase(unjudged + (times > 0 ? 1 : 0), findings.end());
 }
 
 }  // namespace
@@ -171,7 +165,7 @@ void read_other_processes(const fs::path& recording, Examination& examination) {
     if (!words) words = "skipped: " + words.error().sentence();
     examination.examined.push_back({other.path.string(), "recording", std::move(*words)});
   }
-  merge_unjudged(first, examination.findings);
+  merge_unjudged(examination.findings, first);
   if (skipped > 0)
     examination.examined.push_back(
         {recording.string() + ".d", "recording", fmt::format("{} more recordings were skipped", skipped)});

@@ -47,8 +47,7 @@ std::string title_of_growth(const MachineSession& session, bool goes_on) {
 }
 
 void add_fastest_process(const MachineSession& session, Finding& finding) {
-  const auto most = std::ranges::max_element(
-      session.processes, [](const auto& a, const auto& b) { return a.second.grown() < b.second.grown(); });
+  const auto most = fastest_process(session);
   if (most == session.processes.end() || most->second.grown().count <= 0) {
     finding.cures.push_back(
         {"find out which process grows", "headroom watch --processes 10 --output watch.jsonl"});
@@ -166,9 +165,14 @@ std::optional<Finding> growth_levelled_off(const MachineHistory& history) {
   return in_newest_session(history, [](const MachineSession& session, bool) -> std::optional<Finding> {
     if (session.seconds_left.value || session.growth_per_hour.value.value_or(0) > 0) return std::nullopt;
     const double least = static_cast<double>(std::max(share_of(session.ram_total, 2), mebibytes(64).count));
-    const auto growth = monitoring::growth_of(session.at, session.used, least);
+    std::vector<std::int64_t> cycles, used;
+    for (const monitoring::SeriesCurve::Point& point : session.used.points()) {
+      cycles.push_back(std::ssize(used));
+      used.push_back(static_cast<std::int64_t>(point.mean));
+    }
+    const auto growth = monitoring::growth_of(cycles, used, least);
     if (growth.growth != monitoring::Growth::grew_then_stayed) return std::nullopt;
-    const auto [low, high] = std::ranges::minmax_element(session.used);
+    const auto [low, high] = std::ranges::minmax_element(used);
     return Finding{
         .id = "growth-levelled-off",
         .severity = Severity::note,

@@ -8,9 +8,9 @@
 namespace headroom::doctor {
 namespace {
 
-constexpr std::size_t kMostPoints = 512, kMostEvents = 8, kMostSessions = 16;
+constexpr std::size_t kMostEvents = 8, kMostSessions = 16;
 // Processes that are not in the newest sample: they ended, or the sample has only the largest.
-constexpr std::size_t kMostEnded = 256;
+constexpr std::size_t kMostEnded = 1024;
 constexpr double kThrashPages = 2500, kPiecesFactor = 3.5;  // as the alerts
 
 }  // namespace
@@ -20,6 +20,11 @@ bool MachineSession::is_worse_than(const MachineSession& other) const {
     return seconds_left.value.has_value();
   if (seconds_left.value) return *seconds_left.value < *other.seconds_left.value;
   return grown() > other.grown();
+}
+
+std::map<ProcessKey, ProcessGrowth>::const_iterator fastest_process(const MachineSession& session) {
+  return std::ranges::max_element(
+      session.processes, [](const auto& a, const auto& b) { return a.second.grown() < b.second.grown(); });
 }
 
 bool MachineHistory::all_kills_were_elsewhere() const { return !had_own_kill_ && !kills_.may_be_own(); }
@@ -36,12 +41,13 @@ void MachineHistory::add(const SystemSample& sample) {
   add_growth(sample, since);
   ++samples;
   ++session.samples;
+  if (sample.ram_total && sample.ram_available)
+    session.used.add(duration(), static_cast<double>((*sample.ram_total - *sample.ram_available).count));
   if (sample.ram_total) session.ram_total = sample.ram_total;
   if (sample.swap_used) most_swapped = std::max(most_swapped, *sample.swap_used);
   add_kills(sample);
   add_processes(sample);
   add_times(sample, since);
-  add_point(sample);
   add_moments(sample);
   last = sample;
 }
@@ -59,7 +65,6 @@ void MachineHistory::begin_session() {
   risk_.reset();
   growth_.reset();
   highest_used_.reset();
-  stride_ = 1;
   had_own_kill_ = had_own_kill_ || kills_.may_be_own();
   kills_ = {};
 }
@@ -89,21 +94,10 @@ void MachineHistory::add_processes(const SystemSample& sample) {
     growth.last = *process.rss;
     growth.seen_in = samples;
   }
-  forget_ended_processes(sample.processes.size());
-}
-
-// Keeps those that grew most: the process that leaked may have ended.
-void MachineHistory::forget_ended_processes(std::size_t present) {
-  auto& processes = session.processes;
-  if (processes.size() <= present + kMostEnded) return;
-  std::vector<decltype(session.processes)::iterator> ended;
-  for (auto each = processes.begin(); each != processes.end(); ++each)
-    if (each->second.seen_in != samples) ended.push_back(each);
-  if (ended.size() <= kMostEnded) return;
-  const auto first_to_go = ended.begin() + kMostEnded;
-  std::nth_element(ended.begin(), first_to_go, ended.end(),
-                   [](const auto& a, const auto& b) { return a->second.grown() > b->second.grown(); });
-  std::for_each(first_to_go, ended.end(), [&](const auto& each) { processes.erase(each); });
+  if (session.processes.size() <= sample.processes.size() + kMostEnded) return;
+  const ProcessKey most = fastest_process(session)->first;  // the process that leaked may have ended
+  std::erase_if(session.processes,
+                [&](const auto& one) { return one.second.seen_in != samples && one.first != most; });
 }
 
 void MachineHistory::add_times(const SystemSample& sample, Nanoseconds since) {
@@ -213,21 +207,6 @@ void MachineHistory::add_group_thrash(const SystemSample& sample, Nanoseconds si
   if (pages > most_group_pages) thrashed_group_limit = *sample.cgroup->limit;
   most_group_pages = std::max(most_group_pages, pages);
   most_group_waiting = std::max(most_group_waiting, waiting);
-}
-
-void MachineHistory::add_point(const SystemSample& sample) {
-  if (!sample.ram_total || !sample.ram_available || (session.samples - 1) % stride_ != 0) return;
-  std::vector<std::int64_t>&at = session.at, &used = session.used;
-  at.push_back(session.samples);
-  used.push_back((*sample.ram_total - *sample.ram_available).count);
-  if (at.size() < kMostPoints) return;
-  for (std::size_t i = 0; 2 * i < at.size(); ++i) {
-    at[i] = at[2 * i];
-    used[i] = used[2 * i];
-  }
-  at.resize(kMostPoints / 2);
-  used.resize(kMostPoints / 2);
-  stride_ *= 2;
 }
 
 }  // namespace headroom::doctor

@@ -49,13 +49,15 @@ struct MachineSession {
   monitoring::RiskValue seconds_left, growth_per_hour;
   Nanoseconds growing_for;
   std::map<ProcessKey, ProcessGrowth> processes;
-  // Unavailable memory in evenly chosen samples.
-  std::vector<std::int64_t> at, used;
+  monitoring::SeriesCurve used;  // unavailable memory
 
   double grown() const { return growth_per_hour.value.value_or(0) / 3600 * growing_for.seconds(); }
   // Its memory runs out earlier, or grew more.
   bool is_worse_than(const MachineSession& other) const;
 };
+
+// The process that grew most; the end of the map without processes.
+std::map<ProcessKey, ProcessGrowth>::const_iterator fastest_process(const MachineSession& session);
 
 class MachineHistory {
  public:
@@ -113,10 +115,8 @@ class MachineHistory {
   void add_kills(const SystemSample& sample);
   void add_times(const SystemSample& sample, Nanoseconds since);
   void add_group_thrash(const SystemSample& sample, Nanoseconds since);
-  void add_point(const SystemSample& sample);
   void add_moments(const SystemSample& sample);
   void add_processes(const SystemSample& sample);
-  void forget_ended_processes(std::size_t present);
   // Restarts the judgement of growth when memory falls.
   void add_growth(const SystemSample& sample, Nanoseconds since);
 
@@ -125,7 +125,6 @@ class MachineHistory {
   std::optional<monitoring::MemoryRisk> risk_, growth_;
   std::optional<Bytes> highest_used_;  // since the restart
   Nanoseconds growing_since_;
-  std::int64_t stride_ = 1;
   Kills kills_;
 
   bool had_own_kill_ = false;  // in an earlier session

@@ -12,26 +12,6 @@
 namespace headroom::doctor {
 namespace {
 
-// Whether the weights can be most of the load peak: as read, re-packed, and while they are converted.
-bool may_be_weights(const ModelResult& model) {
-  constexpr std::int64_t kMostCopies = 3;
-  if (!model.file_size || !model.memory.load_peak) return true;
-  return kMostCopies * model.file_size->count * 4 >= model.memory.load_peak->count;
-}
-
-std::string cause_of_oom(const ModelResult& model, bool while_loading) {
-  if (!while_loading) return "The memory that a run needs besides the weights did not fit.";
-  if (may_be_weights(model))
-    return "Loading needs more memory than running: it holds the file, the weights and their re-packed "
-           "copies at once.";
-  const auto& runtime = model.memory.runtime;
-  return fmt::format(
-      "The runtime and its structures for the model need most of the memory: the model file has {}, but {} "
-      "were resident{}.",
-      format_bytes(*model.file_size), format_bytes(*model.memory.load_peak),
-      runtime ? fmt::format(", {} of them before loading", format_bytes(*runtime)) : "");
-}
-
 Finding all_at_once(const BenchResult& run, std::string title, std::string cause, const std::string& error) {
   Finding finding{.id = "models-do-not-fit-together",
                   .severity = Severity::severe,
@@ -119,14 +99,19 @@ std::vector<std::string> flags_of(const BenchOptions& options) {
 std::optional<Finding> model_out_of_memory(const ModelResult& model, const BenchResult& run) {
   if (model.status != ModelStatus::oom) return std::nullopt;
   const bool while_loading = model.died_in && *model.died_in < Phase::model_loaded;
-  const auto limit = run.limit && is_on_cpu(model) ? std::optional(run.limit->bytes) : std::nullopt;
+  std::optional<Bytes> limit;
+  if (run.limit && is_on_cpu(model)) limit = run.limit->bytes;
   Finding finding{
       .id = "model-out-of-memory",
       .severity = Severity::severe,
       .title = fmt::format("{} ran out of memory{}{}", model.name,
                            model.died_in ? fmt::format(" {}", report::activity_after(*model.died_in)) : "",
                            limit ? fmt::format(", under a limit of {}", format_bytes(*limit)) : ""),
-      .cause = cause_of_oom(model, while_loading),
+      .cause =
+          while_loading
+              ? "Loading needs more memory than running: it holds the runtime, the file, the weights and "
+                "their re-packed copies at once."
+              : "The memory that a run needs besides the weights did not fit.",
       .confidence = Confidence::likely,
       .evidence = {{.text = model.error}}};
   const auto add_figure = [&finding](const char* name, const std::optional<Bytes>& bytes) {
@@ -138,9 +123,6 @@ std::optional<Finding> model_out_of_memory(const ModelResult& model, const Bench
   add_figure("load_peak_bytes", model.memory.load_peak);  // until it failed
   add_figure("run_peak_bytes", model.memory.run_peak);
   add_figure("file_bytes", model.file_size);
-  const Cure measure{"measure how much memory it needs without a limit", "headroom bench"};
-  const bool weights_matter = !while_loading || may_be_weights(model);
-  if (!weights_matter) finding.cures.push_back(measure);
   if (while_loading && can_map(model))
     finding.cures.push_back(with_settings(
         model, "map the weights from a file that is prepared once, without the limit or on a larger machine",
@@ -148,7 +130,7 @@ std::optional<Finding> model_out_of_memory(const ModelResult& model, const Bench
   finding.cures.push_back({"search for settings that fit", "headroom bench --tune"});
   add_leaner_settings(finding, model);
   finding.cures.push_back(smaller_input());
-  if (weights_matter) finding.cures.push_back(measure);
+  finding.cures.push_back({"measure how much memory it needs without a limit", "headroom bench"});
   finding.cures.push_back({"see which layers hold the memory", "headroom bench --layers"});
   return finding;
 }

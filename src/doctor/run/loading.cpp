@@ -15,9 +15,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 
 #include "base/text.h"
 #include "doctor/cure_commands.h"
@@ -45,29 +43,10 @@ Bytes private_peak(const BenchResult& run, const ModelResult& model) {
   return shared < most ? most - shared : model.file_size.value_or(Bytes{});
 }
 
-// Reads blocks: these files may have gigabytes.
-bool has_same_bytes(const std::string& a, const std::string& b) {
-  std::ifstream one(a, std::ios::binary), other(b, std::ios::binary);
-  if (!one || !other) return false;
-  constexpr std::streamsize kBlock = 1 << 20;
-  std::string of_one(kBlock, '\0'), of_other(kBlock, '\0');
-  while (true) {
-    one.read(of_one.data(), kBlock);
-    other.read(of_other.data(), kBlock);
-    const auto got = static_cast<std::size_t>(one.gcount());
-    if (one.gcount() != other.gcount() || std::memcmp(of_one.data(), of_other.data(), got) != 0) return false;
-    if (got < kBlock) return one.eof() && other.eof();
-  }
-}
-
-// The same path, another name of one file, or a copy of it.
+// The same path, or another name of one file.
 bool is_same_file(const ModelResult& a, const ModelResult& b) {
-  if (a.path == b.path) return true;
-  if (!a.file_size || a.file_size != b.file_size) return false;
-  std::error_code code;
-  if (std::filesystem::equivalent(a.path, b.path, code)) return true;
-  if (code) return false;  // the files are gone or on another machine
-  return has_same_bytes(a.path, b.path);
+  std::error_code code;  // the files may be gone or on another machine
+  return a.path == b.path || std::filesystem::equivalent(a.path, b.path, code);
 }
 
 using Models = std::vector<const ModelResult*>;

@@ -11,7 +11,6 @@
 #include <filesystem>
 #include <iterator>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <set>
 #include <string>
@@ -71,9 +70,6 @@ class TrialBench {
  public:
   TrialBench(bench::Interrupt& interrupt, fs::path folder, std::size_t trials)
       : interrupt_(interrupt), folder_(std::move(folder)), trials_(trials) {}
-
-  // More trials than planned, for the progress line.
-  void expect(std::size_t more) { trials_ += more; }
 
   // Runs the bench of this model alone. Returns nothing after Ctrl-C. Fails if the bench wrote no report.
   Result<std::optional<LoadedSide>> run(const BenchResult& run, const ModelResult& model,
@@ -177,38 +173,23 @@ class ModelTrials {
     as_it_was_->also = cures_.front().also;
   }
 
-  // Measures in turns, so that changes of the machine affect all alike. This and the next two functions
-  // return false after Ctrl-C.
+  // Measures in turns, so that changes of the machine affect all alike. This and measure_together() return
+  // false after Ctrl-C.
   Result<bool> measure(std::int64_t rounds) {
-    std::vector<std::size_t> all(cures_.size());
-    std::iota(all.begin(), all.end(), 0);
-    return measure(rounds, all);
+    for (std::int64_t round = 0; round < rounds; ++round) {
+      auto done = once(as_it_was_, before_);
+      for (std::size_t i = 0; done && *done && i < cures_.size(); ++i) done = once(cures_[i], after_[i]);
+      if (!done || !*done) return done;
+    }
+    return true;
   }
 
   // The cures that ran at least once.
   std::vector<TriedCure> judged() const {
     std::vector<TriedCure> tried;
     for (std::size_t i = 0; i < cures_.size(); ++i)
-      if (!after_[i].side.empty()) tried.push_back(judge(cures_[i], after_[i], comparisons_));
+      if (!after_[i].side.empty()) tried.push_back(judge(cures_[i], after_[i]));
     return tried;
-  }
-
-  // Repeats the runs of cures without a clear result. The peak of the PSS samples varies with the load of the
-  // machine, by a third from run to run; three runs cannot show even half of that. After Ctrl-C, `tried` is
-  // unchanged.
-  Result<bool> measure_again(std::int64_t rounds, std::vector<TriedCure>& tried) {
-    std::vector<std::size_t> unclear;
-    for (std::size_t i = 0; i < tried.size(); ++i)
-      if (needs_more_runs(tried[i])) unclear.push_back(i);
-    if (unclear.empty()) return true;
-    bencher_.expect((1 + unclear.size()) * static_cast<std::size_t>(rounds));
-    if (auto done = measure(rounds, unclear); !done || !*done) return done;
-    for (const std::size_t i : unclear) {
-      // The second comparison has false alarms of its own, so it gets half of the first one's share.
-      tried[i] = judge(cures_[i], after_[i], 2 * comparisons_);
-      tried[i].sentence += fmt::format("; {} runs each, because {} gave no clear result", 2 * rounds, rounds);
-    }
-    return true;
   }
 
   Result<bool> measure_together(const std::vector<TriedCure>& tried, std::int64_t rounds,
@@ -218,21 +199,11 @@ class ModelTrials {
     LoadedSide after;
     for (std::int64_t round = 0; round < rounds; ++round)
       if (auto done = once(joint, after); !done || !*done) return done;
-    together.push_back(judge(*joint, after, comparisons_));
+    together.push_back(judge(*joint, after));
     return true;
   }
 
  private:
-  Result<bool> measure(std::int64_t rounds, const std::vector<std::size_t>& cures) {
-    for (std::int64_t round = 0; round < rounds; ++round) {
-      auto done = once(as_it_was_, before_);
-      for (std::size_t i = 0; done && *done && i < cures.size(); ++i)
-        done = once(cures_[cures[i]], after_[cures[i]]);
-      if (!done || !*done) return done;
-    }
-    return true;
-  }
-
   Result<bool> once(const std::optional<CureSettings>& cure, LoadedSide& side) {
     auto loaded = bencher_.run(run_, model_, cure, label_of(cure));
     if (!loaded) return forward_error(loaded);
@@ -247,18 +218,17 @@ class ModelTrials {
                        cure->settings.empty() ? "fewer frames in memory" : cure->settings);
   }
 
-  TriedCure judge(const CureSettings& cure, const LoadedSide& after, std::size_t comparisons) const {
-    if (!cure.also.empty()) return judge_joint(cure, after, comparisons);
-    const comparison::RunComparison comparison =
-        comparison::compare_runs(before_.side, after.side, comparisons);
-    for (const comparison::ModelComparison& model : comparison.models)
-      if (model.name == model_.name) return doctor::judge(cure, bench_command(run_, model_, cure), model);
-    comparison::ModelComparison absent;  // impossible: the bench reports each of its models
-    absent.outcome_after.runs = absent.outcome_after.failed = 1;
-    absent.outcome_after.status = ModelStatus::failed;
-    return doctor::judge(cure, bench_command(run_, model_, cure), absent);
+  TriedCure judge(const CureSettings& cure, const LoadedSide& after) const {
+    // One session for all models runs their frames in turns; the time for that was not measured.
+    const bool is_joint = !cure.also.empty(), with_latency = !cure.leave_out_also;
+    const LoadedSide joint_before = joint_side(before_, with_latency),
+                     joint_after = joint_side(after, with_latency);
+    const comparison::RunComparison comparison = comparison::compare_runs(
+        is_joint ? joint_before.side : before_.side, is_joint ? joint_after.side : after.side, comparisons_);
+    return doctor::judge(
+        cure, bench_command(run_, model_, cure),
+        comparison.models.empty() ? comparison::ModelComparison() : comparison.models.front());
   }
-
   // Each run, with all models that were in memory at once as one model.
   static LoadedSide joint_side(const LoadedSide& side, bool with_latency) {
     LoadedSide joint;
@@ -271,14 +241,6 @@ class ModelTrials {
       joint.results.push_back(std::move(result));
     }
     return joint;
-  }
-
-  TriedCure judge_joint(const CureSettings& cure, const LoadedSide& after, std::size_t comparisons) const {
-    // One session for all models runs their frames in turns; the time for that was not measured.
-    const bool with_latency = !cure.leave_out_also;
-    const LoadedSide then = joint_side(before_, with_latency), now = joint_side(after, with_latency);
-    const comparison::RunComparison comparison = comparison::compare_runs(then.side, now.side, comparisons);
-    return doctor::judge(cure, bench_command(run_, model_, cure), comparison.models.at(0));
   }
 
   TrialBench& bencher_;
@@ -354,10 +316,10 @@ Status try_cures(const std::string& run, std::int64_t rounds, std::vector<Findin
                      (cures.size() + 2 * groups.size()) * static_cast<std::size_t>(rounds));
   for (const TrialGroup& group : groups) {
     const bool is_joint = !group.cures.front().also.empty();
-    ModelTrials of_model(bencher, result, *group.model, group.cures, comparisons_of(cures));
+    // One comparison for each cure, and one for those of a group together.
+    ModelTrials of_model(bencher, result, *group.model, group.cures, cures.size() + groups.size());
     auto done = of_model.measure(rounds);
     std::vector<TriedCure> tried = of_model.judged();
-    if (done && *done) done = of_model.measure_again(rounds, tried);
     for (const TriedCure& one : tried) keep_trial(findings, one);
     if (done && *done && !is_joint) done = of_model.measure_together(tried, rounds, trials.together);
     if (!done) return forward_error(done);

@@ -19,9 +19,9 @@ namespace headroom::report {
 // "+1.2 MiB", "-812 B", "0 B".
 inline std::string signed_bytes(std::int64_t bytes) { return (bytes > 0 ? "+" : "") + format_bytes({bytes}); }
 
-inline std::string enumerated(const std::vector<std::string>& parts, std::string_view last = "and") {
+inline std::string enumerated(const std::vector<std::string>& parts) {
   if (parts.size() < 2) return parts.empty() ? "" : parts.front();
-  return fmt::format("{} {} {}", fmt::join(parts.begin(), parts.end() - 1, ", "), last, parts.back());
+  return fmt::format("{} and {}", fmt::join(parts.begin(), parts.end() - 1, ", "), parts.back());
 }
 
 // The keys of --fail-on, the same in each comparison.

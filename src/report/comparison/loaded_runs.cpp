@@ -2,8 +2,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
-#include <cmath>
 #include <set>
 
 #include "base/log.h"
@@ -13,24 +11,11 @@
 namespace headroom::report {
 namespace {
 
-// Equal runs in another order: their means differ in the last digit.
-bool is_alike(const comparison::MetricChange& change) {
-  return std::abs(change.change()) <= 1e-9 * std::abs(change.before);
-}
-
-bool is_all_alike(const comparison::RunComparison& comparison) {
-  return comparison.facts.empty() && comparison.only_before.empty() && comparison.only_after.empty() &&
-         std::ranges::all_of(comparison.models, [](const comparison::ModelComparison& model) {
-           return model.facts.empty() && std::ranges::all_of(model.metrics, is_alike);
-         });
-}
-
-// Runs of the history have no keys. An edited report keeps its key but differs.
-bool are_same_runs(const LoadedSide& before, const LoadedSide& after,
-                   const comparison::RunComparison& comparison) {
+// Runs of the history have no keys.
+bool are_same_runs(const LoadedSide& before, const LoadedSide& after) {
   const std::set<std::string> a(before.keys.begin(), before.keys.end()),
       b(after.keys.begin(), after.keys.end());
-  return !a.empty() && a == b && is_all_alike(comparison);
+  return !a.empty() && a == b;
 }
 
 // A run on both sides hides a change.
@@ -56,7 +41,7 @@ RunDiffReport diff_runs(const LoadedSide& before, const LoadedSide& after, const
   RunDiffReport report{before.names(), after.names(), comparison::compare_runs(before.side, after.side)};
   report.before_words = history.before;
   report.after_words = history.after;
-  report.is_one_side = are_same_runs(before, after, report.comparison);
+  report.is_one_side = are_same_runs(before, after);
   std::vector<std::string>& caveats = report.comparison.caveats;
   for (const auto& [side, name] : {std::pair{&before, "A"}, std::pair{&after, "B"}})
     if (std::string words = left_out_words(*side); !words.empty())

@@ -1,18 +1,13 @@
 // The comparison of two recordings as text and JSON, and its gate. Pure. docs/diff.md explains the figures.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <vector>
 
 #include "base/json.h"
-#include "base/result.h"
-#include "base/units.h"
 #include "comparison/gate.h"
 #include "comparison/recording_diff.h"
 #include "report/comparison/diff_words.h"
@@ -52,16 +47,11 @@ Json diff_to_json(const DiffReport& report);
 // A row for each layer, stack and module.
 std::string diff_to_csv(const DiffReport& report);
 
-// What --fail-above measures: the peaks, or with `add_others` the sums over all processes.
-struct PeakPair {
+// The sums of the peaks of all processes.
+struct PeakSums {
   std::int64_t before = 0, after = 0;
-  double standard_error = 0;  // of the difference; 0: both are exact
-
-  std::int64_t growth() const { return after - before; }
-  // As in FigureChange::differs().
-  double noise() const { return 2 * standard_error; }
 };
-PeakPair compared_peaks(const DiffReport& report);
+PeakSums sums_of_peaks(const DiffReport& report);
 
 // "B (b.hrec) is incomplete: the process did not end its recording itself: it was killed, or is still
 // running": the peak is a minimum. Empty if both are complete. Other processes count with `add_others`.
@@ -93,42 +83,14 @@ std::string figure_words(const attribution::Figure& figure);
 
 // The `top` rows that changed most, by `at_least` bytes at the peak or at the end; the largest growth
 // first.
-template <class Row>
-std::vector<const Row*> chosen_rows(const std::vector<Row>& rows, std::int64_t at_least, std::size_t top) {
-  std::vector<const Row*> chosen;
-  for (const Row& row : rows)
-    if (std::max(std::abs(row.peak_change()), std::abs(row.end_change())) >= at_least) chosen.push_back(&row);
-  if (chosen.size() > top) {
-    const auto size_of = [](const Row* row) {
-      return std::tuple(std::abs(row->peak_change()), std::abs(row->end_change()),
-                        std::abs(row->allocated_change()));
-    };
-    std::ranges::stable_sort(chosen, [&](const Row* a, const Row* b) { return size_of(a) > size_of(b); });
-    chosen.resize(top);
-    std::ranges::sort(chosen);  // they lie in one list, the largest growth first
-  }
-  return chosen;
-}
-
-// What --fail-above allows: bytes, or a share of A's peak.
-struct PeakLimit {
-  std::string text;  // as it was given
-  std::optional<Bytes> bytes;
-  double percent = 0;
-
-  double allowed_growth(std::int64_t before) const {
-    return bytes ? static_cast<double>(bytes->count) : static_cast<double>(before) * percent / 100;
-  }
-};
-
-Result<PeakLimit> parse_peak_limit(std::string_view text);
+std::vector<const comparison::DiffRow*> chosen_rows(const std::vector<comparison::DiffRow>& rows,
+                                                    std::int64_t at_least, std::size_t top);
 
 // The figures for --fail-on, without values.
 std::vector<comparison::GatedFigure> gated_recording_figures();
 
-// Checks the rules and the limit, and adds the findings to the report. If A and B are the same, only rules
-// on B's own values are checked.
-comparison::GateJudgement judge_recordings(DiffReport& report, std::vector<comparison::FigureRule> rules,
-                                           std::optional<PeakLimit> limit);
+// Checks the rules, and adds the findings to the report. If A and B are the same, only rules on B's own
+// values are checked.
+comparison::GateJudgement judge_recordings(DiffReport& report, std::vector<comparison::FigureRule> rules);
 
 }  // namespace headroom::report

@@ -82,8 +82,7 @@ Json figures_json(const GroupFigures& figures, bool counts_known) {
   return json;
 }
 
-template <class Row>
-Json named_row(const Row& row, DiffBy by) {
+Json named_row(const DiffRow& row, DiffBy by) {
   if (by == DiffBy::stack) return {{"frames", row.frames}};
   return {{by == DiffBy::layer ? "layer_name" : "module", row.name}};
 }
@@ -104,15 +103,15 @@ Json row_json(const DiffRow& row, DiffBy by) {
   return json;
 }
 
-// The same for mapped memory; a side that lacks the row is null.
-Json row_json(const MappedDiffRow& row, DiffBy by) {
+// A side that lacks the row is null.
+Json mapped_json(const DiffRow& row, DiffBy by) {
   Json json = named_row(row, by);
   const auto side = [](std::int64_t at_peak, std::int64_t at_end) {
     return Json{{"at_peak_bytes", at_peak}, {"at_end_bytes", at_end}};
   };
   json["change"] = side(row.peak_change(), row.end_change());
-  json["before"] = row.in_before ? side(row.at_peak_before, row.end_before) : Json();
-  json["after"] = row.in_after ? side(row.at_peak_after, row.end_after) : Json();
+  json["before"] = row.in_before ? side(row.before.live.peak_bytes, row.before.live.end_bytes) : Json();
+  json["after"] = row.in_after ? side(row.after.live.peak_bytes, row.after.live.end_bytes) : Json();
   return json;
 }
 
@@ -121,21 +120,19 @@ std::vector<DiffBy> chosen_groupings(const DiffReport& report) {
   return {kDiffBy.begin(), kDiffBy.end()};
 }
 
-template <class Row>
-std::vector<const Row*> json_rows_of(const std::vector<Row>& rows, const DiffChoice& choice) {
+std::vector<const DiffRow*> json_rows_of(const std::vector<DiffRow>& rows, const DiffChoice& choice) {
   return chosen_rows(rows, choice.at_least.value_or(0),
                      choice.top.value_or(std::numeric_limits<std::size_t>::max()));
 }
 
 // The rows of each grouping, and the number of those that were left out.
-template <class RowsBy>
-void set_rows(Json& json, const DiffReport& report, RowsBy rows_by) {
+void set_rows(Json& json, const DiffReport& report, bool is_mapped) {
   for (const DiffBy by : chosen_groupings(report)) {
-    const auto& all = rows_by(by);
+    const auto& all = is_mapped ? report.diff.mapped_by(by) : report.diff.by(by);
     const auto rows = json_rows_of(all, report.choice);
     const std::string key = std::string(name_of(by)) + "s";
     Json& list = json[key] = Json::array();
-    for (const auto* row : rows) list.push_back(row_json(*row, by));
+    for (const DiffRow* row : rows) list.push_back(is_mapped ? mapped_json(*row, by) : row_json(*row, by));
     json[key + "_left_out"] = all.size() - rows.size();
   }
 }
@@ -198,12 +195,10 @@ Json diff_to_json(const DiffReport& report) {
   json["before"] = side_json(report.before);
   json["after"] = side_json(report.after);
   json["change"] = change_json(report.diff);
-  set_rows(
-      json, report, [&](DiffBy by) -> const auto& { return report.diff.by(by); });
+  set_rows(json, report, false);
   set_gate(json, report.gate, report.not_judged);
   json["mapped"] = Json::object();
-  set_rows(
-      json["mapped"], report, [&](DiffBy by) -> const auto& { return report.diff.mapped_by(by); });
+  set_rows(json["mapped"], report, true);
   if (report.before.others.empty() && report.after.others.empty()) return json;
   Json& processes = json["other_processes"] = Json::array();
   for (const ProcessPair& pair : paired_processes(report))
@@ -212,7 +207,7 @@ Json diff_to_json(const DiffReport& report) {
                          {"before", process_change_json(pair.before)},
                          {"after", process_change_json(pair.after)}});
   if (report.choice.add_others) {
-    const PeakPair sums = compared_peaks(report);
+    const PeakSums sums = sums_of_peaks(report);
     json["tree"] = {{"sum_of_peaks_before_bytes", sums.before}, {"sum_of_peaks_after_bytes", sums.after}};
   }
   return json;

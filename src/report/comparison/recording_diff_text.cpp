@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <functional>
-#include <map>
 
 #include "base/text.h"
 #include "base/utf8.h"
@@ -130,10 +129,9 @@ class RecordingScreen {
   }
 
   // "  +1.2 MiB   3.0 MiB → 4.2 MiB   place"; with samples "+1.2 MiB ± 0.5 MiB".
-  void row_of(const DiffRow& row, std::int64_t before, std::int64_t after,
-              std::optional<double> standard_error) {
-    change_line(after - before, report_.diff.peak_bytes.standard_error() ? error_column(standard_error) : "",
-                row.in_before ? format_bytes({before}) : "new", row.in_after ? format_bytes({after}) : "gone",
+  void row_of(const DiffRow& row, std::int64_t before, std::int64_t after, const std::string& error) {
+    change_line(after - before, error, row.in_before ? format_bytes({before}) : "new",
+                row.in_after ? format_bytes({after}) : "gone",
                 [&](int room) { return name_of_row(row, room); });
   }
   // The line ends in `name_of(room)`, which has at most `room` columns.
@@ -144,8 +142,10 @@ class RecordingScreen {
         fmt::format("  {:>10}{}  {:>9} → {:<9}  ", signed_bytes(change), error, from, to);
     line(figures + name_of(std::max(kShortestPlace, width_ - display_width(figures))));
   }
-  template <class Row>
-  static std::string name_of_row(const Row& row, int room) {
+  std::string error_words(std::optional<double> standard_error) const {
+    return report_.diff.peak_bytes.standard_error() ? error_column(standard_error) : "";
+  }
+  static std::string name_of_row(const DiffRow& row, int room) {
     if (!row.frames.empty()) return one_line_stack(row.frames, room);
     return fit_path_to_width(row.name.empty() ? "(outside of any layer)" : row.name, room);
   }
@@ -168,7 +168,8 @@ class RecordingScreen {
     const std::int64_t at_least = report_.choice.at_least.value_or(1);
     const auto chosen = chosen_rows(all, at_least, report_.choice.top.value_or(rows));
     for (const DiffRow* row : chosen) {
-      row_of(*row, row->before.live.peak_bytes, row->after.live.peak_bytes, row->peak_standard_error());
+      row_of(*row, row->before.live.peak_bytes, row->after.live.peak_bytes,
+             error_words(row->peak_standard_error()));
       if (report_.choice.by) details_of(*row);
     }
     if (chosen.empty())
@@ -181,45 +182,17 @@ class RecordingScreen {
     if (rows > 0) line(fmt::format("  and {} more that changed", grouped(static_cast<std::int64_t>(rows))));
   }
 
-  // Two places may differ only in callers that do not fit on the line. They become one row.
-  std::vector<MappedDiffRow> by_shown_name(const std::vector<MappedDiffRow>& rows) const {
-    constexpr int kFigures = 37;  // columns before the name
-    std::vector<MappedDiffRow> merged;
-    std::map<std::string, std::size_t> places;
-    for (const MappedDiffRow& row : rows) {
-      const auto [place, is_new] =
-          places.emplace(name_of_row(row, std::max(kShortestPlace, width_ - kFigures)), merged.size());
-      if (is_new) {
-        merged.push_back(row);
-        continue;
-      }
-      MappedDiffRow& one = merged[place->second];
-      one.in_before = one.in_before || row.in_before;
-      one.in_after = one.in_after || row.in_after;
-      one.at_peak_before += row.at_peak_before;
-      one.at_peak_after += row.at_peak_after;
-      one.end_before += row.end_before;
-      one.end_after += row.end_after;
-    }
-    std::ranges::stable_sort(merged, std::greater{}, [](const MappedDiffRow& row) {
-      return std::pair(row.peak_change(), row.end_change());
-    });
-    return merged;
-  }
-
   // Mapped memory that changed by 1 MiB or --min.
   void mapped(DiffBy by, std::size_t rows) {
     constexpr std::int64_t kMuch = 1 << 20;
-    const std::vector<MappedDiffRow> all = by_shown_name(report_.diff.mapped_by(by));
+    const std::vector<DiffRow>& all = report_.diff.mapped_by(by);
     const std::int64_t at_least = report_.choice.at_least.value_or(kMuch);
     const auto chosen = chosen_rows(all, at_least, report_.choice.top.value_or(rows));
     if (chosen.empty()) return;
     heading(fmt::format("Mapped by the program, by {}, at its peak",
                         by == DiffBy::stack ? "place" : name_of(by)));
-    for (const MappedDiffRow* row : chosen)
-      change_line(row->peak_change(), "", row->in_before ? format_bytes({row->at_peak_before}) : "new",
-                  row->in_after ? format_bytes({row->at_peak_after}) : "gone",
-                  [&](int room) { return name_of_row(*row, room); });
+    for (const DiffRow* row : chosen)
+      row_of(*row, row->before.live.peak_bytes, row->after.live.peak_bytes, "");
     left_out(chosen_rows(all, at_least, all.size()).size() - chosen.size());
   }
 
@@ -236,7 +209,8 @@ class RecordingScreen {
     if (rows.empty()) return;
     std::ranges::stable_sort(rows, [&](const DiffRow* a, const DiffRow* b) { return change(a) > change(b); });
     heading(title);
-    for (const DiffRow* row : rows) row_of(*row, figure(row->before), figure(row->after), error(*row));
+    for (const DiffRow* row : rows)
+      row_of(*row, figure(row->before), figure(row->after), error_words(error(*row)));
   }
   static bool is_large(const FigureChange& figure, std::int64_t beside) {
     constexpr std::int64_t kLeastPart = 100;
@@ -273,7 +247,7 @@ class RecordingScreen {
       line(
           fmt::format("  and {} more", grouped(static_cast<std::int64_t>(pairs.size() - kRowsOfADiffTable))));
     if (!report_.choice.add_others) return;
-    const PeakPair sums = compared_peaks(report_);
+    const PeakSums sums = sums_of_peaks(report_);
     line("  " + wrap(fmt::format("All processes: the peaks add up to {}, before {} ({}). They may not have "
                                  "occurred at the same time.",
                                  format_bytes({sums.after}), format_bytes({sums.before}),

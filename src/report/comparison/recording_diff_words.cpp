@@ -247,19 +247,26 @@ std::vector<ProcessPair> paired_processes(const DiffReport& report) {
   return pairs;
 }
 
-PeakPair compared_peaks(const DiffReport& report) {
-  const FigureChange& own = report.diff.peak_bytes;
-  PeakPair peaks{own.before.value, own.after.value, own.standard_error().value_or(0)};
-  if (!report.choice.add_others) return peaks;
-  const auto add = [&](const std::vector<ProcessFigures>& others, std::int64_t& sum) {
-    for (const ProcessFigures& process : others) {
-      sum += process.peak_bytes;
-      peaks.standard_error = std::hypot(peaks.standard_error, process.peak_standard_error);
-    }
-  };
-  add(report.before.others, peaks.before);
-  add(report.after.others, peaks.after);
-  return peaks;
+PeakSums sums_of_peaks(const DiffReport& report) {
+  PeakSums sums{report.diff.peak_bytes.before.value, report.diff.peak_bytes.after.value};
+  for (const ProcessFigures& process : report.before.others) sums.before += process.peak_bytes;
+  for (const ProcessFigures& process : report.after.others) sums.after += process.peak_bytes;
+  return sums;
+}
+
+std::vector<const DiffRow*> chosen_rows(const std::vector<DiffRow>& rows, std::int64_t at_least,
+                                        std::size_t top) {
+  std::vector<const DiffRow*> chosen;
+  for (const DiffRow& row : rows)
+    if (std::max(std::abs(row.peak_change()), std::abs(row.end_change())) >= at_least) chosen.push_back(&row);
+  if (chosen.size() <= top) return chosen;
+  std::ranges::stable_sort(chosen, std::greater{}, [](const DiffRow* row) {
+    return std::tuple(std::abs(row->peak_change()), std::abs(row->end_change()),
+                      std::abs(row->allocated_change()));
+  });
+  chosen.resize(top);
+  std::ranges::sort(chosen);  // they lie in one list, the largest growth first
+  return chosen;
 }
 
 }  // namespace headroom::report

@@ -24,23 +24,14 @@ std::string_view mark_of_change(const MetricChange& change) {
   return change.metric->name == "detections" ? "changed" : change.is_worse() ? "worse" : "better";
 }
 
-std::string in_step_note(const MetricChange& latency) {
-  constexpr double kWide = 1.03;  // a factor to either side
-  return fmt::format(
-      "Latency compared over {} pair{} of runs in step.{}", latency.runs_before,
-      latency.runs_before == 1 ? "" : "s",
-      std::sqrt(latency.high / latency.low) > kWide
-          ? " For narrower intervals, use more frames (--max-frames), one thread (--threads 1) or more pairs."
-          : "");
-}
-
 std::string spread_note(const ModelComparison& model) {
   const std::string assumed = "Intervals assume a typical difference of memory between two runs.";
   if (const MetricChange* inseparable = inseparable_latency(model))
     return fmt::format("{}; {}. {}", inseparable_words(*inseparable), kMakeMoreRuns, assumed);
   for (const std::string_view name : {"latency", "run_peak"})
     if (const MetricChange* found = model.find(name))
-      return found->was_in_step ? in_step_note(*found)
+      return found->was_in_step
+                 ? fmt::format("Latency compared over {} pairs of runs in step.", found->runs_before)
              : found->spread_was_measured
                  ? fmt::format("Intervals from the spread of {} and {} runs ({}).", found->runs_before,
                                found->runs_after,
@@ -124,13 +115,13 @@ class RunScreen {
     for (const MetricChange& change : model.metrics) {
       if (!is_shown(change)) continue;
       const std::string_view mark = mark_of_change(change);
-      const std::string_view paint = mark == "worse" ? kRed : mark == "better" ? kGreen : kPlain;
+      const std::string_view paint = mark == "worse" ? kRed : mark == "better" ? kGreen : kNoPaint;
       const std::vector<std::string> cells{
           std::string(change.metric->name), words_for(*change.metric, change.before),
           words_for(*change.metric, change.after), words(change), std::string(mark)};
       for (std::size_t i = 0; i < columns.size(); ++i) {
         columns[i].cells.push_back(cells[i]);
-        columns[i].paints.push_back(i == 4 ? paint : kPlain);
+        columns[i].paints.push_back(i == 4 ? paint : kNoPaint);
       }
     }
     return columns;
@@ -204,7 +195,6 @@ std::vector<std::string> notes_of(const RunComparison& comparison) {
 std::string interval_words(const MetricChange& change) {
   if (change.before == change.after) return "same";
   if (!change.is_separable) return percent_words(change.ratio) + " (not separable from noise)";
-  if (change.is_unsteady()) return percent_words(change.ratio) + " (too noisy to compare)";
   if (change.has_ratio)
     return change.low == change.high ? percent_words(change.ratio)
                                      : fmt::format("{} ({} to {})", percent_words(change.ratio),
@@ -219,7 +209,7 @@ std::string interval_words(const MetricChange& change) {
 std::string short_change_words(const MetricChange& change) {
   if (change.before == change.after) return "same";
   if (!change.has_ratio) return signed_words(*change.metric, change.change());
-  return change.is_unsteady() ? "noisy" : percent_words(change.ratio);
+  return percent_words(change.ratio);
 }
 
 bool is_of_page_cache(const MetricChange& change) { return change.metric->name == "file_pages"; }

@@ -76,14 +76,12 @@ std::string joined(const std::vector<std::string>& parts, std::string_view betwe
 
 // The smallest changes that these runs can show: for each metric, half of its widest interval.
 struct Reach {
-  std::vector<std::string> seen, unseen;
-  double widest_judged = 0;
+  std::vector<std::string> seen;
   const MetricChange* of = nullptr;  // one that tells of how many runs
   const MetricChange* inseparable = nullptr;
 };
 
 Reach reach_of(const RunComparison& comparison) {
-  constexpr double kWidest = 2;  // three times either way: see MetricChange::is_unsteady()
   Reach reach;
   for (const ModelComparison& model : comparison.models)
     if (reach.inseparable == nullptr) reach.inseparable = inseparable_latency(model);
@@ -94,45 +92,22 @@ Reach reach_of(const RunComparison& comparison) {
       if (change == nullptr || !change->has_ratio || !change->is_separable) continue;
       if (reach.of == nullptr) reach.of = change;
       widest = std::max({widest, std::sqrt(change->high / change->low) - 1, change->metric->least_share});
-      if (change->is_judged) reach.widest_judged = std::max(reach.widest_judged, widest);
     }
-    if (widest > kWidest)
-      reach.unseen.emplace_back(name);
-    else if (widest > 0)
-      reach.seen.push_back(fmt::format("±{:.1f} % of {}", 100 * widest, name));
+    if (widest > 0) reach.seen.push_back(fmt::format("±{:.1f} % of {}", 100 * widest, name));
   }
   return reach;
 }
 
-std::string words_of_those_that_show(const MetricChange& of) {
-  if (of.runs_before != of.runs_after)
-    return fmt::format("{} and {} runs show", of.runs_before, of.runs_after);
-  if (of.runs_before == 1)
-    return of.was_in_step ? "One pair of runs in step shows" : "One run per side shows";
-  return fmt::format("{} {} show", of.runs_before,
-                     of.was_in_step ? "pairs of runs in step" : "runs per side");
-}
-
-// "One run per side shows only changes beyond ±1.7 % of run_peak. It cannot show changes of p50 or p99."
+// "One run per side shows only changes beyond ±1.7 % of run_peak."
 std::string reach_words(const Reach& reach) {
   if (reach.of == nullptr) return "";
-  const std::string who = words_of_those_that_show(*reach.of), unseen = enumerated(reach.unseen, "or");
-  if (reach.seen.empty()) return fmt::format("{} no change of {}.", who, unseen);
-  const std::string blind = unseen.empty() ? ""
-                                           : fmt::format(" {} cannot show changes of {}.",
-                                                         who.ends_with("s") ? "It" : "They", unseen);
-  return fmt::format("{} only changes beyond {}.{}", who, enumerated(reach.seen), blind);
-}
-
-// What to do about it; empty if the runs show their own spread.
-std::string advice_for(const Reach& reach) {
-  if (reach.inseparable != nullptr)
-    return "Make more runs: headroom bench --repeat 8 for each side, or for both at once with --in-step "
-           "NAME, "
-           "which is more precise.";
-  const bool is_told =
-      reach.of == nullptr || !reach.of->was_in_step || reach.of->runs_before >= kRunsToKnowTheirSpread;
-  return is_told ? "" : "Make more pairs: headroom bench --in-step NAME --repeat 8 for both sides at once.";
+  const MetricChange& of = *reach.of;
+  const std::string runs = of.was_in_step ? fmt::format("{} pairs of runs in step show", of.runs_before)
+                           : of.runs_before != of.runs_after
+                               ? fmt::format("{} and {} runs show", of.runs_before, of.runs_after)
+                           : of.runs_before == 1 ? "One run per side shows"
+                                                 : fmt::format("{} runs per side show", of.runs_before);
+  return fmt::format("{} only changes beyond {}.", runs, enumerated(reach.seen));
 }
 
 // Changes of metrics that are not judged, each with an interval of 99 %. Left out if a judged metric of the
@@ -186,21 +161,13 @@ struct Outcomes {
 
 Outcomes outcomes_of(const RunComparison& comparison) {
   Outcomes outcomes;
-  std::vector<std::string> left_out;
   for (const ModelComparison& model : comparison.models) {
     if (model.outcome_before.failed == 0 && model.outcome_after.failed == 0) continue;
     auto& of_kind = model.fell() ? outcomes.worse : model.recovered() ? outcomes.better : outcomes.unknown;
     of_kind.push_back(failure_words(model));
   }
-  for (const GoneModel& model : comparison.only_before) {
-    if (model.option_left_out.empty())
-      (model.is_worse() ? outcomes.worse : outcomes.unknown).push_back(gone_words(model));
-    else if (std::ranges::find(left_out, model.option_left_out) == left_out.end())
-      left_out.push_back(model.option_left_out);
-  }
-  for (const std::string& option : left_out)
-    outcomes.unknown.push_back(
-        fmt::format("B was measured without {}, so its figures are not compared", option));
+  for (const GoneModel& model : comparison.only_before)
+    (model.is_worse() ? outcomes.worse : outcomes.unknown).push_back(gone_words(model));
   for (const NewModel& model : comparison.only_after)
     if (model.outcome.failed > 0) outcomes.worse.push_back(failure_words(model));
   return outcomes;
@@ -229,12 +196,6 @@ std::vector<FactChange> all_facts(const RunComparison& comparison) {
     return (model.fell() && model.outcome_after.status == ModelStatus::oom) ||
            (model.recovered() && model.outcome_before.status == ModelStatus::oom);
   });
-  const auto is_of_absent = [&](const FactChange& fact) {
-    return fact.what.starts_with("--") &&
-           std::ranges::any_of(comparison.only_before,
-                               [&](const GoneModel& model) { return model.option_left_out == fact.what; });
-  };
-  std::stable_partition(facts.begin(), facts.end(), is_of_absent);
   if (is_of_memory)
     std::stable_partition(facts.begin(), facts.end(), [](const FactChange& fact) {
       return fact.what.ends_with("memory limit") || fact.what == "limit of GPU memory";
@@ -328,13 +289,12 @@ std::string unchanged_words(const RunComparison& comparison, const Outcomes& out
 // What the runs can show, what to do about it, and what may be chance.
 void add_reach(const RunComparison& comparison, const FiguresTold& figures,
                std::vector<std::string>& sentences) {
-  constexpr double kWide = 0.05;
   const Reach reach = reach_of(comparison);
   sentences.push_back(reach_words(reach));
-  if (reach.inseparable != nullptr) sentences.push_back(inseparable_words(*reach.inseparable) + ".");
-  if (reach.inseparable != nullptr || !figures.are_alike() || !reach.unseen.empty() ||
-      reach.widest_judged > kWide)
-    sentences.push_back(advice_for(reach));
+  if (reach.inseparable != nullptr)
+    sentences.push_back(inseparable_words(*reach.inseparable) +
+                        ". Make more runs: headroom bench --repeat 8 for each side, or for both at once with "
+                        "--in-step NAME, which is more precise.");
   if (figures.beside.empty() && !figures.open.empty())
     sentences.push_back(fmt::format("Differences that may be chance: {}.", words_beside(figures.open)));
 }

@@ -1,7 +1,6 @@
 #include "report/input/input_kind.h"
 
 #include <fmt/format.h>
-#include <zlib.h>
 
 #include <algorithm>
 #include <fstream>
@@ -9,6 +8,7 @@
 #include <string>
 
 #include "base/files.h"
+#include "base/gzip.h"
 #include "base/json.h"
 #include "base/text.h"
 #include "recording/recording.h"
@@ -19,7 +19,6 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::size_t kBegin = 4096;
-constexpr std::string_view kGzip = "\x1f\x8b";
 // A report with another order of keys is read whole. The largest report of the tests has 0.3 MiB.
 constexpr Bytes kLargestSorted = mebibytes(64);
 
@@ -38,19 +37,17 @@ std::string_view document_in(std::string_view text) {
   return text.substr(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
 }
 
-// Unpacks the first bytes of a gzip file.
+// The first bytes of what a gzip file unpacks to, by its own first bytes.
 std::string unpacked(std::string_view begin) {
-  constexpr int kGzipFormat = 16 + MAX_WBITS;
-  z_stream stream{};
-  if (inflateInit2(&stream, kGzipFormat) != Z_OK) return {};
-  std::string packed(begin), text(kBegin, '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(packed.data());
-  stream.avail_in = static_cast<uInt>(packed.size());
-  stream.next_out = reinterpret_cast<Bytef*>(text.data());
-  stream.avail_out = static_cast<uInt>(text.size());
-  inflate(&stream, Z_SYNC_FLUSH);  // the rest of the input is missing: the text so far counts
-  text.erase(text.size() - stream.avail_out);
-  inflateEnd(&stream);
+  std::string text(kBegin, '\0');
+  GzipReader reader(begin);
+  std::size_t size = 0;
+  while (size < text.size()) {
+    const auto more = reader.read(text.data() + size, text.size() - size);
+    if (!more || *more == 0) break;
+    size += *more;
+  }
+  text.resize(size);
   return text;
 }
 
@@ -94,7 +91,7 @@ JsonKeys keys_of(const fs::path& file, Bytes most) {
 Result<InputKind> kind_of_file(const fs::path& path, std::string_view what_fits) {
   if (const auto known = known_kind(path)) return *known;
   const std::string begin = first_bytes_of(path);
-  if (begin.starts_with(kGzip) || has_key(begin, "time_ns")) return InputKind::watch_log;
+  if (begin.starts_with(kGzipMagic) || has_key(begin, "time_ns")) return InputKind::watch_log;
   const std::string what = fmt::format("cannot compare {}", path.string());
   if (begin.starts_with("time_seconds,"))
     return input_error(what, "it is a CSV log of headroom watch",
@@ -119,7 +116,7 @@ std::string_view words_for(InputKind kind) {
 }
 
 bool begins_as_watch_log(std::string_view begin) {
-  const std::string text = begin.starts_with(kGzip) ? unpacked(begin) : std::string(begin);
+  const std::string text = begin.starts_with(kGzipMagic) ? unpacked(begin) : std::string(begin);
   const std::string_view document = document_in(text);
   return document.starts_with('{') && has_key(document, "ram_total_bytes");
 }
@@ -130,7 +127,7 @@ std::optional<InputKind> known_kind(const fs::path& file) {
   if (!fs::is_regular_file(file, code)) return std::nullopt;  // a pipe can be read once
   if (recording::is_recording(file)) return InputKind::recording;
   const std::string begin = first_bytes_of(file);
-  if (begin.starts_with(kGzip)) {
+  if (begin.starts_with(kGzipMagic)) {
     const JsonKeys line = read_json_keys(first_line(std::istringstream(unpacked(begin))));
     return may_be_sample(line) ? std::optional(InputKind::watch_log) : std::nullopt;
   }

@@ -2,15 +2,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <openssl/err.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <algorithm>
 #include <climits>
-#include <cstring>
-#include <string_view>
 
 namespace headroom::serve {
 namespace {
@@ -39,15 +36,14 @@ bool Connection::wait(short wanted, Nanoseconds deadline) {
     const Nanoseconds left = deadline - monotonic_now();
     if (left.count <= 0) return false;
     const timespec timeout{left.count / 1'000'000'000, left.count % 1'000'000'000};
-    pollfd polled[]{{socket_, wanted, 0}, {high_load_fd_, POLLIN, 0}, {shutdown_fd_, POLLIN, 0}};
-    if (::ppoll(polled, watches_shutdown ? 3 : 2, &timeout, nullptr) < 0 && errno != EINTR) return false;
-    if (watches_shutdown && (polled[2].revents & POLLIN) != 0) {
+    pollfd polled[]{{socket_, wanted, 0}, {shutdown_fd_, POLLIN, 0}};
+    if (::ppoll(polled, watches_shutdown ? 2 : 1, &timeout, nullptr) < 0 && errno != EINTR) return false;
+    if (watches_shutdown && (polled[1].revents & POLLIN) != 0) {
       if (wanted == POLLIN) return false;
       watches_shutdown = false;
       deadline = std::min(deadline, monotonic_now() + kShutdownPatience);
     }
     if (polled[0].revents != 0) return true;
-    if (polled[1].revents != 0) return false;
   }
 }
 
@@ -101,13 +97,8 @@ ssize_t Connection::fill(Nanoseconds deadline) {
   }
 }
 
-bool Connection::wait_for_request(int high_load_fd) {
-  answered_ = 0;
-  head_left_ = kMostHeadBytes;
-  high_load_fd_ = high_load_fd;
-  const bool is_there = read_ < filled_ || fill(monotonic_now() + kPatience) > 0;
-  high_load_fd_ = -1;
-  if (!is_there) return false;
+bool Connection::wait_for_request() {
+  if (fill(monotonic_now() + kPatience) <= 0) return false;
   head_deadline_ = monotonic_now() + kPatience;
   return true;
 }
@@ -125,10 +116,7 @@ ssize_t Connection::read(char* data, size_t size) {
 
 ssize_t Connection::write(const char* data, size_t size) {
   if (size == 0) return 0;
-  if (answered_ == 0) {
-    answer_began_ = monotonic_now();
-    sent_client_error_ = std::string_view(data, size).starts_with("HTTP/1.1 4");
-  }
+  if (answered_ == 0) answer_began_ = monotonic_now();
   for (;;) {
     short wanted = POLLOUT;
     ssize_t sent = 0;
@@ -159,7 +147,6 @@ void Connection::drain_input() {
   const Nanoseconds deadline = monotonic_now() + kDrainTime;
   for (int pieces = 16; pieces > 0 && fill(deadline) > 0; --pieces) {
   }
-  read_ = filled_ = 0;
 }
 
 void Connection::get_remote_ip_and_port(std::string& ip, int& port) const {
@@ -168,56 +155,5 @@ void Connection::get_remote_ip_and_port(std::string& ip, int& port) const {
 }
 
 void Connection::get_local_ip_and_port(std::string& ip, int& port) const { get_remote_ip_and_port(ip, port); }
-
-std::optional<Address> remote_address(int socket) {
-  sockaddr_storage peer{};
-  socklen_t size = sizeof peer;
-  if (::getpeername(socket, reinterpret_cast<sockaddr*>(&peer), &size) != 0) return std::nullopt;
-  Address address{};
-  if (peer.ss_family == AF_INET) {
-    address[10] = address[11] = 0xff;
-    std::memcpy(&address[12], &reinterpret_cast<const sockaddr_in&>(peer).sin_addr, 4);
-  } else if (peer.ss_family == AF_INET6) {
-    const in6_addr& ipv6 = reinterpret_cast<const sockaddr_in6&>(peer).sin6_addr;
-    if (IN6_IS_ADDR_LOOPBACK(&ipv6)) return std::nullopt;
-    std::memcpy(address.data(), ipv6.s6_addr, address.size());
-  } else {
-    return std::nullopt;
-  }
-  const bool is_ipv4 = address[10] == 0xff && std::all_of(address.begin(), address.begin() + 10,
-                                                          [](std::uint8_t byte) { return byte == 0; });
-  if (is_ipv4 && address[12] == 127) return std::nullopt;
-  return address;
-}
-
-int ConnectionCounts::add(const Address& address) {
-  const std::lock_guard lock(mutex_);
-  return ++counts_[address];
-}
-
-void ConnectionCounts::remove(const Address& address) {
-  const std::lock_guard lock(mutex_);
-  const auto found = counts_.find(address);
-  if (found != counts_.end() && --found->second == 0) counts_.erase(found);
-}
-
-int ConnectionCounts::count(const Address& address) {
-  const std::lock_guard lock(mutex_);
-  const auto found = counts_.find(address);
-  return found == counts_.end() ? 0 : found->second;
-}
-
-CountedConnection::CountedConnection(ConnectionCounts& counts, int socket)
-    : all_counts_(counts), address_(remote_address(socket)) {
-  if (address_) count_ = all_counts_.add(*address_);
-}
-
-CountedConnection::~CountedConnection() {
-  if (address_) all_counts_.remove(*address_);
-}
-
-bool CountedConnection::may_keep_alive() const {
-  return !address_ || all_counts_.count(*address_) <= kMaxKeptAlive;
-}
 
 }  // namespace headroom::serve

@@ -7,12 +7,6 @@
 // down.
 #pragma once
 
-#include <array>
-#include <cstdint>
-#include <map>
-#include <mutex>
-#include <optional>
-
 #define CPPHTTPLIB_OPENSSL_SUPPORT
 #include <httplib.h>
 
@@ -38,10 +32,8 @@ class Connection final : public httplib::Stream {
   Connection& operator=(const Connection&) = delete;
 
   bool start_tls(SSL_CTX* context);
-  // Waits for the first byte of a request. Returns false on timeout, or when `high_load_fd` becomes readable.
-  bool wait_for_request(int high_load_fd = -1);
-  // True if the last response was a client error (400 to 499).
-  bool sent_client_error() const { return sent_client_error_; }
+  // Waits for the first byte of the request. Returns false on timeout.
+  bool wait_for_request();
   // Drops the rest of the client's data, so that the client can still read its response.
   void drain_input();
 
@@ -63,56 +55,13 @@ class Connection final : public httplib::Stream {
   ssize_t fill(Nanoseconds deadline);
 
   int socket_, shutdown_fd_;
-  int high_load_fd_ = -1;  // ends the wait for a request
-  bool sent_client_error_ = false;
   std::unique_ptr<SSL, FreeTls> tls_;
   std::array<char, 4096> buffer_;
   std::size_t read_ = 0, filled_ = 0;  // positions in the buffer
-  std::size_t head_left_ = 0;
+  std::size_t head_left_ = kMostHeadBytes;
   Nanoseconds head_deadline_;
   Nanoseconds answer_began_;
   std::size_t answered_ = 0;  // bytes
-};
-
-// Counts the connections of each remote address, so that one machine cannot occupy all connections.
-//
-// Loopback connections are not counted: a local proxy serves many clients, and a limit would not stop a
-// hostile local process from doing harm. For IPv6, the whole address counts. One machine may have many
-// addresses, but all machines of a local network share the first 64 bits.
-using Address = std::array<std::uint8_t, 16>;  // IPv4 addresses as ::ffff:1.2.3.4
-
-// Empty for loopback addresses and for sockets that are not IPv4 or IPv6.
-std::optional<Address> remote_address(int socket);
-
-class ConnectionCounts {
- public:
-  // Returns the address's number of connections, including this one.
-  int add(const Address& address);
-  void remove(const Address& address);
-  int count(const Address& address);
-
- private:
-  std::mutex mutex_;
-  std::map<Address, int> counts_;
-};
-
-// Counts one connection for as long as the object lives.
-class CountedConnection {
- public:
-  static constexpr int kMaxOpen = 16;      // further connections are closed at once
-  static constexpr int kMaxKeptAlive = 8;  // further connections are closed after one response
-
-  CountedConnection(ConnectionCounts& counts, int socket);
-  ~CountedConnection();
-  CountedConnection(const CountedConnection&) = delete;
-  CountedConnection& operator=(const CountedConnection&) = delete;
-  bool is_over_limit() const { return count_ > kMaxOpen; }
-  bool may_keep_alive() const;
-
- private:
-  ConnectionCounts& all_counts_;
-  std::optional<Address> address_;
-  int count_ = 0;  // connections of the address when this one was opened
 };
 
 }  // namespace headroom::serve

@@ -5,78 +5,101 @@
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <functional>
 #include <future>
+#include <mutex>
 #include <thread>
 #include <type_traits>
+#include <vector>
 
 #include "base/files.h"
 #include "serve/http_server.h"
 #include "serve/httplib/connection.h"
-#include "serve/httplib/growing_pool.h"
 
 namespace headroom::serve {
 namespace {
 
-constexpr int kMaxRequests = 100;  // per connection
-
+// One thread for each open connection, started when all others are busy. At kMostJobs the accepting thread
+// waits, and new connections wait in the kernel.
 class TaskQueue final : public httplib::TaskQueue {
  public:
-  TaskQueue(const std::atomic<bool>& is_ending, HighLoad& high_load) : pool_(is_ending, high_load) {}
-  void enqueue(std::function<void()> job) override { pool_.enqueue(std::move(job)); }
-  void shutdown() override { pool_.shutdown(); }
+  // `is_ending` must be set before the server stops: the accepting thread may be waiting in enqueue().
+  explicit TaskQueue(const std::atomic<bool>& is_ending) : is_ending_(is_ending) {}
+
+  void enqueue(std::function<void()> job) override {
+    std::unique_lock lock(mutex_);
+    const auto has_free_slot = [&] { return jobs_.size() + busy_ < kMostJobs || stopping_; };
+    while (!slot_free_.wait_for(lock, std::chrono::milliseconds(100), has_free_slot))
+      if (is_ending_) return;
+    jobs_.push_back(std::move(job));
+    if (jobs_.size() + busy_ > threads_.size()) threads_.emplace_back([this] { work(); });
+    wake_.notify_one();
+  }
+
+  // Waits for all jobs.
+  void shutdown() override {
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    wake_.notify_all();
+    slot_free_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+  }
 
  private:
-  GrowingPool pool_;
+  static constexpr std::size_t kMostJobs = 64;
+
+  void work() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      wake_.wait(lock, [&] { return !jobs_.empty() || stopping_; });
+      if (jobs_.empty()) return;
+      const std::function<void()> job = std::move(jobs_.front());
+      jobs_.pop_front();
+      ++busy_;
+      lock.unlock();
+      job();
+      lock.lock();
+      --busy_;
+      slot_free_.notify_one();
+    }
+  }
+
+  const std::atomic<bool>& is_ending_;
+  std::mutex mutex_;
+  std::condition_variable wake_, slot_free_;
+  std::deque<std::function<void()>> jobs_;
+  std::vector<std::thread> threads_;
+  std::size_t busy_ = 0;
+  bool stopping_ = false;
 };
 
-// State that all connections share.
-struct ServerState {
-  int shutdown_fd;  // readable when the server shuts down
-  HighLoad high_load;
-  ConnectionCounts counts;
-};
-
-// cpp-httplib's plain or TLS server, with connections of our own.
+// cpp-httplib's plain or TLS server, with connections of our own. Each connection answers one request: no
+// client can occupy a connection for long, and a body, which is not read, is never parsed as the next
+// request.
 template <class Base>
 class GuardedServer final : public Base {
  public:
   template <class... Arguments>
-  explicit GuardedServer(ServerState& state, Arguments... arguments) : Base(arguments...), state_(state) {}
+  explicit GuardedServer(int shutdown_fd, Arguments... arguments)
+      : Base(arguments...), shutdown_fd_(shutdown_fd) {}
 
  private:
   bool process_and_close_socket(socket_t socket) override {
-    const CountedConnection counted(state_.counts, socket);
-    Connection connection(socket, state_.shutdown_fd);
-    if (counted.is_over_limit()) return false;
+    Connection connection(socket, shutdown_fd_);
     if constexpr (std::is_same_v<Base, httplib::SSLServer>)
       if (!connection.start_tls(this->ssl_context())) return false;
-    return serve_requests(connection, counted);
+    if (!connection.wait_for_request()) return false;
+    bool closed = false;
+    const bool answered = this->process_request(connection, true, closed, nullptr);
+    connection.drain_input();
+    return answered;
   }
 
-  // Serves the requests of one connection until an error, a timeout or the limit of requests.
-  bool serve_requests(Connection& connection, const CountedConnection& counted) {
-    for (int left = kMaxRequests; left > 0; --left) {
-      const bool is_kept = left < kMaxRequests;
-      if (!connection.wait_for_request(is_kept ? state_.high_load.fd() : -1)) return false;
-      const bool is_last = left == 1 || state_.high_load.is_high() || !counted.may_keep_alive();
-      bool closed = false, has_body = false;
-      const auto look_at = [&has_body](httplib::Request& request) {
-        const std::string length = request.get_header_value("Content-Length");
-        has_body = request.has_header("Transfer-Encoding") || (!length.empty() && length != "0");
-      };
-      const bool answered = this->process_request(connection, is_last, closed, look_at);
-      // Close after a request with a body: bodies are not read, so the body would be parsed as the next
-      // request. Close after an invalid request for the same reason. Close after a client error, so that
-      // clients without a token do not occupy connections.
-      if (!answered || has_body || connection.sent_client_error()) {
-        connection.drain_input();
-        return false;
-      }
-      if (closed || is_last) return true;
-    }
-    return true;
-  }
-  ServerState& state_;
+  int shutdown_fd_;  // readable when the server shuts down
 };
 
 HttpRequest request_of(const httplib::Request& from) {
@@ -100,15 +123,15 @@ class HttplibServer : public HttpServer {
   Result<int> start(const HttpAddress& address, HttpHandler handler) override {
     if (!ending_) return internal_error("cannot serve", errno_text(errno));
     if (address.tls)
-      server_ = std::make_unique<GuardedServer<httplib::SSLServer>>(state_, address.tls->certificate.c_str(),
-                                                                    address.tls->key.c_str());
+      server_ = std::make_unique<GuardedServer<httplib::SSLServer>>(
+          ending_.get(), address.tls->certificate.c_str(), address.tls->key.c_str());
     else
-      server_ = std::make_unique<GuardedServer<httplib::Server>>(state_);
+      server_ = std::make_unique<GuardedServer<httplib::Server>>(ending_.get());
     if (!server_->is_valid())
       return input_error(fmt::format("cannot use the certificate {} with the key {}",
                                      address.tls->certificate.string(), address.tls->key.string()),
                          "they are not a matching pair of PEM files", "check --tls-cert and --tls-key");
-    server_->new_task_queue = [this] { return new TaskQueue(is_ending_, state_.high_load); };
+    server_->new_task_queue = [this] { return new TaskQueue(is_ending_); };
     server_->set_payload_max_length(0);
     server_->set_tcp_nodelay(true);
     // The library's default options let two servers share a port, and each would answer half of the requests.
@@ -127,14 +150,6 @@ class HttplibServer : public HttpServer {
       to.set_header("Accept-Ranges", "none");  // the library would answer "bytes" to HEAD
       to.set_header("Content-Type", response.content_type);
       return httplib::Server::HandlerResponse::Handled;
-    });
-    // serve_requests() closes the connection after a client error. Announce that, also in the library's own
-    // responses.
-    server_->set_post_routing_handler([](const httplib::Request&, httplib::Response& to) {
-      if (to.status < 400 || to.status >= 500) return;
-      to.headers.erase("Keep-Alive");
-      to.headers.erase("Connection");
-      to.set_header("Connection", "close");
     });
     int port = address.port;
     if (port == 0)
@@ -169,7 +184,6 @@ class HttplibServer : public HttpServer {
  private:
   std::atomic<bool> is_ending_ = false;
   UniqueFd ending_{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
-  ServerState state_{ending_.get(), {}, {}};
   std::promise<void> ended_;
   std::future<void> has_ended_ = ended_.get_future();
   std::unique_ptr<httplib::Server> server_;

@@ -101,11 +101,6 @@ TEST(ArenaChunks, FindsLaterArenaChunksByStack) {
   EXPECT_EQ(session_bytes_of(session, MemoryKind::run_later), 0);
 }
 
-TEST(ArenaChunks, FindsArenaChunksInSampledRecording) {
-  const SessionMemory session = session_of({.full = false});
-  EXPECT_EQ(session_bytes_of(session, MemoryKind::arena_later), 65'536);
-}
-
 TEST(ArenaChunks, ReportsNoArenaIfSumsDisagree) {
   const SessionMemory session = session_of({.held = {4096, 4096 + 8192 + 256}});
   EXPECT_FALSE(session.arena);

@@ -112,12 +112,15 @@ TEST_F(DeviceMemory, ReservationsImportsAndPinnedMemoryAreSeparate) {
   EXPECT_FALSE(device.overhead_bytes.has_value());
 }
 
-TEST_F(DeviceMemory, DriverGrowthIsItsMaximum) {
+TEST_F(DeviceMemory, MeasuredFiguresAreTheirMaximum) {
+  builder_.device_figure(0, 8, 0, Memory::overhead, 300);
+  builder_.device_figure(0, 9, 0, Memory::overhead, 0);  // the context ended
   builder_.device_figure(0, 10, 0, Memory::context, 500);
   builder_.device_figure(0, 11, 0, Memory::driver_growth, 0);
   builder_.device_figure(0, 12, 1, Memory::driver_growth, 7);
   builder_.device_figure(0, 13, 1, Memory::driver_growth, 0);
   const RecordingAnalysis analysis = analyze(builder_);
+  EXPECT_EQ(analysis.devices[0].overhead_bytes, 300);
   EXPECT_EQ(analysis.devices[0].context_bytes, 500);
   EXPECT_FALSE(analysis.devices[0].driver_growth_bytes.has_value()) << "nothing";
   EXPECT_EQ(analysis.devices[1].driver_growth_bytes, 7);
@@ -135,12 +138,6 @@ TEST_F(DeviceMemory, IntegratedDeviceCountsPinnedMemory) {
   EXPECT_EQ(analysis.devices[0].peak_bytes, 70);
   EXPECT_FALSE(kind(analysis.devices[0], Memory::registered_host).in_total);
   EXPECT_EQ(kind(analysis.devices[0], Memory::registered_host).peak_bytes, 4000);
-}
-
-TEST_F(DeviceMemory, OverheadIsItsMaximumEvenAfterContextEnds) {
-  builder_.device_figure(0, 10, 0, Memory::overhead, 300);
-  builder_.device_figure(0, 11, 0, Memory::overhead, 0);
-  EXPECT_EQ(analyze(builder_).devices[0].overhead_bytes, 300);
 }
 
 TEST_F(DeviceMemory, RefusalReportsBytesLostToGranules) {
@@ -222,18 +219,6 @@ TEST_F(DeviceMemory, UsesGranuleSizeOfDevice) {
   builder_.device_allocate(0, 11, 0, Memory::device, 0x2000, 32 * kKiB);  // shares a granule
   builder_.device_allocate(0, 12, 0, Memory::array, 0x3000, 65 * kKiB);
   EXPECT_EQ(analyze(builder_).devices[0].rounding_at_peak_bytes, (31 + 63) << 10);
-}
-
-TEST_F(DeviceMemory, SeparatesDevices) {
-  builder_.device_allocate(0, 10, 1, Memory::device, 0x1000, 600);
-  builder_.device_allocate(0, 11, 0, Memory::device, 0x1000, 300);
-  builder_.device_release(0, 12, 0, Memory::device, 0x9000);
-  const RecordingAnalysis analysis = analyze(builder_);
-  ASSERT_EQ(analysis.devices.size(), 2u);
-  EXPECT_EQ(analysis.devices[0].ordinal, 0u);
-  EXPECT_EQ(analysis.devices[0].peak_bytes, 300);
-  EXPECT_EQ(analysis.devices[0].unknown_releases, 1);
-  EXPECT_EQ(analysis.devices[1].peak_bytes, 600);
 }
 
 }  // namespace

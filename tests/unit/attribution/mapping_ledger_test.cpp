@@ -1,7 +1,6 @@
 #include <gtest/gtest.h>
 #include <map>
 #include <random>
-#include <set>
 
 #include "attribution/live_map.h"
 #include "attribution/mapping_ledger.h"
@@ -16,22 +15,6 @@ TEST(MappingLedger, CountsWholePages) {
   EXPECT_EQ(ledger.mapped_bytes(), 4096);
   ledger.map(0x4000, 4097);
   EXPECT_EQ(ledger.mapped_bytes(), 3 * 4096);
-}
-
-TEST(MappingLedger, UnmappingMiddleLeavesTwoParts) {
-  MappingLedger ledger(4096);
-  ledger.map(0x10000, 0x5000);
-  ledger.unmap(0x12000, 0x1000);
-  EXPECT_EQ(ledger.mapped_bytes(), 0x4000);
-  ledger.unmap(0x10000, 0x5000);
-  EXPECT_EQ(ledger.mapped_bytes(), 0);
-}
-
-TEST(MappingLedger, OverlappingMappingReplacesOldOne) {
-  MappingLedger ledger(4096);
-  ledger.map(0x10000, 0x4000);
-  ledger.map(0x12000, 0x4000);
-  EXPECT_EQ(ledger.mapped_bytes(), 0x6000);
 }
 
 TEST(MappingLedger, CountsReservedAddressesOnceAccessible) {
@@ -67,27 +50,6 @@ TEST(MappingLedger, IgnoresRangesThatOverflow) {
   EXPECT_EQ(ledger.mapped_bytes(), 0);
 }
 
-TEST(MappingLedger, AgreesWithASetOfPages) {
-  std::mt19937 random(5);
-  MappingLedger ledger(4096);
-  std::set<std::uint64_t> pages;
-  for (int step = 0; step < 20'000; ++step) {
-    const std::uint64_t first = random() % 200, count = 1 + random() % 20;
-    const bool maps = random() % 2 == 0;
-    for (std::uint64_t page = first; page < first + count; ++page) {
-      if (maps)
-        pages.insert(page);
-      else
-        pages.erase(page);
-    }
-    if (maps)
-      ledger.map(first * 4096, count * 4096);
-    else
-      ledger.unmap(first * 4096, count * 4096);
-    ASSERT_EQ(ledger.mapped_bytes(), static_cast<std::int64_t>(pages.size() * 4096)) << "step " << step;
-  }
-}
-
 constexpr MappingOwner kWeights{StackId{7}, 1}, kBuffers{StackId{8}, 1};
 
 TEST(MappingLedger, RestOfMappingKeepsItsOwner) {
@@ -108,31 +70,6 @@ TEST(MappingLedger, OverlapBelongsToLatestMapping) {
   ledger.map(0x11000, 0x1000, kBuffers);
   EXPECT_EQ(ledger.by_stack(), (std::vector<MappingShare>{{7, 0x4000, 0x3000}, {8, 0, 0x1000}}))
       << "the peak is the first moment when so much was mapped";
-}
-
-// As mremap is recorded: the old range is unmapped, the new one mapped.
-TEST(MappingLedger, RestOfRemappedRangeKeepsItsOwner) {
-  MappingLedger ledger(4096);
-  ledger.map(0x10000, 0x4000, kWeights);
-  ledger.unmap(0x12000, 0x2000);
-  ledger.map(0x40000, 0x8000, kBuffers);
-  EXPECT_EQ(ledger.by_stack(), (std::vector<MappingShare>{{8, 0x8000, 0x8000}, {7, 0x2000, 0x2000}}));
-}
-
-TEST(MappingLedger, ReportsOwnersOfPeakAfterAllIsUnmapped) {
-  MappingLedger ledger(4096);
-  ledger.map(0x10000, 0x3000, kWeights);
-  ledger.unmap(0x10000, 0x3000);
-  ledger.map(0x10000, 0x2000, kBuffers);
-  ledger.unmap(0x10000, 0x2000);
-  EXPECT_EQ(ledger.by_stack(), (std::vector<MappingShare>{{7, 0x3000, 0}}));
-  EXPECT_EQ(ledger.peak_bytes(), 0x3000);
-}
-
-TEST(MappingLedger, SortsSharesByEndBytesToo) {
-  std::vector<MappingShare> shares{{1, 10, 0}, {2, 0, 30}, {3, 20, 20}, {4, 20, 20}};
-  sort_shares(shares);
-  EXPECT_EQ(shares, (std::vector<MappingShare>{{2, 0, 30}, {3, 20, 20}, {4, 20, 20}, {1, 10, 0}}));
 }
 
 // The reference keeps an owner for each page and copies the owners at each new peak.
@@ -181,34 +118,6 @@ LiveBlock block_at(std::uint64_t address, std::uint64_t size) {
   return block;
 }
 
-TEST(LiveMap, ReturnsInsertedBlock) {
-  LiveMap map;
-  LiveBlock block;
-  EXPECT_FALSE(map.insert(block_at(0x1000, 24), block));
-  EXPECT_EQ(map.size(), 1U);
-  EXPECT_FALSE(map.take(0x1008, block));
-  ASSERT_TRUE(map.take(0x1000, block));
-  EXPECT_EQ(block.size, 24U);
-  EXPECT_FALSE(map.take(0x1000, block));
-  EXPECT_EQ(map.size(), 0U);
-}
-
-TEST(LiveMap, ReturnsReplacedBlock) {
-  LiveMap map;
-  LiveBlock replaced;
-  map.insert(block_at(0x1000, 24), replaced);
-  ASSERT_TRUE(map.insert(block_at(0x1000, 99), replaced));
-  EXPECT_EQ(replaced.size, 24U);
-  EXPECT_EQ(map.size(), 1U);
-}
-
-TEST(LiveMap, NullIsNeverLive) {
-  LiveMap map;
-  LiveBlock block;
-  EXPECT_FALSE(map.take(0, block));
-  EXPECT_EQ(map.size(), 0U);
-}
-
 // Random operations, compared with std::map. The addresses collide in the same slots, and the map grows
 // twice.
 TEST(LiveMap, AgreesWithStdMap) {
@@ -237,15 +146,6 @@ TEST(LiveMap, AgreesWithStdMap) {
   std::map<std::uint64_t, std::uint64_t> left;
   map.for_each([&](const LiveBlock& block) { left[block.address] = block.size; });
   EXPECT_EQ(left, reference);
-}
-
-TEST(LiveBlock, SampleCountsItsWeight) {
-  LiveBlock block = block_at(0x1000, 100);
-  EXPECT_EQ(block.bytes(), 100);
-  EXPECT_EQ(block.blocks(), 1);
-  block.weight = 2.5F;
-  EXPECT_EQ(block.bytes(), 250);
-  EXPECT_EQ(block.blocks(), 3);
 }
 
 TEST(LiveBlock, RejectsImpossibleSizes) {

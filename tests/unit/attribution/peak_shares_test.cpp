@@ -64,18 +64,6 @@ TEST_F(PeakShares, NamesModuleOfCallerOutsideLayers) {
   expect(found[4], ShareKind::module, "libc.so.6", 40);
 }
 
-TEST_F(PeakShares, IgnoresAllocationsAfterPeak) {
-  const auto run = builder_.scope("run");
-  const RecordingBuilder::Frames stack{kProgram + 8};
-  builder_.allocate(0, 10, 0x1000, 500, stack);
-  builder_.release(0, 20, 0x1000);
-  builder_.enter_scope(0, 30, run);
-  builder_.allocate(0, 40, 0x2000, 400, stack);
-  const auto found = shares();
-  ASSERT_EQ(found.size(), 1u);
-  expect(found[0], ShareKind::module, "detector", 500);
-}
-
 TEST(ResponsibleModule, PicksLatestModuleAtSameAddress) {
   recording::RecordingInfo info;
   info.modules.resize(2);

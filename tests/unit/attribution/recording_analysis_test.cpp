@@ -9,18 +9,6 @@ namespace {
 
 const OwnRecording::Frames kLoad{0x401010, 0x400500}, kRun{0x402020, 0x400500};
 
-TEST(RecordingAnalysisTest, EmptyRecordingIsAllZero) {
-  OwnRecording recording;
-  const RecordingAnalysis analysis = analyze(recording);
-  EXPECT_TRUE(analysis.complete);
-  EXPECT_EQ(analysis.events, 0);
-  EXPECT_EQ(analysis.allocations, 0);
-  EXPECT_EQ(analysis.peak_bytes.value, 0);
-  EXPECT_EQ(analysis.leaked_bytes.value, 0);
-  EXPECT_EQ(analysis.leaks.growth, monitoring::Growth::unknown);
-  EXPECT_TRUE(analysis.timeline.points.empty());
-}
-
 TEST(RecordingAnalysisTest, ComputesTotalsPeakAndLeaks) {
   OwnRecording recording;
   recording.allocate(0, 10, 0x1000, 100, kLoad);
@@ -87,29 +75,6 @@ TEST(RecordingAnalysisTest, ComputesTotalsPeakAndLeaks) {
   EXPECT_EQ(analysis.lifetimes[0].bytes, 50);
   EXPECT_EQ(analysis.lifetimes[1].below, Nanoseconds{64});
   EXPECT_EQ(analysis.lifetimes[1].blocks, 1);
-}
-
-TEST(RecordingAnalysisTest, UsesFirstOfEqualPeaks) {
-  OwnRecording recording;
-  for (const OwnRecording::Frames& stack : {kLoad, kRun}) {
-    recording.allocate(0x1000, 64, stack);
-    recording.release(0x1000);
-  }
-  const RecordingAnalysis analysis = analyze(recording);
-  EXPECT_EQ(analysis.peak_time, Nanoseconds{1});
-  EXPECT_EQ(analysis.stacks[1].live.peak_bytes, 64);
-  EXPECT_EQ(analysis.stacks[2].live.peak_bytes, 0);
-}
-
-TEST(RecordingAnalysisTest, OnlyEventsOfSameThreadEndATemporary) {
-  OwnRecording recording;
-  recording.allocate(0, 10, 0x1000, 8);
-  recording.allocate(1, 20, 0x2000, 8);
-  recording.release(0, 30, 0x1000);  // thread 0's next event
-  recording.allocate(1, 40, 0x3000, 8);
-  recording.release(1, 50, 0x2000);  // 0x3000 came between
-  recording.release(0, 60, 0x3000);  // allocated by another thread
-  EXPECT_EQ(analyze(recording).temporary, 1);
 }
 
 TEST(RecordingAnalysisTest, RecoversFromMissedRelease) {
@@ -196,15 +161,6 @@ TEST(RecordingAnalysisTest, MappingsKeepStackAndLayer) {
   EXPECT_EQ(analysis.layers[1].live.peak_bytes, 0) << "layers are of the heap";
 }
 
-TEST(RecordingAnalysisTest, MappingInUnnamedScopeHasItsOwnLayer) {
-  OwnRecording recording;
-  recording.enter_scope(0, 5, 17);
-  recording.map(0, 10, 0x10000, 0x3000, kLoad);
-  const RecordingAnalysis analysis = analyze(recording);
-  ASSERT_EQ(analysis.mapped.layers.size(), 1U);
-  EXPECT_EQ(analysis.layers[analysis.mapped.layers[0].index].path, "scope 17");
-}
-
 TEST(RecordingAnalysisTest, ReportsMappingsAtAMoment) {
   OwnRecording recording;
   const auto load = recording.scope("load");
@@ -285,20 +241,6 @@ TEST(RecordingAnalysisTest, ReportsUnrecordedLargeBlocks) {
   const RecordingAnalysis analysis = analyze(full_set);
   EXPECT_FALSE(analysis.complete);
   EXPECT_THAT(analysis.problems, testing::ElementsAre(testing::HasSubstr("more than a million large")));
-}
-
-TEST(RecordingAnalysisTest, ErrorBoundCoversUnsampledAllocations) {
-  OwnRecording large({.full = false});
-  large.allocate(0, 10, 0x10000, 8000, kLoad);
-  const Figure peak = analyze(large).peak_bytes;
-  EXPECT_EQ(peak.value, 8000);
-  EXPECT_FALSE(peak.standard_error.has_value()) << "nothing small was allocated";
-  OwnRecording recording({.full = false});
-  recording.counters(0, 10, 0, 100, 3000, 40);
-  const RecordingAnalysis analysis = analyze(recording);
-  EXPECT_EQ(analysis.leaked_bytes.value, 0);
-  EXPECT_EQ(analysis.leaked_bytes.standard_error, 3000.0) << "no more than was allocated";
-  EXPECT_EQ(analysis.leaked_blocks.value, 60);
 }
 
 TEST(RecordingAnalysisTest, SuggestsReuseOfRepeatedAllocations) {
@@ -409,22 +351,6 @@ TEST(RecordingAnalysisTest, RowsOfSamplesAgreeWithTheReport) {
     ASSERT_EQ(analysis.size_classes.size(), 3U) << "100 to 127, 128 to 139, 8000";
     EXPECT_EQ(end.by_class[7].bytes, analysis.size_classes[0].live.end_bytes);
   }
-}
-
-// The tracer's scope is inside the program's scope, which continues.
-TEST(RecordingAnalysisTest, TracerScopeDoesNotInterruptLayer) {
-  OwnRecording recording;
-  const auto setup = recording.scope("setup"), own = recording.scope(recording::kTracerScope, setup);
-  recording.enter_scope(0, 10, setup);
-  recording.enter_scope(0, 20, own);
-  recording.allocate(0, 30, 0x1000, 100, kRun);
-  recording.enter_scope(0, 40, setup);
-  recording.release(0, 50, 0x1000);
-  recording.enter_scope(0, 60, 0);
-  const RecordingAnalysis analysis = analyze(recording);
-  ASSERT_GE(analysis.layers.size(), 2U);
-  EXPECT_EQ(analysis.layers[1].path, "setup");
-  EXPECT_EQ(analysis.layers[1].entries, 1);
 }
 
 TEST(RecordingAnalysisTest, ReportsLiveMemoryAtAnyTime) {

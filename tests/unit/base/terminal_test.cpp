@@ -20,54 +20,6 @@
 namespace headroom {
 namespace {
 
-// The output_status() sentence of a process that prints to `fd`. Runs in a child, because standard output and
-// its first error are global to the process.
-std::string status_after_printing_to(int fd) {
-  auto answer = Pipe::create();
-  EXPECT_TRUE(answer);
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::signal(SIGPIPE, SIG_IGN);
-    ::dup2(fd, STDOUT_FILENO);
-    print_output("one line\n");
-    print_output("another\n");
-    const Status status = output_status();
-    [[maybe_unused]] const auto sent =
-        write_all(answer->write_end.get(), status ? "fine" : status.error().sentence());
-    ::_exit(0);
-  }
-  answer->write_end.reset();
-  std::string text(4096, '\0');
-  const ssize_t got = ::read(answer->read_end.get(), text.data(), text.size());
-  text.resize(static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
-  ::waitpid(child, nullptr, 0);
-  return text;
-}
-
-TEST(PrintOutput, ReportsAFullDiskAtTheEnd) {
-  const UniqueFd full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
-  if (!full) GTEST_SKIP() << test::absent_message("/dev/full");
-  EXPECT_EQ(status_after_printing_to(full.get()),
-            "cannot write to standard output: No space left on device; check where it is redirected to");
-}
-
-TEST(PrintOutput, IgnoresAClosedPipe) {
-  auto pipe = Pipe::create();
-  ASSERT_TRUE(pipe);
-  pipe->read_end.reset();
-  EXPECT_EQ(status_after_printing_to(pipe->write_end.get()), "fine");
-}
-
-TEST(PrintOutput, PrintsTheWholeText) {
-  auto pipe = Pipe::create();
-  ASSERT_TRUE(pipe);
-  EXPECT_EQ(status_after_printing_to(pipe->write_end.get()), "fine");
-  std::string text(4096, '\0');
-  const ssize_t got = ::read(pipe->read_end.get(), text.data(), text.size());
-  ASSERT_GT(got, 0);
-  EXPECT_EQ(text.substr(0, static_cast<std::size_t>(got)), "one line\nanother\n");
-}
-
 TEST(TerminalControl, IsRemoved) {
   EXPECT_EQ(without_terminal_control("\033[0;93m2026 [W:onnxruntime]\033[m said\033[1A"),
             "2026 [W:onnxruntime] said");
@@ -171,18 +123,6 @@ TEST(Subprocess, KillsTheProcessGroupAndDescribesTheSignal) {
   EXPECT_EQ(child->wait().describe(), "SIGKILL (signal 9)");
 }
 
-TEST(Subprocess, PlacesInheritedDescriptorsAtTheirNumbers) {
-  auto pipe = Pipe::create();
-  SpawnOptions options;
-  options.command = {"sh", "-c", "echo through >&3"};
-  options.inherited = {{pipe->write_end.get(), 3}};
-  auto child = Subprocess::spawn(options);
-  ASSERT_TRUE(child);
-  pipe->write_end.reset();
-  EXPECT_EQ(drain(pipe->read_end.get()), "through\n");
-  EXPECT_TRUE(child->wait().success());
-}
-
 TEST(Subprocess, DestructorKillsAndReaps) {
   pid_t pid = 0;
   {
@@ -212,27 +152,6 @@ TEST(BackgroundWriter, WritesAllInOrder) {
   expected += std::string(2 * BackgroundWriter::kCapacity, 'x');
   ASSERT_TRUE(writer.flush(kLong));
   EXPECT_EQ(written, expected);
-}
-
-TEST(BackgroundWriter, RejectsTextsWhileBlockedAndContinuesLater) {
-  auto pipe = Pipe::create();
-  ASSERT_TRUE(pipe);
-  BackgroundWriter writer([fd = pipe->write_end.get()](std::string_view text) {
-    [[maybe_unused]] const auto written = write_all(fd, text);
-  });
-  const std::string text(10'000, 'x');
-  std::size_t taken = 0;
-  for (int i = 0; i < 1000; ++i) taken += writer.offer(text) ? text.size() : 0;
-  EXPECT_LT(taken, std::size_t{2} << 20);
-  EXPECT_GE(taken, BackgroundWriter::kCapacity - text.size());
-  EXPECT_FALSE(writer.flush({}));
-  std::string buffer(64 << 10, ' ');
-  for (std::size_t left = taken; left > 0;) {
-    const ssize_t got = ::read(pipe->read_end.get(), buffer.data(), buffer.size());
-    ASSERT_GT(got, 0);
-    left -= static_cast<std::size_t>(got);
-  }
-  EXPECT_TRUE(writer.flush(kLong));
 }
 
 }  // namespace

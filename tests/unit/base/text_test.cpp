@@ -20,12 +20,6 @@ TEST(Text, NaturalOrderComparesDigitsAsNumbers) {
                                              "frame10.jpg"}));
 }
 
-TEST(Text, NaturalOrderIsStrictAndTotal) {
-  const std::vector<std::string> names{"", "0", "00", "1", "a1b2", "a01b2", "a1b10", "a", "a1"};
-  for (const auto& a : names)
-    for (const auto& b : names) EXPECT_FALSE(natural_less(a, b) && natural_less(b, a)) << a << " " << b;
-}
-
 TEST(Text, ClosestMatchFindsOnlyTypingErrors) {
   const std::vector<std::string> flags{"max-frames", "mem-limit", "model"};
   EXPECT_EQ(closest_match("max-frmes", flags), "max-frames");
@@ -127,17 +121,6 @@ TEST(Utf8, ReplacesInvalidBytes) {
   EXPECT_EQ(with_valid_utf8("\xE0\x80\xAFx"), "\uFFFD\uFFFD\uFFFDx") << "longer than needed";
   EXPECT_EQ(with_valid_utf8("\xED\xA0\x80"), "\uFFFD\uFFFD\uFFFD") << "half of a pair";
   EXPECT_EQ(with_valid_utf8("\xF4\x90\x80\x80"), "\uFFFD\uFFFD\uFFFD\uFFFD") << "beyond the last";
-}
-
-TEST(Utf8, ReadsBackAppendedCharacters) {
-  for (const std::uint32_t code : {0x0u, 0x7Fu, 0x80u, 0x7FFu, 0x800u, 0xFFFFu, 0x10000u, 0x10FFFFu}) {
-    std::string text;
-    append_utf8(text, code);
-    std::string_view rest = text;
-    const Utf8Character character = take_utf8(rest);
-    EXPECT_TRUE(character.valid && rest.empty()) << code;
-    EXPECT_EQ(character.code, code);
-  }
 }
 
 }  // namespace

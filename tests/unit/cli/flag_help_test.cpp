@@ -58,12 +58,6 @@ TEST(Docs, TheCommandLinePageHasEveryFlag) {
       EXPECT_THAT(page, testing::HasSubstr("--" + flag.name)) << verb->name;
 }
 
-TEST(ManPage, HasEveryFlag) {
-  const std::string page = man_page(verb_list());
-  EXPECT_THAT(page, testing::StartsWith(".TH HEADROOM 1"));
-  EXPECT_THAT(page, testing::HasSubstr("\\-\\-max\\-frames"));
-}
-
 TEST(BashCompletion, IsValidAndCompletesFlags) {
   if (std::system("command -v bash >/dev/null") != 0) GTEST_SKIP() << test::absent_message("bash");
   test::TemporaryFolder folder;

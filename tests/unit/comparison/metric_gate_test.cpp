@@ -147,16 +147,6 @@ TEST_F(Gate, RemovedModelThatFailedIsNotABreach) {
   expect_one("run_peak>+50%", false, Eq("other failed in A (oom) and is missing in B"));
 }
 
-TEST_F(Gate, ResultsOfUnusedOptionAreNotABreach) {
-  add_model(a, "(pipeline)");
-  for (BenchResult& result : b.results) result.options.emplace();
-  EXPECT_EQ(compare_runs(a.side, b.side).only_before[0].option_left_out, "--pipeline");
-  expect_one("run_peak>+50%", false, HasSubstr("(pipeline) was measured in A"));
-  EXPECT_FALSE(is_judged("(pipeline):fps<-5%"));
-  for (BenchResult& result : b.results) result.options->pipeline = true;
-  EXPECT_TRUE(check("run_peak>+50%")[0].is_breach);
-}
-
 TEST_F(Gate, NewModelThatFailsFailsGate) {
   add_model(b, "other").status = ModelStatus::crashed;
   expect_one("run_peak>+50%", true, Eq("other is new in B and failed (crashed)"));

@@ -354,8 +354,8 @@ TEST(RecordingDiff, ComparesMappingsByTheSameGroups) {
   ASSERT_EQ(stacks.size(), 2U);
   EXPECT_THAT(stacks[0].frames, ElementsAre("inlined", "run(int)", "main"));
   EXPECT_FALSE(stacks[0].in_before);
-  EXPECT_EQ(stacks[0].at_peak_after, static_cast<std::int64_t>(5 * kPage));
-  EXPECT_EQ(stacks[0].end_after, 0);
+  EXPECT_EQ(stacks[0].after.live.peak_bytes, static_cast<std::int64_t>(5 * kPage));
+  EXPECT_EQ(stacks[0].after.live.end_bytes, 0);
   EXPECT_THAT(stacks[1].frames, ElementsAre("load(int)", "main"));
   EXPECT_EQ(stacks[1].peak_change(), -static_cast<std::int64_t>(2 * kPage));
   EXPECT_EQ(stacks[1].end_change(), -static_cast<std::int64_t>(2 * kPage));

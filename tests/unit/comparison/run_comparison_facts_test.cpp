@@ -97,6 +97,9 @@ TEST_F(CompareRuns, ListsOtherChanges) {
   what.clear();
   for (const FactChange& fact : found.facts) what.push_back(fact.what);
   EXPECT_THAT(what, testing::ElementsAre("processor", "clock cpu0", "throttling"));
+  a.results[0].options.emplace();
+  b.results[0].options.emplace().in_step = "ci";
+  EXPECT_EQ(compare().facts[0].what, "--in-step");
 }
 
 // The fingerprint includes the path, so it always differs between two checkouts.
@@ -164,8 +167,6 @@ TEST_F(CompareRuns, WarnsOfDifferentModelsOnOneSide) {
   EXPECT_TRUE(found.has_mixed_side);
   EXPECT_THAT(found.caveats[1], HasSubstr("incomplete"));
 }
-
-// Separates growth of a run's memory from chance: pages of files, huge pages, addresses, layers.
 
 // One huge page in the bare runtime is not growth of the model. Several huge pages are not chance.
 TEST_F(CompareRuns, IgnoresRuntimeDifferenceUpToAHugePage) {
@@ -278,15 +279,6 @@ TEST_F(CompareRuns, MoreRunsOfOneLayoutDoNotHideGrowth) {
     b.results[i].models[0].backend_version = "2";
     EXPECT_TRUE(differs("run_peak")) << i + 1;
   }
-}
-
-// A new run that lies within the spread of the kept runs.
-TEST_F(CompareRuns, ManyRunsGiveSpreadForSinglePeak) {
-  for (const int peak : {56, 62, 65, 68, 74}) a.add(1'000'000, peak << 20, static_cast<unsigned>(peak));
-  b.add(1'000'000, 71 << 20, 30);
-  EXPECT_FALSE(differs("run_peak"));
-  b.results[0].models[0].memory.run_peak = Bytes{140 << 20};
-  EXPECT_TRUE(differs("run_peak"));
 }
 
 TEST_F(CompareRuns, GrowthFromZeroHasNoRatio) {

@@ -5,7 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <deque>
+#include <functional>
 #include <random>
 
 #include "comparison/gate.h"
@@ -157,9 +159,6 @@ TEST_F(CompareRuns, SeveralRunsFindSmallerChange) {
   EXPECT_GT(latency->high, latency->ratio);
   EXPECT_TRUE(found.models[0].find("run_peak")->differs);
   EXPECT_GT(*found.models[0].superiority, 0.99);
-  // A single run per side cannot find it.
-  const RunComparison single = compare_runs({a.side.front()}, {b.side.front()});
-  EXPECT_FALSE(single.models[0].find("latency")->differs);
 }
 
 // The clock of the machine drifts slowly by 10 %. Only alternating runs can find a change of 3 %.
@@ -181,6 +180,63 @@ TEST_F(CompareRuns, PairsAlternatingRuns) {
   const RunComparison behind = compare();
   EXPECT_FALSE(behind.models[0].find("latency")->was_paired);
   EXPECT_FALSE(behind.models[0].find("latency")->differs);
+}
+
+// Runs in step: the machine slows both frames of a turn by a factor of up to two, for about fifty turns at a
+// time, and each pair of runs by another one. A frame of B takes `ratio` times one of A, plus a little noise.
+MetricChange latency_in_step(int pairs, double ratio, const std::function<void(Runs& b)>& alter = {}) {
+  constexpr std::size_t kFrames = 300;
+  std::mt19937 random(7);
+  std::normal_distribution<double> own(0, 0.02);
+  std::uniform_real_distribution<double> state(1, 2);
+  Runs a, b;
+  for (int pair = 0; pair < pairs; ++pair) {
+    for (Runs* side : {&a, &b}) {
+      side->add(3'000'000, 50 << 20, 1);
+      side->side.back().models[0].frames.assign(kFrames, {});
+      side->results.back().models[0].in_step = InStep{std::to_string(pair), kFrames, true};
+    }
+    double speed = state(random);
+    for (std::size_t i = 0; i < kFrames; ++i) {
+      if (random() % 50 == 0) speed = state(random);
+      a.side.back().models[0].frames[i].inference = {std::llround(3e6 * speed * std::exp(own(random)))};
+      b.side.back().models[0].frames[i].inference = {
+          std::llround(3e6 * ratio * speed * std::exp(own(random)))};
+    }
+  }
+  if (alter) alter(b);
+  return *compare_runs(a.side, b.side).models[0].find("latency");
+}
+
+TEST(RunsInStep, AreComparedFrameByFrameFromThreePairsOn) {
+  const MetricChange slower = latency_in_step(5, 1.03);
+  EXPECT_TRUE(slower.was_in_step && slower.is_judged && slower.differs && slower.is_worse());
+  EXPECT_NEAR(slower.ratio, 1.03, 0.005);
+  EXPECT_NEAR(slower.after / slower.before, slower.ratio, 1e-9);
+  EXPECT_FALSE(latency_in_step(5, 1).differs);
+  EXPECT_TRUE(latency_in_step(3, 1.03).was_in_step);
+  const MetricChange two = latency_in_step(2, 1.03);
+  EXPECT_FALSE(two.was_in_step || two.is_separable || two.differs);
+}
+
+TEST(RunsInStep, RunWithoutPartnerIsComparedNormally) {
+  const auto in_step = [](const std::function<void(std::optional<InStep>&)>& alter) {
+    return latency_in_step(3, 1.03, [&](Runs& b) { alter(b.results[0].models[0].in_step); }).was_in_step;
+  };
+  EXPECT_FALSE(in_step([](auto& turns) { turns->id = "another"; }));
+  EXPECT_FALSE(in_step([](auto& turns) { turns.reset(); }));
+  EXPECT_FALSE(in_step([](auto& turns) { turns->frames = 29; }));  // the rest was measured alone
+  EXPECT_FALSE(in_step([](auto& turns) { turns->frames = -5; }));  // as in a damaged report
+}
+
+TEST(RunsInStep, OnlyFramesInStepCount) {
+  const MetricChange latency = latency_in_step(3, 1, [](Runs& b) {
+    b.results[0].models[0].in_step->frames = 200;
+    auto& frames = b.side[0].models[0].frames;
+    for (std::size_t i = 200; i < frames.size(); ++i) frames[i].inference = {1'000'000};
+  });
+  EXPECT_TRUE(latency.was_in_step);
+  EXPECT_NEAR(latency.ratio, 1, 0.01);
 }
 
 // Makes every tenth frame of a run four times as long.

@@ -134,23 +134,6 @@ TEST(MachineFindings, ReadsSecondSession) {
   EXPECT_EQ(findings.at(0).evidence.at(0).text, "100 samples over 1 min 38 s in 2 sessions");
 }
 
-// Logs of one sample each: all have time 0, and only the wall clock separates them.
-TEST(MachineFindings, SeparatesSessionsOfOneSample) {
-  const auto at = [](std::int64_t begin) {
-    return [begin](int, SystemSample& sample) {
-      sample.unix_time = Nanoseconds{begin * 1'000'000'000};
-      sample.oom_kills = 1;
-    };
-  };
-  const Finding finding =
-      only("kernel-oom-kill", findings_of_sessions({{1, at(1'700'000'000)}, {1, at(1'700'000'060)}}));
-  EXPECT_EQ(finding.evidence.at(0).text, "2 samples over 1 min 00 s in 2 sessions");
-  // Two samples of the same moment both count, as with tegrastats at ten lines a second.
-  const auto same = findings_of_sessions({{1, at(1'700'000'000)}, {1, at(1'700'000'000)}});
-  EXPECT_EQ(same.at(0).times, 2);
-  EXPECT_EQ(same[0].evidence.at(0).text, "2 samples");
-}
-
 TEST(MachineFindings, ReportsLeakOfEarlierSession) {
   const auto leak = [](int i, SystemSample& sample) {
     *sample.ram_available = *sample.ram_available - mebibytes(2 * i);

@@ -106,14 +106,6 @@ TEST(NextCommand, IsTheCureThatATrialConfirmed) {
     cures[1].tried->verdict = in_vain;
     EXPECT_EQ(doctor::next_command(report), "");
   }
-  // If no single cure was enough, a search among them is not, either.
-  cures.push_back({"search", "headroom bench --model m=m.onnx --tune", {}});
-  cures.push_back({"measure", "headroom bench --model m=m.onnx", {}});
-  EXPECT_EQ(doctor::next_command(report), "headroom bench --model m=m.onnx --tune")
-      << "one of them came through";
-  for (Cure& cure : cures)
-    if (cure.tried) cure.tried->verdict = CureVerdict::failed;
-  EXPECT_EQ(doctor::next_command(report), "headroom bench --model m=m.onnx");
   TriedCure together;
   together.command = "headroom bench --model m=m.onnx,mapped=on,arena=off";
   together.verdict = CureVerdict::helps;

@@ -100,19 +100,6 @@ TEST_F(AccountOfAParentThatDied, AChildThatRunsNoHeadroomCodeKeepsTheCharge) {
   EXPECT_TRUE(becomes_free());
 }
 
-TEST_F(AccountOfAParentThatDied, AGrandchildKeepsTheCharge) {
-  fork_and_die([&](Account& account, int ready) {
-    account.reset_after_fork();
-    if (::fork() != 0) return;
-    account.reset_after_fork();
-    report(ready);
-    wait_for_the_end();
-  });
-  EXPECT_FALSE(account_.charge(0, 301));
-  end_all();
-  EXPECT_TRUE(becomes_free());
-}
-
 // The child keeps its parent's charge, and its own charge counts in addition.
 TEST_F(AccountOfAParentThatDied, ItsChildHasItsOwnChargeInAddition) {
   fork_and_die([&](Account& account, int ready) {

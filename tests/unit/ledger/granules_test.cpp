@@ -120,12 +120,6 @@ TEST_F(GranulesTest, ChangesReservationsByWholeGranules) {
   EXPECT_EQ(charged(), kGranule);
 }
 
-TEST_F(GranulesTest, RejectsAGranuleThatIsNotAPowerOfTwo) {
-  limit(kGranule);
-  ledger_.set_granule(0, 3 * kMiB);
-  EXPECT_EQ(ledger_.granule(0), kGranule);
-}
-
 TEST_F(GranulesTest, APendingFreeKeepsItsGranuleUntilAWait) {
   limit(2 * kGranule);
   ASSERT_TRUE(allocate(kGranule, kMiB));

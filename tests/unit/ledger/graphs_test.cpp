@@ -113,18 +113,6 @@ TEST_F(LedgerGraphs, ReusesAFreedBlockThatIsOrderedBeforeAndLargeEnough) {
   EXPECT_EQ(ledger_.figures(0, Kind::graph).live_count, 0u);
 }
 
-TEST_F(LedgerGraphs, ReusesTheSmallestSufficientBlockAndJoinsNone) {
-  limit(1000);
-  EXPECT_EQ(add_freed(3, 0x1000, 33, 0xf1), 33u);
-  EXPECT_EQ(add_freed(3, 0x2000, 97, 0xf2, {0xf1}), 97u);
-  EXPECT_EQ(add_freed(3, 0x3000, 65, 0xf3, {0xf1}), 65u) << "ordered only after the first";
-  EXPECT_EQ(add_freed(3, 0x4000, 129, 0xf4, {0xf1, 0xf2, 0xf3}), 129u);
-  EXPECT_EQ(add_freed(3, 0x5000, 60, 0xf5, {0xf1, 0xf2, 0xf3, 0xf4}), 0u);
-  EXPECT_EQ(ledger_.bytes_freed_by_node(3, 0, 0xf3), 0u);
-  EXPECT_EQ(ledger_.bytes_freed_by_node(3, 0, 0xf5), 65u) << "the whole block is reusable";
-  EXPECT_EQ(add_freed(3, 0x6000, 65, 0xf6, {0xf5}), 0u);
-}
-
 TEST_F(LedgerGraphs, ChargesWholeStepsPerGraph) {
   ledger_.assume_pool_step(kStep);
   add_node(3, 0x1000, 1);
@@ -204,39 +192,6 @@ TEST_F(LedgerGraphs, AnUpdatedExecPinsBothGraphs) {
   EXPECT_EQ(charged(), 0u);
 }
 
-TEST_F(LedgerGraphs, AFailedUpdatePinsNothing) {
-  EXPECT_EQ(add_freed(3, 0x1000, 10, 0xf1), 10u);
-  EXPECT_EQ(add_freed(4, 0x2000, 50, 0xf2), 50u);
-  instantiate(3, 0xe);
-  Entry freed;
-  EXPECT_TRUE(ledger_.begin_exec(0xe, 4, freed));
-  ledger_.cancel_exec(0xe);
-  EXPECT_TRUE(destroy(EntryType::graph, 4));
-  EXPECT_FALSE(ledger_.has_pending_graph_memory(0)) << "the graph never ran";
-  EXPECT_EQ(charged(), 10u);
-}
-
-TEST_F(LedgerGraphs, ChargesEachExecSeparately) {
-  EXPECT_EQ(add_freed(3, 0x1000, 10, 0xf1), 10u);
-  EXPECT_EQ(add_freed(4, 0x2000, 40, 0xf2), 40u);
-  instantiate(3, 0xe1);
-  EXPECT_TRUE(update(0xe1, 4));
-  EXPECT_TRUE(update(0xe2, 4));
-  EXPECT_EQ(charged(), 90u);
-  Entry freed;
-  EXPECT_FALSE(ledger_.begin_exec(0xe3, 4, freed)) << "no bytes are left for a further exec";
-  EXPECT_EQ(freed.charged, 40u);
-  EXPECT_EQ(charged(), 90u);
-  EXPECT_FALSE(ledger_.drop_past_update(0xe1, freed)) << "the graph still exists";
-  EXPECT_TRUE(ledger_.has_pending_graph_memory(0));
-  settle();
-  EXPECT_EQ(charged(), 50u) << "the other exec now uses the graph's own charge";
-  EXPECT_TRUE(instantiate(4, 0xe4));
-  EXPECT_EQ(charged(), 90u);
-  EXPECT_FALSE(destroy(EntryType::graph_exec, 0xe4));
-  EXPECT_EQ(charged(), 50u);
-}
-
 TEST_F(LedgerGraphs, ChargesGraphExecUntilItEnds) {
   limit(150);
   EXPECT_EQ(add_freed(3, 0x1000, 60, 0xf1), 60u);
@@ -264,69 +219,6 @@ TEST_F(LedgerGraphs, ChargesGraphExecUntilItEnds) {
   EXPECT_EQ(charged(), 0u) << "the driver failed";
   EXPECT_EQ(add_freed(3, 0x2000, 10, 0xf2), 70u) << "a graph without a charge grows";
   EXPECT_TRUE(destroy(EntryType::graph, 3));
-  EXPECT_EQ(charged(), 0u);
-}
-
-TEST_F(LedgerGraphs, ChargesUnfreedNodesInAdditionToTheNextExec) {
-  add_node(3, 0x1000, 40);
-  EXPECT_TRUE(instantiate(3, 0xe1));
-  EXPECT_FALSE(destroy(EntryType::graph_exec, 0xe1));
-  EXPECT_EQ(charged(), 40u);
-  EXPECT_TRUE(instantiate(3, 0xe2));
-  EXPECT_EQ(charged(), 80u);
-  EXPECT_FALSE(destroy(EntryType::graph_exec, 0xe2));
-  EXPECT_EQ(charged(), 40u);
-  EXPECT_TRUE(destroy(EntryType::graph, 3));
-  EXPECT_EQ(charged(), 40u);
-  EXPECT_THAT(left(), testing::ElementsAre(0x1000u));
-}
-
-TEST_F(LedgerGraphs, AnUpdateToTheSameGraphCostsNothing) {
-  limit(160);
-  EXPECT_EQ(add_freed(3, 0x1000, 60, 0xf1), 60u);
-  EXPECT_EQ(add_freed(4, 0x2000, 40, 0xf2), 40u);
-  instantiate(3, 0xe);
-  for (int i = 0; i < 3; ++i) EXPECT_TRUE(update(0xe, 3));
-  EXPECT_EQ(charged(), 100u);
-  for (int i = 0; i < 3; ++i) EXPECT_TRUE(update(0xe, 4));
-  EXPECT_EQ(charged(), 100u);
-  Entry freed;
-  EXPECT_TRUE(ledger_.begin_exec(0xe, 4, freed));
-  ledger_.cancel_exec(0xe);
-  EXPECT_FALSE(destroy(EntryType::graph, 4));
-  EXPECT_EQ(charged(), 100u) << "it still has that graph";
-  ASSERT_TRUE(ledger_.reserve(0, Kind::device, 60));
-  EXPECT_FALSE(update(0xe, 3)) << "its source graph may still run";
-  ledger_.cancel(0, Kind::device, 60);
-  EXPECT_TRUE(update(0xe, 3));
-  EXPECT_EQ(charged(), 160u);
-  settle();
-  EXPECT_EQ(charged(), 120u);
-  EXPECT_TRUE(update(0xe, 3)) << "it already has that graph";
-  EXPECT_EQ(charged(), 120u);
-  EXPECT_FALSE(destroy(EntryType::graph_exec, 0xe));
-  EXPECT_FALSE(ledger_.drop_past_update(0xe, freed));
-  settle();
-  EXPECT_EQ(charged(), 0u);
-  EXPECT_TRUE(destroy(EntryType::graph, 3));
-  EXPECT_EQ(charged(), 0u);
-}
-
-// The graph needed nothing at that time, so both execs rely on its later charge.
-TEST_F(LedgerGraphs, ExecsMadeBeforeTheFirstNodeShareItsCharge) {
-  limit(200);
-  EXPECT_FALSE(ledger_.reserve_in_graph(3, 0, 300).granted);
-  EXPECT_TRUE(instantiate(3, 0xe1));
-  EXPECT_TRUE(instantiate(3, 0xe2));
-  EXPECT_EQ(add_freed(3, 0x1000, 40, 0xf1), 40u);
-  EXPECT_TRUE(instantiate(3, 0xe3));
-  EXPECT_TRUE(instantiate(3, 0xe4));
-  EXPECT_EQ(charged(), 120u);
-  EXPECT_FALSE(destroy(EntryType::graph_exec, 0xe1));
-  EXPECT_FALSE(destroy(EntryType::graph_exec, 0xe2));
-  EXPECT_GE(charged(), 80u) << "two execs may run";
-  EXPECT_FALSE(destroy(EntryType::graph_exec, 0xe3));
-  EXPECT_FALSE(destroy(EntryType::graph_exec, 0xe4));
   EXPECT_EQ(charged(), 0u);
 }
 
@@ -387,13 +279,6 @@ TEST_F(LedgerGraphs, ChargesOrphansUntilTheyAreFreed) {
   settle();
   EXPECT_EQ(charged(), 0u);
   EXPECT_EQ(ledger_.figures(0, Kind::graph).live_count, 0u);
-}
-
-TEST_F(LedgerGraphs, AGraphThatNeverRanLeavesNoOrphans) {
-  add_node(3, 0x1000, 90);
-  EXPECT_TRUE(destroy(EntryType::graph, 3));
-  EXPECT_EQ(charged(), 0u);
-  EXPECT_THAT(left(), testing::IsEmpty());
 }
 
 TEST_F(LedgerGraphs, AMovedChildGraphEndsWithItsParent) {

@@ -66,14 +66,6 @@ TEST_F(LedgerTest, CountsAndReportsRefusals) {
   EXPECT_EQ(refusal.limit, 120u);
 }
 
-TEST_F(LedgerTest, ARequestThatTheDriverRefusesIsNotCharged) {
-  limit(100);
-  ASSERT_TRUE(ledger_.reserve(0, Kind::device, 100));
-  EXPECT_FALSE(ledger_.reserve(0, Kind::device, 1));
-  ledger_.cancel(0, Kind::device, 100);
-  EXPECT_TRUE(allocate(0x1000, 100));
-}
-
 TEST_F(LedgerTest, UndoesAFailedRelease) {
   limit(100);
   ASSERT_TRUE(allocate(0x1000, 100));
@@ -83,14 +75,6 @@ TEST_F(LedgerTest, UndoesAFailedRelease) {
   EXPECT_EQ(charged(), 100u);
   EXPECT_TRUE(release(0x1000));
   EXPECT_EQ(charged(), 0u);
-}
-
-TEST_F(LedgerTest, AReusedAddressReplacesTheOldAllocation) {
-  limit(100);
-  ASSERT_TRUE(allocate(0x1000, 60));
-  ASSERT_TRUE(allocate(0x1000, 40));
-  EXPECT_EQ(charged(), 40u);
-  EXPECT_EQ(ledger_.figures(0, Kind::device).live_count, 1u);
 }
 
 TEST_F(LedgerTest, AReusedAddressDischargesTheOtherDevice) {

@@ -69,16 +69,6 @@ TEST_F(MemoryByHandle, StaysChargedWhileAHandleOrMappingIsLeft) {
   EXPECT_EQ(unmap(0x20000, 40), -1);
 }
 
-TEST_F(MemoryByHandle, OneUnmapEndsAllMappingsInItsRange) {
-  for (std::uint64_t i = 0; i < 3; ++i) {
-    create(1 + i, 10);
-    map(0x1000 + i * 10, 10, 1 + i);
-    release(1 + i);
-  }
-  EXPECT_EQ(unmap(0x1000, 20), 20);
-  EXPECT_EQ(charged(), 10u);
-}
-
 TEST_F(MemoryByHandle, ARetainedHandleKeepsTheMemory) {
   create(5, 100);
   map(0x1000, 100, 5);
@@ -115,14 +105,6 @@ TEST_F(MemoryByHandle, ExportedMemoryStaysCharged) {
   EXPECT_FALSE(ledger_.reuse_handle(5));
   create(6, 0, Kind::imported);
   EXPECT_TRUE(ledger_.reuse_handle(6)) << "imported twice";
-}
-
-TEST_F(MemoryByHandle, AFailedExportKeepsNothing) {
-  create(5, 60);
-  const std::uint64_t physical = ledger_.retain_physical(5);
-  EXPECT_EQ(release(5), 0u) << "released by another thread meanwhile";
-  EXPECT_EQ(ledger_.release_physical(physical).bytes, 60u);
-  EXPECT_EQ(charged(), 0u);
 }
 
 TEST_F(MemoryByHandle, AMappingInProgressKeepsAReleasedHandlesMemory) {
@@ -256,35 +238,6 @@ TEST_F(MemoryByHandle, RetainFreesMemoryThatOnlyTheCallKept) {
   EXPECT_EQ(charged(), 40u);
 }
 
-TEST_F(MemoryByHandle, AFailedReleaseChangesNothing) {
-  create(5, 100);
-  ledger_.undo_release_handle(ledger_.begin_release_handle(5));
-  EXPECT_EQ(charged(), 100u);
-  EXPECT_EQ(release(5), 100u);
-  EXPECT_EQ(charged(), 0u);
-}
-
-TEST_F(MemoryByHandle, ArrayPartsKeepTheirMemory) {
-  const auto make = [&](std::uint64_t handle, std::uint64_t bytes, std::uint64_t part) {
-    create(handle, bytes);
-    EXPECT_EQ(map_part(0xa, part, handle), 0u);
-    release(handle);
-  };
-  make(5, 10, 101);
-  make(6, 20, 102);
-  make(7, 30, 103);
-  EXPECT_EQ(charged(), 60u);
-  EXPECT_EQ(map_part(0xa, 101, 0), 10u) << "unmapped";
-  EXPECT_EQ(charged(), 50u);
-  create(8, 5);
-  EXPECT_EQ(map_part(0xa, 102, 8), 20u) << "other memory replaces it";
-  release(8);
-  EXPECT_EQ(charged(), 35u);
-  EXPECT_EQ(unmap_parts(0xb), 0);
-  EXPECT_EQ(unmap_parts(0xa), 2);
-  EXPECT_EQ(charged(), 0u);
-}
-
 TEST_F(MemoryByHandle, SeparatesArraysThatReuseAHandle) {
   constexpr auto kArray = Ledger::Owner::array;
   EXPECT_EQ(ledger_.begin_destroy(kArray, 0xa), 0u) << "no array ever had mapped parts";
@@ -364,16 +317,6 @@ TEST_F(MemoryByHandle, AReleaseAfterAStreamOrderedUnmapWaitsToo) {
   ledger_.finish_wait(kContext, begun);
   EXPECT_EQ(charged(), 60u) << "unmapped again after the wait began";
   wait(kContext);
-  EXPECT_EQ(charged(), 0u);
-}
-
-TEST_F(MemoryByHandle, AfterAWaitTheLastReleaseFreesAtOnce) {
-  create(5, 60);
-  map_part(0xa, 101, 5);
-  unmap_part_stream_ordered(101, kContext);
-  wait(kContext);
-  EXPECT_EQ(charged(), 60u);
-  EXPECT_EQ(release(5), 60u);
   EXPECT_EQ(charged(), 0u);
 }
 

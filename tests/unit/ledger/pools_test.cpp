@@ -134,18 +134,6 @@ TEST_F(LedgerPools, AFreeDuringThePoolsDestructionEndsTheCharge) {
   EXPECT_EQ(charged(), 0u);
 }
 
-TEST_F(LedgerPools, AFailedFreeReturnsToTheDestroyedPool) {
-  ASSERT_TRUE(allocate(0x1000, 60));
-  const Entry freed = begin_release(0x1000);
-  ledger_.destroy_pool(kPool);
-  ledger_.undo_release(freed);
-  wait(0);
-  EXPECT_EQ(charged(), 60u);
-  EXPECT_TRUE(release(0x1000));
-  wait(0);
-  EXPECT_EQ(charged(), 0u);
-}
-
 // Two threads wait. Memory freed after the first wait began is completed by the second.
 TEST_F(LedgerPools, AWaitCompletesOnlyEarlierFrees) {
   const auto destroy_pool_of = [&](std::uint64_t pool, std::uint64_t bytes) {
@@ -215,16 +203,6 @@ TEST_F(LedgerPools, AFailedRequestKeepsTheChargeForTheDriversFigure) {
   EXPECT_EQ(charged(), 60u);
 }
 
-TEST_F(LedgerPools, ChargesTheFirstStepInAdvance) {
-  ledger_.assume_pool_step(32);
-  ASSERT_TRUE(ledger_.reserve_in_pool(kPool, 0, 3));
-  EXPECT_EQ(charged(), 32u);
-  EXPECT_TRUE(ledger_.settle_pool(kPool, 8, true).fits);
-  EXPECT_EQ(charged(), 8u);
-  ASSERT_TRUE(ledger_.reserve_in_pool(kPool, 0, 6));
-  EXPECT_EQ(charged(), 16u) << "in the step that was seen";
-}
-
 TEST_F(LedgerPools, ReportsAPoolBeyondTheLimit) {
   ASSERT_TRUE(ledger_.reserve_in_pool(kPool, 0, 90));
   EXPECT_FALSE(ledger_.settle_pool(kPool, 128, true).fits);
@@ -233,21 +211,6 @@ TEST_F(LedgerPools, ReportsAPoolBeyondTheLimit) {
   EXPECT_EQ(charged(), 128u) << "it is allocated";
   ledger_.destroy_pool(kPool);
   EXPECT_EQ(charged(), 128u) << "until all of it is freed";
-}
-
-// Frees in one context, and later in another; all of the first completed before.
-TEST_F(LedgerPools, ForgetsTheContextOfCompletedFrees) {
-  ledger_.assume_pool_step(1);
-  ASSERT_TRUE(allocate(0x1000, 60));
-  ASSERT_TRUE(release_stream_ordered(0x1000, 7));
-  EXPECT_TRUE(ledger_.settle_pool(kPool, 0, true).fits);
-  ASSERT_TRUE(allocate(0x1000, 60));
-  ASSERT_TRUE(release_stream_ordered(0x1000, 8));
-  ledger_.destroy_pool(kPool);
-  wait(7);
-  EXPECT_EQ(charged(), 60u);
-  wait(8);
-  EXPECT_EQ(charged(), 0u);
 }
 
 TEST_F(LedgerPools, NoSingleWaitCompletesFreesOfTwoContexts) {
@@ -259,18 +222,6 @@ TEST_F(LedgerPools, NoSingleWaitCompletesFreesOfTwoContexts) {
   wait(7);
   wait(8);
   EXPECT_EQ(charged(), 60u);
-}
-
-// The caller knows that no other thread can destroy the pool.
-TEST_F(LedgerPools, AFailedExclusiveFreeReturnsToItsPool) {
-  ASSERT_TRUE(allocate(0x1000, 60));
-  Entry freed;
-  ASSERT_TRUE(ledger_.begin_release(EntryType::pointer, 0x1000, freed, true));
-  ledger_.undo_release(freed);
-  EXPECT_FALSE(ledger_.try_reserve_in_pool(kPool, 0, 41).is_granted);
-  EXPECT_TRUE(release(0x1000));
-  EXPECT_TRUE(ledger_.settle_pool(kPool, 0, true).fits);
-  EXPECT_EQ(charged(), 0u);
 }
 
 // Half of each step is in use, so the pool returns none to the device.
@@ -296,24 +247,6 @@ TEST_F(LedgerPools, AWaitMakesALivePoolsFreesReusable) {
   wait(8);
   EXPECT_TRUE(allocate(0x6000, 25));
   EXPECT_EQ(charged(), 100u);
-}
-
-// Two waits run at once. Each completes only the frees before it began.
-TEST_F(LedgerPools, OfTwoWaitsEachCompletesItsEarlierFrees) {
-  ledger_.assume_pool_step(1);
-  ASSERT_TRUE(allocate(0x1000, 50));
-  ASSERT_TRUE(allocate(0x2000, 50));
-  ledger_.settle_pool(kPool, 100, true);
-  ASSERT_TRUE(release_stream_ordered(0x1000, 8));
-  const std::uint64_t first = ledger_.begin_wait(8);
-  ASSERT_TRUE(release_stream_ordered(0x2000, 8));
-  const std::uint64_t second = ledger_.begin_wait(8);
-  ledger_.finish_wait(8, first);
-  EXPECT_FALSE(allocate(0x3000, 51));
-  EXPECT_TRUE(allocate(0x3000, 50));
-  ledger_.finish_wait(8, second);
-  wait(8);
-  EXPECT_TRUE(allocate(0x4000, 50));
 }
 
 // The driver frees the memory in stream order, so the pool still has it.

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "monitoring/sample_metrics.h"
-#include "sources/meminfo_reader.h"
+#include "sources/metric_source.h"
 #include "sources/system_sampler.h"
 #include "support/test_support.h"
 
@@ -148,7 +148,7 @@ TEST(MemoryStack, AddsUpForJetsonTx2) {
   if (!path) GTEST_SKIP() << test::absent_message("procfs/meminfo_nvmap_samples.txt");
   const std::string text = test::read_text(*path);
   SystemSample sample;
-  sources::fill(sample, sources::read_meminfo(std::string_view(text).substr(0, text.find("\n==", 10))));
+  sources::read_meminfo(std::string_view(text).substr(0, text.find("\n==", 10))).fill(sample);
   const auto stack = memory_stack_of(sample);
   ASSERT_TRUE(stack);
   EXPECT_EQ(sum_of(*stack), kibibytes(8038788));

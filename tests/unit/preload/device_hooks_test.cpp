@@ -4,7 +4,7 @@
 
 #include <map>
 
-#include "preload/process.h"
+#include "preload/recording_start.h"
 #include "preload/threads.h"
 #include "recording/recording.h"
 #include "support/hooked_cuda.h"

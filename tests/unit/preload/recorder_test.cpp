@@ -1,6 +1,7 @@
 // The recorder without the hooks: concurrent threads record, and a reader checks the result. ThreadSanitizer
 // runs this test.
 #include "preload/recorder.h"
+#include "preload/recording_start.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -222,20 +222,5 @@ TEST(Checksum, ChecksFullSegmentsOfAKilledProcess) {
   EXPECT_THAT(problems_of(folder / "b.hrec", bytes), Contains(HasSubstr("segment 0 of thread 1")));
 }
 
-// Without checksums, only a changed size in the header could lose whole segments unnoticed.
-TEST(Checksum, ComparesSizesInRecordingsOfEarlierVersions) {
-  test::TemporaryFolder folder;
-  RecordingOptions options = checksum_options();
-  options.checksums = false;
-  const std::string good = recording_bytes(folder / "a.hrec", options);
-  std::string bytes = good;
-  bytes[offsetof(FileHeader, segment_bytes) + 3] ^= 4;
-  EXPECT_THAT(problems_of(folder / "b.hrec", bytes), Contains(HasSubstr("contradict each other")));
-  bytes = good;
-  bytes[offsetof(FileHeader, segments_limit)] = 1;
-  bytes[offsetof(FileHeader, segments_limit) + 1] = 0;
-  EXPECT_THAT(problems_of(folder / "b.hrec", bytes), ElementsAre(HasSubstr("contradict each other")));
-}
-
 }  // namespace
 }  // namespace headroom::recording

@@ -50,16 +50,6 @@ TEST(DeviceEvents, RoundTrip) {
   EXPECT_TRUE(recording.info().processes.at(4711).starts_with("detector"));
 }
 
-TEST(DeviceEvents, OrderReleasesFirstAtEqualTimes) {
-  OwnRecording builder;
-  builder.device_allocate(0, 10, 0, Memory::device, 0x1000, 1);
-  builder.device_allocate(0, 20, 0, Memory::device, 0x1000, 2);
-  builder.device_release(1, 20, 0, Memory::device, 0x1000);
-  const Seen seen = read_events(builder.finish());
-  ASSERT_EQ(seen.events.size(), 3u);
-  EXPECT_EQ(seen.events[1].kind, Kind::device_release);
-}
-
 TEST(DeviceEvents, DescribeDevices) {
   OwnRecording builder;
   DeviceRecord record{};
@@ -124,14 +114,6 @@ TEST(DeviceEvents, SkipUnknownKindsAndDevices) {
   EXPECT_TRUE(seen.problems.empty());
   ASSERT_EQ(seen.events.size(), 1u);
   EXPECT_EQ(seen.events[0].kind, Kind::allocate);
-}
-
-TEST(DeviceEvents, UndefinedStackIsDamage) {
-  OwnRecording builder;
-  builder.writer(0, 10)->device_allocate(10, 0, 1, 0x1000, 1, 7);
-  const Seen seen = read_events(builder.finish());
-  EXPECT_TRUE(seen.events.empty());
-  EXPECT_EQ(seen.problems.size(), 1u);
 }
 
 }  // namespace

@@ -4,10 +4,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cstring>
 #include <set>
-#include <thread>
 
 #include "base/files.h"
 #include "recording/record_writer.h"
@@ -129,26 +127,6 @@ TEST(GrowingRing, ReadsTheCopyOfASlotThatIsOverwrittenMeanwhile) {
     EXPECT_EQ(events[i].size, before[i].size);
     EXPECT_EQ(events[i].address, before[i].address);
   }
-}
-
-// A thread overwrites slots as fast as it can.
-TEST(GrowingRing, IsNeverCalledDamaged) {
-  test::TemporaryFolder folder;
-  const fs::path path = recording_of(folder / "a.hrec", small_options(true), kSlots);
-  std::atomic<bool> is_over{false};
-  std::thread writer([&] {
-    Process process(path);
-    while (!is_over) process.overwrite_oldest();
-  });
-  for (int i = 0; i < 300; ++i) {
-    Recording recording = Recording::open(path).value();
-    const Seen seen = read_events(recording);
-    EXPECT_THAT(seen.problems, Each(HasSubstr("overwritten while the ring was read")));
-    for (const MemoryEvent& event : seen.events)
-      ASSERT_TRUE(event.size == kNewSize || (event.size >= kOldSize && event.size <= kOldSize + kSlots));
-  }
-  is_over = true;
-  writer.join();
 }
 
 // A file that was copied during writing can have parts of two segments in one slot.

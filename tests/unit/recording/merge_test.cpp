@@ -17,21 +17,6 @@ using test::RecordingBuilder;
 using testing::ElementsAre;
 using Kind = MemoryEventKind;
 
-TEST(Merge, InterleavesThreadsByTime) {
-  OwnRecording builder;
-  for (const std::uint64_t time : {1, 4, 7}) builder.allocate(0, time, 0x1000 * time, 8);
-  for (const std::uint64_t time : {2, 3, 9}) builder.allocate(1, time, 0x1000 * time, 8);
-  for (const std::uint64_t time : {5, 6, 8}) builder.allocate(2, time, 0x1000 * time, 8);
-  std::vector<std::int64_t> times;
-  std::vector<std::uint32_t> threads;
-  for (const MemoryEvent& event : read_events(builder.finish()).events) {
-    times.push_back(event.time.count);
-    threads.push_back(event.thread.index);
-  }
-  EXPECT_THAT(times, ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9));
-  EXPECT_THAT(threads, ElementsAre(0, 1, 1, 0, 2, 2, 0, 2, 1));
-}
-
 // One thread frees an address and another receives it in the same unit of time: it is never live twice.
 TEST(Merge, OrdersReleasesFirstAtEqualTimes) {
   for (const std::uint32_t releasing : {0U, 1U}) {
@@ -193,21 +178,6 @@ class ModulePlacesTest : public testing::Test {
   std::optional<Recording> recording_;
 };
 
-TEST_F(ModulePlacesTest, AssignsFramesToTheModuleLoadedAtThatTime) {
-  load("/liba.so", kBuildA, 5);
-  allocate(10, 1);
-  builder_.module_gone(kLibrary, 20);
-  load("/libb.so", kBuildB, 20);
-  allocate(30, 2);
-  allocate(40, 3, 0x200);
-  open();
-  for (int pass = 0; pass < 2; ++pass)
-    EXPECT_EQ(callers(), (std::map<std::uint64_t, std::string>{{1, "liba.so+0x100 app+0x50"},
-                                                               {2, "libb.so+0x100 app+0x50"},
-                                                               {3, "libb.so+0x200 app+0x50"}}))
-        << pass;
-}
-
 TEST_F(ModulePlacesTest, HandlesModulesLoadedInTurns) {
   std::map<std::uint64_t, std::string> expected;
   for (std::uint64_t i = 0; i < 20; ++i) {
@@ -248,22 +218,6 @@ TEST_F(ModulePlacesTest, KeepsAFileThatIsReloadedAtTheSamePlace) {
       EXPECT_EQ(module.start, kLibrary);
     }
   EXPECT_EQ(recording_->stacks().size(), 2U);
-}
-
-// A damaged file may contain any module records.
-TEST_F(ModulePlacesTest, SurvivesInvalidModules) {
-  constexpr std::uint64_t kTop = ~std::uint64_t{0};
-  builder_.module("/backwards", "", kLibrary + 1, kLibrary, 0);
-  builder_.module("/everything", "", 0, kTop, 0);
-  builder_.module("/top", "", kTop - 4096, kTop, kTop);
-  builder_.module("/top2", "", kTop - 8192, kTop, 1);
-  builder_.module_gone(kTop, 3);
-  load("/liba.so", kBuildA, 5);
-  load("/libb.so", kBuildB, 5);  // both at once, and neither is ever unloaded
-  allocate(10, 1);
-  builder_.allocate(0, 20, 0x100000, 2, {kTop, 0, 1});
-  open();
-  EXPECT_EQ(read_events(*recording_).events.size(), 2U);
 }
 
 }  // namespace

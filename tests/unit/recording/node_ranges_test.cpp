@@ -86,28 +86,6 @@ TEST_F(NodeRangesTest, FindsNodesForEachLoadOfAModel) {
   EXPECT_EQ(recording.info().scopes.size(), 5U) << "one scope a node, however often the model is loaded";
 }
 
-TEST_F(NodeRangesTest, EntersAndLeavesNodes) {
-  const std::string profile = (folder_ / "profile.json").string();
-  test::write_text(profile, kProfile);
-  Recording recording = Recording::open(record(profile)).value();
-  std::vector<std::pair<std::int64_t, std::string>> entered;
-  recording.for_each_event([&](const MemoryEvent& event) {
-    if (event.kind == MemoryEventKind::enter_scope)
-      entered.emplace_back(event.time.count, recording.path_of(event.scope));
-  });
-  using Entry = std::pair<std::int64_t, std::string>;
-  EXPECT_THAT(entered,
-              ElementsAre(Entry{10'000, "net/run"}, Entry{25'000, "net/run/conv1"}, Entry{35'000, "net/run"},
-                          Entry{35'000, "net/run/relu"}, Entry{40'000, "net/run"}, Entry{100'000, ""}));
-}
-
-TEST_F(NodeRangesTest, FindsAProfileNextToAMovedRecording) {
-  std::filesystem::create_directories(folder_ / "a.hrec.d");
-  test::write_text(folder_ / "a.hrec.d" / "profile.json", kProfile);
-  Recording recording = Recording::open(record("/on/another/machine/profile.json")).value();
-  EXPECT_EQ(layers_of_allocations(recording)[2], "net/run/conv1");
-}
-
 TEST_F(NodeRangesTest, NotesAMissingProfile) {
   Recording recording = Recording::open(record("/on/another/machine/profile.json")).value();
   EXPECT_EQ(layers_of_allocations(recording)[2], "net/run");
@@ -173,7 +151,6 @@ TEST_F(NodeRangesTest, ReadsARepeatedProfileOnce) {
   EXPECT_EQ(recording.info().profiles[0].data.nodes.size(), 2U);
   EXPECT_EQ(recording.info().profiles[1].data.nodes.size(), 0U);
   EXPECT_EQ(recording.info().profiles[2].data.nodes.size(), 0U);
-  EXPECT_THAT(recording.problems(), ElementsAre(HasSubstr("2 session profiles are listed more than once")));
 }
 
 // The runtime keeps a profile in memory until profiling ends; the process may die before.
@@ -281,14 +258,6 @@ TEST_F(WeightBlocksTest, AssignsWeightsToTheirLayerFromAllocationOn) {
   EXPECT_THAT(owners(recording), expected);
   EXPECT_THAT(owners(recording), expected) << "the second time";
   EXPECT_THAT(recording.problems(), IsEmpty());
-}
-
-TEST_F(WeightBlocksTest, FindsWeightsOfAnotherThread) {
-  builder_.allocate(1, 10, 0x1000, 400);
-  builder_.weight(0, 70, 0x1000, weights_);
-  Recording recording = *Recording::open(builder_.finish());
-  Recording moved = std::move(recording);
-  EXPECT_THAT(owners(moved), ElementsAre(std::pair(weights_, true)));
 }
 
 }  // namespace

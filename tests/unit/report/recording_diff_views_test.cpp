@@ -237,42 +237,5 @@ TEST(RecordingDiffTerminal, FitsTheScreenAndRemovesControlCharacters) {
   EXPECT_THAT(diff_to_terminal(comparison.report(), true, 80), StartsWith("\033[31m"));
 }
 
-// A narrow screen shows the same text for a place with another caller, so the place is neither new nor gone.
-TEST(RecordingDiffTerminal, MergesMappedPlacesWithTheSameShownName) {
-  const auto mapped_from = [](std::uint64_t caller) {
-    return [caller](RecordingBuilder& builder) {
-      builder.module("/opt/app/bin/detector", std::string(20, '\x11'), kBase, kBase + 0x100000, kBase);
-      builder.allocate(0, 10, 0x10000, 4096, {kBase + 0x3031});
-      builder.map(0, 20, 0x10000000, 4 << 20, {kBase + 0x1011, kBase + 0x2021, kBase + caller});
-    };
-  };
-  const Comparison comparison(mapped_from(0x2055), mapped_from(0x4041));
-  EXPECT_THAT(diff_to_terminal(comparison.report(), false, 200), HasSubstr("Mapped by the program, by"));
-  EXPECT_THAT(diff_to_terminal(comparison.report(), false, 70),
-              testing::Not(HasSubstr("Mapped by the program, by")));
-}
-
-TEST(CompareTrees, AddsPeaksOfAllProcesses) {
-  const Comparison comparison(Model{}, kGrown);
-  DiffReport report = comparison.report();
-  report.before.others = {{.peak_bytes = 1000}};
-  report.after.others = {{.peak_bytes = 3000}, {.peak_bytes = 1}};
-  const std::int64_t before = compared_peaks(report).before, after = compared_peaks(report).after;
-  report.choice.add_others = true;
-  EXPECT_EQ(compared_peaks(report).before, before + 1000);
-  EXPECT_EQ(compared_peaks(report).after, after + 3001);
-  EXPECT_EQ(compared_peaks(report).growth(), after - before + 2001);
-}
-
-TEST(CompareTrees, AddsErrorsOfAllPeaks) {
-  const Comparison comparison(Model{}, kGrown);
-  DiffReport report = comparison.report();
-  report.before.others = {{.peak_bytes = 1000, .peak_standard_error = 30}};
-  report.after.others = {{.peak_bytes = 3000, .peak_standard_error = 40}};
-  EXPECT_EQ(compared_peaks(report).noise(), 0) << "both were recorded with --full";
-  report.choice.add_others = true;
-  EXPECT_DOUBLE_EQ(compared_peaks(report).noise(), 2 * 50);
-}
-
 }  // namespace
 }  // namespace headroom::report

@@ -230,23 +230,6 @@ TEST(Dashboard, RulesUseExistingSeries) {
     EXPECT_THAT(metrics, testing::HasSubstr("# TYPE " + name + " ")) << name;
 }
 
-// Grafana's grid has 24 columns. Overlapping panels push each other away.
-TEST(Dashboard, PanelsDoNotOverlap) {
-  std::set<std::int64_t> ids;
-  std::set<std::pair<std::int64_t, std::int64_t>> taken;
-  const Json document = dashboard();
-  for (const Json& panel : document["panels"]) {
-    EXPECT_TRUE(ids.insert(panel.value("id", std::int64_t{0})).second);
-    EXPECT_EQ(get_text(panel["datasource"], "uid"), "${datasource}");
-    const Json& place = panel["gridPos"];
-    const std::int64_t x = place["x"], y = place["y"], w = place["w"], h = place["h"];
-    EXPECT_LE(x + w, 24);
-    for (std::int64_t column = x; column < x + w; ++column)
-      for (std::int64_t row = y; row < y + h; ++row)
-        EXPECT_TRUE(taken.insert({column, row}).second) << get_text(panel, "title");
-  }
-}
-
 }  // namespace
 
 }  // namespace headroom::serve

@@ -179,14 +179,5 @@ TEST(LoopbackName, AcceptsOnlyLoopback) {
     EXPECT_FALSE(is_loopback_name(name)) << name;
 }
 
-TEST(Secret, IsComparedAsAWhole) {
-  EXPECT_TRUE(is_same_secret("abc", "abc"));
-  EXPECT_FALSE(is_same_secret("abc", "abd"));
-  EXPECT_FALSE(is_same_secret("ab", "abc"));
-  EXPECT_FALSE(is_same_secret("abcabc", "abc"));
-  EXPECT_FALSE(is_same_secret("", "abc"));
-  EXPECT_FALSE(is_same_secret("abc", ""));
-}
-
 }  // namespace
 }  // namespace headroom::serve

@@ -90,7 +90,6 @@ class CachingAllocatorModel {
   // A snapshot of the current state, with the last `entries` of the trace.
   snapshot::Snapshot take(std::size_t entries = ~std::size_t{0}) const {
     snapshot::Snapshot taken;
-    taken.notes.emplace_back();
     taken.streams = {0, 1, 2, 3};
     for (const auto& [address, block] : blocks_) {
       if (block.begins_segment) {

@@ -1,9 +1,6 @@
 #include <limits>
-#include <random>
-#include <unordered_map>
 #include <vector>
 
-#include "snapshot/containers.h"
 #include "snapshot/pickle_data.h"
 #include "support/test_support.h"
 
@@ -106,50 +103,6 @@ TEST(PickleColumns, DoesNotSearchDictsWithManyKeys) {
   }
   EXPECT_EQ(data.integer(columns.read(small)[0]), 7);
   EXPECT_EQ(columns.read(large)[0].kind(), PickleKind::absent);
-}
-
-// However many hashes collide, each dict keeps its own keys.
-TEST(PickleData, DistinguishesManyCollidingShapes) {
-  PickleData data;
-  std::vector<PickleValue> dicts;
-  for (int times = 0; times < 2; ++times)
-    for (int key = 0; key < 1000; ++key) {
-      dicts.push_back(data.add_object(PickleKind::dict));
-      const PickleValue pair[] = {text(data, "key " + std::to_string(key)), data.add_integer(key)};
-      ASSERT_TRUE(data.set_items(dicts.back(), pair));
-    }
-  for (std::size_t i = 0; i < dicts.size(); ++i)
-    EXPECT_EQ(data.integer(data.find(dicts[i], data.strings().intern("key " + std::to_string(i % 1000)))),
-              static_cast<std::int64_t>(i % 1000));
-  EXPECT_EQ(data.shape_count(), 1001U) << "and of equal dicts one";
-}
-
-TEST(AddressMap, AgreesWithUnorderedMap) {
-  std::mt19937_64 random(7);
-  AddressMap<std::uint64_t> map;
-  std::unordered_map<std::uint64_t, std::uint64_t> expected;
-  for (int i = 0; i < 200'000; ++i) {
-    // Addresses close together and often equal; 0 and the highest address are among them.
-    const std::uint64_t address = random() % 3 == 0 ? ~(random() % 50) : random() % 5000 * 512;
-    if (random() % 2 == 0) {
-      map.set(address, static_cast<std::uint64_t>(i));
-      expected[address] = static_cast<std::uint64_t>(i);
-    } else {
-      ASSERT_EQ(map.erase(address), expected.erase(address) == 1);
-    }
-    ASSERT_EQ(map.size(), expected.size());
-    const std::uint64_t* found = map.find(address);
-    ASSERT_EQ(found != nullptr, expected.contains(address));
-    if (found != nullptr) {
-      ASSERT_EQ(*found, expected[address]);
-    }
-  }
-  std::size_t seen = 0;
-  map.for_each([&](std::uint64_t address, std::uint64_t value) {
-    ++seen;
-    EXPECT_EQ(expected.at(address), value);
-  });
-  EXPECT_EQ(seen, expected.size());
 }
 
 }  // namespace

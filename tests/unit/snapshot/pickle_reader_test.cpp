@@ -1,4 +1,4 @@
-// Pickles that Python made, in every protocol, have the same content for this reader as for Python.
+// Pickles that Python made, in protocols 2 to 5, have the same content for this reader as for Python.
 
 #include <fmt/format.h>
 #include <sys/resource.h>
@@ -88,20 +88,12 @@ TEST(PickleReader, ReadsEachOpcodeOfPlainData) {
   EXPECT_EQ(read("\x80\x02]q\x01(K\x01J\xff\xff\xff\xffM\x01\x02\x8a\0\x8a\x01\xff"s
                  "e."s),
             "[1,-1,513,0,-1]");
-  EXPECT_EQ(read("(I7\nI01\nI00\nL-5L\nL9\nF1.5\nNl."), "[7,True,False,-5,9,f3ff8000000000000,None]");
-  EXPECT_EQ(read("(I9223372036854775808\nI18446744073709551616\nl."), "[-9223372036854775808,huge]");
-  EXPECT_EQ(read("(S'a\\'b\\x41\\n'\nV\\u00e9\\\nl."),
-            "[t61276241"
-            "0a,tc3a95c]");
-  EXPECT_EQ(read("(U\x01xT\x01\0\0\0yX\x01\0\0\0z\x8d\x01\0\0\0\0\0\0\0wt."s), "(t78,t79,t7a,t77)");
+  EXPECT_EQ(read("(X\x01\0\0\0z\x8d\x01\0\0\0\0\0\0\0wt."s), "(t7a,t77)");
   EXPECT_EQ(read("(C\x01xB\x01\0\0\0y\x8e\x01\0\0\0\0\0\0\0zt."s), "(b78,b79,b7a)");
-  EXPECT_EQ(read("(K\x01K\x02"
-                 "d."),
-            "{1:2}");
   EXPECT_EQ(read("}K\x01K\x02s."), "{1:2}");
   EXPECT_EQ(read(")."), "()");
   EXPECT_EQ(read("K\x01\x85K\x02K\x03\x86K\x04K\x05K\x06\x87\x87."), "((1),(2,3),(4,5,6))");
-  EXPECT_EQ(read("]p0\n(g0\nh\0j\0\0\0\0t."s), "([],[],[])") << "each get names the same empty list";
+  EXPECT_EQ(read("]q\0(h\0j\0\0\0\0t."s), "([],[])") << "each get names the same empty list";
   EXPECT_EQ(read("]r\x05\0\0\0h\x05\x86."s), "([],[])");
   EXPECT_EQ(read("\x80\x04\x95\x04\0\0\0\0\0\0\0]\x94h\0\x86."s), "([],[])");
   EXPECT_EQ(read("\x8a\x09\0\0\0\0\0\0\0\x80\0."s), "-9223372036854775808")
@@ -151,7 +143,7 @@ TEST(PickleReader, RejectsChangesToConvertedObjects) {
   EXPECT_EQ(outcome("](NNe."), "kept: 7");
   EXPECT_EQ(outcome("](NNeNa."), "it changes an object that is already complete");
   EXPECT_EQ(outcome("}(K\x01NuK\x02Ns."), "it changes an object that is already complete");
-  EXPECT_EQ(outcome("]NaNa."), "kept: 0") << "protocol 0 fills item by item";
+  EXPECT_EQ(outcome("]NaNa."), "kept: 0") << "single items may follow";
   EXPECT_EQ(outcome("}K\x01NsK\x02Ns."), "kept: 0");
   EXPECT_EQ(outcome("](" + std::string(1000, 'N') + "eNa."), "kept: 0") << "a step of 1000, and one more";
 }
@@ -161,8 +153,6 @@ TEST(PickleReader, IgnoresBytesAfterTheEnd) { EXPECT_EQ(read("N.garbage"), "None
 TEST(PickleReader, RecognizesAPickleByItsFirstBytes) {
   EXPECT_TRUE(looks_like_pickle("\x80\x04\x95"));
   EXPECT_TRUE(looks_like_pickle("\x80\x02}"));
-  EXPECT_TRUE(looks_like_pickle("(dp0\n"));
-  EXPECT_TRUE(looks_like_pickle("}q\x01"));
   EXPECT_FALSE(looks_like_pickle("{\"a\": 1}"));
   EXPECT_FALSE(looks_like_pickle("HRECORD1"));
   EXPECT_FALSE(looks_like_pickle("\x80"));
@@ -184,24 +174,20 @@ std::string error_of(std::string_view bytes) {
 }
 
 TEST(HostilePickle, NamesForbiddenCodeWithoutRunningIt) {
-  EXPECT_EQ(error_of("cos\nsystem\n(S'touch /tmp/headroom_was_here'\ntR."),
-            "it uses Python's os.system at byte 0");
+  EXPECT_EQ(error_of("cos\nsystem\n(tR."), "it uses Python's os.system at byte 0");
   EXPECT_EQ(error_of("\x80\x04\x8c\x05posix\x8c\x06system\x93."), "it uses Python's posix.system at byte 17");
-  EXPECT_EQ(error_of("(ios\nsystem\n."), "it uses Python's os.system at byte 1");
   EXPECT_EQ(error_of("N)R."), "it creates a Python object at byte 2");
   EXPECT_EQ(error_of("N}b."), "it creates a Python object at byte 2");
   EXPECT_EQ(error_of("(No."), "it creates a Python object at byte 2");
   EXPECT_EQ(error_of("N)\x81."), "it creates a Python object at byte 2");
   EXPECT_EQ(error_of("N)}\x92."), "it creates a Python object at byte 3");
-  EXPECT_EQ(error_of("P1\n."), "it refers to an external object at byte 0");
   EXPECT_EQ(error_of("NQ."), "it refers to an external object at byte 1");
 }
 
-// All opcodes that do not build plain data, including the extension registry and the sets and buffers of
-// later protocols.
+// All opcodes that do not build plain data, including the extension registry, the sets and buffers of later
+// protocols, and the texts of protocols 0 and 1, which no version of PyTorch writes.
 TEST(HostilePickle, RejectsEveryOtherOpcode) {
-  const std::string known =
-      "(.NIJKMLFGSTUVXBC]ael)t}dsupqrghj\x80\x95\x88\x89\x8a\x8b\x8c\x8d\x8e\x85\x86\x87\x94";
+  const std::string known = "(.NJKMGXBC]ae)t}suqrhj\x80\x95\x88\x89\x8a\x8b\x8c\x8d\x8e\x85\x86\x87\x94";
   for (int opcode = 0; opcode < 256; ++opcode) {
     const std::string text{static_cast<char>(opcode)};
     if (known.find(text) != std::string::npos) continue;
@@ -221,7 +207,7 @@ TEST(HostilePickle, RemovesControlCharactersFromNames) {
 TEST(HostilePickle, ReportsStructureErrors) {
   EXPECT_EQ(error_of(""), "it is cut off after 0 bytes");
   EXPECT_EQ(error_of("."), "an opcode needs more values than its stack has");
-  EXPECT_EQ(error_of("\x80\x06N."), "it is a pickle of protocol 6, and Headroom reads 0 to 5");
+  EXPECT_EQ(error_of("\x80\x06N."), "it is a pickle of protocol 6, and Headroom reads 2 to 5");
   EXPECT_EQ(error_of("h\x05."), "it refers to object 5, which does not exist");
   EXPECT_EQ(error_of("e."), "an opcode has no matching mark");
   EXPECT_EQ(error_of("N(Ne."), "it appends to a value that is not a list");
@@ -230,10 +216,6 @@ TEST(HostilePickle, ReportsStructureErrors) {
   EXPECT_EQ(error_of("](N(NNuu."), "it sets an item of a value that is not a dict");
   EXPECT_EQ(error_of("}(NNNu."), "it has a key without a value");
   EXPECT_EQ(error_of("}]Ns."), "a key of a dict is a list or a dict");
-  EXPECT_EQ(error_of("I12a\n."), "it has a damaged number");
-  EXPECT_EQ(error_of("F1.5.5\n."), "it has a damaged number");
-  EXPECT_EQ(error_of("Sabc\n."), "it has a damaged text");
-  EXPECT_EQ(error_of("g99999999999999999999\n."), "it has a damaged number");
   EXPECT_EQ(error_of("X\xff\xff\xff\xff"
                      "ab"),
             "it is cut off after 7 bytes")
@@ -261,7 +243,7 @@ TEST(HostilePickle, StoresSharedAndCircularObjectsOnce) {
   for (char depth = 0; depth < 100; ++depth) {
     layers += "(";
     for (int i = 0; i < 100; ++i) layers += "h"s + depth;
-    layers += "lq"s + static_cast<char>(depth + 1);
+    layers += "tq"s + static_cast<char>(depth + 1);
   }
   layers += ".";
   PickleInput input = PickleInput::of(layers);

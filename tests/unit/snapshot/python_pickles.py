@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes pickles of random plain data with Python's own pickle, in protocols 0 to 5, each with a text of its content.
+"""Writes pickles of random plain data with Python's own pickle, in protocols 2 to 5, each with a text of its content.
 
     python_pickles.py FOLDER COUNT
 
@@ -32,7 +32,7 @@ def written(value):
 class Maker:
     def __init__(self, seed, with_bytes):
         self.random = random.Random(seed)
-        self.with_bytes = with_bytes  # protocols 0 to 2 write bytes as a call of a function
+        self.with_bytes = with_bytes  # protocol 2 writes bytes as a call of a function
         self.made = []
 
     def scalar(self):
@@ -69,7 +69,7 @@ class Maker:
 def main():
     folder, count = pathlib.Path(sys.argv[1]), int(sys.argv[2])
     for number in range(count):
-        protocol = number % (pickle.HIGHEST_PROTOCOL + 1)
+        protocol = 2 + number % (pickle.HIGHEST_PROTOCOL - 1)
         data = Maker(number, protocol >= 3).value(5)
         (folder / f"{number}.pickle").write_bytes(pickle.dumps(data, protocol=protocol))
         (folder / f"{number}.text").write_text(written(data))

@@ -3,8 +3,6 @@
 
 #include <random>
 
-#include "base/json.h"
-#include "snapshot/snapshot_reader.h"
 #include "support/test_support.h"
 #include "unit/snapshot/caching_allocator_model.h"
 
@@ -158,22 +156,6 @@ TEST(SnapshotReplay, MarksInconsistentTraceAsUncertain) {
   EXPECT_NE(doubt({entry(Action::segment_unmap, base + 512, 512)}), "");
   EXPECT_NE(doubt({entry(Action::snapshot, 0, 5)}), "") << "PyTorch had another sum then";
   EXPECT_EQ(doubt({entry(Action::snapshot, 0, 1024)}), "");
-}
-
-TEST(SnapshotReplay, RealTracesMatchPyTorchCounters) {
-  const auto reference_file = test::shared_data("pytorch_snapshots/reference.json");
-  if (!reference_file) GTEST_SKIP() << test::absent_message("pytorch_snapshots");
-  const Json reference = Json::parse(test::read_text(*reference_file));
-  for (const auto& [name, expected] : reference.items()) {
-    if (!expected.is_object()) continue;
-    SCOPED_TRACE(name);
-    const auto snapshot = open_snapshot(reference_file->parent_path() / (name + ".pickle.gz"));
-    ASSERT_TRUE(snapshot.has_value());
-    const Peaks peaks = peaks_of(*snapshot);
-    EXPECT_EQ(peaks.doubt, "");
-    EXPECT_EQ(peaks.allocated, expected["peak_allocated"].get<std::int64_t>());
-    EXPECT_EQ(peaks.reserved, expected["peak_reserved"].get<std::int64_t>());
-  }
 }
 
 TEST(TorchAllocatorRules, RoundsAsPyTorchDoes) {

@@ -16,21 +16,6 @@ auto is(const std::string& name, double value) {
                         testing::Field(&Reading::value, testing::DoubleNear(value, 1e-9)));
 }
 
-// Adds a thermal zone or another folder with a type or name and one value.
-void add_zone(Tree& tree, int number, const std::string& type, const std::string& value) {
-  const std::string folder = "sys/class/thermal/thermal_zone" + std::to_string(number);
-  tree.file(folder + "/type", type + "\n");
-  tree.file(folder + "/temp", value + "\n");
-}
-
-void add_ina3221_channel(Tree& tree, const std::string& chip, int channel, const std::string& label,
-                         int millivolts, int milliamperes) {
-  const std::string number = std::to_string(channel);
-  tree.file(chip + "/in" + number + "_label", label + "\n");
-  tree.file(chip + "/in" + number + "_input", std::to_string(millivolts) + "\n");
-  tree.file(chip + "/curr" + number + "_input", std::to_string(milliamperes) + "\n");
-}
-
 TEST(Boards, Desktop) {
   Tree tree;
   tree.file("proc/meminfo",
@@ -40,8 +25,8 @@ TEST(Boards, Desktop) {
   tree.file(
       "proc/pressure/memory",
       "some avg10=0.00 avg60=0.00 avg300=0.00 total=0\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n");
-  add_zone(tree, 0, "acpitz", "27800");
-  add_zone(tree, 1, "x86_pkg_temp", "41000");
+  tree.zone(0, "acpitz", "27800");
+  tree.zone(1, "x86_pkg_temp", "41000");
   tree.file("sys/class/hwmon/hwmon0/name", "acpitz\n");  // repeats its thermal zone
   tree.file("sys/class/hwmon/hwmon0/temp1_input", "27800\n");
   tree.file("sys/class/hwmon/hwmon2/name", "k10temp\n");
@@ -78,20 +63,19 @@ TEST(Boards, JetsonOrinWithJetPack6) {
             "NvMapMemFree: 0 kB\nNvMapMemUsed: 654320 kB\n");
   tree.file("proc/pressure/memory",
             "some avg10=1.25 avg60=0.50 avg300=0.10 total=1\nfull avg10=0.75 avg60=0 avg300=0 total=1\n");
-  add_zone(tree, 0, "cpu-thermal", "48500");
-  add_zone(tree, 1, "gpu-thermal", "-256000");  // the rail is gated
-  add_zone(tree, 2, "PMIC-Die", "100000");      // reports a constant
-  add_zone(tree, 10, "tj-thermal", "49250");
+  tree.zone(0, "cpu-thermal", "48500");
+  tree.zone(1, "gpu-thermal", "-256000");  // the rail is gated
+  tree.zone(2, "PMIC-Die", "100000");      // reports a constant
+  tree.zone(10, "tj-thermal", "49250");
   for (int device : {0, 1})
     tree.file("sys/class/thermal/cooling_device" + std::to_string(device) + "/cur_state",
               device == 0 ? "3\n" : "0\n");
   tree.file("sys/class/thermal/cooling_device0/type", "pwm-fan\n");
   tree.file("sys/class/thermal/cooling_device1/type", "cpu-throttle-alert\n");
-  tree.file("sys/class/hwmon/hwmon1/name", "ina3221\n");
-  add_ina3221_channel(tree, "sys/class/hwmon/hwmon1", 1, "VDD_IN", 5000, 1200);
-  add_ina3221_channel(tree, "sys/class/hwmon/hwmon1", 2, "VDD_CPU_GPU_CV", 4992, 250);
-  add_ina3221_channel(tree, "sys/class/hwmon/hwmon1", 3, "NC", 0, 0);
-  add_ina3221_channel(tree, "sys/class/hwmon/hwmon1", 4, "sum of shunt voltages", 7, 0);
+  tree.rail(1, "VDD_IN", 5000, 1200);
+  tree.rail(2, "VDD_CPU_GPU_CV", 4992, 250);
+  tree.rail(3, "NC", 0, 0);
+  tree.rail(4, "sum of shunt voltages", 7, 0);
   tree.file("sys/class/devfreq/15340000.vic/device/of_node/name", "vic");
   tree.file("sys/class/devfreq/15340000.vic/cur_freq", "729600000\n");
   tree.file("sys/class/devfreq/17000000.gpu/device/of_node/name", "gpu");
@@ -142,8 +126,8 @@ TEST(Boards, JetsonNano) {
   const std::string monitor = "sys/bus/i2c/devices/6-0040/iio:device0/";
   tree.file(monitor + "rail_name_0", "POM_5V_IN\n");
   tree.file(monitor + "in_power0_input", "2450\n");
-  add_zone(tree, 0, "AO-therm", "41500");
-  add_zone(tree, 4, "PMIC-Die", "50000");
+  tree.zone(0, "AO-therm", "41500");
+  tree.zone(4, "PMIC-Die", "50000");
   tree.file("sys/class/devfreq/57000000.gpu/device/of_node/name", std::string("gpu\0", 4));
   tree.file("sys/class/devfreq/57000000.gpu/cur_freq", "921600000\n");
   tree.file("sys/devices/57000000.gpu/load", "990\n");
@@ -158,10 +142,9 @@ TEST(Boards, JetsonNano) {
 // No load file, clocks with their own devfreq names, board input power from another kind of monitor.
 TEST(Boards, JetsonThor) {
   Tree tree;
-  tree.file("sys/class/hwmon/hwmon3/name", "ina238\n");
-  tree.file("sys/class/hwmon/hwmon3/power1_input", "31250000\n");
-  tree.file("sys/class/hwmon/hwmon4/name", "ina3221\n");
-  add_ina3221_channel(tree, "sys/class/hwmon/hwmon4", 1, "VDD_GPU", 800, 5000);
+  tree.file("sys/class/hwmon/hwmon0/name", "ina238\n");
+  tree.file("sys/class/hwmon/hwmon0/power1_input", "31250000\n");
+  tree.rail(1, "VDD_GPU", 800, 5000);
   tree.file("sys/class/devfreq/bwmgr/cur_freq", "4266000000\n");
   tree.file("sys/class/devfreq/gpu-gpc-0/cur_freq", "1575000000\n");
   tree.file("sys/class/devfreq/gpu-nvd-0/cur_freq", "1692000000\n");

@@ -1,15 +1,211 @@
-#include "sources/nvidia_smi_reader.h"
+// Output of nvidia-smi as samples: CSV, tables and lists, also the real output in the shared test data.
+#include <map>
 
-#include "support/test_support.h"
+#include "base/text.h"
+#include "sources_test_support.h"
 
 namespace headroom::sources {
 namespace {
 using testing::DoubleEq;
 using testing::ElementsAre;
+using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Optional;
 
-// The layout until R440: two lines per GPU, processes without instances.
+std::vector<SystemSample> samples_of(std::string_view text, const std::vector<std::string>& columns = {}) {
+  return text_samples("nvidia-smi", text, columns);
+}
+
+// The GPUs of all samples.
+std::vector<GpuSample> gpus_of(std::string_view text, const std::vector<std::string>& columns = {}) {
+  std::vector<GpuSample> gpus;
+  for (const SystemSample& sample : samples_of(text, columns))
+    gpus.insert(gpus.end(), sample.gpus.begin(), sample.gpus.end());
+  return gpus;
+}
+
+std::size_t unknown_in(std::string_view text, const std::vector<std::string>& columns = {}) {
+  std::size_t unknown = 0;
+  for (const SystemSample& sample : samples_of(text, columns)) unknown += sample.unknown_tokens.size();
+  return unknown;
+}
+
+// The text of the section of the shared data whose title begins with this; empty without the data.
+std::string section(const std::string& beginning) {
+  const auto file = test::shared_data("nvidia_smi/samples.txt");
+  if (!file) return {};
+  std::string section;
+  bool is_in_it = false;
+  const std::string text = test::read_text(*file);
+  for (const std::string_view line : split(text, '\n')) {
+    if (line.starts_with("== "))
+      is_in_it = line.substr(line.find("] ") + 2).starts_with(beginning);
+    else if (is_in_it)
+      section += std::string(line) + "\n";
+  }
+  EXPECT_FALSE(section.empty()) << beginning;
+  return section;
+}
+
+TEST(NvidiaSmi, ReadsRealOutput) {
+  if (!test::shared_data("nvidia_smi/samples.txt"))
+    GTEST_SKIP() << test::absent_message("nvidia_smi/samples.txt");
+  const std::vector<std::string> telemetry{"name", "memory.total", "memory.used", "utilization.gpu",
+                                           "power.draw"};
+  const std::vector<std::string> beszel{
+      "index", "name", "temperature.gpu", "memory.used", "memory.total", "utilization.gpu", "power.draw"};
+  const struct {
+    const char* section;
+    std::vector<std::string> columns;
+    std::vector<GpuSample> gpus;
+    std::size_t unknown = 0;
+  } cases[] = {
+      {"Orin JP6.x table", {}, {{.index = 0, .name = "Orin (nvgpu)"}}},
+      {"Jetson AGX Thor JP7.0",
+       {},
+       {{.index = 0,
+         .name = "NVIDIA Thor",
+         .pci_bus_id = "00000000:01:00.0",
+         .gpu_percent = 0,
+         .mig_enabled = false}}},
+      {"Jetson AGX Thor JP7.2",
+       {},
+       {{.index = 0,
+         .name = "NVIDIA Thor",
+         .pci_bus_id = "00000000:01:00.0",
+         .gpu_percent = 0,
+         .power_watts = 1,
+         .temperature_celsius = 35,
+         .mig_enabled = false}}},
+      {"DGX Spark GB10 CSV (driver",
+       {},
+       {{.index = 0, .gpu_percent = 0, .power_watts = 11.17, .temperature_celsius = 35}},
+       1},  // the line with the typed command
+      {"DGX Spark GB10 CSV | ", {}, {{.index = 0}}},
+      {"Jetson Orin telemetry CSV row", telemetry, {{.index = 0, .name = "Orin (nvgpu)"}}},
+      {"Thor row, util works",
+       {telemetry.begin(), telemetry.end() - 1},
+       {{.index = 0, .name = "NVIDIA Thor", .gpu_percent = 97}}},
+      // Each header replaces the one before, and begins another sample.
+      {"L4, T4, laptop",
+       {},
+       {{.index = 0,
+         .name = "NVIDIA L4",
+         .memory_total = mebibytes(23034),
+         .memory_used = mebibytes(21094),
+         .gpu_percent = 0,
+         .temperature_celsius = 46},
+        {.index = 1, .memory_total = mebibytes(15360), .memory_used = mebibytes(7462)},
+        {.index = 2,
+         .name = "NVIDIA GeForce RTX 4060 Laptop GPU",
+         .gpu_percent = 0,
+         .memory_percent = 0,
+         .graphics_clock_hz = 210e6,
+         .memory_clock_hz = 405e6,
+         .power_watts = 1.81,
+         .temperature_celsius = 49},
+        {.index = 1,
+         .memory_total = mebibytes(8188),
+         .memory_used = mebibytes(71),
+         .memory_free = mebibytes(7887)},
+        {.index = 1, .memory_total = mebibytes(32607), .memory_used = mebibytes(31104), .gpu_percent = 0}}},
+      {"2x 80GB server",
+       {},
+       {{.index = 0, .memory_total = mebibytes(81920), .memory_used = Bytes{}, .gpu_percent = 0},
+        {.index = 1, .memory_total = mebibytes(81920), .memory_used = Bytes{}, .gpu_percent = 0}},
+       2},  // three cells, but a header with four
+      {"Telegraf thread 2017",
+       {},
+       {{.index = 0, .gpu_percent = 0, .power_watts = 11.04, .temperature_celsius = 34}}},
+      {"beszel noheader,nounits",
+       beszel,
+       {{.index = 0,
+         .name = "NVIDIA GeForce RTX 3050 Ti Laptop GPU",
+         .memory_total = mebibytes(4096),
+         .memory_used = mebibytes(12),
+         .gpu_percent = 26.3,
+         .power_watts = 12.73,
+         .temperature_celsius = 48},
+        {.index = 1,
+         .name = "NVIDIA A100-PCIE-40GB",
+         .memory_total = mebibytes(40960),
+         .memory_used = mebibytes(74),
+         .power_watts = 36.79,
+         .temperature_celsius = 38},
+        {.index = 0,
+         .name = "NVIDIA A10",
+         .memory_total = mebibytes(23028),
+         .memory_used = mebibytes(19676),
+         .gpu_percent = 0,
+         .power_watts = 58.98,
+         .temperature_celsius = 45}}},
+      {"timestamped log",
+       {},
+       {{.index = 0,
+         .memory_used = mebibytes(100),
+         .memory_free = mebibytes(200),
+         .gpu_percent = 1,
+         .memory_percent = 2,
+         .sm_clock_hz = 210e6,
+         .memory_clock_hz = 405e6,
+         .temperature_celsius = 50}}},
+      {"MIG list",
+       {},
+       {{.index = 0,
+         .name = "NVIDIA H100 80GB HBM3",
+         .uuid = "GPU-c08d91cb-e324-655c-71ba-7570956445bc",
+         .mig_enabled = true,
+         .mig_instances =
+             {{0, "MIG 1c.3g.40gb", "MIG-c788539f-c1ea-5a36-8b4d-9b07d024b1bb", {}, {}, {}, {}, {}, {}},
+              {3, "MIG 1g.10gb", "MIG-b4b2228d-6933-5839-bc0e-41ab9edb61c6", {}, {}, {}, {}, {}, {}}}}}},
+      {"MIG profile table", {}, {}},
+      {"NVML under MIG", {}, {}, 2},
+      {"raw NVML on GB10", {}, {}, 2},
+  };
+  for (const auto& each : cases) {
+    SCOPED_TRACE(each.section);
+    EXPECT_EQ(gpus_of(section(each.section), each.columns), each.gpus);
+    EXPECT_EQ(unknown_in(section(each.section), each.columns), each.unknown);
+  }
+  // A log that ends in process rows.
+  const auto samples = samples_of(section("Jetson AGX Thor JP7.2") + section("Thor R38.4 process rows"));
+  ASSERT_EQ(samples.size(), 1U);
+  EXPECT_THAT(samples[0].gpus[0].processes, Optional(ElementsAre(GpuProcess{3507, Bytes{}, {}, {}})));
+}
+
+TEST(NvidiaSmi, TreatsAllPlaceholdersAsAbsent) {
+  const std::vector<std::string> memory{"name", "memory.total", "memory.used", "memory.free",
+                                        "driver_version"};
+  const struct {
+    const char* line;
+    std::vector<std::string> columns;
+    GpuSample gpu;
+  } cases[] = {
+      {"GPU-5, [Not Supported], [Not Supported]",
+       {"uuid", "utilization.gpu", "memory.used"},
+       {.index = 0, .uuid = "GPU-5"}},
+      {"NVIDIA Thor, Not Supported, Not Supported, Not Supported, 580.00",
+       memory,
+       {.index = 0, .name = "NVIDIA Thor"}},
+      {"NVIDIA Thor, [N/A], [N/A], [N/A], 580.00", memory, {.index = 0, .name = "NVIDIA Thor"}},
+      {"NVIDIA A2, 15356, [N/A]",
+       {"name", "memory.total", "mig.mode.current"},
+       {.index = 0, .name = "NVIDIA A2", .memory_total = mebibytes(15356)}},
+      {"Quadro, with comma, 8192, 8000",
+       {"name", "memory.total", "memory.free"},
+       {.index = 0,
+        .name = "Quadro, with comma",
+        .memory_total = mebibytes(8192),
+        .memory_free = mebibytes(8000)}},
+      {"[GPU is lost], 41",
+       {"memory.used", "temperature.gpu"},
+       {.index = 0, .lost = true, .temperature_celsius = 41}},
+  };
+  for (const auto& each : cases)
+    EXPECT_EQ(gpus_of(each.line, each.columns), (std::vector<GpuSample>{each.gpu})) << each.line;
+}
+
+// The layout until R440: two lines per GPU, processes without instances. Then GPUs that are lost.
 constexpr const char* kOldTable = R"(
 Sat Aug  7 15:20:49 2021
 +-----------------------------------------------------------------------------+
@@ -24,8 +220,12 @@ Sat Aug  7 15:20:49 2021
 |   1  GeForce GTX 1080    On   | 00000000:22:01.0  On |                  N/A |
 | 27%  ERR!    P8   N/A / 180W  |      2MiB /  8119MiB |      0%      Default |
 +-------------------------------+----------------------+----------------------+
+|   2  GeForce GTX 1080    ERR! | 00000000:23:01.0 ERR! |                 ERR! |
+| ERR!  ERR!  ERR!  ERR! / ERR! |          GPU is lost  |     ERR!        ERR! |
++-------------------------------+----------------------+----------------------+
+|   3  GeForce GTX 1080     Off | ERR!            ERR! |   GPU requires reset |
+| 27%   41C    P8    9W / 180W  |      3MiB /  8119MiB |      0%      Default |
 
-+-----------------------------------------------------------------------------+
 | Processes:                                                       GPU Memory |
 |  GPU       PID   Type   Process name                             Usage      |
 |=============================================================================|
@@ -36,29 +236,29 @@ Sat Aug  7 15:20:49 2021
 )";
 
 TEST(NvidiaSmi, ReadsTheTableUntilR440) {
-  const SmiOutput output = read_nvidia_smi(kOldTable);
-  EXPECT_EQ(output.driver_version, "440.33.01");
-  ASSERT_EQ(output.gpus.size(), 2U);
-  const GpuSample& first = output.gpus[0];
-  EXPECT_EQ(first.index, 0);
-  EXPECT_EQ(first.name, "Tesla V100-SXM2...");
-  EXPECT_EQ(first.pci_bus_id, "00000000:21:01.0");
-  EXPECT_THAT(first.temperature_celsius, Optional(DoubleEq(57)));
-  EXPECT_THAT(first.power_watts, Optional(DoubleEq(231)));
-  EXPECT_THAT(first.power_limit_watts, Optional(DoubleEq(300)));
-  EXPECT_EQ(first.memory_used, mebibytes(12427));
-  EXPECT_EQ(first.memory_total, mebibytes(16160));
-  EXPECT_THAT(first.gpu_percent, Optional(DoubleEq(99)));
-  EXPECT_EQ(first.mig_enabled, std::nullopt);
-  const GpuSample& second = output.gpus[1];
-  EXPECT_EQ(second.temperature_celsius, std::nullopt);  // ERR!
-  EXPECT_EQ(second.power_watts, std::nullopt);
-  EXPECT_THAT(second.power_limit_watts, Optional(DoubleEq(180)));
-  ASSERT_TRUE(output.processes);
-  ASSERT_EQ(output.processes->size(), 3U);
-  EXPECT_EQ((*output.processes)[0].process.used, mebibytes(6197));
-  EXPECT_EQ((*output.processes)[2].gpu, 1);
-  EXPECT_EQ((*output.processes)[2].process, (GpuProcess{4711, std::nullopt, {}, {}}));
+  const auto gpus = gpus_of(kOldTable);
+  ASSERT_EQ(gpus.size(), 4U);
+  EXPECT_EQ(gpus[0], (GpuSample{.index = 0,
+                                .name = "Tesla V100-SXM2...",
+                                .pci_bus_id = "00000000:21:01.0",
+                                .memory_total = mebibytes(16160),
+                                .memory_used = mebibytes(12427),
+                                .gpu_percent = 99,
+                                .power_watts = 231,
+                                .power_limit_watts = 300,
+                                .temperature_celsius = 57,
+                                .processes = std::vector<GpuProcess>{{9980, mebibytes(6197), {}, {}},
+                                                                     {10121, mebibytes(6221), {}, {}}}}));
+  EXPECT_EQ(gpus[1].temperature_celsius, std::nullopt);  // ERR!
+  EXPECT_EQ(gpus[1].power_watts, std::nullopt);
+  EXPECT_THAT(gpus[1].power_limit_watts, Optional(DoubleEq(180)));
+  EXPECT_THAT(gpus[1].processes, Optional(ElementsAre(GpuProcess{4711, std::nullopt, {}, {}})));
+  EXPECT_FALSE(gpus[1].lost);
+  EXPECT_TRUE(gpus[2].lost);
+  EXPECT_EQ(gpus[2].memory_used, std::nullopt);
+  EXPECT_TRUE(gpus[3].lost);
+  EXPECT_EQ(gpus[3].pci_bus_id, "");
+  EXPECT_EQ(gpus[3].memory_used, mebibytes(3));
 }
 
 // Since R450: a third line for MIG, and tables of instances and their processes.
@@ -72,200 +272,157 @@ constexpr const char* kMigTable = R"(
 | N/A   29C    P0              53W / 400W |      4MiB / 40960MiB |      0%      Default |
 |                                         |                      |             Disabled |
 +---------------------------------------------------------------------------------------+
-| MIG devices:                                                                          |
-+------------------+--------------------------------+-----------+-----------------------+
 | GPU  GI  CI  MIG |                   Memory-Usage |        Vol|      Shared           |
-|      ID  ID  Dev |                     BAR1-Usage | SM     Unc| CE ENC DEC OFA JPG    |
-|                  |                                |        ECC|                       |
-|==================+================================+===========+=======================|
 |  0    1   0   0  |              22MiB / 20096MiB  | 42      0 |  3   0    2    0    0 |
 |                  |               0MiB / 32767MiB  |           |                       |
-+------------------+--------------------------------+-----------+-----------------------+
 |  0    7   0   1  |              12MiB /  4864MiB  | 14      0 |  1   0    0    0    0 |
-|                  |               0MiB /  8191MiB  |           |                       |
-+------------------+--------------------------------+-----------+-----------------------+
-| Processes:                                                                            |
-|  GPU   GI   CI        PID   Type   Process name                            GPU Memory |
-|        ID   ID                                                             Usage      |
-|=======================================================================================|
 |    0    1    0    1234567      C   python                                      1234MiB |
-+---------------------------------------------------------------------------------------+
 )";
 
 TEST(NvidiaSmi, ReadsTheTableOfMig) {
-  const SmiOutput output = read_nvidia_smi(kMigTable);
-  ASSERT_EQ(output.gpus.size(), 2U);
-  const GpuSample& gpu = output.gpus[0];
+  // The second table begins another sample, also if the first one was cut off.
+  const auto samples =
+      samples_of("|   0  NVIDIA A100 On  | 00000000:0F:00.0 Off |      On |" + std::string(kMigTable));
+  ASSERT_EQ(samples.size(), 2U);
+  ASSERT_EQ(samples[1].gpus.size(), 2U);
+  const GpuSample& gpu = samples[1].gpus[0];
   EXPECT_EQ(gpu.mig_enabled, true);
   EXPECT_EQ(gpu.gpu_percent, std::nullopt);
-  ASSERT_EQ(gpu.mig_instances.size(), 2U);
-  EXPECT_EQ(gpu.mig_instances[0], (MigInstance{0, "", "", 1, 0, mebibytes(20096), mebibytes(22), {}, {}}));
-  EXPECT_EQ(gpu.mig_instances[1].gpu_instance, 7);
-  EXPECT_EQ(gpu.mig_instances[1].memory_total, mebibytes(4864));
-  EXPECT_EQ(output.gpus[1].mig_enabled, false);
-  EXPECT_THAT(output.gpus[1].mig_instances, IsEmpty());
-  ASSERT_TRUE(output.processes);
-  ASSERT_EQ(output.processes->size(), 1U);
-  EXPECT_EQ(output.processes->front().process, (GpuProcess{1234567, mebibytes(1234), 1, 0}));
-}
-
-TEST(NvidiaSmi, ReadsProcessesInCsv) {
-  const SmiOutput output = read_nvidia_smi(
-      "gpu_uuid, pid, process_name, used_gpu_memory [MiB]\n"
-      "GPU-1, 100, python a, b.py, 512 MiB\n"
-      "GPU-1, 101, /bin/x, [N/A]\n"
-      "GPU-1, soon, /bin/x, 5 MiB\n");
-  ASSERT_TRUE(output.processes);
-  ASSERT_EQ(output.processes->size(), 2U);
-  EXPECT_EQ((*output.processes)[0].gpu_uuid, "GPU-1");
-  EXPECT_EQ((*output.processes)[0].process.used, mebibytes(512));
-  EXPECT_EQ((*output.processes)[1].process, (GpuProcess{101, std::nullopt, {}, {}}));
-  EXPECT_EQ(output.unparsed_lines, 1);
-  EXPECT_TRUE(output.gpus.empty());
-  EXPECT_THAT(read_nvidia_smi("pid, used_memory [MiB]\n").processes, Optional(IsEmpty()));
-  EXPECT_EQ(read_nvidia_smi("index, memory.used [MiB]\n0, 5 MiB\n").processes, std::nullopt);
-}
-
-TEST(NvidiaSmi, IgnoresProcessRowsWithoutPids) {
-  for (const char* text : {"process_name, used_gpu_memory [MiB]\npython, 512 MiB\n/bin/x, [N/A]\n",
-                           "gpu_uuid, used_memory [MiB]\nGPU-1, 512 MiB\nGPU-1, 5 MiB\n",
-                           "gpu_uuid, process_name\nGPU-1, python\n"}) {
-    const SmiOutput output = read_nvidia_smi(text);
-    EXPECT_THAT(output.gpus, IsEmpty()) << text;
-    EXPECT_EQ(output.processes, std::nullopt) << text;
-    EXPECT_EQ(output.unparsed_lines, 0) << text;
-  }
-}
-
-TEST(NvidiaSmi, ProcessMemoryWithoutUnitIsInMebibytes) {
-  for (const char* name : {"used_memory", "used_gpu_memory"}) {
-    const SmiOutput with_header = read_nvidia_smi("pid, " + std::string(name) + "\n7, 512\n");
-    const SmiOutput without = read_nvidia_smi("7, 512\n", {"pid", name});
-    for (const SmiOutput& output : {with_header, without}) {
-      ASSERT_TRUE(output.processes && output.processes->size() == 1) << name;
-      EXPECT_EQ(output.processes->front().process.used, mebibytes(512)) << name;
-    }
-  }
-}
-
-TEST(NvidiaSmi, MarksALostGpuInATable) {
-  const SmiOutput output = read_nvidia_smi(
-      "|   0  GeForce GTX 1080    ERR! | 00000000:21:01.0 ERR! |                 ERR! |\n"
-      "| ERR!  ERR!  ERR!  ERR! / ERR! |          GPU is lost  |     ERR!        ERR! |\n"
-      "+-------------------------------+----------------------+----------------------+\n"
-      "|   1  GeForce GTX 1080     Off | 00000000:22:01.0  On |   GPU requires reset |\n"
-      "| 27%   41C    P8    9W / 180W  |      2MiB /  8119MiB |      0%      Default |\n"
-      "+-------------------------------+----------------------+----------------------+\n"
-      "|   2  GeForce GTX 1080    ERR! | ERR!            ERR! |                  N/A |\n"
-      "| 27%   42C    P8    9W / 180W  |      3MiB /  8119MiB |      0%      Default |\n");
-  ASSERT_EQ(output.gpus.size(), 3U);
-  EXPECT_TRUE(output.gpus[0].lost);
-  EXPECT_EQ(output.gpus[0].name, "GeForce GTX 1080");
-  EXPECT_EQ(output.gpus[0].memory_used, std::nullopt);
-  EXPECT_TRUE(output.gpus[1].lost);
-  EXPECT_FALSE(output.gpus[2].lost);
-  EXPECT_EQ(output.gpus[2].pci_bus_id, "");
-  EXPECT_EQ(output.gpus[2].memory_used, mebibytes(3));
-}
-
-TEST(NvidiaSmi, MarksALostGpu) {
-  const SmiOutput output = read_nvidia_smi("[GPU is lost], 41\n30, 42\n", {"memory.used", "temperature.gpu"});
-  ASSERT_EQ(output.gpus.size(), 2U);
-  EXPECT_TRUE(output.gpus[0].lost);
-  EXPECT_EQ(output.gpus[0].memory_used, std::nullopt);
-  EXPECT_FALSE(output.gpus[1].lost);
+  EXPECT_THAT(gpu.mig_instances,
+              ElementsAre(MigInstance{0, "", "", 1, 0, mebibytes(20096), mebibytes(22), {}, {}},
+                          MigInstance{1, "", "", 7, 0, mebibytes(4864), mebibytes(12), {}, {}}));
+  EXPECT_THAT(gpu.processes, Optional(ElementsAre(GpuProcess{1234567, mebibytes(1234), 1, 0})));
+  EXPECT_EQ(samples[1].gpus[1].mig_enabled, false);
+  EXPECT_THAT(samples[1].gpus[1].mig_instances, IsEmpty());
 }
 
 TEST(NvidiaSmi, ReadsClockReasons) {
-  const SmiOutput output = read_nvidia_smi(
-      "index, clocks_event_reasons.active\n0, 0x0000000000000004\n1, 0x0000000000000001\n2, 4\n");
-  ASSERT_EQ(output.gpus.size(), 2U);
-  EXPECT_EQ(output.gpus[0].throttled, true);
-  EXPECT_THAT(output.gpus[0].throttle_reasons, ElementsAre("software power cap"));
-  EXPECT_EQ(output.gpus[1].throttled, false);
-  EXPECT_THAT(output.gpus[1].clock_limits, ElementsAre("idle"));
-  EXPECT_EQ(output.unparsed_lines, 1);
+  const auto gpus =
+      gpus_of("index, clocks_event_reasons.active\n0, 0x0000000000000004\n1, 0x0000000000000001\n2, 4\n");
+  ASSERT_EQ(gpus.size(), 2U);
+  EXPECT_EQ(gpus[0].throttled, true);
+  EXPECT_THAT(gpus[0].throttle_reasons, ElementsAre("software power cap"));
+  EXPECT_EQ(gpus[1].throttled, false);
+  EXPECT_THAT(gpus[1].clock_limits, ElementsAre("idle"));
 }
 
-TEST(NvidiaSmi, RejectsRowsWithAWordInsteadOfANumber) {
-  const std::vector<std::string> columns{"index", "memory.used"};
-  for (const char* line : {"0, lots", "0, 5 parsecs", "0, -5", "0, inf", "0, nan", "0, 1e999", "0", "x, 5",
-                           "0, 5, 6", "0, 99999999999999999999999"}) {
-    const SmiOutput output = read_nvidia_smi(line, columns);
-    EXPECT_TRUE(output.gpus.empty()) << line;
-    EXPECT_EQ(output.unparsed_lines, 1) << line;
-  }
-}
-
-// A figure must have its column's quantity, whether the unit is in the row, in the header, or missing.
-TEST(NvidiaSmi, RejectsRowsWithAWrongUnit) {
-  for (const char* text : {"index, memory.used [MiB]\n0, 97 %\n", "index, memory.used [MiB]\n0, 97 W\n",
-                           "index, memory.used [MiB]\n0, 97 MHz\n", "index, memory.used [%]\n0, 97\n",
-                           "index, utilization.gpu [%]\n0, 97 MiB\n", "index, power.draw [W]\n0, 97 C\n",
-                           "index, temperature.gpu\n0, 97 W\n", "pid, used_gpu_memory [MiB]\n7, 97 %\n"}) {
-    const SmiOutput output = read_nvidia_smi(text);
-    EXPECT_THAT(output.gpus, IsEmpty()) << text;
-    EXPECT_THAT(output.processes.value_or(std::vector<SmiProcess>{}), IsEmpty()) << text;
-    EXPECT_EQ(output.unparsed_lines, 1) << text;
+// A figure must have its column's quantity, whether the unit is in the row, in the header, or missing. A name
+// may contain a comma, but a separate figure belongs to an unnamed column.
+TEST(NvidiaSmi, RejectsRowsThatDoNotFitTheirColumns) {
+  const std::vector<std::string> plain{"index", "memory.used"}, named{"name", "memory.used"};
+  const struct {
+    const char* text;
+    std::vector<std::string> columns;
+  } cases[] = {{"0, lots", plain},
+               {"0, 5 parsecs", plain},
+               {"0, -5", plain},
+               {"0, nan", plain},
+               {"0, 1e999", plain},
+               {"0", plain},
+               {"x, 5", plain},
+               {"0, 5, 6", plain},
+               {"0, 99999999999999999999999", plain},
+               {"NVIDIA Thor, [N/A], [N/A], 97 %", named},
+               {"NVIDIA Thor, 5, 97", named},
+               {"NVIDIA Thor", named},
+               {"index, memory.used [MiB]\n0, 97 %\n", {}},
+               {"index, memory.used [%]\n0, 97\n", {}},
+               {"index, utilization.gpu [%]\n0, 97 MiB\n", {}},
+               {"index, power.draw [W]\n0, 97 C\n", {}},
+               {"index, temperature.gpu\n0, 97 W\n", {}},
+               {"pid, used_gpu_memory [MiB]\n7, 97 %\n", {}}};
+  for (const auto& each : cases) {
+    EXPECT_THAT(gpus_of(each.text, each.columns), IsEmpty()) << each.text;
+    EXPECT_EQ(unknown_in(each.text, each.columns), 1U) << each.text;
   }
 }
 
 TEST(NvidiaSmi, ConvertsUnitsOfTheSameQuantity) {
-  const SmiOutput output = read_nvidia_smi(
-      "index, memory.used [MiB], memory.total [GiB], power.draw [W], temperature.gpu\n"
-      "0, 97, 2, 1500 mW, 35 C\n"
-      "1, 5 KiB, 2 GiB, 15, 35\n");
-  ASSERT_EQ(output.gpus.size(), 2U);
-  EXPECT_EQ(output.gpus[0].memory_used, mebibytes(97));
-  EXPECT_EQ(output.gpus[0].memory_total, mebibytes(2048));
-  EXPECT_THAT(output.gpus[0].power_watts, Optional(DoubleEq(1.5)));
-  EXPECT_EQ(output.gpus[1].memory_used, kibibytes(5));
-  EXPECT_THAT(output.gpus[1].power_watts, Optional(DoubleEq(15)));
-  EXPECT_THAT(output.gpus[1].temperature_celsius, Optional(DoubleEq(35)));
-}
-
-// A name may contain a comma, but a separate figure belongs to an unnamed column.
-TEST(NvidiaSmi, DoesNotMergeUnnamedColumnsIntoAName) {
-  const std::vector<std::string> columns{"name", "memory.used"};
-  for (const char* line : {"NVIDIA Thor, [N/A], [N/A], 97 %", "NVIDIA Thor, 5, 97",
-                           "NVIDIA Thor, 5 MiB, 97 MiB", "NVIDIA Thor"}) {
-    const SmiOutput output = read_nvidia_smi(line, columns);
-    EXPECT_THAT(output.gpus, IsEmpty()) << line;
-    EXPECT_EQ(output.unparsed_lines, 1) << line;
-  }
-  const SmiOutput output = read_nvidia_smi("Quadro, with comma, 97", columns);
-  ASSERT_EQ(output.gpus.size(), 1U);
-  EXPECT_EQ(output.gpus[0].name, "Quadro, with comma");
-  EXPECT_EQ(output.gpus[0].memory_used, mebibytes(97));
-}
-
-TEST(NvidiaSmi, AcceptsCapitalsInHeaders) {
-  const SmiOutput output = read_nvidia_smi(
-      "index, encoder.stats.sessionCount, pci.baseClass, memory.used [MiB]\n0, 0, 0x3, 97 MiB\n");
-  ASSERT_EQ(output.gpus.size(), 1U);
-  EXPECT_EQ(output.gpus[0].memory_used, mebibytes(97));
+  const auto gpus = gpus_of(
+      "index, encoder.stats.sessionCount, memory.used [MiB], memory.total [GiB], power.draw [W], "
+      "temperature.gpu\n"
+      "0, 0, 97, 2, 1500 mW, 35 C\n"
+      "1, 0, 5 KiB, 2 GiB, 15, 35\n");
+  ASSERT_EQ(gpus.size(), 2U);
+  EXPECT_EQ(gpus[0].memory_used, mebibytes(97));
+  EXPECT_EQ(gpus[0].memory_total, mebibytes(2048));
+  EXPECT_THAT(gpus[0].power_watts, Optional(DoubleEq(1.5)));
+  EXPECT_EQ(gpus[1].memory_used, kibibytes(5));
+  EXPECT_THAT(gpus[1].power_watts, Optional(DoubleEq(15)));
 }
 
 TEST(NvidiaSmi, KnowsColumnNames) {
-  for (const char* name : {"timestamp", "index", "memory.used", "gpu_name", "fan.speed", "clocks.max.sm",
-                           "pid", "used_gpu_memory", "clocks_throttle_reasons.active", "ecc.mode.current",
-                           "encoder.stats.averageFps", "pcie.link.gen.max"})
+  for (const char* name : {"timestamp", "index", "memory.used", "gpu_name", "pid",
+                           "clocks_throttle_reasons.active", "ecc.mode.current", "pcie.link.gen.max"})
     EXPECT_TRUE(is_nvidia_smi_column(name)) << name;
   for (const char* name : {"", "foo", "memory.usd", "memory", "memory.used [MiB]", "ecc", "INDEX"})
     EXPECT_FALSE(is_nvidia_smi_column(name)) << name;
-  EXPECT_EQ(closest_nvidia_smi_column("memory.usd"), "memory.used");
   EXPECT_EQ(closest_nvidia_smi_column("memory.used [MiB]"), "memory.used");
   EXPECT_EQ(closest_nvidia_smi_column("utilisation.gpu"), "utilization.gpu");
   EXPECT_EQ(closest_nvidia_smi_column("something_else"), "");
 }
 
-TEST(NvidiaSmi, EmptyTextGivesEmptyOutput) {
-  for (const char* text : {"", "\n\n", "|", "||||", "+--+", "|   0  |", "| 0 1 2 3 |"}) {
-    const SmiOutput output = read_nvidia_smi(text);
-    EXPECT_TRUE(output.gpus.empty()) << text;
-    EXPECT_EQ(output.processes, std::nullopt) << text;
-    EXPECT_TRUE(output.messages.empty()) << text;
+TEST(NvidiaSmi, GroupsRowsIntoOneSampleUntilAGpuRepeats) {
+  const std::string rows =
+      "2026/08/10 00:00:00.000, 0, 100 MiB, 5 %\n"
+      "2026/08/10 00:00:00.010, 1, 200 MiB, 9 %\n"
+      "2026/08/10 00:00:01.000, 0, 101 MiB, [N/A]\n";
+  const std::vector<std::string> columns{"timestamp", "index", "memory.used", "utilization.gpu"};
+  for (const auto& samples : {samples_of("timestamp, index, memory.used [MiB], utilization.gpu [%]\n" + rows),
+                              samples_of(rows, columns)}) {
+    ASSERT_EQ(samples.size(), 2U);
+    ASSERT_EQ(samples[0].gpus.size(), 2U);
+    EXPECT_EQ(samples[0].clock_text, "2026/08/10 00:00:00.000");
+    EXPECT_EQ(samples[0].gpu_percent, 9);
+    EXPECT_EQ(samples[0].gpus[1].memory_used, mebibytes(200));
+    EXPECT_EQ(samples[1].clock_text, "2026/08/10 00:00:01.000");
+    EXPECT_EQ(samples[1].gpu_percent, std::nullopt);
   }
+}
+
+// In order of appearance. A GPU without any name is number 0, so that its figures always have the same names.
+TEST(NvidiaSmi, NumbersGpusWithoutIndex) {
+  for (const char* column : {"uuid", "pci.bus_id", "name"}) {
+    const auto samples = samples_of(std::string(column) +
+                                    ", memory.used [MiB]\nfirst, 100 MiB\nsecond, 200 MiB\n"
+                                    "first, 101 MiB\nsecond, 201 MiB\n");
+    ASSERT_EQ(samples.size(), 2U) << column;
+    for (const SystemSample& sample : samples) {
+      ASSERT_EQ(sample.gpus.size(), 2U) << column;
+      EXPECT_EQ(sample.gpus[0].index, 0) << column;
+      EXPECT_EQ(sample.gpus[1].index, 1) << column;
+    }
+    EXPECT_EQ(samples[1].gpus[1].memory_used, mebibytes(201)) << column;
+  }
+  for (const GpuSample& gpu : gpus_of("temperature.gpu, power.draw [W]\n35, 11.17 W\n36, 12 W\n"))
+    EXPECT_EQ(gpu.index, 0);
+}
+
+TEST(NvidiaSmi, ProcessQueryBelongsToTheGpusBeforeIt) {
+  const std::string gpus = "timestamp, uuid, memory.used [MiB]\n2026/08/10 00:00:00.000, GPU-1, 100 MiB\n";
+  auto samples =
+      samples_of(gpus +
+                 "gpu_uuid, pid, process_name, used_memory [MiB]\n"
+                 "GPU-1, 7, python a, b.py, 90\nGPU-1, 8, /bin/x, [N/A]\nGPU-1, soon, /bin/x, 5 MiB\n");
+  ASSERT_EQ(samples.size(), 1U);
+  ASSERT_EQ(samples[0].gpus.size(), 1U);
+  EXPECT_THAT(samples[0].gpus[0].processes, Optional(ElementsAre(GpuProcess{7, mebibytes(90), {}, {}},
+                                                                 GpuProcess{8, std::nullopt, {}, {}})));
+  EXPECT_THAT(samples[0].unknown_tokens, ElementsAre("GPU-1, soon, /bin/x, 5 MiB"));
+  // Without a pid there is no process, no GPU and no separate sample.
+  samples = samples_of(gpus + "process_name, used_memory [MiB]\npython, 90 MiB\npython, 80 MiB\n" + gpus);
+  ASSERT_EQ(samples.size(), 2U);
+  for (const SystemSample& sample : samples) {
+    EXPECT_EQ(sample.gpus.size(), 1U);
+    EXPECT_EQ(sample.clock_text, "2026/08/10 00:00:00.000");
+    EXPECT_THAT(sample.unknown_tokens, IsEmpty());
+  }
+  // Without GPUs the processes belong to no sample, however many they are.
+  std::string endless = "gpu_uuid, pid, used_memory [MiB]\n";
+  for (int i = 0; i < 10000; ++i) endless += "GPU-1, 7, 90 MiB\n";
+  const auto found = gpus_of(endless + "uuid, memory.used [MiB]\nGPU-1, 100 MiB\n");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].processes, std::nullopt);
 }
 
 }  // namespace

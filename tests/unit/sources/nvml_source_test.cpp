@@ -90,61 +90,41 @@ TEST(NvmlSource, MachineLoadIsTheBusiestGpu) {
   EXPECT_EQ(jetson.throttled, true);  // a GPU without throttling does not clear the board's alert
 }
 
-struct Refusal {
-  const char* name;
-  unsigned call;
-  // True if the figure is absent.
-  bool (*is_absent)(const GpuSample&);
-};
-
-class NvmlRefusal : public testing::TestWithParam<Refusal> {};
-
-TEST_P(NvmlRefusal, RefusedFigureIsAbsentAndOthersRemain) {
-  for (const unsigned answer : {kNotSupportedAnswer, kNoPermissionAnswer, 999U}) {
-    FakeLibrary fake;
-    fake.gpu(0).refused = GetParam().call;
-    fake.gpu(0).refusal = answer;
-    const SystemSample sample = fake.sample();
-    ASSERT_EQ(sample.gpus.size(), 2U);
-    EXPECT_TRUE(GetParam().is_absent(sample.gpus[0])) << answer;
-    EXPECT_FALSE(GetParam().is_absent(sample.gpus[1])) << answer;
-    EXPECT_FALSE(sample.gpus[0].lost);
-    int absent = 0;
-    for (const auto& figure :
-         {sample.gpus[0].gpu_percent, sample.gpus[0].encoder_percent, sample.gpus[0].decoder_percent,
-          sample.gpus[0].sm_clock_hz, sample.gpus[0].power_watts, sample.gpus[0].power_limit_watts,
-          sample.gpus[0].temperature_celsius})
-      absent += figure ? 0 : 1;
-    EXPECT_LE(absent, 1);
-  }
-}
-
 constexpr unsigned kAnyMemory = test::kFakeMemory | test::kFakeMemoryV2;
 constexpr unsigned kAnyProcesses = test::kFakeCompute | test::kFakeGraphics | test::kFakeMps;
 
-INSTANTIATE_TEST_SUITE_P(
-    EachCall, NvmlRefusal,
-    testing::Values(
-        Refusal{"memory", kAnyMemory,
-                [](const GpuSample& g) { return !g.memory_total && !g.memory_used && !g.memory_free; }},
-        Refusal{"utilization", test::kFakeUtilization,
-                [](const GpuSample& g) { return !g.gpu_percent && !g.memory_percent; }},
-        Refusal{"encoder", test::kFakeEncoder, [](const GpuSample& g) { return !g.encoder_percent; }},
-        Refusal{"decoder", test::kFakeDecoder, [](const GpuSample& g) { return !g.decoder_percent; }},
-        Refusal{
-            "clock", test::kFakeClock,
-            [](const GpuSample& g) { return !g.sm_clock_hz && !g.graphics_clock_hz && !g.memory_clock_hz; }},
-        Refusal{"power", test::kFakePower, [](const GpuSample& g) { return !g.power_watts; }},
-        Refusal{"power_limit", test::kFakePowerLimit,
-                [](const GpuSample& g) { return !g.power_limit_watts; }},
-        Refusal{"temperature", test::kFakeTemperature,
-                [](const GpuSample& g) { return !g.temperature_celsius; }},
-        Refusal{"clock_reasons", test::kFakeClockReasons,
-                [](const GpuSample& g) { return !g.throttled && g.clock_limits.empty(); }},
-        Refusal{"mig_mode", test::kFakeMigMode, [](const GpuSample& g) { return !g.mig_enabled; }},
-        Refusal{"processes", kAnyProcesses, [](const GpuSample& g) { return !g.processes; }},
-        Refusal{"name", test::kFakeName, [](const GpuSample& g) { return g.name.empty(); }}),
-    [](const auto& refusal) { return std::string(refusal.param.name); });
+TEST(NvmlSource, RefusedFigureIsAbsentAndOthersRemain) {
+  const struct {
+    unsigned call;
+    bool (*is_absent)(const GpuSample&);
+  } cases[] = {
+      {kAnyMemory, [](const GpuSample& g) { return !g.memory_total && !g.memory_used && !g.memory_free; }},
+      {test::kFakeUtilization, [](const GpuSample& g) { return !g.gpu_percent && !g.memory_percent; }},
+      {test::kFakeEncoder, [](const GpuSample& g) { return !g.encoder_percent; }},
+      {test::kFakeDecoder, [](const GpuSample& g) { return !g.decoder_percent; }},
+      {test::kFakeClock,
+       [](const GpuSample& g) { return !g.sm_clock_hz && !g.graphics_clock_hz && !g.memory_clock_hz; }},
+      {test::kFakePower, [](const GpuSample& g) { return !g.power_watts; }},
+      {test::kFakePowerLimit, [](const GpuSample& g) { return !g.power_limit_watts; }},
+      {test::kFakeTemperature, [](const GpuSample& g) { return !g.temperature_celsius; }},
+      {test::kFakeClockReasons, [](const GpuSample& g) { return !g.throttled && g.clock_limits.empty(); }},
+      {test::kFakeMigMode, [](const GpuSample& g) { return !g.mig_enabled; }},
+      {kAnyProcesses, [](const GpuSample& g) { return !g.processes; }},
+      {test::kFakeName, [](const GpuSample& g) { return g.name.empty(); }},
+  };
+  for (const auto& refused : cases)
+    for (const unsigned answer : {kNotSupportedAnswer, kNoPermissionAnswer, 999U}) {
+      FakeLibrary fake;
+      fake.gpu(0).refused = refused.call;
+      fake.gpu(0).refusal = answer;
+      const SystemSample sample = fake.sample();
+      ASSERT_EQ(sample.gpus.size(), 2U);
+      SCOPED_TRACE(refused.call);
+      for (const auto& other : cases) EXPECT_EQ(other.is_absent(sample.gpus[0]), other.call == refused.call);
+      for (const auto& other : cases) EXPECT_FALSE(other.is_absent(sample.gpus[1]));
+      EXPECT_FALSE(sample.gpus[0].lost);
+    }
+}
 
 // DGX Spark and Thor answer with an error because they have no dedicated memory; Orin reports 0 of 0 bytes.
 TEST(NvmlSource, IntegratedGpuHasNoMemoryFigures) {
@@ -202,41 +182,19 @@ TEST(NvmlSource, LostGpuDoesNotAffectOthers) {
   EXPECT_THAT(sample.gpus[0].temperature_celsius, Optional(DoubleEq(31)));
 }
 
-TEST(NvmlSource, GpuLostDuringAReadingKeepsEarlierFigures) {
-  FakeLibrary fake;
-  fake.gpu(0).refused = test::kFakePower;
-  fake.gpu(0).refusal = kLostAnswer;
-  const GpuSample gpu = fake.sample().gpus[0];
-  EXPECT_TRUE(gpu.lost);
-  EXPECT_EQ(gpu.memory_used, Bytes{4000});
-  EXPECT_FALSE(gpu.power_watts || gpu.temperature_celsius);
-}
-
 TEST(NvmlSource, FindsAGpuThatWasLostAtStart) {
   FakeLibrary fake;
   fake.gpu(0).refused = test::kFakeHandle;
-  fake.gpu(0).refusal = kLostAnswer;
   auto source = fake.open();
-  const SystemSample sample = read(*source);
-  ASSERT_EQ(sample.gpus.size(), 2U);
-  EXPECT_TRUE(sample.gpus[0].lost);
-  EXPECT_EQ(sample.gpus[0].index, 0);
-  EXPECT_TRUE(sample.gpus[0].name.empty());
-  fake.gpu(0).refused = 0;
-  const SystemSample later = read(*source);
-  EXPECT_FALSE(later.gpus[0].lost);
-  EXPECT_EQ(later.gpus[0].name, "NVIDIA H200");
-}
-
-TEST(NvmlSource, GpuWithoutPermissionIsNotLost) {
-  FakeLibrary fake;
-  fake.gpu(0).refused = test::kFakeHandle;
-  fake.gpu(0).refusal = kNoPermissionAnswer;
-  const SystemSample sample = fake.sample();
   GpuSample only_its_index;
   only_its_index.index = 0;
-  EXPECT_EQ(sample.gpus[0], only_its_index);
-  EXPECT_EQ(sample.gpus[1].name, "NVIDIA RTX 6000");
+  fake.gpu(0).refusal = kNoPermissionAnswer;
+  EXPECT_EQ(read(*source).gpus[0], only_its_index);
+  fake.gpu(0).refusal = kLostAnswer;
+  only_its_index.lost = true;
+  EXPECT_EQ(read(*source).gpus[0], only_its_index);
+  fake.gpu(0).refused = 0;
+  EXPECT_EQ(read(*source).gpus[0].name, "NVIDIA H200");
 }
 
 // Read from inside the process, for a GPU and for the process's MIG instance.
@@ -297,42 +255,23 @@ TEST(NvmlSource, ReadsMigInstancesWithMemoryAndProcesses) {
                                    GpuProcess{4243, std::nullopt, 2, 0})));
 }
 
-TEST(NvmlSource, ReturnsNullWithoutLibrary) {
-  EXPECT_EQ(open_nvml_source("/nonexistent/libnvidia-ml.so.1"), nullptr);
-  const auto library = nvml::Library::open("/nonexistent/libnvidia-ml.so.1");
-  ASSERT_FALSE(library);
-  EXPECT_THAT(library.error().sentence(), HasSubstr("/nonexistent/libnvidia-ml.so.1"));
-}
-
-TEST(NvmlSource, RejectsALibraryThatIsNotNvml) {
-  EXPECT_EQ(open_nvml_source("libm.so.6"), nullptr);
-  const auto library = nvml::Library::open("libm.so.6");
-  ASSERT_FALSE(library);
-  EXPECT_THAT(library.error().why, HasSubstr("libm.so.6 lacks nvmlInit"));
-}
-
-TEST(NvmlSource, ReturnsNullIfTheDriverIsNotLoaded) {
+TEST(NvmlSource, IsAbsentWithoutAWorkingLibraryOrDevices) {
+  for (const auto& [file, why] :
+       {std::pair{"/nonexistent/libnvidia-ml.so.1", "/nonexistent/libnvidia-ml.so.1"},
+        {"libm.so.6", "libm.so.6 lacks nvmlInit"}}) {
+    EXPECT_EQ(open_nvml_source(file), nullptr);
+    EXPECT_THAT(nvml::Library::open(file).error().why, HasSubstr(why));
+    HostInfo host;
+    read_gpu_info(host, file);
+    EXPECT_TRUE(host.gpus.empty());
+  }
   FakeLibrary fake;
   fake.state().init_result = 9;
   EXPECT_EQ(fake.open(), nullptr);
   EXPECT_EQ(nvml::Library::open(fake.file()).error().why, "nvmlInit failed: Driver Not Loaded");
   EXPECT_EQ(fake.state().shutdowns, 0U);
-}
-
-TEST(NvmlSource, ReturnsNullWithoutDevices) {
-  FakeLibrary fake;
-  fake.state().gpu_count = 0;
-  EXPECT_EQ(fake.open(), nullptr);
-  EXPECT_EQ(fake.state().inits, fake.state().shutdowns);
-}
-
-TEST(NvmlSource, ShutsNvmlDown) {
-  FakeLibrary fake;
-  {
-    const auto source = fake.open();
-    EXPECT_EQ(fake.state().inits, 1U);
-    EXPECT_EQ(fake.state().shutdowns, 0U);
-  }
+  fake.state() = {};
+  EXPECT_EQ(fake.open(), nullptr) << "no device";
   EXPECT_EQ(fake.state().shutdowns, 1U);
 }
 
@@ -368,56 +307,23 @@ TEST(GpuInfo, ReadsFactsOfTheGpu) {
   EXPECT_EQ(host.gpus[1].mig_enabled, std::nullopt);
 }
 
-TEST(GpuInfo, StaysEmptyWithoutLibrary) {
-  HostInfo host;
-  read_gpu_info(host, "/nonexistent/libnvidia-ml.so.1");
-  EXPECT_TRUE(host.gpus.empty());
-  EXPECT_TRUE(host.gpu_driver.empty());
-}
-
-TEST(NvmlProcesses, DetectsTheLayoutFromWrittenBytes) {
-  for (const std::size_t size : {16U, 24U, 32U})
-    for (const std::size_t count : {1U, 2U, 7U, 61U}) {
-      EXPECT_EQ(nvml::entry_size(size * count, count, 61, 24), size) << count;
-      // The driver cleared the whole buffer.
-      EXPECT_EQ(nvml::entry_size(size * 61, count, 61, 24), size) << count;
-    }
-  EXPECT_EQ(nvml::entry_size(77, 2, 61, 24), 24U);
-  EXPECT_EQ(nvml::entry_size(0, 0, 61, 16), 24U);  // an empty list has no layout
-}
-
 // The three layouts that drivers use for the same function name, with and without clearing the rest of the
-// buffer.
+// buffer, in a list that fits the first buffer and in one that does not.
 TEST(NvmlProcesses, EveryLayoutGivesTheSameProcesses) {
   for (const unsigned size : {16U, 24U, 32U})
-    for (const unsigned clears : {0U, 1U}) {
-      FakeLibrary fake;
-      fake.state().entry_size = size;
-      fake.state().clears_the_rest = clears;
-      fake.gpu(0).compute = {3,
-                             {{10, 1000, kNone, kNone}, {11, 2000, kNone, kNone}, {12, 3000, kNone, kNone}}};
-      EXPECT_THAT(fake.sample().gpus[0].processes,
-                  Optional(ElementsAre(process_of(10, Bytes{1000}), process_of(11, Bytes{2000}),
-                                       process_of(12, Bytes{3000}))))
-          << size << " " << clears;
-    }
-}
-
-TEST(NvmlProcesses, GrowsTheBufferForLongLists) {
-  for (const unsigned size : {16U, 24U, 32U}) {
-    FakeLibrary fake;
-    fake.state().entry_size = size;
-    fake.gpu(0).compute.count = 200;
-    for (unsigned i = 0; i < 200; ++i)
-      fake.gpu(0).compute.list[i] = {1000 + i, 1ULL << (20 + i % 16), kNone, kNone};
-    const auto processes = fake.sample().gpus[0].processes;
-    ASSERT_TRUE(processes);
-    ASSERT_EQ(processes->size(), 200U);
-    for (unsigned i = 0; i < 200; ++i) {
-      EXPECT_EQ((*processes)[i].pid, 1000 + i);
-      EXPECT_EQ((*processes)[i].used, Bytes{1LL << (20 + i % 16)});
-    }
-  }
+    for (const unsigned clears : {0U, 1U})
+      for (const unsigned count : {1U, 3U, 200U}) {
+        FakeLibrary fake;
+        fake.state().entry_size = size;
+        fake.state().clears_the_rest = clears;
+        fake.gpu(0).compute.count = count;
+        std::vector<GpuProcess> expected;
+        for (unsigned i = 0; i < count; ++i) {
+          fake.gpu(0).compute.list[i] = {1000 + i, 1ULL << (20 + i % 16), kNone, kNone};
+          expected.push_back(process_of(1000 + i, Bytes{1LL << (20 + i % 16)}));
+        }
+        EXPECT_EQ(fake.sample().gpus[0].processes, expected) << size << " " << clears << " " << count;
+      }
 }
 
 TEST(NvmlProcesses, MergesComputeAndGraphicsEntriesOfAProcess) {

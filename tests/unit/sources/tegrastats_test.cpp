@@ -1,10 +1,5 @@
 #include "sources/tegrastats_reader.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <set>
-
 #include "base/text.h"
 #include "support/test_support.h"
 
@@ -188,49 +183,6 @@ TEST(Tegrastats, LineCutAtAnyByteGivesNoWrongFigure) {
       EXPECT_TRUE(cut.cores.empty() || cut.cores.size() == whole.cores.size()) << board << " cut at " << size;
     }
   }
-}
-
-// The table in docs/monitor-sources.md is generated from the real lines. HEADROOM_UPDATE_DOCS=1 writes it.
-// Lines of the same board with the same figures are one row; a remark in parentheses is of the first of them.
-std::string table_of(const std::vector<RealLine>& lines) {
-  std::string table =
-      "| board | swap | EMC | GPU load | GPU clocks | engines | temperatures | rails |\n"
-      "|---|---|---|---|---|---|---|---|\n";
-  std::set<std::string> seen;
-  const auto clocks_of = [](const SystemSample& sample, std::string_view beginning) {
-    return std::count_if(sample.clocks_hz.begin(), sample.clocks_hz.end(),
-                         [&](const Reading& clock) { return clock.name.starts_with(beginning); });
-  };
-  for (const auto& [board, line] : lines) {
-    const SystemSample sample = read(line);
-    const auto many = [](auto count) { return count == 0 ? std::string("–") : std::to_string(count); };
-    std::string engines;
-    for (const EngineReading& engine : sample.engines) engines += (engines.empty() ? "" : ", ") + engine.name;
-    const std::string emc = !sample.emc_percent ? "–" : clocks_of(sample, "emc") > 0 ? "load, clock" : "load";
-    const std::string figures = fmt::format(
-        " | {} | {} | {} | {} | {} | {}{} | {}{} |\n",
-        sample.swap_total.value_or(Bytes{}).count > 0 ? "yes" : "–", emc, sample.gpu_percent ? "yes" : "–",
-        many(clocks_of(sample, "gpu")), engines.empty() ? "–" : engines,
-        many(sample.temperatures_celsius.size()), sample.temperature_peaks_celsius.empty() ? "" : ", peaks",
-        many(sample.power_watts.size()), sample.power_peak_watts.empty() ? "" : ", peaks");
-    if (seen.insert(board.substr(0, board.find(" (")) + figures).second) table += "| " + board + figures;
-  }
-  return table;
-}
-
-TEST(Tegrastats, DocsTableMatchesTheRealLines) {
-  const auto lines = real_lines();
-  if (lines.empty()) GTEST_SKIP() << test::absent_message("tegrastats/real_lines.tsv");
-  const std::filesystem::path docs = std::filesystem::path(test::source_path("docs/monitor-sources.md"));
-  std::string text = test::read_text(docs);
-  const std::string begin = "<!-- made by Tegrastats.DocsTableMatchesTheRealLines -->\n",
-                    end = "<!-- end -->";
-  const std::size_t from = text.find(begin), to = text.find(end, from);
-  ASSERT_TRUE(from != text.npos && to != text.npos);
-  const std::size_t start = from + begin.size();
-  if (std::getenv("HEADROOM_UPDATE_DOCS") != nullptr)
-    return test::write_text(docs, text.replace(start, to - start, table_of(lines)));
-  EXPECT_EQ(text.substr(start, to - start), table_of(lines)) << "HEADROOM_UPDATE_DOCS=1 writes it";
 }
 
 }  // namespace

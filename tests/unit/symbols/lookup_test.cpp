@@ -1,5 +1,4 @@
 #include <gtest/gtest.h>
-#include <random>
 #include <string>
 
 #include "symbols/demangle.h"
@@ -34,30 +33,6 @@ TEST(IntervalIndex, FindsNothingInEmptyRangesAndEmptyIndexes) {
   index.build();
   EXPECT_EQ(index.find(5), std::nullopt);
   EXPECT_EQ(index.find(~std::uint64_t{0}), std::nullopt);
-}
-
-// Random overlaps, as in a damaged file. The expected result is the last range that contains the address,
-// found by linear search.
-TEST(IntervalIndex, AgreesWithASearchThroughAllRanges) {
-  std::mt19937 random(11);
-  for (int round = 0; round < 50; ++round) {
-    struct Range {
-      std::uint64_t low, high;
-    };
-    std::vector<Range> ranges;
-    IntervalIndex index;
-    for (std::uint32_t id = 0; id < 40; ++id) {
-      ranges.push_back({random() % 200, random() % 200});
-      index.add(ranges.back().low, ranges.back().high, id);
-    }
-    index.build();
-    for (std::uint64_t address = 0; address < 210; ++address) {
-      std::optional<std::uint32_t> expected;
-      for (std::uint32_t id = 0; id < ranges.size(); ++id)
-        if (address >= ranges[id].low && address < ranges[id].high) expected = id;
-      ASSERT_EQ(index.find(address), expected) << "round " << round << ", address " << address;
-    }
-  }
 }
 
 TEST(Demangle, ReadsCppNames) {

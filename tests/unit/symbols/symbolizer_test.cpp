@@ -50,6 +50,15 @@ SourceFrame frame_in(Symbolizer& symbolizer, std::uint64_t offset = 0) {
   return symbolizer.frames_of(kLoadBias + address_of(inlined_program(), kFunction) + offset, false).back();
 }
 
+void expect_same(const std::vector<SourceFrame>& found, const std::vector<SourceFrame>& expected) {
+  ASSERT_EQ(found.size(), expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    EXPECT_EQ(found[i].function, expected[i].function);
+    EXPECT_EQ(found[i].file, expected[i].file);
+    EXPECT_EQ(found[i].line, expected[i].line);
+  }
+}
+
 TEST(Symbolizer, FindsFunctionFileAndLine) {
   Symbolizer symbolizer({module_of(inlined_program())});
   const SourceFrame frame = frame_in(symbolizer);
@@ -58,9 +67,6 @@ TEST(Symbolizer, FindsFunctionFileAndLine) {
   EXPECT_GT(frame.line, 0);
   EXPECT_EQ(frame.module, "symbols_inlined_program");
   EXPECT_TRUE(frame.named);
-  EXPECT_FALSE(frame.inlined);
-  EXPECT_EQ(one_line(frame),
-            fmt::format("{} at {}:{} (symbols_inlined_program)", kFunction, frame.file, frame.line));
 }
 
 TEST(Symbolizer, InlinedFramesComeFirstAndKeepTheirNamespaces) {
@@ -68,7 +74,6 @@ TEST(Symbolizer, InlinedFramesComeFirstAndKeepTheirNamespaces) {
   bool seen = false;
   for (const std::uint64_t address : addresses_in(inlined_program(), 5000)) {
     const auto& frames = symbolizer.frames_of(kLoadBias + address, false);
-    for (std::size_t i = 0; i < frames.size(); ++i) EXPECT_EQ(frames[i].inlined, i + 1 < frames.size());
     // g++ writes no parameters for inlined functions; clang does.
     seen |= frames.size() >= 3 && frames[0].function.starts_with("(anonymous namespace)::third_level") &&
             frames[1].function.starts_with("(anonymous namespace)::second_level") &&
@@ -96,7 +101,7 @@ TEST(Symbolizer, CachesResultsAndPrepareGivesTheSame) {
   for (const std::uint64_t address : addresses) {
     const auto& frames = one_by_one.frames_of(address, true);
     EXPECT_EQ(&frames, &one_by_one.frames_of(address, true));
-    EXPECT_EQ(one_line(frames.front()), one_line(prepared.frames_of(address, true).front()));
+    expect_same(frames, prepared.frames_of(address, true));
   }
 }
 
@@ -178,18 +183,15 @@ TEST(Symbolizer, GivesNoNamesForAChangedFile) {
   Symbolizer symbolizer({module});
   const std::uint64_t address = address_of(inlined_program(), kFunction);
   EXPECT_EQ(frame_in(symbolizer).function, fmt::format("symbols_inlined_program+{:#x}", address));
-  EXPECT_EQ(one_line(frame_in(symbolizer)), fmt::format("symbols_inlined_program+{:#x}", address));
   EXPECT_THAT(symbolizer.problems(), ElementsAre(HasSubstr("has changed since the recording")));
 }
 
-TEST(Symbolizer, GivesSymbolAndOffsetWithoutDebugInformation) {
+TEST(Symbolizer, GivesTheSymbolWithoutDebugInformation) {
   const TemporaryFolder folder;
   ASSERT_TRUE(
       output_of({"objcopy", "--strip-debug", inlined_program().string(), (folder / "program").string()}));
   Symbolizer symbolizer({module_of(folder / "program")});
   EXPECT_EQ(frame_in(symbolizer, 3).function, kFunction);
-  EXPECT_EQ(frame_in(symbolizer, 3).offset, 3U);
-  EXPECT_EQ(one_line(frame_in(symbolizer, 3)), "plain_c_function+0x3 (program)");
 }
 
 TEST(Symbolizer, ReadsTheCompressedSymbolTableOfStrippedFiles) {
@@ -245,45 +247,10 @@ TEST(Symbolizer, PrintsAddressesOutsideOfFiles) {
   vdso.load_bias = vdso.start = 0x7ffd00000000;
   vdso.end = vdso.start + 0x2000;
   Symbolizer symbolizer({vdso});
-  EXPECT_EQ(one_line(symbolizer.frames_of(vdso.start + 0x9c5, false).front()), "[vdso]+0x9c5");
-  EXPECT_EQ(one_line(symbolizer.frames_of(0x1234, false).front()), "0x1234");
-  EXPECT_EQ(one_line(symbolizer.frames_of(0, true).front()), "0x0");
+  EXPECT_EQ(symbolizer.frames_of(vdso.start + 0x9c5, false).front().function, "[vdso]+0x9c5");
+  EXPECT_EQ(symbolizer.frames_of(0x1234, false).front().function, "0x1234");
+  EXPECT_EQ(symbolizer.frames_of(0, true).front().function, "0x0");
   EXPECT_THAT(symbolizer.problems(), IsEmpty());
-}
-
-TEST(Symbolizer, DistinguishesModulesAtOnePlaceByTime) {
-  recording::Module first, second;
-  first.path = "/gone/first.so";
-  first.load_bias = first.start = kLoadBias;
-  first.end = kLoadBias + 0x1000;
-  first.unloaded = Nanoseconds{500};
-  second = first;
-  second.path = "/gone/second.so";
-  second.loaded = Nanoseconds{600};
-  second.unloaded.reset();
-  Symbolizer symbolizer({first, second});
-  const auto module_at = [&](std::optional<Nanoseconds> when) {
-    return symbolizer.frames_of(kLoadBias + 8, false, when).front().module;
-  };
-  EXPECT_EQ(module_at(Nanoseconds{100}), "first.so");
-  EXPECT_EQ(module_at(Nanoseconds{700}), "second.so");
-  EXPECT_EQ(module_at({}), "second.so");
-}
-
-TEST(Symbolizer, ReportsTruncatedFilesOrReadsPartOfThem) {
-  const TemporaryFolder folder;
-  const std::string whole = headroom::test::read_text(inlined_program());
-  for (std::size_t cut = 0; cut < whole.size(); cut += whole.size() / 60 + 1) {
-    headroom::test::write_text(folder / "program", whole.substr(0, cut));
-    recording::Module module = module_of(inlined_program(), (folder / "program").string());
-    module.build_id.clear();
-    Symbolizer symbolizer({module});
-    for (const std::uint64_t address : addresses_in(inlined_program(), 20))
-      EXPECT_FALSE(symbolizer.frames_of(kLoadBias + address, false).empty());
-    if (cut < 64) {
-      EXPECT_EQ(symbolizer.problems().size(), 1U) << cut;
-    }
-  }
 }
 
 TEST(Symbolizer, OpensOnlyRegularFilesAndNoPathsFromBuildIds) {
@@ -327,10 +294,7 @@ TEST(CarrySymbols, CopiedSymbolsGiveTheSameNamesElsewhere) {
   options.symbol_folders = {out};
   Symbolizer here({module}), there({elsewhere}, options);
   for (const std::uint64_t address : addresses_in(inlined_program(), 200)) {
-    const auto& expected = here.frames_of(kLoadBias + address, false);
-    const auto& found = there.frames_of(kLoadBias + address, false);
-    ASSERT_EQ(found.size(), expected.size());
-    for (std::size_t i = 0; i < found.size(); ++i) EXPECT_EQ(one_line(found[i]), one_line(expected[i]));
+    expect_same(there.frames_of(kLoadBias + address, false), here.frames_of(kLoadBias + address, false));
   }
   EXPECT_THAT(there.problems(), IsEmpty());
 }
@@ -351,13 +315,7 @@ TEST(CarrySymbols, FollowsDebugInformationThatDwzSplitOff) {
   fs::remove(shared);
   Symbolizer whole({module_of(inlined_program())}), split({module}, {.symbol_folders = {folder / "carried"}});
   for (const std::uint64_t address : addresses_in(inlined_program(), 200)) {
-    const auto& expected = whole.frames_of(kLoadBias + address, false);
-    const auto& found = split.frames_of(kLoadBias + address, false);
-    ASSERT_EQ(found.size(), expected.size());
-    for (std::size_t i = 0; i < found.size(); ++i) {
-      EXPECT_EQ(found[i].function, expected[i].function);
-      EXPECT_EQ(found[i].file, expected[i].file);
-    }
+    expect_same(split.frames_of(kLoadBias + address, false), whole.frames_of(kLoadBias + address, false));
   }
 }
 

@@ -39,27 +39,15 @@ SystemSample orin_sample() {
       "NvMapMemFree: 4096 kB\nNvMapMemUsed: 4812800 kB\n");
   tree.file("proc/pressure/memory",
             "some avg10=1.25 avg60=0.50 avg300=0.10 total=1\nfull avg10=0.75 avg60=0 avg300=0 total=1\n");
-  const auto zone = [&tree](int number, const std::string& type, const std::string& value) {
-    const std::string folder = "sys/class/thermal/thermal_zone" + std::to_string(number);
-    tree.file(folder + "/type", type + "\n");
-    tree.file(folder + "/temp", value + "\n");
-  };
-  zone(0, "cpu-thermal", "68200");
-  zone(1, "gpu-thermal", "72100");
-  zone(2, "soc0-thermal", "61000");
-  zone(3, "soc1-thermal", "62500");
-  zone(4, "cv0-thermal", "-256000");
-  zone(10, "tj-thermal", "72100");
-  tree.file("sys/class/hwmon/hwmon1/name", "ina3221\n");
-  const auto rail = [&tree](int channel, const std::string& label, int millivolts, int milliamperes) {
-    const std::string base = "sys/class/hwmon/hwmon1/", number = std::to_string(channel);
-    tree.file(base + "in" + number + "_label", label + "\n");
-    tree.file(base + "in" + number + "_input", std::to_string(millivolts) + "\n");
-    tree.file(base + "curr" + number + "_input", std::to_string(milliamperes) + "\n");
-  };
-  rail(1, "VDD_IN", 5000, 3700);
-  rail(2, "VDD_CPU_GPU_CV", 5000, 1350);
-  rail(3, "VDD_SOC", 5000, 625);
+  tree.zone(0, "cpu-thermal", "68200");
+  tree.zone(1, "gpu-thermal", "72100");
+  tree.zone(2, "soc0-thermal", "61000");
+  tree.zone(3, "soc1-thermal", "62500");
+  tree.zone(4, "cv0-thermal", "-256000");
+  tree.zone(10, "tj-thermal", "72100");
+  tree.rail(1, "VDD_IN", 5000, 3700);
+  tree.rail(2, "VDD_CPU_GPU_CV", 5000, 1350);
+  tree.rail(3, "VDD_SOC", 5000, 625);
   tree.file("sys/class/hwmon/hwmon2/name", "pwmfan\n");
   tree.file("sys/class/hwmon/hwmon2/pwm1", "128\n");
   tree.file("sys/class/hwmon/hwmon3/name", "pwm_tach\n");

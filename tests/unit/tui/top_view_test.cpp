@@ -101,17 +101,6 @@ TEST(TopView, FitsEverySize) {
   }
 }
 
-// The bar counts each byte once: its cells fill the row in proportion to the parts.
-TEST(TopView, BarShowsTheWholeMemory) {
-  const std::string text = screen_of(orin_sample(), 80, 24);
-  const std::string_view bar = split(text, '\n')[2];
-  EXPECT_EQ(display_width(bar), 80);
-  int gpu_cells = 0;
-  for (std::size_t at = bar.find("▓"); at != bar.npos; at = bar.find("▓", at + 1)) ++gpu_cells;
-  EXPECT_EQ(gpu_cells, std::lround(80 * 4812800.0 / 16043456.0));
-  EXPECT_THAT(text, HasSubstr("GPU 4.59 GiB"));
-}
-
 TEST(TopView, OmitsUnknownFigures) {
   const std::string vm = screen_of(vm_sample(), 120, 40);
   EXPECT_THAT(vm, Not(HasSubstr("GPU 0")));
@@ -176,16 +165,6 @@ TEST(TopView, AlwaysShowsTheSelectedProcess) {
   TopChoice choice;
   choice.selected = 1150;
   EXPECT_THAT(screen_of(sample, 80, 24, choice, ColorDepth::colors_16), HasSubstr(";7m   1150"));
-}
-
-TEST(TopView, OneShotShowsTheRequestedNumberOfProcesses) {
-  const auto session = session_of(orin_sample());
-  TopChoice choice;
-  choice.interactive = false;
-  const std::string text = to_text(draw_top_once(picture_of(*session), choice, 100, 3), ColorDepth::none);
-  EXPECT_THAT(text, HasSubstr("segnet"));
-  EXPECT_THAT(text, Not(HasSubstr("octomap")));
-  EXPECT_THAT(text, Not(HasSubstr("quit")));
 }
 
 TEST(Panels, FormatsShortSizes) {

@@ -36,15 +36,6 @@ TEST(TextInput, SpacesLinesWithoutTimeByTheInterval) {
   EXPECT_EQ(samples[2].time, Nanoseconds{1'000'000'000});
 }
 
-TEST(TextInput, ReadsACsvWithoutHeaderByGivenColumns) {
-  const auto samples = samples_of("nvidia-smi", "2026/08/10 00:00:00.000, 5\n2026/08/10 00:00:02.000, 6\n",
-                                  {"timestamp", "memory.used"});
-  ASSERT_EQ(samples.size(), 2U);
-  EXPECT_EQ(samples[1].time, Nanoseconds{2'000'000'000});
-  ASSERT_EQ(samples[1].gpus.size(), 1U);
-  EXPECT_EQ(samples[1].gpus[0].memory_used, mebibytes(6));
-}
-
 TEST(TextInput, ReadsHeadroomLogsBackUnchanged) {
   SystemSample sample;
   sample.time = Nanoseconds{1234};
@@ -100,8 +91,6 @@ TEST(ClockWatch, DistinguishesClockJumpAndSuspension) {
   EXPECT_EQ(clock.check(seconds(7), seconds(4707.2), seconds(3660)), "");
 }
 
-TEST(ClockWatch, ReadsTheKernelsClocks) { EXPECT_GE(time_suspended().count, -1'000'000); }
-
 using testing::ElementsAre;
 
 std::vector<std::string> lines_of(const std::string& text) {
@@ -140,34 +129,6 @@ TEST(LinePump, SplitsALineThatIsTooLong) {
   for (std::size_t i = 0; i < 10; ++i) EXPECT_EQ(lines[i].size(), most);
   EXPECT_EQ(lines[10].size(), 5U);
   EXPECT_EQ(lines[11], "next");
-}
-
-TEST(LinePump, LongestLineIsConfigurable) {
-  test::TemporaryFolder folder;
-  const std::string line(LinePump::kLongestLine + 1, 'x');
-  test::write_text(folder / "text", line + "\n");
-  const UniqueFd fd(::open((folder / "text").c_str(), O_RDONLY));
-  std::vector<std::string> lines;
-  LinePump pump(fd.get(), 2 * LinePump::kLongestLine);
-  while (pump.read_some([&](std::string_view each) { lines.emplace_back(each); }).value_or(false)) {
-  }
-  EXPECT_THAT(lines, ElementsAre(line));
-}
-
-TEST(LinePump, HandlesAnEmptyPipe) {
-  auto pipe = Pipe::create();
-  ASSERT_TRUE(pipe);
-  ::fcntl(pipe->read_end.get(), F_SETFL, O_NONBLOCK);
-  LinePump pump(pipe->read_end.get());
-  std::vector<std::string> lines;
-  const auto keep = [&](std::string_view line) { lines.emplace_back(line); };
-  EXPECT_TRUE(pump.read_some(keep).value_or(false));
-  ASSERT_TRUE(write_all(pipe->write_end.get(), "half"));
-  EXPECT_TRUE(pump.read_some(keep).value_or(false));
-  EXPECT_TRUE(lines.empty());
-  ASSERT_TRUE(write_all(pipe->write_end.get(), " and half\n"));
-  EXPECT_TRUE(pump.read_some(keep).value_or(false));
-  EXPECT_THAT(lines, ElementsAre("half and half"));
 }
 
 }  // namespace

@@ -29,13 +29,14 @@ TEST(OpenLog, ReadsPlainAndCompressedLogs) {
   EXPECT_THAT(open_log(folder / "none", "look for it").error().sentence(), HasSubstr("look for it"));
 }
 
-TEST(OpenLog, ReportsDataAfterACompressedLogAsDamage) {
+TEST(OpenLog, ReportsDataAfterACompressedLogButNotPadding) {
   test::TemporaryFolder folder;
-  for (const std::string& behind : {std::string("garbage"), std::string(512, '\0')}) {
+  for (const auto& [behind, is_damaged] :
+       {std::pair(std::string("garbage"), true), {std::string(512, '\0'), false}}) {
     test::write_text(folder / "a.jsonl.gz", gzip("{}\n") + behind);
     const auto log = open_log(folder / "a.jsonl.gz", "");
     ASSERT_TRUE(log) << log.error().sentence();
-    EXPECT_TRUE(log->is_damaged) << behind;
+    EXPECT_EQ(log->is_damaged, is_damaged) << behind;
     EXPECT_EQ(text_of(log->file), "{}\n");
   }
 }
