@@ -20,7 +20,7 @@ void fuzz(std::string_view log_text) {
     if (auto sample = replay->read(i)) session.take(*sample);
   for (const int width : {9, 80, 200}) {
     const auto canvas = draw_top(session.picture(), {}, width, width / 3);
-    const std::string text = to_text(canvas, tui::ColorDepth::none);
+    const std::string text = to_text(canvas, ColorDepth::none);
     for (const std::string_view line : split(text, '\n'))
       if (display_width(line) > width || line.find('\033') != line.npos) __builtin_trap();
   }
