@@ -1,7 +1,7 @@
 // The minimal cost of a library in front of malloc: it only forwards calls. With -DCOUNTS it also counts them
 // in thread-local data, which is lost when the process is killed. For benchmarks/trace_hook_cost.py --preload:
 //
-//     gcc -O2 -shared -fPIC -fno-builtin -Wl,-z,now [-DCOUNTS] -o counted.so bench/malloc_only_counted.c
+//     gcc -O2 -shared -fPIC -fno-builtin -Wl,-z,now [-DCOUNTS] -o counted.so benchmarks/malloc_only_counted.c
 #include <stddef.h>
 
 extern void* __libc_malloc(size_t size);

@@ -32,7 +32,6 @@
 #include <mutex>
 #include <numeric>
 #include <optional>
-#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -42,8 +41,8 @@
 #include "base/text.h"
 #include "inference/backend.h"
 #include "limits/memory_limit.h"
-#include "model_pool_optimum.h"
 #include "model_pool_simulation.h"
+#include "model_pool_tables.h"
 #include "model_pool_traces.h"
 #include "pool/memory_meter.h"
 #include "pool/pool.h"
@@ -200,12 +199,6 @@ std::vector<Measured> read_measured(const std::string& path) {
   return models;
 }
 
-Bytes total_of(const std::vector<Measured>& models) {
-  Bytes total;
-  for (const Measured& model : models) total += model.run_peak;
-  return total;
-}
-
 std::vector<std::size_t> by_size(const std::vector<Measured>& models) {
   std::vector<std::size_t> order(models.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -229,122 +222,16 @@ std::vector<bench::SimulatedModel> simulated(const std::vector<Measured>& models
   return made;
 }
 
-// One row of simulate(): loading seconds relative to LRU, one value per seed.
-struct SimulatedRow {
-  std::vector<double> lru, cost, by_lru, least_by_lru, blind_by_lru, all_by_lru;
-  double lru_wait = 0, cost_wait = 0;
-
-  static double median(std::vector<double> values) {
-    std::sort(values.begin(), values.end());
-    return values[values.size() / 2];
-  }
-  static std::string median_or_dash(const std::vector<double>& values) {
-    return values.empty() ? "–" : fmt::format("{:.3f}", median(values));
-  }
-};
-
-std::vector<double> shares(const std::vector<std::size_t>& trace, std::size_t models) {
-  std::vector<double> share(models);
-  for (const std::size_t model : trace) share[model] += 1 / static_cast<double>(trace.size());
-  return share;
-}
-
-// Runs the pool's code in simulated time. One thread shows the policies alone. With more threads, each holds
-// a session that cannot be evicted.
 int simulate(const RunOptions& run) {
   const std::vector<Measured> models = read_measured(run.measured);
-  const std::vector<bench::SimulatedModel> parts = simulated(models);
-  const Bytes budget = run.budget, margin{budget.count / kMarginPart}, baseline = models.front().baseline;
-  const bool has_optimum = run.threads == 1 && models.size() <= bench::AvailableMemory::kMostModels;
-  fmt::print("{} models, {} in all, budget {}, {} threads\n", models.size(), format_bytes(total_of(models)),
-             format_bytes(budget), run.threads);
-  fmt::print(
-      "| trace | LRU s | pool s | ratio of medians | median ratio | worst of 9 seeds | "
-      "least possible, median ratio | least without knowing when | until all are served, median ratio | "
-      "longest wait s, LRU | pool |\n"
-      "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n");
-  for (const std::string& name : bench::trace_names()) {
-    SimulatedRow row;
-    for (unsigned seed = 1; seed <= 9; ++seed) {
-      const auto trace = bench::make_trace(name, by_size(models), run.requests, seed);
-      const auto by = [&](pool::Eviction eviction) {
-        return bench::simulate_pool(parts, trace, budget, margin, baseline, run.threads, eviction,
-                                    eviction == pool::Eviction::by_cost ? run.load_delay : Nanoseconds{});
-      };
-      const bench::Simulated of_lru = by(pool::Eviction::least_recently_used),
-                             of_cost = by(pool::Eviction::by_cost);
-      const double lru = of_lru.reload_seconds;
-      row.lru.push_back(lru);
-      row.cost.push_back(of_cost.reload_seconds);
-      row.by_lru.push_back(of_cost.reload_seconds / lru);
-      row.all_by_lru.push_back(of_cost.all_seconds / of_lru.all_seconds);
-      row.lru_wait = std::max(row.lru_wait, of_lru.longest_wait);
-      row.cost_wait = std::max(row.cost_wait, of_cost.longest_wait);
-      if (!has_optimum) continue;
-      const bench::AvailableMemory available{budget - margin - baseline};
-      row.least_by_lru.push_back(bench::least_reload_seconds(parts, trace, available) / lru);
-      if (!bench::is_independent(name)) continue;
-      row.blind_by_lru.push_back(
-          bench::least_seconds_a_request(parts, shares(trace, parts.size()), available) *
-          static_cast<double>(trace.size()) / lru);
-    }
-    const double lru = SimulatedRow::median(row.lru), cost = SimulatedRow::median(row.cost);
-    fmt::print("| {} | {:.1f} | {:.1f} | {:.3f} | {:.3f} | {:.3f} | {} | {} | {:.3f} | {:.1f} | {:.1f} |\n",
-               name, lru, cost, cost / lru, SimulatedRow::median(row.by_lru),
-               *std::max_element(row.by_lru.begin(), row.by_lru.end()),
-               SimulatedRow::median_or_dash(row.least_by_lru), SimulatedRow::median_or_dash(row.blind_by_lru),
-               SimulatedRow::median(row.all_by_lru), row.lru_wait, row.cost_wait);
-    std::fflush(stdout);
-  }
-  return 0;
-}
-
-// Random sizes and load times, log-normal (σ = 1) and independent. In real models they are not independent.
-std::vector<bench::SimulatedModel> made_up_models(std::size_t count, std::mt19937& random) {
-  std::lognormal_distribution<double> draw(0, 1);
-  std::vector<bench::SimulatedModel> models;
-  for (std::size_t m = 0; m < count; ++m) {
-    const Bytes size = mebibytes(static_cast<std::int64_t>(1 + 20 * draw(random)));
-    models.push_back({{static_cast<std::int64_t>(50e6 * draw(random))}, {5'000'000}, size, size});
-  }
-  std::stable_sort(models.begin(), models.end(),
-                   [](const auto& a, const auto& b) { return a.run_peak < b.run_peak; });
-  return models;
-}
-
-int simulate_made_up(const RunOptions& run) {
-  fmt::print("{} threads, {} requests; loading seconds relative to LRU\n", run.threads, run.requests);
-  fmt::print(
-      "| budget | trace | sets | mean ratio | best | worst | more than 5 % worse "
-      "|\n|---|---|--:|--:|--:|--:|--:|\n");
-  for (const double part : {1.5, 2.0, 4.0})
-    for (const std::string& name : bench::trace_names()) {
-      std::mt19937 random(1);
-      std::vector<double> ratios;
-      for (unsigned set = 0; set < 48; ++set) {
-        const auto models = made_up_models(std::vector<std::size_t>{5, 8, 12, 20}[set % 4], random);
-        std::vector<std::size_t> order(models.size());
-        std::iota(order.begin(), order.end(), std::size_t{0});
-        Bytes total;
-        for (const bench::SimulatedModel& model : models) total += model.run_peak;
-        // Each model fits alone.
-        const Bytes budget =
-            std::max(Bytes{static_cast<std::int64_t>(static_cast<double>(total.count) / part)},
-                     models.back().run_peak);
-        const auto trace = bench::make_trace(name, order, run.requests, set + 1);
-        const auto seconds = [&](pool::Eviction eviction) {
-          return bench::simulate_pool(models, trace, budget, {}, {}, run.threads, eviction).reload_seconds;
-        };
-        const double lru = seconds(pool::Eviction::least_recently_used);
-        ratios.push_back(lru > 0 ? seconds(pool::Eviction::by_cost) / lru : 1);
-      }
-      std::sort(ratios.begin(), ratios.end());
-      const auto bad = std::count_if(ratios.begin(), ratios.end(), [](double ratio) { return ratio > 1.05; });
-      fmt::print("| 1/{} | {} | {} | {:.3f} | {:.3f} | {:.3f} | {} |\n", part, name, ratios.size(),
-                 std::accumulate(ratios.begin(), ratios.end(), 0.0) / static_cast<double>(ratios.size()),
-                 ratios.front(), ratios.back(), bad);
-      std::fflush(stdout);
-    }
+  bench::print_simulated_runs({simulated(models),
+                               by_size(models),
+                               run.budget,
+                               {run.budget.count / kMarginPart},
+                               models.front().baseline,
+                               run.requests,
+                               run.threads,
+                               run.load_delay});
   return 0;
 }
 
@@ -594,9 +481,13 @@ int main_of(const std::vector<std::string>& arguments) {
       run.load_delay = {std::stoll(value) * 1'000'000};  // load delay of the pool's policy
     if (flag == "--budget") run.budget = must(parse_size(value));
   }
-  if (is_made_up) return simulate_made_up(run);
+  if (is_made_up) {
+    bench::print_made_up_sets(run.requests, run.threads);
+    return 0;
+  }
   if (verb == "fit") return fit(arguments[1], run.budget);
-  if (run.budget.count == 0) run.budget = {total_of(read_measured(run.measured)).count / 4};
+  if (run.budget.count == 0)
+    for (const Measured& model : read_measured(run.measured)) run.budget += Bytes{model.run_peak.count / 4};
   if (verb == "simulate") return simulate(run);
   return verb == "_run" ? run_under_limit(run) : run_limited(run);
 }

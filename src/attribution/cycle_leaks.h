@@ -41,7 +41,7 @@ struct StackGrowth {
 
 struct LeakVerdict {
   monitoring::Growth growth = monitoring::Growth::unknown;  // the worst of all stacks and of their sum
-  std::string cycle;  // the layer whose ends are compared; empty if nothing repeats
+  std::string cycle{};  // the layer whose ends are compared; empty if nothing repeats
   std::int64_t cycles = 0, warm_up_cycles = 0;
   // Growth of all live memory, or the sum over the leaking stacks if the total hides the leak. Above 0
   // exactly for leaks and for growth that was released.
@@ -52,12 +52,12 @@ struct LeakVerdict {
   std::int64_t late_bytes = 0;      // growth after the warm-up; negative if it shrank
   std::int64_t released_bytes = 0;  // released after the last cycle, of the growth after the warm-up
   bool is_cut_off = false;          // the recording ends before the program, so releases may be missing
-  std::optional<Nanoseconds> released_at;  // of the last place
-  double smallest_visible = 0;             // bytes per cycle; samples hide a slower leak
-  std::vector<std::int64_t> live_bytes;    // at evenly chosen cycle ends
-  std::vector<std::int64_t> at_cycles;     // their cycles, counted from 1
+  std::optional<Nanoseconds> released_at{};  // of the last place
+  double smallest_visible = 0;               // bytes per cycle; samples hide a slower leak
+  std::vector<std::int64_t> live_bytes{};    // at evenly chosen cycle ends
+  std::vector<std::int64_t> at_cycles{};     // their cycles, counted from 1
   // Stacks that leak or grew, the fastest first; at least one for a leak or late growth.
-  std::vector<StackGrowth> stacks;
+  std::vector<StackGrowth> stacks{};
   bool is_sum = false;  // no stack has the verdict alone; the sum of those that grew after the warm-up has it
 
   bool tells(const StackGrowth& stack) const {
@@ -65,7 +65,7 @@ struct LeakVerdict {
   }
 
   // Verdicts on the other layers that repeat, the worst first. None is inside another or inside `cycle`.
-  std::vector<LeakVerdict> other_cycles;
+  std::vector<LeakVerdict> other_cycles{};
   // In other_cycles: all its leaking stacks also leak over the cycles of the worst verdict. Cycles that come
   // in turns see each other's leaks.
   bool same_places = false;

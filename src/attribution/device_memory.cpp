@@ -1,10 +1,10 @@
 #include "attribution/device_memory.h"
 
 #include <algorithm>
-#include <array>
 #include <functional>
 
 #include "attribution/live_map.h"
+#include "types/enum_names.h"
 
 namespace headroom::attribution {
 
@@ -54,11 +54,10 @@ Nanoseconds peak_time_of(const std::vector<DeviceFigures>& devices) {
 }
 
 std::string_view name_of(DeviceMemoryKind kind) {
-  constexpr std::array<std::string_view, kDeviceMemoryKinds> kNames{
-      "device",   "device",         "array",    "managed",       "physical",       "pool",
-      "graph",    "pinned_host",    "imported", "reservation",   "mapping",        "pool_reserved",
-      "overhead", "graph_reserved", "context",  "driver_growth", "registered_host"};
-  return kNames[static_cast<std::size_t>(kind)];
+  return name_in({"device", "device", "array", "managed", "physical", "pool", "graph", "pinned_host",
+                  "imported", "reservation", "mapping", "pool_reserved", "overhead", "graph_reserved",
+                  "context", "driver_growth", "registered_host"},
+                 kind);
 }
 
 DeviceLedgers::Device& DeviceLedgers::device(std::uint32_t ordinal) {
@@ -72,8 +71,13 @@ DeviceLedgers::Device& DeviceLedgers::device(std::uint32_t ordinal) {
   return device;
 }
 
-void DeviceLedgers::describe(std::uint32_t ordinal, bool is_integrated, std::uint64_t granule_bytes) {
-  described_[ordinal] = {is_integrated, granule_bytes > 0 ? granule_bytes : kUsualGranule, granule_bytes > 0};
+DeviceLedgers::DeviceLedgers(const recording::RecordingInfo& info, std::size_t curve_points)
+    : curve_points_(curve_points), expected_duration_(info.duration) {
+  for (const recording::Device& device : info.devices) {
+    const bool is_known = device.granule_bytes > 0;
+    described_[device.ordinal] = {device.integrated, is_known ? device.granule_bytes : kUsualGranule,
+                                  is_known};
+  }
 }
 
 void DeviceLedgers::visit(const MemoryEvent& event, LayerIndex layer, std::int64_t time) {
@@ -109,13 +113,11 @@ void DeviceLedgers::allocate(Device& of, const MemoryEvent& event, LayerIndex la
     remove(of, event.device_kind, at->second, time);
     at->second = block;
   }
-  const auto number = static_cast<std::size_t>(event.device_kind);
-  DeviceKindFigures& kind = of.kinds[number];
+  Kind& kind = of.kinds[static_cast<std::size_t>(event.device_kind)];
   ++kind.allocations;
   add_wrapping(kind.allocated_bytes, block.size);
-  LiveCounter& live = of.kind_live[number];
-  live.change(block.size, 1, of.peak_mark);
-  kind.peak_bytes = std::max(kind.peak_bytes, live.bytes);
+  kind.live.change(block.size, 1, of.peak_mark);
+  kind.peak_bytes = std::max(kind.peak_bytes, kind.live.bytes);
   if (!takes_device_memory(event.device_kind, of.memory.is_integrated)) return;
   for (Account* account : {&of.layers[layer], &of.stacks[event.stack.index]}) {
     account->live.change(block.size, 1, of.peak_mark);
@@ -144,9 +146,9 @@ void DeviceLedgers::change_total(Device& of, std::int64_t by, std::int64_t time)
 }
 
 void DeviceLedgers::remove(Device& of, DeviceMemoryKind memory, const Block& block, std::int64_t time) {
-  const auto number = static_cast<std::size_t>(memory);
-  ++of.kinds[number].releases;
-  of.kind_live[number].change(-block.size, -1, of.peak_mark);
+  Kind& kind = of.kinds[static_cast<std::size_t>(memory)];
+  ++kind.releases;
+  kind.live.change(-block.size, -1, of.peak_mark);
   if (!takes_device_memory(memory, of.memory.is_integrated)) return;
   of.layers[block.layer].live.change(-block.size, -1, of.peak_mark);
   of.stacks[block.stack.index].live.change(-block.size, -1, of.peak_mark);
@@ -229,16 +231,15 @@ std::vector<DeviceFigures> DeviceLedgers::finish() const {
     DeviceFigures figures = of.figures;
     figures.end_bytes = of.total;
     figures.rounding_at_peak_bytes = of.rounding.bytes_at(of.peak_mark);
-    if (of.curve) figures.curve = of.curve->finish();
+    if (of.curve) figures.curve = of.curve->curve();
     for (std::size_t i = 0; i < kDeviceMemoryKinds; ++i) {
       if (of.kinds[i].allocations == 0) continue;
-      DeviceKindFigures kind = of.kinds[i];
+      DeviceKindFigures& kind = figures.kinds.emplace_back(of.kinds[i]);
       kind.kind = static_cast<DeviceMemoryKind>(i);
       kind.in_total = takes_device_memory(kind.kind, of.memory.is_integrated);
-      kind.at_peak_bytes = of.kind_live[i].bytes_at(of.peak_mark);
-      kind.end_bytes = of.kind_live[i].bytes;
-      kind.end_blocks = of.kind_live[i].blocks;
-      figures.kinds.push_back(kind);
+      kind.at_peak_bytes = of.kinds[i].live.bytes_at(of.peak_mark);
+      kind.end_bytes = of.kinds[i].live.bytes;
+      kind.end_blocks = of.kinds[i].live.blocks;
     }
     figures.layers = shares_of(of.layers, of.peak_mark);
     figures.stacks = shares_of(of.stacks, of.peak_mark);
@@ -249,41 +250,35 @@ std::vector<DeviceFigures> DeviceLedgers::finish() const {
 
 DeviceCurveBuilder::DeviceCurveBuilder(std::size_t most_points, Nanoseconds expected_duration)
     : most_points_(static_cast<std::int64_t>(std::max<std::size_t>(most_points, 2))),
-      width_(std::max<std::int64_t>(1, expected_duration.count / most_points_ + 1)) {}
+      curve_{{std::max<std::int64_t>(1, expected_duration.count / most_points_ + 1)}, {}} {}
 
 void DeviceCurveBuilder::changed(std::int64_t time, std::int64_t before, std::int64_t now) {
   time = std::max<std::int64_t>(time, 0);
-  while (time / width_ >= most_points_) halve();
-  const std::int64_t number = time / width_;
-  if (points_.empty() || points_.back().number < number) points_.push_back({number, before, before, before});
-  Point& point = points_.back();
+  while (time / curve_.width.count >= most_points_) halve();
+  const Nanoseconds start{time / curve_.width.count * curve_.width.count};
+  std::vector<DeviceCurvePoint>& points = curve_.points;
+  if (points.empty() || points.back().start < start) points.push_back({start, before, before, before});
+  DeviceCurvePoint& point = points.back();
   point.lowest = std::min(point.lowest, now);
   point.highest = std::max(point.highest, now);
   point.last = now;
 }
 
 void DeviceCurveBuilder::halve() {
-  width_ *= 2;
-  std::vector<Point> joined;
-  for (Point& point : points_) {
-    point.number /= 2;
-    if (joined.empty() || joined.back().number != point.number) {
+  curve_.width.count *= 2;
+  std::vector<DeviceCurvePoint> joined;
+  for (DeviceCurvePoint& point : curve_.points) {
+    point.start.count -= point.start.count % curve_.width.count;
+    if (joined.empty() || joined.back().start != point.start) {
       joined.push_back(point);
       continue;
     }
-    Point& before = joined.back();
+    DeviceCurvePoint& before = joined.back();
     before.lowest = std::min(before.lowest, point.lowest);
     before.highest = std::max(before.highest, point.highest);
     before.last = point.last;
   }
-  points_ = std::move(joined);
-}
-
-DeviceCurve DeviceCurveBuilder::finish() const {
-  DeviceCurve curve{{width_}, {}};
-  for (const Point& point : points_)
-    curve.points.push_back({{point.number * width_}, point.lowest, point.highest, point.last});
-  return curve;
+  curve_.points = std::move(joined);
 }
 
 }  // namespace headroom::attribution

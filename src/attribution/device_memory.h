@@ -20,6 +20,7 @@
 #include "attribution/live_map.h"
 #include "base/units.h"
 #include "recording/format.h"
+#include "recording/recording.h"
 #include "types/memory_event.h"
 
 namespace headroom::attribution {
@@ -43,16 +44,13 @@ class DeviceCurveBuilder {
 
   // The bytes before and after this moment.
   void changed(std::int64_t time, std::int64_t before, std::int64_t now);
-  DeviceCurve finish() const;
+  const DeviceCurve& curve() const { return curve_; }
 
  private:
-  struct Point {
-    std::int64_t number, lowest, highest, last;  // the point starts at number × width
-  };
   void halve();
 
-  std::int64_t most_points_, width_;
-  std::vector<Point> points_;
+  std::int64_t most_points_;
+  DeviceCurve curve_;  // a point starts at a multiple of the width
 };
 
 struct DeviceKindFigures {
@@ -139,13 +137,9 @@ std::string_view name_of(DeviceMemoryKind kind);
 
 class DeviceLedgers {
  public:
-  // Without a curve.
-  DeviceLedgers() = default;
-  DeviceLedgers(std::size_t curve_points, Nanoseconds expected_duration)
-      : curve_points_(curve_points), expected_duration_(expected_duration) {}
+  // `curve_points` 0: without a curve.
+  explicit DeviceLedgers(const recording::RecordingInfo& info, std::size_t curve_points = 0);
 
-  // Call before the device's first event. `granule_bytes` 0: kUsualGranule.
-  void describe(std::uint32_t ordinal, bool is_integrated, std::uint64_t granule_bytes);
   void visit(const MemoryEvent& event, LayerIndex layer, std::int64_t time);
   // Now: the device's total, and the live bytes at an address (0: unknown).
   std::int64_t total_of(std::uint32_t ordinal) const;
@@ -162,6 +156,9 @@ class DeviceLedgers {
     LiveCounter live;
     std::int64_t allocations = 0, allocated_bytes = 0;
   };
+  struct Kind : DeviceKindFigures {
+    LiveCounter live;
+  };
   struct Memory {
     bool is_integrated = false;
     std::uint64_t granule_bytes = kUsualGranule;
@@ -174,8 +171,7 @@ class DeviceLedgers {
     std::int64_t total = 0;
     LiveCounter rounding;
     std::optional<DeviceCurveBuilder> curve;
-    DeviceKindFigures kinds[kDeviceMemoryKinds];
-    LiveCounter kind_live[kDeviceMemoryKinds];
+    Kind kinds[kDeviceMemoryKinds];
     std::map<std::pair<DeviceMemoryKind, std::uint64_t>, Block> blocks;
     std::map<std::uint32_t, Account> layers, stacks;
     std::map<ThreadIndex, std::size_t> last_refusals;  // index in figures.refusals, if it was kept
@@ -189,7 +185,7 @@ class DeviceLedgers {
   static void add_process(Device& device, const MemoryEvent& event);
   static void set_figure(Device& device, const MemoryEvent& event);
 
-  std::size_t curve_points_ = 0;
+  std::size_t curve_points_;
   Nanoseconds expected_duration_;
   std::map<std::uint32_t, Memory> described_;
   std::map<std::uint32_t, Device> devices_;

@@ -15,18 +15,16 @@ class Accountant {
  public:
   Accountant(const recording::Recording& recording, std::vector<Grouping> groupings,
              const std::optional<SampledPeak>& peak)
-      : result_{LayerTree(recording), {}, recording.info().full}, peak_is_chosen_(peak.has_value()) {
-    if (peak) {
-      moment_of_peak_ = peak->moment;
-      until_peak_ = peak->until_peak;
-      in_all_ = peak->in_all;
-    }
+      : result_{LayerTree(recording), {}, recording.info().full},
+        peak_is_chosen_(peak.has_value()),
+        peak_(peak.value_or(SampledPeak{{}, kNoBound, kNoBound})),
+        awaits_peak_(peak_is_chosen_) {
     for (Grouping& grouping : groupings) columns_.push_back({std::move(grouping), {}});
     result_.figures.resize(columns_.size());
   }
 
   void visit(const MemoryEvent& event) {
-    if (moment_of_peak_ && event.time > *moment_of_peak_) measure_peak();
+    if (awaits_peak_ && event.time > peak_.moment) measure_peak();
     if (event.kind == MemoryEventKind::release)
       release(event);
     else if (event.kind == MemoryEventKind::gap)
@@ -36,13 +34,13 @@ class Accountant {
   }
 
   GroupAccounts finish() {
-    if (moment_of_peak_) measure_peak();
+    if (awaits_peak_) measure_peak();
     if (peak_is_chosen_) measure_end();
     for (std::size_t column = 0; column < columns_.size(); ++column)
       for (std::size_t group = 0; group < columns_[column].live.size(); ++group) {
         const LiveCounter& live = columns_[column].live[group];
         GroupFigures& figures = result_.figures[column][group];
-        const auto most = static_cast<double>(in_all_.bytes);  // as in the analysis
+        const auto most = static_cast<double>(peak_.in_all.bytes);  // as in the analysis
         const double peak_variance = std::min(figures.live.peak_variance, most * most),
                      end_variance = std::min(figures.live.end_variance, most * most);
         figures.live = {live.bytes_at(peak_mark_),
@@ -112,28 +110,22 @@ class Accountant {
 
   // As in the analysis: at the moment that half A of the samples chose, what half B has.
   void measure_peak() {
-    moment_of_peak_.reset();
+    awaits_peak_ = false;
     ++peak_mark_;
     for (Column& column : columns_)
       for (LiveCounter& live : column.live) live.begin_saved(peak_mark_);
-    const BoundedSamples bounded(sampled_live(live_, SampleHalf::b), until_peak_);
-    live_.for_each([&](const LiveBlock& block) {
-      std::int64_t bytes = block.bytes_in(SampleHalf::b), blocks = block.blocks_in(SampleHalf::b);
-      const double variance = sample_variance(block.weight == 1 ? 1 : block.half_weight(), bytes);
-      if (block.weight != 1) {
-        bytes = bounded.bytes(bytes);
-        blocks = bounded.blocks(blocks);
-      }
-      for_each_group(block, [&](LiveCounter& live, GroupFigures& figures) {
-        live.add_saved(bytes, blocks);
-        figures.live.peak_variance += variance;
-      });
-    });
+    measure_live(live_, SampleHalf::b, peak_.until_peak,
+                 [&](const LiveBlock& block, const MeasuredBlock& measured) {
+                   for_each_group(block, [&](LiveCounter& live, GroupFigures& figures) {
+                     live.add_saved(measured.bytes, measured.blocks);
+                     figures.live.peak_variance += measured.bytes_variance;
+                   });
+                 });
   }
 
   // All samples measure the end, limited to what is possible.
   void measure_end() {
-    const BoundedSamples bounded(sampled_live(live_, SampleHalf::both), in_all_);
+    const BoundedSamples bounded(sampled_live(live_, SampleHalf::both), peak_.in_all);
     live_.for_each([&](const LiveBlock& block) {
       if (block.weight == 1) return;
       const std::int64_t bytes = block.bytes(), blocks = block.blocks();
@@ -180,9 +172,9 @@ class Accountant {
   std::unordered_map<std::uint32_t, std::uint64_t> last_allocated_;  // by thread; 0 unless its last event
   std::int64_t live_bytes_ = 0, peak_bytes_ = 0;
   Mark peak_mark_ = 1;
-  std::optional<Nanoseconds> moment_of_peak_;
   bool peak_is_chosen_;
-  SmallAllocations until_peak_ = kNoBound, in_all_ = kNoBound;
+  SampledPeak peak_;
+  bool awaits_peak_;
 };
 
 }  // namespace

@@ -43,31 +43,24 @@ struct Run {
   }
 };
 
-// Whether the run continues behind this hole. Only a hole of at least a sixteenth of the largest ends it;
+// The run from this block upward or downward. Only a hole of at least a sixteenth of the largest ends it;
 // otherwise most runs would be a single block before a few free bytes.
-bool takes_in(Run& run, std::optional<std::uint64_t> hole, std::uint64_t largest) {
+Run run_from(const std::vector<LiveBlock>& blocks, std::size_t block, bool upward, std::uint64_t largest,
+             const HeapLayout& layout) {
   constexpr std::uint64_t kPartOfLargest = 16;
-  if (!hole) return false;
-  if (*hole * kPartOfLargest < largest) return true;
-  run.hole_behind = *hole;
-  return false;
-}
-
-Run run_below(const std::vector<LiveBlock>& blocks, std::size_t last, std::uint64_t largest,
-              const HeapLayout& layout) {
-  Run run{last, last, blocks[last].size};
-  while (run.first > 0 &&
-         takes_in(run, hole_between(blocks[run.first - 1], blocks[run.first], layout), largest))
-    run.bytes += blocks[--run.first].size;
-  return run;
-}
-
-Run run_above(const std::vector<LiveBlock>& blocks, std::size_t first, std::uint64_t largest,
-              const HeapLayout& layout) {
-  Run run{first, first, blocks[first].size};
-  while (run.last + 1 < blocks.size() &&
-         takes_in(run, hole_between(blocks[run.last], blocks[run.last + 1], layout), largest))
-    run.bytes += blocks[++run.last].size;
+  Run run{block, block, blocks[block].size};
+  while (upward ? block + 1 < blocks.size() : block > 0) {
+    const std::size_t left = upward ? block : block - 1;
+    const auto hole = hole_between(blocks[left], blocks[left + 1], layout);
+    if (!hole) break;
+    if (*hole * kPartOfLargest >= largest) {
+      run.hole_behind = *hole;
+      break;
+    }
+    block = upward ? left + 1 : left;
+    run.bytes += blocks[block].size;
+  }
+  (upward ? run.last : run.first) = block;
   return run;
 }
 
@@ -95,8 +88,8 @@ Blocker blocker_of(const std::vector<LiveBlock>& blocks, std::size_t below, std:
   const auto gain_a_byte = [&](const Run& run) {
     return static_cast<double>(freed_without(run)) / static_cast<double>(run.bytes + 1);
   };
-  const Run under = run_below(blocks, below, largest, layout);
-  const Run over = run_above(blocks, below + 1, largest, layout);
+  const Run under = run_from(blocks, below, false, largest, layout);
+  const Run over = run_from(blocks, below + 1, true, largest, layout);
   const Run& run = gain_a_byte(under) > gain_a_byte(over) ? under : over;
   std::int64_t oldest = blocks[run.first].time_ns;
   for (std::size_t i = run.first; i <= run.last; ++i) oldest = std::min(oldest, blocks[i].time_ns);

@@ -49,12 +49,8 @@ LayerTree::LayerTree(const recording::Recording& recording) {
     by_scope_[id] = known->second;
     if (is_new) layers_.push_back(std::move(layer));
   }
-  tell_paths_apart();
-}
-
-// Names may contain slashes, as those of ONNX do, and stay unchanged. Only if two layers would have the same
-// path (a scope "a/b", and a scope "b" in "a"), all paths have them escaped.
-void LayerTree::tell_paths_apart() {
+  // Names may contain slashes, as those of ONNX do, and stay unchanged. Only if two layers would have the
+  // same path (a scope "a/b", and a scope "b" in "a"), all paths have them escaped.
   std::set<std::string_view> paths;
   for (const Layer& layer : layers_) paths.insert(layer.path);
   if (paths.size() == layers_.size()) return;

@@ -41,7 +41,6 @@ class LayerTree {
  private:
   static constexpr LayerIndex kUnknown = ~LayerIndex{0};
   LayerIndex add_nameless(ScopeId scope);
-  void tell_paths_apart();
 
   std::vector<Layer> layers_;
   std::vector<LayerIndex> by_scope_;

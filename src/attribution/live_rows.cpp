@@ -30,9 +30,7 @@ LiveMap blocks_at(recording::Recording& recording, Nanoseconds time, LiveRows& r
   LiveMap live;
   LayerTree layers(recording);
   MappingLedger mappings(recording.info().page_bytes);
-  DeviceLedgers devices;
-  for (const recording::Device& device : recording.info().devices)
-    devices.describe(device.ordinal, device.integrated, device.granule_bytes);
+  DeviceLedgers devices(recording.info());
   recording.for_each_event([&](const MemoryEvent& event) {
     if (event.time > time) return;
     const bool has_layer = event.kind != MemoryEventKind::unmap && event.kind != MemoryEventKind::gap;
@@ -62,24 +60,15 @@ LiveRows live_rows_at(recording::Recording& recording, Nanoseconds time, SampleH
   const LiveMap live = blocks_at(recording, time, rows);
   const bool full = recording.info().full;
   const SmallAllocations most = full ? kNoBound : small_allocations_until(recording, {&time, 1}).front();
-  const BoundedSamples bounded(sampled_live(live, half), most);
 
   rows.time = time;
   LiveRow all;
   double blocks_variance = 0;
   std::int64_t large = 0;
-  live.for_each([&](const LiveBlock& block) {
-    LiveRow row{block.bytes_in(half), block.blocks_in(half), 0};
-    if (row.blocks == 0) return;
-    if (block.weight == 1) {
-      add_wrapping(large, row.bytes);
-    } else {
-      const double weight = half == SampleHalf::both ? block.weight : block.half_weight();
-      row.variance = sample_variance(weight, row.bytes);
-      blocks_variance += sample_variance(weight, row.blocks);
-      row.bytes = bounded.bytes(row.bytes);
-      row.blocks = bounded.blocks(row.blocks);
-    }
+  measure_live(live, half, most, [&](const LiveBlock& block, const MeasuredBlock& measured) {
+    const LiveRow row{measured.bytes, measured.blocks, measured.bytes_variance};
+    blocks_variance += measured.blocks_variance;
+    if (block.weight == 1) add_wrapping(large, row.bytes);
     all.add(row);
     add_to(rows.by_stack, block.stack, row);
     add_to(rows.by_layer, block.layer, row);

@@ -64,10 +64,10 @@ void TimelineBuilder::begin_point(Nanoseconds time, const LiveBytes& live, std::
   // A point that halve() left half full continues.
   if (!points_.empty() && points_.back().number == number_) {
     lowest_ = points_.back().lowest;
-    if (live.a < lowest_.by_a) lowest_ = {live.a, live.b, live.b_cut};
-    highest_ = {live.a, live.b, live.b_cut};
+    if (live.a < lowest_.a) lowest_ = live;
+    highest_ = live;
   } else {
-    lowest_ = highest_ = {live.a, live.b, live.b_cut};
+    lowest_ = highest_ = live;
   }
   ++mark_;
 }
@@ -85,7 +85,7 @@ void TimelineBuilder::close_point(std::int64_t live, std::int64_t mapped, const 
   }
   if (!points_.empty() && points_.back().number == number_) {
     Point& before = points_.back();
-    if (before.highest.by_a >= point.highest.by_a) {
+    if (before.highest.a >= point.highest.a) {
       point.highest = before.highest;
       point.shares = std::move(before.shares);
     }
@@ -105,12 +105,12 @@ void TimelineBuilder::halve() {
       continue;
     }
     Point& before = joined.back();
-    if (point.lowest.by_a < before.lowest.by_a) before.lowest = point.lowest;
+    if (point.lowest.a < before.lowest.a) before.lowest = point.lowest;
     before.last = point.last;
     before.last_cut = point.last_cut;
     before.mapped = point.mapped;
     before.quiet_shares = std::move(point.quiet_shares);
-    if (point.highest.by_a > before.highest.by_a) {
+    if (point.highest.a > before.highest.a) {
       before.highest = point.highest;
       before.shares = std::move(point.shares);
     }
@@ -141,8 +141,8 @@ MemoryTimeline TimelineBuilder::finish(std::int64_t live, std::int64_t mapped, c
   for (std::size_t i = 0; i < points_.size(); ++i) {
     const Point& point = points_[i];
     TimelinePoint out{
-        {point.number * width_}, point.lowest.bytes, point.highest.bytes, point.last, point.mapped, {}, {}};
-    out.layers = bytes_by_layer(point.shares, place, count, point.highest.bytes, point.highest.cut);
+        {point.number * width_}, point.lowest.b, point.highest.b, point.last, point.mapped, {}, {}};
+    out.layers = bytes_by_layer(point.shares, place, count, point.highest.b, point.highest.b_cut);
     // Joining points may have closed a gap.
     if (i + 1 == points_.size() || points_[i + 1].number > point.number + 1)
       out.quiet_layers = bytes_by_layer(point.quiet_shares, place, count, point.last, point.last_cut);

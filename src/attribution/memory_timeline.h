@@ -163,16 +163,17 @@ class TimelineBuilder {
   // Call when is_over(time), before the event at `time` changes anything.
   void begin_point(Nanoseconds time, const LiveBytes& live, std::int64_t mapped, const LayerLedger& layers);
   void changed(const LiveBytes& live) {
-    if (live.a > highest_.by_a) {
-      highest_ = {live.a, live.b, live.b_cut};
+    if (live.a > highest_.a) {
+      highest_ = live;
       ++mark_;
-    } else if (live.a < lowest_.by_a) {
-      lowest_ = {live.a, live.b, live.b_cut};
+    } else if (live.a < lowest_.a) {
+      lowest_ = live;
     }
   }
   // Makes this moment the highest of the current point, whatever half A has: the peak of the heap.
   void choose_now(const LiveBytes& live) {
-    highest_ = {kChosen, live.b, live.b_cut};
+    highest_ = live;
+    highest_.a = kChosen;
     ++mark_;
   }
   MemoryTimeline finish(std::int64_t live, std::int64_t mapped, const LayerLedger& layers,
@@ -180,12 +181,9 @@ class TimelineBuilder {
 
  private:
   using Share = std::pair<LayerIndex, std::int64_t>;
-  struct Extreme {
-    std::int64_t by_a = 0, bytes = 0, cut = 0;
-  };
   struct Point {
-    std::int64_t number;  // the point starts at number × width
-    Extreme lowest, highest;
+    std::int64_t number;                  // the point starts at number × width
+    LiveBytes lowest, highest;            // by half A
     std::int64_t last, last_cut, mapped;  // the layers by samples add up to last + last_cut
     std::vector<Share> shares, quiet_shares;
   };
@@ -196,7 +194,7 @@ class TimelineBuilder {
   std::size_t most_points_;
   std::int64_t width_, end_ = 0;
   std::int64_t number_ = -1;
-  Extreme lowest_, highest_;
+  LiveBytes lowest_, highest_;
   Mark mark_ = 1;
   std::vector<Point> points_;
 };

@@ -73,9 +73,9 @@ std::vector<PeakShare> peak_shares(const recording::RecordingInfo& info, const r
     const LayerFigures& layer = analysis.layers[i];
     tracing += layer.tracing_peak_bytes;
     const std::int64_t bytes = layer.self.peak_bytes - layer.tracing_peak_bytes;
-    if (bytes != 0) shares.push_back({ShareKind::layer, layer.path, bytes, layer.self.peak_variance});
+    if (bytes != 0) shares.push_back({{layer.path, bytes, layer.self.peak_variance}, ShareKind::layer});
   }
-  if (tracing != 0) shares.push_back({ShareKind::tracing, "", tracing});
+  if (tracing != 0) shares.push_back({{"", tracing}, ShareKind::tracing});
   std::map<std::string, PeakShare> by_module;
   for (const StackFigures& stack : analysis.stacks)
     if (stack.outside_peak_bytes != 0) {
@@ -133,18 +133,18 @@ Use use_of(const LayerFigures& layer, Use around) {
 
 }  // namespace
 
-std::vector<PeakUse> peak_uses(const RecordingAnalysis& analysis) {
-  std::array<PeakUse, kNames.size()> sums;
+std::vector<PeakPart> peak_uses(const RecordingAnalysis& analysis) {
+  std::array<PeakPart, kNames.size()> sums;
   std::vector<Use> uses;  // a parent comes before its children
   bool has_modules = false;
   for (const LayerFigures& layer : analysis.layers) {
     has_modules |= layer.source == ScopeSource::module;
     uses.push_back(use_of(layer, layer.parent ? uses[*layer.parent] : other));
-    PeakUse& sum = sums[uses.back()];
+    PeakPart& sum = sums[uses.back()];
     add_wrapping(sum.bytes, layer.self.peak_bytes);
     sum.variance += layer.self.peak_variance;
   }
-  std::vector<PeakUse> found;
+  std::vector<PeakPart> found;
   for (std::size_t i = 0; has_modules && i < sums.size(); ++i) {
     if (sums[i].bytes == 0) continue;
     sums[i].name = kNames[i];
@@ -157,15 +157,8 @@ namespace {
 
 void add_node_runs(const recording::RuntimeProfileData& profile, SessionMemory& session) {
   for (const recording::NodeInfo& node : profile.nodes)
-    session.nodes.push_back({node.name,
-                             node.operation,
-                             node.provider,
-                             0,
-                             {},
-                             node.output,
-                             node.activations,
-                             node.parameters,
-                             {}});
+    session.nodes.push_back({node.name, node.operation, node.provider, 0, Nanoseconds(), node.output,
+                             node.activations, node.parameters, std::nullopt});
   for (const recording::NodeRun& run : profile.runs) {
     NodeMemory& node = session.nodes[run.node];
     ++node.runs;
@@ -195,27 +188,18 @@ std::vector<SessionMemory> session_memory(const recording::RecordingInfo& info,
       loads[recording::path_of(info, info.profiles[i].session)].push_back(i);
   const auto was_live = [&](std::size_t profile) {
     const SessionAtPeak& held = analysis.sessions[profile];
-    return held.loaded_bytes != 0 || held.run_bytes != 0 || held.tracing_bytes != 0;
+    return held.loaded.count != 0 || held.run.count != 0 || held.tracing.count != 0;
   };
   std::vector<SessionMemory> sessions;
   for (std::size_t i = 0; i < info.profiles.size(); ++i) {
     const recording::RuntimeProfile& profile = info.profiles[i];
     if (profile.data.nodes.empty()) continue;
-    SessionMemory session;
-    session.name = recording::path_of(info, profile.session);
+    SessionMemory session{analysis.sessions[i], recording::path_of(info, profile.session)};
     const std::vector<std::size_t>& same = loads[session.name];
     const bool is_first_of_none = i == same.front() && std::ranges::none_of(same, was_live);
     if (!was_live(i) && !is_first_of_none) continue;
     session.load = std::ranges::find(same, i) - same.begin() + 1;
     session.loads = static_cast<std::int64_t>(same.size());
-    const SessionAtPeak& held = analysis.sessions[i];
-    session.loaded = Bytes{held.loaded_bytes};
-    session.run = Bytes{held.run_bytes};
-    session.tracing = Bytes{held.tracing_bytes};
-    session.later = Bytes{held.later_bytes};
-    if (held.arena_is_told)
-      session.arena = {Bytes{held.arena_loaded_bytes}, Bytes{held.arena_bytes},
-                       Bytes{held.arena_later_bytes}};
     add_node_runs(profile.data, session);
     sessions.push_back(std::move(session));
   }
@@ -224,15 +208,14 @@ std::vector<SessionMemory> session_memory(const recording::RecordingInfo& info,
 
 std::vector<MemoryShare> shares_of(const SessionMemory& session) {
   std::vector<MemoryShare> shares;
-  const auto take = [&](MemoryKind kind, Bytes bytes, Bytes& from) {
-    bytes = std::clamp(bytes, Bytes{}, from);
-    from = from - bytes;
-    if (bytes > Bytes{}) shares.push_back({kind, "", bytes});
-  };
   const auto set_apart = [](Bytes bytes, Bytes& from) {
     bytes = std::clamp(bytes, Bytes{}, from);
     from = from - bytes;
     return bytes;
+  };
+  const auto take = [&](MemoryKind kind, Bytes bytes, Bytes& from) {
+    bytes = set_apart(bytes, from);
+    if (bytes > Bytes{}) shares.push_back({kind, "", bytes});
   };
   Bytes loaded = session.loaded, run = session.run;
   const bool has_arena = session.in_use && session.arena_held;

@@ -19,13 +19,15 @@ namespace headroom::attribution {
 // separate share. A byte is unnamed if it has no stack, or a stack outside all known modules.
 enum class ShareKind { layer, module, tracing, unnamed };
 
-struct PeakShare {
-  ShareKind kind = ShareKind::unnamed;
-  std::string name;  // a layer's path, a module's file name; empty for the rest
+struct PeakPart {
+  std::string name;  // of a share: a layer's path or a module's file name; empty for the rest
   std::int64_t bytes = 0;
   double variance = 0;  // as in LiveFigures
 
   std::optional<double> standard_error() const { return standard_error_of(variance); }
+};
+struct PeakShare : PeakPart {
+  ShareKind kind = ShareKind::unnamed;
 };
 
 // The largest first; the sum is analysis.peak_bytes. `stacks` and `analysis` belong to the same recording.
@@ -58,42 +60,24 @@ std::span<const std::uint64_t> frames_within_module(const recording::RecordingIn
                                                     std::span<const std::uint64_t> frames);
 
 // The use of memory in a PyTorch program, by the layers of its modules, weights, backward passes and
-// optimizer steps.
-struct PeakUse {
-  std::string name;  // weights, activations, gradients, optimizer_state, other
-  std::int64_t bytes = 0;
-  double variance = 0;  // as in LiveFigures
-
-  std::optional<double> standard_error() const { return standard_error_of(variance); }
-};
-
-// In the order above, without empty ones; the sum is analysis.peak_bytes. Empty if no module was called.
-std::vector<PeakUse> peak_uses(const RecordingAnalysis& analysis);
+// optimizer steps: weights, activations, gradients, optimizer_state, other; without empty ones. The sum is
+// analysis.peak_bytes. Empty if no module was called.
+std::vector<PeakPart> peak_uses(const RecordingAnalysis& analysis);
 
 // Memory of a model's session by kind: what loading left (weights, prepacked copies, the graph), tensors in
 // use, the arena's rounding, and unused arena. From the recording's scopes and the runtime's profile of the
 // first runs.
-struct SessionMemory {
-  std::string name;  // the layer's path
+struct SessionMemory : SessionAtPeak {
+  std::string name = {};  // the layer's path
   // A model that is loaded again is another session with the same name: this session's number, and their
   // count.
   std::int64_t load = 1, loads = 1;
-  Bytes loaded;   // live at the heap's peak, allocated while it was loaded
-  Bytes run;      // live at the heap's peak, allocated in its runs (arena and others)
-  Bytes tracing;  // the runtime's profile, which only tracing switches on; not in the two above
-  Bytes later;    // part of `run`: allocated in runs after the profiled ones
-  // Chunks that the arena allocated from the system: during the load (part of `loaded`), and in profiled and
-  // later runs (parts of `run`). Absent if the chunks are not known.
-  struct ArenaChunks {
-    Bytes loaded, run, later;
-  };
-  std::optional<ArenaChunks> arena;
-  std::optional<Bytes> weights;  // the nodes' parameters, from the runtime; part of `loaded`
+  std::optional<Bytes> weights = {};  // the nodes' parameters, from the runtime; part of `loaded`
   // At the arena's peak in the profiled runs: requested bytes of tensors, the same rounded up by the arena,
   // and the arena's size. Absent if the profile has no arena.
-  std::optional<Bytes> tensors, in_use, arena_held;
-  std::string peak_node;          // the node before that moment
-  std::vector<NodeMemory> nodes;  // in the order of the graph's first run
+  std::optional<Bytes> tensors = {}, in_use = {}, arena_held = {};
+  std::string peak_node = {};          // the node before that moment
+  std::vector<NodeMemory> nodes = {};  // in the order of the graph's first run
 };
 
 // One session for each readable profile. Of sessions with the same name, those without live memory at the

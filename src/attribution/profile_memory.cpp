@@ -56,7 +56,6 @@ struct Kept {
   // By layer: a session may run in several ranges of the program.
   std::map<LayerIndex, std::int64_t> bytes, bytes_at_peak;
 };
-using BytesByLayer = std::map<LayerIndex, std::int64_t>;
 
 bool passes_through(std::span<const std::uint64_t> frames, std::uint64_t call) {
   return std::ranges::find(frames, call) != frames.end();
@@ -130,100 +129,80 @@ struct Findings {
   }
 };
 
-class ProfileSearch {
- public:
-  ProfileSearch(recording::Recording& recording, PathsInRuntime& paths, const SessionLayers& sessions,
-                const std::vector<Window>& windows, std::int64_t peak_time)
-      : recording_(recording),
-        paths_(paths),
-        sessions_(sessions),
-        windows_(windows),
-        peak_time_(peak_time),
-        layers_(recording),
-        findings_(windows.size()) {}
-
-  std::vector<Findings> search() {
-    std::int64_t end = peak_time_;
-    for (const Window& window : windows_) end = std::max(end, window.to);
-    bool before_peak = true, over = false;
-    recording_.for_each_event([&](const MemoryEvent& event) {
-      over = over || event.time.count > end;
-      if (over) return;
-      if (before_peak && event.time.count > peak_time_) {
-        before_peak = false;
-        take_peak();
-      }
-      visit(event);
-    });
-    if (before_peak) take_peak();
-    return std::move(findings_);
-  }
-
- private:
+// The findings of each window.
+std::vector<Findings> search_windows(recording::Recording& recording, PathsInRuntime& paths,
+                                     const SessionLayers& sessions, const std::vector<Window>& windows,
+                                     std::int64_t peak_time) {
   struct Block {
     std::size_t window;
     std::uint32_t path;
     LayerIndex layer;
     std::int64_t size;
   };
-
-  // The window of this session that contains the time; windows_.size() if there is none.
-  std::size_t window_at(std::uint32_t session, std::int64_t time) const {
+  std::vector<Findings> findings(windows.size());
+  LayerTree layers(recording);
+  std::unordered_map<std::uint64_t, Block> live;
+  // The window of this session that contains the time; windows.size() if there is none.
+  const auto window_at = [&](std::uint32_t session, std::int64_t time) {
     const auto after = std::upper_bound(
-        windows_.begin(), windows_.end(), std::pair(session, time),
+        windows.begin(), windows.end(), std::pair(session, time),
         [](const auto& at, const Window& window) { return at < std::pair(window.session, window.from); });
-    if (after == windows_.begin()) return windows_.size();
+    if (after == windows.begin()) return windows.size();
     const auto found = std::prev(after);
-    if (found->session != session || time > found->to) return windows_.size();
-    return static_cast<std::size_t>(found - windows_.begin());
-  }
-
-  void visit(const MemoryEvent& event) {
+    if (found->session != session || time > found->to) return windows.size();
+    return static_cast<std::size_t>(found - windows.begin());
+  };
+  const auto visit = [&](const MemoryEvent& event) {
     if (event.kind == MemoryEventKind::release) {
-      const auto found = live_.find(event.address);
-      if (found == live_.end()) return;
+      const auto found = live.find(event.address);
+      if (found == live.end()) return;
+      const Block& block = found->second;
       // Releasing the session also releases its profile; ignore that.
-      if (event.time.count <= std::max(peak_time_, windows_[found->second.window].to)) {
-        Kept& kept = findings_[found->second.window].kept[found->second.path];
+      if (event.time.count <= std::max(peak_time, windows[block.window].to)) {
+        Kept& kept = findings[block.window].kept[block.path];
         --kept.blocks;
-        kept.bytes[found->second.layer] -= found->second.size;
+        kept.bytes[block.layer] -= block.size;
       }
-      live_.erase(found);
+      live.erase(found);
       return;
     }
     if (event.kind != MemoryEventKind::allocate) return;
-    const LayerIndex index = layers_.of(event.scope);
-    const auto layer = sessions_.of(index);
+    const LayerIndex index = layers.of(event.scope);
+    const auto layer = sessions.of(index);
     if (!layer || !layer->is_run) return;
     const std::size_t window = window_at(layer->name, event.time.count);
-    if (window == windows_.size()) return;
-    Findings& findings = findings_[window];
-    const std::uint32_t path = paths_.of(event.stack);
+    if (window == windows.size()) return;
+    const std::uint32_t path = paths.of(event.stack);
     if (!layer->is_whole) {
-      findings.node_paths.insert(path);
+      findings[window].node_paths.insert(path);
       return;
     }
     const auto size = static_cast<std::int64_t>(event.size);
-    live_[event.address] = {window, path, index, size};
-    Kept& kept = findings.kept[path];
+    live[event.address] = {window, path, index, size};
+    Kept& kept = findings[window].kept[path];
     ++kept.blocks;
     kept.bytes[index] += size;
-  }
+  };
+  const auto take_peak = [&] {
+    for (Findings& of_window : findings)
+      for (auto& [path, kept] : of_window.kept) kept.bytes_at_peak = kept.bytes;
+  };
 
-  void take_peak() {
-    for (Findings& findings : findings_)
-      for (auto& [stack, kept] : findings.kept) kept.bytes_at_peak = kept.bytes;
-  }
-
-  recording::Recording& recording_;
-  PathsInRuntime& paths_;
-  const SessionLayers& sessions_;
-  const std::vector<Window>& windows_;
-  std::int64_t peak_time_;
-  LayerTree layers_;
-  std::unordered_map<std::uint64_t, Block> live_;
-  std::vector<Findings> findings_;  // of each window
-};
+  std::int64_t end = peak_time;
+  for (const Window& window : windows) end = std::max(end, window.to);
+  bool before_peak = true, over = false;
+  recording.for_each_event([&](const MemoryEvent& event) {
+    over = over || event.time.count > end;
+    if (over) return;
+    if (before_peak && event.time.count > peak_time) {
+      before_peak = false;
+      take_peak();
+    }
+    visit(event);
+  });
+  if (before_peak) take_peak();
+  return findings;
+}
 
 }  // namespace
 
@@ -240,15 +219,15 @@ TracersOwnMemory find_profile_memory(recording::Recording& recording, RecordingA
   tracers_own.stacks.resize(recording.stacks().size());
   PathsInRuntime paths(recording);
   const std::vector<Findings> findings =
-      ProfileSearch(recording, paths, sessions, windows, analysis.peak_time.count).search();
-  BytesByLayer by_layer;
+      search_windows(recording, paths, sessions, windows, analysis.peak_time.count);
+  std::map<LayerIndex, std::int64_t> by_layer;
   std::unordered_set<std::uint32_t> profile_paths;
   for (std::size_t i = 0; i < windows.size(); ++i)
     for (const std::uint32_t path : findings[i].profile_paths(paths, windows[i].node_runs)) {
       profile_paths.insert(path);
       for (const auto& [layer, bytes] : findings[i].kept.at(path).bytes_at_peak) {
         by_layer[layer] += bytes;
-        analysis.sessions[windows[i].profile].tracing_bytes += bytes;
+        analysis.sessions[windows[i].profile].tracing.count += bytes;
       }
     }
   for (const auto& [index, bytes] : by_layer) {

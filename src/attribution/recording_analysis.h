@@ -100,15 +100,16 @@ struct LayerFigures {
 
 // Live bytes, at the heap's peak, of a session whose runtime wrote a profile.
 struct SessionAtPeak {
-  std::int64_t loaded_bytes = 0;   // allocated while it was loaded
-  std::int64_t run_bytes = 0;      // allocated in its runs, without the profile
-  std::int64_t tracing_bytes = 0;  // the profile, which only tracing switches on
-  // Parts of run_bytes: allocations of runs after the profiled ones, and the chunks of the runtime's arena in
-  // profiled and later runs, if they are known (find_arena_stacks()).
-  std::int64_t later_bytes = 0;
-  bool arena_is_told = false;
-  std::int64_t arena_bytes = 0, arena_later_bytes = 0;
-  std::int64_t arena_loaded_bytes = 0;  // the same, part of loaded_bytes
+  Bytes loaded;   // allocated while it was loaded
+  Bytes run;      // allocated in its runs (arena and others), without the profile
+  Bytes tracing;  // the profile, which only tracing switches on
+  Bytes later;    // part of `run`: allocated in runs after the profiled ones
+  // Chunks that the runtime's arena allocated from the system: during the load (part of `loaded`), and in
+  // profiled and later runs (parts of `run`). Absent if they are not known (find_arena_stacks()).
+  struct ArenaChunks {
+    Bytes loaded, run, later;
+  };
+  std::optional<ArenaChunks> arena;
 };
 
 struct SizeClassFigures {

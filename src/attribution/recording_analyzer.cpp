@@ -38,37 +38,36 @@ RecordingAnalyzer::RecordingAnalyzer(const recording::Recording& recording, cons
       timeline_(options.timeline_points, recording.info().duration),
       fragmentation_(heap_layout_of(recording.info())),
       mappings_(recording.info().page_bytes),
-      devices_(options.timeline_points, recording.info().duration) {
-  for (const recording::Device& device : recording.info().devices)
-    devices_.describe(device.ordinal, device.integrated, device.granule_bytes);
-}
+      devices_(recording.info(), options.timeline_points) {}
 
 void RecordingAnalyzer::count(const MemoryEvent& event) {
   const auto blocks = static_cast<std::int64_t>(event.count), bytes = static_cast<std::int64_t>(event.size);
   ThreadAccount& thread = thread_of(event);
   LayerAccount& layer = layers_[layers_.layer_of(event.scope)];
   if (event.kind == MemoryEventKind::release_counters) {
-    for (std::int64_t* sum : {&releases_, &thread.releases, &layer.releases}) add_wrapping(*sum, blocks);
+    for (std::int64_t* sum : {&result_.deallocations, &thread.releases, &layer.releases})
+      add_wrapping(*sum, blocks);
     return;
   }
-  for (std::int64_t* sum : {&allocations_, &counted_, &thread.allocations, &layer.allocations})
+  for (std::int64_t* sum :
+       {&result_.allocations, &result_.counted_allocations, &thread.allocations, &layer.allocations})
     add_wrapping(*sum, blocks);
   for (std::int64_t* sum :
-       {&allocated_bytes_, &small_bytes_, &thread.allocated_bytes, &layer.allocated_bytes})
+       {&result_.total_allocated_bytes, &small_bytes_, &thread.allocated_bytes, &layer.allocated_bytes})
     add_wrapping(*sum, bytes);
 }
 
 void RecordingAnalyzer::change_mappings(const MemoryEvent& event, std::int64_t time) {
   const bool is_unmap = event.kind == MemoryEventKind::unmap;
-  if (is_unmap) ++mapped_.unmaps;
+  if (is_unmap) ++result_.mapped.unmaps;
   if (event.kind == MemoryEventKind::map) {
-    ++mapped_.maps;
-    add_wrapping(mapped_.mapped_bytes, static_cast<std::int64_t>(event.size));
+    ++result_.mapped.maps;
+    add_wrapping(result_.mapped.mapped_bytes, static_cast<std::int64_t>(event.size));
   }
   mappings_.apply(event, is_unmap ? 0 : layers_.layer_of(event.scope));
-  if (mappings_.peak_bytes() > mapped_.peak_bytes) {
-    mapped_.peak_bytes = mappings_.peak_bytes();
-    mapped_.peak_time = {time};
+  if (mappings_.peak_bytes() > result_.mapped.peak_bytes) {
+    result_.mapped.peak_bytes = mappings_.peak_bytes();
+    result_.mapped.peak_time = {time};
   }
 }
 
@@ -113,7 +112,7 @@ void RecordingAnalyzer::count_entries(LayerIndex from, LayerIndex to) {
 
 // In full recordings only; see enter().
 void RecordingAnalyzer::released_by_tracer(const LiveBlock& block) {
-  if (block.time_ns > peak_time_) return;
+  if (block.time_ns > result_.peak_time.count) return;
   if (for_tracing_mark_ != peak_mark_) for_tracing_.clear();
   for_tracing_mark_ = peak_mark_;
   if (block.layer >= for_tracing_.size()) for_tracing_.resize(block.layer + 1);
@@ -122,11 +121,11 @@ void RecordingAnalyzer::released_by_tracer(const LiveBlock& block) {
 
 // Half A chose this moment; half B measures what was live then.
 void RecordingAnalyzer::measure_peak() {
-  peak_time_ = std::exchange(moment_of_peak_, std::numeric_limits<std::int64_t>::max());
-  if (timeline_.is_over({peak_time_}))
-    timeline_.begin_point({peak_time_}, live_bytes(), mappings_.mapped_bytes(), layers_);
+  result_.peak_time = {std::exchange(moment_of_peak_, std::numeric_limits<std::int64_t>::max())};
+  if (timeline_.is_over(result_.peak_time))
+    timeline_.begin_point(result_.peak_time, live_bytes(), mappings_.mapped_bytes(), layers_);
   const LiveBytes live = live_bytes();
-  mapped_.bytes_at_heap_peak = mappings_.mapped_bytes();
+  result_.mapped.bytes_at_heap_peak = mappings_.mapped_bytes();
   ++peak_mark_;
   layers_.begin_saved(peak_mark_);
   for (SizeClassAccount& size_class : classes_) size_class.live.begin_saved(peak_mark_);
@@ -135,23 +134,14 @@ void RecordingAnalyzer::measure_peak() {
     stack.live.begin_saved(peak_mark_);
     stack.layered.live.begin_saved(peak_mark_);
   }
-  const BoundedSamples bounded(sampled_live(live_, SampleHalf::b), until_peak_);
-  live_.for_each([&](const LiveBlock& block) {
-    std::int64_t bytes = block.bytes_in(SampleHalf::b), blocks = block.blocks_in(SampleHalf::b);
-    if (blocks == 0) return;
-    const double weight = block.weight == 1 ? 1 : block.half_weight();
-    const double variance = sample_variance(weight, bytes);
-    if (weight != 1) {
-      peak_.bytes_variance += variance;
-      peak_.blocks_variance += sample_variance(weight, blocks);
-      bytes = bounded.bytes(bytes);
-      blocks = bounded.blocks(blocks);
-    }
-    add_wrapping(peak_.bytes, bytes);
-    add_wrapping(peak_.blocks, blocks);
+  measure_live(live_, SampleHalf::b, until_peak_, [&](const LiveBlock& block, const MeasuredBlock& of_block) {
+    add_wrapping(peak_.bytes, of_block.bytes);
+    add_wrapping(peak_.blocks, of_block.blocks);
+    peak_.bytes_variance += of_block.bytes_variance;
+    peak_.blocks_variance += of_block.blocks_variance;
     for_each_account(block, [&](LiveAccount& account) {
-      account.live.add_saved(bytes, blocks);
-      account.peak_variance += variance;
+      account.live.add_saved(of_block.bytes, of_block.blocks);
+      account.peak_variance += of_block.bytes_variance;
     });
   });
   LiveBytes measured{live.all, live.a, peak_.bytes, live.b};
@@ -161,35 +151,30 @@ void RecordingAnalyzer::measure_peak() {
 }
 
 // All samples measure what is live at the end, limited to what was allocated.
-void RecordingAnalyzer::bound_end() {
+void RecordingAnalyzer::measure_end() {
   const BoundedSamples bounded(sampled_live(live_, SampleHalf::both), in_all_);
-  if (bounded.changes_nothing()) return;
   live_.for_each([&](const LiveBlock& block) {
     if (block.weight == 1) return;
+    const double variance = sample_variance(block.weight, block.bytes());
     const std::int64_t bytes = bounded.bytes(block.bytes()) - block.bytes();
     const std::int64_t blocks = bounded.blocks(block.blocks()) - block.blocks();
     add_wrapping(heap_.bytes, bytes);
     add_wrapping(heap_.blocks, blocks);
     add_wrapping(sampled_live_, bytes);
-    for_each_account(block, [&](LiveAccount& account) { account.live.change(bytes, blocks, peak_mark_); });
-  });
-}
-
-void RecordingAnalyzer::sum_end_variances() {
-  live_.for_each([&](const LiveBlock& block) {
-    const double variance = sample_variance(block.weight, block.bytes());
-    for_each_account(block, [&](LiveAccount& account) { account.end_variance += variance; });
+    for_each_account(block, [&](LiveAccount& account) {
+      account.end_variance += variance;
+      account.live.change(bytes, blocks, peak_mark_);
+    });
   });
 }
 
 // A process that inherited no blocks, in a recording without losses, releases only recorded allocations.
-std::int64_t RecordingAnalyzer::unseen_blocks(const RecordingAnalysis& result,
-                                              const recording::RecordingInfo& info) const {
-  if (info.forked || result.gaps > 0 || result.dropped_events > 0 || info.segments_overwritten > 0 ||
-      !result.problems.empty())
+std::int64_t RecordingAnalyzer::unseen_blocks(const recording::RecordingInfo& info) const {
+  if (info.forked || result_.gaps > 0 || result_.dropped_events > 0 || info.segments_overwritten > 0 ||
+      !result_.problems.empty())
     return 0;
-  if (full_) return unknown_releases_;
-  return info.closed ? std::max<std::int64_t>(0, releases_ - allocations_) : 0;
+  if (full_) return result_.unknown_releases;
+  return info.closed ? std::max<std::int64_t>(0, result_.deallocations - result_.allocations) : 0;
 }
 
 RecordingAnalysis RecordingAnalyzer::finish(const recording::Recording& recording) {
@@ -199,55 +184,49 @@ RecordingAnalysis RecordingAnalyzer::finish(const recording::Recording& recordin
   if (!empties_itself_at_exit(info))
     cycles_.recording_ended(!info.closed || info.events_dropped > 0, stacks_.size(),
                             [&](std::size_t stack) { return stacks_[stack].live.bytes; });
-  if (!full_) {
-    sum_end_variances();
-    bound_end();
-  }
+  if (!full_) measure_end();
   for (ThreadAccount& thread : threads_) layers_[thread.layer].time_ns += last_time_ - thread.in_layer_since;
 
-  RecordingAnalysis result;
-  result.host_recorded = recording.info().host_recorded;
-  result.full = full_;
-  result.duration = {std::max(last_time_, info.duration.count)};
-  result.problems = recording.problems();
+  result_.host_recorded = info.host_recorded;
+  result_.full = full_;
+  result_.duration = {std::max(last_time_, info.duration.count)};
+  result_.problems = recording.problems();
   if (implausible_ > 0)
-    result.problems.push_back(
+    result_.problems.push_back(
         fmt::format("{} allocations have impossible sizes and were skipped", implausible_));
-  result.gaps = gaps_;
-  result.dropped_events = gap_events_;
-  add_wrapping(result.dropped_events, static_cast<std::int64_t>(info.events_dropped));
-  result.unseen_blocks = unseen_blocks(result, info);
-  if (result.unseen_blocks > 0)
-    result.problems.push_back(fmt::format(
+  add_wrapping(result_.dropped_events, static_cast<std::int64_t>(info.events_dropped));
+  result_.unseen_blocks = unseen_blocks(info);
+  if (result_.unseen_blocks > 0)
+    result_.problems.push_back(fmt::format(
         "{}{} without a recorded allocation: the blocks come from an allocator's special functions (mallocx, "
         "mi_malloc, tc_malloc), a signal handler or untraced code",
         full_ ? "" : "At least ",
-        result.unseen_blocks == 1 ? "1 free is" : fmt::format("{} frees are", result.unseen_blocks)));
-  result.complete = info.closed && result.dropped_events == 0 && gaps_ == 0 &&
-                    info.segments_overwritten == 0 && result.problems.empty();
-  finish_heap(result);
+        result_.unseen_blocks == 1 ? "1 free is" : fmt::format("{} frees are", result_.unseen_blocks)));
+  result_.complete = info.closed && result_.dropped_events == 0 && result_.gaps == 0 &&
+                     info.segments_overwritten == 0 && result_.problems.empty();
+  finish_heap();
   if (info.segments_overwritten > 0)
     for (Figure* figure :
-         {&result.peak_bytes, &result.peak_blocks, &result.leaked_bytes, &result.leaked_blocks})
+         {&result_.peak_bytes, &result_.peak_blocks, &result_.leaked_bytes, &result_.leaked_blocks})
       *figure = {figure->value, figure->standard_error, std::nullopt, true};
-  finish_stacks(result, recording.stacks().size());
-  finish_layers(result);
-  finish_classes(result);
-  finish_threads(result);
-  find_reuse(result);
-  result.devices = devices_.finish();
-  for (DeviceFigures& device : result.devices)
+  finish_stacks(recording.stacks().size());
+  finish_layers();
+  finish_classes();
+  finish_threads();
+  find_reuse();
+  result_.devices = devices_.finish();
+  for (DeviceFigures& device : result_.devices)
     for (DeviceRefusal& refusal : device.refusals)
       for (DeviceProcess& process : refusal.processes)
         if (const auto named = info.processes.find(process.pid);
             named != info.processes.end() && !process.is_elsewhere)
           process.name = named->second;
 
-  result.timeline =
+  result_.timeline =
       timeline_.finish(heap_.bytes, mappings_.mapped_bytes(), layers_, options_.timeline_layers);
-  if (knows_holes_) result.fragmentation = fragmentation_.finish(live_, {last_time_});
+  if (knows_holes_) result_.fragmentation = fragmentation_.finish(live_, {last_time_});
   live_ = LiveMap();  // frees the memory: a later pass may have its own map
-  return result;
+  return std::move(result_);
 }
 
 LeakVerdict RecordingAnalyzer::leaks(const TracersOwnMemory& tracers_own) const {

@@ -94,8 +94,7 @@ class RecordingAnalyzer {
   void count_entries(LayerIndex from, LayerIndex to);
   void released_by_tracer(const LiveBlock& block);
   void measure_peak();
-  void bound_end();
-  void sum_end_variances();
+  void measure_end();
   // Calls use(account) with all accounts of a block's bytes.
   template <class Use>
   void for_each_account(const LiveBlock& block, Use&& use) {
@@ -144,19 +143,20 @@ class RecordingAnalyzer {
   }
 
   // Parts of finish().
-  std::int64_t unseen_blocks(const RecordingAnalysis& result, const recording::RecordingInfo& info) const;
-  void finish_heap(RecordingAnalysis& result) const;
-  void finish_stacks(RecordingAnalysis& result, std::uint32_t count) const;
-  void finish_layers(RecordingAnalysis& result) const;
-  void finish_classes(RecordingAnalysis& result) const;
-  void finish_threads(RecordingAnalysis& result) const;
-  void find_reuse(RecordingAnalysis& result) const;
+  std::int64_t unseen_blocks(const recording::RecordingInfo& info) const;
+  void finish_heap();
+  void finish_stacks(std::uint32_t count);
+  void finish_layers();
+  void finish_classes();
+  void finish_threads();
+  void find_reuse();
   // No figure can be wrong by more than everything that was sampled.
   LiveFigures live_figures(const LiveAccount& account) const;
   double bounded(double variance) const;
   // An upper limit of the bytes live at once: the maximum of the large blocks plus all small ones.
   std::int64_t most_possible() const;
 
+  RecordingAnalysis result_;  // counts in the pass; finish() sets the rest
   AnalysisOptions options_;
   bool full_;
   bool knows_holes_;  // all live blocks are known
@@ -171,7 +171,7 @@ class RecordingAnalyzer {
   // Half A has chosen the peak; half B measures it when this moment is over.
   bool peak_is_chosen_;
   std::int64_t moment_of_peak_;
-  std::int64_t peak_time_ = 0, last_time_ = 0;
+  std::int64_t last_time_ = 0;
   Mark peak_mark_ = 1;
 
   LayerLedger layers_;
@@ -191,11 +191,8 @@ class RecordingAnalyzer {
   CycleWatch cycles_;
   MappingLedger mappings_;
   DeviceLedgers devices_;
-  MappedFigures mapped_;
 
-  std::int64_t events_ = 0, allocations_ = 0, releases_ = 0, allocated_bytes_ = 0, temporary_ = 0;
-  std::int64_t sampled_ = 0, counted_ = 0, small_bytes_ = 0;
-  std::int64_t unknown_releases_ = 0, missed_releases_ = 0, gaps_ = 0, gap_events_ = 0, implausible_ = 0;
+  std::int64_t temporary_ = 0, small_bytes_ = 0, implausible_ = 0;
 };
 
 inline void RecordingAnalyzer::visit(const MemoryEvent& event) {
@@ -204,44 +201,41 @@ inline void RecordingAnalyzer::visit(const MemoryEvent& event) {
   last_time_ = time;
   if (timeline_.is_over({time}))
     timeline_.begin_point({time}, live_bytes(), mappings_.mapped_bytes(), layers_);
+  ++result_.events;
   switch (event.kind) {
     case MemoryEventKind::allocate:
     case MemoryEventKind::sampled_allocate:
-      ++events_;
       return allocate(event, time);
     case MemoryEventKind::release:
-      ++events_;
       return release(event, time);
     case MemoryEventKind::map:
     case MemoryEventKind::unmap:
     case MemoryEventKind::reserve:
     case MemoryEventKind::make_accessible:
-      ++events_;
       return change_mappings(event, time);
     case MemoryEventKind::enter_scope:
-      ++events_;
       return enter(thread_of(event), event.scope, time);
     case MemoryEventKind::counters:
-      ++events_;
       return count(event);
     case MemoryEventKind::release_counters:  // the second half of a record
+      --result_.events;
       return count(event);
     case MemoryEventKind::gap:
-      ++events_;
-      ++gaps_;
-      add_wrapping(gap_events_, static_cast<std::int64_t>(event.count));
+      ++result_.gaps;
+      add_wrapping(result_.dropped_events, static_cast<std::int64_t>(event.count));
       thread_of(event).last_allocated = 0;
       return;
     case MemoryEventKind::device_allocate:
     case MemoryEventKind::device_release:
     case MemoryEventKind::device_refused:
     case MemoryEventKind::device_figure:
-      ++events_;
       return devices_.visit(event, layers_.layer_of(event.scope), time);
     case MemoryEventKind::device_holder:  // a part of the previous refusal
+      --result_.events;
       return devices_.visit(event, layers_.layer_of(event.scope), time);
-    case MemoryEventKind::weight:
-      return;  // handled by the reader
+    case MemoryEventKind::weight:  // handled by the reader
+      --result_.events;
+      return;
   }
 }
 
@@ -256,7 +250,7 @@ inline void RecordingAnalyzer::allocate(const MemoryEvent& event, std::int64_t t
   }
   LiveBlock replaced;
   if (live_.insert(block, replaced)) {
-    ++missed_releases_;
+    ++result_.missed_releases;
     remove(replaced, time, false);
     if (knows_holes_) fragmentation_.replaced(replaced);
   }
@@ -269,8 +263,8 @@ inline void RecordingAnalyzer::add(const LiveBlock& block, const LiveShare& shar
                                    bool is_sample, std::int64_t time) {
   const std::int64_t bytes = share.bytes.all, blocks = share.blocks;
   const auto size = static_cast<std::int64_t>(block.size);
-  ++allocations_;
-  add_wrapping(allocated_bytes_, size);
+  ++result_.allocations;
+  add_wrapping(result_.total_allocated_bytes, size);
   ++thread.allocations;
   add_wrapping(thread.allocated_bytes, size);
   thread.last_allocated = block.address;
@@ -297,7 +291,7 @@ inline void RecordingAnalyzer::add(const LiveBlock& block, const LiveShare& shar
   add_wrapping(layer.allocated_bytes, size);
 
   if (is_sample) {
-    ++sampled_;
+    ++result_.sampled_allocations;
     add_wrapping(small_bytes_, size);
     stack.sampled = true;
   }
@@ -307,9 +301,9 @@ inline void RecordingAnalyzer::add(const LiveBlock& block, const LiveShare& shar
   layer.process.note(live.a, live.b);
   if (heap_.bytes > peak_.bytes && !peak_is_chosen_) {
     peak_ = heap_;
-    peak_time_ = time;
+    result_.peak_time = {time};
     ++peak_mark_;
-    mapped_.bytes_at_heap_peak = mappings_.mapped_bytes();
+    result_.mapped.bytes_at_heap_peak = mappings_.mapped_bytes();
   }
   timeline_.changed(live);
 }
@@ -319,13 +313,13 @@ inline void RecordingAnalyzer::release(const MemoryEvent& event, std::int64_t ti
   if (event.scope != thread.scope) enter(thread, event.scope, time);
   LiveBlock block;
   const bool known = live_.take(event.address, block);
-  ++releases_;
+  ++result_.deallocations;
   ++thread.releases;
   ++layers_[thread.layer].releases;
   const bool temporary = known && thread.last_allocated == event.address;
   thread.last_allocated = 0;
   if (!known) {
-    ++unknown_releases_;
+    ++result_.unknown_releases;
     return;
   }
   if (thread.is_in_tracers_own) released_by_tracer(block);

@@ -77,4 +77,28 @@ class BoundedSamples {
   double bytes_ = 1, blocks_ = 1;
 };
 
+// What a live block represents in a half of the samples; 0 variance if it was recorded individually.
+struct MeasuredBlock {
+  std::int64_t bytes = 0, blocks = 0;
+  double bytes_variance = 0, blocks_variance = 0;
+};
+
+// Calls use(block, measured) for the blocks of this half. The samples are reduced to `most`.
+template <class Use>
+void measure_live(const LiveMap& live, SampleHalf half, SmallAllocations most, Use&& use) {
+  const BoundedSamples bounded(sampled_live(live, half), most);
+  live.for_each([&](const LiveBlock& block) {
+    MeasuredBlock measured{block.bytes_in(half), block.blocks_in(half)};
+    if (measured.blocks == 0) return;
+    if (block.weight != 1) {
+      const double weight = half == SampleHalf::both ? block.weight : block.half_weight();
+      measured.bytes_variance = sample_variance(weight, measured.bytes);
+      measured.blocks_variance = sample_variance(weight, measured.blocks);
+      measured.bytes = bounded.bytes(measured.bytes);
+      measured.blocks = bounded.blocks(measured.blocks);
+    }
+    use(block, measured);
+  });
+}
+
 }  // namespace headroom::attribution

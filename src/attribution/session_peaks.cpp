@@ -17,61 +17,58 @@ namespace headroom::attribution {
 
 namespace {
 
+struct Load {
+  std::size_t profile;     // index of RecordingInfo::profiles
+  std::int64_t begin;      // ns
+  std::int64_t last_node;  // end of the profile's last node
+  std::int64_t later_run =
+      std::numeric_limits<std::int64_t>::max();  // start of the first run after the profiled ones
+};
+
 // The sessions of one name, in the order of their loads.
 struct Loaded {
-  std::vector<std::size_t> profiles;       // indices of RecordingInfo::profiles
-  std::vector<std::int64_t> begins;        // ns, of each
+  std::vector<Load> loads;
   std::vector<std::int64_t> load_entries;  // when a thread began to load one
-  std::vector<std::int64_t> last_nodes;    // end of the profile's last node, of each
-  std::vector<std::int64_t> later_runs;    // start of the first run after the profiled ones, of each
 
-  // The index, in these vectors, of the last session that began before this time.
-  std::size_t at(std::int64_t time) const {
-    const auto after = std::ranges::upper_bound(begins, time) - begins.begin();
-    return static_cast<std::size_t>(std::max<std::ptrdiff_t>(after, 1) - 1);
+  // The last session that began before this time.
+  const Load& at(std::int64_t time) const {
+    const auto after = std::ranges::upper_bound(loads, time, {}, &Load::begin);
+    return after == loads.begin() ? *after : *std::prev(after);
   }
   void run_begins(std::int64_t time) {
-    for (std::size_t i = 0; i < profiles.size(); ++i)
-      if (time > last_nodes[i]) later_runs[i] = std::min(later_runs[i], time);
+    for (Load& load : loads)
+      if (time > load.last_node) load.later_run = std::min(load.later_run, time);
   }
 };
 
 std::vector<Loaded> sessions_by_name(const recording::RecordingInfo& info, const SessionLayers& layers) {
   std::vector<Loaded> names(layers.names());
-  for (std::size_t i = 0; i < info.profiles.size(); ++i)
-    names[layers.name_of_profile(i)].profiles.push_back(i);
-  for (Loaded& name : names)
-    std::ranges::stable_sort(name.profiles, [&](std::size_t a, std::size_t b) {
-      return info.profiles[a].start < info.profiles[b].start;
-    });
-  for (Loaded& name : names) {
-    for (const std::size_t i : name.profiles) {
-      const recording::RuntimeProfile& profile = info.profiles[i];
-      std::int64_t last = profile.start.count;
-      for (const recording::NodeRun& run : profile.data.runs)
-        last = std::max(last, profile.start.count + run.start.count + run.duration.count);
-      name.last_nodes.push_back(last);
-    }
-    name.later_runs.assign(name.profiles.size(), std::numeric_limits<std::int64_t>::max());
+  for (std::size_t i = 0; i < info.profiles.size(); ++i) {
+    const std::int64_t start = info.profiles[i].start.count;
+    std::int64_t last = start;
+    for (const recording::NodeRun& run : info.profiles[i].data.runs)
+      last = std::max(last, start + run.start.count + run.duration.count);
+    names[layers.name_of_profile(i)].loads.push_back({i, start, last});
   }
+  for (Loaded& name : names) std::ranges::stable_sort(name.loads, {}, &Load::begin);
   return names;
 }
 
 // A session begins with its load, and its profile starts a little later. If a session was loaded after the
 // heap's peak, the pass did not see its load, and the last load belongs to the session before it.
-void find_begins(const recording::RecordingInfo& info, Loaded& name) {
+void find_begins(Loaded& name) {
   std::int64_t start_before = -1;
-  for (const std::size_t profile : name.profiles) {
-    const std::int64_t start = info.profiles[profile].start.count;
+  for (Load& load : name.loads) {
+    const std::int64_t start = load.begin;
     const auto after = std::ranges::upper_bound(name.load_entries, start);
-    const bool seen = after != name.load_entries.begin() && *std::prev(after) > start_before;
-    name.begins.push_back(seen ? *std::prev(after) : start);
+    if (after != name.load_entries.begin() && *std::prev(after) > start_before)
+      load.begin = *std::prev(after);
     start_before = start;
   }
 }
 
 void add(SessionAtPeak& session, const SessionLayer& layer, std::int64_t bytes) {
-  add_wrapping(layer.is_run ? session.run_bytes : session.loaded_bytes, bytes);
+  add_wrapping((layer.is_run ? session.run : session.loaded).count, bytes);
 }
 
 // Reads up to the peak and divides what is live then among the sessions. Separates later runs from profiled
@@ -98,7 +95,7 @@ void divide_by_time(recording::Recording& recording, RecordingAnalysis& analysis
   });
   for (Loaded& name : names) {
     std::ranges::sort(name.load_entries);
-    find_begins(recording.info(), name);
+    find_begins(name);
   }
   // As in the analysis, half B of the samples measures the peak, limited to what is possible.
   const SmallAllocations estimated = sampled_live(live, SampleHalf::b);
@@ -109,20 +106,17 @@ void divide_by_time(recording::Recording& recording, RecordingAnalysis& analysis
     const auto layer = session_layers.of(block.layer);
     if (!layer) return;
     const Loaded& name = names[layer->name];
-    const std::size_t which = name.at(block.time_ns);
-    SessionAtPeak& session = analysis.sessions[name.profiles[which]];
+    const Load& load = name.at(block.time_ns);
+    SessionAtPeak& session = analysis.sessions[load.profile];
     std::int64_t bytes = block.bytes_in(SampleHalf::b);
     if (block.weight != 1) bytes = bounded.bytes(bytes);
-    if (name.profiles.size() > 1) add(session, *layer, bytes);
-    session.arena_is_told = arena.is_told[layer->name];
-    const bool is_arena = arena.contains(StackId{block.stack});
-    if (!layer->is_run) {
-      if (is_arena) add_wrapping(session.arena_loaded_bytes, bytes);
-      return;
-    }
-    const bool is_later = block.time_ns >= name.later_runs[which];
-    if (is_later) add_wrapping(session.later_bytes, bytes);
-    if (is_arena) add_wrapping(is_later ? session.arena_later_bytes : session.arena_bytes, bytes);
+    if (name.loads.size() > 1) add(session, *layer, bytes);
+    if (arena.is_told[layer->name] && !session.arena) session.arena.emplace();
+    const bool is_later = layer->is_run && block.time_ns >= load.later_run;
+    if (is_later) add_wrapping(session.later.count, bytes);
+    if (!session.arena || !arena.contains(StackId{block.stack})) return;
+    SessionAtPeak::ArenaChunks& chunks = *session.arena;
+    add_wrapping((!layer->is_run ? chunks.loaded : is_later ? chunks.later : chunks.run).count, bytes);
   });
 }
 
@@ -142,28 +136,30 @@ void find_session_peaks(recording::Recording& recording, RecordingAnalysis& anal
     if (!layer || !is_read[layer->name]) continue;
     analysis.layers[i].of_session = true;
     add_wrapping(tracing[layer->name], analysis.layers[i].tracing_peak_bytes);
-    if (names[layer->name].profiles.size() > 1) continue;
-    SessionAtPeak& session = analysis.sessions[names[layer->name].profiles.front()];
+    if (names[layer->name].loads.size() > 1) continue;
+    SessionAtPeak& session = analysis.sessions[names[layer->name].loads.front().profile];
     add(session, *layer, analysis.layers[i].self.peak_bytes - analysis.layers[i].tracing_peak_bytes);
-    session.tracing_bytes = tracing[layer->name];
+    session.tracing.count = tracing[layer->name];
   }
   divide_by_time(recording, analysis, session_layers, names);
 
   // The profiles are part of the runs. Profile memory that the tracer made the runtime release is known by
   // layer only. It belongs to the session with the most memory, because the others were over.
   for (std::size_t name = 0; name < names.size(); ++name) {
-    if (names[name].profiles.size() < 2) continue;
-    std::size_t most = names[name].profiles.front();
-    for (const std::size_t profile : names[name].profiles) {
-      add_wrapping(tracing[name], -analysis.sessions[profile].tracing_bytes);
-      if (analysis.sessions[profile].run_bytes > analysis.sessions[most].run_bytes) most = profile;
+    const std::vector<Load>& loads = names[name].loads;
+    if (loads.size() < 2) continue;
+    std::size_t most = loads.front().profile;
+    for (const Load& load : loads) {
+      const SessionAtPeak& session = analysis.sessions[load.profile];
+      add_wrapping(tracing[name], -session.tracing.count);
+      if (session.run.count > analysis.sessions[most].run.count) most = load.profile;
     }
-    if (tracing[name] > 0) add_wrapping(analysis.sessions[most].tracing_bytes, tracing[name]);
-    for (const std::size_t profile : names[name].profiles) {
-      SessionAtPeak& session = analysis.sessions[profile];
-      session.tracing_bytes =
-          std::clamp<std::int64_t>(session.tracing_bytes, 0, std::max<std::int64_t>(0, session.run_bytes));
-      add_wrapping(session.run_bytes, -session.tracing_bytes);
+    if (tracing[name] > 0) add_wrapping(analysis.sessions[most].tracing.count, tracing[name]);
+    for (const Load& load : loads) {
+      SessionAtPeak& session = analysis.sessions[load.profile];
+      session.tracing.count =
+          std::clamp<std::int64_t>(session.tracing.count, 0, std::max<std::int64_t>(0, session.run.count));
+      add_wrapping(session.run.count, -session.tracing.count);
     }
   }
 }
@@ -236,69 +232,53 @@ class PlaceAccount {
   std::vector<ArenaPoint> steps_;
 };
 
-class ArenaSearch {
- public:
-  ArenaSearch(recording::Recording& recording, const SessionLayers& sessions, std::int64_t end)
-      : recording_(recording), sessions_(sessions), tree_(recording), end_(end) {}
-
-  // The accounts of places by the number of a session's name and the place's address.
-  using Accounts = std::map<std::pair<std::uint32_t, std::uint64_t>, PlaceAccount>;
-
-  Accounts search() {
-    bool over = false;
-    recording_.for_each_event([&](const MemoryEvent& event) {
-      over = over || event.time.count > end_;
-      if (!over) visit(event);
-    });
-    std::erase_if(accounts_, [&](const auto& entry) { return others_.contains(entry.first.second); });
-    return std::move(accounts_);
-  }
-
- private:
+// The accounts of places, up to a time, by the number of a session's name and the place's address.
+using PlaceAccounts = std::map<std::pair<std::uint32_t, std::uint64_t>, PlaceAccount>;
+PlaceAccounts account_places(recording::Recording& recording, const SessionLayers& sessions,
+                             std::int64_t end) {
   struct Block {
     PlaceAccount* account;
     std::int64_t size;
   };
-
-  void visit(const MemoryEvent& event) {
+  LayerTree tree(recording);
+  PlaceAccounts accounts;                    // entries never move
+  std::unordered_set<std::uint64_t> others;  // places that are not an arena's
+  std::unordered_map<std::uint64_t, Block> live;
+  std::vector<std::optional<std::uint64_t>> places;  // by stack; 0: in no known module
+  const auto place_of = [&](StackId stack) {
+    if (stack.index >= places.size()) places.resize(stack.index + 1);
+    std::optional<std::uint64_t>& place = places[stack.index];
+    if (!place) place = responsible_frame(recording.info(), recording.stacks().frames(stack)).value_or(0);
+    return *place;
+  };
+  bool over = false;
+  recording.for_each_event([&](const MemoryEvent& event) {
+    over = over || event.time.count > end;
+    if (over) return;
     if (event.kind == MemoryEventKind::release) {
-      const auto found = live_.find(event.address);
-      if (found == live_.end()) return;
+      const auto found = live.find(event.address);
+      if (found == live.end()) return;
       found->second.account->change(event.time.count, -found->second.size);
-      live_.erase(found);
+      live.erase(found);
       return;
     }
     if (event.kind != MemoryEventKind::allocate || event.size > kLargestBlock) return;
-    const auto layer = sessions_.of(tree_.of(event.scope));
+    const auto layer = sessions.of(tree.of(event.scope));
     if (!layer) return;
     const std::uint64_t place = place_of(event.stack);
-    if (place == 0 || others_.contains(place)) return;
-    PlaceAccount& account = accounts_[{layer->name, place}];
+    if (place == 0 || others.contains(place)) return;
+    PlaceAccount& account = accounts[{layer->name, place}];
     if (event.size % kArenaUnit != 0 || account.is_too_often()) {
-      others_.insert(place);
+      others.insert(place);
       return;
     }
     const auto size = static_cast<std::int64_t>(event.size);
     account.change(event.time.count, size);
-    live_[event.address] = {&account, size};
-  }
-
-  std::uint64_t place_of(StackId stack) {
-    if (stack.index >= places_.size()) places_.resize(stack.index + 1);
-    std::optional<std::uint64_t>& place = places_[stack.index];
-    if (!place) place = responsible_frame(recording_.info(), recording_.stacks().frames(stack)).value_or(0);
-    return *place;
-  }
-
-  recording::Recording& recording_;
-  const SessionLayers& sessions_;
-  LayerTree tree_;
-  std::int64_t end_;
-  Accounts accounts_;                         // entries never move
-  std::unordered_set<std::uint64_t> others_;  // places that are not an arena's
-  std::unordered_map<std::uint64_t, Block> live_;
-  std::vector<std::optional<std::uint64_t>> places_;  // by stack; 0: in no known module
-};
+    live[event.address] = {&account, size};
+  });
+  std::erase_if(accounts, [&](const auto& entry) { return others.contains(entry.first.second); });
+  return accounts;
+}
 
 }  // namespace
 
@@ -313,7 +293,7 @@ ArenaStacks find_arena_stacks(recording::Recording& recording, const SessionLaye
     if (!points.back().empty()) end = std::max(end, points.back().back().time + kClockError);
   }
   if (end == 0) return result;
-  const ArenaSearch::Accounts accounts = ArenaSearch(recording, sessions, end).search();
+  const PlaceAccounts accounts = account_places(recording, sessions, end);
 
   std::unordered_set<std::uint64_t> places;
   for (const auto& [key, account] : accounts)

@@ -25,13 +25,20 @@ void UniqueFd::reset(int fd) {
 namespace {
 
 std::string how_to_fix_open(int error_number) {
-  switch (error_number) {
-    case ENOENT:
-      return "check the path";
-    case EACCES:
-      return "check the file's permissions";
-    default:
-      return {};
+  if (error_number == ENOENT) return "check the path";
+  return error_number == EACCES ? "check the file's permissions" : "";
+}
+
+// Calls `on_piece` with each 64 KiB until it fails.
+Status read_in_pieces(int fd, const std::string& name,
+                      const std::function<Status(std::string_view)>& on_piece) {
+  std::array<char, 65536> buffer;
+  for (;;) {
+    const ssize_t got = ::read(fd, buffer.data(), buffer.size());
+    if (got == 0) return {};
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return input_error(fmt::format("cannot read {}", name), errno_text(errno));
+    if (auto taken = on_piece({buffer.data(), static_cast<std::size_t>(got)}); !taken) return taken;
   }
 }
 
@@ -49,18 +56,13 @@ Result<UniqueFd> open_regular_file(const fs::path& path, std::string fix) {
 Result<std::string> read_descriptor(int fd, const std::string& name, Bytes limit, std::int64_t expected) {
   std::string content;
   content.reserve(static_cast<std::size_t>(std::clamp<std::int64_t>(expected, 0, limit.count)));
-  std::array<char, 65536> buffer;
-  for (;;) {
-    const ssize_t got = ::read(fd, buffer.data(), buffer.size());
-    if (got == 0) return content;
-    if (got < 0) {
-      if (errno == EINTR) continue;
-      return input_error(fmt::format("cannot read {}", name), errno_text(errno));
-    }
-    content.append(buffer.data(), static_cast<std::size_t>(got));
-    if (static_cast<std::int64_t>(content.size()) > limit.count)
-      return input_error(fmt::format("{} is larger than {}", name, format_bytes(limit)));
-  }
+  auto read = read_in_pieces(fd, name, [&](std::string_view piece) -> Status {
+    content += piece;
+    if (static_cast<std::int64_t>(content.size()) <= limit.count) return {};
+    return input_error(fmt::format("{} is larger than {}", name, format_bytes(limit)));
+  });
+  if (!read) return forward_error(read);
+  return content;
 }
 
 Result<std::string> read_file(const fs::path& path, Bytes limit) {
@@ -204,22 +206,14 @@ Result<std::string> file_fingerprint(const fs::path& path,
   if (!fd)
     return input_error(fmt::format("cannot open {}", path.string()), errno_text(errno), "check the path");
   Fnv1a hash;
-  std::array<char, 65536> buffer;
-  for (;;) {
-    const ssize_t got = ::read(fd.get(), buffer.data(), buffer.size());
-    if (got == 0) break;
-    if (got < 0) {
-      if (errno == EINTR) continue;
-      return input_error(fmt::format("cannot read {}", path.string()), errno_text(errno));
-    }
-    const std::string_view piece(buffer.data(), static_cast<std::size_t>(got));
+  auto read = read_in_pieces(fd.get(), path.string(), [&](std::string_view piece) -> Status {
     hash.add(piece);
     if (on_piece) on_piece(piece);
-  }
+    return {};
+  });
+  if (!read) return forward_error(read);
   return hash.text();
 }
-
-namespace fs = std::filesystem;
 
 std::string file_name_of(const std::string& model) {
   std::string name = model;

@@ -143,20 +143,17 @@ class KeyReader final : public Json::json_sax_t {
   std::size_t depth_ = 0;
 };
 
+template <class Document>
+JsonKeys keys_of(Document& document) {
+  JsonKeys keys;
+  KeyReader reader(keys);
+  keys.is_whole = Json::sax_parse(document, &reader);
+  return keys;
+}
+
 }  // namespace
 
-JsonKeys read_json_keys(std::istream& document) {
-  JsonKeys keys;
-  KeyReader reader(keys);
-  keys.is_whole = Json::sax_parse(document, &reader);
-  return keys;
-}
-
-JsonKeys read_json_keys(std::string_view document) {
-  JsonKeys keys;
-  KeyReader reader(keys);
-  keys.is_whole = Json::sax_parse(document, &reader);
-  return keys;
-}
+JsonKeys read_json_keys(std::istream& document) { return keys_of(document); }
+JsonKeys read_json_keys(std::string_view document) { return keys_of(document); }
 
 }  // namespace headroom

@@ -12,6 +12,38 @@ namespace {
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
 constexpr std::size_t kMostKeyParts = 64;
 
+constexpr std::uint32_t kDistance = 0x100000;
+
+bool may_stand_in(std::uint32_t code) {
+  const bool is_surrogate = code >= 0xD800 && code <= 0xDFFF;
+  return code >= 0x80 && code <= 0xFFFF && !is_surrogate;
+}
+
+// The text with other codes in place of its characters. Invalid bytes stay.
+template <class OtherCode>
+std::string replaced(std::string_view text, OtherCode other) {
+  std::string result;
+  result.reserve(text.size());
+  while (!text.empty()) {
+    const Utf8Character character = take_utf8(text);
+    if (character.valid)
+      append_utf8(result, other(character.code));
+    else
+      result += character.bytes;
+  }
+  return result;
+}
+
+// Works around undefined behaviour in toml++ 3.3. For characters such as 'ö', its search for Unicode white
+// space runs off the end of a switch. It searches wherever white space is allowed: outside strings, and after
+// a backslash at the end of a line in a string.
+//
+// So these characters are hidden from the parser: each of U+0080…U+FFFF is replaced by a stand-in 0x100000
+// above it, in Unicode's last private-use plane. Invalid UTF-8 stays, and the parser rejects it.
+std::string with_stand_ins(std::string_view text) {
+  return replaced(text, [](std::uint32_t code) { return may_stand_in(code) ? code + kDistance : code; });
+}
+
 // The line of the first key with too many parts ("a.b.c…"), or 0. Each part is a nested table, and toml++
 // recurses into tables: 200,000 parts overflow the stack.
 std::size_t line_of_deep_key(std::string_view text) {
@@ -118,41 +150,10 @@ tl::unexpected<Error> TomlReader::unknown_key(const toml::node& node, const std:
   return wrong(node, fmt::format("there is no setting '{}'", key), did_you_mean(key, known));
 }
 
-namespace {
-
-constexpr std::uint32_t kDistance = 0x100000;
-
-bool may_stand_in(std::uint32_t code) {
-  const bool is_surrogate = code >= 0xD800 && code <= 0xDFFF;
-  return code >= 0x80 && code <= 0xFFFF && !is_surrogate;
-}
-
-}  // namespace
-
-std::string with_stand_ins(std::string_view text) {
-  std::string result;
-  result.reserve(text.size());
-  while (!text.empty()) {
-    const Utf8Character character = take_utf8(text);
-    if (character.valid && may_stand_in(character.code))
-      append_utf8(result, character.code + kDistance);
-    else
-      result += character.bytes;
-  }
-  return result;
-}
-
 std::string without_stand_ins(std::string_view text) {
-  std::string result;
-  result.reserve(text.size());
-  while (!text.empty()) {
-    const Utf8Character character = take_utf8(text);
-    if (character.valid && character.code >= kDistance && may_stand_in(character.code - kDistance))
-      append_utf8(result, character.code - kDistance);
-    else
-      result += character.bytes;
-  }
-  return result;
+  return replaced(text, [](std::uint32_t code) {
+    return code >= kDistance && may_stand_in(code - kDistance) ? code - kDistance : code;
+  });
 }
 
 }  // namespace headroom

@@ -22,7 +22,6 @@ constexpr std::string_view kStart = R"({"event":"sample","part":")";
 constexpr std::size_t kLine = 4096;
 // The longest item: a detection with six landmarks, that is 18 numbers of at most 16 characters and a comma.
 constexpr std::size_t kLongestItem = 18 * 17 + 8;
-constexpr std::size_t kLongestLineRead = 64 << 10;  // a name of 4 KiB with every byte escaped
 
 // One line of a list. It is sent when it is full or finished.
 class ListLine {
@@ -213,22 +212,6 @@ class SampleBuilder {
   std::int64_t pixels_ = 0;
 };
 
-// Returns false at the end. A line that is too long comes out empty, because Headroom writes no such line.
-bool read_line(std::istream& lines, std::string& line) {
-  line.clear();
-  char c = 0;
-  bool any = false;
-  bool fits = true;
-  while (lines.get(c)) {
-    any = true;
-    if (c == '\n') break;
-    fits = fits && line.size() < kLongestLineRead;
-    if (fits) line += c;
-  }
-  if (!fits) line.clear();
-  return any;
-}
-
 }  // namespace
 
 void write_sample(int fd, std::int32_t sequence, std::int64_t frame, const std::string& name,
@@ -260,7 +243,7 @@ std::optional<SampleFrame> read_sample(std::istream& lines) {
   SampleBuilder builder;
   bool valid = false;
   std::string line;
-  while (read_line(lines, line)) {
+  while (std::getline(lines, line)) {
     const auto event = parse_json(line, "a sample");
     if (!event) {
       valid = false;

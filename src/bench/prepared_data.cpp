@@ -15,6 +15,7 @@ namespace headroom::bench {
 namespace fs = std::filesystem;
 namespace {
 
+constexpr int kSetupSchemaVersion = 5;
 constexpr const char* kRunSetup = "run again without --skip-setup to prepare it again";
 
 SourceMetadata without_file_names(SourceMetadata source) {
@@ -98,6 +99,13 @@ Precision precision_of(const ModelSpec& model, const BenchOptions& options) {
 
 namespace {
 
+constexpr const char* kLimitFlags = "--mem-limit, --gpu-mem-limit or --limit-mechanism";
+
+bool is_other_limit(const BenchOptions& a, const BenchOptions& b) {
+  return a.memory_limit != b.memory_limit || a.gpu_memory_limit != b.gpu_memory_limit ||
+         a.limit_mechanism != b.limit_mechanism;
+}
+
 // In which option the data differs; empty if it fits.
 std::string difference(const PreparedData& data, const BenchOptions& options) {
   const BenchOptions& prepared = data.options;
@@ -121,17 +129,12 @@ std::string difference(const PreparedData& data, const BenchOptions& options) {
     return fmt::format("it was prepared with --threads {}, not {}", prepared.threads, options.threads);
   if (prepared.device != options.device)
     return fmt::format("it was prepared for --device {}, not {}", prepared.device, options.device);
-  if (!prepared.tune && options.conv_search != prepared.conv_search)
-    return "it was prepared with another --conv-search";
-  if (!prepared.tune && options.capture_graph != prepared.capture_graph)
-    return "it was prepared with another --capture-graph";
+  if (!prepared.tune &&
+      (options.conv_search != prepared.conv_search || options.capture_graph != prepared.capture_graph))
+    return "it was prepared with another --conv-search or --capture-graph";
   if (options.tune && !prepared.tune) return "it was prepared without --tune";
-  if (prepared.tune && (prepared.memory_limit != options.memory_limit ||
-                        prepared.gpu_memory_limit != options.gpu_memory_limit))
-    return "its settings were tuned under another --mem-limit or --gpu-mem-limit";
-  // Which settings fit depends on what the mechanism counts.
-  if (prepared.tune && prepared.memory_limit && prepared.limit_mechanism != options.limit_mechanism)
-    return "its settings were tuned under another --limit-mechanism";
+  if (prepared.tune && is_other_limit(prepared, options))
+    return fmt::format("its settings were tuned under another {}", kLimitFlags);
   return {};
 }
 
@@ -158,12 +161,8 @@ std::string difference_of_model(const PreparedData& data, const ModelSpec& model
   const std::string& backend = model.backend.empty() ? options.backend : model.backend;
   if (!backend.empty() && backend != found->backend)
     return fmt::format("model {} was prepared for the backend {}", model.name, found->backend);
-  if (found->status == ModelStatus::oom &&
-      (prepared.memory_limit != options.memory_limit || prepared.limit_mechanism != options.limit_mechanism ||
-       prepared.gpu_memory_limit != options.gpu_memory_limit))
-    return fmt::format(
-        "model {} ran out of memory under another --mem-limit, --gpu-mem-limit or --limit-mechanism",
-        model.name);
+  if (found->status == ModelStatus::oom && is_other_limit(prepared, options))
+    return fmt::format("model {} ran out of memory under another {}", model.name, kLimitFlags);
   if (found->status == ModelStatus::timeout && prepared.timeout != options.timeout)
     return fmt::format("model {} hung under another --timeout", model.name);
   return {};

@@ -19,8 +19,6 @@
 
 namespace headroom::bench {
 
-inline constexpr int kSetupSchemaVersion = 5;
-
 // One model as the setup phase found it.
 struct PreparedModel {
   std::string name, path;

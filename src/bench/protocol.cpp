@@ -1,6 +1,5 @@
 #include "bench/protocol.h"
 
-#include <algorithm>
 #include <array>
 #include <type_traits>
 
@@ -259,10 +258,7 @@ void describe(auto& field, a<SetupJob> auto& job) {
 
 template <class Message>
 Json message_to_json(const Message& message) {
-  Json object = Json::object();
-  report::FieldWriter writer(object);
-  describe(writer, message);
-  return object;
+  return report::object_of([&](report::FieldWriter& field) { describe(field, message); });
 }
 
 template <class Message>
@@ -288,6 +284,7 @@ template Json message_to_json(const CleanupPoint&);
 template Json message_to_json(const InStep&);
 template Json message_to_json(const PreparedModel&);
 template Json message_to_json(const PreparedData&);
+template Result<WorkerJob> message_from_json(const Json&);
 template Result<PhaseAccount> message_from_json(const Json&);
 template Result<RuntimeFacts> message_from_json(const Json&);
 template Result<DeviceFacts> message_from_json(const Json&);
@@ -299,16 +296,6 @@ template Result<CleanupPoint> message_from_json(const Json&);
 template Result<InStep> message_from_json(const Json&);
 template Result<PreparedModel> message_from_json(const Json&);
 template Result<PreparedData> message_from_json(const Json&);
-
-Result<WorkerJob> worker_job_from_json(const Json& document) {
-  auto job = message_from_json<WorkerJob>(document);
-  if (!job) return job;
-  if (!document.contains("kind")) return internal_error("the worker's job has no kind");
-  if (job->models.empty()) return internal_error("the worker's job has no model");
-  if ((job->kind == WorkerKind::pool) != job->pool.has_value())
-    return internal_error("the worker's job has a pool without a budget, or a budget without a pool");
-  return job;
-}
 
 Json to_json(const BenchOptions& options) {
   return message_to_json(SetupJob{options, options.models, options.source});

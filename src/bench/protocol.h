@@ -183,8 +183,6 @@ nlohmann::ordered_json message_to_json(const Message& message);
 template <class Message>
 Result<Message> message_from_json(const nlohmann::ordered_json& document);
 
-Result<WorkerJob> worker_job_from_json(const nlohmann::ordered_json& document);
-
 // The options that the setup process needs.
 nlohmann::ordered_json to_json(const BenchOptions& options);
 Result<BenchOptions> bench_options_from_json(const nlohmann::ordered_json& document);

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <filesystem>
 #include <thread>
@@ -13,7 +12,6 @@
 #include "inference/backend.h"
 #include "inference/task.h"
 #include "media/source_scan.h"
-#include "trace/device_account.h"
 #include "types/device_name.h"
 
 namespace headroom::cli {

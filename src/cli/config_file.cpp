@@ -2,9 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <sstream>
-
 #include "base/files.h"
 #include "base/json.h"
 #include "base/text.h"

@@ -206,34 +206,32 @@ Result<int> diff_logs(const std::string& before, const std::string& after, const
   return exit_by(judgement);
 }
 
-Result<int> run(const std::vector<std::string>& arguments) {
-  auto values = parse_flags(diff_verb(), arguments);
-  if (!values) return forward_error(values);
-  auto sides = sides_of(values->positionals());
+Result<int> run(const FlagValues& values) {
+  auto sides = sides_of(values.positionals());
   if (!sides) return forward_error(sides);
   auto kind = common_kind(*sides);
   if (!kind) return forward_error(kind);
-  if (auto fine = check_flags(*kind, *values); !fine) return forward_error(fine);
+  if (auto fine = check_flags(*kind, values); !fine) return forward_error(fine);
   if (*kind == report::InputKind::recording) {
     if (sides->before.size() != 1 || sides->after.size() != 1)
       return usage_error("headroom diff compares one recording with one recording", "one side has several",
                          "use headroom diff before.hrec after.hrec");
-    return diff_recordings(sides->before.front(), sides->after.front(), *values);
+    return diff_recordings(sides->before.front(), sides->after.front(), values);
   }
   if (*kind == report::InputKind::watch_log) {
     if (sides->before.size() != 1 || sides->after.size() != 1)
       return usage_error("headroom diff compares one log with one log", "one side has several",
                          "use headroom diff before.jsonl after.jsonl");
-    return diff_logs(sides->before.front(), sides->after.front(), *values);
+    return diff_logs(sides->before.front(), sides->after.front(), values);
   }
-  auto rules = gate_rules(*values);
+  auto rules = gate_rules(values);
   if (!rules) return forward_error(rules);
   const auto load = *kind == report::InputKind::run ? report::load_runs : report::load_footprints;
   auto before = load(sides->before);
   if (!before) return forward_error(before);
   auto after = load(sides->after);
   if (!after) return forward_error(after);
-  return diff_runs(*before, *after, *values, *rules);
+  return diff_runs(*before, *after, values, *rules);
 }
 
 std::vector<Flag> diff_flags() {
@@ -279,7 +277,7 @@ const Verb& diff_verb() {
                    "headroom diff main.hrec branch.hrec --fail-above 5%"},
       .flags = diff_flags(),
       .positional = "A B",
-      .run = run,
+      .run = run_with_flags<diff_verb, run>,
   };
   return kVerb;
 }

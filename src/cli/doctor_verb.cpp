@@ -8,7 +8,6 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/terminal.h"
-#include "cli/bench_flags.h"
 #include "cli/common_flags.h"
 #include "cli/flag_table.h"
 #include "comparison/run_comparison.h"
@@ -26,52 +25,50 @@ namespace {
 constexpr std::int64_t kRounds = comparison::kRunsToKnowTheirSpread;
 
 // --try needs the folder of a run.
-Status try_cures_of(const std::string& run, std::int64_t rounds, std::vector<Finding>& findings,
-                    doctor::CureTrials& trials) {
+Result<bool> try_cures_of(const std::string& run, std::int64_t rounds, report::DoctorReport& report) {
   const auto kind = report::kind_of_input(run);
-  if (kind && *kind == report::InputKind::run) return doctor::try_cures(run, rounds, findings, trials);
+  if (kind && *kind == report::InputKind::run) return doctor::try_cures(run, rounds, report);
   return input_error(fmt::format("--try does not work with {}", run), "it is not a run of headroom bench",
                      "name the folder of a run");
 }
 
-Result<int> run_doctor(const std::vector<std::string>& arguments) {
-  auto values = parse_flags(doctor_verb(), arguments);
-  if (!values) return forward_error(values);
-  const auto& files = values->positionals();
-  const bool live = values->toggle("live");
+Result<int> run_doctor(const FlagValues& values) {
+  const auto& files = values.positionals();
+  const bool live = values.toggle("live");
   if (files.empty() && !live)
     return usage_error("headroom doctor needs an input", "no file given",
                        "name files, - for standard input (dmesg | headroom doctor -), or --live");
-  if (auto fine = check_needed(*values, "sysroot", "live"); !fine) return forward_error(fine);
+  if (auto fine = check_needed(values, "sysroot", "live"); !fine) return forward_error(fine);
   if (std::ranges::count(files, "-") > 1)
     return usage_error("standard input (-) is given twice", "it can be read only once", "write - only once");
-  if (auto fine = check_views(*values); !fine) return forward_error(fine);
+  if (auto fine = check_views(values); !fine) return forward_error(fine);
 
-  const bool tries = values->toggle("try");
+  const bool tries = values.toggle("try");
   if (tries && (files.size() != 1 || files.front() == "-" || live))
     return usage_error("--try needs exactly one run", "it repeats the bench of that run",
                        "use headroom doctor RUN --try, with the folder of a run");
-  if (auto fine = check_needed(*values, "repeat", "try"); !fine) return forward_error(fine);
+  if (auto fine = check_needed(values, "repeat", "try"); !fine) return forward_error(fine);
 
-  doctor::DoctorInputs inputs{files, {}};
-  if (live) inputs.sysroot = values->has("sysroot") ? values->text("sysroot") : "/";
-  doctor::Examined examined = doctor::examine(inputs);
+  std::optional<std::filesystem::path> sysroot;
+  if (live) sysroot = values.has("sysroot") ? values.text("sysroot") : "/";
+  doctor::Examined examined = doctor::examine(files, sysroot);
   report::DoctorReport& report = examined.report;
   std::optional<Error>& first_error = examined.first_error;
   report.inputs = files;
   if (live) report.inputs.emplace_back("--live");
-  doctor::CureTrials trials;
+  bool interrupted = false;
   if (tries && !first_error) {
     forget_environment(bench_verb());
-    const std::int64_t rounds = values->integer("repeat").value_or(kRounds);
-    if (auto tried = try_cures_of(files.front(), rounds, report.findings, trials); !tried) {
+    const std::int64_t rounds = values.integer("repeat").value_or(kRounds);
+    auto tried = try_cures_of(files.front(), rounds, report);
+    interrupted = tried && !*tried;
+    if (!tried) {
       report.problems.push_back(tried.error().sentence());
       first_error = std::move(tried.error());
     }
     for (Finding& finding : report.findings) doctor::sort_cures(finding);
   }
-  for (TriedCure& together : trials.together) doctor::clean_trial(together);
-  report.together = std::move(trials.together);
+  for (TriedCure& together : report.together) doctor::clean_trial(together);
   doctor::clean_findings(report.findings);
   doctor::sort_findings(report.findings);
 
@@ -84,12 +81,12 @@ Result<int> run_doctor(const std::vector<std::string>& arguments) {
     return findings_to_terminal(report, color, Screen().is_terminal ? std::optional(width) : std::nullopt) +
            (next.empty() ? "" : fmt::format("\nNext: {}\n", next));
   };
-  auto printed = print_views(*values, {.terminal = for_terminal,
-                                       .json = [&] { return to_text(findings_to_json(report)); },
-                                       .markdown = [&] { return findings_to_markdown(report); }});
+  auto printed = print_views(values, {.terminal = for_terminal,
+                                      .json = [&] { return to_text(findings_to_json(report)); },
+                                      .markdown = [&] { return findings_to_markdown(report); }});
   if (!printed) return printed;
   if (first_error) return tl::unexpected(std::move(*first_error));
-  if (trials.interrupted) {
+  if (interrupted) {
     log::warning("interrupted; cures that were not tried are not reported");
     return kExitInterrupted;
   }
@@ -126,7 +123,7 @@ const Verb& doctor_verb() {
                     .rare(),
                 sysroot_flag("read /proc and /sys under DIR, with --live").with_default("/"), color_flag()},
       .positional = "FILE",
-      .run = run_doctor,
+      .run = run_with_flags<doctor_verb, run_doctor>,
   };
   return kVerb;
 }

@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <filesystem>
 
 #include "base/log.h"
@@ -46,24 +45,22 @@ std::optional<exporters::Metric> metric_of(const FlagValues& values) {
   return std::nullopt;
 }
 
-Result<int> export_recording(const std::vector<std::string>& arguments) {
-  auto values = parse_flags(export_verb(), arguments);
-  if (!values) return forward_error(values);
-  if (values->positionals().size() != 1 || !values->has("to"))
+Result<int> export_recording(const FlagValues& values) {
+  if (values.positionals().size() != 1 || !values.has("to"))
     return usage_error("headroom export needs one recording and a format",
                        fmt::format("--to {}", fmt::join(format_names(), "|")),
                        "write headroom export run.hrec --to speedscope");
-  const fs::path file = values->positionals().front();
-  const exporters::Exporter& exporter = *exporters::find_exporter(values->text("to"));
+  const fs::path file = values.positionals().front();
+  const exporters::Exporter& exporter = *exporters::find_exporter(values.text("to"));
   fs::path out = fs::path(file).replace_extension(exporter.extension);  // run.speedscope.json beside run.hrec
-  values->read("out", out);
-  if (values->has("metric") && !exporter.takes_metric)
+  values.read("out", out);
+  if (values.has("metric") && !exporter.takes_metric)
     return usage_error(fmt::format("--metric has no effect with --to {}", exporter.name),
                        "this format has all metrics", "remove --metric");
   if (out != "-")
     if (auto fine = check_output(out, file, "--out"); !fine) return forward_error(fine);
 
-  auto options = symbolizer_options(*values);
+  auto options = symbolizer_options(values);
   if (!options) return forward_error(options);
   auto recording = recording::Recording::open(file);
   if (!recording) return forward_error(recording);
@@ -74,7 +71,7 @@ Result<int> export_recording(const std::vector<std::string>& arguments) {
   symbols::Symbolizer symbolizer(recording->info().modules, std::move(*options));
   auto sink = exporters::OutputSink::open(out);
   if (!sink) return forward_error(sink);
-  if (auto written = exporter.write({*recording, symbolizer, file.string(), metric_of(*values)}, *sink);
+  if (auto written = exporter.write({*recording, symbolizer, file.string(), metric_of(values)}, *sink);
       !written)
     return forward_error(written);
   if (auto finished = sink->finish(); !finished) return forward_error(finished);
@@ -94,13 +91,11 @@ std::string formats_paragraph() {
   return text;
 }
 
-Result<int> collect_symbols(const std::vector<std::string>& arguments) {
-  auto values = parse_flags(symbols_verb(), arguments);
-  if (!values) return forward_error(values);
-  if (values->positionals().size() != 1 || !values->has("out"))
+Result<int> collect_symbols(const FlagValues& values) {
+  if (values.positionals().size() != 1 || !values.has("out"))
     return usage_error("headroom symbols needs one recording and --out DIR", "",
                        "write headroom symbols run.hrec --out symbols");
-  const fs::path root = values->positionals().front();
+  const fs::path root = values.positionals().front();
   auto own = recording::Recording::open(root);
   if (!own) return forward_error(own);
   std::vector<recording::Module> modules = own->info().modules;
@@ -114,10 +109,10 @@ Result<int> collect_symbols(const std::vector<std::string>& arguments) {
     const auto& seen = recording->info().modules;
     modules.insert(modules.end(), seen.begin(), seen.end());
   }
-  auto options = symbolizer_options(*values);
+  auto options = symbolizer_options(values);
   if (!options) return forward_error(options);
-  options->sysroot = values->text("sysroot");
-  const fs::path out = values->text("out");
+  options->sysroot = values.text("sysroot");
+  const fs::path out = values.text("out");
   auto carried = symbols::carry_symbols(modules, *options, out);
   if (!carried) return forward_error(carried);
   for (const std::string& problem : carried->problems) log::warning("{}", problem);
@@ -142,7 +137,7 @@ const Verb& export_verb() {
            text_flag("out", "FILE", "write to FILE; - is standard output").with_default("next to FILE.hrec"),
            symbols_flag(), choice_flag("metric", metric_names(), "metric to export for each stack")},
       .positional = "FILE.hrec",
-      .run = export_recording,
+      .run = run_with_flags<export_verb, export_recording>,
   };
   return kVerb;
 }
@@ -162,7 +157,7 @@ const Verb& symbols_verb() {
                 symbols_flag("also search DIR for symbol files"),
                 text_flag("sysroot", "DIR", "look up the recorded paths under DIR")},
       .positional = "FILE.hrec",
-      .run = collect_symbols,
+      .run = run_with_flags<symbols_verb, collect_symbols>,
   };
   return kVerb;
 }

@@ -77,6 +77,13 @@ constexpr std::array<std::string_view, 10> kNotFlags{
     "HEADROOM_TRACER",        "HEADROOM_TRACE_FILE",  "HEADROOM_TRACE_OPTIONS", "HEADROOM_SHARED_DATA",
     "HEADROOM_UPDATE_GOLDEN", "HEADROOM_DEPS_DIR"};
 
+// The variable of a flag's name or alias: --max-frames is HEADROOM_MAX_FRAMES.
+std::string environment_name(std::string_view flag) {
+  std::string name(kPrefix);
+  for (const char c : flag) name += c == '-' ? '_' : static_cast<char>(std::toupper(c));
+  return name;
+}
+
 }  // namespace
 
 Result<FlagValues> parse_flags(const Verb& verb, const std::vector<std::string>& arguments) {
@@ -129,12 +136,6 @@ Result<FlagValues> parse_flags(const Verb& verb, const std::vector<std::string>&
     values.entries_[flag.name] = {given, std::string(kCommandLine)};
   }
   return values;
-}
-
-std::string environment_name(std::string_view flag) {
-  std::string name(kPrefix);
-  for (const char c : flag) name += c == '-' ? '_' : static_cast<char>(std::toupper(c));
-  return name;
 }
 
 Result<FlagValues> read_environment(const Verb& verb, std::vector<std::string>& unknown) {

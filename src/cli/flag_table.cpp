@@ -81,37 +81,6 @@ Flag make_flag(std::string name, FlagKind kind, std::string value_name, std::str
 
 }  // namespace
 
-Flag Flag::with_default(std::string text) const {
-  Flag flag = *this;
-  flag.default_text = std::move(text);
-  return flag;
-}
-
-Flag Flag::within(double least, double most) const {
-  Flag flag = *this;
-  flag.minimum = least;
-  flag.maximum = most;
-  return flag;
-}
-
-Flag Flag::also(std::string alias) const {
-  Flag flag = *this;
-  flag.aliases.push_back(std::move(alias));
-  return flag;
-}
-
-Flag Flag::repeatable() const {
-  Flag flag = *this;
-  flag.repeated = true;
-  return flag;
-}
-
-Flag Flag::rare() const {
-  Flag flag = *this;
-  flag.common = false;
-  return flag;
-}
-
 Flag toggle_flag(std::string name, std::string help) {
   return make_flag(std::move(name), FlagKind::toggle, "", std::move(help));
 }

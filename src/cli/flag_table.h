@@ -42,16 +42,24 @@ struct Flag {
   double minimum = -1e300, maximum = 1e300;
 
   // A copy with one more property, for tables of flags.
-  Flag with_default(std::string text) const;
-  Flag within(double least, double most = 1e300) const;
+  Flag with_default(std::string text) const { return with(&Flag::default_text, std::move(text)); }
+  Flag within(double least, double most = 1e300) const {
+    return with(&Flag::minimum, least).with(&Flag::maximum, most);
+  }
   template <class Quantity>  // Bytes or Nanoseconds
   Flag within(Quantity least, Quantity most) const requires requires {
     least.count;
   }
   { return within(static_cast<double>(least.count), static_cast<double>(most.count)); }
-  Flag also(std::string alias) const;
-  Flag repeatable() const;
-  Flag rare() const;  // not in the one-screen -h
+  Flag also(std::string alias) const { return with(&Flag::aliases, {std::move(alias)}); }
+  Flag repeatable() const { return with(&Flag::repeated, true); }
+  Flag rare() const { return with(&Flag::common, false); }  // not in the one-screen -h
+  template <class Value>
+  Flag with(Value Flag::*property, std::type_identity_t<Value> value) const {
+    Flag flag = *this;
+    flag.*property = std::move(value);
+    return flag;
+  }
 };
 
 // Flags that the one-screen -h shows. The value of an integer is called N, of a size SIZE, of a duration TIME
@@ -145,9 +153,6 @@ Status check_value(const Flag& flag, std::string_view value);
 
 // The flag of this name or alias (dashes or underscores), or nullptr.
 const Flag* find_flag(const Verb& verb, std::string_view name);
-
-// The variable of a flag's name or alias: --max-frames is HEADROOM_MAX_FRAMES.
-std::string environment_name(std::string_view flag);
 
 // The values of a verb's flags in the environment. An invalid value is an error that names the variable.
 // `unknown` receives the variables with Headroom's prefix that belong to no flag.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <functional>
 #include <string_view>
 
 #include "base/json.h"
@@ -15,7 +16,6 @@
 #include "cli/common_flags.h"
 #include "cli/diff_runs.h"
 #include "history/run_history.h"
-#include "report/history/history_sides.h"
 #include "report/history/history_views.h"
 #include "report/input/input_kind.h"
 #include "report/input/run_input.h"
@@ -164,10 +164,7 @@ Result<int> list_runs(const Words& arguments, const FlagValues& values) {
   if (!history) return forward_error(history);
   auto runs = history->list(values.integer("last"));
   if (!runs) return forward_error(runs);
-  const auto for_terminal = [&](bool color, int width) {
-    return report::history_list_to_terminal(*runs, color, width);
-  };
-  return print_views(values, {.terminal = for_terminal,
+  return print_views(values, {.terminal = std::bind_front(report::history_list_to_terminal, std::cref(*runs)),
                               .json = [&] { return to_text(report::history_list_to_json(*runs)); }});
 }
 
@@ -195,10 +192,8 @@ Result<int> show_metric(const Words& names, const FlagValues& values) {
                     values.has("model") ? " of " + without_control_characters(values.text("model")) : ""),
         "", "headroom history list shows the runs");
   const auto series = report::history_series(*runs);
-  const auto for_terminal = [&](bool color, int width) {
-    return report::history_plot_to_terminal(*metric, series, color, width);
-  };
-  return print_views(values, {.terminal = for_terminal,
+  return print_views(values, {.terminal = std::bind_front(report::history_plot_to_terminal,
+                                                          std::cref(*metric), std::cref(series)),
                               .json = [&] { return to_text(report::history_plot_to_json(*metric, series)); },
                               .html = [&] { return report::history_plot_to_html(*metric, series); }});
 }
@@ -224,8 +219,7 @@ Result<int> compare_with_history(const Words& runs, const FlagValues& values, bo
   if (!history) return forward_error(history);
   auto sides = report::sides_of_history(*history, runs, earlier);
   if (!sides) return forward_error(sides);
-  return diff_runs(sides->before, sides->after, values, *rules,
-                   {sides->before_words, sides->after_words, sides->caveat});
+  return diff_runs(sides->before, sides->after, values, *rules, sides->words);
 }
 
 struct Action {
@@ -250,26 +244,24 @@ const std::vector<Action>& history_actions() {
   return kActions;
 }
 
-Result<int> run_history(const std::vector<std::string>& arguments) {
-  auto values = parse_flags(history_verb(), arguments);
-  if (!values) return forward_error(values);
-  if (auto fine = check_views(*values, place_of(*values)); !fine) return forward_error(fine);
+Result<int> run_history(const FlagValues& values) {
+  if (auto fine = check_views(values, place_of(values)); !fine) return forward_error(fine);
   constexpr const char* kUse = "use add, relabel, remove, list, show, diff or gate";
-  if (values->positionals().empty())
+  if (values.positionals().empty())
     return usage_error("headroom history needs an action", "no action given", kUse);
-  const std::string& name = values->positionals().front();
+  const std::string& name = values.positionals().front();
   const auto action = std::ranges::find(history_actions(), name, &Action::name);
   if (action == history_actions().end())
     return usage_error(fmt::format("unknown action '{}' of headroom history", name), "", kUse);
   for (const Flag& flag : history_verb().flags) {
-    if (flag.name == "db" || flag.name == "color" || !values->has(flag.name)) continue;
+    if (flag.name == "db" || flag.name == "color" || !values.has(flag.name)) continue;
     if (std::ranges::find(action->flags, flag.name) == action->flags.end())
       return usage_error(fmt::format("--{} does not work with headroom history {}", flag.name, name), "",
                          action->flags.empty()
                              ? "this action takes only --db"
                              : fmt::format("this action takes --{}", fmt::join(action->flags, ", --")));
   }
-  return action->run({values->positionals().begin() + 1, values->positionals().end()}, *values);
+  return action->run({values.positionals().begin() + 1, values.positionals().end()}, values);
 }
 
 }  // namespace
@@ -303,7 +295,7 @@ const Verb& history_verb() {
                 integer_flag("top", "rows of each layer table (diff)", 1, 1e9).with_default("5").rare(),
                 color_flag()},
       .positional = "ACTION [RUN…|METRIC]",
-      .run = run_history,
+      .run = run_with_flags<history_verb, run_history>,
   };
   return kVerb;
 }

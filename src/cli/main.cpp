@@ -5,17 +5,12 @@
 
 #include <algorithm>
 #include <exception>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/terminal.h"
 #include "base/text.h"
-#include "bench/annotated_samples.h"
 #include "bench/conductor/bench.h"
-#include "bench/conductor/gpu_limit.h"
-#include "bench/conductor/metrics.h"
-#include "bench/conductor/phases.h"
 #include "bench/conductor/setup_phase.h"
 #include "bench/processes.h"
 #include "cli/flag_help.h"

@@ -44,26 +44,24 @@ int width_of_environment() {
   return width && *width >= 20 && *width <= 1000 ? *width : 0;
 }
 
-Result<int> show_top(const std::vector<std::string>& arguments) {
-  auto values = parse_flags(top_verb(), arguments);
-  if (!values) return forward_error(values);
+Result<int> show_top(const FlagValues& values) {
   tui::TopOptions options;
-  values->read("json", options.json);
-  options.once = values->toggle("once") || options.json;
+  values.read("json", options.json);
+  options.once = values.toggle("once") || options.json;
   options.width = width_of_environment();
-  values->read("width", options.width);
-  values->read("processes", options.processes);
-  values->read("sysroot", options.sysroot);
-  values->read("replay", options.replay);
-  values->read("interval", options.interval);
-  auto alerts = alert_settings_from(*values, "default");
+  values.read("width", options.width);
+  values.read("processes", options.processes);
+  values.read("sysroot", options.sysroot);
+  values.read("replay", options.replay);
+  values.read("interval", options.interval);
+  auto alerts = alert_settings_from(values, "default");
   if (!alerts) return forward_error(alerts);
   options.alerts = std::move(*alerts);
-  options.color = color_mode(*values);
-  values->read("pss", options.pss);
-  if (const auto column = tui::process_column_by_name(values->text("sort"))) options.choice.sort = *column;
-  values->read("filter", options.choice.filter);
-  values->read("ascii", options.choice.ascii);
+  options.color = color_mode(values);
+  values.read("pss", options.pss);
+  if (const auto column = tui::process_column_by_name(values.text("sort"))) options.choice.sort = *column;
+  values.read("filter", options.choice.filter);
+  values.read("ascii", options.choice.ascii);
   return tui::run_top(std::move(options));
 }
 
@@ -234,7 +232,7 @@ const Verb& top_verb() {
           "left out, never shown as zero (docs/top.md).",
       .examples = {"headroom top", "headroom top --once --json", "headroom top --replay robot.jsonl"},
       .flags = top_flags(),
-      .run = show_top,
+      .run = run_with_flags<top_verb, show_top>,
   };
   return kVerb;
 }

@@ -1,10 +1,9 @@
 #include "cli/verbs.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include <algorithm>
 #include <filesystem>
+#include <functional>
 
 #include "base/files.h"
 #include "base/json.h"
@@ -62,11 +61,8 @@ Result<int> verify(const Budget& budget, const FlagValues& values) {
   if (!run) return forward_error(run);
   auto verification = planning::verify_plan(budget, *run, values.text("verify"));
   if (!verification) return forward_error(verification);
-  const auto for_terminal = [&](bool color, int width) {
-    return report::verification_to_terminal(*verification, color, width);
-  };
   return print_views(values,
-                     {.terminal = for_terminal,
+                     {.terminal = std::bind_front(report::verification_to_terminal, std::cref(*verification)),
                       .json = [&] { return to_text(report::verification_to_json(*verification)); }},
                      verification->holds ? 0 : 1);
 }
@@ -98,46 +94,44 @@ std::string command_of(const FlagValues& values) {
   return command;
 }
 
-Result<int> run_plan(const std::vector<std::string>& arguments) {
-  auto values = parse_flags(plan_verb(), arguments);
-  if (!values) return forward_error(values);
-  if (values->toggle("devices")) {
+Result<int> run_plan(const FlagValues& values) {
+  if (values.toggle("devices")) {
     print_output(device_list());
     return 0;
   }
-  if (values->positionals().size() != 1)
+  if (values.positionals().size() != 1)
     return usage_error("headroom plan needs one budget file",
-                       fmt::format("{} given", values->positionals().size()),
+                       fmt::format("{} given", values.positionals().size()),
                        "write headroom plan BUDGET.toml");
-  const fs::path file = values->positionals().front();
-  if (auto fine = check_views(*values, file); !fine) return forward_error(fine);
+  const fs::path file = values.positionals().front();
+  if (auto fine = check_views(values, file); !fine) return forward_error(fine);
   auto text = read_file(file, kLargestBudget);
   if (!text) return forward_error(text);
   auto budget = planning::parse_budget(*text, file.string());
   if (!budget) return forward_error(budget);
-  if (auto done = apply_rules(*budget, *values); !done) return forward_error(done);
+  if (auto done = apply_rules(*budget, values); !done) return forward_error(done);
 
   report::PlanReport report;
-  if (auto done = choose_device(*budget, *values, report.baseline); !done) return forward_error(done);
+  if (auto done = choose_device(*budget, values, report.baseline); !done) return forward_error(done);
   const auto resolved = [&](Budget with_models) -> Result<Budget> {
-    auto measured = report::footprints_for(with_models, file.parent_path(), values->all("footprints"));
+    auto measured = report::footprints_for(with_models, file.parent_path(), values.all("footprints"));
     if (!measured) return forward_error(measured);
     return planning::resolve_footprints(std::move(with_models), *measured);
   };
   budget = resolved(std::move(*budget));
   if (!budget) return forward_error(budget);
-  report.what_ifs = values->all("what-if");
+  report.what_ifs = values.all("what-if");
   auto changed = budget;
   for (const std::string& change : report.what_ifs) {
     changed = planning::with_change(std::move(*changed), change);
     if (changed) changed = resolved(std::move(*changed));  // the change may name a footprint
     if (!changed) return forward_error(changed);
   }
-  if (values->has("verify")) return verify(*changed, *values);
+  if (values.has("verify")) return verify(*changed, values);
   auto plan = planning::make_plan(*changed);
   if (!plan) return forward_error(plan);
   report.plan = std::move(*plan);
-  report.command = command_of(*values);
+  report.command = command_of(values);
   report.advice = planning::advice_for(report.plan);
   if (!report.what_ifs.empty()) {
     auto before = planning::make_plan(*budget, planning::PlanDetail::peak_alone);
@@ -146,7 +140,7 @@ Result<int> run_plan(const std::vector<std::string>& arguments) {
     report.peak_before = before->worst().total;
   }
   return print_views(
-      *values,
+      values,
       {.terminal = [&](bool color, int width) { return report::plan_to_terminal(report, color, width); },
        .json = [&] { return to_text(report::plan_to_json(report)); },
        .markdown = [&] { return report::plan_to_markdown(report); },
@@ -190,7 +184,7 @@ const Verb& plan_verb() {
            text_flag("html", "FILE", "write an HTML page with a chart"),
            sysroot_flag("read /proc under DIR, with --live"), color_flag()},
       .positional = "BUDGET.toml",
-      .run = run_plan,
+      .run = run_with_flags<plan_verb, run_plan>,
   };
   return kVerb;
 }

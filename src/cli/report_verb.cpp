@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <memory>
 
 #include "attribution/recording_analysis.h"
@@ -111,22 +112,17 @@ Result<int> print_moment(recording::Recording& recording, const report::Recordin
   // Half A of the samples chose the peak, so half B measures it, as in the other views.
   const SampleHalf half = text == "peak" ? SampleHalf::b : SampleHalf::both;
   const attribution::LiveRows rows = attribution::live_rows_at(recording, *time, half);
-  const auto for_terminal = [&](bool color, int width) {
-    return report::moment_to_terminal(report, rows, color, width);
-  };
-  return print_views(values, {.terminal = for_terminal,
-                              .json = [&] { return to_text(report::moment_to_json(report, rows)); }});
+  return print_views(
+      values, {.terminal = std::bind_front(report::moment_to_terminal, std::cref(report), std::cref(rows)),
+               .json = [&] { return to_text(report::moment_to_json(report, rows)); }});
 }
 
 Result<int> print_recording(recording::Recording& recording, const report::RecordingReport& report,
                             const FlagValues& values) {
-  const auto for_terminal = [&](bool color, int width) {
-    return report::recording_to_terminal(report, color, width);
-  };
   const auto page = [&] {
     return report::recording_to_html(report, report::take_page_moments(recording, report.analysis));
   };
-  return print_views(values, {.terminal = for_terminal,
+  return print_views(values, {.terminal = std::bind_front(report::recording_to_terminal, std::cref(report)),
                               .json = [&] { return to_text(report::recording_to_json(report)); },
                               .html = page});
 }
@@ -173,23 +169,18 @@ Result<int> report_snapshot(const fs::path& file, const FlagValues& values) {
   const auto devices = snapshot::analyze_snapshot(
       *snapshot, values.has("html") ? live.options() : snapshot::SnapshotOptions{});
   const report::SnapshotReport report{file.string(), *snapshot, devices};
-  const auto for_terminal = [&](bool color, int width) {
-    return report::snapshot_to_terminal(report, color, width);
-  };
-  return print_views(values, {.terminal = for_terminal,
+  return print_views(values, {.terminal = std::bind_front(report::snapshot_to_terminal, std::cref(report)),
                               .json = [&] { return to_text(report::snapshot_to_json(report)); },
                               .html = [&] { return report::snapshot_to_html(report, live); }});
 }
 
-Result<int> run_report(const std::vector<std::string>& arguments) {
-  auto values = parse_flags(report_verb(), arguments);
-  if (!values) return forward_error(values);
-  auto file = report_file(values->positionals());
+Result<int> run_report(const FlagValues& values) {
+  auto file = report_file(values.positionals());
   if (!file) return forward_error(file);
-  if (auto fine = check_output(values->text("html"), *file, "--html"); !fine) return forward_error(fine);
+  if (auto fine = check_output(values.text("html"), *file, "--html"); !fine) return forward_error(fine);
   // FILE.hrec without a recording's first bytes is a damaged recording.
-  if (recording::is_recording(*file) || file->extension() == ".hrec") return report_recording(*file, *values);
-  return snapshot::is_snapshot_file(*file) ? report_snapshot(*file, *values) : report_run(*file, *values);
+  if (recording::is_recording(*file) || file->extension() == ".hrec") return report_recording(*file, values);
+  return snapshot::is_snapshot_file(*file) ? report_snapshot(*file, values) : report_run(*file, values);
 }
 
 }  // namespace
@@ -216,7 +207,7 @@ const Verb& report_verb() {
                 text_flag("at", "TIME", "show memory live at TIME of a recording: 1.5s, peak, end"),
                 symbols_flag(), color_flag()},
       .positional = "RUN_FOLDER|FILE.hrec|SNAPSHOT.pickle",
-      .run = run_report,
+      .run = run_with_flags<report_verb, run_report>,
   };
   return kVerb;
 }

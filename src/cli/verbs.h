@@ -28,6 +28,14 @@ const Verb& generate_verb();
 
 const std::vector<const Verb*>& verb_list();
 
+// Verb::run of a verb whose flags are only on the command line.
+template <const Verb& (*verb)(), Result<int> (*run)(const FlagValues& values)>
+Result<int> run_with_flags(const std::vector<std::string>& arguments) {
+  auto values = parse_flags(verb(), arguments);
+  if (!values) return forward_error(values);
+  return run(*values);
+}
+
 // Ctrl-C, as a shell reports it.
 inline constexpr int kExitInterrupted = 130;
 

@@ -26,13 +26,6 @@ struct GateLimit {
   bool is_beyond(double limit, double before, double after) const;
 };
 
-// The rules of one --fail-on. Errors name the rule.
-Result<std::vector<GateLimit>> split_gate(std::string_view text);
-
-// The limit with its sign: a share, or the amount in its unit. `example` shows valid limits.
-Result<double> limit_of(const GateLimit& rule, std::optional<double> (*in_unit)(const std::string& amount),
-                        std::string_view example);
-
 // If A and B are the same, rules on changes are left out. Returns "A and B are the same, so these rules
 // were not checked: …", or nothing.
 std::string words_for_left_out(const std::vector<std::string>& rules);
@@ -45,12 +38,6 @@ std::string leave_out_changes(std::vector<Rule>& rules) {
   std::erase_if(rules, is_on_change);
   return words_for_left_out(left_out);
 }
-
-tl::unexpected<Error> no_gate_rule(std::string_view rule, std::string why);
-
-// "20MiB" in bytes, and any other number.
-std::optional<double> bytes_of(const std::string& amount);
-std::optional<double> number_of(const std::string& amount);
 
 // A rule for runs.
 struct GateRule {

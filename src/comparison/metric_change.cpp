@@ -159,6 +159,13 @@ bool all_positive(const std::vector<double>& values) {
   return std::ranges::all_of(values, [](double value) { return value > 0; });
 }
 
+// The interval then includes that of the other difference.
+void widen(MetricChange& change, const Difference& difference) {
+  change.low = std::min(change.low, std::exp(difference.low));
+  change.high = std::max(change.high, std::exp(difference.high));
+  change.p = std::max(change.p, difference.p);
+}
+
 // The values if all runs had equally many pages of files. Empty if a run lacks that figure.
 struct Sides {
   std::vector<double> a, b;
@@ -195,9 +202,7 @@ void widen_by_file_pages(MetricChange& change, const LogComparison& comparison,
   if (without.a.empty()) return;
   const Difference difference = comparison.difference(without.a, without.b);
   if (std::abs(difference.estimate) > std::abs(std::log(change.ratio)) / 2) return;
-  change.low = std::min(change.low, std::exp(difference.low));
-  change.high = std::max(change.high, std::exp(difference.high));
-  change.p = std::max(change.p, difference.p);
+  widen(change, difference);
   change.is_of_file_pages = change.low <= 1 && change.high >= 1;
   change.file_pages = mean_file_pages(b) - mean_file_pages(a);
 }
@@ -237,9 +242,7 @@ void widen_by_step(MetricChange& change, const LogComparison& comparison, std::v
     if (!all_positive(larger)) return;
     const Difference difference = comparison.difference(a, b);
     if (difference.low > 0 || difference.high < 0) continue;
-    change.low = std::min(change.low, std::exp(difference.low));
-    change.high = std::max(change.high, std::exp(difference.high));
-    change.p = std::max(change.p, difference.p);
+    widen(change, difference);
     change.is_of_step = true;
     return;
   }

@@ -14,6 +14,7 @@
 #include "attribution/live_map.h"
 #include "attribution/peak_shares.h"
 #include "comparison/compared_names.h"
+#include "types/enum_names.h"
 
 namespace headroom::comparison {
 namespace {
@@ -26,16 +27,12 @@ constexpr std::string_view kOutsideOfModules = "(outside of every module)";
 
 std::string file_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
-// Numbers texts in the order of their first use.
+// Numbers groups by their keys, in the order of their first use.
 class Groups {
  public:
-  template <class Make>
-  std::uint32_t number_of(std::string key, Make&& make) {
-    const auto [found, is_new] = index_.emplace(std::move(key), static_cast<std::uint32_t>(groups_.size()));
-    if (is_new) {
-      groups_.push_back(make());
-      groups_.back().key = found->first;
-    }
+  std::uint32_t number_of(const NamedGroup& group) {
+    const auto [found, is_new] = index_.emplace(group.key, static_cast<std::uint32_t>(groups_.size()));
+    if (is_new) groups_.push_back(group);
     return found->second;
   }
   std::vector<NamedGroup> take(const std::vector<GroupFigures>& figures) {
@@ -58,24 +55,10 @@ class StackKeys {
         of_one_build_(of_one_build),
         program_(file_name(recording.info().executable)) {}
 
-  std::uint32_t stack_group(StackId stack) {
-    const NamedStack& known = stack_of(stack);
-    return stacks_.number_of(known.key, [&] { return NamedGroup{{}, {}, known.frames, {}}; });
-  }
-  std::uint32_t module_group(StackId stack) {
-    const NamedStack& known = stack_of(stack);
-    return modules_.number_of(known.module_key, [&] { return NamedGroup{{}, known.module, {}, {}}; });
-  }
-
-  Groups& stacks() { return stacks_; }
-  Groups& modules() { return modules_; }
-
   struct NamedStack {
-    std::string key;
-    std::vector<std::string> frames;
-    std::string module_key, module;
+    NamedGroup stack, module;
   };
-  const NamedStack& stack_of(StackId stack) {
+  const NamedStack& of(StackId stack) {
     const auto [found, is_new] = by_id_.try_emplace(stack.index);
     if (is_new) found->second = name_stack(recording_.stacks().frames(stack));
     return found->second;
@@ -83,7 +66,7 @@ class StackKeys {
 
  private:
   NamedStack name_stack(std::span<const std::uint64_t> addresses) const {
-    NamedStack stack;
+    NamedGroup stack, module;
     std::string last;
     const auto add = [&](const std::string& key, std::string_view name) {
       if (key == last) return;  // recursion, however deep it went
@@ -100,11 +83,10 @@ class StackKeys {
     // Deeper stacks were recorded without their outermost frames.
     if (addresses.size() == recording::kMaxFrames) add(std::string(kCallersLeftOut), kCallersLeftOut);
 
-    stack.module = responsible_module(recording_.info(), addresses);
-    stack.module_key = module_key(stack.module);
-    if (stack.module.empty())
-      stack.module_key = stack.module = addresses.empty() ? kNoStack : kOutsideOfModules;
-    return stack;
+    module.name = responsible_module(recording_.info(), addresses);
+    module.key = module_key(module.name);
+    if (module.name.empty()) module.key = module.name = addresses.empty() ? kNoStack : kOutsideOfModules;
+    return {std::move(stack), std::move(module)};
   }
 
   // The program's file may be renamed in its next version.
@@ -124,26 +106,21 @@ class StackKeys {
   const std::set<std::string>& of_one_build_;
   std::string program_;
   std::unordered_map<std::uint32_t, NamedStack> by_id_;
-  Groups stacks_, modules_;
-};
-
-struct LayerName {
-  std::string key, name;
 };
 
 // Numbered nodes are compared by their position among the nodes of their operator: the order of a graph is
 // the same in each run.
-std::vector<LayerName> compared_names(const std::vector<LayerFigures>& layers) {
-  std::vector<LayerName> names;
+std::vector<NamedGroup> named_layers(const std::vector<LayerFigures>& layers) {
+  std::vector<NamedGroup> names;
   std::map<std::string, int, std::less<>> before;
   for (const LayerFigures& layer : layers) {
     const auto key = stem_of_counted_name(layer.key), path = stem_of_counted_name(layer.path);
     if (layer.source != recording::ScopeSource::node || !key || !path) {
-      names.push_back({layer.key, layer.path});
+      names.push_back({layer.key, layer.path, {}, {}});
       continue;
     }
     const int place = ++before[std::string(*key)];
-    names.push_back({fmt::format("{}_token_#{}", *key, place), fmt::format("{} #{}", *path, place)});
+    names.push_back({fmt::format("{}_token_#{}", *key, place), fmt::format("{} #{}", *path, place), {}, {}});
   }
   return names;
 }
@@ -151,15 +128,10 @@ std::vector<LayerName> compared_names(const std::vector<LayerFigures>& layers) {
 // The counts of a layer are exact and include memory that no stack or sample represents. The counts of the
 // inner layers are subtracted.
 std::vector<NamedGroup> layer_groups(const RecordingAnalysis& analysis, const GroupAccounts& accounts,
-                                     const std::vector<GroupFigures>& figures,
-                                     const std::vector<LayerName>& names) {
-  std::vector<NamedGroup> groups(analysis.layers.size());
+                                     std::vector<NamedGroup> groups) {
+  const std::vector<GroupFigures>& figures = accounts.figures[0];
   std::unordered_map<std::string_view, std::size_t> by_key;
-  for (std::size_t i = 0; i < groups.size(); ++i) {
-    groups[i].key = names[i].key;
-    groups[i].name = names[i].name;
-    by_key.emplace(analysis.layers[i].key, i);
-  }
+  for (std::size_t i = 0; i < groups.size(); ++i) by_key.emplace(analysis.layers[i].key, i);
   for (std::size_t i = 0; i < figures.size(); ++i)
     if (const auto found = by_key.find(accounts.layers[static_cast<LayerIndex>(i)].key);
         found != by_key.end())
@@ -176,12 +148,12 @@ std::vector<NamedGroup> layer_groups(const RecordingAnalysis& analysis, const Gr
   return groups;
 }
 
-// The shares by their groups. `named(share)` gives key, name and frames.
+// The shares by their groups, which `named(share)` gives.
 template <class Named>
 std::vector<NamedGroup> mapped_groups(const std::vector<MappingShare>& shares, Named&& named) {
   std::map<std::string, NamedGroup> groups;
   for (const MappingShare& share : shares) {
-    NamedGroup one = named(share);
+    const NamedGroup& one = named(share);
     LiveFigures& live = groups.try_emplace(one.key, one).first->second.figures.live;
     add_wrapping(live.peak_bytes, share.at_peak_bytes);
     add_wrapping(live.end_bytes, share.end_bytes);
@@ -259,17 +231,7 @@ std::string_view without_version(std::string_view module) {
   return at == std::string_view::npos ? module : module.substr(0, at + 3);
 }
 
-std::string_view name_of(DiffBy by) {
-  switch (by) {
-    case DiffBy::layer:
-      return "layer";
-    case DiffBy::stack:
-      return "stack";
-    case DiffBy::module:
-      return "module";
-  }
-  return "stack";
-}
+std::string_view name_of(DiffBy by) { return name_in({"layer", "stack", "module"}, by); }
 
 std::set<std::string> modules_of_one_build(const recording::RecordingInfo& a,
                                            const recording::RecordingInfo& b) {
@@ -293,28 +255,25 @@ GroupedRecording group_recording(recording::Recording& recording, const FrameLoo
   GroupedRecording result;
   result.analysis = analyze_recording(recording, {.timeline_points = 2});  // the timeline is not compared
   StackKeys keys(recording, names, of_one_build);
-  const GroupAccounts accounts =
-      account_groups(recording, {[](LayerIndex layer, StackId) { return layer; },
-                                 [&](LayerIndex, StackId stack) { return keys.stack_group(stack); },
-                                 [&](LayerIndex, StackId stack) { return keys.module_group(stack); }});
-  const std::vector<LayerName> layers = compared_names(result.analysis.layers);
-  result.groups = {layer_groups(result.analysis, accounts, accounts.figures[0], layers),
-                   keys.stacks().take(accounts.figures[1]), keys.modules().take(accounts.figures[2])};
+  Groups stacks, modules;
+  const GroupAccounts accounts = account_groups(
+      recording, {[](LayerIndex layer, StackId) { return layer; },
+                  [&](LayerIndex, StackId stack) { return stacks.number_of(keys.of(stack).stack); },
+                  [&](LayerIndex, StackId stack) { return modules.number_of(keys.of(stack).module); }});
+  const std::vector<NamedGroup> layers = named_layers(result.analysis.layers);
+  result.groups = {layer_groups(result.analysis, accounts, layers), stacks.take(accounts.figures[1]),
+                   modules.take(accounts.figures[2])};
   const MappedFigures& mapped = result.analysis.mapped;
+  const auto layer_of = [&](const MappingShare& share) -> const auto& { return layers[share.index]; };
+  const auto names_of = [&](const MappingShare& share) -> const auto& {
+    return keys.of(StackId{share.index});
+  };
   result.mapped = {
-      mapped_groups(mapped.layers,
-                    [&](const MappingShare& share) {
-                      return NamedGroup{layers[share.index].key, layers[share.index].name, {}, {}};
-                    }),
-      mapped_groups(mapped.stacks,
-                    [&](const MappingShare& share) {
-                      const auto& stack = keys.stack_of(StackId{share.index});
-                      return NamedGroup{stack.key, {}, stack.frames, {}};
-                    }),
-      mapped_groups(mapped.stacks, [&](const MappingShare& share) {
-        const auto& stack = keys.stack_of(StackId{share.index});
-        return NamedGroup{stack.module_key, stack.module, {}, {}};
-      })};
+      mapped_groups(mapped.layers, layer_of),
+      mapped_groups(
+          mapped.stacks, [&](const auto& share) -> const auto& { return names_of(share).stack; }),
+      mapped_groups(
+          mapped.stacks, [&](const auto& share) -> const auto& { return names_of(share).module; })};
   GroupFigures all;
   for (const GroupFigures& figures : accounts.figures[0]) {
     add_wrapping(all.released_blocks, figures.released_blocks);

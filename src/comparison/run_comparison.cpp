@@ -95,23 +95,19 @@ std::vector<std::int64_t> frames_of(const RunsOfModel& runs, std::int64_t& count
   return times;
 }
 
-void sort_by_change(std::vector<LayerChange>& changes) {
-  std::erase_if(changes, [](const LayerChange& change) { return change.change() == 0; });
-  std::ranges::stable_sort(changes, std::greater{},
-                           [](const LayerChange& change) { return std::abs(change.change()); });
-}
-
+// Those that differ, the largest change first.
 std::vector<LayerChange> paired(const std::map<std::string, std::int64_t>& before,
                                 const std::map<std::string, std::int64_t>& after) {
+  std::map<std::string, LayerChange> rows;
+  for (const auto& [name, bytes] : before) rows[name].before = Bytes{bytes};
+  for (const auto& [name, bytes] : after) rows[name].after = Bytes{bytes};
   std::vector<LayerChange> changes;
-  for (const auto& [name, bytes] : before) {
-    const auto same = after.find(name);
-    changes.push_back(
-        {name, Bytes{bytes}, same == after.end() ? std::nullopt : std::optional(Bytes{same->second})});
+  for (auto& [name, row] : rows) {
+    row.name = name;
+    if (row.change() != 0) changes.push_back(std::move(row));
   }
-  for (const auto& [name, bytes] : after)
-    if (!before.contains(name)) changes.push_back({name, std::nullopt, Bytes{bytes}});
-  sort_by_change(changes);
+  std::ranges::stable_sort(changes, std::greater{},
+                           [](const LayerChange& change) { return std::abs(change.change()); });
   return changes;
 }
 

@@ -51,11 +51,9 @@ Maybe undisturbed(const MeasuredFigures& run) {
 Maybe mean_latency(const MeasuredFigures& run) {
   return run.model.inference ? Maybe(run.model.inference->mean_ns) : std::nullopt;
 }
-Maybe end_to_end(const MeasuredFigures& run) {
-  return run.model.end_to_end ? number(std::optional(run.model.end_to_end->p50)) : std::nullopt;
-}
-Maybe device_latency(const MeasuredFigures& run) {
-  return run.model.device_time ? number(std::optional(run.model.device_time->p50)) : std::nullopt;
+template <std::optional<LatencySummary> ModelResult::*stage>
+Maybe median(const MeasuredFigures& run) {
+  return run.model.*stage ? number(std::optional((run.model.*stage)->p50)) : std::nullopt;
 }
 Maybe detections(const MeasuredFigures& run) {
   return run.model.detections ? Maybe(run.model.detections->mean) : std::nullopt;
@@ -143,8 +141,8 @@ constexpr std::array kMetrics{
     time_of("p90", "inference, 90th percentile", latency<&LatencySummary::p90>, 0.90),
     time_of("p99", "inference, 99th percentile", latency<&LatencySummary::p99>, 0.99, 0.0025),
     time_of("mean", "inference, mean", mean_latency),
-    time_of("device_p50", "inference by the GPU's clock, median", device_latency),
-    time_of("end_to_end", "decoding to detections, median", end_to_end),
+    time_of("device_p50", "inference by the GPU's clock, median", median<&ModelResult::device_time>),
+    time_of("end_to_end", "decoding to detections, median", median<&ModelResult::end_to_end>),
     rate_of(
         "fps", "1 / mean inference", [](const MeasuredFigures& run) { return run.model.fps; }, 0.005),
     rate_of("pipeline_fps", "frames / sum of their end-to-end times",
@@ -184,18 +182,24 @@ ModelResult in_company(std::string name, const std::optional<LatencySummary>& in
   return result;
 }
 
+// A process that had several models.
+ModelResult all_in_one(std::string name, const auto& process) {
+  ModelResult all = named(std::move(name));
+  all.status = process.status;
+  all.error = process.error;
+  all.inference = process.frame;
+  all.fps = process.fps;
+  all.memory = process.memory;
+  all.gpu_memory = process.gpu_memory;
+  all.frames = process.frames;
+  return all;
+}
+
 void add_pipeline(const PipelineResult& pipeline, std::vector<ModelResult>& results) {
-  ModelResult all = named("(pipeline)");
-  all.status = pipeline.status;
-  all.error = pipeline.error;
-  all.inference = pipeline.frame;
-  all.fps = pipeline.fps;
-  all.memory = pipeline.memory;
+  ModelResult all = all_in_one("(pipeline)", pipeline);
   all.memory.runtime = pipeline.runtime;
   all.memory.loaded = pipeline.loaded;
   if (!all.memory.run_peak) all.memory.run_peak = pipeline.peak;
-  all.gpu_memory = pipeline.gpu_memory;
-  all.frames = pipeline.frames;
   results.push_back(std::move(all));
   if (pipeline.status != ModelStatus::ok) return;  // told once
   for (const PipelineModel& model : pipeline.models)
@@ -219,15 +223,8 @@ void add_parallel(const ParallelResult& parallel, std::vector<ModelResult>& resu
 }
 
 void add_pool(const PoolResult& pool, std::vector<ModelResult>& results) {
-  ModelResult all = named("(pool)");
-  all.status = pool.status;
-  all.error = pool.error;
-  all.inference = pool.frame;
-  all.fps = pool.fps;
+  ModelResult all = all_in_one("(pool)", pool);
   all.model_load_time = pool.load_time;
-  all.memory = pool.memory;
-  all.gpu_memory = pool.gpu_memory;
-  all.frames = pool.frames;
   results.push_back(std::move(all));
   if (pool.status != ModelStatus::ok) return;
   for (const PooledModel& model : pool.models)

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "comparison/two_sample.h"
 #include "monitoring/sample_metrics.h"
+#include "types/enum_names.h"
 
 namespace headroom::comparison {
 namespace {
@@ -22,26 +24,21 @@ double largest(const monitoring::SeriesCurve& curve) {
   return most;
 }
 
-double mean_of_curve(const monitoring::SeriesCurve& curve) {
+double mean_of_points(std::span<const monitoring::SeriesCurve::Point> points) {
   double sum = 0, n = 0;
-  for (const monitoring::SeriesCurve::Point& point : curve.points()) {
+  for (const monitoring::SeriesCurve::Point& point : points) {
     sum += point.mean * static_cast<double>(point.n);
     n += static_cast<double>(point.n);
   }
   return sum / n;
 }
 
-std::vector<double> batches_of(const monitoring::SeriesCurve& curve) {
-  const auto& points = curve.points();
+std::vector<double> batches_of(std::span<const monitoring::SeriesCurve::Point> points) {
   const std::size_t batches = std::min(kBatches, points.size());
   std::vector<double> means;
   for (std::size_t i = 0; i < batches; ++i) {
-    double sum = 0, n = 0;
-    for (std::size_t p = i * points.size() / batches; p < (i + 1) * points.size() / batches; ++p) {
-      sum += points[p].mean * static_cast<double>(points[p].n);
-      n += static_cast<double>(points[p].n);
-    }
-    means.push_back(sum / n);
+    const std::size_t begin = i * points.size() / batches, end = (i + 1) * points.size() / batches;
+    means.push_back(mean_of_points(points.subspan(begin, end - begin)));
   }
   return means;
 }
@@ -59,7 +56,7 @@ struct Batches {
   double seconds = 0;  // of one
   double low = 0, high = 0;
 
-  explicit Batches(const monitoring::SeriesCurve& curve) : means(batches_of(curve)) {
+  explicit Batches(const monitoring::SeriesCurve& curve) : means(batches_of(curve.points())) {
     const auto& points = curve.points();
     const double all = (points.back().end - points.front().begin).seconds();
     seconds = std::max(all, 1e-9) / static_cast<double>(means.size());
@@ -127,19 +124,7 @@ std::int64_t samples_of(const LogFigures& log, const std::string& figure) {
 
 }  // namespace
 
-std::string_view name_of(SeriesDoubt doubt) {
-  switch (doubt) {
-    case SeriesDoubt::few_samples:
-      return "few_samples";
-    case SeriesDoubt::trend:
-      return "trend";
-    case SeriesDoubt::slow:
-      return "slow";
-    case SeriesDoubt::none:
-      break;
-  }
-  return "";
-}
+std::string_view name_of(SeriesDoubt doubt) { return name_in({"", "few_samples", "trend", "slow"}, doubt); }
 
 void LogFigures::add(const SystemSample& sample) {
   ++samples_;
@@ -155,8 +140,8 @@ std::vector<SeriesChange> compare_series(const LogFigures& before, const LogFigu
   std::vector<SeriesChange> changes;
   for (const auto& [name, curve] : before.curves())
     if (const auto same = after.curves().find(name); same != after.curves().end())
-      changes.push_back(
-          {name, mean_of_curve(curve), mean_of_curve(same->second), largest(curve), largest(same->second)});
+      changes.push_back({name, mean_of_points(curve.points()), mean_of_points(same->second.points()),
+                         largest(curve), largest(same->second)});
   const double confidence = 1 - kFalseAlarms / std::max(1.0, static_cast<double>(changes.size()));
   for (SeriesChange& change : changes) {
     const Batches a(before.curves().find(change.name)->second), b(after.curves().find(change.name)->second);
@@ -192,10 +177,6 @@ void WatchedLog::add(const SystemSample& sample) {
   });
 }
 
-bool are_one_log(const WatchedLog& a, const WatchedLog& b) {
-  return a.is_whole() && b.is_whole() && a.samples.text() == b.samples.text();
-}
-
 std::vector<std::string> problems_of(const WatchedLog& log, const std::string& name) {
   std::vector<std::string> problems;
   const std::int64_t samples = log.figures.samples();
@@ -218,14 +199,6 @@ std::vector<std::string> problems_of(const WatchedLog& log, const std::string& n
 bool has_enough(const WatchedLog& a, const WatchedLog& b, const std::string& figure) {
   return std::min(samples_of(a.figures, figure), samples_of(b.figures, figure)) >=
          static_cast<std::int64_t>(kLeastOfSeries);
-}
-
-void clear_changes(std::vector<SeriesChange>& changes) {
-  for (SeriesChange& change : changes) {
-    change.low = change.high = 0;
-    change.differs = change.is_of_trend = false;
-    change.doubt = SeriesDoubt::none;
-  }
 }
 
 }  // namespace headroom::comparison

@@ -63,15 +63,9 @@ struct WatchedLog {
   bool is_whole() const { return unread_lines == 0 && !is_cut && !is_damaged; }
 };
 
-// Whether both hold the same samples. Damaged logs never count as the same.
-bool are_one_log(const WatchedLog& a, const WatchedLog& b);
-
 std::vector<std::string> problems_of(const WatchedLog& log, const std::string& name);
 
 // A figure with fewer samples has no interval.
 bool has_enough(const WatchedLog& a, const WatchedLog& b, const std::string& figure);
-
-// For a log compared with itself.
-void clear_changes(std::vector<SeriesChange>& changes);
 
 }  // namespace headroom::comparison

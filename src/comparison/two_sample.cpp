@@ -15,8 +15,6 @@ namespace {
 constexpr std::size_t kDraws = 1000;  // of runs
 constexpr double kManyDegrees = 1e7;
 
-double normal_cdf(double z) { return std::erfc(-z / std::numbers::sqrt2) / 2; }
-
 // The continued fraction of I_x(a, b) by Lentz's method (Numerical Recipes 6.4).
 double beta_fraction(double a, double b, double x) {
   constexpr double kTiny = 1e-300;
@@ -107,6 +105,12 @@ Difference tested(double estimate, double error, double degrees, double confiden
   return difference;
 }
 
+// Welch's degrees of freedom for the sum of two squared errors.
+double welch_degrees(double square_a, double degrees_a, double square_b, double degrees_b) {
+  const double both = square_a + square_b;
+  return both * both / (square_a * square_a / degrees_a + square_b * square_b / degrees_b);
+}
+
 void draw(std::span<const double> of, std::minstd_rand& random, std::vector<double>& values) {
   for (double& value : values) value = of[random() % of.size()];
 }
@@ -143,10 +147,14 @@ Difference by_draws(double estimate, std::vector<double> drawn, double widening,
   return difference;
 }
 
+const Difference& wider(const Difference& one, const Difference& other) {
+  return one.high - one.estimate > other.high - other.estimate ? one : other;
+}
+
 }  // namespace
 
 double student_cdf(double t, double degrees) {
-  if (degrees > kManyDegrees) return normal_cdf(t);
+  if (degrees > kManyDegrees) return std::erfc(-t / std::numbers::sqrt2) / 2;  // normal
   const double tail = incomplete_beta(degrees / 2, 0.5, degrees / (degrees + t * t)) / 2;
   return t > 0 ? 1 - tail : tail;
 }
@@ -207,10 +215,8 @@ Difference welch_of_series(std::span<const double> a, std::span<const double> b,
   const SeriesFit of_a = fit_of(a, false), of_b = fit_of(b, false);
   const double both = of_a.squared_error + of_b.squared_error;
   if (both <= 0) return tested(of_b.mean - of_a.mean, 0, 1, confidence);
-  const double degrees =
-      both * both /
-      (of_a.squared_error * of_a.squared_error / std::max(kLeastDegrees, of_a.independent - 1) +
-       of_b.squared_error * of_b.squared_error / std::max(kLeastDegrees, of_b.independent - 1));
+  const double degrees = welch_degrees(of_a.squared_error, std::max(kLeastDegrees, of_a.independent - 1),
+                                       of_b.squared_error, std::max(kLeastDegrees, of_b.independent - 1));
   Difference difference = tested(of_b.mean - of_a.mean, std::sqrt(both), degrees, confidence);
   const auto [low_a, high_a] = std::ranges::minmax_element(a);
   const auto [low_b, high_b] = std::ranges::minmax_element(b);
@@ -228,14 +234,9 @@ Difference slopes_of_series(std::span<const double> a, double step_a, std::span<
                square_b = std::pow(of_b.slope_error / step_b, 2);
   const double both = square_a + square_b;
   if (both <= 0) return tested(estimate, 0, 1, confidence);
-  const double degrees = both * both /
-                         (square_a * square_a / std::max(1.0, of_a.independent - 2) +
-                          square_b * square_b / std::max(1.0, of_b.independent - 2));
+  const double degrees = welch_degrees(square_a, std::max(1.0, of_a.independent - 2), square_b,
+                                       std::max(1.0, of_b.independent - 2));
   return tested(estimate, std::sqrt(both), degrees, confidence);
-}
-
-Difference wider(const Difference& one, const Difference& other) {
-  return one.high - one.estimate > other.high - other.estimate ? one : other;
 }
 
 Difference bootstrap(std::span<const double> a, std::span<const double> b, double confidence) {
@@ -299,8 +300,7 @@ Difference between_medians(std::span<const double> a, std::span<const double> b,
   const double square_a = spread_a * spread_a / n_a, square_b = spread_b * spread_b / n_b;
   const double both = square_a + square_b;
   if (both <= 0 || a.size() < 2 || b.size() < 2) return wider(allowed, together);
-  const double degrees = std::min(
-      n_a + n_b - 2, 2 * both * both / (square_a * square_a / (n_a - 1) + square_b * square_b / (n_b - 1)));
+  const double degrees = std::min(n_a + n_b - 2, 2 * welch_degrees(square_a, n_a - 1, square_b, n_b - 1));
   const Difference each = tested(estimate, error_of_median * std::sqrt(both), degrees, confidence);
   return wider(wider(allowed, together), each);
 }

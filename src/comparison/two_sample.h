@@ -49,9 +49,6 @@ Difference welch_of_series(std::span<const double> a, std::span<const double> b,
 Difference slopes_of_series(std::span<const double> a, double step_a, std::span<const double> b,
                             double step_b, double confidence);
 
-// The wider interval of the two.
-Difference wider(const Difference& one, const Difference& other);
-
 // The difference of the middle means of two groups of two or more values, with a bootstrap interval: each
 // group is drawn 1,000 times, with replacement. The draws give the standard error; Student's t widens the
 // interval for few values. The same values always give the same interval.

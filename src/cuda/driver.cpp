@@ -107,6 +107,15 @@ DeviceFacts Driver::facts(unsigned ordinal) const {
   return facts;
 }
 
+std::pair<int, int> Driver::compute_capability(unsigned ordinal) const {
+  int device = 0, major = 0, minor = 0;
+  if (functions_.cuDeviceGet(&device, static_cast<int>(ordinal)) != kSuccess ||
+      functions_.cuDeviceGetAttribute(&major, kAttributeMajor, device) != kSuccess ||
+      functions_.cuDeviceGetAttribute(&minor, kAttributeMinor, device) != kSuccess)
+    return {};
+  return {major, minor};
+}
+
 std::string Driver::name_of(Code code) const {
   const char* name = nullptr;
   if (functions_.cuGetErrorName != nullptr && functions_.cuGetErrorName(code, &name) == kSuccess &&

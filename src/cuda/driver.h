@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/result.h"
 #include "base/units.h"
@@ -80,6 +81,8 @@ class Driver {
   // CUDA_VISIBLE_DEVICES is set.
   Status check_ordinal(unsigned ordinal) const;
   DeviceFacts facts(unsigned ordinal) const;
+  // The major and minor number; zeros if unknown.
+  std::pair<int, int> compute_capability(unsigned ordinal) const;
   // "CUDA_ERROR_OUT_OF_MEMORY", or "error 2" if the driver knows no name.
   std::string name_of(Code code) const;
 

@@ -150,104 +150,82 @@ Route launched_graphs_route(const Functions& call, const Calls& more, int device
 
 std::vector<Route> routes(const Driver& driver, const Calls& more, int device) {
   const Functions& call = driver.call();
-  const auto pointer = [&call](Pointer memory) { return [&call, memory] { call.cuMemFree_v2(memory); }; };
-  return {
-      {"device",
-       [&call, pointer](std::size_t bytes, std::function<void()>& release) {
-         Pointer memory = 0;
-         const Code code = call.cuMemAlloc_v2(&memory, bytes);
-         if (code == kSuccess) release = pointer(memory);
-         return code;
-       }},
-      {"pitch",
-       [&more, pointer](std::size_t bytes, std::function<void()>& release) {
-         Pointer memory = 0;
-         std::size_t pitch = 0;
-         constexpr std::size_t kRow = 4096;
-         const Code code = more.cuMemAllocPitch_v2(&memory, &pitch, kRow, bytes / kRow, 4);
-         if (code == kSuccess) release = pointer(memory);
-         return code;
-       }},
-      {"managed",
-       [&more, pointer](std::size_t bytes, std::function<void()>& release) {
-         Pointer memory = 0;
-         const Code code = more.cuMemAllocManaged(&memory, bytes, kManagedGlobal);
-         if (code == kSuccess) release = pointer(memory);
-         return code;
-       }},
-      {"pool",
-       [&more](std::size_t bytes, std::function<void()>& release) {
-         Pointer memory = 0;
-         const Code code = more.cuMemAllocAsync(&memory, bytes, nullptr);
-         if (code == kSuccess) release = [&more, memory] { more.cuMemFreeAsync(memory, nullptr); };
-         return code;
-       }},
-      {"handle",
-       [&more, device](std::size_t bytes, std::function<void()>& release) {
-         const AllocationProperties properties{kPinnedMemory, 0, {kLocationDevice, device}, nullptr, {}};
-         std::uint64_t handle = 0;
-         const Code code = more.cuMemCreate(&handle, bytes, &properties, 0);
-         if (code == kSuccess) release = [&more, handle] { more.cuMemRelease(handle); };
-         return code;
-       }},
-      {"array",
-       [&more](std::size_t bytes, std::function<void()>& release) {
-         constexpr std::size_t kWidth = 1024;
-         const ArrayDescriptor shape{kWidth, bytes / kWidth / 4, kFloatElements, 1};
-         Opaque array = nullptr;
-         const Code code = more.cuArrayCreate_v2(&array, &shape);
-         if (code == kSuccess) release = [&more, array] { more.cuArrayDestroy(array); };
-         return code;
-       }},
-      {"array3d",
-       [&more](std::size_t bytes, std::function<void()>& release) {
-         const Array3dDescriptor shape{256, 64, bytes / 256 / 64 / 4, kFloatElements, 1, 0};
-         Opaque array = nullptr;
-         const Code code = more.cuArray3DCreate_v2(&array, &shape);
-         if (code == kSuccess) release = [&more, array] { more.cuArrayDestroy(array); };
-         return code;
-       }},
-      {"mipmap",
-       [&more](std::size_t bytes, std::function<void()>& release) {
-         constexpr unsigned kLevels = 3;
-         const Array3dDescriptor shape{1024, bytes / 1024 / 4, 0, kFloatElements, 1, 0};
-         Opaque array = nullptr;
-         const Code code = more.cuMipmappedArrayCreate(&array, &shape, kLevels);
-         if (code == kSuccess) release = [&more, array] { more.cuMipmappedArrayDestroy(array); };
-         return code;
-       }},
-      {"own_pool",
-       [&more, device](std::size_t bytes, std::function<void()>& release) {
-         const PoolProperties properties{kPinnedMemory, 0, {kLocationDevice, device}, nullptr, 0, {}};
-         Opaque pool = nullptr;
-         Pointer memory = 0;
-         Code code = more.cuMemPoolCreate(&pool, &properties);
-         if (code != kSuccess) return code;
-         code = more.cuMemAllocFromPoolAsync(&memory, bytes, pool, nullptr);
-         if (code != kSuccess) more.cuMemPoolDestroy(pool);
-         if (code == kSuccess)
-           release = [&more, memory, pool] {
-             more.cuMemFreeAsync(memory, nullptr);
-             more.cuMemPoolDestroy(pool);
-           };
-         return code;
-       }},
-      // Not launched: the limit refuses the memory of a launch when the node is added.
-      {"graph",
-       [&more, device](std::size_t bytes, std::function<void()>& release) {
-         AllocationNode allocation{
-             {kPinnedMemory, 0, {kLocationDevice, device}, nullptr, 0, {}}, nullptr, 0, bytes, 0};
-         Opaque graph = nullptr, node = nullptr;
-         Code code = more.cuGraphCreate(&graph, 0);
-         if (code != kSuccess) return code;
-         code = more.cuGraphAddMemAllocNode(&node, graph, nullptr, 0, &allocation);
-         if (code != kSuccess) more.cuGraphDestroy(graph);
-         if (code == kSuccess) release = [&more, graph] { more.cuGraphDestroy(graph); };
-         return code;
-       }},
-      granules_route(call, more, device),
-      launched_graphs_route(call, more, device),
+  const Location here{kLocationDevice, device};
+  std::vector<Route> all;
+  // Adds a route whose steps make one object each: `make` sets it, and `free` frees it.
+  const auto add = [&]<class Object>(const char* name, Object, auto free, auto make) {
+    all.push_back({name, [free, make](std::size_t bytes, std::function<void()>& release) {
+                     Object object{};
+                     const Code code = make(object, bytes);
+                     if (code == kSuccess) release = [free, object] { free(object); };
+                     return code;
+                   }});
   };
+  const auto free_pointer = [&call](Pointer memory) { call.cuMemFree_v2(memory); };
+  const auto free_array = [&more](Opaque array) { more.cuArrayDestroy(array); };
+  add("device", Pointer{}, free_pointer,
+      [&call](Pointer& memory, std::size_t bytes) { return call.cuMemAlloc_v2(&memory, bytes); });
+  add("pitch", Pointer{}, free_pointer, [&more](Pointer& memory, std::size_t bytes) {
+    std::size_t pitch = 0;
+    constexpr std::size_t kRow = 4096;
+    return more.cuMemAllocPitch_v2(&memory, &pitch, kRow, bytes / kRow, 4);
+  });
+  add("managed", Pointer{}, free_pointer, [&more](Pointer& memory, std::size_t bytes) {
+    return more.cuMemAllocManaged(&memory, bytes, kManagedGlobal);
+  });
+  const auto free_to_pool = [&more](Pointer memory) { more.cuMemFreeAsync(memory, nullptr); };
+  add("pool", Pointer{}, free_to_pool,
+      [&more](Pointer& memory, std::size_t bytes) { return more.cuMemAllocAsync(&memory, bytes, nullptr); });
+  const auto release_handle = [&more](Handle handle) { more.cuMemRelease(handle); };
+  add("handle", Handle{}, release_handle, [&more, here](Handle& handle, std::size_t bytes) {
+    const AllocationProperties properties{kPinnedMemory, 0, here, nullptr, {}};
+    return more.cuMemCreate(&handle, bytes, &properties, 0);
+  });
+  add("array", Opaque{}, free_array, [&more](Opaque& array, std::size_t bytes) {
+    constexpr std::size_t kWidth = 1024;
+    const ArrayDescriptor shape{kWidth, bytes / kWidth / 4, kFloatElements, 1};
+    return more.cuArrayCreate_v2(&array, &shape);
+  });
+  add("array3d", Opaque{}, free_array, [&more](Opaque& array, std::size_t bytes) {
+    const Array3dDescriptor shape{256, 64, bytes / 256 / 64 / 4, kFloatElements, 1, 0};
+    return more.cuArray3DCreate_v2(&array, &shape);
+  });
+  const auto free_mipmap = [&more](Opaque array) { more.cuMipmappedArrayDestroy(array); };
+  add("mipmap", Opaque{}, free_mipmap, [&more](Opaque& array, std::size_t bytes) {
+    constexpr unsigned kLevels = 3;
+    const Array3dDescriptor shape{1024, bytes / 1024 / 4, 0, kFloatElements, 1, 0};
+    return more.cuMipmappedArrayCreate(&array, &shape, kLevels);
+  });
+  struct PoolMemory {
+    Opaque pool = nullptr;
+    Pointer memory = 0;
+  };
+  const auto free_pool = [&more](const PoolMemory& made) {
+    more.cuMemFreeAsync(made.memory, nullptr);
+    more.cuMemPoolDestroy(made.pool);
+  };
+  add("own_pool", PoolMemory{}, free_pool, [&more, here](PoolMemory& made, std::size_t bytes) {
+    const PoolProperties properties{kPinnedMemory, 0, here, nullptr, 0, {}};
+    Code code = more.cuMemPoolCreate(&made.pool, &properties);
+    if (code != kSuccess) return code;
+    code = more.cuMemAllocFromPoolAsync(&made.memory, bytes, made.pool, nullptr);
+    if (code != kSuccess) more.cuMemPoolDestroy(made.pool);
+    return code;
+  });
+  const auto free_graph = [&more](Opaque graph) { more.cuGraphDestroy(graph); };
+  // Not launched: the limit refuses the memory of a launch when the node is added.
+  add("graph", Opaque{}, free_graph, [&more, here](Opaque& graph, std::size_t bytes) {
+    AllocationNode allocation{{kPinnedMemory, 0, here, nullptr, 0, {}}, nullptr, 0, bytes, 0};
+    Opaque node = nullptr;
+    Code code = more.cuGraphCreate(&graph, 0);
+    if (code != kSuccess) return code;
+    code = more.cuGraphAddMemAllocNode(&node, graph, nullptr, 0, &allocation);
+    if (code != kSuccess) more.cuGraphDestroy(graph);
+    return code;
+  });
+  all.push_back(granules_route(call, more, device));
+  all.push_back(launched_graphs_route(call, more, device));
+  return all;
 }
 
 // Ends a route whose steps use less memory than expected, and so never reach the limit.

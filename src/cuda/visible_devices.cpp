@@ -6,7 +6,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 
 #include "base/files.h"
@@ -27,9 +26,6 @@ void write_devices(int to) {
     if (!write_device(to, visible)) return;
   }
 }
-
-// A pipe transfers so few bytes atomically.
-using Message = std::array<std::uint8_t, 17>;
 
 // If the child hangs and is abandoned, it must not keep this program's output open: a reader would wait for
 // its end.
@@ -56,16 +52,13 @@ void kill_or_abandon(pid_t child) {
 }  // namespace
 
 bool write_device(int to, const VisibleDevice& device) {
-  Message message{};
-  std::copy(device.uuid.begin(), device.uuid.end(), message.begin());
-  message.back() = device.is_integrated ? 1 : 0;
-  return ::write(to, message.data(), message.size()) == static_cast<ssize_t>(message.size());
+  return ::write(to, &device, sizeof device) == ssize_t{sizeof device};  // a pipe transfers it atomically
 }
 
 std::vector<VisibleDevice> read_devices(int from, Nanoseconds patience) {
   const Nanoseconds deadline = monotonic_now() + patience;
   std::vector<VisibleDevice> devices;
-  Message message{};
+  VisibleDevice device;
   pollfd ready{from, POLLIN, 0};
   for (;;) {
     const std::int64_t left_ms = (deadline - monotonic_now()).count / 1'000'000;
@@ -73,11 +66,7 @@ std::vector<VisibleDevice> read_devices(int from, Nanoseconds patience) {
     const int polled = ::poll(&ready, 1, static_cast<int>(left_ms));
     if (polled == 0) return {};
     if (polled < 0 && errno == EINTR) continue;
-    if (polled < 0 || ::read(from, message.data(), message.size()) != static_cast<ssize_t>(message.size()))
-      return devices;
-    VisibleDevice device;
-    std::copy_n(message.begin(), device.uuid.size(), device.uuid.begin());
-    device.is_integrated = message.back() != 0;
+    if (polled < 0 || ::read(from, &device, sizeof device) != ssize_t{sizeof device}) return devices;
     devices.push_back(device);
   }
 }

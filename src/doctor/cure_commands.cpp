@@ -50,24 +50,11 @@ bool is_harmful(std::string_view command) {
 
 // Commands that only read, and commands that set one value, which can be set back.
 bool can_be_run(std::string_view command) {
-  constexpr std::string_view kBegins[] = {"headroom ",
-                                          "journalctl ",
-                                          "dmesg ",
-                                          "kubectl ",
-                                          "sysctl ",
-                                          "ulimit ",
-                                          "nvidia-smi ",
-                                          "df ",
-                                          "cat /proc/",
-                                          "cat /sys/",
-                                          "docker stats ",
-                                          "docker ps",
-                                          "docker logs ",
-                                          "docker inspect ",
-                                          "docker update ",
-                                          "systemctl status ",
-                                          "systemctl set-property ",
-                                          "usermod -aG "};
+  static const auto kBegins = split(
+      "headroom |journalctl |dmesg |kubectl |sysctl |ulimit |nvidia-smi |df |cat /proc/|cat /sys/|"
+      "docker stats |docker ps|docker logs |docker inspect |docker update |"
+      "systemctl status |systemctl set-property |usermod -aG ",
+      '|');
   std::string_view text = without_begin(command, "sync; ");
   const bool is_written = text.starts_with("echo ") && (text.find("| sudo tee /proc/") != text.npos ||
                                                         text.find("| sudo tee /sys/") != text.npos);
@@ -94,9 +81,11 @@ bool has_report(const report::DoctorReport& report) {
 
 }  // namespace
 
-void complete_evidence(Finding& finding, const std::string& file, const std::string& text) {
-  if (finding.evidence.empty()) finding.evidence.push_back({.text = text});
-  for (Evidence& evidence : finding.evidence) evidence.file = file;
+void complete_evidence(std::vector<Finding>& findings, const std::string& file, const std::string& text) {
+  for (Finding& finding : findings) {
+    if (finding.evidence.empty()) finding.evidence.push_back({.text = text});
+    for (Evidence& evidence : finding.evidence) evidence.file = file;
+  }
 }
 
 Cure open_report(std::string what, std::string_view file, std::optional<Bytes> saves) {

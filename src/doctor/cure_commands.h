@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/units.h"
 #include "report/finding/finding_views.h"
@@ -12,8 +13,12 @@
 
 namespace headroom::doctor {
 
-// Evidence without text or file gets `text` and `file`.
-void complete_evidence(Finding& finding, const std::string& file, const std::string& text = "");
+// Sets the evidence's file. A finding without evidence gets `text`.
+void complete_evidence(std::vector<Finding>& findings, const std::string& file, const std::string& text = "");
+
+inline void add_figure(Finding& finding, const char* name, const std::optional<Bytes>& bytes) {
+  if (bytes) finding.figures.push_back({name, bytes->count});
+}
 
 // "headroom report FILE".
 Cure open_report(std::string what, std::string_view file, std::optional<Bytes> saves = std::nullopt);

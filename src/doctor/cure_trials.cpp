@@ -11,11 +11,6 @@
 namespace headroom::doctor {
 namespace {
 
-const ModelResult* find_model(const BenchResult& run, const std::string& name) {
-  const auto found = std::ranges::find(run.models, name, &ModelResult::name);
-  return found == run.models.end() ? nullptr : &*found;
-}
-
 bool changes_something(const CureSettings& cure, const ModelResult& model, const BenchResult& run) {
   if (cure.leave_out_also) return true;
   RuntimeSettings changed = model.settings;
@@ -160,17 +155,6 @@ void judge_by_figures(const comparison::ModelComparison& model, TriedCure& tried
       fmt::format("{}: {}{}{}", first, fmt::join(words, ", "), outcome.empty() ? "" : "; ", outcome);
 }
 
-// "prepack", "off" of "prepack=off,mapped=on".
-std::vector<std::pair<std::string, std::string>> pairs_of(const std::string& words) {
-  std::vector<std::pair<std::string, std::string>> pairs;
-  if (words.empty()) return pairs;
-  for (const std::string_view part : split(words, ',')) {
-    const std::size_t equals = part.find('=');
-    if (equals != part.npos) pairs.emplace_back(part.substr(0, equals), part.substr(equals + 1));
-  }
-  return pairs;
-}
-
 // "NAME=PATH,backend=…", with the model's own settings and those of the cure.
 std::string model_argument(const ModelResult& model, const std::string& changes) {
   static const BenchOptions kUsual;
@@ -192,13 +176,13 @@ std::string model_argument(const ModelResult& model, const std::string& changes)
 
 // The values of --model.
 std::vector<std::string> model_arguments(const BenchResult& run, const ModelResult& model,
-                                         const std::optional<CureSettings>& cure) {
-  if (!cure || cure->also.empty()) return {model_argument(model, cure ? cure->settings : "")};
+                                         const CureSettings& cure) {
+  if (cure.also.empty()) return {model_argument(model, cure.settings)};
   std::vector<std::string> all;
   for (const ModelResult& each : run.models) {
-    const bool is_also = std::ranges::find(cure->also, each.name) != cure->also.end();
-    if (is_also && cure->leave_out_also) continue;
-    all.push_back(model_argument(each, is_also || each.name == cure->model ? cure->settings : ""));
+    const bool is_also = std::ranges::find(cure.also, each.name) != cure.also.end();
+    if (is_also && cure.leave_out_also) continue;
+    all.push_back(model_argument(each, is_also || each.name == cure.model ? cure.settings : ""));
   }
   return all;
 }
@@ -248,8 +232,9 @@ std::vector<CureSettings> cures_to_try(const std::vector<Finding>& findings, con
   for (const Finding& finding : findings)
     for (const Cure& cure : finding.cures) {
       if (!cure.settings || std::ranges::find(cures, *cure.settings) != cures.end()) continue;
-      const ModelResult* model = find_model(run, cure.settings->model);
-      if (model != nullptr && changes_something(*cure.settings, *model, run)) cures.push_back(*cure.settings);
+      const auto model = std::ranges::find(run.models, cure.settings->model, &ModelResult::name);
+      if (model != run.models.end() && changes_something(*cure.settings, *model, run))
+        cures.push_back(*cure.settings);
     }
   return cures;
 }
@@ -269,14 +254,11 @@ std::optional<CureSettings> best_together(const std::vector<TriedCure>& tried, c
                            [](const TriedCure* one) { return one->saved.value_or(Bytes{}); });
   CureSettings together{helped.front()->settings.model, ""};
   RuntimeSettings changed = run;
-  std::vector<std::string> set;
-  for (const TriedCure* one : helped) {
-    for (const auto& [name, word] : pairs_of(one->settings.settings)) {
-      if (std::ranges::find(set, name) != set.end()) continue;
-      set_setting(changed, name, word);
-      set.push_back(name);
-    }
-    if (!together.max_frames_in_memory) together.max_frames_in_memory = one->settings.max_frames_in_memory;
+  // The best cure comes last, so its values count.
+  for (auto one = helped.rbegin(); one != helped.rend(); ++one) {
+    const CureSettings& cure = (*one)->settings;
+    set_settings(changed, cure.settings);
+    if (cure.max_frames_in_memory) together.max_frames_in_memory = cure.max_frames_in_memory;
   }
   if (!changed.arena) changed.arena_extend = run.arena_extend;
   together.settings = changed_settings(run, changed);
@@ -300,9 +282,9 @@ TriedCure judge(CureSettings settings, std::string command, const comparison::Mo
   return tried;
 }
 
-ModelResult joint_result(const BenchResult& run, const std::string& name) {
+ModelResult joint_result(const BenchResult& run) {
   ModelResult joint;
-  joint.name = name;
+  joint.name = "together";
   joint.status = ModelStatus::ok;
   if (run.pipeline) {
     const PipelineResult& pipeline = *run.pipeline;
@@ -349,15 +331,15 @@ std::optional<double> joint_latency(const BenchResult& run) {
 }
 
 std::vector<std::string> bench_arguments(const BenchResult& run, const ModelResult& model,
-                                         const std::optional<CureSettings>& cure) {
+                                         const CureSettings& cure) {
   std::vector<std::string> flags;
-  if (cure && !cure->also.empty()) {
+  if (!cure.also.empty()) {
     flags = {"--parallel", "--metrics-interval", "50ms"};  // shares of pages are sampled
     if (run.pipeline) flags = {"--pipeline"};
   }
   return arguments_of(
       run, model_arguments(run, model, cure), flags,
-      cure && cure->max_frames_in_memory ? cure->max_frames_in_memory : run.options->max_frames_in_memory);
+      cure.max_frames_in_memory ? cure.max_frames_in_memory : run.options->max_frames_in_memory);
 }
 
 std::string command_at_once(const BenchResult& run, const std::vector<std::string>& flags) {
@@ -366,14 +348,11 @@ std::string command_at_once(const BenchResult& run, const std::vector<std::strin
   return as_command(arguments_of(run, std::move(models), flags, run.options->max_frames_in_memory));
 }
 
-bool wants_preparing(const BenchResult& run, const CureSettings& cure) {
-  RuntimeSettings settings;
-  set_settings(settings, cure.settings);
-  return settings.mapped && run.options && run.options->memory_limit;
-}
-
 std::vector<std::string> preparing_arguments(const BenchResult& run, const ModelResult& model,
                                              const CureSettings& cure) {
+  RuntimeSettings settings;
+  set_settings(settings, cure.settings);
+  if (!settings.mapped || !run.options->memory_limit) return {};
   BenchResult without = run;
   without.options->memory_limit.reset();
   std::vector<std::string> arguments = bench_arguments(without, model, cure);
@@ -381,12 +360,12 @@ std::vector<std::string> preparing_arguments(const BenchResult& run, const Model
   return arguments;
 }
 
-std::string bench_command(const BenchResult& run, const ModelResult& model,
-                          const std::optional<CureSettings>& cure) {
+std::string bench_command(const BenchResult& run, const ModelResult& model, const CureSettings& cure) {
   std::string command = as_command(bench_arguments(run, model, cure));
-  if (!cure || !wants_preparing(run, *cure)) return command;
+  std::vector<std::string> preparing = preparing_arguments(run, model, cure);
+  if (preparing.empty()) return command;
   constexpr const char* kFolder = " --prepared-dir prepared";
-  return as_command(preparing_arguments(run, model, *cure)) + kFolder + " && " + command + kFolder;
+  return as_command(std::move(preparing)) + kFolder + " && " + command + kFolder;
 }
 
 }  // namespace headroom::doctor

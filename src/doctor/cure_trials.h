@@ -29,26 +29,24 @@ TriedCure judge(CureSettings settings, std::string command, const comparison::Mo
 // All models that were in memory at the same time, as one. Its run peak is the largest sum of their shares of
 // pages at one moment (PSS), or the joint peak. It failed if one of them did, or if they never were in memory
 // together.
-ModelResult joint_result(const BenchResult& run, const std::string& name);
+ModelResult joint_result(const BenchResult& run);
 // The sum of their median latencies, in nanoseconds: one frame through all models.
 std::optional<double> joint_latency(const BenchResult& run);
 
 // In the following, `run` must have its options.
 
 // The arguments that run one model alone with the run's settings and limit, and with the cure's. A cure of
-// several models runs all of them at once.
+// several models runs all of them at once. An empty cure changes nothing.
 std::vector<std::string> bench_arguments(const BenchResult& run, const ModelResult& model,
-                                         const std::optional<CureSettings>& cure);
+                                         const CureSettings& cure = {});
 // The same as a command line, with the preparation.
-std::string bench_command(const BenchResult& run, const ModelResult& model,
-                          const std::optional<CureSettings>& cure);
+std::string bench_command(const BenchResult& run, const ModelResult& model, const CureSettings& cure);
 
 // A command line that runs all models as they were, with `flags` (--pool SIZE).
 std::string command_at_once(const BenchResult& run, const std::vector<std::string>& flags);
 
-// Whether the cure's mapped file must be prepared without the run's limit: writing it takes as much memory as
-// loading, which did not fit.
-bool wants_preparing(const BenchResult& run, const CureSettings& cure);
+// The arguments that prepare the cure's mapped file without the run's limit: writing it takes as much memory
+// as loading, which did not fit. Empty if the cure or the run has none.
 std::vector<std::string> preparing_arguments(const BenchResult& run, const ModelResult& model,
                                              const CureSettings& cure);
 

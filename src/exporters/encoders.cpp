@@ -1,6 +1,5 @@
 #include "exporters/encoders.h"
 
-#include <zlib.h>
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -16,32 +15,6 @@ std::string valid_utf8(std::string_view text) {
 }
 
 PickleWriter::PickleWriter(OutputSink& sink) : sink_(sink) { sink_.write("\x80\x02"); }
-
-void PickleWriter::begin_dict() { sink_.write("}("); }
-void PickleWriter::end_dict() { sink_.write("u"); }
-void PickleWriter::begin_list() { sink_.write("]"); }
-void PickleWriter::end_item() { sink_.write("a"); }
-void PickleWriter::finish() { sink_.write("."); }
-
-void PickleWriter::text(std::string_view key, std::string_view value) {
-  text(key);
-  text(value);
-}
-
-void PickleWriter::integer(std::string_view key, std::int64_t value) {
-  text(key);
-  integer(value);
-}
-
-void PickleWriter::boolean(std::string_view key, bool value) {
-  text(key);
-  sink_.write(value ? "\x88" : "\x89");
-}
-
-void PickleWriter::begin_list(std::string_view key) {
-  text(key);
-  begin_list();
-}
 
 void PickleWriter::bytes(std::uint64_t value, int count) {
   char out[8];
@@ -91,22 +64,12 @@ void PickleWriter::kept(std::uint32_t number) {
   bytes(number, number < 256 ? 1 : 4);
 }
 
-struct GzipStream::State {
-  z_stream stream{};
-};
-
-GzipStream::GzipStream(OutputSink& sink) : state_(std::make_unique<State>()), sink_(sink) {
+GzipStream::GzipStream(OutputSink& sink) : sink_(sink) {
   constexpr int kLargestWindow = 15, kGzipHeader = 16, kDefaultMemory = 8;
   // With fixed parameters this fails only if memory is short.
-  if (deflateInit2(&state_->stream, Z_DEFAULT_COMPRESSION, Z_DEFLATED, kLargestWindow + kGzipHeader,
-                   kDefaultMemory, Z_DEFAULT_STRATEGY) != Z_OK)
+  if (deflateInit2(&stream_, Z_DEFAULT_COMPRESSION, Z_DEFLATED, kLargestWindow + kGzipHeader, kDefaultMemory,
+                   Z_DEFAULT_STRATEGY) != Z_OK)
     throw std::bad_alloc();
-}
-
-GzipStream::GzipStream(GzipStream&&) noexcept = default;
-
-GzipStream::~GzipStream() {
-  if (state_) deflateEnd(&state_->stream);
 }
 
 void GzipStream::write(std::string_view bytes) {
@@ -119,7 +82,7 @@ void GzipStream::write(std::string_view bytes) {
 void GzipStream::finish() { deflate({}, Z_FINISH); }
 
 void GzipStream::deflate(std::string_view bytes, int flush) {
-  z_stream& stream = state_->stream;
+  z_stream& stream = stream_;
   stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));  // zlib does not modify it
   stream.avail_in = static_cast<uInt>(bytes.size());
   std::array<char, 32768> buffer;

@@ -1,9 +1,9 @@
 // Encodings of the export formats: protobuf, pickle and gzip.
 #pragma once
 
+#include <zlib.h>
 #include <concepts>
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -70,18 +70,30 @@ class PickleWriter {
  public:
   explicit PickleWriter(OutputSink& sink);
 
-  void begin_dict();  // followed by keys and values in turn
-  void end_dict();
-  void begin_list();
+  void begin_dict() { sink_.write("}("); }  // followed by keys and values in turn
+  void end_dict() { sink_.write("u"); }
+  void begin_list() { sink_.write("]"); }
   // Call this after each list item: lists may be long, and some readers buffer a whole batch.
-  void end_item();
+  void end_item() { sink_.write("a"); }
   void text(std::string_view text);
   void integer(std::int64_t value);
   // Entries of a dict.
-  void text(std::string_view key, std::string_view value);
-  void integer(std::string_view key, std::int64_t value);
-  void boolean(std::string_view key, bool value);
-  void begin_list(std::string_view key);
+  void text(std::string_view key, std::string_view value) {
+    text(key);
+    text(value);
+  }
+  void integer(std::string_view key, std::int64_t value) {
+    text(key);
+    integer(value);
+  }
+  void boolean(std::string_view key, bool value) {
+    text(key);
+    sink_.write(value ? "\x88" : "\x89");
+  }
+  void begin_list(std::string_view key) {
+    text(key);
+    begin_list();
+  }
 
   // Stores the last written value under a number.
   std::uint32_t keep();
@@ -89,7 +101,7 @@ class PickleWriter {
   void kept(std::uint32_t number);
 
   // Ends the pickle; the last value is its content.
-  void finish();
+  void finish() { sink_.write("."); }
 
  private:
   void bytes(std::uint64_t value, int count);
@@ -103,8 +115,9 @@ class PickleWriter {
 class GzipStream {
  public:
   explicit GzipStream(OutputSink& sink);
-  GzipStream(GzipStream&&) noexcept;
-  ~GzipStream();
+  GzipStream(const GzipStream&) = delete;
+  GzipStream& operator=(const GzipStream&) = delete;
+  ~GzipStream() { deflateEnd(&stream_); }
 
   void write(std::string_view bytes);
   // Ends the stream. Call this once, before the sink's finish().
@@ -112,8 +125,7 @@ class GzipStream {
 
  private:
   void deflate(std::string_view bytes, int flush);
-  struct State;
-  std::unique_ptr<State> state_;
+  z_stream stream_{};
   OutputSink& sink_;
 };
 

@@ -1,5 +1,6 @@
-// The formats of `headroom export`. To add a format: write <name>_exporter.cpp, add a line here and in the
-// list, a golden test, and a paragraph in docs/export.md.
+// The formats of `headroom export`. To add a format: write NAME_exporter.cpp, declare write_NAME() below, add
+// a row to exporter_list.cpp, a test to tests/unit/exporters, and a row to docs/export.md. The command line
+// and its help take the formats from the list.
 #pragma once
 
 #include <optional>

@@ -7,6 +7,7 @@
 
 #include "attribution/group_accounts.h"
 #include "attribution/live_map.h"
+#include "types/enum_names.h"
 
 namespace headroom::exporters {
 
@@ -80,8 +81,7 @@ class StackNamer {
 }  // namespace
 
 std::string_view name_of(Metric metric) {
-  constexpr std::array<std::string_view, kMetrics> kNames{"peak", "leaked", "temporary", "allocated"};
-  return kNames.at(static_cast<std::size_t>(metric));
+  return name_in({"peak", "leaked", "temporary", "allocated"}, metric);
 }
 
 NamedStacks name_stacks(const ExportInput& input) {

@@ -16,8 +16,6 @@
 
 namespace headroom::exporters {
 
-// The allocations of each call stack in each layer: the data of all formats that show stacks. The analysis
-// has figures by stack and by layer. Here they are by both, so that layers can be shown above their stacks.
 // Blocks and their bytes. Estimated if samples represent other allocations (docs/trace-report.md).
 struct Amount {
   std::int64_t blocks = 0, bytes = 0;

@@ -134,10 +134,8 @@ class EventWalk {
         heap_(writer_, kHeap, recording.info().duration),
         mapped_(writer_, kMapped, recording.info().duration),
         mappings_(recording.info().page_bytes),
-        most_sampled_(most.bytes) {
-    for (const recording::Device& device : info_.devices)
-      devices_.describe(device.ordinal, device.integrated, device.granule_bytes);
-  }
+        devices_(recording.info()),
+        most_sampled_(most.bytes) {}
 
   void visit(const MemoryEvent& event) {
     time_ns_ = std::max(time_ns_, event.time.count);

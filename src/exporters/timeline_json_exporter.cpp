@@ -34,10 +34,8 @@ class EventWriter {
         layers_(walk_.layers()),
         sink_(sink),
         mappings_(recording.info().page_bytes),
-        host_recorded_(recording.info().host_recorded) {
-    for (const recording::Device& device : recording.info().devices)
-      devices_.describe(device.ordinal, device.integrated, device.granule_bytes);
-  }
+        devices_(recording.info()),
+        host_recorded_(recording.info().host_recorded) {}
 
   void visit(const MemoryEvent& event) {
     // As in the analysis: time never decreases, and a segment's header may name another layer.

@@ -10,7 +10,7 @@
 #include "base/text.h"
 
 namespace headroom::history {
-
+namespace fs = std::filesystem;
 namespace {
 
 bool is_postgresql_url(std::string_view place) {
@@ -61,8 +61,6 @@ Status check_file_name(const std::string& place) {
                        "postgresql://user@host/database");
   return {};
 }
-
-namespace fs = std::filesystem;
 
 struct CloseDatabase {
   void operator()(sqlite3* database) const { sqlite3_close(database); }
@@ -138,20 +136,6 @@ class SqliteDatabase : public Database {
   std::string file_;
 };
 
-}  // namespace
-
-tl::unexpected<Error> locked_by_another(const std::string& name) {
-  return input_error(fmt::format("cannot use the history {}", name),
-                     fmt::format("another writer has locked it for {} s", kMostWaitMilliseconds / 1000),
-                     "try again later");
-}
-
-Result<std::unique_ptr<Database>> open_database(const std::string& place, bool create) {
-  if (is_postgresql_url(place)) return open_postgresql(place);
-  if (auto fine = check_file_name(place); !fine) return forward_error(fine);
-  return open_sqlite(place, create);
-}
-
 Result<std::unique_ptr<Database>> open_sqlite(const std::string& file, bool create) {
   std::error_code code;
   const bool is_there = fs::exists(file, code);
@@ -173,6 +157,20 @@ Result<std::unique_ptr<Database>> open_sqlite(const std::string& file, bool crea
                        is_there ? "check its permissions" : "check that its folder exists and is writable");
   sqlite3_busy_timeout(opened, kMostWaitMilliseconds);
   return database;
+}
+
+}  // namespace
+
+tl::unexpected<Error> locked_by_another(const std::string& name) {
+  return input_error(fmt::format("cannot use the history {}", name),
+                     fmt::format("another writer has locked it for {} s", kMostWaitMilliseconds / 1000),
+                     "try again later");
+}
+
+Result<std::unique_ptr<Database>> open_database(const std::string& place, bool create) {
+  if (is_postgresql_url(place)) return open_postgresql(place);
+  if (auto fine = check_file_name(place); !fine) return forward_error(fine);
+  return open_sqlite(place, create);
 }
 
 }  // namespace headroom::history

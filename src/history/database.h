@@ -38,8 +38,7 @@ tl::unexpected<Error> locked_by_another(const std::string& name);
 // missing file is created. Errors: the database cannot be opened, or the file is not an SQLite database.
 Result<std::unique_ptr<Database>> open_database(const std::string& place, bool create);
 
-// The two implementations.
-Result<std::unique_ptr<Database>> open_sqlite(const std::string& file, bool create);
+// Of a server (postgresql.cpp).
 Result<std::unique_ptr<Database>> open_postgresql(const std::string& url);
 
 }  // namespace headroom::history

@@ -185,13 +185,10 @@ Result<bool> RunHistory::insert(const KeptRun& run) {
       {run.key, run.started_at, run.added_at, run.commit, run.label, run.host, run.report, run.fingerprints});
   if (!made) return forward_error(made);
   if (made->empty()) return false;
-  if (auto kept = insert_figures(number_of(made->front()[0]), run.figures); !kept) return forward_error(kept);
-  return true;
-}
-
-// Inserts several rows per statement: other programs wait meanwhile, and each statement is a round trip to a
-// server.
-Status RunHistory::insert_figures(std::int64_t id, const std::vector<KeptFigure>& figures) {
+  const std::int64_t id = number_of(made->front()[0]);
+  const std::vector<KeptFigure>& figures = run.figures;
+  // Inserts several rows per statement: other programs wait meanwhile, and each statement is a round trip to
+  // a server.
   constexpr std::size_t kMostRows = 80;
   for (std::size_t begin = 0; begin < figures.size(); begin += kMostRows) {
     std::vector<std::string> rows;
@@ -205,7 +202,7 @@ Status RunHistory::insert_figures(std::int64_t id, const std::vector<KeptFigure>
                                  values);
     if (!kept) return forward_error(kept);
   }
-  return {};
+  return true;
 }
 
 Result<std::vector<std::string>> RunHistory::forms_of_commit(const std::string& named) {
@@ -255,7 +252,7 @@ Result<std::vector<KeptRun>> RunHistory::list(std::optional<std::int64_t> count)
   return runs;
 }
 
-Result<std::vector<KeptRun>> RunHistory::choose(const RunChoice& choice) {
+Result<std::vector<KeptRun>> RunHistory::load(const RunChoice& choice) {
   std::map<std::int64_t, KeptRun> by_id;  // a run may be found by several batches
   for (const std::vector<std::string>& models : batches_of(choice.models)) {
     Where where;
@@ -272,6 +269,9 @@ Result<std::vector<KeptRun>> RunHistory::choose(const RunChoice& choice) {
   std::vector<KeptRun> runs;
   for (auto& [id, run] : by_id) runs.push_back(std::move(run));
   sort_by_time(runs);
+  if (choice.last && runs.size() > static_cast<std::size_t>(*choice.last))
+    runs.erase(runs.begin(), runs.end() - *choice.last);
+  if (auto filled = fill(runs); !filled) return forward_error(filled);
   return runs;
 }
 
@@ -300,15 +300,6 @@ Status RunHistory::fill(std::vector<KeptRun>& runs) {
   }
   std::erase_if(runs, [](const KeptRun& run) { return run.report.empty(); });
   return {};
-}
-
-Result<std::vector<KeptRun>> RunHistory::load(const RunChoice& choice) {
-  auto runs = choose(choice);
-  if (!runs) return runs;
-  if (choice.last && runs->size() > static_cast<std::size_t>(*choice.last))
-    runs->erase(runs->begin(), runs->end() - *choice.last);
-  if (auto filled = fill(*runs); !filled) return forward_error(filled);
-  return runs;
 }
 
 Result<std::vector<KeptRun>> RunHistory::figures(const std::string& metric, const std::string& model,

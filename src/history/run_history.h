@@ -88,9 +88,6 @@ class RunHistory {
   Status check_schema(bool create);
   Status make_tables();
   Result<bool> insert(const KeptRun& run);
-  Status insert_figures(std::int64_t id, const std::vector<KeptFigure>& figures);
-  // The selected runs without reports and figures, sorted by start time; ignores RunChoice::last.
-  Result<std::vector<KeptRun>> choose(const RunChoice& choice);
   // Adds reports and figures to runs. Drops runs that another program removed in the meantime.
   Status fill(std::vector<KeptRun>& runs);
   // Runs the statements for all `ids` in one transaction. If some do not exist, changes nothing and returns

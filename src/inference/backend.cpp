@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "inference/plugin/plugin_failure.h"
+
 namespace headroom::inference {
 namespace {
 namespace fs = std::filesystem;
@@ -91,10 +93,7 @@ Result<Backend> Backend::open(const BackendFile& file) {
   const std::string what = fmt::format("cannot use the backend plug-in {}", file.path.string());
   // RTLD_LOCAL, because two runtimes may bring different versions of the same libraries.
   void* library = ::dlopen(file.path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) {
-    const char* reason = ::dlerror();
-    return input_error(what, reason == nullptr ? "it cannot be loaded" : reason);
-  }
+  if (library == nullptr) return input_error(what, plugin::last_dl_error());
   const auto entry = reinterpret_cast<hr_backend_function>(::dlsym(library, HEADROOM_BACKEND_SYMBOL));
   if (entry == nullptr)
     return input_error(what, fmt::format("it does not export {}()", HEADROOM_BACKEND_SYMBOL),
@@ -131,7 +130,7 @@ Status Backend::start() {
   return {};
 }
 
-Result<DeviceFacts> Backend::prepare_device(const std::string& device) {
+Result<cuda::DeviceFacts> Backend::prepare_device(const std::string& device) {
   const std::string what = fmt::format("{} cannot use {}", name(), device);
   if (!supports_devices(*api_))
     return input_error(what, "this backend runs on the CPU only", "use --device cpu, or another backend");
@@ -140,7 +139,7 @@ Result<DeviceFacts> Backend::prepare_device(const std::string& device) {
   hr_error error{};
   if (api_->prepare_device(device.c_str(), &facts, &error) != 0) return plugin_error(what, error);
   facts.name[sizeof facts.name - 1] = facts.uuid[sizeof facts.uuid - 1] = '\0';
-  return DeviceFacts{facts.name, facts.uuid, Bytes{facts.total_bytes}, facts.is_integrated != 0};
+  return cuda::DeviceFacts{facts.name, facts.uuid, Bytes{facts.total_bytes}, facts.is_integrated != 0};
 }
 
 Status Backend::make_arena(Bytes size) {
@@ -246,7 +245,7 @@ std::optional<Nanoseconds> Session::device_time() const {
   return facts.device_time_ns < 0 ? std::nullopt : std::optional(Nanoseconds{facts.device_time_ns});
 }
 
-std::optional<NodeCounts> Session::placement() {
+std::optional<NodePlacement> Session::placement() {
   if (!supports_devices(*backend_)) return std::nullopt;
   hr_placement placement{};
   placement.struct_size = sizeof placement;
@@ -255,7 +254,7 @@ std::optional<NodeCounts> Session::placement() {
   if (backend_->placement(session_.get(), &placement, &error) != 0 || placement.nodes_on_device < 0)
     return std::nullopt;
   placement.elsewhere[sizeof placement.elsewhere - 1] = '\0';
-  return NodeCounts{placement.nodes_on_device, placement.nodes_elsewhere, placement.elsewhere};
+  return NodePlacement{placement.nodes_on_device, placement.nodes_elsewhere, placement.elsewhere};
 }
 
 MemoryStats Session::memory_stats() {

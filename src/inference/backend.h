@@ -12,7 +12,9 @@
 
 #include "base/result.h"
 #include "base/units.h"
+#include "cuda/driver.h"
 #include "inference/backend_plugin.h"
+#include "types/bench_result.h"
 #include "types/runtime_settings.h"
 #include "types/tensor.h"
 
@@ -55,19 +57,6 @@ struct MemoryStats {
   std::optional<std::int64_t> allocations, arena_extensions;
 };
 
-// A device as the backend reports it.
-struct DeviceFacts {
-  std::string name, uuid;  // "NVIDIA H200", "GPU-…"; empty if unknown
-  Bytes total;
-  bool is_integrated = false;
-};
-
-// How many nodes of a model's graph run on the requested device, and how many elsewhere.
-struct NodeCounts {
-  int on_device = 0, elsewhere = 0;
-  std::string elsewhere_text;  // "Shape x3, Gather"
-};
-
 class Backend;
 
 // A loaded model. Bind the inputs once, then call run() any number of times. Output views stay valid until
@@ -97,7 +86,7 @@ class Session {
   // Absent on the CPU.
   std::optional<Nanoseconds> device_time() const;
   // Absent on the CPU, and if the runtime does not report it.
-  std::optional<NodeCounts> placement();
+  std::optional<NodePlacement> placement();
   MemoryStats memory_stats();
   // Releases cached memory to the system, as far as the runtime can. May run the model once on the bound
   // inputs, because ONNX Runtime shrinks its arena only at the end of a run.
@@ -137,7 +126,7 @@ class Backend {
   Status start();
   // Creates the context of "cuda:N". Call it after start() and before a model is loaded for the device. The
   // error names what is missing.
-  Result<DeviceFacts> prepare_device(const std::string& device);
+  Result<cuda::DeviceFacts> prepare_device(const std::string& device);
   // Allocates the arena of RuntimeSettings::shared_arena and touches all its pages. Call it after start() and
   // before a model is loaded.
   Status make_arena(Bytes size);

@@ -17,7 +17,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <utility>
 #include <vector>
 
 namespace headroom::inference {
@@ -313,8 +312,7 @@ void Preprocessor::Plan::run(const std::uint8_t* bgr, std::size_t stride, void* 
 }
 
 Preprocessor::Preprocessor(const InputSpec& spec, const RowKernels* kernels)
-    : spec_(spec),
-      plan_(std::make_unique<Plan>(spec, kernels != nullptr ? *kernels : *available_kernels().back())) {}
+    : plan_(std::make_unique<Plan>(spec, kernels != nullptr ? *kernels : *available_kernels().back())) {}
 Preprocessor::Preprocessor(Preprocessor&&) noexcept = default;
 Preprocessor& Preprocessor::operator=(Preprocessor&&) noexcept = default;
 Preprocessor::~Preprocessor() = default;

@@ -68,7 +68,6 @@ class Preprocessor {
 
  private:
   struct Plan;
-  InputSpec spec_;
   std::unique_ptr<Plan> plan_;
 };
 

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cstring>
+#include <functional>
 #include <initializer_list>
 #include <limits>
 #include <optional>
@@ -134,15 +134,14 @@ class Random {
   std::uint32_t state_;
 };
 
-// How to compute the value of an element, before the cast to the input's type.
-struct FillRule {
-  enum class Kind { uniform, below, constant, ascending } kind;
-  double value = 0;  // the constant, or the bound of `below`
-};
+// Computes the value of the element with this index, before the cast to the input's type.
+using Fill = std::function<double(std::size_t index)>;
 
-FillRule constant(double value) { return {FillRule::Kind::constant, value}; }
+Fill constant(double value) {
+  return [value](std::size_t) { return value; };
+}
 
-FillRule fill_rule_of(const TensorSpec& spec, std::int64_t image_size) {
+Fill fill_of(const TensorSpec& spec, std::int64_t image_size, Random& random) {
   const std::string name = to_lower(spec.name);
   const bool integer = spec.type != ElementType::float32 && spec.type != ElementType::float16 &&
                        spec.type != ElementType::bfloat16 && spec.type != ElementType::float64;
@@ -152,26 +151,13 @@ FillRule fill_rule_of(const TensorSpec& spec, std::int64_t image_size) {
   if (contains_any(name, {"scale_factor"})) return constant(1);
   if (is_state(name)) return constant(0);
   if (spec.type == ElementType::boolean) return constant(1);
-  if (!integer) return {FillRule::Kind::uniform};
+  if (!integer) return [&random](std::size_t) { return random.unit(); };
   if (contains_any(name, {"mask"})) return constant(1);
-  if (contains_any(name, {"position"})) return {FillRule::Kind::ascending};
+  if (contains_any(name, {"position"})) return [](std::size_t index) { return static_cast<double>(index); };
   if (contains_any(name, {"token_type", "segment"})) return constant(0);
   if (contains_any(name, {"length", "_len"}) || is_any(name, {"len"})) return constant(kSequenceLength);
-  return {FillRule::Kind::below, spec.type == ElementType::uint8 ? 256.0 : 10.0};
-}
-
-double value_at(const FillRule& rule, std::size_t index, Random& random) {
-  switch (rule.kind) {
-    case FillRule::Kind::uniform:
-      return random.unit();
-    case FillRule::Kind::below:
-      return random.next() % static_cast<std::uint32_t>(rule.value);
-    case FillRule::Kind::ascending:
-      return static_cast<double>(index);
-    case FillRule::Kind::constant:
-      break;
-  }
-  return rule.value;
+  const std::uint32_t bound = spec.type == ElementType::uint8 ? 256 : 10;
+  return [&random, bound](std::size_t) { return random.next() % bound; };
 }
 
 // Truncates the mantissa. Exact for 0, 1 and small integers; within one unit of the last place for [0,1).
@@ -249,10 +235,10 @@ Result<std::vector<SyntheticInput>> make_synthetic_inputs(const ModelDescription
                       format_bytes({kLargestInput})),
           "choose a smaller --imgsz");
     input.data.resize(static_cast<std::size_t>(*bytes));
-    const FillRule rule = fill_rule_of(spec, size);
+    const Fill value_at = fill_of(spec, size, random);
     const Put put_value = kPut[static_cast<std::size_t>(spec.type)];
     for (std::size_t offset = 0; offset < input.data.size(); offset += element_size)
-      put_value(input.data.data() + offset, value_at(rule, offset / element_size, random));
+      put_value(input.data.data() + offset, value_at(offset / element_size));
     inputs.push_back(std::move(input));
   }
   return inputs;

@@ -22,7 +22,6 @@ enum class EntryType : std::uint8_t {
   physical,         // the memory behind a handle, under the ledger's own number: drivers reuse handle values
   reservation,      // a range of virtual addresses
   mapping,          // physical memory, mapped at an address
-  array_part,       // physical memory, mapped to a part of an array
   external_memory,  // CUexternalMemory
   graph,            // CUgraph, on one device
   graph_exec,       // CUgraphExec, on one device; or an update of one to another graph
@@ -32,7 +31,6 @@ enum class EntryType : std::uint8_t {
   pool_free_in_progress,  // memory of a pool, while the driver's call frees it; under a number
   destroyed_context,      // a context that is being destroyed; under a number
   pending_free,           // memory by pointer whose stream-ordered free may not have run yet; under a number
-  pool_wait,              // a synchronization that may complete a pool's pending frees
   granule,  // device memory that small allocations share; under a number made of their addresses
 };
 
@@ -44,19 +42,6 @@ inline constexpr std::uint32_t kExported = std::uint32_t{1} << 31;
 struct PointerDetails {
   std::uint64_t unused_bytes;      // of a graph's node: in its block
   std::uint64_t free_in_progress;  // of pool memory that is being freed: the number of that entry
-};
-struct HandleDetails {
-  std::uint64_t releases;  // calls that are releasing it now
-};
-struct PhysicalDetails {
-  std::uint64_t lookups;     // calls that are looking up a handle of it by address now
-  std::uint64_t unmap_wait;  // the wait (ledger.h) that completes its pending unmap; 0: none has begun
-};
-struct MappingDetails {
-  std::uint64_t serial;
-};
-struct ArrayPartDetails {
-  std::uint64_t array;
 };
 struct GraphDetails {
   std::uint64_t block_bytes;  // of all its blocks; `bytes` has those in use
@@ -70,17 +55,14 @@ struct GraphExecDetails {
 struct PoolDetails {
   std::uint64_t reported_bytes;  // the driver's last figure
   std::uint64_t pending_bytes;   // whose stream-ordered free may be pending
-  std::uint64_t wait;            // of a destroyed pool: the wait that completes its pending frees
+  // The wait that completes its pending frees, except those of a live pool since the wait began.
+  std::uint64_t wait, freed_since_wait;
 };
 struct DestroyedContextDetails {
   std::uint64_t context;  // if the driver failed to destroy it
 };
 struct PendingFreeDetails {
   std::uint64_t wait;  // that completes the free
-};
-struct PoolWaitDetails {  // the entry's address is the pool
-  std::uint64_t wait;
-  std::uint64_t freed_bytes;  // since the wait began
 };
 struct GranuleDetails {
   std::uint64_t context;        // whose allocations share it
@@ -91,26 +73,20 @@ struct GranuleDetails {
 struct Entry {
   std::uint64_t address = 0;  // or handle, or number; never 0
   std::uint64_t bytes = 0;
-  // In which it was allocated; 0: in none, so it outlives all. Of pool, physical and pending_free: the
-  // context of the streams that free the memory.
+  // In which it was allocated; 0: in none, so it outlives all. Of pool and pending_free: the context of
+  // the streams that free the memory.
   std::uint64_t context = 0;
-  // What it belongs to: a pointer or pending free to its pool, graph or granule; a handle, mapping or part of
-  // an array to its physical memory; an exec, free node or capture to its graph; a free in progress to its
-  // pool.
+  // What it belongs to: a pointer or pending free to its pool, graph or granule; a handle or mapping to
+  // its physical memory; an exec, free node or capture to its graph; a free in progress to its pool.
   std::uint64_t owner = 0;
   std::uint64_t charged = 0;  // bytes in the account; of a pool or graph, all that it keeps, used or not
   union Details {
-    GraphDetails graph{};  // first, because it is one of the largest
+    PoolDetails pool{};  // first, because it is the largest
     PointerDetails pointer;
-    HandleDetails handle;
-    PhysicalDetails physical;
-    MappingDetails mapping;
-    ArrayPartDetails array_part;
+    GraphDetails graph;
     GraphExecDetails graph_exec;
-    PoolDetails pool;
     DestroyedContextDetails destroyed_context;
     PendingFreeDetails pending_free;
-    PoolWaitDetails pool_wait;
     GranuleDetails granule;
   } of = {};  // the member named like `type`
   std::uint32_t references = 1;

@@ -206,9 +206,7 @@ void Ledger::remove_from_pool(const Entry& entry, bool is_stream_ordered, std::u
 void Ledger::note_pending_free(Entry& pool, std::uint64_t bytes, std::uint64_t stream_context) {
   pool.of.pool.pending_bytes += bytes;
   note_stream_context(pool, stream_context);
-  if (pool_waits_ == 0) return;
-  if (Entry* const wait = table_.find(EntryType::pool_wait, pool.address))
-    wait->of.pool_wait.freed_bytes += bytes;
+  pool.of.pool.freed_since_wait += bytes;
 }
 
 void Ledger::undo_release(const Entry& entry) {
@@ -275,36 +273,30 @@ bool Ledger::restore_context(Entry& entry) {
   return true;
 }
 
-void Ledger::reassign(Owner owner, std::uint64_t from, std::uint64_t to) {
+void Ledger::rename_context(std::uint64_t before, std::uint64_t now) {
   const Locked locked(lock_);
   table_.for_each([&](Entry& entry) {
-    if (owner == Owner::array) {
-      if (entry.type == EntryType::array_part && entry.of.array_part.array == from)
-        entry.of.array_part.array = to;
-      return;
-    }
-    if (entry.context == from) entry.context = to;
-    if (entry.type == EntryType::granule && entry.of.granule.context == from) entry.of.granule.context = to;
+    if (entry.context == before) entry.context = now;
+    if (entry.type == EntryType::granule && entry.of.granule.context == before)
+      entry.of.granule.context = now;
   });
 }
 
-std::uint64_t Ledger::begin_destroy(Owner owner, std::uint64_t handle) {
-  if (handle == 0 || (owner == Owner::array && !has_array_parts_)) return 0;
-  const std::uint64_t number = kDestroyedContext | last_destroyed_.fetch_add(1);
-  if (owner == Owner::context) {
-    const Locked locked(lock_);
-    table_.insert({.address = number, .type = EntryType::destroyed_context});
-  }
-  reassign(owner, handle, number);
+std::uint64_t Ledger::begin_destroy(std::uint64_t context) {
+  if (context == 0) return 0;
+  const Locked locked(lock_);
+  const std::uint64_t number = kDestroyedContext | last_destroyed_++;
+  table_.insert({.address = number, .type = EntryType::destroyed_context});
+  rename_context(context, number);
   return number;
 }
 
-void Ledger::undo_destroy(Owner owner, std::uint64_t number, std::uint64_t handle) {
+void Ledger::undo_destroy(std::uint64_t number, std::uint64_t context) {
   if (number == 0) return;
   const Locked locked(lock_);
   if (Entry* const destroyed = table_.find(EntryType::destroyed_context, number))
-    destroyed->of.destroyed_context.context = handle;
-  reassign(owner, number, handle);
+    destroyed->of.destroyed_context.context = context;
+  rename_context(number, context);
 }
 
 bool Ledger::drop_from_context(std::uint64_t context, Pass& pass, Entry& dropped) {
@@ -317,9 +309,7 @@ bool Ledger::drop_from_context(std::uint64_t context, Pass& pass, Entry& dropped
   if (!find_next(pass, is_of_context)) {
     // Its streams have ended, so any wait completes what they freed.
     table_.for_each([&](Entry& entry) {
-      if (!has_stream_context(entry) || entry.context != context) return;
-      if (entry.type == EntryType::physical && entry.references > 0) --pending_unmaps_;
-      entry.context = 0;
+      if (has_stream_context(entry) && entry.context == context) entry.context = 0;
     });
     table_.remove(EntryType::destroyed_context, context);
     return false;
@@ -362,8 +352,8 @@ void Ledger::reset_in_child() {
   lock_.reset();
   table_.clear();
   for (PerDevice& device : devices_) device.reset();
-  captures_ = pending_frees_ = pending_unmaps_ = 0;
-  pool_frees_in_progress_ = pool_waits_ = 0;
+  captures_ = pending_frees_ = 0;
+  pool_frees_in_progress_ = 0;
   pools_exceed_limit_ = false;
   account_.reset_after_fork();
 }

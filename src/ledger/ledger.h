@@ -135,9 +135,7 @@ class Ledger {
   // does not end it meanwhile. Returns the number of the physical memory, or 0 if it is unknown.
   std::uint64_t retain_physical(std::uint64_t handle);
   std::uint64_t retain_mapped_physical(std::uint64_t address);
-  // Ends a reference of retain_mapped_physical() after the driver failed.
-  Entry release_mapped_physical(std::uint64_t physical);
-  // Ends a reference of retain_physical() that no function below took over.
+  // Ends a reference of the two functions above that no function below took over.
   Entry release_physical(std::uint64_t physical);
   // Records a handle that the driver returned for an address (cuMemRetainAllocationHandle). Takes over the
   // reference of retain_mapped_physical().
@@ -148,36 +146,16 @@ class Ledger {
   // Marks the memory as exported by a descriptor or similar. Nothing reports when the last copy of that is
   // closed, so the memory stays charged until the process ends.
   void export_physical(std::uint64_t physical);
-  // begin_release_handle() precedes the driver's call; undo or finish follows it.
+  // begin_release_handle() precedes the driver's call; finish follows it, unless the driver failed.
   struct HandleRelease {
     std::uint64_t handle = 0, physical = 0;  // 0: unknown
   };
   HandleRelease begin_release_handle(std::uint64_t handle);
-  void undo_release_handle(const HandleRelease& release);  // the driver failed
   Entry finish_release_handle(const HandleRelease& release);
-  // Records a mapping. Takes over the reference of retain_physical(); 0 maps unknown memory. `replaced`
-  // receives a mapping at the address that another thread has unmapped but not recorded yet; its address is 0
-  // if there is none.
-  Entry map(std::uint64_t address, std::uint64_t bytes, std::uint64_t physical, Entry& replaced,
-            Entry& freed);
-  // Records a mapping to a part of an array, under a number of that part; `physical` 0 unmaps. The part's
-  // former memory loses a reference. If that is `is_stream_ordered`, its charge ends after a wait for the
-  // streams of `stream_context` (0: unknown).
-  Entry map_part(std::uint64_t array, std::uint64_t part, std::uint64_t physical, bool is_stream_ordered,
-                 std::uint64_t stream_context);
-  // Unmaps the next part of a destroyed array; returns false after the last. Start with a new Pass.
-  struct Pass {
-    std::size_t place = 0;
-    bool found_some = false;
-  };
-  bool unmap_next_part(std::uint64_t array, Pass& pass, Entry& freed);
-  // Serial number of the latest mapping. Read it before the driver unmaps: a later mapping is not part of
-  // that call.
-  std::uint64_t last_mapping();
-  // Removes the first mapping in the range whose serial number is at most `last`. Returns false if none is
-  // left.
-  bool unmap_one(std::uint64_t address, std::uint64_t bytes, std::uint64_t last, Entry& mapping,
-                 Entry& freed);
+  // Records a mapping. Takes over the reference of retain_physical(); 0 maps unknown memory.
+  Entry map(std::uint64_t address, std::uint64_t bytes, std::uint64_t physical, Entry& freed);
+  // Removes the first mapping in the range. Returns false if none is left.
+  bool unmap_one(std::uint64_t address, std::uint64_t bytes, Entry& mapping, Entry& freed);
 
   // --- Pools. A pool is charged for all memory that it keeps from the device, used or not. It grows in steps
   // (32 MiB on an H200), which the ledger learns from the driver's figures. A request is charged for the
@@ -219,14 +197,9 @@ class Ledger {
   std::uint64_t reserved_by_pools(unsigned device);
 
   // --- Pending frees: the stream that frees the memory may not have reached that point. This concerns
-  // destroyed pools, memory by pointer, and physical memory that was unmapped from an array. A wait for a
-  // context completes all frees issued in it before begin_wait(). Memory that went back to a live pool can
-  // then be allocated from it again.
+  // destroyed pools and memory by pointer. A wait for a context completes all frees issued in it before
+  // begin_wait(). Memory that went back to a live pool can then be allocated from it again.
   bool has_pending_frees() const { return pending_frees_.load(std::memory_order_relaxed) != 0; }
-  // Includes pending unmaps of memory with other references, which a wait does not discharge.
-  bool has_pending_frees_or_unmaps() const {
-    return has_pending_frees() || pending_unmaps_.load(std::memory_order_relaxed) != 0;
-  }
   // `wait` is the number that begin_wait() returned. It completes only frees issued before that.
   std::uint64_t begin_wait(std::uint64_t context);
   void finish_wait(std::uint64_t context, std::uint64_t wait);
@@ -309,15 +282,18 @@ class Ledger {
   void begin_capture_call() { captures_.fetch_add(1, std::memory_order_relaxed); }
   void end_capture_call() { captures_.fetch_sub(1, std::memory_order_relaxed); }
 
-  // Call begin_destroy() before the driver destroys a context or array, because the driver may reuse its
-  // handle at once. It moves the owner's entries to a number of their own, which it returns.
-  enum class Owner : std::uint8_t { context, array };
-  std::uint64_t begin_destroy(Owner owner, std::uint64_t handle);
-  void undo_destroy(Owner owner, std::uint64_t number, std::uint64_t handle);  // the driver failed
+  // Call begin_destroy() before the driver destroys a context, because the driver may reuse its handle at
+  // once. It moves the context's entries to a number of their own, which it returns.
+  std::uint64_t begin_destroy(std::uint64_t context);
+  void undo_destroy(std::uint64_t number, std::uint64_t context);  // the driver failed
   // Moves a context's entries from one number to another.
-  void rename_context(std::uint64_t before, std::uint64_t now) { reassign(Owner::context, before, now); }
+  void rename_context(std::uint64_t before, std::uint64_t now);
   // Removes one entry of a destroyed context and discharges it; returns false if none is left. Start with a
   // new Pass. For a capture (EntryType::capture) the caller must destroy the graph.
+  struct Pass {
+    std::size_t place = 0;
+    bool found_some = false;
+  };
   bool drop_from_context(std::uint64_t context, Pass& pass, Entry& dropped);
 
   KindFigures figures(unsigned device, DeviceMemoryKind kind);
@@ -375,12 +351,8 @@ class Ledger {
   bool drop_graph_reference(std::uint64_t graph_on_device, Entry& freed);
   void count_in(const Entry& entry);
   void count_out(const Entry& entry);
-  template <class Settle>
-  void end_pool_waits(std::uint64_t wait, const Settle& settle);
-  void reassign(Owner owner, std::uint64_t from, std::uint64_t to);
-  void end_retain(std::uint64_t number, Entry& freed);
+  void end_pool_waits(std::uint64_t wait, bool completes_frees);
   void put_handle(std::uint64_t handle, const Entry& physical, Entry& freed);
-  Entry* end_release_handle(const HandleRelease& release);
   // Finds the next matching entry at `pass.place`. Between two calls other threads may move an entry to an
   // earlier position. So a pass that found entries starts over until it finds none.
   template <class Test>
@@ -403,19 +375,15 @@ class Ledger {
   Account account_;
   AllocationTable table_;
   PerDevice devices_[kMaxDevices];
-  std::uint64_t last_physical_ = 0, last_free_ = 0, last_wait_ = 0, last_mapping_ = 0;
-  std::atomic<std::uint64_t> last_destroyed_{0};
+  std::uint64_t last_physical_ = 0, last_free_ = 0, last_wait_ = 0, last_destroyed_ = 0;
   std::uint64_t pool_frees_in_progress_ = 0;    // number of such entries
-  std::uint64_t pool_waits_ = 0;                // number of such entries
   bool pools_exceed_limit_ = false;             // a pool was charged beyond the limit
   std::atomic<std::uint64_t> pool_step_{0};     // greatest common divisor of all growth that was seen
   std::atomic<std::uint64_t> graph_step_{0};    // assumed growth of graphs
   std::atomic<bool> has_graph_orphans_{false};  // set once, never cleared
   std::atomic<bool> has_execs_{false};          // graphs with memory have execs; never cleared
   std::atomic<bool> has_updates_{false};        // such an exec was updated; never cleared
-  std::atomic<bool> has_array_parts_{false};    // set once, never cleared
   std::atomic<unsigned> captures_{0}, pending_frees_{0};
-  std::atomic<unsigned> pending_unmaps_{0};  // of physical memory with other references
   Lock lock_{Lock::Kind::recursive};
 };
 

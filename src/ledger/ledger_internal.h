@@ -19,15 +19,14 @@ inline bool may_have_run(const Entry& graph) {
 
 // The `context` of these types is not where the memory was allocated. Its streams will free the memory.
 inline bool has_stream_context(const Entry& entry) {
-  return entry.type == EntryType::pool || entry.type == EntryType::physical ||
-         entry.type == EntryType::pending_free;
+  return entry.type == EntryType::pool || entry.type == EntryType::pending_free;
 }
 
 inline bool is_destroyed(const Entry& entry) {
   return entry.type == EntryType::pool && entry.references == 0;
 }
 
-// Records in which context a stream-ordered free or unmap was issued. A wait for that context's streams
+// Records in which context a stream-ordered free was issued. A wait for that context's streams
 // completes it. No wait completes frees of several contexts, or of an unknown one (0): those get
 // kSeveralContexts.
 inline constexpr std::uint64_t kSeveralContexts = ~std::uint64_t{0};

@@ -1,9 +1,8 @@
 // Memory by handle (cuMemCreate). The physical memory is charged. It has a number from the ledger, because
 // drivers reuse the value of a released handle while its memory is still mapped.
 //
-// A handle is valid until the driver has released it, so until then other calls can add references. The
-// driver may give its value to another thread before this thread records the release: then the recorded
-// handle is known to be gone.
+// The driver may give the value of a handle to another thread before this thread records its release: then
+// the recorded handle is known to be gone.
 #include "ledger/ledger.h"
 #include "ledger/ledger_internal.h"
 
@@ -55,27 +54,7 @@ std::uint64_t Ledger::retain_mapped_physical(std::uint64_t address) {
   Entry* const physical = mapping != nullptr ? table_.find(EntryType::physical, mapping->owner) : nullptr;
   if (physical == nullptr) return 0;
   ++physical->references;
-  ++physical->of.physical.lookups;
   return physical->address;
-}
-
-// The driver may return a handle that another thread is releasing, and others may use it already. So such
-// handles without references are kept until the last lookup by address has ended.
-void Ledger::end_retain(std::uint64_t number, Entry& freed) {
-  Entry* const physical = table_.find(EntryType::physical, number);
-  if (physical == nullptr || --physical->of.physical.lookups > 0) return;
-  const std::size_t unreferenced = table_.remove_if([&](const Entry& one) {
-    return one.type == EntryType::handle && one.owner == number && one.references == 0;
-  });
-  for (std::size_t i = 0; i < unreferenced; ++i) drop_physical_reference(number, freed);
-}
-
-Entry Ledger::release_mapped_physical(std::uint64_t physical) {
-  const Locked locked(lock_);
-  Entry freed;
-  end_retain(physical, freed);
-  drop_physical_reference(physical, freed);
-  return freed;
 }
 
 Entry Ledger::release_physical(std::uint64_t physical) {
@@ -89,18 +68,13 @@ Entry Ledger::retain_handle(std::uint64_t handle, std::uint64_t physical) {
   const Locked locked(lock_);
   Entry freed;
   Entry* const known = table_.find(EntryType::handle, handle);
-  // A live handle is valid even if it has other memory: then another thread mapped that at the address
-  // after retain_mapped_physical().
-  const bool is_live = known != nullptr && known->references > known->of.handle.releases;
-  const bool is_known = known != nullptr && (physical == 0 || known->owner == physical || is_live);
   const Entry* const memory = table_.find(EntryType::physical, physical);
-  if (is_known)
+  if (known != nullptr && (physical == 0 || known->owner == physical)) {
     ++known->references;
-  else if (memory != nullptr)
+    if (physical != 0) drop_physical_reference(physical, freed);  // the handle already has a reference
+  } else if (memory != nullptr) {
     put_handle(handle, *memory, freed);
-  if (physical != 0 && memory != nullptr) end_retain(physical, freed);
-  if (physical != 0 && is_known)
-    drop_physical_reference(physical, freed);  // the handle already has a reference
+  }
   return freed;
 }
 
@@ -134,49 +108,31 @@ void Ledger::export_physical(std::uint64_t physical) {
 
 Ledger::HandleRelease Ledger::begin_release_handle(std::uint64_t handle) {
   const Locked locked(lock_);
-  Entry* const entry = table_.find(EntryType::handle, handle);
-  if (entry == nullptr) return {};
-  ++entry->of.handle.releases;
-  return {handle, entry->owner};
-}
-
-// Returns null if the value now belongs to another handle; recording that one has ended this one.
-Entry* Ledger::end_release_handle(const HandleRelease& release) {
-  Entry* const entry = release.handle != 0 ? table_.find(EntryType::handle, release.handle) : nullptr;
-  if (entry == nullptr || entry->owner != release.physical) return nullptr;
-  if (entry->of.handle.releases > 0) --entry->of.handle.releases;
-  return entry;
-}
-
-void Ledger::undo_release_handle(const HandleRelease& release) {
-  const Locked locked(lock_);
-  end_release_handle(release);
+  const Entry* const entry = table_.find(EntryType::handle, handle);
+  return entry != nullptr ? HandleRelease{handle, entry->owner} : HandleRelease{};
 }
 
 Entry Ledger::finish_release_handle(const HandleRelease& release) {
   const Locked locked(lock_);
-  Entry* const entry = end_release_handle(release);
-  if (entry == nullptr || entry->references == 0 || --entry->references > 0) return {};
-  // A lookup of a handle by address is running, and the driver may return this one.
-  const Entry* const physical = table_.find(EntryType::physical, release.physical);
-  if (physical != nullptr && physical->of.physical.lookups > 0) return {};
-  table_.remove(EntryType::handle, release.handle);
   Entry freed;
+  Entry* const entry = table_.find(EntryType::handle, release.handle);
+  // If the value now belongs to another handle, recording that one has ended this one.
+  if (entry == nullptr || entry->owner != release.physical || --entry->references > 0) return freed;
+  table_.remove(EntryType::handle, release.handle);
   drop_physical_reference(release.physical, freed);
   return freed;
 }
 
-Entry Ledger::map(std::uint64_t address, std::uint64_t bytes, std::uint64_t physical, Entry& replaced,
-                  Entry& freed) {
-  replaced = freed = Entry{};
+Entry Ledger::map(std::uint64_t address, std::uint64_t bytes, std::uint64_t physical, Entry& freed) {
+  freed = Entry{};
   const Locked locked(lock_);
   Entry mapping{.address = address,
                 .bytes = bytes,
                 .owner = physical,
-                .of = {.mapping = {.serial = ++last_mapping_}},
                 .type = EntryType::mapping,
                 .kind = DeviceMemoryKind::mapping};
   if (const Entry* const memory = table_.find(EntryType::physical, physical)) mapping.device = memory->device;
+  Entry replaced;
   if (table_.remove(EntryType::mapping, address, replaced)) {
     count_out(replaced);
     drop_physical_reference(replaced.owner, freed);
@@ -185,75 +141,23 @@ Entry Ledger::map(std::uint64_t address, std::uint64_t bytes, std::uint64_t phys
   return mapping;
 }
 
-Entry Ledger::map_part(std::uint64_t array, std::uint64_t part, std::uint64_t physical,
-                       bool is_stream_ordered, std::uint64_t stream_context) {
-  const Locked locked(lock_);
-  Entry before, freed;
-  const bool had_one = table_.remove(EntryType::array_part, part, before);
-  if (physical != 0) {
-    table_.insert({.address = part,
-                   .owner = physical,
-                   .of = {.array_part = {.array = array}},
-                   .type = EntryType::array_part,
-                   .kind = DeviceMemoryKind::mapping});
-    has_array_parts_ = true;
-  }
-  Entry* const memory = had_one ? table_.find(EntryType::physical, before.owner) : nullptr;
-  if (memory != nullptr && is_stream_ordered) {
-    if (memory->context == 0) ++pending_unmaps_;
-    note_stream_context(*memory, stream_context);
-    memory->of.physical.unmap_wait = 0;  // a wait that began earlier does not complete this unmap
-  }
-  if (memory != nullptr) drop_physical_reference(before.owner, freed);
-  return freed;
-}
-
-bool Ledger::unmap_next_part(std::uint64_t array, Pass& pass, Entry& freed) {
-  freed = Entry{};
-  if (!has_array_parts_) return false;
-  const Locked locked(lock_);
-  const auto is_of_array = [&](const Entry& entry) {
-    return entry.type == EntryType::array_part && entry.of.array_part.array == array;
-  };
-  if (!find_next(pass, is_of_array)) return false;
-  Entry part;
-  table_.remove_at(pass.place, part);
-  drop_physical_reference(part.owner, freed);
-  return true;
-}
-
-// Memory with a pending unmap stays charged until a wait completes that (pools.cpp).
 void Ledger::drop_physical_reference(std::uint64_t number, Entry& freed) {
   Entry* const physical = table_.find(EntryType::physical, number);
   if (physical == nullptr || --physical->references > 0) return;
   count_out(*physical);
-  freed = *physical;
-  if (physical->context == 0) {
-    table_.remove(EntryType::physical, number);
-    return discharge(freed.device, freed.charged);
-  }
-  --pending_unmaps_;
-  ++pending_frees_;
-  freed.charged = 0;
+  table_.remove(EntryType::physical, number, freed);
+  discharge(freed.device, freed.charged);
 }
 
-std::uint64_t Ledger::last_mapping() {
-  const Locked locked(lock_);
-  return last_mapping_;
-}
-
-bool Ledger::unmap_one(std::uint64_t address, std::uint64_t bytes, std::uint64_t last, Entry& mapping,
-                       Entry& freed) {
+bool Ledger::unmap_one(std::uint64_t address, std::uint64_t bytes, Entry& mapping, Entry& freed) {
   freed = Entry{};
   const Locked locked(lock_);
-  // Fast path: a mapping begins at the address.
   std::uint64_t first = address;
-  const Entry* const there = table_.find(EntryType::mapping, address);
-  if (there == nullptr || there->of.mapping.serial > last) {
+  if (table_.find(EntryType::mapping, address) == nullptr) {
     first = 0;
     table_.for_each([&](const Entry& entry) {
       if (entry.type == EntryType::mapping && entry.address - address < bytes &&
-          entry.of.mapping.serial <= last && (first == 0 || entry.address < first))
+          (first == 0 || entry.address < first))
         first = entry.address;
     });
   }

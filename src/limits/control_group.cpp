@@ -7,7 +7,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <string>
 #include <utility>
@@ -27,21 +26,15 @@ Status write_value(const fs::path& path, std::string_view value) {
   return {};
 }
 
+namespace {
+
+// Absent if the file is missing, or if the kernel reports that there is no limit ("max", or a number near
+// 2^63).
 std::optional<Bytes> read_bytes(const fs::path& path) {
   const auto text = read_small_file(path);
   const auto number = text ? parse_number<std::int64_t>(trim(*text)) : std::nullopt;
   constexpr std::int64_t kUnlimited = std::int64_t{1} << 62;  // v1 writes 2^63 rounded down to a page
   return number && *number < kUnlimited ? std::optional<Bytes>(Bytes{*number}) : std::nullopt;
-}
-
-namespace {
-
-std::optional<Bytes> read_from_start(int fd) {
-  std::array<char, 32> buffer;
-  const ssize_t got = fd < 0 ? -1 : ::pread(fd, buffer.data(), buffer.size(), 0);
-  if (got <= 0) return std::nullopt;
-  const auto number = parse_number<std::int64_t>(trim({buffer.data(), static_cast<std::size_t>(got)}));
-  return number ? std::optional<Bytes>(Bytes{*number}) : std::nullopt;
 }
 
 // The value of a "key value" line.
@@ -70,22 +63,6 @@ constexpr const char* kFixVersionTwo =
     "use systemd-run --user --scope -p Delegate=yes headroom …, or run Headroom as root";
 constexpr const char* kFixVersionOne = "run Headroom as root";
 
-// Decodes /proc/self/mountinfo, which writes a space as \040.
-std::string unescape(std::string_view text) {
-  const auto octal = [](char c) { return c >= '0' && c <= '7'; };
-  std::string plain;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '\\' && i + 3 < text.size() && octal(text[i + 1]) && octal(text[i + 2]) &&
-        octal(text[i + 3])) {
-      plain += static_cast<char>((text[i + 1] - '0') * 64 + (text[i + 2] - '0') * 8 + (text[i + 3] - '0'));
-      i += 3;
-    } else {
-      plain += text[i];
-    }
-  }
-  return plain;
-}
-
 struct Mount {
   std::string root;  // the group at the mount point
   fs::path point;
@@ -99,8 +76,8 @@ std::vector<Mount> cgroup_mounts(const std::string& mountinfo) {
     std::size_t dash = 6;  // a dash ends the optional fields
     while (dash < words.size() && words[dash] != "-") ++dash;
     if (dash + 3 >= words.size() || !words[dash + 1].starts_with("cgroup")) continue;
-    mounts.push_back(
-        {unescape(words[3]), unescape(words[4]), std::string(words[dash + 1]), std::string(words[dash + 3])});
+    mounts.push_back({std::string(words[3]), fs::path(words[4]), std::string(words[dash + 1]),
+                      std::string(words[dash + 3])});
   }
   return mounts;
 }
@@ -144,6 +121,18 @@ bool descends_from_us(pid_t pid, const fs::path& proc) {
     pid = parent_of(pid, proc);
   }
   return pid == us;
+}
+
+// Kills the processes of a group and removes it. Waits up to a second until the kernel has removed the
+// processes.
+void remove_group(const fs::path& folder) {
+  // A process stays in its group until its memory is freed, some time after it was reaped.
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    if (::rmdir(folder.c_str()) == 0 || errno != EBUSY) return;
+    for (const pid_t pid : processes_of(folder))
+      if (pid > 1 && pid != ::getpid()) ::kill(pid, SIGKILL);  // 0: a process of another namespace
+    ::poll(nullptr, 0, 10);
+  }
 }
 
 bool gives_memory_to_children(const fs::path& folder) {
@@ -254,18 +243,6 @@ GroupParent::~GroupParent() {
   ::rmdir(leaf_->c_str());
 }
 
-bool remove_group(const fs::path& folder) {
-  // A process stays in its group until its memory is freed, some time after it was reaped.
-  for (int attempt = 0; attempt < 100; ++attempt) {
-    if (::rmdir(folder.c_str()) == 0 || errno == ENOENT) return true;
-    if (errno != EBUSY) return false;
-    for (const pid_t pid : processes_of(folder))
-      if (pid > 1 && pid != ::getpid()) ::kill(pid, SIGKILL);  // 0: a process of another namespace
-    ::poll(nullptr, 0, 10);
-  }
-  return false;
-}
-
 void remove_stale_groups(const fs::path& folder) {
   std::vector<fs::path> stale;
   std::error_code code;
@@ -296,18 +273,13 @@ Result<ControlGroup> ControlGroup::adopt(LimitMechanism version, const fs::path&
   group.procs_ = UniqueFd(::open((folder / "cgroup.procs").c_str(), O_WRONLY | O_CLOEXEC));
   if (!group.procs_)
     return failure(fmt::format("cannot open the control group {}", folder.string()), errno_text(errno));
-  const fs::path peak =
-      folder / (version == LimitMechanism::cgroup_v2 ? "memory.peak" : "memory.max_usage_in_bytes");
-  group.peak_ = UniqueFd(::open(peak.c_str(), O_RDWR | O_CLOEXEC));
-  if (!group.peak_) group.peak_ = UniqueFd(::open(peak.c_str(), O_RDONLY | O_CLOEXEC));
   return group;
 }
 
 ControlGroup::ControlGroup(ControlGroup&& other) noexcept
     : version_(other.version_),
       folder_(std::exchange(other.folder_, fs::path())),
-      procs_(std::move(other.procs_)),
-      peak_(std::move(other.peak_)) {}
+      procs_(std::move(other.procs_)) {}
 
 ControlGroup::~ControlGroup() {
   if (!folder_.empty()) remove_group(folder_);
@@ -331,24 +303,17 @@ Status ControlGroup::set_limit(Bytes limit) {
 }
 
 CgroupMemory ControlGroup::account() const {
+  const bool is_v2 = version_ == LimitMechanism::cgroup_v2;
+  const auto file = [&](const char* v2, const char* v1) { return folder_ / (is_v2 ? v2 : v1); };
   CgroupMemory account;
-  account.peak = read_from_start(peak_.get());
-  if (version_ == LimitMechanism::cgroup_v2) {
-    account.current = read_bytes(folder_ / "memory.current");
-    account.limit = read_bytes(folder_ / "memory.max");
-    account.anonymous = keyed_bytes(folder_ / "memory.stat", "anon");
-    account.file_backed = keyed_bytes(folder_ / "memory.stat", "file");
-    account.oom_kills = keyed_number(folder_ / "memory.events", "oom_kill");
-  } else {
-    account.current = read_bytes(folder_ / "memory.usage_in_bytes");
-    account.limit = read_bytes(folder_ / "memory.limit_in_bytes");
-    account.anonymous = keyed_bytes(folder_ / "memory.stat", "rss");
-    account.file_backed = keyed_bytes(folder_ / "memory.stat", "cache");
-    account.oom_kills = keyed_number(folder_ / "memory.oom_control", "oom_kill");  // since Linux 4.13
-  }
+  account.current = read_bytes(file("memory.current", "memory.usage_in_bytes"));
+  account.peak = read_bytes(file("memory.peak", "memory.max_usage_in_bytes"));  // v2: since Linux 5.19
+  account.limit = read_bytes(file("memory.max", "memory.limit_in_bytes"));
+  account.anonymous = keyed_bytes(folder_ / "memory.stat", is_v2 ? "anon" : "rss");
+  account.file_backed = keyed_bytes(folder_ / "memory.stat", is_v2 ? "file" : "cache");
+  // v1: since Linux 4.13
+  account.oom_kills = keyed_number(file("memory.events", "memory.oom_control"), "oom_kill");
   return account;
 }
-
-bool ControlGroup::reset_peak() { return peak_ && ::pwrite(peak_.get(), "0", 1, 0) == 1; }
 
 }  // namespace headroom::limits

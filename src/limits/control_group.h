@@ -3,7 +3,6 @@
 // nearest group above that can have children.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -20,9 +19,6 @@ namespace headroom::limits {
 
 // Writes to an existing file. The kernel accepts a value in one write or not at all.
 Status write_value(const std::filesystem::path& path, std::string_view value);
-// Absent if the file is missing, or if the kernel reports that there is no limit ("max", or a number near
-// 2^63).
-std::optional<Bytes> read_bytes(const std::filesystem::path& path);
 
 inline constexpr std::string_view kGroupPrefix = "headroom-";  // followed by the conductor's pid
 
@@ -70,10 +66,6 @@ class GroupParent {
 // and kills any processes in them.
 void remove_stale_groups(const std::filesystem::path& folder);
 
-// Kills the processes of a group and removes it. Waits up to a second until the kernel has removed the
-// processes.
-bool remove_group(const std::filesystem::path& folder);
-
 // A memory control group made by Headroom.
 class ControlGroup {
  public:
@@ -93,8 +85,6 @@ class ControlGroup {
   // Open for writing: a process that writes "0" to it enters the group.
   int entry_fd() const { return procs_.get(); }
   CgroupMemory account() const;
-  // Resets the peak to the current use. Returns false if the kernel cannot: v2 before Linux 6.12.
-  bool reset_peak();
 
  private:
   ControlGroup(LimitMechanism version, std::filesystem::path folder)
@@ -104,7 +94,6 @@ class ControlGroup {
   LimitMechanism version_;
   std::filesystem::path folder_;  // empty once moved from
   UniqueFd procs_;
-  UniqueFd peak_;  // stays open: v2 resets the peak only for readers of this open file
 };
 
 }  // namespace headroom::limits

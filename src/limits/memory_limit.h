@@ -31,8 +31,6 @@ class MemoryLimit {
   std::function<int()> entry() const;
   // The kernel's account; fields that the mechanism lacks are absent.
   CgroupMemory account() const { return group_ ? group_->account() : CgroupMemory{}; }
-  // Resets the kernel's peak, if the kernel can.
-  bool reset_peak() { return group_ && group_->reset_peak(); }
 
  private:
   LimitMechanism mechanism_;

@@ -12,15 +12,9 @@ constexpr std::size_t kLeastForGrowth = 5;   // caches grow for three or four tr
 
 // The use of memory that outlives a call of a layer of this kind.
 Use use_after(LayerKind kind) {
-  switch (kind) {
-    case LayerKind::module:
-      return Use::activations;
-    case LayerKind::backward:
-      return Use::gradients;
-    case LayerKind::optimizer:
-      return Use::optimizer_state;
-  }
-  return Use::other;
+  return kind == LayerKind::module     ? Use::activations
+         : kind == LayerKind::backward ? Use::gradients
+                                       : Use::optimizer_state;
 }
 
 std::size_t index_of(Use use) { return static_cast<std::size_t>(use); }
@@ -200,7 +194,7 @@ void Account::set_reserve(Device device, std::int64_t reserved, std::int64_t all
       account.blocks.erase(kUnknownBlocks);
     }
     const Block block{bytes, 0, ++account.allocations, kBefore, Use::other, false};
-    account.blocks.insert(kUnknownBlocks, block);
+    account.blocks.set(kUnknownBlocks, block);
     add(account, block);
   }
   note_total(account, device);
@@ -216,10 +210,14 @@ void Account::change_reserve(Device device, std::int64_t bytes) {
 void Account::set_weights(const std::vector<WeightBlock>& weights, bool keeps_others) {
   for (auto& account : devices_) {
     if (!account || keeps_others) continue;
-    account->blocks.erase_if([&](const Block& block) {
-      if (block.is_before) remove(*account, block);
-      return block.is_before;
+    std::vector<std::uint64_t> dropped;
+    account->blocks.for_each([&](std::uint64_t address, const Block& block) {
+      if (block.is_before) dropped.push_back(address);
     });
+    for (const std::uint64_t address : dropped) {
+      remove(*account, *account->blocks.find(address));
+      account->blocks.erase(address);
+    }
   }
   for (const WeightBlock& weight : weights) {
     if (weight.address == 0 || weight.device >= kDevices) continue;
@@ -229,7 +227,7 @@ void Account::set_weights(const std::vector<WeightBlock>& weights, bool keeps_ot
       continue;
     }
     const Block block{weight.bytes, 0, ++account.allocations, kBefore, Use::weights, true};
-    account.blocks.insert(weight.address, block);
+    account.blocks.set(weight.address, block);
     add(account, block);
     note_total(account, weight.device);
   }
@@ -283,13 +281,9 @@ void Account::allocated(ThreadId thread, Device device, std::uint64_t address, s
   const Use use = frames.empty() ? Use::other : use_after(layers_[layer].kind);
   const Block block{bytes, frames.empty() ? 0 : frames.back().number, ++account.allocations, layer, use,
                     false};
-  if (Block* const known = account.blocks.find(address)) {
-    // A weight from before the trace, whose release was not seen.
-    remove(account, *known);
-    *known = block;
-  } else {
-    account.blocks.insert(address, block);
-  }
+  // A weight from before the trace, whose release was not seen.
+  if (const Block* const known = account.blocks.find(address)) remove(account, *known);
+  account.blocks.set(address, block);
   add(account, block);
   LayerFigures& figures = account.of(layer);
   ++figures.allocations;
@@ -304,7 +298,6 @@ bool Account::released(ThreadId thread, Device device, std::uint64_t address, st
   DeviceAccount& account = *devices_[device];
   Block* const found = account.blocks.find(address);
   if (found == nullptr) {
-    ++unknown_releases_;
     if (account.has_own_reserve) shrink_unknown(account, reported_bytes);
     return false;
   }

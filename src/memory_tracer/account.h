@@ -19,80 +19,9 @@
 #include <utility>
 #include <vector>
 
+#include "types/address_map.h"
+
 namespace headroom::memory_tracer {
-
-// A map from addresses to values: the live blocks of a device, or the layers of Python modules. It uses open
-// addressing in one array, at most half full. Adding and removing a block takes two lookups and no
-// allocation; std::unordered_map took 80 ns.
-template <class Value>
-class AddressMap {
- public:
-  // Returns null if the address is missing. The pointer is valid until the next change.
-  Value* find(std::uint64_t address) {
-    if (slots_.empty() || address == 0) return nullptr;
-    for (std::size_t at = home_of(address);; at = next(at)) {
-      if (slots_[at].address == address) return &slots_[at].value;
-      if (slots_[at].address == 0) return nullptr;
-    }
-  }
-  // Requires a non-zero address that is not in the map.
-  void insert(std::uint64_t address, const Value& value) {
-    if (2 * (count_ + 1) > slots_.size()) grow();
-    std::size_t at = home_of(address);
-    while (slots_[at].address != 0) at = next(at);
-    slots_[at] = {address, value};
-    ++count_;
-  }
-  void erase(std::uint64_t address) {
-    if (slots_.empty()) return;
-    std::size_t hole = home_of(address);
-    while (slots_[hole].address != address) {
-      if (slots_[hole].address == 0) return;
-      hole = next(hole);
-    }
-    // Move later entries up where possible, so that a search never meets a gap.
-    for (std::size_t at = next(hole); slots_[at].address != 0; at = next(at)) {
-      const std::size_t home = home_of(slots_[at].address);
-      if (((at - home) & mask()) < ((at - hole) & mask())) continue;
-      slots_[hole] = slots_[at];
-      hole = at;
-    }
-    slots_[hole].address = 0;
-    --count_;
-  }
-  std::size_t size() const { return count_; }
-  void clear() { *this = {}; }
-  // Erases entries for which `is_unwanted(value)` is true.
-  template <class IsUnwanted>
-  void erase_if(IsUnwanted&& is_unwanted) {
-    std::vector<std::uint64_t> unwanted;
-    for (const Slot& slot : slots_)
-      if (slot.address != 0 && is_unwanted(slot.value)) unwanted.push_back(slot.address);
-    for (const std::uint64_t address : unwanted) erase(address);
-  }
-
- private:
-  struct Slot {
-    std::uint64_t address = 0;  // 0: empty
-    Value value{};
-  };
-  std::size_t mask() const { return slots_.size() - 1; }
-  std::size_t next(std::size_t at) const { return (at + 1) & mask(); }
-  std::size_t home_of(std::uint64_t address) const {
-    return static_cast<std::size_t>((address * 0x9e3779b97f4a7c15) >> 32) & mask();
-  }
-  void grow() {
-    constexpr std::size_t kSmallest = 256;
-    std::vector<Slot> old(slots_.empty() ? kSmallest : 2 * slots_.size());
-    std::swap(old, slots_);
-    count_ = 0;
-    for (const Slot& slot : old)
-      if (slot.address != 0) insert(slot.address, slot.value);
-  }
-
-  std::vector<Slot> slots_;  // the size is a power of two
-  std::size_t count_ = 0;
-};
 
 // Maps forward operators to layers by their autograd sequence number.
 //
@@ -103,11 +32,7 @@ class ForwardLayers {
  public:
   // From this number on, the thread is in `layer`.
   void note(std::uint64_t thread, std::uint64_t sequence, std::uint32_t layer) {
-    if (last_ == nullptr || thread != last_thread_) {
-      last_ = &threads_[thread];  // the pointer stays valid
-      last_thread_ = thread;
-    }
-    std::vector<Range>& ranges = *last_;
+    std::vector<Range>& ranges = threads_[thread];
     if (!ranges.empty() && ranges.back().from >= sequence) {
       ranges.back() = {sequence, layer};
       return;
@@ -137,8 +62,6 @@ class ForwardLayers {
     std::uint32_t layer;
   };
   std::unordered_map<std::uint64_t, std::vector<Range>> threads_;
-  std::vector<Range>* last_ = nullptr;
-  std::uint64_t last_thread_ = 0;
 };
 
 // A position in TorchScript's interpreter.
@@ -295,9 +218,11 @@ class Account {
   std::int64_t calls_of(LayerId layer) const { return calls_[layer].count; }
   std::int64_t time_of(LayerId layer) const { return calls_[layer].time_ns; }
   std::uint64_t events_seen() const { return events_seen_; }
-  std::uint64_t unknown_releases() const { return unknown_releases_; }
   std::size_t max_events() const { return max_events_; }
   std::int64_t start_ns() const { return start_ns_; }
+  double seconds_since_start(std::int64_t time_ns) const {
+    return static_cast<double>(time_ns - start_ns_) / 1e9;
+  }
   // Oldest first.
   template <class Visit>
   void for_each_event(Visit&& visit) const {
@@ -357,7 +282,7 @@ class Account {
   std::vector<Device> used_devices_;
   std::vector<std::vector<Frame>> threads_;
   std::vector<ThreadId> open_threads_;  // threads that are in a layer
-  std::uint64_t frames_ = 0, unknown_releases_ = 0;
+  std::uint64_t frames_ = 0;
   std::vector<Event> events_;
   std::size_t next_event_ = 0;
   std::uint64_t events_seen_ = 0;

@@ -6,8 +6,6 @@
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAFunctions.h>
 
-#include <mutex>
-
 #include "memory_tracer/session.h"
 #include "memory_tracer/torch_sources.h"
 
@@ -53,9 +51,7 @@ bool has_cuda() {
 }
 
 void watch_cuda_allocator() {
-  static std::mutex lock;
   static bool is_attached = false;
-  const std::lock_guard held(lock);
   // Before CUDA is initialized, no device accepts a tracker.
   if (is_attached || !has_cuda() || !is_initialized()) return;
   caching::get()->attachAllocatorTraceTracker(on_entry);

@@ -56,16 +56,11 @@ void forget_python() {
 
 // Returns the reason if Python is not supported, otherwise null.
 const char* prepare_python() {
-  switch (find_interpreter(nullptr)) {
-    case Interpreter::usable:
-      break;
-    case Interpreter::unsupported:
-      return "unsupported Python: it must be CPython 3.8 to 3.13 with a GIL";
-    case Interpreter::secondary:
-      return "sub-interpreters of Python are not supported";
-    case Interpreter::not_found:
-      return "cannot find the running Python";
-  }
+  const Interpreter found = find_interpreter(nullptr);
+  if (found == Interpreter::unsupported)
+    return "unsupported Python: it must be CPython 3.8 to 3.13 with a GIL";
+  if (found == Interpreter::secondary) return "sub-interpreters of Python are not supported";
+  if (found == Interpreter::not_found) return "cannot find the running Python";
   static bool will_forget = false;
   if (!will_forget) will_forget = api.Py_AtExit(forget_python) == 0;
   return make_function_type() ? nullptr : "cannot create the Python type that replaces functions";
@@ -79,15 +74,6 @@ constexpr int kModuleCall = 0;
 }  // namespace headroom::memory_tracer
 
 #define HEADROOM_EXPORT extern "C" __attribute__((visibility("default")))
-
-namespace headroom {
-
-// Gives access to a tracer's session, which its class does not expose.
-struct MemoryTracerAccess {
-  static memory_tracer::Session& session(MemoryTracer& tracer) { return *tracer.session_; }
-};
-
-}  // namespace headroom
 
 using headroom::MemoryTracer;
 using headroom::MemoryTracerAccess;
@@ -146,12 +132,12 @@ HEADROOM_EXPORT std::uint32_t headroom_memory_tracer_layer(void* tracer, const c
 HEADROOM_EXPORT std::uint32_t headroom_memory_tracer_module(void* tracer, const void* module,
                                                             std::uint32_t layer) {
   const SessionLock held;
-  AddressMap<LayerId>& modules = session_of(tracer).modules;
+  auto& modules = session_of(tracer).modules;
   const auto address = reinterpret_cast<std::uint64_t>(module);
   const LayerId* const known = modules.find(address);
   const LayerId before = known == nullptr ? kOutside : *known;
   modules.erase(address);
-  if (layer != kOutside) modules.insert(address, layer);
+  if (layer != kOutside) modules.set(address, layer);
   return before;
 }
 
@@ -193,20 +179,15 @@ char* text_for_python(const std::string& text) {
 HEADROOM_EXPORT char* headroom_memory_tracer_stats(void* tracer, const char* device) {
   char* text = nullptr;
   attempt([&] {
-    Session& session = session_of(tracer);
-    const Device asked = device == nullptr ? session.account.device() : device_of(device);
-    if (asked == kDevices)
-      throw std::invalid_argument("invalid device '" + std::string(device) +
-                                  "': use cpu, cuda, or cuda:0 to cuda:15");
-    text = text_for_python(stats_json(session, asked));
+    text = text_for_python(stats_json(*static_cast<MemoryTracer*>(tracer), device == nullptr ? "" : device));
   });
   return text;
 }
 HEADROOM_EXPORT char* headroom_memory_tracer_events(void* tracer) {
-  return text_for_python(events_json(session_of(tracer)));
+  return text_for_python(events_json(*static_cast<MemoryTracer*>(tracer)));
 }
 HEADROOM_EXPORT char* headroom_memory_tracer_summary(void* tracer) {
-  return text_for_python(summary_of(session_of(tracer)));
+  return text_for_python(static_cast<MemoryTracer*>(tracer)->summary());
 }
 HEADROOM_EXPORT int headroom_memory_tracer_export_flame_graph(void* tracer, const char* path) {
   return attempt([&] { static_cast<MemoryTracer*>(tracer)->export_flame_graph(path); });

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
+#include <mutex>
 #include <stdexcept>
 
 #include "memory_tracer/torch_sources.h"
@@ -20,45 +21,19 @@ namespace headroom::memory_tracer {
 
 namespace {
 
-// One inlined exchange to lock, one to unlock. The C library's mutex takes 15 ns in a multi-threaded program,
-// plus the call. This one takes 12 ns. A layer that allocates once locks it four times.
-class SessionMutex {
- public:
-  void lock() {
-    std::uint32_t free = kFree;
-    if (!state_.compare_exchange_strong(free, kHeld, std::memory_order_acquire)) wait_until_free();
-  }
-  void unlock() {
-    if (state_.exchange(kFree, std::memory_order_release) == kAwaited) state_.notify_one();
-  }
-
- private:
-  static constexpr std::uint32_t kFree = 0, kHeld = 1, kAwaited = 2;
-  // A thread that waited does not know whether other threads still wait, so it leaves the state as kAwaited.
-  [[gnu::noinline]] void wait_until_free() {
-    while (state_.exchange(kAwaited, std::memory_order_acquire) != kFree) state_.wait(kAwaited);
-  }
-  std::atomic<std::uint32_t> state_{kFree};
-};
-
-constexpr std::size_t kMostSessions = 32;  // with an open trace at the same time: bits of an int
-
 // Never destroyed: tensors are released until the very end of the process.
 struct Watch {
-  SessionMutex lock;
+  std::mutex lock;
   // Sessions that have had a trace and still exist.
   std::vector<Session*> sessions;
-  // Sessions with open traces. Their positions do not change while the traces are open, so there may be gaps.
-  // No session is at or after `places_in_use`.
-  std::array<Session*, kMostSessions> open_sessions{};
-  std::size_t places_in_use = 0;
+  std::vector<Session*> open_sessions;  // with open traces; at most 32: bits of an int
   std::vector<ThreadId> free_threads;
   ThreadId threads_so_far = 0;
 };
 Watch& the_watch = *new Watch;
-SessionMutex& lock = the_watch.lock;
+std::mutex& lock = the_watch.lock;
 std::vector<Session*>& sessions = the_watch.sessions;
-std::array<Session*, kMostSessions>& open_sessions = the_watch.open_sessions;
+std::vector<Session*>& open_sessions = the_watch.open_sessions;
 
 std::atomic<std::uint32_t> open_count{0};  // sessions with open traces
 std::atomic<bool> is_forked_child{false};
@@ -97,16 +72,22 @@ ThreadId thread_id() {
 // Requires the lock.
 template <class Act>
 void for_each_open_session(const Act& act) {
-  for (std::size_t i = 0; i < the_watch.places_in_use; ++i)
-    if (open_sessions[i] != nullptr) act(*open_sessions[i], 1u << i);
+  for (Session* session : open_sessions) act(*session, session->bit);
 }
 
+std::mutex watch_lock;
+int watchers = 0;  // open traces
+
 void watch() {
+  const std::lock_guard held(watch_lock);
+  watch_cuda_allocator();  // it may be initialized only now
+  if (++watchers > 1) return;
   watch_cpu_allocator();
-  watch_cuda_allocator();
   watch_backward();
 }
 void unwatch() {
+  const std::lock_guard held(watch_lock);
+  if (--watchers > 0) return;
   unwatch_backward();
   unwatch_cpu_allocator();
 }
@@ -196,15 +177,15 @@ void open_trace(Session& session, const std::vector<WeightBlock>& weights) {
   static const bool hears_of_forks = pthread_atfork(nullptr, nullptr, on_fork_in_child) == 0;
   (void)hears_of_forks;
   if (session.open_traces == 0) {
-    const auto place = std::find(open_sessions.begin(), open_sessions.end(), nullptr);
-    if (place == open_sessions.end()) {
+    std::uint32_t taken = 0;
+    for_each_open_session([&](Session&, std::uint32_t bit) { taken |= bit; });
+    session.bit = ~taken & (taken + 1);  // the lowest free one
+    if (session.bit == 0) {
       unwatch();
       throw std::runtime_error(
           "cannot open another trace: 32 tracers already have open traces; end one of them");
     }
-    *place = &session;
-    the_watch.places_in_use =
-        std::max(the_watch.places_in_use, static_cast<std::size_t>(place - open_sessions.begin()) + 1);
+    open_sessions.push_back(&session);
     open_count.fetch_add(1);
   }
   ++session.open_traces;
@@ -223,11 +204,9 @@ void close_trace(Session& session) {
     if (--session.open_traces == 0) {
       leave_all(session);
       session.account.remember_kept();
-      std::replace(open_sessions.begin(), open_sessions.end(), &session, static_cast<Session*>(nullptr));
-      while (the_watch.places_in_use > 0 && open_sessions[the_watch.places_in_use - 1] == nullptr)
-        --the_watch.places_in_use;
+      std::erase(open_sessions, &session);
       open_count.fetch_sub(1);
-      session.modules.clear();
+      session.modules = {};
     }
   }
   unwatch();

@@ -9,7 +9,6 @@
 
 #include <cstring>
 #include <memory>
-#include <mutex>
 
 #include "memory_tracer/session.h"
 #include "preload/clock.h"
@@ -57,9 +56,6 @@ WatchedAllocator& watched() {
   return *allocator;
 }
 
-std::mutex allocator_lock;
-int allocator_watchers = 0;
-
 // Uses the lowest sufficient priority, so that other code can still replace the allocator later.
 void put(c10::Allocator* allocator) {
   constexpr int kHighest = 255;
@@ -70,8 +66,6 @@ void put(c10::Allocator* allocator) {
 }  // namespace
 
 void watch_cpu_allocator() {
-  const std::lock_guard held(allocator_lock);
-  if (++allocator_watchers > 1) return;
   c10::Allocator* const now = c10::GetCPUAllocator();
   if (now == &watched()) return;
   // Blocks of the first wrapped allocator still exist and need its release function. So an allocator that was
@@ -84,8 +78,7 @@ void watch_cpu_allocator() {
 }
 
 void unwatch_cpu_allocator() {
-  const std::lock_guard held(allocator_lock);
-  if (--allocator_watchers == 0 && c10::GetCPUAllocator() == &watched()) put(original);
+  if (c10::GetCPUAllocator() == &watched()) put(original);
 }
 
 namespace {
@@ -104,24 +97,17 @@ void on_end(const at::RecordFunction&, at::ObserverContext* context) {
   if (context != nullptr) leave_entered(static_cast<Entered*>(context)->sessions);
 }
 
-std::mutex node_lock;
-int watchers = 0;
 at::CallbackHandle handle{};
 
 }  // namespace
 
 // Registers callbacks for nodes only: a callback for each operator would cost 0.2 µs, also in inference.
 void watch_backward() {
-  const std::lock_guard held(node_lock);
-  if (++watchers > 1) return;
   handle = at::addGlobalCallback(
       at::RecordFunctionCallback(on_start, on_end).scopes({at::RecordScope::BACKWARD_FUNCTION}));
 }
 
-void unwatch_backward() {
-  const std::lock_guard held(node_lock);
-  if (--watchers == 0) at::removeCallback(handle);
-}
+void unwatch_backward() { at::removeCallback(handle); }
 
 bool forward_place(ForwardPlace& place) {
   if (!c10::GradMode::is_enabled()) return false;

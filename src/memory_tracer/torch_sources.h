@@ -12,7 +12,7 @@ namespace headroom::memory_tracer {
 
 // While watched, CPU tensors are allocated through a wrapper around the existing allocator that reports to
 // session.h; afterwards the original is restored. Blocks allocated meanwhile keep a deleter that reports
-// their release. Calls nest.
+// their release.
 void watch_cpu_allocator();
 void unwatch_cpu_allocator();
 
@@ -29,7 +29,7 @@ std::vector<DeviceTotals> device_totals();
 bool has_cuda();
 
 // Autograd nodes as layers of the backward pass. A node stores the sequence number of its forward operator,
-// which identifies the module whose gradients it computes. Calls nest.
+// which identifies the module whose gradients it computes.
 void watch_backward();
 void unwatch_backward();
 
@@ -41,9 +41,8 @@ struct ForwardPlace {
 // (inference).
 bool forward_place(ForwardPlace& place);
 
-// CLOCK_MONOTONIC, computed from the processor's counter if that runs at one rate. A reading takes 20 ns; the
-// kernel's takes 46 ns on a virtual machine, and each call of a small module needs four. Calibrate before the
-// first reading; that takes 10 ms, once.
+// CLOCK_MONOTONIC, computed from the processor's counter if that runs at one rate: the kernel's clock takes
+// twice as long. Calibrate before the first reading; that takes 10 ms, once.
 void calibrate_clock();
 std::int64_t now_ns();
 

@@ -90,13 +90,13 @@ struct Extent {
 
 // For more values than are sorted at once.
 LatencySummary summarise_large(const ValuePieces& values, const Extent& extent) {
-  const auto rank = [&](double p) {
-    return RankSearch(nearest_rank_index(extent.n, p), extent.smallest, extent.largest);
+  const auto search_of = [&](std::size_t index) {
+    return RankSearch(index, extent.smallest, extent.largest);
   };
+  const auto rank = [&](double p) { return search_of(nearest_rank_index(extent.n, p)); };
   // At this many values every bound exists.
   const auto bound = [&](double p) {
-    return RankSearch(*percentile_bound_index(extent.n, p, kBoundConfidence), extent.smallest,
-                      extent.largest);
+    return search_of(*percentile_bound_index(extent.n, p, kBoundConfidence));
   };
   RankSearch p50 = rank(0.50), p90 = rank(0.90), p99 = rank(0.99);
   RankSearch p90_bound = bound(0.90), p99_bound = bound(0.99);

@@ -6,19 +6,19 @@
 namespace headroom::monitoring {
 namespace {
 
-constexpr std::array<std::string_view, kRiskFigures> kNames = {"ram_used_percent",
-                                                               "gpu_memory_used_percent",
-                                                               "ram_available_bytes",
-                                                               "swap_used_bytes",
-                                                               "temperature_celsius",
-                                                               "memory_growth_bytes_per_hour",
-                                                               "memory_seconds_left",
-                                                               "nvmap_seconds_left",
-                                                               "thrash_pages_per_second",
-                                                               "fragmentation_factor",
-                                                               "psi_full_percent",
-                                                               "oom_kills",
-                                                               "throttled"};
+constexpr std::array<std::string_view, kRiskFigures> kNames{"ram_used_percent",
+                                                            "gpu_memory_used_percent",
+                                                            "ram_available_bytes",
+                                                            "swap_used_bytes",
+                                                            "temperature_celsius",
+                                                            "memory_growth_bytes_per_hour",
+                                                            "memory_seconds_left",
+                                                            "nvmap_seconds_left",
+                                                            "thrash_pages_per_second",
+                                                            "fragmentation_factor",
+                                                            "psi_full_percent",
+                                                            "oom_kills",
+                                                            "throttled"};
 
 constexpr std::string_view kLargeBlocks = "memory in large blocks";
 constexpr Nanoseconds kSecond{1'000'000'000};
@@ -69,9 +69,7 @@ std::string label_of(const GpuSample& gpu) { return gpu.index ? "GPU " + std::to
 std::string_view name_of(RiskFigure figure) { return kNames[static_cast<std::size_t>(figure)]; }
 
 std::optional<RiskFigure> risk_figure_by_name(std::string_view name) {
-  const auto found = std::ranges::find(kNames, name);
-  if (found == kNames.end()) return std::nullopt;
-  return static_cast<RiskFigure>(found - kNames.begin());
+  return find_named(name, RiskFigure::throttled);
 }
 
 MemoryRisk::MemoryRisk(Nanoseconds interval) : stretch_(std::max(interval, kSecond)) {}
@@ -80,6 +78,10 @@ void MemoryRisk::set(RiskFigure figure, std::optional<double> value, std::string
   RiskValue& entry = at(figure);
   entry.value = value;
   entry.detail = detail.substr(0, kLongestDetail);
+}
+
+void MemoryRisk::raise(RiskFigure figure, std::optional<double> value, std::string_view detail) {
+  if (value && (!at(figure).value || *value > *at(figure).value)) set(figure, value, detail);
 }
 
 void MemoryRisk::add_memory(std::string_view name, std::optional<Bytes> used, std::optional<Bytes> limit,
@@ -167,26 +169,18 @@ void MemoryRisk::ask_the_forecasts(Nanoseconds now) {
 
 void MemoryRisk::add_gpu_share(const SystemSample& sample) {
   set(RiskFigure::gpu_memory_used_percent, std::nullopt);
-  for (const GpuSample& gpu : sample.gpus) {
-    const std::optional<double> share = percent(used_of(gpu), gpu.memory_total);
-    const auto& most = at(RiskFigure::gpu_memory_used_percent).value;
-    if (share && (!most || *share > *most)) set(RiskFigure::gpu_memory_used_percent, share, label_of(gpu));
-  }
+  for (const GpuSample& gpu : sample.gpus)
+    raise(RiskFigure::gpu_memory_used_percent, percent(used_of(gpu), gpu.memory_total), label_of(gpu));
   if (shares_memory_with_gpu(sample))
     set(RiskFigure::gpu_memory_used_percent, percent(sample.ram_used, sample.ram_total), "unified memory");
 }
 
 void MemoryRisk::add_hottest(const SystemSample& sample) {
   set(RiskFigure::temperature_celsius, std::nullopt);
-  const auto hotter = [&](double value) {
-    const auto& most = at(RiskFigure::temperature_celsius).value;
-    return !most || value > *most;
-  };
   for (const Reading& reading : sample.temperatures_celsius)
-    if (hotter(reading.value)) set(RiskFigure::temperature_celsius, reading.value, reading.name);
+    raise(RiskFigure::temperature_celsius, reading.value, reading.name);
   for (const GpuSample& gpu : sample.gpus)
-    if (gpu.temperature_celsius && hotter(*gpu.temperature_celsius))
-      set(RiskFigure::temperature_celsius, gpu.temperature_celsius, label_of(gpu));
+    raise(RiskFigure::temperature_celsius, gpu.temperature_celsius, label_of(gpu));
 }
 
 void MemoryRisk::add_thrash(const SystemSample& sample) {

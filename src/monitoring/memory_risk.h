@@ -73,6 +73,8 @@ class MemoryRisk {
 
   RiskValue& at(RiskFigure figure) { return values_[static_cast<std::size_t>(figure)]; }
   void set(RiskFigure figure, std::optional<double> value, std::string_view detail = {});
+  // Sets the figure if the value is larger.
+  void raise(RiskFigure figure, std::optional<double> value, std::string_view detail);
   void add_memory(std::string_view name, std::optional<Bytes> used, std::optional<Bytes> limit,
                   const SystemSample& sample, bool is_nvmap = false);
   void add_memories(const SystemSample& sample);

@@ -14,6 +14,8 @@
 #include <span>
 #include <string_view>
 
+#include "types/enum_names.h"
+
 namespace headroom::monitoring {
 
 enum class Growth {
@@ -27,21 +29,7 @@ enum class Growth {
 
 // The names in JSON.
 constexpr std::string_view name_of(Growth growth) {
-  switch (growth) {
-    case Growth::unknown:
-      return "unknown";
-    case Growth::none:
-      return "none";
-    case Growth::grew_then_stayed:
-      return "grew_then_stayed";
-    case Growth::grew_then_released:
-      return "grew_then_released";
-    case Growth::grew_late:
-      return "grew_late";
-    case Growth::leak:
-      return "leak";
-  }
-  return "unknown";
+  return name_in({"unknown", "none", "grew_then_stayed", "grew_then_released", "grew_late", "leak"}, growth);
 }
 
 inline constexpr std::int64_t kFewestCycles = 5;

@@ -22,8 +22,6 @@ class Search {
     best_.value = value_of(chosen_);
     for (std::size_t i = 0; i < chosen_.size(); ++i) {
       own_.push_back(own_bytes(i));
-      spike_.push_back(spike(i));
-      has_lazy_ = has_lazy_ || occupancy_.is_lazy(i);
       if (chosen_[i] || (value(i) <= 0 && !is_needed(i))) continue;
       open_.push_back(i);
       values_are_whole_ = values_are_whole_ && value(i) == std::floor(value(i));
@@ -54,21 +52,13 @@ class Search {
       if (set[i]) sum += value(i);
     return sum;
   }
-  // The bytes that the component adds to any set at least.
+  // The bytes that the component adds to any set at least. In a group, beside a larger member, it adds
+  // nothing.
   std::int64_t own_bytes(std::size_t i) const {
     const BudgetComponent& component = budget_.components[i];
-    if (may_add_nothing(i)) return 0;
+    if (occupancy_.takes_turns(i, occupancy_.all())) return 0;
     return (component.need.run_peak.value_or(Bytes{}) + component.need.frame_bytes()).count;
   }
-  // Load peak minus run. Zero for members of a group, which may be loaded in place of a larger member.
-  Bytes spike(std::size_t i) const {
-    const MemoryNeed& need = budget_.components[i].need;
-    if (may_add_nothing(i)) return {};
-    return std::max(Bytes{}, need.load_peak.value_or(Bytes{}) - need.run_peak.value_or(Bytes{}) -
-                                 need.frame_bytes() - need.transient);
-  }
-  // True if the component is in a group: together with a larger member it adds nothing.
-  bool may_add_nothing(std::size_t i) const { return occupancy_.takes_turns(i, occupancy_.all()); }
   // A component without value may be a dependency of others.
   bool is_needed(std::size_t i) const {
     for (std::size_t other = 0; other < occupancy_.size(); ++other)
@@ -81,25 +71,9 @@ class Search {
     for (const std::size_t needed : occupancy_.needed(i)) require(needed);
   }
 
-  // The smallest load spike of the chosen components and of open_[from…]. One of them starts last, while all
-  // others run. Zero if there are lazy components, because those do not run at that time.
-  Bytes least_spike(std::size_t from) const {
-    if (start_ != StartMode::in_order || has_lazy_) return {};
-    std::optional<Bytes> least;
-    const auto add = [&](std::size_t i) {
-      if (!occupancy_.is_started_at_boot(i)) least = std::min(least.value_or(spike_[i]), spike_[i]);
-    };
-    for (std::size_t i = 0; i < chosen_.size(); ++i)
-      if (chosen_[i]) add(i);
-    if (!least) return {};  // nothing may be started at all
-    for (std::size_t at = from; at < open_.size(); ++at) add(open_[at]);
-    return *least;
-  }
-
   // Upper bound of the value of all sets that add some of open_[from…].
   double bound(std::size_t from, double value_so_far) const {
-    auto free_bytes =
-        static_cast<double>((capacity_ - occupancy_.at_peak(chosen_) - least_spike(from)).count);
+    auto free_bytes = static_cast<double>((capacity_ - occupancy_.at_peak(chosen_)).count);
     for (std::size_t at = from; at < open_.size(); ++at) {
       const auto bytes = static_cast<double>(own_[open_[at]]);
       if (bytes > free_bytes)
@@ -185,9 +159,8 @@ class Search {
   const Bytes capacity_;
   const StartMode start_;
   std::int64_t work_left_;  // in components summed
-  bool values_are_whole_ = true, has_lazy_ = false;
+  bool values_are_whole_ = true;
   std::vector<std::int64_t> own_;  // own_bytes() of each
-  std::vector<Bytes> spike_;       // spike() of each
   std::vector<std::size_t> open_;
   std::vector<bool> chosen_;
   BestSet best_;

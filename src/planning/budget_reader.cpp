@@ -337,22 +337,17 @@ class BudgetReader {
       return toml_.wrong(table, fmt::format("more than {} components", kMostComponents));
     auto component = ComponentReader(toml_).read(table);
     if (!component) return forward_error(component);
-    if (const BudgetComponent* known = find(component->name))
+    if (const BudgetComponent* known = find_component(budget_, component->name))
       return toml_.wrong(table, fmt::format("duplicate component '{}'", component->name),
                          fmt::format("the first one is in line {}", known->line));
     budget_.components.push_back(std::move(*component));
     return {};
   }
 
-  const BudgetComponent* find(const std::string& name) const {
-    const auto found = std::ranges::find(budget_.components, name, &BudgetComponent::name);
-    return found == budget_.components.end() ? nullptr : &*found;
-  }
-
   Status apply_order(const toml::node& node, const std::vector<std::string>& names) {
     std::vector<BudgetComponent> ordered;
     for (const std::string& name : names) {
-      const BudgetComponent* component = find(name);
+      const BudgetComponent* component = find_component(budget_, name);
       if (component == nullptr) return toml_.wrong(node, fmt::format("unknown component '{}'", name));
       if (std::ranges::count(names, name) > 1)
         return toml_.wrong(node, fmt::format("'{}' is twice in 'order'", name));

@@ -4,12 +4,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <set>
+#include <tuple>
 
 #include "base/text.h"
 #include "planning/budget_reader.h"
 #include "planning/dependencies.h"
+#include "types/enum_names.h"
 
 namespace headroom::planning {
 namespace {
@@ -141,23 +142,6 @@ Status use_variant(Budget& budget, BudgetComponent& component, const std::string
                     : fmt::format("known: {}", fmt::join(known, ", ")));
 }
 
-// The position of the equals sign before the value. Component names may contain equals signs, so take the
-// first one after a component's field, else the first.
-std::size_t equals_sign_of(const Budget& budget, const std::string& change) {
-  for (std::size_t at = change.find('='); at != change.npos; at = change.find('=', at + 1)) {
-    const std::string what(trim(std::string_view(change).substr(0, at)));
-    const std::size_t dot = what.rfind('.');
-    if (what == "drop" || what == "lazy") return at;
-    if (dot == what.npos || std::ranges::find(kFields, what.substr(dot + 1)) == kFields.end()) continue;
-    const std::string name = what.substr(0, dot);
-    if (std::ranges::any_of(budget.components, [&](const BudgetComponent& each) {
-          return equals_ignoring_case(each.name, name);
-        }))
-      return at;
-  }
-  return change.find('=');
-}
-
 class Advisor {
  public:
   explicit Advisor(const MemoryPlan& plan) : plan_(plan) {}
@@ -173,9 +157,7 @@ class Advisor {
     }
     add_lazy();
     std::ranges::stable_sort(found_, [](const Advice& a, const Advice& b) {
-      if (a.verdict != b.verdict) return a.verdict < b.verdict;
-      if (a.kind != b.kind) return a.kind < b.kind;
-      return a.saved > b.saved;
+      return std::tie(a.verdict, a.kind, b.saved) < std::tie(b.verdict, b.kind, a.saved);
     });
     return std::move(found_);
   }
@@ -331,7 +313,10 @@ class Advisor {
 }  // namespace
 
 Result<Budget> with_change(Budget budget, const std::string& change) {
-  const std::size_t equals = equals_sign_of(budget, change);
+  const std::size_t first = change.find('=');
+  const std::string_view verb = trim(std::string_view(change).substr(0, first));
+  // The name of a component may contain equals signs.
+  const std::size_t equals = verb == "drop" || verb == "lazy" ? first : change.rfind('=');
   const std::string what(trim(std::string_view(change).substr(0, equals)));
   const std::string value(equals == change.npos ? std::string_view()
                                                 : trim(std::string_view(change).substr(equals + 1)));
@@ -388,8 +373,7 @@ Result<Budget> with_change(Budget budget, const std::string& change) {
 }
 
 std::string_view name_of(Advice::Kind kind) {
-  constexpr std::array<std::string_view, 5> kNames{"start_order", "lazy", "variant", "frames", "drop"};
-  return kNames.at(static_cast<std::size_t>(kind));
+  return name_in({"start_order", "lazy", "variant", "frames", "drop"}, kind);
 }
 
 std::vector<Advice> advice_for(const MemoryPlan& plan) { return Advisor(plan).run(); }

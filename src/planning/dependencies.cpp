@@ -10,9 +10,10 @@
 namespace headroom::planning {
 namespace {
 
-const BudgetComponent* find_component(const Budget& budget, const std::string& name) {
-  const auto found = std::ranges::find(budget.components, name, &BudgetComponent::name);
-  return found == budget.components.end() ? nullptr : &*found;
+std::vector<std::string> dependencies_of(const BudgetComponent& component) {
+  std::vector<std::string> all = component.after;
+  all.insert(all.end(), component.needs.begin(), component.needs.end());
+  return all;
 }
 
 // An error at a component's line.
@@ -24,19 +25,20 @@ tl::unexpected<Error> error_at(const Budget& budget, const BudgetComponent& comp
 Status check_references(const Budget& budget) {
   std::vector<std::string> names;
   for (const BudgetComponent& component : budget.components) names.push_back(component.name);
-  for (const BudgetComponent& component : budget.components)
-    for (const auto* list : {&component.after, &component.needs})
-      for (const std::string& name : *list) {
-        const BudgetComponent* other = find_component(budget, name);
-        if (other == nullptr)
-          return error_at(budget, component,
-                          fmt::format("'{}' depends on '{}', which does not exist", component.name, name),
-                          did_you_mean(name, names));
-        Budget pair;
-        pair.components = {component, *other};
-        if (const std::string why = dependency_conflict(pair); !why.empty())
-          return error_at(budget, component, why, "remove one of them from its group, or make neither lazy");
-      }
+  for (const BudgetComponent& component : budget.components) {
+    Budget own;  // the component and its dependencies
+    own.components = {component};
+    for (const std::string& name : dependencies_of(component)) {
+      const BudgetComponent* other = find_component(budget, name);
+      if (other == nullptr)
+        return error_at(budget, component,
+                        fmt::format("'{}' depends on '{}', which does not exist", component.name, name),
+                        did_you_mean(name, names));
+      own.components.push_back(*other);
+    }
+    if (const std::string why = dependency_conflict(own); !why.empty())
+      return error_at(budget, component, why, "remove one of them from its group, or make neither lazy");
+  }
   return {};
 }
 
@@ -45,17 +47,15 @@ Status check_references(const Budget& budget) {
 Status check_cycles(const Budget& budget) {
   std::set<std::string> left;
   for (const BudgetComponent& component : budget.components) left.insert(component.name);
-  const auto waits_for = [&](const BudgetComponent& component) -> const std::string* {
-    for (const auto* list : {&component.after, &component.needs})
-      for (const std::string& name : *list)
-        if (left.contains(name)) return &name;
-    return nullptr;
+  const auto waits_for = [&](const BudgetComponent& component) -> std::optional<std::string> {
+    for (const std::string& name : dependencies_of(component))
+      if (left.contains(name)) return name;
+    return std::nullopt;
   };
   for (bool removed = true; removed;) {
     removed = false;
     for (const BudgetComponent& component : budget.components)
-      if (left.contains(component.name) && waits_for(component) == nullptr)
-        removed = left.erase(component.name) > 0;
+      if (left.contains(component.name) && !waits_for(component)) removed = left.erase(component.name) > 0;
   }
   if (left.empty()) return {};
   // Each remaining component waits for a remaining one, so following "waits for" runs into a cycle.
@@ -73,6 +73,11 @@ Status check_cycles(const Budget& budget) {
 }
 
 }  // namespace
+
+const BudgetComponent* find_component(const Budget& budget, const std::string& name) {
+  const auto found = std::ranges::find(budget.components, name, &BudgetComponent::name);
+  return found == budget.components.end() ? nullptr : &*found;
+}
 
 std::string dependency_conflict(const Budget& budget) {
   for (const BudgetComponent& component : budget.components) {
@@ -107,8 +112,7 @@ Status start_dependencies_first(Budget& budget, bool has_order) {
   const auto is_started = [&](const std::string& name) { return started.contains(name); };
   while (!left.empty()) {
     const auto next = std::ranges::find_if(left, [&](const BudgetComponent& component) {
-      return std::ranges::all_of(component.after, is_started) &&
-             std::ranges::all_of(component.needs, is_started);
+      return std::ranges::all_of(dependencies_of(component), is_started);
     });  // exists, because there is no cycle
     if (has_order && next != left.begin())
       return error_at(budget, left.front(),

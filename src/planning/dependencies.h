@@ -8,6 +8,9 @@
 
 namespace headroom::planning {
 
+// nullptr if the budget has no such component.
+const BudgetComponent* find_component(const Budget& budget, const std::string& name);
+
 // Describes a dependency that cannot hold: the other component takes turns with this one, or is not loaded in
 // time. Empty if there is none.
 std::string dependency_conflict(const Budget& budget);

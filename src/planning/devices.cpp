@@ -41,43 +41,6 @@ DeviceProfile server_gpu(const char* id, const char* name, std::int64_t mebibyte
 
 constexpr const char* kModal = "nvidia-smi, modal-labs/modal-client pull request 2797";
 
-std::vector<DeviceProfile> make_profiles() {
-  return {
-      board("nano-4gb", "Jetson Nano 4 GB", 3964, "tegrastats lines, L4T 32"),
-      board("nano-2gb", "Jetson Nano 2 GB", 1980, "a tegrastats line, L4T 32"),
-      board("tx2-nx", "Jetson TX2 NX", 3750, "estimate: 4 GiB minus what the TX2 8 GB reserves"),
-      board("tx2", "Jetson TX2 8 GB", 7846, "tegrastats lines and /proc/meminfo, L4T 28 to 32"),
-      board("xavier-nx-8gb", "Jetson Xavier NX 8 GB", 7771, "tegrastats lines, JetPack 4"),
-      board("xavier-nx-16gb", "Jetson Xavier NX 16 GB", 15963,
-            "estimate: 16 GiB minus what the 8 GB module reserves"),
-      board("agx-xavier-16gb", "Jetson AGX Xavier 16 GB", 15692, "tegrastats lines, L4T 32"),
-      board("agx-xavier-32gb", "Jetson AGX Xavier 32 GB", 31919, "tegrastats lines, L4T 32"),
-      board("agx-xavier-64gb", "Jetson AGX Xavier 64 GB", 64'373,
-            "estimate: 64 GiB minus a part extrapolated from the 16 and 32 GB modules"),
-      board("orin-nano-4gb", "Jetson Orin Nano 4 GB", 3524,
-            "estimate: 4 GiB minus what the 8 GB module reserves"),
-      board("orin-nano-8gb", "Jetson Orin Nano 8 GB", 7620, "tegrastats lines, JetPack 6"),
-      board("orin-nx-8gb", "Jetson Orin NX 8 GB", 7620, "tegrastats lines, JetPack 6"),
-      board("orin-nx-16gb", "Jetson Orin NX 16 GB", 15388, "tegrastats lines, JetPack 5"),
-      board("agx-orin-32gb", "Jetson AGX Orin 32 GB", 30622, "tegrastats lines, L4T 35 and 36"),
-      board("agx-orin-64gb", "Jetson AGX Orin 64 GB", 62795, "tegrastats lines, L4T 35 to 39"),
-      board("agx-thor", "Jetson AGX Thor 128 GB", 125772, "tegrastats lines, L4T 38 and 39"),
-      gpu("rtx-3060", "GeForce RTX 3060 12 GB", 12288,
-          "nvidia-smi, geerlingguy/raspberry-pi-pcie-devices issue 790"),
-      gpu("rtx-3090", "GeForce RTX 3090", 24576, "nvidia-smi, noonghunna/club-3090 issue 1128"),
-      gpu("rtx-4090", "GeForce RTX 4090", 24564, "nvidia-smi, RLinf/RLinf issue 255"),
-      gpu("rtx-5090", "GeForce RTX 5090", 32607, "nvidia-smi, noonghunna/club-3090 issue 1229"),
-      server_gpu("t4", "T4", 15360, kModal),
-      server_gpu("l4", "L4", 23034, kModal),
-      server_gpu("a10", "A10", 23028, kModal),
-      server_gpu("l40s", "L40S", 46068, kModal),
-      server_gpu("a100-40gb", "A100 40 GB", 40960, kModal),
-      server_gpu("a100-80gb", "A100 80 GB", 81920, kModal),
-      server_gpu("h100-80gb", "H100 80 GB", 81559, kModal),
-      server_gpu("h200", "H200", 143771, "the driver's figure in benchmarks/results/gpu_ledger.md"),
-  };
-}
-
 // The memory that is left of a limit: the minimum of all samples.
 struct MemoryLeft {
   Bytes total;
@@ -141,7 +104,40 @@ Result<DeviceProfile> live_device(const std::filesystem::path& root, std::string
 }  // namespace
 
 const std::vector<DeviceProfile>& device_profiles() {
-  static const std::vector<DeviceProfile> kProfiles = make_profiles();
+  static const std::vector<DeviceProfile> kProfiles{
+      board("nano-4gb", "Jetson Nano 4 GB", 3964, "tegrastats lines, L4T 32"),
+      board("nano-2gb", "Jetson Nano 2 GB", 1980, "a tegrastats line, L4T 32"),
+      board("tx2-nx", "Jetson TX2 NX", 3750, "estimate: 4 GiB minus what the TX2 8 GB reserves"),
+      board("tx2", "Jetson TX2 8 GB", 7846, "tegrastats lines and /proc/meminfo, L4T 28 to 32"),
+      board("xavier-nx-8gb", "Jetson Xavier NX 8 GB", 7771, "tegrastats lines, JetPack 4"),
+      board("xavier-nx-16gb", "Jetson Xavier NX 16 GB", 15963,
+            "estimate: 16 GiB minus what the 8 GB module reserves"),
+      board("agx-xavier-16gb", "Jetson AGX Xavier 16 GB", 15692, "tegrastats lines, L4T 32"),
+      board("agx-xavier-32gb", "Jetson AGX Xavier 32 GB", 31919, "tegrastats lines, L4T 32"),
+      board("agx-xavier-64gb", "Jetson AGX Xavier 64 GB", 64'373,
+            "estimate: 64 GiB minus a part extrapolated from the 16 and 32 GB modules"),
+      board("orin-nano-4gb", "Jetson Orin Nano 4 GB", 3524,
+            "estimate: 4 GiB minus what the 8 GB module reserves"),
+      board("orin-nano-8gb", "Jetson Orin Nano 8 GB", 7620, "tegrastats lines, JetPack 6"),
+      board("orin-nx-8gb", "Jetson Orin NX 8 GB", 7620, "tegrastats lines, JetPack 6"),
+      board("orin-nx-16gb", "Jetson Orin NX 16 GB", 15388, "tegrastats lines, JetPack 5"),
+      board("agx-orin-32gb", "Jetson AGX Orin 32 GB", 30622, "tegrastats lines, L4T 35 and 36"),
+      board("agx-orin-64gb", "Jetson AGX Orin 64 GB", 62795, "tegrastats lines, L4T 35 to 39"),
+      board("agx-thor", "Jetson AGX Thor 128 GB", 125772, "tegrastats lines, L4T 38 and 39"),
+      gpu("rtx-3060", "GeForce RTX 3060 12 GB", 12288,
+          "nvidia-smi, geerlingguy/raspberry-pi-pcie-devices issue 790"),
+      gpu("rtx-3090", "GeForce RTX 3090", 24576, "nvidia-smi, noonghunna/club-3090 issue 1128"),
+      gpu("rtx-4090", "GeForce RTX 4090", 24564, "nvidia-smi, RLinf/RLinf issue 255"),
+      gpu("rtx-5090", "GeForce RTX 5090", 32607, "nvidia-smi, noonghunna/club-3090 issue 1229"),
+      server_gpu("t4", "T4", 15360, kModal),
+      server_gpu("l4", "L4", 23034, kModal),
+      server_gpu("a10", "A10", 23028, kModal),
+      server_gpu("l40s", "L40S", 46068, kModal),
+      server_gpu("a100-40gb", "A100 40 GB", 40960, kModal),
+      server_gpu("a100-80gb", "A100 80 GB", 81920, kModal),
+      server_gpu("h100-80gb", "H100 80 GB", 81559, kModal),
+      server_gpu("h200", "H200", 143771, "the driver's figure in benchmarks/results/gpu_ledger.md"),
+  };
   return kProfiles;
 }
 

@@ -4,11 +4,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <filesystem>
 
 #include "planning/best_set.h"
+#include "types/enum_names.h"
 
 namespace headroom::planning {
 namespace {
@@ -142,18 +142,15 @@ Budget with_device_rows(Budget budget) {
 }  // namespace
 
 std::string_view name_of(Verdict verdict) {
-  constexpr std::array<std::string_view, 4> kNames{"healthy", "tight", "risky", "does_not_fit"};
-  return kNames.at(static_cast<std::size_t>(verdict));
+  return name_in({"healthy", "tight", "risky", "does_not_fit"}, verdict);
 }
 
 std::string_view words_for(Verdict verdict) {
-  constexpr std::array<std::string_view, 4> kWords{"healthy", "tight but viable", "risky", "does not fit"};
-  return kWords.at(static_cast<std::size_t>(verdict));
+  return name_in({"healthy", "tight but viable", "risky", "does not fit"}, verdict);
 }
 
 std::string_view name_of(PlanMoment::Kind kind) {
-  constexpr std::array<std::string_view, 4> kNames{"starting", "all_starting", "running", "loading"};
-  return kNames.at(static_cast<std::size_t>(kind));
+  return name_in({"starting", "all_starting", "running", "loading"}, kind);
 }
 
 bool has_shared_pages(const PlanMoment& moment) {

@@ -56,7 +56,16 @@ Occupancy::Occupancy(const Budget& budget, SharedPages shared_pages) {
   }
   groups_ = groups.size();
   pipelines_ = pipelines.size();
-  is_of_one_group_ = pipelines_of_one_group();
+  // If a pipeline has members of several groups, the largest member of one group and the buffer of another
+  // can be in memory together.
+  is_of_one_group_.assign(pipelines_, true);
+  std::vector<std::optional<std::size_t>> group_of(pipelines_);
+  for (const Part& part : parts_) {
+    if (!part.pipeline || !part.group) continue;
+    auto& group = group_of[*part.pipeline];
+    if (group && group != part.group) is_of_one_group_[*part.pipeline] = false;
+    group = part.group;
+  }
 }
 
 bool Occupancy::takes_turns(std::size_t i, const std::vector<bool>& members) const {
@@ -64,20 +73,6 @@ bool Occupancy::takes_turns(std::size_t i, const std::vector<bool>& members) con
   for (std::size_t other = 0; other < parts_.size(); ++other)
     if (other != i && members[other] && parts_[other].group == parts_[i].group) return true;
   return false;
-}
-
-// If a pipeline has members of several groups, the largest member of one group and the buffer of another can
-// be in memory together.
-std::vector<bool> Occupancy::pipelines_of_one_group() const {
-  std::vector<bool> is_of_one(pipelines_, true);
-  std::vector<std::optional<std::size_t>> group_of(pipelines_);
-  for (const Part& part : parts_) {
-    if (!part.pipeline || !part.group) continue;
-    auto& group = group_of[*part.pipeline];
-    if (group && group != part.group) is_of_one[*part.pipeline] = false;
-    group = part.group;
-  }
-  return is_of_one;
 }
 
 std::vector<Occupancy::Share> Occupancy::combined(const std::vector<Item>& items) const {
@@ -125,8 +120,8 @@ std::vector<Occupancy::Share> Occupancy::combined(const std::vector<Item>& items
   return result;
 }
 
-std::vector<Occupancy::Share> Occupancy::shares(const std::vector<bool>& members,
-                                                std::optional<std::size_t> loading, bool mean) const {
+std::vector<Occupancy::Share> Occupancy::shares_at_peak(const std::vector<bool>& members,
+                                                        std::optional<std::size_t> loading, bool mean) const {
   std::vector<Item> items;
   for (std::size_t i = 0; i < parts_.size(); ++i) {
     const Part& part = parts_[i];
@@ -150,12 +145,7 @@ Bytes Occupancy::at_start(const std::vector<bool>& members, StartMode start) con
   return sum_of(shares_at_start(members, start));
 }
 
-Bytes Occupancy::at_rest() const { return sum_of(shares(all(), {}, true)); }
-
-std::vector<Occupancy::Share> Occupancy::shares_at_peak(const std::vector<bool>& members,
-                                                        std::optional<std::size_t> loading) const {
-  return shares(members, loading, false);
-}
+Bytes Occupancy::at_rest() const { return sum_of(shares_at_peak(all(), {}, true)); }
 
 std::vector<Occupancy::Share> Occupancy::shares_at_start(const std::vector<bool>& members,
                                                          StartMode start) const {

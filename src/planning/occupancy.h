@@ -36,15 +36,15 @@ class Occupancy {
   // The run means of all components, without transient buffers.
   Bytes at_rest() const;
 
-  // The parts of a sum, by component. Shared pages are separate parts.
+  // The parts of a sum, by component. Shared pages are separate parts. `mean`: as at_rest().
   struct Share {
     std::optional<std::size_t> component;
     std::string shared_key;  // for shared pages, if there is no component
     Bytes bytes;
     bool is_loading = false;
   };
-  std::vector<Share> shares_at_peak(const std::vector<bool>& members,
-                                    std::optional<std::size_t> loading = {}) const;
+  std::vector<Share> shares_at_peak(const std::vector<bool>& members, std::optional<std::size_t> loading = {},
+                                    bool mean = false) const;
   std::vector<Share> shares_at_start(const std::vector<bool>& members, StartMode start) const;
 
   std::vector<bool> all() const { return std::vector<bool>(parts_.size(), true); }
@@ -65,9 +65,6 @@ class Occupancy {
   };
   // Adds up items: the largest member of each group, the largest buffer of each pipeline, shared pages once.
   std::vector<Share> combined(const std::vector<Item>& items) const;
-  std::vector<Share> shares(const std::vector<bool>& members, std::optional<std::size_t> loading,
-                            bool mean) const;
-  std::vector<bool> pipelines_of_one_group() const;
   std::vector<Part> parts_;
   std::size_t groups_ = 0;
   std::size_t pipelines_ = 0;

@@ -17,6 +17,15 @@ double bytes_of(const Resident& resident) {
   return static_cast<double>(std::max<std::int64_t>(resident.size.count, 1));
 }
 
+// The indexes of the residents, lowest key first.
+template <class Key>
+std::vector<std::size_t> order_by(std::size_t residents, const Key& key) {
+  std::vector<std::size_t> order(residents);
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, {}, key);
+  return order;
+}
+
 // Returns the shortest prefix of `order` that frees `needed` bytes; empty if all of it frees too little.
 std::vector<std::size_t> first_enough(const std::vector<std::size_t>& order,
                                       const std::vector<Resident>& residents, Bytes needed) {
@@ -88,13 +97,10 @@ std::vector<std::size_t> EvictionPolicy::choose(const std::vector<Resident>& res
 
 std::vector<std::size_t> EvictionPolicy::least_recently_used(const std::vector<Resident>& residents,
                                                              Bytes needed) const {
-  std::vector<std::size_t> order(residents.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
   const auto last_use = [&](std::size_t i) {
     return residents[i].model < models_.size() ? models_[residents[i].model].at : 0;
   };
-  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) { return last_use(a) < last_use(b); });
-  return first_enough(order, residents, needed);
+  return first_enough(order_by(residents.size(), last_use), residents, needed);
 }
 
 // Chooses residents of the least total worth that free enough bytes: a minimum knapsack, solved with the
@@ -108,15 +114,11 @@ std::vector<std::size_t> EvictionPolicy::least_worth(const std::vector<Resident>
   std::vector<double> worths;
   worths.reserve(residents.size());
   for (const Resident& resident : residents) worths.push_back(worth(resident.model));
-  std::vector<std::size_t> order(residents.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) {
-    return worths[a] / bytes_of(residents[a]) < worths[b] / bytes_of(residents[b]);
-  });
+  const auto worth_per_byte = [&](std::size_t i) { return worths[i] / bytes_of(residents[i]); };
   std::vector<std::size_t> small, best;
   double small_worth = 0, least = 0;
   Bytes missing = needed;
-  for (const std::size_t i : order) {
+  for (const std::size_t i : order_by(residents.size(), worth_per_byte)) {
     if (residents[i].size < missing) {
       small.push_back(i);
       small_worth += worths[i];

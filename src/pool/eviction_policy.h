@@ -1,20 +1,11 @@
 // Chooses the models to evict when memory is needed. The policy has no threads, no clock and no I/O: the same
-// sequence of calls gives the same choice. The pool and the simulation in bench/pool_simulation share it.
+// sequence of calls gives the same choice. The pool and benchmarks/model_pool_simulation share it.
 //
 // A model's worth is the expected cost of evicting it: its load time × the probability of a request for it
 // within the next kHorizon requests. More requests in that span don't raise the cost, because the model is
-// loaded only once.
-//
-// Differences to the known policy GreedyDual-Size-Frequency (GDSF):
-//
-//   Worth   GDSF uses frequency × load time. It keeps a model that gets every second request but loads in no
-//           time, and evicts two models that load slowly. If the smallest models were requested most, the
-//           loads took a fifth longer with GDSF. Of the horizons 4, 8 and 16, 8 was best on the sets and
-//           traces of benchmarks/results/model_pool.md.
-//   Ageing  Here a use loses half its weight every kHalfLife requests of any model. GDSF raises a minimum
-//           priority instead, which makes every other model as old as the last evicted one. If models are
-//           requested in turn, that is LRU's worst case: in simulations of 20,000 requests for 12 models,
-//           the loads took up to 40 % longer with GDSF.
+// loaded only once. The policy GreedyDual-Size-Frequency (GDSF) uses frequency × load time and another
+// ageing; in simulations the loads took up to 40 % longer with it. Of the horizons 4, 8 and 16, 8 was best on
+// the sets and traces of benchmarks/results/model_pool.md.
 #pragma once
 
 #include <cstddef>

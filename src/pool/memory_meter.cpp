@@ -81,25 +81,6 @@ MemoryMeter ledger_meter(ledger::DeviceFiguresFunction figures_of, unsigned ordi
   return meter;
 }
 
-// Sets a context for the calling thread and restores the previous one: it may be the program's own thread.
-class CurrentContext {
- public:
-  CurrentContext(const cuda::Functions& call, cuda::Opaque context) : call_(call) {
-    has_before_ = call_.cuCtxGetCurrent(&before_) == cuda::kSuccess;
-    is_set_ = call_.cuCtxSetCurrent(context) == cuda::kSuccess;
-  }
-  CurrentContext(const CurrentContext&) = delete;
-  ~CurrentContext() {
-    if (has_before_) call_.cuCtxSetCurrent(before_);
-  }
-  bool is_set() const { return is_set_; }
-
- private:
-  const cuda::Functions& call_;
-  cuda::Opaque before_ = nullptr;
-  bool has_before_ = false, is_set_ = false;
-};
-
 // The device's primary context stays retained until the process ends, as the runtimes' contexts do.
 Result<MemoryMeter> driver_meter(const cuda::Driver& driver, unsigned ordinal) {
   const std::string what = "cannot measure the memory of cuda:" + std::to_string(ordinal);
@@ -113,9 +94,12 @@ Result<MemoryMeter> driver_meter(const cuda::Driver& driver, unsigned ordinal) {
   MemoryMeter meter;
   meter.read = [&call, context]() -> std::optional<Bytes> {
     std::size_t free = 0, total = 0;
-    const CurrentContext current(call, context);
-    if (!current.is_set() || call.cuMemGetInfo_v2(&free, &total) != cuda::kSuccess) return std::nullopt;
-    return Bytes{static_cast<std::int64_t>(total - free)};
+    cuda::Opaque before = nullptr;  // the context of the calling thread, which may be the program's own
+    const bool has_before = call.cuCtxGetCurrent(&before) == cuda::kSuccess;
+    const bool is_read = call.cuCtxSetCurrent(context) == cuda::kSuccess &&
+                         call.cuMemGetInfo_v2(&free, &total) == cuda::kSuccess;
+    if (has_before) call.cuCtxSetCurrent(before);
+    return is_read ? std::optional(Bytes{static_cast<std::int64_t>(total - free)}) : std::nullopt;
   };
   return meter;
 }

@@ -27,11 +27,9 @@ MemoryMeter process_meter();
 
 // The memory of GPU "cuda:N".
 // - With the preload library of `headroom run`: the ledger's charges for this process, exact to the byte,
-//   and the ledger's peak. If the GPU shares the machine's memory, the memory of this process (own_bytes())
-//   is added.
-// - Without the library: all used memory that the driver reports, of any process; no peak.
-// Fails if there is no such device. Without the library, also fails if the GPU shares the machine's memory,
-// because the driver cannot attribute that memory to a process.
+//   and the ledger's peak. If the GPU shares the machine's memory, own_bytes() is added.
+// - Without the library: all used memory that the driver reports, of any process; no peak. Fails if the GPU
+//   shares the machine's memory, because the driver cannot attribute that memory to a process.
 Result<MemoryMeter> device_meter(const std::string& device);
 
 // The memory of a process that the kernel cannot reclaim: anonymous and shared memory, in RAM or swapped,

@@ -19,6 +19,12 @@ constexpr std::string_view kBackendWithArena = "onnxruntime";
 
 Nanoseconds nanoseconds(std::chrono::nanoseconds time) { return {time.count()}; }
 
+template <class Done>
+Done valid(Done done) {
+  if (!done) throw std::invalid_argument(done.error().sentence());
+  return done;
+}
+
 // The public enums have the same values in the same order: pool_events.h.
 static_assert(static_cast<int>(PoolRefusal::shut_down) == static_cast<int>(pool::Refusal::shut_down));
 static_assert(static_cast<int>(PoolElement::string) == static_cast<int>(ElementType::string));
@@ -71,10 +77,7 @@ void check_sizes(const ModelPoolOptions& options) {
 }
 
 pool::MemoryMeter meter_of(const std::string& device) {
-  if (device == "cpu") return pool::process_meter();
-  auto meter = pool::device_meter(device);
-  if (!meter) throw std::invalid_argument(meter.error().sentence());
-  return std::move(*meter);
+  return device == "cpu" ? pool::process_meter() : *valid(pool::device_meter(device));
 }
 
 void check_model(const PoolModel& model) {
@@ -149,8 +152,7 @@ void PoolSession::set_input(std::size_t index, void* data, std::size_t bytes,
   const auto type = static_cast<ElementType>(state_->inputs[index].type);
   state_->has_foreign_inputs = true;
   state_->has_run = false;
-  if (const auto bound = ready.session.bind_input(index, data, bytes, type, dims); !bound)
-    throw std::invalid_argument(bound.error().sentence());
+  valid(ready.session.bind_input(index, data, bytes, type, dims));
 }
 
 void PoolSession::run() {
@@ -194,43 +196,12 @@ struct ModelPool::State {
   std::shared_ptr<inference::Backend> start(const inference::BackendFile& file, const std::string& on) const;
 };
 
-using LoadModel = std::function<Result<std::shared_ptr<void>>(const std::shared_ptr<void>& sibling)>;
-
-// An isolated process gets 90 % of the pool's load timeout, so that a hanging model becomes a failed load.
-LoadModel load_isolated(const PoolModel& model, const inference::BackendFile& file,
-                        Nanoseconds load_timeout) {
-  return [model, file, timeout = Nanoseconds{load_timeout.count / 10 * 9}](
-             const std::shared_ptr<void>&) -> Result<std::shared_ptr<void>> {
-    auto ready = pool::make_ready(inference::load_isolated(file, model.path, settings_of(model, 0), timeout),
-                                  model.image_size);
-    if (!ready) return forward_error(ready);
-    return std::shared_ptr<void>(std::move(*ready));
-  };
-}
-
-LoadModel load_in_process(const PoolModel& model, std::shared_ptr<inference::Backend> backend,
-                          std::int64_t arena_bytes) {
-  return [backend = std::move(backend), model, settings = settings_of(model, arena_bytes)](
-             const std::shared_ptr<void>& sibling) -> Result<std::shared_ptr<void>> {
-    const auto* shared = static_cast<const pool::ReadySession*>(sibling.get());
-    const bool shares = shared != nullptr && shared->session.can_share() && model.device == "cpu";
-    auto ready = pool::make_ready(shares ? shared->session.share() : backend->load(model.path, settings),
-                                  model.image_size);
-    if (!ready) return forward_error(ready);
-    return std::shared_ptr<void>(std::move(*ready));
-  };
-}
-
 std::shared_ptr<inference::Backend> ModelPool::State::start(const inference::BackendFile& file,
                                                             const std::string& on) const {
-  const auto checked = [](auto done) {
-    if (!done) throw std::invalid_argument(done.error().sentence());
-    return done;
-  };
-  inference::Backend backend = std::move(*checked(inference::Backend::open(file)));
-  checked(backend.start());
-  if (arena_bytes > 0 && file.name == kBackendWithArena) checked(backend.make_arena({arena_bytes}));
-  if (on != "cpu") checked(backend.prepare_device(on));
+  inference::Backend backend = std::move(*valid(inference::Backend::open(file)));
+  valid(backend.start());
+  if (arena_bytes > 0 && file.name == kBackendWithArena) valid(backend.make_arena({arena_bytes}));
+  if (on != "cpu") valid(backend.prepare_device(on));
   return std::make_shared<inference::Backend>(std::move(backend));
 }
 
@@ -302,18 +273,31 @@ void ModelPool::add(const PoolModel& model) {
     throw std::invalid_argument("model " + model.name + " runs on " + model.device +
                                 ", but the pool's budget is for " + state_->device +
                                 "; use the same device for both");
-  const auto file = inference::choose_backend(model.path, model.backend, model.device);
-  if (!file) throw std::invalid_argument(file.error().sentence());
+  const inference::BackendFile file =
+      *valid(inference::choose_backend(model.path, model.backend, model.device));
+  // An isolated process gets 90 % of the load timeout, so that a hanging model becomes a failed load.
   pool::Model added;
   added.name = model.name;
   added.memory = {{model.load_peak_bytes}, {model.run_peak_bytes}, {model.first_load_bytes}};
   added.most_sessions = model.sessions;
-  added.keeps_run_memory = file->name == kBackendWithArena && model.arena;
-  added.load = model.isolated
-                   ? load_isolated(model, *file, state_->load_timeout)
-                   : load_in_process(model, state_->backend_for(model, *file), state_->arena_bytes);
-  if (const auto done = state_->pool->add(std::move(added)); !done)
-    throw std::invalid_argument(done.error().sentence());
+  added.keeps_run_memory = file.name == kBackendWithArena && model.arena;
+  added.load = [model, file, backend = model.isolated ? nullptr : state_->backend_for(model, file),
+                settings = settings_of(model, model.isolated ? 0 : state_->arena_bytes),
+                timeout = Nanoseconds{state_->load_timeout.count / 10 * 9}](
+                   const std::shared_ptr<void>& sibling) -> Result<std::shared_ptr<void>> {
+    const auto* shared = static_cast<const pool::ReadySession*>(sibling.get());
+    const bool shares =
+        !model.isolated && shared != nullptr && shared->session.can_share() && model.device == "cpu";
+    const auto load = [&]() -> Result<inference::Session> {
+      if (shares) return shared->session.share();
+      if (model.isolated) return inference::load_isolated(file, model.path, settings, timeout);
+      return backend->load(model.path, settings);
+    };
+    auto ready = pool::make_ready(load(), model.image_size);
+    if (!ready) return forward_error(ready);
+    return std::shared_ptr<void>(std::move(*ready));
+  };
+  valid(state_->pool->add(std::move(added)));
 }
 
 PoolSession ModelPool::acquire(std::string_view model, const PoolRequest& request) {

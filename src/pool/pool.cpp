@@ -19,10 +19,6 @@ namespace {
 using Lock = std::unique_lock<std::mutex>;
 
 constexpr Nanoseconds kThreadRetryDelay{100'000'000};  // when starting the pool's thread failed
-using TimePoint = std::chrono::steady_clock::time_point;
-
-// Converts a monotonic time. On Linux, steady_clock and monotonic_now() read the same clock.
-TimePoint time_point(Nanoseconds time) { return TimePoint(std::chrono::nanoseconds(time.count)); }
 
 // Passes the recorded events to the observer, without the lock; locks it again afterwards.
 void notify_observer(PoolState& state, Lock& lock) {
@@ -35,11 +31,11 @@ void notify_observer(PoolState& state, Lock& lock) {
   }
 }
 
+// On Linux, steady_clock and monotonic_now() read the same clock.
 void wait(std::condition_variable& wakes, Lock& lock, std::optional<Nanoseconds> until) {
-  if (until)
-    wakes.wait_until(lock, time_point(*until));
-  else
-    wakes.wait(lock);
+  using TimePoint = std::chrono::steady_clock::time_point;
+  if (!until) return wakes.wait(lock);
+  wakes.wait_until(lock, TimePoint(std::chrono::nanoseconds(until->count)));
 }
 
 Result<std::shared_ptr<void>> load_guarded(const Model& model, const std::shared_ptr<void>& sibling) {
@@ -55,15 +51,12 @@ Result<std::shared_ptr<void>> load_guarded(const Model& model, const std::shared
   }
 }
 
-// Reads the process's memory. Absent if it cannot be read, for example without a free file descriptor.
-std::optional<Bytes> measure(const PoolState& state) { return state.options.meter.read(); }
-
 void do_load(PoolState& state, Lock& lock, Step& step, std::int64_t generation) {
   const Model& model = state.models[step.model].model;
   const Bytes held = state.account.loading;
   lock.unlock();
   const Nanoseconds began = monotonic_now();
-  const std::optional<Bytes> before = measure(state);
+  const std::optional<Bytes> before = state.options.meter.read();
   std::function<Bytes()> peak;
   if (model.memory.load_peak.count == 0 && state.options.meter.watch_peak)
     peak = state.options.meter.watch_peak();
@@ -72,7 +65,7 @@ void do_load(PoolState& state, Lock& lock, Step& step, std::int64_t generation) 
   const std::optional<Bytes> peak_growth = peak ? std::optional(peak()) : std::nullopt;
   const Nanoseconds now = monotonic_now();
   ::malloc_trim(0);  // return memory that only the load needed
-  const std::optional<Bytes> after = measure(state);
+  const std::optional<Bytes> after = state.options.meter.read();
   std::optional<Bytes> growth;
   if (before && after) growth = *after - *before;
   lock.lock();
@@ -92,10 +85,10 @@ void do_unload(PoolState& state, Lock& lock, Step& step, std::int64_t generation
   const Bytes held = state.account.leaving;
   lock.unlock();
   const Nanoseconds began = monotonic_now();
-  const std::optional<Bytes> before = measure(state);
+  const std::optional<Bytes> before = state.options.meter.read();
   for (LoadedSession& session : step.sessions) session.object.reset();
   ::malloc_trim(0);
-  const std::optional<Bytes> after = measure(state);
+  const std::optional<Bytes> after = state.options.meter.read();
   const Nanoseconds took = monotonic_now() - began;
   lock.lock();
   if (generation != state.generation) {
@@ -125,19 +118,17 @@ void run_loader(const std::shared_ptr<PoolState>& kept, std::int64_t generation)
   Lock lock(state.mutex);
   while (!state.is_stopping && generation == state.generation) {
     state.must_look = false;
-    if (state.is_growing(monotonic_now())) {
-      const auto until =
-          state.growth_began ? point_after(*state.growth_began, state.options.load_timeout) : std::nullopt;
-      wait(state.loader_wakes, lock, until);
+    if (state.growths > 0) {
+      state.loader_wakes.wait(lock);
       continue;
     }
     const auto due = state.reading_due();
     if (state.has_waiting_loads() || (due && monotonic_now() >= *due)) {
       lock.unlock();
-      const std::optional<Bytes> measured = measure(state);
+      const std::optional<Bytes> measured = state.options.meter.read();
       lock.lock();
       if (state.is_stopping || generation != state.generation) break;
-      if (state.is_growing(monotonic_now())) continue;  // a growth began during the reading
+      if (state.growths > 0) continue;  // a growth began during the reading
       if (measured) state.apply_reading(*measured);
       state.last_reading =
           monotonic_now();  // a failed reading, too, is repeated only after the usual interval
@@ -158,29 +149,31 @@ void run_loader(const std::shared_ptr<PoolState>& kept, std::int64_t generation)
   state.loader_ended.notify_all();
 }
 
-// Returns false if the system cannot start a thread now.
-bool start_loader(const std::shared_ptr<PoolState>& state) {
+// Returns no thread if the system cannot start one now.
+std::thread start_loader(const std::shared_ptr<PoolState>& state, std::int64_t generation) {
   try {
-    state->loader = std::thread(run_loader, state, state->generation);
+    std::thread started(run_loader, state, generation);
+    ++state->threads;
+    return started;
   } catch (const std::system_error&) {
-    state->lacks_loader = true;
-    return false;
+    return {};
   }
-  state->lacks_loader = false;
-  ++state->threads;
-  return true;
 }
 
-// Abandons the thread of a step that takes too long and starts another thread. During shutdown only
-// shut_down() may do this: no other thread would join the new one.
+bool is_hanging(const PoolState& state, Nanoseconds now) {
+  return state.step_began && now - *state.step_began >= state.options.load_timeout;
+}
+
+// Abandons the thread of a step that takes too long and starts another thread. If no thread can be started,
+// the next call tries again. During shutdown only shut_down() may do this: no other thread would join the new
+// one.
 void check_for_hang(const std::shared_ptr<PoolState>& state, Nanoseconds now) {
-  if (state->is_stopping) return;
-  if (state->step_began && now - *state->step_began >= state->options.load_timeout) {
-    state->abandon_step(now);
-    state->loader.detach();
-    state->lacks_loader = true;
-  }
-  if (state->lacks_loader) start_loader(state);
+  if (state->is_stopping || !is_hanging(*state, now)) return;
+  std::thread next = start_loader(state, state->generation + 1);
+  if (!next.joinable()) return;
+  state->abandon_step(now);
+  state->loader.detach();
+  state->loader = std::move(next);
 }
 
 std::string deadline_message(const PoolState& state, const Waiter& waiter, Nanoseconds waited) {
@@ -191,52 +184,26 @@ std::string deadline_message(const PoolState& state, const Waiter& waiter, Nanos
   return fmt::format("{} was not ready within {}: {}", entry.model.name, format_duration(waited), why);
 }
 
-// Keeps a waiter in the list of waiters. If an exception ends the wait, the destructor removes the waiter
-// and releases a session that was granted to it.
-class QueuedWaiter {
- public:
-  QueuedWaiter(PoolState& state, Waiter& waiter) : state_(state), waiter_(waiter) {
-    state_.waiters.push_back(&waiter);
-  }
-  QueuedWaiter(const QueuedWaiter&) = delete;
-  ~QueuedWaiter() {
-    if (is_done_) return;
-    state_.forget(waiter_);
-    if (waiter_.session != nullptr) state_.release(*waiter_.session, monotonic_now());
-  }
-  void mark_done() { is_done_ = true; }
-
- private:
-  PoolState& state_;
-  Waiter& waiter_;
-  bool is_done_ = false;
-};
-
 // Waits until the request is answered or its deadline has passed.
 void wait_for_answer(const std::shared_ptr<PoolState>& state, Lock& lock, Waiter& waiter) {
-  QueuedWaiter queued(*state, waiter);
+  state->waiters.push_back(&waiter);
   state->wake_loader();
   Nanoseconds now = monotonic_now();
   while (!waiter.is_answered()) {
     if (waiter.deadline && now >= *waiter.deadline) {
-      const std::string words = deadline_message(*state, waiter, now - waiter.arrived);
-      state->forget(waiter);
-      state->note_refusal(state->models[waiter.model].model.name, Refusal::deadline, words,
-                          now - waiter.arrived);
-      waiter.refusal = Refusal::deadline;
-      waiter.message = words;
+      state->answer(waiter, Refusal::deadline, deadline_message(*state, waiter, now - waiter.arrived), now);
+      state->wake_loader();  // the models that it claimed become free for others
       break;
     }
     std::optional<Nanoseconds> until =
         point_after(state->step_began.value_or(now), state->options.load_timeout);
-    if (state->lacks_loader) until = now + kThreadRetryDelay;
+    if (is_hanging(*state, now)) until = now + kThreadRetryDelay;
     if (waiter.deadline) until = until ? std::min(*until, *waiter.deadline) : *waiter.deadline;
     wait(waiter.wakes, lock, until);
     now = monotonic_now();
     check_for_hang(state, now);
   }
   state->metrics.wait_time += now - waiter.arrived;
-  queued.mark_done();
 }
 
 }  // namespace
@@ -273,12 +240,14 @@ void Lease::discard() {
 Pool::Pool(PoolOptions options) {
   if (options.meter.is_empty()) options.meter = process_meter();
   state_ = std::make_shared<PoolState>(std::move(options));
-  const std::optional<Bytes> measured = measure(*state_);
+  const std::optional<Bytes> measured = state_->options.meter.read();
   if (!measured) throw std::runtime_error("cannot read this process's memory: is /proc mounted?");
   const Lock lock(state_->mutex);
   state_->account.baseline = state_->metrics.measured = *measured;
   state_->note_use();
-  if (!start_loader(state_)) throw std::runtime_error("cannot start the pool's thread: too many are running");
+  state_->loader = start_loader(state_, state_->generation);
+  if (!state_->loader.joinable())
+    throw std::runtime_error("cannot start the pool's thread: too many are running");
 }
 
 Pool::~Pool() { shut_down(); }
@@ -288,7 +257,6 @@ void Pool::shut_down() {
   if (state_->is_stopping) return;
   state_->is_stopping = true;
   const Nanoseconds began = monotonic_now();
-  if (state_->lacks_loader) start_loader(state_);  // the new thread frees the loaded sessions
   for (Waiter* waiter : std::vector<Waiter*>(state_->waiters))
     state_->answer(*waiter, Refusal::shut_down, "the pool is being shut down", began);
   state_->loader_wakes.notify_all();
@@ -297,10 +265,11 @@ void Pool::shut_down() {
   while (state_->threads > state_->hanging) {
     const Nanoseconds now = monotonic_now();
     const bool was_load = state_->step_kind == Step::Kind::load;
-    if (state_->step_began && now - *state_->step_began >= state_->options.load_timeout) {
+    if (is_hanging(*state_, now)) {
       state_->abandon_step(now);
       state_->loader.detach();
-      if (!was_load || !start_loader(state_)) break;
+      if (was_load) state_->loader = start_loader(state_, state_->generation);
+      if (!state_->loader.joinable()) break;
     }
     wait(state_->loader_ended, lock,
          point_after(state_->step_began.value_or(now), state_->options.load_timeout));
@@ -315,33 +284,29 @@ void Pool::grow_baseline(const std::function<void()>& grow) {
   PoolState& state = *state_;
   Lock lock(state.mutex);
   ++state.growths;
-  for (;;) {
-    const Nanoseconds now = monotonic_now();
-    check_for_hang(state_, now);
-    state.is_growing(now);
-    const auto began = state.step_began ? state.step_began : state.growth_began;
-    if (!began) break;
-    wait(state.step_ended, lock, point_after(*began, state.options.load_timeout));
+  while (state.is_growing || state.step_began) {
+    std::optional<Nanoseconds> until;
+    if (state.step_began) until = point_after(*state.step_began, state.options.load_timeout);
+    wait(state.step_ended, lock, until);
+    check_for_hang(state_, monotonic_now());
   }
-  state.growth_began = monotonic_now();
-  const std::int64_t number = state.growth_number;
-  state.loader_wakes.notify_one();  // the thread can now compute its timeout
+  state.is_growing = true;
   lock.unlock();
   std::exception_ptr thrown;
-  const std::optional<Bytes> before = measure(state);
+  const std::optional<Bytes> before = state.options.meter.read();
   try {
     grow();
   } catch (...) {
     thrown = std::current_exception();
   }
-  const std::optional<Bytes> after = measure(state);
+  const std::optional<Bytes> after = state.options.meter.read();
   lock.lock();
-  if (number ==
-      state.growth_number) {  // otherwise loads ran at the same time, and the growth cannot be attributed
-    state.end_growth();
-    if (before && after)
-      state.account.baseline = std::max(Bytes{}, state.account.baseline + (*after - *before));
-  }
+  if (before && after)
+    state.account.baseline = std::max(Bytes{}, state.account.baseline + (*after - *before));
+  state.is_growing = false;
+  --state.growths;
+  state.step_ended.notify_all();
+  state.loader_wakes.notify_one();
   lock.unlock();
   if (thrown) std::rethrow_exception(thrown);
 }
@@ -364,9 +329,11 @@ Lease Pool::get(std::string_view name, const Request& request, bool is_preload) 
   const Nanoseconds began = monotonic_now();
   check_for_hang(state, began);
   if (!is_preload) ++state->metrics.requests;
-  const auto ends_with = [&](Refusal refusal, std::string message) {
+  const auto ends_with = [&](Refusal refusal, std::string message, LoadedSession* session = nullptr) {
     lease.held_.refusal = refusal;
     lease.held_.message = std::move(message);
+    lease.held_.session = session;
+    if (session != nullptr) lease.held_.state = state;
     notify_observer(*state, lock);
     return std::move(lease);
   };
@@ -376,12 +343,6 @@ Lease Pool::get(std::string_view name, const Request& request, bool is_preload) 
   };
   const auto model = state->find(name);
   if (!model) return refuse(Refusal::unknown_model, fmt::format("the pool has no model named {}", name));
-  const auto give = [&](LoadedSession* session) {
-    lease.held_.state = state;
-    lease.held_.session = session;
-    notify_observer(*state, lock);
-    return std::move(lease);
-  };
   if (is_preload && !state->is_stopping && !state->models[*model].sessions.empty())
     return ends_with(Refusal::none, "");  // loaded already, whether idle or leased
   state->policy.requested(*model);        // a preload counts, too: the model will be used soon
@@ -389,7 +350,7 @@ Lease Pool::get(std::string_view name, const Request& request, bool is_preload) 
     if (LoadedSession* ready = state->take_ready(*model, began)) {
       if (!is_preload) ++state->metrics.hits;
       lease.held_.was_ready = true;
-      return give(ready);
+      return ends_with(Refusal::none, "", ready);
     }
   std::string message;
   if (const Refusal refusal = state->refuse_at_once(state->models[*model], began, message);
@@ -405,8 +366,7 @@ Lease Pool::get(std::string_view name, const Request& request, bool is_preload) 
     return refuse(Refusal::deadline, fmt::format("{} is not ready", name));
   if (!is_preload) ++state->metrics.waits;
   wait_for_answer(state, lock, waiter);
-  if (waiter.session == nullptr) return ends_with(waiter.refusal, std::move(waiter.message));
-  return give(waiter.session);
+  return ends_with(waiter.refusal, std::move(waiter.message), waiter.session);
 }
 
 Lease Pool::acquire(std::string_view model, const Request& request) { return get(model, request, false); }

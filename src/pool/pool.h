@@ -44,7 +44,6 @@ struct Model {
   // on the pool's thread. `sibling` is another session of this model, which may be running, or null.
   std::function<Result<std::shared_ptr<void>>(const std::shared_ptr<void>& sibling)> load;
   ModelMemory memory;
-  ModelMemory additional_session;  // of an additional session that shares weights; 0: as the first one
   // Whether the session keeps the memory that a run needs, as an arena does. If not, a loaded session is
   // charged its load peak: the load includes warm-up runs, and each later run needs that memory again.
   bool keeps_run_memory = true;
@@ -127,9 +126,8 @@ class Pool {
   bool unload(std::string_view model);
   Metrics metrics() const;
   // Calls `grow` on this thread while nothing is loaded or freed, and adds the memory that it takes (a
-  // runtime's, for example) to the baseline. Rethrows exceptions of `grow`. If `grow` takes longer than
-  // load_timeout, loads continue and its memory counts as unaccounted. A model's `load` must not call this:
-  // it would wait for itself.
+  // runtime's, for example) to the baseline. Rethrows exceptions of `grow`. A model's `load` must not call
+  // this: it would wait for itself.
   void grow_baseline(const std::function<void()>& grow);
   // Refuses all waiting and later requests, waits for a load or free in progress, then frees the idle
   // sessions. Each of these two waits takes at most load_timeout.

@@ -22,6 +22,12 @@ namespace {
 constexpr std::int64_t kClaimedPart = 8;
 constexpr std::int64_t kUnusualLease = 4;  // times the usual duration: its end cannot be predicted
 
+std::vector<std::size_t> models_of(const std::vector<Resident>& residents) {
+  std::vector<std::size_t> models;
+  for (const Resident& resident : residents) models.push_back(resident.model);
+  return models;
+}
+
 void earliest(std::optional<Nanoseconds>& wake_at, std::optional<Nanoseconds> time) {
   if (time) wake_at = wake_at ? std::min(*wake_at, *time) : time;
 }
@@ -241,11 +247,8 @@ Step PoolState::step_beyond_charges(Waiter& waiter, Nanoseconds now, DecisionRou
   const std::vector<Resident> idle = candidates(waiter.model, false);
   Bytes at_most = account.unaccounted;  // is freed together with them
   for (const Resident& resident : idle) at_most += resident.size;
-  if (needed <= most && account.unaccounted.count > 0 && !idle.empty() && needed - round.free <= at_most) {
-    std::vector<std::size_t> chosen;
-    for (const Resident& resident : idle) chosen.push_back(resident.model);
-    return unload_step(chosen);
-  }
+  if (needed <= most && account.unaccounted.count > 0 && !idle.empty() && needed - round.free <= at_most)
+    return unload_step(models_of(idle));
   // Running sessions may use more memory temporarily and free it again: wait for that at most as long as a
   // load may take.
   const auto latest = point_after(waiter.arrived, options.load_timeout);
@@ -312,8 +315,7 @@ Step PoolState::step_within_budget() {
   const std::vector<Resident> idle = candidates(models.size(), false);
   std::vector<std::size_t> chosen;
   for (const std::size_t i : policy.choose(idle, over)) chosen.push_back(idle[i].model);
-  if (chosen.empty())  // all idle models together free too little; evict them anyway
-    for (const Resident& resident : idle) chosen.push_back(resident.model);
+  if (chosen.empty()) chosen = models_of(idle);  // all together free too little; evict them anyway
   return chosen.empty() ? Step{} : unload_step(chosen);
 }
 

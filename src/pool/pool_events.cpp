@@ -11,48 +11,12 @@
 #include <system_error>
 
 #include "base/json.h"
-#include "base/text.h"
+#include "sources/process_table.h"
 
 namespace headroom::pool {
 namespace {
 
-// Blocks SIGPIPE during a write: a pipe without a reader would end the program, which did not ask for this
-// write. A SIGPIPE that was pending before stays pending.
-class WithoutSigpipe {
- public:
-  WithoutSigpipe() {
-    sigset_t pending;
-    sigemptyset(&pipe_);
-    sigaddset(&pipe_, SIGPIPE);
-    ::sigpending(&pending);
-    was_pending_ = sigismember(&pending, SIGPIPE) == 1;
-    ::pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
-  }
-  WithoutSigpipe(const WithoutSigpipe&) = delete;
-  ~WithoutSigpipe() {
-    const timespec at_once{};
-    if (!was_pending_)
-      while (::sigtimedwait(&pipe_, nullptr, &at_once) < 0 && errno == EINTR) {
-      }
-    ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-  }
-
- private:
-  sigset_t pipe_{}, before_{};
-  bool was_pending_ = false;
-};
-
 constexpr std::chrono::milliseconds kBetweenWrites{250};
-
-std::int64_t own_start_ticks() {
-  const auto text = read_small_file("/proc/self/stat");
-  if (!text) return 0;
-  const std::size_t name_ends = text->rfind(')');
-  if (name_ends == std::string::npos) return 0;
-  constexpr std::size_t kStartTicks = 22 - 3;  // field 22; the text after the name begins with field 3
-  const auto words = split_words(std::string_view(*text).substr(name_ends + 1));
-  return words.size() > kStartTicks ? parse_number<std::int64_t>(words[kStartTicks]).value_or(0) : 0;
-}
 
 }  // namespace
 
@@ -120,11 +84,19 @@ Result<EventFile> EventFile::open(const std::string& path) {
 }
 
 // One write() per line, so that lines of several threads do not mix. A pipe accepts up to 4 KiB completely
-// or not at all.
+// or not at all. SIGPIPE is blocked meanwhile: a pipe without a reader would end the program, which did not
+// ask for this write. A SIGPIPE that was pending before stays pending.
 void EventFile::write(const std::string& line) {
   const std::string whole = line + "\n";
-  const WithoutSigpipe guard;
-  if (::write(fd_.get(), whole.data(), whole.size()) != static_cast<ssize_t>(whole.size())) ++lost_;
+  sigset_t pipe{}, before{}, pending{};
+  sigaddset(&pipe, SIGPIPE);
+  ::sigpending(&pending);
+  ::pthread_sigmask(SIG_BLOCK, &pipe, &before);
+  const bool is_lost = ::write(fd_.get(), whole.data(), whole.size()) != static_cast<ssize_t>(whole.size());
+  const timespec at_once{};
+  if (is_lost && sigismember(&pending, SIGPIPE) == 0) ::sigtimedwait(&pipe, nullptr, &at_once);
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (is_lost) ++lost_;
 }
 
 Result<std::unique_ptr<StatusFile>> StatusFile::open(const std::string& name, const std::string& device,
@@ -140,11 +112,17 @@ Result<std::unique_ptr<StatusFile>> StatusFile::open(const std::string& name, co
   lock.l_type = F_WRLCK;
   if (::fcntl(fd.get(), F_OFD_SETLK, &lock) != 0)
     return usage_error(what, "another pool of this process has that name", "choose another name");
-  PoolSample kept;
-  kept.name = name;
-  kept.pid = ::getpid();
-  kept.device = device;
-  std::unique_ptr<StatusFile> made(new StatusFile(path, std::move(fd), std::move(kept), std::move(read)));
+  std::unique_ptr<StatusFile> made(new StatusFile);
+  made->path_ = path;
+  made->fd_ = std::move(fd);
+  made->read_ = [read = std::move(read), name, device] {
+    PoolSample sample = read();
+    sample.name = name;
+    sample.pid = ::getpid();
+    sample.device = device;
+    return sample;
+  };
+  made->start_ticks_ = sources::read_process_start(::getpid()).value_or(0);
   try {
     made->thread_ = std::jthread([file = made.get()](const std::stop_token& stop) {
       while (!stop.stop_requested()) {
@@ -159,13 +137,6 @@ Result<std::unique_ptr<StatusFile>> StatusFile::open(const std::string& name, co
   return made;
 }
 
-StatusFile::StatusFile(std::string path, UniqueFd fd, PoolSample kept, std::function<PoolSample()> read)
-    : path_(std::move(path)),
-      fd_(std::move(fd)),
-      kept_(std::move(kept)),
-      read_(std::move(read)),
-      start_ticks_(own_start_ticks()) {}
-
 StatusFile::~StatusFile() {
   thread_.request_stop();
   if (thread_.joinable()) thread_.join();
@@ -173,11 +144,7 @@ StatusFile::~StatusFile() {
 }
 
 void StatusFile::write() {
-  PoolSample now = read_();
-  now.name = kept_.name;
-  now.pid = kept_.pid;
-  now.device = kept_.device;
-  const std::string text = pool_status_text(now, start_ticks_, ++sequence_);
+  const std::string text = pool_status_text(read_(), start_ticks_, ++sequence_);
   [[maybe_unused]] const ssize_t written = ::pwrite(fd_.get(), text.data(), text.size(), 0);
 }
 

@@ -115,12 +115,11 @@ class StatusFile {
   StatusFile(const StatusFile&) = delete;
 
  private:
-  StatusFile(std::string path, UniqueFd fd, PoolSample kept, std::function<PoolSample()> read);
+  StatusFile() = default;
   void write();
 
   std::string path_;
   UniqueFd fd_;
-  PoolSample kept_;  // name, pid, device
   std::function<PoolSample()> read_;
   std::int64_t start_ticks_ = 0, sequence_ = 0;
   std::mutex mutex_;

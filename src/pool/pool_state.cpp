@@ -11,7 +11,6 @@ namespace {
 constexpr Nanoseconds kBetweenReadings{1'000'000'000};  // a reading takes 30 µs
 constexpr Bytes kDefaultEstimate = mebibytes(64);
 constexpr Nanoseconds kLongestRetry{60'000'000'000};
-constexpr Nanoseconds kLongestFirstRetry{24 * 3600 * std::int64_t{1'000'000'000}};
 constexpr int kMostDoublings = 6;             // of the delay until a new measurement: up to about an hour
 constexpr Bytes kLeastCharge = kibibytes(4);  // a page
 
@@ -46,24 +45,16 @@ std::optional<std::size_t> PoolState::find(std::string_view name) const {
 }
 
 ModelMemory PoolState::memory_of(const ModelEntry& entry, bool is_additional) const {
-  const Model& model = entry.model;
-  // The stated size of the first session does not hold for an additional one that shares its weights. The
-  // learnt size of an additional session does, once one was loaded.
-  const bool is_learnt = is_additional && entry.learnt_additional.run_peak.count > 0;
-  if (is_learnt && model.additional_session.run_peak.count == 0) {
+  ModelMemory memory = entry.model.memory;
+  if (is_additional && entry.learnt_additional.run_peak.count > 0) {
     // If the first session was stated to take more than observed, an additional one takes that much more,
     // too.
     ModelMemory next = entry.learnt_additional;
-    next.run_peak += larger(Bytes{}, model.memory.run_peak - entry.learnt.run_peak);
+    next.run_peak += larger(Bytes{}, memory.run_peak - entry.learnt.run_peak);
     return next;
   }
-  const bool is_stated_next = is_additional && model.additional_session.run_peak.count > 0;
-  ModelMemory memory = is_stated_next ? model.additional_session : model.memory;
-  const ModelMemory& learnt = is_learnt ? entry.learnt_additional : entry.learnt;
-  if (memory.load_peak.count == 0) memory.load_peak = learnt.load_peak;
-  // The stated size may be too small. The size learnt from a first session says nothing about a smaller
-  // additional one.
-  if (!is_stated_next || is_learnt) memory.run_peak = larger(memory.run_peak, learnt.run_peak);
+  if (memory.load_peak.count == 0) memory.load_peak = entry.learnt.load_peak;
+  memory.run_peak = larger(memory.run_peak, entry.learnt.run_peak);  // the stated size may be too small
   return memory;
 }
 
@@ -142,10 +133,10 @@ void PoolState::note_refusal(std::string name, Refusal refusal, std::string mess
 }
 
 void PoolState::answer(Waiter& waiter, Refusal refusal, std::string message, Nanoseconds now) {
+  std::erase(waiters, &waiter);
   note_refusal(models[waiter.model].model.name, refusal, message, now - waiter.arrived);
   waiter.refusal = refusal;
   waiter.message = std::move(message);
-  std::erase(waiters, &waiter);
   waiter.wakes.notify_one();
 }
 
@@ -202,11 +193,6 @@ void PoolState::release(LoadedSession& session, Nanoseconds now) {
   wake_loader();
 }
 
-void PoolState::forget(const Waiter& waiter) {
-  std::erase(waiters, &waiter);
-  wake_loader();
-}
-
 bool PoolState::has_waiting_loads() const {
   return std::ranges::any_of(waiters, [&](const Waiter* w) { return !models[w->model].is_loading; });
 }
@@ -233,19 +219,6 @@ void PoolState::end_step() {
   step_ended.notify_all();
 }
 
-bool PoolState::is_growing(Nanoseconds now) {
-  if (growth_began && now - *growth_began >= options.load_timeout) end_growth();
-  return growths > 0;
-}
-
-void PoolState::end_growth() {
-  growth_began.reset();
-  --growths;
-  ++growth_number;
-  step_ended.notify_all();
-  loader_wakes.notify_one();
-}
-
 void PoolState::finish_load(const Step& step, Result<std::shared_ptr<void>> made, std::optional<Bytes> growth,
                             std::optional<Bytes> peak, Nanoseconds took, Nanoseconds now) {
   ModelEntry& entry = models[step.model];
@@ -257,10 +230,9 @@ void PoolState::finish_load(const Step& step, Result<std::shared_ptr<void>> made
     ++metrics.load_failures;
     Failures& failures = step.is_additional ? entry.failures_additional : entry.failures;
     failures.message = made.error().sentence();
-    const Nanoseconds first = std::clamp(options.retry_after, Nanoseconds{}, kLongestFirstRetry);
-    const Nanoseconds delay{first.count << std::min(failures.count, 6)};
-    failures.retry_at = now + std::min(delay, std::max(kLongestRetry, first));
-    failures.count = std::min(failures.count + 1, 30);
+    const Nanoseconds doubled{options.retry_after.count << std::min(failures.count, 6)};
+    failures.retry_at = now + std::max(options.retry_after, std::min(doubled, kLongestRetry));
+    ++failures.count;
     events.push_back(event(EventKind::load_failed, name, took));
     events.back().message = failures.message;
     if (!step.is_additional) answer_all(step.model, Refusal::load_failed, failures.message, now);

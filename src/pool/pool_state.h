@@ -21,20 +21,17 @@
 namespace headroom::pool {
 
 // How much of the budget is in use, in bytes: the charges of models, and measured memory beyond them.
-//
-//   baseline     memory of the process before the pool: runtimes and the program itself. The pool lowers it
-//                when a reading shows less while nothing is loaded
-//   charged      charges of loaded models: the memory that each needs when it runs
-//   loading      reserved for the load in progress: the load's peak, which may exceed the memory that stays
-//   leaving      charges of models that are being freed, until the returned memory is measured
-//   stuck        reserved by loads and frees that hang: their real memory is unknown
-//   margin       stays free: sessions briefly use a little memory that no reading shows
-//   unaccounted  measured beyond baseline and the observed memory of loaded models: memory that did not
-//                come back, that a model uses beyond its charge, or that the program allocated since
 struct MemoryAccount {
-  Bytes budget, margin, baseline;
-  Bytes charged, loading, leaving, stuck;
+  Bytes budget;
+  Bytes margin;    // stays free: sessions briefly use a little memory that no reading shows
+  Bytes baseline;  // of runtimes and the program itself; lowered by a reading while nothing is loaded
+  Bytes charged;   // charges of loaded models: the memory that each needs when it runs
+  Bytes loading;   // reserved for the load in progress: its peak, which may exceed the memory that stays
+  Bytes leaving;   // charges of models that are being freed, until the returned memory is measured
+  Bytes stuck;     // reserved by loads and frees that hang: their real memory is unknown
   Bytes observed;  // growth of the process by loading and running models; at most their charges
+  // Measured beyond baseline and observed memory: it did not come back, a model uses more than its charge, or
+  // the program allocated it.
   Bytes unaccounted;
 
   // Takes a reading of the process's memory, made while nothing is loaded or freed. Sessions that run at
@@ -126,8 +123,6 @@ struct PoolState {
   void answer(Waiter& waiter, Refusal refusal, std::string message, Nanoseconds now);
   void note_refusal(std::string name, Refusal refusal, std::string message, Nanoseconds took);
   void release(LoadedSession& session, Nanoseconds now);
-  // Removes a waiter whose thread stopped waiting. The models that it claimed become free for others.
-  void forget(const Waiter& waiter);
 
   // Decides the next step, and moves sessions that it will free out of their models.
   Step next_step(Nanoseconds now);
@@ -161,11 +156,6 @@ struct PoolState {
   void note_use() { metrics.peak_used = std::max(metrics.peak_used, account.used()); }
   Event event(EventKind kind, std::string model, Nanoseconds took) const;
 
-  // No step begins while the program grows its baseline or is about to (Pool::grow_baseline()). After
-  // load_timeout, the pool no longer waits for a growth.
-  bool is_growing(Nanoseconds now);
-  void end_growth();
-
   mutable std::mutex mutex;
   std::condition_variable loader_wakes, loader_ended, step_ended;
   const PoolOptions options;
@@ -187,14 +177,13 @@ struct PoolState {
   std::size_t step_model = 0;
   UnloadCause step_cause = UnloadCause::evicted;
   std::thread loader;            // the thread with number `generation`
-  bool lacks_loader = false;     // the thread could not be started
   int threads = 0, hanging = 0;  // all pool threads; threads of abandoned steps
   bool must_look = false;        // something happened since the last decision
   Nanoseconds last_reading;      // time of the last memory reading
   bool is_stopping = false;
-  int growths = 0;  // requested calls of grow_baseline, including the one in progress
-  std::optional<Nanoseconds> growth_began;
-  std::int64_t growth_number = 0;  // number of the growth in progress
+  // No step begins while the program grows its baseline or is about to (Pool::grow_baseline()).
+  int growths = 0;          // requested calls, including the one in progress
+  bool is_growing = false;  // one is in progress
 
  private:
   void end_step();

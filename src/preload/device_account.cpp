@@ -295,45 +295,11 @@ bool has_reclaimable_memory(unsigned device) {
          device_ledger.has_pending_graph_memory(device) || device_ledger.has_pending_frees();
 }
 
-// Makes the primary context current, in place of a green context that is a part of it. A synchronize in a
-// green context would wait for that part alone.
-class PrimaryContextScope {
- public:
-  PrimaryContextScope(DriverHook& hook, const CurrentDevice& where)
-      : hook_(hook), device_(static_cast<Device>(where.device)) {
-    Opaque current = nullptr, primary = nullptr;
-    if (real.cuCtxGetCurrent(&current) != kSuccess || number_of(current) == where.context) {
-      is_current_ = current != nullptr;
-      return;
-    }
-    if (!real.cuDevicePrimaryCtxRelease_v2 || !real.cuCtxPopCurrent_v2 ||
-        real.cuDevicePrimaryCtxRetain(&primary, device_) != kSuccess)
-      return;
-    is_retained_ = true;
-    is_current_ = is_pushed_ = real.cuCtxPushCurrent_v2(primary) == kSuccess;
-  }
-  ~PrimaryContextScope() {
-    Opaque popped = nullptr;
-    if (is_pushed_) real.cuCtxPopCurrent_v2(&popped);
-    if (is_retained_) release_retained_primary(hook_, device_);
-  }
-  PrimaryContextScope(const PrimaryContextScope&) = delete;
-  PrimaryContextScope& operator=(const PrimaryContextScope&) = delete;
-  bool is_current() const { return is_current_; }
-
- private:
-  DriverHook& hook_;
-  Device device_;
-  bool is_current_ = false, is_pushed_ = false, is_retained_ = false;
-};
-
 // Called without the driver lock: the work may wait for a thread that wants the lock. Does nothing while a
 // stream is captured, because a synchronize would end the capture.
 void wait_for_pending_frees(DriverHook& hook) {
   CurrentDevice where;
   if (!real.cuCtxSynchronize || device_ledger.has_captures() || !hook.get_current(where)) return;
-  const PrimaryContextScope scope(hook, where);
-  if (!scope.is_current()) return;
   const std::uint64_t wait = device_ledger.begin_wait(where.context);
   const bool may_wait = !device_ledger.has_captures();  // a capture may have begun meanwhile
   if (may_wait && real.cuCtxSynchronize() == kSuccess)

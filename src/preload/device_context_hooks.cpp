@@ -29,13 +29,13 @@ void reset_device_state_in_child() {
 class ContextDestruction {
  public:
   explicit ContextDestruction(std::uint64_t context)
-      : context_(context), number_(device_ledger.begin_destroy(kContextOwner, context)) {
+      : context_(context), number_(device_ledger.begin_destroy(context)) {
     rename_context(context_, number_);
   }
   void finish_or_undo(DriverHook& hook, bool is_destroyed) const {
     if (!is_destroyed) {
       rename_context(number_, context_);
-      device_ledger.undo_destroy(kContextOwner, number_, context_);
+      device_ledger.undo_destroy(number_, context_);
       return;
     }
     forget_context(hook, number_);
@@ -49,23 +49,7 @@ class ContextDestruction {
   }
 
  private:
-  static constexpr auto kContextOwner = ledger::Ledger::Owner::context;
   std::uint64_t context_, number_;
-};
-
-// If only green contexts created the primary context, its entries are under the placeholder.
-class PrimaryContextDestruction {
- public:
-  explicit PrimaryContextDestruction(Device device)
-      : known_(known_primary(static_cast<unsigned>(device))),
-        of_green_(placeholder_number(static_cast<unsigned>(device))) {}
-  void finish_or_undo(DriverHook& hook, bool is_destroyed) const {
-    known_.finish_or_undo(hook, is_destroyed);
-    of_green_.finish_or_undo(hook, is_destroyed);
-  }
-
- private:
-  ContextDestruction known_, of_green_;
 };
 
 // Drops the primary context's entries if its last user released it. Called with the primary lock and after
@@ -76,7 +60,7 @@ void finish_if_destroyed(DriverHook& hook, Device device) {
   if (!is_device(device) || real.cuDevicePrimaryCtxGetState(device, &flags, &is_active) != kSuccess ||
       is_active != 0)
     return;
-  PrimaryContextDestruction(device).finish_or_undo(hook, true);
+  ContextDestruction(known_primary(static_cast<unsigned>(device))).finish_or_undo(hook, true);
 }
 
 Result release_primary(DriverHook& hook, auto call, Device device) {
@@ -89,7 +73,7 @@ Result release_primary(DriverHook& hook, auto call, Device device) {
 Result reset_primary(DriverHook& hook, auto call, Device device) {
   if (!is_device(device)) return call(device);
   const PrimaryLocked locked(device);
-  const PrimaryContextDestruction destruction(device);
+  const ContextDestruction destruction(known_primary(static_cast<unsigned>(device)));
   const Result result = call(device);
   destruction.finish_or_undo(hook, result == kSuccess);
   return result;
@@ -99,16 +83,6 @@ Result destroy_context(DriverHook& hook, auto call, Opaque context) {
   const ContextDestruction destruction(number_of(context));
   const Result result = call(context);
   destruction.finish_or_undo(hook, result == kSuccess);
-  return result;
-}
-
-// The driver counts the users. The context is destroyed when the driver does not accept its handle any more.
-Result detach_context(DriverHook& hook, auto call, Opaque context) {
-  const ContextDestruction destruction(number_of(context));
-  const Result result = call(context);
-  unsigned version = 0;
-  destruction.finish_or_undo(hook, result == kSuccess && real.cuCtxGetApiVersion &&
-                                       real.cuCtxGetApiVersion(context, &version) != kSuccess);
   return result;
 }
 
@@ -136,7 +110,7 @@ Result measure_new_context(DriverHook& hook, Device ordinal, const Call& call, c
 }
 
 std::uint64_t number_of_new(const Opaque* context, Device device) {
-  return context != nullptr ? number_of(*context) : primary_of(static_cast<unsigned>(device));
+  return context != nullptr ? number_of(*context) : known_primary(static_cast<unsigned>(device));
 }
 
 // Every version takes the device last.
@@ -152,39 +126,7 @@ Result retain_primary(auto call, Opaque* context, Device device) {
   const PrimaryLocked locked(device);
   const Result result = call(context, device);
   if (result != kSuccess || context == nullptr || !is_device(device)) return result;
-  const auto ordinal = static_cast<unsigned>(device);
-  // Entries of its green contexts, so far under the placeholder, now belong to the primary context.
-  if (set_primary(ordinal, number_of(*context)) == 0)
-    device_ledger.rename_context(placeholder_number(ordinal), number_of(*context));
-  return result;
-}
-
-// A green context keeps its device's primary context alive.
-Result create_green_context(DriverHook& hook, auto call, Opaque* green, Opaque resources, Device device,
-                            unsigned flags) {
-  const auto create = [&] {
-    const PrimaryLocked locked(device);
-    return call(green, resources, device, flags);
-  };
-  const Result result = is_primary_active(device) ? create() : measure_new_context(hook, device, create, [&] {
-    return primary_of(static_cast<unsigned>(device));
-  });
-  if (result == kSuccess && green != nullptr)
-    add_green_context(number_of(*green), static_cast<unsigned>(device));
-  return result;
-}
-Result get_context_of_green(DriverHook&, auto call, Opaque* context, Opaque green) {
-  const Result result = call(context, green);
-  if (result == kSuccess && context != nullptr) set_context_of_green(number_of(green), number_of(*context));
-  return result;
-}
-Result destroy_green_context(DriverHook& hook, auto call, Opaque green) {
-  const int device = device_of_green_context(number_of(green));
-  const PrimaryLocked locked(device);
-  const Result result = call(green);
-  if (result != kSuccess || device < 0) return result;
-  remove_green_context(number_of(green), static_cast<unsigned>(device));
-  finish_if_destroyed(hook, device);
+  set_primary(static_cast<unsigned>(device), number_of(*context));
   return result;
 }
 
@@ -213,8 +155,7 @@ Result measure_modules(DriverHook& hook, auto call, auto... arguments) {
 template <class Call>
 Result synchronize(Opaque context, const Call& call) {
   const std::uint64_t number = number_of(context);
-  // Synchronizing a green context waits for only a part of the primary context's work.
-  if (context == nullptr || context_that_owns(number) != number) return call();
+  if (context == nullptr) return call();
   const std::uint64_t wait = device_ledger.begin_wait(number);
   const Result result = call();
   if (result == kSuccess)
@@ -226,17 +167,13 @@ Result synchronize(Opaque context, const Call& call) {
 
 }  // namespace
 
-void release_retained_primary(DriverHook& hook, Device device) {
-  release_primary(hook, real.cuDevicePrimaryCtxRelease_v2, device);
-}
-
 HEADROOM_CONTEXT_CALLS(HEADROOM_DEFINE_HOOK)
 
 // Not in the table: most calls must not count as driver calls in progress, because they block long.
 HEADROOM_HOOK Result cuCtxSynchronize() {
   const auto call = HEADROOM_REAL(cuCtxSynchronize);
   if (call == nullptr) return kNotFound;
-  if (__builtin_expect(!device_ledger.has_pending_frees_or_unmaps(), 1)) return call();
+  if (__builtin_expect(!device_ledger.has_pending_frees(), 1)) return call();
   DriverHook hook;
   Opaque current = nullptr;
   if (!hook.should_track() || real.cuCtxGetCurrent(&current) != kSuccess) return call();
@@ -245,7 +182,7 @@ HEADROOM_HOOK Result cuCtxSynchronize() {
 HEADROOM_HOOK Result cuCtxSynchronize_v2(Opaque context) {
   const auto call = HEADROOM_REAL(cuCtxSynchronize_v2);
   if (call == nullptr) return kNotFound;
-  if (__builtin_expect(!device_ledger.has_pending_frees_or_unmaps(), 1)) return call(context);
+  if (__builtin_expect(!device_ledger.has_pending_frees(), 1)) return call(context);
   DriverHook hook;
   return hook.should_track() ? synchronize(context, [&] { return call(context); }) : call(context);
 }

@@ -1,5 +1,4 @@
-// The process's contexts on each device: which exist, which are parts of another, and how much of the
-// driver's own memory they take.
+// The process's contexts on each device: which exist, and how much of the driver's own memory they take.
 #pragma once
 
 #include <cstdint>
@@ -22,10 +21,6 @@ namespace driver {
 // The legacy and the per-thread default stream have fixed numbers instead of handles. They belong to the
 // current context.
 inline bool is_default_stream(const void* stream) { return reinterpret_cast<std::uint64_t>(stream) <= 2; }
-// The primary context if `context` is a green context, which is a part of it; otherwise `context`.
-std::uint64_t context_that_owns(std::uint64_t context);
-// Whether the stream belongs to a green context. If so, `where` gets the device and its primary context.
-bool is_of_green_context(Opaque stream, CurrentDevice& where);
 // The context to synchronize so that the work in this stream is complete; 0 if unknown.
 std::uint64_t context_of_stream(Opaque stream);
 
@@ -48,11 +43,7 @@ bool is_device(Device device);
 bool is_primary_active(Device device);
 // The handle of the device's primary context; 0 if no call has returned it.
 std::uint64_t known_primary(unsigned device);
-// Returns the former handle.
-std::uint64_t set_primary(unsigned device, std::uint64_t context);
-// Stands for a primary context whose handle no call has returned: only green contexts have created it.
-std::uint64_t placeholder_number(unsigned device);
-std::uint64_t primary_of(unsigned device);  // its handle, or else the placeholder
+void set_primary(unsigned device, std::uint64_t context);
 
 // Held around calls that create or destroy a device's primary context. The handle can be reused and the state
 // is asked after the call, so no other thread may create the context in between. The lock is recursive
@@ -67,13 +58,6 @@ class PrimaryLocked {
  private:
   Lock* lock_;  // null: no such device
 };
-
-// A green context is a part of its device's primary context. Allocations made in it are freed with the
-// primary context.
-void add_green_context(std::uint64_t number, unsigned device);
-void set_context_of_green(std::uint64_t number, std::uint64_t context);
-int device_of_green_context(std::uint64_t number);  // -1: unknown
-void remove_green_context(std::uint64_t number, unsigned device);
 
 // In the child after fork: drops the parent's contexts, which the child cannot use.
 void reset_contexts_in_child();

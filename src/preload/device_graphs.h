@@ -1,4 +1,5 @@
-// Searches the ancestors of a new graph node. The node may reuse only memory that one of its ancestors freed.
+// Memory nodes of graphs, added by graph calls or by stream capture. A new node may reuse only memory that
+// one of its ancestors freed, so the ancestors are searched.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +22,6 @@ std::size_t find_earlier_frees(Opaque graph, unsigned device, std::span<const Op
 // In the child after fork.
 void reset_walk_in_child();
 
-// Memory nodes of graphs, added by graph calls or by stream capture.
 // Which default stream a variant of a driver function uses for a null stream.
 enum class DefaultStream { legacy, per_thread };
 inline constexpr auto kLegacy = DefaultStream::legacy, kPerThread = DefaultStream::per_thread;

@@ -2,55 +2,11 @@
 // addresses that cuMemAddressReserve reserved. Physical memory is charged to its device until no handle and
 // no mapping of it is left. Reserved addresses are recorded, but not charged.
 
-#include <mutex>
-
 #include "preload/device_hooks.h"
-#include "preload/memory.h"
-#include "types/lock.h"
 
 namespace headroom::preload::driver {
 
 namespace {
-
-// Identifies a part of an array: a mapping of a part is unmapped by the same part.
-std::uint64_t number_of_part(const ArrayMapping& mapping) {
-  std::uint64_t number = 14695981039346656037U;  // FNV-1a over 64-bit words
-  const auto add = [&](std::uint64_t word) { number = (number ^ word) * 1099511628211U; };
-  add(number_of(mapping.array));
-  add(static_cast<std::uint64_t>(mapping.part_type));
-  const auto& tiles = mapping.part.tiles;
-  const auto& tail = mapping.part.tail;
-  if (mapping.part_type == kMipTail)
-    for (const std::uint64_t word :
-         {std::uint64_t{tail.layer}, std::uint64_t{tail.offset}, std::uint64_t{tail.size}})
-      add(word);
-  else
-    for (const unsigned word :
-         {tiles.level, tiles.layer, tiles.x, tiles.y, tiles.z, tiles.width, tiles.height, tiles.depth})
-      add(word);
-  return number | 1;
-}
-
-// One number per element of an array of mappings. Short arrays need no allocation.
-class NumberArray {
- public:
-  explicit NumberArray(std::size_t count) : count_(count) {
-    if (count > kInline) mapped_ = reserve_array<std::uint64_t>(count);
-  }
-  ~NumberArray() {
-    if (mapped_ != nullptr) unmap_memory(mapped_, count_ * sizeof(std::uint64_t));
-  }
-  NumberArray(const NumberArray&) = delete;
-  NumberArray& operator=(const NumberArray&) = delete;
-  bool is_allocated() const { return count_ <= kInline || mapped_ != nullptr; }
-  std::uint64_t& operator[](std::size_t i) { return mapped_ != nullptr ? mapped_[i] : inline_[i]; }
-
- private:
-  static constexpr std::size_t kInline = 32;
-  std::uint64_t inline_[kInline] = {};
-  std::uint64_t* mapped_ = nullptr;
-  std::size_t count_;
-};
 
 void record_if_freed(DriverHook& hook, const Entry& freed, std::uint64_t time) {
   if (freed.address != 0) hook.record_release(freed, time);
@@ -60,28 +16,12 @@ void drop_reference(DriverHook& hook, std::uint64_t physical, std::uint64_t time
   record_if_freed(hook, device_ledger.release_physical(physical), time);
 }
 
-// The driver unmaps when the stream reaches this call. Under a limit, a synchronize must confirm that before
-// the memory counts as free.
-Result map_array(DriverHook& hook, auto call, ArrayMapping* mappings, unsigned count, Opaque stream) {
-  if (mappings == nullptr) return call(mappings, count, stream);
-  NumberArray physical(count);
-  if (!physical.is_allocated()) return kOutOfMemory;
-  for (unsigned i = 0; i < count; ++i)
-    physical[i] = mappings[i].operation == kMapPart ? device_ledger.retain_physical(mappings[i].handle) : 0;
-  const bool is_stream_ordered = is_gpu_memory_limited();
-  const std::uint64_t context = is_stream_ordered ? context_of_stream(stream) : 0;
-  const std::uint64_t time = hook.stamp();
-  const Result result = call(mappings, count, stream);
-  for (unsigned i = 0; i < count; ++i) {
-    if (result != kSuccess) {
-      drop_reference(hook, physical[i], time);
-      continue;
-    }
-    const Entry freed = device_ledger.map_part(number_of(mappings[i].array), number_of_part(mappings[i]),
-                                               physical[i], is_stream_ordered, context);
-    record_if_freed(hook, freed, time);
-  }
-  return result;
+// Headroom does not follow which parts of sparse arrays have memory. So memory that was mapped to one keeps a
+// reference, and stays charged until the process ends.
+Result map_array(DriverHook&, auto call, ArrayMapping* mappings, unsigned count, Opaque stream) {
+  for (unsigned i = 0; mappings != nullptr && i < count; ++i)
+    if (mappings[i].operation == kMapPart) device_ledger.retain_physical(mappings[i].handle);
+  return call(mappings, count, stream);
 }
 
 Result create_physical(DriverHook& hook, auto call, Handle* handle, std::size_t bytes,
@@ -108,11 +48,7 @@ Result release_handle(DriverHook& hook, auto call, Handle handle) {
   const auto released = device_ledger.begin_release_handle(handle);
   const std::uint64_t time = hook.stamp();
   const Result result = call(handle);
-  if (result != kSuccess) {
-    device_ledger.undo_release_handle(released);
-    return result;
-  }
-  record_if_freed(hook, device_ledger.finish_release_handle(released), time);
+  if (result == kSuccess) record_if_freed(hook, device_ledger.finish_release_handle(released), time);
   return result;
 }
 
@@ -121,11 +57,10 @@ Result retain_handle(DriverHook& hook, auto call, Handle* handle, void* address)
   const std::uint64_t physical = device_ledger.retain_mapped_physical(number_of(address));
   const std::uint64_t time = hook.stamp();
   const Result result = call(handle, address);
-  if (result != kSuccess) {
-    record_if_freed(hook, device_ledger.release_mapped_physical(physical), time);
-    return result;
-  }
-  record_if_freed(hook, device_ledger.retain_handle(*handle, physical), time);
+  record_if_freed(hook,
+                  result == kSuccess ? device_ledger.retain_handle(*handle, physical)
+                                     : device_ledger.release_physical(physical),
+                  time);
   return result;
 }
 
@@ -181,9 +116,8 @@ Result map_physical(DriverHook& hook, auto call, Pointer pointer, std::size_t by
     drop_reference(hook, physical, time);
     return result;
   }
-  Entry replaced, freed;
-  const Entry mapping = device_ledger.map(pointer, bytes, physical, replaced, freed);
-  record_if_freed(hook, replaced, time);
+  Entry freed;
+  const Entry mapping = device_ledger.map(pointer, bytes, physical, freed);
   record_if_freed(hook, freed, time);
   hook.record_allocation(mapping);
   return result;
@@ -193,13 +127,12 @@ Result map_physical(DriverHook& hook, auto call, Pointer pointer, std::size_t by
 // the ledger's update.
 Result unmap_physical(DriverHook& hook, auto call, Pointer pointer, std::size_t bytes) {
   const std::uint64_t time = hook.stamp();
-  const std::uint64_t last = device_ledger.last_mapping();
   const Result result = call(pointer, bytes);
   if (result != kSuccess) return result;
   Entry mapping, freed;
   // The mappings are contiguous.
   for (Pointer at = pointer; at - pointer < bytes; at = mapping.address + mapping.bytes) {
-    if (!device_ledger.unmap_one(at, pointer + bytes - at, last, mapping, freed)) break;
+    if (!device_ledger.unmap_one(at, pointer + bytes - at, mapping, freed)) break;
     hook.record_release(mapping, time);
     record_if_freed(hook, freed, time);
   }
@@ -230,42 +163,6 @@ std::uint64_t estimate_bytes(const Array3dDescriptor& shape, unsigned levels) {
   return all;
 }
 
-// Remembers the requirements of recent shapes: a trial costs as much as the array itself, and programs create
-// arrays of few shapes. A thread that finds the table locked asks the driver, so no thread waits, and neither
-// does a child after fork.
-class RequirementCache {
- public:
-  // `query` returns the bytes of a shape that is not in the table; 0: the driver does not know.
-  template <class Ask>
-  std::uint64_t find(const Array3dDescriptor& shape, unsigned levels, unsigned device, const Ask& query) {
-    std::unique_lock held(lock_, std::try_to_lock);
-    if (!held) return query();
-    for (const Requirement& requirement : requirements_)
-      if (requirement.bytes != 0 && requirement.levels == levels && requirement.device == device &&
-          is_same(requirement.shape, shape))
-        return requirement.bytes;
-    const std::uint64_t bytes = query();
-    if (bytes != 0) requirements_[next_++ % kShapes] = {shape, levels, device, bytes};
-    return bytes;
-  }
-
- private:
-  static constexpr unsigned kShapes = 16;
-  struct Requirement {
-    Array3dDescriptor shape;
-    unsigned levels, device;
-    std::uint64_t bytes;
-  };
-  static bool is_same(const Array3dDescriptor& a, const Array3dDescriptor& b) {
-    return a.width == b.width && a.height == b.height && a.depth == b.depth && a.format == b.format &&
-           a.channels == b.channels && a.flags == b.flags;
-  }
-  Lock lock_;
-  Requirement requirements_[kShapes] = {};
-  unsigned next_ = 0;
-};
-constinit RequirementCache requirement_cache;
-
 // Creates a trial array by `create(trial, shape)`.
 template <class Create, class Ask, class Destroy>
 std::uint64_t query_trial(const Array3dDescriptor& shape, unsigned device, const Create& create,
@@ -280,20 +177,16 @@ std::uint64_t query_trial(const Array3dDescriptor& shape, unsigned device, const
   return result == kSuccess ? requirements.size : 0;
 }
 std::uint64_t required_for_array(const Array3dDescriptor& shape, unsigned device) {
-  const std::uint64_t required = requirement_cache.find(shape, 0, device, [&] {
-    return query_trial(shape, device, real.cuArray3DCreate_v2, real.cuArrayGetMemoryRequirements,
-                       real.cuArrayDestroy);
-  });
+  const std::uint64_t required = query_trial(shape, device, real.cuArray3DCreate_v2,
+                                             real.cuArrayGetMemoryRequirements, real.cuArrayDestroy);
   return required != 0 ? required : estimate_bytes(shape, 1);
 }
 std::uint64_t required_for_mipmap(const Array3dDescriptor& shape, unsigned levels, unsigned device) {
-  const std::uint64_t required = requirement_cache.find(shape, levels, device, [&] {
-    const auto create = [&](Opaque* trial, const Array3dDescriptor* deferred) {
-      return real.cuMipmappedArrayCreate(trial, deferred, levels);
-    };
-    return query_trial(shape, device, create, real.cuMipmappedArrayGetMemoryRequirements,
-                       real.cuMipmappedArrayDestroy);
-  });
+  const auto create = [&](Opaque* trial, const Array3dDescriptor* deferred) {
+    return real.cuMipmappedArrayCreate(trial, deferred, levels);
+  };
+  const std::uint64_t required = query_trial(
+      shape, device, create, real.cuMipmappedArrayGetMemoryRequirements, real.cuMipmappedArrayDestroy);
   return required != 0 ? required : estimate_bytes(shape, levels);
 }
 
@@ -302,22 +195,19 @@ bool allocates_on_creation(const Array3dDescriptor& shape) {
   return (shape.flags & (kArraySparse | kArrayDeferred)) == 0;
 }
 
-Array3dDescriptor wide(const Array3dDescriptor& shape) { return shape; }
-Array3dDescriptor wide(const Array3dDescriptorV1& shape) {
-  return {shape.width, shape.height, shape.depth, shape.format, shape.channels, shape.flags};
-}
-Array3dDescriptor wide(const auto& shape) {
+Array3dDescriptor in_3d(const Array3dDescriptor& shape) { return shape; }
+Array3dDescriptor in_3d(const ArrayDescriptor& shape) {
   return {shape.width, shape.height, 0, shape.format, shape.channels, 0};
 }
 
 template <class Shape>
 Result create_array(DriverHook& hook, auto call, Opaque* array, const Shape* shape) {
   CurrentDevice where;
-  if (shape == nullptr || array == nullptr || !allocates_on_creation(wide(*shape)) ||
+  if (shape == nullptr || array == nullptr || !allocates_on_creation(in_3d(*shape)) ||
       !hook.get_current(where))
     return call(array, shape);
   const Entry entry = entry_of(EntryType::array, DeviceMemoryKind::array, where,
-                               required_for_array(wide(*shape), where.device));
+                               required_for_array(in_3d(*shape), where.device));
   return allocate(
       hook, entry, [&] { return call(array, shape); }, [&] { return number_of(*array); });
 }
@@ -335,15 +225,7 @@ Result create_mipmap(DriverHook& hook, auto call, Opaque* mipmap, const Array3dD
 
 template <EntryType type>
 Result destroy_array(DriverHook& hook, auto call, Opaque array) {
-  constexpr auto kArray = ledger::Ledger::Owner::array;
-  const std::uint64_t parts = device_ledger.begin_destroy(kArray, number_of(array));
-  const Result result = release(hook, type, number_of(array), [&] { return call(array); });
-  if (result != kSuccess) device_ledger.undo_destroy(kArray, parts, number_of(array));
-  if (result != kSuccess || parts == 0) return result;
-  ledger::Ledger::Pass pass;
-  for (Entry freed; device_ledger.unmap_next_part(parts, pass, freed);)
-    if (freed.address != 0) hook.record_release(freed);
-  return result;
+  return release(hook, type, number_of(array), [&] { return call(array); });
 }
 
 }  // namespace

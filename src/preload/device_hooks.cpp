@@ -244,7 +244,7 @@ bool DriverHook::get_current(CurrentDevice& current) {
   driver::Device device = -1;
   if (driver::real.cuCtxGetCurrent(&context) != driver::kSuccess || context == nullptr) return false;
   if (driver::real.cuCtxGetDevice(&device) != driver::kSuccess || device < 0) return false;
-  current = {driver::context_that_owns(number_of(context)), static_cast<unsigned>(device)};
+  current = {number_of(context), static_cast<unsigned>(device)};
   register_device(current.device);
   return true;
 }

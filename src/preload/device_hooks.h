@@ -289,10 +289,6 @@ Result allocate(DriverHook& hook, Entry entry, const Call& call, const Address& 
   return result;
 }
 
-// Releases a primary context that the tracer retained for a moment. If that was the last reference, the
-// tracer forgets the context.
-void release_retained_primary(DriverHook& hook, Device device);
-
 // --- The driver's own memory for contexts and modules (device_watch.cpp): figures of their own, and never
 // part of the recorded allocations.
 

@@ -16,9 +16,9 @@ namespace {
 //
 // This holds the driver lock, because the driver may place another thread's allocation where this one has
 // reserved bytes. `size()` is the real size, after the call.
-template <class Call, class Address, class Bytes>
-Result allocate_in_granule(DriverHook& hook, Entry entry, Address* pointer, const Call& call,
-                           const Bytes& size, Result (*free)(Address)) {
+template <class Call, class Bytes>
+Result allocate_in_granule(DriverHook& hook, Entry entry, Pointer* pointer, const Call& call,
+                           const Bytes& size) {
   const std::uint64_t granule = device_ledger.granule(entry.device);
   const bool is_limited = device_ledger.account().limit(entry.device) != ledger::kNoLimit;
   const std::uint64_t asked = entry.bytes;
@@ -47,7 +47,7 @@ Result allocate_in_granule(DriverHook& hook, Entry entry, Address* pointer, cons
     const bool is_granted = reserve(hook, entry.device, entry.kind, entry.bytes);
     cancel_reservations();
     if (!is_granted) {
-      free(*pointer);
+      real.cuMemFree_v2(*pointer);
       *pointer = 0;
       return kOutOfMemory;
     }
@@ -61,7 +61,7 @@ Result allocate_in_granule(DriverHook& hook, Entry entry, Address* pointer, cons
     is_committed = charge_granule(hook, entry.device, lock) && device_ledger.commit_in_granule(entry, true);
   lock.unlock();
   if (!is_committed) {
-    free(*pointer);
+    real.cuMemFree_v2(*pointer);
     *pointer = 0;
     refuse_granule(hook, entry);
     return kOutOfMemory;
@@ -70,82 +70,46 @@ Result allocate_in_granule(DriverHook& hook, Entry entry, Address* pointer, cons
   return kSuccess;
 }
 
-// The function that frees memory from functions of the same version. The first versions have 32-bit sizes and
-// pointers.
-auto free_for(const Pointer*) { return real.cuMemFree_v2.pointer; }
-auto free_for(const unsigned*) { return real.cuMemFree.pointer; }
-
-template <class Size>
-Result allocate_pointer(DriverHook& hook, auto call, Size* pointer, Size bytes) {
+Result allocate_pointer(DriverHook& hook, auto call, Pointer* pointer, std::size_t bytes) {
   CurrentDevice where;
-  const auto free = free_for(pointer);
-  if (pointer == nullptr || bytes == 0 || free == nullptr || !hook.get_current(where))
-    return call(pointer, bytes);
+  if (pointer == nullptr || bytes == 0 || !hook.get_current(where)) return call(pointer, bytes);
   const Entry entry = entry_of(EntryType::pointer, DeviceMemoryKind::device, where, bytes);
   const auto call_driver = [&] { return call(pointer, bytes); };
   if (device_ledger.shares_granule(where.device, entry.kind, bytes))
-    return allocate_in_granule(
-        hook, entry, pointer, call_driver, [&] { return std::uint64_t{bytes}; }, free);
-  return allocate(hook, entry, call_driver, [&] { return std::uint64_t{*pointer}; });
+    return allocate_in_granule(hook, entry, pointer, call_driver, [&] { return bytes; });
+  return allocate(hook, entry, call_driver, [&] { return *pointer; });
 }
 
-// The driver rounds row lengths up to a step: 512 bytes on all GPUs that were tested. Under a limit, the hook
-// allocates one row to measure the step, so that the request is charged its real size.
-std::atomic<std::size_t> row_steps[ledger::kMaxDevices];
-constexpr std::size_t kUsualRowStep = 512;
-
-template <class Size, class Address>
-std::size_t row_step(const CurrentDevice& where, Result (*call)(Address*, Size*, Size, Size, unsigned),
-                     Result (*free)(Address)) {
-  if (where.device >= ledger::kMaxDevices || device_ledger.account().limit(where.device) == ledger::kNoLimit)
-    return 1;
-  std::atomic<std::size_t>& known = row_steps[where.device];
-  if (known.load(std::memory_order_relaxed) != 0) return known;
-  constexpr Size kWidth = 16;
-  const DriverLock lock;  // the test row is a small allocation, too
-  const std::uint64_t most = std::max<std::uint64_t>(4096, device_ledger.granule(where.device));
-  Address pointer = 0;
-  Size pitch = 0;
-  if (!device_ledger.account().reserve(where.device, most)) return kUsualRowStep;
-  const bool is_known = call(&pointer, &pitch, kWidth, 1, 4) == kSuccess;
-  if (is_known) free(pointer);
-  device_ledger.account().discharge(where.device, most);
-  if (!is_known || pitch == 0) return kUsualRowStep;
-  known = pitch;
-  return pitch;
-}
+// The driver rounds row lengths up to a step: 512 bytes on all GPUs that were tested.
+constexpr std::size_t kRowStep = 512;
 
 // If the driver's rows are longer than the step predicts, the difference is charged after the call. If the
 // limit refuses that, the memory is freed.
-template <class Size, class Address>
-Result allocate_rows(DriverHook& hook, Result (*call)(Address*, Size*, Size, Size, unsigned),
-                     Address* pointer, Size* pitch, Size width, Size height, unsigned element) {
+Result allocate_rows(DriverHook& hook, auto call, Pointer* pointer, std::size_t* pitch, std::size_t width,
+                     std::size_t height, unsigned element) {
   CurrentDevice where;
-  const auto free = free_for(pointer);
   std::uint64_t wanted = 0, bytes = 0;
-  if (pointer == nullptr || pitch == nullptr || free == nullptr || !hook.get_current(where))
+  if (pointer == nullptr || pitch == nullptr || !hook.get_current(where))
     return call(pointer, pitch, width, height, element);
-  const std::size_t step = row_step(where, call, free);
   std::uint64_t row = 0;
   // A size that overflows 64 bits is left for the driver to reject.
-  if (__builtin_add_overflow(std::uint64_t{width}, std::uint64_t{step - 1}, &row) ||
-      __builtin_mul_overflow(row / step * step, std::uint64_t{height}, &wanted))
+  if (__builtin_add_overflow(width, kRowStep - 1, &row) ||
+      __builtin_mul_overflow(row / kRowStep * kRowStep, height, &wanted))
     return call(pointer, pitch, width, height, element);
   constexpr auto kKind = DeviceMemoryKind::device;
   const auto call_driver = [&] { return call(pointer, pitch, width, height, element); };
   Entry entry = entry_of(EntryType::pointer, kKind, where, wanted);
   if (device_ledger.shares_granule(where.device, kKind, wanted))
-    return allocate_in_granule(
-        hook, entry, pointer, call_driver, [&] { return std::uint64_t{*pitch} * height; }, free);
+    return allocate_in_granule(hook, entry, pointer, call_driver, [&] { return *pitch * height; });
   if (!reserve(hook, where.device, kKind, wanted)) return kOutOfMemory;
   const Result result = call_driver();
-  if (result != kSuccess || __builtin_mul_overflow(std::uint64_t{*pitch}, std::uint64_t{height}, &bytes)) {
+  if (result != kSuccess || __builtin_mul_overflow(*pitch, height, &bytes)) {
     device_ledger.cancel(where.device, kKind, wanted);
     return result;
   }
   if (!device_ledger.change_reservation(where.device, kKind, wanted, bytes)) {
     hook.record_last_refusal();
-    free(*pointer);
+    real.cuMemFree_v2(*pointer);
     *pointer = 0;
     device_ledger.cancel(where.device, kKind, wanted);
     return kOutOfMemory;
@@ -163,11 +127,11 @@ Result allocate_managed(DriverHook& hook, auto call, Pointer* pointer, std::size
       [&] { return call(pointer, bytes, flags); }, [&] { return *pointer; });
 }
 
-Result free_pointer(DriverHook& hook, auto call, auto pointer) {
+Result free_pointer(DriverHook& hook, auto call, Pointer pointer) {
   return release(hook, EntryType::pointer, pointer, [&] { return call(pointer); });
 }
 
-Result allocate_host(DriverHook& hook, auto call, void** pointer, auto bytes, auto... flags) {
+Result allocate_host(DriverHook& hook, auto call, void** pointer, std::size_t bytes, auto... flags) {
   CurrentDevice where;
   if (pointer == nullptr || !hook.get_current(where)) return call(pointer, bytes, flags...);
   return allocate(
@@ -206,8 +170,7 @@ Result export_range(DriverHook& hook, auto call, void* handle, Pointer pointer, 
 }
 
 // Under a limit, reports the limit as the total, and what is left of it as free.
-template <class Size>
-Result get_info(DriverHook& hook, auto call, Size* free, Size* total) {
+Result get_info(DriverHook& hook, auto call, std::size_t* free, std::size_t* total) {
   CurrentDevice where;
   const Result result = call(free, total);
   if (result != kSuccess || free == nullptr || total == nullptr || !hook.get_current(where)) return result;
@@ -221,18 +184,16 @@ Result get_info(DriverHook& hook, auto call, Size* free, Size* total) {
   }
   hook.update_pool_charges(where.device);  // stream-ordered frees may have completed
   const std::uint64_t left = std::min(limit, account.tightest_limit(where.device).left());
-  if (limit < *total) *total = static_cast<Size>(limit);
-  if (left < *free) *free = static_cast<Size>(left);
+  *total = std::min(*total, limit);
+  *free = std::min(*free, left);
   return result;
 }
 
-template <class Size>
-Result get_total(DriverHook& hook, auto call, Size* total, Device device) {
+Result get_total(DriverHook& hook, auto call, std::size_t* total, Device device) {
   const Result result = call(total, device);
   if (result != kSuccess || total == nullptr || device < 0) return result;
   hook.identify(static_cast<unsigned>(device));
-  const std::uint64_t limit = device_ledger.account().limit(static_cast<unsigned>(device));
-  if (limit < *total) *total = static_cast<Size>(limit);
+  *total = std::min(*total, device_ledger.account().limit(static_cast<unsigned>(device)));
   return result;
 }
 

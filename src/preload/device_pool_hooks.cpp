@@ -10,13 +10,9 @@ namespace {
 // context.
 bool find_device(DriverHook& hook, Opaque stream, CurrentDevice& where) {
   const bool has_current = hook.get_current(where);
-  if (is_of_green_context(stream, where)) {
-    hook.register_device(where.device);
-    return true;
-  }
   Opaque context = nullptr;
   if (is_default_stream(stream) || real.cuStreamGetCtx(stream, &context) != kSuccess ||
-      context_that_owns(number_of(context)) == where.context)
+      number_of(context) == where.context)
     return has_current;
   Device device = -1;
   if (!real.cuCtxPopCurrent_v2 || real.cuCtxPushCurrent_v2(context) != kSuccess) return has_current;
@@ -24,7 +20,7 @@ bool find_device(DriverHook& hook, Opaque stream, CurrentDevice& where) {
   Opaque popped = nullptr;
   real.cuCtxPopCurrent_v2(&popped);
   if (result != kSuccess || device < 0) return has_current;
-  where = {context_that_owns(number_of(context)), static_cast<unsigned>(device)};
+  where = {number_of(context), static_cast<unsigned>(device)};
   hook.register_device(where.device);
   return true;
 }

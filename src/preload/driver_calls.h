@@ -9,9 +9,18 @@
 // `function` does the work: function(hook, real, arguments…), with a DriverHook and the driver's function.
 // It runs only for calls of the program (device_hooks.h). Functions of one shape share one `function`, also
 // where their argument types differ. NVIDIA never changes the signature of a versioned name, such as
-// cuMemAlloc_v2. A variant for the per-thread default stream (_ptsz) is a separate function.
+// cuMemAlloc_v2. A variant for the per-thread default stream (_ptsz) is a separate function. A function with
+// more than eight parameters needs more of the macros in device_hooks.h.
 //
-// Functions that run often are left out on purpose: launches of kernels and graphs, copies.
+// Such a change has more parts:
+// - types/cuda_driver_types.h: types that the function needs, with the layout of cuda.h.
+// - tests/support/fake_cuda_*.cpp: the function in the fake driver, with a row in fake_cuda_lookup.cpp.
+// - tests/cli/cuda_calls.h: a row. tests/cli/cuda_*routes.h: a route that allocates with it.
+// - tests/cli/traced_cuda.cpp: the route in its list. device_test.cpp runs the whole list.
+// - cuda/probe_routes.cpp, docs/gpu-limits.md: a route of the probe, if it is a new way to allocate.
+//
+// Functions that run often are left out on purpose: launches of kernels and graphs, copies. So are those of
+// CUDA 2, which have sizes and pointers of 32 bits.
 #pragma once
 
 #include "preload/real_functions.h"
@@ -20,18 +29,12 @@
 // clang-format off
 // device_memory_hooks.cpp: memory by pointer, and how much is free.
 #define HEADROOM_MEMORY_CALLS(CALL) \
-  CALL(cuMemGetInfo, get_info, unsigned*, unsigned*) \
   CALL(cuMemGetInfo_v2, get_info, std::size_t*, std::size_t*) \
-  CALL(cuDeviceTotalMem, get_total, unsigned*, Device) \
   CALL(cuDeviceTotalMem_v2, get_total, std::size_t*, Device) \
-  CALL(cuMemAlloc, allocate_pointer, unsigned*, unsigned) \
   CALL(cuMemAlloc_v2, allocate_pointer, Pointer*, std::size_t) \
-  CALL(cuMemAllocPitch, allocate_rows, unsigned*, unsigned*, unsigned, unsigned, unsigned) \
   CALL(cuMemAllocPitch_v2, allocate_rows, Pointer*, std::size_t*, std::size_t, std::size_t, unsigned) \
   CALL(cuMemAllocManaged, allocate_managed, Pointer*, std::size_t, unsigned) \
-  CALL(cuMemFree, free_pointer, unsigned) \
   CALL(cuMemFree_v2, free_pointer, Pointer) \
-  CALL(cuMemAllocHost, allocate_host, void**, unsigned) \
   CALL(cuMemAllocHost_v2, allocate_host, void**, std::size_t) \
   CALL(cuMemHostAlloc, allocate_host, void**, std::size_t, unsigned) \
   CALL(cuMemFreeHost, free_host, void*) \
@@ -75,9 +78,7 @@
 
 // device_handle_hooks.cpp: arrays.
 #define HEADROOM_ARRAY_CALLS(CALL) \
-  CALL(cuArrayCreate, create_array, Opaque*, const ArrayDescriptorV1*) \
   CALL(cuArrayCreate_v2, create_array, Opaque*, const ArrayDescriptor*) \
-  CALL(cuArray3DCreate, create_array, Opaque*, const Array3dDescriptorV1*) \
   CALL(cuArray3DCreate_v2, create_array, Opaque*, const Array3dDescriptor*) \
   CALL(cuArrayDestroy, destroy_array<EntryType::array>, Opaque) \
   CALL(cuMipmappedArrayCreate, create_mipmap, Opaque*, const Array3dDescriptor*, unsigned) \
@@ -138,10 +139,6 @@
   CALL(cuDevicePrimaryCtxReset_v2, reset_primary, Device) \
   CALL(cuCtxDestroy, destroy_context, Opaque) \
   CALL(cuCtxDestroy_v2, destroy_context, Opaque) \
-  CALL(cuCtxDetach, detach_context, Opaque) \
-  CALL(cuGreenCtxCreate, create_green_context, Opaque*, Opaque, Device, unsigned) \
-  CALL(cuGreenCtxDestroy, destroy_green_context, Opaque) \
-  CALL(cuCtxFromGreenCtx, get_context_of_green, Opaque*, Opaque) \
   CALL(cuModuleLoad, measure_modules, Opaque*, const char*) \
   CALL(cuModuleLoadData, measure_modules, Opaque*, const void*) \
   CALL(cuModuleLoadDataEx, measure_modules, Opaque*, const void*, unsigned, void*, void**) \
@@ -175,7 +172,6 @@
 #define HEADROOM_USED_DRIVER_CALLS(CALL) \
   CALL(cuCtxGetCurrent, Opaque*) \
   CALL(cuCtxGetDevice, Device*) \
-  CALL(cuCtxGetApiVersion, Opaque, unsigned*) \
   CALL(cuCtxPushCurrent_v2, Opaque) \
   CALL(cuCtxPopCurrent_v2, Opaque*) \
   CALL(cuDeviceGetName, char*, int, Device) \
@@ -185,7 +181,6 @@
   CALL(cuDeviceGetMemPool, Opaque*, Device) \
   CALL(cuDeviceGetDefaultMemPool, Opaque*, Device) \
   CALL(cuDevicePrimaryCtxGetState, Device, unsigned*, int*) \
-  CALL(cuStreamGetGreenCtx, Opaque, Opaque*) \
   CALL(cuStreamGetCtx, Opaque, Opaque*) \
   CALL(cuStreamGetCaptureInfo_v2, Opaque, int*, std::uint64_t*, Opaque*, const Opaque**, std::size_t*) \
   CALL(cuStreamGetCaptureInfo_v2_ptsz, Opaque, int*, std::uint64_t*, Opaque*, const Opaque**, std::size_t*) \

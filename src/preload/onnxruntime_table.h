@@ -1,6 +1,6 @@
 // The part of ONNX Runtime's C API (MIT, onnxruntime_c_api.h) that the tracer wraps, as positions in its
-// function table. Declared here because the preload library is built without ONNX Runtime. A unit test
-// compares the positions with the real header.
+// function table. Declared here because the preload library is built without ONNX Runtime. Tests call the
+// real library at these positions (tests/cli/traced_onnxruntime.cpp).
 #pragma once
 
 #include <cstddef>

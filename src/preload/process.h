@@ -1,4 +1,5 @@
-// The tracer's options, which `headroom trace` passes in an environment variable.
+// The traced process: the tracer's options, which `headroom trace` passes in an environment variable, the
+// recording's file, and the process's phase.
 #pragma once
 
 #include <atomic>

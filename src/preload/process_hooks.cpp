@@ -43,9 +43,6 @@ void on_thread_renamed() {
   write_thread_name(thread);
 }
 
-// Resolved at load time: a lookup takes the loader's lock, which a child after fork must not wait for.
-[[gnu::constructor]] void resolve_lifecycle_functions();
-
 [[gnu::constructor]] void on_load() {
   ThreadLocal& thread = thread_local_state;
   if (!is_recording(thread) || !process.options.layers) return;
@@ -60,15 +57,6 @@ NextFunction<void (*)(int)> next_exit_now("_exit"), next_exit_now_c("_Exit"), ne
 NextFunction<void (*)()> next_abort("abort");
 NextFunction<int (*)(pthread_t, const char*)> next_setname("pthread_setname_np");
 NextFunction<int (*)(int, unsigned long, unsigned long, unsigned long, unsigned long)> next_prctl("prctl");
-
-void resolve_lifecycle_functions() {
-  next_exit_now.get();
-  next_exit_now_c.get();
-  next_quick_exit.get();
-  next_abort.get();
-  next_setname.get();
-  next_prctl.get();
-}
 
 }  // namespace
 
@@ -211,23 +199,13 @@ int call_with_limit(Strings environment, const Call& call) {
   return call(restore_limit(environment, static_cast<char*>(__builtin_alloca(bytes))));
 }
 
-// For C library functions that start a program with this process's own environment (system, popen): restores
-// the missing variables in `environ`. May allocate.
+// For C library functions that start a program with this process's own environment (system, popen). The new
+// list is never freed, because the program may keep pointers to it.
 void restore_limit_in_environ() {
-  if (!has_limit) return;
-  if (!has_our_library(environ)) {
-    const char* other_preload = value_in(environ, kPreload);
-    char both[2 * PATH_MAX];
-    const bool has_more = other_preload != nullptr && *other_preload != 0 &&
-                          std::strlen(saved_library) + std::strlen(other_preload) + 2 < sizeof both;
-    std::strcpy(both, saved_library);
-    if (has_more) std::strcat(std::strcat(both, ":"), other_preload);
-    ::setenv("LD_PRELOAD", both, 1);
-  }
-  if (has_options(environ)) return;
-  ::setenv("HEADROOM_TRACE_OPTIONS", saved_options + std::strlen(kOptions), 1);
-  if (saved_file[0] != 0 && value_in(environ, kFile) == nullptr)
-    ::setenv("HEADROOM_TRACE_FILE", saved_file + std::strlen(kFile), 1);
+  const std::size_t bytes = bytes_to_restore_limit(environ);
+  if (bytes == 0) return;
+  if (void* memory = std::malloc(bytes); memory != nullptr)
+    environ = const_cast<char**>(restore_limit(environ, static_cast<char*>(memory)));
 }
 
 }  // namespace
@@ -255,16 +233,11 @@ NextFunction<int (*)(const char*, wordexp_t*, int)> next_wordexp("wordexp");
 NextFunction<Spawn> next_posix_spawn("posix_spawn"), next_posix_spawnp("posix_spawnp");
 
 // Resolved at load time: a lookup takes the loader's lock, which a child after fork must not wait for.
-[[gnu::constructor]] void resolve_exec_functions() {
-  next_execve.get();
-  next_execvpe.get();
-  next_fexecve.get();
-  next_execveat.get();
-  next_posix_spawn.get();
-  next_posix_spawnp.get();
-  next_system.get();
-  next_popen.get();
-  next_wordexp.get();
+[[gnu::constructor]] void resolve_process_functions() {
+  const auto resolve = [](auto&... functions) { (functions.get(), ...); };
+  resolve(next_exit_now, next_exit_now_c, next_quick_exit, next_abort, next_setname, next_prctl);
+  resolve(next_execve, next_execvpe, next_fexecve, next_execveat, next_posix_spawn, next_posix_spawnp,
+          next_system, next_popen, next_wordexp);
 }
 
 // Returns only if exec failed; then the recording continues. A runtime profile that was ended for the exec

@@ -1,5 +1,5 @@
-// The stacks that a thread's current segment has defined, by their hash: a direct-mapped table of 4096 stacks
-// (64 KiB). A stack that was evicted is defined again, which costs bytes but not correctness.
+// The state of a thread: its segment, the stacks defined there, the sampler, and the guard that keeps the
+// tracer's own allocations out of the recording.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,8 @@
 
 namespace headroom::preload {
 
+// The stacks that a thread's current segment has defined, by their hash: a direct-mapped table of 4096 stacks
+// (64 KiB). A stack that was evicted is defined again, which costs bytes but not correctness.
 class StackDictionary {
  public:
   // Returns the stack's number in the segment; 0 if it has none.
@@ -33,10 +35,6 @@ class StackDictionary {
   Entry entries_[1 << kBits];
 };
 
-// Chooses the small allocations to record as samples. Each byte is chosen with probability 1/period, so the
-// distance to the next chosen byte is exponentially distributed and memoryless. An allocation of `size` bytes
-// is recorded with probability 1 − e^(−size/period). Weighting samples with the inverse gives unbiased
-// estimates.
 // log2 of a number above 0, accurate to 1e-7: the mantissa's part is a series in (m−1)/(m+1).
 inline double log2_of(std::uint64_t value) {
   const int exponent = 63 - __builtin_clzll(value);
@@ -46,6 +44,10 @@ inline double log2_of(std::uint64_t value) {
   return exponent + ln * 1.4426950408889634;
 }
 
+// Chooses the small allocations to record as samples. Each byte is chosen with probability 1/period, so the
+// distance to the next chosen byte is exponentially distributed and memoryless. An allocation of `size` bytes
+// is recorded with probability 1 − e^(−size/period). Weighting samples with the inverse gives unbiased
+// estimates.
 class Sampler {
  public:
   void start(std::uint64_t seed, std::uint64_t period) {

@@ -1,3 +1,5 @@
+// The encoding of a recording's numbers, and its checksums.
+//
 // Variable-length integers: seven bits per byte, lowest first. The top bit is set in all bytes except the
 // last.
 #pragma once

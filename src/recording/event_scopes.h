@@ -1,6 +1,6 @@
 // Turns the nodes of a graph into scopes of a recording. While a thread is in a session's run, the runtime's
-// profile shows which node it executes. This class rewrites the event stream as if the program had entered
-// and left each node itself.
+// profile shows which node it executes. NodeRanges rewrites the event stream as if the program had entered
+// and left each node itself. WeightBlocks gives weights the scope of their layer.
 //
 // The profile has a resolution of 1 µs, so an allocation within 1 µs of a node's edge may be assigned to its
 // neighbour. Threads of the runtime's pool are not in the scope of a run and keep their scope. Small
@@ -17,8 +17,7 @@
 
 namespace headroom::recording {
 
-// From `time` on, the thread works for `node` (an index that node_scope() turns into a scope), or for no
-// node.
+// From `time` on, the thread works for `node` (an index into the scopes of add_run_scope()), or for no node.
 struct NodeEdge {
   Nanoseconds time;
   std::uint32_t session = 0;  // index of the profile
@@ -30,7 +29,14 @@ class NodeRanges {
  public:
   bool empty() const { return edges_.empty(); }
   // Adds edges of a thread, sorted by time.
-  void add(ThreadIndex thread, const std::vector<NodeEdge>& edges);
+  void add(ThreadIndex thread, const std::vector<NodeEdge>& edges) {
+    auto& all = edges_[thread.index].edges;
+    all.insert(all.end(), edges.begin(), edges.end());
+    // At equal times an end comes before a beginning. Sessions may alternate on a thread.
+    std::ranges::stable_sort(all, [](const NodeEdge& a, const NodeEdge& b) {
+      return a.time != b.time ? a.time < b.time : a.begins < b.begins;
+    });
+  }
   // Sets the scopes for the nodes of profile `session` while the thread is in scope `run`. A model that is
   // loaded again runs in the same scope as before. Then several sessions have edges for it, each at its own
   // time.
@@ -94,15 +100,6 @@ class NodeRanges {
   std::unordered_map<std::uint32_t, Walk> edges_;                  // by thread
   std::unordered_map<std::uint64_t, std::vector<ScopeId>> nodes_;  // by session and the run's scope
 };
-
-inline void NodeRanges::add(ThreadIndex thread, const std::vector<NodeEdge>& edges) {
-  auto& all = edges_[thread.index].edges;
-  all.insert(all.end(), edges.begin(), edges.end());
-  // At equal times an end comes before a beginning. Sessions may alternate on a thread.
-  std::ranges::stable_sort(all, [](const NodeEdge& a, const NodeEdge& b) {
-    return a.time != b.time ? a.time < b.time : a.begins < b.begins;
-  });
-}
 
 // Finds the allocations that are weights. A program allocates weights before it calls any module, so their
 // layer is known only later. When the tracer first sees the module, it records the addresses of its weights

@@ -72,20 +72,14 @@ void ModulePlaces::relocate_overlapping(std::vector<Module*>& overlapping) {
       *address += shifts[i];
 }
 
-const ModulePlaces::Contested* ModulePlaces::contested_at(std::uint64_t address) const {
-  const auto after = std::ranges::upper_bound(contested_, address, {}, &Contested::start);
-  if (after == contested_.begin()) return nullptr;
-  const Contested& contested = *std::prev(after);
-  return address < contested.end ? &contested : nullptr;
-}
-
 // The relocation distance of the module that had the address at that time; if none had it, of the last module
 // that did. Narrows the times for which the answer is valid.
 std::uint64_t ModulePlaces::shift_of(std::uint64_t address, Nanoseconds time, Relocated& relocated) const {
-  const Contested* contested = contested_at(address);
-  if (contested == nullptr) return 0;
-  const auto begin = stays_.begin() + static_cast<std::ptrdiff_t>(contested->first),
-             end = stays_.begin() + static_cast<std::ptrdiff_t>(contested->last);
+  const auto behind = std::ranges::upper_bound(contested_, address, {}, &Contested::start);
+  if (behind == contested_.begin() || address >= std::prev(behind)->end) return 0;
+  const Contested& contested = *std::prev(behind);
+  const auto begin = stays_.begin() + static_cast<std::ptrdiff_t>(contested.first),
+             end = stays_.begin() + static_cast<std::ptrdiff_t>(contested.last);
   const auto then =
       std::upper_bound(begin, end, time, [](Nanoseconds at, const Stay& stay) { return at < stay.until; });
   if (then != begin) relocated.from = std::max(relocated.from, std::prev(then)->until);

@@ -103,7 +103,6 @@ class ModulePlaces {
   };
 
   void relocate_overlapping(std::vector<Module*>& overlapping);
-  const Contested* contested_at(std::uint64_t address) const;
   std::uint64_t shift_of(std::uint64_t address, Nanoseconds time, Relocated& relocated) const;
   Relocated relocate_stack(StackId recorded, Nanoseconds time, StackTable& stacks) const;
 

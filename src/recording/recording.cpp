@@ -1,6 +1,7 @@
 #include "recording/recording.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -64,9 +65,8 @@ std::vector<std::string> split_at_nul(const std::string& text) {
 }
 
 std::string hex_digits(const std::string& bytes) {
-  std::string digits;
-  for (const char byte : bytes) digits += fmt::format("{:02x}", static_cast<unsigned char>(byte));
-  return digits;
+  const auto* at = reinterpret_cast<const std::uint8_t*>(bytes.data());
+  return fmt::format("{:02x}", fmt::join(at, at + bytes.size(), ""));
 }
 
 // Element `index` of a list that is indexed by id; grows the list. Returns null for an invalid id. Ids are
@@ -215,14 +215,9 @@ void Recording::read_metadata_record(MetadataKind kind, std::uint32_t id, const 
       return;
     case MetadataKind::module: {
       const auto record = payload.take<ModuleRecord>();
-      Module module;
-      module.build_id = hex_digits(payload.take_text(record.build_id_bytes));
-      module.path = payload.rest();
-      module.load_bias = record.load_bias;
-      module.start = record.start;
-      module.end = record.end;
-      module.loaded = time_of_ticks(record.ticks);
-      info_.modules.push_back(std::move(module));
+      const std::string build_id = hex_digits(payload.take_text(record.build_id_bytes));
+      info_.modules.push_back({payload.rest(), build_id, record.load_bias, record.start, record.end,
+                               time_of_ticks(record.ticks), std::nullopt});
       return;
     }
     case MetadataKind::module_gone: {

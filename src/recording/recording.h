@@ -282,7 +282,6 @@ void Recording::walk_records(Visit&& visit) {
   report_overwritten(overwritten);
 }
 
-// Recognizes a recording.
 // Whether the file begins like a recording. Never opens a pipe, which would block.
 bool is_recording(const std::filesystem::path& file);
 

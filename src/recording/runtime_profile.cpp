@@ -68,14 +68,6 @@ Result<RuntimeProfileData> read_runtime_profile(const std::filesystem::path& pat
 // Recordings are often copied together with their folder. So a profile is searched next to the recording
 // first, then at its original path.
 void Recording::read_profiles(const std::filesystem::path& recording) {
-  // Each session has one profile with its own name. A hostile recording can name one large profile in each of
-  // its 100,000 records, and reading all must not take hours.
-  constexpr std::size_t kMostProfiles = 1000;
-  if (info_.profiles.size() > kMostProfiles) {
-    open_problems_.push_back(fmt::format("only the first {} of {} session profiles were read", kMostProfiles,
-                                         info_.profiles.size()));
-    info_.profiles.resize(kMostProfiles);
-  }
   std::set<std::filesystem::path> read;
   NodeScopes node_scopes;
   for (std::uint32_t i = 0; i < info_.profiles.size(); ++i) {
@@ -134,10 +126,9 @@ void Recording::add_nodes(std::uint32_t index, NodeScopes& known) {
 // A runtime keeps its profile in memory until profiling ends. If the process was killed before, there is no
 // profile to read.
 void Recording::note_unwritten_profiles() {
-  constexpr std::size_t kMostNotes = 100;  // a hostile recording can start 100,000
   std::set<std::uint32_t> sessions;
   for (const auto& [number, session] : begun_profiles_)
-    if (written_profiles_.count(number) == 0 && sessions.size() < kMostNotes) sessions.insert(session.index);
+    if (written_profiles_.count(number) == 0) sessions.insert(session.index);
   for (const std::uint32_t session : sessions)
     info_.notes.push_back(fmt::format(
         "the recording ended before the third run of {} was over, so its profile was not written: "

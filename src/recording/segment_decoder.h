@@ -40,17 +40,14 @@ class SegmentDecoder {
   // the file.
   SegmentDecoder(const SegmentSpan& segment, const TimeScale& scale, SampleWeights& weights,
                  std::uint64_t coin_key, StackTable& stacks, std::vector<std::uint8_t> bytes = {})
-      : at_(segment.begin),
-        begin_(segment.begin),
-        end_(segment.end),
+      : span_(segment),
+        at_(segment.begin),
         scale_(scale),
         table_(&stacks),
         weights_(&weights),
         coin_key_(coin_key),
-        number_(segment.number),
         time_(segment.base_time),
-        counted_(segment),
-        grew_(segment.grew),
+        counts_are_unread_(segment.has_counted()),
         bytes_(std::move(bytes)) {
     event_.thread = ThreadIndex{segment.thread};
     event_.scope = ScopeId{segment.scope};
@@ -64,17 +61,17 @@ class SegmentDecoder {
   bool comes_before(const SegmentDecoder& other) const {
     if (time_ != other.time_) return time_ < other.time_;
     const bool releases = is_release(event_.kind), other_releases = is_release(other.event_.kind);
-    return releases != other_releases ? releases : number_ < other.number_;
+    return releases != other_releases ? releases : span_.number < other.span_.number;
   }
 
   const char* damage() const { return damage_; }  // null if there is none
-  std::uint64_t number() const { return number_; }
-  std::size_t offset() const { return static_cast<std::size_t>(at_ - begin_); }
-  const std::uint8_t* begin() const { return begin_; }
-  const std::uint8_t* end() const { return end_; }
-  std::size_t bytes_left() const { return static_cast<std::size_t>(end_ - at_); }
+  std::uint64_t number() const { return span_.number; }
+  std::size_t offset() const { return static_cast<std::size_t>(at_ - span_.begin); }
+  const std::uint8_t* begin() const { return span_.begin; }
+  const std::uint8_t* end() const { return span_.end; }
+  std::size_t bytes_left() const { return static_cast<std::size_t>(span_.end - at_); }
   // The segment ends within a record whose end was written after the file was opened.
-  bool is_cut_short() const { return grew_ && bytes_left() < kMaxStackBytes; }
+  bool is_cut_short() const { return span_.grew && bytes_left() < kMaxStackBytes; }
 
  private:
   bool fail(const char* what) {
@@ -82,11 +79,11 @@ class SegmentDecoder {
     return false;
   }
   void read_address(const std::uint8_t*& p) {
-    address_ += static_cast<std::uint64_t>(unzigzag(get_varint(p, end_)));
+    address_ += static_cast<std::uint64_t>(unzigzag(get_varint(p, span_.end)));
     event_.address = address_ << kAddressShift;
   }
   bool read_stack_reference(const std::uint8_t*& p) {
-    const std::uint64_t local = get_varint(p, end_);
+    const std::uint64_t local = get_varint(p, span_.end);
     if (local >= local_stacks_.size()) return false;
     event_.stack = local_stacks_[local];
     return true;
@@ -100,18 +97,16 @@ class SegmentDecoder {
   bool read_header_counts();
   void weigh_sample();
 
+  SegmentSpan span_;
   const std::uint8_t* at_;
-  const std::uint8_t* begin_;
-  const std::uint8_t* end_;
   TimeScale scale_;
   StackTable* table_;
   SampleWeights* weights_;
-  std::uint64_t coin_key_, number_, time_, address_ = 0;
+  std::uint64_t coin_key_, time_, address_ = 0;
   MemoryEvent event_;
   // A counters record becomes two events: first the allocations, then the frees.
   std::uint64_t pending_releases_ = 0;
-  SegmentSpan counted_;  // the header's counts are read as a last record
-  bool grew_;
+  bool counts_are_unread_;  // the header's counts are read as a last record
   std::vector<std::uint8_t> bytes_;
   ScopeId scope_before_counters_;
   std::vector<StackId> local_stacks_;
@@ -120,15 +115,15 @@ class SegmentDecoder {
 };
 
 inline bool SegmentDecoder::define_stack(const std::uint8_t*& p) {
-  const std::uint64_t count = get_varint(p, end_);
-  const std::uint64_t shared = get_varint(p, end_);
+  const std::uint64_t count = get_varint(p, span_.end);
+  const std::uint64_t shared = get_varint(p, span_.end);
   if (p == nullptr || count > kMaxFrames || shared > count || shared > frames_before_.size()) return false;
   frames_.resize(count);
   for (std::uint64_t i = 0; i < shared; ++i)
     frames_[count - 1 - i] = frames_before_[frames_before_.size() - 1 - i];
   std::uint64_t caller = shared > 0 ? frames_[count - shared] : 0;
   for (std::uint64_t i = count - shared; i-- > 0;) {
-    caller += static_cast<std::uint64_t>(unzigzag(get_varint(p, end_)));
+    caller += static_cast<std::uint64_t>(unzigzag(get_varint(p, span_.end)));
     frames_[i] = caller;
   }
   if (p == nullptr) return false;
@@ -162,9 +157,9 @@ inline const char* SegmentDecoder::read_extension(const std::uint8_t*& p, bool& 
       {weight, "a record of a weight is cut off", {eighths, count}},
       {device_holder, "a record of a holder of device memory is cut off", {device, count, size, address}},
   };
-  const std::uint64_t kind = get_varint(p, end_);
-  const std::uint64_t bytes = get_varint(p, end_);
-  if (p == nullptr || bytes > static_cast<std::uint64_t>(end_ - p))
+  const std::uint64_t kind = get_varint(p, span_.end);
+  const std::uint64_t bytes = get_varint(p, span_.end);
+  if (p == nullptr || bytes > static_cast<std::uint64_t>(span_.end - p))
     return "a record of a later version is cut off";
   const std::uint8_t* at = p;
   p += bytes;
@@ -192,26 +187,25 @@ inline const char* SegmentDecoder::read_extension(const std::uint8_t*& p, bool& 
 }
 
 inline bool SegmentDecoder::read_header_counts() {
-  if (!counted_.has_counted()) return false;
+  if (!std::exchange(counts_are_unread_, false)) return false;
   scope_before_counters_ = event_.scope;
   event_.kind = MemoryEventKind::counters;
-  event_.scope = ScopeId{counted_.counted_scope};
-  event_.count = counted_.counted_allocations;
-  event_.size = counted_.counted_bytes;
+  event_.scope = ScopeId{span_.counted_scope};
+  event_.count = span_.counted_allocations;
+  event_.size = span_.counted_bytes;
   event_.weight = 1;
   event_.half = SampleHalf::both;
   event_.stack = StackId{};
   event_.address = 0;
   event_.time = scale_.of(time_);
-  pending_releases_ = counted_.counted_releases;
-  counted_ = SegmentSpan{};
+  pending_releases_ = span_.counted_releases;
   return true;
 }
 
 inline void SegmentDecoder::weigh_sample() {
   const SampleWeights::Weight& known = weights_->of(event_.size);
   event_.weight = known.weight;
-  event_.half = half_of_sample(known.alone, coin_of_record(coin_key_, number_, offset()));
+  event_.half = half_of_sample(known.alone, coin_of_record(coin_key_, span_.number, offset()));
 }
 
 inline bool SegmentDecoder::advance() {
@@ -224,11 +218,11 @@ inline bool SegmentDecoder::advance() {
   if (event_.kind == MemoryEventKind::counters || event_.kind == MemoryEventKind::release_counters)
     event_.scope = scope_before_counters_;
   for (;;) {
-    if (at_ == end_) return read_header_counts();
+    if (at_ == span_.end) return read_header_counts();
     const std::uint8_t* p = at_;
     const std::uint8_t tag = *p++;
     std::uint64_t delta = tag >> 4;
-    if (delta == kInlineTimeLimit) delta += get_varint(p, end_);
+    if (delta == kInlineTimeLimit) delta += get_varint(p, span_.end);
     const std::uint64_t time = time_ + delta;
     bool is_event = true;
     event_.weight = 1;
@@ -243,7 +237,7 @@ inline bool SegmentDecoder::advance() {
                       : (tag & 15) == kTagMap    ? MemoryEventKind::map
                                                  : MemoryEventKind::sampled_allocate;
         read_address(p);
-        event_.size = get_varint(p, end_);
+        event_.size = get_varint(p, span_.end);
         if (!read_stack_reference(p)) return fail("a stack is named before it is defined");
         if ((tag & 15) == kTagSample && event_.size > 0 && weights_->are_needed()) weigh_sample();
         break;
@@ -254,23 +248,23 @@ inline bool SegmentDecoder::advance() {
       case kTagUnmap:
         event_.kind = MemoryEventKind::unmap;
         read_address(p);
-        event_.size = get_varint(p, end_);
+        event_.size = get_varint(p, span_.end);
         break;
       case kTagScope:
         event_.kind = MemoryEventKind::enter_scope;
-        event_.scope = ScopeId{static_cast<std::uint32_t>(get_varint(p, end_))};
+        event_.scope = ScopeId{static_cast<std::uint32_t>(get_varint(p, span_.end))};
         break;
       case kTagCounters:
         event_.kind = MemoryEventKind::counters;
         scope_before_counters_ = event_.scope;
-        event_.scope = ScopeId{static_cast<std::uint32_t>(get_varint(p, end_))};
-        event_.count = get_varint(p, end_);
-        event_.size = get_varint(p, end_);
-        pending_releases_ = get_varint(p, end_);
+        event_.scope = ScopeId{static_cast<std::uint32_t>(get_varint(p, span_.end))};
+        event_.count = get_varint(p, span_.end);
+        event_.size = get_varint(p, span_.end);
+        pending_releases_ = get_varint(p, span_.end);
         break;
       case kTagGap:
         event_.kind = MemoryEventKind::gap;
-        event_.count = get_varint(p, end_);
+        event_.count = get_varint(p, span_.end);
         break;
       case kTagStack:
         is_event = false;
@@ -278,7 +272,7 @@ inline bool SegmentDecoder::advance() {
         break;
       case kTagThread:
         is_event = false;
-        event_.thread = ThreadIndex{static_cast<std::uint32_t>(get_varint(p, end_))};
+        event_.thread = ThreadIndex{static_cast<std::uint32_t>(get_varint(p, span_.end))};
         event_.scope = ScopeId{};
         break;
       case kTagExtension:

@@ -14,7 +14,6 @@ namespace headroom::report {
 
 enum class Page { report, recording, snapshot, plan, live, history, watch };
 
-// The page without data.
 std::string_view empty_page(Page page);
 
 struct PageData {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <algorithm>
+#include <utility>
 
 #include "base/text.h"
 #include "base/units.h"
@@ -41,6 +42,10 @@ bool is_word(char c) {
 }
 
 }  // namespace
+
+void add_row(std::vector<Column>& columns, std::vector<std::string> cells) {
+  for (std::size_t i = 0; i < columns.size(); ++i) columns[i].cells.push_back(std::move(cells[i]));
+}
 
 bool all_columns_fit(const std::vector<Column>& columns, int width, int first_width) {
   return width - width_of_others(columns) >= std::min(width_of(columns.front()), first_width);
@@ -119,7 +124,19 @@ void ScreenLines::figure(std::string_view name, std::string_view text) {
 
 void ScreenLines::indented(std::string_view text) { line("  " + wrap(text, width_ - 2, 2)); }
 
-void ScreenLines::wrapped(std::string_view text, int indent) { line(wrap(text, width_, indent)); }
+void ScreenLines::wrapped(std::string_view text, int indent, std::string_view paint) {
+  const std::string lines = wrap(text, width_, indent);
+  line(paint.empty() ? lines : painted(lines, paint, color_));
+}
+
+void ScreenLines::missing_data(const std::vector<std::string>& sentences) {
+  constexpr std::size_t kShown = 6;
+  if (sentences.empty()) return;
+  heading("Missing data");
+  for (std::size_t i = 0; i < std::min(sentences.size(), kShown); ++i) sentence("!", kYellow, sentences[i]);
+  if (sentences.size() > kShown)
+    line(fmt::format("  and {} more; --json has all", sentences.size() - kShown));
+}
 
 void ScreenLines::and_more(std::size_t all, std::size_t shown) {
   if (all > shown) line(fmt::format("  and {} more", grouped(static_cast<std::int64_t>(all - shown))));
@@ -156,6 +173,11 @@ std::string escaped(std::string_view text) {
     }
   }
   return safe;
+}
+
+std::vector<std::string> escaped(std::vector<std::string> cells) {
+  for (std::string& cell : cells) cell = escaped(cell);
+  return cells;
 }
 
 std::string code(std::string_view text) {

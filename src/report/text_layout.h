@@ -21,6 +21,9 @@ struct Column {
   std::vector<std::string_view> paints = {};  // one a cell, or none at all
 };
 
+// A cell for each column.
+void add_row(std::vector<Column>& columns, std::vector<std::string> cells);
+
 enum class TooLong { is_cut, goes_on_below };
 
 // Leaves out columns and cuts the first one's cells, or breaks them at spaces, until the table fits.
@@ -49,12 +52,16 @@ class ScreenLines {
   void title(std::string_view text);
   // "✗ Leak: …": later lines begin below the text.
   void sentence(std::string_view sign, std::string_view paint, std::string_view text);
+  void note(std::string_view text) { sentence(" ", "", text); }
   // "Peak       12.0 MiB at 1.2 s": later lines begin below the text.
   void figure(std::string_view name, std::string_view text);
   // Begins behind two spaces.
   void indented(std::string_view text);
   // Broken at the width; `indent` is that of the later lines.
-  void wrapped(std::string_view text, int indent = 0);
+  void wrapped(std::string_view text, int indent = 0, std::string_view paint = {});
+  void table(const std::vector<Column>& columns) { text_ += table_of(columns, color_); }
+  // A section of the first sentences; nothing without any.
+  void missing_data(const std::vector<std::string>& sentences);
   // A row of a table: `name(room)` gets what the figures leave of the line, and at least 10 columns.
   template <class Name>
   void row(const std::string& figures, Name name) {
@@ -79,6 +86,7 @@ std::string share_figures(std::int64_t bytes, std::int64_t whole, std::string_vi
 // GitHub-flavoured Markdown from text that may hold anything: names of files and models, a runtime's errors.
 // The text as itself: nothing in it is markup, and it stays on its line and in its table cell.
 std::string escaped(std::string_view text);
+std::vector<std::string> escaped(std::vector<std::string> cells);
 // As code, on one line.
 std::string code(std::string_view text);
 

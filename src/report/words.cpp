@@ -3,8 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
+
+#include "types/enum_names.h"
 
 namespace headroom::report {
 namespace {
@@ -95,20 +96,15 @@ std::string counted(std::int64_t count, std::string_view noun) {
 
 std::string words_for(const MemoryShare& share, const std::string& peak_node) {
   // In the order of MemoryKind.
-  constexpr std::array<std::string_view, 12> kWords{
-      "weights, as the runtime reports",
-      "other memory left by loading: graph, kernels, prepacked weights",
-      "tensors in the arena at its peak in the profiled runs",
-      "rounding of tensors by the arena",
-      "unused memory of the arena at that time",
-      "growth of the arena after the profiled runs, in use or not",
-      "allocated in runs outside the arena",
-      "allocated after the profiled runs, inside or outside the arena",
-      "allocated in runs; the runtime's profile shows no arena",
-      "the runtime's own profiler, which only tracing turns on",
-      ", outside the model",
-      "unknown"};
-  std::string words(kWords.at(static_cast<std::size_t>(share.kind)));
+  std::string words(name_in(
+      {"weights, as the runtime reports", "other memory left by loading: graph, kernels, prepacked weights",
+       "tensors in the arena at its peak in the profiled runs", "rounding of tensors by the arena",
+       "unused memory of the arena at that time",
+       "growth of the arena after the profiled runs, in use or not", "allocated in runs outside the arena",
+       "allocated after the profiled runs, inside or outside the arena",
+       "allocated in runs; the runtime's profile shows no arena",
+       "the runtime's own profiler, which only tracing turns on", ", outside the model", "unknown"},
+      share.kind));
   if (share.kind == MemoryKind::module) return share.name + words;
   return share.kind == MemoryKind::tensors && !peak_node.empty() ? words + ", after " + peak_node : words;
 }
@@ -119,20 +115,17 @@ std::string_view words_for(ModelStatus status) {
 }
 
 std::string_view words_for(LimitMechanism mechanism) {
-  constexpr std::array<std::string_view, 6> kWords{"no limit; memory is only measured",
-                                                   "control group v2 (memory.max)",
-                                                   "control group v1 (memory.limit_in_bytes)",
-                                                   "RLIMIT_DATA",
-                                                   "a watchdog, which measures memory but stops nothing",
-                                                   "the GPU ledger, which refuses requests over the limit"};
-  return kWords.at(static_cast<std::size_t>(mechanism));
+  return name_in({"no limit; memory is only measured", "control group v2 (memory.max)",
+                  "control group v1 (memory.limit_in_bytes)", "RLIMIT_DATA",
+                  "a watchdog, which measures memory but stops nothing",
+                  "the GPU ledger, which refuses requests over the limit"},
+                 mechanism);
 }
 
 std::string_view activity_after(Phase phase) {
-  constexpr std::array<std::string_view, 6> kWords{"while loading the runtime", "while loading the model",
-                                                   "while warming up",          "while running",
-                                                   "while unloading",           "while ending"};
-  return kWords.at(static_cast<std::size_t>(phase));
+  return name_in({"while loading the runtime", "while loading the model", "while warming up", "while running",
+                  "while unloading", "while ending"},
+                 phase);
 }
 
 std::string title_of_metric(std::string_view name) {

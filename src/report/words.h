@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -72,6 +73,15 @@ std::vector<std::size_t> ranked(const std::vector<Item>& items, Figure figure, s
                     });
   order.resize(count);
   return order;
+}
+
+// Indices of the items that lead in a ranking by any of the figures, ascending.
+template <class Item, class... Figures>
+std::vector<std::size_t> ranked_by_any(const std::vector<Item>& items, std::size_t most, Figures... figures) {
+  std::set<std::size_t> chosen;
+  for (const std::vector<std::size_t>& order : {ranked(items, figures, most)...})
+    chosen.insert(order.begin(), order.end());
+  return {chosen.begin(), chosen.end()};
 }
 
 }  // namespace headroom::report

@@ -25,7 +25,7 @@ struct HttpResponse {
   int status = 200;
   std::string content_type = "text/plain; charset=utf-8";
   std::string body;
-  std::vector<std::pair<std::string, std::string>> headers;
+  std::vector<std::pair<std::string, std::string>> headers{};
 };
 
 struct TlsFiles {
@@ -48,6 +48,7 @@ class HttpServer {
   //
   // Limits:
   //   - 64 connections at once, one request each; further ones wait in the kernel
+  //   - 16 connections of one client's address at once; further ones are closed
   //   - 16 KiB and 5 s for a request's head; request bodies are not read
   //   - 5 s for a response, plus the time for its size at 64 KiB/s
   virtual Result<int> start(const HttpAddress& address, HttpHandler handler) = 0;

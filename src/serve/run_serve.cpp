@@ -111,18 +111,10 @@ namespace {
 constexpr std::string_view kBearer = "Bearer ";
 constexpr const char* kJson = "application/json";
 
-HttpResponse answer(int status, std::string text) {
-  HttpResponse response;
-  response.status = status;
-  response.body = std::move(text) + "\n";
-  return response;
-}
+HttpResponse answer(int status, const std::string& text) { return {.status = status, .body = text + "\n"}; }
 
-HttpResponse content(std::string content_type, std::string body) {
-  HttpResponse response;
-  response.content_type = std::move(content_type);
-  response.body = std::move(body);
-  return response;
+HttpResponse content(std::string type, std::string body) {
+  return {.content_type = std::move(type), .body = std::move(body)};
 }
 
 // Compares in constant time, so that the duration does not reveal matching characters.
@@ -177,12 +169,7 @@ HttpResponse find_content(const HttpRequest& request, LiveState& state, const st
 }  // namespace
 
 bool is_loopback_name(const std::string& host) {
-  std::string name = host;
-  if (name.starts_with('[')) {
-    name = name.substr(0, name.find(']') + 1);
-  } else {
-    name = name.substr(0, name.find(':'));
-  }
+  const std::string name = host.substr(0, host.starts_with('[') ? host.find(']') + 1 : host.find(':'));
   if (name == "localhost" || name == "[::1]") return true;
   const bool is_number = name.starts_with("127.") && name.find_first_not_of("0123456789.") == name.npos;
   return is_number && std::count(name.begin(), name.end(), '.') == 3;

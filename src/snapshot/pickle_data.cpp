@@ -151,17 +151,6 @@ std::optional<std::string_view> PickleData::text(PickleValue value) const {
   return {};
 }
 
-bool PickleData::has_at_most(PickleValue dict, std::size_t keys) const {
-  if (!is(dict, PickleKind::dict)) return true;
-  std::size_t count = 0;
-  for (Cell at = first_chunk(dict); at != kNoCell && count <= keys;) {  // a chunk has at least one key
-    const Header header = header_at(at);
-    count += shapes_[header.shape_or_count].count;
-    at = header.next;
-  }
-  return count <= keys;
-}
-
 std::span<const PickleValue> PickleData::first_items(PickleValue object) const {
   if (!is(object, PickleKind::list) && !is(object, PickleKind::tuple)) return {};
   const Cell first = first_chunk(object);

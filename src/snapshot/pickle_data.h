@@ -103,8 +103,6 @@ class PickleData {
   // The items of the first batch: all items of a short list or tuple. Empty for other values.
   std::span<const PickleValue> first_items(PickleValue object) const;
 
-  // Whether the dict has at most so many keys. Stops counting beyond them.
-  bool has_at_most(PickleValue dict, std::size_t keys) const;
   // The last value that was set for a key; absent if there is none, or if `dict` is not a dict.
   PickleValue find(PickleValue dict, StringId key) const;
   // Visits keys and values in the order in which they were set.
@@ -192,10 +190,6 @@ class PickleColumns {
     found.fill(PickleValue(PickleKind::absent, 0));
     const auto row = data_.row(dict);
     if (!row) {
-      // The dicts that are read here have few keys. Searching a large dict once per reference could take time
-      // proportional to the square of the file size.
-      constexpr std::size_t kMostKeys = 256;
-      if (!data_.has_at_most(dict, kMostKeys)) return found;
       for (std::size_t i = 0; i < kKeys; ++i) found[i] = data_.find(dict, keys_[i]);
       return found;
     }

@@ -67,10 +67,6 @@ std::size_t PickleInput::read_more(std::uint8_t* to, std::size_t space) {
     give_up(errno_text(errno), "check its disk");
     return 0;
   }
-  return unpack_more(to, space);
-}
-
-std::size_t PickleInput::unpack_more(std::uint8_t* to, std::size_t space) {
   constexpr const char* kCopyAgain = "copy the file again, or take the snapshot again";
   const auto plain = gzip_->read(reinterpret_cast<char*>(to), space);
   if (!plain) give_up(plain.error().why, "check its disk");

@@ -45,7 +45,6 @@ class PickleInput {
   bool refill(std::size_t bytes);
   // Appends bytes to the window. Returns 0 at the end or after a problem.
   std::size_t read_more(std::uint8_t* to, std::size_t space);
-  std::size_t unpack_more(std::uint8_t* to, std::size_t space);
   void give_up(std::string why, std::string fix);
 
   std::string file_;

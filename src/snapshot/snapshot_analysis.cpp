@@ -25,139 +25,117 @@ constexpr std::int64_t kLeastGrowth = 64 << 10;
 // also allocate in most of the windows after the warm-up.
 class FloorWatch {
  public:
-  static constexpr std::int64_t kMostWindows = 32, kFewestEntriesOfAWindow = 16;
+  explicit FloorWatch(std::size_t entries)
+      : windows_(std::min(kMostWindows, static_cast<std::int64_t>(entries) / kFewestEntriesOfAWindow)) {
+    if (windows_ > 0)
+      window_entries_ =
+          (entries + static_cast<std::size_t>(windows_) - 1) / static_cast<std::size_t>(windows_);
+  }
 
-  explicit FloorWatch(std::size_t entries);
-
-  // Adds live memory from before the trace. Call before the first change.
-  void begin(PlaceIndex place, std::int64_t bytes, std::int64_t blocks);
+  // Adds a live block from before the trace. Call before the first change.
+  void begin(PlaceIndex place, std::int64_t bytes) {
+    for (Series* series : {&series_of(place), &all_}) {
+      series->bytes += bytes;
+      series->start_bytes += bytes;
+      ++series->blocks;
+    }
+  }
   // Entry `position` changed the place's bytes.
-  void changed(std::size_t position, PlaceIndex place, std::int64_t by_bytes);
-  SnapshotLeaks verdict(const AllocationPlaces& places);
+  void changed(std::size_t position, PlaceIndex place, std::int64_t by_bytes) {
+    if (windows_ == 0) return;
+    const auto window = static_cast<std::int32_t>(position / window_entries_);
+    note(series_of(place), window, by_bytes);
+    note(all_, window, by_bytes);
+  }
+
+  SnapshotLeaks verdict(std::size_t places) const {
+    SnapshotLeaks leaks;
+    leaks.windows = windows_;
+    leaks.entries_per_window = windows_ > 0 ? static_cast<std::int64_t>(window_entries_) : 0;
+    if (windows_ < monitoring::kFewestCycles) return leaks;
+    std::vector<std::int64_t> number(static_cast<std::size_t>(windows_));
+    std::iota(number.begin(), number.end(), 1);
+    leaks.floor_bytes = floors_of(all_);
+    const auto warm_up =
+        monitoring::growth_of(number, leaks.floor_bytes, static_cast<double>(kLeastGrowth)).warm_up;
+    leaks.warm_up_windows = static_cast<std::int64_t>(warm_up);
+    leaks.late_bytes = leaks.floor_bytes.back() - leaks.floor_bytes[warm_up];
+    // The verdict is the worst of the places. Their sum may grow because one allocation came before another
+    // one went.
+    leaks.growth = monitoring::Growth::none;
+    for (std::uint32_t i = 0; i < series_.size() && i < places; ++i) {
+      const Series& series = series_[i];
+      if (series.floors.empty()) continue;
+      const auto floors = floors_of(series);
+      monitoring::SeriesGrowth grown =
+          monitoring::growth_of(number, floors, static_cast<double>(kLeastGrowth));
+      const auto late_windows =
+          static_cast<std::int64_t>(std::ranges::count_if(series.floors, [&](const Floor& floor) {
+            return floor.allocated && static_cast<std::size_t>(floor.window) >= warm_up;
+          }));
+      if (grown.growth == monitoring::Growth::leak && 2 * late_windows < windows_ - leaks.warm_up_windows)
+        grown.growth = monitoring::Growth::grew_late;
+      if (grown.growth <= monitoring::Growth::none) continue;
+      leaks.growth = std::max(leaks.growth, grown.growth);
+      leaks.places.push_back({PlaceIndex{i}, grown.growth, grown.per_cycle, floors.front(), floors.back(),
+                              floors.back() - floors[warm_up], series.allocations, series.blocks});
+    }
+    std::ranges::sort(leaks.places, [](const PlaceGrowth& a, const PlaceGrowth& b) {
+      if (a.growth != b.growth) return a.growth > b.growth;
+      return a.late_bytes != b.late_bytes ? a.late_bytes > b.late_bytes : a.place < b.place;
+    });
+    for (const PlaceGrowth& place : leaks.places)
+      if (place.growth == monitoring::Growth::leak) leaks.bytes_per_window += place.bytes_per_window;
+    return leaks;
+  }
 
  private:
+  static constexpr std::int64_t kMostWindows = 32, kFewestEntriesOfAWindow = 16;
   struct Floor {
     std::int32_t window = 0;
     std::int64_t bytes = 0, end_bytes = 0;  // the minimum in the window, and the bytes at its end
     bool allocated = false;
   };
   struct Series {
+    std::int64_t start_bytes = 0;  // before the trace
     std::int64_t bytes = 0, blocks = 0, allocations = 0;
     std::vector<Floor> floors;  // of windows with changes
   };
-  Series& series_of(PlaceIndex place);
-  void note(Series& series, std::int32_t window, std::int64_t by_bytes);
-  std::vector<std::int64_t> floors_of(const Series& series, std::int64_t start_bytes) const;
 
-  std::int64_t windows_ = 0;
-  std::size_t window_entries_ = 1;
-  Series all_;
-  std::vector<Series> series_;       // by place
-  std::vector<std::int64_t> start_;  // by place: bytes before the trace
-  std::int64_t start_all_ = 0;
-};
-
-FloorWatch::FloorWatch(std::size_t entries) {
-  const auto count = static_cast<std::int64_t>(entries);
-  windows_ = std::min(kMostWindows, count / kFewestEntriesOfAWindow);
-  if (windows_ > 0)
-    window_entries_ = (entries + static_cast<std::size_t>(windows_) - 1) / static_cast<std::size_t>(windows_);
-}
-
-FloorWatch::Series& FloorWatch::series_of(PlaceIndex place) {
-  if (place.index >= series_.size()) {
-    series_.resize(place.index + 1);
-    start_.resize(place.index + 1);
+  Series& series_of(PlaceIndex place) {
+    if (place.index >= series_.size()) series_.resize(place.index + 1);
+    return series_[place.index];
   }
-  return series_[place.index];
-}
-
-void FloorWatch::begin(PlaceIndex place, std::int64_t bytes, std::int64_t blocks) {
-  Series& series = series_of(place);
-  series.bytes += bytes;
-  series.blocks += blocks;
-  start_[place.index] += bytes;
-  all_.bytes += bytes;
-  start_all_ += bytes;
-}
-
-void FloorWatch::changed(std::size_t position, PlaceIndex place, std::int64_t by_bytes) {
-  if (windows_ == 0) return;
-  const auto window = static_cast<std::int32_t>(position / window_entries_);
-  Series& series = series_of(place);
-  note(series, window, by_bytes);
-  note(all_, window, by_bytes);
-  series.blocks += by_bytes > 0 ? 1 : -1;
-}
-
-void FloorWatch::note(Series& series, std::int32_t window, std::int64_t by_bytes) {
-  if (series.floors.empty() || series.floors.back().window != window)
-    series.floors.push_back({window, series.bytes, series.bytes, false});
-  series.bytes += by_bytes;
-  Floor& floor = series.floors.back();
-  floor.bytes = std::min(floor.bytes, series.bytes);
-  floor.end_bytes = series.bytes;
-  if (by_bytes > 0) {
-    floor.allocated = true;
-    ++series.allocations;
-  }
-}
-
-std::vector<std::int64_t> FloorWatch::floors_of(const Series& series, std::int64_t start_bytes) const {
-  std::vector<std::int64_t> floors;
-  std::int64_t live = start_bytes;
-  std::size_t next = 0;
-  for (std::int32_t window = 0; window < windows_; ++window) {
-    if (next < series.floors.size() && series.floors[next].window == window) {
-      floors.push_back(series.floors[next].bytes);
-      live = series.floors[next++].end_bytes;
-    } else {
-      floors.push_back(live);
+  static void note(Series& series, std::int32_t window, std::int64_t by_bytes) {
+    if (series.floors.empty() || series.floors.back().window != window)
+      series.floors.push_back({window, series.bytes, series.bytes, false});
+    series.bytes += by_bytes;
+    series.blocks += by_bytes > 0 ? 1 : -1;
+    Floor& floor = series.floors.back();
+    floor.bytes = std::min(floor.bytes, series.bytes);
+    floor.end_bytes = series.bytes;
+    if (by_bytes > 0) {
+      floor.allocated = true;
+      ++series.allocations;
     }
   }
-  return floors;
-}
-
-SnapshotLeaks FloorWatch::verdict(const AllocationPlaces& places) {
-  SnapshotLeaks leaks;
-  leaks.windows = windows_;
-  leaks.entries_per_window = windows_ > 0 ? static_cast<std::int64_t>(window_entries_) : 0;
-  if (windows_ < monitoring::kFewestCycles) return leaks;
-  std::vector<std::int64_t> number(static_cast<std::size_t>(windows_));
-  std::iota(number.begin(), number.end(), 1);
-  leaks.floor_bytes = floors_of(all_, start_all_);
-  const monitoring::SeriesGrowth all =
-      monitoring::growth_of(number, leaks.floor_bytes, static_cast<double>(kLeastGrowth));
-  const auto warm_up = all.warm_up;
-  leaks.warm_up_windows = static_cast<std::int64_t>(warm_up);
-  leaks.late_bytes = leaks.floor_bytes.back() - leaks.floor_bytes[warm_up];
-  // The verdict is the worst of the places. Their sum may grow because one allocation came before another one
-  // went.
-  leaks.growth = monitoring::Growth::none;
-  for (std::uint32_t i = 0; i < series_.size() && i < places.size(); ++i) {
-    const Series& series = series_[i];
-    if (series.floors.empty()) continue;
-    const auto floors = floors_of(series, start_[i]);
-    monitoring::SeriesGrowth grown = monitoring::growth_of(number, floors, static_cast<double>(kLeastGrowth));
-    const auto late_windows =
-        static_cast<std::int64_t>(std::ranges::count_if(series.floors, [&](const Floor& floor) {
-          return floor.allocated && static_cast<std::size_t>(floor.window) >= warm_up;
-        }));
-    if (grown.growth == monitoring::Growth::leak && 2 * late_windows < windows_ - leaks.warm_up_windows)
-      grown.growth = monitoring::Growth::grew_late;
-    if (grown.growth <= monitoring::Growth::none) continue;
-    leaks.growth = std::max(leaks.growth, grown.growth);
-    leaks.places.push_back({PlaceIndex{i}, grown.growth, grown.per_cycle, floors.front(), floors.back(),
-                            floors.back() - floors[warm_up], series.allocations, series.blocks});
+  std::vector<std::int64_t> floors_of(const Series& series) const {
+    std::vector<std::int64_t> floors;
+    std::int64_t live = series.start_bytes;
+    auto next = series.floors.begin();
+    for (std::int32_t window = 0; window < windows_; ++window) {
+      const bool has_changes = next != series.floors.end() && next->window == window;
+      floors.push_back(has_changes ? next->bytes : live);
+      if (has_changes) live = next++->end_bytes;
+    }
+    return floors;
   }
-  std::ranges::sort(leaks.places, [](const PlaceGrowth& a, const PlaceGrowth& b) {
-    if (a.growth != b.growth) return a.growth > b.growth;
-    return a.late_bytes != b.late_bytes ? a.late_bytes > b.late_bytes : a.place < b.place;
-  });
-  for (const PlaceGrowth& place : leaks.places)
-    if (place.growth == monitoring::Growth::leak) leaks.bytes_per_window += place.bytes_per_window;
-  return leaks;
-}
+
+  std::int64_t windows_;
+  std::size_t window_entries_ = 1;
+  Series all_;
+  std::vector<Series> series_;  // by place
+};
 
 // A segment is created for a block, which is the next entry. Free memory in between is not idle.
 bool awaits_its_block(const TraceEntry& entry) {
@@ -201,7 +179,7 @@ class FirstPass {
       if (block.state != BlockState::active_allocated) return;
       const PlaceIndex place = device_.places.of(block.stack, block.requested);
       account_of(place).live.change(block.size, 1, mark_);
-      floors_.begin(place, block.size, 1);
+      floors_.begin(place, block.size);
     });
     ++mark_;
     device_.peak_allocated_bytes = replay_.totals().allocated;
@@ -273,7 +251,7 @@ class FirstPass {
         device_.figures.push_back(figures);
     }
     std::ranges::stable_sort(device_.figures, std::greater<>(), &PlaceFigures::live_bytes);
-    device_.leaks = floors_.verdict(device_.places);
+    device_.leaks = floors_.verdict(device_.places.size());
     device_.oom_count = static_cast<std::int64_t>(oom_positions_.size());
   }
 
@@ -333,70 +311,47 @@ class PlaceCurves {
 };
 
 // The second pass: examines chosen moments.
-class MomentPass {
- public:
-  MomentPass(const Snapshot& snapshot, const SnapshotOptions& options, SnapshotReplay replay,
-             DeviceAnalysis& device)
-      : snapshot_(snapshot),
-        options_(options),
-        replay_(std::move(replay)),
-        device_(device),
-        curves_(device, options.timeline_places, replay_.state()) {}
-
-  void run(std::size_t worst_position, std::vector<std::size_t> ooms) {
-    std::set<std::size_t> wanted{device_.peak_position, worst_position, replay_.entries()};
-    const std::size_t count = std::max<std::size_t>(1, options_.moments);
-    for (std::size_t i = 0; i < count; ++i) wanted.insert(settled(replay_.entries() * i / count));
-    if (ooms.size() > kMostOoms) ooms.resize(kMostOoms);
-    std::set<std::size_t> stops(wanted);
-    stops.insert(ooms.begin(), ooms.end());
-    time_us_ = device_.first_time_us;
-    for (const std::size_t position : stops) {
-      while (replay_.position() < position) {
-        const SnapshotReplay::Change change = replay_.step();
-        time_us_ = std::max(time_us_, change.entry->time_us);
-        curves_.apply(change, replay_.position(), replay_.totals().allocated);
-      }
-      const DeviceState state = replay_.state();
-      if (std::ranges::binary_search(ooms, position)) examine_oom(state);
-      if (wanted.contains(position)) look_at(state);
-    }
-    device_.end = device_.moments.back();
-  }
-
- private:
-  std::size_t settled(std::size_t position) const {
-    const DeviceTrace* trace = snapshot_.trace_of(device_.device);
-    while (position > 0 && position < replay_.entries() &&
-           awaits_its_block(snapshot_.entry(*trace, position - 1)))
+void examine_moments(const Snapshot& snapshot, const SnapshotOptions& options, SnapshotReplay replay,
+                     std::size_t worst_position, std::vector<std::size_t> ooms, DeviceAnalysis& device) {
+  const DeviceTrace* trace = snapshot.trace_of(device.device);
+  const auto settled = [&](std::size_t position) {
+    while (position > 0 && position < replay.entries() &&
+           awaits_its_block(snapshot.entry(*trace, position - 1)))
       ++position;
     return position;
+  };
+  std::set<std::size_t> wanted{device.peak_position, worst_position, replay.entries()};
+  const std::size_t count = std::max<std::size_t>(1, options.moments);
+  for (std::size_t i = 0; i < count; ++i) wanted.insert(settled(replay.entries() * i / count));
+  if (ooms.size() > kMostOoms) ooms.resize(kMostOoms);
+  std::set<std::size_t> stops(wanted);
+  stops.insert(ooms.begin(), ooms.end());
+  PlaceCurves curves(device, options.timeline_places, replay.state());
+  std::int64_t time_us = device.first_time_us;
+  for (const std::size_t position : stops) {
+    while (replay.position() < position) {
+      const SnapshotReplay::Change change = replay.step();
+      time_us = std::max(time_us, change.entry->time_us);
+      curves.apply(change, replay.position(), replay.totals().allocated);
+    }
+    const DeviceState state = replay.state();
+    if (std::ranges::binary_search(ooms, position)) {
+      const TraceEntry& entry = snapshot.entry(*trace, position);
+      device.ooms.push_back(
+          autopsy_of(entry, snapshot.streams[entry.stream], state, replay.totals(), device.places));
+      device.ooms.back().position = position;
+    }
+    if (!wanted.contains(position)) continue;
+    SnapshotMoment& moment = device.moments.emplace_back(moment_of(state, replay.totals()));
+    moment.position = position;
+    moment.time_us = time_us;
+    const std::size_t index = device.moments.size() - 1;
+    if (position == device.peak_position) device.peak = index;
+    if (moment.free_bytes > device.moments[device.worst].free_bytes) device.worst = index;
+    if (options.visit) options.visit(device, moment, state);
   }
-
-  void examine_oom(const DeviceState& state) {
-    const TraceEntry& entry = snapshot_.entry(*snapshot_.trace_of(device_.device), replay_.position());
-    OomAutopsy& oom = device_.ooms.emplace_back(
-        autopsy_of(entry, snapshot_.streams[entry.stream], state, replay_.totals(), device_.places));
-    oom.position = replay_.position();
-  }
-
-  void look_at(const DeviceState& state) {
-    SnapshotMoment& moment = device_.moments.emplace_back(moment_of(state, replay_.totals()));
-    moment.position = replay_.position();
-    moment.time_us = time_us_;
-    const std::size_t index = device_.moments.size() - 1;
-    if (moment.position == device_.peak_position) device_.peak = index;
-    if (moment.free_bytes > device_.moments[device_.worst].free_bytes) device_.worst = index;
-    if (options_.visit) options_.visit(device_, moment, state);
-  }
-
-  const Snapshot& snapshot_;
-  const SnapshotOptions& options_;
-  SnapshotReplay replay_;
-  DeviceAnalysis& device_;
-  PlaceCurves curves_;
-  std::int64_t time_us_ = 0;
-};
+  device.end = device.moments.back();
+}
 
 void set_end_figures(const Snapshot& snapshot, DeviceAnalysis& device) {
   for (const Segment& segment : snapshot.segments_of(device.device)) {
@@ -423,7 +378,7 @@ std::vector<DeviceAnalysis> analyze_snapshot(const Snapshot& snapshot, const Sna
     const SnapshotReplay replay(snapshot, ordinal);
     FirstPass first(replay, options, device);
     first.run();
-    MomentPass(snapshot, options, replay, device).run(first.worst_position(), first.oom_positions());
+    examine_moments(snapshot, options, replay, first.worst_position(), first.oom_positions(), device);
   }
   return devices;
 }

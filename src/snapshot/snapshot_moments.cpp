@@ -6,6 +6,8 @@
 #include <span>
 #include <unordered_map>
 
+#include "types/enum_names.h"
+
 namespace headroom::snapshot {
 namespace {
 
@@ -33,6 +35,22 @@ class Tally {
   std::unordered_map<std::uint32_t, PlaceShare> by_place_;
 };
 
+// Blocks to free.
+struct Freed {
+  RoomMaker way;
+  Tally tally;
+
+  void add(PlaceIndex place, std::int64_t bytes) {
+    way.bytes += bytes;
+    ++way.blocks;
+    tally.add(place, bytes);
+  }
+  RoomMaker finish() {
+    way.places = tally.shares(kMostPlacesOfAWay);
+    return std::move(way);
+  }
+};
+
 class Autopsy {
  public:
   Autopsy(OomAutopsy& oom, const DeviceState& state, AllocationPlaces& places)
@@ -53,8 +71,8 @@ class Autopsy {
         oom_.largest_fitting = std::max(oom_.largest_fitting, block.size);
       }
     const auto holders = shares_of(state_, places_);
-    oom_.holders.assign(holders.begin(), holders.begin() + static_cast<std::ptrdiff_t>(
-                                                               std::min(holders.size(), kMostOomHolders)));
+    oom_.holders = holders;
+    oom_.holders.resize(std::min(holders.size(), kMostOomHolders));
     by_defragmenting();
     by_waiting();
     by_fewest_bytes();
@@ -105,24 +123,19 @@ class Autopsy {
   // What freeing the blocks for which goes(index) holds would take. Nothing if it is not enough.
   template <class Goes>
   std::optional<RoomMaker> room_without(Goes&& goes) const {
-    RoomMaker way;
-    Tally tally;
+    Freed freed;
     std::int64_t given_back = 0;
     for (const HeldSegment& segment : state_.segments) {
       std::int64_t piece = 0;
       const auto end_piece = [&] {
-        if (piece >= oom_.requested && serves(segment)) way.as_hole = true;
+        if (piece >= oom_.requested && serves(segment)) freed.way.as_hole = true;
         given_back += given_back_of(segment, piece);
         piece = 0;
       };
       for (std::size_t i = segment.first_block; i < segment.first_block + segment.block_count; ++i) {
         const HeldBlock& block = state_.blocks[i];
         const bool is_gone = block.is_live() && goes(i);
-        if (is_gone) {
-          way.bytes += block.size;
-          ++way.blocks;
-          tally.add(place_of_block_[i], block.size);
-        }
+        if (is_gone) freed.add(place_of_block_[i], block.size);
         if (block.is_live() && !is_gone)
           end_piece();
         else
@@ -130,9 +143,8 @@ class Autopsy {
       }
       end_piece();
     }
-    if (way.bytes == 0 || (!way.as_hole && given_back < missing_on_device())) return {};
-    way.places = tally.shares(kMostPlacesOfAWay);
-    return way;
+    if (freed.way.bytes == 0 || (!freed.way.as_hole && given_back < missing_on_device())) return {};
+    return freed.finish();
   }
 
   // The bytes of a free piece that return to the device: whole segments, and pages of expandable segments.
@@ -202,24 +214,18 @@ class Autopsy {
     const auto segments = cheapest_segments(segments_live);
     const bool has_segments = !segments.empty();
     if (!window && !has_segments) return;
-    RoomMaker way;
-    way.as_hole = window && (!has_segments || window->live_bytes <= segments_live);
-    Tally tally;
+    Freed freed;
+    freed.way.as_hole = window && (!has_segments || window->live_bytes <= segments_live);
     const auto release = [&](std::size_t i) {
-      const HeldBlock& block = state_.blocks[i];
-      if (!block.is_live()) return;
-      way.bytes += block.size;
-      ++way.blocks;
-      tally.add(place_of_block_[i], block.size);
+      if (state_.blocks[i].is_live()) freed.add(place_of_block_[i], state_.blocks[i].size);
     };
-    if (way.as_hole) {
+    if (freed.way.as_hole) {
       for (std::size_t i = window->first; i < window->end; ++i) release(i);
     } else {
       for (const HeldSegment* segment : segments)
         for (std::size_t i = 0; i < segment->block_count; ++i) release(segment->first_block + i);
     }
-    way.places = tally.shares(kMostPlacesOfAWay);
-    oom_.ways.push_back(std::move(way));
+    oom_.ways.push_back(freed.finish());
   }
 
   OomAutopsy& oom_;
@@ -260,8 +266,7 @@ SnapshotMoment moment_of(const DeviceState& state, const DeviceTotals& totals) {
 }
 
 std::string_view name_of(RoomBy way) {
-  constexpr std::string_view kNames[] = {"defragmenting", "waiting", "one_place", "fewest_bytes"};
-  return kNames[static_cast<std::size_t>(way)];
+  return name_in({"defragmenting", "waiting", "one_place", "fewest_bytes"}, way);
 }
 
 std::vector<PlaceShare> shares_of(const DeviceState& state, AllocationPlaces& places) {

@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <unordered_map>
+#include <vector>
 
 #include "base/text.h"
 #include "snapshot/pickle_reader.h"
 #include "snapshot/snapshot.h"
-#include "snapshot/stack_interner.h"
+#include "types/enum_names.h"
 
 namespace headroom::snapshot {
 
@@ -18,6 +20,84 @@ constexpr std::int64_t kMostBytes = std::int64_t{1} << 46, kMostDevices = 1 << 1
 // Bounds the sum of all sizes in a trace, so that sums never overflow 64 bits.
 constexpr std::int64_t kMostInATrace = std::int64_t{1} << 60;
 constexpr std::string_view kTakeAgain = "take the snapshot again, or copy its file again";
+
+// Stores each distinct frame and stack of a snapshot once. Nearly every trace entry has a list of frames, but
+// millions of lists contain only some hundred different ones.
+class StackInterner {
+ public:
+  StackInterner(PickleData& data, Snapshot& snapshot)
+      : data_(data), snapshot_(snapshot), frame_keys_(data, {"name", "filename", "line"}) {}
+
+  // Frames have numbers from kFrame on.
+  static constexpr std::uint32_t kFrame = std::uint32_t{1} << 31;
+
+  // The stack of a list of frames, converted or not. Stack 0 if the value is not a list or has no frames.
+  StackIndex stack_of(PickleValue list) {
+    if (!data_.is(list, PickleKind::list) && !data_.is(list, PickleKind::tuple)) return {};
+    if (const auto kept = data_.kept(list)) return {*kept};
+    // Search the list once, however long it is and however many entries refer to it.
+    const std::uint32_t stack = keep_stack(list).value_or(0);
+    data_.set_kept(list, stack);
+    return {stack};
+  }
+
+  // For KeepObject: the number of a list of frames; nothing for other lists.
+  std::optional<std::uint32_t> keep_stack(PickleValue list) {
+    frames_.clear();
+    bool all_are_frames = true;
+    data_.for_each_item(list, [&](PickleValue item) {
+      if (!all_are_frames || frames_.size() == kMostFrames) return;
+      const auto kept = data_.is(item, PickleKind::dict) ? data_.kept(item) : std::nullopt;
+      const auto frame = kept ? kept : keep_frame(item);
+      all_are_frames = frame && *frame >= kFrame;
+      if (all_are_frames) frames_.push_back(*frame - kFrame);
+    });
+    if (!all_are_frames) return {};
+    return intern(frames_);
+  }
+
+  // The same of a dict that is a frame.
+  std::optional<std::uint32_t> keep_frame(PickleValue dict) {
+    const auto [name, file, line] = frame_keys_.read(dict);
+    if (!data_.is(name, PickleKind::text) || !data_.is(file, PickleKind::text)) return {};
+    const Frame frame{data_.text_id(name), data_.text_id(file), data_.integer(line).value_or(0)};
+    const std::uint64_t hash = mixed(mixed(mixed(hash_seed(), frame.function.index), frame.file.index),
+                                     static_cast<std::uint64_t>(frame.line));
+    const auto [begin, end] = frames_by_hash_.equal_range(hash);
+    std::size_t looked_at = 0;
+    for (auto it = begin; it != end && looked_at < kMostOfAHash; ++it, ++looked_at)
+      if (snapshot_.frames[it->second] == frame) return kFrame + it->second;
+    if (snapshot_.frames.size() == kFrame) return {};
+    const auto number = static_cast<std::uint32_t>(snapshot_.frames.size());
+    snapshot_.frames.push_back(frame);
+    frames_by_hash_.emplace(hash, number);
+    return kFrame + number;
+  }
+
+ private:
+  static constexpr std::size_t kMostFrames = 512;  // the innermost frames are kept
+
+  std::uint32_t intern(const std::vector<std::uint32_t>& frames) {
+    if (frames.empty()) return 0;
+    std::uint64_t hash = hash_seed() ^ frames.size();
+    for (const std::uint32_t frame : frames) hash = mixed(hash, frame);
+    const auto [begin, end] = stacks_by_hash_.equal_range(hash);
+    std::size_t looked_at = 0;
+    for (auto it = begin; it != end && looked_at < kMostOfAHash; ++it, ++looked_at)
+      if (std::ranges::equal(snapshot_.frames_of({it->second}), frames)) return it->second;
+    const auto index = static_cast<std::uint32_t>(snapshot_.stack_count());
+    snapshot_.stack_frames.insert(snapshot_.stack_frames.end(), frames.begin(), frames.end());
+    snapshot_.stack_begin.push_back(snapshot_.stack_frames.size());
+    stacks_by_hash_.emplace(hash, index);
+    return index;
+  }
+
+  PickleData& data_;
+  Snapshot& snapshot_;
+  PickleColumns<3> frame_keys_;
+  std::unordered_multimap<std::uint64_t, std::uint32_t> frames_by_hash_, stacks_by_hash_;
+  std::vector<std::uint32_t> frames_;  // of the current list
+};
 
 class SnapshotReader {
  public:
@@ -337,10 +417,9 @@ Result<Snapshot> open_snapshot(const std::filesystem::path& file) {
 Result<Snapshot> read_snapshot(PickleInput& input) { return SnapshotReader().read(input); }
 
 std::string_view name_of(Action action) {
-  constexpr std::string_view kNames[kActions] = {
-      "alloc",       "free_requested", "free_completed", "segment_alloc", "segment_free",
-      "segment_map", "segment_unmap",  "snapshot",       "oom",           "other"};
-  return kNames[static_cast<std::size_t>(action)];
+  return name_in({"alloc", "free_requested", "free_completed", "segment_alloc", "segment_free", "segment_map",
+                  "segment_unmap", "snapshot", "oom", "other"},
+                 action);
 }
 
 std::span<const Segment> Snapshot::segments_of(std::int64_t device) const {

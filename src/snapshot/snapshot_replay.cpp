@@ -68,28 +68,20 @@ void SnapshotReplay::allocate(const TraceEntry& entry, Change& change) {
       if (!snapshot_.settings.has_exact_sizes) doubt_because("a block is in the middle of a free block");
       const Block whole = *blocks_.find(*around);
       take_free(*around, whole);
-      Block before = whole, after = whole;
-      before.size = static_cast<std::int64_t>(entry.address - *around);
-      after.size = whole.size - before.size;
-      after.starts_segment = false;
-      put_free(*around, before);
-      put_free(entry.address, after);
+      put_rest(*around, whole, entry.address, entry.address);
       found = blocks_.find(entry.address);
     }
   }
-  Block block;
-  block.size = rounded;
-  block.is_loose = true;
+  Block block{.size = rounded, .is_loose = true};
   if (found != nullptr && found->size >= rounded) {
-    const Block free = *found;
-    take_free(entry.address, free);
-    block = free;
-    if (rules_.is_cut(free.size, rounded, free.is_large, free.is_expandable)) {
-      block.size = rounded;
-      Block rest = free;
-      rest.size = free.size - rounded;
+    block = *found;
+    take_free(entry.address, block);
+    if (rules_.is_cut(block.size, rounded, block.is_large, block.is_expandable)) {
+      Block rest = block;
+      rest.size -= rounded;
       rest.starts_segment = false;
       put_free(end_of(entry.address, rounded), rest);
+      block.size = rounded;
     }
   } else {
     doubt_because("a block is allocated outside all free blocks");
@@ -147,11 +139,8 @@ void SnapshotReplay::add_segment(const TraceEntry& entry) {
   add_range(entry.address, entry.size, stream_of(entry), false);
   totals_.reserved += entry.size;
   clear_from(entry.address, end_of(entry.address, entry.size));
-  Block free;
-  free.size = entry.size;
-  free.starts_segment = true;
-  free.is_large = ranges_[entry.address].is_large;
-  put_free(entry.address, free);
+  put_free(entry.address,
+           {.size = entry.size, .starts_segment = true, .is_large = ranges_[entry.address].is_large});
 }
 
 void SnapshotReplay::free_segment(const TraceEntry& entry) {
@@ -178,13 +167,11 @@ void SnapshotReplay::map_pages(const TraceEntry& entry) {
   if (joins_after)
     if (Block* next = blocks_.find(end)) next->starts_segment = false;
   // As if a block of these pages had just been released.
-  Block block;
-  block.size = entry.size;
-  block.starts_segment = !joins_before;
-  block.is_expandable = true;
-  block.is_large = range_around(entry.address)->second.is_large;
-  block.state = BlockState::pending_free;
-  put_live(entry.address, block);
+  put_live(entry.address, {.size = entry.size,
+                           .state = BlockState::pending_free,
+                           .starts_segment = !joins_before,
+                           .is_large = range_around(entry.address)->second.is_large,
+                           .is_expandable = true});
   Change ignored;
   complete_free(entry.address, ignored);
 }
@@ -206,15 +193,10 @@ void SnapshotReplay::unmap_pages(const TraceEntry& entry) {
   } else {
     const Block whole = *found;
     take_free(*start, whole);
-    Block before = whole, after = whole;
-    before.size = static_cast<std::int64_t>(entry.address - *start);
-    after.size = whole.size - before.size - entry.size;
-    after.starts_segment = true;
-    if (before.size > 0) put_free(*start, before);
-    if (after.size > 0) put_free(end, after);
+    put_rest(*start, whole, entry.address, end);
   }
   cut_out(entry.address, entry.size);
-  mark_start(end);
+  if (Block* block = blocks_.find(end)) block->starts_segment = true;
 }
 
 // --- ranges ---
@@ -298,6 +280,17 @@ void SnapshotReplay::put_free(std::uint64_t address, Block block) {
   free_ends_.set(end_of(address, block.size), address);
 }
 
+// The parts of a free block before `begin` and from `end` on.
+void SnapshotReplay::put_rest(std::uint64_t address, const Block& whole, std::uint64_t begin,
+                              std::uint64_t end) {
+  Block before = whole, after = whole;
+  before.size = static_cast<std::int64_t>(begin - address);
+  after.size = static_cast<std::int64_t>(end_of(address, whole.size) - end);
+  after.starts_segment = begin != end;
+  if (before.size > 0) put_free(address, before);
+  if (after.size > 0) put_free(end, after);
+}
+
 void SnapshotReplay::take_free(std::uint64_t address, const Block& block) {
   free_ends_.erase(end_of(address, block.size));
   blocks_.erase(address);
@@ -318,10 +311,14 @@ void SnapshotReplay::make_room_at(std::uint64_t address) {
   const Block* found = blocks_.find(address);
   if (found == nullptr) return;
   doubt_because("some blocks overlap");
-  if (found->is_live())
+  remove(address, Block(*found));
+}
+
+void SnapshotReplay::remove(std::uint64_t address, const Block& block) {
+  if (block.is_live())
     drop(address);
   else
-    take_free(address, Block(*found));
+    take_free(address, block);
 }
 
 // Where the free block begins that ends here.
@@ -339,10 +336,7 @@ void SnapshotReplay::clear_from(std::uint64_t address, std::uint64_t end) {
     const Block* found = blocks_.find(address);
     if (found == nullptr || found->size <= 0) return;
     const Block block = *found;
-    if (block.is_live())
-      drop(address);
-    else
-      take_free(address, block);
+    remove(address, block);
     address = end_of(address, block.size);
   }
 }
@@ -359,10 +353,6 @@ std::optional<std::uint64_t> SnapshotReplay::free_block_around(std::uint64_t add
     at = end;
   }
   return {};
-}
-
-void SnapshotReplay::mark_start(std::uint64_t address) {
-  if (Block* block = blocks_.find(address)) block->starts_segment = true;
 }
 
 // --- what came out ---

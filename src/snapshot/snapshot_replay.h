@@ -115,7 +115,7 @@ class SnapshotReplay {
  private:
   struct Block {
     std::int64_t size = 0, requested = 0;
-    StackIndex stack;
+    StackIndex stack = {};
     std::uint32_t born = kBeforeTrace;
     BlockState state = BlockState::inactive;
     bool starts_segment = false;  // what lies before it is another's
@@ -124,17 +124,12 @@ class SnapshotReplay {
     bool is_live() const { return state != BlockState::inactive; }
   };
   using Ranges = std::map<std::uint64_t, HeldSegment>;  // by address, without blocks
-  struct Alive {                                        // before the trace; size 0: not known
-    std::int64_t size = 0, requested = 0;
-    StackIndex stack;
-    BlockState state = BlockState::inactive;
-  };
 
-  // Going back.
-  void go_back_over(const TraceEntry& entry, AddressMap<Alive>& alive);
-  void lay_out(const AddressMap<Alive>& alive);
-  void lay_out_range(const HeldSegment& range, std::span<const std::pair<std::uint64_t, Alive>> blocks);
-  std::int64_t size_between(const Alive& alive, std::int64_t room, const HeldSegment& range);
+  // Going back. `alive`: before the trace; a block of size 0 has an unknown size.
+  void go_back_over(const TraceEntry& entry, AddressMap<Block>& alive);
+  void lay_out(const AddressMap<Block>& alive);
+  void lay_out_range(const HeldSegment& range, std::span<const std::pair<std::uint64_t, Block>> blocks);
+  std::int64_t size_between(const Block& alive, std::int64_t room, const HeldSegment& range);
 
   // Going forward.
   void allocate(const TraceEntry& entry, Change& change);
@@ -154,13 +149,14 @@ class SnapshotReplay {
   // Blocks.
   void put_live(std::uint64_t address, const Block& block);
   void put_free(std::uint64_t address, Block block);
+  void put_rest(std::uint64_t address, const Block& whole, std::uint64_t begin, std::uint64_t end);
   void take_free(std::uint64_t address, const Block& block);
   void drop(std::uint64_t address);
+  void remove(std::uint64_t address, const Block& block);
   void make_room_at(std::uint64_t address);
   std::optional<std::uint64_t> free_block_before(std::uint64_t end);
   void clear_from(std::uint64_t address, std::uint64_t end);
   std::optional<std::uint64_t> free_block_around(std::uint64_t address);
-  void mark_start(std::uint64_t address);
   std::int64_t stream_of(const TraceEntry& entry) const { return snapshot_.streams[entry.stream]; }
   void doubt_because(std::string_view why);
 

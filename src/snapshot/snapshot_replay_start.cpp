@@ -26,27 +26,32 @@ SnapshotReplay::SnapshotReplay(const Snapshot& snapshot, std::int64_t device)
   for (const Segment& segment : snapshot.segments_of(device))
     put_range({segment.address, segment.size, segment.stream, segment.is_large, segment.is_expandable,
                segment.in_private_pool});
-  AddressMap<Alive> alive;
+  AddressMap<Block> alive;
   for (const Segment& segment : snapshot.segments_of(device))
     for (const snapshot::Block& block : snapshot.blocks_of(segment))
-      if (block.is_live()) alive.set(block.address, {block.size, block.requested, block.stack, block.state});
+      if (block.is_live())
+        alive.set(
+            block.address,
+            {.size = block.size, .requested = block.requested, .stack = block.stack, .state = block.state});
   for (std::size_t i = entries_; i > 0; --i) go_back_over(snapshot_.entry(*trace_, i - 1), alive);
   lay_out(alive);
 }
 
-void SnapshotReplay::go_back_over(const TraceEntry& entry, AddressMap<Alive>& alive) {
+void SnapshotReplay::go_back_over(const TraceEntry& entry, AddressMap<Block>& alive) {
   switch (entry.action) {
     case Action::alloc:
       alive.erase(entry.address);
       return;
     case Action::free_completed:
-      alive.set(entry.address, {0, entry.size, entry.stack, BlockState::pending_free});
+      alive.set(entry.address,
+                {.requested = entry.size, .stack = entry.stack, .state = BlockState::pending_free});
       return;
     case Action::free_requested:
-      if (Alive* block = alive.find(entry.address))
+      if (Block* block = alive.find(entry.address))
         block->state = BlockState::active_allocated;
       else
-        alive.set(entry.address, {0, entry.size, entry.stack, BlockState::active_allocated});
+        alive.set(entry.address,
+                  {.requested = entry.size, .stack = entry.stack, .state = BlockState::active_allocated});
       return;
     case Action::segment_alloc:
     case Action::segment_map:
@@ -63,18 +68,18 @@ void SnapshotReplay::go_back_over(const TraceEntry& entry, AddressMap<Alive>& al
   }
 }
 
-void SnapshotReplay::lay_out(const AddressMap<Alive>& alive) {
-  std::vector<std::pair<std::uint64_t, Alive>> blocks;
-  alive.for_each([&](std::uint64_t address, const Alive& block) { blocks.emplace_back(address, block); });
+void SnapshotReplay::lay_out(const AddressMap<Block>& alive) {
+  std::vector<std::pair<std::uint64_t, Block>> blocks;
+  alive.for_each([&](std::uint64_t address, const Block& block) { blocks.emplace_back(address, block); });
   std::ranges::sort(blocks, {}, [](const auto& block) { return block.first; });
   std::size_t next = 0;
   const auto put_loose = [&](std::uint64_t limit) {
     for (; next < blocks.size() && blocks[next].first < limit; ++next) {
-      const Alive& block = blocks[next].second;
+      Block& block = blocks[next].second;
       doubt_because("some blocks are outside all segments");
-      put_live(blocks[next].first,
-               {block.size > 0 ? block.size : rules_.rounded(block.requested), block.requested, block.stack,
-                kBeforeTrace, block.state, false, true, false, true});
+      if (block.size == 0) block.size = rules_.rounded(block.requested);
+      block.is_loose = true;
+      put_live(blocks[next].first, block);
     }
   };
   for (const auto& [start, range] : ranges_) {
@@ -88,29 +93,26 @@ void SnapshotReplay::lay_out(const AddressMap<Alive>& alive) {
 }
 
 void SnapshotReplay::lay_out_range(const HeldSegment& range,
-                                   std::span<const std::pair<std::uint64_t, Alive>> blocks) {
+                                   std::span<const std::pair<std::uint64_t, Block>> blocks) {
   const std::uint64_t start = range.address, end = range.end();
-  const Block free{
-      0, 0, {}, kBeforeTrace, BlockState::inactive, false, range.is_large, range.is_expandable, false};
   std::uint64_t at = start;
   const auto fill_up_to = [&](std::uint64_t limit) {
     if (limit <= at) return;
-    Block block = free;
-    block.size = static_cast<std::int64_t>(limit - at);
-    block.starts_segment = at == start;
-    put_free(at, block);
+    put_free(at, {.size = static_cast<std::int64_t>(limit - at),
+                  .starts_segment = at == start,
+                  .is_large = range.is_large,
+                  .is_expandable = range.is_expandable});
     at = limit;
   };
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     const auto& [address, alive] = blocks[i];
     const std::uint64_t next = i + 1 < blocks.size() ? blocks[i + 1].first : end;
     fill_up_to(address);
-    Block block = free;
+    Block block = alive;
     block.size = size_between(alive, static_cast<std::int64_t>(next - address), range);
-    block.requested = alive.requested;
-    block.stack = alive.stack;
-    block.state = alive.state;
     block.starts_segment = address == start;
+    block.is_large = range.is_large;
+    block.is_expandable = range.is_expandable;
     put_live(address, block);
     at = address + static_cast<std::uint64_t>(block.size);
   }
@@ -118,7 +120,7 @@ void SnapshotReplay::lay_out_range(const HeldSegment& range,
 }
 
 // How large a block was that has so much room until the next one.
-std::int64_t SnapshotReplay::size_between(const Alive& alive, std::int64_t room, const HeldSegment& range) {
+std::int64_t SnapshotReplay::size_between(const Block& alive, std::int64_t room, const HeldSegment& range) {
   if (alive.size > room) doubt_because("some blocks overlap");
   if (alive.size > 0) return std::min(alive.size, room);
   const std::int64_t size = rules_.rounded(alive.requested);

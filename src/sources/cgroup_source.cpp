@@ -4,12 +4,11 @@
 #include "sources/metric_source.h"
 
 namespace headroom::sources {
-namespace fs = std::filesystem;
 namespace {
 
-class CgroupSource : public MetricSource {
+class Cgroup {
  public:
-  CgroupSource(const fs::path& folder, bool is_v2) : folder_(folder.string()), is_v2_(is_v2) {
+  Cgroup(const fs::path& folder, bool is_v2) : is_v2_(is_v2) {
     const auto open = [&](const char* v2, const char* v1) { return RereadFile(folder / (is_v2 ? v2 : v1)); };
     current_ = open("memory.current", "memory.usage_in_bytes");
     peak_ = open("memory.peak", "memory.max_usage_in_bytes");
@@ -20,9 +19,8 @@ class CgroupSource : public MetricSource {
     events_ = open("memory.events", "memory.oom_control");
   }
   bool exists() const { return current_.exists(); }
-  std::string describe() const override { return "control group " + folder_; }
 
-  bool read(SystemSample& sample) override {
+  bool operator()(SystemSample& sample) {
     CgroupMemory group;
     group.current = current_.read_bytes();
     if (!group.current) return false;
@@ -48,32 +46,31 @@ class CgroupSource : public MetricSource {
     return value ? std::optional<Bytes>(Bytes{*value}) : std::nullopt;
   }
 
-  std::string folder_;
   bool is_v2_;
   RereadFile current_, peak_, limit_, high_, swapped_, stat_, events_;
 };
 
 // The path is "0::/user.slice" in version 2 and "5:memory:/docker/…" in version 1. A container sees its
 // group at the mount point itself.
-std::unique_ptr<CgroupSource> open_group(const fs::path& mount, std::string_view path, bool is_v2) {
+SourcePointer open_group(const fs::path& mount, std::string_view path, bool is_v2) {
   while (path.starts_with("/")) path.remove_prefix(1);
   for (const fs::path& folder : {mount / path, mount}) {
-    auto source = std::make_unique<CgroupSource>(folder, is_v2);
-    if (source->exists()) return source;
+    Cgroup group(folder, is_v2);
+    if (group.exists()) return make_source("control group " + folder.string(), std::move(group));
   }
   return nullptr;
 }
 
 }  // namespace
 
-std::unique_ptr<MetricSource> make_cgroup_source(const fs::path& root) {
+SourcePointer make_cgroup_source(const fs::path& root) {
   const auto groups = read_small_file(root / "proc/self/cgroup");
   if (!groups) return nullptr;
   for (const std::string_view line : split(*groups, '\n')) {
     const auto fields = split(line, ':');
     if (fields.size() < 3) continue;
     const std::string_view path = line.substr(static_cast<std::size_t>(fields[2].data() - line.data()));
-    std::unique_ptr<CgroupSource> source;
+    SourcePointer source;
     if (fields[1].empty()) {
       source = open_group(root / "sys/fs/cgroup", path, true);
       if (!source) source = open_group(root / "sys/fs/cgroup/unified", path, true);

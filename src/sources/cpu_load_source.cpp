@@ -33,12 +33,9 @@ std::optional<double> load_between(const Ticks& before, const Ticks& now) {
   return 100.0 * (total - idle) / total;
 }
 
-class CpuLoadSource : public FileSource {
+class CpuLoad {
  public:
-  explicit CpuLoadSource(const std::filesystem::path& root) : FileSource(root / "proc/stat", "CPU load") {}
-
-  bool read(SystemSample& sample) override {
-    std::string_view text = file_.read();
+  bool operator()(std::string_view text, SystemSample& sample) {
     const Ticks before = all_;
     all_ = {};
     for (Core& core : cores_) core.now.online = false;
@@ -77,8 +74,8 @@ class CpuLoadSource : public FileSource {
 
 }  // namespace
 
-std::unique_ptr<MetricSource> make_cpu_load_source(const std::filesystem::path& root) {
-  return make_if_exists<CpuLoadSource>(root);
+SourcePointer make_cpu_load_source(const fs::path& root) {
+  return make_file_source(root / "proc/stat", "CPU load", CpuLoad());
 }
 
 }  // namespace headroom::sources

@@ -12,31 +12,10 @@
 namespace headroom::sources {
 namespace {
 
-// The integrated GPU: its clock from devfreq, its load from a file of its driver.
-class GpuSource : public MetricSource {
- public:
-  GpuSource(RereadFile hertz, RereadFile permille)
-      : hertz_(std::move(hertz)), permille_(std::move(permille)) {}
-  std::string describe() const override {
-    if (!permille_.exists()) return "GPU clock";
-    return hertz_.exists() ? "GPU clock and load" : "GPU load";
-  }
-  bool read(SystemSample& sample) override {
-    const auto hertz = hertz_.read_integer();
-    if (hertz) sample.clocks_hz.push_back({"gpu", static_cast<double>(*hertz)});
-    const auto permille = permille_.read_integer();
-    if (permille) sample.gpu_percent = static_cast<double>(*permille) / 10.0;
-    return hertz || permille;
-  }
-
- private:
-  RereadFile hertz_, permille_;
-};
-
 // Names in the device tree: Orin with JetPack 6, TX2, Xavier, Orin with JetPack 5, Thor.
 constexpr std::array<std::string_view, 5> kGpuNames{"gpu", "gp10b", "gv11b", "ga10b", "gb10b"};
 
-bool is_gpu(const std::filesystem::path& device) {
+bool is_gpu(const fs::path& device) {
   const std::string node = file_text(device / "device/of_node/name");
   const std::string name = device.filename().string();
   if (name.starts_with("gpu-gpc")) return true;  // Thor
@@ -44,30 +23,8 @@ bool is_gpu(const std::filesystem::path& device) {
       kGpuNames, [&](std::string_view gpu) { return node == gpu || name.ends_with("." + std::string(gpu)); });
 }
 
-// The memory controller (EMC). The load comes from the activity monitor's counters.
-class MemoryClockSource : public MetricSource {
- public:
-  MemoryClockSource(RereadFile hertz, RereadFile active)
-      : hertz_(std::move(hertz)), active_(std::move(active)) {}
-  std::string describe() const override {
-    return active_.exists() ? "memory clock and load" : "memory clock";
-  }
-  bool read(SystemSample& sample) override {
-    const auto hertz = hertz_.read_integer();
-    if (!hertz) return false;
-    sample.clocks_hz.push_back({"emc", static_cast<double>(*hertz)});
-    // The counter is the active part of the clock, in kilohertz.
-    if (const auto kilohertz = active_.read_integer(); kilohertz && *hertz > 0 && *kilohertz >= 0)
-      sample.emc_percent = 1e5 * static_cast<double>(*kilohertz) / static_cast<double>(*hertz);
-    return true;
-  }
-
- private:
-  RereadFile hertz_, active_;
-};
-
-// In devfreq on JetPack 7, and in debugfs before.
-RereadFile memory_clock(const std::filesystem::path& root) {
+// The clock of the memory controller (EMC): in devfreq on JetPack 7, and in debugfs before.
+RereadFile memory_clock(const fs::path& root) {
   for (const auto& device : entries(root / "sys/class/devfreq")) {
     const std::string name = device.filename().string();
     if (!name.starts_with("bwmgr") && name.find("emc") == std::string::npos) continue;
@@ -84,27 +41,19 @@ struct Engine {
   RereadFile hertz, enabled;
 };
 
-class EngineSource : public MetricSource {
- public:
-  explicit EngineSource(std::vector<Engine> engines) : engines_(std::move(engines)) {}
-  std::string describe() const override { return fmt::format("engines: {}", engines_.size()); }
-  bool read(SystemSample& sample) override {
-    const std::size_t before = sample.engines.size();
-    for (const Engine& engine : engines_) {
-      const auto users = engine.enabled.read_integer();
-      const auto hertz = engine.hertz.read_integer();
-      if (!users && !hertz) continue;
-      EngineReading& reading = sample.engines.emplace_back();
-      reading.name = engine.name;
-      if (users) reading.on = *users > 0;
-      if (hertz && reading.on.value_or(true)) reading.clock_hz = static_cast<double>(*hertz);
-    }
-    return sample.engines.size() > before;
+bool read_engines(const std::vector<Engine>& engines, SystemSample& sample) {
+  const std::size_t before = sample.engines.size();
+  for (const Engine& engine : engines) {
+    const auto users = engine.enabled.read_integer();
+    const auto hertz = engine.hertz.read_integer();
+    if (!users && !hertz) continue;
+    EngineReading& reading = sample.engines.emplace_back();
+    reading.name = engine.name;
+    if (users) reading.on = *users > 0;
+    if (hertz && reading.on.value_or(true)) reading.clock_hz = static_cast<double>(*hertz);
   }
-
- private:
-  std::vector<Engine> engines_;
-};
+  return sample.engines.size() > before;
+}
 
 // "nvdec", "nvdec1", "dla0_core": the engines, not the many other clocks.
 bool is_engine_name(std::string_view name) {
@@ -120,15 +69,14 @@ bool is_engine_name(std::string_view name) {
 
 // nvpmodel's power mode: the mode that its service saved last, with its name from the configuration. The file
 // is replaced when the mode changes, so it is reopened periodically.
-class PowerModeSource : public MetricSource {
+class PowerMode {
  public:
-  explicit PowerModeSource(const std::filesystem::path& root) : status_(root / "var/lib/nvpmodel/status") {
+  explicit PowerMode(const fs::path& root) : status_(root / "var/lib/nvpmodel/status") {
     read_names(root / "etc/nvpmodel.conf");
     read_mode();
   }
   bool exists() const { return !mode_.empty(); }
-  std::string describe() const override { return "power mode"; }
-  bool read(SystemSample& sample) override {
+  bool operator()(SystemSample& sample) {
     if (++samples_ % kSamplesBetween == 0) read_mode();
     sample.power_mode = mode_;
     return !mode_.empty();
@@ -149,7 +97,7 @@ class PowerModeSource : public MetricSource {
     mode_ = name == names_.end() ? "mode " + std::to_string(*number) : name->second;
   }
   // "< POWER_MODEL ID=2 NAME=MODE_15W >"
-  void read_names(const std::filesystem::path& path) {
+  void read_names(const fs::path& path) {
     const auto text = read_small_file(path);
     if (!text) return;
     for (const std::string_view line : split(*text, '\n')) {
@@ -164,23 +112,10 @@ class PowerModeSource : public MetricSource {
     }
   }
 
-  std::filesystem::path status_;
+  fs::path status_;
   std::map<int, std::string> names_;
   std::string mode_;
   int samples_ = 0;
-};
-
-// Memory of the GPU and other devices by process. It is part of MemTotal − MemFree, but not of any process's
-// resident memory.
-class NvmapSource : public FileSource {
- public:
-  explicit NvmapSource(const std::filesystem::path& root)
-      : FileSource(root / "sys/kernel/debug/nvmap/iovmm/clients", "NvMap by process") {}
-  bool read(SystemSample& sample) override {
-    const auto total = read_nvmap_clients(file_.read(), sample.processes);
-    if (!sample.nvmap_used) sample.nvmap_used = total;
-    return total.has_value();
-  }
 };
 
 // "23549320K", "12M"; without a letter the number is bytes.
@@ -227,7 +162,8 @@ std::optional<Bytes> read_nvmap_clients(std::string_view text, std::vector<Proce
   return total;
 }
 
-std::unique_ptr<MetricSource> make_gpu_source(const std::filesystem::path& root) {
+// The integrated GPU: its clock from devfreq, its load from a file of its driver.
+SourcePointer make_gpu_source(const fs::path& root) {
   RereadFile hertz, permille;
   for (const auto& device : entries(root / "sys/class/devfreq")) {
     if (!is_gpu(device)) continue;
@@ -240,19 +176,38 @@ std::unique_ptr<MetricSource> make_gpu_source(const std::filesystem::path& root)
                "sys/devices/17000000.gv11b/load", "sys/devices/platform/17000000.ga10b/load",
                "sys/devices/platform/bus@0/17000000.gpu/load"});
   if (!hertz.exists() && !permille.exists()) return nullptr;
-  return std::make_unique<GpuSource>(std::move(hertz), std::move(permille));
+  const char* const description = !permille.exists() ? "GPU clock"
+                                  : hertz.exists()   ? "GPU clock and load"
+                                                     : "GPU load";
+  return make_source(description,
+                     [clock = std::move(hertz), load = std::move(permille)](SystemSample& sample) {
+                       const auto frequency = clock.read_integer(), part = load.read_integer();
+                       if (frequency) sample.clocks_hz.push_back({"gpu", static_cast<double>(*frequency)});
+                       if (part) sample.gpu_percent = static_cast<double>(*part) / 10.0;  // in permille
+                       return frequency || part;
+                     });
 }
 
-std::unique_ptr<MetricSource> make_memory_clock_source(const std::filesystem::path& root) {
-  RereadFile hertz = memory_clock(root);
-  if (!hertz.exists()) return nullptr;
-  return std::make_unique<MemoryClockSource>(
-      std::move(hertz), first_file(root, {"sys/kernel/debug/cactmon/mc_all",  // TX2 to Orin
-                                          "sys/kernel/debug/bpmp/debug/actmon/mc_all_avg_activity",
-                                          "sys/kernel/actmon_avg_activity/mc_all"}));  // Nano, TX1
+// The load comes from the activity monitor's counters: the active part of the clock, in kilohertz.
+SourcePointer make_memory_clock_source(const fs::path& root) {
+  RereadFile clock = memory_clock(root);
+  if (!clock.exists()) return nullptr;
+  RereadFile active = first_file(root, {"sys/kernel/debug/cactmon/mc_all",  // TX2 to Orin
+                                        "sys/kernel/debug/bpmp/debug/actmon/mc_all_avg_activity",
+                                        "sys/kernel/actmon_avg_activity/mc_all"});  // Nano, TX1
+  const char* const description = active.exists() ? "memory clock and load" : "memory clock";
+  return make_source(
+      description, [clock = std::move(clock), active = std::move(active)](SystemSample& sample) {
+        const auto hertz = clock.read_integer(), kilohertz = active.read_integer();
+        if (!hertz) return false;
+        sample.clocks_hz.push_back({"emc", static_cast<double>(*hertz)});
+        if (kilohertz && *hertz > 0 && *kilohertz >= 0)
+          sample.emc_percent = 1e5 * static_cast<double>(*kilohertz) / static_cast<double>(*hertz);
+        return true;
+      });
 }
 
-std::unique_ptr<MetricSource> make_engine_source(const std::filesystem::path& root) {
+SourcePointer make_engine_source(const fs::path& root) {
   std::vector<Engine> engines;
   for (const auto& clock : entries(root / "sys/kernel/debug/clk")) {
     const std::string name = clock.filename().string();
@@ -261,15 +216,26 @@ std::unique_ptr<MetricSource> make_engine_source(const std::filesystem::path& ro
     if (engine.hertz.exists()) engines.push_back(std::move(engine));
   }
   if (engines.empty()) return nullptr;
-  return std::make_unique<EngineSource>(std::move(engines));
+  std::string description = fmt::format("engines: {}", engines.size());
+  return make_source(std::move(description), [engines = std::move(engines)](SystemSample& sample) {
+    return read_engines(engines, sample);
+  });
 }
 
-std::unique_ptr<MetricSource> make_power_mode_source(const std::filesystem::path& root) {
-  return make_if_exists<PowerModeSource>(root);
+SourcePointer make_power_mode_source(const fs::path& root) {
+  PowerMode mode(root);
+  return mode.exists() ? make_source("power mode", std::move(mode)) : nullptr;
 }
 
-std::unique_ptr<MetricSource> make_nvmap_source(const std::filesystem::path& root) {
-  return make_if_exists<NvmapSource>(root);
+// Memory of the GPU and other devices by process. It is part of MemTotal − MemFree, but not of any process's
+// resident memory.
+SourcePointer make_nvmap_source(const fs::path& root) {
+  return make_file_source(root / "sys/kernel/debug/nvmap/iovmm/clients", "NvMap by process",
+                          [](std::string_view text, SystemSample& sample) {
+                            const auto total = read_nvmap_clients(text, sample.processes);
+                            if (!sample.nvmap_used) sample.nvmap_used = total;
+                            return total.has_value();
+                          });
 }
 
 }  // namespace headroom::sources

@@ -27,16 +27,15 @@ bool read_victim(std::string_view message, std::string_view words, KernelEvent& 
   return true;
 }
 
-class KernelLogSource : public MetricSource {
+class KernelLog {
  public:
-  explicit KernelLogSource(const std::filesystem::path& root)
+  explicit KernelLog(const fs::path& root)
       : fd_(::open((root / "dev/kmsg").c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)) {
     if (fd_ && ::lseek(fd_.get(), 0, SEEK_END) < 0) fd_.reset();
   }
   bool exists() const { return static_cast<bool>(fd_); }
-  std::string describe() const override { return "kernel log"; }
 
-  bool read(SystemSample& sample) override {
+  bool operator()(SystemSample& sample) {
     for (int i = 0; i < kMostRecords; ++i) {
       const ssize_t got = ::read(fd_.get(), buffer_.data(), buffer_.size());
       if (got < 0 && errno == EPIPE) continue;  // records were overwritten before they were read
@@ -92,8 +91,9 @@ std::optional<KernelEvent> kernel_event_of(std::string_view message) {
   return std::nullopt;
 }
 
-std::unique_ptr<MetricSource> make_kernel_log_source(const std::filesystem::path& root) {
-  return make_if_exists<KernelLogSource>(root);
+SourcePointer make_kernel_log_source(const fs::path& root) {
+  KernelLog kernel_log(root);
+  return kernel_log.exists() ? make_source("kernel log", std::move(kernel_log)) : nullptr;
 }
 
 }  // namespace headroom::sources

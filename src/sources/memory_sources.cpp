@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <utility>
 
 #include "base/text.h"
 #include "sources/metric_source.h"
@@ -56,16 +57,6 @@ std::optional<Bytes> rest_of(const std::optional<Bytes>& whole, const std::optio
   return whole && part ? std::optional<Bytes>(*whole - *part) : std::nullopt;
 }
 
-class MeminfoSource : public FileSource {
- public:
-  explicit MeminfoSource(const std::filesystem::path& root) : FileSource(root / "proc/meminfo", "meminfo") {}
-  bool read(SystemSample& sample) override {
-    const Meminfo figures = read_meminfo(file_.read());
-    figures.fill(sample);
-    return figures != Meminfo{};
-  }
-};
-
 struct Counter {
   std::string_view name;
   std::optional<std::int64_t> SystemSample::*figure;
@@ -90,12 +81,9 @@ constexpr std::array<Counter, 14> kCounters{{{"pswpin", &SystemSample::pages_swa
 
 // Counters of /proc/vmstat, which the kernel counts since boot. A sample contains the increase since the
 // previous sample, so the first sample has none.
-class VmstatSource : public FileSource {
+class Vmstat {
  public:
-  explicit VmstatSource(const std::filesystem::path& root) : FileSource(root / "proc/vmstat", "vmstat") {}
-
-  bool read(SystemSample& sample) override {
-    std::string_view text = file_.read();
+  bool operator()(std::string_view text, SystemSample& sample) {
     const auto before = now_;
     now_ = {};
     bool found = false;
@@ -146,113 +134,68 @@ std::optional<Nanoseconds> between(const Pressure& before, const Pressure& now) 
   return *now.in_total - *before.in_total;
 }
 
-class PressureSource : public FileSource {
- public:
-  explicit PressureSource(const std::filesystem::path& root)
-      : FileSource(root / "proc/pressure/memory", "memory pressure"), works_(!file_.read().empty()) {}
-  // Without CONFIG_PSI the file is absent; with psi=0 it exists but cannot be read.
-  bool works() const { return works_; }
-  bool read(SystemSample& sample) override {
-    const std::string_view text = file_.read();
-    const Pressure some = pressure_of(text, "some"), full = pressure_of(text, "full");
-    sample.psi_some_avg10 = some.average;
-    sample.psi_full_avg10 = full.average;
-    sample.psi_some_stalled = between(some_, some);
-    sample.psi_full_stalled = between(full_, full);
-    some_ = some;
-    full_ = full;
-    return some.average.has_value();
-  }
+// The page size in bytes. For a file tree of another machine it is unknown (4, 16 or 64 KiB on arm64). Then
+// take the size for which the sum of the free blocks is nearest to MemFree.
+std::int64_t page_size(bool is_this_machine, const SystemSample& sample, double pages) {
+  if (is_this_machine || !sample.ram_free || pages <= 0) return ::sysconf(_SC_PAGESIZE);
+  const double bytes = static_cast<double>(sample.ram_free->count) / pages;
+  if (bytes > 32768) return 65536;
+  return bytes > 8192 ? 16384 : 4096;
+}
 
- private:
-  bool works_;
-  Pressure some_, full_;
-};
-
-// The largest contiguous block of free pages. NvMap and other device drivers need contiguous free memory.
-class BuddyinfoSource : public FileSource {
- public:
-  explicit BuddyinfoSource(const std::filesystem::path& root)
-      : FileSource(root / "proc/buddyinfo", "buddyinfo"), is_this_machine_(root == "/") {}
-
-  // Parses "Node 0, zone   Normal   4   2 …": the numbers of free blocks of one page, two pages, four pages
-  // and so on. Reports the largest block of all zones and the number of blocks of that size.
-  bool read(SystemSample& sample) override {
-    std::string_view text = file_.read();
-    int largest = -1;
-    std::int64_t blocks = 0;
-    double pages = 0;
-    bool has_zone = false;
-    while (!text.empty()) {
-      std::string_view line = take_line(text);
-      if (take_word(line) != "Node") continue;
-      take_word(line);  // "0,"
-      take_word(line);  // "zone"
-      take_word(line);  // "Normal"
-      constexpr int kMostOrders = 40;
-      for (int order = 0; order < kMostOrders; ++order) {
-        const auto number = parse_number<std::int64_t>(take_word(line));
-        if (!number) break;
-        has_zone = true;
-        // A file under --sysroot may contain any number. Clamping to 4 EiB of pages prevents an overflow of
-        // both figures.
-        const std::int64_t count = std::clamp<std::int64_t>(*number, 0, std::int64_t{1} << 40);
-        pages += std::ldexp(static_cast<double>(count), order);
-        if (count == 0 || order < largest) continue;
-        blocks = order > largest ? count : blocks + count;
-        largest = order;
-      }
+// Parses "Node 0, zone   Normal   4   2 …": the numbers of free blocks of one page, two pages, four pages and
+// so on. Reports the largest block of all zones and the number of blocks of that size.
+bool read_buddyinfo(std::string_view text, bool is_this_machine, SystemSample& sample) {
+  int largest = -1;
+  std::int64_t blocks = 0;
+  double pages = 0;
+  bool has_zone = false;
+  while (!text.empty()) {
+    std::string_view line = take_line(text);
+    if (take_word(line) != "Node") continue;
+    take_word(line);  // "0,"
+    take_word(line);  // "zone"
+    take_word(line);  // "Normal"
+    constexpr int kMostOrders = 40;
+    for (int order = 0; order < kMostOrders; ++order) {
+      const auto number = parse_number<std::int64_t>(take_word(line));
+      if (!number) break;
+      has_zone = true;
+      // A file under --sysroot may contain any number. Clamping to 4 EiB of pages prevents an overflow of
+      // both figures.
+      const std::int64_t count = std::clamp<std::int64_t>(*number, 0, std::int64_t{1} << 40);
+      pages += std::ldexp(static_cast<double>(count), order);
+      if (count == 0 || order < largest) continue;
+      blocks = order > largest ? count : blocks + count;
+      largest = order;
     }
-    if (!has_zone) return false;
-    sample.largest_free_block = largest < 0 ? Bytes{} : Bytes{page_size(sample, pages) << largest};
-    sample.largest_free_blocks = blocks;
-    return true;
   }
+  if (!has_zone) return false;
+  sample.largest_free_block =
+      largest < 0 ? Bytes{} : Bytes{page_size(is_this_machine, sample, pages) << largest};
+  sample.largest_free_blocks = blocks;
+  return true;
+}
 
- private:
-  // The page size in bytes. For a file tree of another machine it is unknown (4, 16 or 64 KiB on arm64). Then
-  // take the size for which the sum of the free blocks is nearest to MemFree.
-  std::int64_t page_size(const SystemSample& sample, double pages) const {
-    if (is_this_machine_ || !sample.ram_free || pages <= 0) return ::sysconf(_SC_PAGESIZE);
-    const double bytes = static_cast<double>(sample.ram_free->count) / pages;
-    if (bytes > 32768) return 65536;
-    return bytes > 8192 ? 16384 : 4096;
+// "orig_data_size compr_data_size mem_used_total mem_limit …", in bytes.
+bool read_zram(std::vector<RereadFile>& devices, SystemSample& sample) {
+  bool found = false;
+  for (RereadFile& device : devices) {
+    std::string_view text = device.read();
+    const auto original = parse_number<std::int64_t>(take_word(text));
+    const auto compressed = parse_number<std::int64_t>(take_word(text));
+    const auto used = parse_number<std::int64_t>(take_word(text));
+    if (!original || !compressed || !used) continue;
+    const auto add = [](std::optional<Bytes>& sum, std::int64_t bytes) {
+      sum = sum.value_or(Bytes{}) + Bytes{bytes};
+    };
+    add(sample.zram_original, *original);
+    add(sample.zram_compressed, *compressed);
+    add(sample.zram_used, *used);
+    found = true;
   }
-
-  bool is_this_machine_;
-};
-
-// Compressed swap in memory: the data that was swapped out, and the memory that it uses.
-class ZramSource : public MetricSource {
- public:
-  explicit ZramSource(std::vector<RereadFile> devices) : devices_(std::move(devices)) {}
-  std::string describe() const override { return fmt::format("zram: {} devices", devices_.size()); }
-
-  // "orig_data_size compr_data_size mem_used_total mem_limit …", in bytes.
-  bool read(SystemSample& sample) override {
-    Bytes original, compressed, used;
-    bool found = false;
-    for (RereadFile& device : devices_) {
-      std::string_view text = device.read();
-      const auto a = parse_number<std::int64_t>(take_word(text));
-      const auto b = parse_number<std::int64_t>(take_word(text));
-      const auto c = parse_number<std::int64_t>(take_word(text));
-      if (!a || !b || !c) continue;
-      original += {*a};
-      compressed += {*b};
-      used += {*c};
-      found = true;
-    }
-    if (!found) return false;
-    sample.zram_original = original;
-    sample.zram_compressed = compressed;
-    sample.zram_used = used;
-    return true;
-  }
-
- private:
-  std::vector<RereadFile> devices_;
-};
+  return found;
+}
 
 }  // namespace
 
@@ -289,30 +232,51 @@ Meminfo read_meminfo(std::string_view text) {
   return figures;
 }
 
-std::unique_ptr<MetricSource> make_meminfo_source(const std::filesystem::path& root) {
-  return make_if_exists<MeminfoSource>(root);
+SourcePointer make_meminfo_source(const fs::path& root) {
+  return make_file_source(root / "proc/meminfo", "meminfo", [](std::string_view text, SystemSample& sample) {
+    const Meminfo figures = read_meminfo(text);
+    figures.fill(sample);
+    return figures != Meminfo{};
+  });
 }
 
-std::unique_ptr<MetricSource> make_vmstat_source(const std::filesystem::path& root) {
-  return make_if_exists<VmstatSource>(root);
+SourcePointer make_vmstat_source(const fs::path& root) {
+  return make_file_source(root / "proc/vmstat", "vmstat", Vmstat());
 }
 
-std::unique_ptr<MetricSource> make_pressure_source(const std::filesystem::path& root) {
-  auto source = std::make_unique<PressureSource>(root);
-  if (!source->works()) return nullptr;
-  return source;
+SourcePointer make_pressure_source(const fs::path& root) {
+  const fs::path path = root / "proc/pressure/memory";
+  if (RereadFile(path).read().empty()) return nullptr;  // with psi=0 it exists but cannot be read
+  const auto read = [some_before = Pressure{}, full_before = Pressure{}](std::string_view text,
+                                                                         SystemSample& sample) mutable {
+    const Pressure some = pressure_of(text, "some"), full = pressure_of(text, "full");
+    sample.psi_some_avg10 = some.average;
+    sample.psi_full_avg10 = full.average;
+    sample.psi_some_stalled = between(std::exchange(some_before, some), some);
+    sample.psi_full_stalled = between(std::exchange(full_before, full), full);
+    return some.average.has_value();
+  };
+  return make_file_source(path, "memory pressure", read);
 }
 
-std::unique_ptr<MetricSource> make_buddyinfo_source(const std::filesystem::path& root) {
-  return make_if_exists<BuddyinfoSource>(root);
+// The largest contiguous block of free pages. NvMap and other device drivers need contiguous free memory.
+SourcePointer make_buddyinfo_source(const fs::path& root) {
+  return make_file_source(root / "proc/buddyinfo", "buddyinfo",
+                          [here = root == "/"](std::string_view text, SystemSample& sample) {
+                            return read_buddyinfo(text, here, sample);
+                          });
 }
 
-std::unique_ptr<MetricSource> make_zram_source(const std::filesystem::path& root) {
+// Compressed swap in memory: the data that was swapped out, and the memory that it uses.
+SourcePointer make_zram_source(const fs::path& root) {
   std::vector<RereadFile> devices;
   for (const auto& device : entries(root / "sys/block", "zram"))
     if (RereadFile file(device / "mm_stat"); file.exists()) devices.push_back(std::move(file));
   if (devices.empty()) return nullptr;
-  return std::make_unique<ZramSource>(std::move(devices));
+  std::string description = fmt::format("zram: {} devices", devices.size());
+  return make_source(std::move(description), [devices = std::move(devices)](SystemSample& sample) mutable {
+    return read_zram(devices, sample);
+  });
 }
 
 }  // namespace headroom::sources

@@ -9,7 +9,6 @@
 #include "base/text.h"
 
 namespace headroom::sources {
-namespace fs = std::filesystem;
 
 RereadFile::RereadFile(const fs::path& path) : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
 

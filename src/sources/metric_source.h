@@ -1,4 +1,4 @@
-// The interface of a metric source, and helpers for sources. metric_source_list.cpp lists all sources. To add
+// The interface of a metric source, and helpers for sources. system_sampler.cpp lists all sources. To add
 // one, write NAME_source.cpp with a make_NAME_source() that returns nullptr if the machine lacks the source.
 #pragma once
 
@@ -14,6 +14,7 @@
 #include "types/sample.h"
 
 namespace headroom::sources {
+namespace fs = std::filesystem;
 
 class MetricSource {
  public:
@@ -25,22 +26,19 @@ class MetricSource {
   virtual bool read(SystemSample& sample) = 0;
 };
 
-using MakeMetricSource = std::unique_ptr<MetricSource>(const std::filesystem::path& root);
+using SourcePointer = std::unique_ptr<MetricSource>;
+using MakeMetricSource = SourcePointer(const fs::path& root);
 MakeMetricSource make_meminfo_source, make_vmstat_source, make_pressure_source, make_buddyinfo_source,
     make_zram_source, make_cgroup_source, make_cpu_load_source, make_cpu_clock_source, make_thermal_source,
     make_power_source, make_cpu_temperature_source, make_gpu_source, make_memory_clock_source,
     make_engine_source, make_fan_source, make_power_mode_source, make_nvmap_source, make_kernel_log_source,
     make_throttle_source, make_pool_source;
 
-// All sources, in the order in which they are read. NVML (nvml_source.h) is not among them: it is a library
-// instead of a file tree, and runs in a separate process.
-const std::vector<MakeMetricSource*>& metric_source_list();
-
 // A file of /proc or /sys that stays open and is reread from its start: opening costs more than reading.
 class RereadFile {
  public:
   RereadFile() = default;
-  explicit RereadFile(const std::filesystem::path& path);
+  explicit RereadFile(const fs::path& path);
   bool exists() const { return static_cast<bool>(fd_); }
   // The whole content, valid until the next call. Empty if it cannot be read now (a sleeping sensor).
   std::string_view read();
@@ -55,25 +53,27 @@ class RereadFile {
   std::string buffer_;
 };
 
-// A source of one text file.
-class FileSource : public MetricSource {
- public:
-  FileSource(const std::filesystem::path& path, std::string name) : file_(path), name_(std::move(name)) {}
-  bool exists() const { return file_.exists(); }
-  std::string describe() const override { return name_; }
+// A source from its description and the function of MetricSource::read().
+template <class Read>
+SourcePointer make_source(std::string description, Read read_sample) {
+  struct Source : MetricSource {
+    Source(std::string words, Read function) : text(std::move(words)), call(std::move(function)) {}
+    std::string describe() const override { return text; }
+    bool read(SystemSample& sample) override { return call(sample); }
+    std::string text;
+    Read call;
+  };
+  return std::make_unique<Source>(std::move(description), std::move(read_sample));
+}
 
- protected:
-  RereadFile file_;
-
- private:
-  std::string name_;
-};
-
-template <class Source>
-std::unique_ptr<MetricSource> make_if_exists(const std::filesystem::path& root) {
-  auto source = std::make_unique<Source>(root);
-  if (!source->exists()) return nullptr;
-  return source;
+// A source of one text file: calls `read_text` with its content. nullptr if there is no such file.
+template <class Read>
+SourcePointer make_file_source(const fs::path& path, std::string description, Read read_text) {
+  RereadFile file(path);
+  if (!file.exists()) return nullptr;
+  return make_source(std::move(description),
+                     [file = std::move(file), read_text = std::move(read_text)](
+                         SystemSample& sample) mutable { return read_text(file.read(), sample); });
 }
 
 // The text after `key` in the line that starts with it, or nothing.
@@ -84,11 +84,11 @@ std::string_view take_word(std::string_view& text);
 // The value in bytes of a "Key:   123 kB" line, or nothing.
 std::optional<Bytes> kib_line(std::string_view text, std::string_view key);
 // The text of a file without white space and zero bytes at its ends; empty if the file is absent.
-std::string file_text(const std::filesystem::path& path);
+std::string file_text(const fs::path& path);
 // The entries of a folder whose names begin with `prefix`, in natural order; empty if the folder is absent.
-std::vector<std::filesystem::path> entries(const std::filesystem::path& folder, std::string_view prefix = {});
+std::vector<fs::path> entries(const fs::path& folder, std::string_view prefix = {});
 // The first of the files below `root` that exists; otherwise a file that does not exist.
-RereadFile first_file(const std::filesystem::path& root, std::initializer_list<const char*> paths);
+RereadFile first_file(const fs::path& root, std::initializer_list<const char*> paths);
 
 // The figures of /proc/meminfo, from this machine or from a dump of another one.
 class Meminfo {

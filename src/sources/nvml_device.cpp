@@ -46,6 +46,10 @@ std::string nvml_text_of(Return (*call)(Device, char*, unsigned), Device device)
 
 }  // namespace
 
+std::string uuid_of(const Functions& nvml, Device device) {
+  return nvml_text_of<kUuidLength>(nvml.uuid, device);
+}
+
 void set_clock_reasons(GpuSample& sample, std::uint64_t reasons) {
   sample.throttle_reasons.clear();
   sample.clock_limits.clear();
@@ -75,7 +79,7 @@ bool DeviceReader::take_handle() {
   if (!succeeded(nvml_.device_by_index(index_, &device)) || device == nullptr) return false;
   device_ = device;
   identity_.name = nvml_text_of<kNameLength>(nvml_.name, device_);
-  identity_.uuid = nvml_text_of<kUuidLength>(nvml_.uuid, device_);
+  identity_.uuid = uuid_of(nvml_, device_);
   PciInfo pci{};
   if (ask(nvml_.pci_info, device_, &pci)) {
     pci.bus_id[sizeof pci.bus_id - 1] = pci.bus_id_legacy[sizeof pci.bus_id_legacy - 1] = '\0';
@@ -114,20 +118,21 @@ GpuSample DeviceReader::read() {
 
 // Version 2 reports reserved memory separately; drivers before R510 have only version 1. A GPU without
 // dedicated memory answers NOT_SUPPORTED, or 0 bytes (Orin).
-void DeviceReader::read_memory(Device device, GpuSample& sample) const {
+template <class Figures>
+void DeviceReader::read_memory(Device device, Figures& figures) const {
+  const auto set = [&](const auto& memory) {
+    figures.memory_total = bytes_of(memory.total);
+    figures.memory_used = bytes_of(memory.used);
+    figures.memory_free = bytes_of(memory.free);
+  };
   MemoryV2 now{kMemoryV2Version, 0, 0, 0, 0};
-  if (ask(nvml_.memory_v2, device, &now) && now.total > 0) {
-    sample.memory_total = bytes_of(now.total);
-    sample.memory_used = bytes_of(now.used);
-    sample.memory_free = bytes_of(now.free);
-    sample.memory_reserved = bytes_of(now.reserved);
-    return;
-  }
   MemoryV1 before{};
-  if (!ask(nvml_.memory_v1, device, &before) || before.total == 0) return;
-  sample.memory_total = bytes_of(before.total);
-  sample.memory_used = bytes_of(before.used);
-  sample.memory_free = bytes_of(before.free);
+  if (ask(nvml_.memory_v2, device, &now) && now.total > 0) {
+    set(now);
+    figures.memory_reserved = bytes_of(now.reserved);
+  } else if (ask(nvml_.memory_v1, device, &before) && before.total > 0) {
+    set(before);
+  }
 }
 
 void DeviceReader::read_loads(GpuSample& sample) const {
@@ -178,16 +183,11 @@ void DeviceReader::read_mig_instances(GpuSample& sample) {
     MigInstance instance;
     instance.index = i;
     instance.name = nvml_text_of<kNameLength>(nvml_.name, device);
-    instance.uuid = nvml_text_of<kUuidLength>(nvml_.uuid, device);
+    instance.uuid = uuid_of(nvml_, device);
     unsigned id = 0;
     if (ask(nvml_.gpu_instance, device, &id)) instance.gpu_instance = id;
     if (ask(nvml_.compute_instance, device, &id)) instance.compute_instance = id;
-    GpuSample memory;
-    read_memory(device, memory);
-    instance.memory_total = memory.memory_total;
-    instance.memory_used = memory.memory_used;
-    instance.memory_free = memory.memory_free;
-    instance.memory_reserved = memory.memory_reserved;
+    read_memory(device, instance);
     sample.mig_instances.push_back(std::move(instance));
     instances_.push_back(device);
   }
@@ -230,8 +230,7 @@ GpuProcess process_at(const std::byte* entry, std::size_t size) {
   std::memcpy(&info, entry, std::min(size, sizeof info));
   GpuProcess process;
   process.pid = info.pid;
-  if (info.used != kNotAvailable && info.used <= INT64_MAX)
-    process.used = Bytes{static_cast<std::int64_t>(info.used)};
+  process.used = bytes_of(info.used);
   process.gpu_instance = instance_of(info.gpu_instance);
   process.compute_instance = instance_of(info.compute_instance);
   return process;

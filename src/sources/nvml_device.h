@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <span>
+#include <string>
 #include <vector>
 
 #include "sources/nvml_library.h"
@@ -39,6 +39,9 @@ class ProcessReader {
   std::vector<std::byte> buffer_;  // reused for the next sample
 };
 
+// "GPU-…", or "MIG-…" of an instance; empty if the driver does not tell.
+std::string uuid_of(const Functions& nvml, Device device);
+
 // Sets throttled, throttle_reasons and clock_limits from NVML's bit set of reasons. Heat, power and sync
 // boost with another GPU throttle; idle clocks and configured clocks do not. An unknown reason counts
 // as a clock limit, as the text "reason 0x200".
@@ -56,13 +59,13 @@ class DeviceReader {
 
  private:
   bool take_handle();
-  void read_memory(Device device, GpuSample& sample) const;
+  template <class Figures>  // GpuSample or MigInstance
+  void read_memory(Device device, Figures& figures) const;
   void read_loads(GpuSample& sample) const;
   void read_clocks(GpuSample& sample) const;
   void read_mig_mode();
   void read_mig_instances(GpuSample& sample);
   void read_processes(GpuSample& sample);
-  // Returns the figure, or nothing. Sets lost_ if the GPU is lost.
   // Calls the driver. Returns false if it lacks the function or fails, or if the GPU is lost.
   template <class Call, class... Arguments>
   bool ask(Call call, Arguments... arguments) const {

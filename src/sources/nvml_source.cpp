@@ -13,7 +13,6 @@
 #include "sources/nvml_library.h"
 
 namespace headroom::sources {
-
 namespace {
 
 constexpr unsigned kMostDevices = 1024, kMostInstances = 64;  // limits against a broken driver
@@ -135,13 +134,8 @@ bool OwnGpuMemory::add_instances(nvml::Device gpu) {
 }
 
 void OwnGpuMemory::add(nvml::Device device) {
-  const nvml::Functions& nvml = library_->functions();
-  std::array<char, 96> uuid{};
-  if (nvml.uuid == nullptr ||
-      nvml.uuid(device, uuid.data(), static_cast<unsigned>(uuid.size())) != nvml::kSuccess)
-    return;
-  uuid.back() = '\0';
-  devices_.emplace_back(device, uuid.data());
+  std::string uuid = nvml::uuid_of(library_->functions(), device);
+  if (!uuid.empty()) devices_.emplace_back(device, std::move(uuid));
 }
 
 std::vector<OwnGpuMemory::Share> OwnGpuMemory::read() {
@@ -156,7 +150,6 @@ std::vector<OwnGpuMemory::Share> OwnGpuMemory::read() {
 }
 
 namespace {
-namespace fs = std::filesystem;
 
 constexpr std::array<const char*, 5> kSigns{
     "proc/driver/nvidia/version",

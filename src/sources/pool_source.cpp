@@ -19,7 +19,7 @@ constexpr Nanoseconds kBetweenScans{1'000'000'000};
 constexpr std::size_t kMostPools = 32;
 
 // Any user may create files there, so don't follow links and don't block on FIFOs.
-UniqueFd open_status(const std::filesystem::path& path) {
+UniqueFd open_status(const fs::path& path) {
   UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   struct stat facts {};
   if (!fd || ::fstat(fd.get(), &facts) != 0 || !S_ISREG(facts.st_mode)) return {};
@@ -45,14 +45,13 @@ std::string file_of(const PoolSample& pool) {
   return fmt::format("{}{}.{}", kPoolStatusPrefix, pool.pid, pool.name);
 }
 
-class PoolSource : public MetricSource {
+class Pools {
  public:
-  explicit PoolSource(std::filesystem::path root) : root_(std::move(root)) { scan(); }
-  std::string describe() const override { return "model pools"; }
-  bool exists() const { return !pools_.empty(); }
+  explicit Pools(fs::path root) : root_(std::move(root)) { scan(); }
+  bool exist() const { return !pools_.empty(); }
 
   // Returns true even without pools: that is not a failure of the source.
-  bool read(SystemSample& sample) override {
+  bool operator()(SystemSample& sample) {
     if (monotonic_now() - last_scan_ >= kBetweenScans) scan();
     for (OpenStatus& pool : pools_) {
       auto status = read_status(pool.fd.get());
@@ -66,7 +65,7 @@ class PoolSource : public MetricSource {
   void scan() {
     last_scan_ = monotonic_now();
     std::vector<OpenStatus> found;
-    for (const std::filesystem::path& path : entries(root_ / "dev/shm", kPoolStatusPrefix)) {
+    for (const fs::path& path : entries(root_ / "dev/shm", kPoolStatusPrefix)) {
       const std::string file = path.filename().string();
       if (found.size() == kMostPools) break;
       UniqueFd fd = open_status(path);
@@ -84,15 +83,16 @@ class PoolSource : public MetricSource {
     pools_ = std::move(found);
   }
 
-  std::filesystem::path root_;
+  fs::path root_;
   std::vector<OpenStatus> pools_;
   Nanoseconds last_scan_;
 };
 
 }  // namespace
 
-std::unique_ptr<MetricSource> make_pool_source(const std::filesystem::path& root) {
-  return make_if_exists<PoolSource>(root);
+SourcePointer make_pool_source(const fs::path& root) {
+  Pools pools(root);
+  return pools.exist() ? make_source("model pools", std::move(pools)) : nullptr;
 }
 
 }  // namespace headroom::sources

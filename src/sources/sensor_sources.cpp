@@ -1,6 +1,8 @@
 // Sensors of the board: clocks and temperatures of processors, thermal zones, fans, power rails, throttling.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/text.h"
 #include "sources/metric_source.h"
 
@@ -16,80 +18,39 @@ struct Sensor {
   std::optional<RereadFile> second = {};  // also multiplied
 };
 
-class SensorSource : public MetricSource {
- public:
-  SensorSource(std::string name, std::vector<Sensor> sensors)
-      : name_(std::move(name)), sensors_(std::move(sensors)) {}
-  std::string describe() const override { return name_; }
-  bool read(SystemSample& sample) override {
-    bool could_read = false;
-    for (const Sensor& sensor : sensors_) {
-      const auto value = sensor.file.read_integer();
-      const auto second = sensor.second ? sensor.second->read_integer() : std::optional<std::int64_t>(1);
-      if (!value || !second) continue;
-      could_read = true;
-      // A gated rail reads as -256 °C: absent, not cold.
-      if (sensor.list == &SystemSample::temperatures_celsius && *value <= -200'000) continue;
-      (sample.*sensor.list)
-          .push_back({sensor.name, static_cast<double>(*value) * static_cast<double>(*second) *
-                                       sensor.factor / sensor.divisor});
-    }
-    return could_read;
+bool read_sensors(const std::vector<Sensor>& sensors, SystemSample& sample) {
+  bool could_read = false;
+  for (const Sensor& sensor : sensors) {
+    const auto value = sensor.file.read_integer();
+    const auto second = sensor.second ? sensor.second->read_integer() : std::optional<std::int64_t>(1);
+    if (!value || !second) continue;
+    could_read = true;
+    // A gated rail reads as -256 °C: absent, not cold.
+    if (sensor.list == &SystemSample::temperatures_celsius && *value <= -200'000) continue;
+    (sample.*sensor.list)
+        .push_back({sensor.name, static_cast<double>(*value) * static_cast<double>(*second) * sensor.factor /
+                                     sensor.divisor});
   }
-
- private:
-  std::string name_;
-  std::vector<Sensor> sensors_;
-};
+  return could_read;
+}
 
 // `name`: "thermal: {} zones".
-std::unique_ptr<MetricSource> make_sensors(const char* name, std::vector<Sensor> sensors) {
+SourcePointer make_sensors(const char* name, std::vector<Sensor> sensors) {
   std::erase_if(sensors, [](const Sensor& sensor) {
     return !sensor.file.exists() || (sensor.second && !sensor.second->exists());
   });
   if (sensors.empty()) return nullptr;
-  const std::size_t count = sensors.size();
-  return std::make_unique<SensorSource>(fmt::format(fmt::runtime(name), count), std::move(sensors));
+  std::string description = fmt::format(fmt::runtime(name), sensors.size());
+  return make_source(std::move(description), [sensors = std::move(sensors)](SystemSample& sample) {
+    return read_sensors(sensors, sample);
+  });
 }
-
-// x86: counts how often the cores were throttled because of heat. The kernel's counters start at boot.
-class ThrottleCountSource : public MetricSource {
- public:
-  explicit ThrottleCountSource(std::vector<RereadFile> counts) : counts_(std::move(counts)) {}
-  std::string describe() const override { return "throttle counts of the cores"; }
-  bool read(SystemSample& sample) override {
-    std::int64_t sum = 0;
-    for (const RereadFile& count : counts_) sum += count.read_integer().value_or(0);
-    if (before_) sample.throttled = sample.throttled.value_or(false) || sum > *before_;
-    before_ = sum;
-    return true;
-  }
-
- private:
-  std::vector<RereadFile> counts_;
-  std::optional<std::int64_t> before_;
-};
-
-class ThrottleSource : public MetricSource {
- public:
-  explicit ThrottleSource(std::vector<RereadFile> alerts) : alerts_(std::move(alerts)) {}
-  std::string describe() const override { return "throttle alerts"; }
-  bool read(SystemSample& sample) override {
-    for (const RereadFile& alert : alerts_)
-      if (const auto state = alert.read_integer())
-        sample.throttled = sample.throttled.value_or(false) || *state > 0;
-    return sample.throttled.has_value();
-  }
-
- private:
-  std::vector<RereadFile> alerts_;
-};
 
 }  // namespace
 
 // One clock per policy: a group of cores that change their clock together. The name comes from the first
 // core.
-std::unique_ptr<MetricSource> make_cpu_clock_source(const std::filesystem::path& root) {
+SourcePointer make_cpu_clock_source(const fs::path& root) {
   constexpr std::string_view kPolicy = "policy";
   std::vector<Sensor> clocks;
   for (const auto& policy : entries(root / "sys/devices/system/cpu/cpufreq", kPolicy))
@@ -101,7 +62,7 @@ std::unique_ptr<MetricSource> make_cpu_clock_source(const std::filesystem::path&
 // Temperatures of desktop processors whose drivers use hwmon and create no thermal zone. Other hwmon chips
 // are skipped, because on Jetson they repeat the thermal zones. The first sensor of each chip is the package
 // on Intel, and the control temperature on AMD. Core sensors follow it.
-std::unique_ptr<MetricSource> make_cpu_temperature_source(const std::filesystem::path& root) {
+SourcePointer make_cpu_temperature_source(const fs::path& root) {
   std::vector<Sensor> sensors;
   for (const auto& chip : entries(root / "sys/class/hwmon")) {
     const std::string name = file_text(chip / "name");
@@ -112,7 +73,7 @@ std::unique_ptr<MetricSource> make_cpu_temperature_source(const std::filesystem:
   return make_sensors("CPU temperature: {} sensors", std::move(sensors));
 }
 
-std::unique_ptr<MetricSource> make_thermal_source(const std::filesystem::path& root) {
+SourcePointer make_thermal_source(const fs::path& root) {
   std::vector<Sensor> zones;
   for (const auto& zone : entries(root / "sys/class/thermal", "thermal_zone")) {
     const std::string type = file_text(zone / "type");
@@ -124,7 +85,7 @@ std::unique_ptr<MetricSource> make_thermal_source(const std::filesystem::path& r
 
 // Fans: PWM (0 to 255) and speed. L4T 32 has its own files; later versions use hwmon. Thor has two devices:
 // pwmfan for the PWM, pwm_tach for the speed.
-std::unique_ptr<MetricSource> make_fan_source(const std::filesystem::path& root) {
+SourcePointer make_fan_source(const fs::path& root) {
   std::vector<Sensor> fans;
   const auto add = [&](const std::string& name, RereadFile pwm, RereadFile rpm) {
     if (pwm.exists()) fans.push_back({&SystemSample::fans_percent, name, std::move(pwm), 100, 255});
@@ -140,7 +101,7 @@ std::unique_ptr<MetricSource> make_fan_source(const std::filesystem::path& root)
 
 // Power rails of Jetson boards: INA3221 and INA238 under hwmon (JetPack 5 and later), INA3221 under iio
 // before that.
-std::unique_ptr<MetricSource> make_power_source(const std::filesystem::path& root) {
+SourcePointer make_power_source(const fs::path& root) {
   constexpr double kMilliwatt = 1e-3, kMicrowatt = 1e-6;
   std::vector<Sensor> rails;
   for (const auto& chip : entries(root / "sys/class/hwmon")) {
@@ -162,17 +123,29 @@ std::unique_ptr<MetricSource> make_power_source(const std::filesystem::path& roo
   return make_sensors("power: {} rails", std::move(rails));
 }
 
-std::unique_ptr<MetricSource> make_throttle_source(const std::filesystem::path& root) {
-  std::vector<RereadFile> alerts, counts;
+// The alerts of a board, or on x86 the counts of how often heat throttled the cores since the kernel started.
+SourcePointer make_throttle_source(const fs::path& root) {
+  std::vector<RereadFile> files;
   for (const auto& device : entries(root / "sys/class/thermal", "cooling_device"))
     if (file_text(device / "type").ends_with("throttle-alert"))
-      if (RereadFile state(device / "cur_state"); state.exists()) alerts.push_back(std::move(state));
-  if (!alerts.empty()) return std::make_unique<ThrottleSource>(std::move(alerts));
-  for (const auto& cpu : entries(root / "sys/devices/system/cpu"))
-    if (RereadFile count(cpu / "thermal_throttle/core_throttle_count"); count.exists())
-      counts.push_back(std::move(count));
-  if (counts.empty()) return nullptr;
-  return std::make_unique<ThrottleCountSource>(std::move(counts));
+      if (RereadFile state(device / "cur_state"); state.exists()) files.push_back(std::move(state));
+  const bool are_counts = files.empty();
+  if (are_counts)
+    for (const auto& cpu : entries(root / "sys/devices/system/cpu"))
+      if (RereadFile count(cpu / "thermal_throttle/core_throttle_count"); count.exists())
+        files.push_back(std::move(count));
+  if (files.empty()) return nullptr;
+  auto read = [files = std::move(files), are_counts,
+               before = std::optional<std::int64_t>()](SystemSample& sample) mutable {
+    std::optional<std::int64_t> sum;
+    for (const RereadFile& file : files)
+      if (const auto number = file.read_integer()) sum = sum.value_or(0) + std::max<std::int64_t>(*number, 0);
+    const auto least = are_counts ? before : std::optional<std::int64_t>(0);
+    if (sum && least) sample.throttled = sample.throttled.value_or(false) || *sum > *least;
+    before = sum;
+    return sum.has_value();
+  };
+  return make_source(are_counts ? "throttle counts of the cores" : "throttle alerts", std::move(read));
 }
 
 }  // namespace headroom::sources

@@ -1,22 +1,22 @@
 #include "sources/system_sampler.h"
 
-#include <array>
 #include <ctime>
 
 #include "base/log.h"
-#include "sources/metric_source.h"
 
 namespace headroom::sources {
 namespace {
 
-constexpr int kMostFailures = 10;
-
-struct Slot {
-  MakeMetricSource* make = nullptr;
-  std::unique_ptr<MetricSource> source;  // null: not found, or failed too often
-  int failures = 0;                      // in a row
-  bool was_reported = false;
+// All sources, in the order in which they are read. NVML (nvml_source.h) is not among them: it is a library
+// instead of a file tree, and runs in a separate process.
+constexpr MakeMetricSource* kSources[] = {
+    make_meminfo_source,      make_vmstat_source,          make_pressure_source, make_buddyinfo_source,
+    make_zram_source,         make_cgroup_source,          make_cpu_load_source, make_cpu_clock_source,
+    make_thermal_source,      make_cpu_temperature_source, make_power_source,    make_gpu_source,
+    make_memory_clock_source, make_engine_source,          make_fan_source,      make_power_mode_source,
+    make_nvmap_source,        make_kernel_log_source,      make_throttle_source, make_pool_source,
 };
+constexpr int kMostFailures = 10;
 
 // A new device adds an entry to one of these folders.
 std::size_t count_devices(const std::filesystem::path& root) {
@@ -28,51 +28,37 @@ std::size_t count_devices(const std::filesystem::path& root) {
 
 }  // namespace
 
-struct SystemSampler::State {
-  std::filesystem::path root;
-  Nanoseconds between_probes;
-  std::vector<Slot> slots;
-  Nanoseconds last_probe;
-  std::size_t devices = 0;
-
-  void probe() {
-    last_probe = monotonic_now();
-    const std::size_t now = count_devices(root);
-    for (Slot& slot : slots) {
-      if (slot.source && now == devices) continue;
-      auto found = slot.make(root);
-      // describe() counts the sensors. A source without new sensors is kept, with the state of its
-      // counters.
-      if (!found || (slot.source && slot.source->describe() == found->describe())) continue;
-      slot.source = std::move(found);
-      slot.failures = 0;
-    }
-    devices = now;
-  }
-
-  void read(Slot& slot, SystemSample& sample) {
-    if (slot.source->read(sample)) {
-      slot.failures = 0;
-      return;
-    }
-    if (++slot.failures < kMostFailures) return;
-    if (!slot.was_reported)
-      log::warning("cannot read {} any more: its figures are missing from now on", slot.source->describe());
-    slot.was_reported = true;
-    slot.source.reset();
-  }
-};
-
 SystemSampler::SystemSampler(const std::filesystem::path& root, Nanoseconds between_probes)
-    : state_(std::make_unique<State>()) {
-  state_->root = root;
-  state_->between_probes = between_probes;
-  for (MakeMetricSource* make : metric_source_list()) state_->slots.push_back({make, nullptr, 0, false});
-  state_->probe();
+    : root_(root), between_probes_(between_probes) {
+  for (MakeMetricSource* make : kSources) slots_.push_back({make, nullptr, 0, false});
+  probe();
 }
 
-SystemSampler::~SystemSampler() = default;
-SystemSampler::SystemSampler(SystemSampler&&) noexcept = default;
+void SystemSampler::probe() {
+  last_probe_ = monotonic_now();
+  const std::size_t now = count_devices(root_);
+  for (Slot& slot : slots_) {
+    if (slot.source && now == devices_) continue;
+    auto found = slot.make(root_);
+    // describe() counts the sensors. A source without new sensors is kept, with the state of its counters.
+    if (!found || (slot.source && slot.source->describe() == found->describe())) continue;
+    slot.source = std::move(found);
+    slot.failures = 0;
+  }
+  devices_ = now;
+}
+
+void SystemSampler::read(Slot& slot, SystemSample& sample) {
+  if (slot.source->read(sample)) {
+    slot.failures = 0;
+    return;
+  }
+  if (++slot.failures < kMostFailures) return;
+  if (!slot.was_reported)
+    log::warning("cannot read {} any more: its figures are missing from now on", slot.source->describe());
+  slot.was_reported = true;
+  slot.source.reset();
+}
 
 SystemSample SystemSampler::sample() {
   SystemSample sample;
@@ -86,14 +72,14 @@ void SystemSampler::sample_into(SystemSample& sample) {
   timespec wall{};
   if (::clock_gettime(CLOCK_REALTIME, &wall) == 0)
     sample.unix_time = Nanoseconds{std::int64_t{wall.tv_sec} * 1'000'000'000 + wall.tv_nsec};
-  if (sample.time - state_->last_probe >= state_->between_probes) state_->probe();
-  for (Slot& slot : state_->slots)
-    if (slot.source) state_->read(slot, sample);
+  if (sample.time - last_probe_ >= between_probes_) probe();
+  for (Slot& slot : slots_)
+    if (slot.source) read(slot, sample);
 }
 
 std::vector<std::string> SystemSampler::found() const {
   std::vector<std::string> names;
-  for (const Slot& slot : state_->slots)
+  for (const Slot& slot : slots_)
     if (slot.source) names.push_back(slot.source->describe());
   return names;
 }

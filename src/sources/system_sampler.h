@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "sources/metric_source.h"
 #include "types/sample.h"
 
 namespace headroom::sources {
@@ -19,8 +20,6 @@ class SystemSampler {
  public:
   explicit SystemSampler(const std::filesystem::path& root = "/",
                          Nanoseconds between_probes = {10'000'000'000});
-  ~SystemSampler();
-  SystemSampler(SystemSampler&&) noexcept;
   SystemSample sample();
   // Fills an existing sample. Allocates nothing once its lists have grown; for long series of samples.
   void sample_into(SystemSample& sample);
@@ -28,8 +27,19 @@ class SystemSampler {
   std::vector<std::string> found() const;
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  struct Slot {
+    MakeMetricSource* make = nullptr;
+    std::unique_ptr<MetricSource> source;  // null: not found, or failed too often
+    int failures = 0;                      // in a row
+    bool was_reported = false;
+  };
+  void probe();
+  static void read(Slot& slot, SystemSample& sample);
+
+  std::filesystem::path root_;
+  Nanoseconds between_probes_, last_probe_;
+  std::vector<Slot> slots_;
+  std::size_t devices_ = 0;
 };
 
 }  // namespace headroom::sources

@@ -2,7 +2,6 @@
 // generations (L4T 21 to 39). docs/monitor-sources.md lists the content for each board.
 #pragma once
 
-#include <string>
 #include <string_view>
 
 #include "types/sample.h"

@@ -2,11 +2,10 @@
 
 #include <elfutils/libdwelf.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gelf.h>
 #include <unistd.h>
 #include <zlib.h>
-#include <cstring>
-#include <fstream>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -21,12 +20,6 @@ constexpr const char* kDebugFolder = "/usr/lib/debug";
 bool has_build_id(const fs::path& path, const std::string& build_id) {
   const auto file = ElfFile::open(path);
   return file && file->build_id() == build_id;
-}
-
-bool starts_like_elf(const fs::path& path) {
-  char magic[SELFMAG];
-  std::ifstream file(path, std::ios::binary);
-  return file.read(magic, SELFMAG) && std::memcmp(magic, ELFMAG, SELFMAG) == 0;
 }
 
 }  // namespace
@@ -99,11 +92,8 @@ std::optional<std::uint32_t> file_crc32(const fs::path& path) {
 }
 
 std::string hex_digits(const void* bytes, std::size_t count) {
-  std::string digits;
-  digits.reserve(count * 2);
-  for (std::size_t i = 0; i < count; ++i)
-    digits += fmt::format("{:02x}", static_cast<const std::uint8_t*>(bytes)[i]);
-  return digits;
+  const auto* at = static_cast<const std::uint8_t*>(bytes);
+  return fmt::format("{:02x}", fmt::join(at, at + count, ""));
 }
 
 bool is_build_id(const std::string& text) {
@@ -149,7 +139,7 @@ ModuleFiles DebugFiles::files_of(const recording::Module& module) {
     }
   }
   if (!own && identified) {
-    files.code = code_file_of(module.build_id);
+    files.code = file_in(symbol_folders_, code_path(module.build_id), module.build_id, &Identified::code);
     if (!files.code.empty())
       if (auto file = ElfFile::open(files.code)) own.emplace(std::move(*file));
   }
@@ -172,19 +162,16 @@ fs::path DebugFiles::debug_file_of(const std::string& build_id) {
   if (!is_build_id(build_id)) return {};
   std::vector<fs::path> folders = symbol_folders_;
   folders.push_back(under_sysroot(kDebugFolder));
-  for (const fs::path& folder : folders)
-    if (fs::path path = folder / debug_path(build_id); has_build_id(path, build_id)) return path;
-  index_symbol_folders();
-  const auto found = by_build_id_.find(build_id);
-  return found == by_build_id_.end() ? fs::path() : found->second.debug;
+  return file_in(folders, debug_path(build_id), build_id, &Identified::debug);
 }
 
-fs::path DebugFiles::code_file_of(const std::string& build_id) {
-  for (const fs::path& folder : symbol_folders_)
-    if (fs::path path = folder / code_path(build_id); has_build_id(path, build_id)) return path;
+fs::path DebugFiles::file_in(const std::vector<fs::path>& folders, const fs::path& name,
+                             const std::string& build_id, fs::path Identified::*indexed) {
+  for (const fs::path& folder : folders)
+    if (fs::path path = folder / name; has_build_id(path, build_id)) return path;
   index_symbol_folders();
   const auto found = by_build_id_.find(build_id);
-  return found == by_build_id_.end() ? fs::path() : found->second.code;
+  return found == by_build_id_.end() ? fs::path() : found->second.*indexed;
 }
 
 // The places that gdb searches: next to the file, in .debug next to it, and under /usr/lib/debug.
@@ -225,7 +212,6 @@ void DebugFiles::index_symbol_folders() {
 }
 
 void DebugFiles::index_file(const fs::path& path) {
-  if (!starts_like_elf(path)) return;
   const auto file = ElfFile::open(path);
   if (!file) return;
   const std::string build_id = file->build_id();

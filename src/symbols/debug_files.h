@@ -18,7 +18,6 @@
 
 namespace headroom::symbols {
 
-// Reads an ELF file: its identity, and where its debug information is.
 // The name of a debug file and the CRC-32 of its content (.gnu_debuglink).
 struct DebugLink {
   std::string file_name;
@@ -83,7 +82,10 @@ class DebugFiles {
   struct Identified {
     std::filesystem::path code, debug;
   };
-  std::filesystem::path code_file_of(const std::string& build_id);
+  // The file with this build id: `name` in one of the folders, or from the index.
+  std::filesystem::path file_in(const std::vector<std::filesystem::path>& folders,
+                                const std::filesystem::path& name, const std::string& build_id,
+                                std::filesystem::path Identified::*indexed);
   std::filesystem::path linked_debug_file(const std::filesystem::path& code, const ElfFile& file,
                                           const std::string& build_id);
   std::filesystem::path under_sysroot(const std::filesystem::path& path) const;

@@ -173,10 +173,10 @@ std::vector<Dwarf_Die> UnitScopes::around(std::uint64_t address) const {
 
 std::string UnitScopes::qualifiers_of(Dwarf_Die function) const {
   const Dwarf_Off offset = dwarf_dieoffset(&function);
-  const auto found = std::ranges::lower_bound(functions_, offset, {}, &Function::entry);
+  const auto found = std::ranges::lower_bound(functions_, offset, {}, &Nested::entry);
   if (found == functions_.end() || found->entry != offset) return {};
   std::string qualifiers;
-  for (std::uint32_t at = found->container; at != kNone && qualifiers.size() < kLongestQualifiers;
+  for (std::uint32_t at = found->parent; at != kNone && qualifiers.size() < kLongestQualifiers;
        at = containers_[at].parent) {
     Dwarf_Die container;
     if (dwarf_offdie(dwarf_, containers_[at].entry, &container) == nullptr) break;
@@ -189,8 +189,7 @@ std::string UnitScopes::qualifiers_of(Dwarf_Die function) const {
 }
 
 std::size_t UnitScopes::bytes() const {
-  return scopes_.size() * sizeof(Scope) + containers_.size() * sizeof(Container) +
-         functions_.size() * sizeof(Function) + index_.bytes();
+  return (scopes_.size() + containers_.size() + functions_.size()) * sizeof(Nested) + index_.bytes();
 }
 
 DebugInfo::DebugInfo(Dwarf* dwarf) : dwarf_(dwarf) {

@@ -28,18 +28,9 @@ class UnitScopes {
 
  private:
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
-  struct Scope {
+  struct Nested {
     Dwarf_Off entry;
     std::uint32_t parent;
-  };
-  // A namespace, a type, or a function that contains types.
-  struct Container {
-    Dwarf_Off entry;
-    std::uint32_t parent;
-  };
-  struct Function {
-    Dwarf_Off entry;
-    std::uint32_t container;
   };
   struct Visit {
     Dwarf_Die entry;
@@ -53,9 +44,9 @@ class UnitScopes {
   std::uint32_t add_scope(Dwarf_Die& entry, std::uint32_t parent, bool inlined);
 
   Dwarf* dwarf_;
-  std::vector<Scope> scopes_;
-  std::vector<Container> containers_;
-  std::vector<Function> functions_;  // those with a container, in file order (by offset)
+  std::vector<Nested> scopes_;
+  std::vector<Nested> containers_;  // namespaces, types, and functions that contain types
+  std::vector<Nested> functions_;   // those in a container, in file order (by offset)
   IntervalIndex index_;
 };
 

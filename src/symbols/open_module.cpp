@@ -18,11 +18,12 @@
 namespace headroom::symbols {
 namespace {
 
-// A stub of the procedure linkage table (PLT). A call into another library goes through a stub, which has no
-// symbol.
-struct LinkageStub {
-  const char* name;  // the called function, or nullptr; valid while the file is open
+// A function or label, or a stub of the procedure linkage table (PLT): a call into another library goes
+// through a stub, which has no symbol.
+struct Candidate {
+  const char* name;  // of a stub: the called function, or nullptr; valid while the file is open
   std::uint64_t start, size;
+  int rank = 0;  // of several names for one address, the highest rank wins
 };
 
 using SlotNames = std::unordered_map<std::uint64_t, const char*>;
@@ -79,7 +80,7 @@ std::optional<std::uint64_t> slot_of_aarch64(const std::uint8_t* code, std::size
 }
 
 void read_stubs(Elf_Scn* section, const GElf_Shdr& header, std::string_view name, GElf_Half machine,
-                const SlotNames& slots, std::vector<LinkageStub>& stubs) {
+                const SlotNames& slots, std::vector<Candidate>& stubs) {
   stubs.push_back(
       {nullptr, header.sh_addr, header.sh_size});  // covers the table's header and unrecognized stubs
   if (machine != EM_X86_64 && machine != EM_AARCH64) return;
@@ -100,8 +101,8 @@ void read_stubs(Elf_Scn* section, const GElf_Shdr& header, std::string_view name
 // For x86-64 and AArch64 files: each stub with its target. A stub's instructions load a slot, and the slot
 // identifies the target. (The stub's position does not: linkers differ in the table's order and headers.) For
 // other machines: each table as a whole, without names.
-std::vector<LinkageStub> linkage_stubs(Elf* elf) {
-  std::vector<LinkageStub> stubs;
+std::vector<Candidate> linkage_stubs(Elf* elf) {
+  std::vector<Candidate> stubs;
   GElf_Ehdr file;
   std::size_t names = 0;
   if (gelf_getehdr(elf, &file) == nullptr || elf_getshdrstrndx(elf, &names) != 0) return stubs;
@@ -130,12 +131,6 @@ std::vector<LinkageStub> linkage_stubs(Elf* elf) {
 
 // A symbol without a size (assembly code) extends to the next symbol, but at most this far.
 constexpr std::uint64_t kReachOfUnsized = 4096;
-
-struct Candidate {
-  std::uint64_t start, size;
-  const char* name;
-  int rank;  // of several names for one address, the highest rank wins
-};
 
 // Prefers "malloc" to "__libc_malloc", exported to local symbols, functions to labels.
 int rank_of(const GElf_Sym& symbol, const char* name) {
@@ -174,7 +169,7 @@ std::vector<Candidate> read_candidates(Dwfl_Module* module) {
     const char* name = dwfl_module_getsym_info(module, i, &symbol, &address, &section, &elf, nullptr);
     if (name == nullptr || *name == '\0' || section == SHN_UNDEF || section == SHN_ABS) continue;
     if (names_code(symbol, elf, section, name))
-      candidates.push_back({symbol.st_value, symbol.st_size, name, rank_of(symbol, name)});
+      candidates.push_back({name, symbol.st_value, symbol.st_size, rank_of(symbol, name)});
   }
   return candidates;
 }
@@ -211,7 +206,7 @@ SymbolTable::SymbolTable(Dwfl_Module* module) {
   }
   GElf_Addr bias = 0;
   if (Elf* elf = dwfl_module_getelf(module, &bias); elf != nullptr)
-    for (const LinkageStub& stub : linkage_stubs(elf)) add({stub.name, stub.start, true}, stub.size);
+    for (const Candidate& stub : linkage_stubs(elf)) add({stub.name, stub.start, true}, stub.size);
   for (const Candidate& candidate : candidates)
     if (candidate.size != 0) add({candidate.name, candidate.start, false}, candidate.size);
   index_.build();
@@ -266,7 +261,6 @@ OpenModule::~OpenModule() {
   debug_info_.reset();
   if (dwfl_ != nullptr) dwfl_end(dwfl_);
   if (shared_ != nullptr) dwarf_end(shared_);
-  if (shared_fd_ >= 0) ::close(shared_fd_);
 }
 
 void OpenModule::load_debug_info(DebugFiles& debug_files) {
@@ -277,16 +271,11 @@ void OpenModule::load_debug_info(DebugFiles& debug_files) {
   const void* id = nullptr;
   if (const ssize_t id_bytes = dwelf_dwarf_gnu_debugaltlink(dwarf, &name, &id); id_bytes > 0) {
     const auto path = debug_files.debug_file_of(hex_digits(id, static_cast<std::size_t>(id_bytes)));
-    shared_fd_ = path.empty() ? -1 : ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (shared_fd_ >= 0) shared_ = dwarf_begin(shared_fd_, DWARF_C_READ);
+    if (!path.empty()) shared_fd_ = UniqueFd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (shared_fd_) shared_ = dwarf_begin(shared_fd_.get(), DWARF_C_READ);
     if (shared_ != nullptr) dwarf_setalt(dwarf, shared_);
   }
   debug_info_.emplace(dwarf);
-}
-
-const SymbolTable& OpenModule::symbols() {
-  if (!symbols_) symbols_.emplace(module_);
-  return *symbols_;
 }
 
 std::vector<ModuleFrame> OpenModule::frames_at(std::uint64_t address) {
@@ -301,7 +290,8 @@ std::vector<ModuleFrame> OpenModule::frames_at(std::uint64_t address) {
 // linkage name, because it contains namespaces and parameters. In C, symbols only add aliases and suffixes
 // (__libc_malloc, foo.cold).
 void OpenModule::name_by_symbol(std::uint64_t address, ModuleFrame& frame) {
-  const auto symbol = symbols().find(address);
+  if (!symbols_) symbols_.emplace(module_);
+  const auto symbol = symbols_->find(address);
   if (!symbol) return;
   const std::string_view name = symbol->name == nullptr ? "" : symbol->name;
   if (!frame.function.empty() && !is_mangled(name)) return;

@@ -56,13 +56,12 @@ class OpenModule {
   static int find_debug_file(Dwfl_Module* module, void** user_data, const char* module_name, Dwarf_Addr base,
                              const char* file_name, const char* link_name, GElf_Word link_crc, char** found);
   void load_debug_info(DebugFiles& debug_files);
-  const SymbolTable& symbols();
   void name_by_symbol(std::uint64_t address, ModuleFrame& frame);
 
   Dwfl* dwfl_ = nullptr;
   Dwfl_Module* module_ = nullptr;
   std::filesystem::path debug_path_;
-  int shared_fd_ = -1;  // the shared file that dwz split off, if any
+  UniqueFd shared_fd_;  // the shared file that dwz split off, if any
   Dwarf* shared_ = nullptr;
   std::optional<DebugInfo> debug_info_;
   std::optional<SymbolTable> symbols_;

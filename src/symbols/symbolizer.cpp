@@ -5,7 +5,6 @@
 #include <unistd.h>
 #include <algorithm>
 #include <deque>
-#include <list>
 #include <set>
 #include <unordered_map>
 #include <unordered_set>
@@ -123,7 +122,6 @@ class Symbolizer::Implementation {
     std::string problem;
     std::unique_ptr<OpenModule> open;
     std::size_t bytes = 0;
-    std::list<std::size_t>::iterator used;  // valid while the module is open
   };
 
   std::vector<SourceFrame> look_up(const Place& place) {
@@ -160,16 +158,13 @@ class Symbolizer::Implementation {
 
   OpenModule* open_module(std::size_t index) {
     State& state = states_[index];
-    if (state.open) {
-      recently_used_.splice(recently_used_.begin(), recently_used_, state.used);
-      return state.open.get();
-    }
+    if (state.open) return state.open.get();
     if (!std::exchange(state.looked_for, true)) {
       state.files = debug_files_.files_of(modules_[index]);
       state.problem = state.files.problem;
     }
     if (!state.files.found()) return nullptr;
-    while (recently_used_.size() >= most_open_modules_) close_least_used();
+    if (open_count_ >= most_open_modules_) close_all();
     auto opened = OpenModule::open(state.files, debug_files_);
     if (!opened) {
       state.problem = opened.error().sentence();
@@ -177,8 +172,7 @@ class Symbolizer::Implementation {
       return nullptr;
     }
     state.open = std::move(*opened);
-    recently_used_.push_front(index);
-    state.used = recently_used_.begin();
+    ++open_count_;
     return state.open.get();
   }
 
@@ -187,23 +181,23 @@ class Symbolizer::Implementation {
     State& state = states_[index];
     open_bytes_ += state.open->bytes() - state.bytes;
     state.bytes = state.open->bytes();
-    while (open_bytes_ > static_cast<std::size_t>(options_.memory.count) && !recently_used_.empty())
-      close_least_used();
+    if (open_bytes_ > static_cast<std::size_t>(options_.memory.count)) close_all();
   }
 
-  void close_least_used() {
-    State& state = states_[recently_used_.back()];
-    recently_used_.pop_back();
-    open_bytes_ -= std::exchange(state.bytes, 0);
-    state.open.reset();
+  // Simple, because prepare() looks up one module after another.
+  void close_all() {
+    for (State& state : states_) {
+      state.open.reset();
+      state.bytes = 0;
+    }
+    open_bytes_ = open_count_ = 0;
   }
 
   SymbolizerOptions options_;
   DebugFiles debug_files_;
   std::vector<recording::Module> modules_;
   std::vector<State> states_;
-  std::list<std::size_t> recently_used_;  // open modules, most recent first
-  std::size_t open_bytes_ = 0;
+  std::size_t open_bytes_ = 0, open_count_ = 0;
   std::size_t most_open_modules_ = most_open_modules();
   // Each distinct text once: a hundred thousand addresses share a few thousand names and paths. Elements
   // never move.

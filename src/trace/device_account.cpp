@@ -40,12 +40,15 @@ Result<std::uint64_t> parse_limit(std::string_view text) {
   return static_cast<std::uint64_t>(size->count);
 }
 
+bool are_equal(const Limits& limits) {
+  return std::all_of(std::begin(limits.bytes), std::end(limits.bytes),
+                     [&](std::uint64_t limit) { return limit == limits.bytes[0]; });
+}
+
 std::string limits_text(const Limits& limits) {
   std::string words;
-  bool same = true;
-  for (const std::uint64_t limit : limits.bytes) same = same && limit == limits.bytes[0];
   const auto size = [](std::uint64_t bytes) { return format_bytes(Bytes{static_cast<std::int64_t>(bytes)}); };
-  if (same) return limits.bytes[0] == kNoLimit ? "no limit" : size(limits.bytes[0]);
+  if (are_equal(limits)) return limits.bytes[0] == kNoLimit ? "no limit" : size(limits.bytes[0]);
   for (unsigned device = 0; device < kMaxDevices; ++device)
     if (limits.bytes[device] != kNoLimit)
       words += fmt::format("{}{}={}", words.empty() ? "" : ",", device, size(limits.bytes[device]));
@@ -74,11 +77,6 @@ void identify(Account& account, const std::vector<cuda::VisibleDevice>& devices)
     std::copy(device.uuid.begin(), device.uuid.end(), uuid);
     account.identify(number++, uuid);
   }
-}
-
-bool are_equal(const Limits& limits) {
-  return std::all_of(std::begin(limits.bytes), std::end(limits.bytes),
-                     [&](std::uint64_t limit) { return limit == limits.bytes[0]; });
 }
 
 // A limit for a missing device has no effect, so it is an error. The number is too high, or was meant for a

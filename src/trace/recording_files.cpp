@@ -103,7 +103,6 @@ void compact_recording(const fs::path& recording) {
     ::ftruncate(fd.get(), static_cast<off_t>(end));
 }
 
-namespace fs = std::filesystem;
 namespace {
 
 // When a process started, in clock ticks since boot: field 22 of its stat file. Counting begins after the
@@ -210,7 +209,6 @@ std::size_t mark_growing(const fs::path& root, std::vector<RecordingFile>& recor
   return running;
 }
 
-namespace fs = std::filesystem;
 namespace {
 
 // Whether an earlier trace created this file: recordings of other processes, their index, and runtime
@@ -283,7 +281,6 @@ Result<fs::path> prepare_output(const fs::path& wanted, const std::string& progr
   return file;
 }
 
-namespace fs = std::filesystem;
 namespace {
 
 Json entry_of(const RecordingFile& file, const fs::path& folder) {
@@ -311,17 +308,12 @@ Json entry_of(const RecordingFile& file, const fs::path& folder) {
 
 }  // namespace
 
-Json tree_index(const fs::path& root, const std::vector<RecordingFile>& recordings) {
-  Json index{{"schema_version", 1}, {"recordings", Json::array()}};
-  for (const RecordingFile& file : recordings)
-    index["recordings"].push_back(entry_of(file, tree_folder(root)));
-  return index;
-}
-
 Status write_tree_index(const fs::path& root, const std::vector<RecordingFile>& recordings) {
   std::error_code code;
   if (!fs::is_directory(tree_folder(root), code)) return {};
-  return write_file_atomically(tree_folder(root) / "index.json", to_text(tree_index(root, recordings)));
+  const auto entry = [&](const RecordingFile& file) { return entry_of(file, tree_folder(root)); };
+  const Json index{{"schema_version", 1}, {"recordings", json_list(recordings, entry)}};
+  return write_file_atomically(tree_folder(root) / "index.json", to_text(index));
 }
 
 }  // namespace headroom::trace

@@ -21,12 +21,10 @@ namespace headroom::trace {
 // recording.
 Result<int> run_trace(const TraceOptions& options);
 
-// Figures of the other processes that a recording's tree has.
-// The largest peak first.
+// Figures of the other processes that a recording's tree has, the largest peak first.
 std::vector<report::ProcessFigures> other_processes(const std::filesystem::path& file);
 
-// The summary on standard error after a traced command has ended: at most a dozen lines.
-// The outcome that the summary reports.
+// What the summary reports.
 struct TraceOutcome {
   std::vector<std::string> command;
   CommandEnd end;
@@ -46,14 +44,11 @@ struct TraceOutcome {
   std::filesystem::path refused_in;
 };
 
+// The summary on standard error after a traced command has ended: at most a dozen lines.
 std::string trace_summary(const TraceOutcome& outcome);
 
 // The summary's lines about host and GPU memory.
 std::string memory_figures(const recording::RecordingInfo& info,
                            const attribution::RecordingAnalysis& analysis);
-
-// The summary's lines about host memory.
-std::string heap_figures(const recording::RecordingInfo& info,
-                         const attribution::RecordingAnalysis& analysis);
 
 }  // namespace headroom::trace

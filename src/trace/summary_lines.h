@@ -19,19 +19,14 @@ inline std::string grouped(std::int64_t number) {
   return text;
 }
 
-// Removes control characters: names come from the traced program, and must not control the terminal.
-inline std::string printable(std::string_view text) {
-  constexpr int kNoLimit = 1 << 20;
-  return fit_to_width(text, kNoLimit);
-}
-// The same, cut to a limited width.
+// Without control characters: names come from the traced program, and must not control the terminal.
 inline std::string shortened(std::string_view name) {
   constexpr int kMostColumns = 48;
   return fit_to_width(name, kMostColumns);
 }
 
 inline std::string line(std::string_view label, std::string_view text) {
-  return fmt::format("  {:<12} {}\n", label, printable(text));
+  return fmt::format("  {:<12} {}\n", label, without_control_characters(text));
 }
 
 }  // namespace headroom::trace

@@ -33,40 +33,6 @@ std::string recording_line(const TraceOutcome& outcome) {
   return line("recording", text);
 }
 
-}  // namespace
-
-std::string trace_summary(const TraceOutcome& outcome) {
-  std::string text = fmt::format("headroom: {} {}\n", program_of(outcome.command), how_it_ended(outcome.end));
-  if (outcome.of_descendant && outcome.info)
-    text += line("process", fmt::format("{} {} ({})", program_of(outcome.info->command), outcome.info->pid,
-                                        outcome.by_memory ? "largest peak" : "most events"));
-  if (outcome.end.status.signal == SIGSYS)
-    text += line(
-        "sandbox",
-        "if this happens only while tracing, its seccomp filter forbids system calls that recording needs");
-  text += outcome.figures;
-  if (outcome.info) text += recording_line(outcome);
-  // The folder's existence proves nothing: it also contains runtime profiles.
-  if (outcome.programs > 1)
-    text += line("programs", fmt::format("{}, {} in total; other recordings: {}", outcome.programs,
-                                         format_bytes(Bytes{static_cast<std::int64_t>(outcome.tree_bytes)}),
-                                         outcome.tree.string()));
-  if (outcome.still_running > 0)
-    text += line("running",
-                 fmt::format("{} of its processes; their recordings keep growing", outcome.still_running));
-  if (!outcome.problems.empty()) {
-    const std::size_t more = outcome.problems.size() - 1;
-    text += line("problem", outcome.problems[0] + (more > 0 ? fmt::format(" (and {} more)", more) : ""));
-  }
-  if (outcome.info) text += fmt::format("next: headroom report {}\n", shell_word(outcome.recording.string()));
-  if (outcome.info && !outcome.refused_in.empty())
-    text += fmt::format("next: headroom doctor {}  # which process was refused, and where the memory went\n",
-                        shell_word(outcome.refused_in.string()));
-  return text;
-}
-
-namespace {
-
 constexpr std::size_t kMostDevices = 4;
 
 std::string name_of(const recording::RecordingInfo& info, std::uint32_t ordinal) {
@@ -94,22 +60,6 @@ std::string device_figures(const recording::RecordingInfo& info,
     text += line("", fmt::format("and {} more GPUs", analysis.devices.size() - kMostDevices));
   return text;
 }
-
-}  // namespace
-
-std::string memory_figures(const recording::RecordingInfo& info,
-                           const attribution::RecordingAnalysis& analysis) {
-  std::string text =
-      info.host_recorded ? heap_figures(info, analysis) : line("recorded", report::kGpuMemoryOnly);
-  text += device_figures(info, analysis);
-  if (!info.host_recorded && analysis.devices.empty()) text += line("", "no GPU memory was requested");
-  if (analysis.dropped_events > 0)
-    text += line("dropped", fmt::format("{} events: {}", grouped(analysis.dropped_events),
-                                        report::cure_for_drops(info)));
-  return text;
-}
-
-namespace {
 
 std::string bytes_of(const attribution::Figure& figure) {
   if (figure.at_most) return fmt::format("at most {}", format_bytes(Bytes{*figure.at_most}));
@@ -162,8 +112,7 @@ std::string mapped_at_peak(const attribution::RecordingAnalysis& analysis) {
                             shortened(analysis.layers[most->index].path));
 }
 
-}  // namespace
-
+// The summary's lines about host memory.
 std::string heap_figures(const recording::RecordingInfo& info,
                          const attribution::RecordingAnalysis& analysis) {
   std::string text = line("peak live", fmt::format("{} at {}{}", bytes_of(analysis.peak_bytes),
@@ -181,6 +130,50 @@ std::string heap_figures(const recording::RecordingInfo& info,
                                          report::words_for_older_blocks(analysis.leaked_bytes)));
   if (const std::string why = report::words_for_end_above_peak(analysis); !why.empty()) text += line("", why);
   if (report::has_much_mapped(analysis)) text += line("mapped", mapped_at_peak(analysis));
+  return text;
+}
+
+}  // namespace
+
+std::string trace_summary(const TraceOutcome& outcome) {
+  std::string text = fmt::format("headroom: {} {}\n", program_of(outcome.command), how_it_ended(outcome.end));
+  if (outcome.of_descendant && outcome.info)
+    text += line("process", fmt::format("{} {} ({})", program_of(outcome.info->command), outcome.info->pid,
+                                        outcome.by_memory ? "largest peak" : "most events"));
+  if (outcome.end.status.signal == SIGSYS)
+    text += line(
+        "sandbox",
+        "if this happens only while tracing, its seccomp filter forbids system calls that recording needs");
+  text += outcome.figures;
+  if (outcome.info) text += recording_line(outcome);
+  // The folder's existence proves nothing: it also contains runtime profiles.
+  if (outcome.programs > 1)
+    text += line("programs", fmt::format("{}, {} in total; other recordings: {}", outcome.programs,
+                                         format_bytes(Bytes{static_cast<std::int64_t>(outcome.tree_bytes)}),
+                                         outcome.tree.string()));
+  if (outcome.still_running > 0)
+    text += line("running",
+                 fmt::format("{} of its processes; their recordings keep growing", outcome.still_running));
+  if (!outcome.problems.empty()) {
+    const std::size_t more = outcome.problems.size() - 1;
+    text += line("problem", outcome.problems[0] + (more > 0 ? fmt::format(" (and {} more)", more) : ""));
+  }
+  if (outcome.info) text += fmt::format("next: headroom report {}\n", shell_word(outcome.recording.string()));
+  if (outcome.info && !outcome.refused_in.empty())
+    text += fmt::format("next: headroom doctor {}  # which process was refused, and where the memory went\n",
+                        shell_word(outcome.refused_in.string()));
+  return text;
+}
+
+std::string memory_figures(const recording::RecordingInfo& info,
+                           const attribution::RecordingAnalysis& analysis) {
+  std::string text =
+      info.host_recorded ? heap_figures(info, analysis) : line("recorded", report::kGpuMemoryOnly);
+  text += device_figures(info, analysis);
+  if (!info.host_recorded && analysis.devices.empty()) text += line("", "no GPU memory was requested");
+  if (analysis.dropped_events > 0)
+    text += line("dropped", fmt::format("{} events: {}", grouped(analysis.dropped_events),
+                                        report::cure_for_drops(info)));
   return text;
 }
 

@@ -23,6 +23,7 @@
 #include "base/text.h"
 
 namespace headroom::trace {
+namespace fs = std::filesystem;
 namespace {
 
 constexpr std::array kForwarded{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
@@ -117,7 +118,6 @@ Result<CommandEnd> run_command(const std::vector<std::string>& command, const En
   return end;
 }
 
-namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* kDynamicFix = "link it dynamically, or trace another program";

@@ -31,7 +31,7 @@ std::string escape_for(const Style& style, ColorDepth depth) {
   std::string codes = "0";
   if (style.bold) codes += ";1";
   if (style.reversed) codes += ";7";
-  const int color = depth == ColorDepth::colors_256 ? color_of_256(style.ink) : color_of_16(style.ink);
+  const int color = color_of(style.ink, depth == ColorDepth::colors_256);
   if (color >= 16)
     codes += fmt::format(";38;5;{}", color);
   else if (color >= 0)
@@ -41,8 +41,10 @@ std::string escape_for(const Style& style, ColorDepth depth) {
 
 }  // namespace
 
-int color_of_256(Ink ink) { return kColors[static_cast<std::size_t>(ink)].of_256; }
-int color_of_16(Ink ink) { return kColors[static_cast<std::size_t>(ink)].of_16; }
+int color_of(Ink ink, bool of_256) {
+  const InkColors& colors = kColors[static_cast<std::size_t>(ink)];
+  return of_256 ? colors.of_256 : colors.of_16;
+}
 
 int width_of(const Spans& spans) {
   int width = 0;
@@ -60,8 +62,7 @@ int Canvas::put(int column, int row, std::string_view utf8, Style style) {
     const Utf8Character next = take_utf8(utf8);
     const int width = display_width(next.bytes);
     if (column < 0 || column + width > width_) return column;
-    const auto index =
-        static_cast<std::size_t>(row) * static_cast<std::size_t>(width_) + static_cast<std::size_t>(column);
+    const std::size_t index = index_of(column, row);
     if (width == 0) {
       if (column > 0) cells_[index - 1].glyph += next.bytes;
       continue;
@@ -85,9 +86,7 @@ void Canvas::put_right(int row, std::string_view utf8, Style style) {
 
 void Canvas::reverse_row(int row) {
   for (int column = 0; column < width_ && row >= 0 && row < height_; ++column)
-    cells_[static_cast<std::size_t>(row) * static_cast<std::size_t>(width_) +
-           static_cast<std::size_t>(column)]
-        .style.reversed = true;
+    cells_[index_of(column, row)].style.reversed = true;
 }
 
 std::string to_text(const Canvas& canvas, ColorDepth depth) {

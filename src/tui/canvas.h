@@ -27,10 +27,9 @@ enum class Ink : std::uint8_t {
 };
 inline constexpr int kInks = 12;
 
-// The colour number in xterm's palette of 256, and in the 16 standard colours. -1: the terminal's default
+// The colour number in xterm's palette of 256, or in the 16 standard colours. -1: the terminal's default
 // colour.
-int color_of_256(Ink ink);
-int color_of_16(Ink ink);
+int color_of(Ink ink, bool of_256);
 
 struct Style {
   Ink ink = Ink::plain;
@@ -58,20 +57,21 @@ class Canvas {
   Canvas(int width, int height);
   int width() const { return width_; }
   int height() const { return height_; }
-  const Cell& at(int column, int row) const {
-    return cells_[static_cast<std::size_t>(row) * static_cast<std::size_t>(width_) +
-                  static_cast<std::size_t>(column)];
-  }
+  const Cell& at(int column, int row) const { return cells_[index_of(column, row)]; }
 
   // Returns the column after the text.
   int put(int column, int row, std::string_view utf8, Style style = {});
   int put(int column, int row, const Spans& spans);
-  // Aligns the text to the right edge.
   void put_right(int row, std::string_view utf8, Style style = {});
   // Inverts a whole row, as a cursor does.
   void reverse_row(int row);
 
  private:
+  std::size_t index_of(int column, int row) const {
+    return static_cast<std::size_t>(row) * static_cast<std::size_t>(width_) +
+           static_cast<std::size_t>(column);
+  }
+
   int width_, height_;
   std::vector<Cell> cells_;
 };

@@ -92,10 +92,8 @@ void TopHistory::add(const SystemSample& sample) {
   Point point{};
   for (int curve = 0; curve < kCurves; ++curve)
     point.percent[curve] = static_cast<float>(percent_of(static_cast<Curve>(curve), sample).value_or(-1));
-  if (points_.size() < kMost)
-    points_.push_back(point);
-  else
-    points_[added_ % kMost] = point;
+  points_.push_back(point);
+  if (points_.size() > kMost) points_.pop_front();
   ++added_;
 }
 
@@ -111,13 +109,12 @@ std::vector<std::optional<double>> TopHistory::columns(Curve curve, int columns,
   const auto step = static_cast<std::size_t>(std::max(samples_per_column, 1));
   const std::size_t last_column = (added_ - 1) / step;
   const std::size_t oldest = added_ - points_.size();
-  for (std::size_t back = 0; back < values.size() && back <= last_column; ++back) {
-    const std::size_t column = last_column - back;
+  for (std::size_t i = 0; i < points_.size(); ++i) {
+    const std::size_t back = last_column - (oldest + i) / step;
+    const float percent = points_[i].percent[static_cast<std::size_t>(curve)];
+    if (back >= values.size() || percent < 0) continue;
     auto& value = values[values.size() - 1 - back];
-    for (std::size_t i = std::max(column * step, oldest); i < std::min((column + 1) * step, added_); ++i) {
-      const float percent = points_[i % kMost].percent[static_cast<std::size_t>(curve)];
-      if (percent >= 0) value = std::max(value.value_or(0), static_cast<double>(percent));
-    }
+    value = std::max(value.value_or(0), static_cast<double>(percent));
   }
   return values;
 }

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <string_view>
 
 #include "base/terminal.h"
@@ -47,34 +46,19 @@ std::vector<Part> parts_of(const SystemSample& sample) {
   return parts;
 }
 
-// The number of cells of each part. Shares are rounded down; the remaining cells go to the parts with the
-// largest remainders, so that the cells fill the bar.
+// The number of cells of each part. The ends are rounded, so that the cells fill the bar.
 std::vector<int> cells_of(const std::vector<Part>& parts, int columns) {
-  const double total = std::accumulate(parts.begin(), parts.end(), 0.0, [](double sum, const Part& part) {
-    return sum + static_cast<double>(part.size.count);
-  });
-  std::vector<int> cells(parts.size(), 0);
-  if (total <= 0) return cells;
-  std::vector<double> lost(parts.size());
-  int left = columns;
-  for (std::size_t i = 0; i < parts.size(); ++i) {
-    const double exact = columns * static_cast<double>(parts[i].size.count) / total;
-    cells[i] = static_cast<int>(std::floor(exact));
-    lost[i] = exact - cells[i];
-    left -= cells[i];
-  }
-  for (; left > 0; --left) {
-    const auto most = std::ranges::max_element(lost) - lost.begin();
-    ++cells[static_cast<std::size_t>(most)];
-    lost[static_cast<std::size_t>(most)] = -1;
+  double total = 0, sum = 0;
+  for (const Part& part : parts) total += static_cast<double>(part.size.count);
+  std::vector<int> cells;
+  int end = 0;
+  for (const Part& part : parts) {
+    sum += static_cast<double>(part.size.count);
+    const int begin = end;
+    end = total > 0 ? static_cast<int>(std::lround(columns * sum / total)) : 0;
+    cells.push_back(end - begin);
   }
   return cells;
-}
-
-std::string largest_block(const SystemSample& sample) {
-  if (!sample.largest_free_block) return {};
-  return short_size(*sample.largest_free_block) +
-         (sample.largest_free_blocks ? fmt::format(" ×{}", *sample.largest_free_blocks) : "");
 }
 
 std::string time_left(double seconds) {
@@ -181,6 +165,11 @@ Spans cores_of(const SystemSample& sample, bool ascii) {
   return bars;
 }
 
+// "2.04 GHz", "729 MHz".
+std::string short_clock(double hertz) {
+  return hertz >= 1e9 ? fmt::format("{:.2f} GHz", hertz / 1e9) : fmt::format("{:.0f} MHz", hertz / 1e6);
+}
+
 void add_load(std::vector<Spans>& pieces, const char* name, std::optional<double> percent,
               std::optional<double> clock, Ink ink, Spans bars = {}) {
   if (!percent && !clock) return;
@@ -197,33 +186,32 @@ std::string short_name(std::string name) {
   return name;
 }
 
+// Only the first piece shows the title.
+Spans& add_titled(std::vector<Spans>& pieces, const char* title, bool is_first, std::string text,
+                  Ink ink = Ink::plain) {
+  Spans& piece = pieces.emplace_back();
+  if (is_first) piece.push_back({std::string(title) + " ", {Ink::title, true}});
+  piece.push_back({std::move(text), {ink}});
+  return piece;
+}
+
 void add_readings(std::vector<Spans>& pieces, const char* title, const std::vector<Reading>& readings,
                   const char* format_unit, int digits, double hot) {
-  bool is_first = true;
   for (const Reading& reading : readings) {
-    Spans piece;
-    if (is_first) piece.push_back({std::string(title) + " ", {Ink::title, true}});
-    is_first = false;
-    piece.push_back({short_name(reading.name) + " ", {}});
+    Spans& piece = add_titled(pieces, title, &reading == &readings.front(), short_name(reading.name) + " ");
     piece.push_back({fmt::format("{:.{}f}{}", reading.value, digits, format_unit),
                      {reading.value >= hot ? Ink::critical : Ink::plain}});
-    pieces.push_back(std::move(piece));
   }
 }
 
 void add_engines(std::vector<Spans>& pieces, const SystemSample& sample) {
-  bool is_first = true;
   for (const EngineReading& engine : sample.engines) {
     std::string text = engine.name;
     if (engine.percent) text += fmt::format(" {:.0f} %", *engine.percent);
     if (engine.clock_hz && *engine.clock_hz > 0) text += " " + short_clock(*engine.clock_hz);
     const bool is_off = engine.on && !*engine.on;
     if (is_off) text += " off";
-    Spans piece;
-    if (is_first) piece.push_back({"Engines ", {Ink::title, true}});
-    is_first = false;
-    piece.push_back({text, {is_off ? Ink::dim : Ink::plain}});
-    pieces.push_back(std::move(piece));
+    add_titled(pieces, "Engines", &engine == &sample.engines.front(), text, is_off ? Ink::dim : Ink::plain);
   }
 }
 
@@ -243,8 +231,11 @@ int draw_memory(Canvas& canvas, int row, const TopPicture& picture, const TopCho
       legend.push_back({{std::string(fill) + " ", {parts[i].ink}},
                         {fmt::format("{} {}", parts[i].name, short_size(parts[i].size)), {}}});
     }
-    if (const std::string block = largest_block(sample); !block.empty())
-      legend.push_back({{"largest block " + block, {}}});
+    const auto& blocks = sample.largest_free_blocks;
+    if (sample.largest_free_block)
+      legend.push_back({{fmt::format("largest block {}{}", short_size(*sample.largest_free_block),
+                                     blocks ? fmt::format(" ×{}", *blocks) : ""),
+                         {}}});
     row = put_flow(canvas, row + 1, legend, 2);
   }
   return draw_swap(canvas, row, picture);
@@ -290,10 +281,6 @@ int draw_gpus(Canvas& canvas, int row, const TopPicture& picture, const TopChoic
     row = put_flow(canvas, row, pieces, 1);
   }
   return row;
-}
-
-std::string short_clock(double hertz) {
-  return hertz >= 1e9 ? fmt::format("{:.2f} GHz", hertz / 1e9) : fmt::format("{:.0f} MHz", hertz / 1e6);
 }
 
 int draw_machine(Canvas& canvas, int row, const TopPicture& picture, const TopChoice& choice, int lines) {

@@ -10,8 +10,6 @@ namespace headroom::tui {
 
 // Three digits and a binary unit, at most 8 columns: "8.21 GiB", "512 MiB".
 std::string short_size(Bytes bytes);
-// "2.04 GHz", "729 MHz".
-std::string short_clock(double hertz);
 // Warning and critical colours for high values, else `usual`.
 Ink ink_of_percent(double percent, Ink usual);
 // A bar of `columns` cells, filled by `share` in steps of an eighth of a cell.
@@ -26,10 +24,5 @@ int draw_machine(Canvas& canvas, int row, const TopPicture& picture, const TopCh
 int draw_alerts(Canvas& canvas, int row, const TopPicture& picture, int most);
 // `height` includes the row of captions.
 int draw_charts(Canvas& canvas, int row, const TopPicture& picture, const TopChoice& choice, int height);
-// Draws the rows from `row` to before `end`. The first is the header.
-void draw_processes(Canvas& canvas, int row, int end, const TopPicture& picture, const TopChoice& choice);
-void draw_help(Canvas& canvas);
-// Draws the list of keys in the last row.
-void draw_keys(Canvas& canvas, const TopChoice& choice);
 
 }  // namespace headroom::tui

@@ -12,6 +12,7 @@
 
 #include "base/subprocess.h"
 #include "bench/conductor/child_process.h"
+#include "sources/host_info.h"
 #include "tui/terminal_screen.h"
 #include "tui/top_keys.h"
 #include "tui/top_session.h"
@@ -26,6 +27,7 @@ namespace {
 // Time between the first sample (no rates) and the displayed one. The kernel counts CPU time in steps of 10
 // ms.
 constexpr Nanoseconds kForRates{500'000'000};
+constexpr Nanoseconds kGpuStartTimeout{60'000'000'000};  // a driver may have to initialize the GPUs first
 
 // The sample's wall clock time; empty if unknown.
 std::string clock_text(const SystemSample& sample) {
@@ -34,6 +36,13 @@ std::string clock_text(const SystemSample& sample) {
   std::tm parts{};
   if (::localtime_r(&seconds, &parts) == nullptr) return {};
   return fmt::format("{:02}:{:02}:{:02}", parts.tm_hour, parts.tm_min, parts.tm_sec);
+}
+
+// Host name, and the board if known.
+std::string machine_name(const std::filesystem::path& root) {
+  const HostInfo host = sources::read_host_info(root);
+  if (host.board.empty()) return host.hostname;
+  return host.hostname + (host.hostname.empty() ? "" : "  ") + host.board;
 }
 
 int print_once(const TopOptions& options, TopPicture picture) {
@@ -51,7 +60,7 @@ int print_once(const TopOptions& options, TopPicture picture) {
 }
 
 Result<int> show_machine_once(TopOptions options) {
-  TopFeed feed(options.sysroot);
+  watch::MachineSampler machine(options.sysroot);
   TopSession session({kForRates, options.alerts, false, true});
   SystemSample sample;
   sources::ProcessChoice choice;
@@ -59,16 +68,18 @@ Result<int> show_machine_once(TopOptions options) {
                          !options.choice.filter.empty();
   choice.largest = needs_all ? 0 : static_cast<std::size_t>(options.processes);
   choice.with_pss = options.pss;
-  feed.wait_for_gpus();
-  feed.sample_into(sample, choice);
+  machine.wait_for_gpus(kGpuStartTimeout);
+  machine.sample_into(sample);
+  machine.read_processes(sample, choice);
   session.take(sample);
   std::this_thread::sleep_for(std::chrono::nanoseconds(std::min(kForRates, options.interval).count));
-  feed.sample_into(sample, choice);
+  machine.sample_into(sample);
+  machine.read_processes(sample, choice);
   session.take(sample);
   options.choice.show_charts = false;  // two samples make no chart
   TopPicture picture = session.picture();
-  picture.source = feed.name();
-  picture.processes = feed.processes();
+  picture.source = machine_name(options.sysroot);
+  picture.processes = machine.processes();
   return print_once(options, std::move(picture));
 }
 
@@ -110,7 +121,8 @@ class SampleStream {
 class MachineStream final : public SampleStream {
  public:
   explicit MachineStream(const TopOptions& options)
-      : feed_(options.sysroot),
+      : machine_(options.sysroot),
+        name_(machine_name(options.sysroot)),
         interval_(options.interval),
         with_pss_(options.pss),
         is_this_machine_(options.sysroot == "/"),
@@ -119,8 +131,9 @@ class MachineStream final : public SampleStream {
   Nanoseconds due() const override { return due_; }
 
   void advance(TopSession& session, const TopChoice& choice, int rows) override {
-    feed_.sample_into(sample_, processes_for(choice, rows));
-    if (!choice.paused) processes_ = feed_.processes();
+    machine_.sample_into(sample_);
+    machine_.read_processes(sample_, processes_for(choice, rows));
+    if (!choice.paused) processes_ = machine_.processes();
     session.take(sample_);
     const Nanoseconds now = monotonic_now();
     due_ += has_rates_ ? interval_ : std::min(interval_, kFirstRates);
@@ -153,7 +166,7 @@ class MachineStream final : public SampleStream {
   }
 
   void describe(TopPicture& picture) const override {
-    picture.source = feed_.name();
+    picture.source = name_;
     picture.pace = interval_.count < 1'000'000'000 ? fmt::format("every {:g} ms", interval_.milliseconds())
                                                    : fmt::format("every {:g} s", interval_.seconds());
     picture.processes = processes_;
@@ -171,7 +184,8 @@ class MachineStream final : public SampleStream {
     return wanted;
   }
 
-  TopFeed feed_;
+  watch::MachineSampler machine_;
+  std::string name_;
   Nanoseconds interval_;
   bool with_pss_, is_this_machine_, has_rates_ = false;
   Nanoseconds due_;
@@ -230,27 +244,13 @@ class ReplayStream final : public SampleStream {
   }
 
   void apply(const TopStep& step, TopSession& session, TopChoice& choice) override {
-    switch (step.action) {
-      case TopAction::slower:
-        speed_ = std::max(speed_ / 2, kSlowest);
-        break;
-      case TopAction::faster:
-        speed_ = std::min(speed_ * 2, kFastest);
-        break;
-      case TopAction::step_forward:
-        choice.paused = true;
-        if (next_ < log_.size()) take_next(session);
-        break;
-      case TopAction::step_back:
-        choice.paused = true;
-        go_to(next_ >= 2 ? next_ - 2 : 0, session);
-        break;
-      case TopAction::restart:
-        go_to(0, session);
-        break;
-      default:
-        break;
-    }
+    const TopAction action = step.action;
+    if (action == TopAction::slower) speed_ = std::max(speed_ / 2, kSlowest);
+    if (action == TopAction::faster) speed_ = std::min(speed_ * 2, kFastest);
+    if (action == TopAction::step_forward || action == TopAction::step_back) choice.paused = true;
+    if (action == TopAction::step_forward && next_ < log_.size()) take_next(session);
+    if (action == TopAction::step_back) go_to(next_ >= 2 ? next_ - 2 : 0, session);
+    if (action == TopAction::restart) go_to(0, session);
     if (!problem_.empty()) choice.message = problem_;
     problem_.clear();
     due_ = monotonic_now();

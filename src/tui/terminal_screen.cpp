@@ -73,8 +73,7 @@ TerminalScreen::TerminalScreen(void* screen, UniqueFd resizes, std::unique_ptr<R
   ::start_color();
   ::use_default_colors();
   for (int ink = 0; ink < kInks; ++ink) {
-    const int wanted = depth == ColorDepth::colors_256 && COLORS >= 256 ? color_of_256(static_cast<Ink>(ink))
-                                                                        : color_of_16(static_cast<Ink>(ink));
+    const int wanted = color_of(static_cast<Ink>(ink), depth == ColorDepth::colors_256 && COLORS >= 256);
     ::init_pair(static_cast<short>(ink + 1), static_cast<short>(wanted < COLORS ? wanted : -1), -1);
   }
 }

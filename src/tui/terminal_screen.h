@@ -26,7 +26,6 @@ class TerminalScreen {
   int resize_fd() const { return resizes_.get(); }
   void resize();
   void show(const Canvas& canvas);
-  // The next pressed key, if any.
   std::optional<Key> next_key();
 
  private:

@@ -31,28 +31,18 @@ TopStep answer_signal(const Key& key, TopChoice& choice) {
 }
 
 void type_filter(const Key& key, TopChoice& choice) {
-  switch (key.kind) {
-    case KeyKind::enter:
-      choice.typing_filter = false;
-      break;
-    case KeyKind::escape:
-      choice.filter.clear();
-      choice.typing_filter = false;
-      break;
-    case KeyKind::backspace:
-      while (!choice.filter.empty()) {  // the bytes of one character
-        const auto byte = static_cast<unsigned char>(choice.filter.back());
-        choice.filter.pop_back();
-        if ((byte & 0xC0U) != 0x80U) break;
-      }
-      break;
-    case KeyKind::character:
-      if (key.character >= 0x20 && key.character != 0x7F && choice.filter.size() < kLongestFilter)
-        append_utf8(choice.filter, key.character);
-      break;
-    default:
-      break;
+  std::string& filter = choice.filter;
+  if (key.kind == KeyKind::escape) filter.clear();
+  if (key.kind == KeyKind::enter || key.kind == KeyKind::escape) choice.typing_filter = false;
+  if (key.kind == KeyKind::backspace && !filter.empty()) {
+    // All bytes of one character: those that follow its first are 10xxxxxx.
+    const auto follows = [&] { return (static_cast<unsigned char>(filter.back()) & 0xC0U) == 0x80U; };
+    while (filter.size() > 1 && follows()) filter.pop_back();
+    filter.pop_back();
   }
+  if (key.kind == KeyKind::character && key.character >= 0x20 && key.character != 0x7F &&
+      filter.size() < kLongestFilter)
+    append_utf8(filter, key.character);
 }
 
 void select(TopChoice& choice, const SystemSample& sample, std::int64_t step) {
@@ -61,10 +51,9 @@ void select(TopChoice& choice, const SystemSample& sample, std::int64_t step) {
     choice.selected.reset();
     return;
   }
-  std::int64_t now = -1;
+  std::int64_t now = step < 0 ? 0 : -1;  // the first key selects the first row
   for (std::size_t i = 0; i < rows.size(); ++i)
-    if (choice.selected && rows[i]->pid == *choice.selected) now = static_cast<std::int64_t>(i);
-  if (now < 0) now = step < 0 ? 0 : -1;  // the first key selects the first row
+    if (rows[i]->pid == choice.selected) now = static_cast<std::int64_t>(i);
   const std::int64_t next =
       std::clamp<std::int64_t>(now + step, 0, static_cast<std::int64_t>(rows.size()) - 1);
   choice.selected = rows[static_cast<std::size_t>(next)]->pid;
@@ -76,12 +65,8 @@ void ask_signal(TopChoice& choice, const SystemSample& sample) {
     return;
   }
   for (const ProcessSample& process : sample.processes)
-    if (choice.selected && process.pid == *choice.selected) choice.to_signal = process;
+    if (process.pid == choice.selected) choice.to_signal = process;
   if (!choice.to_signal) choice.message = "Select a process with the arrow keys first.";
-}
-
-void next_sort(TopChoice& choice) {
-  choice.sort = static_cast<ProcessColumn>((static_cast<int>(choice.sort) + 1) % kProcessColumns);
 }
 
 void next_samples_per_column(TopChoice& choice) {
@@ -147,7 +132,8 @@ TopStep press(const Key& key, TopChoice& choice, const SystemSample& sample, int
   if (key.kind == KeyKind::end) select(choice, sample, kAllRows);
   if (key.kind == KeyKind::escape) go_back(choice);
   if (key.kind == KeyKind::function_1) choice.help = !choice.help;
-  if (key.kind == KeyKind::function_6 || key.is('s')) next_sort(choice);
+  if (key.kind == KeyKind::function_6 || key.is('s'))
+    choice.sort = static_cast<ProcessColumn>((static_cast<int>(choice.sort) + 1) % kProcessColumns);
   if (key.kind == KeyKind::function_9 || key.is('x')) ask_signal(choice, sample);
   if (key.is('z')) next_samples_per_column(choice);
   return {};

@@ -38,7 +38,6 @@ struct Key {
   friend bool operator==(const Key&, const Key&) = default;
 };
 
-// The signals that a process can be sent.
 struct ProcessSignal {
   char key;
   int number;

@@ -2,28 +2,23 @@
 
 #include <utility>
 
-#include "sources/host_info.h"
-
 namespace headroom::tui {
 
 namespace {
 
 constexpr std::size_t kKernelEvents = 3;
 
-std::optional<monitoring::Alerts> alerts_from(const SessionOptions& options) {
-  if (!options.alerts) return std::nullopt;
-  std::vector<AlertRule> rules = options.alerts->rules;
+watch::AlertSettings settings_of(const SessionOptions& options) {
+  watch::AlertSettings settings = options.alerts.value_or(watch::AlertSettings{});
+  if (!options.runs_actions) settings.actions.clear();
   if (options.ignores_hold_times)
-    for (AlertRule& rule : rules) rule.hold = {};
-  return monitoring::Alerts(std::move(rules));
+    for (AlertRule& rule : settings.rules) rule.hold = {};
+  return settings;
 }
 
 }  // namespace
 
-TopSession::TopSession(SessionOptions options)
-    : options_(std::move(options)), risk_(options_.interval), alerts_(alerts_from(options_)) {
-  if (options_.alerts && options_.runs_actions) actions_.emplace(options_.alerts->actions);
-}
+TopSession::TopSession(SessionOptions options) : options_(std::move(options)) { restart(); }
 
 void TopSession::take(SystemSample& sample) {
   since_before_.reset();
@@ -35,12 +30,7 @@ void TopSession::take(SystemSample& sample) {
     kernel_events_.push_front(event);
     if (kernel_events_.size() > kKernelEvents) kernel_events_.pop_back();
   }
-  risk_.add(sample_);
-  if (!alerts_) return;
-  const auto events = alerts_->update(sample_.time, risk_);
-  if (!actions_) return;
-  for (const AlertEvent& event : events) actions_->act_on(event);
-  actions_->poll();
+  alerts_->add(sample_);
 }
 
 TopPicture TopSession::picture() const {
@@ -49,9 +39,9 @@ TopPicture TopSession::picture() const {
   picture.sample = &sample_;
   picture.history = &history_;
   picture.since_before = since_before_;
-  picture.alerts_on = alerts_.has_value();
-  if (alerts_) picture.alerts = alerts_->active();
-  picture.seconds_left = risk_[monitoring::RiskFigure::memory_seconds_left].value;
+  picture.alerts_on = options_.alerts.has_value();
+  picture.alerts = alerts_->active();
+  picture.seconds_left = alerts_->risk()[monitoring::RiskFigure::memory_seconds_left].value;
   picture.kernel_events.assign(kernel_events_.begin(), kernel_events_.end());
   return picture;
 }
@@ -70,33 +60,10 @@ void TopSession::hold_picture(bool held) {
 
 void TopSession::restart() {
   held_.reset();
-  risk_ = monitoring::MemoryRisk(options_.interval);
-  alerts_ = alerts_from(options_);
+  alerts_.emplace(settings_of(options_), options_.interval, false);
   history_.clear();
   kernel_events_.clear();
   has_sample_ = false;
-}
-
-void TopSession::finish() {
-  if (actions_) actions_->finish({5'000'000'000});
-}
-
-TopFeed::TopFeed(const std::filesystem::path& root) : system_(root), table_(root) {
-  if (root == "/") gpus_.emplace(bench::GpuSamplerOptions::of_monitor());
-  const HostInfo host = sources::read_host_info(root);
-  name_ = host.hostname;
-  if (!host.board.empty()) name_ += (name_.empty() ? "" : "  ") + host.board;
-}
-
-void TopFeed::wait_for_gpus() {
-  HostInfo host;
-  if (gpus_) gpus_->add_to(host);
-}
-
-void TopFeed::sample_into(SystemSample& sample, const sources::ProcessChoice& choice) {
-  system_.sample_into(sample);
-  if (gpus_) gpus_->add_to(sample);
-  table_.read(sample, choice);
 }
 
 }  // namespace headroom::tui

@@ -2,16 +2,9 @@
 #pragma once
 
 #include <deque>
-#include <filesystem>
 #include <memory>
 #include <optional>
-#include <string>
 
-#include "bench/conductor/metrics.h"
-#include "monitoring/alerts.h"
-#include "monitoring/memory_risk.h"
-#include "sources/process_table.h"
-#include "sources/system_sampler.h"
 #include "tui/top_view.h"
 #include "types/sample.h"
 #include "watch/alert_rules_file.h"
@@ -39,10 +32,9 @@ class TopSession {
   // With `held`, sample() and picture() keep returning the state of this moment. Sampling, alerts and actions
   // continue, because a sample's counts (since the previous sample) would otherwise be lost.
   void hold_picture(bool held);
-  // Forgets all samples.
   void restart();
   // Waits up to five seconds for running actions.
-  void finish();
+  void finish() { alerts_->finish(); }
 
  private:
   struct HeldPicture {
@@ -52,33 +44,13 @@ class TopSession {
   };
 
   SessionOptions options_;
-  monitoring::MemoryRisk risk_;
-  std::optional<monitoring::Alerts> alerts_;
-  std::optional<watch::AlertActions> actions_;
+  std::optional<watch::AlertWatch> alerts_;  // always set; a restart replaces it
   TopHistory history_;
   SystemSample sample_;
   bool has_sample_ = false;
   std::optional<Nanoseconds> since_before_;
   std::deque<KernelEvent> kernel_events_;
   std::unique_ptr<const HeldPicture> held_;
-};
-
-// Takes samples of this machine, with GPUs and processes, or of another machine's file tree.
-class TopFeed {
- public:
-  explicit TopFeed(const std::filesystem::path& root);
-  // Waits until the driver has initialised its GPUs, which can take seconds.
-  void wait_for_gpus();
-  void sample_into(SystemSample& sample, const sources::ProcessChoice& choice);
-  std::size_t processes() const { return table_.count(); }
-  // Host name, and the board if known.
-  const std::string& name() const { return name_; }
-
- private:
-  sources::SystemSampler system_;
-  sources::ProcessTable table_;
-  std::optional<bench::GpuSampler> gpus_;  // absent with another root: NVML reports this machine's GPUs
-  std::string name_;
 };
 
 }  // namespace headroom::tui

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <deque>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,7 +14,6 @@
 
 namespace headroom::tui {
 
-// Past values for the charts.
 enum class Curve { memory, gpu, gpu_memory, cpu, stalls, swap };
 inline constexpr int kCurves = 6;
 
@@ -32,7 +32,7 @@ class TopHistory {
   static constexpr std::size_t kMost = 4096;
 
   void add(const SystemSample& sample);
-  void clear() { points_.clear(), added_ = 0; }
+  void clear() { *this = {}; }
   bool has(Curve curve) const;
   // Returns `columns` values, the newest last. Each is the maximum of `samples_per_column` samples. A sample
   // always stays in the same column, so peaks do not flicker while the chart moves.
@@ -42,11 +42,10 @@ class TopHistory {
   struct Point {
     float percent[kCurves];  // negative: absent
   };
-  std::vector<Point> points_;  // a ring buffer when full
+  std::deque<Point> points_;
   std::size_t added_ = 0;
 };
 
-// The data to show.
 struct TopPicture {
   const SystemSample* sample = nullptr;
   const TopHistory* history = nullptr;
@@ -66,7 +65,6 @@ inline constexpr int kProcessColumns = 7;
 std::string_view name_of(ProcessColumn column);
 std::optional<ProcessColumn> process_column_by_name(std::string_view name);
 
-// The user's choices.
 struct TopChoice {
   ProcessColumn sort = ProcessColumn::memory;
   bool reversed = false;

@@ -4,11 +4,6 @@
 
 namespace headroom {
 
-std::optional<ModelStatus> parse_model_status(std::string_view name) {
-  return find_named(name, ModelStatus::skipped);
-}
-std::optional<Phase> parse_phase(std::string_view name) { return find_named(name, Phase::unloaded); }
-
 std::optional<Bytes> limit_peak(const ModelMemory& memory, const std::optional<Limit>& limit) {
   if (!limit) return std::nullopt;
   if (limit->mechanism == LimitMechanism::cgroup_v1 || limit->mechanism == LimitMechanism::cgroup_v2)

@@ -121,7 +121,6 @@ enum class ModelStatus { ok, oom, crashed, timeout, failed, skipped };
 constexpr std::string_view name_of(ModelStatus status) {
   return name_in({"ok", "oom", "crashed", "timeout", "failed", "skipped"}, status);
 }
-std::optional<ModelStatus> parse_model_status(std::string_view name);
 
 // Phases of a worker, in order. A worker marks a phase when the phase is complete, `running` after the last
 // frame. So a model whose last mark is runtime_loaded failed while it was loaded.
@@ -129,7 +128,6 @@ enum class Phase { start, runtime_loaded, model_loaded, warm, running, unloaded 
 constexpr std::string_view name_of(Phase phase) {
   return name_in({"start", "runtime_loaded", "model_loaded", "warm", "running", "unloaded"}, phase);
 }
-std::optional<Phase> parse_phase(std::string_view name);
 
 // Nearest-rank percentiles (sorted[ceil(p·n) − 1]) and moments of one latency, in nanoseconds.
 struct LatencySummary {

@@ -62,16 +62,6 @@ struct Array3dDescriptor {  // CUDA_ARRAY3D_DESCRIPTOR
   int format;
   unsigned channels, flags;
 };
-struct ArrayDescriptorV1 {  // CUDA 2, with 32-bit sizes
-  unsigned width, height;
-  int format;
-  unsigned channels;
-};
-struct Array3dDescriptorV1 {
-  unsigned width, height, depth;
-  int format;
-  unsigned channels, flags;
-};
 inline constexpr unsigned kArraySparse = 0x40, kArrayDeferred = 0x80;  // these allocate no memory at creation
 struct MemoryRequirements {                                            // CUDA_ARRAY_MEMORY_REQUIREMENTS
   std::size_t size, alignment;
@@ -81,7 +71,7 @@ struct MemoryRequirements {                                            // CUDA_A
 struct ArrayMapping {  // CUarrayMapInfo
   int resource_type;
   Opaque array;
-  int part_type;  // kTiles, kMipTail
+  int part_type;
   union {
     struct {
       unsigned level, layer, x, y, z, width, height, depth;
@@ -97,8 +87,7 @@ struct ArrayMapping {  // CUarrayMapInfo
   unsigned devices, flags, reserved[2];
 };
 static_assert(sizeof(ArrayMapping) == 96);
-inline constexpr int kTiles = 0, kMipTail = 1;      // CU_ARRAY_SPARSE_SUBRESOURCE_TYPE_SPARSE_LEVEL, _MIPTAIL
-inline constexpr int kMapPart = 1, kUnmapPart = 2;  // CU_MEM_OPERATION_TYPE_MAP, _UNMAP
+inline constexpr int kMapPart = 1;  // CU_MEM_OPERATION_TYPE_MAP
 
 struct IpcHandle {  // CUipcMemHandle
   char bytes[64];

@@ -9,6 +9,8 @@
 
 #include <pthread.h>
 
+#include <mutex>
+
 namespace headroom {
 
 class Lock {
@@ -32,15 +34,6 @@ class Lock {
   pthread_mutex_t mutex_;
 };
 
-class Locked {
- public:
-  explicit Locked(Lock& lock) : lock_(lock) { lock_.lock(); }
-  ~Locked() { lock_.unlock(); }
-  Locked(const Locked&) = delete;
-  Locked& operator=(const Locked&) = delete;
-
- private:
-  Lock& lock_;
-};
+using Locked = std::lock_guard<Lock>;
 
 }  // namespace headroom

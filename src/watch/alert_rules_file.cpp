@@ -11,16 +11,18 @@
 #include "base/toml.h"
 #include "base/units.h"
 #include "monitoring/alerts.h"
+#include "types/enum_names.h"
 
 namespace headroom::watch {
 namespace fs = std::filesystem;
 namespace {
 
 constexpr Bytes kLargestFile = mebibytes(1);
-constexpr AlertSeverity kSeverities[] = {AlertSeverity::info, AlertSeverity::warning,
-                                         AlertSeverity::critical};
 
 using ReadValue = TomlReader::ReadValue;
+
+// For a key that is read before or after the others.
+Status not_here(const toml::node&, const std::string&) { return {}; }
 
 class RulesReader {
  public:
@@ -29,9 +31,8 @@ class RulesReader {
   Result<AlertSettings> read(const toml::table& document) {
     bool with_defaults = true;
     // Rules come first, because actions refer to them, and `defaults` before both.
-    const auto later = [](const toml::node&, const std::string&) { return Status{}; };
     auto done = toml_.read_keys(
-        document, {{"defaults", toml_.into(with_defaults)}, {"rule", later}, {"action", later}});
+        document, {{"defaults", toml_.into(with_defaults)}, {"rule", not_here}, {"action", not_here}});
     if (!done) return forward_error(done);
     if (with_defaults) settings_ = default_alert_settings();
     if (const toml::node* rules = document.get("rule"))
@@ -64,9 +65,8 @@ class RulesReader {
     return [this, &target](const toml::node& node, const std::string& key) -> Status {
       std::string text;
       if (auto done = toml_.read(node, key, text); !done) return done;
-      const auto found =
-          std::ranges::find(kSeverities, text, [](AlertSeverity each) { return name_of(each); });
-      if (found == std::end(kSeverities))
+      const auto found = find_named(text, AlertSeverity::critical);
+      if (!found)
         return toml_.wrong(node, fmt::format("unknown severity '{}'", text), "use info, warning or critical");
       target = *found;
       return {};
@@ -128,9 +128,8 @@ class RulesReader {
       return toml_.wrong(table, fmt::format("the rule '{}' has no figure", name),
                          "docs/alerts.md lists them");
     bool is_enabled = true;
-    const auto read_before = [](const toml::node&, const std::string&) { return Status{}; };
-    auto done = toml_.read_keys(table, {{"name", read_before},
-                                        {"figure", read_before},
+    auto done = toml_.read_keys(table, {{"name", not_here},
+                                        {"figure", not_here},
                                         {"above", number_into(rule.threshold, rule.figure)},
                                         {"below", number_into(rule.threshold, rule.figure)},
                                         {"clear", number_into(rule.clear, rule.figure)},

@@ -25,17 +25,9 @@ constexpr const char* kMosquittoOptions = "mosquitto_pub";  // the name of its o
 std::string_view state_of(const AlertEvent& event) { return event.fired ? "fired" : "ended"; }
 
 std::string describe(const AlertAction& action) {
-  switch (action.kind) {
-    case Kind::command:
-      return "command " + action.command.front();
-    case Kind::webhook:
-      return "webhook";  // its URL may hold a secret
-    case Kind::mqtt:
-      return "MQTT message";
-    case Kind::file:
-      return "file " + action.file.string();
-  }
-  return "";
+  if (action.kind == Kind::command) return "command " + action.command.front();
+  if (action.kind == Kind::webhook) return "webhook";  // its URL may hold a secret
+  return action.kind == Kind::mqtt ? "MQTT message" : "file " + action.file.string();
 }
 
 // The alert as JSON for other programs. It names the host, because they may receive alerts from several.
@@ -55,13 +47,9 @@ bool has_user(const std::string& mqtt_address) {
 std::string options_of_the_user() {
   const char* config = ::getenv("XDG_CONFIG_HOME");
   const char* home = ::getenv("HOME");
-  fs::path folder;
-  if (config != nullptr && *config != '\0')
-    folder = config;
-  else if (home != nullptr && *home != '\0')
-    folder = fs::path(home) / ".config";
-  const auto text =
-      folder.empty() ? std::string() : read_file(folder / kMosquittoOptions, kibibytes(64)).value_or("");
+  const bool has_config = config != nullptr && *config != '\0';
+  const fs::path folder = has_config ? fs::path(config) : fs::path(home != nullptr ? home : "/") / ".config";
+  const std::string text = read_file(folder / kMosquittoOptions, kibibytes(64)).value_or("");
   return text.empty() || text.back() == '\n' ? text : text + "\n";
 }
 
@@ -249,8 +237,9 @@ std::span<const AlertEvent> AlertWatch::add(const SystemSample& sample) {
     const log::Level level = !event.fired                                ? log::Level::info
                              : event.severity == AlertSeverity::critical ? log::Level::error
                                                                          : log::Level::warning;
-    log::write(level,
-               fmt::format("alert: {:.1f} s  {}", sample.time.seconds(), monitoring::sentence_for(event)));
+    if (with_log_)
+      log::write(level,
+                 fmt::format("alert: {:.1f} s  {}", sample.time.seconds(), monitoring::sentence_for(event)));
     actions_.act_on(event);
   }
   if (events.empty()) actions_.poll();

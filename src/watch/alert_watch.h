@@ -62,8 +62,11 @@ class AlertActions {
 
 class AlertWatch {
  public:
-  AlertWatch(AlertSettings settings, Nanoseconds interval)
-      : risk_(interval), alerts_(std::move(settings.rules)), actions_(std::move(settings.actions)) {}
+  AlertWatch(AlertSettings settings, Nanoseconds interval, bool with_log = true)
+      : risk_(interval),
+        alerts_(std::move(settings.rules)),
+        actions_(std::move(settings.actions)),
+        with_log_(with_log) {}
 
   // Returns the alerts that began or ended with this sample; valid until the next call.
   std::span<const AlertEvent> add(const SystemSample& sample);
@@ -76,6 +79,7 @@ class AlertWatch {
   monitoring::MemoryRisk risk_;
   monitoring::Alerts alerts_;
   AlertActions actions_;
+  bool with_log_;
 };
 
 }  // namespace headroom::watch

@@ -14,9 +14,6 @@
 
 #include "base/log.h"
 #include "base/subprocess.h"
-#include "bench/conductor/metrics.h"
-#include "sources/process_table.h"
-#include "sources/system_sampler.h"
 
 namespace headroom::watch {
 namespace {
@@ -64,9 +61,8 @@ std::optional<ExitStatus> end_command(Subprocess& command, int signal) {
 
 class Sampler {
  public:
-  explicit Sampler(const WatchOptions& options) : system_(options.sysroot), table_(options.sysroot) {
-    if (options.sysroot == "/") gpus_.emplace(bench::GpuSamplerOptions::of_monitor());
-    if (gpus_) gpus_->wait(kGpuStartTimeout);  // the columns of a CSV file come from its first sample
+  explicit Sampler(const WatchOptions& options) : machine_(options.sysroot) {
+    machine_.wait_for_gpus(kGpuStartTimeout);  // the columns of a CSV file come from its first sample
     choice_.roots = options.pids;
     choice_.name = options.name;
     choice_.largest = options.follows() ? 0 : options.largest_processes;
@@ -76,31 +72,25 @@ class Sampler {
   }
   void follow(pid_t pid) { choice_.roots.push_back(pid); }
 
+  // Reading PSS of large processes, or under memory pressure, can make samples late. After a reading that
+  // takes more than a quarter of the interval, the next samples have no PSS. The pause is nine times the
+  // reading's duration, so reading PSS takes at most a tenth of the time.
   void sample_into(SystemSample& sample) {
-    system_.sample_into(sample);
-    if (gpus_) gpus_->add_to(sample);
-    if (choice_.follows() || choice_.largest > 0) read_processes(sample);
+    machine_.sample_into(sample);
+    if (!choice_.follows() && choice_.largest == 0) return;
+    const Nanoseconds begin = monotonic_now();
+    choice_.with_pss = wants_pss_ && begin >= pss_again_;
+    machine_.read_processes(sample, choice_);
+    const Nanoseconds end = monotonic_now(), took = end - begin;
+    if (choice_.with_pss && 4 * took.count > interval_.count) pss_again_ = end + Nanoseconds{9 * took.count};
     if (choice_.follows()) add_followed_sums(sample);
   }
 
  private:
-  // Reading PSS of large processes, or under memory pressure, can make samples late. After a reading that
-  // takes more than a quarter of the interval, the next samples have no PSS. The pause is nine times the
-  // reading's duration, so reading PSS takes at most a tenth of the time.
-  void read_processes(SystemSample& sample) {
-    const Nanoseconds begin = monotonic_now();
-    choice_.with_pss = wants_pss_ && begin >= pss_again_;
-    table_.read(sample, choice_);
-    const Nanoseconds end = monotonic_now(), took = end - begin;
-    if (choice_.with_pss && 4 * took.count > interval_.count) pss_again_ = end + Nanoseconds{9 * took.count};
-  }
-
-  sources::SystemSampler system_;
-  sources::ProcessTable table_;
+  MachineSampler machine_;
   sources::ProcessChoice choice_;
   Nanoseconds interval_, pss_again_;
   bool wants_pss_ = false;
-  std::optional<bench::GpuSampler> gpus_;
 };
 
 constexpr Nanoseconds kMinReported{1'000'000'000};  // smaller changes are NTP corrections
@@ -111,7 +101,23 @@ Nanoseconds now_of(clockid_t clock) {
   return {std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec};
 }
 
+// Since boot: CLOCK_BOOTTIME continues during suspension.
+Nanoseconds time_suspended() { return now_of(CLOCK_BOOTTIME) - now_of(CLOCK_MONOTONIC); }
+
 }  // namespace
+
+MachineSampler::MachineSampler(const std::filesystem::path& root) : system_(root), table_(root) {
+  if (root == "/") gpus_.emplace(bench::GpuSamplerOptions::of_monitor());
+}
+
+void MachineSampler::wait_for_gpus(Nanoseconds patience) {
+  if (gpus_) gpus_->wait(patience);
+}
+
+void MachineSampler::sample_into(SystemSample& sample) {
+  system_.sample_into(sample);
+  if (gpus_) gpus_->add_to(sample);
+}
 
 void add_followed_sums(SystemSample& sample) {
   constexpr std::pair<const char*, std::optional<Bytes> ProcessSample::*> kSums[] = {
@@ -197,14 +203,9 @@ Result<LiveEnd> sample_live(const WatchOptions& options, bench::Interrupt& inter
       }
       has_followed = has_followed || !sample.processes.empty();
     }
-    if (options.duration && monotonic_now() - start >= *options.duration) break;
-    if (interrupt.requested()) {
-      if (!command) break;
-      end.command = end_command(*command, interrupt.signal_number());
-      break;
-    }
+    if (interrupt.requested()) break;
   }
-  // --duration limits the log. The command still runs to its end.
+  // --duration limits the log. The command still runs to its end, which a signal causes.
   while (command && !end.command) {
     if (!wait_until(monotonic_now() + kCommandSlice, interrupt)) {
       end.command = end_command(*command, interrupt.signal_number());
@@ -233,7 +234,5 @@ std::string ClockWatch::check(Nanoseconds time, Nanoseconds unix_time, Nanosecon
   }
   return message;
 }
-
-Nanoseconds time_suspended() { return now_of(CLOCK_BOOTTIME) - now_of(CLOCK_MONOTONIC); }
 
 }  // namespace headroom::watch

@@ -12,10 +12,31 @@
 #include "base/subprocess.h"
 #include "base/units.h"
 #include "bench/conductor/child_process.h"
+#include "bench/conductor/metrics.h"
+#include "sources/process_table.h"
+#include "sources/system_sampler.h"
 #include "types/sample.h"
 #include "watch/watch_options.h"
 
 namespace headroom::watch {
+
+// Takes samples of this machine, with its GPUs, or of another machine's file tree.
+class MachineSampler {
+ public:
+  explicit MachineSampler(const std::filesystem::path& root);
+  // Waits until the driver has initialised its GPUs, which can take seconds.
+  void wait_for_gpus(Nanoseconds patience);
+  void sample_into(SystemSample& sample);  // without processes
+  void read_processes(SystemSample& sample, const sources::ProcessChoice& choice) {
+    table_.read(sample, choice);
+  }
+  std::size_t processes() const { return table_.count(); }
+
+ private:
+  sources::SystemSampler system_;
+  sources::ProcessTable table_;
+  std::optional<bench::GpuSampler> gpus_;  // absent with another root: NVML reports this machine's GPUs
+};
 
 // What ended the sampling, and how many samples were missed.
 struct LiveEnd {
@@ -34,10 +55,7 @@ Status check_sysroot(const std::filesystem::path& root);
 // Times count from the start by the steady clock, so the wall clock may jump.
 //
 // With a command, the function returns only after the command has ended, whatever `on_sample` returns. After
-// `duration` the command continues without samples. A signal is passed to the command. If the command ends
-// before `duration` is over, one more sample is taken.
-//
-// Fails for a tree without /proc and /sys, a missing process, or a command that cannot start.
+// `duration` the command continues without samples. A signal is passed to the command.
 Result<LiveEnd> sample_live(const WatchOptions& options, bench::Interrupt& interrupt,
                             const std::function<bool(SystemSample& sample)>& on_sample);
 
@@ -60,9 +78,5 @@ class ClockWatch {
   };
   std::optional<Offsets> last_;
 };
-
-// Total suspended time since boot: CLOCK_BOOTTIME, which continues during suspension, minus
-// CLOCK_MONOTONIC.
-Nanoseconds time_suspended();
 
 }  // namespace headroom::watch

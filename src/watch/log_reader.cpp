@@ -9,8 +9,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
-#include <cstring>
-#include <functional>
 #include <vector>
 
 #include "base/gzip.h"
@@ -22,16 +20,13 @@
 namespace headroom::watch {
 namespace {
 
-constexpr std::int64_t kLongestLine = 16 << 20, kBlock = 4 << 10;
+constexpr std::int64_t kLongestLine = 16 << 20;
 
 // An unnamed file, which disappears when it is closed.
 UniqueFd temporary_file() {
   std::error_code code;
-  const auto folder = std::filesystem::temp_directory_path(code);
-  UniqueFd file(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
-  if (file) return file;
-  std::string name = (folder / "headroom-XXXXXX").string();  // the file system does not support O_TMPFILE
-  file.reset(::mkostemp(name.data(), O_CLOEXEC));
+  std::string name = (std::filesystem::temp_directory_path(code) / "headroom-XXXXXX").string();
+  UniqueFd file(::mkostemp(name.data(), O_CLOEXEC));
   if (file) ::unlink(name.c_str());
   return file;
 }
@@ -85,29 +80,23 @@ Result<OpenedLog> open_log(const std::filesystem::path& path, const std::string&
   return log;
 }
 
-Status ReplayLog::each_line(Line line, std::size_t piece,
-                            const std::function<bool(const Line& line)>& each) const {
-  std::vector<char> buffer(piece);
+Status ReplayLog::find_samples() {
+  std::vector<char> buffer(256 << 10);
+  Line line;
   const auto end_line = [&](std::int64_t end) {
     line.size = end - line.begin;
-    const bool goes_on = each(line);
+    if (line.size > 1 && line.size <= kLongestLine) samples_.push_back(line);
     line.begin = end + 1;
     ++line.number;
-    return goes_on;
   };
-  std::int64_t offset = line.begin;
+  std::int64_t offset = 0;
   for (;;) {
     const ssize_t got = ::pread(file_.get(), buffer.data(), buffer.size(), offset);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return input_error(fmt::format("cannot read {}", path_.string()), errno_text(errno));
     if (got == 0) break;
-    for (ssize_t i = 0; i < got; ++i) {
-      const auto* const found =
-          static_cast<const char*>(std::memchr(buffer.data() + i, '\n', static_cast<std::size_t>(got - i)));
-      if (found == nullptr) break;
-      i = found - buffer.data();
-      if (!end_line(offset + i)) return {};
-    }
+    for (ssize_t i = 0; i < got; ++i)
+      if (buffer[static_cast<std::size_t>(i)] == '\n') end_line(offset + i);
     offset += got;
   }
   end_line(offset);  // a line without its newline
@@ -124,16 +113,10 @@ Result<ReplayLog> ReplayLog::open(const std::filesystem::path& path) {
   ReplayLog log;
   log.path_ = path;
   log.file_ = std::move(opened->file);
-  auto read = log.each_line({}, 256 << 10, [&log](const Line& line) {
-    if (log.blocks_.empty() || line.begin - log.blocks_.back().begin >= kBlock)
-      log.blocks_.push_back({line.begin, line.number, log.size_});
-    log.size_ += may_be_sample(line) ? 1 : 0;
-    return true;
-  });
-  if (!read) return forward_error(read);
+  if (auto found = log.find_samples(); !found) return forward_error(found);
   // If headroom watch was killed while writing, the last line is incomplete.
   log.is_cut_ = log.size() > 1 && !log.read(log.size() - 1);
-  if (log.is_cut_) --log.size_;
+  if (log.is_cut_) log.samples_.pop_back();
   if (log.size() == 0)
     return input_error(fmt::format("no sample in {}", path.string()),
                        opened->is_damaged ? "it is damaged at the start" : "it is empty", kFixOwnLog);
@@ -143,28 +126,14 @@ Result<ReplayLog> ReplayLog::open(const std::filesystem::path& path) {
   return log;
 }
 
-bool ReplayLog::may_be_sample(const Line& line) { return line.size > 1 && line.size <= kLongestLine; }
-
 Result<SystemSample> ReplayLog::read(std::size_t index) const {
-  // The last block that begins at or before this sample.
-  const auto after = std::ranges::upper_bound(blocks_, index, {}, &Block::samples_before);
-  const Block& block = *(after - 1);
-  std::size_t left = index - block.samples_before;
-  Line line;
-  bool is_found = false;
-  auto looked = each_line({block.begin, 0, block.number}, 4 * kBlock, [&](const Line& each) {
-    line = each;
-    is_found = may_be_sample(each) && left-- == 0;
-    return !is_found;
-  });
-  if (!looked) return forward_error(looked);
+  const Line& line = samples_[index];
   const auto fail = [&](const std::string& why) {
     return input_error(fmt::format("invalid sample in line {} of {}", line.number, path_.string()), why,
                        kFixOwnLog);
   };
   std::string text(static_cast<std::size_t>(line.size), '\0');
-  if (!is_found ||
-      ::pread(file_.get(), text.data(), text.size(), line.begin) != static_cast<ssize_t>(text.size()))
+  if (::pread(file_.get(), text.data(), text.size(), line.begin) != static_cast<ssize_t>(text.size()))
     return fail("the line can no longer be read");
   auto document = parse_json(text);
   if (!document) return fail(document.error().why.empty() ? document.error().what : document.error().why);

@@ -34,12 +34,6 @@ bool may_skip_output(const WatchOptions& options) {
   return !options.output.empty() || options.alerts;
 }
 
-// Shortens a line of unknown origin and length for a message.
-std::string shortened(const std::string& line) {
-  constexpr int kColumns = 60;
-  return fit_to_width(without_terminal_control(line), kColumns);
-}
-
 // Passes each sample to all outputs: alerts, log, console, summary and plots.
 class Session {
  public:
@@ -77,7 +71,9 @@ class Session {
   bool is_all_unknown() const { return unknown_ > 0 && series_.summaries().empty(); }
   // The reason, for the messages below.
   std::string why_unknown(const sources::ParseProblem& problem) const {
-    return problem.why.empty() ? "'" + shortened(first_unknown_) + "'" : problem.why;
+    constexpr int kColumns = 60;  // of a token of unknown origin and length
+    if (!problem.why.empty()) return problem.why;
+    return fmt::format("'{}'", fit_to_width(without_terminal_control(first_unknown_), kColumns));
   }
 
   // Finishes the log, the plots and the summary. The summary comes last, because a blocked reader may delay

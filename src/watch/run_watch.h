@@ -28,7 +28,6 @@ class Console {
   // Like print(), but waits for buffer space. After a signal, it waits at most `after_signal` longer. For
   // callers that have no other work.
   bool print_or_wait(std::string_view text, bench::Interrupt& interrupt, Nanoseconds after_signal = {});
-  // Prints to standard error.
   void print_error(std::string_view text) { errors_.offer(text); }
   // Waits until all text is written, or until one second after a signal.
   void finish(bench::Interrupt& interrupt);

@@ -34,14 +34,12 @@ class CsvRows {
 // "   12.0 s  RAM 6.80 GiB of 7.40 GiB (92 %)  swap 2.60 GiB  CPU 94 %  GPU 84 %  tj 66 °C".
 std::string line_for_person(const SystemSample& sample);
 
-// Writes samples to a file: CSV, JSON lines, or gzip-compressed JSON lines (the compact recording).
+// Writes samples to a file: CSV, JSON lines, or gzip-compressed JSON lines (the compact recording) in members
+// of at most five seconds: a killed watch loses no more than that.
 //
-// The file contains only whole lines. If a write fails half-way (disk full), the partial line is removed and
-// a warning is logged once. The write is tried again with every sample. When 4 MiB of text wait for it, the
+// The file contains only whole lines. If a write fails half-way (disk full), the partial line is removed, a
+// warning is logged once, and the write is tried again with every sample. When 4 MiB of text wait for it, the
 // waiting samples are dropped and counted. A failed rotation is tried again, too.
-//
-// Compressed samples are written as gzip members that cover at most five seconds. A killed watch loses no
-// more than that.
 class LogFile {
  public:
   // Creates FILE.csv, FILE.jsonl or FILE.jsonl.gz. Fails for another suffix, for an existing file, or if it

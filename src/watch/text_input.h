@@ -32,10 +32,8 @@ struct LogCondition {
 //     the previous sample
 //
 // Samples later than `duration` after the first are dropped. A pipe or tool is read no longer than
-// `duration`. If `condition` is given, damage of a log goes there instead of into a warning.
-//
-// Returns why text could not be parsed, if known. Fails if the file cannot be opened or read, or if the
-// started tool ends with an error.
+// `duration`. If `condition` is given, damage of a log goes there instead of into a warning. Returns why text
+// could not be parsed, if known. Fails also if the started tool ends with an error.
 Result<sources::ParseProblem> read_text_input(const TextInput& input, Nanoseconds interval,
                                               const sources::OnSample& on_sample,
                                               const std::function<bool()>& should_stop, int wake_fd,

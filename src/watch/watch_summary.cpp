@@ -229,22 +229,18 @@ std::string plot_as_html(const MemoryCurves& curves, const std::string& title) {
 }
 
 std::string summary_table(std::span<const SeriesSummary> metrics, bool color) {
-  using report::Column;
-  Column name{"metric", 0, false}, smallest{"min", 2}, mean{"mean", 0}, largest{"max", 0}, slope{"slope", 1};
+  std::vector<report::Column> columns{{"metric", 0, false}, {"min", 2}, {"mean"}, {"max"}, {"slope", 1}};
   for (const SeriesSummary& metric : metrics) {
     const auto total = report::total_of({metric.name, metric.n, metric.min, metric.mean, metric.max});
     if (total == 0) continue;  // no such event happened
     const auto words = [&](double value) {
       return total ? std::string(report::kAbsent) : report::words_for_metric(metric.name, value);
     };
-    name.cells.push_back(without_terminal_control(report::title_of_metric(metric.name)));
-    smallest.cells.push_back(words(metric.min));
-    mean.cells.push_back(words(metric.mean));
-    largest.cells.push_back(total ? fmt::format("{} in total", *total) : words(metric.max));
-    slope.cells.push_back(total ? std::string(report::kAbsent) : slope_words(metric));
+    add_row(columns, {without_terminal_control(report::title_of_metric(metric.name)), words(metric.min),
+                      words(metric.mean), total ? fmt::format("{} in total", *total) : words(metric.max),
+                      total ? std::string(report::kAbsent) : slope_words(metric)});
   }
-  return report::table_of(
-      {std::move(name), std::move(smallest), std::move(mean), std::move(largest), std::move(slope)}, color);
+  return report::table_of(columns, color);
 }
 
 std::string baseline_words(std::span<const SeriesSummary> metrics, const SystemSample& last) {

@@ -1,8 +1,6 @@
 // Alerts of headroom watch, with the real programs that receive them.
 #include <gmock/gmock.h>
-#include <netinet/in.h>
 #include <signal.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,6 +9,7 @@
 
 #include "base/subprocess.h"
 #include "base/text.h"
+#include "cli/loopback.h"
 #include "cli/watch_fixture.h"
 
 namespace headroom::test {
@@ -133,38 +132,9 @@ TEST_F(Alerts, EscapesControlCharactersOfLoggedNames) {
   EXPECT_THAT(result.out + result.err, Not(HasSubstr("\x1b")));
 }
 
-TEST_F(Alerts, ReportsInvalidRulesInOneSentence) {
-  const auto result = watch_with_rules("[[rule]]\nname = \"hot\"\nfigure = \"heat\"\nabove = 70\n");
-  EXPECT_EQ(result.exit_code, 2);
-  EXPECT_THAT(result.err, HasSubstr("rules.toml:3: unknown figure 'heat'"));
-  EXPECT_EQ(result.out, "");
-  EXPECT_EQ(watch_with("/no/such/rules.toml").exit_code, 2);
-}
-
-// A socket, and an address of this machine.
-struct Local {
-  UniqueFd fd{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
-  sockaddr_in address{};
-  sockaddr* data() { return reinterpret_cast<sockaddr*>(&address); }
-  explicit Local(int port) {
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    address.sin_port = htons(static_cast<std::uint16_t>(port));
-  }
-};
-
-int free_port() {
-  Local socket(0);
-  socklen_t length = sizeof socket.address;
-  ::bind(socket.fd.get(), socket.data(), length);
-  ::getsockname(socket.fd.get(), socket.data(), &length);
-  return ntohs(socket.address.sin_port);
-}
-
 bool answers(int port) {
   for (int i = 0; i < 500; ++i) {
-    Local socket(port);
-    if (::connect(socket.fd.get(), socket.data(), sizeof socket.address) == 0) return true;
+    if (connect_to(port)) return true;
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   return false;

@@ -3,13 +3,13 @@
 #include <gtest/gtest.h>
 
 #include "cli/command.h"
+#include "cli/diff_matchers.h"
 
 namespace headroom::test {
 namespace {
 
 using testing::Contains;
 using testing::HasSubstr;
-using Words = std::vector<std::string>;
 [[maybe_unused]] constexpr std::int64_t kMiB = 1 << 20;
 
 class BenchDevice : public testing::Test {
@@ -17,7 +17,8 @@ class BenchDevice : public testing::Test {
   CommandResult run(Words words, bool with_driver = true) {
     CommandOptions options;
     if (with_driver) options.environment = driver_;
-    words.insert(words.begin(), {"--task", "none", "--max-frames", "5", "--warmup", "2"});
+    words.insert(words.begin(),
+                 {"--task", "none", "--max-frames", "5", "--warmup", "2", "--backend", "misbehaving"});
     return bench_.run(words, options);
   }
   std::string model(const std::string& name, const std::string& commands) {
@@ -37,8 +38,8 @@ class BenchDevice : public testing::Test {
 #ifndef HEADROOM_SANITIZED  // a sanitizer's runtime must be loaded before any preloaded library
 
 TEST_F(BenchDevice, ReportsLedgerMemoryByPhaseAndDeviceLatency) {
-  const CommandResult result = run({"--backend", "misbehaving", "--device", "cuda:1", "--model",
-                                    model("m", "load device 64\nrun device 1")});
+  const CommandResult result =
+      run({"--device", "cuda:1", "--model", model("m", "load device 64\nrun device 1")});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const Json gpu = gpu_of("m");
   EXPECT_EQ(get_text(gpu, "device"), "cuda:1");
@@ -60,12 +61,25 @@ TEST_F(BenchDevice, ReportsLedgerMemoryByPhaseAndDeviceLatency) {
   EXPECT_THAT(read_text(bench_.run_folder() / "report.md"), HasSubstr("**Memory of cuda:1** (Fake GPU 1)"));
 }
 
+TEST_F(BenchDevice, ReportsGpuMemoryOfAPipeline) {
+  ASSERT_THAT(run({"--device", "cuda:0", "--pipeline", "--model", model("one", "load device 16"), "--model",
+                   model("two", "load device 32")}),
+              Ends(0));
+  const Json report = bench_.report();
+  const Json& gpus = get_member(get_member(report, "pipeline"), "gpu_memory");
+  ASSERT_EQ(gpus.size(), 1U);
+  EXPECT_EQ(get_integer(gpus[0], "run_peak_bytes"), 48 * kMiB);
+}
+
 // A plan for a GPU uses figures from a GPU, and rejects figures measured on the CPU.
-TEST_F(BenchDevice, PlansAGpuFromAFootprintOfAGpu) {
-  const CommandResult result =
-      run({"--backend", "misbehaving", "--model",
-           model("on", "load device 64\nrun device 1") + ",device=cuda", "--model", model("off", "")});
-  ASSERT_EQ(result.exit_code, 0) << result.err;
+TEST_F(BenchDevice, PlansAGpuFromTheModelThatRanOnIt) {
+  ASSERT_THAT(run({"--model", model("on", "load device 64\nrun device 1") + ",device=cuda", "--model",
+                   model("off", "")}),
+              Ends(0));
+  EXPECT_EQ(get_text(gpu_of("on"), "device"), "cuda:0");
+  const Json off_gpu = model_of(bench_.report(), "off");
+  for (const char* key : {"gpu_memory", "device_latency_ns", "nodes"})
+    EXPECT_FALSE(off_gpu.contains(key)) << key;
   const auto plan_for = [&](const std::string& name) {
     const auto budget = bench_.path() / (name + ".toml");
     write_text(budget, "[[component]]\nname = \"a\"\nmodel = \"" + name + "\"\n");
@@ -73,25 +87,12 @@ TEST_F(BenchDevice, PlansAGpuFromAFootprintOfAGpu) {
                          bench_.run_folder().string(), "--json"});
   };
   const CommandResult on = plan_for("on");
-  EXPECT_EQ(on.exit_code, 0) << on.err;
-  const auto document = parse_json(on.out);
-  ASSERT_TRUE(document) << on.out;
+  EXPECT_THAT(on, Ends(0));
   const Json gpu = gpu_of("on");
   const std::int64_t of_driver =
       get_integer(get_member(gpu, "process"), "running_bytes").value_or(71 * kMiB) - 71 * kMiB;  // by NVML
-  EXPECT_EQ(get_integer(*document, "peak_bytes"), 71 * kMiB + std::max<std::int64_t>(0, of_driver));
-  const CommandResult off = plan_for("off");
-  EXPECT_EQ(off.exit_code, 2);
-  EXPECT_THAT(off.err, HasSubstr("no GPU measurement of off"));
-}
-
-TEST_F(BenchDevice, RunsEachModelOnItsOwnDevice) {
-  const CommandResult result =
-      run({"--backend", "misbehaving", "--model", model("on", "load device 8") + ",device=cuda", "--model",
-           model("off", "")});
-  ASSERT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_EQ(get_text(gpu_of("on"), "device"), "cuda:0");
-  EXPECT_TRUE(gpu_of("off").is_null());
+  EXPECT_EQ(get_integer(json_of(on), "peak_bytes"), 71 * kMiB + std::max<std::int64_t>(0, of_driver));
+  EXPECT_THAT(plan_for("off"), IsRefused(HasSubstr("no GPU measurement of off")));
 }
 
 // On an integrated GPU, the --gpu-mem-limit-gb alias also limits host memory. This test has no device tree,
@@ -99,8 +100,8 @@ TEST_F(BenchDevice, RunsEachModelOnItsOwnDevice) {
 TEST_F(BenchDevice, AliasLimitsHostMemoryOnAnIntegratedGpu) {
   for (const bool is_integrated : {false, true}) {
     if (is_integrated) driver_.emplace_back("FAKE_CUDA_INTEGRATED", "1");
-    const CommandResult result = run({"--backend", "misbehaving", "--device", "cuda:0", "--gpu-mem-limit-gb",
-                                      "1", "--model", model("m", "load device 64")});
+    const CommandResult result =
+        run({"--device", "cuda:0", "--gpu-mem-limit-gb", "1", "--model", model("m", "load device 64")});
     const Json report = bench_.report();
     EXPECT_EQ(get_integer(get_member(report, "gpu_limit"), "bytes"), 1024 * kMiB) << result.err;
     EXPECT_EQ(get_integer(get_member(report, "limit"), "bytes"),
@@ -110,11 +111,11 @@ TEST_F(BenchDevice, AliasLimitsHostMemoryOnAnIntegratedGpu) {
 
 TEST_F(BenchDevice, ReportsOomOnlyForTheModelOverTheLimit) {
   give_in_granules();
-  const CommandResult result =
-      run({"--backend", "misbehaving", "--device", "cuda:0", "--gpu-mem-limit", "100MiB", "--model",
-           model("small", "load device 90"), "--model", model("large", "load device 128"), "--model",
-           model("grows", "load device 90\nrun device 3"), "--model", model("after", "load device 100")});
-  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(
+      run({"--device", "cuda:0", "--gpu-mem-limit", "100MiB", "--model", model("small", "load device 90"),
+           "--model", model("large", "load device 128"), "--model",
+           model("grows", "load device 90\nrun device 3"), "--model", model("after", "load device 100")}),
+      Ends(1));
   const Json report = bench_.report();
   const Json& limit = get_member(report, "gpu_limit");
   EXPECT_EQ(get_text(limit, "type"), "hard") << limit;
@@ -144,8 +145,7 @@ TEST_F(BenchDevice, DoesNotTryARouteThatTheDriverLacks) {
   driver_.emplace_back("FAKE_CUDA_INTEGRATED", "1");  // an integrated device is charged by the byte
   for (const std::string code : {"801", "1"}) {
     driver_.emplace_back("FAKE_CUDA_MANAGED", code);
-    run({"--backend", "misbehaving", "--device", "cuda:0", "--gpu-mem-limit", "100MiB", "--model",
-         model("small", "load device 90")});
+    run({"--device", "cuda:0", "--gpu-mem-limit", "100MiB", "--model", model("small", "load device 90")});
     driver_.pop_back();
     const Json report = bench_.report();
     const Json& limit = get_member(report, "gpu_limit");
@@ -163,10 +163,10 @@ TEST_F(BenchDevice, DoesNotTryARouteThatTheDriverLacks) {
 
 TEST_F(BenchDevice, ProbesTheLimitOfEachDevice) {
   give_in_granules();
-  const CommandResult result = run({"--backend", "misbehaving", "--gpu-mem-limit", "0=100MiB,1=50MiB",
-                                    "--model", model("first", "load device 90") + ",device=cuda:0", "--model",
-                                    model("second", "load device 60") + ",device=cuda:1"});
-  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(run({"--gpu-mem-limit", "0=100MiB,1=50MiB", "--model",
+                   model("first", "load device 90") + ",device=cuda:0", "--model",
+                   model("second", "load device 60") + ",device=cuda:1"}),
+              Ends(1));
   const Json report = bench_.report();
   const Json& limit = get_member(report, "gpu_limit");
   EXPECT_EQ(get_text(limit, "type"), "hard") << limit;
@@ -181,11 +181,10 @@ TEST_F(BenchDevice, ProbesTheLimitOfEachDevice) {
 }
 
 TEST_F(BenchDevice, SharesOneLimitBetweenParallelModels) {
-  const CommandResult result =
-      run({"--backend", "misbehaving", "--device", "cuda:0", "--gpu-mem-limit", "100MiB", "--parallel",
-           "--model", model("one", "load device 60\nrun sleep 20"), "--model",
-           model("two", "load device 60\nrun sleep 20")});
-  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(run({"--device", "cuda:0", "--gpu-mem-limit", "100MiB", "--parallel", "--model",
+                   model("one", "load device 60\nrun sleep 20"), "--model",
+                   model("two", "load device 60\nrun sleep 20")}),
+              Ends(1));
   const Json report = bench_.report();
   for (const char* name : {"one", "two"}) EXPECT_EQ(get_text(model_of(report, name), "status"), "ok") << name;
   const Json& parallel = get_member(report, "parallel");
@@ -200,66 +199,35 @@ TEST_F(BenchDevice, SharesOneLimitBetweenParallelModels) {
   EXPECT_EQ(get_integer(gpus[0], "limit_bytes"), 100 * kMiB);
 }
 
-TEST_F(BenchDevice, ReportsGpuMemoryOfAPipeline) {
-  const CommandResult result =
-      run({"--backend", "misbehaving", "--device", "cuda:0", "--pipeline", "--model",
-           model("one", "load device 16"), "--model", model("two", "load device 32")});
-  ASSERT_EQ(result.exit_code, 0) << result.err;
-  const Json report = bench_.report();
-  const Json& gpus = get_member(get_member(report, "pipeline"), "gpu_memory");
-  ASSERT_EQ(gpus.size(), 1U);
-  EXPECT_EQ(get_integer(gpus[0], "run_peak_bytes"), 48 * kMiB);
-}
-
 TEST_F(BenchDevice, NeedsThePreloadLibraryForFiguresAndLimits) {
-  CommandOptions options;
-  options.environment = {{"LD_LIBRARY_PATH", test::built_path("tests/fake_cuda")},
-                         {"HEADROOM_TRACER", "/nonexistent/library.so"}};
-  Words words{"--task",
-              "none",
-              "--max-frames",
-              "2",
-              "--backend",
-              "misbehaving",
-              "--device",
-              "cuda:0",
-              "--parallel",
-              "--model",
-              model("m", "load device 8")};
-  const CommandResult unlimited = bench_.run(words, options);
-  ASSERT_EQ(unlimited.exit_code, 0) << unlimited.err;
+  driver_.emplace_back("HEADROOM_TRACER", "/nonexistent/library.so");
+  Words words{"--device", "cuda:0", "--parallel", "--model", model("m", "load device 8")};
+  ASSERT_THAT(run(words), Ends(0));
   const Json report = bench_.report();
   EXPECT_FALSE(gpu_of("m").contains("run_peak_bytes"));
   EXPECT_EQ(get_text(gpu_of("m"), "device"), "cuda:0");
   EXPECT_THAT(model_of(report, "m").dump(), HasSubstr("memory on cuda:0 is unknown"));
   EXPECT_FALSE(get_member(get_member(report, "parallel"), "gpu_memory")[0].contains("joint_peak_bytes"));
   words.insert(words.end(), {"--gpu-mem-limit", "1GiB"});
-  const CommandResult limited = bench_.run(words, options);
-  EXPECT_EQ(limited.exit_code, 2);
-  EXPECT_THAT(limited.err, HasSubstr("cannot use the preload library /nonexistent/libheadroom_trace_gpu.so"));
+  EXPECT_THAT(run(words),
+              IsRefused(HasSubstr("cannot use the preload library /nonexistent/libheadroom_trace_gpu.so")));
 }
 
-TEST_F(BenchDevice, NamesAMissingDevice) {
-  const CommandResult result =
-      run({"--device", "cuda:5", "--backend", "misbehaving", "--model", model("m", "")});
-  EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(get_text(model_of(bench_.report(), "m"), "error"), HasSubstr("there is no such device"));
-}
-
-TEST_F(BenchDevice, ReportsAMissingDriver) {
-  const CommandResult result =
-      run({"--device", "cuda:0", "--backend", "misbehaving", "--model", model("m", "")}, false);
-  EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(get_text(model_of(bench_.report(), "m"), "error"),
-              HasSubstr("CUDA driver not found (libcuda.so.1); install"));
+TEST_F(BenchDevice, NamesAMissingDeviceOrDriver) {
+  for (const bool with_driver : {true, false}) {
+    EXPECT_THAT(run({"--device", "cuda:5", "--model", model("m", "")}, with_driver), Ends(1));
+    EXPECT_THAT(
+        get_text(model_of(bench_.report(), "m"), "error"),
+        HasSubstr(with_driver ? "there is no such device" : "CUDA driver not found (libcuda.so.1); install"));
+  }
 }
 
 // The packed ONNX Runtime can load a CUDA provider, but none is installed next to it.
 TEST_F(BenchDevice, NamesThePlaceOfAMissingOnnxRuntimeProvider) {
   const auto mnist = shared_data("models/mnist.onnx");
   if (!mnist) GTEST_SKIP() << absent_message("the shared models");
-  const CommandResult result = run({"--device", "cuda:0", "--model", "m=" + mnist->string()});
-  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(run({"--device", "cuda:0", "--model", "m=" + mnist->string() + ",backend=onnxruntime"}),
+              Ends(1));
   EXPECT_THAT(get_text(model_of(bench_.report(), "m"), "error"),
               testing::AnyOf(HasSubstr("libonnxruntime_providers_cuda.so is missing next to"),
                              HasSubstr("was built without the CUDA provider")));
@@ -267,19 +235,11 @@ TEST_F(BenchDevice, NamesThePlaceOfAMissingOnnxRuntimeProvider) {
 
 #endif
 
-TEST_F(BenchDevice, ReportsNoGpuFiguresForACpuModel) {
-  const CommandResult result = run({"--backend", "misbehaving", "--model", model("m", "")});
-  ASSERT_EQ(result.exit_code, 0) << result.err;
-  const Json m = model_of(bench_.report(), "m");
-  for (const char* key : {"gpu_memory", "device_latency_ns", "nodes"}) EXPECT_FALSE(m.contains(key)) << key;
-}
-
 TEST_F(BenchDevice, RejectsWrongUseBeforeAnythingRuns) {
   const std::string m = model("m", "");
-  const auto error_of = [&](Words words) {
-    words.insert(words.end(), {"--backend", "misbehaving", "--model", m});
-    const CommandResult result = run(words);
-    EXPECT_EQ(result.exit_code, 2) << result.err;
+  const auto error_of = [&](const Words& words) {
+    const CommandResult result = run(joined({words, {"--model", m}}));
+    EXPECT_THAT(result, Ends(2));
     return result.err;
   };
   EXPECT_THAT(error_of({"--device", "gpu"}), HasSubstr("unknown device 'gpu'"));

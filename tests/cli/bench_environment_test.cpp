@@ -12,12 +12,10 @@ using BenchEnvironment = BenchTest;
 
 constexpr const char* kFaceModel = "models/face_detection_front_128x128_barracuda.onnx";
 
-Json measured(Bench& bench, const std::vector<std::string>& more, const CommandOptions& options = {}) {
+Json measured(Bench& bench, const std::vector<std::string>& more, const CommandOptions& options) {
   const auto face = dependency_file(kFaceModel);
-  std::vector<std::string> arguments{"--model", "face=" + face->string(), "--task", "none"};
-  arguments.insert(arguments.end(), more.begin(), more.end());
-  const CommandResult result = bench.run(arguments, options);
-  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(bench.run(joined({{"--model", "face=" + face->string(), "--task", "none"}, more}), options),
+              Ends(0));
   return model_of(bench.report(), "face");
 }
 
@@ -34,22 +32,20 @@ bool are_random_here() {
          !read_text("/proc/sys/kernel/randomize_va_space").starts_with("0");
 }
 
-TEST_F(BenchEnvironment, FixesAddressesUnlessAslrIsRequested) {
+TEST_F(BenchEnvironment, FixesAddressesAndTurnsTelemetryOffUnlessTheUserSetsThem) {
   if (!dependency_file(kFaceModel)) GTEST_SKIP() << absent_message("the face model");
-  EXPECT_EQ(measured(bench_, {})["memory"]["fixed_addresses"], may_fix_addresses() || !are_random_here());
-  EXPECT_EQ(measured(bench_, {"--aslr"})["memory"]["fixed_addresses"], !are_random_here());
-}
-
-TEST_F(BenchEnvironment, TurnsTelemetryOffUnlessTheUserSetsIt) {
-  if (!dependency_file(kFaceModel)) GTEST_SKIP() << absent_message("the face model");
-  const fs::path home = bench_.path() / "home", kept = home / ".cache/Microsoft";
+  const fs::path home = bench_.path() / "home";
   fs::create_directories(home);
   CommandOptions options;
   options.environment = {{"HOME", home.string()}};
-  EXPECT_EQ(measured(bench_, {}, options)["runtime_telemetry"], false);
-  EXPECT_FALSE(fs::exists(kept));
+  Json face = measured(bench_, {}, options);
+  EXPECT_EQ(face["memory"]["fixed_addresses"], may_fix_addresses() || !are_random_here());
+  EXPECT_EQ(face["runtime_telemetry"], false);
+  EXPECT_FALSE(fs::exists(home / ".cache/Microsoft"));
   options.environment.emplace_back("ORT_DISABLE_TELEMETRY", "0");
-  EXPECT_EQ(measured(bench_, {}, options)["runtime_telemetry"], true);
+  face = measured(bench_, {"--aslr"}, options);
+  EXPECT_EQ(face["memory"]["fixed_addresses"], !are_random_here());
+  EXPECT_EQ(face["runtime_telemetry"], true);
 }
 
 }  // namespace

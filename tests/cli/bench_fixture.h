@@ -9,13 +9,12 @@
 #include <vector>
 
 #include "cli/command.h"
+#include "cli/diff_matchers.h"
 
 namespace headroom::test {
 
 class BenchTest : public testing::Test {
  protected:
-  using Words = std::vector<std::string>;
-
   // Runs models of this runtime over one picture.
   CommandResult run(Words words, CommandOptions options = {}) {
     words.insert(words.begin(), {"--source", bench_.pictures(), "--backend", "misbehaving"});

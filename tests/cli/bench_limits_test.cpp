@@ -9,11 +9,10 @@ using BenchLimits = BenchTest;
 
 TEST_F(BenchLimits, ReportsOomForAModelOverAHardLimitOnly) {
   if (!hard_limits_work()) GTEST_SKIP() << "control groups cannot be made here; a hard limit cannot be tried";
-  const CommandResult result =
-      run({"--max-frames", "5", "--mem-limit", "128MiB", "--model", model("small", ""), "--model",
-           model("large", "load allocate 300"), "--model", model("grows", "run allocate 30"), "--model",
-           model("after", "")});
-  EXPECT_EQ(result.exit_code, 1) << result.err;
+  EXPECT_THAT(run({"--max-frames", "5", "--mem-limit", "128MiB", "--model", model("small", ""), "--model",
+                   model("large", "load allocate 300"), "--model", model("grows", "run allocate 30"),
+                   "--model", model("after", "")}),
+              Ends(1));
   const Json report = bench_.report();
   const Json& limit = get_member(report, "limit");
   EXPECT_EQ(get_text(limit, "type"), "hard");
@@ -33,63 +32,48 @@ TEST_F(BenchLimits, ReportsOomForAModelOverAHardLimitOnly) {
   EXPECT_THAT(file("report.md"), HasSubstr("Memory Safety Summary"));
 }
 
-TEST_F(BenchLimits, CountsViolationsOfASoftLimitAndContinues) {
-  const std::vector<std::string> arguments{
-      "--source",          bench_.pictures(),
-      "--backend",         "misbehaving",
-      "--max-frames",      "60",
-      "--limit-mechanism", "watchdog",
-      "--mem-limit",       "64MiB",
-      "--model",           model("large", "load allocate 100\nrun sleep 5")};
-  const CommandResult result = bench_.run(arguments);
+TEST_F(BenchLimits, CountsAndLogsViolationsOfASoftLimitAndContinues) {
+  Words words{"--max-frames", "60",    "--limit-mechanism", "watchdog",
+              "--mem-limit",  "64MiB", "--model",           model("large", "load allocate 100\nrun sleep 5")};
+  const CommandResult result = run(words);
   EXPECT_EQ(result.exit_code, 0) << result.err;
+  for (const std::string& text : {result.err, file("run.log")}) {
+    EXPECT_THAT(text, HasSubstr("error"));
+    EXPECT_THAT(text, HasSubstr("large exceeds the limit of 64.0 MiB: "));
+    EXPECT_THAT(text, HasSubstr("large: over the limit of 64.0 MiB in "));
+  }
   const Json model = entry("large");
   EXPECT_EQ(get_text(get_member(bench_.report(), "limit"), "type"), "soft");
   EXPECT_EQ(get_text(model, "status"), "ok");
   EXPECT_EQ(get_bool(get_member(model, "memory"), "within_limit"), false);
   EXPECT_GT(get_integer(get_member(model, "memory"), "violations").value_or(0), 0);
-  auto strict = arguments;
-  strict.emplace_back("--strict");
-  EXPECT_EQ(bench_.run(strict).exit_code, 1);
-}
-
-TEST_F(BenchLimits, ReportsOomWhenRlimitRefusesPrivateMemory) {
-#ifdef HEADROOM_SANITIZED
-  GTEST_SKIP() << "AddressSanitizer reserves more private memory than RLIMIT_DATA would grant; skipped";
-#endif
-  const CommandResult result =
-      run({"--max-frames", "5", "--limit-mechanism", "rlimit", "--mem-limit", "128MiB", "--model",
-           model("large", "load allocate 300"), "--model", model("small", "")});
-  EXPECT_EQ(result.exit_code, 1) << result.err;
-  EXPECT_EQ(get_text(get_member(bench_.report(), "limit"), "mechanism"), "rlimit_data");
-  EXPECT_EQ(status_of("large"), "oom");
-  EXPECT_EQ(status_of("small"), "ok");
+  words.emplace_back("--strict");
+  EXPECT_EQ(run(words).exit_code, 1);
 }
 
 // Thread stacks are reserved but not touched. RLIMIT_DATA counts them anyway, and refuses the thread.
-TEST_F(BenchLimits, ReportsOomWhenRlimitRefusesAThread) {
+TEST_F(BenchLimits, ReportsOomWhenRlimitRefusesMemoryOrAThread) {
 #ifdef HEADROOM_SANITIZED
   GTEST_SKIP() << "AddressSanitizer reserves more private memory than RLIMIT_DATA would grant; skipped";
 #endif
-  const CommandResult result =
-      run({"--max-frames", "5", "--limit-mechanism", "rlimit", "--mem-limit", "64MiB", "--model",
-           model("many", "load threads 300"), "--model", model("some", "load threads 20\nrun sleep 20")});
-  EXPECT_EQ(result.exit_code, 1) << result.err;
-  const Json many = entry("many"), some = entry("some");
-  EXPECT_EQ(get_text(many, "status"), "oom");
-  EXPECT_THAT(get_text(many, "error"), HasSubstr("a thread could not be created"));
+  EXPECT_THAT(run({"--max-frames", "5", "--limit-mechanism", "rlimit", "--mem-limit", "64MiB", "--model",
+                   model("large", "load allocate 300"), "--model", model("many", "load threads 300"),
+                   "--model", model("some", "load threads 20\nrun sleep 20")}),
+              Ends(1));
+  EXPECT_EQ(get_text(get_member(bench_.report(), "limit"), "mechanism"), "rlimit_data");
+  EXPECT_EQ(status_of("large"), "oom");
+  EXPECT_EQ(status_of("many"), "oom");
+  EXPECT_THAT(error_of("many"), HasSubstr("a thread could not be created"));
   // 20 stacks of 8 MiB would not fit. The reserved memory counts against the limit.
-  EXPECT_EQ(get_text(some, "status"), "ok") << get_text(some, "error");
-  const auto counted = get_integer(get_member(some, "memory"), "limit_peak_bytes");
+  EXPECT_EQ(status_of("some"), "ok") << error_of("some");
+  const auto counted = get_integer(get_member(entry("some"), "memory"), "limit_peak_bytes");
   EXPECT_GT(counted.value_or(0), mebibytes(20).count);
   EXPECT_LT(counted.value_or(0), mebibytes(64).count);
 }
 
 TEST_F(BenchLimits, ClampsTheGigabyteAliasWithAWarning) {
-  const CommandResult result =
-      run({"--max-frames", "2", "--gpu_mem_limit_gb", "12", "--model", model("m", "")});
-  EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.err, HasSubstr("8"));
+  EXPECT_THAT(run({"--max-frames", "2", "--gpu_mem_limit_gb", "12", "--model", model("m", "")}),
+              Ends(0, testing::_, HasSubstr("8")));
   EXPECT_EQ(get_integer(get_member(bench_.report(), "limit"), "bytes"), 8LL << 30);
   EXPECT_THAT(to_text(get_member(bench_.report(), "warnings")), HasSubstr("8"));
   EXPECT_THAT(file("run.log"), HasSubstr("so 8 GiB is used"));
@@ -103,13 +87,9 @@ TEST_F(BenchLimits, EnforcesOneCommonLimitInParallelRuns) {
 #else
   constexpr const char *kLimit = "150MiB", *kScript = "load allocate 80\nrun sleep 5";
 #endif
-  std::vector<std::string> arguments{
-      "--source", bench_.pictures(), "--backend", "misbehaving", "--max-frames",
-      "100",      "--mem-limit",     kLimit,      "--parallel"};
-  for (const char* name : {"a", "b", "c"})
-    arguments.insert(arguments.end(), {"--model", std::string(name) + "=" + bench_.model(name, kScript)});
-  const CommandResult result = bench_.run(arguments);
-  EXPECT_EQ(result.exit_code, 1) << result.err;
+  EXPECT_THAT(run({"--max-frames", "100", "--mem-limit", kLimit, "--parallel", "--model", model("a", kScript),
+                   "--model", model("b", kScript), "--model", model("c", kScript)}),
+              Ends(1));
   const Json report = bench_.report();
   for (const char* name : {"a", "b", "c"}) EXPECT_EQ(status_of(name), "ok") << name;
   int killed = 0;
@@ -126,18 +106,17 @@ TEST_F(BenchLimits, DistinguishesAGrowingModelFromItsVictim) {
 #endif
   if (!hard_limits_work()) GTEST_SKIP() << "control groups cannot be made here; a hard limit cannot be tried";
   // At the common limit, the kernel kills the largest process, `big`. Then `grows` reaches the limit alone.
-  const CommandResult result =
-      run_without_source({"--max-frames", "60", "--mem-limit", "180MiB", "--parallel", "--model",
-                          model("grows", "run allocate 5\nrun sleep 5"), "--model",
-                          model("big", "load allocate 100\nrun sleep 5")});
-  EXPECT_EQ(result.exit_code, 1) << result.err;
+  EXPECT_THAT(run_without_source({"--max-frames", "60", "--mem-limit", "180MiB", "--parallel", "--model",
+                                  model("grows", "run allocate 5\nrun sleep 5"), "--model",
+                                  model("big", "load allocate 100\nrun sleep 5")}),
+              Ends(1));
   const Json report = bench_.report();
   EXPECT_EQ(status_of("grows"), "oom");
   EXPECT_EQ(status_of("big"), "ok");
   const Json& together = get_member(get_member(report, "parallel"), "together");
   ASSERT_EQ(together.size(), 2U);
-  EXPECT_THAT(get_text(together[0], "error"), HasSubstr("alone it exceeds the limit, too"));
-  EXPECT_THAT(get_text(together[1], "error"), HasSubstr("this model fits alone, grows does not"));
+  for (const Json& model : together)
+    EXPECT_THAT(get_text(model, "error"), HasSubstr("all models share that limit: grows exceeded it alone"));
   EXPECT_EQ(get_bool(get_member(together[1], "memory"), "within_limit"), std::nullopt);
 }
 
@@ -145,14 +124,10 @@ TEST_F(BenchLimits, CountsAPipelineOverTheLimitAsAViolation) {
 #ifdef HEADROOM_SANITIZED
   GTEST_SKIP() << "a sanitizer's own memory would exceed the limit";
 #endif
-  std::vector<std::string> arguments{"--backend",         "misbehaving",
-                                     "--max-frames",      "20",
-                                     "--mem-limit",       "100MiB",
-                                     "--limit-mechanism", "watchdog",
-                                     "--pipeline",        "--strict",
-                                     "--model",           model("a", "load allocate 60\nrun sleep 10"),
-                                     "--model",           model("b", "load allocate 60\nrun sleep 10")};
-  const CommandResult result = bench_.run(arguments);
+  const std::string commands = "load allocate 60\nrun sleep 10";
+  const CommandResult result = run_without_source(
+      {"--max-frames", "20", "--mem-limit", "100MiB", "--limit-mechanism", "watchdog", "--pipeline",
+       "--strict", "--model", model("a", commands), "--model", model("b", commands)});
   EXPECT_EQ(result.exit_code, 1) << result.err;
   const Json report = bench_.report();
   EXPECT_EQ(status_of("a"), "ok");

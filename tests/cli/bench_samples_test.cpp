@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "cli/command.h"
-#include "cli/process_tree.h"
 
 namespace headroom::test {
 namespace {
@@ -32,14 +31,13 @@ Segmented segment(const std::string& commands, int sample_images, std::vector<st
     run.conductor_peak_kib = std::max(run.conductor_peak_kib, peak_kib(conductor));
     return true;
   };
-  std::vector<std::string> arguments{"--source",        bench.pictures(),
-                                     "--backend",       "misbehaving",
-                                     "--imgsz",         "64",
-                                     "--max-frames",    "1",
-                                     "--model",         "masks=" + bench.model("masks", commands),
-                                     "--sample-images", std::to_string(sample_images)};
-  arguments.insert(arguments.end(), more.begin(), more.end());
-  run.result = bench.run(arguments, options);
+  const Words arguments{"--source",        bench.pictures(),
+                        "--backend",       "misbehaving",
+                        "--imgsz",         "64",
+                        "--max-frames",    "1",
+                        "--model",         "masks=" + bench.model("masks", commands),
+                        "--sample-images", std::to_string(sample_images)};
+  run.result = bench.run(joined({arguments, more}), options);
   run.model = model_of(bench.report(), "masks");
   if (auto samples = parse_json(read_text(bench.run_folder() / "samples/masks.json"))) run.samples = *samples;
   run.has_picture = fs::exists(bench.run_folder() / "samples/masks_1.jpg");

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "cli/command.h"
+#include "cli/diff_matchers.h"
 
 namespace headroom::test {
 namespace {
@@ -13,10 +14,10 @@ constexpr const char* kFaceModel = "models/face_detection_back_256x256_barracuda
 
 TEST(BenchWithoutSource, RunsModelsOnMadeUpInputs) {
   Bench bench;
-  const CommandResult result = bench.run(
-      {"--backend", "misbehaving", "--max-frames", "7", "--mem-limit", "512MiB", "--parallel", "--pipeline",
-       "--model", "a=" + bench.model("a", ""), "--model", "b=" + bench.model("b", "")});
-  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(bench.run({"--backend", "misbehaving", "--max-frames", "7", "--mem-limit", "512MiB",
+                         "--parallel", "--pipeline", "--model", "a=" + bench.model("a", ""), "--model",
+                         "b=" + bench.model("b", "")}),
+              Ends(0));
   const Json report = bench.report();
   EXPECT_EQ(get_bool(report, "complete"), true);
   EXPECT_FALSE(get_member(report, "source").contains("kind"));
@@ -36,14 +37,18 @@ TEST(BenchWithoutSource, RunsModelsOnMadeUpInputs) {
   EXPECT_FALSE(fs::exists(bench.run_folder() / "metadata.json"));
   EXPECT_THAT(read_text(bench.run_folder() / "report.md"),
               HasSubstr("inputs generated from their signatures"));
-  const CommandResult shown = run_headroom({"report", bench.run_folder().string()});
-  EXPECT_EQ(shown.exit_code, 0) << shown.err;
+  EXPECT_THAT(run_headroom({"report", bench.run_folder().string()}), Ends(0));
 }
 
-TEST(BenchWithoutSource, ReportsWhyAModelThatTakesFramesFails) {
+TEST(BenchWithoutSource, ReportsWhyModelsThatTakeFramesFail) {
   const auto face = dependency_file(kFaceModel);
   if (!face) GTEST_SKIP() << absent_message("the face model");
   Bench bench;
+  const CommandResult alone = bench.run({"--model", "face=" + face->string()});
+  EXPECT_THAT(alone,
+              IsRefused(HasSubstr("error: --source is missing: all models take frames; add --source")));
+  EXPECT_THAT(alone.err, Not(HasSubstr("this model takes frames"))) << "one error for one mistake";
+  EXPECT_THAT(alone.out, testing::IsEmpty());
   const CommandResult result = bench.run({"--max-frames", "3", "--tune", "--model", "face=" + face->string(),
                                           "--model", "m=" + bench.model("m", "") + ",backend=misbehaving"});
   EXPECT_EQ(result.exit_code, 1) << result.err;
@@ -55,23 +60,11 @@ TEST(BenchWithoutSource, ReportsWhyAModelThatTakesFramesFails) {
   EXPECT_THAT(result.out, HasSubstr("\nNext: headroom doctor "));
 }
 
-TEST(BenchWithoutSource, RequiresASourceIfAllModelsTakeFrames) {
-  const auto face = dependency_file(kFaceModel);
-  if (!face) GTEST_SKIP() << absent_message("the face model");
-  Bench bench;
-  const CommandResult result = bench.run({"--model", "face=" + face->string()});
-  EXPECT_EQ(result.exit_code, 2) << result.err;
-  EXPECT_THAT(result.err, HasSubstr("error: --source is missing: all models take frames; add --source"));
-  EXPECT_THAT(result.err, Not(HasSubstr("this model takes frames"))) << "one error for one mistake";
-  EXPECT_THAT(result.out, testing::IsEmpty());
-}
-
 TEST(BenchWithoutSource, RunsAnAudioModel) {
   const auto sound = shared_data("models/silero_vad.onnx");
   if (!sound) GTEST_SKIP() << absent_message("silero_vad.onnx");
   Bench bench;
-  const CommandResult result = bench.run({"--max-frames", "20", "--model", "vad=" + sound->string()});
-  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(bench.run({"--max-frames", "20", "--model", "vad=" + sound->string()}), Ends(0));
   const Json model = model_of(bench.report(), "vad");
   EXPECT_EQ(get_text(model, "task"), "generic");
   EXPECT_EQ(get_integer(get_member(model, "latency_ns"), "n"), 20);
@@ -80,23 +73,20 @@ TEST(BenchWithoutSource, RunsAnAudioModel) {
 TEST(BenchWithoutSource, RejectsASourceForDataPreparedWithoutOne) {
   Bench bench;
   const std::string model = "m=" + bench.model("m", "");
-  const std::vector<std::string> run{"--backend", "misbehaving", "--max-frames", "3", "--model", model};
   const auto with = [&](std::vector<std::string> more) {
-    more.insert(more.begin(), run.begin(), run.end());
+    more.insert(more.begin(), {"--backend", "misbehaving", "--max-frames", "3", "--model", model});
     return bench.run(more);
   };
   // Nothing of an earlier preparation with a source remains.
   const CommandResult prepared = with({"--source", bench.pictures(), "--skip-inference"});
-  EXPECT_EQ(prepared.exit_code, 0) << prepared.err;
-  EXPECT_THAT(prepared.err, HasSubstr("m: takes no frames; runs on inputs made from its signature"));
+  EXPECT_THAT(prepared,
+              Ends(0, testing::_, HasSubstr("m: takes no frames; runs on inputs made from its signature")));
   EXPECT_EQ(with({"--skip-inference"}).exit_code, 0);
   EXPECT_FALSE(fs::exists(bench.path() / "prepared/metadata.json"));
-  const CommandResult again = with({"--skip-setup"});
-  EXPECT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_THAT(with({"--skip-setup"}), Ends(0));
   EXPECT_EQ(get_text(model_of(bench.report(), "m"), "status"), "ok");
-  const CommandResult foreign = with({"--skip-setup", "--source", bench.pictures()});
-  EXPECT_EQ(foreign.exit_code, 2);
-  EXPECT_THAT(foreign.err, HasSubstr("it was prepared without --source"));
+  EXPECT_THAT(with({"--skip-setup", "--source", bench.pictures()}),
+              IsRefused(HasSubstr("it was prepared without --source")));
 }
 
 // The binary alone in a folder, as if the plug-ins were deleted.
@@ -111,11 +101,10 @@ TEST(BenchWithoutSource, NeedsTheMediaPluginOnlyForASource) {
                                      "2",         "--model",     "m=" + bench.model("m", "")};
   std::vector<std::string> with_source = run;
   with_source.insert(with_source.end(), {"--source", bench.pictures()});
-  const CommandResult result = bench.run(with_source, options);
-  EXPECT_EQ(result.exit_code, 3) << result.err;
-  EXPECT_THAT(result.err,
-              HasSubstr("error: cannot read images or videos: libheadroom_media_opencv.so was not found in"));
-  EXPECT_THAT(result.out, testing::IsEmpty());
+  EXPECT_THAT(
+      bench.run(with_source, options),
+      Ends(3, testing::IsEmpty(),
+           HasSubstr("error: cannot read images or videos: libheadroom_media_opencv.so was not found in")));
   EXPECT_EQ(bench.run(run, options).exit_code, 0);
 }
 

@@ -16,19 +16,19 @@ using Words = std::vector<std::string>;
 // Lines of the fake library's models.
 constexpr const char* kModel = "input x 1 4\noutput y 1 2\nscratch 1048576\nweights 2097152\n";
 
-bool has_plugin() { return fs::exists(fs::path(test::built_path("bin/libheadroom_backend_tensorrt.so"))); }
+bool has_plugin() { return fs::exists(built_path("bin/libheadroom_backend_tensorrt.so")); }
 
 class BuildEngine : public testing::Test {
  protected:
-  CommandResult build(Words words, std::string libraries = test::built_path("tests/fake_tensorrt")) {
+  CommandResult build(Words words, std::string libraries = built_path("tests/fake_tensorrt")) {
     words.insert(words.begin(), "build-engine");
     return run(words, std::move(libraries));
   }
-  CommandResult run(const Words& words, std::string libraries = test::built_path("tests/fake_tensorrt")) {
+  CommandResult run(const Words& words, std::string libraries = built_path("tests/fake_tensorrt")) {
     CommandOptions options;
     options.folder = bench_.path();
     options.environment = {{"HEADROOM_TENSORRT", std::move(libraries)},
-                           {"LD_LIBRARY_PATH", test::built_path("tests/fake_cuda")}};
+                           {"LD_LIBRARY_PATH", built_path("tests/fake_cuda")}};
     return run_headroom(words, options);
   }
   CommandResult measure(const std::string& model, Words more = {}) {
@@ -188,14 +188,6 @@ TEST_F(BuildEngine, RejectsAForeignEngineWithTheReason) {
   EXPECT_THAT(built.err, AllOf(HasSubstr("it was built for Orin"), HasSubstr("--force")));
   EXPECT_EQ(build({"m.onnx", "--force"}).exit_code, 0);
   EXPECT_EQ(measure("m.engine").exit_code, 0);
-}
-
-TEST_F(BuildEngine, RejectsAnEngineOnTheCpu) {
-  ASSERT_EQ(build({model()}).exit_code, 0);
-  const CommandResult measured =
-      run({"bench", "--output-dir", "outputs", "--prepared-dir", "prepared", "--model", "m=m.engine"});
-  EXPECT_EQ(measured.exit_code, 1);
-  EXPECT_THAT(measured.err, HasSubstr("TensorRT runs on GPUs only, not on cpu; use --device cuda:N"));
 }
 
 #endif

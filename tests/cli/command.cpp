@@ -1,12 +1,10 @@
 #include "cli/command.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <array>
-#include <fstream>
 
 #include "base/subprocess.h"
 

@@ -14,6 +14,15 @@
 
 namespace headroom::test {
 
+using Words = std::vector<std::string>;
+
+// The words of all lists.
+inline Words joined(std::initializer_list<Words> lists) {
+  Words all;
+  for (const Words& words : lists) all.insert(all.end(), words.begin(), words.end());
+  return all;
+}
+
 struct CommandResult {
   int exit_code = -1;
   int signal = 0;
@@ -21,13 +30,13 @@ struct CommandResult {
 };
 
 struct CommandOptions {
-  std::vector<std::pair<std::string, std::string>> environment;
-  std::filesystem::path binary;       // empty: the built binary
-  std::filesystem::path folder;       // working folder; empty: Bench creates one
+  std::vector<std::pair<std::string, std::string>> environment{};
+  std::filesystem::path binary{};     // empty: the built binary
+  std::filesystem::path folder{};     // working folder; empty: Bench creates one
   int stdout_fd = -1;                 // standard output goes here instead of into `out`
   std::uint64_t most_file_bytes = 0;  // limit as of ulimit -f; 0: inherited from the test
   // Called with the pid every 20 ms while the command runs. Returns false to stop the calls.
-  std::function<bool(int)> while_running;
+  std::function<bool(int)> while_running{};
 };
 
 CommandResult run_headroom(const std::vector<std::string>& arguments, const CommandOptions& options = {});

@@ -9,6 +9,7 @@
 #include "base/files.h"
 #include "base/subprocess.h"
 #include "cli/command.h"
+#include "cli/diff_matchers.h"
 #include "cli/sized_terminal.h"
 
 namespace headroom::test {
@@ -30,14 +31,12 @@ CommandOptions output_to(const UniqueFd& fd) {
   return options;
 }
 
-using Words = std::vector<std::string>;
-
 // Runs the model "m" for two frames.
 CommandResult quick_run(Bench& bench, const Words& more, CommandOptions options = {}) {
-  Words arguments{"--source", bench.pictures(),           "--backend", "misbehaving", "--max-frames", "2",
-                  "--model",  "m=" + bench.model("m", "")};
-  arguments.insert(arguments.end(), more.begin(), more.end());
-  return bench.run(arguments, std::move(options));
+  const Words arguments{
+      "--source", bench.pictures(),           "--backend", "misbehaving", "--max-frames", "2",
+      "--model",  "m=" + bench.model("m", "")};
+  return bench.run(joined({arguments, more}), std::move(options));
 }
 
 // The folder of a finished run.
@@ -56,9 +55,8 @@ TEST(Output, AClosedPipeCausesNoError) {
                                  {"report", folder},
                                  {"report", folder, "--json"},
                                  {"bench", "--conf", "0.5", "--dump-config"}}) {
-    const CommandResult result = run_headroom(arguments, output_to(pipe));
-    EXPECT_EQ(result.exit_code, 0) << arguments.front() << ": " << result.err;
-    EXPECT_THAT(result.err, IsEmpty()) << arguments.front();
+    EXPECT_THAT(run_headroom(arguments, output_to(pipe)), Ends(0, testing::_, IsEmpty()))
+        << arguments.front();
   }
 }
 
@@ -66,11 +64,10 @@ TEST(Output, AClosedPipeDoesNotStopABenchOrChangeItsExitCode) {
   const UniqueFd pipe = broken_pipe();
   for (const bool one_is_missing : {false, true}) {
     Bench bench;
-    const CommandResult result =
+    EXPECT_THAT(
         quick_run(bench, one_is_missing ? Words{"--json", "--model", "missing=nope.onnx"} : Words{"--json"},
-                  output_to(pipe));
-    EXPECT_EQ(result.exit_code, one_is_missing ? 1 : 0) << result.err;
-    EXPECT_THAT(result.err, testing::Not(HasSubstr("roken pipe")));
+                  output_to(pipe)),
+        Ends(one_is_missing ? 1 : 0, testing::_, testing::Not(HasSubstr("roken pipe"))));
     EXPECT_EQ(get_bool(bench.report(), "complete"), true);
   }
 }
@@ -95,8 +92,7 @@ TEST(Output, AFullDiskIsExitCodeThree) {
     const int otherwise = run_headroom(arguments).exit_code;
     EXPECT_EQ(otherwise == 0, arguments.front() != "doctor" && arguments.front() != "diff");
     const CommandResult result = run_headroom(arguments, output_to(full));
-    EXPECT_EQ(result.exit_code, 3) << arguments.front() << ": " << result.err;
-    EXPECT_THAT(result.err, testing::EndsWith(sentence));
+    EXPECT_THAT(result, Ends(3, testing::_, testing::EndsWith(sentence))) << arguments.front();
     if (otherwise == 0) {
       EXPECT_EQ(result.err, sentence);
     }
@@ -154,10 +150,7 @@ TEST(CommandFlags, ErrorsAreOneSentenceWithTheSyntax) {
       {{"--frobnicate"}, "unknown flag --frobnicate; headroom -h lists all verbs"},
       {{"doctor", ""}, "headroom doctor: an argument is empty; check for an unset shell variable"}};
   for (const auto& [arguments, sentence] : cases) {
-    const CommandResult result = run_headroom(arguments);
-    EXPECT_EQ(result.exit_code, 2) << sentence;
-    EXPECT_EQ(result.err, "error: " + sentence + "\n");
-    EXPECT_THAT(result.out, IsEmpty()) << sentence;
+    EXPECT_THAT(run_headroom(arguments), Ends(2, IsEmpty(), "error: " + sentence + "\n")) << sentence;
   }
 }
 
@@ -165,8 +158,8 @@ TEST(CommandFlags, QuotesPrintedCommandsForTheShell) {
   Bench bench;
   const CommandResult result = quick_run(bench, {"--output-dir", (bench.path() / "outputs/of mine").string(),
                                                  "--model", "my net=" + bench.model("n", "")});
-  ASSERT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.out, HasSubstr("Next: headroom report '" + (bench.path() / "outputs/of mine").string()));
+  ASSERT_THAT(result,
+              Ends(0, HasSubstr("Next: headroom report '" + (bench.path() / "outputs/of mine").string())));
   const fs::path run = fs::directory_iterator(bench.path() / "outputs/of mine")->path();
   const auto report = parse_json(read_text(run / "report.json"));
   ASSERT_TRUE(report);
@@ -176,9 +169,9 @@ TEST(CommandFlags, QuotesPrintedCommandsForTheShell) {
 TEST(CommandFlags, AMissingModelDoesNotFailTheOthers) {
   Bench bench;
   fs::create_directory(bench.path() / "folder.misbehave");
-  const CommandResult result = quick_run(bench, {"--model", "missing=nope.onnx", "--model",
-                                                 "folder=" + (bench.path() / "folder.misbehave").string()});
-  EXPECT_EQ(result.exit_code, 1) << result.err;
+  EXPECT_THAT(quick_run(bench, {"--model", "missing=nope.onnx", "--model",
+                                "folder=" + (bench.path() / "folder.misbehave").string()}),
+              Ends(1));
   EXPECT_EQ(get_text(model_of(bench.report(), "m"), "status"), "ok");
   for (const auto& [name, file] : {std::pair{"missing", "nope.onnx"}, {"folder", "folder.misbehave"}}) {
     EXPECT_EQ(get_text(model_of(bench.report(), name), "status"), "failed");
@@ -188,19 +181,15 @@ TEST(CommandFlags, AMissingModelDoesNotFailTheOthers) {
 
 TEST(CommandFlags, RejectsAnUnwritablePreparedFolder) {
   Bench bench;
-  const CommandResult result = quick_run(bench, {"--prepared-dir", "/proc/prepared"});
-  EXPECT_EQ(result.exit_code, 2);
-  EXPECT_THAT(result.err, HasSubstr("choose a writable folder with --prepared-dir"));
-  EXPECT_THAT(result.out, IsEmpty());
+  EXPECT_THAT(quick_run(bench, {"--prepared-dir", "/proc/prepared"}),
+              Ends(2, IsEmpty(), HasSubstr("choose a writable folder with --prepared-dir")));
   EXPECT_TRUE(bench.run_folder().empty()) << "no run was begun";
 }
 
 TEST(CommandFlags, RejectsOutOfRangeValuesFromEverySource) {
   Bench bench;
   const auto refused = [&](const Words& more, const CommandOptions& options, const std::string& part) {
-    const CommandResult result = quick_run(bench, more, options);
-    EXPECT_EQ(result.exit_code, 2) << result.err;
-    EXPECT_THAT(result.err, HasSubstr(part));
+    EXPECT_THAT(quick_run(bench, more, options), IsRefused(HasSubstr(part)));
     EXPECT_TRUE(bench.run_folder().empty()) << "no run was begun";
   };
   refused({"--timeout", "1e9"}, {}, "--timeout 1e9 is out of range");

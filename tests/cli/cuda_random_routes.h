@@ -5,37 +5,14 @@
 #include <algorithm>
 #include <array>
 #include <functional>
-#include <mutex>
 #include <random>
 #include <span>
+#include <thread>
 
 #include "cli/cuda_handle_routes.h"
 #include "cli/cuda_order_routes.h"
 
 namespace cuda_program {
-
-// Handles that one thread may release while others map them. Only for the fake driver, which answers calls
-// with released handles.
-class SharedHandles {
- public:
-  void add(Handle handle) {
-    const std::lock_guard lock(mutex_);
-    handles_.push_back(handle);
-  }
-  // Returns 0 if there is none.
-  Handle any(std::uint64_t random, bool takes_it_out) {
-    const std::lock_guard lock(mutex_);
-    if (handles_.empty()) return 0;
-    std::swap(handles_[random % handles_.size()], handles_.back());
-    const Handle handle = handles_.back();
-    if (takes_it_out) handles_.pop_back();
-    return handle;
-  }
-
- private:
-  std::mutex mutex_;
-  std::vector<Handle> handles_;
-};
 
 // A context and a stream in it.
 struct Work {
@@ -55,10 +32,12 @@ inline std::vector<Work> works_in(std::span<const Opaque> contexts) {
 class RandomCaller {
  public:
   using Numbers = std::function<std::uint64_t()>;
-  // `shared`: null if handles are not shared.
   // `works`: streams of this thread, in contexts that all threads use, on one device.
-  RandomCaller(Numbers numbers, std::uint64_t limit, std::vector<Work> works, SharedHandles* shared)
-      : random_(std::move(numbers)), limit_(limit), shared_(shared), works_(std::move(works)) {}
+  RandomCaller(Numbers numbers, std::uint64_t limit, std::vector<Work> works, bool has_fake_driver)
+      : random_(std::move(numbers)),
+        limit_(limit),
+        has_fake_driver_(has_fake_driver),
+        works_(std::move(works)) {}
 
   void call() {
     make_current(works_[any(works_)].context);
@@ -81,16 +60,12 @@ class RandomCaller {
                                           &Self::build_graph,
                                           &Self::run_or_destroy_graph,
                                           &Self::be_busy_or_wait,
-                                          &Self::share_handle,
-                                          &Self::release_shared,
-                                          &Self::map_shared,
-                                          &Self::change_tile,
                                           &Self::visit_context,
                                           &Self::visit_context,
                                           &Self::visit_primary_context,
                                           &Self::visit_primary_context};
     constexpr std::size_t kOfFakeDriver = 16;
-    (this->*kActions[random_() % (shared_ != nullptr ? std::size(kActions) : kOfFakeDriver)])();
+    (this->*kActions[random_() % (has_fake_driver_ ? std::size(kActions) : kOfFakeDriver)])();
   }
 
   void free_everything() {
@@ -98,7 +73,6 @@ class RandomCaller {
     while (!pointers_.empty() || !pool_orphans_.empty()) free_one();
     for (Opaque const array : arrays_) cuArrayDestroy(array);
     for (const Mapped& one : mapped_) unmap(one);
-    if (sparse_.array != nullptr) sparse_.free_all();
     while (!pools_.empty()) {
       while (!pools_.back().pointers.empty()) free_of(pools_.back());
       destroy_pool(pools_.back().pool);
@@ -173,52 +147,15 @@ class RandomCaller {
     if (!mapped_.empty() && random_() % 2 == 0) return unmap(remove_any(mapped_));
     Handle handle = 0;
     Mapped one{0, size()};
-    if (create_physical(one.bytes, 0, false, handle) != kSuccess) return;
-    check(map(one, handle), "map");
+    if (create_physical(one.bytes, 0, handle) != kSuccess) return;
+    check(cuMemAddressReserve(&one.address, one.bytes, 0, 0, 0), "reserve");
+    check(cuMemMap(one.address, one.bytes, 0, handle, 0), "map");
     release_handle(handle);
     mapped_.push_back(one);
   }
-  static Result map(Mapped& one, Handle handle) {
-    check(cuMemAddressReserve(&one.address, one.bytes, 0, 0, 0), "reserve");
-    const Result result = cuMemMap(one.address, one.bytes, 0, handle, 0);
-    if (result != kSuccess) free_addresses(one);
-    return result;
-  }
-  static void free_addresses(const Mapped& one) {
-    check(cuMemAddressFree(one.address, one.bytes), "address free");
-  }
   static void unmap(const Mapped& one) {
     check(cuMemUnmap(one.address, one.bytes), "unmap");
-    free_addresses(one);
-  }
-  // Adds a new handle, or a second handle of mapped memory.
-  void share_handle() {
-    Handle handle = 0;
-    if (mapped_.empty() || random_() % 2 == 0) {
-      if (create_physical(size(), 0, true, handle) == kSuccess) shared_->add(handle);
-      return;
-    }
-    void* const address = reinterpret_cast<void*>(mapped_[any(mapped_)].address);
-    check(cuMemRetainAllocationHandle(&handle, address), "retain");
-    shared_->add(handle);
-  }
-  void release_shared() {
-    if (const Handle handle = shared_->any(random_(), true); handle != 0) release_handle(handle);
-  }
-  void map_shared() {
-    const Handle handle = shared_->any(random_(), false);
-    Mapped one{0, 1};
-    if (handle != 0 && map(one, handle) == kSuccess) mapped_.push_back(one);
-  }
-  // Stream-ordered, in a context that is common to all threads.
-  void change_tile() {
-    make_current(works_[0].context);
-    const auto tile = static_cast<unsigned>(random_() % 4);
-    if (sparse_.array == nullptr) return check(sparse_.make(), "sparse array");
-    if (random_() % 8 == 0) return sparse_.free_all();
-    if (random_() % 2 == 0) return check(sparse_.map(kUnmapPart, tile, 0), "unmap array");
-    if (const Handle handle = shared_->any(random_(), false); handle != 0)
-      sparse_.map(kMapPart, tile, handle);
+    check(cuMemAddressFree(one.address, one.bytes), "address free");
   }
   void make_own_pool() {
     constexpr std::size_t kMost = 4;
@@ -375,9 +312,8 @@ class RandomCaller {
 
   Numbers random_;
   std::uint64_t limit_;
-  SharedHandles* shared_;
+  bool has_fake_driver_;
   std::vector<Work> works_;
-  SparseArray sparse_;
   std::vector<Pointer> pointers_, pool_orphans_;
   std::vector<Opaque> arrays_;
   std::vector<Mapped> mapped_;
@@ -390,19 +326,15 @@ inline bool run_random_calls(std::uint64_t limit, std::uint64_t seed, std::uint6
                              std::uint64_t thread_count) {
   const Opaque first = current_context();
   const std::array contexts{first, make_context()};
-  // Only the fake driver does; it also has two devices.
-  const bool answers_to_any_handle = optional<void (*)(int)>("fake_cuda_busy") != nullptr;
-  SharedHandles shared;
+  const bool has_fake_driver = optional<void (*)(int)>("fake_cuda_busy") != nullptr;  // it has two devices
   std::vector<std::thread> threads;
   for (std::uint64_t i = 0; i < thread_count; ++i)
     threads.emplace_back([&, i] {
-      RandomCaller caller(std::mt19937_64(seed * 1000 + i), limit, works_in(contexts),
-                          answers_to_any_handle ? &shared : nullptr);
+      RandomCaller caller(std::mt19937_64(seed * 1000 + i), limit, works_in(contexts), has_fake_driver);
       for (std::uint64_t call = 0; call < calls; ++call) caller.call();
       caller.free_everything();
     });
   for (std::thread& thread : threads) thread.join();
-  while (const Handle handle = shared.any(0, true)) release_handle(handle);
   // Before a refusal Headroom synchronizes only the current context, so this does it in each context.
   for (Opaque const context : contexts) {
     make_current(context);
@@ -411,7 +343,7 @@ inline bool run_random_calls(std::uint64_t limit, std::uint64_t seed, std::uint6
   }
   destroy_context(contexts[1]);
   bool is_given_back = true;
-  for (int device = answers_to_any_handle ? 1 : 0; device >= 0; --device) {
+  for (int device = has_fake_driver ? 1 : 0; device >= 0; --device) {
     make_current(retain_primary_context(device));
     is_given_back = fits_once(limit) && is_given_back;
     check(cuDevicePrimaryCtxRelease_v2(device), "release");

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <ostream>
 #include <string>
 
@@ -24,11 +25,28 @@ inline testing::Matcher<const CommandResult&> Ends(testing::Matcher<int> exit_co
                         testing::Field("err", &CommandResult::err, err));
 }
 
+// Of wrong use or unreadable input.
+inline testing::Matcher<const CommandResult&> IsRefused(testing::Matcher<const std::string&> err) {
+  return Ends(2, testing::_, err);
+}
+
+// The one sentence that a refused command printed.
+inline std::string refusal_of(const CommandResult& result) {
+  EXPECT_THAT(result, Ends(2));
+  EXPECT_EQ(std::ranges::count(result.err, '\n'), 1) << result.err;
+  return result.err;
+}
+
+inline Json json_of(const std::string& text) {
+  auto document = parse_json(text);
+  EXPECT_TRUE(document.has_value()) << text;
+  return document ? std::move(*document) : Json();
+}
+
 // The document that a command printed.
 inline Json json_of(const CommandResult& result) {
-  auto document = parse_json(result.out);
-  EXPECT_TRUE(document.has_value()) << result.out << result.err;
-  return document ? std::move(*document) : Json();
+  EXPECT_NE(result.out, "") << result.err;
+  return json_of(result.out);
 }
 
 }  // namespace headroom::test

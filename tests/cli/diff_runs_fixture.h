@@ -58,9 +58,7 @@ class DiffRuns : public testing::Test {
   }
   CommandResult run(Words words) {
     words.insert(words.begin(), "diff");
-    CommandOptions options;
-    options.folder = bench_->path();
-    return run_headroom(words, options);
+    return run_headroom(words, {.folder = bench_->path()});
   }
   static inline Bench* bench_ = nullptr;
 };

@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "cli/command.h"
+#include "cli/diff_matchers.h"
 #include "exporters/exporter_list.h"
 #include "support/recording_builder.h"
 
@@ -45,10 +46,8 @@ TEST_F(Export, EveryFormatWritesAFileAndPrintsTheNextCommand) {
 }
 
 TEST_F(Export, StandardOutputHasOnlyTheData) {
-  const CommandResult result = run({"a.hrec", "--to", "collapsed", "--out", "-", "--metric", "allocated"});
-  EXPECT_EQ(result.exit_code, 0);
-  EXPECT_EQ(result.out, "conv;0x9;0x1 1000\n");
-  EXPECT_EQ(result.err, "");
+  EXPECT_THAT(run({"a.hrec", "--to", "collapsed", "--out", "-", "--metric", "allocated"}),
+              Ends(0, "conv;0x9;0x1 1000\n", ""));
   EXPECT_FALSE(fs::exists(folder_ / "a.collapsed.txt"));
 }
 
@@ -66,8 +65,7 @@ TEST_F(Export, WrongUseIsOneSentenceAndExitCodeTwo) {
   };
   for (const auto& [words, expected] : cases) {
     const CommandResult result = run(words);
-    EXPECT_EQ(result.exit_code, 2) << fmt::format("{}", fmt::join(words, " "));
-    EXPECT_THAT(result.err, HasSubstr(expected));
+    EXPECT_THAT(result, IsRefused(HasSubstr(expected))) << fmt::format("{}", fmt::join(words, " "));
     EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
     EXPECT_EQ(result.out, "");
   }
@@ -75,15 +73,13 @@ TEST_F(Export, WrongUseIsOneSentenceAndExitCodeTwo) {
 }
 
 TEST_F(Export, AnUnwritableFileIsExitCodeOne) {
-  const CommandResult result = run({"a.hrec", "--to", "csv", "--out", "no/such/folder.csv"});
-  EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.err, AllOf(HasSubstr("cannot write no/such/folder.csv"), HasSubstr("--out")));
+  EXPECT_THAT(run({"a.hrec", "--to", "csv", "--out", "no/such/folder.csv"}),
+              Ends(1, testing::_, AllOf(HasSubstr("cannot write no/such/folder.csv"), HasSubstr("--out"))));
 }
 
 TEST_F(Export, QuotesTheNextCommandForTheShell) {
-  const CommandResult result = run({"a.hrec", "--to", "heaptrack", "--out", "it's a file"});
-  EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.out, testing::EndsWith("\n\nheaptrack_print 'it'\\''s a file'\n"));
+  EXPECT_THAT(run({"a.hrec", "--to", "heaptrack", "--out", "it's a file"}),
+              Ends(0, testing::EndsWith("\n\nheaptrack_print 'it'\\''s a file'\n")));
 }
 
 // A real program, and heaptrack's own reading of the export against the report.
@@ -124,9 +120,9 @@ TEST_F(Export, APageNeverReplacesItsInput) {
   CommandOptions options;
   options.folder = folder_.path();
   for (const char* out : {"a.hrec", "link.html", "./a.hrec"}) {
-    const CommandResult result = run_headroom({"report", "a.hrec", "--html", out}, options);
-    EXPECT_EQ(result.exit_code, 2) << out;
-    EXPECT_THAT(result.err, AllOf(HasSubstr("would replace the recording itself"), HasSubstr("--html")));
+    EXPECT_THAT(run_headroom({"report", "a.hrec", "--html", out}, options),
+                IsRefused(AllOf(HasSubstr("would replace the recording itself"), HasSubstr("--html"))))
+        << out;
   }
   EXPECT_EQ(read_text(folder_ / "a.hrec"), before);
 }

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "cli/command.h"
+#include "cli/diff_matchers.h"
 #include "cli/history_fixture.h"
 
 namespace headroom::test {
@@ -19,19 +20,12 @@ TEST_P(History, ComparesRunsWithTheLastOnes) {
     again.push_back(copy("quick", fmt::format("again{}", i), 10 + i));
   }
   const auto gate = [&](const Words& runs) {
-    Words words{"gate"};
-    words.insert(words.end(), runs.begin(), runs.end());
-    words.insert(words.end(), {"--fail-on", "latency>+10%"});
-    return run(words);
+    return run(joined({{"gate"}, runs, {"--fail-on", "latency>+10%"}}));
   };
-  const CommandResult slower = gate(slow);
-  EXPECT_EQ(slower.exit_code, 1);
-  EXPECT_THAT(slower.err, HasSubstr("'latency>+10%'"));
-  EXPECT_THAT(slower.out, HasSubstr("\nA  4 runs of aaaa1111\n"));
+  EXPECT_THAT(gate(slow), Ends(1, HasSubstr("\nA  4 runs of aaaa1111\n"), HasSubstr("'latency>+10%'")));
   EXPECT_EQ(gate(again).exit_code, 0);
-  const CommandResult single = gate({slow.front()});
-  EXPECT_EQ(single.exit_code, 2);
-  EXPECT_THAT(single.err, AllOf(HasSubstr("with 4 and 1 runs"), HasSubstr("headroom bench --repeat 8")));
+  EXPECT_THAT(gate({slow.front()}),
+              IsRefused(AllOf(HasSubstr("with 4 and 1 runs"), HasSubstr("headroom bench --repeat 8"))));
   // Without runs as arguments, it compares those of the newest commit.
   run({"add", slow[0], slow[1], slow[2], "--commit", "bbbb2222"});
   EXPECT_EQ(gate({}).exit_code, 1);
@@ -86,7 +80,7 @@ TEST_P(History, ComparesRunsOfOneMachineOneLabelAndTheSameModels) {
   ASSERT_EQ(diff["before"].size(), 1);
   EXPECT_EQ(diff["before"][0], "run 1 (aaaa)");
   EXPECT_TRUE(diff["only_before"].empty());
-  EXPECT_EQ(json({"diff", now, "--host", "xavier", "--json"})["before"][0], "run 2 (aaaa)");
+  expect_before({now, "--host", "xavier"}, {"run 2 (aaaa)"});
   EXPECT_THAT(run({"diff", changed("quick", "5", 5, board("nano"))}).err,
               HasSubstr("no other run of these models on nano"));
   // A plot has one line per machine.
@@ -98,11 +92,10 @@ TEST_P(History, ComparesRunsOfOneMachineOneLabelAndTheSameModels) {
               HasSubstr("no run of the history with the label 'x' has p50 of m;"));
 
   run({"add", changed("slow", "6", 6, board("orin")), "--commit", "bbbb", "--label", "branch"});
-  const CommandResult unclear = run({"diff", now});
-  EXPECT_EQ(unclear.exit_code, 2);
-  EXPECT_THAT(unclear.err, AllOf(HasSubstr("ambiguous"), HasSubstr("none, branch"), HasSubstr("--label")));
-  EXPECT_EQ(json({"diff", now, "--label", "none", "--json"})["before"][0], "run 1 (aaaa)");
-  EXPECT_EQ(json({"diff", now, "--label", "branch", "--json"})["before"][0], "run 4 (bbbb)");
+  EXPECT_THAT(run({"diff", now}),
+              IsRefused(AllOf(HasSubstr("ambiguous"), HasSubstr("none, branch"), HasSubstr("--label"))));
+  expect_before({now, "--label", "none"}, {"run 1 (aaaa)"});
+  expect_before({now, "--label", "branch"}, {"run 4 (bbbb)"});
   EXPECT_THAT(run({"diff", now, "--host", "xavier", "--label", "none", "--commit", "bbbb"}).err,
               HasSubstr("no other run of these models on xavier without a label of commit bbbb"));
 }
@@ -112,13 +105,12 @@ TEST_P(History, IgnoresLabelsOfRunsThatAreNotCompared) {
   run({"add", copy("quick", "1", 1), copy("quick", "2", 2), "--label", "main"});
   const std::string third = copy("quick", "3", 3);
   run({"add", copy("quick", "9", 9), "--label", "later-branch"});
-  EXPECT_EQ(json({"diff", third, "--json"})["before"], Json::array({"run 1", "run 2"}));
+  expect_before({third}, {"run 1", "run 2"});
   // The labels of runs before the last ones do not matter either.
   const std::string tenth = copy("quick", "10", 10);
-  EXPECT_EQ(json({"diff", tenth, "--last", "1", "--json"})["before"], Json::array({"run 3"}));
-  const CommandResult unclear = run({"diff", tenth});
-  EXPECT_EQ(unclear.exit_code, 2);
-  EXPECT_THAT(unclear.err, HasSubstr("have the labels later-branch, main; choose a label: --label main"));
+  expect_before({tenth, "--last", "1"}, {"run 3"});
+  EXPECT_THAT(run({"diff", tenth}),
+              IsRefused(HasSubstr("have the labels later-branch, main; choose a label: --label main")));
 }
 
 // More pairs of run and model than PostgreSQL allows variables (65,535).
@@ -151,14 +143,11 @@ TEST_P(History, ComparesAnOldRunWithEarlierRuns) {
   const std::string old = copy("quick", "2", 2);
   run({"add", old, "--commit", "bbbb"});
   run({"add", copy("slow", "3", 3), "--commit", "cccc"});
-  EXPECT_EQ(json({"diff", old, "--json"})["before"], Json::array({"run 1 (aaaa)"}));
-  EXPECT_EQ(json({"diff", old, "--commit", "cccc", "--json"})["before"], Json::array({"run 3 (cccc)"}));
+  expect_before({old}, {"run 1 (aaaa)"});
+  expect_before({old, "--commit", "cccc"}, {"run 3 (cccc)"});
   // With several runs, the latest one counts.
-  EXPECT_EQ(json({"diff", old, copy("slow", "4", 4), "--json"})["before"],
-            Json::array({"run 1 (aaaa)", "run 3 (cccc)"}));
-  const CommandResult first = run({"diff", copy("quick", "0", 0)});
-  EXPECT_EQ(first.exit_code, 2);
-  EXPECT_THAT(first.err, HasSubstr("made before 2026-11-01T10:00:00"));
+  expect_before({old, copy("slow", "4", 4)}, {"run 1 (aaaa)", "run 3 (cccc)"});
+  EXPECT_THAT(run({"diff", copy("quick", "0", 0)}), IsRefused(HasSubstr("made before 2026-11-01T10:00:00")));
 }
 
 TEST_P(History, ComparesAllRunsOfTheNewestCommit) {
@@ -166,9 +155,7 @@ TEST_P(History, ComparesAllRunsOfTheNewestCommit) {
   run({"add", copy("slow", "2", 2), "--commit", "bbbb"});
   run({"add", copy("quick", "3", 3), "--commit", "aaaa"});
   run({"add", copy("slow", "4", 4), "--commit", "bbbb"});
-  const Json diff = json({"diff", "--json"});
-  EXPECT_EQ(diff["before"], Json::array({"run 1 (aaaa)", "run 3 (aaaa)"}));
-  EXPECT_EQ(diff["after"], Json::array({"run 2 (bbbb)", "run 4 (bbbb)"}));
+  expect_sides({}, {"run 1 (aaaa)", "run 3 (aaaa)"}, {"run 2 (bbbb)", "run 4 (bbbb)"});
   EXPECT_EQ(json({"diff", "--commit", "aa", "--json"})["before"].size(), 2);
   EXPECT_THAT(run({"diff", "--commit", "bbbb"}).err, HasSubstr("it is the newest commit"));
 }
@@ -180,9 +167,7 @@ TEST_P(History, HostSelectsItsNewestRuns) {
   run({"add", changed("quick", "1", 1, of_board("orin")), "--commit", "aaaa"});
   run({"add", changed("quick", "2", 2, of_board("orin")), "--commit", "bbbb"});
   run({"add", changed("slow", "3", 3, of_board("xavier")), "--commit", "cccc"});
-  const Json diff = json({"diff", "--host", "orin", "--json"});
-  EXPECT_EQ(diff["before"], Json::array({"run 1 (aaaa)"}));
-  EXPECT_EQ(diff["after"], Json::array({"run 2 (bbbb)"}));
+  expect_sides({"--host", "orin"}, {"run 1 (aaaa)"}, {"run 2 (bbbb)"});
   EXPECT_THAT(run({"diff", "--host", "nano"}).err, HasSubstr("the history has no run from nano"));
 }
 
@@ -191,9 +176,7 @@ TEST_P(History, SortsLateRunsByTheirStart) {
   run({"add", copy("quick", "2", 2), "--commit", "bbbb"});
   run({"add", copy("slow", "3", 3), "--commit", "cccc"});
   run({"add", copy("quick", "1", 1), "--commit", "aaaa"});
-  const Json diff = json({"diff", "--json"});
-  EXPECT_EQ(diff["before"], Json::array({"run 3 (aaaa)", "run 1 (bbbb)"}));
-  EXPECT_EQ(diff["after"], Json::array({"run 2 (cccc)"}));
+  expect_sides({}, {"run 3 (aaaa)", "run 1 (bbbb)"}, {"run 2 (cccc)"});
   const std::string plot = run({"show", "run_peak"}).out;
   EXPECT_LT(plot.find("aaaa"), plot.find("bbbb"));
   EXPECT_LT(plot.find("bbbb"), plot.find("cccc"));
@@ -205,9 +188,7 @@ TEST_P(History, ComparesTimesAcrossTimeZones) {
   // 11:30 UTC, so this is the latest run.
   run({"add", changed("quick", "2", 2, at("2026-11-23T06:30:00.500-05:00")), "--commit", "bbbb"});
   run({"add", changed("quick", "3", 3, at("2026-11-23T16:00:00+0545")), "--commit", "cccc"});
-  const Json diff = json({"diff", "--json"});
-  EXPECT_EQ(diff["before"], Json::array({"run 1 (aaaa)", "run 3 (cccc)"}));
-  EXPECT_EQ(diff["after"], Json::array({"run 2 (bbbb)"}));
+  expect_sides({}, {"run 1 (aaaa)", "run 3 (cccc)"}, {"run 2 (bbbb)"});
   EXPECT_THAT(run({"list"}).out, HasSubstr("2026-11-23T06:30:00-05:00"));
 }
 
@@ -216,15 +197,12 @@ TEST_P(History, DistinguishesCommitsByFullName) {
   run({"add", copy("quick", "1", 1), "--commit", "base"});
   run({"add", copy("slow", "2", 2), "--commit", "v1.2-rc1"});
   run({"add", copy("quick", "3", 3), "--commit", "v1.2"});
-  const Json diff = json({"diff", "--json"});
-  EXPECT_EQ(diff["before"], Json::array({"run 1 (base)", "run 2 (v1.2-rc1)"}));
-  EXPECT_EQ(diff["after"], Json::array({"run 3 (v1.2)"}));
+  expect_sides({}, {"run 1 (base)", "run 2 (v1.2-rc1)"}, {"run 3 (v1.2)"});
   const std::string now = copy("quick", "4", 4);
-  EXPECT_EQ(json({"diff", now, "--commit", "v1.2", "--json"})["before"], Json::array({"run 3 (v1.2)"}));
-  const CommandResult ambiguous = run({"diff", now, "--commit", "v1"});
-  EXPECT_EQ(ambiguous.exit_code, 2);
-  EXPECT_THAT(ambiguous.err, HasSubstr("the commit v1 is ambiguous: the history has v1.2, v1.2-rc1"));
-  EXPECT_EQ(json({"diff", now, "--commit", "ba", "--json"})["before"], Json::array({"run 1 (base)"}));
+  expect_before({now, "--commit", "v1.2"}, {"run 3 (v1.2)"});
+  EXPECT_THAT(run({"diff", now, "--commit", "v1"}),
+              IsRefused(HasSubstr("the commit v1 is ambiguous: the history has v1.2, v1.2-rc1")));
+  expect_before({now, "--commit", "ba"}, {"run 1 (base)"});
   run({"add", copy("quick", "5", 5), "--commit", "1a2b3c4d"});
   run({"add", copy("quick", "6", 6), "--commit", "1a2b3c4d5e6f"});
   const Json newest = json({"diff", "--json"});
@@ -238,10 +216,8 @@ TEST_P(History, DistinguishesCommitsByFullName) {
 TEST_P(History, ACommitWithASuffixIsADifferentCommit) {
   run({"add", copy("quick", "1", 1), "--commit", "1a2b3c4"});
   run({"add", copy("quick", "2", 2), "--commit", "1a2b3c4-dirty"});
-  const Json diff = json({"diff", "--json"});
-  EXPECT_EQ(diff["before"], Json::array({"run 1 (1a2b3c4)"}));
-  EXPECT_EQ(diff["after"], Json::array({"run 2 (1a2b3c4-di)"}));
-  EXPECT_EQ(json({"diff", "--commit", "1a2b3c4", "--json"})["before"], Json::array({"run 1 (1a2b3c4)"}));
+  expect_sides({}, {"run 1 (1a2b3c4)"}, {"run 2 (1a2b3c4-di)"});
+  expect_before({"--commit", "1a2b3c4"}, {"run 1 (1a2b3c4)"});
 }
 
 TEST_P(History, AnAmbiguousCommitListsTheFirstMatches) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cli/command.h"
+#include "cli/diff_matchers.h"
 #include "cli/postgres_server.h"
 
 namespace headroom::test {
@@ -18,8 +19,6 @@ namespace headroom::test {
 // The parameter: false for a file, true for PostgreSQL.
 class History : public testing::TestWithParam<bool> {
  protected:
-  using Words = std::vector<std::string>;
-
   static void SetUpTestSuite() {
     bench_ = new Bench;
     for (const auto& [name, commands] :
@@ -82,19 +81,28 @@ class History : public testing::TestWithParam<bool> {
     write_text(run / "report.json", report->dump());
     return run;
   }
-  CommandResult run(Words words) const {
-    words.insert(words.begin(), "history");
-    words.insert(words.end(), {"--db", place_});
+  CommandResult run(const Words& words) const {
     CommandOptions options;
     options.environment = {{"GITHUB_SHA", ""}, {"CI_COMMIT_SHA", ""}, {"HEADROOM_HISTORY", ""}};
-    return run_headroom(words, options);
+    return run_headroom(joined({{"history"}, words, {"--db", place_}}), options);
   }
   Json json(const Words& words) const {
     const CommandResult result = run(words);
-    EXPECT_EQ(result.exit_code, 0) << result.err;
-    auto document = parse_json(result.out);
-    EXPECT_TRUE(document.has_value()) << result.out;
-    return document ? *document : Json();
+    EXPECT_THAT(result, Ends(0));
+    return json_of(result);
+  }
+  // The runs that `headroom history diff WORDS` compares.
+  Json diff(Words words) const {
+    words.insert(words.begin(), "diff");
+    words.push_back("--json");
+    return json(words);
+  }
+  void expect_before(const Words& words, const Words& before) const {
+    EXPECT_EQ(diff(words)["before"], Json(before));
+  }
+  void expect_sides(const Words& words, const Words& before, const Words& after) const {
+    expect_before(words, before);
+    EXPECT_EQ(diff(words)["after"], Json(after));
   }
 
   static inline Bench* bench_ = nullptr;

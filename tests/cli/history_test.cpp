@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "cli/command.h"
+#include "cli/diff_matchers.h"
 #include "cli/documented_keys.h"
 #include "cli/history_fixture.h"
 
@@ -34,18 +35,15 @@ TEST_P(History, StoresARunOnce) {
 TEST_P(History, PlotsAMetricOverCommits) {
   run({"add", copy("quick", "1", 1), copy("quick", "2", 2), "--commit", "aaaa1111"});
   run({"add", copy("slow", "3", 3), "--commit", "bbbb2222"});
-  const CommandResult shown = run({"show", "p50"});
-  EXPECT_EQ(shown.exit_code, 0) << shown.err;
-  EXPECT_THAT(shown.out, AllOf(HasSubstr("aaaa1111"), HasSubstr("bbbb2222"), HasSubstr("●")));
+  EXPECT_THAT(run({"show", "p50"}),
+              Ends(0, AllOf(HasSubstr("aaaa1111"), HasSubstr("bbbb2222"), HasSubstr("●"))));
   const Json plotted = json({"show", "p50", "--json", "--model", "m"});
   ASSERT_EQ(plotted["models"][0]["points"].size(), 2);
   EXPECT_EQ(plotted["models"][0]["points"][0]["values"].size(), 2);
   EXPECT_GT(get_number(plotted["models"][0]["points"][1], "median"),
             get_number(plotted["models"][0]["points"][0], "median"));
   const std::string page = folder_.path() / "page.html";
-  const CommandResult written = run({"show", "p50", "--html", page});
-  EXPECT_EQ(written.exit_code, 0);
-  EXPECT_THAT(written.out, testing::StartsWith(page + " ("));
+  EXPECT_THAT(run({"show", "p50", "--html", page}), Ends(0, testing::StartsWith(page + " (")));
   EXPECT_THAT(read_text(page), AllOf(HasSubstr("id=\"history\""), HasSubstr("\"commit\":\"bbbb2222\""),
                                      HasSubstr("\"help\":\"")));
   EXPECT_EQ(run({"show", "p50", "--model", "other"}).exit_code, 2);
@@ -84,10 +82,8 @@ TEST_P(History, CutsNamesBetweenCharactersAndEscapesControlCodes) {
   const std::string commit = "größe-ähnlich-wie";
   run({"add", copy("quick", "1", 1), "--commit", commit, "--label", "a\033[31mred"});
   for (const Words& words : {Words{"list"}, Words{"show", "p50"}}) {
-    const CommandResult result = run(words);
-    EXPECT_EQ(result.exit_code, 0) << result.err;
-    EXPECT_THAT(result.out, AllOf(HasSubstr("größe-ähnl"), testing::Not(HasSubstr("größe-ähnli")),
-                                  testing::Not(HasSubstr("\033"))));
+    EXPECT_THAT(run(words), Ends(0, AllOf(HasSubstr("größe-ähnl"), testing::Not(HasSubstr("größe-ähnli")),
+                                          testing::Not(HasSubstr("\033")))));
   }
   EXPECT_THAT(run({"diff", copy("quick", "2", 2)}).out, HasSubstr("run 1 (größe-ähnl)"));
   EXPECT_THAT(run({"add", folder_.path() / "1", "--label", "b"}).err,
@@ -111,9 +107,8 @@ TEST_P(History, RelabelsAndRemovesRuns) {
   EXPECT_EQ(run({"relabel", "2", "--commit", "none"}).out, "1 run changed\n");
   EXPECT_FALSE(json({"list", "--json"})["runs"][1].contains("commit"));
   // Changes all runs or none.
-  const CommandResult absent = run({"remove", "1", "7"});
-  EXPECT_EQ(absent.exit_code, 2);
-  EXPECT_THAT(absent.err, HasSubstr("no run 7 in the history: nothing was changed"));
+  EXPECT_THAT(run({"remove", "1", "7"}),
+              IsRefused(HasSubstr("no run 7 in the history: nothing was changed")));
   EXPECT_EQ(json({"list", "--json"})["runs"].size(), 2);
   EXPECT_EQ(run({"remove", "1"}).out, "1 run removed\n");
   EXPECT_EQ(json({"list", "--json"})["runs"].size(), 1);
@@ -151,11 +146,10 @@ TEST_P(History, RecognizesARunAfterAnUpdate) {
 }
 
 TEST_P(History, RejectsTwoModelsOfOneName) {
-  const CommandResult result = run({"add", changed("quick", "1", 1, [](Json& report) {
-                                      report["models"].push_back(Json(report["models"][0]));
-                                    })});
-  EXPECT_EQ(result.exit_code, 2);
-  EXPECT_THAT(result.err, HasSubstr("two of its models are named 'm'"));
+  EXPECT_THAT(
+      run({"add", changed("quick", "1", 1,
+                          [](Json& report) { report["models"].push_back(Json(report["models"][0])); })}),
+      IsRefused(HasSubstr("two of its models are named 'm'")));
 }
 
 // Eight concurrent programs. The first ones also create the tables.
@@ -190,21 +184,14 @@ TEST_P(History, RejectsAForeignTableOfTheSameName) {
   if (!place_.starts_with("postgresql:")) GTEST_SKIP() << "a file contains only the history; skipped";
   ASSERT_TRUE(succeeds({"psql", "-q", place_, "-c", "CREATE TABLE headroom_runs (x int)"}));
   for (const Words& words : {Words{"list"}, Words{"add", copy("quick", "1", 1)}}) {
-    const CommandResult result = run(words);
-    EXPECT_EQ(result.exit_code, 2);
-    EXPECT_THAT(result.err, AllOf(HasSubstr("its table headroom_runs belongs to another program"),
-                                  HasSubstr("use another database with --db")));
+    EXPECT_THAT(run(words), IsRefused(AllOf(HasSubstr("its table headroom_runs belongs to another program"),
+                                            HasSubstr("use another database with --db"))));
   }
 }
 
 TEST_P(History, WrongUseIsOneSentence) {
   run({"add", copy("quick", "1", 1)});
-  const auto error = [&](const Words& words) {
-    const CommandResult result = run(words);
-    EXPECT_EQ(result.exit_code, 2) << result.out;
-    EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
-    return result.err;
-  };
+  const auto error = [&](const Words& words) { return refusal_of(run(words)); };
   EXPECT_THAT(error({}), HasSubstr("needs an action"));
   EXPECT_THAT(error({"delete"}), HasSubstr("unknown action 'delete'"));
   EXPECT_THAT(error({"add"}), HasSubstr("needs runs"));

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "cli/command.h"
+#include "cli/diff_matchers.h"
 
 namespace headroom::test {
 namespace {
@@ -18,57 +19,48 @@ std::string example(const std::string& name) {
 
 CommandResult plan(Words words, const fs::path& folder = {}) {
   words.insert(words.begin(), "plan");
-  CommandOptions options;
-  options.folder = folder;
-  return run_headroom(words, options);
+  return run_headroom(words, {.folder = folder});
 }
 
 TEST(Plan, ReproducesTheTablesOfTheGuide) {
-  const CommandResult healthy = plan({example("budget-perception.toml")});
-  EXPECT_EQ(healthy.exit_code, 0) << healthy.err;
-  EXPECT_THAT(healthy.out, AllOf(HasSubstr("NanoVLM         2000 MB  Vision-language model\n"),
-                                 HasSubstr("TOTAL            8.0 GB  50 % utilisation\n"),
-                                 HasSubstr("Available        8.0 GB  Buffer of 2.0 GB stays free\n"),
-                                 HasSubstr("Verdict: Healthy\n")));
-  const CommandResult tight = plan({example("budget-maximum-models.toml"), "--markdown"});
-  EXPECT_EQ(tight.exit_code, 0) << tight.err;
-  EXPECT_THAT(tight.out, AllOf(HasSubstr("| Component        | Memory Usage | Notes"),
-                               HasSubstr("| VILA-3B          | 6000 MB      | Larger VLM"),
-                               HasSubstr("| **TOTAL**        | **13.0 GB**  | **81 % utilisation**"),
-                               HasSubstr("| **Available**    | **3.0 GB**   | **Tight but viable**"),
-                               HasSubstr("**Verdict**: Tight but viable.")));
+  EXPECT_THAT(plan({example("budget-perception.toml")}),
+              Ends(0, AllOf(HasSubstr("NanoVLM         2000 MB  Vision-language model\n"),
+                            HasSubstr("TOTAL            8.0 GB  50 % utilisation\n"),
+                            HasSubstr("Available        8.0 GB  Buffer of 2.0 GB stays free\n"),
+                            HasSubstr("Verdict: Healthy\n"))));
+  EXPECT_THAT(plan({example("budget-maximum-models.toml"), "--markdown"}),
+              Ends(0, AllOf(HasSubstr("| Component        | Memory Usage | Notes"),
+                            HasSubstr("| VILA-3B          | 6000 MB      | Larger VLM"),
+                            HasSubstr("| **TOTAL**        | **13.0 GB**  | **81 % utilisation**"),
+                            HasSubstr("| **Available**    | **3.0 GB**   | **Tight but viable**"),
+                            HasSubstr("**Verdict**: Tight but viable."))));
 }
 
 TEST(Plan, APlanThatDoesNotFitExitsWithOneAndNamesWhatFits) {
-  const CommandResult result = plan({example("budget-maximum-models.toml"), "--device", "orin-nano-8gb"});
-  EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.out,
-              AllOf(HasSubstr("Verdict: Does not fit"), HasSubstr("Left out: VILA-3B, Map Building."),
-                    HasSubstr("What to change first:"), HasSubstr("Next: headroom plan ")));
+  EXPECT_THAT(plan({example("budget-maximum-models.toml"), "--device", "orin-nano-8gb"}),
+              Ends(1, AllOf(HasSubstr("Verdict: Does not fit"), HasSubstr("Left out: VILA-3B, Map Building."),
+                            HasSubstr("What to change first:"), HasSubstr("Next: headroom plan "))));
 }
 
 TEST(Plan, FlagsChangeTheRules) {
   const auto verdict = [](Words flags) {
     flags.insert(flags.begin(), {example("budget-maximum-models.toml"), "--json"});
-    const auto document = parse_json(plan(flags).out);
-    return document ? get_text(*document, "verdict") : "(none)";
+    return get_text(json_of(plan(flags)), "verdict");
   };
   EXPECT_EQ(verdict({}), "tight");
   EXPECT_EQ(verdict({"--most-used", "80%"}), "risky");
   EXPECT_EQ(verdict({"--buffer", "4GB"}), "risky");
   EXPECT_EQ(verdict({"--healthy-used", "0.82"}), "healthy");
-  const CommandResult wrong = plan({example("budget-maximum-models.toml"), "--most-used", "x"});
-  EXPECT_EQ(wrong.exit_code, 2);
-  EXPECT_THAT(wrong.err, HasSubstr("--most-used: invalid share 'x'"));
+  EXPECT_THAT(plan({example("budget-maximum-models.toml"), "--most-used", "x"}),
+              IsRefused(HasSubstr("--most-used: invalid share 'x'")));
 }
 
 TEST(Plan, WhatIfShowsBothPlans) {
-  const CommandResult result = plan({example("budget-maximum-models.toml"), "--what-if",
-                                     "YOLO11s (TRT).precision=int8", "--what-if", "drop=SegNet"});
-  EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.out, AllOf(HasSubstr("TOTAL             11.9 GB"), HasSubstr("Verdict: Healthy"),
-                                HasSubstr("before the changes: tight but viable, peak 13.0 GB"),
-                                Not(HasSubstr("SegNet "))));
+  EXPECT_THAT(plan({example("budget-maximum-models.toml"), "--what-if", "YOLO11s (TRT).precision=int8",
+                    "--what-if", "drop=SegNet"}),
+              Ends(0, AllOf(HasSubstr("TOTAL             11.9 GB"), HasSubstr("Verdict: Healthy"),
+                            HasSubstr("before the changes: tight but viable, peak 13.0 GB"),
+                            Not(HasSubstr("SegNet ")))));
 }
 
 // A machine with 4,000,000 kB, of which 3,000,000 are available, and a budget with the system and one
@@ -94,12 +86,8 @@ class PlanLive : public testing::Test {
     write("sys/fs/cgroup/robot/memory.stat", fmt::format("anon 1\ninactive_file {}\n", inactive_file.count));
   }
   Json plan_live() {
-    const CommandResult result =
-        plan({(folder_ / "b.toml").string(), "--live", "--sysroot", folder_.path().string(), "--json"});
-    EXPECT_LE(result.exit_code, 1) << result.err;
-    const auto document = parse_json(result.out);
-    EXPECT_TRUE(document) << result.out;
-    return document ? *document : Json::object();
+    return json_of(
+        plan({(folder_ / "b.toml").string(), "--live", "--sysroot", folder_.path().string(), "--json"}));
   }
   TemporaryFolder folder_;
 };
@@ -136,10 +124,9 @@ TEST(Plan, PlansForAControlGroupWithoutTheSystem) {
   const CommandResult result =
       plan({"b.toml", "--mem-limit", "400MB", "--buffer", "0B", "--json"}, folder.path());
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  const auto document = parse_json(result.out);
-  ASSERT_TRUE(document) << result.out;
-  EXPECT_EQ(get_bytes(*document, "peak_bytes"), Bytes{300'000'000});  // the machine's system is not included
-  EXPECT_EQ(get_bool((*document)["device"], "is_control_group"), true);
+  const Json document = json_of(result);
+  EXPECT_EQ(get_bytes(document, "peak_bytes"), Bytes{300'000'000});  // the machine's system is not included
+  EXPECT_EQ(get_bool(document["device"], "is_control_group"), true);
   EXPECT_EQ(plan({"b.toml", "--mem-limit", "200MB"}, folder.path()).exit_code, 1);
   EXPECT_EQ(plan({"b.toml", "--mem-limit", "200MB", "--live"}, folder.path()).exit_code, 2);
 }
@@ -150,28 +137,25 @@ TEST(Plan, QuotesTheNextCommandForTheShell) {
   write_text(folder / "b.toml",
              "title = \"T\\u001b[31mRED\"\n[[component]]\nname = \"a $(date)\"\nmemory = \"5GB\"\n"
              "[[component]]\nname = \"b c\"\nmemory = \"4GB\"\n");
-  const CommandResult result = plan({"b.toml", "--device", "orin-nano-8gb"}, folder.path());
-  EXPECT_EQ(result.exit_code, 1) << result.err;
-  EXPECT_THAT(result.out, HasSubstr("\nNext: headroom plan b.toml --device orin-nano-8gb --what-if '"));
-  EXPECT_THAT(result.out, Not(HasSubstr("\033")));
+  EXPECT_THAT(plan({"b.toml", "--device", "orin-nano-8gb"}, folder.path()),
+              Ends(1, AllOf(HasSubstr("\nNext: headroom plan b.toml --device orin-nano-8gb --what-if '"),
+                            Not(HasSubstr("\033")))));
 }
 
 TEST(Plan, ABadBudgetIsOneSentenceWithItsLineAndExitCodeTwo) {
   const TemporaryFolder folder;
   write_text(folder / "b.toml",
              "[device]\ntotal = \"8GB\"\n[[component]]\nname = \"a\"\nmodel = \"yolo11n\"\n");
-  const CommandResult result = plan({"b.toml"}, folder.path());
-  EXPECT_EQ(result.exit_code, 2);
-  EXPECT_EQ(result.err,
-            "error: b.toml:5: no footprint of yolo11n; measure it with headroom bench --model NAME=FILE, "
-            "then use --footprints outputs\n");
+  EXPECT_THAT(
+      plan({"b.toml"}, folder.path()),
+      IsRefused("error: b.toml:5: no footprint of yolo11n; measure it with headroom bench --model NAME=FILE, "
+                "then use --footprints outputs\n"));
   EXPECT_EQ(plan({"absent.toml"}, folder.path()).exit_code, 2);
   std::string deep = "a";
   for (int i = 0; i < 200'000; ++i) deep += ".a";
   write_text(folder / "deep.toml", "title = \"a.b.c\"  # \"\n" + deep + " = 1\n");
-  const CommandResult refused = plan({"deep.toml"}, folder.path());
-  EXPECT_EQ(refused.exit_code, 2);
-  EXPECT_THAT(refused.err, HasSubstr("deep.toml:2: a key has more than 64 parts"));
+  EXPECT_THAT(plan({"deep.toml"}, folder.path()),
+              IsRefused(HasSubstr("deep.toml:2: a key has more than 64 parts")));
   EXPECT_EQ(plan({}).exit_code, 2);
 }
 
@@ -182,23 +166,21 @@ TEST(Plan, DoesNotReplaceItsBudgetByThePage) {
   write_text(folder / "b.toml", budget);
   fs::create_symlink("b.toml", folder / "link.html");
   for (const char* page : {"b.toml", "./b.toml", "link.html"}) {
-    const CommandResult result = plan({"b.toml", "--html", page}, folder.path());
-    EXPECT_EQ(result.exit_code, 2) << result.out;
-    EXPECT_EQ(result.err, fmt::format("error: {} would replace its own input; choose another file with "
+    EXPECT_THAT(plan({"b.toml", "--html", page}, folder.path()),
+                IsRefused(fmt::format("error: {} would replace its own input; choose another file with "
                                       "--html\n",
-                                      page));
+                                      page)));
     EXPECT_EQ(read_text(folder / "b.toml"), budget);
   }
   EXPECT_EQ(plan({"b.toml", "--html", "page.html"}, folder.path()).exit_code, 0);
 }
 
 TEST(Plan, ListsDevices) {
-  const CommandResult result = plan({"--devices"});
-  EXPECT_EQ(result.exit_code, 0);
-  EXPECT_THAT(result.out,
-              AllOf(HasSubstr("orin-nx-16gb     Jetson Orin NX 16 GB        15.03 GiB  14.50 GiB  13.75 GiB  "
+  EXPECT_THAT(
+      plan({"--devices"}),
+      Ends(0, AllOf(HasSubstr("orin-nx-16gb     Jetson Orin NX 16 GB        15.03 GiB  14.50 GiB  13.75 GiB  "
                               "tegrastats lines"),
-                    HasSubstr("tx2-nx"), HasSubstr("agx-xavier-64gb")));
+                    HasSubstr("tx2-nx"), HasSubstr("agx-xavier-64gb"))));
 }
 
 // Measures models alone, plans them, and compares the plan with a parallel run.
@@ -218,17 +200,15 @@ TEST(Plan, MatchesAParallelRunOfTheModels) {
   const std::string budget = (bench.path() / "b.toml").string();
   const CommandResult planned = plan({budget, "--footprints", folder, "--json", "--buffer", "100MB"});
   EXPECT_EQ(planned.exit_code, 0) << planned.err;
-  const auto document = parse_json(planned.out);
-  ASSERT_TRUE(document) << planned.out;
-  EXPECT_EQ(get_text((*document)["components"][1]["origin"], "kind"), "measured");
+  const Json document = json_of(planned);
+  EXPECT_EQ(get_text(document["components"][1]["origin"], "kind"), "measured");
   // Both share the runtime's code: the machine holds it once, and a control group is not charged for it.
-  EXPECT_GT(get_bytes(*document, "peak_bytes"), get_bytes(*document, "charged_peak_bytes"));
+  EXPECT_GT(get_bytes(document, "peak_bytes"), get_bytes(document, "charged_peak_bytes"));
   EXPECT_THAT(plan({budget, "--footprints", folder}).out, HasSubstr("Charged"));
   const CommandResult verified = plan({budget, "--footprints", folder, "--verify", folder, "--json"});
-  const auto verification = parse_json(verified.out);
-  ASSERT_TRUE(verification) << verified.err;
-  EXPECT_EQ(verified.exit_code, get_bool(*verification, "holds") == true ? 0 : 1);
-  EXPECT_LT(std::abs(get_number((*verification)["joint"], "off").value_or(1)), 0.1) << verified.out;
+  const Json verification = json_of(verified);
+  EXPECT_EQ(verified.exit_code, get_bool(verification, "holds") == true ? 0 : 1);
+  EXPECT_LT(std::abs(get_number(verification["joint"], "off").value_or(1)), 0.1) << verified.out;
 }
 
 }  // namespace

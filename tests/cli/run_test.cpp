@@ -51,29 +51,32 @@ TEST_F(Run, KeepsExitCodeAndOutputOfTheCommand) {
                                     "limit counts reserved memory"));
 }
 
-TEST_F(Run, DescribesMechanismsThatOnlyMeasure) {
-  EXPECT_THAT(run({"--limit", "1GiB", "--limit-mechanism", "none", "--", "true"}).err,
-              HasSubstr("(unavailable: no limit; memory is only measured)"));
-  EXPECT_THAT(run({"--limit", "1GiB", "--limit-mechanism", "watchdog", "--", "true"}).err,
-              HasSubstr("(soft: a watchdog, which measures memory but stops nothing)"));
-}
-
-TEST_F(Run, TheCommandLineOverridesTheEnvironment) {
-  CommandOptions options = in_folder({{"HEADROOM_LIMIT", "1GiB"}, {"HEADROOM_LIMIT_MECHANISM", "rlimit"}});
-  EXPECT_THAT(run_headroom({"run", "--", "true"}, options).err,
-              HasSubstr(" of 1.00 GiB (soft: RLIMIT_DATA)"));
-  EXPECT_THAT(run_headroom({"run", "--limit", "512MiB", "--", "true"}, options).err,
-              HasSubstr(" of 512.0 MiB"));
-}
-
 // A variable exists for each spelling of a flag.
-TEST_F(Run, TheEnvironmentAcceptsAliasesOfFlags) {
-  CommandOptions options =
-      in_folder({{"HEADROOM_MEM_LIMIT", "1GiB"}, {"HEADROOM_LIMIT_MECHANISM", "rlimit"}});
-  EXPECT_THAT(run_headroom({"run", "--", "true"}, options).err,
-              HasSubstr(" of 1.00 GiB (soft: RLIMIT_DATA)"));
-  options.environment.emplace_back("HEADROOM_LIMIT", "512MiB");
-  EXPECT_THAT(run_headroom({"run", "--", "true"}, options).err, HasSubstr(" of 512.0 MiB"));
+TEST_F(Run, TheCommandLineOverridesTheEnvironment) {
+  using Variables = std::vector<std::pair<std::string, std::string>>;
+  const Variables mechanism{{"HEADROOM_LIMIT_MECHANISM", "rlimit"}};
+  const struct {
+    Variables environment;
+    Words flags;
+    const char* said;
+  } cases[] = {{{{"HEADROOM_LIMIT", "1GiB"}}, {}, " of 1.00 GiB (soft: RLIMIT_DATA)"},
+               {{{"HEADROOM_LIMIT", "1GiB"}}, {"--limit", "512MiB"}, " of 512.0 MiB"},
+               {{{"HEADROOM_MEM_LIMIT", "1GiB"}}, {}, " of 1.00 GiB (soft: RLIMIT_DATA)"},
+               {{{"HEADROOM_MEM_LIMIT", "1GiB"}, {"HEADROOM_LIMIT", "512MiB"}}, {}, " of 512.0 MiB"},
+               {{},
+                {"--limit", "1GiB", "--limit-mechanism", "none"},
+                "(unavailable: no limit; memory is only measured)"},
+               {{},
+                {"--limit", "1GiB", "--limit-mechanism", "watchdog"},
+                "(soft: a watchdog, which measures memory but stops nothing)"}};
+  for (const auto& each : cases) {
+    Variables environment = each.environment;
+    environment.insert(environment.end(), mechanism.begin(), mechanism.end());
+    Words words{"run"};
+    words.insert(words.end(), each.flags.begin(), each.flags.end());
+    words.insert(words.end(), {"--", "true"});
+    EXPECT_THAT(run_headroom(words, in_folder(environment)).err, HasSubstr(each.said));
+  }
 }
 
 TEST_F(Run, ASignalSetsTheShellsExitCode) {
@@ -136,6 +139,7 @@ TEST_F(Run, AGpuLimitCountsItsRefusals) {
   EXPECT_THAT(result.err, HasSubstr("GPU 0 peak 49.0 MiB of 50.0 MiB, "));
   EXPECT_THAT(result.err,
               HasSubstr(" refused (hard: the GPU ledger, which refuses requests over the limit)"));
+  EXPECT_TRUE(fs::is_empty(folder_.path())) << "it writes no recording";
 }
 
 // A limit for a device number that does not exist would have no effect.
@@ -149,16 +153,13 @@ TEST_F(Run, RejectsALimitOfAMissingDevice) {
   }
 }
 
-TEST_F(Run, ReportsADeviceWithoutALimit) {
+TEST_F(Run, ReportsAnUnusedLimit) {
   const CommandResult result = run_traced_program({"--gpu-limit", "1=50MiB"}, "plain", "52428800");
   EXPECT_THAT(result.err, HasSubstr("headroom run: no GPU with a limit was used; GPU 0 peak "));
   EXPECT_THAT(result.err, HasSubstr(", without a limit (hard: "));
-}
-
-TEST_F(Run, ReportsThatNoGpuWasUsed) {
-  const CommandResult result = run({"--gpu-limit", "1GiB", "--", "true"});
-  EXPECT_EQ(result.exit_code, 0);
-  EXPECT_THAT(result.err, HasSubstr("headroom run: no GPU was used (hard: "));
+  const CommandResult none = run({"--gpu-limit", "1GiB", "--", "true"});
+  EXPECT_EQ(none.exit_code, 0);
+  EXPECT_THAT(none.err, HasSubstr("headroom run: no GPU was used (hard: "));
 }
 
 TEST_F(Run, AdvisesToRemoveTheGpuLimitWithoutADriver) {
@@ -303,12 +304,6 @@ TEST_F(Run, ThePeakOfSequentialProgramsIsThatOfOne) {
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(result.out, "20971520\n20971520\n20971520\n");
   EXPECT_THAT(result.err, HasSubstr("GPU 0 peak 20.0 MiB of 1.00 GiB (hard"));
-}
-
-TEST_F(Run, WritesNoRecording) {
-  const CommandResult result = run_traced_program({"--gpu-limit", "50MiB"}, "plain", "52428800");
-  EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));
 }
 
 #endif

@@ -75,14 +75,13 @@ class Served {
       ADD_FAILURE() << "no sample from " << url_;
   }
   const std::string& url() const { return url_; }
-  int port() const { return parse_number<int>(trim(url_.substr(url_.rfind(':') + 1), "/")).value_or(0); }
+  int port() const {
+    const std::size_t begin = url_.rfind(':') + 1;  // "http://127.0.0.1:9477/"
+    return parse_number<int>(url_.substr(begin, url_.size() - begin - 1)).value_or(0);
+  }
   Subprocess& process() { return process_; }
 
  private:
-  static std::string trim(std::string text, const char* what) {
-    while (!text.empty() && text.back() == *what) text.pop_back();
-    return text;
-  }
   Subprocess process_;
   std::string url_;
 };

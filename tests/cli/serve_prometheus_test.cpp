@@ -1,7 +1,5 @@
 // headroom serve with a real Prometheus.
-#include <netinet/in.h>
-#include <sys/socket.h>
-
+#include "cli/loopback.h"
 #include "cli/serve_fixture.h"
 
 namespace headroom::test {
@@ -42,15 +40,7 @@ TEST(Serve, PrometheusScrapesAndAlertFires) {
                        test::source_path("packaging/prometheus/rules.yml") + "]\nscrape_configs:\n";
   for (const std::string_view line : split(scrape, '\n')) config += "  " + std::string(line) + "\n";
   write_text(folder / "prometheus.yml", config);
-  const UniqueFd taken(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  ASSERT_EQ(::bind(taken.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
-  socklen_t length = sizeof address;
-  ::getsockname(taken.get(), reinterpret_cast<sockaddr*>(&address), &length);
-  const std::string own = "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
-  ::close(const_cast<UniqueFd&>(taken).release());
+  const std::string own = "127.0.0.1:" + std::to_string(free_port());
   SpawnOptions options;
   options.command = {"prometheus", "--config.file=" + (folder / "prometheus.yml").string(),
                      "--storage.tsdb.path=" + (folder / "data").string(), "--web.listen-address=" + own,

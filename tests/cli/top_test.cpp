@@ -15,10 +15,12 @@
 
 #include "base/files.h"
 #include "base/text.h"
+#include "cli/diff_matchers.h"
 #include "command.h"
 
 namespace headroom::test {
 namespace {
+using testing::AllOf;
 using testing::EndsWith;
 using testing::HasSubstr;
 using testing::Not;
@@ -150,24 +152,16 @@ std::string log_of(int samples) {
 }
 
 TEST(Top, OncePrintsWithoutATerminal) {
-  CommandOptions options;
-  options.environment = {{"COLUMNS", "100"}};
-  const auto result = run_headroom({"top", "--once", "--processes", "3"}, options);
-  EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.out, HasSubstr("Memory "));
-  EXPECT_THAT(result.out, HasSubstr("processes"));
-  EXPECT_THAT(result.out, Not(HasSubstr("\033")));
+  EXPECT_THAT(run_headroom({"top", "--once", "--processes", "3"}, {.environment = {{"COLUMNS", "100"}}}),
+              Ends(0, AllOf(HasSubstr("Memory "), HasSubstr("processes"), Not(HasSubstr("\033")))));
   const auto coloured = run_headroom({"top", "--once", "--color", "always", "--width", "60"});
   EXPECT_THAT(coloured.out, HasSubstr("\033["));
 }
 
 TEST(Top, OncePrintsJson) {
-  const auto result = run_headroom({"top", "--json"});
-  EXPECT_EQ(result.exit_code, 0) << result.err;
-  const auto sample = parse_json(result.out);
-  ASSERT_TRUE(sample);
-  EXPECT_GT((*sample)["ram_total_bytes"].get<std::int64_t>(), 0);
-  EXPECT_FALSE((*sample)["process_table"].empty());
+  const Json sample = json_of(run_headroom({"top", "--json"}));
+  EXPECT_GT(get_integer(sample, "ram_total_bytes").value_or(0), 0);
+  EXPECT_FALSE(get_member(sample, "process_table").empty());
 }
 
 TEST(Top, ReadsAnotherSysroot) {
@@ -175,18 +169,14 @@ TEST(Top, ReadsAnotherSysroot) {
   std::filesystem::create_directories(root / "proc");
   write_text(root / "proc/meminfo",
              "MemTotal: 4096 kB\nMemFree: 1024 kB\nBuffers: 0 kB\nCached: 0 kB\nAnonPages: 2048 kB\n");
-  const auto result = run_headroom({"top", "--once", "--sysroot", root.path().string()});
-  EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.out, HasSubstr("3.00 MiB of 4.00 MiB used (75 %)"));
-  const auto none = run_headroom({"top", "--once", "--sysroot", (root / "none").string()});
-  EXPECT_EQ(none.exit_code, 2);
-  EXPECT_THAT(none.err, HasSubstr("has neither proc nor sys"));
+  EXPECT_THAT(run_headroom({"top", "--once", "--sysroot", root.path().string()}),
+              Ends(0, HasSubstr("3.00 MiB of 4.00 MiB used (75 %)")));
+  EXPECT_THAT(run_headroom({"top", "--once", "--sysroot", (root / "none").string()}),
+              IsRefused(HasSubstr("has neither proc nor sys")));
 }
 
 TEST(Top, ExplainsTheFixWithoutATerminal) {
-  const auto result = run_headroom({"top"});
-  EXPECT_EQ(result.exit_code, 2);
-  EXPECT_THAT(result.err, HasSubstr("add --once"));
+  EXPECT_THAT(run_headroom({"top"}), IsRefused(HasSubstr("add --once")));
 }
 
 TEST(Top, RunsOnAnUnknownTerminal) {
@@ -306,13 +296,10 @@ TEST(TopReplay, StepsThroughALog) {
 TEST(TopReplay, OncePrintsTheLastSample) {
   TemporaryFolder folder;
   write_text(folder / "run.jsonl", log_of(3));
-  const auto result = run_headroom({"top", "--once", "--replay", (folder / "run.jsonl").string()});
-  EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.out, HasSubstr("sample 3 of 3"));
-  EXPECT_THAT(result.out, HasSubstr("step3"));
-  const auto none = run_headroom({"top", "--once", "--replay", (folder / "none").string()});
-  EXPECT_EQ(none.exit_code, 2);
-  EXPECT_THAT(none.err, HasSubstr("cannot open"));
+  EXPECT_THAT(run_headroom({"top", "--once", "--replay", (folder / "run.jsonl").string()}),
+              Ends(0, AllOf(HasSubstr("sample 3 of 3"), HasSubstr("step3"))));
+  EXPECT_THAT(run_headroom({"top", "--once", "--replay", (folder / "none").string()}),
+              IsRefused(HasSubstr("cannot open")));
 }
 
 }  // namespace

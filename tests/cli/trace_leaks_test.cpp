@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "cli/command.h"
+#include "cli/diff_matchers.h"
 
 namespace headroom::test {
 namespace {
@@ -10,15 +11,12 @@ Json leaks_of(const std::string& mode, const std::vector<std::string>& flags) {
   const TemporaryFolder folder;
   CommandOptions options;
   options.folder = folder.path();
-  std::vector<std::string> trace{"trace", "--out", "a.hrec"};
-  trace.insert(trace.end(), flags.begin(), flags.end());
-  trace.insert(trace.end(), {"--", test::built_path("tests/traced_cycles"), mode});
-  run_headroom(trace, options);
+  run_headroom(
+      joined({{"trace", "--out", "a.hrec"}, flags, {"--", test::built_path("tests/traced_cycles"), mode}}),
+      options);
   const CommandResult report = run_headroom({"report", "a.hrec", "--json"}, options);
-  EXPECT_EQ(report.exit_code, 0) << report.err;
-  const auto json = parse_json(report.out);
-  EXPECT_TRUE(json.has_value());
-  return json ? (*json)["leaks"] : Json();
+  EXPECT_THAT(report, Ends(0));
+  return json_of(report)["leaks"];
 }
 
 // Also in default mode: the blocks are large enough to be recorded individually.
@@ -26,38 +24,26 @@ class TraceLeaks : public testing::TestWithParam<std::vector<std::string>> {};
 INSTANTIATE_TEST_SUITE_P(Modes, TraceLeaks,
                          testing::Values(std::vector<std::string>{"--full"}, std::vector<std::string>{}));
 
-TEST_P(TraceLeaks, FindsResultsThatAreNeverReleased) {
-  const Json leaks = leaks_of("kept", GetParam());
-  EXPECT_EQ(leaks["verdict"], "leak");
-  EXPECT_EQ(leaks["bytes_per_cycle"], 10'000);
-  EXPECT_FALSE(leaks.contains("cut_off"));
-}
-
-TEST_P(TraceLeaks, AcceptsResultsReleasedAfterTheLastCycle) {
-  const Json leaks = leaks_of("released", GetParam());
-  EXPECT_EQ(leaks["verdict"], "grew_then_released");
-  EXPECT_EQ(leaks["bytes_per_cycle"], 10'000);
-  EXPECT_GT(leaks["released_seconds"], 0);
-  EXPECT_EQ(leaks["stacks"][0]["end_bytes"], 0);
-}
-
-TEST_P(TraceLeaks, FindsResultsOfWhichHalfAreReleased) {
-  const Json leaks = leaks_of("half released", GetParam());
-  EXPECT_EQ(leaks["verdict"], "leak");
-  EXPECT_EQ(leaks["released_bytes"], 250'000);
-  EXPECT_EQ(leaks["stacks"][0]["end_bytes"], 250'000);
-}
-
-TEST_P(TraceLeaks, KillHidesLaterReleases) {
-  const Json leaks = leaks_of("killed", GetParam());
-  EXPECT_EQ(leaks["verdict"], "leak");
-  EXPECT_EQ(leaks["cut_off"], true);
-}
-
-TEST_P(TraceLeaks, AcceptsAContainerThatFillsLate) {
-  const Json leaks = leaks_of("last thirty", GetParam());
-  EXPECT_EQ(leaks["verdict"], "grew_late");
-  EXPECT_EQ(leaks["last_step_cycle"], 30);
+TEST_P(TraceLeaks, JudgesWhatEachCycleKeeps) {
+  const Json kept = leaks_of("kept", GetParam());
+  EXPECT_EQ(kept["verdict"], "leak");
+  EXPECT_EQ(kept["bytes_per_cycle"], 10'000);
+  EXPECT_FALSE(kept.contains("cut_off"));
+  const Json half = leaks_of("half released", GetParam());
+  EXPECT_EQ(half["verdict"], "leak");
+  EXPECT_EQ(half["released_bytes"], 250'000);
+  EXPECT_EQ(half["stacks"][0]["end_bytes"], 250'000);
+  const Json released = leaks_of("released", GetParam());
+  EXPECT_EQ(released["verdict"], "grew_then_released");
+  EXPECT_EQ(released["bytes_per_cycle"], 10'000);
+  EXPECT_GT(released["released_seconds"], 0);
+  EXPECT_EQ(released["stacks"][0]["end_bytes"], 0);
+  const Json late = leaks_of("last thirty", GetParam());  // a container that fills late
+  EXPECT_EQ(late["verdict"], "grew_late");
+  EXPECT_EQ(late["last_step_cycle"], 30);
+  const Json killed = leaks_of("killed", GetParam());  // which hides later releases
+  EXPECT_EQ(killed["verdict"], "leak");
+  EXPECT_EQ(killed["cut_off"], true);
 }
 
 }  // namespace

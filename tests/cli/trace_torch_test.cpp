@@ -4,6 +4,7 @@
 
 #include "base/subprocess.h"
 #include "cli/command.h"
+#include "cli/diff_matchers.h"
 #include "recording/recording.h"
 
 namespace headroom::test {
@@ -38,20 +39,21 @@ class TraceRealTorch : public testing::Test {
     if (!has_torch()) GTEST_SKIP() << "PyTorch is absent: apt-get install python3-torch";
   }
   CommandResult trace(const std::string& mode, const std::vector<std::string>& flags = {}) {
-    std::vector<std::string> words{"trace"};
-    words.insert(words.end(), flags.begin(), flags.end());
     const std::string script = test::source_path("tests/cli/traced_torch.py");
-    words.insert(words.end(), {"--out", recording().string(), "--", HEADROOM_SYSTEM_PYTHON, script, mode});
+    const Words words = joined(
+        {{"trace"}, flags, {"--out", recording().string(), "--", HEADROOM_SYSTEM_PYTHON, script, mode}});
     CommandOptions options;
     options.folder = folder_.path();
     options.environment = {{"PYTHONDONTWRITEBYTECODE", "1"}};
     return run_headroom(words, options);
   }
-  Json report() {
-    const auto text = run_headroom({"report", "--json", recording().string()}).out;
-    const auto json = parse_json(text);
-    EXPECT_TRUE(json.has_value());
-    return json ? *json : Json();
+  Json report() { return json_of(run_headroom({"report", "--json", recording().string()})); }
+  std::map<std::string, std::string> layer_sources() {
+    std::map<std::string, std::string> sources;
+    const Json json = report();
+    for (const Json& layer : get_member(json, "layers"))
+      sources[get_text(layer, "layer_name")] = get_text(layer, "source");
+    return sources;
   }
   fs::path recording() const { return folder_ / "a.hrec"; }
 
@@ -81,42 +83,37 @@ class TraceRealTorch : public testing::Test {
 
 TEST_F(TraceRealTorch, LayerBytesMatchTensorShapes) {
   const CommandResult result = trace("layers");
-  ASSERT_EQ(result.exit_code, 0) << result.err;
-  const auto expected = parse_json(result.out);
-  ASSERT_TRUE(expected.has_value()) << result.out;
+  ASSERT_THAT(result, Ends(0));
+  const Json expected = json_of(result);
   const Tensors tensors = tensors_of(recording());
   std::map<std::string, std::uint64_t> given, wanted;
   for (const auto& [layer, bytes] : tensors.given)
     if (layer.starts_with("Classifier") && !layer.ends_with("(weights)")) given[layer] = bytes;
-  for (const auto& [layer, bytes] : get_member(*expected, "layers").items())
+  for (const auto& [layer, bytes] : get_member(expected, "layers").items())
     wanted[layer] = bytes.get<std::uint64_t>();
   EXPECT_EQ(given, wanted);
   // Gradients, and Adam's two moments.
-  const auto parameters = static_cast<std::uint64_t>(get_integer(*expected, "parameters").value_or(0));
+  const auto parameters = static_cast<std::uint64_t>(get_integer(expected, "parameters").value_or(0));
   EXPECT_EQ(tensors.left.at("backward"), parameters);
   EXPECT_EQ(tensors.left.at("optimizer.step"), 2 * parameters);
-  std::map<std::string, std::string> sources;
-  const Json json = report();
-  for (const Json& layer : get_member(json, "layers"))
-    sources[get_text(layer, "layer_name")] = get_text(layer, "source");
+  auto sources = layer_sources();
   EXPECT_EQ(sources["Classifier/blocks/0/body/0"], "module");
   EXPECT_EQ(sources["backward"], "phase");
 }
 
 TEST_F(TraceRealTorch, AssignsWeightsToLayersAndAutogradCallsToPhases) {
   const CommandResult result = trace("weights");
-  ASSERT_EQ(result.exit_code, 0) << result.err;
-  const auto expected = parse_json(result.out);
-  ASSERT_TRUE(expected.has_value()) << result.out;
+  ASSERT_THAT(result, Ends(0));
+  const Json expected = json_of(result);
   const Tensors tensors = tensors_of(recording());
   std::map<std::string, std::uint64_t> left, wanted;
   for (const auto& [layer, bytes] : tensors.left)
     if (layer.ends_with("(weights)")) left[layer] = bytes;
-  for (const auto& [layer, bytes] : get_member(*expected, "weights").items())
+  for (const auto& [layer, bytes] : get_member(expected, "weights").items())
     wanted[layer] = bytes.get<std::uint64_t>();
   EXPECT_EQ(left, wanted);
   EXPECT_EQ(tensors.left.at("backward"),
-            static_cast<std::uint64_t>(get_integer(*expected, "backward").value_or(0)));
+            static_cast<std::uint64_t>(get_integer(expected, "backward").value_or(0)));
   const Json json = report();
   std::map<std::string, std::int64_t> uses;
   std::int64_t sum = 0;
@@ -147,8 +144,7 @@ TEST_F(TraceRealTorch, NamesTheModuleThatLeaks) {
 }
 
 TEST_F(TraceRealTorch, RecordsLayersInDataLoaderWorkers) {
-  const CommandResult result = trace("loader");
-  ASSERT_EQ(result.exit_code, 0) << result.err;
+  ASSERT_THAT(trace("loader"), Ends(0));
   int workers = 0;
   for (const auto& entry : fs::directory_iterator(recording().string() + ".d")) {
     if (entry.path().extension() != ".hrec") continue;
@@ -163,18 +159,12 @@ TEST_F(TraceRealTorch, RecordsLayersInDataLoaderWorkers) {
 }
 
 TEST_F(TraceRealTorch, OtherCodeThatInspectsModulesStillWorks) {
-  const CommandResult result = trace("looks");
-  EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_EQ(result.out, "done\n");
+  EXPECT_THAT(trace("looks"), Ends(0, "done\n"));
 }
 
 // If the call would only run forward, the tracer calls forward directly, without PyTorch's functions in
 // between.
-TEST_F(TraceRealTorch, CallsBehaveAsUntraced) {
-  const CommandResult result = trace("calls");
-  EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_EQ(result.out, "done\n");
-}
+TEST_F(TraceRealTorch, CallsBehaveAsUntraced) { EXPECT_THAT(trace("calls"), Ends(0, "done\n")); }
 
 TEST_F(TraceRealTorch, RecordsNoLayersIfDisabled) {
   ASSERT_EQ(trace("leak", {"--layers", "off"}).exit_code, 0);
@@ -183,12 +173,8 @@ TEST_F(TraceRealTorch, RecordsNoLayersIfDisabled) {
 
 // Module layers would be the only cost.
 TEST_F(TraceRealTorch, OnlyGpuRecordsPhasesButNotModules) {
-  const CommandResult result = trace("layers", {"--only", "gpu"});
-  ASSERT_EQ(result.exit_code, 0) << result.err;
-  std::map<std::string, std::string> sources;
-  const Json json = report();
-  for (const Json& layer : get_member(json, "layers"))
-    sources[get_text(layer, "layer_name")] = get_text(layer, "source");
+  ASSERT_THAT(trace("layers", {"--only", "gpu"}), Ends(0));
+  auto sources = layer_sources();
   EXPECT_EQ(sources.count("Classifier"), 0u);
   EXPECT_EQ(sources["backward"], "phase");
   EXPECT_EQ(sources["optimizer.step"], "phase");

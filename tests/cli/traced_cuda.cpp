@@ -173,10 +173,11 @@ bool run_versions(std::uint64_t limit, std::uint64_t step) {
       "cuGraphAddNode cuGraphExecUpdate cuMemPoolImportPointer cuMemImportFromShareableHandle "
       "cuMemExportToShareableHandle cuMemMapArrayAsync cuMemGetDefaultMemPool cuMemGetMemPool "
       "cuStreamBeginCapture cuStreamEndCapture";
-  constexpr int kVersions[] = {2000,  2020,  3020,  4000,  4010,  5000,  5050,  6000,  6050,  7000,
-                               7050,  8000,  9000,  9020,  10000, 10010, 10020, 11000, 11010, 11020,
-                               11030, 11040, 11050, 11060, 11070, 11080, 12000, 12010, 12020, 12030,
-                               12040, 12050, 12060, 12080, 12090, 13000, 13010, 13020};
+  // Since 3020: before, sizes had 32 bits.
+  constexpr int kVersions[] = {3020,  4000,  4010,  5000,  5050,  6000,  6050,  7000,  7050,
+                               8000,  9000,  9020,  10000, 10010, 10020, 11000, 11010, 11020,
+                               11030, 11040, 11050, 11060, 11070, 11080, 12000, 12010, 12020,
+                               12030, 12040, 12050, 12060, 12080, 12090, 13000, 13010, 13020};
   const auto get = reinterpret_cast<Result (*)(const char*, void**, int, std::uint64_t, int*)>(
       dlsym(library, "cuGetProcAddress_v2"));
   Dl_info own{};
@@ -200,7 +201,6 @@ bool run_versions(std::uint64_t limit, std::uint64_t step) {
                     found.dli_fname);
       }
   for (const int version : kVersions) {
-    if (version < 3020) continue;  // 32-bit versions
     void* function = nullptr;
     int status = 0;
     if (get("cuMemAlloc", &function, version, 0, &status) != kSuccess || !tried.insert(function).second)
@@ -293,12 +293,6 @@ int main(int count, char** arguments) {
     std::printf("mpool    the driver has no pools of managed memory: not tried\n");
   }
   try_route("virtual", Virtual());
-  if (!is_asked_for("sparse")) {
-  } else if (SparseArray().is_supported(step)) {
-    try_route("sparse", SparseArray());
-  } else {
-    std::printf("sparse   the driver maps no memory to arrays here: not tried\n");
-  }
   try_route("graph", GraphNodes(true));
   try_route("unrun", GraphNodes(false));
   try_route("capture", FailedCapture());
@@ -324,7 +318,6 @@ int main(int count, char** arguments) {
       {"column", run_column},
       {"contexts", run_contexts},
       {"outlives", run_pool_without_context},
-      {"races", run_races},
   };
   // These only run by name, not with "all".
   constexpr NamedRoute kSpecialRoutes[] = {

@@ -8,24 +8,16 @@
 // LD_PRELOAD from the environment.
 //
 // Other modes:
-//
 // - `modules` creates a context, loads a module while another thread allocates 64 MiB, loads a library, and
 // unloads the library.
-//
 // - `launches` allocates 64 MiB, launches a graph with 32 MiB, makes the driver load 12 MiB, waits for a
 // query of NVML, and prints how often graph memory was queried.
-//
 // - `trims` does the same, then destroys the graph and trims its memory.
-//
 // - `granules` allocates 1 MiB and 17 bytes ten times, an array and managed memory, and waits, too.
-//
 // - `grows` creates a second context while the driver has loaded memory that was not queried yet, and
 // destroys it; it waits each time.
-//
 // - `together` creates contexts of two devices in eight threads at the same time, and waits.
-//
 // - `contexts` creates and releases the primary context three times.
-//
 // - `closes` unloads the driver while it is traced, and runs for another half second.
 #include <dlfcn.h>
 #include <spawn.h>

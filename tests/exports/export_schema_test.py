@@ -15,7 +15,6 @@ sys.dont_write_bytecode = True  # keeps the source tree clean
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from perfetto_schema import UNIT_SIZE_BYTES, read_trace  # noqa: E402
 from pprof_schema import read_profile  # noqa: E402
-from protobuf_schema import SchemaError, read_message  # noqa: E402
 
 HEADROOM, PROGRAMS = sys.argv[1], [program.split() for program in sys.argv[2:]]
 
@@ -85,29 +84,6 @@ class Exports(unittest.TestCase):
             self.assertEqual(tracks.slices, {name: times for name, times in entered.items() if times > 0})
 
         self.for_each_recording(check)
-
-
-class Reader(unittest.TestCase):
-    """Tests the schema reader itself: an error that it misses would also be missed by the tests above."""
-
-    SCHEMA = {"M": {1: ("number", "int32"), 2: ("text", "string"), 3: ("numbers", ["uint64"]), 4: ("inner", "M"),
-                    5: ("choice", ("enum", {0, 1}))}}
-
-    def read(self, data):
-        return read_message(self.SCHEMA, "M", bytes(data))
-
-    def test_reads_what_is_right(self):
-        self.assertEqual(self.read([8, 5, 18, 1, 65, 26, 2, 1, 2, 24, 3, 34, 2, 8, 7]),
-                         {"number": 5, "text": "A", "numbers": [1, 2, 3], "inner": {"number": 7}})
-        self.assertEqual(self.read([8] + [255] * 9 + [1]), {"number": -1})
-
-    def test_finds_what_is_wrong(self):
-        wrong = {"unknown field": [48, 1], "wire type": [10, 1, 65], "twice": [8, 1, 8, 1], "too early": [8, 128],
-                 "too long": [18, 5, 65], "no UTF-8": [18, 1, 255], "out of range": [8, 128, 128, 128, 128, 16],
-                 "no value": [40, 2], "more than 64 bits": [24] + [255] * 9 + [2], "inside": [34, 2, 48, 1]}
-        for what, data in wrong.items():
-            with self.subTest(what), self.assertRaises(SchemaError):
-                self.read(data)
 
 
 if __name__ == "__main__":

@@ -43,15 +43,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::uint8_t* const end = data + size;
   static const std::array contexts{cuda_program::current_context(), cuda_program::make_context()};
   static const std::vector<cuda_program::Work> works = cuda_program::works_in(contexts);
-  static cuda_program::SharedHandles shared;
-  cuda_program::RandomCaller caller(Numbers{at, end}, kLimit, works, &shared);
+  cuda_program::RandomCaller caller(Numbers{at, end}, kLimit, works, true);
   while (at != end) {
     caller.call();
     require(cuda_program::fake_peak(0) <= kLimit && cuda_program::fake_peak(1) <= kLimit);
   }
   caller.free_everything();
-  while (const headroom::preload::driver::Handle handle = shared.any(0, true))
-    cuda_program::release_handle(handle);
   // After a refusal, the driver synchronizes the current context. So try with each context.
   for (void* const context : {contexts[1], contexts[0]}) {
     cuda_program::make_current(context);

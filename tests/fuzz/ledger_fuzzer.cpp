@@ -39,10 +39,10 @@ class Calls {
   void make_all() {
     using Call = void (Calls::*)();
     constexpr Call kCalls[] = {
-        &Calls::allocate,         &Calls::allocate,          &Calls::release,  &Calls::fail_to_release,
-        &Calls::create,           &Calls::release_handle,    &Calls::map,      &Calls::unmap,
-        &Calls::allocate_in_pool, &Calls::settle_or_destroy, &Calls::add_node, &Calls::free_node,
-        &Calls::change_graph,     &Calls::drop_context,      &Calls::map_part, &Calls::end_array_or_export,
+        &Calls::allocate,         &Calls::allocate,          &Calls::release,       &Calls::fail_to_release,
+        &Calls::create,           &Calls::release_handle,    &Calls::map,           &Calls::unmap,
+        &Calls::allocate_in_pool, &Calls::settle_or_destroy, &Calls::add_node,      &Calls::free_node,
+        &Calls::change_graph,     &Calls::drop_context,      &Calls::export_handle,
     };
     while (at_ != end_) {
       (this->*kCalls[next() % std::size(kCalls)])();
@@ -115,7 +115,7 @@ class Calls {
     const auto release = ledger_.begin_release_handle(handle);
     require((release.handle != 0) == (known != model_.handles.end()));
     if (release.handle == 0) return;
-    if (fails) return ledger_.undo_release_handle(release);
+    if (fails) return;
     const Entry freed = ledger_.finish_release_handle(release);
     if (--known->second.first > 0) return require(freed.address == 0);
     const int number = known->second.second;
@@ -127,12 +127,12 @@ class Calls {
     const std::uint64_t handle = 1 + next() % 8, where = address();
     if (model_.handles.count(handle) == 0 || model_.mappings.count(where) != 0) return;
     const std::uint64_t physical = ledger_.retain_physical(handle);
-    Entry replaced, freed;
+    Entry freed;
     if (next() % 8 == 0) {  // the driver call failed
       return require(ledger_.release_physical(physical).address == 0);
     }
-    ledger_.map(where, 0x100, physical, replaced, freed);
-    require(replaced.address == 0 && freed.address == 0);
+    ledger_.map(where, 0x100, physical, freed);
+    require(freed.address == 0);
     model_.mappings[where] = model_.handles.at(handle).second;
     ++model_.physical.at(model_.mappings.at(where)).references;
   }
@@ -151,7 +151,7 @@ class Calls {
       }
     }
     Entry mapping, freed;
-    while (ledger_.unmap_one(where, bytes, ledger_.last_mapping(), mapping, freed)) {
+    while (ledger_.unmap_one(where, bytes, mapping, freed)) {
       require(mapping.address - where < bytes && model_.mappings.count(mapping.address) != 0);
       model_.drop_physical(model_.mappings.at(mapping.address));
       model_.mappings.erase(mapping.address);
@@ -159,39 +159,11 @@ class Calls {
     for (const auto& [at, number] : model_.mappings) require(at - where >= bytes);
   }
 
-  void map_part() {
-    const std::uint64_t handle = next() % 9, part = 1 + next() % 6, array = 1 + (part & 1);
-    const auto known = model_.handles.find(handle);
-    const auto before = model_.parts.find(part);
-    const int old = before != model_.parts.end() ? before->second.second : 0;
-    if (known != model_.handles.end()) ++model_.physical.at(known->second.second).references;
-    if (old != 0) model_.parts.erase(before);
-    if (known != model_.handles.end()) model_.parts[part] = {array, known->second.second};
-    const bool is_last = old != 0 && model_.physical.at(old).references == 1;
-    const Entry freed = ledger_.map_part(array, part, ledger_.retain_physical(handle), false, 0);
-    require((freed.address != 0) == is_last);
-    if (old != 0) model_.drop_physical(old);
-  }
-  void end_array_or_export() {
-    const std::uint64_t array = 1 + next() % 2, handle = 1 + next() % 8;
-    if (next() % 8 == 0 && model_.handles.count(handle) != 0) {
-      ledger_.export_physical(ledger_.retain_physical(handle));
-      ++model_.physical.at(model_.handles.at(handle).second).references;
-      return;
-    }
-    std::size_t count = 0;
-    Ledger::Pass pass;
-    for (Entry freed; ledger_.unmap_next_part(array, pass, freed);) ++count;
-    for (auto part = model_.parts.begin(); part != model_.parts.end();) {
-      if (part->second.first != array) {
-        ++part;
-        continue;
-      }
-      model_.drop_physical(part->second.second);
-      part = model_.parts.erase(part);
-      --count;
-    }
-    require(count == 0);
+  void export_handle() {
+    const std::uint64_t handle = 1 + next() % 8;
+    if (model_.handles.count(handle) == 0) return;
+    ledger_.export_physical(ledger_.retain_physical(handle));
+    ++model_.physical.at(model_.handles.at(handle).second).references;
   }
 
   void allocate_in_pool() {

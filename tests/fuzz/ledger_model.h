@@ -30,7 +30,6 @@ struct Model {
   std::map<int, Physical> physical;
   std::map<std::uint64_t, std::pair<int, int>> handles;  // references, physical
   std::map<std::uint64_t, int> mappings;
-  std::map<std::uint64_t, std::pair<std::uint64_t, int>> parts;  // array, physical
   std::map<std::uint64_t, Pool> pools;
   std::map<std::uint64_t, Pool> destroyed_pools;  // under artificial numbers that are not handles
   struct Node {

@@ -30,7 +30,7 @@ void fuzz(std::string_view text) {
                                          recording->info(),
                                          recording->stacks(),
                                          analysis,
-                                         report::module_offsets(recording->info()),
+                                         [](std::uint64_t) { return std::vector<std::string>{"f"}; },
                                          {},
                                          true};
     for (const char letter : report::recording_to_terminal(report, false, 80))

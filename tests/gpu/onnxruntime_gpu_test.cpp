@@ -1,9 +1,9 @@
 // ONNX Runtime's CUDA provider behind the plug-in: its outputs match those of the CPU, for each run's input.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
 
 #include "unit/inference/onnxruntime_fixture.h"
@@ -87,8 +87,8 @@ TEST_F(OnnxRuntimeGpu, MatchesTheCpuForEachInput) {
     const auto nodes = gpu->session.placement();
     ASSERT_TRUE(nodes) << name;
     EXPECT_GT(nodes->on_device, 0) << name;
-    std::printf("%s: %d nodes on the device, %d elsewhere (%s)\n", name, nodes->on_device, nodes->elsewhere,
-                nodes->elsewhere_text.c_str());
+    fmt::print("{}: {} nodes on the device, {} elsewhere ({})\n", name, nodes->on_device, nodes->on_cpu,
+               nodes->on_cpu_kinds);
     for (int round = 0; round < 3; ++round) {
       expect_alike(run(*gpu), run(*cpu), std::string(name) + ", round " + std::to_string(round));
       const auto time = gpu->session.device_time();

@@ -1,14 +1,13 @@
 // A backend that misbehaves on command, to show that the conductor survives any fault of a runtime. Its
 // "models" are text files. Each line is a command: a stage, an action and an optional number.
 //
-//   load hang | load crash | load fail | run hang | run crash | run fail | run abort
+//   load hang | load crash | load fail | run hang | run crash | run fail
 //   load allocate 300      allocates 300 MiB and keeps it
 //   load threads 300       starts 300 threads that wait
 //   load share 100         allocates 100 MiB of shared memory and keeps it
 //   load say               writes a coloured warning
 //   load device 64         allocates 64 MiB of GPU memory until the model is unloaded; also run device 1
 //   pattern allocate 200   allocates while it loads with the setting memory_pattern
-//   pattern vary 60        allocates 60 MiB one to seven times; the number varies between processes
 //   run allocate 8         allocates 8 MiB per run and keeps it: a leak
 //   run sleep 5            sleeps 5 ms
 //   run exit 7 | run kill (SIGKILL) | run bad_alloc
@@ -23,7 +22,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <csignal>
@@ -42,7 +40,6 @@
 constexpr const char* kNoNames[] = {"", "", "", ""};
 
 struct hr_session {
-  std::string path;
   struct Command {
     std::string stage, action;
     long amount = 0;
@@ -54,18 +51,17 @@ struct hr_session {
   long runs = 0;
   float input[4] = {};
   std::vector<float> output = std::vector<float>(4);
-  int64_t picture_dims[4] = {1, 3, 0, 0},
-          mask_dims[4] = {1, 1, 0, 0};  // for a model with the command "segment"
+  // For a model with the command "segment".
+  int64_t picture_dims[4] = {1, 3, 0, 0}, mask_dims[4] = {1, 1, 0, 0};
   hr_tensor_spec picture{"picture", 1, 4, picture_dims, kNoNames}, mask{"mask", 1, 4, mask_dims, kNoNames};
 };
 
 namespace {
 
 constexpr int64_t kDims[] = {1, 4};
-constexpr const char* kDimNames[] = {"", ""};
 constexpr int32_t kFloat32 = 1;
-const hr_tensor_spec kInput{"x", kFloat32, 2, kDims, kDimNames};
-const hr_tensor_spec kOutput{"y", kFloat32, 2, kDims, kDimNames};
+const hr_tensor_spec kInput{"x", kFloat32, 2, kDims, kNoNames};
+const hr_tensor_spec kOutput{"y", kFloat32, 2, kDims, kNoNames};
 const char* const kExtensions[] = {".misbehave", nullptr};
 
 int fail(hr_error* error, int32_t kind, const char* message) {
@@ -114,28 +110,12 @@ int allocate_on_device(hr_session& session, long mebibytes, hr_error* error) {
 
 std::atomic<int> loaded_sessions = 0;
 
-// Returns 1 to 7, different for consecutive processes. The irregular order prevents that runs in turns
-// compare equal values.
-long turn_of(const std::string& path) {
-  static const long turn = [&] {
-    constexpr std::array kTurns{
-        1L, 6L, 2L, 7L, 3L, 5L, 4L};  // a prime number of entries, because a run has several processes
-    std::size_t calls = 0;
-    const std::string counter = path + ".turns";
-    std::ifstream(counter) >> calls;
-    std::ofstream(counter) << calls + 1;
-    return kTurns[calls % kTurns.size()];
-  }();
-  return turn;
-}
-
 int obey(hr_session& session, const std::string& stage, hr_error* error) {
   for (const auto& command : session.commands) {
     if (command.stage != stage) continue;
     if (command.action == "hang")
       for (;;) ::pause();
     if (command.action == "crash") std::raise(SIGSEGV);
-    if (command.action == "abort") std::abort();
     const bool is_old = stage == "run" && session.runs > command.amount;
     if (command.action == "crash_after" && is_old) std::raise(SIGSEGV);
     if (command.action == "kill_after" && is_old) std::raise(SIGKILL);
@@ -164,10 +144,8 @@ int obey(hr_session& session, const std::string& stage, hr_error* error) {
       session.kept.clear();
     }
     if (command.action == "device" && allocate_on_device(session, command.amount, error) != 0) return 1;
-    const bool varies = command.action == "vary";
-    if (command.action == "allocate" || varies || (command.action == "allocate_beside" && has_company)) {
-      const long times = varies ? turn_of(session.path) : 1;
-      const auto bytes = static_cast<std::size_t>(command.amount * times) << 20;
+    if (command.action == "allocate" || (command.action == "allocate_beside" && has_company)) {
+      const auto bytes = static_cast<std::size_t>(command.amount) << 20;
       char* memory = new (std::nothrow) char[bytes];
       if (memory == nullptr) return fail(error, HR_ERROR_OUT_OF_MEMORY, "an allocation was refused");
       std::memset(memory, 1, bytes);
@@ -200,7 +178,6 @@ int load(const char* path, const hr_settings* settings, hr_session** session, hr
   if (!file) return fail(error, HR_ERROR_FAILED, "cannot open the model");
   auto* loaded = new hr_session;
   ++loaded_sessions;
-  loaded->path = path;
   loaded->on_device = std::strcmp(settings->device, "cpu") != 0;
   for (std::string line; std::getline(file, line);) {
     std::istringstream words(line);

@@ -51,7 +51,6 @@ EXPORTED std::uint64_t fake_cuda_used(unsigned device) {
 // A test's function that runs while a module is loaded, as other work of the program at that time.
 static void (*while_loading)() = nullptr;
 EXPORTED void fake_cuda_while_loading(void (*work)()) { while_loading = work; }
-EXPORTED std::uint64_t fake_cuda_queries() { return queries; }
 
 // --- devices and contexts
 
@@ -163,7 +162,7 @@ EXPORTED Result cuCtxSynchronize_v2(Opaque context) {
   return result;
 }
 
-// --- contexts that a program creates, and green contexts, which are parts of a primary context
+// --- contexts that a program creates
 
 EXPORTED Result cuCtxCreate_v2(Opaque* context, unsigned, Device device) {
   const Call call;
@@ -179,53 +178,12 @@ EXPORTED Result cuCtxCreate_v2(Opaque* context, unsigned, Device device) {
   *context = current = made;
   return kSuccess;
 }
-static Result end_context(Opaque context) {
+EXPORTED Result cuCtxDestroy_v2(Opaque context) {
+  const Call call;
   if (own_contexts.erase(context) == 0) return kInvalidContext;
   drop_context(context);
   free_contexts.push_back(static_cast<Context*>(context));
   if (current == context) current = nullptr;
-  return kSuccess;
-}
-EXPORTED Result cuCtxDestroy_v2(Opaque context) {
-  const Call call;
-  return end_context(context);
-}
-EXPORTED Result cuCtxDetach(Opaque context) {
-  const std::lock_guard lock(mutex);
-  return end_context(context);
-}
-EXPORTED Result cuCtxGetApiVersion(Opaque context, unsigned* version) {
-  const std::lock_guard lock(mutex);
-  *version = 3020;
-  return own_contexts.count(context) != 0 || (context >= primary && context < primary + kMaxDevices)
-             ? kSuccess
-             : kInvalidContext;
-}
-EXPORTED Result cuGreenCtxCreate(Opaque* green, Opaque, Device device, unsigned) {
-  const std::lock_guard lock(mutex);
-  primary[device].device = static_cast<unsigned>(device);
-  ++primary[device].users;
-  *green = handle();
-  Context& part = made_contexts.emplace_back();
-  part = {static_cast<unsigned>(device), 1};
-  green_contexts[*green] = &part;
-  return kSuccess;
-}
-EXPORTED Result cuCtxFromGreenCtx(Opaque* context, Opaque green) {
-  const std::lock_guard lock(mutex);
-  *context = green_contexts[green];
-  return kSuccess;
-}
-// The green context's memory then belongs to the primary context.
-EXPORTED Result cuGreenCtxDestroy(Opaque green) {
-  const std::lock_guard lock(mutex);
-  Context* const part = green_contexts[green];
-  Context& whole = primary[part->device];
-  for (auto& [pointer, block] : blocks)
-    if (block.context == part) block.context = &whole;
-  green_contexts.erase(green);
-  if (current == part) current = nullptr;
-  if (--whole.users == 0) drop_context(&whole);
   return kSuccess;
 }
 EXPORTED Result cuModuleLoadData(Opaque* module, const void*) {
@@ -261,21 +219,6 @@ EXPORTED Result cuStreamCreate(Opaque* stream, unsigned) {
   if (current == nullptr) return kInvalidContext;
   *stream = handle();
   streams[*stream] = current;
-  return kSuccess;
-}
-EXPORTED Result cuGreenCtxStreamCreate(Opaque* stream, Opaque green, unsigned, int) {
-  const std::lock_guard lock(mutex);
-  *stream = handle();
-  streams[*stream] = green_contexts[green];
-  return kSuccess;
-}
-EXPORTED Result cuStreamGetGreenCtx(Opaque stream, Opaque* green) {
-  const std::lock_guard lock(mutex);
-  const auto found = streams.find(stream);
-  if (found == streams.end()) return kInvalidValue;
-  *green = nullptr;
-  for (const auto& [number, context] : green_contexts)
-    if (context == found->second) *green = number;
   return kSuccess;
 }
 EXPORTED Result cuStreamGetCtx(Opaque stream, Opaque* context) {

@@ -11,9 +11,7 @@ using namespace fake_cuda;
 #define KNOWN_CALLS(CALL) \
   CALL("cuInit", 2000, 0, cuInit) \
   CALL("cuDeviceGet", 2000, 0, cuDeviceGet) \
-  CALL("cuMemAlloc", 2000, 0, cuMemAlloc) \
   CALL("cuMemAlloc", 3020, 0, cuMemAlloc_v2) \
-  CALL("cuMemFree", 2000, 0, cuMemFree) \
   CALL("cuMemFree", 3020, 0, cuMemFree_v2) \
   CALL("cuMemAllocPitch", 3020, 0, cuMemAllocPitch_v2) \
   CALL("cuMemAllocManaged", 6000, 0, cuMemAllocManaged) \
@@ -101,7 +99,6 @@ EXPORTED Result cuGetProcAddress_v2(const char* name, void** function, int versi
   static const Known known[] = {KNOWN_CALLS(ENTRY) ENTRY("cuGetProcAddress", 11030, 0, cuGetProcAddress)
                                     ENTRY("cuGetProcAddress", 12000, 0, cuGetProcAddress_v2)};
 #undef ENTRY
-  ++queries;
   *function = nullptr;
   int best = -1;
   std::uint64_t best_flags = 0;

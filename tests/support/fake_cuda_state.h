@@ -3,8 +3,6 @@
 // fake_cuda_peak().
 //
 // Environment (default in parentheses):
-// - FAKE_CUDA_TOTAL: bytes of each device (64 GiB)
-// - FAKE_CUDA_DEVICES: number of devices (2)
 // - FAKE_CUDA_INTEGRATED: the devices are integrated
 // - FAKE_CUDA_GRANULE: bytes of a granule for memory by pointer and arrays; smaller allocations share one
 //   (0: no granules)
@@ -133,19 +131,17 @@ inline std::map<std::uint64_t, Block> blocks;
 inline std::map<std::uint64_t, Granule> granules;  // by address
 inline std::map<std::uint64_t, Physical> handles;
 inline std::map<std::uint64_t, std::pair<std::uint64_t, Handle>> mappings;  // by address: bytes, handle
-inline std::map<std::uint64_t, std::map<unsigned, Handle>> tiles;           // mapped to arrays, by column
 inline std::map<int, Handle> descriptors;
 inline std::map<Opaque, Pool> pools;
 inline std::map<Opaque, Graph> graphs;
 inline std::map<Opaque, Node> nodes;
 inline std::map<Opaque, GraphExec> execs;
 inline std::vector<Opaque> free_graphs, free_arrays, free_physical;  // handles to reuse
-inline std::deque<Context> made_contexts;                            // made by programs, and green contexts
+inline std::deque<Context> made_contexts;                            // made by programs
 inline std::vector<Context*> free_contexts;
 inline std::map<Opaque, Opaque> streams;  // the context of each stream
 inline Context primary[kMaxDevices];
 inline std::set<Opaque> own_contexts;
-inline std::map<Opaque, Context*> green_contexts;
 inline Opaque default_pools[kMaxDevices] = {};
 inline thread_local Opaque current = nullptr;
 inline Opaque captured_stream = nullptr, captured_graph = nullptr;
@@ -159,7 +155,6 @@ struct Pending {
 };
 inline std::vector<Pending> pending;
 inline std::uint64_t kept_for_graphs[kMaxDevices] = {};  // unused memory, kept until a trim
-inline std::uint64_t queries = 0;
 
 inline std::uint64_t setting(const char* name, std::uint64_t default_value) {
   const char* text = std::getenv(name);
@@ -169,11 +164,11 @@ inline std::uint64_t in_graph_steps(std::uint64_t bytes) {
   static const std::uint64_t kStep = setting("FAKE_CUDA_GRAPH_STEP", kPoolStep);
   return (bytes + kStep - 1) / kStep * kStep;
 }
-inline std::uint64_t total() { return setting("FAKE_CUDA_TOTAL", std::uint64_t{64} << 30); }
+inline std::uint64_t total() { return std::uint64_t{64} << 30; }
 inline const char* visible_devices() { return std::getenv("CUDA_VISIBLE_DEVICES"); }
 inline unsigned device_count() {
   if (visible_devices() != nullptr) return static_cast<unsigned>((std::strlen(visible_devices()) + 1) / 2);
-  return static_cast<unsigned>(setting("FAKE_CUDA_DEVICES", 2));
+  return 2;
 }
 // The machine's number of a visible device.
 inline int machine_ordinal(int device) {
@@ -203,20 +198,13 @@ struct Call {
   std::lock_guard<std::mutex> lock{mutex};
 };
 
-// A wait for a primary context includes the green contexts that are part of it.
-inline bool is_part_of(Opaque context, Opaque whole) {
-  return std::any_of(green_contexts.begin(), green_contexts.end(), [&](const auto& green) {
-    return green.second == context && whole == &primary[green.second->device];
-  });
-}
 // Completes the pending work of all contexts, or of one.
 inline void finish_pending(Opaque context = nullptr) {
   is_busy = false;
   auto all = std::move(pending);
   pending.clear();
   for (Pending& one : all) {
-    if (context == nullptr || one.context == nullptr || one.context == context ||
-        is_part_of(one.context, context))
+    if (context == nullptr || one.context == nullptr || one.context == context)
       one.run();
     else
       pending.push_back(std::move(one));

@@ -3,7 +3,7 @@ import {check_version, embedded} from './embedded';
 import {type Metrics, parse_metrics} from './metrics';
 import type {Report} from './report';
 
-// The answer to "does it fit?", in the same words as report.md and the terminal (src/report/run/verdict.cpp).
+// The answer to "does it fit?", in the same words as report.md and the terminal (src/report/run/run_words.cpp).
 export interface Verdict {
   tone: 'good' | 'bad' | 'neutral';
   sentence: string;

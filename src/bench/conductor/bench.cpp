@@ -21,6 +21,7 @@
 #include "report/run/report_json.h"
 #include "report/run/views.h"
 #include "sources/host_info.h"
+#include "trace/tracer_environment.h"
 
 namespace headroom::bench {
 namespace {
@@ -79,11 +80,6 @@ Status finish(Run& run) {
   if (written && !run.options.quiet && !run.options.json)
     print_output(fmt::format("\nReport: {}\nNext: {}\n", (run.folder.path / "report.html").string(),
                              next_command(run)));
-  if (run.result.complete && ::access((run.folder.path / "report.json").c_str(), F_OK) != 0)
-    log::error(
-        "no report.json in {}: the disk is full, and the incomplete report was removed; only the printed "
-        "figures remain",
-        run.folder.path.string());
   return written;
 }
 
@@ -150,7 +146,7 @@ Status check_options(const BenchOptions& options) {
                        "add --device cuda:N, or use --mem-limit for host memory");
   if (auto valid = check_pool(options); !valid) return valid;
   if (auto valid = check_in_step(options); !valid) return valid;
-  return options.layers ? check_layer_tracing() : Status{};
+  return options.layers ? trace::check_library(trace::tracer_library()) : Status{};
 }
 
 }  // namespace
@@ -179,20 +175,26 @@ Result<int> run_bench(const BenchOptions& options, const std::string& command,
   for (const std::string& warning : warnings) log::warning("{}", warning);  // the log file exists now
   run.result.warnings = warnings;
 
-  if (auto proved = prove_limits(run); !proved) {
+  const auto remove_folder = [&] {
     std::error_code ignored;
-    std::filesystem::remove_all(run.folder.path, ignored);  // wrong use: nothing has started
+    std::filesystem::remove_all(run.folder.path, ignored);
+  };
+  if (auto proved = prove_limits(run); !proved) {
+    remove_folder();  // wrong use: nothing has started
     return forward_error(proved);
   }
   // From here on the report shows how far the limit is proved, and which models were requested.
   run.result.models = models_not_reached(options);
+  if (auto saved = write_report_json(run.result, run.folder.path); !saved) {
+    remove_folder();
+    return not_writable(saved.error(), "--output-dir");
+  }
   save_reports(run);
   if (auto prepared = prepare_with_partner(run); !prepared) {
     run.interrupted = was_interrupted(prepared.error());
     const ErrorKind kind = prepared.error().kind;
     if (!run.interrupted && (kind == ErrorKind::usage || kind == ErrorKind::input)) {
-      std::error_code ignored;  // wrong use and no results: leave no folder behind
-      std::filesystem::remove_all(run.folder.path, ignored);
+      remove_folder();  // wrong use and no results
       return forward_error(prepared);
     }
     if (!run.interrupted) run.result.warnings.push_back(prepared.error().sentence());

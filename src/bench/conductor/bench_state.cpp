@@ -1,12 +1,7 @@
 #include "bench/conductor/bench_state.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <sys/statvfs.h>
-#include <unistd.h>
 #include <algorithm>
-#include <array>
 #include <cerrno>
 
 #include "base/json.h"
@@ -20,98 +15,24 @@
 
 namespace headroom::bench {
 
-void step(Run& run, const std::string& text) {
-  run.progress_line.clear();
-  if (run.options.quiet)
-    log::debug("{}", text);
-  else
-    log::info("{}", text);
-}
-
-void note_disk_problem(Run& run, const Status& written) {
-  if (written || std::exchange(run.disk_warned, true)) return;
-  run.progress_line.clear();
-  Error error = written.error();
-  error.fix = "free space there, or choose another --output-dir";
-  log::warning("the run continues and its figures will be printed, but {}", error.sentence());
-}
-
-void save_progress(Run& run) { note_disk_problem(run, write_report_json(run.result, run.folder.path)); }
-
-Status save_finished(Run& run) {
-  run.result.system = run.metrics.summary();
-  if (auto problem = run.metrics.take_problem()) run.result.warnings.push_back(std::move(*problem));
-  auto written = write_all_reports(run.result, run.folder.path);
-  if (auto footprints = write_footprints(run.result, run.prepared, run.folder.path); written)
-    written = footprints;
-  return written;
-}
-
-void save_reports(Run& run) { note_disk_problem(run, save_finished(run)); }
-
-// The setup knows the size of all the model's files. If it could not read them, the size of the model's own
-// file is used.
-void set_file_size(ModelResult& result) {
-  if (result.file_size) return;
-  std::error_code code;
-  const auto size = std::filesystem::file_size(result.path, code);
-  if (!code) result.file_size = Bytes{static_cast<std::int64_t>(size)};
-}
-
-void save_partial_result(Run& run, ModelResult partial) {
-  partial.status = ModelStatus::failed;
-  partial.error = report::kCutShort;
-  run.result.models[run.measuring] = std::move(partial);
-  set_file_size(run.result.models[run.measuring]);
-  save_progress(run);
-}
-
 namespace fs = std::filesystem;
 
 namespace {
 
-// Removes the views of report.json. They are outdated once report.json changes, and `headroom report` can
-// rebuild them. Returns whether any existed.
-bool remove_views(const fs::path& folder) {
-  bool removed = false;
-  for (const char* name : {"report.html", "report.md", "summary.csv"}) {
-    std::error_code ignored;
-    removed = fs::remove(folder / name, ignored) || removed;
-  }
-  return removed;
-}
-
-// Removes the frame times. No view has them, so they go only if the figures would not fit otherwise.
-bool remove_frame_times(const fs::path& folder) {
+// Removes the views of report.json, which `headroom report` can rebuild, and the frame times.
+void make_room(const fs::path& folder) {
   std::error_code ignored;
-  return fs::remove_all(folder / "frames", ignored) > 0 && !ignored;
+  for (const char* name : {"report.html", "report.md", "summary.csv"}) fs::remove(folder / name, ignored);
+  fs::remove_all(folder / "frames", ignored);
 }
 
 bool is_full_disk(const Error& error) {
   return error.why == errno_text(ENOSPC) || error.why == errno_text(EDQUOT);
 }
 
-// Replaces the content in place, if the file and the free space are large enough. For a moment the file is
-// incomplete. Returns false if the content does not fit; the file is then unchanged or gone.
-bool overwrite(const fs::path& path, std::string_view content) {
-  struct stat now {};
-  struct statvfs disk {};
-  UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
-  if (!fd || ::fstat(fd.get(), &now) != 0 || ::fstatvfs(fd.get(), &disk) != 0) return false;
-  const std::uint64_t available = std::uint64_t{512} * static_cast<std::uint64_t>(now.st_blocks) +
-                                  std::uint64_t{disk.f_bavail} * disk.f_frsize;
-  if (content.size() > available) return false;
-  if (::ftruncate(fd.get(), 0) == 0 && write_all(fd.get(), content) && ::fsync(fd.get()) == 0) return true;
-  ::unlink(path.c_str());  // another process filled the disk
-  return false;
-}
-
 // Extracts the reason from the child's error line: "error: WHAT: WHY; FIX".
 std::string read_reason(int fd, const fs::path& page) {
-  std::string text;
-  std::array<char, 4096> buffer;
-  for (ssize_t got = 0; (got = ::read(fd, buffer.data(), buffer.size())) > 0;)
-    text.append(buffer.data(), static_cast<std::size_t>(got));
+  std::string text = read_descriptor(fd, "its errors").value_or("");
   const std::string what = fmt::format("error: cannot write {}: ", page.string());
   if (const std::size_t at = text.rfind(what); at != std::string::npos)
     text = text.substr(at + what.size(), text.find(';', at) - at - what.size());
@@ -140,24 +61,20 @@ Status write_page(const fs::path& folder) {
 
 }  // namespace
 
-// The figures have priority. On a full disk, first removes the views, then the frame times. Then it writes
-// without indentation (half the size). At last it overwrites the earlier report in place.
+// The figures have priority: on a full disk, this makes room for them.
 Status write_report_json(const BenchResult& result, const fs::path& folder) {
   const fs::path path = folder / "report.json";
   const std::string text = report::report_text(result);
   auto written = write_file_atomically(path, text);
   if (written || !is_full_disk(written.error())) return written;
-  if (remove_views(folder)) written = write_file_atomically(path, text);
-  if (!written && remove_frame_times(folder)) written = write_file_atomically(path, text);
-  const std::string line = report::report_text(result, false);
-  if (!written) written = write_file_atomically(path, line);
-  if (!written && overwrite(path, line)) return {};
-  // During the run the earlier report may stay, because it is marked incomplete.
-  std::error_code ignored;
-  if (!written && result.complete) fs::remove(path, ignored);
-  return written;
+  make_room(folder);
+  return write_file_atomically(path, text);
 }
 
+namespace {
+
+// Writes report.json, report.md and summary.csv, and report.html if these three succeeded. The error names
+// the first file that failed.
 Status write_all_reports(const BenchResult& result, const fs::path& folder) {
   Status first;
   const auto keep = [&](Status status) {
@@ -169,24 +86,6 @@ Status write_all_reports(const BenchResult& result, const fs::path& folder) {
   if (first) keep(write_page(folder));
   return first;
 }
-
-Status write_frame_times(const std::string& model, const KeptFrames& frames, const fs::path& folder) {
-  if (frames.empty()) return {};
-  if (auto made = make_folder(folder / "frames"); !made) return made;
-  return write_file_in_pieces(folder / "frames" / (file_name_of(model) + ".csv"),
-                              [&](const WritePiece& write) {
-                                Status written = write(report::kFrameTimesHeader);
-                                std::string text;
-                                frames.each([&](std::span<const FrameTimes> piece) {
-                                  text.clear();
-                                  report::append_csv(text, piece);
-                                  if (written) written = write(text);
-                                });
-                                return written;
-                              });
-}
-
-namespace {
 
 // The ledger's peaks, plus the driver's own memory at the end of the same phases.
 std::optional<FootprintGpu> gpu_footprint(const std::vector<GpuMemory>& gpus) {
@@ -201,8 +100,7 @@ std::optional<FootprintGpu> gpu_footprint(const std::vector<GpuMemory>& gpus) {
                       gpu.is_integrated.value_or(false)};
 }
 
-}  // namespace
-
+// Writes footprints/NAME.json for each model that ran.
 Status write_footprints(const BenchResult& result, const PreparedData& prepared, const fs::path& folder) {
   for (const ModelResult& model : result.models) {
     const ModelMemory& memory = model.memory;
@@ -236,6 +134,60 @@ Status write_footprints(const BenchResult& result, const PreparedData& prepared,
       return written;
   }
   return {};
+}
+
+}  // namespace
+
+Status write_frame_times(const std::string& model, const KeptFrames& frames, const fs::path& folder) {
+  if (frames.empty()) return {};
+  if (auto made = make_folder(folder / "frames"); !made) return made;
+  return write_file_in_pieces(folder / "frames" / (file_name_of(model) + ".csv"),
+                              [&](const WritePiece& write) {
+                                Status written = write(report::kFrameTimesHeader);
+                                std::string text;
+                                frames.each([&](std::span<const FrameTimes> piece) {
+                                  text.clear();
+                                  report::append_csv(text, piece);
+                                  if (written) written = write(text);
+                                });
+                                return written;
+                              });
+}
+
+void step(Run& run, const std::string& text) {
+  run.progress_line.clear();
+  if (run.options.quiet)
+    log::debug("{}", text);
+  else
+    log::info("{}", text);
+}
+
+void note_disk_problem(Run& run, const Status& written) {
+  if (written || std::exchange(run.disk_warned, true)) return;
+  run.progress_line.clear();
+  Error error = written.error();
+  error.fix = "free space there, or choose another --output-dir";
+  log::warning("the run continues and its figures will be printed, but {}", error.sentence());
+}
+
+void save_progress(Run& run) { note_disk_problem(run, write_report_json(run.result, run.folder.path)); }
+
+Status save_finished(Run& run) {
+  run.result.system = run.metrics.summary();
+  if (auto problem = run.metrics.take_problem()) run.result.warnings.push_back(std::move(*problem));
+  auto written = write_all_reports(run.result, run.folder.path);
+  if (auto footprints = write_footprints(run.result, run.prepared, run.folder.path); written)
+    written = footprints;
+  return written;
+}
+
+void save_reports(Run& run) { note_disk_problem(run, save_finished(run)); }
+
+void save_partial_result(Run& run, ModelResult partial) {
+  partial.status = ModelStatus::failed;
+  partial.error = report::kCutShort;
+  run.result.models[run.measuring] = std::move(partial);
+  save_progress(run);
 }
 
 }  // namespace headroom::bench

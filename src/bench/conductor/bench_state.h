@@ -58,25 +58,16 @@ void save_progress(Run& run);
 void save_reports(Run& run);
 // Saves the partial result of the model being measured, marked as cut short.
 void save_partial_result(Run& run, ModelResult partial);
-// Sets the size of a model whose files the setup could not read: that of the model's own file.
-void set_file_size(ModelResult& result);
 // Writes all reports at the end. The error names the file that could not be written.
 Status save_finished(Run& run);
 
 // --- The files in the run's folder.
 
 // Writes report.json only. It is written after every model, so that the results remain if the conductor is
-// killed. On a full disk, it first removes other files of the run and then writes a shorter text. If that
-// fails for the finished run, it removes the earlier report, because that lacks figures.
+// killed. On a full disk, it removes other files of the run and tries again.
 Status write_report_json(const BenchResult& result, const std::filesystem::path& folder);
-// Writes report.json, report.md and summary.csv, and report.html if these three succeeded. The error names
-// the first file that failed.
-Status write_all_reports(const BenchResult& result, const std::filesystem::path& folder);
 // Writes frames/NAME.csv with the times of every frame, for headroom diff. Nothing without frames.
 Status write_frame_times(const std::string& model, const KeptFrames& frames,
                          const std::filesystem::path& folder);
-// Writes footprints/NAME.json for each model that ran.
-Status write_footprints(const BenchResult& result, const PreparedData& prepared,
-                        const std::filesystem::path& folder);
 
 }  // namespace headroom::bench

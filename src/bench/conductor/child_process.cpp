@@ -8,7 +8,6 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 #include <array>
-#include <cctype>
 #include <cerrno>
 #include <cstdlib>
 #include <new>
@@ -112,8 +111,7 @@ bool allows_telemetry() {
   if (off == nullptr) return true;
   // As ONNX Runtime reads it: surrounding blanks are ignored; 0, 2, false and an empty value leave telemetry
   // on.
-  std::string value(trim(off));
-  for (char& letter : value) letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+  const std::string value = to_lower(trim(off));
   return value != "1" && value != "true" && value != "yes" && value != "on";
 }
 

@@ -52,12 +52,10 @@ class LineReader {
   std::string partial_;
 };
 
-// The environment of the processes that measure, so that two runs of the same model use the same memory.
 // While an object exists, programs that this thread starts, and new threads, have their memory at the same
 // addresses in each run (ADDR_NO_RANDOMIZE). At random addresses, the same run uses a different number of
-// pages each time: now and then 2 MiB more that the heap cannot return. At fixed addresses it is the same to
-// the byte (benchmarks/results/diff_power.md). If the system forbids it, as Docker's default seccomp profile
-// does, nothing changes, and the worker reports that.
+// pages each time (benchmarks/results/diff_power.md). If the system forbids it, as Docker's default seccomp
+// profile does, nothing changes, and the worker reports that.
 class FixedAddresses {
  public:
   explicit FixedAddresses(bool wanted);
@@ -72,9 +70,8 @@ class FixedAddresses {
 // Whether this process has fixed addresses.
 bool has_fixed_addresses();
 
-// Environment variables for processes that load models: they stop runtimes from collecting usage data. ONNX
-// Runtime's telemetry costs 3 MiB and a thread (benchmarks/results/onnxruntime_telemetry.md). It keeps a
-// database in the user's cache and leaves a log in /tmp at each start. Empty if the user has set the
+// Environment variables for processes that load models: they stop runtimes from collecting usage data, which
+// costs 3 MiB and a thread (benchmarks/results/onnxruntime_telemetry.md). Empty if the user has set the
 // variable, to any value.
 std::vector<std::pair<std::string, std::string>> variables_without_telemetry();
 // Whether ONNX Runtime's telemetry is left on in this process.
@@ -90,8 +87,7 @@ struct HelperPlan {
   const char* limit_flag = "--workspace";                             // the flag that raises the limit
   std::vector<std::pair<std::string, std::string>> environment = {};  // added to Headroom's environment
   Nanoseconds timeout{120'000'000'000};                               // longest time without an event
-  // The helper's current step, for the error if it dies: "reading big.png". May be unset or return an empty
-  // string.
+  // The helper's current step, for the error if it dies: "reading big.png". May be empty.
   std::function<std::string()> current_step = {};
   // If true, errors in the helper's log are printed, because the helper continues after them. Other helpers
   // end with their error as the answer.

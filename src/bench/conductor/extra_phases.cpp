@@ -244,8 +244,6 @@ Result<LayerMemory> analyse(const fs::path& recording, Interrupt& interrupt) {
 
 }  // namespace
 
-Status check_layer_tracing() { return trace::check_library(trace::tracer_library()); }
-
 Result<LayerMemory> trace_layers(Run& run, const PreparedModel& model) {
   const std::string inside = fmt::format("layers/{}.hrec", file_name_of(model.name));
   std::error_code code;
@@ -266,7 +264,7 @@ Result<LayerMemory> trace_layers(Run& run, const PreparedModel& model) {
   if (job.sequences.size() > 1) job.sequences.resize(1);
   if (!job.sequences.empty() && job.sequences.front().objects.size() > 1)
     job.sequences.front().objects.resize(1);
-  WorkerPlan plan = inference_plan(run, model, std::move(job));
+  WorkerPlan plan = plan_for(run, model.name, std::move(job), model.takes_frames, nullptr);
   plan.environment = trace::tracer_environment(
       options, recording, std::min(kLargestRecording, trace::default_size_limit(recording)));
   auto worker = WorkerRun::start(plan);

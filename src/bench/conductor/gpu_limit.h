@@ -51,13 +51,11 @@ LimitType type_after(const Limit& proved, const trace::DeviceAccount& account);
 // The reason for a limit type that type_after() lowered, after a semicolon. Empty if there is none.
 std::string describe_escapes(const trace::DeviceAccount& account);
 
-// Devices whose GPU shares the machine's memory (Jetson, Thor, GB10), and how far a memory limit is proved
-// there.
 // True if the device tree names a Tegra chip, as on every Jetson.
 bool is_tegra(const std::filesystem::path& root = "/");
 
-// True if one of these CUDA devices is integrated; with an empty list, if any visible device is. A Jetson is
-// known by its device tree. Elsewhere the CUDA driver is asked, in a child process.
+// True if one of these CUDA devices shares the machine's memory; with an empty list, if any visible device
+// does. A Jetson is known by its device tree. Elsewhere the CUDA driver is asked, in a child process.
 bool has_unified_memory(const std::vector<unsigned>& ordinals = {});
 
 // Calls limits::probe_limit(). On unified memory, adds a note that the probe does not prove that CUDA memory

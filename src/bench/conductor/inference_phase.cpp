@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "base/files.h"
-#include "bench/conductor/worker_result.h"
 #include "inference/task.h"
 #include "trace/tracer_environment.h"
 
@@ -37,6 +36,11 @@ void add_setup_facts(ModelResult& result, const PreparedModel& model) {
   if (result.task.empty()) result.task = model.task;
   if (result.input.empty()) result.input = model.input;
   result.file_size = model.file_size;
+  if (!result.file_size) {  // the setup could not read all files: the size of the model's own file
+    std::error_code unknown;
+    const auto own_size = std::filesystem::file_size(result.path, unknown);
+    if (!unknown) result.file_size = Bytes{static_cast<std::int64_t>(own_size)};
+  }
   result.settings = model.settings;
   result.trials = model.trials;
   result.smallest_settings = model.smallest_settings;
@@ -100,20 +104,20 @@ void add_turns(ModelResult& result, const WorkerAccount& account, const std::str
 }  // namespace
 
 void add_gpu_warnings(ModelResult& result) {
-  for (const GpuMemory& gpu : result.gpu_memory)
+  for (const GpuMemory& gpu : result.gpu_memory) {
     if (const auto peak = std::max(gpu.load_peak, gpu.run_peak); gpu.limit && peak > gpu.limit)
       result.warnings.push_back(fmt::format("peak of {} on {}, more than the limit of {}",
                                             format_bytes(*peak), gpu.device, format_bytes(*gpu.limit)));
-  for (const GpuMemory& gpu : result.gpu_memory)
-    if (result.status == ModelStatus::ok && gpu.refused > 0)
+    if (result.status != ModelStatus::ok) continue;
+    if (gpu.refused > 0)
       result.warnings.push_back(fmt::format(
           "{} requests for {} were refused at the limit of {}; the model continued, but it may be slower "
           "than without a limit",
           gpu.refused, gpu.refused_bytes ? format_bytes(*gpu.refused_bytes) : "memory", gpu.device));
-  for (const GpuMemory& gpu : result.gpu_memory)
-    if (result.status == ModelStatus::ok && !gpu.run_peak)
+    if (!gpu.run_peak)
       result.warnings.push_back(fmt::format("memory on {} is unknown: the preload library {} was not loaded",
                                             gpu.device, trace::gpu_tracer_library().string()));
+  }
   if (result.placement && result.placement->on_cpu > 0 && !result.gpu_memory.empty())
     result.warnings.push_back(fmt::format("{} of {} nodes run on the CPU, not on {}: {}",
                                           result.placement->on_cpu,
@@ -309,10 +313,6 @@ WorkerJob inference_job(Run& run, const PreparedModel& model) {
   WorkerJob job = job_for(run, WorkerKind::inference);
   job.models = {worker_model(run, model)};
   return job;
-}
-
-WorkerPlan inference_plan(Run& run, const PreparedModel& model, WorkerJob job) {
-  return plan_for(run, model.name, std::move(job), model.takes_frames, nullptr);
 }
 
 }  // namespace headroom::bench

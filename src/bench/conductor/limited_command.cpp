@@ -1,7 +1,6 @@
 #include "bench/conductor/bench.h"
 
 #include <fmt/format.h>
-#include <signal.h>
 #include <unistd.h>
 
 #include <memory>

@@ -66,7 +66,6 @@ void measure_model(Run& run, const PreparedModel& model, ModelResult& result, bo
     std::filesystem::remove(measured->samples_path, ignored);
     return;
   }
-  set_file_size(result);
   save_figures(run, is_last);
   note_disk_problem(run, write_frame_times(model.name, measured->frames, run.folder.path));
   auto drawn = draw_samples(model.name, measured->samples_path, model.class_names, run.metadata_path,
@@ -86,10 +85,8 @@ void measure_model(Run& run, const PreparedModel& model, ModelResult& result, bo
 void measure_models(Run& run) {
   std::vector<ModelResult>& results = run.result.models;
   const std::size_t first = results.size();
-  for (const PreparedModel& model : run.prepared.models) {
+  for (const PreparedModel& model : run.prepared.models)
     results.push_back(run.options.skip_inference ? result_of_setup(model) : not_yet_measured(model));
-    set_file_size(results.back());
-  }
   add_skipped_slots(run);
   save_reports(run);
   if (run.options.skip_inference) return;
@@ -100,7 +97,6 @@ void measure_models(Run& run) {
     const bool is_last = !more_follows && i + 1 == run.prepared.models.size();
     run.measuring = first + i;
     if (model.status == ModelStatus::ok) measure_model(run, model, results[first + i], is_last);
-    set_file_size(results[first + i]);
     // The setup has already logged its failures. With --skip-setup there was no setup, so they are logged
     // here.
     if (model.status == ModelStatus::ok || run.options.skip_setup) log_result(run, results[first + i]);

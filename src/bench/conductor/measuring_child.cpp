@@ -5,7 +5,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
-#include <unistd.h>
 #include <algorithm>
 
 #include "base/files.h"
@@ -204,13 +203,10 @@ void WorkerRun::sample() {
   read_available();
   const std::int64_t before = samples_.violations;
   samples_.add(monotonic_now() - account_.started, last_sample_, had_begun && phase() == Phase::warm, limit_);
-  if (before == 0 && samples_.violations > 0) log_excess(last_sample_);
-}
-
-// Logged once, at the first violation. The report has their number and the peak.
-void WorkerRun::log_excess(const ProcessMemory& sample) const {
+  if (before > 0 || samples_.violations == 0) return;
+  // Logged once. The report has the number of violations and the peak.
   const bool by_reservation = limit_->mechanism() == LimitMechanism::rlimit_data;
-  const Bytes counted = (by_reservation ? sample.data : sample.rss).value_or(Bytes{});
+  const Bytes counted = (by_reservation ? last_sample_.data : last_sample_.rss).value_or(Bytes{});
   log::error(
       "{} exceeds the limit of {}: {} {}; the limit is not enforced, so the run continues and is marked",
       label_, format_bytes(limit_->bytes()), format_bytes(counted), by_reservation ? "reserved" : "resident");
@@ -236,13 +232,11 @@ std::string WorkerRun::describe_hang() const {
 
 void WorkerRun::stop(ModelStatus status, std::string reason) {
   if (ended_) return;
-  if (account_.is_done && reason == kInterrupted) {
-    // Its figures are complete; Headroom just does not wait for its exit.
-  } else if (account_.is_done) {  // its figures are complete
-    account_.warnings.emplace_back("its process did not exit after the run and was killed");
-  } else {
+  if (!account_.is_done) {
     account_.status = status;
     account_.error = std::move(reason);
+  } else if (reason != kInterrupted) {  // its figures are complete
+    account_.warnings.emplace_back("its process did not exit after the run and was killed");
   }
   worker_.signal(SIGKILL);
   last_sign_ = monotonic_now();
@@ -290,24 +284,22 @@ void WorkerRun::classify_end(const ExitStatus& status) {
   }
   const std::int64_t oom_kills =
       limit_ == nullptr ? 0 : limit_->account().oom_kills.value_or(0) - oom_kills_at_start_;
+  account_.status = ModelStatus::oom;
   if (status.signal == SIGKILL && oom_kills > 0) {
-    account_.status = ModelStatus::oom;
     account_.error = fmt::format("the kernel killed it at the limit of {}", format_bytes(limit_->bytes()));
-  } else if (status.signal != 0 && mentions_refused_allocation(last_log_lines_)) {
-    account_.status = ModelStatus::oom;
+    return;
+  }
+  if (status.signal != 0 && mentions_refused_allocation(last_log_lines_)) {
     account_.error = fmt::format("an allocation was refused ({})", status.describe());
-  } else if (status.signal == SIGKILL) {
-    account_.status = ModelStatus::crashed;
+    return;
+  }
+  account_.status = ModelStatus::crashed;
+  if (status.signal == SIGKILL)
     account_.error =
         "killed from outside (SIGKILL); if the machine ran out of memory, the kernel log shows it";
-  } else if (status.signal != 0) {
-    account_.status = ModelStatus::crashed;
-    account_.error = fmt::format("crashed with {}", status.describe());
-  } else {
-    account_.status = ModelStatus::crashed;
-    account_.error = fmt::format("ended early with {}", status.describe());
-  }
-  if (account_.status != ModelStatus::crashed) return;
+  else
+    account_.error =
+        fmt::format("{} with {}", status.signal != 0 ? "crashed" : "ended early", status.describe());
   if (const std::string line = last_log_line(status); !line.empty())
     account_.error += fmt::format("; last log line: '{}'", line);
 }

@@ -96,7 +96,6 @@ class WorkerRun {
   void on_log_line(std::string_view process, std::string_view line);
   void classify_end(const ExitStatus& status);
   void explain_dead_decoder();
-  void log_excess(const ProcessMemory& sample) const;
   std::string last_log_line(const ExitStatus& status) const;
 
   std::string label_;
@@ -121,8 +120,6 @@ class WorkerRun {
   bool ended_ = false;
 };
 
-// One loop over all workers that run at the same time: reads their events, samples their memory, and kills
-// those that hang.
 // supervise() calls it about every `interval`, for metrics and progress.
 using Tick = std::function<void(const std::vector<WorkerRun*>&)>;
 
@@ -134,8 +131,9 @@ struct ShareWatch {
   Tick each;  // called after each reading; may be empty
 };
 
-// Runs until all workers have ended. Opens the gates when every worker that has not ended waits at its gate.
-// On an interrupt, stops all workers and returns false.
+// Reads the events of all workers, samples their memory and kills those that hang, until all have ended.
+// Opens the gates when every worker that has not ended waits at its gate. On an interrupt, stops all workers
+// and returns false.
 bool supervise(const std::vector<WorkerRun*>& runs, Interrupt& interrupt, Nanoseconds interval,
                const Tick& tick, const ShareWatch& shares = {});
 

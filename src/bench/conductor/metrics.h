@@ -1,5 +1,8 @@
-// GPU metrics of a run. A child (hidden verb `_gpu_metrics`) loads NVIDIA's driver library. In the conductor
-// the library would cost 19 MiB, and a crash in it would end the run.
+// Metrics of the machine during a run: MetricsRecorder writes metrics.jsonl, GpuSampler adds the GPUs'
+// figures.
+//
+// A child (hidden verb `_gpu_metrics`) loads NVIDIA's driver library. In the conductor the library would cost
+// 19 MiB, and a crash in it would end the run.
 //
 // The first line that the child writes to descriptor 3 describes the host's GPUs. After that, each byte on
 // its standard input asks for a sample. The answer is a line of metrics.jsonl with the driver's figures only.

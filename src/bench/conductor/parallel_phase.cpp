@@ -16,21 +16,14 @@ void explain_kills_at_common_limit(std::vector<ModelResult>& together,
   std::vector<std::string> too_large;  // models that exceed the limit alone
   for (const ModelResult& model : alone)
     if (model.status == ModelStatus::oom) too_large.push_back(model.name);
+  if (too_large.empty()) too_large.emplace_back("no model");
+  const std::string why = fmt::format("{} exceeded it alone", fmt::join(too_large, ", "));
   for (ModelResult& model : together) {
+    if (model.status != ModelStatus::oom) continue;
+    model.error += "; all models share that limit: " + why;
+    // Neither over the limit nor within it: another model grew, but this one was killed.
     const ModelResult* const model_alone = find_result(alone, model.name);
-    if (model.status != ModelStatus::oom || model_alone == nullptr) continue;
-    model.error += "; all models share that limit: ";  // appended to any error text
-    if (model_alone->status == ModelStatus::oom) {
-      model.error += "alone it exceeds the limit, too";
-    } else if (model_alone->status == ModelStatus::ok) {
-      model.error += too_large.empty()
-                         ? "each model fits alone, but not all together"
-                         : fmt::format("this model fits alone, {} does not", fmt::join(too_large, ", "));
-      // neither: another model exceeded the limit, but this one was killed
-      model.memory.within_limit.reset();
-    } else {
-      model.error += "its memory alone is unknown";
-    }
+    if (model_alone != nullptr && model_alone->status == ModelStatus::ok) model.memory.within_limit.reset();
   }
 }
 

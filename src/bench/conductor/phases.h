@@ -62,9 +62,8 @@ WorkerModel worker_model(Run& run, const PreparedModel& model);
 // `sharers` workers run at the same time and share the frames in memory; each gets at least one.
 WorkerPlan plan_for(Run& run, const std::string& label, WorkerJob job, bool takes_frames,
                     limits::MemoryLimit* limit, std::int64_t sharers = 1);
-// The job and the plan to run one model in a separate process, without a limit.
+// The job to run one model in a separate process.
 WorkerJob inference_job(Run& run, const PreparedModel& model);
-WorkerPlan inference_plan(Run& run, const PreparedModel& model, WorkerJob job);
 
 // Number of models that hold frames when all run at the same time; at least 1.
 std::int64_t frame_takers(Run& run);
@@ -80,25 +79,23 @@ Result<std::unique_ptr<limits::MemoryLimit>> limit_for(Run& run, const std::stri
 // the models marked as cut short.
 Result<ParallelResult> measure_together(Run& run, const std::vector<ModelResult>& alone);
 
-// At a common limit the kernel kills the largest process, even if another one grew. The run of each model
-// alone, under the same limit, shows which model was too large. This function adds that finding to the errors
-// in `together`. A killed model that fits alone is marked neither as over the limit nor as within it.
+// At a common limit the kernel kills the largest process, even if another one grew. This function adds to the
+// errors in `together` which models exceeded the same limit alone. A killed model that fits alone is marked
+// neither as over the limit nor as within it.
 void explain_kills_at_common_limit(std::vector<ModelResult>& together, const std::vector<ModelResult>& alone);
 
 // Resident memory of all workers together, each shared page counted once. The sum of PSS is too low: it
-// leaves out the part of common pages (the runtime's code) that the kernel assigns to Headroom's other
-// processes. All pages of one process are certainly resident. So file pages and shared memory each count as
-// the larger of two figures: the largest process, or the sum of the shares. Absent before Linux 5.3, which
-// does not split PSS by kind.
+// leaves out the part of common pages (the runtime's code) that counts for Headroom's other processes. So
+// file pages and shared memory each count as the larger of two figures: the largest process, or the sum of
+// the shares. Absent before Linux 5.3, which does not split PSS by kind.
 std::optional<Bytes> resident_without_duplicates(const std::vector<ProcessMemory>& samples);
 
 // Absent without a limit, and if the run was cut short before the limit was exceeded.
 std::optional<bool> stayed_within_common_limit(const ParallelResult& result,
                                                const std::optional<Bytes>& limit, bool was_cut_short);
 
-// Runs after the models have run alone: all models in one process (--pipeline), or in one process whose
-// memory a pool keeps within a budget (--pool), and the trace of each model's layers (--layers).
-// If the run is interrupted, this returns the results so far.
+// --- Extra runs. An interrupted run returns its results so far.
+
 Result<PipelineResult> measure_pipeline(Run& run, std::vector<std::string>& warnings);
 
 // A budget applies to the memory of one device. So it is an error if the models use several devices, or if a
@@ -114,8 +111,7 @@ struct PeaksAlone {
 };
 PeaksAlone peaks_alone(const ModelResult& alone, const std::string& device, bool isolated = false);
 
-// `alone`: the results of each model alone. The pool expects that a model's load needs as much memory. If the
-// run is interrupted, this returns the results so far.
+// `alone`: the results of each model alone. The pool expects that a model's load needs as much memory.
 Result<PoolResult> measure_pool(Run& run, const std::vector<ModelResult>& alone,
                                 std::vector<std::string>& warnings);
 
@@ -125,20 +121,14 @@ Result<PoolResult> measure_pool(Run& run, const std::vector<ModelResult>& alone,
 // own memory would count.
 Result<LayerMemory> trace_layers(Run& run, const PreparedModel& model);
 
-// Checks that the preload library exists. Called before a run begins, so that the run does not fail at its
-// end.
-Status check_layer_tracing();
-
 // --- The order of all phases (measurements.cpp).
 
-// Measures the models alone, one after another, and updates the reports in between. Adds a result for each
-// requested model; with --skip-inference, the result of the setup phase. A model that fails has a result,
-// too. An interrupt sets run.interrupted.
+// Measures the models alone and updates the reports in between. Adds a result for each requested model; with
+// --skip-inference, the result of the setup phase. An interrupt sets run.interrupted.
 void measure_models(Run& run);
 
-// The extra runs of a bench, if requested, in this order: --parallel, --pipeline, --pool and --layers. An
-// extra run that fails or is stopped does not change the results of the single models. Sets run.interrupted
-// and run.extra_failed.
+// The extra runs that are requested. One that fails or is stopped does not change the results of the single
+// models. Sets run.interrupted and run.extra_failed.
 void measure_extras(Run& run);
 
 }  // namespace headroom::bench

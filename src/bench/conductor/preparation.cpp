@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 #include <algorithm>
 #include <utility>
 
@@ -15,6 +14,13 @@
 #include "report/run/run_words.h"
 
 namespace headroom::bench {
+
+tl::unexpected<Error> not_writable(Error error, const char* option) {
+  error.kind = ErrorKind::input;
+  error.fix = fmt::format("free space there, or choose another {}", option);
+  return tl::unexpected<Error>(std::move(error));
+}
+
 namespace {
 
 Status prove_limit(Run& run) {
@@ -79,52 +85,29 @@ void keep_wanted_models(Run& run) {
   });
 }
 
-// Copies the source's description into the run folder. It must match the prepared source: another run may
-// have scanned another source into the same folder.
+// Copies the source's description into the run folder, because another run may replace the prepared one.
 Status keep_metadata(Run& run) {
-  const std::filesystem::path prepared = metadata_path(run.options.prepared_dir);
-  if (::access(prepared.c_str(), R_OK) != 0)
-    return input_error(fmt::format("the prepared data in {} cannot be used", run.options.prepared_dir),
-                       fmt::format("its metadata.json cannot be read: {}", errno_text(errno)),
-                       "run again without --skip-setup to prepare it again");
-  run.metadata_path = run.folder.path / "metadata.json";
   std::error_code code;
-  std::filesystem::copy_file(prepared, run.metadata_path, code);
-  if (code) {  // a full disk must not end the run: use the prepared file, until another run replaces it
-    std::error_code ignored;
-    std::filesystem::remove(run.metadata_path, ignored);
-    note_disk_problem(run,
-                      failure(fmt::format("cannot write {}", run.metadata_path.string()), code.message()));
-    run.metadata_path = prepared;
-  }
-  const SourceMetadata& source = *run.prepared.source;
-  if (source.fingerprint.empty() || file_contains(run.metadata_path, source.fingerprint)) return {};
-  return usage_error(fmt::format("the prepared data in {} cannot be used", run.options.prepared_dir),
-                     "metadata.json and setup.json describe different sources",
-                     "run again without --skip-setup, with a separate --prepared-dir");
+  std::filesystem::copy_file(metadata_path(run.options.prepared_dir), run.metadata_path, code);
+  if (!code) return {};
+  return input_error(fmt::format("the prepared data in {} cannot be used", run.options.prepared_dir),
+                     fmt::format("its metadata.json cannot be read: {}", code.message()),
+                     "run again without --skip-setup to prepare it again");
 }
 
-// Reads prepared data. If a model file can no longer be read (its server is gone), that model counts as hung
-// and the others are measured.
 Status take_prepared(Run& run) {
   auto prepared = read_prepared_data(run.options.prepared_dir);
   if (!prepared) return forward_error(prepared);
-  std::vector<std::pair<std::string, std::string>> silent;  // path, error text
   const auto fingerprint_of = [&](const PreparedModel& model) -> Result<std::string> {
     auto files = fingerprint_in_child(model.path, run.options.timeout, run.interrupt);
-    if (files) return files->fingerprint;
-    if (!was_silent(files.error())) return forward_error(files);
-    silent.emplace_back(model.path, files.error().sentence());
-    return model.fingerprint;
+    if (!files) return forward_error(files);
+    return files->fingerprint;
   };
   const auto problem = why_not_usable(*prepared, run.options, fingerprint_of);
   if (run.interrupt.requested()) return failure("the check of the prepared data was stopped", "interrupted");
   if (problem) return tl::unexpected<Error>(*problem);
   run.prepared = std::move(*prepared);
   keep_wanted_models(run);
-  for (PreparedModel& model : run.prepared.models)
-    for (const auto& [path, error] : silent)
-      if (model.path == path) model.status = ModelStatus::timeout, model.error = error;
   return {};
 }
 
@@ -171,10 +154,10 @@ Result<PreparedData> run_setup(Run& run) {
 
 Status prepare(Run& run) {
   const Nanoseconds started = monotonic_now();
+  run.metadata_path = run.folder.path / "metadata.json";
   if (run.options.skip_setup) {
     if (auto taken = take_prepared(run); !taken) return taken;
   } else {
-    run.metadata_path = run.folder.path / "metadata.json";
     auto prepared = run_setup(run);
     if (!prepared) return forward_error(prepared);
     run.prepared = std::move(*prepared);
@@ -184,8 +167,7 @@ Status prepare(Run& run) {
   if (!run.prepared.source) return {};
   for (const SkippedItem& item : run.prepared.source->skipped)
     log::warning("skipped {}: {}", item.name, item.reason);
-  const bool lacks_own = run.options.skip_setup || ::access(run.metadata_path.c_str(), R_OK) != 0;
-  return lacks_own ? keep_metadata(run) : Status{};
+  return run.options.skip_setup ? keep_metadata(run) : Status{};
 }
 
 std::vector<ModelResult> models_not_reached(const BenchOptions& options) {

@@ -55,22 +55,6 @@ Bytes memory_for_one_image(Bytes workspace) {
   return std::max(Bytes{}, workspace - now.anonymous.value_or(now.rss.value_or(Bytes{})) - kReserve);
 }
 
-// A --prepared-dir that cannot be written is wrong use, because nothing was measured yet.
-tl::unexpected<Error> not_writable(Error error) {
-  error.kind = ErrorKind::input;
-  error.fix = "free space there, or choose another --prepared-dir";
-  return tl::unexpected<Error>(std::move(error));
-}
-
-// The scan writes the source's description to the run folder, where no other run writes. If it cannot write
-// there, it uses the folder of the prepared data.
-Result<fs::path> write_metadata(const SourceMetadata& source, const fs::path& own, const fs::path& prepared) {
-  const std::string text = to_text(media::to_json(source));
-  if (write_file_atomically(own, text)) return own;
-  if (auto written = write_file_atomically(prepared, text); !written) return not_writable(written.error());
-  return prepared;
-}
-
 // --- scanning
 
 Result<Json> scan(const Json& job) {
@@ -86,9 +70,9 @@ Result<Json> scan(const Json& job) {
                                      {options->limit_videos, options->limit_objects, options->max_frames},
                                      report_frames, report_item);
   if (!metadata) return forward_error(metadata);
-  auto written = write_metadata(*metadata, get_text(job, kMetadataKey), metadata_path(options->prepared_dir));
-  if (!written) return forward_error(written);
-  return Json{{kMetadataKey, written->string()}};
+  auto written = write_file_atomically(get_text(job, kMetadataKey), to_text(media::to_json(*metadata)));
+  if (!written) return not_writable(written.error(), "--output-dir");
+  return Json::object();
 }
 
 Result<SourceMetadata> scan_in_child(const BenchOptions& options, const std::string& metadata,
@@ -114,7 +98,7 @@ Result<SourceMetadata> scan_in_child(const BenchOptions& options, const std::str
   job[kMetadataKey] = metadata;
   auto done = run_helper(plan, job, interrupt);
   if (!done) return forward_error(done);
-  return read_metadata(get_text(*done, kMetadataKey));
+  return read_metadata(metadata);
 }
 
 // --- the setup process
@@ -177,7 +161,7 @@ Result<Json> set_up(const Json& job) {
   data.host = this_host();
   data.options = std::move(*options);
   if (auto written = write_prepared_data(data.options.prepared_dir, data); !written)
-    return not_writable(written.error());
+    return not_writable(written.error(), "--prepared-dir");
   return Json{{kPreparedKey, to_json(data)}};
 }
 

@@ -21,11 +21,14 @@
 
 namespace headroom::bench {
 
-// Keys of the setup process's job and answer. The source's description is written to the file in
-// kMetadataKey, and to the prepared folder. The answer has the data, because another run may prepare the same
-// folder at the same time.
+// Keys of the setup process's job and answer. The scan writes the source's description to the file in
+// kMetadataKey, in the run folder. The answer has the data, because another run may prepare the same folder
+// at the same time.
 inline constexpr const char* kMetadataKey = "metadata_path";
 inline constexpr const char* kPreparedKey = "prepared";
+
+// A folder that cannot be written is wrong use, because nothing was measured yet.
+tl::unexpected<Error> not_writable(Error error, const char* option);
 
 // --- One model (model_preparation.cpp)
 
@@ -59,15 +62,12 @@ struct TuneOutcome {
 // "Nearly as fast" for `smallest`.
 inline constexpr double kNearlyAsFast = 1.05;
 
-// Tries one combination. An error (interrupted) ends the search. A failing combination is a trial with its
-// status.
+// Tries one combination. An error (interrupted) ends the search.
 using TryFunction = std::function<Result<TuneTrial>(const RuntimeSettings&)>;
 
-// Coordinate search: starts from `start` and changes one setting after another: threads, arena, extension,
-// memory pattern, prepacking, graph level, spinning. On a GPU: convolution search, its workspace, the device
-// arena, graph capture. It keeps a value that is at least 1 % faster, or as fast and smaller. This takes
-// about a dozen trials instead of hundreds for all combinations. A setting's effect hardly depends on the
-// others, except that the arena's extension matters only with an arena.
+// Coordinate search: starts from `start` and changes one setting after another. It keeps a value that is at
+// least 1 % faster, or as fast and smaller. This takes about a dozen trials instead of hundreds for all
+// combinations, because a setting's effect hardly depends on the others.
 //
 // If `start` runs out of memory, exceeds the limit or times out, the search first adds one memory-saving
 // setting after another until a trial fits. If none fits, the search ends. It also ends after three trials
@@ -98,15 +98,10 @@ Status prove_limits(Run& run);
 // Sets run.prepared, run.metadata_path and the source in the result. An error ends the run.
 Status prepare(Run& run);
 
-// Report entries of models without measurements: an entry for every requested model, before the setup phase
-// has tried any.
+// Report entries of models without measurements: of every requested model before the setup phase, of a model
+// that failed in it, and of a model that passed it, until it is measured.
 std::vector<ModelResult> models_not_reached(const BenchOptions& options);
-
-// The entry of a model that failed in the setup phase.
 ModelResult result_of_setup(const PreparedModel& model);
-
-// The entry of a model that passed the setup phase, until it is measured, or for good if the run ends before
-// that.
 ModelResult not_yet_measured(const PreparedModel& model);
 
 }  // namespace headroom::bench

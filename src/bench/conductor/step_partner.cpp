@@ -189,45 +189,36 @@ namespace {
 // The first run's message about a socket pair: the index of the common model.
 using Place = std::uint32_t;
 
-// A message with the index and a descriptor.
-class PairMessage {
- public:
-  explicit PairMessage(Place place) : place_(place) {
-    message_.msg_iov = &data_;
-    message_.msg_iovlen = 1;
-    message_.msg_control = control_.data();
-    message_.msg_controllen = control_.size();
-  }
-  PairMessage(const PairMessage&) = delete;
-  PairMessage& operator=(const PairMessage&) = delete;
-
-  bool send(int to, int fd) {
-    cmsghdr* control = CMSG_FIRSTHDR(&message_);
-    control->cmsg_level = SOL_SOCKET;
-    control->cmsg_type = SCM_RIGHTS;
-    control->cmsg_len = CMSG_LEN(sizeof fd);
-    std::memcpy(CMSG_DATA(control), &fd, sizeof fd);
-    return ::sendmsg(to, &message_, MSG_NOSIGNAL) == static_cast<ssize_t>(sizeof place_);
-  }
-  // Absent at the end of the connection, and for any other message.
-  std::optional<UniqueFd> receive(int from) {
-    if (::recvmsg(from, &message_, MSG_CMSG_CLOEXEC) != static_cast<ssize_t>(sizeof place_))
-      return std::nullopt;
-    const cmsghdr* control = CMSG_FIRSTHDR(&message_);
-    int fd = -1;
-    if (control == nullptr || control->cmsg_type != SCM_RIGHTS || control->cmsg_len != CMSG_LEN(sizeof fd))
-      return std::nullopt;
-    std::memcpy(&fd, CMSG_DATA(control), sizeof fd);
-    return UniqueFd(fd);
-  }
-  Place place() const { return place_; }
-
- private:
-  Place place_;
-  iovec data_{&place_, sizeof place_};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control_{};
-  msghdr message_{};
+// A message with the index, and room for a descriptor.
+struct PairMessage {
+  Place place = 0;
+  iovec data{&place, sizeof place};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
+  msghdr header{nullptr, 0, &data, 1, control.data(), control.size(), 0};
 };
+
+bool send_pair(int to, Place place, int fd) {
+  PairMessage message{place};
+  cmsghdr* control = CMSG_FIRSTHDR(&message.header);
+  control->cmsg_level = SOL_SOCKET;
+  control->cmsg_type = SCM_RIGHTS;
+  control->cmsg_len = CMSG_LEN(sizeof fd);
+  std::memcpy(CMSG_DATA(control), &fd, sizeof fd);
+  return ::sendmsg(to, &message.header, MSG_NOSIGNAL) == static_cast<ssize_t>(sizeof place);
+}
+
+// Absent at the end of the connection, and for any other message.
+std::optional<std::pair<Place, UniqueFd>> receive_pair(int from) {
+  PairMessage message;
+  if (::recvmsg(from, &message.header, MSG_CMSG_CLOEXEC) != static_cast<ssize_t>(sizeof message.place))
+    return std::nullopt;
+  const cmsghdr* control = CMSG_FIRSTHDR(&message.header);
+  int fd = -1;
+  if (control == nullptr || control->cmsg_type != SCM_RIGHTS || control->cmsg_len != CMSG_LEN(sizeof fd))
+    return std::nullopt;
+  std::memcpy(&fd, CMSG_DATA(control), sizeof fd);
+  return std::pair{message.place, UniqueFd(fd)};
+}
 
 }  // namespace
 
@@ -239,7 +230,7 @@ std::optional<UniqueFd> StepPartner::begin_model(const std::string& model, Inter
     if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return std::nullopt;
     UniqueFd own(ends[0]);
     const UniqueFd theirs(ends[1]);
-    if (!PairMessage(static_cast<Place>(*place)).send(fd_.get(), theirs.get())) return std::nullopt;
+    if (!send_pair(fd_.get(), static_cast<Place>(*place), theirs.get())) return std::nullopt;
     return own;
   }
   // If one side cannot start a model, the other side skips it, too. So a pair for an earlier model is
@@ -247,10 +238,8 @@ std::optional<UniqueFd> StepPartner::begin_model(const std::string& model, Inter
   while (!next_ || next_->first < *place) {
     next_.reset();
     if (await(fd_.get(), interrupt, {}) != WaitResult::ready) return std::nullopt;
-    PairMessage message(0);
-    auto fd = message.receive(fd_.get());
-    if (!fd) return std::nullopt;
-    next_.emplace(message.place(), std::move(*fd));
+    next_ = receive_pair(fd_.get());
+    if (!next_) return std::nullopt;
   }
   if (next_->first > *place) return std::nullopt;
   UniqueFd own = std::move(next_->second);

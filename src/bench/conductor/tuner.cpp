@@ -62,19 +62,6 @@ std::vector<int> thread_counts(int cores) {
   return counts;
 }
 
-// Detects a setting that has no effect together with another one. If the start settings contain such a
-// combination, it is tried anyway, and so are those derived from it.
-bool has_unused_growth(const RuntimeSettings& settings) {
-  return !settings.arena && settings.arena_extend == ArenaExtend::same_as_requested;
-}
-bool has_unused_spinning(const RuntimeSettings& settings) {
-  return settings.threads == 1 && !settings.spinning;
-}
-bool is_pointless(const RuntimeSettings& settings, const RuntimeSettings& start) {
-  return (has_unused_growth(settings) && !has_unused_growth(start)) ||
-         (has_unused_spinning(settings) && !has_unused_spinning(start));
-}
-
 }  // namespace
 
 Result<TuneOutcome> search_settings(const RuntimeSettings& start, int cores, const TryFunction& attempt) {
@@ -84,7 +71,7 @@ Result<TuneOutcome> search_settings(const RuntimeSettings& start, int cores, con
   const auto consider = [&](const RuntimeSettings& settings) -> Status {
     const bool was_tried =
         std::ranges::find(outcome.trials, settings, &TuneTrial::settings) != outcome.trials.end();
-    if (is_pointless(settings, start) || was_tried || timeouts == kMostTimeouts) return {};
+    if (was_tried || timeouts == kMostTimeouts) return {};
     auto trial = attempt(settings);
     if (!trial) return forward_error(trial);
     outcome.trials.push_back(std::move(*trial));

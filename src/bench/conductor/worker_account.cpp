@@ -28,26 +28,6 @@ UniqueFd open_unnamed(const std::filesystem::path& folder) {
   return file;
 }
 
-bool write_at(int fd, const char* bytes, std::size_t size, std::size_t offset) {
-  while (size > 0) {
-    const ssize_t written = ::pwrite(fd, bytes, size, static_cast<off_t>(offset));
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return false;
-    bytes += written, offset += static_cast<std::size_t>(written), size -= static_cast<std::size_t>(written);
-  }
-  return true;
-}
-
-bool read_at(int fd, char* bytes, std::size_t size, std::size_t offset) {
-  while (size > 0) {
-    const ssize_t got = ::pread(fd, bytes, size, static_cast<off_t>(offset));
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return false;
-    bytes += got, offset += static_cast<std::size_t>(got), size -= static_cast<std::size_t>(got);
-  }
-  return true;
-}
-
 }  // namespace
 
 void KeptFrames::add(const FrameTimes& frame) {
@@ -58,11 +38,12 @@ void KeptFrames::add(const FrameTimes& frame) {
 
 void KeptFrames::move_to_file() {
   if (!file_) file_ = open_unnamed(folder_);
-  const bool moved = file_ && write_at(file_.get(), reinterpret_cast<const char*>(recent_.data()),
-                                       recent_.size() * sizeof(FrameTimes), in_file_ * sizeof(FrameTimes));
+  const std::string_view bytes{reinterpret_cast<const char*>(recent_.data()),
+                               recent_.size() * sizeof(FrameTimes)};
+  const Status moved = file_ ? write_all(file_.get(), bytes) : failure("", errno_text(errno));
   if (!moved) {
     problem_ = fmt::format("frame times stay in memory: cannot write a file in {}: {}", folder_.string(),
-                           errno_text(errno));
+                           moved.error().why);
     return;
   }
   in_file_ += recent_.size();
@@ -73,8 +54,9 @@ std::size_t KeptFrames::read(std::size_t first, std::span<FrameTimes> buffer) co
   std::size_t got = 0;
   if (first < in_file_) {
     got = std::min(buffer.size(), in_file_ - first);
-    if (!read_at(file_.get(), reinterpret_cast<char*>(buffer.data()), got * sizeof(FrameTimes),
-                 first * sizeof(FrameTimes))) {
+    const std::size_t size = got * sizeof(FrameTimes);
+    if (::pread(file_.get(), buffer.data(), size, static_cast<off_t>(first * sizeof(FrameTimes))) !=
+        static_cast<ssize_t>(size)) {
       problem_ = fmt::format("some frames are missing from the figures: cannot read their times: {}",
                              errno_text(errno));
       return 0;
@@ -98,6 +80,32 @@ namespace {
 
 void raise(std::optional<Bytes>& peak, Bytes bytes) { peak = std::max(peak, std::optional(bytes)); }
 
+// Where a GPU's figures at the end of a phase go: the ledger's current bytes and peak, and the driver's
+// figure of the process. nullptr: nowhere.
+struct PhaseFigures {
+  using Figure = std::optional<Bytes> GpuMemory::*;
+  Figure charged = nullptr, peak = nullptr, process = nullptr;
+};
+
+PhaseFigures figures_at(Phase phase) {
+  using Gpu = GpuMemory;
+  switch (phase) {
+    case Phase::runtime_loaded:
+      return {&Gpu::runtime, nullptr, &Gpu::process_runtime};
+    case Phase::model_loaded:
+      return {&Gpu::loaded, &Gpu::load_peak, &Gpu::process_loaded};
+    case Phase::warm:
+      return {nullptr, &Gpu::run_peak, nullptr};
+    case Phase::running:
+      return {&Gpu::running, &Gpu::run_peak, &Gpu::process_running};
+    case Phase::unloaded:
+      return {&Gpu::residual, nullptr, &Gpu::process_residual};
+    case Phase::start:
+      break;
+  }
+  return {};
+}
+
 // Adds the figures of the worker's ledger at the end of a phase.
 void add_ledger_figures(GpuMemory& memory, Phase phase, const LedgerReading& reading, bool has_failed) {
   memory.refused = reading.refused;
@@ -107,46 +115,10 @@ void add_ledger_figures(GpuMemory& memory, Phase phase, const LedgerReading& rea
     raise(phase < Phase::model_loaded ? memory.load_peak : memory.run_peak, reading.peak);
     return;
   }
-  switch (phase) {
-    case Phase::start:
-      break;
-    case Phase::runtime_loaded:
-      memory.runtime = reading.charged;
-      break;
-    case Phase::model_loaded:
-      memory.loaded = reading.charged;
-      raise(memory.load_peak, reading.peak);  // a pipeline loads several models
-      break;
-    case Phase::warm:
-      raise(memory.run_peak, reading.peak);
-      break;
-    case Phase::running:
-      raise(memory.run_peak, reading.peak);
-      memory.running = reading.charged;
-      memory.pinned_host = reading.pinned;
-      break;
-    case Phase::unloaded:
-      memory.residual = reading.charged;
-      break;
-  }
-}
-
-// The driver's figure at the end of a phase; nullptr if none is kept.
-std::optional<Bytes>* process_figure(GpuMemory& memory, Phase phase) {
-  switch (phase) {
-    case Phase::runtime_loaded:
-      return &memory.process_runtime;
-    case Phase::model_loaded:
-      return &memory.process_loaded;
-    case Phase::running:
-      return &memory.process_running;
-    case Phase::unloaded:
-      return &memory.process_residual;
-    case Phase::start:
-    case Phase::warm:
-      break;
-  }
-  return nullptr;
+  const PhaseFigures figures = figures_at(phase);
+  if (figures.charged != nullptr) memory.*figures.charged = reading.charged;
+  if (figures.peak != nullptr) raise(memory.*figures.peak, reading.peak);
+  if (phase == Phase::running) memory.pinned_host = reading.pinned;
 }
 
 void add_frames_event(WorkerAccount& account, const Json& event) {
@@ -203,8 +175,9 @@ void GpuAccount::add_phase(Phase phase, const GpuReading& gpu, bool has_failed) 
     for (const DriverReading& share : gpu.driver) {
       // If there is one device and one share, they match, even if a MIG instance reports another UUID.
       const bool is_only = devices_.size() == 1 && gpu.driver.size() == 1;
-      std::optional<Bytes>* const figure = process_figure(device.memory, phase);
-      if (figure != nullptr && (is_only || share.uuid == device.memory.uuid)) *figure = share.used;
+      const auto figure = figures_at(phase).process;
+      if (figure != nullptr && (is_only || share.uuid == device.memory.uuid))
+        device.memory.*figure = share.used;
     }
 }
 

@@ -10,12 +10,14 @@ namespace {
 
 constexpr std::size_t kSeriesPoints = 600;
 
-}  // namespace
-
+// Whether samples decide if the limit was kept. False without a limit, and for control groups: the kernel
+// enforces those, and it does not charge pages of shared libraries, which RSS includes.
 bool is_watched(const limits::MemoryLimit* limit) {
   return limit != nullptr && limit->bytes() > Bytes{} && limit->mechanism() != LimitMechanism::cgroup_v1 &&
          limit->mechanism() != LimitMechanism::cgroup_v2;
 }
+
+}  // namespace
 
 void MemorySamples::begin_phase(std::optional<Bytes> data) {
   peak.reset();

@@ -1,6 +1,8 @@
-// A worker's memory, sampled from outside 20 times a second. The samples give the memory curve and the mean.
-// They also give the peak of a worker that died before it reported one, and the violations of a limit that
-// the kernel does not enforce.
+// The result of a worker: result_of() computes a model's figures from the worker's events and its memory.
+//
+// MemorySamples is that memory, sampled from outside 20 times a second. It gives the memory curve and the
+// mean. It also gives the peak of a worker that died before it reported one, and the violations of a limit
+// that the kernel does not enforce.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +18,6 @@
 #include "types/sample.h"
 
 namespace headroom::bench {
-
-// Whether samples decide if the limit was kept. False without a limit, and for control groups: the kernel
-// enforces those, and it does not charge pages of shared libraries, which RSS includes.
-bool is_watched(const limits::MemoryLimit* limit);
 
 struct MemorySamples {
   std::optional<Bytes> peak;      // since the start of the current phase

@@ -1,7 +1,9 @@
-// A worker's side of `headroom bench --in-step`. Two workers of two runs measure their frames in turns: one
-// frame of the first, then one frame of the second. The worker without the turn sleeps, except for runtime
-// threads that spin. So a disturbance of the machine (clock, other programs) affects a frame of each run
-// equally.
+// The frames that a worker measures. FrameWalk reads them from the ring, window by window.
+//
+// FrameTurns is a worker's side of `headroom bench --in-step`. Two workers of two runs measure their frames
+// in turns: one frame of the first, then one frame of the second. The worker without the turn sleeps, except
+// for runtime threads that spin. So a disturbance of the machine (clock, other programs) affects a frame of
+// each run equally.
 //
 // The workers talk over a SOCK_SEQPACKET pair:
 // - When a worker is warm, it sends a TurnsHello.
@@ -26,7 +28,6 @@
 #include "bench/worker/events.h"
 #include "media/decoder.h"
 #include "media/frame_ring.h"
-#include "types/source.h"
 
 namespace headroom::bench {
 

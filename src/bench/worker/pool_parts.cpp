@@ -49,7 +49,6 @@ void TaskThreads::work(const std::stop_token& stop) {
 }
 
 Result<std::shared_ptr<PoolJournal>> PoolJournal::open(const std::string& path) {
-  if (path.empty()) return std::make_shared<PoolJournal>(std::nullopt);
   auto file = pool::EventFile::open(path);
   if (!file) return forward_error(file);
   return std::make_shared<PoolJournal>(std::move(*file));

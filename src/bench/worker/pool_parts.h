@@ -48,7 +48,7 @@ class TaskThreads {
 // Outlives the pool: a thread whose load was abandoned may still report events.
 class PoolJournal {
  public:
-  // `path`: the file for the events; empty: no file.
+  // `path`: the file for the events.
   static Result<std::shared_ptr<PoolJournal>> open(const std::string& path);
   explicit PoolJournal(std::optional<pool::EventFile> file) : file_(std::move(file)) {}
 

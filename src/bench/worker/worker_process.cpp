@@ -34,7 +34,9 @@ Result<WorkerJob> read_job() {
   if (!text) return forward_error(text);
   auto document = parse_json(*text, "the job");
   if (!document) return forward_error(document);
-  return worker_job_from_json(*document);
+  auto job = message_from_json<WorkerJob>(*document);
+  if (job && job->models.empty()) return internal_error("the worker's job has no model");
+  return job;
 }
 
 // The CUDA devices of a job, without duplicates.

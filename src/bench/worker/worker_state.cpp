@@ -56,8 +56,7 @@ Result<LoadedModel> LoadedModel::load(inference::Backend& backend, const WorkerM
   facts.takes_frames = loaded.task_ != nullptr;
   if (loaded.task_) facts.class_names = loaded.task_->class_names();
   facts.precision = parse_precision(loaded.session_.description().metadata_value("headroom.precision"));
-  if (const auto placement = loaded.session_.placement())
-    facts.placement = NodePlacement{placement->on_device, placement->elsewhere, placement->elsewhere_text};
+  facts.placement = loaded.session_.placement();
   facts.load_time = monotonic_now() - started;
   return loaded;
 }
@@ -102,14 +101,7 @@ Status LoadedModel::make_inputs(const WorkerJob& job) {
     facts_.input += TensorSpec{"", input.type, input.dims, {}}.describe();
     inputs_.push_back(std::move(input));
   }
-  if (task_) {
-    const inference::InputSpec& spec = task_->input();
-    preprocessor_ = std::make_unique<inference::Preprocessor>(spec);
-  }
-  return bind_inputs();
-}
-
-Status LoadedModel::bind_inputs() {
+  if (task_) preprocessor_ = std::make_unique<inference::Preprocessor>(task_->input());
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
     Input& input = inputs_[i];
     if (auto bound = session_.bind_input(i, input.data.get(), input.bytes, input.type, input.dims); !bound)

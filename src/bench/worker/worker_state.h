@@ -58,7 +58,6 @@ class LoadedModel {
   explicit LoadedModel(inference::Session session) : session_(std::move(session)) {}
   Status learn_outputs(const WorkerJob& job);
   Status make_inputs(const WorkerJob& job);
-  Status bind_inputs();
 
   std::vector<Input> inputs_;  // declared before the session, which reads the inputs as long as it exists
   inference::Session session_;

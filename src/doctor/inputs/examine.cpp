@@ -5,14 +5,9 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <filesystem>
 #include <fstream>
-#include <optional>
-#include <system_error>
-#include <utility>
 
 #include "base/log.h"
-#include "base/result.h"
 #include "base/text.h"
 #include "doctor/inputs/readers.h"
 #include "report/input/input_kind.h"
@@ -60,39 +55,32 @@ Result<std::string> read_footprint(const fs::path& file) {
       "a footprint of headroom bench, which doctor cannot examine; use headroom diff or headroom plan");
 }
 
-// A file that Headroom or PyTorch wrote: its kind, and what was read, in words.
-struct KnownInput {
-  std::string kind;
-  Result<std::string> words;
-};
-std::optional<KnownInput> read_known(const fs::path& file, std::vector<Finding>& findings) {
+// A file that Headroom or PyTorch wrote. Absent for others.
+std::optional<Status> read_known(const fs::path& file, Examination& examination) {
+  Findings& findings = examination.result.report.findings;
   if (const auto known = report::known_kind(file)) switch (*known) {
-      case report::InputKind::recording:
-        return KnownInput{"recording", read_recording(file, findings)};
+      case report::InputKind::recording: {
+        Status kept = examination.add(file, "recording", read_recording(file, findings));
+        if (kept) read_other_processes(file, examination);
+        return kept;
+      }
       case report::InputKind::run:
-        return KnownInput{"run", read_run(file, findings)};
+        return examination.add(file, "run", read_run(file, findings));
       case report::InputKind::watch_log:
-        return KnownInput{"watch log", read_watch_log(file, file.string(), findings)};
+        return examination.add(file, "watch log", read_watch_log(file, file.string(), findings));
       case report::InputKind::footprint:
-        return KnownInput{"footprint", read_footprint(file)};
+        return examination.add(file, "footprint", read_footprint(file));
     }
   std::error_code code;
   if (!fs::is_regular_file(file, code) || !snapshot::is_snapshot_file(file)) return std::nullopt;
-  return KnownInput{"snapshot", read_snapshot(file, findings)};
-}
-
-Status keep_words(Result<std::string> words, const std::string& path, const std::string& kind,
-                  Examination& examination) {
-  if (!words) return forward_error(words);
-  examination.examined.push_back({path, kind, std::move(*words)});
-  return {};
+  return examination.add(file, "snapshot", read_snapshot(file, findings));
 }
 
 Status read_as_log(const std::string& path, Examination& examination) {
   auto lines = examination.logs.read_file(path);
   if (!lines) return forward_error(lines);
-  return keep_words(*lines == 0 ? "it is empty" : "a log of " + counted(*lines, "line"),
-                    path == "-" ? "standard input" : path, "log", examination);
+  return examination.add(path == "-" ? "standard input" : path, "log",
+                         *lines == 0 ? "it is empty" : "a log of " + counted(*lines, "line"));
 }
 
 Status read_standard_input(Examination& examination) {
@@ -100,17 +88,17 @@ Status read_standard_input(Examination& examination) {
   if (!watch_log) return forward_error(watch_log);
   if (!*watch_log) return read_as_log("-", examination);
   const std::string copy = fmt::format("/proc/self/fd/{}", (*watch_log)->get());
-  return keep_words(read_watch_log(copy, "standard input", examination.findings), "standard input",
-                    "watch log", examination);
+  return examination.add("standard input", "watch log",
+                         read_watch_log(copy, "standard input", examination.result.report.findings));
 }
 
 // The output of a program may be in the same file: "nvidia-smi; python3 train.py".
 Status read_tool_text_and_log(const std::string& tool, const std::string& path, Examination& examination) {
-  auto words = read_tool_text(tool, path, examination.findings);
+  auto words = read_tool_text(tool, path, examination.result.report.findings);
   if (!words) return forward_error(words);
   auto lines = examination.logs.read_file(path);
   if (!lines) return forward_error(lines);
-  return keep_words(*words + ", and read as a log of " + counted(*lines, "line"), path, tool, examination);
+  return examination.add(path, tool, *words + ", and read as a log of " + counted(*lines, "line"));
 }
 
 // Recordings, snapshots, runs, logs of headroom watch and text of tegrastats and other tools have their own
@@ -120,12 +108,8 @@ Status read_input(const std::string& path, IfBinary if_binary, Examination& exam
   const fs::path file = path;
   std::error_code code;
   if (fs::is_directory(file, code))
-    return keep_words(read_run(file / "report.json", examination.findings), path, "run", examination);
-  if (auto known = read_known(file, examination.findings)) {
-    auto kept = keep_words(std::move(known->words), path, known->kind, examination);
-    if (kept && known->kind == "recording") read_other_processes(file, examination);
-    return kept;
-  }
+    return examination.add(path, "run", read_run(file / "report.json", examination.result.report.findings));
+  if (auto known = read_known(file, examination)) return std::move(*known);
   const std::string begin = first_bytes_of(file);
   const bool is_csv_of_watch = begin.starts_with("time_seconds,unix_time_seconds,");
   if (is_csv_of_watch || is_binary(begin)) {
@@ -147,6 +131,8 @@ Status read_input(const std::string& path, IfBinary if_binary, Examination& exam
   return read_as_log(path, examination);
 }
 
+constexpr const char* kWhatToName = "name logs, recordings, snapshots or runs of headroom bench";
+
 // The inputs in a folder.
 struct FolderInputs {
   static constexpr std::size_t kMostFiles = 1000;
@@ -157,10 +143,18 @@ struct FolderInputs {
   std::size_t left_out = 0;  // files beyond kMostFiles
 };
 
-bool is_unfinished_run(const fs::path& folder) {
+// Adds a run. Returns false for other folders.
+bool add_run(const fs::path& folder, FolderInputs& inputs) {
   std::error_code ignored;
-  return fs::exists(folder / "metadata.json", ignored) && fs::exists(folder / "run.log", ignored) &&
-         !fs::exists(folder / "report.json", ignored);
+  if (fs::exists(folder / "report.json", ignored)) {
+    inputs.paths.push_back(folder.string());
+    return true;
+  }
+  if (!fs::exists(folder / "metadata.json", ignored) || !fs::exists(folder / "run.log", ignored))
+    return false;
+  inputs.unfinished.push_back(folder.string());
+  inputs.paths.push_back((folder / "run.log").string());
+  return true;
 }
 
 // Lists runs (folders with a report.json) and all other files. Skips names that begin with a dot, and does
@@ -168,14 +162,7 @@ bool is_unfinished_run(const fs::path& folder) {
 Result<FolderInputs> inputs_of_folder(const std::string& folder) {
   FolderInputs inputs;
   std::error_code code;
-  const auto add_unfinished = [&inputs](const fs::path& run) {
-    inputs.unfinished.push_back(run.string());
-    inputs.paths.push_back((run / "run.log").string());
-  };
-  if (is_unfinished_run(folder)) {
-    add_unfinished(folder);
-    return inputs;
-  }
+  if (add_run(folder, inputs)) return inputs;
   if (::access(folder.c_str(), R_OK | X_OK) != 0)
     return input_error(fmt::format("cannot read the folder {}", folder), errno_text(errno),
                        "check its permissions");
@@ -186,12 +173,8 @@ Result<FolderInputs> inputs_of_folder(const std::string& folder) {
     const bool is_hidden = path.filename().string().starts_with('.');
     std::error_code ignored;
     if (at->is_directory(ignored)) {
-      const bool is_run = fs::exists(path / "report.json", ignored);
-      const bool is_unfinished = !is_run && is_unfinished_run(path);
-      if (is_hidden || is_run || is_unfinished || at.depth() >= FolderInputs::kDeepest)
+      if (is_hidden || add_run(path, inputs) || at.depth() >= FolderInputs::kDeepest)
         at.disable_recursion_pending();
-      if (is_run && !is_hidden) inputs.paths.push_back(path.string());
-      if (is_unfinished && !is_hidden) add_unfinished(path);
     } else if (!is_hidden && at->is_regular_file(ignored)) {
       inputs.paths.push_back(path.string());
     }
@@ -199,7 +182,7 @@ Result<FolderInputs> inputs_of_folder(const std::string& folder) {
   if (code) return input_error(fmt::format("cannot read the folder {}", folder), code.message());
   if (inputs.paths.empty())
     return input_error(fmt::format("nothing to read in {}", folder), "it has no report.json and no files",
-                       "name logs, recordings, snapshots or runs of headroom bench");
+                       kWhatToName);
   std::ranges::sort(inputs.paths);
   if (inputs.paths.size() > FolderInputs::kMostFiles) {
     inputs.left_out = inputs.paths.size() - FolderInputs::kMostFiles;
@@ -208,88 +191,69 @@ Result<FolderInputs> inputs_of_folder(const std::string& folder) {
   return inputs;
 }
 
-class Examiner {
- public:
-  void add(const std::string& path) {
-    std::error_code code;
-    if (!fs::is_directory(path, code) || fs::exists(fs::path(path) / "report.json", code))
-      read(path, IfBinary::error);
-    else
-      add_folder(path);
-  }
+void note_error(const Error& error, Examined& result) {
+  result.report.problems.push_back(error.sentence());
+  if (result.first_error)
+    log::warning("{}", error.sentence());
+  else
+    result.first_error = error;
+}
 
-  void add_machine(const fs::path& root) {
-    const std::string name = root == "/" ? "this machine" : root.string();
-    auto words = read_live_machine(root, name, examination_.findings);
-    if (words)
-      examination_.examined.push_back({name, "machine", std::move(*words)});
-    else
-      note(words.error());
-  }
+void read_one(const std::string& path, IfBinary if_binary, Examination& examination) {
+  if (path != "-" && !examination.is_new(path)) return;
+  if (auto done = read_input(path, if_binary, examination); !done)
+    note_error(done.error(), examination.result);
+}
 
-  Examined finish() {
-    report::DoctorReport& report = result_.report;
-    report.findings = std::move(examination_.findings);
-    report.examined = std::move(examination_.examined);
-    for (Finding& finding : examination_.logs.findings()) report.findings.push_back(std::move(finding));
-    return std::move(result_);
+void read_folder(const std::string& folder, Examination& examination) {
+  const auto inside = inputs_of_folder(folder);
+  if (!inside) return note_error(inside.error(), examination.result);
+  if (inside->left_out > 0) {
+    const std::string words =
+        fmt::format("more than {} files; {} were not read", FolderInputs::kMostFiles, inside->left_out);
+    log::warning("{} has {}", folder, words);
+    examination.add(folder, "folder", "it has " + words);
   }
-
- private:
-  void note(const Error& error) {
-    result_.report.problems.push_back(error.sentence());
-    if (result_.first_error)
-      log::warning("{}", error.sentence());
-    else
-      result_.first_error = error;
-  }
-
-  void read(const std::string& path, IfBinary if_binary) {
-    if (path != "-" && !examination_.is_new(path)) return;
-    if (auto done = read_input(path, if_binary, examination_); !done) note(done.error());
-  }
-
-  void add_words(const std::string& folder, std::string words) {
-    examination_.examined.push_back({folder, "folder", std::move(words)});
-  }
-
-  void add_folder(const std::string& folder) {
-    const auto inside = inputs_of_folder(folder);
-    if (!inside) return note(inside.error());
-    if (inside->left_out > 0) {
-      const std::string words =
-          fmt::format("more than {} files; {} were not read", FolderInputs::kMostFiles, inside->left_out);
-      log::warning("{} has {}", folder, words);
-      add_words(folder, "it has " + words);
-    }
-    for (const std::string& run : inside->unfinished)
-      examination_.examined.push_back(
-          {run, "run", "a run of headroom bench that ended before it wrote a report; only its log was read"});
-    const std::size_t left_out_before = examination_.left_out.size();
-    for (const std::string& path : inside->paths) read(path, IfBinary::leave_out);
-    const std::size_t left_out = examination_.left_out.size() - left_out_before;
-    if (left_out == 0) return;
-    const std::string names =
-        fs::path(examination_.left_out.back()).filename().string() + (left_out > 1 ? ", …" : "");
-    if (left_out < inside->paths.size())
-      return add_words(folder, fmt::format("{} of its files {} skipped: not text ({})", left_out,
-                                           left_out == 1 ? "was" : "were", names));
-    note(Error{ErrorKind::input, fmt::format("nothing to read in {}", folder),
-               fmt::format("none of its files is text or a file of Headroom or PyTorch ({})", names),
-               "name logs, recordings, snapshots or runs of headroom bench"});
-  }
-
-  Examination examination_;
-  Examined result_;
-};
+  for (const std::string& run : inside->unfinished)
+    examination.add(run, "run",
+                    "a run of headroom bench that ended before it wrote a report; only its log was read");
+  const std::size_t left_out_before = examination.left_out.size();
+  for (const std::string& path : inside->paths) read_one(path, IfBinary::leave_out, examination);
+  const std::size_t left_out = examination.left_out.size() - left_out_before;
+  if (left_out == 0) return;
+  const std::string names =
+      fs::path(examination.left_out.back()).filename().string() + (left_out > 1 ? ", …" : "");
+  if (left_out < inside->paths.size())
+    examination.add(folder, "folder",
+                    fmt::format("{} of its files {} skipped: not text ({})", left_out,
+                                left_out == 1 ? "was" : "were", names));
+  else
+    note_error(Error{ErrorKind::input, fmt::format("nothing to read in {}", folder),
+                     fmt::format("none of its files is text or a file of Headroom or PyTorch ({})", names),
+                     kWhatToName},
+               examination.result);
+}
 
 }  // namespace
 
-Examined examine(const DoctorInputs& inputs) {
-  Examiner examiner;
-  for (const std::string& file : inputs.files) examiner.add(file);
-  if (inputs.sysroot) examiner.add_machine(*inputs.sysroot);
-  return examiner.finish();
+Examined examine(const std::vector<std::string>& inputs, const std::optional<fs::path>& sysroot) {
+  Examination examination;
+  Examined& result = examination.result;
+  for (const std::string& input : inputs) {
+    std::error_code code;
+    if (!fs::is_directory(input, code) || fs::exists(fs::path(input) / "report.json", code))
+      read_one(input, IfBinary::error, examination);
+    else
+      read_folder(input, examination);
+  }
+  if (sysroot) {
+    const std::string name = *sysroot == "/" ? "this machine" : sysroot->string();
+    auto kept = examination.add(name, "machine", read_live_machine(*sysroot, name, result.report.findings));
+    if (!kept) note_error(kept.error(), result);
+  }
+  for (Finding& finding : result.report.findings) sort_cures(finding);
+  std::ranges::move(examination.logs.findings(), std::back_inserter(result.report.findings));
+  return std::move(result);
 }
 
 }  // namespace headroom::doctor

@@ -11,16 +11,12 @@
 
 namespace headroom::doctor {
 
-struct DoctorInputs {
-  std::vector<std::string> files;                // files, folders, "-"
-  std::optional<std::filesystem::path> sysroot;  // also this machine: "/", or a tree
-};
-
 struct Examined {
   report::DoctorReport report;  // findings are unsorted; for DoctorReport::problems, one sentence per error
   std::optional<Error> first_error;  // the later ones are logged as warnings
 };
 
-Examined examine(const DoctorInputs& inputs);
+// `inputs`: files, folders, "-". With `sysroot` also this machine: "/", or a tree.
+Examined examine(const std::vector<std::string>& inputs, const std::optional<std::filesystem::path>& sysroot);
 
 }  // namespace headroom::doctor

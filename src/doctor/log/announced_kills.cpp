@@ -35,7 +35,7 @@ struct ContainerState {
 };
 ContainerState container_state(std::string_view line) {
   const auto words = split_words(line);
-  const auto at = std::find(words.begin(), words.end(), "Container");
+  const auto at = std::ranges::find(words, "Container");
   return words.end() - at < 3 ? ContainerState{} : ContainerState{at[1], at[2]};
 }
 
@@ -60,39 +60,34 @@ void AnnouncedKills::read(std::string_view line, std::int64_t number) {
   } else if (has(line, kEscalates)) {
     announce(source_of(line), number);
   } else if (has(line, kStarts)) {
-    forget(source_of(line));
+    announced_.erase(std::string(source_of(line)));
   } else if (has(line, kTimedOut) || has(line, " with signal SIGKILL") || has(line, "Sent signal SIGKILL")) {
     announce(unit_of(line), number);
   } else if (const auto stopped = text_after(line, kStopping)) {
     announce(stopped_unit(*stopped), number);
   } else if (const auto unit = text_after(line, kStopped)) {
-    forget(stopped_unit(*unit));
+    announced_.erase(std::string(stopped_unit(*unit)));
   } else if (has(line, kGracefully) || has(line, kAborting)) {
     all_stop_ = number;
   } else if (has(line, kContainer)) {
     const auto [name, state] = container_state(line);
     if (state == "Stopping" || state == "Killing" || state == "Killed") announce(name, number);
-    if (state == "Starting" || state == "Started") forget(name);
+    if (state == "Starting" || state == "Started") announced_.erase(std::string(name));
   }
 }
 
 void AnnouncedKills::announce(std::string_view program, std::int64_t number) {
   if (program.empty()) return;
-  forget(program);
-  if (announced_.size() >= kMost) announced_.erase(announced_.begin());
-  announced_.push_back({std::string(program), number});
-}
-
-void AnnouncedKills::forget(std::string_view program) {
-  std::erase_if(announced_, [program](const Announced& each) { return each.program == program; });
+  if (announced_.size() >= kMost) announced_.clear();
+  announced_.insert_or_assign(std::string(program), number);
 }
 
 bool AnnouncedKills::explain(const LogMessage& killed, std::int64_t number) {
   const std::string who = killed.text("told_by");
   if (who != kLaunch && who != kCompose && who != kSystemd) return false;
-  const auto is_near = [number](std::int64_t line) { return line >= 0 && number - line <= kNear; };
-  const std::size_t explained = std::erase_if(announced_, [&](const Announced& each) {
-    return is_same(each.program, killed.subject) && is_near(each.line);
+  const auto is_near = [number](std::int64_t line) { return line >= 0 && number - line <= kNearLines; };
+  const std::size_t explained = std::erase_if(announced_, [&](const auto& each) {
+    return is_same(each.first, killed.subject) && is_near(each.second);
   });
   return explained > 0 || (who == kCompose && is_near(all_stop_));
 }

@@ -4,11 +4,13 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "doctor/log/log_rule.h"
+#include "doctor/log/recent_kills.h"
 
 namespace headroom::doctor {
 
@@ -17,8 +19,6 @@ inline constexpr std::string_view kLaunch = "ROS's launch", kCompose = "docker c
 
 class AnnouncedKills {
  public:
-  // So many lines of other nodes may lie between.
-  static constexpr std::int64_t kNear = 200;
   static constexpr std::size_t kMost = 64;
 
   // For AnchorSearch: each line that read() knows contains one of these.
@@ -29,15 +29,10 @@ class AnnouncedKills {
   bool explain(const LogMessage& killed, std::int64_t number);
 
  private:
-  struct Announced {
-    std::string program;
-    std::int64_t line = 0;
-  };
   void announce(std::string_view program, std::int64_t number);
-  void forget(std::string_view program);
 
-  std::vector<Announced> announced_;
-  std::int64_t all_stop_ = -1;  // docker compose stops all containers
+  std::map<std::string, std::int64_t> announced_;  // the line, by program
+  std::int64_t all_stop_ = -1;                     // docker compose stops all containers
 };
 
 }  // namespace headroom::doctor

@@ -21,16 +21,10 @@ std::optional<std::int64_t> value_of_operand(std::string_view name, const LogMes
 }
 
 std::int64_t computed(std::int64_t left, char sign, std::int64_t right) {
-  switch (sign) {
-    case '+':
-      return left + right;
-    case '-':
-      return left - right;
-    case '*':
-      return left * right;
-    default:
-      return right == 0 ? 0 : left / right;
-  }
+  if (sign == '+') return left + right;
+  if (sign == '-') return left - right;
+  if (sign == '*') return left * right;
+  return right == 0 ? 0 : left / right;
 }
 
 // "2.0 MiB", "18446744073709551612 bytes"; empty if unknown.
@@ -66,14 +60,9 @@ std::string words_of_number(std::string_view expression, std::int64_t value, std
 
 // "requested_bytes/2:mib" within the braces; what stands behind "|" is used for a missing figure.
 std::optional<std::string> words_of_figure(std::string_view figure, const LogMessage& message) {
-  std::optional<std::string_view> otherwise;
-  if (const std::size_t bar = figure.find('|'); bar != figure.npos) {
-    otherwise = figure.substr(bar + 1);
-    figure = figure.substr(0, bar);
-  }
-  const std::size_t colon = figure.find(':');
-  const std::string_view expression = figure.substr(0, colon),
-                         format = colon == figure.npos ? std::string_view() : figure.substr(colon + 1);
+  const bool has_other_words = has(figure, "|");
+  std::string_view format = take_before(figure, "|");  // what is left of the figure is the other words
+  const std::string_view expression = take_before(format, ":");
   std::string words;
   if (expression == "requested")
     words = words_of_request(message);
@@ -85,7 +74,7 @@ std::optional<std::string> words_of_figure(std::string_view figure, const LogMes
     words = message.text(expression);
   if (format == "shell" && !words.empty()) words = shell_word(words);
   if (!words.empty()) return words;
-  return otherwise ? std::optional<std::string>(*otherwise) : std::nullopt;
+  return has_other_words ? std::optional<std::string>(figure) : std::nullopt;
 }
 
 // The length of the "{…}" that the text begins with; 0: it is a program's own brace.
@@ -175,11 +164,8 @@ std::optional<std::string> fill_in(std::string_view text, const LogMessage& mess
 }
 
 bool holds(std::string_view condition, const LogMessage& message) {
-  while (!condition.empty()) {
-    const std::size_t end = condition.find(", ");
-    if (!holds_term(condition.substr(0, end), message)) return false;
-    condition = end == condition.npos ? std::string_view() : condition.substr(end + 2);
-  }
+  while (!condition.empty())
+    if (!holds_term(take_before(condition, ", "), message)) return false;
   return true;
 }
 

@@ -169,12 +169,6 @@ std::string_view without_service(std::string_view unit) {
   return unit.substr(0, unit.size() - (unit.ends_with(kServiceEnding) ? kServiceEnding.size() : 0));
 }
 
-std::string words_for_unit(std::string_view unit) {
-  if (unit.empty()) return "A process";
-  const bool is_service = !unit.ends_with(kScopeEnding) && !unit.ends_with(kSliceEnding);
-  return is_service ? fmt::format("The service {}", without_service(unit)) : std::string(unit);
-}
-
 bool is_in_slice(std::string_view slice, std::string_view unit) {
   if (!slice.ends_with(kSliceEnding) || slice == unit) return false;
   const std::string_view name = slice.substr(0, slice.size() - kSliceEnding.size());

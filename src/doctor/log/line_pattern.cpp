@@ -1,5 +1,7 @@
 #include "doctor/log/line_pattern.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cctype>
 #include <utility>
@@ -12,7 +14,7 @@
 namespace headroom::doctor {
 namespace {
 
-constexpr std::string_view kGap = "…", kDecimalDigits = "0123456789";
+constexpr std::string_view kGap = "…", kSpaces = "  ", kDecimalDigits = "0123456789";
 constexpr std::size_t kLongestText = 300;  // of a captured name, such as the path of a control group
 
 struct Capture {
@@ -29,18 +31,21 @@ std::optional<Capture> leading_capture(std::string_view pattern) {
   const std::size_t colon = inside.find(':');
   const std::string_view name = inside.substr(0, colon);
   const auto is_of_name = [](char c) { return c == '_' || std::islower(static_cast<unsigned char>(c)) != 0; };
-  if (!std::all_of(name.begin(), name.end(), is_of_name)) return std::nullopt;
+  if (!std::ranges::all_of(name, is_of_name)) return std::nullopt;
   if (colon == inside.npos) return name.empty() ? std::nullopt : std::optional(Capture{name, {}, end + 1});
   return Capture{name, inside.substr(colon + 1), end + 1};
 }
 
-// Up to the next capture, gap or end mark.
+// Up to the next capture, gap or end mark, or behind two spaces.
 std::string_view leading_literal(std::string_view pattern) {
-  std::size_t end = 0;
-  while (end < pattern.size() && pattern[end] != '$' && !pattern.substr(end).starts_with(kGap) &&
-         !leading_capture(pattern.substr(end)))
-    ++end;
-  return pattern.substr(0, end);
+  for (std::size_t end = 0; end < pattern.size(); ++end) {
+    const char letter = pattern[end];
+    if (letter == '$' || (letter == kGap[0] && pattern.substr(end).starts_with(kGap)) ||
+        (letter == '{' && leading_capture(pattern.substr(end))))
+      return pattern.substr(0, end);
+    if (letter == ' ' && end > 0 && pattern[end - 1] == ' ') return pattern.substr(0, end + 1);
+  }
+  return pattern;
 }
 
 class Matcher {
@@ -71,12 +76,14 @@ class Matcher {
     if (const auto capture = leading_capture(pattern))
       return match_capture(*capture, pattern.substr(capture->length), text);
     const std::string_view literal = leading_literal(pattern);
-    return text.starts_with(literal) &&
-           match_here(pattern.substr(literal.size()), text.substr(literal.size()));
+    if (!text.starts_with(literal)) return false;
+    text.remove_prefix(literal.size());
+    if (literal.ends_with(kSpaces)) text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
+    return match_here(pattern.substr(literal.size()), text);
   }
   bool match_capture(const Capture& capture, std::string_view rest, std::string_view text) {
     if (capture.type.starts_with("int")) return match_integer(capture, rest, text);
-    if (capture.type == "word" || capture.type == "decimal" ||
+    if (capture.type == "word" || capture.type == "decimal" || capture.type == "service" ||
         (capture.type != "size" && !capture.name.ends_with("_bytes")))
       return match_text(capture, rest, text);
     return match_size(capture, rest, text);
@@ -88,11 +95,8 @@ class Matcher {
     if (!number || !holds(condition, *number)) return false;
     found_.add(capture.name, capture.name.empty() ? std::nullopt : number);
     text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
-    const bool is_hexadecimal = text.starts_with("0x");
-    const std::size_t from = is_hexadecimal || text.starts_with('-') ? 1 : 0;
-    const std::size_t end =
-        text.find_first_not_of(is_hexadecimal ? "0123456789abcdefABCDEFx" : kDecimalDigits, from);
-    return match_here(rest, text.substr(std::min(end, text.size())));
+    if (text.starts_with('-')) text.remove_prefix(1);
+    return match_here(rest, behind_number(text, kDecimalDigits));
   }
   // ">0", "=2", "<-1", or nothing.
   static bool holds(std::string_view condition, std::int64_t number) {
@@ -111,6 +115,7 @@ class Matcher {
       return take_text(capture, text.substr(0, word)) &&
              (match_here(rest, text.substr(end)) || match_here(rest, text.substr(word)));
     }
+    if (capture.type == "service") return match_unit(capture, rest, text);
     if (capture.type == "decimal") {
       std::size_t end = std::min(text.find_first_not_of("0123456789."), text.size());
       while (end > 0 && text[end - 1] == '.') --end;
@@ -125,6 +130,15 @@ class Matcher {
     }
     return false;
   }
+  bool match_unit(const Capture& capture, std::string_view rest, std::string_view text) {
+    const std::size_t end = std::min(text.find_first_of(": "), text.size());
+    std::string_view unit = text.substr(0, end);
+    if (unit.ends_with(".service"))
+      unit.remove_suffix(std::string_view(".service").size());
+    else if (!unit.ends_with(".scope") && !unit.ends_with(".slice"))
+      return false;
+    return take_text(capture, unit) && match_here(rest, text.substr(end));
+  }
   bool take_text(const Capture& capture, std::string_view text) {
     const std::string_view value = trim(text);
     if (value.empty()) return false;
@@ -134,6 +148,7 @@ class Matcher {
 
   // A size that no machine has is kept as it is printed ("wrong_size"): it was computed wrong.
   bool match_size(const Capture& capture, std::string_view rest, std::string_view text) {
+    if (text.starts_with('"')) text.remove_prefix(1);
     // The next line of a message may follow without a space: "58.00 MiBDevice limit".
     constexpr std::size_t kLongestSize = 24;
     const std::size_t unit = capture.type == "unit" ? text.find("iB") : text.npos;
@@ -146,7 +161,9 @@ class Matcher {
   bool take_size(const Capture& capture, std::string_view text) {
     const auto size = capture.type == "unit"       ? size_with_unit(text)
                       : capture.type == "quantity" ? leading_quantity(text)
-                                                   : leading_size(text);
+                      : capture.type.ends_with("iB")
+                          ? leading_size(fmt::format("{} {}", number_in(text), capture.type))
+                          : leading_size(text);
     if (capture.name.empty()) return size.has_value();
     if (size) {
       found_.add(capture.name, size);
@@ -161,19 +178,20 @@ class Matcher {
   static std::string_view behind_unit(std::string_view text) {
     const std::string_view spaced = text.substr(std::min(text.find_first_not_of(' '), text.size()));
     const auto is_letter = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; };
-    const auto end = std::find_if_not(spaced.begin(), spaced.end(), is_letter);
+    const auto end = std::ranges::find_if_not(spaced, is_letter);
     const std::string_view unit = spaced.substr(0, static_cast<std::size_t>(end - spaced.begin()));
     constexpr std::size_t kLongestUnit = 3;
     const bool is_unit =
         unit.starts_with("byte") || (unit.size() <= kLongestUnit && unit.ends_with('B')) || unit.size() == 1;
     return is_unit ? spaced.substr(unit.size()) : text;
   }
-  static std::string_view behind_number(std::string_view text) {
+  static std::string_view number_in(std::string_view text) {
+    return text.substr(0, text.size() - behind_number(text).size());
+  }
+  static std::string_view behind_number(std::string_view text, std::string_view digits = "0123456789.,") {
     text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
-    const bool is_hexadecimal = text.starts_with("0x");
-    const std::size_t end =
-        text.find_first_not_of(is_hexadecimal ? "0123456789abcdefABCDEFx" : "0123456789.,");
-    return text.substr(std::min(end, text.size()));
+    if (text.starts_with("0x")) digits = "0123456789abcdefABCDEFx";
+    return text.substr(std::min(text.find_first_not_of(digits), text.size()));
   }
 
   LogMessage found_;
@@ -195,6 +213,7 @@ std::size_t frequency_of_anchor(std::string_view word) {
 }  // namespace
 
 bool match_pattern(std::string_view pattern, std::string_view line, LogMessage& message) {
+  if (!pattern.starts_with('^') && !has(line, leading_literal(pattern))) return false;
   Matcher matcher;
   if (!matcher.match(pattern, line)) return false;
   matcher.add_to(message);

@@ -21,18 +21,8 @@ std::string decoded(std::string_view text) {
   return document.is_string() ? document.get<std::string>() : std::string(text);
 }
 
-// "77,101,109", up to a bracket.
-std::string decoded_bytes(std::string_view text) {
-  std::string plain;
-  for (const std::string_view number : split(text.substr(0, text.find(']')), ','))
-    if (const auto byte = parse_number<int>(trim(number)); byte && *byte >= 0 && *byte < 256)
-      plain += static_cast<char>(*byte);
-  return plain;
-}
-
 struct Value {
-  std::size_t begin = 0, end = 0;  // between its quotation marks or brackets
-  bool is_array = false;
+  std::size_t begin = 0, end = 0;  // between its quotation marks
 };
 
 // As far as it goes: a long line was cut.
@@ -59,10 +49,7 @@ std::optional<Value> message_of_json(std::string_view line) {
     at = line.find_first_not_of(' ', at + key.size());
     if (at == line.npos || line[at] != ':') continue;
     at = line.find_first_not_of(' ', at + 1);
-    if (at == line.npos) continue;
-    ++at;
-    if (line[at - 1] == '"') return Value{at, end_of_string(line, at), false};
-    if (line[at - 1] == '[') return Value{at, std::min(line.find(']', at), line.size()), true};
+    if (at != line.npos && line[at] == '"') return Value{at + 1, end_of_string(line, at + 1)};
   }
   return std::nullopt;
 }
@@ -75,7 +62,7 @@ std::optional<Value> message_of_logfmt(std::string_view line) {
   for (const std::string_view key : {" msg=\"", " message=\""})
     if (const std::size_t at = line.find(key); at != line.npos) {
       const std::size_t begin = at + key.size(), end = end_of_string(line, begin);
-      if (line.substr(begin, end - begin).find('\\') != line.npos) return Value{begin, end, false};
+      if (line.substr(begin, end - begin).find('\\') != line.npos) return Value{begin, end};
     }
   return std::nullopt;
 }
@@ -98,17 +85,11 @@ std::string_view without_node_prefix(std::string_view line) {
 
 }  // namespace
 
-const std::vector<std::string_view>& envelope_anchors() {
-  static const std::vector<std::string_view> kAnchors{"\"MESSAGE\":[", "\"MESSAGE\": [", "\"MESSAGE\" : ["};
-  return kAnchors;
-}
-
 std::string_view without_envelope(std::string_view line, std::string& buffer) {
   constexpr char kEscape = '\x1b';
   line = without_node_prefix(line);
   if (const auto message = message_in(line)) {
-    const std::string_view value = line.substr(message->begin, message->end - message->begin);
-    buffer = message->is_array ? decoded_bytes(value) : decoded(value);
+    buffer = decoded(line.substr(message->begin, message->end - message->begin));
     line = buffer;
   }
   if (line.find(kEscape) == line.npos) return line;

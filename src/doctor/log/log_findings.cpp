@@ -14,70 +14,58 @@
 #include "doctor/log/log_envelope.h"
 #include "doctor/log/log_prose.h"
 #include "doctor/log/log_reader.h"
+#include "doctor/log/log_retry.h"
 #include "doctor/log/message_text.h"
 
 namespace headroom::doctor {
 namespace {
 
-// Which rules have an anchor in a line: one pass over the line instead of a hundred searches.
-class WordOwners {
- public:
-  // Bit 0: a program tries again. Bit i + 1: rule i has an anchor in the line.
-  using Set = std::bitset<128>;
-  static constexpr std::size_t kRetry = 0;
-  static constexpr std::size_t of_rule(std::size_t rule) { return rule + 1; }
+// Which rules have an anchor in a line: one pass over the line instead of a hundred searches. Bit 0: a
+// program tries again. Bit i + 1: rule i has an anchor in the line.
+using Owners = std::bitset<128>;
+constexpr std::size_t kRetry = 0;
 
-  static const WordOwners& all() {
-    static const WordOwners kAll;
-    return kAll;
-  }
-  const AnchorSearch& words() const { return words_; }
-  Set of(std::string_view line) const {
-    Set owners;
-    words_.visit(line, 0, [&](std::size_t, std::size_t word) {
-      owners |= owners_[word];
-      return true;
-    });
-    return owners;
-  }
-
- private:
-  WordOwners() : words_(all_words()), owners_(words_.words().size()) {
-    const auto& rules = log_rules();
-    for (std::size_t i = 0; i < rules.size(); ++i) add(rules[i].anchors, of_rule(i));
-    add(retry_anchors(), kRetry);
-  }
-  static std::vector<std::string_view> all_words() {
-    std::vector<std::string_view> words;
-    for (const LogRule& rule : log_rules())
-      words.insert(words.end(), rule.anchors.begin(), rule.anchors.end());
-    words.insert(words.end(), retry_anchors().begin(), retry_anchors().end());
-    words.insert(words.end(), envelope_anchors().begin(), envelope_anchors().end());
-    return words;
-  }
-  template <typename Words>
-  void add(const Words& words, std::size_t owner) {
-    const auto& all = words_.words();
-    for (const std::string_view word : words)
-      if (const auto at = std::find(all.begin(), all.end(), word); at != all.end())
-        owners_[static_cast<std::size_t>(at - all.begin())].set(owner);
-  }
-
-  AnchorSearch words_;
-  std::vector<Set> owners_;  // of each word
+struct Anchors {
+  AnchorSearch words;
+  std::vector<Owners> owners;  // of each word
 };
+const Anchors& all_anchors() {
+  static const Anchors kAnchors = [] {
+    std::vector<std::vector<std::string_view>> by_owner{retry_anchors()};
+    for (const LogRule& rule : log_rules()) by_owner.emplace_back(rule.anchors.begin(), rule.anchors.end());
+    std::vector<std::string_view> words;
+    for (const auto& each : by_owner) words.insert(words.end(), each.begin(), each.end());
+    Anchors anchors{AnchorSearch(words), {}};
+    for (const std::string& word : anchors.words.words()) {
+      Owners& owners = anchors.owners.emplace_back();
+      for (std::size_t i = 0; i < by_owner.size(); ++i) owners[i] = is_one_of(word, by_owner[i]);
+    }
+    return anchors;
+  }();
+  return kAnchors;
+}
+
+Owners owners_of(std::string_view line) {
+  const Anchors& anchors = all_anchors();
+  Owners owners;
+  anchors.words.visit(line, 0, [&](std::size_t, std::size_t word) {
+    owners |= anchors.owners[word];
+    return true;
+  });
+  return owners;
+}
 
 // The message has the request and the available memory: "Tried to allocate 2.00 GiB (GPU 0; 8.00 GiB total
 // …".
 bool tells_amounts(const LogMessage& message) {
-  return std::count_if(message.figures.begin(), message.figures.end(),
-                       [](const Figure& figure) { return figure.name.ends_with("_bytes"); }) >= 2;
+  return std::ranges::count_if(message.figures,
+                               [](const Figure& figure) { return figure.name.ends_with("_bytes"); }) >= 2;
 }
 
-const LogRule* rule_of(std::string_view line, const WordOwners::Set& owners, LogMessage& message) {
+const LogRule* rule_of(std::string_view line, const Owners& owners, LogMessage& message) {
   const auto& rules = log_rules();
   for (std::size_t i = 0; i < rules.size(); ++i) {
-    if (!owners[WordOwners::of_rule(i)]) continue;
+    if (!owners[i + 1]) continue;
     if (auto read = rules[i].read(line)) {
       if (is_only_spoken_of(line, tells_amounts(*read))) return nullptr;
       message = std::move(*read);
@@ -89,32 +77,19 @@ const LogRule* rule_of(std::string_view line, const WordOwners::Set& owners, Log
 
 bool is_any_known(std::string_view text) {
   const auto lines = split(text, '\n');
-  return std::any_of(lines.begin(), lines.end(), [](std::string_view line) {
+  return std::ranges::any_of(lines, [](std::string_view line) {
     LogMessage message;
-    return rule_of(line, WordOwners::all().of(line), message) != nullptr;
+    return rule_of(line, owners_of(line), message) != nullptr;
   });
 }
 
-const LogRule& rule_of_kernel_kills() {
-  const auto& rules = log_rules();
-  return *std::find_if(rules.begin(), rules.end(), [](const LogRule& rule) { return rule.is_kernel_kill; });
-}
-
 // Whether the line after a retry shows that the program failed anyway: an exception, its end, or a kill.
-bool tells_it_did_not_go_on(std::string_view line, const WordOwners::Set& owners) {
-  if (tells_failure(line) || OomReport::begins(line)) return true;
+bool tells_it_did_not_go_on(std::string_view line, const Owners& owners) {
+  if (has(line, "Traceback (most recent") || tells_end(line) || OomReport::begins(line)) return true;
   LogMessage message;
   const LogRule* rule = rule_of(line, owners, message);
   return rule != nullptr && !message.is_addition &&
          (message.ends_program || rule->is_kernel_kill || rule->repeats_kills);
-}
-
-// Whether the line may continue a message of PyTorch, the only messages that are continued. Any 40 letters of
-// one contain a unit or one of these words.
-bool may_be_rest(std::string_view line) {
-  constexpr std::string_view kWords[] = {"iB", "memory", "ytes", "GPU",   "rocess",  "alloc",
-                                         "MB", "GB",     "free", "capac", "PyTorch", "pools"};
-  return has_any(line, kWords);
 }
 
 // Texts of other programs are printed to terminals and into Markdown.
@@ -125,8 +100,8 @@ std::string clean(std::string_view text) { return clean_whole(trim(text).substr(
 
 // A runtime's error and a model's name may have several lines.
 std::string in_one_line(std::string text) {
-  std::replace_if(
-      text.begin(), text.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
+  std::ranges::replace_if(
+      text, [](char c) { return c == '\n' || c == '\r'; }, ' ');
   return text;
 }
 
@@ -140,15 +115,36 @@ std::string clean_around(const LogRule& rule, std::string_view text) {
   return "…" + clean(text.substr(first - kBefore));
 }
 
+// Proven cures come first, refuted ones last.
+int rank_of(const Cure& cure) {
+  if (!cure.tried) return 1;
+  switch (cure.tried->verdict) {
+    case CureVerdict::helps:
+    case CureVerdict::costs_speed:
+      return 0;
+    case CureVerdict::no_difference:
+      return 2;
+    case CureVerdict::worse:
+    case CureVerdict::failed:
+      break;
+  }
+  return 3;
+}
+
+Bytes saved_by(const Cure& cure) {
+  if (cure.tried && cure.tried->saved) return *cure.tried->saved;
+  return cure.saves.value_or(Bytes{-1});
+}
+
 }  // namespace
 
 const LogRule* rule_of(std::string_view line, LogMessage& message) {
-  return rule_of(line, WordOwners::all().of(line), message);
+  return rule_of(line, owners_of(line), message);
 }
 
 Result<std::int64_t> LogFindings::read_file(const std::string& path) {
   const std::string name = path == "-" ? "(standard input)" : path;
-  auto read = read_log_file(path, WordOwners::all().words(), [&](std::int64_t number, std::string_view line) {
+  auto read = read_log_file(path, all_anchors().words, [&](std::int64_t number, std::string_view line) {
     return read_line(name, number, line);
   });
   end_file();
@@ -163,19 +159,18 @@ void LogFindings::end_file() {
   cut_ = {};
   chosen_.reset();
   refused_.reset();
-  traceback_ = {};
   if (std::exchange(waits_for_answer_, false) && answers_itself_) groups_.went_on();
-  groups_.end_file();
+  groups_.did_not_go_on();
 }
 
 // A report of the kernel without a kill: its end is not in the log.
 void LogFindings::close_report() {
   if (!report_.waits_for_kill()) return;
-  const LogRule& rule = rule_of_kernel_kills();
+  const auto rule = std::ranges::find_if(log_rules(), &LogRule::is_kernel_kill);
   LogMessage message;
   report_.end(message);
-  const LogPlace at{report_begin_.file, report_begin_.line};
-  groups_.add(rule, std::move(message), at, report_begin_.text);
+  const LogPlace at{report_begin_.file, report_begin_.line, time_of(report_begin_.text)};
+  groups_.add(*rule, std::move(message), at, report_begin_.text);
 }
 
 bool LogFindings::read_line(const std::string& file, std::int64_t number, std::string_view line) {
@@ -187,32 +182,23 @@ bool LogFindings::read_line(const std::string& file, std::int64_t number, std::s
   if (text.data() != line.data() && !is_any_known(text))
     if (const std::string others = beside_message(line); is_any_known(others))
       return read_plain_line(file, number, is_any_known(line) ? line : others);
-  return read_plain_text(file, number, text);
-}
-
-// One field may contain a whole traceback.
-bool LogFindings::read_plain_text(const std::string& file, std::int64_t number, std::string_view text) {
-  bool wants_next = false;
+  bool wants_next = false;  // one field may contain a whole traceback
   for (const std::string_view each : split(text, '\n')) wants_next = read_plain_line(file, number, each);
   return wants_next;
 }
 
 bool LogFindings::read_plain_line(const std::string& file, std::int64_t number, std::string_view line) {
   if (waits_for_answer_ && trim(line).empty()) return true;
-  const LogPlace at{file, number};
-  const WordOwners::Set owners = WordOwners::all().of(line);
+  const LogPlace at{file, number, time_of(line)};
+  const Owners owners = owners_of(line);
   if (std::exchange(waits_for_answer_, false)) {
     if (tells_it_did_not_go_on(line, owners))
       groups_.did_not_go_on();
     else
       groups_.went_on();
   }
-  const bool ends_traceback =
-      (owners[WordOwners::kRetry] || traceback_.is_open()) && traceback_.ends_with(line);
-  WordOwners::Set of_rules = owners;
-  of_rules.reset(WordOwners::kRetry);
-  if (joins(file, number, line, of_rules.any())) {
-    if (owners[WordOwners::kRetry]) read_retry(at, line);
+  if (joins(line)) {
+    if (owners[kRetry]) read_retry(at, line);
     return true;
   }
   if (OomReport::begins(line)) {
@@ -226,31 +212,23 @@ bool LogFindings::read_plain_line(const std::string& file, std::int64_t number, 
   const bool is_failure =
       rule != nullptr && !rule->is_not_of_memory && !rule->from_outside && rule->context_of.empty();
   if (rule == nullptr) {
-    if (report_.is_open()) report_.read(line, number);
+    if (report_.is_open()) report_.read(line);
   } else if (!rule->context_of.empty()) {
-    read_context(*rule, message, at, line);
-    read_other_contexts(*rule, line);
+    read_contexts(at, line);
   } else {
-    message.is_final |= ends_traceback;
     read_message(*rule, std::move(message), at, line);
   }
-  if (owners[WordOwners::kRetry]) read_retry(at, line, is_failure);
-  return report_.is_open() || traceback_.is_open() || waits_for_answer_ || cut_.rule != nullptr;
+  if (owners[kRetry]) read_retry(at, line, is_failure);
+  return report_.is_open() || waits_for_answer_ || cut_.rule != nullptr;
 }
 
-void LogFindings::read_context(const LogRule& rule, const LogMessage& message, const LogPlace& at,
-                               std::string_view line) {
-  LogMessage& known = context_[rule.context_of];
-  for (const Figure& figure : message.figures) known.set(figure);
-  if (message.answers) groups_.answer(rule.answers, at, clean(line));
-}
-
-// vLLM's line of settings has figures for its own failures and for PyTorch's.
-void LogFindings::read_other_contexts(const LogRule& first, std::string_view line) {
+// A line of settings may have figures for several rules.
+void LogFindings::read_contexts(const LogPlace& at, std::string_view line) {
   for (const LogRule& rule : log_rules()) {
-    if (&rule == &first || rule.context_of.empty()) continue;
-    if (const auto message = rule.read(line))
-      for (const Figure& figure : message->figures) context_[rule.context_of].set(figure);
+    const auto message = rule.context_of.empty() ? std::nullopt : rule.read(line);
+    if (!message) continue;
+    for (const Figure& figure : message->figures) context_[rule.context_of].set(figure);
+    if (message->answers) groups_.answer(rule.answers, at, clean(line));
   }
 }
 
@@ -260,20 +238,17 @@ void LogFindings::read_message(const LogRule& rule, LogMessage message, const Lo
   if (rule.is_kernel_kill) report_.note_kill(message);
   // The summary "oom-kill:constraint=…" comes before the line with the victim's sizes, which ends the report.
   const bool is_kill = rule.is_kernel_kill && !message.event.empty();
-  const auto victim = is_kill && message.bytes("virtual_bytes") ? report_.end(message) : std::nullopt;
+  if (is_kill && message.bytes("virtual_bytes")) report_.end(message);
   take_back_chosen(rule, message, at);
   if (!rule.figures_for.empty())
     for (const Figure& figure : message.figures) context_[rule.figures_for].set(figure);
-  const std::size_t own_figures = message.figures.size();
-  add_context(rule, message);
   if (message.answers) groups_.answer(rule.answers, at, clean(line));
   const auto size = message.asks_for_less ? message.bytes("requested_bytes") : std::nullopt;
   const Bytes asked = size.value_or(Bytes{});
   const auto before = std::exchange(refused_, size ? std::optional(Refused{&rule, asked}) : std::nullopt);
   const bool ends_program = message.ends_program;
-  const bool is_kept = add(rule, std::move(message), own_figures, at, line);
+  add(rule, std::move(message), at, line);
   if (ends_program) groups_.ended(at, line);
-  if (is_kept && victim) groups_.add_evidence({at.file, victim->line}, clean(victim->text));
   if (size && before && before->rule == &rule && asked < before->size)
     groups_.answer(rule.name, at, clean(line));
 }
@@ -296,40 +271,20 @@ void LogFindings::take_back_chosen(const LogRule& rule, LogMessage& message, con
   if (message.text("constraint").empty()) message.add("constraint", chosen->constraint);
 }
 
-void LogFindings::add_context(const LogRule& rule, LogMessage& message) const {
-  if (const auto known = context_.find(rule.name); known != context_.end()) message.add_absent(known->second);
-}
-
-bool LogFindings::add(const LogRule& rule, LogMessage message, std::size_t own_figures, const LogPlace& at,
-                      std::string_view text) {
+void LogFindings::add(const LogRule& rule, LogMessage message, const LogPlace& at, std::string_view text) {
   cut_ = {};
-  if (message.may_go_on) cut_ = {&rule, at, at.line, std::string(text), 1, own_figures, message.is_final};
   const bool may_be_taken_back = message.may_go_on || chosen_.has_value();
-  return groups_.add(rule, std::move(message), at, clean_around(rule, text), may_be_taken_back);
+  if (message.may_go_on) cut_ = {&rule, at, std::string(text), message.figures.size(), message.is_final};
+  if (const auto known = context_.find(rule.name); known != context_.end()) message.add_absent(known->second);
+  groups_.add(rule, std::move(message), at, clean_around(rule, text), may_be_taken_back);
 }
 
-bool LogFindings::add_joined(const LogRule& rule, LogMessage message, const CutMessage& cut) {
-  constexpr int kMostLines = 6;  // PyTorch's longest, broken at 80 columns
-  message.is_final |= cut.is_final;
-  const bool may_go_on = message.may_go_on && cut.lines < kMostLines;
-  if (may_go_on) {
-    cut_ = cut;
-    cut_.rule = &rule;
-    cut_.figures = message.figures.size();
-  }
-  add_context(rule, message);
-  return groups_.add(rule, std::move(message), cut.at, clean_around(rule, cut.text), may_go_on);
-}
-
-// Terminals break words and keep spaces, loggers break between words: both ways are tried. A line that is a
-// message by itself is not joined, nor one without a word of such messages: joining each line twice would
-// cost more than everything else in a log full of messages. All lines of one record have its number.
-bool LogFindings::joins(const std::string& file, std::int64_t number, std::string_view line, bool is_known) {
-  CutMessage cut = std::exchange(cut_, {});
-  const bool is_next = number == cut.last_line || number == cut.last_line + 1;
-  if (cut.rule == nullptr || cut.at.file != file || !is_next) return false;
-  if (line.find("ut of memory") != line.npos || cut.text.size() + line.size() > kLongestLogLine) return false;
-  if (!is_known && !may_be_rest(line)) return false;
+// Joins the line to the message before, if that then has more figures. Terminals break words and keep spaces,
+// loggers break between words: both ways are tried.
+bool LogFindings::joins(std::string_view line) {
+  const CutMessage cut = std::exchange(cut_, {});
+  if (cut.rule == nullptr || has(line, "ut of memory") || cut.text.size() + line.size() > kLongestLogLine)
+    return false;
   const LogRule* best_rule = nullptr;
   LogMessage best;
   std::string best_text;
@@ -342,14 +297,10 @@ bool LogFindings::joins(const std::string& file, std::int64_t number, std::strin
     best = std::move(message);
     best_text = std::move(joined);
   }
-  const bool tells_more =
-      best_rule != nullptr && (best_rule != cut.rule || best.figures.size() > cut.figures);
-  if (!tells_more) return false;
+  if (best_rule == nullptr || (best_rule == cut.rule && best.figures.size() <= cut.figures)) return false;
   groups_.take_back();
-  cut.last_line = number;
-  ++cut.lines;
-  cut.text = std::move(best_text);
-  add_joined(*best_rule, std::move(best), cut);
+  best.is_final |= cut.is_final;
+  add(*best_rule, std::move(best), cut.at, best_text);
   return true;
 }
 
@@ -400,34 +351,8 @@ void clean_findings(std::vector<Finding>& findings) {
 }
 
 void sort_findings(std::vector<Finding>& findings) {
-  std::stable_sort(findings.begin(), findings.end(),
-                   [](const Finding& a, const Finding& b) { return a.severity < b.severity; });
+  std::ranges::stable_sort(findings, {}, &Finding::severity);
 }
-
-namespace {
-
-// Proven cures come first, refuted ones last.
-int rank_of(const Cure& cure) {
-  if (!cure.tried) return 1;
-  switch (cure.tried->verdict) {
-    case CureVerdict::helps:
-    case CureVerdict::costs_speed:
-      return 0;
-    case CureVerdict::no_difference:
-      return 2;
-    case CureVerdict::worse:
-    case CureVerdict::failed:
-      break;
-  }
-  return 3;
-}
-
-Bytes saved_by(const Cure& cure) {
-  if (cure.tried && cure.tried->saved) return *cure.tried->saved;
-  return cure.saves.value_or(Bytes{-1});
-}
-
-}  // namespace
 
 void sort_cures(Finding& finding) {
   if (finding.cures.empty()) return;

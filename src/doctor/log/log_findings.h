@@ -9,7 +9,6 @@
 
 #include "base/result.h"
 #include "doctor/log/announced_kills.h"
-#include "doctor/log/log_retry.h"
 #include "doctor/log/log_rule.h"
 #include "doctor/log/message_groups.h"
 #include "doctor/log/oom_report.h"
@@ -39,29 +38,19 @@ class LogFindings {
   struct CutMessage {
     const LogRule* rule = nullptr;
     LogPlace at;  // of its first line
-    std::int64_t last_line = 0;
     std::string text;
-    int lines = 0;
     std::size_t figures = 0;
     bool is_final = false;
   };
-  // The text without what loggers add; it may have several lines.
-  bool read_plain_text(const std::string& file, std::int64_t number, std::string_view text);
+  // The text without what loggers add.
   bool read_plain_line(const std::string& file, std::int64_t number, std::string_view line);
-  void read_context(const LogRule& rule, const LogMessage& message, const LogPlace& at,
-                    std::string_view line);
-  void read_other_contexts(const LogRule& first, std::string_view line);
+  void read_contexts(const LogPlace& at, std::string_view line);
   void read_message(const LogRule& rule, LogMessage message, const LogPlace& at, std::string_view line);
-  // Adds the figures that the program printed earlier and that its cures need.
-  void add_context(const LogRule& rule, LogMessage& message) const;
-  // `own_figures`: number of figures in the line itself, without the earlier ones.
-  bool add(const LogRule& rule, LogMessage message, std::size_t own_figures, const LogPlace& at,
-           std::string_view text);
-  bool add_joined(const LogRule& rule, LogMessage message, const CutMessage& cut);
+  // Adds the figures that the program printed earlier.
+  void add(const LogRule& rule, LogMessage message, const LogPlace& at, std::string_view text);
   void close_report();
   void take_back_chosen(const LogRule& rule, LogMessage& message, const LogPlace& at);
-  // `is_known`: the line has an anchor of a rule.
-  bool joins(const std::string& file, std::int64_t number, std::string_view line, bool is_known);
+  bool joins(std::string_view line);
   void read_retry(const LogPlace& at, std::string_view line, bool tells_failure_too = false);
 
   OomReport report_;
@@ -82,7 +71,6 @@ class LogFindings {
     Bytes size;
   };
   std::optional<Refused> refused_;
-  Traceback traceback_;
   bool waits_for_answer_ = false, answers_itself_ = false;
 };
 

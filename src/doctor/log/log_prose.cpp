@@ -11,10 +11,6 @@
 namespace headroom::doctor {
 namespace {
 
-bool is_name_letter(char letter) {
-  return letter == '_' || std::isalnum(static_cast<unsigned char>(letter)) != 0;
-}
-
 // `"error": "…"`: a key of JSON, not a quotation.
 bool is_json_key(std::string_view text) {
   const std::size_t end = text.find('"', 1);
@@ -33,14 +29,9 @@ std::string_view text_before(std::string_view line, std::string_view words) {
   return before;
 }
 
-// "0 x ", "0× "
 bool ends_in_no_times(std::string_view before) {
-  for (const std::string_view mark : {"x ", "× "})
-    if (before.ends_with(mark)) {
-      const std::string_view number = trim(before.substr(0, before.size() - mark.size()));
-      return number.ends_with('0') && (number.size() == 1 || number[number.size() - 2] == ' ');
-    }
-  return false;
+  constexpr std::string_view kMarks[] = {" 0 x ", " 0x ", " 0 × ", " 0× "};
+  return ends_with_any(std::string(" ").append(before), kMarks);
 }
 
 bool ends_in_a_count(std::string_view before) {
@@ -89,25 +80,24 @@ bool is_test(std::string_view before) {
   return name && !has(*name, " - ");
 }
 
+struct Mention {
+  std::string_view line, words;
+  std::string_view before, behind;  // of the line
+  std::string_view lead;            // as text_before()
+};
+
 // Whether a compiler reports a place in source code: "main.cpp:10:5: note: …", "new:58: error:
 // 'std::bad_alloc' has not been declared". Programs name their own places, too, but without columns:
 // "gpu_mat.cu:116: error: (-217: …".
 bool is_diagnostic(std::string_view line, std::string_view words) {
-  // "…:42" without its number; nothing if it does not end in one.
-  const auto without_number = [](std::string_view text) -> std::optional<std::string_view> {
-    const std::size_t colon = text.rfind(':');
-    if (colon == text.npos || colon + 1 == text.size() ||
-        text.find_first_not_of("0123456789", colon + 1) != text.npos)
-      return std::nullopt;
-    return text.substr(0, colon);
-  };
   for (const std::string_view kind : {": error: ", ": note: ", ": warning: "}) {
-    const std::size_t end = line.find(kind);
-    const auto place = end == line.npos ? std::nullopt : without_number(line.substr(0, end));
-    if (!place) continue;
-    if (without_number(*place) || kind != ": error: ") return true;
+    const std::size_t end = std::min(line.find(kind), line.size());
+    const std::string_view place = line.substr(0, end);
+    const std::string_view numbers = place.substr(place.find_last_not_of("0123456789:") + 1);  // ":10:5"
+    if (!numbers.starts_with(':') || end == line.size()) continue;
     const std::string_view said = line.substr(end + kind.size());
-    if (!said.empty() && said.front() == '\'' && said.substr(1).starts_with(words)) return true;
+    const bool is_of_code = kind != ": error: " || said.starts_with(std::string("'").append(words));
+    if (is_of_code || std::ranges::count(numbers, ':') > 1) return true;
   }
   return false;
 }
@@ -128,18 +118,14 @@ bool is_supposed(std::string_view before) {
                              kClause[] = {", "};
   constexpr std::string_view kConditions[] = {"if", "If", "unless", "Unless", "whether", "Whether"};
   constexpr std::string_view kModals[] = {"may", "might", "can", "could", "would", "should"};
-  const auto is_one_of = [](std::string_view word, const auto& words) {
-    return std::find(std::begin(words), std::end(words), word) != std::end(words);
-  };
   const std::string_view sentence = after_last(before, kSentence);
   const auto words = split(sentence, ' ');
-  if (std::any_of(words.begin(), words.end(),
-                  [&](std::string_view word) { return is_one_of(word, kConditions); }))
-    return true;
+  for (const std::string_view word : words)
+    if (is_one_of(word, kConditions)) return true;
   constexpr std::size_t kNear = 5;  // words: "can run", "would soon be running"
   const auto clause = split(trim(after_last(sentence, kClause)), ' ');
   // "will decrease batch size on CUDA out of memory": a plan.
-  if (clause.back() == "on" && std::find(clause.begin(), clause.end(), "will") != clause.end()) return true;
+  if (clause.back() == "on" && is_one_of("will", clause)) return true;
   for (std::size_t i = clause.size() > kNear ? clause.size() - kNear : 0; i < clause.size(); ++i)
     if (is_one_of(clause[i], kModals) && (i + 1 == clause.size() || clause[i + 1] != "not")) return true;
   return false;
@@ -188,7 +174,7 @@ bool is_raised(std::string_view before) {
     std::string_view rest = before.substr(at + keyword.size());
     if (rest.starts_with("new ")) rest.remove_prefix(4);
     const auto is_of_name = [](char c) { return is_name_letter(c) || c == '.' || c == ':'; };
-    const auto end = std::find_if_not(rest.begin(), rest.end(), is_of_name);
+    const auto end = std::ranges::find_if_not(rest, is_of_name);
     if (end == rest.end()) return true;
     const auto opened = std::count(end, rest.end(), '(') + std::count(end, rest.end(), '{');
     const auto closed = std::count(end, rest.end(), ')') + std::count(end, rest.end(), '}');
@@ -215,47 +201,28 @@ bool is_argument(std::string_view lead) {
 // A phrase stands before those that it begins with. The first kNamedPhrases are other names if letters
 // precede them.
 constexpr std::size_t kNamedPhrases = 8;
-constexpr std::string_view kPhrases[] = {"CUDA_ERROR_OUT_OF_MEMORY",
-                                         "cudaErrorMemoryAllocation",
-                                         "hipErrorOutOfMemory",
-                                         "CUBLAS_STATUS_ALLOC_FAILED",
-                                         "CUDNN_STATUS_ALLOC_FAILED",
-                                         "CUSOLVER_STATUS_ALLOC_FAILED",
-                                         "CUSPARSE_STATUS_ALLOC_FAILED",
-                                         "CUFFT_ALLOC_FAILED",
-                                         "OutOfMemoryError",
-                                         "OutOfMemory",
-                                         "MemoryError",
-                                         "std::bad_alloc",
-                                         "out of memory",
-                                         "Out of memory",
-                                         "OOM when allocating",
-                                         "Cannot allocate memory",
-                                         "cannot allocate memory",
-                                         "annot allocate vector of size",
-                                         "model requires more system memory",
-                                         "memory layout cannot be allocated",
-                                         "llama runner process",
-                                         "VK_ERROR_OUT_OF_DEVICE_MEMORY",
-                                         "VK_ERROR_OUT_OF_HOST_MEMORY",
-                                         "ERROR_OUT_OF_DEVICE_MEMORY",
-                                         "ERROR_OUT_OF_HOST_MEMORY",
-                                         "CL_MEM_OBJECT_ALLOCATION_FAILURE",
-                                         "CL_OUT_OF_RESOURCES",
-                                         "CL_OUT_OF_HOST_MEMORY",
-                                         "Not enough memory",
-                                         "fail to allocate memory",
-                                         "OOMKilled",
-                                         "out of shared memory",
-                                         "No space left on device"};
+const std::vector<std::string_view>& phrases() {
+  static const std::vector<std::string_view> kPhrases = split(
+      "CUDA_ERROR_OUT_OF_MEMORY|cudaErrorMemoryAllocation|hipErrorOutOfMemory|CUBLAS_STATUS_ALLOC_FAILED|"
+      "CUDNN_STATUS_ALLOC_FAILED|CUSOLVER_STATUS_ALLOC_FAILED|CUSPARSE_STATUS_ALLOC_FAILED|"
+      "CUFFT_ALLOC_FAILED|OutOfMemoryError|OutOfMemory|MemoryError|std::bad_alloc|out of memory|"
+      "Out of memory|OOM when allocating|Cannot allocate memory|cannot allocate memory|"
+      "annot allocate vector of size|model requires more system memory|memory layout cannot be allocated|"
+      "llama runner process|VK_ERROR_OUT_OF_DEVICE_MEMORY|VK_ERROR_OUT_OF_HOST_MEMORY|"
+      "ERROR_OUT_OF_DEVICE_MEMORY|ERROR_OUT_OF_HOST_MEMORY|CL_MEM_OBJECT_ALLOCATION_FAILURE|"
+      "CL_OUT_OF_RESOURCES|CL_OUT_OF_HOST_MEMORY|Not enough memory|fail to allocate memory|OOMKilled|"
+      "out of shared memory|No space left on device",
+      '|');
+  return kPhrases;
+}
 
 struct FoundPhrase {
-  std::size_t at = 0, number = 0;  // where it begins; in kPhrases
+  std::size_t at = 0, number = 0;  // where it begins; in phrases()
 };
 
 // One pass over the line instead of two dozen searches.
 std::optional<FoundPhrase> first_phrase(std::string_view line) {
-  static const AnchorSearch kSearch({std::begin(kPhrases), std::end(kPhrases)});
+  static const AnchorSearch kSearch(phrases());
   std::optional<FoundPhrase> first;
   kSearch.visit(line, 0, [&](std::size_t at, std::size_t number) {
     if (first && at > first->at) return false;
@@ -265,12 +232,159 @@ std::optional<FoundPhrase> first_phrase(std::string_view line) {
   return first;
 }
 
+// Removes the first of these words that the text begins with. False if there is none.
+bool skip_any(std::string_view& text, const auto& words) {
+  const auto word =
+      std::ranges::find_if(words, [text](std::string_view each) { return text.starts_with(each); });
+  if (word != std::end(words)) text.remove_prefix(word->size());
+  return word != std::end(words);
+}
+
+// A counter, a column, or a question with its answer: "… out of memory errors so far: 0", "…_total 3", "0 x
+// CUDA out of memory", "CUDA out of memory? no".
+bool is_counter(const Mention& mention) {
+  const std::string_view before = mention.lead;
+  std::string_view rest = mention.behind;
+  if (rest.starts_with("_total") || rest.starts_with("_count") || is_column(before, rest)) return true;
+  // A label's value. The gauge of kube-state-metrics for the actual reason has the value 1.
+  if (rest.starts_with("\"} ")) return !(has(before, "_reason{") && rest.starts_with("\"} 1"));
+  if (ends_in_no_times(before)) return true;
+  constexpr std::string_view kCounted[] = {" errors", " error", " events", " event",
+                                           " count",  " kills", " (count)"};
+  if (skip_any(rest, kCounted) && ends_in_a_count(before)) return true;
+  constexpr std::string_view kUntilNow[] = {" so far", " seen", " in total", " occurred"};
+  skip_any(rest, kUntilNow);
+  rest = trim(rest);
+  // "CUDA error: out of memory: 2" ends in the error's number.
+  constexpr std::string_view kFailures[] = {"rror: ", "ailed: ", "ailure: "};
+  constexpr std::string_view kMarks[] = {"\":", "':", ":", "=", "?"};
+  if (ends_with_any(before, kFailures) || !skip_any(rest, kMarks)) return false;
+  constexpr std::string_view kNone[] = {"no", "No", "none", "None", "false", "False", "never"};
+  const std::string_view value = trim(rest);
+  return is_bare_number(value) || is_one_of(value, kNone);
+}
+
+// Source code, which compilers quote in logs, or part of a longer name.
+bool is_source_code(const Mention& mention) {
+  const std::string_view line = mention.line, rest = mention.behind;
+  std::string_view before = mention.before;
+  if (!rest.empty() && is_name_letter(rest.front())) return true;
+  if (has(line, "#define ") || is_diagnostic(line, mention.words)) return true;
+  const auto lead = before_quotation(before);
+  const auto caught = text_after(before, "catch (");
+  if (caught && !has(*caught, ")")) return true;
+  if (is_raised(before) || (lead && is_argument(*lead))) return true;
+  constexpr std::string_view kComments[] = {"  # ", "  // "};
+  if (ends_with_any(mention.lead, kComments)) return true;
+  if (rest.starts_with("\" in str(") || rest.starts_with("' in str(")) return true;
+  while (before.ends_with(' ') || before.ends_with('(')) before.remove_suffix(1);
+  constexpr std::string_view kCode[] = {"case", "return", "==", "!=", "::"};
+  return ends_with_any(before, kCode);
+}
+
+// The result of a test that passed: "✓ handles …", "XFAIL … - …".
+bool is_test_result(const Mention& mention) {
+  // A failure on the way is not a result of a passed test.
+  constexpr std::string_view kFailures[] = {"rror", "ailed", "ailure", "xception", "FAIL", "✗", "✘"};
+  for (const std::string_view mark : {"✓ ", "✔ ", "√ ", "[PASS] "})
+    if (const auto behind = text_after(mention.before, mark)) return !has_any(*behind, kFailures);
+  const std::string_view text = without_time(mention.line);
+  constexpr std::string_view kBegins[] = {"PASS ", "PASS: ", "PASSED ", "ok: "};
+  // pytest's summary. A program's own "SKIPPED batch 3: …" reports a failure.
+  constexpr std::string_view kOfPytest[] = {"XFAIL ", "XPASS ", "SKIPPED ["};
+  constexpr std::string_view kEnds[] = {" ... ok", " ... expected failure"};
+  const bool is_passed =
+      starts_with_any(text, kBegins) && !text.starts_with("ok: [") && !has_any(mention.before, kFailures);
+  return is_passed || starts_with_any(text, kOfPytest) || ends_with_any(text, kEnds);
+}
+
+// A name or a text in quotes, by the words around it: `rule "…" loaded`, `Prompt: "explain …`. A program
+// reports its own errors behind "error: " or "msg=".
+bool is_quotation(const Mention& mention) {
+  const auto lead = before_quotation(mention.before);
+  if (!lead) return false;
+  constexpr std::string_view kNouns[] = {
+      "rule ",   "pattern ", "filter ",       "keyword ",    "regex ",       "phrase ",     "named ",
+      "called ", "titled ",  "earching for ", "ooking for ", "atching for ", "ownloading ", "grep ",
+      "test ",   "rompt: ",  "rompt=",        "rompt\": ",   "rompt\":",     "uestion: "};
+  constexpr std::string_view kStates[] = {" loaded", " registered", " enabled",  " disabled",
+                                          " added",  " created",    " resolved", " inactive"};
+  return ends_with_any(*lead, kNouns) || (mention.behind.starts_with(mention.line[lead->size()]) &&
+                                          starts_with_any(mention.behind.substr(1), kStates));
+}
+
+// "message_on_oom" in `{on_oom: "restart", message_on_oom: `, without quotes.
+std::string key_at_end(std::string_view before) {
+  while (!before.empty() && std::string_view(" :=\"'").find(before.back()) != before.npos)
+    before.remove_suffix(1);
+  std::size_t begin = before.size();
+  const auto is_of_key = [](char c) {
+    return c == '_' || c == '-' || std::isalnum(static_cast<unsigned char>(c)) != 0;
+  };
+  while (begin > 0 && is_of_key(before[begin - 1])) --begin;
+  return to_lower(before.substr(begin));
+}
+
+// One of several words in brackets: "retry policy: [CUDA out of memory, NCCL timeout]". "errors: […]" are
+// real errors.
+bool is_in_list_of_words(std::string_view before, std::string_view rest) {
+  const std::size_t open = before.rfind('[');
+  if (open == before.npos || before.find(']', open) != before.npos) return false;
+  const std::string_view list = rest.substr(0, rest.find(']'));
+  if (before.find(',', open) == before.npos && list.find(',') == list.npos) return false;
+  constexpr std::string_view kNames[] = {"policy",    "policies",  "pattern",  "keyword",
+                                         "filter",    "rule",      "retry_on", "retry-on",
+                                         "retriable", "retryable", "triggers", "ignore"};
+  return has_any(key_at_end(before.substr(0, open)), kNames);
+}
+
+// `on_error: "…"`, `message_on_oom="…"`
+bool is_behind_key(std::string_view before) {
+  const std::string_view text = trim(before);
+  const bool is_value =
+      text.ends_with(':') || text.ends_with('=') || text.ends_with('"') || text.ends_with('\'');
+  constexpr std::string_view kEvents[] = {"on_oom",   "on_error", "on_fail",          "on_exception",
+                                          "on_crash", "on-oom",   "on_out_of_memory", "on-error",
+                                          "retry_on", "retry-on"};
+  constexpr std::string_view kKinds[] = {"_pattern", "_patterns", "_regex",
+                                         "_keyword", "_keywords", "_template"};
+  const std::string key = key_at_end(before);
+  return is_value && (has_any(key, kEvents) || ends_with_any(key, kKinds));
+}
+
+// Within the brackets of `config: {…, message: "…"}` or of argparse's `Namespace(…, message="…")`.
+bool is_in_dump(std::string_view before) {
+  constexpr std::string_view kDumps[] = {"onfig: {",        "onfig={",    "onfig = {",
+                                         "onfiguration: {", "ettings: {", "ettings={"};
+  const auto is_open = [](std::string_view inside, char begin, char end) {
+    return std::ranges::count(inside, end) <= std::ranges::count(inside, begin);
+  };
+  for (const std::string_view dump : kDumps)
+    if (const auto inside = text_after(before, dump)) return is_open(*inside, '{', '}');
+  const auto arguments = text_after(before, " Namespace(");
+  return arguments && is_open(*arguments, '(', ')');
+}
+
+// `"GET /q/CUDA out of memory HTTP/1.1" 404 12`: the address of a page.
+bool is_in_request(std::string_view before, std::string_view rest) {
+  constexpr std::string_view kMethods[] = {"\"GET /", "\"POST /", "\"HEAD /", "\"PUT /"};
+  return has_any(before, kMethods) && has(rest, " HTTP/");
+}
+
+// Configuration that a program prints: `retry policy: [CUDA out of memory, …]`, `{message_on_oom: "…"}`.
+bool is_configuration(const Mention& mention) {
+  std::string_view before = mention.before;
+  if (is_in_list_of_words(before, mention.behind) || is_in_request(before, mention.behind)) return true;
+  for (const std::string_view library : {"CUDA ", "cuda ", "GPU "})
+    if (before.ends_with(library)) before.remove_suffix(library.size());
+  return is_behind_key(before) || is_in_dump(before);
+}
+
 // "| trt_llm | 1 | UNAVAILABLE: Internal: … |": Triton's table of models is often the only line about a
 // failure.
 bool is_of_triton(std::string_view text) { return has(text, "| UNAVAILABLE: "); }
 
-}  // namespace
-
+// An item of a list, a comment, a row of a table, a line of a diff, or an entry of a changelog.
 bool is_prose(std::string_view line) {
   if (is_of_diff(line)) return true;
   const std::string_view text = trim(without_place(line));
@@ -281,42 +395,12 @@ bool is_prose(std::string_view line) {
                                          "Fixes", "Changelog", "Subject: ", "Title: "};
   // Python prints a bar before groups of exceptions, and some loggers before each field.
   constexpr std::string_view kLevels[] = {" ERROR ", " CRITICAL ", " FATAL ", " WARNING "};
-  const bool is_row = text.starts_with("| ") && text.find(" |", 1) != text.npos &&
-                      std::none_of(std::begin(kLevels), std::end(kLevels),
-                                   [text](std::string_view level) { return has(text, level); });
+  const bool is_row = text.starts_with("| ") && text.find(" |", 1) != text.npos && !has_any(text, kLevels);
   return is_row || starts_with_any(text, kMarks) || (text.starts_with('"') && !is_json_key(text));
 }
 
-bool is_counter(std::string_view line, std::string_view words) {
-  auto rest = text_after(line, words);
-  if (!rest) return false;
-  const std::string_view before = text_before(line, words);
-  if (rest->starts_with("_total") || rest->starts_with("_count") || is_column(before, *rest)) return true;
-  // A label's value. The gauge of kube-state-metrics for the actual reason has the value 1.
-  if (rest->starts_with("\"} ")) return !(has(before, "_reason{") && rest->starts_with("\"} 1"));
-  if (ends_in_no_times(before)) return true;
-  for (const std::string_view word :
-       {" errors", " error", " events", " event", " count", " kills", " (count)"})
-    if (rest->starts_with(word)) {
-      if (ends_in_a_count(before)) return true;
-      rest->remove_prefix(word.size());
-      break;
-    }
-  for (const std::string_view word : {" so far", " seen", " in total", " occurred"})
-    if (rest->starts_with(word)) rest->remove_prefix(word.size());
-  rest = rest->substr(std::min(rest->find_first_not_of(' '), rest->size()));
-  // "CUDA error: out of memory: 2" ends in the error's number.
-  constexpr std::string_view kFailures[] = {"rror: ", "ailed: ", "ailure: "};
-  if (ends_with_any(before, kFailures)) return false;
-  constexpr std::string_view kNone[] = {"no", "No", "none", "None", "false", "False", "never"};
-  for (const std::string_view mark : {"\":", "':", ":", "=", "?"})
-    if (rest->starts_with(mark)) {
-      const std::string_view value = trim(rest->substr(mark.size()));
-      return is_bare_number(value) || std::find(std::begin(kNone), std::end(kNone), value) != std::end(kNone);
-    }
-  return false;
-}
-
+// A condition, advice, a guess or a note of a change: "to avoid …", "if you see …", "may cause …", "Fix … in
+// validation". Or a failure that was caused on purpose or is over: "Simulating …", "Recovered from …".
 bool is_advice(std::string_view line, std::string_view words) {
   constexpr std::string_view kBefore[] = {
       "avoid ",  "prevent ",       "case of ",     "you see ",    "you get ",  "against ",  "handle ",
@@ -344,73 +428,21 @@ bool is_advice(std::string_view line, std::string_view words) {
   return starts_with_any(text_after(line, words).value_or(""), kBehind);
 }
 
-bool is_source_code(std::string_view line, std::string_view words) {
-  const std::size_t at = line.find(words);
-  if (at == line.npos) return false;
-  const std::string_view rest = line.substr(at + words.size());
-  if (!rest.empty() && is_name_letter(rest.front())) return true;
-  if (has(line, "#define ") || is_diagnostic(line, words)) return true;
-  std::string_view before = line.substr(0, at);
-  const auto lead = before_quotation(before);
-  const auto caught = text_after(before, "catch (");
-  if (caught && !has(*caught, ")")) return true;
-  if (is_raised(before) || (lead && is_argument(*lead))) return true;
-  constexpr std::string_view kComments[] = {"  # ", "  // "};
-  if (ends_with_any(text_before(line, words), kComments)) return true;
-  if (rest.starts_with("\" in str(") || rest.starts_with("' in str(")) return true;
-  while (before.ends_with(' ') || before.ends_with('(')) before.remove_suffix(1);
-  constexpr std::string_view kCode[] = {"case", "return", "==", "!=", "::"};
-  return ends_with_any(before, kCode);
-}
-
-bool is_test_result(std::string_view line, std::string_view words) {
-  const std::string_view before = line.substr(0, std::min(line.find(words), line.size()));
-  // A failure on the way is not a result of a passed test.
-  constexpr std::string_view kFailures[] = {"rror", "ailed", "ailure", "xception", "FAIL", "✗", "✘"};
-  const auto is_passed = [&](std::string_view behind_mark) {
-    return std::none_of(std::begin(kFailures), std::end(kFailures),
-                        [&](std::string_view word) { return has(behind_mark, word); });
-  };
-  for (const std::string_view mark : {"✓ ", "✔ ", "√ ", "[PASS] "})
-    if (const auto behind = text_after(before, mark)) return is_passed(*behind);
-  const std::string_view text = without_time(line);
-  constexpr std::string_view kBegins[] = {"PASS ", "PASS: ", "PASSED ", "ok: "};
-  // pytest's summary. A program's own "SKIPPED batch 3: …" reports a failure.
-  constexpr std::string_view kOfPytest[] = {"XFAIL ", "XPASS ", "SKIPPED ["};
-  constexpr std::string_view kEnds[] = {" ... ok", " ... expected failure"};
-  return (starts_with_any(text, kBegins) && !text.starts_with("ok: [") && is_passed(before)) ||
-         starts_with_any(text, kOfPytest) || ends_with_any(text, kEnds);
-}
-
-bool is_quotation(std::string_view line, std::string_view words) {
-  const std::size_t at = std::min(line.find(words), line.size());
-  const auto lead = before_quotation(line.substr(0, at));
-  if (!lead) return false;
-  // A name or a pattern: "Searching for "…". A program reports its own errors behind "error: " or "msg=".
-  constexpr std::string_view kNouns[] = {"rule ",       "pattern ",      "filter ",     "keyword ",
-                                         "regex ",      "phrase ",       "named ",      "called ",
-                                         "titled ",     "earching for ", "ooking for ", "atching for ",
-                                         "ownloading ", "grep ",         "test "};
-  constexpr std::string_view kQuestions[] = {"rompt: ", "rompt=", "rompt\": ", "rompt\":", "uestion: "};
-  if (ends_with_any(*lead, kNouns) || ends_with_any(*lead, kQuestions)) return true;
-  constexpr std::string_view kStates[] = {" loaded", " registered", " enabled",  " disabled",
-                                          " added",  " created",    " resolved", " inactive"};
-  const std::string_view rest = line.substr(std::min(at + words.size(), line.size()));
-  return rest.starts_with(line[lead->size()]) && starts_with_any(rest.substr(1), kStates);
-}
+}  // namespace
 
 bool is_only_spoken_of(std::string_view line, bool tells_amounts) {
   const auto found = first_phrase(line);
   if (!found) return false;
-  const std::string_view words = kPhrases[found->number], before = line.substr(0, found->at);
+  const std::string_view words = phrases()[found->number], before = line.substr(0, found->at);
+  const Mention mention{line, words, before, line.substr(found->at + words.size()), text_before(line, words)};
   const bool is_longer_name =
       found->number < kNamedPhrases && !before.empty() && is_name_letter(before.back());
   const bool is_item =
       line.starts_with("- ") && line.size() > 2 && line[2] != ' ';  // no code is set in by one space
   const bool is_told = tells_amounts && (is_item || !is_of_diff(line));
-  return is_longer_name || (!is_told && (is_prose(line) || is_advice(line, words))) ||
-         is_counter(line, words) || is_source_code(line, words) || is_commit(before) || is_test(before) ||
-         is_test_result(line, words) || is_quotation(line, words) || is_configuration(line, words);
+  return is_longer_name || (!is_told && (is_prose(line) || is_advice(line, words))) || is_counter(mention) ||
+         is_source_code(mention) || is_commit(before) || is_test(before) || is_test_result(mention) ||
+         is_quotation(mention) || is_configuration(mention);
 }
 
 }  // namespace headroom::doctor

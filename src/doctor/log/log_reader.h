@@ -12,7 +12,7 @@
 
 namespace headroom::doctor {
 
-// Of longer lines, this many bytes around the anchor are passed on.
+// Of longer lines, parts of this size with an anchor are passed on.
 inline constexpr std::size_t kLongestLogLine = 8 << 10;
 
 // Receives the line's number, from 1, and its text without line end. Returns true if it needs the next line,

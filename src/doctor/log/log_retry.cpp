@@ -47,38 +47,23 @@ bool speaks_of_want(std::string_view line) {
   constexpr std::string_view kWholeWords[] = {"less memory", "low memory",    "low-memory", "lower memory",
                                               "oom",         "low vram",      "less vram",  "reduced memory",
                                               "lowvram",     "freeing memory"};
-  return has_any(text, kWords) || std::any_of(std::begin(kWholeWords), std::end(kWholeWords),
-                                              [&](auto words) { return is_word(text, words); });
+  return has_any(text, kWords) ||
+         std::ranges::any_of(kWholeWords, [&](auto words) { return is_word(text, words); });
 }
 
 }  // namespace
 
 const std::vector<std::string_view>& retry_anchors() {
   static const std::vector<std::string_view> kAnchors = [] {
-    std::vector<std::string_view> anchors{"ecreasing batch size",
-                                          "educing batch size",
-                                          "educing to batch",
-                                          "trying batch size",
-                                          "kipping batch",
-                                          "recover from OOM",
-                                          "etrying",
-                                          "using default batch-size",
-                                          kChoice,
-                                          "copy inputs of",
-                                          "No executable batch",
-                                          "Traceback (most",
-                                          "terminate called ",
-                                          "(core dumped)",
-                                          "alling back",
-                                          kExited,
-                                          kMainProcess,
-                                          kDied,
-                                          kSrun,
-                                          kSignals[0],
-                                          kOfPython};
+    constexpr std::string_view kWords[] = {
+        "ecreasing batch size", "educing batch size",  "educing to batch", "trying batch size",
+        "kipping batch",        "recover from OOM",    "etrying",          "using default batch-size",
+        "copy inputs of",       "No executable batch", "Traceback (most",  "terminate called ",
+        "(core dumped)",        "alling back"};
+    std::vector<std::string_view> anchors(AnnouncedKills::anchors());
+    anchors.insert(anchors.end(), std::begin(kWords), std::end(kWords));
     anchors.insert(anchors.end(), std::begin(kEndWords), std::end(kEndWords));
-    const auto& of_kills = AnnouncedKills::anchors();
-    anchors.insert(anchors.end(), of_kills.begin(), of_kills.end());
+    anchors.insert(anchors.end(), {kChoice, kExited, kMainProcess, kDied, kSrun, kSignals[0], kOfPython});
     return anchors;
   }();
   return kAnchors;
@@ -110,14 +95,10 @@ bool tells_choice(std::string_view line) { return has(line, kChoice); }
 
 bool tells_giving_up(std::string_view line) { return has(line, "No executable batch size found"); }
 
-bool tells_failure(std::string_view line) {
-  return has(line, "Traceback (most recent call last)") || tells_end(line);
-}
-
 bool tells_end(std::string_view line) {
   const auto is_it = [line](auto signal) { return is_signal(line, signal); };
   return tells_end_of_another(line) || has(line, "terminate called ") || has(line, "(core dumped)") ||
-         has(line, kOfPython) || std::any_of(std::begin(kSignals), std::end(kSignals), is_it);
+         has(line, kOfPython) || std::ranges::any_of(kSignals, is_it);
 }
 
 bool tells_end_of_another(std::string_view line) {
@@ -129,40 +110,16 @@ bool tells_end_of_another(std::string_view line) {
   return has(line, kDied) && !has(line, "exitCode=0,") && !has(line, "exitCode=0)");
 }
 
-bool Traceback::ends_with(std::string_view line) {
-  constexpr int kMostLines = 1000;  // Python's own limit of calls
-  constexpr std::string_view kFirst = "Traceback (most recent call last)";
-  if (const std::size_t at = line.find(kFirst); at != line.npos) {
-    begin_ = at;
-    lines_ = 1;
-    return false;
-  }
-  if (lines_ == 0) return false;
-  const bool is_inside = line.size() <= begin_ || line[begin_] == ' ' || line[begin_] == '\t';
-  if (is_inside && ++lines_ <= kMostLines) return false;
-  lines_ = 0;
-  return !is_inside;
-}
-
-namespace {
-
-// "ERROR    | 2026-11-21 10:30:00 | app.train:run:12 - …": some loggers print the level first.
-bool is_level(std::string_view name) {
-  constexpr std::string_view kLevels[] = {"TRACE", "DEBUG", "INFO",     "SUCCESS", "WARNING",
-                                          "WARN",  "ERROR", "CRITICAL", "FATAL"};
-  return std::find(std::begin(kLevels), std::end(kLevels), name) != std::end(kLevels);
-}
-
-}  // namespace
-
 std::string_view source_of(std::string_view line) {
   constexpr std::size_t kLongestBegin = 80;
   const std::string_view begin = line.substr(0, kLongestBegin);
-  // "detector-1  | …"
+  // "detector-1  | …". Some loggers print the level first: "ERROR    | 2026-11-21 10:30:00 | …"; PM2 tells of
+  // its programs.
+  constexpr std::string_view kNoPrograms[] = {"TRACE", "DEBUG", "INFO",     "SUCCESS", "WARNING",
+                                              "WARN",  "ERROR", "CRITICAL", "FATAL",   "PM2"};
   if (const std::size_t bar = begin.find(" | "); bar != begin.npos && bar > 0) {
     const std::string_view name = trim(begin.substr(0, bar));
-    if (name == "PM2") return {};  // which tells of its programs
-    if (name.find(' ') == name.npos && !is_level(name)) return name;
+    if (name.find(' ') == name.npos && !is_one_of(name, kNoPrograms)) return name;
   }
   // "[detector-1] …", "[ERROR] [detector-1]: …": a name in brackets that ends in the number of the process.
   for (std::size_t at = begin.find('['); at != begin.npos; at = begin.find('[', at + 1)) {

@@ -21,9 +21,6 @@ bool tells_choice(std::string_view line);
 // The last try failed, too: "No executable batch size found, reached zero."
 bool tells_giving_up(std::string_view line);
 
-// An exception is printed, or a program ends.
-bool tells_failure(std::string_view line);
-
 // A program ended with a failure, by its own last words or in the words of its parent (tells_end_of_another).
 bool tells_end(std::string_view line);
 
@@ -39,18 +36,5 @@ std::string_view source_of(std::string_view line);
 // number, so it cannot answer an earlier message. Empty if there is none, or if the line reports the end of
 // another process.
 std::string_view process_of(std::string_view line);
-
-// Python's report of an exception, up to the line that names the exception. It ended what the program was
-// doing, so no later line answers it.
-class Traceback {
- public:
-  // Reads each line. Returns true for the last line of a report, which names the exception.
-  bool ends_with(std::string_view line);
-  bool is_open() const { return lines_ > 0; }
-
- private:
-  std::size_t begin_ = 0;  // of its words in the first line; the logger's stand before
-  int lines_ = 0;
-};
 
 }  // namespace headroom::doctor

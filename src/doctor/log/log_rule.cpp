@@ -12,36 +12,56 @@ namespace headroom::doctor {
 namespace {
 
 const Figure* find(const std::vector<Figure>& figures, std::string_view name) {
-  const auto found = std::find_if(figures.begin(), figures.end(),
-                                  [name](const Figure& figure) { return figure.name == name; });
+  const auto found = std::ranges::find(figures, name, &Figure::name);
   return found == figures.end() ? nullptr : &*found;
 }
 
-// "memory=host", "exit_code=137": a figure that the wording gives by itself.
-bool add_fixed(std::string_view figure, LogMessage& message) {
-  const std::size_t equals = figure.find('=');
-  if (equals == figure.npos || figure.find('{') != figure.npos) return false;
-  const std::string_view value = figure.substr(equals + 1);
-  Figure fixed{std::string(figure.substr(0, equals)), std::string(value)};
-  if (const auto number = parse_number<std::int64_t>(value)) fixed.value = *number;
-  message.add_absent(fixed);
-  return true;
+bool has_pattern(std::string_view line, const std::vector<std::string>& patterns) {
+  LogMessage ignored;
+  return std::ranges::any_of(
+      patterns, [&](const std::string& pattern) { return match_pattern(pattern, line, ignored); });
 }
 
-std::optional<LogMessage> read_wording(const Wording& wording, std::string_view line) {
-  if (!wording.any.empty() && !has_any(line, wording.any)) return std::nullopt;
-  if (has_any(line, wording.none)) return std::nullopt;
+std::optional<LogMessage> match_all(const std::vector<std::string>& patterns, std::string_view line) {
   LogMessage message;
-  for (const std::string& pattern : wording.all)
+  for (const std::string& pattern : patterns)
     if (!match_pattern(pattern, line, message)) return std::nullopt;
-  if (wording.check != nullptr && !wording.check(line)) return std::nullopt;
-  for (const std::string& figure : wording.figures)
-    if (!add_fixed(figure, message)) match_pattern(figure, line, message);
-  static_cast<LineTraits&>(message) = wording.traits;
-  if (wording.add != nullptr) wording.add(line, message);
-  if (!wording.subject.empty()) message.subject = fill_in(wording.subject, message).value_or("");
-  if (!wording.event.empty()) message.event = fill_in(wording.event, message).value_or("");
-  if (!wording.part.empty()) message.part = wording.part;
+  return message;
+}
+
+void add_fact(const Fact& fact, std::string_view line, LogMessage& message, LogMessage& templates) {
+  constexpr std::string_view kIf = "if ";
+  const bool is_told = fact.pattern.starts_with(kIf) ? holds(fact.pattern.substr(kIf.size()), message)
+                                                     : match_pattern(fact.pattern, line, message);
+  if (!is_told) return;
+  if (fact.trait != nullptr) message.*fact.trait = true;
+  if (fact.name.empty()) return;
+  for (const auto& [name, text] : {std::pair("subject", &templates.subject),
+                                   std::pair("event", &templates.event), std::pair("part", &templates.part)})
+    if (fact.name == name) {
+      if (text->empty()) *text = fact.value;
+      return;
+    }
+  Figure fixed{fact.name, fact.value};
+  if (const auto number = parse_number<std::int64_t>(fact.value)) fixed.value = *number;
+  message.add_absent(fixed);
+}
+
+std::optional<LogMessage> read_wording(const LogRule& rule, const Wording& wording, std::string_view line) {
+  std::optional<LogMessage> message;
+  for (const auto& patterns : wording.alternatives)
+    if (!message) message = match_all(patterns, line);
+  if (!message || has_pattern(line, wording.none)) return std::nullopt;
+  if (!wording.any.empty() && !has_pattern(line, wording.any)) return std::nullopt;
+  LogMessage templates;
+  for (const Fact& fact : wording.facts) add_fact(fact, line, *message, templates);
+  if (wording.call != nullptr) wording.call(line, *message);
+  for (const Fact& fact : rule.facts) add_fact(fact, line, *message, templates);
+  if (rule.call != nullptr) rule.call(line, *message);
+  if (message->is_none) return std::nullopt;
+  for (std::string LogMessage::*field : {&LogMessage::subject, &LogMessage::event, &LogMessage::part})
+    if (const std::string& text = templates.*field; !text.empty())
+      (*message).*field = fill_in(text, *message).value_or("");
   return message;
 }
 
@@ -88,12 +108,10 @@ void LogMessage::add_absent(const LogMessage& other) {
 }
 
 std::optional<LogMessage> LogRule::read(std::string_view line) const {
-  if (read_first != nullptr)
-    if (auto message = read_first(line)) return message;
   for (const Wording& wording : wordings)
-    if (auto message = read_wording(wording, line)) {
-      if (add != nullptr) add(line, *message);
-      return message;
+    if (auto message = read_wording(*this, wording, line)) {
+      const bool says_nothing = !context_of.empty() && message->figures.empty() && !message->answers;
+      return says_nothing ? std::nullopt : message;
     }
   return std::nullopt;
 }
@@ -110,18 +128,18 @@ void add_cures(const std::vector<CureRow>& rows, const LogMessage& message, std:
 }
 
 Finding LogRule::explain(const LogMessage& message) const {
-  LogMessage facts = message;
-  if (derive != nullptr) derive(facts);
+  LogMessage known = message;
+  if (derive != nullptr) derive({}, known);
   Finding finding;
-  const auto row = std::find_if(explanations.begin(), explanations.end(),
-                                [&](const Explanation& each) { return holds(each.when, facts); });
+  const auto row =
+      std::ranges::find_if(explanations, [&](const Explanation& each) { return holds(each.when, known); });
   if (row == explanations.end()) return finding;
   finding.id = row->id;
   finding.severity = row->severity;
   finding.confidence = row->confidence;
-  finding.title = fill_in(row->title, facts).value_or("");
-  finding.cause = fill_in(row->cause, facts).value_or("");
-  add_cures(row->cures, facts, finding.cures);
+  finding.title = fill_in(row->title, known).value_or("");
+  finding.cause = fill_in(row->cause, known).value_or("");
+  add_cures(row->cures, known, finding.cures);
   finding.first_cure_meets_cause = row->first_cure_meets_cause;
   return finding;
 }

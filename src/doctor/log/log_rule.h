@@ -43,6 +43,7 @@ struct LogMessage : LineTraits {
   // the used swap, which may be in zram.
   std::optional<Bytes> unaccounted_with_zram{};
   std::vector<Figure> figures;
+  bool is_none = false;  // the line is no such message
 
   void add(std::string_view name, const std::optional<Bytes>& bytes);
   void add(std::string_view name, const std::optional<std::int64_t>& number);
@@ -55,24 +56,24 @@ struct LogMessage : LineTraits {
   void add_absent(const LogMessage& other);
 };
 
-// Functions for what the text of a rule cannot say.
-using CheckLine = bool (*)(std::string_view line);
-using AddFigures = void (*)(std::string_view line, LogMessage& message);
-using ReadLine = std::optional<LogMessage> (*)(std::string_view line);
-using Derive = void (*)(LogMessage& message);
+// What the text of a rule cannot say: adds to the message, or sets is_none.
+using RuleFunction = void (*)(std::string_view line, LogMessage& message);
+
+// What a line says if it has a pattern, or in any case: figures, a trait, or one of LogMessage's texts.
+struct Fact {
+  std::string pattern{};        // its captures are figures; empty: any line. Or "if " and a condition
+  std::string name{}, value{};  // a fixed figure, "subject", "event" or "part"
+  bool LineTraits::*trait = nullptr;
+};
 
 // One wording of a message. Adding a message to a rule is adding one of these.
 struct Wording {
-  std::vector<std::string> all{};   // patterns (line_pattern.h) that the line matches, each anywhere
-  std::vector<std::string> any{};   // texts of which the line has one
-  std::vector<std::string> none{};  // texts that it does not have
-  // In this order: patterns of figures that the line may have, and fixed ones ("memory=host"). Of each name
-  // the first counts.
-  std::vector<std::string> figures{};
-  std::string subject{}, event{}, part{};  // the first two are templates (finding_text.h)
-  LineTraits traits{};
-  CheckLine check = nullptr;  // what patterns cannot say
-  AddFigures add = nullptr;   // figures that need code
+  // Patterns (line_pattern.h) that the line matches, each anywhere: those of one of the alternatives.
+  std::vector<std::vector<std::string>> alternatives{};
+  std::vector<std::string> any{};   // patterns of which the line has one
+  std::vector<std::string> none{};  // patterns that it does not have
+  std::vector<Fact> facts{};        // of each name the first counts
+  RuleFunction call = nullptr;
 };
 
 // A cure: templates. It is left out if a figure of it is missing or its condition does not hold.
@@ -99,8 +100,7 @@ struct LogRule {
   // Rare texts of AnchorSearch::kShortest bytes or more: each line of the rule contains one. parse_rules()
   // adds those of the wordings.
   std::vector<std::string> anchors{};
-  ReadLine read_first = nullptr;  // called before the wordings are tried
-  bool from_outside = false;      // another program reports it, such as a kill: no retry answers it
+  bool from_outside = false;  // another program reports it, such as a kill: no retry answers it
   // The lines are no findings: their figures belong to later messages of this rule in the same file.
   std::string context_of{};
   std::string figures_for{};        // the same, but the lines are findings, too
@@ -111,9 +111,10 @@ struct LogRule {
   std::string told_better_by{};     // a rule that reports the same failures in the program's own words
   bool waits_for_failure = false;   // a warning alone; severe near a memory failure
   std::vector<Wording> wordings{};  // the first that matches is taken
+  std::vector<Fact> facts{};        // of lines of any wording
   std::vector<Explanation> explanations{};
-  Derive derive = nullptr;   // computes figures for the explanations; they are not shown
-  AddFigures add = nullptr;  // adds figures of a line of any wording
+  RuleFunction derive = nullptr;  // computes figures for the explanations; they are not shown
+  RuleFunction call = nullptr;    // for lines of any wording
 
   std::optional<LogMessage> read(std::string_view line) const;
   // All but evidence, times and figures, which the caller adds.

@@ -16,8 +16,8 @@ void insert_evidence(std::vector<Evidence>& all, Evidence evidence, bool first) 
   if (first) {
     all.insert(all.begin(), std::move(evidence));
     if (all.size() > MessageGroups::kMostEvidence) all.pop_back();
-  } else if (all.size() < MessageGroups::kMostEvidence) {
-    all.push_back(std::move(evidence));
+  } else {
+    keep(all, std::move(evidence));
   }
 }
 
@@ -53,17 +53,110 @@ void add_figures(LogMessage& message, const LogMessage& part) {
   message.add_absent(part);
 }
 
+bool is_another_part(const MessageGroup& group, const LogMessage& message, const LogPlace& at) {
+  return !message.part.empty() && !group.parts.empty() && is_near(group.last, at) &&
+         !is_one_of(message.part, group.parts) && same_size(group.message, message);
+}
+
+void count_unanswered(MessageGroup& group, const LogPlace& at, std::string_view text) {
+  const std::string_view source = source_of(text), process = process_of(text);
+  if (group.unanswered > 0 && (!is_near(group.first_unanswered, at) || source != group.unanswered_source ||
+                               are_two(process, group.unanswered_process)))
+    group.failed = true;
+  if (group.unanswered++ > 0) return;
+  group.first_unanswered = at;
+  group.unanswered_source = source;
+  group.unanswered_process = process;
+}
+
+// Another line of the last event. If it has more figures than the first line, it becomes the first evidence;
+// the kernel's lines keep their order.
+void add_line(MessageGroup& group, const LogMessage& message, Evidence evidence) {
+  bool is_first = false;
+  if (group.last_message.event == message.event || message.event.empty()) {
+    add_figures(group.last_message, message);
+    if (group.last_stands) {
+      is_first = message.event.empty() && message.figures.size() > group.first_figures;
+      add_figures(group.message, message);
+    } else if (tells_more(group.last_message, group.message)) {
+      group.message = group.last_message;
+      group.last_stands = is_first = true;
+    }
+  }
+  if (is_first) group.first_figures = message.figures.size();
+  insert_evidence(group.evidence, std::move(evidence), is_first);
+}
+
+// The program and process that wrote a line, if known.
+struct Speaker {
+  std::string_view source, process;
+};
+
+// Near the message, and not of another program or, after a restart, another process. The speaker is read once
+// a line: a log may consist of lines about ends, and each is compared with hundreds of groups.
+bool is_unanswered_by(const MessageGroup& group, const LogPlace& at, const Speaker& speaker) {
+  if (group.unanswered == 0 || !is_near(group.first_unanswered, at)) return false;
+  if (are_two(speaker.process, group.unanswered_process)) return false;
+  return speaker.source.empty() || speaker.source == group.unanswered_source;
+}
+
+void set_answered(MessageGroup& group, Evidence answer) {
+  group.unanswered = 0;
+  ++group.retries;
+  group.retry = std::move(answer);
+}
+
+Finding finding_of(const MessageGroup& group) {
+  LogMessage message = group.message;
+  message.add_absent(group.added);
+  Finding finding = group.rule->explain(message);
+  finding.times = group.times;
+  finding.evidence = group.evidence;
+  finding.figures = message.figures;
+  if (!group.retry) {
+    if (group.went_on == 0 || group.failed || group.unanswered > 0 || finding.severity != Severity::severe)
+      return finding;
+    finding.severity = Severity::warning;
+    finding.title += "; the program continued without it";
+    return finding;
+  }
+  finding.figures.push_back({"retries", group.retries});
+  if (finding.evidence.size() >= MessageGroups::kMostEvidence) finding.evidence.pop_back();
+  finding.evidence.push_back(*group.retry);
+  if (group.failed || group.unanswered > 0) {
+    finding.cause =
+        "The program retried with a smaller size, but not every retry succeeded. " + finding.cause;
+  } else if (finding.severity == Severity::severe) {
+    finding.severity = Severity::warning;
+    finding.title += "; the program retried with a smaller size and continued";
+  }
+  return finding;
+}
+
+// Whether lines of the two groups are near each other.
+bool are_near(const MessageGroup& a, const MessageGroup& b) {
+  const auto places_of = [](const MessageGroup& group) {
+    std::vector<LogPlace> places{group.last};
+    for (const Evidence& line : group.evidence) places.push_back({line.file, line.line});
+    return places;
+  };
+  const auto of_a = places_of(a), of_b = places_of(b);
+  return std::ranges::any_of(of_a, [&](const LogPlace& one) {
+    return std::ranges::any_of(
+        of_b, [&](const LogPlace& other) { return is_near(one, other) && is_near(other, one); });
+  });
+}
+
 }  // namespace
+
+void keep(std::vector<Evidence>& all, Evidence evidence) {
+  if (all.size() < MessageGroups::kMostEvidence) all.push_back(std::move(evidence));
+}
 
 void MessageGroups::set_key(std::size_t group, std::string key) {
   by_key_.erase(groups_[group].key);
   by_key_[key] = group;
   groups_[group].key = std::move(key);
-}
-
-// Called once a line: a log may consist of lines about ends, and each is compared with hundreds of groups.
-MessageGroups::Speaker MessageGroups::speaker_of(std::string_view text) {
-  return {source_of(text), process_of(text)};
 }
 
 // A vague message joins the last group that fits, and a message with a subject joins a vague group before it.
@@ -120,35 +213,6 @@ MessageGroups::Group* MessageGroups::group_of(const LogRule& rule, const LogMess
   return &groups_[last_group_];
 }
 
-bool MessageGroups::is_another_part(const Group& group, const LogMessage& message, const LogPlace& at) {
-  return !message.part.empty() && !group.parts.empty() && is_near(group.last, at) &&
-         std::find(group.parts.begin(), group.parts.end(), message.part) == group.parts.end() &&
-         same_size(group.message, message);
-}
-
-void MessageGroups::count_unanswered(Group& group, const LogPlace& at, std::string_view text) {
-  const auto [source, process] = speaker_of(text);
-  if (group.unanswered > 0 && (!is_near(group.first_unanswered, at) || source != group.unanswered_source ||
-                               are_two(process, group.unanswered_process)))
-    group.failed = true;
-  if (group.unanswered++ > 0) return;
-  group.first_unanswered = at;
-  group.unanswered_source = source;
-  group.unanswered_process = process;
-}
-
-// An NvMap error alone may be harmless; with a failure near it, it is the same event.
-void MessageGroups::look_beside(Group& group, const LogPlace& at) {
-  if (group.rule->waits_for_failure) {
-    last_waiting_ = at;
-    waiting_group_ = last_group_;
-    if (last_failure_ && is_near(*last_failure_, at)) group.beside_failure = true;
-  } else if (group.is_failure) {
-    last_failure_ = at;
-    if (last_waiting_ && is_near(*last_waiting_, at)) groups_[waiting_group_].beside_failure = true;
-  }
-}
-
 MessageGroups::Group* MessageGroups::recent_group(const LogRule& rule, const std::string& event,
                                                   const LogPlace& at) {
   if (event.empty()) return nullptr;
@@ -158,37 +222,6 @@ MessageGroups::Group* MessageGroups::recent_group(const LogRule& rule, const std
   return nullptr;
 }
 
-// Another line of the event that the group saw last.
-void MessageGroups::add_line(Group& group, const LogMessage& message, Evidence evidence) {
-  bool is_first = false;
-  if (group.last_message.event == message.event) {
-    group.last_message.add_absent(message);
-    if (group.last_stands) {
-      group.message.add_absent(message);
-    } else if (tells_more(group.last_message, group.message)) {
-      group.message = group.last_message;
-      group.last_stands = is_first = true;
-    }
-  }
-  if (is_first) group.first_figures = message.figures.size();
-  insert_evidence(group.evidence, std::move(evidence), is_first);
-}
-
-// The same event in other words. A line with figures becomes the first evidence if the first line had none,
-// unless it is only a part.
-void MessageGroups::add_part(Group& group, const LogMessage& part, Evidence evidence) {
-  add_figures(group.last_message, part);
-  bool is_first = group.last_stands && part.figures.size() > group.first_figures;
-  if (group.last_stands) {
-    add_figures(group.message, part);
-  } else if (tells_more(group.last_message, group.message)) {
-    group.message = group.last_message;
-    group.last_stands = is_first = true;
-  }
-  if (is_first) group.first_figures = part.figures.size();
-  insert_evidence(group.evidence, std::move(evidence), is_first);
-}
-
 void MessageGroups::keep_before(const Group& group, bool may_be_taken_back) {
   may_take_back_ = may_be_taken_back;
   if (may_take_back_) before_last_ = group;
@@ -196,47 +229,38 @@ void MessageGroups::keep_before(const Group& group, bool may_be_taken_back) {
 
 bool MessageGroups::is_known_kill(const LogRule& rule, const LogMessage& message, const LogPlace& at) const {
   if (message.event.empty() || !rule.is_kernel_kill) return kills_.last() && is_near(kills_.last()->at, at);
-  return std::any_of(groups_.begin(), groups_.end(), [&](const Group& group) {
+  return std::ranges::any_of(groups_, [&](const Group& group) {
     return group.rule == &rule && group.times > 0 && is_near(group.last, at) &&
            group.message.text("victim") == message.text("victim");
   });
 }
 
-// Whether the line adds nothing: it joins an earlier message, or is dropped.
-bool MessageGroups::is_of_known_event(const LogRule& rule, const LogMessage& message, const LogPlace& at,
-                                      const Evidence& evidence) {
-  if (message.is_echo && is_known_kill(rule, message, at)) return true;
-  if (message.is_addition) {
-    add_addition(rule, message, at, evidence);
-    return true;
-  }
-  return tells_of_kill_again(rule, message, at, evidence);
-}
-
-bool MessageGroups::add(const LogRule& rule, LogMessage message, const LogPlace& at, std::string_view text,
+void MessageGroups::add(const LogRule& rule, LogMessage message, const LogPlace& at, std::string_view text,
                         bool may_be_taken_back) {
   may_take_back_ = false;
   Evidence evidence{at.file, at.line, std::string(text)};
-  if (is_of_known_event(rule, message, at, evidence)) return true;
+  // The line may add nothing, or only figures of an earlier message.
+  if (message.is_echo && is_known_kill(rule, message, at)) return;
+  if (message.is_addition) return add_addition(rule, message, at, evidence);
+  if (tells_of_kill_again(rule, message, at, evidence)) return;
   // The kernel prints two or three lines for a kill, of which one says whether a control group was full.
   if (Group* const same = recent_group(rule, message.event, at)) {
     kills_.add_control_group(message.event, message.victim_group);
     keep_before(*same, may_be_taken_back);
     last_group_ = static_cast<std::size_t>(same - groups_.data());
     add_line(*same, message, std::move(evidence));
-    return true;
+    return;
   }
   Group* const group = group_of(rule, message, at, text);
   if (group == nullptr) {
     if (left_out_++ == 0) first_left_out_ = std::move(evidence);
-    return false;
+    return;
   }
   keep_before(*group, may_be_taken_back);
   if (!message.event.empty()) {
     if (recent_.size() >= kRecentEvents) recent_.erase(recent_.begin());
     recent_.push_back({message.event, last_group_, at});
   }
-  look_beside(*group, at);
   if (message.is_final) group->failed = true;
   const bool is_part = is_another_part(*group, message, at);
   group->last = at;
@@ -247,8 +271,8 @@ bool MessageGroups::add(const LogRule& rule, LogMessage message, const LogPlace&
       count_unanswered(*group, at, text);
     }
     group->parts.push_back(message.part);
-    add_part(*group, message, std::move(evidence));
-    return true;
+    add_line(*group, message, std::move(evidence));
+    return;
   }
   group->parts.clear();
   if (!message.part.empty()) group->parts.push_back(message.part);
@@ -259,21 +283,15 @@ bool MessageGroups::add(const LogRule& rule, LogMessage message, const LogPlace&
   // The message with most figures represents the group, and its line comes first.
   group->last_stands = ++group->times == 1 || tells_more(message, group->message);
   group->is_vague = message.is_vague && (group->times == 1 || group->is_vague);
-  insert_evidence(group->evidence, evidence, group->last_stands);
+  insert_evidence(group->evidence, std::move(evidence), group->last_stands);
   if (group->last_stands) {
     group->first_figures = message.figures.size();
     group->message = message;
     group->added = {};
     group->added_parts.clear();
   }
-  note_kill(rule, message, at, evidence);
+  note_kill(rule, message, at);
   group->last_message = std::move(message);
-  return true;
-}
-
-void MessageGroups::add_evidence(const LogPlace& at, std::string_view text) {
-  if (last_group_ < groups_.size())
-    insert_evidence(groups_[last_group_].evidence, {at.file, at.line, std::string(text)}, false);
 }
 
 void MessageGroups::take_back() {
@@ -284,15 +302,8 @@ void MessageGroups::take_back() {
   std::swap(groups_[last_group_], before_last_);
 }
 
-// Near the message, and not of another program or, after a restart, another process.
-bool MessageGroups::is_unanswered_by(const Group& group, const LogPlace& at, const Speaker& speaker) {
-  if (group.unanswered == 0 || !is_near(group.first_unanswered, at)) return false;
-  if (are_two(speaker.process, group.unanswered_process)) return false;
-  return speaker.source.empty() || speaker.source == group.unanswered_source;
-}
-
 void MessageGroups::ended(const LogPlace& at, std::string_view text) {
-  const Speaker speaker = speaker_of(text);
+  const Speaker speaker{source_of(text), process_of(text)};
   const bool is_of_another = tells_end_of_another(text);
   for (Group& group : groups_) {
     // A message without a name may be of the program that ended.
@@ -303,7 +314,7 @@ void MessageGroups::ended(const LogPlace& at, std::string_view text) {
 
 bool MessageGroups::retry(const LogPlace& at, std::string_view text) {
   answered_.clear();
-  const Speaker speaker = speaker_of(text);
+  const Speaker speaker{source_of(text), process_of(text)};
   for (std::size_t i = 0; i < groups_.size(); ++i) {
     const Group& group = groups_[i];
     if (group.rule->from_outside || group.failed || !is_unanswered_by(group, at, speaker)) continue;
@@ -314,24 +325,16 @@ bool MessageGroups::retry(const LogPlace& at, std::string_view text) {
 }
 
 void MessageGroups::went_on() {
-  for (const std::size_t i : answered_) {
-    groups_[i].unanswered = 0;
-    ++groups_[i].retries;
-    groups_[i].retry = answer_;
-  }
+  for (const std::size_t i : answered_) set_answered(groups_[i], answer_);
   answered_.clear();
 }
 
 void MessageGroups::answer(std::string_view rule, const LogPlace& at, std::string_view text) {
-  const Speaker speaker = speaker_of(text);
+  const Speaker speaker{source_of(text), process_of(text)};
   for (Group& group : groups_) {
     // A final failure has no answer.
-    if (group.rule->name != rule || group.failed || !group.is_failure ||
-        !is_unanswered_by(group, at, speaker))
-      continue;
-    group.unanswered = 0;
-    ++group.retries;
-    group.retry = Evidence{at.file, at.line, std::string(text)};
+    if (group.rule->name == rule && !group.failed && group.is_failure && is_unanswered_by(group, at, speaker))
+      set_answered(group, {at.file, at.line, std::string(text)});
   }
 }
 
@@ -341,81 +344,35 @@ void MessageGroups::gave_up(const std::string& file) {
     if (group.retry && group.retry->file == file) group.failed = true;
 }
 
-Finding MessageGroups::finding_of(const Group& group) {
-  LogMessage message = group.message;
-  message.add_absent(group.added);
-  Finding finding = group.rule->explain(message);
-  finding.times = group.times;
-  finding.evidence = group.evidence;
-  finding.figures = message.figures;
-  if (!group.retry) {
-    if (group.went_on == 0 || group.failed || group.unanswered > 0 || finding.severity != Severity::severe)
-      return finding;
-    finding.severity = Severity::warning;
-    finding.title += "; the program continued without it";
-    return finding;
-  }
-  finding.figures.push_back({"retries", group.retries});
-  if (finding.evidence.size() >= kMostEvidence) finding.evidence.pop_back();
-  finding.evidence.push_back(*group.retry);
-  if (group.failed || group.unanswered > 0) {
-    finding.cause =
-        "The program retried with a smaller size, but not every retry succeeded. " + finding.cause;
-  } else if (finding.severity == Severity::severe) {
-    finding.severity = Severity::warning;
-    finding.title += "; the program retried with a smaller size and continued";
-  }
-  return finding;
-}
-
-void MessageGroups::make_severe_beside_failure(const Group& group, Finding& finding) const {
-  if (!group.rule->waits_for_failure || !group.beside_failure) return;
-  finding.severity = Severity::severe;
-  finding.confidence = Confidence::likely;
-  finding.cause =
-      "Another allocation failed near this line in the same log, so this is probably its cause. " +
-      finding.cause;
-}
-
-// A message of Vulkan repeats another rule's message if that mentions Vulkan and is of the same process.
-// Without process numbers, it must be of the driver or of ggml.
-bool MessageGroups::tells_better(const Group& other, const Group& group) {
-  // A TensorRT build that found no tactic has the GPU's refusal among its figures ("lacked"). A refusal for a
-  // built engine (with a phase), or of host memory, is another event.
-  if (group.rule->name == "tensorrt")
-    return !group.message.text("lacked").empty() && group.message.text("phase").empty() &&
-           !other.message.text("lacked").empty();
-  if (!std::any_of(other.evidence.begin(), other.evidence.end(),
-                   [](const Evidence& line) { return has(line.text, "ulkan"); }))
-    return false;
-  const std::string_view process = process_of(other.evidence.front().text);
-  return std::all_of(group.evidence.begin(), group.evidence.end(), [&](const Evidence& line) {
-    const std::string_view own = process_of(line.text);
-    if (!own.empty() && !process.empty()) return own == process;
-    return has(line.text, "MESA") || has(line.text, "/vulkan/") || has(line.text, "ggml");
-  });
-}
-
+// The same program reports the failure near this line in its own words.
 bool MessageGroups::is_told_better(const Group& group) const {
-  const std::string_view by = group.rule->told_better_by;
-  return !by.empty() && std::any_of(groups_.begin(), groups_.end(), [&](const Group& other) {
-    return other.rule->name == by && other.times > 0 && other.is_failure && other.source == group.source &&
-           (is_near(group.last, other.last) || is_near(other.last, group.last)) && tells_better(other, group);
-  });
+  const auto is_it = [&](const Group& other) {
+    return other.rule->name == group.rule->told_better_by && other.times > 0 && other.is_failure &&
+           other.source == group.source && are_near(group, other) &&
+           !are_two(process_of(other.evidence.front().text), process_of(group.evidence.front().text));
+  };
+  return !group.rule->told_better_by.empty() && std::ranges::any_of(groups_, is_it);
 }
 
 std::vector<Finding> MessageGroups::findings() const {
   std::vector<Finding> findings;
-  std::vector<const Group*> told;
-  bool is_any_severe = false;
+  std::vector<const Group*> told, failed;
   for (const Group& group : groups_) {
     if (group.times == 0 || is_told_better(group)) continue;  // taken back, or in another group
     findings.push_back(finding_of(group));
     told.push_back(&group);
-    is_any_severe |= group.is_failure && findings.back().severity == Severity::severe;
+    const bool is_severe = group.is_failure && findings.back().severity == Severity::severe;
+    if (is_severe && !group.rule->waits_for_failure) failed.push_back(&group);
   }
-  for (std::size_t i = 0; is_any_severe && i < findings.size(); ++i)
-    make_severe_beside_failure(*told[i], findings[i]);
+  // An NvMap error alone may be harmless; with a failure near it, it is the same event.
+  for (std::size_t i = 0; i < findings.size(); ++i) {
+    const auto is_beside = [&](const Group* other) { return are_near(*told[i], *other); };
+    if (!told[i]->rule->waits_for_failure || std::ranges::none_of(failed, is_beside)) continue;
+    findings[i].severity = Severity::severe;
+    findings[i].confidence = Confidence::likely;
+    findings[i].cause.insert(
+        0, "Another allocation failed near this line in the same log, so this is probably its cause. ");
+  }
   if (left_out_ > 0) {
     findings.push_back(
         {.id = "messages-left-out",

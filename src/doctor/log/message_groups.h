@@ -13,18 +13,40 @@
 
 namespace headroom::doctor {
 
+struct MessageGroup {
+  const LogRule* rule = nullptr;
+  std::string key, source;  // in by_key_; the program, if the log contains several
+  LogMessage message;       // the one with most figures
+  LogMessage last_message;  // of the last event so far
+  LogMessage added;         // figures of other lines about the event in `message`
+  std::vector<std::string> added_parts;
+  bool is_vague = false;  // all of its messages are
+  std::int64_t times = 0, went_on = 0;
+  std::vector<Evidence> evidence;
+  std::size_t first_figures = 0;  // in the line of the first evidence
+  LogPlace last;
+  std::vector<std::string> parts;  // of the last event so far
+  bool last_stands = false;        // the last event is the one in `message`
+  bool is_failure = false;
+  // Messages without a following retry. After too many lines without one, the program failed.
+  std::int64_t unanswered = 0, retries = 0;
+  LogPlace first_unanswered;
+  std::string unanswered_source, unanswered_process;
+  bool failed = false;
+  std::optional<Evidence> retry;
+};
+// Adds a line, if there are fewer than MessageGroups::kMostEvidence.
+void keep(std::vector<Evidence>& all, Evidence evidence);
+
 // Memory does not grow with the logs: at most kMostGroups severe groups and as many others, each with
 // kMostEvidence lines. A finding reports how many messages were left out.
 class MessageGroups {
  public:
   static constexpr std::size_t kMostGroups = 200, kMostEvidence = 3;
-  static constexpr std::int64_t kNear = kNearLines;
 
-  // `may_be_taken_back`: the line may be only a part of a message. False: the message was left out.
-  bool add(const LogRule& rule, LogMessage message, const LogPlace& at, std::string_view text,
+  // `may_be_taken_back`: the line may be only a part of a message.
+  void add(const LogRule& rule, LogMessage message, const LogPlace& at, std::string_view text,
            bool may_be_taken_back = false);
-  // Another line of the last message.
-  void add_evidence(const LogPlace& at, std::string_view text);
   // Removes the last message, if it may be taken back and nothing followed it.
   void take_back();
 
@@ -32,6 +54,7 @@ class MessageGroups {
   // line follows, the program went on.
   bool retry(const LogPlace& at, std::string_view text);
   void went_on();
+  // Also at the end of a file.
   void did_not_go_on() { answered_.clear(); }
   // A program went on without the memory that the last messages of this rule were about.
   void answer(std::string_view rule, const LogPlace& at, std::string_view text);
@@ -39,72 +62,29 @@ class MessageGroups {
   void ended(const LogPlace& at, std::string_view text);
   // The retry failed.
   void gave_up(const std::string& file);
-  // At the end of a file, a program that did not report that it went on has failed.
-  void end_file() { did_not_go_on(); }
 
   // In the order of the log, with cures in the order of the rules.
   std::vector<Finding> findings() const;
 
  private:
-  struct Group {
-    const LogRule* rule = nullptr;
-    std::string key, source;  // in by_key_; the program, if the log contains several
-    LogMessage message;       // the one with most figures
-    LogMessage last_message;  // of the last event so far
-    LogMessage added;         // figures of other lines about the event in `message`
-    std::vector<std::string> added_parts;
-    bool is_vague = false;  // all of its messages are
-    std::int64_t times = 0, went_on = 0;
-    std::vector<Evidence> evidence;
-    std::size_t first_figures = 0;  // in the line of the first evidence
-    LogPlace last;
-    std::vector<std::string> parts;  // of the last event so far
-    bool last_stands = false;        // the last event is the one in `message`
-    bool is_failure = false, beside_failure = false;
-    // Messages without a following retry. After too many lines without one, the program failed.
-    std::int64_t unanswered = 0, retries = 0;
-    LogPlace first_unanswered;
-    std::string unanswered_source, unanswered_process;
-    bool failed = false;
-    std::optional<Evidence> retry;
-  };
+  using Group = MessageGroup;
   Group* group_of(const LogRule& rule, const LogMessage& message, const LogPlace& at, std::string_view text);
   Group* near_group(const LogRule& rule, const LogMessage& message, const LogPlace& at,
                     std::string_view source);
   void set_key(std::size_t group, std::string key);
-  static void add_line(Group& group, const LogMessage& message, Evidence evidence);
-  static void add_part(Group& group, const LogMessage& part, Evidence evidence);
   void keep_before(const Group& group, bool may_be_taken_back);
   bool is_known_kill(const LogRule& rule, const LogMessage& message, const LogPlace& at) const;
-  bool is_of_known_event(const LogRule& rule, const LogMessage& message, const LogPlace& at,
-                         const Evidence& evidence);
   bool tells_of_kill_again(const LogRule& rule, const LogMessage& message, const LogPlace& at,
                            const Evidence& evidence);
   void add_to_kill(const RecentKill& kill, const LogMessage& message, const Evidence& evidence);
   void add_addition(const LogRule& rule, const LogMessage& message, const LogPlace& at,
                     const Evidence& evidence);
-  static void add_figures_of(Group& group, const LogMessage& message, const Evidence& evidence);
-  void note_kill(const LogRule& rule, const LogMessage& message, const LogPlace& at,
-                 const Evidence& evidence);
+  void note_kill(const LogRule& rule, const LogMessage& message, const LogPlace& at);
   bool tells_of_unit_again(const LogRule& rule, const LogMessage& message, const LogPlace& at,
                            const Evidence& evidence);
-  bool take_over_told_kill(const RecentKill& kill);
-  void drop_told_unit(const LogRule& rule, const std::string& unit, const LogPlace& at,
-                      const std::optional<LogTime>& time);
-  void take_over(const RecentKill& told, Group& group);
-  static bool is_another_part(const Group& group, const LogMessage& message, const LogPlace& at);
-  static void count_unanswered(Group& group, const LogPlace& at, std::string_view text);
-  // The program and process that wrote a line, if known.
-  struct Speaker {
-    std::string_view source, process;
-  };
-  static Speaker speaker_of(std::string_view text);
-  static bool is_unanswered_by(const Group& group, const LogPlace& at, const Speaker& speaker);
-  void look_beside(Group& group, const LogPlace& at);
-  static bool tells_better(const Group& other, const Group& group);
+  void take_over_told_kill(const RecentKill& kill);
+  void drop_told_unit(const LogRule& rule, const std::string& unit, const LogPlace& at);
   bool is_told_better(const Group& group) const;
-  void make_severe_beside_failure(const Group& group, Finding& finding) const;
-  static Finding finding_of(const Group& group);
 
   std::vector<Group> groups_;
   std::map<std::string, std::size_t, std::less<>> by_key_;
@@ -125,9 +105,6 @@ class MessageGroups {
   bool may_take_back_ = false;
   std::vector<std::size_t> answered_;
   Evidence answer_;
-  // For rules that are an alarm only near a failure (LogRule::waits_for_failure).
-  std::optional<LogPlace> last_failure_, last_waiting_;
-  std::size_t waiting_group_ = 0;
   std::size_t severe_groups_ = 0, other_groups_ = 0;
   std::int64_t left_out_ = 0;
   Evidence first_left_out_;

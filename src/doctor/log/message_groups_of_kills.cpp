@@ -5,6 +5,7 @@
 
 #include "doctor/log/limit_cures.h"
 #include "doctor/log/message_groups.h"
+#include "doctor/log/message_text.h"
 
 namespace headroom::doctor {
 namespace {
@@ -20,20 +21,15 @@ std::string process_in(const LogMessage& message) {
 // Reported by a daemon or by the program's starter, not by the kernel.
 bool tells_as_another(const LogRule& rule) { return rule.from_outside && !rule.is_kernel_kill; }
 
-void keep(std::vector<Evidence>& all, const Evidence& evidence) {
-  if (all.size() < MessageGroups::kMostEvidence) all.push_back(evidence);
-}
-
 }  // namespace
 
 // systemd's lines about a unit with a process that the kernel killed, and a shell's or launch file's line
 // about the process that it started.
 bool MessageGroups::tells_of_kill_again(const LogRule& rule, const LogMessage& message, const LogPlace& at,
                                         const Evidence& evidence) {
-  if (rule.repeats_kills && !message.text("unit").empty())
-    drop_told_unit(rule, message.subject, at, time_of(evidence.text));
+  if (rule.repeats_kills && !message.text("unit").empty()) drop_told_unit(rule, message.subject, at);
   if (message.is_of_unit) {
-    RecentKill* const kill = kills_.of_unit(message.subject, at, time_of(evidence.text));
+    RecentKill* const kill = kills_.of_unit(message.subject, at);
     if (kill == nullptr) return tells_of_unit_again(rule, message, at, evidence);
     if (kill->unit.empty()) kill->unit = message.subject;
     add_to_kill(*kill, message, evidence);
@@ -41,16 +37,11 @@ bool MessageGroups::tells_of_kill_again(const LogRule& rule, const LogMessage& m
   }
   if (!tells_as_another(rule)) return false;
   const std::string process = process_in(message);
-  RecentKill* kill = kills_.of_process(process, at, time_of(evidence.text));
-  // An interactive shell prints "Killed" alone, once for each kill.
-  if (process.empty() && message.tells_shell) {
-    kill = kills_.find_last(at, time_of(evidence.text),
-                            [](const RecentKill& each) { return !each.is_known_to_shell; });
-    if (kill != nullptr) kill->is_known_to_shell = true;
-  }
-  if (kill == nullptr) return false;
-  keep(groups_[kill->group].evidence, evidence);
-  return true;
+  // An interactive shell prints "Killed" alone.
+  const bool is_nameless = process.empty() && message.tells_shell;
+  const RecentKill* const kill = is_nameless ? kills_.of_unit({}, at) : kills_.of_process(process, at);
+  if (kill != nullptr) keep(groups_[kill->group].evidence, evidence);
+  return kill != nullptr;
 }
 
 // Further lines about a unit's kill: systemd also reports each slice that contains the unit, and the signal
@@ -58,10 +49,10 @@ bool MessageGroups::tells_of_kill_again(const LogRule& rule, const LogMessage& m
 bool MessageGroups::tells_of_unit_again(const LogRule& rule, const LogMessage& message, const LogPlace& at,
                                         const Evidence& evidence) {
   const std::string_view unit = message.subject;
-  const auto time = time_of(evidence.text);
   for (auto group = groups_.rbegin(); group != groups_.rend(); ++group) {
-    if (!group->rule->repeats_kills || group->times == 0 || !is_near(group->last, at)) continue;
-    if (!group->evidence.empty() && are_apart(time_of(group->evidence.back().text), time)) continue;
+    if (!group->rule->repeats_kills || group->times == 0 || !is_near(group->last, at) ||
+        are_apart(group->last.time, at.time))
+      continue;
     const std::string told = group->message.text("unit");
     if (group->rule != &rule && !told.empty() && without_service(told) == unit) return true;
     if (group->rule == &rule && rule.repeats_kills && !told.empty() &&
@@ -80,11 +71,9 @@ bool MessageGroups::tells_of_unit_again(const LogRule& rule, const LogMessage& m
 }
 
 // Removes systemd's line about a unit if the killer's line follows.
-void MessageGroups::drop_told_unit(const LogRule& rule, const std::string& unit, const LogPlace& at,
-                                   const std::optional<LogTime>& time) {
-  const RecentKill* const told = told_kills_.find_last(at, time, [&](const RecentKill& each) {
-    return each.unit == unit && groups_[each.group].rule != &rule;
-  });
+void MessageGroups::drop_told_unit(const LogRule& rule, const std::string& unit, const LogPlace& at) {
+  const RecentKill* const told = told_kills_.find_last(
+      at, [&](const RecentKill& each) { return each.unit == unit && groups_[each.group].rule != &rule; });
   if (told == nullptr) return;
   --groups_[told->group].times;
   told_kills_.remove(told);
@@ -105,7 +94,8 @@ void MessageGroups::add_to_kill(const RecentKill& kill, const LogMessage& messag
 // unit. Each service that ends has such a line.
 void MessageGroups::add_addition(const LogRule& rule, const LogMessage& message, const LogPlace& at,
                                  const Evidence& evidence) {
-  const RecentKill* const kill = kills_.told_of(message.subject, at, time_of(evidence.text));
+  const RecentKill* const kill = kills_.find_last(
+      at, [&](const RecentKill& each) { return !each.unit.empty() && each.unit == message.subject; });
   if (kill != nullptr && rule.repeats_kills) {
     add_to_kill(*kill, message, evidence);
     return;
@@ -121,61 +111,48 @@ void MessageGroups::add_addition(const LogRule& rule, const LogMessage& message,
   Group* last = nullptr;
   for (Group& group : groups_)
     if (is_of_it(group) && (last == nullptr || group.last.line >= last->last.line)) last = &group;
-  if (last != nullptr) add_figures_of(*last, message, evidence);
-}
-
-// Only the first of each part counts: a second one is of the next container, or of another start of the unit.
-void MessageGroups::add_figures_of(Group& group, const LogMessage& message, const Evidence& evidence) {
-  auto& seen = group.added_parts;
-  if (std::find(seen.begin(), seen.end(), message.part) != seen.end()) return;
+  if (last == nullptr) return;
+  // Only the first of each part counts: a second one is of the next container, or of another start of the
+  // unit.
+  auto& seen = last->added_parts;
+  if (is_one_of(message.part, seen)) return;
   seen.push_back(message.part);
-  group.added.add_absent(message);
-  if (!message.figures.empty()) keep(group.evidence, evidence);
+  last->added.add_absent(message);
+  if (!message.figures.empty()) keep(last->evidence, evidence);
 }
 
 // Remembers the kill for later lines about it, and joins earlier ones.
-void MessageGroups::note_kill(const LogRule& rule, const LogMessage& message, const LogPlace& at,
-                              const Evidence& evidence) {
-  const auto time = time_of(evidence.text);
+void MessageGroups::note_kill(const LogRule& rule, const LogMessage& message, const LogPlace& at) {
   if (rule.is_kernel_kill && !message.event.empty()) {
-    std::string path = message.victim_group.empty() ? message.text("control_group") : message.victim_group;
-    RecentKill kill{message.event, std::move(path), at, time, last_group_, {}};
-    kill.is_known_to_shell = take_over_told_kill(kill);
+    const bool is_known = !message.victim_group.empty();
+    RecentKill kill{message.event, is_known ? message.victim_group : message.text("control_group"), at,
+                    last_group_};
+    take_over_told_kill(kill);
     kills_.add(std::move(kill));
-    return;
+  } else if (tells_as_another(rule)) {
+    RecentKill told{process_in(message), {}, at, last_group_};
+    if (message.is_of_unit) told.unit = message.subject;
+    told.is_by_shell = message.tells_shell;
+    if (!told.process.empty() || message.is_of_unit || told.is_by_shell) told_kills_.add(std::move(told));
   }
-  if (!tells_as_another(rule)) return;
-  const bool is_of_unit = message.is_of_unit;
-  if (process_in(message).empty() && !is_of_unit && !message.tells_shell) return;
-  RecentKill told{process_in(message), {}, at, time, last_group_, {}};
-  if (is_of_unit) told.unit = message.subject;
-  told.is_by_shell = message.tells_shell;
-  told_kills_.add(std::move(told));
 }
 
-// Whether a shell reported it before.
-bool MessageGroups::take_over_told_kill(const RecentKill& kill) {
-  const RecentKill* told = told_kills_.of_process(kill.process, kill.at, kill.time);
-  if (told == nullptr)
-    told = told_kills_.find_last(
-        kill.at, kill.time, [](const RecentKill& each) { return each.is_by_shell && each.process.empty(); });
-  if (told == nullptr) return false;
-  const bool is_by_shell = told->is_by_shell;
-  take_over(*told, groups_[kill.group]);
-  return is_by_shell;
-}
-
-void MessageGroups::take_over(const RecentKill& told, Group& group) {
-  Group& before = groups_[told.group];
-  const auto line = std::find_if(before.evidence.begin(), before.evidence.end(), [&](const Evidence& each) {
-    return each.file == told.at.file && each.line == told.at.line;
+// Another program may have reported it before.
+void MessageGroups::take_over_told_kill(const RecentKill& kill) {
+  const RecentKill* told = told_kills_.of_process(kill.process, kill.at);
+  const auto is_nameless = [](const RecentKill& each) { return each.is_by_shell && each.process.empty(); };
+  if (told == nullptr) told = told_kills_.find_last(kill.at, is_nameless);
+  if (told == nullptr) return;
+  Group& before = groups_[told->group];
+  const auto line = std::ranges::find_if(before.evidence, [&](const Evidence& each) {
+    return each.file == told->at.file && each.line == told->at.line;
   });
   if (line != before.evidence.end()) {
-    keep(group.evidence, *line);
+    keep(groups_[kill.group].evidence, *line);
     before.evidence.erase(line);
   }
   --before.times;
-  told_kills_.remove(&told);
+  told_kills_.remove(told);
 }
 
 }  // namespace headroom::doctor

@@ -20,7 +20,7 @@ void skip_spaces(std::string_view& text) {
 std::string_view leading_letters(std::string_view text) {
   skip_spaces(text);
   const auto is_letter = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; };
-  const auto end = std::find_if_not(text.begin(), text.end(), is_letter);
+  const auto end = std::ranges::find_if_not(text, is_letter);
   return text.substr(0, static_cast<std::size_t>(end - text.begin()));
 }
 
@@ -37,83 +37,35 @@ double factor_of(std::string_view unit) {
   return std::ldexp(1.0, 10 * (static_cast<int>(rank) + 1));
 }
 
-}  // namespace
-
-bool has(std::string_view line, std::string_view words) { return line.find(words) != line.npos; }
-
-bool is_word(std::string_view line, std::string_view words) {
-  for (std::size_t at = line.find(words); at != line.npos; at = line.find(words, at + 1))
-    if (at == 0 || !(line[at - 1] == '_' || std::isalnum(static_cast<unsigned char>(line[at - 1])) != 0))
-      return true;
-  return false;
-}
-
-bool has_shape(std::string_view text, std::string_view shape) {
-  if (text.size() < shape.size()) return false;
-  for (std::size_t i = 0; i < shape.size(); ++i) {
-    const auto letter = static_cast<unsigned char>(text[i]);
-    const bool is_digit = std::isdigit(letter) != 0;
-    bool fits = text[i] == shape[i];
-    if (shape[i] == '0') fits = is_digit;
-    if (shape[i] == '9') fits = is_digit || letter == ' ';
-    if (shape[i] == 'a') fits = std::isalpha(letter) != 0;
-    if (!fits) return false;
-  }
-  return true;
-}
-
-std::optional<std::string_view> text_after(std::string_view line, std::string_view words) {
-  const std::size_t at = line.find(words);
-  if (at == line.npos) return std::nullopt;
-  return line.substr(at + words.size());
-}
-
-namespace {
-
-// "1,073,741,824 bytes" without its commas; empty if it has no thousands separators.
+// "1,073,741,824 bytes" without its commas, and "1900,00 MiB" with a point, as programs print it in some
+// languages. Empty if there is no comma, or if it may be something else: "1,5" without a unit.
 std::string without_commas(std::string_view text) {
-  constexpr std::size_t kGroup = 3, kMostGroups = 6;
-  const auto digits_from = [&](std::size_t at) {
-    const std::size_t end = std::min(text.find_first_not_of("0123456789", at), text.size());
-    return end - std::min(at, end);
+  constexpr std::size_t kGroup = 3, kMostDigits = 21;
+  const auto digits_from = [text](std::size_t at) {
+    return std::min(text.find_first_not_of("0123456789", at), text.size()) - at;
   };
-  std::size_t at = digits_from(0), groups = 0;
-  if (at == 0 || at > kGroup) return {};
+  std::size_t at = digits_from(0);
+  if (at == 0 || at == text.size() || text[at] != ',') return {};
   std::string plain(text.substr(0, at));
-  while (at < text.size() && text[at] == ',' && digits_from(at + 1) == kGroup && ++groups <= kMostGroups) {
+  const std::size_t decimals = digits_from(at + 1);
+  if (decimals > 0 && decimals < kGroup) {
+    if (factor_of(leading_letters(text.substr(at + 1 + decimals))) == 1) return {};
+    return plain.append(".").append(text.substr(at + 1, decimals + kLongestUnit));
+  }
+  if (decimals != kGroup || at > kGroup) return {};
+  while (at < text.size() && text[at] == ',' && digits_from(at + 1) == kGroup && plain.size() < kMostDigits) {
     plain += text.substr(at + 1, kGroup);
     at += 1 + kGroup;
   }
-  if (groups == 0) return {};
   return plain.append(text.substr(at, kLongestUnit));
 }
-
-// "1900,00 MiB" with a point, as programs print it in some languages; empty if the comma may be something
-// else: no unit follows, or three digits do.
-std::string with_point(std::string_view text) {
-  constexpr std::string_view kDigits = "0123456789";
-  constexpr std::size_t kMostDigits = 2;
-  const std::size_t comma = std::min(text.find_first_not_of(kDigits), text.size());
-  if (comma == 0 || comma == text.size() || text[comma] != ',') return {};
-  const std::size_t end = std::min(text.find_first_not_of(kDigits, comma + 1), text.size());
-  const std::string_view digits = text.substr(comma + 1, end - comma - 1);
-  if (digits.empty() || digits.size() > kMostDigits) return {};
-  if (factor_of(leading_letters(text.substr(end))) == 1) return {};
-  std::string plain(text.substr(0, comma));
-  return plain.append(".").append(digits).append(text.substr(end, kLongestUnit));
-}
-
-}  // namespace
-
-namespace {
 
 // The sum of two smaller sizes fits in 64 bits.
 constexpr std::int64_t kLargestSize = std::int64_t{1} << 62;
 
 struct ParsedSize {
-  double bytes = 0;
-  std::optional<std::int64_t> whole;  // exactly, of a number without a unit
-  std::string text;                   // with its unit, if it has one
+  double bytes = 0;  // exact up to 8 PiB, more than any machine has
+  std::string text;  // with its unit, if it has one
 };
 
 bool is_hexadecimal(std::string_view text) { return text.starts_with("0x") || text.starts_with("0X"); }
@@ -128,21 +80,15 @@ std::optional<std::uint64_t> parse_hexadecimal(std::string_view text) {
   return number;
 }
 
-std::optional<ParsedSize> parse_hexadecimal_size(std::string_view text) {
-  const auto number = parse_hexadecimal(text);
-  if (!number) return std::nullopt;
-  ParsedSize size{static_cast<double>(*number), std::nullopt, std::to_string(*number)};
-  if (*number < static_cast<std::uint64_t>(kLargestSize)) size.whole = static_cast<std::int64_t>(*number);
-  return size;
-}
-
 std::optional<ParsedSize> parse_size(std::string_view text) {
   skip_spaces(text);
-  if (is_hexadecimal(text)) return parse_hexadecimal_size(text);
+  if (is_hexadecimal(text)) {
+    const auto number = parse_hexadecimal(text);
+    if (!number) return std::nullopt;
+    return ParsedSize{static_cast<double>(*number), std::to_string(*number)};
+  }
   if (const std::string plain = without_commas(text); !plain.empty()) return parse_size(plain);
-  if (const std::string plain = with_point(text); !plain.empty()) return parse_size(plain);
   if (text.empty() || !std::isdigit(static_cast<unsigned char>(text.front()))) return std::nullopt;
-  ParsedSize size;
   double number = 0;
   const char* const end = text.data() + text.size();
   const auto [after, code] = std::from_chars(text.data(), end, number, std::chars_format::fixed);
@@ -153,25 +99,17 @@ std::optional<ParsedSize> parse_size(std::string_view text) {
   if (goes_on) return std::nullopt;
   const std::string_view unit = leading_letters({after, static_cast<std::size_t>(end - after)});
   const double factor = factor_of(unit);
-  size.bytes = number * factor;
-  size.text = std::string(text.data(), after);
+  ParsedSize size{number * factor, std::string(text.data(), after)};
   if (factor != 1) size.text.append(" ").append(unit);
-  std::int64_t whole = 0;
-  const auto [whole_after, whole_code] = std::from_chars(text.data(), end, whole);
-  if (factor == 1 && whole_code == std::errc{} && whole_after == after) size.whole = whole;
   return size;
 }
 
-bool overflows(const ParsedSize& size) {
-  return size.whole ? *size.whole >= kLargestSize : size.bytes >= static_cast<double>(kLargestSize);
-}
+bool overflows(const ParsedSize& size) { return size.bytes >= static_cast<double>(kLargestSize); }
 
 // The factor of a unit of Kubernetes, directly after the number: "Mi" is 2^20, "M" 10^6, "m" a thousandth.
 // Nothing for other words.
 std::optional<double> factor_of_quantity(std::string_view rest) {
-  const auto is_letter = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; };
-  const auto end = std::find_if_not(rest.begin(), rest.end(), is_letter);
-  std::string_view unit = rest.substr(0, static_cast<std::size_t>(end - rest.begin()));
+  const std::string_view unit = rest.starts_with(' ') ? std::string_view() : leading_letters(rest);
   if (unit.empty()) return 1;
   if (unit == "m") return 1e-3;
   const bool is_binary = unit.size() == 2 && unit.back() == 'i';
@@ -184,10 +122,35 @@ std::optional<double> factor_of_quantity(std::string_view rest) {
 
 }  // namespace
 
+bool has(std::string_view line, std::string_view words) { return line.find(words) != line.npos; }
+
+bool is_name_letter(char letter) {
+  return letter == '_' || std::isalnum(static_cast<unsigned char>(letter)) != 0;
+}
+
+bool is_word(std::string_view line, std::string_view words) {
+  for (std::size_t at = line.find(words); at != line.npos; at = line.find(words, at + 1))
+    if (at == 0 || !is_name_letter(line[at - 1])) return true;
+  return false;
+}
+
+std::string_view take_before(std::string_view& text, std::string_view separator) {
+  const std::size_t at = text.find(separator);
+  const std::string_view part = text.substr(0, at);
+  text = at == text.npos ? std::string_view() : text.substr(at + separator.size());
+  return part;
+}
+
+std::optional<std::string_view> text_after(std::string_view line, std::string_view words) {
+  const std::size_t at = line.find(words);
+  if (at == line.npos) return std::nullopt;
+  return line.substr(at + words.size());
+}
+
 std::optional<Bytes> leading_size(std::string_view text) {
   const auto size = parse_size(text);
   if (!size || overflows(*size)) return std::nullopt;
-  return Bytes{size->whole ? *size->whole : std::llround(size->bytes)};
+  return Bytes{std::llround(size->bytes)};
 }
 
 std::optional<std::string> leading_overflow(std::string_view text) {
@@ -207,20 +170,10 @@ std::optional<Bytes> leading_quantity(std::string_view text) {
   return Bytes{std::llround(number * *factor)};
 }
 
-std::optional<Bytes> size_after(std::string_view line, std::string_view words) {
-  const auto text = text_after(line, words);
-  return text ? leading_size(*text) : std::nullopt;
-}
-
 std::optional<Bytes> size_with_unit(std::string_view text) {
   skip_spaces(text);
   const bool is_cut = text.find_first_not_of("0123456789.") == text.npos;
   return is_cut ? std::nullopt : leading_size(text);
-}
-
-std::optional<Bytes> size_with_unit_after(std::string_view line, std::string_view words) {
-  const auto text = text_after(line, words);
-  return text ? size_with_unit(*text) : std::nullopt;
 }
 
 std::optional<std::int64_t> integer_after(std::string_view line, std::string_view words) {

@@ -14,28 +14,26 @@
 namespace headroom::doctor {
 
 bool has(std::string_view line, std::string_view words);
-// Whether the line has one of these words, or begins or ends with one.
-template <class Words>
-bool has_any(std::string_view line, const Words& words) {
-  return std::any_of(std::begin(words), std::end(words),
-                     [line](std::string_view each) { return has(line, each); });
+// Whether the line has one of these words, begins or ends with one, or is one.
+bool has_any(std::string_view line, const auto& words) {
+  return std::ranges::any_of(words, [line](std::string_view each) { return has(line, each); });
 }
-template <class Words>
-bool starts_with_any(std::string_view text, const Words& words) {
-  return std::any_of(std::begin(words), std::end(words),
-                     [text](std::string_view each) { return text.starts_with(each); });
+bool starts_with_any(std::string_view text, const auto& words) {
+  return std::ranges::any_of(words, [text](std::string_view each) { return text.starts_with(each); });
 }
-template <class Words>
-bool ends_with_any(std::string_view text, const Words& words) {
-  return std::any_of(std::begin(words), std::end(words),
-                     [text](std::string_view each) { return text.ends_with(each); });
+bool ends_with_any(std::string_view text, const auto& words) {
+  return std::ranges::any_of(words, [text](std::string_view each) { return text.ends_with(each); });
 }
+bool is_one_of(std::string_view word, const auto& words) {
+  return std::ranges::find(words, word) != std::end(words);
+}
+bool is_name_letter(char letter);  // a letter, a digit or "_"
 // As has(), but no letter, digit or underscore stands before the words.
 bool is_word(std::string_view line, std::string_view words);
-// Whether the text begins with this shape: 0 is a digit, 9 a digit or a space, a a letter.
-bool has_shape(std::string_view text, std::string_view shape);
 // The text after the first occurrence of the words; nothing if the line lacks them.
 std::optional<std::string_view> text_after(std::string_view line, std::string_view words);
+// The text before the separator, which is removed with it; all of the text if there is none.
+std::string_view take_before(std::string_view& text, std::string_view separator);
 // The size that the text begins with: "2.00 MiB", "100Mi", "0 bytes", "3.90G", "13928044kB", "0x4000000".
 // Without a unit it is in bytes. "1900,00 MiB" has a decimal comma.
 std::optional<Bytes> leading_size(std::string_view text);
@@ -43,11 +41,9 @@ std::optional<Bytes> leading_size(std::string_view text);
 std::optional<Bytes> leading_quantity(std::string_view text);
 // A size of 2^62 bytes or more, as it is printed: "18446744073709551612", "16.0 EiB". No such size is real.
 std::optional<std::string> leading_overflow(std::string_view text);
-std::optional<Bytes> size_after(std::string_view line, std::string_view words);
 // The same for messages that always print a unit. A number without one at the end of the text ("of 95.00")
 // was cut off and is ignored.
 std::optional<Bytes> size_with_unit(std::string_view text);
-std::optional<Bytes> size_with_unit_after(std::string_view line, std::string_view words);
 // Decimal, or hexadecimal after "0x".
 std::optional<std::int64_t> integer_after(std::string_view line, std::string_view words);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/text.h"
 #include "doctor/log/line_pattern.h"
@@ -51,11 +52,6 @@ std::optional<std::int64_t> pages_before(std::string_view line, std::string_view
   if (end == line.npos) return std::nullopt;
   const std::string_view before = line.substr(0, end);
   return page_count(before.substr(before.rfind(' ') + 1));
-}
-
-// "/a/b" of "Memory cgroup stats for /a/b:", up to 4.20 followed by ": cache:1024KB rss:…".
-std::string_view group_of_statistics(std::string_view text) {
-  return text.substr(0, std::min(text.find(": "), text.rfind(':')));
 }
 
 }  // namespace
@@ -109,7 +105,7 @@ bool OomReport::is_of_probe(const LogMessage& message) {
   return looks_like_probe(message);
 }
 
-void OomReport::read(std::string_view line, std::int64_t line_number) {
+void OomReport::read(std::string_view line) {
   if (++lines_ > kMostLines) {
     open_ = false;
     return;
@@ -117,9 +113,9 @@ void OomReport::read(std::string_view line, std::int64_t line_number) {
   constexpr std::string_view kLimits[] = {
       "memory: usage …limit {limit_bytes}", "memory+swap: usage …limit {memory_and_swap_limit_bytes}",
       "swap: usage …limit {swap_limit_bytes}", "Total swap = {swap_bytes}", "Free swap  = {swap_free_bytes}"};
-  is_version_1_ = is_version_1_ || has(line, "memory+swap: usage ");
-  if (std::any_of(std::begin(kLimits), std::end(kLimits),
-                  [&](std::string_view pattern) { return match_pattern(pattern, line, limits_); }))
+  if (has(line, "memory+swap: usage ")) limits_.set({"control_groups_version", std::int64_t{1}});
+  if (std::ranges::any_of(kLimits,
+                          [&](std::string_view pattern) { return match_pattern(pattern, line, limits_); }))
     return;
   if (const auto ram = pages_before(line, " pages RAM")) {
     pages_["RAM"] = *ram;
@@ -130,7 +126,9 @@ void OomReport::read(std::string_view line, std::int64_t line_number) {
   } else if (const auto group = text_after(line, " killed as a result of limit of ")) {
     group_ = trim(*group);
   } else if (const auto statistics = text_after(line, "Memory cgroup stats for ")) {
-    if (group_.empty()) group_ = group_of_statistics(*statistics);  // the next ones are of groups inside it
+    // "/a/b:", up to 4.20 "/a/b: cache:1024KB rss:…". The next ones are of groups inside it.
+    if (group_.empty())
+      group_ = statistics->substr(0, std::min(statistics->find(": "), statistics->rfind(':')));
   } else if (has(line, "*4kB") || has(line, "*16kB") || has(line, "*64kB")) {
     // "DMA: 142*4kB (UEC) 161*8kB …": the first is a page.
     const auto size = leading_size(line.substr(line.find('*') + 1));
@@ -139,7 +137,7 @@ void OomReport::read(std::string_view line, std::int64_t line_number) {
     read_columns(line);
   } else {
     read_pages(line);
-    read_task(line, line_number);
+    read_task(line);
   }
 }
 
@@ -151,10 +149,8 @@ void OomReport::read_pages(std::string_view line) {
     const std::size_t colon = word.find(':');
     if (colon == word.npos) continue;
     const std::string_view name = word.substr(0, colon);
-    const auto is_name = [name](std::string_view each) { return each == name; };
-    const bool is_wanted = (name == "free" && is_sum_of_free) ||
-                           std::any_of(std::begin(kLruWords), std::end(kLruWords), is_name) ||
-                           std::any_of(std::begin(kOtherWords), std::end(kOtherWords), is_name);
+    const bool is_wanted =
+        (name == "free" && is_sum_of_free) || is_one_of(name, kLruWords) || is_one_of(name, kOtherWords);
     const auto number = is_wanted ? page_count(word.substr(colon + 1)) : std::nullopt;
     if (number) pages_.try_emplace(std::string(name), *number);
   }
@@ -163,7 +159,7 @@ void OomReport::read_pages(std::string_view line) {
 // "Node 0 hugepages_total=512 hugepages_free=512 hugepages_surp=0 hugepages_size=2048kB"
 void OomReport::read_huge_pages(std::string_view line) {
   const auto count = integer_after(line, "hugepages_total=");
-  const auto size = size_after(line, "hugepages_size=");
+  const auto size = leading_size(text_after(line, "hugepages_size=").value_or(""));
   constexpr std::int64_t kMostCount = std::int64_t{1} << 24, kLargest = std::int64_t{16} << 30;
   if (count && size && *count >= 0 && *count <= kMostCount && size->count <= kLargest)
     huge_pages_ += Bytes{*count * size->count};
@@ -173,14 +169,14 @@ void OomReport::read_huge_pages(std::string_view line) {
 // nr_ptes, since 6.8 with rss_anon and others; before 3.4 without swapents.
 void OomReport::read_columns(std::string_view line) {
   const auto words = split_words(line);
-  const auto uid = std::find(words.begin(), words.end(), "uid");
+  const auto uid = std::ranges::find(words, "uid");
   const auto swap = std::find(uid, words.end(), "swapents");
   if (swap != words.end()) swap_column_ = static_cast<std::size_t>(swap - uid);
 }
 
 // "[   2343]     0  2343  7940883  3482011 28766208        0             0 python3": pid, uid, tgid,
 // total_vm, rss, columns that depend on the kernel, and the name.
-void OomReport::read_task(std::string_view line, std::int64_t line_number) {
+void OomReport::read_task(std::string_view line) {
   const std::size_t close = line.rfind("] ");
   const std::size_t open = close == line.npos ? line.npos : line.substr(0, close).rfind('[');
   if (open == line.npos) return;
@@ -204,22 +200,14 @@ void OomReport::read_task(std::string_view line, std::int64_t line_number) {
     if (desktop_names_.find(process) == desktop_names_.npos)
       desktop_names_.append(desktop_names_.empty() ? "" : ", ").append(process);
   }
-  Process row{*pid,
-              parse_number<std::int64_t>(words[kTgid]).value_or(*pid),
-              page_count(words[kMapped]).value_or(0),
-              swap_column_ && *swap_column_ < name ? page_count(words[*swap_column_]) : std::nullopt,
-              {}};
-  // The page size may still be unknown.
-  constexpr std::size_t kLongestRow = 400;
-  if (row.swapped.value_or(0) >= kMuchInSwap.count / page_.value_or(kLargestPage))
-    row.row = {line_number, std::string(line.substr(0, kLongestRow))};
-  processes_.push_back(std::move(row));
+  processes_.push_back(
+      {*pid, parse_number<std::int64_t>(words[kTgid]).value_or(*pid), page_count(words[kMapped]).value_or(0),
+       swap_column_ && *swap_column_ < name ? page_count(words[*swap_column_]) : std::nullopt});
 }
 
 const OomReport::Process* OomReport::find_process(const std::optional<std::int64_t>& pid) const {
-  const auto found = std::find_if(processes_.begin(), processes_.end(), [&pid](const Process& each) {
-    return each.pid == pid || each.tgid == pid;
-  });
+  const auto is_it = [&pid](const Process& each) { return each.pid == pid || each.tgid == pid; };
+  const auto found = std::ranges::find_if(processes_, is_it);
   return pid && found != processes_.end() ? &*found : nullptr;
 }
 
@@ -236,47 +224,30 @@ void OomReport::find_page_size(const LogMessage& kill) {
     if (std::abs(ratio / static_cast<double>(page) - 1) <= kTolerance) page_ = page;
 }
 
-std::optional<OomReport::Row> OomReport::add_swap_of_victim(LogMessage& message) const {
-  const Process* const victim = find_process(message.number("pid"));
-  if (victim == nullptr || !victim->swapped) return std::nullopt;
-  const Bytes swapped = bytes_of(*victim->swapped);
-  message.add("victim_swap_bytes", swapped);
-  if (victim->row.text.empty() || !is_much_in_swap(swapped, message.bytes("anonymous_bytes")))
-    return std::nullopt;
-  return victim->row;
-}
-
 std::optional<Bytes> OomReport::bytes_of(std::string_view word) const {
   const auto found = pages_.find(word);
   return found == pages_.end() ? std::nullopt : std::optional(bytes_of(found->second));
 }
 
-std::optional<OomReport::Row> OomReport::end(LogMessage& message) {
-  if (!open_ && !waits_for_kill_) return std::nullopt;
-  if (waits_for_kill_) {
+void OomReport::end(LogMessage& message) {
+  if (!open_ && !waits_for_kill_) return;
+  open_ = false;
+  if (std::exchange(waits_for_kill_, false)) {
     message.add("invoked_by", invoked_by_);
     if (limits_.bytes("limit_bytes")) message.add("constraint", "control group");
     message.add("control_group", group_);
-    if (is_of_probe(message)) {
-      open_ = waits_for_kill_ = false;
-      turn_into_probe(message);
-      return std::nullopt;
-    }
+    if (is_of_probe(message)) return turn_into_probe(message);
   }
-  open_ = waits_for_kill_ = false;
   find_page_size(message);
-  auto row = add_swap_of_victim(message);
-  const auto add_limit = [&](std::string_view name) { message.add(name, limits_.bytes(name)); };
-  add_limit("limit_bytes");
-  add_limit("memory_and_swap_limit_bytes");
-  add_limit("swap_limit_bytes");
-  if (is_version_1_) message.add("control_groups_version", std::optional<std::int64_t>(1));
-  add_limit("swap_bytes");
-  add_limit("swap_free_bytes");
+  const Process* const victim = find_process(message.number("pid"));
+  if (victim != nullptr && victim->swapped) message.add("victim_swap_bytes", bytes_of(*victim->swapped));
+  for (const char* name : {"limit_bytes", "memory_and_swap_limit_bytes", "swap_limit_bytes",
+                           "control_groups_version", "swap_bytes", "swap_free_bytes"})
+    message.add(name, limits_.number(name));
   message.add("ram_bytes", bytes_of("RAM"));
   message.add("free_bytes", bytes_of("free"));
   if (tasks_ > 0) {
-    message.add("processes", std::optional(tasks_));
+    message.add("processes", tasks_);
     message.add("processes_rss_bytes", bytes_of(rss_));
     message.add("largest_process", largest_name_);
     message.add("largest_process_bytes", bytes_of(largest_));
@@ -286,7 +257,6 @@ std::optional<OomReport::Row> OomReport::end(LogMessage& message) {
     message.add("desktop_bytes", bytes_of(desktop_));
   }
   add_unaccounted(message);
-  return row;
 }
 
 // Without all lists, the missing one would look like the GPU's memory.

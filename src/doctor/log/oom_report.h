@@ -38,27 +38,20 @@ class OomReport {
   // its victim is of no interest, and later lines of systemd do not belong to it.
   void note_kill(LogMessage& message);
   // A line of the report, or a line of another program between. The report ends after kMostLines.
-  void read(std::string_view line, std::int64_t line_number = 0);
-  struct Row {
-    std::int64_t line = 0;
-    std::string text;
-  };
-  // Ends the report, and adds its figures to a kill's message. Returns the victim's row if it has much memory
-  // in swap, which the kill's line does not include.
-  std::optional<Row> end(LogMessage& message);
+  void read(std::string_view line);
+  // Ends the report, and adds its figures to a kill's message.
+  void end(LogMessage& message);
 
  private:
   struct Process {
     std::int64_t pid = 0, tgid = 0, mapped = 0;  // `mapped` and `swapped` in pages
     std::optional<std::int64_t> swapped;
-    Row row;  // only with much in swap
   };
   void read_pages(std::string_view line);
   void read_huge_pages(std::string_view line);
   void read_columns(std::string_view line);
-  void read_task(std::string_view line, std::int64_t line_number);
+  void read_task(std::string_view line);
   void find_page_size(const LogMessage& kill);
-  std::optional<Row> add_swap_of_victim(LogMessage& message) const;
   void add_unaccounted(LogMessage& message) const;
   bool is_of_probe(const LogMessage& message);
   const Process* find_process(const std::optional<std::int64_t>& pid) const;
@@ -72,8 +65,8 @@ class OomReport {
   // The last kill whose group is known: the line with the victim's sizes does not name the group.
   std::string last_event_;
   bool last_is_probe_ = false;
-  bool is_version_1_ = false;  // of control groups: version 2 has no sum of memory and swap
-  LogMessage limits_;          // figures of limits and swap
+  // Figures of limits and swap. Of control groups, only version 1 has a sum of memory and swap.
+  LogMessage limits_;
   std::map<std::string, std::int64_t, std::less<>> pages_;        // by the kernel's own word
   Bytes huge_pages_;                                              // of all sizes and nodes
   std::optional<std::int64_t> page_;                              // bytes; kUsualPage if unknown

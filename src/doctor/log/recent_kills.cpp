@@ -1,11 +1,11 @@
 #include "doctor/log/recent_kills.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <utility>
 
 #include "base/text.h"
-#include "doctor/log/message_text.h"
 
 namespace headroom::doctor {
 namespace {
@@ -13,7 +13,7 @@ namespace {
 // Services have no ending in messages: "vision" is in "/system.slice/vision.service".
 bool is_in(std::string_view path, std::string_view unit) {
   const auto folders = split(path, '/');
-  return std::any_of(folders.begin(), folders.end(), [unit](std::string_view folder) {
+  return std::ranges::any_of(folders, [unit](std::string_view folder) {
     constexpr std::string_view kService = ".service";
     if (folder == unit) return true;
     return folder.ends_with(kService) && folder.substr(0, folder.size() - kService.size()) == unit;
@@ -33,12 +33,14 @@ std::optional<LogTime> time_of(std::string_view line) {
   constexpr std::size_t kLongestBegin = 40;
   constexpr std::string_view kTime = "00:00:00";
   const std::string_view begin = line.substr(0, kLongestBegin);
-  const auto number_at = [&](std::size_t at) {
-    return parse_number<std::int64_t>(begin.substr(at, 2)).value_or(0);
+  const auto fits = [](char letter, char shape) {
+    return shape == '0' ? std::isdigit(static_cast<unsigned char>(letter)) != 0 : letter == shape;
   };
-  for (std::size_t at = 0; at + kTime.size() <= begin.size(); ++at)
-    if (has_shape(begin.substr(at), kTime))
-      return LogTime{false, (number_at(at) * 60 + number_at(at + 3)) * 60 + number_at(at + 6)};
+  const auto time = std::search(begin.begin(), begin.end(), kTime.begin(), kTime.end(), fits);
+  if (time != begin.end()) {
+    const auto number_at = [&](std::ptrdiff_t at) { return (time[at] - '0') * 10 + time[at + 1] - '0'; };
+    return LogTime{false, (number_at(0) * 60 + number_at(3)) * 60 + number_at(6)};
+  }
   const std::size_t dot = begin.find('.');
   if (!begin.starts_with('[') || dot == begin.npos) return std::nullopt;
   const auto seconds = parse_number<std::int64_t>(trim(begin.substr(1, dot - 1)));
@@ -64,31 +66,23 @@ void RecentKills::add_control_group(const std::string& process, std::string_view
     if (kill.process == process && kill.control_group.empty()) kill.control_group = path;
 }
 
-RecentKill* RecentKills::of_process(std::string_view process, const LogPlace& at,
-                                    const std::optional<LogTime>& time) {
+RecentKill* RecentKills::of_process(std::string_view process, const LogPlace& at) {
   if (process.empty()) return nullptr;
-  return find_last(at, time, [process](const RecentKill& kill) { return kill.process == process; });
+  return find_last(at, [process](const RecentKill& kill) { return kill.process == process; });
 }
 
-RecentKill* RecentKills::of_unit(std::string_view unit, const LogPlace& at,
-                                 const std::optional<LogTime>& time) {
-  if (unit.empty()) return find_last(at, time, [](const RecentKill&) { return true; });
+RecentKill* RecentKills::of_unit(std::string_view unit, const LogPlace& at) {
   const auto is_of_it = [unit](const RecentKill& kill) { return is_in(kill.control_group, unit); };
-  if (RecentKill* const kill = find_last(at, time, is_of_it)) return kill;
-  return find_last(at, time, [unit](const RecentKill& kill) {
-    return !ends_in_unit(kill.control_group) && (kill.unit.empty() || kill.unit == unit);
-  });
-}
-
-RecentKill* RecentKills::told_of(std::string_view unit, const LogPlace& at,
-                                 const std::optional<LogTime>& time) {
-  return find_last(at, time,
-                   [unit](const RecentKill& kill) { return !kill.unit.empty() && kill.unit == unit; });
+  const auto may_be_of_it = [unit](const RecentKill& kill) {
+    return unit.empty() || (!ends_in_unit(kill.control_group) && (kill.unit.empty() || kill.unit == unit));
+  };
+  RecentKill* const kill = unit.empty() ? nullptr : find_last(at, is_of_it);
+  return kill != nullptr ? kill : find_last(at, may_be_of_it);
 }
 
 void RecentKills::remove(const RecentKill* kill) {
   const auto is_it = [kill](const RecentKill& each) { return &each == kill; };
-  if (const auto at = std::find_if(kills_.begin(), kills_.end(), is_it); at != kills_.end()) kills_.erase(at);
+  if (const auto at = std::ranges::find_if(kills_, is_it); at != kills_.end()) kills_.erase(at);
 }
 
 }  // namespace headroom::doctor

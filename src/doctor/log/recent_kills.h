@@ -12,15 +12,6 @@
 
 namespace headroom::doctor {
 
-struct LogPlace {
-  std::string file;
-  std::int64_t line = 0;
-};
-
-// So many lines may lie between two lines about one event: a traceback, and messages of several libraries.
-inline constexpr std::int64_t kNearLines = 200;
-bool is_near(const LogPlace& before, const LogPlace& at);
-
 // The time near the begin of a line: in seconds of a day ("Mar 02 10:00:00", "2026-11-21T10:30:00", "[Mon Mar
 // 2 10:00:00 2026]"), or since boot ("[  510.812345]").
 struct LogTime {
@@ -31,14 +22,23 @@ std::optional<LogTime> time_of(std::string_view line);
 // True if both times are known, on one clock, and further apart than lines about one kill.
 bool are_apart(const std::optional<LogTime>& a, const std::optional<LogTime>& b);
 
+struct LogPlace {
+  std::string file;
+  std::int64_t line = 0;
+  std::optional<LogTime> time{};
+};
+
+// So many lines may lie between two lines about one event: a traceback, and messages of several libraries.
+inline constexpr std::int64_t kNearLines = 200;
+bool is_near(const LogPlace& before, const LogPlace& at);
+
 struct RecentKill {
   std::string process;        // its number; empty if unknown
   std::string control_group;  // of the victim, as a path
   LogPlace at;
-  std::optional<LogTime> time;
-  std::size_t group = 0;                                // of messages
-  std::string unit;                                     // from systemd's line
-  bool is_by_shell = false, is_known_to_shell = false;  // a shell reported it first; or later
+  std::size_t group = 0;     // of messages
+  std::string unit{};        // from systemd's line
+  bool is_by_shell = false;  // a shell reported it
 };
 
 // The last kMost kills.
@@ -50,15 +50,13 @@ class RecentKills {
   void add_control_group(const std::string& process, std::string_view path);
   // The kill that a line at this place is about, or nullptr. of_unit() compares the victim's control group.
   // If that is unknown, it is the last kill without another unit.
-  RecentKill* of_process(std::string_view process, const LogPlace& at, const std::optional<LogTime>& time);
-  RecentKill* of_unit(std::string_view unit, const LogPlace& at, const std::optional<LogTime>& time);
-  // The kill that this unit already belongs to.
-  RecentKill* told_of(std::string_view unit, const LogPlace& at, const std::optional<LogTime>& time);
+  RecentKill* of_process(std::string_view process, const LogPlace& at);
+  RecentKill* of_unit(std::string_view unit, const LogPlace& at);
   // The last one near that place for which is_it() is true.
   template <typename IsIt>
-  RecentKill* find_last(const LogPlace& at, const std::optional<LogTime>& time, IsIt is_it) {
+  RecentKill* find_last(const LogPlace& at, IsIt is_it) {
     const auto found = std::find_if(kills_.rbegin(), kills_.rend(), [&](const RecentKill& kill) {
-      return is_near(kill.at, at) && !are_apart(kill.time, time) && is_it(kill);
+      return is_near(kill.at, at) && !are_apart(kill.at.time, at.time) && is_it(kill);
     });
     return found == kills_.rend() ? nullptr : &*found;
   }

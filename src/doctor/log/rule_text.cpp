@@ -11,62 +11,33 @@
 
 #include "base/text.h"
 #include "doctor/log/line_pattern.h"
+#include "doctor/log/message_text.h"
 
 namespace headroom::doctor {
 namespace {
 
-constexpr std::string_view kArrow = "-> ";
-
-struct Flag {
-  std::string_view name;
-  bool LogRule::*field;
-};
-constexpr Flag kFlags[] = {{"from_outside", &LogRule::from_outside},
-                           {"is_kernel_kill", &LogRule::is_kernel_kill},
-                           {"repeats_kills", &LogRule::repeats_kills},
-                           {"is_not_of_memory", &LogRule::is_not_of_memory},
-                           {"waits_for_failure", &LogRule::waits_for_failure}};
-
-struct TextField {
-  std::string_view name;
-  std::string LogRule::*field;
-};
-constexpr TextField kTextFields[] = {{"context_of", &LogRule::context_of},
-                                     {"figures_for", &LogRule::figures_for},
-                                     {"answers", &LogRule::answers},
-                                     {"told_better_by", &LogRule::told_better_by}};
-
-struct Trait {
-  std::string_view name;
-  bool LineTraits::*field;
-};
-constexpr Trait kTraits[] = {{"may_go_on", &LineTraits::may_go_on},
-                             {"is_vague", &LineTraits::is_vague},
-                             {"is_of_unit", &LineTraits::is_of_unit},
-                             {"tells_shell", &LineTraits::tells_shell},
-                             {"is_addition", &LineTraits::is_addition},
-                             {"is_echo", &LineTraits::is_echo},
-                             {"answers", &LineTraits::answers},
-                             {"is_final", &LineTraits::is_final},
-                             {"ends_program", &LineTraits::ends_program},
-                             {"goes_on", &LineTraits::goes_on},
-                             {"asks_for_less", &LineTraits::asks_for_less},
-                             {"is_rounded", &LineTraits::is_rounded}};
-
-template <typename Rows>
-const auto* find_row(const Rows& rows, std::string_view name) {
-  const auto row =
-      std::find_if(std::begin(rows), std::end(rows), [name](const auto& each) { return each.name == name; });
-  return row == std::end(rows) ? nullptr : &*row;
-}
-
-// The part before the separator, which is removed with it.
-std::string_view take_before(std::string_view& text, std::string_view separator) {
-  const std::size_t at = text.find(separator);
-  const std::string_view part = text.substr(0, at);
-  text = at == text.npos ? std::string_view() : text.substr(at + separator.size());
-  return part;
-}
+const std::map<std::string_view, bool LogRule::*> kFlags{{"from_outside", &LogRule::from_outside},
+                                                         {"is_kernel_kill", &LogRule::is_kernel_kill},
+                                                         {"repeats_kills", &LogRule::repeats_kills},
+                                                         {"is_not_of_memory", &LogRule::is_not_of_memory},
+                                                         {"waits_for_failure", &LogRule::waits_for_failure}};
+const std::map<std::string_view, std::string LogRule::*> kTextFields{
+    {"context_of", &LogRule::context_of},
+    {"figures_for", &LogRule::figures_for},
+    {"answers", &LogRule::answers},
+    {"told_better_by", &LogRule::told_better_by}};
+const std::map<std::string_view, bool LineTraits::*> kTraits{{"may_go_on", &LineTraits::may_go_on},
+                                                             {"is_vague", &LineTraits::is_vague},
+                                                             {"is_of_unit", &LineTraits::is_of_unit},
+                                                             {"tells_shell", &LineTraits::tells_shell},
+                                                             {"is_addition", &LineTraits::is_addition},
+                                                             {"is_echo", &LineTraits::is_echo},
+                                                             {"answers", &LineTraits::answers},
+                                                             {"is_final", &LineTraits::is_final},
+                                                             {"ends_program", &LineTraits::ends_program},
+                                                             {"goes_on", &LineTraits::goes_on},
+                                                             {"asks_for_less", &LineTraits::asks_for_less},
+                                                             {"is_rounded", &LineTraits::is_rounded}};
 
 std::string without_quotes(std::string_view text) {
   text = trim(text);
@@ -100,34 +71,34 @@ class RuleReader {
   std::vector<LogRule> take_rules() { return std::move(rules_); }
 
  private:
-  enum class Block { rule, cures, figures };
-
   void read_statement(std::string_view text) {
     const bool begins_block = !text.starts_with(' ');
     text = trim(text);
     if (text.empty() || text.starts_with('#')) return;
     std::string_view rest = text;
-    const std::string key(take_before(rest, " "));
+    const std::string_view key = take_before(rest, " ");
     if (begins_block)
       begin(key, rest);
-    else if (block_ == Block::figures)
-      figures_[name_].push_back(without_quotes(text));
-    else if (block_ == Block::cures && key == "cure")
+    else if (block_ == "figures")
+      add_facts(figures_[name_], text);
+    else if (block_ == "cures" && key == "cure")
       add_cures(cures_[name_], rest);
-    else if (block_ == Block::rule && kStatements.contains(key))
-      (this->*kStatements.at(key))(rest);
-    else if (const TextField* const field = find_row(kTextFields, key); field && block_ == Block::rule)
-      rule().*(field->field) = rest;
+    else if (block_ == "rule")
+      (this->*look_up(kStatements, key))(rest);
     else
       fail(key);
   }
-  void begin(std::string_view key, std::string_view name) {
-    name_ = name;
-    if (key == "rule")
+  void begin(std::string_view key, std::string_view rest) {
+    name_ = take_before(rest, ": ");
+    if (key == "rule") {
       rules_.push_back({.name = name_});
-    else if (key != "cures" && key != "figures")
+      for (const std::string_view option : split_words(rest)) read_rule_option(option);
+    } else if (key == "cures") {
+      if (!rest.empty()) add_cures(cures_[name_], rest);
+    } else if (key != "figures") {
       fail(key);
-    block_ = key == "rule" ? Block::rule : key == "cures" ? Block::cures : Block::figures;
+    }
+    block_ = key;
   }
   [[noreturn]] void fail(std::string_view what) const {
     throw std::logic_error(fmt::format("{}: {} is unknown or misplaced", name_, what));
@@ -142,72 +113,89 @@ class RuleReader {
     if (rule().explanations.empty()) fail("a finding's option");
     return rule().explanations.back();
   }
-  template <typename Function>
-  Function function(std::string_view name) const {
-    const RuleFunction* const row = find_row(family_->functions, trim(name));
-    if (row == nullptr || !std::holds_alternative<Function>(row->call)) fail(name);
-    return std::get<Function>(row->call);
+  template <typename Map>
+  const typename Map::mapped_type& look_up(const Map& map, std::string_view name) const {
+    const auto row = map.find(name);
+    if (row == map.end()) fail(name);
+    return row->second;
   }
 
-  void read_flags(std::string_view text) {
-    for (const std::string_view name : split_words(text)) {
-      const Flag* const flag = find_row(kFlags, name);
-      if (flag == nullptr) fail(name);
-      rule().*(flag->field) = true;
-    }
+  void read_rule_option(std::string_view option) {
+    std::string_view value = option;
+    const std::string_view name = take_before(value, "=");
+    if (name == "derive")
+      rule().derive = look_up(family_->functions, value);
+    else if (name == "call")
+      rule().call = look_up(family_->functions, value);
+    else if (value.empty())
+      rule().*look_up(kFlags, name) = true;
+    else
+      rule().*look_up(kTextFields, name) = value;
   }
   void read_anchors(std::string_view text) { rule().anchors = list_of(text, " || "); }
-  void read_derive(std::string_view name) { rule().derive = function<Derive>(name); }
-  void read_add(std::string_view name) { rule().add = function<AddFigures>(name); }
-  void read_first(std::string_view name) { rule().read_first = function<ReadLine>(name); }
 
   void read_line(std::string_view text) {
     rule().wordings.emplace_back();
-    std::string_view options = text;
-    if (text.starts_with(kArrow))
-      options.remove_prefix(kArrow.size());
-    else
-      wording().all = list_of(trim(take_before(options, kArrow)), " && ");
+    const std::string spaced = fmt::format(" {} ", text);
+    std::string_view options = spaced;
+    read_or(trim(take_before(options, " -> ")));
     while (!options.empty()) read_option(trim(take_before(options, "; ")));
   }
+  void read_or(std::string_view alternatives) {
+    do wording().alternatives.push_back(list_of(take_before(alternatives, " || "), " && "));
+    while (!alternatives.empty());
+  }
   void read_option(std::string_view option) {
-    const std::size_t equals = std::min(option.find('='), option.size());
-    const std::string_view name = option.substr(0, equals);
-    const std::string value(option.substr(std::min(equals + 1, option.size())));
-    if (name == "subject")
-      wording().subject = without_quotes(value);
-    else if (name == "event")
-      wording().event = value;
-    else if (name == "part")
-      wording().part = value;
-    else if (name == "none")
+    std::string_view value = option;
+    const std::string_view name = take_before(value, "=");
+    if (name == "none")
       wording().none.push_back(without_quotes(value));
-    else if (name == "check")
-      wording().check = function<CheckLine>(value);
-    else if (name == "add")
-      wording().add = function<AddFigures>(value);
+    else if (name == "call")
+      wording().call = look_up(family_->functions, value);
     else if (name == "figures")
       read_figures(value);
-    else if (equals < option.size())
-      wording().figures.emplace_back(option);
-    else if (const Trait* const trait = find_row(kTraits, name))
-      wording().traits.*(trait->field) = true;
     else
-      fail(option);
+      wording().facts.push_back(fact_of(option));
+  }
+  // "memory=host" or a trait.
+  Fact fact_of(std::string_view text) const {
+    if (!has(text, "=")) return {.trait = look_up(kTraits, text)};
+    const std::string_view name = take_before(text, "=");
+    return {.name = std::string(name), .value = without_quotes(text)};
   }
   void read_any(std::string_view text) { wording().any = list_of(text, " || "); }
   void read_none(std::string_view text) { wording().none = list_of(text, " || "); }
-  void read_figures(std::string_view text) {
-    auto& figures = wording().figures;
-    for (std::string& figure : list_of(text, " || ")) {
-      if (!figure.starts_with('@')) {
-        figures.push_back(std::move(figure));
-        continue;
-      }
-      const auto list = figures_.find(figure.substr(1));
-      if (list == figures_.end()) fail(figure);
-      figures.insert(figures.end(), list->second.begin(), list->second.end());
+  void read_figures(std::string_view list) {
+    add_facts(rule().wordings.empty() ? rule().facts : wording().facts, list);
+  }
+  void add_facts(std::vector<Fact>& facts, std::string_view list) const {
+    std::string_view patterns = list;
+    const std::string_view fact = take_before(patterns, " <= ");
+    for (std::string& pattern : list_of(patterns, " || ")) {
+      facts.push_back(fact_of(fact));
+      facts.back().pattern = std::move(pattern);
     }
+    while (patterns.empty() && !list.empty()) {
+      const std::string_view item = trim(take_before(list, " || "));
+      const auto items =
+          item.starts_with('@') ? look_up(figures_, item.substr(1)) : std::vector{read_fact(item)};
+      facts.insert(facts.end(), items.begin(), items.end());
+    }
+  }
+  // "PATTERN", "PATTERN => fact" or "fact".
+  Fact read_fact(std::string_view text) const {
+    if (is_fixed(text) || kTraits.contains(text)) return fact_of(text);
+    const std::size_t arrow = text.find(" => ");
+    Fact fact = arrow == text.npos ? Fact{} : fact_of(trim(text.substr(arrow + 4)));
+    fact.pattern = without_quotes(text.substr(0, arrow));
+    return fact;
+  }
+  static bool is_fixed(std::string_view text) {
+    if (has(text, " => ")) return false;
+    const std::string_view name = text.substr(0, text.find('='));
+    const bool is_name = name.size() < text.size() && !name.empty() &&
+                         name.find_first_not_of("abcdefghijklmnopqrstuvwxyz_") == name.npos;
+    return is_name && (!has(text, "{") || name == "subject" || name == "event");
   }
 
   void read_finding(std::string_view text) {
@@ -243,13 +231,14 @@ class RuleReader {
   void add_cures(std::vector<CureRow>& cures, std::string_view text) const {
     const std::string_view what = trim(take_before(text, " :: "));
     std::string_view command = what;
-    std::vector<CureRow> rows{{.what = std::string(take_before(command, " => "))}};
-    rows.front().command = command;
-    if (what.starts_with('@')) {
-      const auto list = cures_.find(what.substr(1));
-      if (list == cures_.end()) fail(what);
-      rows = list->second;
-    }
+    std::vector<CureRow> rows;
+    if (what.starts_with('@'))
+      for (const std::string_view name : split_words(what)) {
+        const auto& list = look_up(cures_, name.substr(1));
+        rows.insert(rows.end(), list.begin(), list.end());
+      }
+    else
+      rows.push_back({.what = std::string(take_before(command, " => ")), .command = std::string(command)});
     while (!text.empty()) {
       std::string_view value = take_before(text, " :: ");
       const std::string_view name = take_before(value, " ");
@@ -260,37 +249,49 @@ class RuleReader {
   }
 
   using Statement = void (RuleReader::*)(std::string_view);
-  static const std::map<std::string, Statement> kStatements;
+  static const std::map<std::string_view, Statement> kStatements;
 
   const RuleFamily* family_ = nullptr;
-  Block block_ = Block::rule;
-  std::string name_;            // of the rule or the list
+  std::string block_, name_;    // "rule", "cures" or "figures", and its name
   bool has_own_cures_ = false;  // the last finding
   std::vector<LogRule> rules_;
   std::map<std::string, std::vector<CureRow>, std::less<>> cures_;
-  std::map<std::string, std::vector<std::string>, std::less<>> figures_;
+  std::map<std::string, std::vector<Fact>, std::less<>> figures_;
 };
 
-const std::map<std::string, RuleReader::Statement> RuleReader::kStatements{
-    {"flags", &RuleReader::read_flags},      {"anchors", &RuleReader::read_anchors},
-    {"derive", &RuleReader::read_derive},    {"add", &RuleReader::read_add},
-    {"read_first", &RuleReader::read_first}, {"line", &RuleReader::read_line},
-    {"any", &RuleReader::read_any},          {"none", &RuleReader::read_none},
-    {"figures", &RuleReader::read_figures},  {"finding", &RuleReader::read_finding},
-    {"title", &RuleReader::read_title},      {"cause", &RuleReader::read_cause},
-    {"cure", &RuleReader::read_cure},        {"no_cures", &RuleReader::read_no_cures}};
+const std::map<std::string_view, RuleReader::Statement> RuleReader::kStatements{
+    {"anchors", &RuleReader::read_anchors},
+    {"line", &RuleReader::read_line},
+    {"or", &RuleReader::read_or},
+    {"any", &RuleReader::read_any},
+    {"none", &RuleReader::read_none},
+    {"figures", &RuleReader::read_figures},
+    {"finding", &RuleReader::read_finding},
+    {"title", &RuleReader::read_title},
+    {"cause", &RuleReader::read_cause},
+    {"cure", &RuleReader::read_cure},
+    {"no_cures", &RuleReader::read_no_cures}};
+
+void add_anchor(std::string_view pattern, std::vector<std::string>& anchors) {
+  if (const std::string_view anchor = anchor_of_pattern(pattern); !anchor.empty())
+    anchors.emplace_back(anchor);
+}
 
 // Each line of a wording has one of these.
 void add_anchors(const Wording& wording, std::vector<std::string>& anchors) {
-  std::string_view best;
-  for (const std::string& pattern : wording.all) {
-    const std::string_view anchor = anchor_of_pattern(pattern);
-    if (best.empty() || is_rarer_anchor(anchor, best)) best = anchor;
+  for (const auto& patterns : wording.alternatives) {
+    std::string_view best;
+    for (const std::string& pattern : patterns) {
+      const std::string_view anchor = anchor_of_pattern(pattern);
+      if (best.empty() || is_rarer_anchor(anchor, best)) best = anchor;
+    }
+    if (!best.empty())
+      anchors.emplace_back(best);
+    else if (patterns.empty())
+      for (const Fact& fact : wording.facts) add_anchor(fact.pattern, anchors);
+    else if (anchors.empty())
+      for (const std::string& pattern : wording.any) add_anchor(pattern, anchors);
   }
-  if (!best.empty())
-    anchors.emplace_back(best);
-  else if (anchors.empty())
-    for (const std::string& words : wording.any) anchors.emplace_back(anchor_of_pattern(words));
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "doctor/machine/machine_findings.h"
+#include "base/text.h"
 
 namespace headroom::doctor {
 namespace {
@@ -14,6 +14,29 @@ constexpr std::size_t kMostEnded = 1024;
 constexpr double kThrashPages = 2500, kPiecesFactor = 3.5;  // as the alerts
 
 }  // namespace
+
+bool is_of_desktop(std::string_view process) {
+  static const auto kNames = split_words(
+      "gnome-shell Xorg Xwayland gdm3 gdm-x-session lightdm sddm kwin_x11 kwin_wayland plasmashell "
+      "xfce4-session xfdesktop xfwm4 lxpanel lxsession nautilus-deskto gnome-software tracker-miner-f "
+      "update-notifier gsd-xsettings unity-settings- compiz");
+  return std::ranges::find(kNames, process) != kNames.end();
+}
+
+DesktopProcesses desktop_in(const SystemSample& sample) {
+  DesktopProcesses desktop;
+  for (const ProcessSample& process : sample.processes) {
+    if (!process.rss || !is_of_desktop(process.name)) continue;
+    desktop.held += process.pss.value_or(*process.rss);
+    if (desktop.names.find(process.name) == std::string::npos)
+      desktop.names += (desktop.names.empty() ? "" : ", ") + process.name;
+  }
+  return desktop;
+}
+
+std::int64_t share_of(const std::optional<Bytes>& total, std::int64_t percent) {
+  return total ? total->count / 100 * percent : 0;
+}
 
 bool MachineSession::is_worse_than(const MachineSession& other) const {
   if (seconds_left.value.has_value() != other.seconds_left.value.has_value())
@@ -33,10 +56,11 @@ void MachineHistory::add(const SystemSample& sample) {
   const auto [since, begins_session] = clock_.add(sample);
   if (begins_session) begin_session();
   // The interval of the samples is known from the second one on.
-  if (!risk_ && since.count > 0) {
-    risk_.emplace(since);
-    risk_->add(last);  // the first
-  }
+  for (auto* judged : {&risk_, &growth_})
+    if (!*judged && since.count > 0) {
+      judged->emplace(since);
+      (*judged)->add(last);  // the first
+    }
   if (risk_) risk_->add(sample);
   add_growth(sample, since);
   ++samples;
@@ -131,10 +155,6 @@ void MachineHistory::add_times(const SystemSample& sample, Nanoseconds since) {
 // A process that ends frees its memory at once. A program's step also frees memory, less and repeatedly. So
 // only a fall by a quarter of the used memory, and by 1/20 of all memory, restarts the judgement.
 void MachineHistory::add_growth(const SystemSample& sample, Nanoseconds since) {
-  if (!growth_ && since.count > 0) {
-    growth_.emplace(since);
-    growth_->add(last);
-  }
   if (!growth_) return;
   if (sample.ram_total && sample.ram_available) {
     const Bytes taken = *sample.ram_total - *sample.ram_available;
@@ -180,7 +200,7 @@ void MachineHistory::add_moments(const SystemSample& sample) {
     const double held = share(*gpu.memory_total - *free, *gpu.memory_total);
     const auto known = fullest_gpus.find(index);
     if (known == fullest_gpus.end() ? fullest_gpus.size() >= kMostGpus : held < known->second.most) continue;
-    fullest_gpus[index] = Moment{sample, duration(), samples, held};
+    fullest_gpus[index] = {gpu, duration(), samples, held};
   }
   if (const auto& group = sample.cgroup; group && group->limit && group->anonymous)
     keep(fullest_group, share(*group->anonymous, *group->limit));

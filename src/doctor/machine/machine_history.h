@@ -15,6 +15,7 @@
 
 #include "monitoring/memory_risk.h"
 #include "monitoring/sample_metrics.h"
+#include "types/finding.h"
 #include "types/sample.h"
 
 namespace headroom::doctor {
@@ -40,6 +41,9 @@ struct DesktopProcesses {
 };
 DesktopProcesses desktop_in(const SystemSample& sample);
 
+// 0 if `total` is absent.
+std::int64_t share_of(const std::optional<Bytes>& total, std::int64_t percent);
+
 // The memory of one session.
 struct MachineSession {
   std::int64_t number = 1, samples = 0;
@@ -59,6 +63,15 @@ struct MachineSession {
 // The process that grew most; the end of the map without processes.
 std::map<ProcessKey, ProcessGrowth>::const_iterator fastest_process(const MachineSession& session);
 
+// A sample with the most memory in use so far.
+template <class Sample>
+struct MomentOf {
+  Sample sample;
+  Nanoseconds at;  // since the first sample
+  std::int64_t number = 0;
+  double most = 0;
+};
+
 class MachineHistory {
  public:
   void add(const SystemSample& sample);
@@ -73,14 +86,9 @@ class MachineHistory {
   // The moments with most memory in use; with most swap in use, while at most a fifth of the memory was
   // available; and in which a GPU, the control group, zram or a desktop held most. A finding uses the figures
   // of one moment's sample.
-  struct Moment {
-    SystemSample sample;
-    Nanoseconds at;  // since the first sample
-    std::int64_t number = 0;
-    double most = 0;
-  };
-  bool is_now(const Moment& moment) const { return moment.number == samples; }
-  std::map<std::int64_t, Moment> fullest_gpus;  // by index
+  using Moment = MomentOf<SystemSample>;
+  bool is_now(const auto& moment) const { return moment.number == samples; }
+  std::map<std::int64_t, MomentOf<GpuSample>> fullest_gpus;  // by index
   std::optional<Moment> fullest_memory, fullest_swap, fullest_group, largest_zram, largest_desktop;
   Bytes most_swapped;
   Nanoseconds thrashed_at, starved_at;  // worst
@@ -129,5 +137,9 @@ class MachineHistory {
 
   bool had_own_kill_ = false;  // in an earlier session
 };
+
+// Findings of now (--live), of a log of headroom watch, or of a run. `name`: of the log, or "this machine".
+// Unsorted.
+std::vector<Finding> machine_findings(const MachineHistory& history, const std::string& name);
 
 }  // namespace headroom::doctor

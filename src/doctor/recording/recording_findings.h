@@ -26,21 +26,4 @@ std::vector<Finding> recording_findings(const attribution::RecordingAnalysis& an
                                         const std::vector<std::int64_t>& grown, const std::string& file,
                                         const PlaceWords& place_words = {});
 
-// To add a finding: write its function, declare it, and add it to the list below.
-struct RecordingFacts {
-  const attribution::RecordingAnalysis& analysis;
-  const std::vector<std::int64_t>& grown_by_layer;  // growth_by_layer()
-  const std::string& file;
-  const PlaceWords& place_words;
-};
-using RecordingFinding = std::vector<Finding>(const RecordingFacts& facts);
-
-RecordingFinding leaks_of_cycles, leaks_not_judged;                            // leaks.cpp
-RecordingFinding gpu_limit_refused, heap_fragmentation, recording_incomplete;  // recording_findings.cpp
-
-// In the order of the report among findings of equal severity.
-inline constexpr RecordingFinding* kRecordingFindings[] = {
-    gpu_limit_refused, leaks_of_cycles, heap_fragmentation, leaks_not_judged, recording_incomplete,
-};
-
 }  // namespace headroom::doctor

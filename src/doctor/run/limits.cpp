@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "doctor/cure_commands.h"
 #include "doctor/cure_trials.h"
 #include "doctor/run/run_findings.h"
 #include "report/words.h"
@@ -19,32 +20,26 @@ Finding all_at_once(const BenchResult& run, std::string title, std::string cause
                   .cause = std::move(cause)};
   if (!error.empty()) finding.evidence = {{.text = error}};
   if (run.limit) finding.figures = {{"limit_bytes", run.limit->bytes.count}};
-  return finding;
-}
-
-void add_cures_of_all(Finding& finding, const BenchResult& run) {
   if (run.limit && run.options && !run.pool)
     finding.cures.push_back(
         {"use a model pool: one process that loads and evicts models to stay inside the limit",
          command_at_once(run, {"--pool", exact_size(run.limit->bytes)})});
   finding.cures.push_back(
       {"plan which models run together, and with which settings", "headroom plan BUDGET.toml"});
-}
-
-bool came_through_alone(const BenchResult& run, const std::string& name) {
-  return std::ranges::any_of(run.models, [&](const ModelResult& model) {
-    return model.name == name && model.status == ModelStatus::ok;
-  });
+  return finding;
 }
 
 // --parallel.
 std::optional<Finding> side_by_side(const BenchResult& run) {
+  if (!run.parallel) return std::nullopt;
   const ParallelResult& parallel = *run.parallel;
   std::vector<std::string> names, errors;
   bool all_lived = true;
   for (const ModelResult& model : parallel.together) {
     all_lived = all_lived && model.status == ModelStatus::ok;
-    if (model.status != ModelStatus::oom || !came_through_alone(run, model.name)) continue;
+    const auto alone = std::ranges::find(run.models, model.name, &ModelResult::name);
+    if (model.status != ModelStatus::oom || alone == run.models.end() || alone->status != ModelStatus::ok)
+      continue;
     names.push_back(model.name);
     errors.push_back(model.name + ": " + model.error);
   }
@@ -60,10 +55,9 @@ std::optional<Finding> side_by_side(const BenchResult& run) {
                                           fmt::join(names, ", ")),
                               "Each model fits alone, but all of them together do not.",
                               fmt::format("{}", fmt::join(errors, "; ")));
-  if (parallel.joint_peak) finding.figures.push_back({"joint_peak_bytes", parallel.joint_peak->count});
   const auto& sum = parallel.sum_of_peaks;
-  if (sum) finding.figures.push_back({"sum_of_peaks_bytes", sum->count});
-  add_cures_of_all(finding, run);
+  add_figure(finding, "joint_peak_bytes", parallel.joint_peak);
+  add_figure(finding, "sum_of_peaks_bytes", sum);
   if (sum && run.options) {
     BenchResult larger = run;
     larger.options->memory_limit = *sum;
@@ -76,13 +70,12 @@ std::optional<Finding> side_by_side(const BenchResult& run) {
 
 // --pipeline and --pool: a result with a status, an error and the memory of its one process.
 std::optional<Finding> in_one_process(const BenchResult& run, const char* what, const auto& process) {
-  const bool ran_out = process.status == ModelStatus::oom;
-  if (!ran_out && process.memory.within_limit.value_or(true)) return std::nullopt;
+  const bool ran_out = process && process->status == ModelStatus::oom;
+  if (!process || (!ran_out && process->memory.within_limit.value_or(true))) return std::nullopt;
   Finding finding = all_at_once(
       run, fmt::format("The {} {}", what, ran_out ? "ran out of memory" : "used more memory than the limit"),
-      "All models ran in one process.", process.error);
-  if (process.memory.run_peak) finding.figures.push_back({"run_peak_bytes", process.memory.run_peak->count});
-  add_cures_of_all(finding, run);
+      "All models ran in one process.", process->error);
+  add_figure(finding, "run_peak_bytes", process->memory.run_peak);
   return finding;
 }
 
@@ -92,6 +85,30 @@ std::vector<std::string> flags_of(const BenchOptions& options) {
   if (options.pipeline) flags.emplace_back("--pipeline");
   if (options.pool) flags.insert(flags.end(), {"--pool", exact_size(*options.pool)});
   return flags;
+}
+
+// Settings that need less memory, the cheapest in time first. Then a smaller input, which --try does not run:
+// it detects less.
+void add_leaner_settings(Finding& finding, const ModelResult& model) {
+  const auto add = [&](const char* what, const char* settings, std::optional<Bytes> saves = std::nullopt) {
+    add_settings(finding, model, what, settings, saves);
+  };
+  if (!is_on_cpu(model)) {
+    add("choose convolutions that need little workspace", "workspace=small");
+    add("choose convolutions by heuristics: the search needs workspace too", "convolutions=heuristic");
+    if (is_onnxruntime(model))
+      add("let the arena grow by the requested size, not to the next power of two",
+          "extend=same_as_requested");
+  } else if (model.backend != "libtorch") {  // it has none of these settings
+    add("disable the memory pattern, which plans blocks ahead", "pattern=off");
+    // Mapped weights are pages of a file, which the kernel can reclaim.
+    if (can_map(model)) add("map the weights from a prepared file", "mapped=on", model.file_size);
+    if (is_onnxruntime(model)) {
+      add("disable the arena", "arena=off");
+      add("keep no re-packed copies of the weights (slower runs)", "prepack=off");
+    }
+  }
+  finding.cures.push_back({"use a smaller input: --imgsz 320 (models with a fixed input size ignore it)"});
 }
 
 }  // namespace
@@ -114,22 +131,18 @@ std::optional<Finding> model_out_of_memory(const ModelResult& model, const Bench
               : "The memory that a run needs besides the weights did not fit.",
       .confidence = Confidence::likely,
       .evidence = {{.text = model.error}}};
-  const auto add_figure = [&finding](const char* name, const std::optional<Bytes>& bytes) {
-    if (bytes) finding.figures.push_back({name, bytes->count});
-  };
-  add_figure("limit_bytes", limit);
-  if (limit) add_figure("limit_peak_bytes", limit_peak(model.memory, run.limit));
-  add_figure("runtime_bytes", model.memory.runtime);
-  add_figure("load_peak_bytes", model.memory.load_peak);  // until it failed
-  add_figure("run_peak_bytes", model.memory.run_peak);
-  add_figure("file_bytes", model.file_size);
+  add_figure(finding, "limit_bytes", limit);
+  if (limit) add_figure(finding, "limit_peak_bytes", limit_peak(model.memory, run.limit));
+  add_figure(finding, "runtime_bytes", model.memory.runtime);
+  add_figure(finding, "load_peak_bytes", model.memory.load_peak);  // until it failed
+  add_figure(finding, "run_peak_bytes", model.memory.run_peak);
+  add_figure(finding, "file_bytes", model.file_size);
   if (while_loading && can_map(model))
     finding.cures.push_back(with_settings(
         model, "map the weights from a file that is prepared once, without the limit or on a larger machine",
         "mapped=on,prepack=off", model.file_size));
   finding.cures.push_back({"search for settings that fit", "headroom bench --tune"});
   add_leaner_settings(finding, model);
-  finding.cures.push_back(smaller_input());
   finding.cures.push_back({"measure how much memory it needs without a limit", "headroom bench"});
   finding.cures.push_back({"see which layers hold the memory", "headroom bench --layers"});
   return finding;
@@ -162,18 +175,14 @@ std::optional<Finding> limit_exceeded(const ModelResult& model, const BenchResul
       .figures = {{"violations", model.memory.violations}},
       .cures = {{"search for settings that fit", "headroom bench --tune"}}};
   add_leaner_settings(finding, model);
-  finding.cures.push_back(smaller_input());
   return finding;
 }
 
 std::vector<Finding> models_do_not_fit_together(const BenchResult& run) {
   std::vector<Finding> findings;
-  const auto add = [&](std::optional<Finding> found) {
-    if (found) findings.push_back(std::move(*found));
-  };
-  if (run.parallel) add(side_by_side(run));
-  if (run.pipeline) add(in_one_process(run, "pipeline", *run.pipeline));
-  if (run.pool) add(in_one_process(run, "pool", *run.pool));
+  for (auto& found : {side_by_side(run), in_one_process(run, "pipeline", run.pipeline),
+                      in_one_process(run, "pool", run.pool)})
+    if (found) findings.push_back(*found);
   return findings;
 }
 
@@ -181,7 +190,6 @@ std::vector<Finding> soft_limit(const BenchResult& run) {
   if (!run.limit || run.limit->type == LimitType::hard) return {};
   const Limit& limit = *run.limit;
   Finding finding{.id = "soft-limit",
-                  .severity = Severity::warning,
                   .title = fmt::format("The limit of {} is {}: {}", format_bytes(limit.bytes),
                                        type_with_reason(limit), name_of(limit.mechanism)),
                   .cause =

@@ -22,6 +22,7 @@
 #include "doctor/cure_trials.h"
 #include "doctor/run/run_findings.h"
 #include "monitoring/series_growth.h"
+#include "report/words.h"
 
 namespace headroom::doctor {
 namespace {
@@ -38,7 +39,7 @@ Bytes private_peak(const BenchResult& run, const ModelResult& model) {
     for (const ModelResult& together : run.parallel->together)
       if (together.name == model.name) measured = &together;
   const ModelMemory& memory = measured->memory;
-  const Bytes most = peak_of(memory);
+  const Bytes most = report::peak_of(*measured).value_or(Bytes{});
   const Bytes shared = memory.file_backed_peak.value_or(memory.runtime.value_or(most));
   return shared < most ? most - shared : model.file_size.value_or(Bytes{});
 }
@@ -75,7 +76,6 @@ Finding duplicates_of(const Models& models, const BenchResult& run) {
   const std::string last = names.back();
   names.pop_back();
   Finding finding{.id = "duplicate-models",
-                  .severity = Severity::warning,
                   .title = fmt::format("{} and {} are the same file: its weights are in memory {} times",
                                        fmt::join(names, ", "), last, count),
                   .cause = "Each session has its own copy of the weights.",
@@ -97,24 +97,6 @@ Finding duplicates_of(const Models& models, const BenchResult& run) {
   return finding;
 }
 
-struct LeftBehind {
-  Bytes left, taken;  // both over the bare runtime
-};
-
-std::optional<LeftBehind> left_behind(const ModelResult& model) {
-  const ModelMemory& memory = model.memory;
-  if (model.status != ModelStatus::ok || !is_on_cpu(model) || !model.gpu_memory.empty()) return std::nullopt;
-  if (!memory.residual || !memory.runtime) return std::nullopt;
-  // Frames are not part of the model, and are released as well.
-  const Bytes run = memory.run_peak.value_or(Bytes{}) - memory.frames.value_or(Bytes{});
-  const Bytes left = *memory.residual - *memory.runtime;
-  const Bytes taken = std::max(memory.load_peak.value_or(Bytes{}), run) - *memory.runtime;
-  const Bytes code = memory.file_backed_peak.value_or(Bytes{});
-  if (left < mebibytes(64) || left - code < mebibytes(32) || taken.count <= 0 || 2 * left.count < taken.count)
-    return std::nullopt;
-  return LeftBehind{left, taken};
-}
-
 // A command that runs this model alone again, behind `words`. It uses the run's options if the report has
 // them.
 std::vector<std::string> run_again(const BenchResult& run, const ModelResult& model,
@@ -124,11 +106,49 @@ std::vector<std::string> run_again(const BenchResult& run, const ModelResult& mo
   if (run.options) {
     BenchResult unlimited = run;
     unlimited.options->memory_limit.reset();  // a pool or a tracer may not fit
-    arguments = bench_arguments(unlimited, model, std::nullopt);
+    arguments = bench_arguments(unlimited, model);
   }
   for (std::size_t i = 0; i < arguments.size(); ++i)
     words.push_back(arguments[i] + (i > 0 && arguments[i - 1] == "--model" ? more_settings : ""));
   return words;
+}
+
+std::optional<Finding> left_behind(const ModelResult& model, const BenchResult& run) {
+  const ModelMemory& memory = model.memory;
+  if (model.status != ModelStatus::ok || !is_on_cpu(model) || !model.gpu_memory.empty()) return std::nullopt;
+  if (!memory.residual || !memory.runtime) return std::nullopt;
+  // Frames are not part of the model, and are released as well.
+  const Bytes run_peak = memory.run_peak.value_or(Bytes{}) - memory.frames.value_or(Bytes{});
+  // Both over the bare runtime.
+  const Bytes left = *memory.residual - *memory.runtime;
+  const Bytes taken = std::max(memory.load_peak.value_or(Bytes{}), run_peak) - *memory.runtime;
+  const Bytes code = memory.file_backed_peak.value_or(Bytes{});
+  if (left < mebibytes(64) || left - code < mebibytes(32) || taken.count <= 0 || 2 * left.count < taken.count)
+    return std::nullopt;
+  // The model pool's process contains the runtime, too.
+  std::vector<std::string> pool = run_again(run, model, ",isolated=on");
+  pool.insert(pool.end(), {"--pool", fmt::format("{}MiB", mebibytes_above(*report::peak_of(model)))});
+  return Finding{
+      .id = "model-leaves-memory",
+      .title = fmt::format("{} used {} and left {} in memory after its release", model.name,
+                           format_bytes(taken), format_bytes(left)),
+      .cause =
+          "A cache or an object that outlives the model keeps this memory, or the heap is fragmented. "
+          "The next model needs its memory in addition.",
+      .confidence = Confidence::possible,
+      .figures = {{"level", "model"},
+                  {"left_bytes", left.count},
+                  {"taken_bytes", taken.count},
+                  {"residual_bytes", memory.residual->count},
+                  {"runtime_bytes", memory.runtime->count}},
+      .cures = {{"run it in its own process, as the model pool does: unloading releases all of its memory "
+                 "(ModelPool, .isolated = true)",
+                 shell_command(pool), left},
+                {"let freed large blocks return to the system at once, which leaves less if the heap is the "
+                 "cause (or call malloc_trim(0) after the release)",
+                 shell_command(run_again(run, model, "", {"MALLOC_MMAP_THRESHOLD_=131072"})), left},
+                {"otherwise, find the call stack that keeps it",
+                 shell_command(run_again(run, model, "", {"headroom", "trace", "--"}))}}};
 }
 
 }  // namespace
@@ -137,7 +157,6 @@ std::optional<Finding> load_peak_over_run_peak(const ModelResult& model, const B
   const auto &load = model.memory.load_peak, &run = model.memory.run_peak;
   if (!load || !run || *load - *run < kLeastOfModels || load->count * 4 < run->count * 5) return std::nullopt;
   Finding finding{.id = "load-peak-over-run-peak",
-                  .severity = Severity::warning,
                   .title = fmt::format("{} needs {} to load and {} to run", model.name, format_bytes(*load),
                                        format_bytes(*run)),
                   .cause = "Loading holds the file, the weights and their re-packed copies at once.",
@@ -164,7 +183,6 @@ std::optional<Finding> loading_leaves_copies(const ModelResult& model, const Ben
   // A model of matrices takes its weights once as they are, and once re-packed.
   if (holds.count < 2 * file->count + 2 * kLeastOfModels.count) return std::nullopt;
   Finding finding{.id = "loading-leaves-copies",
-                  .severity = Severity::warning,
                   .title = fmt::format("{} holds {} after loading, {:.1f} times its file size of {}",
                                        model.name, format_bytes(holds),
                                        static_cast<double>(holds.count) / static_cast<double>(file->count),
@@ -227,34 +245,8 @@ std::vector<Finding> duplicate_models(const BenchResult& run) {
 
 std::vector<Finding> model_leaves_memory(const BenchResult& run) {
   std::vector<Finding> findings;
-  for (const ModelResult& model : run.models) {
-    const auto found = left_behind(model);
-    if (!found) continue;
-    // The model pool's process contains the runtime, too.
-    std::vector<std::string> pool = run_again(run, model, ",isolated=on");
-    pool.insert(pool.end(), {"--pool", fmt::format("{}MiB", mebibytes_above(peak_of(model.memory)))});
-    findings.push_back(
-        {.id = "model-leaves-memory",
-         .severity = Severity::warning,
-         .title = fmt::format("{} used {} and left {} in memory after its release", model.name,
-                              format_bytes(found->taken), format_bytes(found->left)),
-         .cause = "A cache or an object that outlives the model keeps this memory, or the heap is "
-                  "fragmented. The next model needs its memory in addition.",
-         .confidence = Confidence::possible,
-         .figures = {{"level", "model"},
-                     {"left_bytes", found->left.count},
-                     {"taken_bytes", found->taken.count},
-                     {"residual_bytes", model.memory.residual->count},
-                     {"runtime_bytes", model.memory.runtime->count}},
-         .cures = {{"run it in its own process, as the model pool does: unloading releases all of its memory "
-                    "(ModelPool, .isolated = true)",
-                    shell_command(pool), found->left},
-                   {"let freed large blocks return to the system at once, which leaves less if the heap is "
-                    "the cause (or call malloc_trim(0) after the release)",
-                    shell_command(run_again(run, model, "", {"MALLOC_MMAP_THRESHOLD_=131072"})), found->left},
-                   {"otherwise, find the call stack that keeps it",
-                    shell_command(run_again(run, model, "", {"headroom", "trace", "--"}))}}});
-  }
+  for (const ModelResult& model : run.models)
+    if (std::optional<Finding> found = left_behind(model, run)) findings.push_back(std::move(*found));
   return findings;
 }
 

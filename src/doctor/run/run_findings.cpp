@@ -13,35 +13,34 @@
 namespace headroom::doctor {
 namespace {
 
-// Replaces "--model NAME=PATH,mapped=on" by a command with the model and options of the run. A model that
-// must be prepared outside the limit needs two commands.
-void complete_settings(Finding& finding, const BenchResult& result) {
+// Completes the cures' commands with the model and options of the run:
+// - "--model NAME=PATH,mapped=on" becomes a command, or two for a model that must be prepared outside the
+//   limit.
+// - "headroom bench", with "--tune" or "--layers", gets the model and the options. Without "--tune", it gets
+// no
+//   limits: what ran out of memory under them would do so again.
+void complete_commands(Finding& finding, const BenchResult& result, const ModelResult* of_model) {
   if (!result.options) return;
   for (Cure& cure : finding.cures) {
-    // --try measures one session for all models, but a user must change the program for it.
-    if (!cure.settings || cure.settings->leave_out_also) continue;
-    const auto model = std::ranges::find(result.models, cure.settings->model, &ModelResult::name);
-    if (model != result.models.end()) cure.command = bench_command(result, *model, cure.settings);
-  }
-}
-
-// Completes "headroom bench", with "--tune" or "--layers", in the same way. Without "--tune", the command has
-// no limits: what ran out of memory under them would do so again.
-void complete_flags(Finding& finding, const BenchResult& result, const ModelResult& model) {
-  constexpr std::string_view kBench = "headroom bench";
-  if (!result.options) return;
-  for (Cure& cure : finding.cures) {
-    if (!cure.command.starts_with(kBench)) continue;
-    const std::string flags(trim(std::string_view(cure.command).substr(kBench.size())));
-    if (!flags.empty() && flags != "--tune" && flags != "--layers") continue;
+    if (cure.settings) {
+      // --try measures one session for all models, but a user must change the program for it.
+      const auto model = std::ranges::find(result.models, cure.settings->model, &ModelResult::name);
+      if (!cure.settings->leave_out_also && model != result.models.end())
+        cure.command = bench_command(result, *model, *cure.settings);
+      continue;
+    }
+    const bool tunes = cure.command == "headroom bench --tune",
+               shows_layers = cure.command == "headroom bench --layers";
+    if (of_model == nullptr || !(tunes || shows_layers || cure.command == "headroom bench")) continue;
     BenchResult run = result;
-    if (flags != "--tune") {
+    if (!tunes) {
       run.options->memory_limit.reset();
       run.options->gpu_memory_limit.clear();
     }
-    std::vector<std::string> words = bench_arguments(run, model, std::nullopt);
+    std::vector<std::string> words = bench_arguments(run, *of_model);
     words.insert(words.begin(), "headroom");
-    if (!flags.empty()) words.push_back(flags);
+    if (tunes) words.emplace_back("--tune");
+    if (shows_layers) words.emplace_back("--layers");
     cure.command = shell_command(words);
   }
 }
@@ -56,74 +55,11 @@ std::optional<Bytes> large_share(const ModelResult& model, MemoryKind kind) {
   return sum;
 }
 
-const ModelResult* with_most_frames(const BenchResult& run) {
-  const ModelResult* most = nullptr;
-  for (const ModelResult& model : run.models) {
-    const auto &frames = model.memory.frames, &peak = model.memory.run_peak;
-    if (!frames || !peak || frames->count < 4 * kLeastOfModels.count || frames->count * 4 < peak->count)
-      continue;
-    if (most == nullptr || *most->memory.frames < *frames) most = &model;
-  }
-  return most;
-}
-
-// The number of frames that fit in `buffers`: a buffer has the size of the source's largest frame.
-std::int64_t frames_held(const BenchResult& run, Bytes buffers) {
-  if (!run.source || run.source->largest_frame.count <= 0) return 0;
-  return buffers.count / run.source->largest_frame.count;
-}
-
-}  // namespace
-
-Bytes peak_of(const ModelMemory& memory) {
-  return std::max(memory.load_peak.value_or(Bytes{}), memory.run_peak.value_or(Bytes{}));
-}
-
-Cure with_settings(const ModelResult& model, std::string what, const std::string& settings,
-                   std::optional<Bytes> saves) {
-  return {std::move(what), fmt::format("--model {}=PATH,{}", model.name, settings), saves,
-          CureSettings{model.name, settings}};
-}
-
-void add_settings(Finding& finding, const ModelResult& model, std::string what, const std::string& settings,
-                  std::optional<Bytes> saves) {
-  RuntimeSettings changed = model.settings;
-  set_settings(changed, settings);
-  if (!(changed == model.settings))
-    finding.cures.push_back(with_settings(model, std::move(what), settings, saves));
-}
-
-void add_leaner_settings(Finding& finding, const ModelResult& model) {
-  const auto add = [&](const char* what, const char* settings, std::optional<Bytes> saves = std::nullopt) {
-    add_settings(finding, model, what, settings, saves);
-  };
-  if (!is_on_cpu(model)) {
-    add("choose convolutions that need little workspace", "workspace=small");
-    add("choose convolutions by heuristics: the search needs workspace too", "convolutions=heuristic");
-    if (is_onnxruntime(model))
-      add("let the arena grow by the requested size, not to the next power of two",
-          "extend=same_as_requested");
-    return;
-  }
-  if (model.backend == "libtorch") return;  // it has none of these settings
-  add("disable the memory pattern, which plans blocks ahead", "pattern=off");
-  if (!is_onnxruntime(model)) return;
-  // Mapped weights are pages of a file, which the kernel can reclaim.
-  if (can_map(model)) add("map the weights from a prepared file", "mapped=on", model.file_size);
-  add("disable the arena", "arena=off");
-  add("keep no re-packed copies of the weights (slower runs)", "prepack=off");
-}
-
-Cure smaller_input() {
-  return {"use a smaller input: --imgsz 320 (models with a fixed input size ignore it)"};
-}
-
 // The report exists from the start, so the report of a killed run looks like any other.
 std::vector<Finding> run_incomplete(const BenchResult& run) {
   if (run.complete) return {};
   Finding finding{
       .id = "run-incomplete",
-      .severity = Severity::warning,
       .title = "The run did not finish",
       .cause =
           "The run was interrupted or killed, or it is still running. The report contains the measurements "
@@ -141,7 +77,6 @@ std::vector<Finding> throttled_run(const BenchResult& run) {
     if (metric.name == "throttled" && metric.max > 0)
       return {Finding{
           .id = "throttled",
-          .severity = Severity::warning,
           .title =
               fmt::format("The board or a GPU was throttled in {:.0f} % of the samples", 100 * metric.mean),
           .cause =
@@ -152,24 +87,6 @@ std::vector<Finding> throttled_run(const BenchResult& run) {
   return {};
 }
 
-std::vector<Finding> run_findings(const BenchResult& result, const std::string& file) {
-  std::vector<Finding> findings;
-  const auto add = [&](Finding found) {
-    complete_settings(found, result);
-    complete_evidence(found, file);
-    findings.push_back(std::move(found));
-  };
-  for (const ModelResult& model : result.models)
-    for (ModelFinding* look_for : kModelFindings)
-      if (std::optional<Finding> found = look_for(model, result)) {
-        complete_flags(*found, result, model);
-        add(std::move(*found));
-      }
-  for (RunFinding* look_for : kRunFindings)
-    for (Finding& found : look_for(result)) add(std::move(found));
-  return findings;
-}
-
 // Findings about memory that a model needs besides its weights: arena, workspace, pinned memory, frames.
 
 std::optional<Finding> oversized_arena(const ModelResult& model, const BenchResult&) {
@@ -177,7 +94,6 @@ std::optional<Finding> oversized_arena(const ModelResult& model, const BenchResu
   if (!unused) return std::nullopt;
   Finding finding{
       .id = "oversized-arena",
-      .severity = Severity::warning,
       .title =
           fmt::format("{}'s arena held {} of unused memory at the peak", model.name, format_bytes(*unused)),
       .cause = "The arena grows to the next power of two and does not shrink.",
@@ -206,7 +122,6 @@ std::optional<Finding> oversized_workspace(const ModelResult& model, const Bench
   if (!workspace) return std::nullopt;
   Finding finding{
       .id = "oversized-workspace",
-      .severity = Severity::warning,
       .title = fmt::format("{} of {}'s peak were workspace of individual operators", format_bytes(*workspace),
                            model.name),
       .cause =
@@ -273,7 +188,6 @@ std::optional<Finding> pinned_memory_on_unified_memory(const ModelResult& model,
     if (!gpu.is_integrated.value_or(false) || gpu.pinned_host.value_or(Bytes{}) < kLeastOfModels) continue;
     return Finding{
         .id = "pinned-memory-on-unified-memory",
-        .severity = Severity::warning,
         .title = fmt::format(
             "{} holds {} of pinned memory besides the memory of {}, which is the same physical memory",
             model.name, format_bytes(*gpu.pinned_host), gpu.device),
@@ -291,7 +205,13 @@ std::optional<Finding> pinned_memory_on_unified_memory(const ModelResult& model,
 
 // One finding for all models, as they read the frames of one source.
 std::vector<Finding> large_frame_buffers(const BenchResult& run) {
-  const ModelResult* model = with_most_frames(run);
+  const ModelResult* model = nullptr;  // with most frames
+  for (const ModelResult& each : run.models) {
+    const auto &frames = each.memory.frames, &peak = each.memory.run_peak;
+    if (!frames || !peak || frames->count < 4 * kLeastOfModels.count || frames->count * 4 < peak->count)
+      continue;
+    if (model == nullptr || *model->memory.frames < *frames) model = &each;
+  }
   if (model == nullptr) return {};
   const Bytes frames = *model->memory.frames, peak = *model->memory.run_peak;
   Finding finding{.id = "large-frame-buffers",
@@ -300,8 +220,10 @@ std::vector<Finding> large_frame_buffers(const BenchResult& run) {
                                        format_bytes(peak), model->name),
                   .cause = "The run keeps more or larger frames in memory than the model needs at once.",
                   .figures = {{"frames_bytes", frames.count}, {"run_peak_bytes", peak.count}}};
+  // A buffer has the size of the source's largest frame.
+  const std::int64_t size = run.source ? run.source->largest_frame.count : 0;
   constexpr std::int64_t kEnough = 8;
-  const std::int64_t held = frames_held(run, frames), fewer = std::min(kEnough, held / 2);
+  const std::int64_t held = size > 0 ? frames.count / size : 0, fewer = std::min(kEnough, held / 2);
   if (held > 0) finding.figures.push_back({"frames_held", held});
   if (fewer > 0)
     finding.cures.push_back({fmt::format("keep {} frames in memory instead of {}", fewer, held),
@@ -311,6 +233,41 @@ std::vector<Finding> large_frame_buffers(const BenchResult& run) {
   finding.cures.push_back(
       {"use pictures of the model's input size: a picture is decoded whole and scaled down afterwards"});
   return {std::move(finding)};
+}
+
+}  // namespace
+
+Cure with_settings(const ModelResult& model, std::string what, const std::string& settings,
+                   std::optional<Bytes> saves) {
+  return {std::move(what), fmt::format("--model {}=PATH,{}", model.name, settings), saves,
+          CureSettings{model.name, settings}};
+}
+
+void add_settings(Finding& finding, const ModelResult& model, const char* what, const char* settings,
+                  std::optional<Bytes> saves) {
+  RuntimeSettings changed = model.settings;
+  set_settings(changed, settings);
+  if (!(changed == model.settings)) finding.cures.push_back(with_settings(model, what, settings, saves));
+}
+
+std::vector<Finding> run_findings(const BenchResult& result, const std::string& file) {
+  std::vector<Finding> findings;
+  const auto add = [&](Finding found, const ModelResult* model) {
+    complete_commands(found, result, model);
+    findings.push_back(std::move(found));
+  };
+  // In the order of the report among findings of equal severity.
+  for (const ModelResult& model : result.models)
+    for (const auto look_for :
+         {model_out_of_memory, model_failed, limit_exceeded, leak_of_cleanups, load_peak_over_run_peak,
+          loading_leaves_copies, oversized_arena, oversized_workspace, smaller_settings, convolution_search,
+          pinned_memory_on_unified_memory})
+      if (std::optional<Finding> found = look_for(model, result)) add(std::move(*found), &model);
+  for (const auto look_for : {run_incomplete, models_do_not_fit_together, soft_limit, throttled_run,
+                              large_frame_buffers, duplicate_models, model_leaves_memory})
+    for (Finding& found : look_for(result)) add(std::move(found), nullptr);
+  complete_evidence(findings, file);
+  return findings;
 }
 
 }  // namespace headroom::doctor

@@ -76,19 +76,17 @@ bool is_long_enough(const DeviceAnalysis& device) {
 
 // The level that repeats where the tensors are kept, by the first of these words in the place's functions.
 std::string level_of(std::string_view place) {
-  struct Level {
-    std::string_view word, level;
-  };
-  constexpr Level kLevels[] = {{"object", "object"}, {"track", "object"}, {"detection", "object"},
-                               {"video", "video"},   {"clip", "video"},   {"stream", "video"},
-                               {"model", "model"},   {"engine", "model"}, {"checkpoint", "model"}};
+  constexpr std::pair<std::string_view, std::string_view> kLevels[] = {
+      {"object", "object"}, {"track", "object"}, {"detection", "object"},
+      {"video", "video"},   {"clip", "video"},   {"stream", "video"},
+      {"model", "model"},   {"engine", "model"}, {"checkpoint", "model"}};
   const std::string text = to_lower(place);
   std::size_t first = text.npos;
   std::string_view level = "process";
-  for (const Level& each : kLevels)
-    if (const std::size_t at = text.find(each.word); at < first) {
+  for (const auto& [word, its_level] : kLevels)
+    if (const std::size_t at = text.find(word); at < first) {
       first = at;
-      level = each.level;
+      level = its_level;
     }
   return std::string(level);
 }
@@ -209,10 +207,8 @@ std::vector<Finding> snapshot_findings(const snapshot::Snapshot& snapshot,
   std::vector<Finding> findings;
   for (const DeviceAnalysis& device : devices)
     for (const auto look_for : {allocation_failed, leak_of_places, segment_fragmentation})
-      if (std::optional<Finding> found = look_for(snapshot, device)) {
-        complete_evidence(*found, file);
-        findings.push_back(std::move(*found));
-      }
+      if (std::optional<Finding> found = look_for(snapshot, device)) findings.push_back(std::move(*found));
+  complete_evidence(findings, file);
   return findings;
 }
 

@@ -18,12 +18,10 @@ namespace headroom::inference {
 namespace {
 
 Json tensor_to_json(const TensorSpec& tensor) {
-  Json object;
-  object["name"] = tensor.name;
-  object["type"] = static_cast<std::int32_t>(tensor.type);
-  object["dims"] = tensor.dims;
-  object["dim_names"] = tensor.dim_names;
-  return object;
+  return {{"name", tensor.name},
+          {"type", static_cast<std::int32_t>(tensor.type)},
+          {"dims", tensor.dims},
+          {"dim_names", tensor.dim_names}};
 }
 
 // Calls `field` with each setting that a model process gets, and its key.
@@ -115,12 +113,10 @@ ModelDescription description_from_json(const Json& object) {
 }
 
 Json to_json(const PlacedTensor& tensor) {
-  Json object;
-  object["type"] = static_cast<std::int32_t>(tensor.type);
-  object["dims"] = tensor.dims;
-  object["at"] = tensor.at;
-  object["bytes"] = tensor.bytes;
-  return object;
+  return {{"type", static_cast<std::int32_t>(tensor.type)},
+          {"dims", tensor.dims},
+          {"at", tensor.at},
+          {"bytes", tensor.bytes}};
 }
 
 Result<PlacedTensor> placed_tensor_from_json(const Json& object, std::size_t size) {

@@ -28,30 +28,20 @@ constexpr Nanoseconds kExitTimeout{1'000'000'000};
 constexpr int kFirstRuns = 2;  // warm-up runs; they count as part of the load
 constexpr Nanoseconds kLeastTimeout{1'000'000};
 
-class RunningProcesses {
- public:
-  void add(pid_t pid) {
-    const std::lock_guard lock(mutex_);
-    pids_.push_back(pid);
-  }
-  void remove(pid_t pid) {
-    const std::lock_guard lock(mutex_);
-    std::erase(pids_, pid);
-  }
-  std::vector<pid_t> all() {
-    const std::lock_guard lock(mutex_);
-    return pids_;
-  }
-
- private:
-  std::mutex mutex_;
-  std::vector<pid_t> pids_;
+struct RunningProcesses {
+  std::mutex mutex;
+  std::vector<pid_t> pids;
 };
 
 // Never destroyed, because a session may outlive main().
 RunningProcesses& running_processes() {
   static auto* const processes = new RunningProcesses;
   return *processes;
+}
+
+void forget_process(pid_t pid) {
+  const std::lock_guard lock(running_processes().mutex);
+  std::erase(running_processes().pids, pid);
 }
 
 Result<fs::path> find_program(const BackendFile& backend) {
@@ -86,7 +76,7 @@ class ModelProcess {
  public:
   static Result<std::unique_ptr<ModelProcess>> start(const BackendFile& backend);
   ~ModelProcess() {
-    running_processes().remove(process_.pid());
+    forget_process(process_.pid());
     channel_.close();
     process_.signal(SIGKILL);
     process_.wait();
@@ -105,7 +95,6 @@ class ModelProcess {
   Result<Json> ask(const Json& request, std::optional<Nanoseconds> timeout);
   // Waits for the process, kills it if it hangs, and returns why it ended.
   std::string describe_end();
-  void place_inputs();
   void take_description(const Json& answer);
 
   Subprocess process_;
@@ -147,7 +136,8 @@ Result<std::unique_ptr<ModelProcess>> ModelProcess::start(const BackendFile& bac
   auto process = Subprocess::spawn(options);
   if (!process) return forward_error(process);
   started->process_ = std::move(*process);
-  running_processes().add(started->process_.pid());
+  const std::lock_guard lock(running_processes().mutex);
+  running_processes().pids.push_back(started->process_.pid());
   return started;
 }
 
@@ -158,7 +148,7 @@ std::string ModelProcess::describe_end() {
   ended_ = status ? fmt::format("its process ended with {}", status->describe())
                   : std::string("its process stopped responding and was killed");
   process_.wait();
-  running_processes().remove(process_.pid());
+  forget_process(process_.pid());
   return ended_;
 }
 
@@ -183,13 +173,12 @@ Result<Json> ModelProcess::ask(const Json& request, std::optional<Nanoseconds> t
 Status ModelProcess::load(const BackendFile& backend, const fs::path& model, const RuntimeSettings& settings,
                           Nanoseconds timeout) {
   first_runs_until_ = monotonic_now() + timeout;
-  Json request;
-  request["do"] = "load";
-  request["backend"] = backend.name;
-  request["plugin"] = fs::absolute(backend.path).string();
-  request["path"] = fs::absolute(model).string();
-  request["settings"] = to_json(settings);
-  auto answer = ask(request, timeout);
+  auto answer = ask({{"do", "load"},
+                     {"backend", backend.name},
+                     {"plugin", fs::absolute(backend.path).string()},
+                     {"path", fs::absolute(model).string()},
+                     {"settings", to_json(settings)}},
+                    timeout);
   if (!answer) return forward_error(answer);
   take_description(*answer);
   inputs_.resize(description_.inputs.size());
@@ -218,21 +207,15 @@ Status ModelProcess::bind(std::size_t index, const hr_tensor& tensor) {
   return {};
 }
 
-void ModelProcess::place_inputs() {
-  std::size_t end = 0;
-  for (Input& input : inputs_) input.placed.at = place_tensor(end, input.placed.bytes);
-}
-
 Status ModelProcess::run() {
   Json request;
   request["do"] = "run";
   if (inputs_changed_) {
-    place_inputs();
     request["inputs"] = Json::array();
     std::size_t end = 0;
-    for (const Input& input : inputs_) {
+    for (Input& input : inputs_) {
       if (input.data == nullptr && input.placed.bytes > 0) return failure("an input is not bound");
-      end = std::max(end, input.placed.at + input.placed.bytes);
+      input.placed.at = place_tensor(end, input.placed.bytes);
       request["inputs"].push_back(to_json(input.placed));
     }
     if (auto grown = in_.grow(end); !grown) return grown;
@@ -259,9 +242,7 @@ Status ModelProcess::run() {
 }
 
 Status ModelProcess::trim() {
-  Json request;
-  request["do"] = "trim";
-  auto answer = ask(request, std::nullopt);
+  auto answer = ask(Json::object({{"do", "trim"}}), std::nullopt);
   return answer ? Status{} : forward_error(answer);
 }
 
@@ -297,50 +278,36 @@ int report_status(const Status& done, hr_error* error) {
 // A function table with the name of the runtime in the model process, which error messages use.
 struct Table {
   std::string name;
-  hr_backend api;
+  hr_backend api{};
 };
 
+// Has only the functions that a session calls.
 std::shared_ptr<const hr_backend> table_for(const std::string& name) {
-  static constexpr const char* kNoExtensions[] = {nullptr};
   auto table = std::make_shared<Table>();
   table->name = name;
-  table->api = {
-      .abi_version = HEADROOM_BACKEND_ABI,
-      .struct_size = HEADROOM_BACKEND_SMALLEST_TABLE,
-      .name = table->name.c_str(),
-      .extensions = kNoExtensions,
-      .start = [](hr_error*) { return 0; },
-      .stop = [] {},
-      .version = [] { return ""; },
-      .load =
-          [](const char*, const hr_settings*, hr_session**, hr_error* error) {
-            return report_status(failure("an isolated model must be loaded by load_isolated()"), error);
-          },
-      .unload = [](hr_session* session) { delete &process_of(session); },
-      .describe =
-          [](hr_session* session, hr_description* description, hr_error*) {
-            process_of(session).describe(*description);
-            return 0;
-          },
-      .bind_input =
-          [](hr_session* session, std::int32_t index, const hr_tensor* tensor, hr_error* error) {
-            return report_status(process_of(session).bind(static_cast<std::size_t>(index), *tensor), error);
-          },
-      .run = [](hr_session* session,
-                hr_error* error) { return report_status(process_of(session).run(), error); },
-      .output =
-          [](hr_session* session, std::int32_t index, hr_tensor* tensor, hr_error* error) {
-            if (process_of(session).output(static_cast<std::size_t>(index), *tensor)) return 0;
-            return report_status(failure("no such output"), error);
-          },
-      .memory_stats = [](hr_session*, hr_memory_stats*, hr_error*) { return 0; },
-      .trim = [](hr_session* session,
-                 hr_error* error) { return report_status(process_of(session).trim(), error); },
-      .prepare_device = nullptr,
-      .placement = nullptr,
-      .run_facts = nullptr,
-      .share = nullptr,
-      .make_arena = nullptr};
+  hr_backend& api = table->api;
+  api.abi_version = HEADROOM_BACKEND_ABI;
+  api.struct_size = HEADROOM_BACKEND_SMALLEST_TABLE;
+  api.name = table->name.c_str();
+  api.unload = [](hr_session* session) { delete &process_of(session); };
+  api.describe = [](hr_session* session, hr_description* description, hr_error*) {
+    process_of(session).describe(*description);
+    return 0;
+  };
+  api.bind_input = [](hr_session* session, std::int32_t index, const hr_tensor* tensor, hr_error* error) {
+    return report_status(process_of(session).bind(static_cast<std::size_t>(index), *tensor), error);
+  };
+  api.run = [](hr_session* session, hr_error* error) {
+    return report_status(process_of(session).run(), error);
+  };
+  api.output = [](hr_session* session, std::int32_t index, hr_tensor* tensor, hr_error* error) {
+    if (process_of(session).output(static_cast<std::size_t>(index), *tensor)) return 0;
+    return report_status(failure("no such output"), error);
+  };
+  api.memory_stats = [](hr_session*, hr_memory_stats*, hr_error*) { return 0; };
+  api.trim = [](hr_session* session, hr_error* error) {
+    return report_status(process_of(session).trim(), error);
+  };
   return {table, &table->api};
 }
 
@@ -359,6 +326,9 @@ Result<Session> load_isolated(const BackendFile& backend, const fs::path& model,
   return session;
 }
 
-std::vector<pid_t> isolated_processes() { return running_processes().all(); }
+std::vector<pid_t> isolated_processes() {
+  const std::lock_guard lock(running_processes().mutex);
+  return running_processes().pids;
+}
 
 }  // namespace headroom::inference

@@ -1,9 +1,6 @@
 #include "inference/libtorch/checks.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cstdint>
 #include <cstring>
@@ -135,10 +132,6 @@ const char* explain_kind(ArchiveKind kind) {
 
 constexpr std::size_t kLongest = 400;
 
-bool mentions(std::string_view message, std::string_view words) {
-  return message.find(words) != std::string_view::npos;
-}
-
 std::string_view before(std::string_view text, std::string_view words) {
   return text.substr(0, std::min(text.find(words), text.size()));
 }
@@ -154,7 +147,7 @@ std::string_view after_last(std::string_view text, std::string_view words) {
 std::string_view core_message(std::string_view message) {
   message = before(message, "\nException raised from ");
   for (const std::string_view thrown : {"RuntimeError: ", "torch.jit.Error: "})
-    if (mentions(message, thrown)) return after_last(message, thrown);
+    if (plugin::mentions(message, thrown)) return after_last(message, thrown);
   return before(before(message, ":\n  File \""), "Serialized   File \"");
 }
 
@@ -214,8 +207,7 @@ Failure classify(std::string_view message) {
 
 void check_settings(const hr_settings& settings, bool on_device) {
   if (settings.threads < 0)
-    throw Failure{HR_ERROR_FAILED,
-                  fmt::format("{} threads is invalid; use 0 for the runtime's choice", settings.threads)};
+    throw failed("{} threads is invalid; use 0 for the runtime's choice", settings.threads);
   const std::pair<bool, const char*> unsupported[] = {
       {settings.arena == 0 || settings.arena_same_as_requested != 0,
        on_device ? "LibTorch's caching allocator has no growth setting; omit arena and extend"
@@ -239,12 +231,9 @@ Precision precision_of(const hr_settings& settings, const Capabilities& capabili
   const auto asked = static_cast<Precision>(settings.precision);
   if (asked == Precision::automatic) return has_bf16 ? Precision::bf16 : Precision::fp32;
   if (asked == Precision::fp16 && !on_device && !capabilities.has_half_on_cpu)
-    throw Failure{HR_ERROR_FAILED,
-                  "autocast to fp16 on the CPU needs LibTorch 2.4 or newer; use --precision bf16 or fp32"};
+    throw failed("autocast to fp16 on the CPU needs LibTorch 2.4 or newer; use --precision bf16 or fp32");
   if (asked == Precision::bf16 && on_device && !has_bf16)
-    throw Failure{
-        HR_ERROR_FAILED,
-        "this GPU does not support bf16, which needs Ampere or newer; use --precision fp16 or fp32"};
+    throw failed("this GPU does not support bf16, which needs Ampere or newer; use --precision fp16 or fp32");
   return asked;
 }
 
@@ -261,8 +250,7 @@ GraphOptimization graph_optimization_of(const hr_settings& settings, Precision p
       return settings.prepacking == 0 || precision != Precision::fp32 ? GraphOptimization::fold
                                                                       : GraphOptimization::optimize;
     default:
-      throw Failure{HR_ERROR_FAILED,
-                    fmt::format("invalid graph level {}; use 0, 1, 2 or 99", settings.graph_level)};
+      throw failed("invalid graph level {}; use 0, 1, 2 or 99", settings.graph_level);
   }
 }
 

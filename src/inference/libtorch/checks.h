@@ -12,7 +12,9 @@
 
 namespace headroom::libtorch {
 
+using plugin::failed;
 using plugin::Failure;
+using plugin::unavailable;
 
 // What kind of file a model file is, by its first bytes and by the names in its ZIP directory. LibTorch's own
 // message for a file of weights is only that a record is missing, which does not help the user.

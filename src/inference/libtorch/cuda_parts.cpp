@@ -44,9 +44,9 @@ void set_memory_fraction(unsigned ordinal, double fraction) {
 #else
 
 void require_cuda() {
-  throw plugin::Failure{HR_ERROR_UNAVAILABLE,
-                        "Headroom was built with a LibTorch without CUDA; build it with one that has CUDA "
-                        "(-DHEADROOM_LIBTORCH=DIR, docs/libtorch.md), or use --device cpu"};
+  throw plugin::unavailable(
+      "Headroom was built with a LibTorch without CUDA; build it with one that has CUDA "
+      "(-DHEADROOM_LIBTORCH=DIR, docs/libtorch.md), or use --device cpu");
 }
 
 // Never called, because require_cuda() prevents sessions on a device.

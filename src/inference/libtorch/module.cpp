@@ -97,8 +97,7 @@ std::optional<Module> try_transform(bool best_effort, const char* what, Work&& w
     return with_clean_errors(work);
   } catch (const Failure& failure) {
     if (failure.kind != HR_ERROR_FAILED) throw;
-    if (!best_effort)
-      throw Failure{HR_ERROR_FAILED, fmt::format("LibTorch cannot {} the module: {}", what, failure.message)};
+    if (!best_effort) throw failed("LibTorch cannot {} the module: {}", what, failure.message);
     std::fprintf(stderr, "LibTorch: cannot %s the module, so it runs unchanged: %s\n", what,
                  failure.message.c_str());
     return std::nullopt;
@@ -129,24 +128,17 @@ TensorSpec picture(const std::string& name, ElementType type, std::int64_t chann
   return spec_of(name, type, {-1, channels, -1, -1}, {"batch", "", "height", "width"});
 }
 
-// A constant weight of the graph; nothing if the input is not a constant.
+// A constant input of a node; None if the input is not a constant.
+c10::IValue constant(const Node& node, std::size_t input) {
+  if (input >= node.inputs().size()) return {};
+  return torch::jit::toIValue(node.inputs()[input]).value_or(c10::IValue());
+}
+
+// A constant weight of the graph.
 std::optional<at::Tensor> constant_tensor(const Node& node, std::size_t input) {
-  if (input >= node.inputs().size()) return std::nullopt;
-  const auto value = torch::jit::toIValue(node.inputs()[input]);
-  if (!value || !value->isTensor() || !value->toTensor().defined()) return std::nullopt;
-  return value->toTensor();
-}
-
-std::int64_t constant_int(const Node& node, std::size_t input, std::int64_t otherwise) {
-  if (input >= node.inputs().size()) return otherwise;
-  const auto value = torch::jit::toIValue(node.inputs()[input]);
-  return value && value->isInt() ? value->toInt() : otherwise;
-}
-
-bool constant_bool(const Node& node, std::size_t input) {
-  if (input >= node.inputs().size()) return false;
-  const auto value = torch::jit::toIValue(node.inputs()[input]);
-  return value && value->isBool() && value->toBool();
+  const c10::IValue value = constant(node, input);
+  if (!value.isTensor() || !value.toTensor().defined()) return std::nullopt;
+  return value.toTensor();
 }
 
 // The input that a convolution implies. `keeps_channels` is false if the channels changed between the
@@ -158,8 +150,10 @@ std::optional<TensorSpec> input_of_convolution(const Node& node, const std::stri
   const auto weight = constant_tensor(node, 1);
   if (!weight || weight->dim() < 3) return std::nullopt;
   const bool general = kind == "aten::_convolution" || kind == "aten::convolution";
-  const bool transposed = kind.starts_with("aten::conv_transpose") || (general && constant_bool(node, 6));
-  const std::int64_t groups = constant_int(node, general ? 8 : 6, 1);
+  const c10::IValue sixth = constant(node, 6), groups_value = general ? constant(node, 8) : sixth;
+  const bool transposed =
+      kind.starts_with("aten::conv_transpose") || (general && sixth.isBool() && sixth.toBool());
+  const std::int64_t groups = groups_value.isInt() ? groups_value.toInt() : 1;
   const std::int64_t channels = transposed ? weight->size(0) : weight->size(1) * groups;
   const ElementType type = element_type_of(weight->scalar_type());
   switch (weight->dim()) {
@@ -263,21 +257,18 @@ std::string name_of_input(const c10::FunctionSchema& schema) {
   for (const c10::Argument& argument : schema.arguments()) {
     if (&argument == &schema.arguments().front() || argument.default_value()) continue;  // the module itself
     if (!argument.type()->isSubtypeOf(*c10::TensorType::get()))
-      throw Failure{HR_ERROR_FAILED,
-                    fmt::format("its forward() takes '{}' of type {}, but Headroom passes only tensors; wrap "
-                                "it in a module whose forward() takes one tensor, and save that",
-                                argument.name(), argument.type()->str())};
+      throw failed(
+          "its forward() takes '{}' of type {}, but Headroom passes only tensors; wrap "
+          "it in a module whose forward() takes one tensor, and save that",
+          argument.name(), argument.type()->str());
     if (!name.empty())
-      throw Failure{
-          HR_ERROR_FAILED,
-          fmt::format(
-              "its forward() takes several tensors ('{}', '{}'), whose shapes a TorchScript file does not "
-              "record; wrap it in a module whose forward() takes one tensor, or export the model to .onnx",
-              name, argument.name())};
+      throw failed(
+          "its forward() takes several tensors ('{}', '{}'), whose shapes a TorchScript file does not "
+          "record; wrap it in a module whose forward() takes one tensor, or export the model to .onnx",
+          name, argument.name());
     name = argument.name();
   }
-  if (name.empty())
-    throw Failure{HR_ERROR_FAILED, "its forward() takes no tensor, so Headroom cannot run it"};
+  if (name.empty()) throw failed("its forward() takes no tensor, so Headroom cannot run it");
   return name;
 }
 
@@ -318,8 +309,7 @@ ElementType element_type_of(c10::ScalarType type) {
 c10::ScalarType scalar_type_of(ElementType type) {
   for (const TypePair& pair : kTypes)
     if (pair.ours == type) return pair.torch;
-  throw Failure{HR_ERROR_FAILED,
-                fmt::format("LibTorch does not support tensors of {}", headroom::name_of(type))};
+  throw failed("LibTorch does not support tensors of {}", headroom::name_of(type));
 }
 
 LoadedModule load_module(const std::string& path, c10::Device device, GraphOptimization optimization,
@@ -328,7 +318,7 @@ LoadedModule load_module(const std::string& path, c10::Device device, GraphOptim
   Imported imported = with_clean_errors([&] { return import(path, device); });
   LoadedModule loaded{imported.module, {}, false};
   if (!loaded.module.find_method("forward"))
-    throw Failure{HR_ERROR_FAILED, "the module has no forward(); save a module that has one"};
+    throw failed("the module has no forward(); save a module that has one");
   // A clone that shares the weights until they are folded.
   const bool folds_norms =
       optimization == GraphOptimization::fold || optimization == GraphOptimization::optimize;

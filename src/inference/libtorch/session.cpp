@@ -77,24 +77,16 @@ class Autocast {
 std::unique_ptr<plugin::CudaDevice> make_device(const hr_settings& settings) {
   const std::string name = settings.device == nullptr ? "cpu" : settings.device;
   const auto device = parse_device_name(name);
-  if (!device) throw Failure{HR_ERROR_FAILED, fmt::format("unknown device '{}'; use cpu or cuda:N", name)};
+  if (!device) throw failed("unknown device '{}'; use cpu or cuda:N", name);
   check_settings(settings, device->is_cuda);
   if (!device->is_cuda) return nullptr;
   require_cuda();
   return std::make_unique<plugin::CudaDevice>(device->ordinal);
 }
 
-int compute_capability_major(const plugin::CudaDevice& device) {
-  const cuda::Functions& call = device.driver().call();
-  int handle = 0, major = 0;
-  if (call.cuDeviceGet(&handle, static_cast<int>(device.ordinal())) != cuda::kSuccess ||
-      call.cuDeviceGetAttribute(&major, cuda::kAttributeMajor, handle) != cuda::kSuccess)
-    return 0;
-  return major;
-}
-
 Capabilities capabilities_of(const plugin::CudaDevice* device) {
-  return {device == nullptr ? std::nullopt : std::optional(compute_capability_major(*device)), kHasHalfOnCpu};
+  if (device == nullptr) return {std::nullopt, kHasHalfOnCpu};
+  return {device->driver().compute_capability(device->ordinal()).first, kHasHalfOnCpu};
 }
 
 // Passes the preload library's limit on this process to the caching allocator. The allocator then releases
@@ -231,11 +223,8 @@ struct hr_session {
   LoadedModule loaded_;
   torch::jit::Function* forward_ = nullptr;
 
-  at::Tensor input_;  // on a device: the copy of the bound memory
-  const void* host_input_ = nullptr;
-  std::size_t input_bytes_ = 0;
-  std::unique_ptr<plugin::PinnedInPlace> pinned_input_;
-  std::unique_ptr<plugin::PinnedMemory> input_staging_;
+  at::Tensor input_;                               // on a device: the copy of the bound memory
+  std::unique_ptr<plugin::HostInput> host_input_;  // only with a device
 
   torch::jit::Stack stack_;
   std::vector<at::Tensor> outputs_;
@@ -259,7 +248,7 @@ hr_session::hr_session(std::shared_ptr<Library> library, const std::string& path
     stream_ = stream_of(cuda_->stream(), cuda_->ordinal());
     limit_caching_allocator(*cuda_);
     at::globalContext().setFloat32MatmulPrecision("high");  // TF32 if the GPU supports it
-    input_staging_ = std::make_unique<plugin::PinnedMemory>(*cuda_);
+    host_input_ = std::make_unique<plugin::HostInput>(*cuda_);
   }
   loaded_ =
       load_module(path, device_, graph_optimization_of(settings, precision_), settings.graph_level == 99);
@@ -313,10 +302,7 @@ void hr_session::run_on_device() {
   at::globalContext().setBenchmarkCuDNN(times_convolutions_);
   cuda_->make_current();
   cuda_->begin_run();
-  const void* from = host_input_;
-  if (!pinned_input_->is_pinned() && input_bytes_ > 0)
-    from = std::memcpy(input_staging_->data(), host_input_, input_bytes_);
-  cuda_->copy_in(reinterpret_cast<headroom::cuda::Pointer>(input_.data_ptr()), from, input_bytes_);
+  host_input_->copy_to(reinterpret_cast<headroom::cuda::Pointer>(input_.data_ptr()));
   call();
   while (staging_.size() < outputs_.size()) staging_.emplace_back(*cuda_);
   for (std::size_t i = 0; i < outputs_.size(); ++i)
@@ -334,22 +320,18 @@ void hr_session::bind_input(int32_t index, const hr_tensor& tensor) {
   const auto options =
       at::TensorOptions().dtype(scalar_type_of(static_cast<ElementType>(tensor.element_type)));
   const c10::IntArrayRef dims(tensor.dims, static_cast<std::size_t>(tensor.rank));
-  host_input_ = tensor.data;
-  input_bytes_ = tensor.bytes;
   if (!cuda_) {
     input_ = at::from_blob(tensor.data, dims, options);
     return;
   }
   const c10::StreamGuard guard(*stream_);
   cuda_->make_current();
-  pinned_input_.reset();
-  pinned_input_ = std::make_unique<plugin::PinnedInPlace>(*cuda_, tensor.data, tensor.bytes);
-  if (!pinned_input_->is_pinned()) input_staging_->need(tensor.bytes);
+  host_input_->bind(tensor.data, tensor.bytes);
   input_ = at::empty(dims, options.device(device_));
 }
 
 void hr_session::run() {
-  if (!input_.defined()) throw Failure{HR_ERROR_FAILED, "its input is not bound"};
+  if (!input_.defined()) throw failed("its input is not bound");
   has_outputs_ = false;
   if (at::get_num_threads() != threads_) at::set_num_threads(threads_);
   const c10::InferenceMode inference;
@@ -367,7 +349,7 @@ void hr_session::run() {
 }
 
 hr_tensor hr_session::output(int32_t index) const {
-  if (!has_outputs_) throw Failure{HR_ERROR_FAILED, "the model has not run yet"};
+  if (!has_outputs_) throw failed("the model has not run yet");
   const auto position = static_cast<std::size_t>(index);
   if (index < 0 || position >= outputs_.size() || !outputs_[position].defined())
     return {nullptr, 0, static_cast<int32_t>(ElementType::unknown), 0, nullptr};

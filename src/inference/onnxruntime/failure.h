@@ -8,7 +8,9 @@
 
 namespace headroom::onnxruntime {
 
+using plugin::failed;
 using plugin::Failure;
+using plugin::unavailable;
 
 // Shortens a message to one line. Removes source positions (plugin::without_source_places()) and the
 // model's path, which the caller reports anyway.

@@ -60,7 +60,7 @@ bool was_built_with(const Runtime& runtime, const Provider& provider) {
 const char* search_name(int32_t search) {
   constexpr std::array<const char*, 3> kNames{"EXHAUSTIVE", "HEURISTIC", "DEFAULT"};
   if (search < 0 || static_cast<std::size_t>(search) >= kNames.size())
-    throw Failure{HR_ERROR_FAILED, fmt::format("invalid convolution search {}; use 0, 1 or 2", search)};
+    throw failed("invalid convolution search {}; use 0, 1 or 2", search);
   return kNames.at(static_cast<std::size_t>(search));
 }
 
@@ -100,14 +100,13 @@ Options options_for(const hr_settings& settings, const plugin::CudaDevice& devic
 const OrtApi& api_with(const Runtime& runtime, const Provider& provider) {
   const OrtApi* api = runtime.newer_api(kOldestApiForCuda);
   if (api == nullptr)
-    throw Failure{HR_ERROR_UNAVAILABLE,
-                  fmt::format("ONNX Runtime {} is too old for a CUDA device; install 1.{} or newer",
-                              runtime.version(), kOldestApiForCuda)};
+    throw unavailable("ONNX Runtime {} is too old for a CUDA device; install 1.{} or newer",
+                      runtime.version(), kOldestApiForCuda);
   if (!was_built_with(runtime, provider))
-    throw Failure{HR_ERROR_UNAVAILABLE,
-                  fmt::format("ONNX Runtime {} ({}) was built without the {} provider; set "
-                              "HEADROOM_ONNXRUNTIME to a library with this provider",
-                              runtime.version(), runtime.file(), provider.title)};
+    throw unavailable(
+        "ONNX Runtime {} ({}) was built without the {} provider; set "
+        "HEADROOM_ONNXRUNTIME to a library with this provider",
+        runtime.version(), runtime.file(), provider.title);
   return *api;
 }
 
@@ -150,9 +149,7 @@ std::string engine_cache() {
   std::string folder = named != nullptr && *named != '\0' ? named : "engine_cache";
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  if (error)
-    throw Failure{HR_ERROR_FAILED,
-                  "cannot create " + folder + ", the folder for prepared models: " + error.message()};
+  if (error) throw failed("cannot create {}, the folder for prepared models: {}", folder, error.message());
   return folder;
 }
 
@@ -195,7 +192,7 @@ GraphOptimizationLevel graph_level_of(int32_t level) {
     case 99:
       return ORT_ENABLE_ALL;
     default:
-      throw Failure{HR_ERROR_FAILED, "invalid graph level " + std::to_string(level) + "; use 0, 1, 2 or 99"};
+      throw failed("invalid graph level {}; use 0, 1, 2 or 99", level);
   }
 }
 
@@ -212,17 +209,16 @@ GraphOptimizationLevel graph_level_of(int32_t level) {
 Owned<OrtSessionOptions> make_session_options(Runtime& runtime, const hr_settings& settings,
                                               const plugin::CudaDevice* device) {
   if (settings.threads < 0)
-    throw Failure{HR_ERROR_FAILED,
-                  std::to_string(settings.threads) + " threads is invalid; use 0 for the runtime's choice"};
+    throw failed("{} threads is invalid; use 0 for the runtime's choice", settings.threads);
   if (settings.precision > static_cast<int32_t>(Precision::fp32))
-    throw Failure{HR_ERROR_FAILED,
-                  "ONNX Runtime computes in the types of the model's file; export the model in another type, "
-                  "or omit --precision"};
+    throw failed(
+        "ONNX Runtime computes in the types of the model's file; export the model in another type, "
+        "or omit --precision");
   // DisableCpuMemArena() affects only the CPU's arena.
   if (device != nullptr && settings.arena == 0)
-    throw Failure{HR_ERROR_FAILED,
-                  "ONNX Runtime cannot disable the arena of a GPU; omit arena=off, or use "
-                  "extend=same_as_requested for exact growth"};
+    throw failed(
+        "ONNX Runtime cannot disable the arena of a GPU; omit arena=off, or use "
+        "extend=same_as_requested for exact growth");
   const OrtApi& api = runtime.api();
   auto options = runtime.make(api.ReleaseSessionOptions, api.CreateSessionOptions);
   OrtSessionOptions* const made = options.get();
@@ -239,15 +235,14 @@ Owned<OrtSessionOptions> make_session_options(Runtime& runtime, const hr_setting
   if (device != nullptr) {
     append_provider(runtime, *made, settings, *device);
   } else if (kUsesTensorRt) {
-    throw Failure{HR_ERROR_UNAVAILABLE,
-                  "TensorRT runs on GPUs only; use --device cuda:N, or --backend onnxruntime"};
+    throw unavailable("TensorRT runs on GPUs only; use --device cuda:N, or --backend onnxruntime");
   } else if (settings.shared_arena_bytes > 0) {
-    runtime.make_shared_arena(settings.shared_arena_bytes);
+    runtime.make_arena(settings.shared_arena_bytes);
     runtime.check(api.AddSessionConfigEntry(made, kUseEnvAllocators, "1"));
     // Keep weights out of the arena: they would leave holes in it when a session ends.
     runtime.check(api.AddSessionConfigEntry(made, "session.use_device_allocator_for_initializers", "1"));
   } else if (settings.arena != 0 && settings.arena_same_as_requested != 0) {
-    runtime.make_exact_arena();
+    runtime.make_arena(0);
     runtime.check(api.AddSessionConfigEntry(made, kUseEnvAllocators, "1"));
   }
   return options;
@@ -266,8 +261,7 @@ fs::path prepared_file(const Runtime& runtime, const fs::path& model, const hr_s
   std::error_code error;
   const auto size = fs::file_size(model, error);
   const auto changed = fs::last_write_time(model, error).time_since_epoch().count();
-  if (error)
-    throw Failure{HR_ERROR_FAILED, fmt::format("cannot read {}: {}", model.string(), error.message())};
+  if (error) throw failed("cannot read {}: {}", model.string(), error.message());
   const std::string key = fmt::format("{}|{}|{}|{}|{}|{}", fs::absolute(model, error).string(), size, changed,
                                       runtime.version(), settings.graph_level, processor_features());
   return fs::path(engine_cache()) /
@@ -317,11 +311,9 @@ void prepare_model(Runtime& runtime, const std::string& model, const hr_settings
     throw;
   }
   // Write the state first, so that a prepared file never exists without it.
-  if (auto written = write_file_atomically(state_path(file), weights); !written)
-    throw Failure{HR_ERROR_FAILED, written.error().sentence()};
+  plugin::value_or_throw(write_file_atomically(state_path(file), weights));
   fs::rename(unfinished, file, error);
-  if (error)
-    throw Failure{HR_ERROR_FAILED, fmt::format("cannot write {}: {}", file.string(), error.message())};
+  if (error) throw failed("cannot write {}: {}", file.string(), error.message());
 }
 
 // Models in ONNX Runtime's own format (.ort), whose weights the session maps from the file. The system can
@@ -349,9 +341,8 @@ void require_mapped(const Runtime& runtime, const std::string& file) {
   std::ifstream maps("/proc/self/maps");
   for (std::string line; std::getline(maps, line);)
     if (!error && line.ends_with(whole)) return;
-  throw Failure{HR_ERROR_UNAVAILABLE,
-                fmt::format("ONNX Runtime {} cannot map models; use version 1.29 or newer, or omit mapped=on",
-                            runtime.version())};
+  throw unavailable("ONNX Runtime {} cannot map models; use version 1.29 or newer, or omit mapped=on",
+                    runtime.version());
 }
 
 }  // namespace
@@ -359,8 +350,7 @@ void require_mapped(const Runtime& runtime, const std::string& file) {
 std::shared_ptr<OrtSession> create_session(Runtime& runtime, const char* path, const hr_settings& settings,
                                            const plugin::CudaDevice* device) {
   if (settings.mapped != 0 && device != nullptr)
-    throw Failure{HR_ERROR_FAILED,
-                  "a GPU session copies the weights to the GPU, so they cannot be mapped; omit mapped=on"};
+    throw failed("a GPU session copies the weights to the GPU, so they cannot be mapped; omit mapped=on");
   const OrtApi& api = runtime.api();
   const auto options = make_session_options(runtime, settings, device);
   const std::string file = settings.mapped != 0 ? mapped_model(runtime, path, settings) : path;

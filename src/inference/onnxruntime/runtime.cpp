@@ -34,10 +34,7 @@ constexpr std::string_view kIdentityModel(
     "\x42\x04\x0a\x00\x10\x0d",                                          // opset 13
     65);
 
-std::string last_dl_error() {
-  const char* text = ::dlerror();
-  return text == nullptr ? "it cannot be loaded" : text;
-}
+using plugin::last_dl_error;
 
 // The path of the library or program that contains this address.
 fs::path file_of(const void* address) {
@@ -48,26 +45,24 @@ fs::path file_of(const void* address) {
   return error ? fs::path() : file;
 }
 
-fs::path folder_of_this_plugin() {
-  return file_of(reinterpret_cast<const void*>(&last_dl_error)).parent_path();
-}
-
 void* open_library() {
   constexpr int kFlags = RTLD_NOW | RTLD_LOCAL;
   if (const char* named = std::getenv("HEADROOM_ONNXRUNTIME"); named != nullptr && *named != '\0') {
     if (void* library = ::dlopen(named, kFlags)) return library;
-    throw Failure{HR_ERROR_UNAVAILABLE, "cannot open the library in HEADROOM_ONNXRUNTIME: " +
-                                            last_dl_error() + "; correct or unset it"};
+    throw unavailable("cannot open the library in HEADROOM_ONNXRUNTIME: {}; correct or unset it",
+                      last_dl_error());
   }
-  const fs::path beside = folder_of_this_plugin() / "libonnxruntime.so.1";
+  // Next to this plug-in.
+  const fs::path beside =
+      file_of(reinterpret_cast<const void*>(&file_of)).parent_path() / "libonnxruntime.so.1";
   std::string tried;
   for (const std::string& name :
        {beside.string(), std::string("libonnxruntime.so.1"), std::string("libonnxruntime.so")}) {
     if (void* library = ::dlopen(name.c_str(), kFlags)) return library;
     tried += (tried.empty() ? "" : "; ") + last_dl_error();
   }
-  throw Failure{HR_ERROR_UNAVAILABLE, "ONNX Runtime library not found (" + tried +
-                                          "); install it, or set HEADROOM_ONNXRUNTIME to its file"};
+  throw unavailable(
+      "ONNX Runtime library not found ({}); install it, or set HEADROOM_ONNXRUNTIME to its file", tried);
 }
 
 // "1.29.0" → 29; 0 for an invalid version.
@@ -83,16 +78,15 @@ Runtime::Runtime() : library_(open_library()) {
   using GetApiBase = const OrtApiBase*(ORT_API_CALL*)();
   const auto get_base = reinterpret_cast<GetApiBase>(::dlsym(library_, "OrtGetApiBase"));
   if (get_base == nullptr)
-    throw Failure{HR_ERROR_UNAVAILABLE,
-                  "the opened library is not ONNX Runtime: it has no OrtGetApiBase; set HEADROOM_ONNXRUNTIME "
-                  "to ONNX Runtime's library"};
+    throw unavailable(
+        "the opened library is not ONNX Runtime: it has no OrtGetApiBase; set HEADROOM_ONNXRUNTIME "
+        "to ONNX Runtime's library");
   base_ = get_base();
   version_ = base_->GetVersionString();
   minor_version_ = minor_of(version_);
   api_ = base_->GetApi(kOldestApi);
   if (api_ == nullptr)
-    throw Failure{HR_ERROR_UNAVAILABLE, "ONNX Runtime " + version_ + " is too old; install 1." +
-                                            std::to_string(kOldestApi) + " or newer"};
+    throw unavailable("ONNX Runtime {} is too old; install 1.{} or newer", version_, kOldestApi);
 #if defined(HEADROOM_LEAK_SANITIZER)
   const __lsan::ScopedDisabler known_leak;  // CreateEnv (1.29) leaks 14 bytes, even after ReleaseEnv
 #endif

@@ -51,20 +51,16 @@ class Runtime {
     return {made, release};
   }
 
-  // Creates the environment's shared arena, which grows by exactly the requested size. Sessions use it if
-  // they set session.use_env_allocators; other sessions have their own arena. Throws if this library has
-  // no such arena.
-  void make_exact_arena() { make_arena(0); }
-  // Creates the environment's shared arena, which has this size (in bytes) from its first use on. Later it
-  // grows in steps of at most 1 MiB, or more for a larger request. A process has one such arena: if it
-  // exists already, it stays unchanged.
-  void make_shared_arena(std::int64_t bytes) { make_arena(bytes); }
-  // Like make_shared_arena(), and touches all pages. ONNX Runtime's first use only reserves addresses, not
-  // memory.
+  // Creates the environment's shared arena. It has this size from its first use on, and later grows in steps
+  // of at most 1 MiB, or more for a larger request. With 0 bytes it grows by exactly the requested size.
+  // Sessions use it if they set session.use_env_allocators; other sessions have their own arena. Returns
+  // false if the process has an arena already, which stays unchanged. Throws if this library has no such
+  // arena.
+  bool make_arena(std::int64_t first_bytes);
+  // Like make_arena(), and touches all pages. ONNX Runtime's first use only reserves addresses, not memory.
   void fill_shared_arena(std::int64_t bytes);
 
  private:
-  bool make_arena(std::int64_t first_bytes);  // false if an arena exists already
   void* library_ = nullptr;  // never closed: its threads and thread-local objects may outlive an unload
   const OrtApiBase* base_ = nullptr;
   const OrtApi* api_ = nullptr;

@@ -31,7 +31,7 @@ constexpr bool kOldLibrariesHaveExactArena = false;
 std::unique_ptr<plugin::CudaDevice> make_device(const hr_settings& settings) {
   const std::string name = settings.device == nullptr ? "cpu" : settings.device;
   const auto device = parse_device_name(name);
-  if (!device) throw Failure{HR_ERROR_FAILED, "unknown device '" + name + "'; use cpu or cuda:N"};
+  if (!device) throw failed("unknown device '{}'; use cpu or cuda:N", name);
   return device->is_cuda ? std::make_unique<plugin::CudaDevice>(device->ordinal) : nullptr;
 }
 
@@ -72,7 +72,7 @@ struct hr_session {
   // only: on a device, input and output memory and the stream belong to one session. `other` may be running.
   explicit hr_session(const hr_session& other)
       : hr_session(other.runtime_, other.has_arena_, false, nullptr, [&](const plugin::CudaDevice*) {
-          if (other.device_) throw Failure{HR_ERROR_FAILED, "sessions on a GPU do not share their weights"};
+          if (other.device_) throw failed("sessions on a GPU do not share their weights");
           return other.session_;
         }) {}
   hr_session& operator=(const hr_session&) = delete;
@@ -154,17 +154,17 @@ struct hr_session {
 void hr_session::require_exact_arena() const {
   const bool has_stats = runtime_->newer_api(kApiWithStats) != nullptr;
   if (has_stats ? memory_stats().arena_extensions >= 0 : kOldLibrariesHaveExactArena) return;
-  throw Failure{HR_ERROR_UNAVAILABLE, "ONNX Runtime " + runtime_->version() +
-                                          " has no arena with extend=same_as_requested on this processor; "
-                                          "use extend=next_power_of_two, or arena=off"};
+  throw unavailable(
+      "ONNX Runtime {} has no arena with extend=same_as_requested on this processor; use "
+      "extend=next_power_of_two, or arena=off",
+      runtime_->version());
 }
 
 void hr_session::check_input(const TensorSpec& spec, const hr_tensor& tensor) const {
   if (spec.type == ElementType::string)
-    throw Failure{HR_ERROR_FAILED, "input " + spec.name + " takes strings, which Headroom does not support"};
+    throw failed("input {} takes strings, which Headroom does not support", spec.name);
   if (spec.type == ElementType::unknown)
-    throw Failure{HR_ERROR_FAILED,
-                  "input " + spec.name + " is not a tensor of numbers, so Headroom cannot bind it"};
+    throw failed("input {} is not a tensor of numbers, so Headroom cannot bind it", spec.name);
   plugin::check_input(spec, tensor);
 }
 
@@ -176,7 +176,7 @@ void hr_session::bind_input(int32_t index, const hr_tensor& tensor) {
   std::vector<int64_t> dims(tensor.dims, tensor.dims + tensor.rank);
   // Check before binding: the captured graph holds the addresses of its inputs.
   if (has_device_graph_ && has_run_ && input.dims != dims)
-    throw Failure{HR_ERROR_FAILED, "a captured graph accepts only one input shape; omit --capture-graph"};
+    throw failed("a captured graph accepts only one input shape; omit --capture-graph");
   if (device_) device_->make_current();
   if (!device_io_ || !device_io_->bind_input(position, tensor)) bind_on_cpu(spec, tensor);
   if (!input.bound) --unbound_inputs_;
@@ -196,8 +196,7 @@ void hr_session::bind_on_cpu(const TensorSpec& spec, const hr_tensor& tensor) {
 }
 
 void hr_session::run() {
-  if (unbound_inputs_ > 0)
-    throw Failure{HR_ERROR_FAILED, std::to_string(unbound_inputs_) + " of its inputs are not bound"};
+  if (unbound_inputs_ > 0) throw failed("{} of its inputs are not bound", unbound_inputs_);
   outputs_.prepare();
   if (device_) {
     run_on_device();
@@ -235,7 +234,7 @@ void hr_session::recover(OrtStatus* status) {
 }
 
 hr_tensor hr_session::output(int32_t index) {
-  if (!has_outputs_) throw Failure{HR_ERROR_FAILED, "the model has not run yet"};
+  if (!has_outputs_) throw failed("the model has not run yet");
   const std::size_t position = plugin::checked_index("output", index, signature_.outputs.size());
   return device_io_ ? device_io_->output(position) : outputs_.view(position);
 }
@@ -291,7 +290,9 @@ extern "C" __attribute__((visibility("default"))) const hr_backend* headroom_bac
   static constexpr std::array<const char*, 3> kExtensions{".onnx", ".ort", nullptr};
   static const hr_backend kBackend = [] {
     hr_backend table = plugin::table_of<Runtime>(kName, kExtensions.data());
-    table.share = plugin::share<hr_session>;
+    table.share = [](hr_session* of, hr_session** session, hr_error* error) {
+      return plugin::guarded(error, [&] { *session = std::make_unique<hr_session>(*of).release(); });
+    };
     table.make_arena = [](int64_t bytes, hr_error* error) {
       return plugin::guarded(error, [&] { plugin::started<Runtime>().get()->fill_shared_arena(bytes); });
     };

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 
 #include "inference/onnxruntime/model_loading.h"
 
@@ -300,7 +299,8 @@ DeviceIo::DeviceIo(const Runtime& runtime, const plugin::CudaDevice& device, con
   }
   outputs_bound_.keep_on_device(std::move(memory), made_on_device);
   for (std::size_t i = 0; i < signature.inputs.size(); ++i)
-    inputs_.push_back({{}, Owned<OrtValue>(nullptr, api_.ReleaseValue), 0, nullptr, 0, nullptr, nullptr});
+    inputs_.push_back(
+        {{}, Owned<OrtValue>(nullptr, api_.ReleaseValue), 0, std::make_unique<plugin::HostInput>(device)});
   for (std::size_t i = 0; i < signature.outputs.size(); ++i)
     outputs_.push_back({{}, plugin::PinnedMemory(device)});
 }
@@ -325,27 +325,14 @@ bool DeviceIo::bind_input(std::size_t index, const hr_tensor& tensor) {
   const std::vector<int64_t> dims(tensor.dims, tensor.dims + tensor.rank);
   // Keep the tensor while the shape stays the same, because a captured graph uses its address.
   if (!input.value || input.dims != dims) make_tensor(input, index, tensor);
-  input.pinned.reset();
-  input.pinned = std::make_unique<plugin::PinnedInPlace>(device_, tensor.data, tensor.bytes);
-  if (!input.pinned->is_pinned() && tensor.bytes > 0) {
-    input.staging = std::make_unique<plugin::PinnedMemory>(device_);
-    input.staging->need(tensor.bytes);
-  } else {
-    input.staging.reset();
-  }
-  input.host = tensor.data;
-  input.bytes = tensor.bytes;
+  input.host->bind(tensor.data, tensor.bytes);
   bind(input, index);
   return true;
 }
 
 void DeviceIo::copy_inputs() {
-  for (Input& input : inputs_) {
-    if (input.value == nullptr) continue;
-    const void* from = input.host;
-    if (input.staging) from = std::memcpy(input.staging->data(), input.host, input.bytes);
-    device_.copy_in(input.memory, from, input.bytes);
-  }
+  for (const Input& input : inputs_)
+    if (input.value) input.host->copy_to(input.memory);
   if (!rebinds_each_run_) return;
   device_.wait();
   for (std::size_t i = 0; i < inputs_.size(); ++i)

@@ -129,10 +129,7 @@ class DeviceIo {
     std::vector<int64_t> dims;
     Owned<OrtValue> value;  // on the device
     cuda::Pointer memory = 0;
-    const void* host = nullptr;
-    std::size_t bytes = 0;
-    std::unique_ptr<plugin::PinnedInPlace> pinned;  // pins the host memory itself
-    std::unique_ptr<plugin::PinnedMemory> staging;  // pinned copy, if the host memory cannot be pinned
+    std::unique_ptr<plugin::HostInput> host;
   };
   struct Output {
     hr_tensor tensor{};  // on the device, from the last run

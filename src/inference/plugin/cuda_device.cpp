@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <utility>
 
 #include "inference/plugin/plugin_failure.h"
@@ -41,8 +42,7 @@ struct GraphCalls {
 template <class Function>
 Function driver_function(const char* name) {
   const auto function = reinterpret_cast<Function>(::dlsym(RTLD_DEFAULT, name));
-  if (function == nullptr)
-    throw Failure{HR_ERROR_UNAVAILABLE, fmt::format("the CUDA driver has no {}; omit --capture-graph", name)};
+  if (function == nullptr) throw unavailable("the CUDA driver has no {}; omit --capture-graph", name);
   return function;
 }
 
@@ -60,25 +60,22 @@ const GraphCalls& graph_calls() {
 }  // namespace
 
 const cuda::Driver& prepare_cuda(unsigned ordinal) {
-  const auto driver = cuda::Driver::open();
-  if (!driver) throw Failure{HR_ERROR_UNAVAILABLE, driver.error().sentence()};
-  if (auto there = (*driver)->check_ordinal(ordinal); !there)
-    throw Failure{HR_ERROR_UNAVAILABLE, there.error().sentence()};
+  const cuda::Driver& driver = *value_or_throw(cuda::Driver::open(), HR_ERROR_UNAVAILABLE);
+  value_or_throw(driver.check_ordinal(ordinal), HR_ERROR_UNAVAILABLE);
   cuda::Opaque& context = context_of(ordinal);
-  const cuda::Functions& call = (*driver)->call();
+  const cuda::Functions& call = driver.call();
   if (context == nullptr) {
     int device = 0;
-    check_code(**driver, call.cuDeviceGet(&device, static_cast<int>(ordinal)), "cuDeviceGet");
-    check_code(**driver, call.cuDevicePrimaryCtxRetain(&context, device), "cuDevicePrimaryCtxRetain");
+    check_code(driver, call.cuDeviceGet(&device, static_cast<int>(ordinal)), "cuDeviceGet");
+    check_code(driver, call.cuDevicePrimaryCtxRetain(&context, device), "cuDevicePrimaryCtxRetain");
   }
-  check_code(**driver, call.cuCtxSetCurrent(context), "cuCtxSetCurrent");
-  return **driver;
+  check_code(driver, call.cuCtxSetCurrent(context), "cuCtxSetCurrent");
+  return driver;
 }
 
 void prepare_device(const char* name, std::string_view runs_on, hr_device_facts& facts) {
   const auto device = parse_device_name(name);
-  if (!device || !device->is_cuda)
-    throw Failure{HR_ERROR_UNAVAILABLE, fmt::format("it runs on {}, not on '{}'", runs_on, name)};
+  if (!device || !device->is_cuda) throw unavailable("it runs on {}, not on '{}'", runs_on, name);
   const cuda::DeviceFacts known = prepare_cuda(device->ordinal).facts(device->ordinal);
   copy_text(facts.name, known.name);
   copy_text(facts.uuid, known.uuid);
@@ -161,9 +158,7 @@ void DeviceGraph::capture(const std::function<void()>& work) {
 
 void DeviceGraph::launch() const {
   const cuda::Code code = graph_calls().launch(exec_, device_.stream());
-  if (code != cuda::kSuccess)
-    throw Failure{HR_ERROR_FAILED,
-                  fmt::format("cuGraphLaunch failed with {}", device_.driver().name_of(code))};
+  if (code != cuda::kSuccess) throw failed("cuGraphLaunch failed with {}", device_.driver().name_of(code));
 }
 
 void DeviceGraph::forget() {
@@ -193,14 +188,24 @@ void* PinnedMemory::need(std::size_t bytes) {
   return data_;
 }
 
-PinnedInPlace::PinnedInPlace(const CudaDevice& device, void* memory, std::size_t bytes) : device_(device) {
-  if (memory != nullptr && bytes > 0 &&
-      device.driver().call().cuMemHostRegister_v2(memory, bytes, 0) == cuda::kSuccess)
-    memory_ = memory;
+void HostInput::bind(void* memory, std::size_t bytes) {
+  unpin();
+  bytes_ = 0;  // nothing is bound if this fails
+  memory_ = memory;
+  is_pinned_ = memory != nullptr && bytes > 0 &&
+               device_.driver().call().cuMemHostRegister_v2(memory, bytes, 0) == cuda::kSuccess;
+  if (!is_pinned_ && bytes > 0) staging_.need(bytes);
+  bytes_ = bytes;
 }
 
-PinnedInPlace::~PinnedInPlace() {
-  if (memory_ == nullptr) return;
+void HostInput::copy_to(cuda::Pointer device_memory) const {
+  const void* from = memory_;
+  if (!is_pinned_ && bytes_ > 0) from = std::memcpy(staging_.data(), memory_, bytes_);
+  device_.copy_in(device_memory, from, bytes_);
+}
+
+void HostInput::unpin() {
+  if (!std::exchange(is_pinned_, false)) return;
   device_.try_to_make_current();
   device_.driver().call().cuMemHostUnregister(memory_);
 }

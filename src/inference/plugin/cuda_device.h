@@ -98,19 +98,26 @@ class PinnedMemory {
   std::size_t bytes_ = 0;
 };
 
-// Pins existing memory while the object lives. A page can be pinned only once, so pinning fails for small
-// buffers that share a page with another pinned buffer.
-class PinnedInPlace {
+// An input in the caller's memory, which each run copies to the device. The memory is pinned while it is
+// bound. A page can be pinned only once, so pinning fails for small buffers that share a page with another
+// pinned buffer; then each run copies the input through pinned memory.
+class HostInput {
  public:
-  PinnedInPlace(const CudaDevice& device, void* memory, std::size_t bytes);
-  ~PinnedInPlace();
-  PinnedInPlace(const PinnedInPlace&) = delete;
-  PinnedInPlace& operator=(const PinnedInPlace&) = delete;
-  bool is_pinned() const { return memory_ != nullptr; }
+  explicit HostInput(const CudaDevice& device) : device_(device), staging_(device) {}
+  ~HostInput() { unpin(); }
+  HostInput(const HostInput&) = delete;
+  HostInput& operator=(const HostInput&) = delete;
+  // Throws Failure.
+  void bind(void* memory, std::size_t bytes);
+  void copy_to(cuda::Pointer device_memory) const;
 
  private:
+  void unpin();
   const CudaDevice& device_;
   void* memory_ = nullptr;
+  std::size_t bytes_ = 0;
+  bool is_pinned_ = false;
+  PinnedMemory staging_;
 };
 
 }  // namespace headroom::plugin

@@ -1,6 +1,6 @@
 // Common code of the plug-ins' function tables (backend_plugin.h). It converts exceptions to errors at the C
 // interface and starts the runtime once. It forwards most calls to a session's member function of the same
-// name. The template parameters are the plug-in's own hr_session and runtime: table_of().
+// name. The template parameter of table_of() is the plug-in's own runtime.
 #pragma once
 
 #include <cstdint>
@@ -65,9 +65,8 @@ class StartedRuntime {
     return guarded(error, [&] {
       const std::shared_ptr<Runtime> runtime = get();
       if (settings->struct_size < sizeof(hr_settings))
-        throw Failure{
-            HR_ERROR_UNAVAILABLE,
-            "the settings come from an older Headroom than this plug-in; install both from the same version"};
+        throw unavailable(
+            "the settings come from an older Headroom than this plug-in; install both from the same version");
       *session = std::make_unique<Session>(runtime, path, *settings).release();
     });
   }
@@ -79,57 +78,6 @@ class StartedRuntime {
   int starts_ = 0;
 };
 
-template <class Session>
-void unload(Session* session) {
-  delete session;
-}
-
-// For sessions that can be created from another session.
-template <class Session>
-int share(Session* of, Session** session, hr_error* error) {
-  return guarded(error, [&] { *session = std::make_unique<Session>(*of).release(); });
-}
-
-template <class Session>
-int describe(Session* session, hr_description* description, hr_error* error) {
-  return guarded(error, [&] { session->describe(*description); });
-}
-
-template <class Session>
-int bind_input(Session* session, std::int32_t index, const hr_tensor* tensor, hr_error* error) {
-  return guarded(error, [&] { session->bind_input(index, *tensor); });
-}
-
-template <class Session>
-int run(Session* session, hr_error* error) {
-  return guarded(error, [&] { session->run(); });
-}
-
-template <class Session>
-int output(Session* session, std::int32_t index, hr_tensor* tensor, hr_error* error) {
-  return guarded(error, [&] { *tensor = session->output(index); });
-}
-
-template <class Session>
-int memory_stats(Session* session, hr_memory_stats* stats, hr_error* error) {
-  return guarded(error, [&] { *stats = session->memory_stats(); });
-}
-
-template <class Session>
-int trim(Session* session, hr_error* error) {
-  return guarded(error, [&] { session->trim(); });
-}
-
-template <class Session>
-int placement(Session* session, hr_placement* placement, hr_error* error) {
-  return guarded(error, [&] { *placement = session->placement(); });
-}
-
-template <class Session>
-void run_facts(Session* session, hr_run_facts* facts) {
-  facts->device_time_ns = session->device_time_ns();
-}
-
 // The plug-in's runtime.
 template <class Runtime>
 StartedRuntime<Runtime>& started() {
@@ -140,30 +88,41 @@ StartedRuntime<Runtime>& started() {
 // The function table of a plug-in, without the optional functions. `Runtime` has kTitle and prepare_device().
 template <class Runtime, class Session = hr_session>
 hr_backend table_of(const char* name, const char* const* extensions) {
-  return {.abi_version = HEADROOM_BACKEND_ABI,
-          .struct_size = sizeof(hr_backend),
-          .name = name,
-          .extensions = extensions,
-          .start = [](hr_error* error) { return started<Runtime>().start(error); },
-          .stop = [] { started<Runtime>().stop(); },
-          .version = [] { return started<Runtime>().version(); },
-          .load = [](const char* path, const hr_settings* settings, hr_session** session,
-                     hr_error* error) { return started<Runtime>().load(path, settings, session, error); },
-          .unload = unload<Session>,
-          .describe = describe<Session>,
-          .bind_input = bind_input<Session>,
-          .run = run<Session>,
-          .output = output<Session>,
-          .memory_stats = memory_stats<Session>,
-          .trim = trim<Session>,
-          .prepare_device =
-              [](const char* device, hr_device_facts* facts, hr_error* error) {
-                return guarded(error, [&] { Runtime::prepare_device(device, *facts); });
-              },
-          .placement = placement<Session>,
-          .run_facts = run_facts<Session>,
-          .share = nullptr,
-          .make_arena = nullptr};
+  return {
+      .abi_version = HEADROOM_BACKEND_ABI,
+      .struct_size = sizeof(hr_backend),
+      .name = name,
+      .extensions = extensions,
+      .start = [](hr_error* error) { return started<Runtime>().start(error); },
+      .stop = [] { started<Runtime>().stop(); },
+      .version = [] { return started<Runtime>().version(); },
+      .load = [](const char* path, const hr_settings* settings, Session** session,
+                 hr_error* error) { return started<Runtime>().load(path, settings, session, error); },
+      .unload = [](Session* session) { delete session; },
+      .describe = [](Session* session, hr_description* description,
+                     hr_error* error) { return guarded(error, [&] { session->describe(*description); }); },
+      .bind_input =
+          [](Session* session, std::int32_t index, const hr_tensor* tensor, hr_error* error) {
+            return guarded(error, [&] { session->bind_input(index, *tensor); });
+          },
+      .run = [](Session* session, hr_error* error) { return guarded(error, [&] { session->run(); }); },
+      .output = [](Session* session, std::int32_t index, hr_tensor* tensor,
+                   hr_error* error) { return guarded(error, [&] { *tensor = session->output(index); }); },
+      .memory_stats =
+          [](Session* session, hr_memory_stats* stats, hr_error* error) {
+            return guarded(error, [&] { *stats = session->memory_stats(); });
+          },
+      .trim = [](Session* session, hr_error* error) { return guarded(error, [&] { session->trim(); }); },
+      .prepare_device =
+          [](const char* device, hr_device_facts* facts, hr_error* error) {
+            return guarded(error, [&] { Runtime::prepare_device(device, *facts); });
+          },
+      .placement = [](Session* session, hr_placement* placement,
+                      hr_error* error) { return guarded(error, [&] { *placement = session->placement(); }); },
+      .run_facts = [](Session* session,
+                      hr_run_facts* facts) { facts->device_time_ns = session->device_time_ns(); },
+      .share = nullptr,
+      .make_arena = nullptr};
 }
 
 }  // namespace headroom::plugin

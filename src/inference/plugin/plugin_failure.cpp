@@ -1,7 +1,5 @@
 #include "inference/plugin/plugin_failure.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -14,10 +12,6 @@
 
 namespace headroom::plugin {
 namespace {
-
-bool mentions(std::string_view message, std::string_view words) {
-  return message.find(words) != std::string_view::npos;
-}
 
 bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 
@@ -86,7 +80,7 @@ int report(hr_error& error, hr_error_kind kind, std::string_view message) {
 
 std::size_t checked_index(std::string_view what, std::int32_t index, std::size_t count) {
   if (index < 0 || static_cast<std::size_t>(index) >= count)
-    throw Failure{HR_ERROR_FAILED, fmt::format("invalid {} index {}; the model has {}", what, index, count)};
+    throw failed("invalid {} index {}; the model has {}", what, index, count);
   return static_cast<std::size_t>(index);
 }
 
@@ -97,20 +91,17 @@ void check_input(const TensorSpec& spec, const hr_tensor& tensor) {
     return dim >= 0 && (wanted < 0 || wanted == dim);
   };
   if (given.type != spec.type || !std::ranges::equal(spec.dims, given.dims, agrees))
-    throw Failure{HR_ERROR_FAILED,
-                  fmt::format("input {} needs {}, but got {}", spec.name, spec.describe(), given.describe())};
+    throw failed("input {} needs {}, but got {}", spec.name, spec.describe(), given.describe());
   const std::size_t wanted = checked_bytes(spec.name, tensor, size_of(spec.type));
   if (tensor.bytes != wanted)
-    throw Failure{HR_ERROR_FAILED,
-                  fmt::format("input {} needs {} bytes, but got {}", spec.name, wanted, tensor.bytes)};
+    throw failed("input {} needs {} bytes, but got {}", spec.name, wanted, tensor.bytes);
 }
 
 std::size_t checked_bytes(std::string_view input, const hr_tensor& tensor, std::size_t element_bytes) {
   std::size_t bytes = element_bytes;
   for (std::int32_t i = 0; i < tensor.rank; ++i)
     if (tensor.dims[i] < 0 || __builtin_mul_overflow(bytes, static_cast<std::size_t>(tensor.dims[i]), &bytes))
-      throw Failure{HR_ERROR_FAILED,
-                    fmt::format("the dimensions of input {} are negative or too large", input)};
+      throw failed("the dimensions of input {} are negative or too large", input);
   return bytes;
 }
 

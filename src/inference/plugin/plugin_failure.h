@@ -3,6 +3,9 @@
 // interface.
 #pragma once
 
+#include <dlfcn.h>
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -23,11 +26,27 @@ struct Failure {
   std::string message;
 };
 
+// Failures with a formatted message: HR_ERROR_FAILED, and HR_ERROR_UNAVAILABLE.
+template <class... Arguments>
+Failure failed(fmt::format_string<Arguments...> text, Arguments&&... arguments) {
+  return {HR_ERROR_FAILED, fmt::format(text, std::forward<Arguments>(arguments)...)};
+}
+template <class... Arguments>
+Failure unavailable(fmt::format_string<Arguments...> text, Arguments&&... arguments) {
+  return {HR_ERROR_UNAVAILABLE, fmt::format(text, std::forward<Arguments>(arguments)...)};
+}
+
+// Why dlopen() failed.
+inline std::string last_dl_error() {
+  const char* text = ::dlerror();
+  return text == nullptr ? "it cannot be loaded" : text;
+}
+
 // Returns the value of a Result, or throws its error as a Failure of this kind.
 template <class T>
 T value_or_throw(Result<T> result, hr_error_kind kind = HR_ERROR_FAILED) {
   if (!result) throw Failure{kind, result.error().sentence()};
-  return std::move(*result);
+  if constexpr (!std::is_void_v<T>) return std::move(*result);
 }
 
 // Checks the index of an input or output; `what` is "input" or "output". Throws Failure if it is out of
@@ -45,6 +64,10 @@ std::size_t checked_bytes(std::string_view input, const hr_tensor& tensor, std::
 // onnxruntime::Model::Model(…) Unsupported model IR version: 14" becomes "Unsupported model IR version:
 // 14".
 std::string without_source_places(std::string_view message);
+
+inline bool mentions(std::string_view message, std::string_view words) {
+  return message.find(words) != std::string_view::npos;
+}
 
 // True if a message of a runtime, CUDA's libraries, the C++ library or the kernel reports refused memory.
 bool mentions_out_of_memory(std::string_view message);

@@ -84,17 +84,12 @@ RotatedRectangle smallest_rectangle(std::span<const Point> hull) {
 
 float mean_inside(const float* map, int width, int height, const RotatedRectangle& rectangle) {
   const auto corners = rectangle.corners();
-  float left = corners[0].x, right = left, top = corners[0].y, bottom = top;
-  for (const Point corner : corners) {
-    left = std::min(left, corner.x);
-    right = std::max(right, corner.x);
-    top = std::min(top, corner.y);
-    bottom = std::max(bottom, corner.y);
-  }
-  const int first_x = std::clamp(static_cast<int>(std::floor(left)), 0, width - 1);
-  const int last_x = std::clamp(static_cast<int>(std::ceil(right)), 0, width - 1);
-  const int first_y = std::clamp(static_cast<int>(std::floor(top)), 0, height - 1);
-  const int last_y = std::clamp(static_cast<int>(std::ceil(bottom)), 0, height - 1);
+  const auto x_range = std::ranges::minmax(corners, {}, &Point::x);
+  const auto y_range = std::ranges::minmax(corners, {}, &Point::y);
+  const int first_x = std::clamp(static_cast<int>(std::floor(x_range.min.x)), 0, width - 1);
+  const int last_x = std::clamp(static_cast<int>(std::ceil(x_range.max.x)), 0, width - 1);
+  const int first_y = std::clamp(static_cast<int>(std::floor(y_range.min.y)), 0, height - 1);
+  const int last_y = std::clamp(static_cast<int>(std::ceil(y_range.max.y)), 0, height - 1);
   constexpr float kEdge = 1e-3F;  // pixels on the edge belong to the rectangle
   const float half_width = rectangle.width / 2 + kEdge;
   const float half_height = rectangle.height / 2 + kEdge;

@@ -13,9 +13,8 @@ TaskResult make_ultraface(const ModelDescription& model, const TaskOptions& opti
   const TensorSpec& score_spec = model.outputs[scores];
   const TensorSpec& box_spec = model.outputs[1 - scores];
   if (!is_float(score_spec) || !is_float(box_spec) || !fits(score_spec.dims, {1, -1, 2}) ||
-      !fits(box_spec.dims, {1, score_spec.dims[1], 4}))
-    return does_not_fit("ultraface", kNeeds);
-  if (options.forced.empty() && (score_spec.dims[2] != 2 || box_spec.dims[2] != 4))
+      !fits(box_spec.dims, {1, score_spec.dims[1], 4}) ||
+      (options.forced.empty() && (score_spec.dims[2] != 2 || box_spec.dims[2] != 4)))
     return does_not_fit("ultraface", kNeeds);
   image->spec.resize = Resize::stretch;
   normalise(image->spec, {127, 127, 127}, {1.0F / 128, 1.0F / 128, 1.0F / 128});

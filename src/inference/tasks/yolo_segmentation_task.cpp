@@ -51,16 +51,13 @@ class YoloSegmentation final : public TaskBase {
                 const Prototypes& prototypes, const FrameMapping& to_frame, FrameFindings& findings) {
     const float step_x = static_cast<float>(input().width) / static_cast<float>(prototypes.width);
     const float step_y = static_cast<float>(input().height) / static_cast<float>(prototypes.height);
-    const auto low = [](float value, float step, int most) {
-      return static_cast<int>(std::clamp(std::floor(value / step), 0.0F, static_cast<float>(most)));
+    const auto cell = [](float whole, int most) {
+      return static_cast<int>(std::clamp(whole, 0.0F, static_cast<float>(most)));
     };
-    const auto high = [](float value, float step, int most) {
-      return static_cast<int>(std::clamp(std::ceil(value / step), 0.0F, static_cast<float>(most)));
-    };
-    const int left = low(box.left, step_x, prototypes.width);
-    const int right = std::max(left, high(box.right, step_x, prototypes.width));
-    const int top = low(box.top, step_y, prototypes.height);
-    const int bottom = std::max(top, high(box.bottom, step_y, prototypes.height));
+    const int left = cell(std::floor(box.left / step_x), prototypes.width);
+    const int right = std::max(left, cell(std::ceil(box.right / step_x), prototypes.width));
+    const int top = cell(std::floor(box.top / step_y), prototypes.height);
+    const int bottom = std::max(top, cell(std::ceil(box.bottom / step_y), prototypes.height));
     Mask& mask = findings.add_mask();
     mask.class_id = box.class_id;
     mask.width = right - left;

@@ -72,10 +72,8 @@ bool matching_engine_exists(const hr_engine_request& request, const EngineMachin
         record->settings.image_size,
         record->settings.workspace > Bytes{} ? format_bytes(record->settings.workspace) : "unlimited");
   if (why.empty()) return true;
-  throw Failure{
-      HR_ERROR_FAILED,
-      fmt::format("{} already exists: {}; add --force to replace it, or --out to write another file",
-                  engine.string(), why)};
+  throw failed("{} already exists: {}; add --force to replace it, or --out to write another file",
+               engine.string(), why);
 }
 
 #ifdef HEADROOM_HAS_ONNX_PARSER
@@ -88,21 +86,19 @@ Owned<nvonnxparser::IParser> parse(Library& library, nvinfer1::INetworkDefinitio
     return parser;
   const std::string logged = library.logger().take_errors();
   if (parser->getNbErrors() == 0)
-    throw Failure{HR_ERROR_FAILED, fmt::format("TensorRT {} cannot read the model: {}", library.version(),
-                                               logged.empty() ? "no reason given" : logged)};
+    throw failed("TensorRT {} cannot read the model: {}", library.version(),
+                 logged.empty() ? "no reason given" : logged);
   const nvonnxparser::IParserError* error = parser->getError(0);
   std::string where;
   if (error->node() >= 0) where = fmt::format(" (node {})", error->node());
-  throw Failure{
-      HR_ERROR_FAILED,
-      fmt::format("TensorRT {} cannot read the model: {}{}", library.version(),
-                  plugin::without_source_places(error->desc() == nullptr ? logged : error->desc()), where)};
+  throw failed("TensorRT {} cannot read the model: {}{}", library.version(),
+               plugin::without_source_places(error->desc() == nullptr ? logged : error->desc()), where);
 }
 #else
 std::nullptr_t parse(Library&, nvinfer1::INetworkDefinition&, const std::string&) {
-  throw Failure{HR_ERROR_UNAVAILABLE,
-                "this plug-in cannot read ONNX, because it was built without NvOnnxParser.h; build Headroom "
-                "with that header next to NvInfer.h"};
+  throw unavailable(
+      "this plug-in cannot read ONNX, because it was built without NvOnnxParser.h; build Headroom "
+      "with that header next to NvInfer.h");
 }
 #endif
 
@@ -139,9 +135,10 @@ std::vector<std::string> resolve_inputs(nvinfer1::INetworkDefinition& network,
   for (int32_t i = 0; i < network.getNbInputs(); ++i) {
     const nvinfer1::ITensor& input = *network.getInput(i);
     if (input.isShapeTensor())
-      throw Failure{HR_ERROR_FAILED, fmt::format("input {} is a shape tensor, whose value Headroom cannot "
-                                                 "choose; export the model with fixed shapes",
-                                                 input.getName())};
+      throw failed(
+          "input {} is a shape tensor, whose value Headroom cannot "
+          "choose; export the model with fixed shapes",
+          input.getName());
     nvinfer1::Dims dims = input.getDimensions();
     const std::vector<std::int64_t> declared(dims.d, dims.d + std::max(dims.nbDims, 0));
     const auto resolved = value_or_throw(resolve_shape(input.getName(), declared, image_size));
@@ -153,8 +150,7 @@ std::vector<std::string> resolve_inputs(nvinfer1::INetworkDefinition& network,
       for (const auto which : {nvinfer1::OptProfileSelector::kMIN, nvinfer1::OptProfileSelector::kOPT,
                                nvinfer1::OptProfileSelector::kMAX})
         if (!profile.setDimensions(input.getName(), which, dims))
-          throw Failure{HR_ERROR_FAILED, fmt::format("TensorRT rejects shape {} for input {}",
-                                                     dims_text(dims), input.getName())};
+          throw failed("TensorRT rejects shape {} for input {}", dims_text(dims), input.getName());
     texts.push_back(fmt::format("{} {}", input.getName(),
                                 TensorSpec{"", element_type_of(input.getType()), resolved, {}}.describe()));
   }
@@ -178,9 +174,7 @@ Failure build_failure(Library& library, const GpuAllocator& allocator) {
 void build_engine(Library& library, const hr_engine_request& request, hr_engine_outcome& outcome) {
   const auto device = parse_device_name(request.device);
   if (!device || !device->is_cuda)
-    throw Failure{
-        HR_ERROR_UNAVAILABLE,
-        fmt::format("an engine needs a GPU, but the device is {}; use --device cuda:N", request.device)};
+    throw unavailable("an engine needs a GPU, but the device is {}; use --device cuda:N", request.device);
   const cuda::Driver& driver = plugin::prepare_cuda(device->ordinal);
   EngineRecord record;
   record.machine = machine_here(driver, device->ordinal, library.version());
@@ -200,7 +194,7 @@ void build_engine(Library& library, const hr_engine_request& request, hr_engine_
 
   const auto precision = static_cast<Precision>(request.precision);
   if (const auto why = why_not(precision, NV_TENSORRT_MAJOR, is_quantized(*network)))
-    throw Failure{HR_ERROR_FAILED, fmt::format("--{} is not available: {}", name_of(precision), *why)};
+    throw failed("--{} is not available: {}", name_of(precision), *why);
   const Owned<nvinfer1::IBuilderConfig> config(builder->createBuilderConfig());
   nvinfer1::IOptimizationProfile* profile = builder->createOptimizationProfile();  // owned by the builder
   if (!config || profile == nullptr)
@@ -219,16 +213,14 @@ void build_engine(Library& library, const hr_engine_request& request, hr_engine_
   const Owned<nvinfer1::IHostMemory> built(builder->buildSerializedNetwork(*network, *config));
   if (!built || built->size() == 0) throw build_failure(library, allocator);
   const std::string_view bytes(static_cast<const char*>(built->data()), built->size());
-  if (auto written = write_file_atomically(request.engine, bytes); !written)
-    throw Failure{HR_ERROR_FAILED, written.error().sentence()};
+  value_or_throw(write_file_atomically(request.engine, bytes));
   record.headroom_version = request.creator;
   record.created_at = request.created_at;
   record.settings = settings_of(request);
   std::error_code code;
   record.model_path = fs::absolute(request.model, code).lexically_normal().string();
   record.engine = value_or_throw(state_of(request.engine));
-  if (auto written = write_record(request.engine, record); !written)
-    throw Failure{HR_ERROR_FAILED, written.error().sentence()};
+  value_or_throw(write_record(request.engine, record));
 
   const MemoryFigures figures = allocator.account().figures();
   outcome.device_peak_bytes = static_cast<int64_t>(figures.peak);
@@ -247,9 +239,8 @@ extern "C" __attribute__((visibility("default"))) int headroom_build_engine(cons
                                                                             hr_error* error) {
   return headroom::plugin::guarded(error, [&] {
     if (request->struct_size < sizeof(hr_engine_request) || outcome->struct_size < sizeof(hr_engine_outcome))
-      throw headroom::plugin::Failure{
-          HR_ERROR_UNAVAILABLE,
-          "the request comes from an older Headroom than this plug-in; install both from the same version"};
+      throw headroom::plugin::unavailable(
+          "the request comes from an older Headroom than this plug-in; install both from the same version");
     headroom::tensorrt::Library library;
     headroom::tensorrt::build_engine(library, *request, *outcome);
   });

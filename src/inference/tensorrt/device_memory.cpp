@@ -21,11 +21,9 @@ std::uint64_t DriverMemory::allocate(std::uint64_t bytes) {
   const cuda::Code code = driver_.call().cuMemAlloc_v2(&memory, bytes);
   if (code == cuda::kSuccess) return memory;
   if (code == cuda::kOutOfMemory) return 0;
-  throw Failure{
-      HR_ERROR_FAILED,
-      fmt::format(
-          "cuMemAlloc of {} failed: {}; the cause is the device or an earlier call, not a lack of memory",
-          format_bytes(Bytes{static_cast<std::int64_t>(bytes)}), driver_.name_of(code))};
+  throw failed(
+      "cuMemAlloc of {} failed: {}; the cause is the device or an earlier call, not a lack of memory",
+      format_bytes(Bytes{static_cast<std::int64_t>(bytes)}), driver_.name_of(code));
 }
 
 bool DriverMemory::free(std::uint64_t address) {

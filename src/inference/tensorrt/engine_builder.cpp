@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "inference/plugin/plugin_failure.h"
 #include "inference/tensorrt/engine_builder_plugin.h"
 #include "types/tensor.h"
 
@@ -13,24 +14,16 @@ namespace {
 
 constexpr int kFirstStronglyTyped = 11;
 
-struct VersionParts {
-  int major, minor, patch;
-};
-VersionParts parts_of(std::int32_t version) {
-  const std::int32_t unit = version >= 10000 ? 10000 : 1000;
-  return {version / unit, version % unit / 100, version % 100};
-}
+// What getInferLibVersion() multiplies the major version by.
+std::int32_t unit_of(std::int32_t version) { return version >= 10000 ? 10000 : 1000; }
 
 }  // namespace
 
 Result<EngineOutcome> build_engine_with(const std::filesystem::path& plugin, const EngineRequest& request,
                                         const std::function<void(const std::string&)>& progress) {
   void* library = ::dlopen(plugin.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) {
-    const char* reason = ::dlerror();
-    return input_error(fmt::format("cannot use the plug-in {}", plugin.string()),
-                       reason == nullptr ? "it cannot be loaded" : reason);
-  }
+  if (library == nullptr)
+    return input_error(fmt::format("cannot use the plug-in {}", plugin.string()), plugin::last_dl_error());
   const auto build =
       reinterpret_cast<hr_build_engine_function>(::dlsym(library, HEADROOM_ENGINE_BUILDER_SYMBOL));
   if (build == nullptr)
@@ -88,11 +81,11 @@ bool needs_flag(Precision precision, int tensorrt_major) {
 }
 
 std::string version_text(std::int32_t version) {
-  const VersionParts parts = parts_of(version);
-  return fmt::format("{}.{}.{}", parts.major, parts.minor, parts.patch);
+  const std::int32_t unit = unit_of(version);
+  return fmt::format("{}.{}.{}", version / unit, version % unit / 100, version % 100);
 }
 
-int major_of(std::int32_t version) { return parts_of(version).major; }
+int major_of(std::int32_t version) { return version / unit_of(version); }
 
 Result<std::vector<std::int64_t>> resolve_shape(const std::string& name,
                                                 const std::vector<std::int64_t>& dims, int image_size) {

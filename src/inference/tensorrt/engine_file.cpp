@@ -37,17 +37,55 @@ Result<FileState> cheap_state_of(const fs::path& file) {
   return state;
 }
 
+// True if the file is unchanged. Compares size and modification time; if only the time differs, compares
+// the content.
+Result<bool> is_unchanged(const fs::path& file, const FileState& state) {
+  const auto now = cheap_state_of(file);
+  if (!now) return tl::unexpected<Error>(now.error());
+  if (now->bytes != state.bytes) return false;
+  if (now->modified_ns == state.modified_ns) return true;
+  const auto fingerprint = file_fingerprint(file);
+  if (!fingerprint) return tl::unexpected<Error>(fingerprint.error());
+  return *fingerprint == state.fingerprint;
+}
+
 Json state_to_json(const FileState& state) {
-  Json object;
-  object["fingerprint"] = state.fingerprint;
-  object["bytes"] = state.bytes.count;
-  object["modified_ns"] = state.modified_ns;
-  return object;
+  return {
+      {"fingerprint", state.fingerprint}, {"bytes", state.bytes.count}, {"modified_ns", state.modified_ns}};
 }
 
 FileState state_from_json(const Json& object) {
   return {get_text(object, "fingerprint"), get_bytes(object, "bytes").value_or(Bytes{}),
           get_integer(object, "modified_ns").value_or(0)};
+}
+
+Result<EngineRecord> record_from_json(const Json& document) {
+  const auto version = get_integer(document, "schema_version");
+  if (version != kSchemaVersion)
+    return input_error(
+        "unsupported engine record",
+        version ? fmt::format("its schema_version is {}", *version) : "it has no schema_version",
+        "build the engine again with headroom build-engine");
+  EngineRecord record;
+  record.headroom_version = get_text(document, "headroom_version");
+  record.created_at = get_text(document, "created_at");
+  const Json& machine = get_member(document, "machine");
+  record.machine = {get_text(machine, "gpu"),          get_text(machine, "compute_capability"),
+                    get_text(machine, "uuid"),         get_text(machine, "driver_version"),
+                    get_text(machine, "cuda_version"), get_text(machine, "tensorrt_version")};
+  const Json& settings = get_member(document, "settings");
+  record.settings.precision = get_text(settings, "precision");
+  record.settings.image_size = static_cast<int>(get_integer(settings, "image_size").value_or(0));
+  record.settings.workspace = get_bytes(settings, "workspace_bytes").value_or(Bytes{});
+  for (const Json& input : get_member(document, "inputs"))
+    if (input.is_string()) record.inputs.push_back(input.get<std::string>());
+  record.model = state_from_json(get_member(document, "model"));
+  record.model_path = get_text(get_member(document, "model"), "path");
+  record.engine = state_from_json(get_member(document, "engine"));
+  if (record.machine.tensorrt_version.empty() || record.engine.fingerprint.empty())
+    return input_error("incomplete engine record", "it lacks a version or a fingerprint",
+                       "build the engine again with headroom build-engine");
+  return record;
 }
 
 // "it was built for X, but this machine has Y", or nothing.
@@ -102,16 +140,6 @@ Result<FileState> state_of(const fs::path& file) {
   return state;
 }
 
-Result<bool> is_unchanged(const fs::path& file, const FileState& state) {
-  const auto now = cheap_state_of(file);
-  if (!now) return tl::unexpected<Error>(now.error());
-  if (now->bytes != state.bytes) return false;
-  if (now->modified_ns == state.modified_ns) return true;
-  const auto fingerprint = file_fingerprint(file);
-  if (!fingerprint) return tl::unexpected<Error>(fingerprint.error());
-  return *fingerprint == state.fingerprint;
-}
-
 Json to_json(const EngineRecord& record) {
   Json document;
   document["schema_version"] = kSchemaVersion;
@@ -133,35 +161,6 @@ Json to_json(const EngineRecord& record) {
   document["model"]["path"] = record.model_path;
   document["engine"] = state_to_json(record.engine);
   return document;
-}
-
-Result<EngineRecord> record_from_json(const Json& document) {
-  const auto version = get_integer(document, "schema_version");
-  if (version != kSchemaVersion)
-    return input_error(
-        "unsupported engine record",
-        version ? fmt::format("its schema_version is {}", *version) : "it has no schema_version",
-        "build the engine again with headroom build-engine");
-  EngineRecord record;
-  record.headroom_version = get_text(document, "headroom_version");
-  record.created_at = get_text(document, "created_at");
-  const Json& machine = get_member(document, "machine");
-  record.machine = {get_text(machine, "gpu"),          get_text(machine, "compute_capability"),
-                    get_text(machine, "uuid"),         get_text(machine, "driver_version"),
-                    get_text(machine, "cuda_version"), get_text(machine, "tensorrt_version")};
-  const Json& settings = get_member(document, "settings");
-  record.settings.precision = get_text(settings, "precision");
-  record.settings.image_size = static_cast<int>(get_integer(settings, "image_size").value_or(0));
-  record.settings.workspace = get_bytes(settings, "workspace_bytes").value_or(Bytes{});
-  for (const Json& input : get_member(document, "inputs"))
-    if (input.is_string()) record.inputs.push_back(input.get<std::string>());
-  record.model = state_from_json(get_member(document, "model"));
-  record.model_path = get_text(get_member(document, "model"), "path");
-  record.engine = state_from_json(get_member(document, "engine"));
-  if (record.machine.tensorrt_version.empty() || record.engine.fingerprint.empty())
-    return input_error("incomplete engine record", "it lacks a version or a fingerprint",
-                       "build the engine again with headroom build-engine");
-  return record;
 }
 
 Status write_record(const fs::path& engine, const EngineRecord& record) {

@@ -73,9 +73,6 @@ struct FileState {
   std::int64_t modified_ns = 0;
 };
 Result<FileState> state_of(const std::filesystem::path& file);
-// True if the file is unchanged. Compares size and modification time; if only the time differs, compares
-// the content.
-Result<bool> is_unchanged(const std::filesystem::path& file, const FileState& state);
 
 struct EngineRecord {
   std::string headroom_version, created_at;
@@ -92,7 +89,6 @@ std::filesystem::path record_path(const std::filesystem::path& engine);
 std::filesystem::path engine_path(const std::filesystem::path& model);
 
 nlohmann::ordered_json to_json(const EngineRecord& record);
-Result<EngineRecord> record_from_json(const nlohmann::ordered_json& document);
 Status write_record(const std::filesystem::path& engine, const EngineRecord& record);
 // Returns nothing if there is no record: Headroom did not build the engine, and only TensorRT can check
 // it.

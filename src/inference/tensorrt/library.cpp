@@ -15,11 +15,6 @@
 namespace headroom::tensorrt {
 namespace {
 
-std::string last_dl_error() {
-  const char* text = ::dlerror();
-  return text == nullptr ? "it cannot be loaded" : text;
-}
-
 std::string file_of(const char* name) { return fmt::format("lib{}.so.{}", name, NV_TENSORRT_MAJOR); }
 
 // Opens libNAME.so.MAJOR from HEADROOM_TENSORRT or the system. Returns null on failure; see dlerror().
@@ -32,11 +27,10 @@ void* try_library(const char* name) {
 }
 void* open_library(const char* name) {
   if (void* library = try_library(name)) return library;
-  throw Failure{
-      HR_ERROR_UNAVAILABLE,
-      fmt::format("TensorRT's {} was not found ({}); install TensorRT {} (on a Jetson, it is part of "
-                  "JetPack), or set HEADROOM_TENSORRT to the folder of its libraries",
-                  file_of(name), last_dl_error(), NV_TENSORRT_MAJOR)};
+  throw unavailable(
+      "TensorRT's {} was not found ({}); install TensorRT {} (on a Jetson, it is part of "
+      "JetPack), or set HEADROOM_TENSORRT to the folder of its libraries",
+      file_of(name), plugin::last_dl_error(), NV_TENSORRT_MAJOR);
 }
 
 // Registers TensorRT's plug-in layers, which ONNX does not have (EfficientNMS_TRT, with which most
@@ -61,24 +55,13 @@ template <class Function>
 Function find(void* library, const char* library_name, const char* name) {
   const auto function = reinterpret_cast<Function>(::dlsym(library, name));
   if (function == nullptr)
-    throw Failure{HR_ERROR_UNAVAILABLE,
-                  fmt::format("the opened {} is not TensorRT's library: it has no {}", library_name, name)};
+    throw unavailable("the opened {} is not TensorRT's library: it has no {}", library_name, name);
   return function;
 }
 
 Logger& process_logger() {
   static Logger* const kLogger = new Logger;
   return *kLogger;
-}
-
-std::string compute_capability(const cuda::Driver& driver, unsigned ordinal) {
-  int device = 0, major = 0, minor = 0;
-  const cuda::Functions& call = driver.call();
-  if (call.cuDeviceGet(&device, static_cast<int>(ordinal)) != cuda::kSuccess ||
-      call.cuDeviceGetAttribute(&major, cuda::kAttributeMajor, device) != cuda::kSuccess ||
-      call.cuDeviceGetAttribute(&minor, cuda::kAttributeMinor, device) != cuda::kSuccess)
-    return {};
-  return fmt::format("{}.{}", major, minor);
 }
 
 // 13000 → "13.0".
@@ -121,10 +104,10 @@ Library::Library() : runtime_(open_library("nvinfer")), logger_(process_logger()
   const auto version_of = find<std::int32_t (*)()>(runtime_, "libnvinfer", "getInferLibVersion");
   version_ = version_text(version_of());
   if (major_of(version_of()) != NV_TENSORRT_MAJOR)
-    throw Failure{HR_ERROR_UNAVAILABLE,
-                  fmt::format("this plug-in was built for TensorRT {}, but found {}; build Headroom with the "
-                              "headers of that version (-DTENSORRT_INCLUDE_DIR=…), or install TensorRT {}",
-                              NV_TENSORRT_MAJOR, version_, NV_TENSORRT_MAJOR)};
+    throw unavailable(
+        "this plug-in was built for TensorRT {}, but found {}; build Headroom with the "
+        "headers of that version (-DTENSORRT_INCLUDE_DIR=…), or install TensorRT {}",
+        NV_TENSORRT_MAJOR, version_, NV_TENSORRT_MAJOR);
   has_plugins_ = register_plugins(logger_);
 }
 
@@ -178,8 +161,10 @@ std::string dims_text(const nvinfer1::Dims& dims) {
 EngineMachine machine_here(const cuda::Driver& driver, unsigned ordinal,
                            const std::string& tensorrt_version) {
   const cuda::DeviceFacts facts = driver.facts(ordinal);
-  return {facts.name,      compute_capability(driver, ordinal), facts.uuid, driver_version(), cuda_version(),
-          tensorrt_version};
+  const auto [major, minor] = driver.compute_capability(ordinal);
+  return {facts.name,     major > 0 ? fmt::format("{}.{}", major, minor) : "",
+          facts.uuid,     driver_version(),
+          cuda_version(), tensorrt_version};
 }
 
 void require_compatible_engine(const std::filesystem::path& engine, const EngineMachine& here) {
@@ -195,9 +180,8 @@ void require_compatible_engine(const std::filesystem::path& engine, const Engine
     same_settings += " --" + record->settings.precision;
   if (record->settings.workspace > Bytes{})
     same_settings += fmt::format(" --workspace {}", exact_size(record->settings.workspace));
-  throw Failure{HR_ERROR_FAILED,
-                fmt::format("{}; rebuild it with: headroom build-engine {} {} --out {} --force", *why, model,
-                            same_settings, shell_word(engine.string()))};
+  throw failed("{}; rebuild it with: headroom build-engine {} {} --out {} --force", *why, model,
+               same_settings, shell_word(engine.string()));
 }
 
 }  // namespace headroom::tensorrt

@@ -19,7 +19,9 @@
 
 namespace headroom::tensorrt {
 
+using plugin::failed;
 using plugin::Failure;
+using plugin::unavailable;
 using plugin::value_or_throw;
 
 template <class T>

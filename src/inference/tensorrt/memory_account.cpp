@@ -34,10 +34,11 @@ std::uint64_t MemoryAccount::allocate(std::uint64_t bytes) {
     return address;
   }
   ++figures_.refused;
-  figures_.last_refused_bytes = bytes;
-  figures_.live_at_refusal = figures_.live;
-  figures_.limit_at_refusal = source_.limit();
-  figures_.all_at_refusal = source_.live_of_all_processes();
+  refusal_text_ =
+      fmt::format("it requested {} of device memory while it held {}", amount(bytes), amount(figures_.live));
+  if (const std::uint64_t limit = source_.limit(); limit > 0)
+    refusal_text_ += fmt::format(", and all processes under the limit of {} held {}", amount(limit),
+                                 amount(source_.live_of_all_processes()));
   return 0;
 }
 
@@ -56,14 +57,8 @@ MemoryFigures MemoryAccount::figures() const {
 }
 
 std::string MemoryAccount::refusal_text() const {
-  const MemoryFigures figures = this->figures();
-  if (figures.refused == 0) return {};
-  std::string text = fmt::format("it requested {} of device memory while it held {}",
-                                 amount(figures.last_refused_bytes), amount(figures.live_at_refusal));
-  if (figures.limit_at_refusal > 0)
-    text += fmt::format(", and all processes under the limit of {} held {}", amount(figures.limit_at_refusal),
-                        amount(figures.all_at_refusal));
-  return text;
+  const std::lock_guard lock(mutex_);
+  return refusal_text_;
 }
 
 }  // namespace headroom::tensorrt

@@ -23,10 +23,7 @@ struct MemorySource {
 
 struct MemoryFigures {
   std::uint64_t live = 0, peak = 0, allocations = 0;
-  std::uint64_t refused = 0;                               // refused requests
-  std::uint64_t last_refused_bytes = 0;                    // size of the last refused request
-  std::uint64_t live_at_refusal = 0;                       // this account's live bytes at that time
-  std::uint64_t limit_at_refusal = 0, all_at_refusal = 0;  // 0: no limit was known
+  std::uint64_t refused = 0;  // refused requests
 };
 
 // Thread-safe, because TensorRT's builder allocates from several threads.
@@ -54,6 +51,7 @@ class MemoryAccount {
   mutable std::mutex mutex_;
   std::unordered_map<std::uint64_t, std::uint64_t> blocks_;  // bytes by address
   MemoryFigures figures_;
+  std::string refusal_text_;  // of the last refusal
 };
 
 }  // namespace headroom::tensorrt

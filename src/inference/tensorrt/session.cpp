@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <memory>
 #include <string>
 #include <utility>
@@ -30,8 +29,7 @@ unsigned check_settings(const hr_settings& settings) {
   const std::string name = settings.device == nullptr ? "cpu" : settings.device;
   const auto device = parse_device_name(name);
   if (!device || !device->is_cuda)
-    throw Failure{HR_ERROR_UNAVAILABLE,
-                  fmt::format("TensorRT runs on GPUs only, not on {}; use --device cuda:N", name)};
+    throw unavailable("TensorRT runs on GPUs only, not on {}; use --device cuda:N", name);
   // `threads` is ignored, because it may be set for all models. The other settings are set per model, so
   // those that do not apply are rejected.
   const std::pair<bool, const char*> unsupported[] = {
@@ -60,9 +58,10 @@ fs::path engine_of(const std::string& path) {
   fs::path engine = engine_path(path);
   std::error_code code;
   if (fs::exists(engine, code)) return engine;
-  throw Failure{HR_ERROR_FAILED, fmt::format("TensorRT needs an engine, but none was built from this model; "
-                                             "build one with: headroom build-engine {}",
-                                             shell_word(path))};
+  throw failed(
+      "TensorRT needs an engine, but none was built from this model; "
+      "build one with: headroom build-engine {}",
+      shell_word(path));
 }
 
 std::size_t bytes_of(const std::vector<std::int64_t>& dims, ElementType type) {
@@ -86,11 +85,9 @@ struct BoundTensor {
   std::vector<std::int64_t> shape;  // in the last run
   std::uint64_t device = 0;
   std::size_t device_bytes = 0, bytes = 0;
-  std::unique_ptr<plugin::PinnedMemory> staging;
-  // Only for inputs:
-  const void* host = nullptr;
-  std::unique_ptr<plugin::PinnedInPlace> pinned;
-  bool is_bound = false;
+  std::unique_ptr<plugin::PinnedMemory> staging;  // only of outputs
+  std::unique_ptr<plugin::HostInput> host;        // only of bound inputs in device memory
+  bool is_bound = false;                          // only of inputs
 };
 
 // Receives the shape of an output whose size depends on the data (results of NMS, for example). Its memory
@@ -232,14 +229,13 @@ void hr_session::read_signature() {
     tensor.spec.dim_names.resize(tensor.spec.dims.size());
     tensor.on_host = engine_->getTensorLocation(name) == nvinfer1::TensorLocation::kHOST;
     if (tensor.spec.type == ElementType::unknown)
-      throw Failure{HR_ERROR_FAILED,
-                    fmt::format("its tensor {} has an unsupported type (a float of 8 bits or fewer); build "
-                                "the engine with inputs and outputs of float32 or float16",
-                                name)};
+      throw failed(
+          "its tensor {} has an unsupported type (a float of 8 bits or fewer); build "
+          "the engine with inputs and outputs of float32 or float16",
+          name);
     if (engine_->getTensorFormat(name) != nvinfer1::TensorFormat::kLINEAR)
-      throw Failure{HR_ERROR_FAILED,
-                    fmt::format("its tensor {} has the layout {}; build the engine with row-major tensors",
-                                name, engine_->getTensorFormatDesc(name))};
+      throw failed("its tensor {} has the layout {}; build the engine with row-major tensors", name,
+                   engine_->getTensorFormatDesc(name));
     const bool is_input = engine_->getTensorIOMode(name) == nvinfer1::TensorIOMode::kINPUT;
     (is_input ? inputs_ : outputs_).push_back(std::move(tensor));
   }
@@ -264,7 +260,6 @@ void hr_session::make_context() {
 }
 
 void hr_session::reserve(BoundTensor& tensor, std::size_t bytes) {
-  if (!tensor.staging) tensor.staging = std::make_unique<plugin::PinnedMemory>(device_);
   if (tensor.on_host || (tensor.device != 0 && bytes <= tensor.device_bytes)) return;
   if (tensor.device != 0) allocator_.account().free(tensor.device);
   tensor.device_bytes = 0;
@@ -279,35 +274,30 @@ void hr_session::bind_input(int32_t index, const hr_tensor& tensor) {
   const auto given = static_cast<ElementType>(tensor.element_type);
   if (given != input.spec.type ||
       tensor.bytes != plugin::checked_bytes(input.spec.name, tensor, headroom::size_of(given)))
-    throw Failure{
-        HR_ERROR_FAILED,
-        fmt::format("input {} needs {}, but got {} of {} bytes", input.spec.name, input.spec.describe(),
-                    headroom::TensorSpec{"", given, shape, {}}.describe(), tensor.bytes)};
+    throw failed("input {} needs {}, but got {} of {} bytes", input.spec.name, input.spec.describe(),
+                 headroom::TensorSpec{"", given, shape, {}}.describe(), tensor.bytes);
   device_.make_current();
   const bool is_new_shape = !input.is_bound || input.shape != shape;
   if (graph_.is_captured() && is_new_shape)
-    throw Failure{HR_ERROR_FAILED, "a captured graph accepts only one input shape; omit --capture-graph"};
+    throw failed("a captured graph accepts only one input shape; omit --capture-graph");
   const char* name = input.spec.name.c_str();
   if (is_new_shape && !context_->setInputShape(name, to_dims(tensor))) {
     const nvinfer1::Dims least = engine_->getProfileShape(name, 0, nvinfer1::OptProfileSelector::kMIN);
     const nvinfer1::Dims most = engine_->getProfileShape(name, 0, nvinfer1::OptProfileSelector::kMAX);
     library_->logger().take_errors();
-    throw Failure{HR_ERROR_FAILED, fmt::format("input {} of this engine accepts {} to {}, but got {}; use "
-                                               "the engine's --imgsz, or rebuild the engine",
-                                               name, dims_text(least), dims_text(most),
-                                               headroom::TensorSpec{"", given, shape, {}}.describe())};
+    throw failed(
+        "input {} of this engine accepts {} to {}, but got {}; use "
+        "the engine's --imgsz, or rebuild the engine",
+        name, dims_text(least), dims_text(most), headroom::TensorSpec{"", given, shape, {}}.describe());
   }
   reserve(input, tensor.bytes);
-  input.pinned.reset();
   if (!input.on_host) {
-    input.pinned = std::make_unique<plugin::PinnedInPlace>(device_, tensor.data, tensor.bytes);
-    if (!input.pinned->is_pinned() && tensor.bytes > 0) input.staging->need(tensor.bytes);
+    if (!input.host) input.host = std::make_unique<plugin::HostInput>(device_);
+    input.host->bind(tensor.data, tensor.bytes);
   }
   void* const address = input.on_host ? tensor.data : reinterpret_cast<void*>(input.device);
   if (!context_->setInputTensorAddress(name, address))
     throw failure_of(fmt::format("TensorRT rejects input {}", name));
-  input.host = tensor.data;
-  input.bytes = tensor.bytes;
   input.shape = std::move(shape);
   input.is_bound = true;
   outputs_bound_ = outputs_bound_ && !is_new_shape;
@@ -325,11 +315,13 @@ void hr_session::bind_outputs() {
                    : bytes_of(output.shape, output.spec.type);
     output.bytes = is_dynamic ? 0 : capacity;
     reserve(output, capacity);
+    if (!output.staging) output.staging = std::make_unique<plugin::PinnedMemory>(device_);
     void* const staging = output.staging->need(capacity);
     if (is_dynamic && wants_graph_)
-      throw Failure{HR_ERROR_FAILED, fmt::format("the size of output {} is known only during a run, so the "
-                                                 "run cannot be captured; omit --capture-graph",
-                                                 name)};
+      throw failed(
+          "the size of output {} is known only during a run, so the "
+          "run cannot be captured; omit --capture-graph",
+          name);
     bool taken = false;
     if (is_dynamic) {
       receivers_.push_back(std::make_unique<ShapeReceiver>(output));
@@ -371,13 +363,8 @@ void hr_session::compute() {
 }
 
 void hr_session::copy_inputs() {
-  for (const BoundTensor& input : inputs_) {
-    if (input.on_host) continue;
-    const void* from = input.host;
-    if (!input.pinned->is_pinned() && input.bytes > 0)
-      from = std::memcpy(input.staging->data(), input.host, input.bytes);
-    device_.copy_in(input.device, from, input.bytes);
-  }
+  for (const BoundTensor& input : inputs_)
+    if (!input.on_host) input.host->copy_to(input.device);
 }
 
 void hr_session::copy_outputs() {
@@ -387,7 +374,7 @@ void hr_session::copy_outputs() {
 
 void hr_session::run() {
   const auto unbound = std::ranges::count_if(inputs_, [](const auto& input) { return !input.is_bound; });
-  if (unbound > 0) throw Failure{HR_ERROR_FAILED, fmt::format("{} of its inputs are not bound", unbound)};
+  if (unbound > 0) throw failed("{} of its inputs are not bound", unbound);
   const auto lock = scratch_->lock();
   device_.make_current();
   if (!outputs_bound_) bind_outputs();
@@ -401,7 +388,7 @@ void hr_session::run() {
 }
 
 hr_tensor hr_session::output(int32_t index) {
-  if (!has_run_) throw Failure{HR_ERROR_FAILED, "the model has not run yet"};
+  if (!has_run_) throw failed("the model has not run yet");
   const BoundTensor& output = outputs_[plugin::checked_index("output", index, outputs_.size())];
   return {output.staging->data(), output.bytes, static_cast<int32_t>(output.spec.type),
           static_cast<int32_t>(output.shape.size()), output.shape.data()};

@@ -66,8 +66,6 @@ struct ProcessPair {
   }
 };
 std::vector<ProcessPair> paired_processes(const DiffReport& report);
-// "python3 detector.py peaks 4.0 MiB higher (10.7 MiB to 14.7 MiB)".
-std::string peak_words(const ProcessPair& pair);
 
 // "B peaks 35.2 MiB higher (+12.3 %); 90 % of it is detector/Run/conv1."
 std::string diff_verdict(const DiffReport& report);
@@ -78,8 +76,8 @@ std::vector<std::string> diff_caveats(const DiffReport& report);
 // "+12.3 %"; empty if A is zero.
 std::string signed_percent(std::int64_t before, std::int64_t after);
 
-// "≈ 1.2 MiB" for an estimate, "≥" and "≤" for a bound.
-std::string figure_words(const attribution::Figure& figure);
+// Name, "≈ 1.2 MiB" of A and of B ("≥" and "≤" for a bound), "+1.2 MiB", "+12.3 %".
+std::vector<std::string> figure_cells(std::string_view name, const comparison::FigureChange& figure);
 
 // The `top` rows that changed most, by `at_least` bytes at the peak or at the end; the largest growth
 // first.

@@ -128,15 +128,13 @@ bool is_cut(const DiffSide& side) {
          side.info.segments_overwritten > 0 || analysis.problems.size() > of_the_allocator;
 }
 
-// "The process did not end …" within a sentence.
-std::string within_sentence(std::string words) {
-  if (words.starts_with("The ")) words.front() = 't';
-  return words;
-}
-
 // The first reason.
 std::string why_incomplete(const DiffSide& side, bool with_others) {
-  if (is_cut(side)) return within_sentence(problems_of(side.info, side.recording.analysis).front());
+  if (is_cut(side)) {
+    std::string words = problems_of(side.info, side.recording.analysis).front();
+    if (words.starts_with("The ")) words.front() = 't';  // within a sentence
+    return words;
+  }
   if (!with_others) return "";
   for (const ProcessFigures& other : side.others)
     if (!other.problem.empty() || !other.complete)
@@ -147,6 +145,18 @@ std::string why_incomplete(const DiffSide& side, bool with_others) {
 
 std::string words_for_mode(const RecordingAnalysis& analysis) {
   return analysis.full ? "every allocation" : "large allocations and samples";
+}
+
+// "python3 detector.py peaks 4.0 MiB higher (10.7 MiB to 14.7 MiB)".
+std::string peak_words(const ProcessPair& pair) {
+  const std::string& command = (pair.after != nullptr ? pair.after : pair.before)->command;
+  if (pair.before == nullptr)
+    return fmt::format("{} is new, and peaks at {}", command, format_bytes({pair.after->peak_bytes}));
+  if (pair.after == nullptr)
+    return fmt::format("{} is gone; it peaked at {}", command, format_bytes({pair.before->peak_bytes}));
+  return fmt::format("{} peaks {} {} ({} to {})", command, format_bytes({std::abs(pair.peak_change())}),
+                     pair.peak_change() > 0 ? "higher" : "lower", format_bytes({pair.before->peak_bytes}),
+                     format_bytes({pair.after->peak_bytes}));
 }
 
 // For a launcher or shell: another process changed more than the command's own, and by 1 % of all peaks.
@@ -169,6 +179,84 @@ std::string process_sentence(const DiffReport& report) {
                      peak_words(*most));
 }
 
+// The figures of the rules. Estimates have an interval of two standard errors.
+struct GateFigures {
+  double peak = 0, leaked = 0, allocations = 0, allocated = 0;
+  double peak_error = 0, leaked_error = 0;
+
+  void add(const ProcessFigures& process) {
+    peak += static_cast<double>(process.peak_bytes);
+    leaked += static_cast<double>(process.leaked_bytes);
+    allocations += static_cast<double>(process.allocations);
+    allocated += static_cast<double>(process.total_allocated_bytes);
+    peak_error = std::hypot(peak_error, process.peak_standard_error);
+  }
+};
+
+GateFigures gate_figures_of(const attribution::RecordingAnalysis& own) {
+  return {static_cast<double>(own.peak_bytes.value), static_cast<double>(own.leaked_bytes.value),
+          static_cast<double>(own.allocations),      static_cast<double>(own.total_allocated_bytes),
+          own.peak_bytes.standard_error.value_or(0), own.leaked_bytes.standard_error.value_or(0)};
+}
+
+std::vector<GatedFigure> gated(const GateFigures& before, const GateFigures& after) {
+  const auto one = [](const char* name, double a, double b, double error) {
+    return GatedFigure{name, a, b, b - a - 2 * error, b - a + 2 * error};
+  };
+  return {
+      one("peak_bytes", before.peak, after.peak, std::hypot(before.peak_error, after.peak_error)),
+      one("leaked_bytes", before.leaked, after.leaked, std::hypot(before.leaked_error, after.leaked_error)),
+      one("allocations", before.allocations, after.allocations, 0),
+      one("total_allocated_bytes", before.allocated, after.allocated, 0)};
+}
+
+// Of the main process, or with --all the sums.
+std::vector<GatedFigure> figures_of_sides(const DiffReport& report) {
+  GateFigures before = gate_figures_of(report.before.recording.analysis),
+              after = gate_figures_of(report.after.recording.analysis);
+  if (report.choice.add_others) {
+    for (const ProcessFigures& other : report.before.others) before.add(other);
+    for (const ProcessFigures& other : report.after.others) after.add(other);
+  }
+  return gated(before, after);
+}
+
+std::string gated_words(const std::string& name, double value) {
+  return name.ends_with("_bytes") ? format_bytes({std::llround(value)}) : fmt::format("{:.0f}", value);
+}
+
+// Without --all, names another process with 1 % of the peaks or more that breaks a rule: the main process
+// may only be a launcher.
+std::string unseen_process(const std::vector<FigureRule>& rules, const DiffReport& report) {
+  constexpr std::int64_t kLeastPart = 100;
+  if (report.choice.add_others) return {};
+  const std::int64_t all = sums_of_peaks(report).before;
+  for (const ProcessPair& pair : paired_processes(report)) {
+    if (pair.after == nullptr || std::abs(pair.peak_change()) * kLeastPart < all) continue;
+    GateFigures before, after;
+    if (pair.before != nullptr) before.add(*pair.before);
+    after.add(*pair.after);
+    if (check_figure_gate(rules, gated(before, after), gated_words).has_breach())
+      return fmt::format("it checked only the command's main process, but another process changed too: {}",
+                         peak_words(pair));
+  }
+  return {};
+}
+
+// Why a gate that found nothing cannot pass.
+std::optional<Error> not_judged(const std::vector<FigureRule>& rules, const DiffReport& report) {
+  const auto error = [](std::string why, std::string fix) {
+    return Error{ErrorKind::input, "cannot check the gate", std::move(why), std::move(fix)};
+  };
+  // A part of a recording can exceed a limit, but cannot prove that the whole does not.
+  if (std::string why = incomplete_words(report); !why.empty())
+    return error(std::move(why), "record again and let the program end normally");
+  if (std::string why = unseen_process(rules, report); !why.empty())
+    return error(std::move(why),
+                 "use --all to check the sums over all processes, or compare the recordings of that process");
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::string incomplete_words(const DiffReport& report) {
@@ -177,17 +265,6 @@ std::string incomplete_words(const DiffReport& report) {
     if (const std::string why = why_incomplete(*side, report.choice.add_others); !why.empty())
       sides.push_back(fmt::format("{} ({}) is incomplete: {}", name, side->file, why));
   return fmt::format("{}", fmt::join(sides, "; "));
-}
-
-std::string peak_words(const ProcessPair& pair) {
-  const std::string& command = (pair.after != nullptr ? pair.after : pair.before)->command;
-  if (pair.before == nullptr)
-    return fmt::format("{} is new, and peaks at {}", command, format_bytes({pair.after->peak_bytes}));
-  if (pair.after == nullptr)
-    return fmt::format("{} is gone; it peaked at {}", command, format_bytes({pair.before->peak_bytes}));
-  return fmt::format("{} peaks {} {} ({} to {})", command, format_bytes({std::abs(pair.peak_change())}),
-                     pair.peak_change() > 0 ? "higher" : "lower", format_bytes({pair.before->peak_bytes}),
-                     format_bytes({pair.after->peak_bytes}));
 }
 
 std::string diff_verdict(const DiffReport& report) {
@@ -217,10 +294,14 @@ std::vector<std::string> diff_caveats(const DiffReport& report) {
   return caveats;
 }
 
-std::string figure_words(const attribution::Figure& figure) {
-  if (figure.at_most) return fmt::format("≤ {}", format_bytes({*figure.at_most}));
-  return std::string(figure.at_least ? "≥ " : "") + (figure.standard_error ? "≈ " : "") +
-         format_bytes({figure.value});
+std::vector<std::string> figure_cells(std::string_view name, const FigureChange& figure) {
+  const auto words = [](const attribution::Figure& side) {
+    if (side.at_most) return fmt::format("≤ {}", format_bytes({*side.at_most}));
+    return fmt::format("{}{}{}", side.at_least ? "≥ " : "", side.standard_error ? "≈ " : "",
+                       format_bytes({side.value}));
+  };
+  return {std::string(name), words(figure.before), words(figure.after), signed_bytes(figure.change()),
+          signed_percent(figure.before.value, figure.after.value)};
 }
 
 std::string signed_percent(std::int64_t before, std::int64_t after) {
@@ -267,6 +348,21 @@ std::vector<const DiffRow*> chosen_rows(const std::vector<DiffRow>& rows, std::i
   chosen.resize(top);
   std::ranges::sort(chosen);  // they lie in one list, the largest growth first
   return chosen;
+}
+
+std::vector<GatedFigure> gated_recording_figures() { return gated({}, {}); }
+
+GateJudgement judge_recordings(DiffReport& report, std::vector<FigureRule> rules) {
+  if (report.is_one_recording) report.not_judged = leave_out_changes(rules);
+  GateJudgement judgement = check_figure_gate(rules, figures_of_sides(report), gated_words);
+  report.gate = judgement.findings;
+  if (judgement.not_judged) {
+    report.not_judged = judgement.not_judged->sentence();
+  } else if (!rules.empty() && !judgement.has_breach()) {
+    judgement.not_judged = not_judged(rules, report);
+    if (judgement.not_judged) report.not_judged = judgement.not_judged->why;
+  }
+  return judgement;
 }
 
 }  // namespace headroom::report

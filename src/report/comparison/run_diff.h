@@ -71,17 +71,7 @@ const comparison::MetricChange* inseparable_latency(const comparison::ModelCompa
 std::string inseparable_words(const comparison::MetricChange& change);
 // "+1.6 MiB", "-2.000 ms".
 std::string signed_words(const comparison::RunMetric& metric, double value);
-// "+3.1 % (+2.0 % to +4.2 %)".
-std::string interval_words(const comparison::MetricChange& change);
-// The same without the interval.
-std::string short_change_words(const comparison::MetricChange& change);
-// "a frame of B takes longer than one of A in 83 % of pairs"; empty without frames.
-std::string superiority_words(const comparison::ModelComparison& model);
-// "det is new in B: run_peak 50.0 MiB, latency 2.1 ms."
-std::string new_model_words(const comparison::NewModel& model);
 // Facts of model and run: "settings: threads=1 … → threads=2 …".
 std::vector<std::string> fact_lines(const comparison::RunComparison& comparison);
-// Judged or differing metrics, and the usual ones.
-bool is_shown(const comparison::MetricChange& change);
 
 }  // namespace headroom::report

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -366,19 +367,13 @@ std::string inseparable_words(const MetricChange& change) {
 }
 
 RunDiffLook look_of(RunDiffTone tone) {
-  switch (tone) {
-    case RunDiffTone::worse:
-      return {"worse", kRed, ":red_circle:"};
-    case RunDiffTone::mixed:
-      return {"mixed", kYellow, ":yellow_circle:"};
-    case RunDiffTone::better:
-      return {"better", kGreen, ":green_circle:"};
-    case RunDiffTone::unknown:
-      return {"unknown", kYellow, ":yellow_circle:"};
-    case RunDiffTone::same:
-      break;
-  }
-  return {"same", kBold, ":white_circle:"};
+  // In the order of RunDiffTone.
+  constexpr std::array<RunDiffLook, 5> kLooks{{{"worse", kRed, ":red_circle:"},
+                                               {"mixed", kYellow, ":yellow_circle:"},
+                                               {"better", kGreen, ":green_circle:"},
+                                               {"same", kBold, ":white_circle:"},
+                                               {"unknown", kYellow, ":yellow_circle:"}}};
+  return kLooks.at(static_cast<std::size_t>(tone));
 }
 
 RunDiffVerdict verdict_of(const RunDiffReport& report) {

@@ -16,6 +16,8 @@
 namespace headroom::report {
 namespace {
 
+using namespace comparison;
+
 std::string share_words(const SeriesChange& change) {
   return change.mean_before == 0
              ? ""
@@ -111,8 +113,8 @@ std::string verdict_of(const SeriesDiffReport& report) {
 }
 
 std::string log_words(const std::string& file, const LogFigures& log) {
-  return fmt::format("{} ({} sample{}, {})", without_control_characters(file), log.samples(),
-                     log.samples() == 1 ? "" : "s", format_duration(log.duration()));
+  return fmt::format("{} ({}, {})", without_control_characters(file), counted(log.samples(), "sample"),
+                     format_duration(log.duration()));
 }
 
 std::vector<std::string> row_of(const SeriesChange& change) {
@@ -148,12 +150,22 @@ std::string not_judged_words(const std::vector<FigureRule>& rules, const SeriesD
   return {};
 }
 
+// For a log compared with itself.
+void clear_changes(std::vector<SeriesChange>& changes) {
+  for (SeriesChange& change : changes) {
+    change.low = change.high = 0;
+    change.differs = change.is_of_trend = false;
+    change.doubt = SeriesDoubt::none;
+  }
+}
+
 }  // namespace
 
 SeriesDiffReport diff_logs(const std::string& before, const WatchedLog& a, const std::string& after,
                            const WatchedLog& b, bool is_one_file) {
   SeriesDiffReport report{before, after, a, b, compare_series(a.figures, b.figures)};
-  report.is_one_log = is_one_file || are_one_log(a, b);
+  // Damaged logs never count as the same.
+  report.is_one_log = is_one_file || (a.is_whole() && b.is_whole() && a.samples.text() == b.samples.text());
   if (report.is_one_log) clear_changes(report.changes);
   report.problems = problems_of(a, fmt::format("A ({})", before));
   for (std::string& problem : problems_of(b, fmt::format("B ({})", after)))
@@ -173,10 +185,7 @@ std::string series_diff_to_terminal(const SeriesDiffReport& report, bool color, 
   std::vector<Column> columns;
   for (std::size_t i = 0; i < kTitles.size(); ++i)
     columns.push_back({kTitles[i], i == 4 || i == 5 ? 1 : 0, i > 0 && i < 6});
-  for (std::size_t row = 0; row < std::min(report.top, report.changes.size()); ++row) {
-    const auto cells = row_of(report.changes[row]);
-    for (std::size_t i = 0; i < cells.size(); ++i) columns[i].cells.push_back(cells[i]);
-  }
+  for (const SeriesChange& change : first_of(report.changes, report.top)) add_row(columns, row_of(change));
   if (report.changes.empty()) return text;
   const std::vector<std::string> left_out = fit_columns(columns, width, 20);
   text += table_of(columns, color);
@@ -191,11 +200,7 @@ std::string series_diff_to_markdown(const SeriesDiffReport& report) {
   std::string text = fmt::format("**{}**\n\n", escaped(verdict_of(report)));
   add_gate(text, report.gate, report.not_judged);
   MarkdownTable table(1, {"figure", "mean A", "mean B", "change", "max A", "max B", ""});
-  for (std::size_t row = 0; row < std::min(report.top, report.changes.size()); ++row) {
-    auto cells = row_of(report.changes[row]);
-    for (std::string& cell : cells) cell = escaped(cell);
-    table.add(std::move(cells));
-  }
+  for (const SeriesChange& change : first_of(report.changes, report.top)) table.add(escaped(row_of(change)));
   return text + table.text() +
          fmt::format("A: {}  \nB: {}\n", code(log_words(report.before, report.a.figures)),
                      code(log_words(report.after, report.b.figures)));
@@ -212,8 +217,7 @@ Json series_diff_to_json(const SeriesDiffReport& report) {
                                        std::tuple{"after", &report.after, &report.b.figures}})
     json[key] = {
         {"file", *file}, {"samples", log->samples()}, {"duration_seconds", log->duration().seconds()}};
-  json["figures"] = Json::array();
-  for (const SeriesChange& change : report.changes) {
+  json["figures"] = json_list(report.changes, [](const SeriesChange& change) {
     Json figure{{"name", change.name},
                 {"mean_before", change.mean_before},
                 {"mean_after", change.mean_after},
@@ -227,8 +231,8 @@ Json series_diff_to_json(const SeriesDiffReport& report) {
                 {"differs", change.differs}};
     if (change.is_of_trend) figure["trend_differs"] = true;
     if (change.doubt != SeriesDoubt::none) figure["cannot_be_told"] = name_of(change.doubt);
-    json["figures"].push_back(std::move(figure));
-  }
+    return figure;
+  });
   set_gate(json, report.gate, report.not_judged);
   return json;
 }

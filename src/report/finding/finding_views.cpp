@@ -11,6 +11,7 @@
 #include "report/text_layout.h"
 
 namespace headroom::report {
+namespace {
 
 std::string title_of_figure(const headroom::Figure& figure) {
   std::string_view name = figure.name;
@@ -47,8 +48,6 @@ std::string count_in_words(const std::vector<Finding>& findings) {
   add(Severity::benign, "benign finding", "benign findings");
   return words.empty() ? "nothing found" : words;
 }
-
-namespace {
 
 Json to_json(const TriedCure& tried) {
   Json object;
@@ -89,65 +88,37 @@ Json to_json(const Finding& finding) {
   set_if(object, "cause", finding.cause);
   object["confidence"] = name_of(finding.confidence);
   object["times"] = finding.times;
-  object["evidence"] = Json::array();
-  for (const Evidence& evidence : finding.evidence) {
-    Json item;
-    item["file"] = evidence.file;
+  object["evidence"] = json_list(finding.evidence, [](const Evidence& evidence) {
+    Json item = {{"file", evidence.file}};
     if (evidence.line > 0) item["line"] = evidence.line;
     set_if(item, "text", evidence.text);
-    object["evidence"].push_back(std::move(item));
-  }
+    return item;
+  });
   object["figures"] = Json::object();
   for (const headroom::Figure& figure : finding.figures) {
-    if (const auto* real = std::get_if<double>(&figure.value))
-      set_if(object["figures"], figure.name, std::optional(*real));
-    else if (const auto* number = std::get_if<std::int64_t>(&figure.value))
-      object["figures"][figure.name] = *number;
-    else
-      object["figures"][figure.name] = std::get<std::string>(figure.value);
+    const auto* const real = std::get_if<double>(&figure.value);
+    if (real == nullptr || std::isfinite(*real))
+      object["figures"][figure.name] =
+          std::visit([](const auto& value) -> Json { return value; }, figure.value);
   }
-  object["cures"] = Json::array();
-  for (const Cure& cure : finding.cures) {
-    Json item;
-    item["what"] = cure.what;
+  object["cures"] = json_list(finding.cures, [](const Cure& cure) {
+    Json item = {{"what", cure.what}};
     set_if(item, "command", cure.command);
     set_if(item, "saves_bytes", cure.saves);
     if (cure.tried) item["tried"] = to_json(*cure.tried);
-    object["cures"].push_back(std::move(item));
-  }
+    return item;
+  });
   return object;
 }
 
-std::string_view paint_of(Severity severity) {
-  switch (severity) {
-    case Severity::severe:
-      return kRed;
-    case Severity::warning:
-      return kYellow;
-    case Severity::note:
-      return kBold;
-    case Severity::benign:
-      return kGreen;
-  }
-  return {};
-}
+std::string_view paint_of(Severity severity) { return name_in({kRed, kYellow, kBold, kGreen}, severity); }
 
 std::string place_of(const Evidence& evidence) {
   return evidence.line > 0 ? fmt::format("{}:{}", evidence.file, evidence.line) : evidence.file;
 }
 
 std::string_view paint_of(const TriedCure& tried) {
-  switch (tried.verdict) {
-    case CureVerdict::helps:
-      return kGreen;
-    case CureVerdict::costs_speed:
-    case CureVerdict::no_difference:
-      return kYellow;
-    case CureVerdict::worse:
-    case CureVerdict::failed:
-      break;
-  }
-  return kRed;
+  return name_in({kGreen, kYellow, kYellow, kRed, kRed}, tried.verdict);
 }
 
 // The lines of a finding; continuation lines are indented.
@@ -198,13 +169,15 @@ class Paragraphs {
   std::string text_;
 };
 
+std::string words_for_saving(const Cure& cure) {
+  if (!cure.saves || cure.saves->count <= 0) return "";
+  return fmt::format(" (could save {})", format_bytes(*cure.saves));
+}
+
 void add_cures(const Finding& finding, Paragraphs& paragraphs) {
   int number = 0;
   for (const Cure& cure : finding.cures) {
-    paragraphs.sentence(fmt::format("{}. {}{}", ++number, cure.what,
-                                    cure.saves && cure.saves->count > 0
-                                        ? fmt::format(" (could save {})", format_bytes(*cure.saves))
-                                        : ""));
+    paragraphs.sentence(fmt::format("{}. {}{}", ++number, cure.what, words_for_saving(cure)));
     if (!cure.command.empty()) paragraphs.whole("       " + cure.command);
     if (!cure.tried) continue;
     paragraphs.painted_sentence("tried: ", cure.tried->sentence, paint_of(*cure.tried), 5);
@@ -235,14 +208,13 @@ Json findings_to_json(const DoctorReport& report) {
   document["schema_version"] = kDoctorSchemaVersion;
   document["inputs"] = report.inputs;
   if (!report.problems.empty()) document["problems"] = report.problems;
-  if (!report.examined.empty()) document["examined"] = Json::array();
-  for (const ExaminedInput& examined : report.examined)
-    document["examined"].push_back(
-        {{"input", examined.input}, {"kind", examined.kind}, {"words", examined.words}});
-  document["findings"] = Json::array();
-  for (const Finding& finding : report.findings) document["findings"].push_back(to_json(finding));
-  if (!report.together.empty()) document["together"] = Json::array();
-  for (const TriedCure& tried : report.together) document["together"].push_back(to_json(tried));
+  if (!report.examined.empty())
+    document["examined"] = json_list(report.examined, [](const ExaminedInput& examined) -> Json {
+      return {{"input", examined.input}, {"kind", examined.kind}, {"words", examined.words}};
+    });
+  document["findings"] = json_list(report.findings, [](const Finding& finding) { return to_json(finding); });
+  if (!report.together.empty())
+    document["together"] = json_list(report.together, [](const TriedCure& tried) { return to_json(tried); });
   return document;
 }
 
@@ -256,10 +228,7 @@ std::string findings_to_markdown(const DoctorReport& report) {
     if (!finding.cause.empty())
       text += fmt::format("Cause ({}): {}\n\n", name_of(finding.confidence), escaped(finding.cause));
     for (const Evidence& evidence : finding.evidence)
-      text += fmt::format(
-          "- {} {}\n",
-          code(evidence.line > 0 ? fmt::format("{}:{}", evidence.file, evidence.line) : evidence.file),
-          evidence.text.empty() ? "" : code(evidence.text));
+      text += fmt::format("- {} {}\n", code(place_of(evidence)), code(evidence.text));
     if (finding.times > 1) text += fmt::format("- {} times in total\n", finding.times);
     if (!finding.evidence.empty()) text += '\n';
     if (!finding.figures.empty()) {
@@ -270,10 +239,7 @@ std::string findings_to_markdown(const DoctorReport& report) {
     }
     int number = 0;
     for (const Cure& cure : finding.cures) {
-      text += fmt::format("{}. {}{}{}\n", ++number, escaped(cure.what),
-                          cure.saves && cure.saves->count > 0
-                              ? fmt::format(" (could save {})", format_bytes(*cure.saves))
-                              : "",
+      text += fmt::format("{}. {}{}{}\n", ++number, escaped(cure.what), words_for_saving(cure),
                           cure.command.empty() ? "" : ": " + code(cure.command));
       if (!cure.tried) continue;
       text += fmt::format("   - tried: {}\n", escaped(cure.tried->sentence));

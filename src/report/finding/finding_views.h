@@ -36,10 +36,4 @@ std::string findings_to_markdown(const DoctorReport& report);
 // commands.
 std::string findings_to_terminal(const DoctorReport& report, bool color, std::optional<int> width = {});
 
-// "requested_bytes", 2097152 → "requested", "2.0 MiB".
-std::string title_of_figure(const headroom::Figure& figure);
-std::string value_of_figure(const headroom::Figure& figure);
-// "1 severe, 2 warnings", "nothing found".
-std::string count_in_words(const std::vector<Finding>& findings);
-
 }  // namespace headroom::report

@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "recording/recording.h"
 #include "report/input/run_input.h"
+#include "types/enum_names.h"
 
 namespace headroom::report {
 namespace fs = std::filesystem;
@@ -102,17 +103,7 @@ Result<InputKind> kind_of_file(const fs::path& path, std::string_view what_fits)
 }  // namespace
 
 std::string_view words_for(InputKind kind) {
-  switch (kind) {
-    case InputKind::recording:
-      return "a recording";
-    case InputKind::run:
-      return "a run of headroom bench";
-    case InputKind::footprint:
-      return "a footprint";
-    case InputKind::watch_log:
-      return "a log of headroom watch";
-  }
-  return "";
+  return name_in({"a recording", "a run of headroom bench", "a footprint", "a log of headroom watch"}, kind);
 }
 
 bool begins_as_watch_log(std::string_view begin) {

@@ -1,6 +1,7 @@
 #include "report/input/run_input.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -9,8 +10,10 @@
 
 #include "base/files.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/text.h"
 #include "comparison/run_metrics.h"
+#include "report/comparison/run_diff.h"
 #include "report/run/report_json.h"
 #include "report/run/views.h"
 
@@ -44,15 +47,24 @@ bool is_file(const fs::path& path) {
 // By model name.
 using Fingerprints = std::unordered_map<std::string, std::string>;
 
+constexpr std::size_t kMostFiles = 10'000;
+
+void list_footprints(const fs::path& run, std::vector<fs::path>& files) {
+  std::error_code code;
+  for (fs::directory_iterator entry(run / "footprints", code), end; !code && entry != end;
+       entry.increment(code))
+    if (entry->path().extension() == ".json" && files.size() < kMostFiles) files.push_back(entry->path());
+}
+
 // A model without a footprint, or with a damaged one, has no fingerprint; the comparison continues.
 Fingerprints fingerprints_in(const fs::path& run) {
   Fingerprints known;
-  std::error_code code;
-  for (fs::directory_iterator entry(run / "footprints", code), end; !code && entry != end;
-       entry.increment(code)) {
-    if (!is_file(entry->path())) continue;
-    const auto footprint = read_footprint(entry->path());
-    if (footprint) known.emplace(footprint->name, footprint->model_fingerprint);
+  std::vector<fs::path> files;
+  list_footprints(run, files);
+  for (const fs::path& file : files) {
+    if (!is_file(file)) continue;
+    if (const auto footprint = read_footprint(file))
+      known.emplace(footprint->name, footprint->model_fingerprint);
   }
   return known;
 }
@@ -175,21 +187,89 @@ ModelResult result_of(const Footprint& footprint) {
 }
 
 constexpr Bytes kLargestFootprint = mebibytes(1);
-constexpr std::size_t kMostFiles = 10'000;
-
 bool has_footprints(const fs::path& folder) {
   std::error_code code;
   return fs::is_directory(folder / "footprints", code);
 }
 
-void list_footprints(const fs::path& run, std::vector<fs::path>& files) {
+// Runs of the history have no keys.
+bool are_same_runs(const LoadedSide& before, const LoadedSide& after) {
+  const std::set<std::string> a(before.keys.begin(), before.keys.end()),
+      b(after.keys.begin(), after.keys.end());
+  return !a.empty() && a == b;
+}
+
+// A run on both sides hides a change.
+void add_shared_runs(const LoadedSide& before, const LoadedSide& after, std::vector<std::string>& caveats) {
+  for (std::size_t i = 0; i < before.keys.size(); ++i)
+    for (std::size_t j = 0; j < after.keys.size(); ++j)
+      if (before.keys[i] == after.keys[j])
+        caveats.push_back(
+            fmt::format("{} (A) and {} (B) are the same run", before.side[i].name, after.side[j].name));
+}
+
+// Of a file, a run's folder, or a folder of runs (outputs/).
+Result<std::vector<planning::MeasuredFootprint>> read_footprints(const fs::path& place) {
+  std::vector<fs::path> files;
   std::error_code code;
-  for (fs::directory_iterator entry(run / "footprints", code), end; !code && entry != end;
-       entry.increment(code))
-    if (entry->path().extension() == ".json" && files.size() < kMostFiles) files.push_back(entry->path());
+  if (fs::is_regular_file(place, code)) {
+    files.push_back(place);
+  } else if (has_footprints(place)) {
+    list_footprints(place, files);
+  } else {
+    for (fs::directory_iterator entry(place, code), end; !code && entry != end; entry.increment(code)) {
+      if (has_footprints(entry->path())) list_footprints(entry->path(), files);
+      if (place.filename() == "footprints" && entry->path().extension() == ".json")
+        files.push_back(entry->path());
+    }
+  }
+  if (files.empty())
+    return input_error(fmt::format("no footprints found in {}", place.string()), code ? code.message() : "",
+                       "name a run folder of headroom bench, or a folder of runs (outputs)");
+  std::ranges::sort(files);
+  std::vector<planning::MeasuredFootprint> all;
+  for (const fs::path& file : files) {
+    auto footprint = read_footprint(file);
+    if (!footprint) return forward_error(footprint);
+    all.push_back({file.string(), std::move(*footprint)});
+  }
+  return all;
 }
 
 }  // namespace
+
+std::string left_out_words(const LoadedSide& side) {
+  constexpr std::size_t kShown = 3;
+  const std::size_t all = side.left_out.size(), shown = std::min(all, kShown);
+  std::string words =
+      fmt::format("{}", fmt::join(side.left_out.begin(), side.left_out.begin() + shown, "; "));
+  return all > shown ? words + fmt::format("; and {} more", all - shown) : words;
+}
+
+RunDiffReport diff_runs(const LoadedSide& before, const LoadedSide& after, const HistoryWords& history) {
+  RunDiffReport report{before.names(), after.names(), comparison::compare_runs(before.side, after.side)};
+  report.before_words = history.before;
+  report.after_words = history.after;
+  report.is_one_side = are_same_runs(before, after);
+  std::vector<std::string>& caveats = report.comparison.caveats;
+  for (const auto& [side, name] : {std::pair{&before, "A"}, std::pair{&after, "B"}})
+    if (std::string words = left_out_words(*side); !words.empty())
+      caveats.push_back(fmt::format("skipped in {}: {}", name, words));
+  if (!history.caveat.empty()) caveats.push_back(history.caveat);
+  if (!report.is_one_side) add_shared_runs(before, after, caveats);
+  return report;
+}
+
+comparison::GateJudgement judge_runs(RunDiffReport& report, std::vector<comparison::GateRule> rules) {
+  comparison::GateJudgement judgement;
+  if (rules.empty()) return judgement;
+  if (report.is_one_side) report.not_judged = comparison::leave_out_changes(rules);
+  if (!report.not_judged.empty()) log::warning("{}", report.not_judged);
+  judgement = comparison::check_gate(rules, report.comparison);
+  report.gate = judgement.findings;
+  if (judgement.not_judged) report.not_judged = judgement.not_judged->sentence();
+  return judgement;
+}
 
 Result<BenchResult> read_report_file(const fs::path& file) {
   auto text = read_file(file, kLargestReport);
@@ -311,41 +391,12 @@ Result<LoadedSide> load_footprints(const std::vector<std::string>& files) {
   return loaded;
 }
 
-namespace fs = std::filesystem;
-
 Result<Footprint> read_footprint(const fs::path& file) {
   auto text = read_file(file, kLargestFootprint);
   if (!text) return forward_error(text);
   auto document = parse_json(*text, file.string());
   if (!document) return forward_error(document);
   return footprint_from_json(*document, file.string());
-}
-
-Result<std::vector<planning::MeasuredFootprint>> read_footprints(const fs::path& place) {
-  std::vector<fs::path> files;
-  std::error_code code;
-  if (fs::is_regular_file(place, code)) {
-    files.push_back(place);
-  } else if (has_footprints(place)) {
-    list_footprints(place, files);
-  } else {
-    for (fs::directory_iterator entry(place, code), end; !code && entry != end; entry.increment(code)) {
-      if (has_footprints(entry->path())) list_footprints(entry->path(), files);
-      if (place.filename() == "footprints" && entry->path().extension() == ".json")
-        files.push_back(entry->path());
-    }
-  }
-  if (files.empty())
-    return input_error(fmt::format("no footprints found in {}", place.string()), code ? code.message() : "",
-                       "name a run folder of headroom bench, or a folder of runs (outputs)");
-  std::ranges::sort(files);
-  std::vector<planning::MeasuredFootprint> all;
-  for (const fs::path& file : files) {
-    auto footprint = read_footprint(file);
-    if (!footprint) return forward_error(footprint);
-    all.push_back({file.string(), std::move(*footprint)});
-  }
-  return all;
 }
 
 Result<std::vector<planning::MeasuredFootprint>> footprints_for(Budget& budget, const fs::path& folder,

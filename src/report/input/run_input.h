@@ -14,10 +14,8 @@
 
 namespace headroom::report {
 
-// The largest report.json that is read.
 inline constexpr Bytes kLargestReport = mebibytes(256);
 
-// Reads a report.json.
 Result<BenchResult> read_report_file(const std::filesystem::path& file);
 
 // The runs of a folder: the folder itself, or the runs in it.
@@ -54,10 +52,6 @@ Result<LoadedSide> load_footprints(const std::vector<std::string>& files);
 
 // Reads measured footprints (footprints/NAME.json of a run).
 Result<Footprint> read_footprint(const std::filesystem::path& file);
-
-// The footprints of a file, a run's folder, or a folder of runs (outputs/). Fails if one cannot be read, or
-// if there is none.
-Result<std::vector<planning::MeasuredFootprint>> read_footprints(const std::filesystem::path& place);
 
 // The footprints of all places, and those that the budget itself names (`footprint = "…"`), relative to its
 // folder. A missing one is reported later, when the budget is resolved, with its line.

@@ -34,8 +34,6 @@ std::string plan_to_terminal(const PlanReport& report, bool color, int width);
 nlohmann::ordered_json verification_to_json(const planning::Verification& verification);
 std::string verification_to_terminal(const planning::Verification& verification, bool color, int width);
 
-// The notes of a component in the table: its own notes, what changes its size, and the source of the size.
-std::string notes_of_row(const planning::MemoryPlan& plan, std::size_t component);
 // Memory of a running component: run peak, frames and transient buffers.
 Bytes running_bytes(const BudgetComponent& component);
 

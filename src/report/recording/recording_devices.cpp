@@ -18,6 +18,38 @@ constexpr std::size_t kRows = 5, kRefusals = 3, kHolders = 3, kSharesInJson = 50
 
 std::string bytes(std::int64_t count) { return format_bytes({count}); }
 
+std::string name_of_device(const RecordingReport& report, std::uint32_t ordinal) {
+  const recording::Device* const device = find_device(report, ordinal);
+  const std::string number = fmt::format("GPU {}", ordinal);
+  return device == nullptr || device->name.empty() ? number : number + ", " + device->name;
+}
+
+std::string words_for_process(const RecordingReport& report, const attribution::DeviceProcess& process) {
+  if (process.is_elsewhere) return fmt::format("process {} in another container", process.pid);
+  const std::string command = command_of(report, process);
+  return command.empty() ? fmt::format("process {}", process.pid)
+                         : fmt::format("process {} ({})", process.pid, without_control_characters(command));
+}
+
+// Of those who hold DeviceRest::unknown.
+std::string_view words_for_unknown(const attribution::DeviceRest& rest) {
+  if (rest.names_none) return "held by other processes, pools, graphs or shared granules";
+  return rest.has_more_processes ? "held by more processes" : "released by other processes in the meantime";
+}
+
+// The layers or the places that held most; `bytes` is the column. No layers if all memory is outside of any.
+void add_shares(ScreenLines& screen, const RecordingReport& report, const std::vector<DeviceShare>& shares,
+                bool are_layers, std::int64_t DeviceShare::*bytes, std::int64_t whole) {
+  if (shares.empty() || (are_layers && shares.size() == 1 && shares[0].index == 0)) return;
+  screen.line(are_layers ? "Layers" : "Places");
+  for (const DeviceShare& share : first_of(shares, kRows))
+    if (share.*bytes > 0)
+      screen.row(share_figures(share.*bytes, whole), [&](int room) {
+        return are_layers ? fit_path_to_width(name_of_layer(report, share.index), room)
+                          : one_line_stack(report, StackId{share.index}, room);
+      });
+}
+
 class DeviceScreen {
  public:
   DeviceScreen(ScreenLines& screen, const RecordingReport& report, const DeviceFigures& figures)
@@ -27,8 +59,8 @@ class DeviceScreen {
     screen_.heading(heading());
     totals();
     kinds();
-    layers();
-    stacks();
+    add_shares(screen_, report_, figures_.layers, true, &DeviceShare::at_peak_bytes, figures_.peak_bytes);
+    add_shares(screen_, report_, figures_.stacks, false, &DeviceShare::at_peak_bytes, figures_.peak_bytes);
     refusals();
   }
 
@@ -88,22 +120,6 @@ class DeviceScreen {
       line(figures + fmt::format("{}: {}, {} at the end", words_for(kind.kind),
                                  words_for_count({kind.allocations}, "allocation"), bytes(kind.end_bytes)));
     }
-  }
-
-  void layers() {
-    if (!tells_layers(figures_.layers)) return;
-    line("Layers");
-    for (const DeviceShare& layer : first_of(figures_.layers, kRows))
-      if (layer.at_peak_bytes > 0)
-        screen_.row(share(layer.at_peak_bytes),
-                    [&](int room) { return fit_path_to_width(name_of_layer(report_, layer.index), room); });
-  }
-
-  void stacks() {
-    if (figures_.stacks.empty()) return;
-    line("Places");
-    for (const DeviceShare& stack : first_of(figures_.stacks, kRows))
-      if (stack.at_peak_bytes > 0) place(share(stack.at_peak_bytes), StackId{stack.index});
   }
 
   void refusals() {
@@ -255,16 +271,6 @@ std::vector<DeviceShare> live_shares(std::vector<DeviceShare> shares) {
   return shares;
 }
 
-// `name(index, room)`: in at most `room` columns.
-template <class Name>
-void add_table(ScreenLines& screen, const char* title, const std::vector<DeviceShare>& shares,
-               std::int64_t whole, Name name) {
-  if (shares.empty()) return;
-  screen.line(title);
-  for (const DeviceShare& share : first_of(shares, kRows))
-    screen.row(share_figures(share.end_bytes, whole), [&](int room) { return name(share.index, room); });
-}
-
 void add_device(ScreenLines& screen, const RecordingReport& report, const DeviceFigures& figures) {
   screen.heading(
       fmt::format("{}: {}", name_of_device(report, figures.ordinal), format_bytes({figures.end_bytes})));
@@ -274,13 +280,8 @@ void add_device(ScreenLines& screen, const RecordingReport& report, const Device
           (kind.in_total ? share_figures(kind.end_bytes, figures.end_bytes)
                          : fmt::format("  {:>9} apart  ", format_bytes({kind.end_bytes}))) +
           fmt::format("{}: {}", words_for(kind.kind), words_for_count({kind.end_blocks}, "allocation")));
-  const std::vector<DeviceShare> layers = live_shares(figures.layers);
-  if (tells_layers(layers))
-    add_table(screen, "Layers", layers, figures.end_bytes, [&](std::uint32_t index, int room) {
-      return fit_path_to_width(name_of_layer(report, index), room);
-    });
-  add_table(screen, "Places", live_shares(figures.stacks), figures.end_bytes,
-            [&](std::uint32_t index, int room) { return one_line_stack(report, StackId{index}, room); });
+  add_shares(screen, report, live_shares(figures.layers), true, &DeviceShare::end_bytes, figures.end_bytes);
+  add_shares(screen, report, live_shares(figures.stacks), false, &DeviceShare::end_bytes, figures.end_bytes);
 }
 
 Json moment_shares_json(const RecordingReport& report, const std::vector<DeviceShare>& shares,

@@ -202,6 +202,41 @@ void add_held(Json& object, const std::string& key, const char* rest_key, std::i
   object[rest_key] = std::max<std::int64_t>(0, whole);
 }
 
+// [{"time_ns", …, "cell_bytes", "extents": [{"address", "bytes", "cells"}], "blocker"}]
+Json heap_maps_json(const RecordingReport& report, const std::vector<HeapMap>& maps) {
+  Json list = Json::array();
+  for (const HeapMap& map : maps) {
+    const FragmentationMoment& figures = map.figures;
+    Json object = {{"time_ns", figures.time.count},        {"live_bytes", figures.live_bytes},
+                   {"chunk_bytes", figures.chunk_bytes},   {"extent_bytes", figures.extent_bytes},
+                   {"free_bytes", figures.free_bytes},     {"largest_free_bytes", figures.largest_free_bytes},
+                   {"extent_count", figures.extents},      {"holes", figures.holes},
+                   {"internal_ratio", figures.internal()}, {"external_ratio", figures.external()},
+                   {"cell_bytes", map.cell_bytes},         {"extents", Json::array()}};
+    const HeapExtent* around = nullptr;
+    for (const HeapExtent& extent : map.extents) {
+      std::string cells;
+      for (std::size_t i = 0; i < extent.live_bytes.size(); ++i)
+        cells += letter_of(extent.live_bytes[i], std::min(map.cell_bytes, extent.bytes - i * map.cell_bytes));
+      object["extents"].push_back({{"address", fmt::format("{:#x}", extent.address)},
+                                   {"bytes", extent.bytes},
+                                   {"cells", std::move(cells)}});
+      if (figures.blocker && figures.blocker->address >= extent.address &&
+          figures.blocker->address - extent.address < extent.bytes)
+        around = &extent;
+    }
+    if (figures.blocker) {
+      Json& blocker = object["blocker"] = page_blocker_json(report, *figures.blocker);
+      if (around != nullptr) {
+        blocker["extent"] = around - map.extents.data();
+        blocker["offset_bytes"] = figures.blocker->address - around->address;
+      }
+    }
+    list.push_back(std::move(object));
+  }
+  return list;
+}
+
 // Names of templates can have kilobytes, and a program that gives each step's range a new name has a layer
 // for each step. So the page limits both.
 constexpr std::size_t kLongestNameShown = 240, kMostLayersShown = 4000;
@@ -210,7 +245,7 @@ FrameNames shortened(FrameNames names) {
   return [names = std::move(names)](std::uint64_t address) {
     std::vector<std::string> frames = names(address);
     for (std::string& name : frames)
-      if (name.size() > kLongestNameShown) name = name.substr(0, kLongestNameShown) + "…";
+      if (name.size() > kLongestNameShown) name.replace(kLongestNameShown, std::string::npos, "…");
     return frames;
   };
 }
@@ -265,40 +300,6 @@ Json live_moments_json(const RecordingReport& report, const std::vector<LiveMome
           {"layers", layers.json()},
           {"shares", live_shares_json(report, moments)},
           {"moments", std::move(list)}};
-}
-
-Json heap_maps_json(const RecordingReport& report, const std::vector<HeapMap>& maps) {
-  Json list = Json::array();
-  for (const HeapMap& map : maps) {
-    const FragmentationMoment& figures = map.figures;
-    Json object = {{"time_ns", figures.time.count},        {"live_bytes", figures.live_bytes},
-                   {"chunk_bytes", figures.chunk_bytes},   {"extent_bytes", figures.extent_bytes},
-                   {"free_bytes", figures.free_bytes},     {"largest_free_bytes", figures.largest_free_bytes},
-                   {"extent_count", figures.extents},      {"holes", figures.holes},
-                   {"internal_ratio", figures.internal()}, {"external_ratio", figures.external()},
-                   {"cell_bytes", map.cell_bytes},         {"extents", Json::array()}};
-    const HeapExtent* around = nullptr;
-    for (const HeapExtent& extent : map.extents) {
-      std::string cells;
-      for (std::size_t i = 0; i < extent.live_bytes.size(); ++i)
-        cells += letter_of(extent.live_bytes[i], std::min(map.cell_bytes, extent.bytes - i * map.cell_bytes));
-      object["extents"].push_back({{"address", fmt::format("{:#x}", extent.address)},
-                                   {"bytes", extent.bytes},
-                                   {"cells", std::move(cells)}});
-      if (figures.blocker && figures.blocker->address >= extent.address &&
-          figures.blocker->address - extent.address < extent.bytes)
-        around = &extent;
-    }
-    if (figures.blocker) {
-      Json& blocker = object["blocker"] = page_blocker_json(report, *figures.blocker);
-      if (around != nullptr) {
-        blocker["extent"] = around - map.extents.data();
-        blocker["offset_bytes"] = figures.blocker->address - around->address;
-      }
-    }
-    list.push_back(std::move(object));
-  }
-  return list;
 }
 
 std::string recording_to_html(const RecordingReport& report, const PageMoments& moments) {

@@ -15,8 +15,6 @@
 
 namespace headroom::report {
 
-// The page's data beyond the analysis: live memory at moments spread over the recording, and maps of the heap
-// at some of them.
 // Neighbouring blocks and the holes between them, cut into cells of equal size.
 struct HeapExtent {
   std::uint64_t address = 0, bytes = 0;
@@ -53,9 +51,5 @@ std::string recording_to_html(const RecordingReport& report, const PageMoments& 
 //               "layer": [], "layer_bytes": [], "other_layers_bytes"}], "shares": live_shares_json()}
 // Node 0 of `stacks` and of `layers` is the root. web/src/recording/data.ts describes the keys.
 Json live_moments_json(const RecordingReport& report, const std::vector<attribution::LiveMoment>& moments);
-
-// [{"time_ns", …, "cell_bytes", "extents": [{"address", "bytes", "cells"}], "blocker"}]: a letter a cell, of
-// base64's alphabet, from A (free) to / (live throughout).
-Json heap_maps_json(const RecordingReport& report, const std::vector<HeapMap>& maps);
 
 }  // namespace headroom::report

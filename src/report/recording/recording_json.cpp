@@ -8,6 +8,7 @@
 #include "report/recording/recording_words.h"
 #include "report/recording/stack_text.h"
 #include "report/words.h"
+#include "types/enum_names.h"
 
 namespace headroom::report {
 namespace {
@@ -18,13 +19,7 @@ using namespace attribution;
 constexpr std::size_t kStacksOfARanking = 50;
 
 std::string_view name_of(recording::ScopeSource source) {
-  using enum recording::ScopeSource;
-  constexpr std::pair<recording::ScopeSource, std::string_view> kNames[]{
-      {program, "program"}, {nvtx, "nvtx"},     {session, "session"}, {run, "run"},        {node, "node"},
-      {load, "load"},       {module, "module"}, {phase, "phase"},     {weights, "weights"}};
-  for (const auto& [known, name] : kNames)
-    if (known == source) return name;
-  return "program";
+  return name_in({"program", "nvtx", "session", "run", "node", "load", "module", "phase", "weights"}, source);
 }
 
 void set_entries(Json& object, const LayerFigures& layer) {
@@ -49,6 +44,33 @@ void set_heap(Json& object, const LayerFigures& layer, bool is_outside) {
   object["self_at_end_bytes"] = layer.self.end_bytes;
   set_if(object, "self_at_peak_bytes_standard_error", layer.self.peak_standard_error());
   set_if(object, "self_at_end_bytes_standard_error", layer.self.end_standard_error());
+}
+
+Json modules_json(const RecordingReport& report) {
+  const auto modules = module_figures(report.info, report.stacks, report.analysis);
+  return json_list(modules, [](const ModuleFigures& module) {
+    Json object;
+    set_if(object, "module", module.name);
+    set(object, module.live);
+    return object;
+  });
+}
+
+Json threads_json(const RecordingReport& report) {
+  Json threads = Json::array();
+  if (!report.analysis.host_recorded)
+    for (std::uint32_t i = 0; i < report.info.threads.size(); ++i)
+      threads.push_back(thread_json(report.info, ThreadIndex{i}));
+  for (const ThreadFigures& thread : report.analysis.threads) {
+    if (!report.analysis.host_recorded || (thread.allocations == 0 && thread.releases == 0)) continue;
+    Json object = thread_json(report.info, thread.thread);
+    object["allocations"] = thread.allocations;
+    object["deallocations"] = thread.releases;
+    object["allocated_bytes"] = thread.allocated_bytes;
+    set(object, thread.live);
+    threads.push_back(std::move(object));
+  }
+  return threads;
 }
 
 Json layers_json(const RecordingAnalysis& analysis) {
@@ -82,7 +104,7 @@ Json peak_shares_json(const RecordingReport& report) {
 }
 
 Json peak_uses_json(const RecordingAnalysis& analysis) {
-  return json_list(peak_uses(analysis), [](const PeakUse& use) {
+  return json_list(peak_uses(analysis), [](const PeakPart& use) {
     Json object = {{"use", use.name}, {"bytes", use.bytes}};
     set_if(object, "bytes_standard_error", use.standard_error());
     return object;
@@ -91,17 +113,12 @@ Json peak_uses_json(const RecordingAnalysis& analysis) {
 
 // Indices of the stacks that lead in any ranking, by their bytes at the peak.
 std::vector<std::size_t> leading_stacks(const std::vector<StackFigures>& stacks) {
-  std::vector<std::size_t> chosen;
-  const auto take = [&](auto figure) {
-    for (const std::size_t i : ranked(stacks, figure, kStacksOfARanking)) chosen.push_back(i);
-  };
-  take([](const StackFigures& stack) { return stack.live.peak_bytes; });
-  take([](const StackFigures& stack) { return stack.live.end_bytes; });
-  take([](const StackFigures& stack) { return stack.allocated_bytes; });
-  take([](const StackFigures& stack) { return stack.allocations; });
-  take([](const StackFigures& stack) { return stack.temporary; });
-  std::ranges::sort(chosen);
-  chosen.erase(std::unique(chosen.begin(), chosen.end()), chosen.end());
+  std::vector<std::size_t> chosen = ranked_by_any(
+      stacks, kStacksOfARanking, [](const StackFigures& stack) { return stack.live.peak_bytes; },
+      [](const StackFigures& stack) { return stack.live.end_bytes; },
+      [](const StackFigures& stack) { return stack.allocated_bytes; },
+      [](const StackFigures& stack) { return stack.allocations; },
+      [](const StackFigures& stack) { return stack.temporary; });
   std::ranges::stable_sort(chosen, [&](std::size_t a, std::size_t b) {
     return stacks[a].live.peak_bytes > stacks[b].live.peak_bytes;
   });
@@ -177,17 +194,13 @@ Json leaks_json(const RecordingReport& report, const LeakVerdict& leaks) {
   if (leaks.smallest_visible > 0) object["smallest_visible_bytes_per_cycle"] = leaks.smallest_visible;
   object["at_cycles"] = leaks.at_cycles;
   object["live_bytes"] = leaks.live_bytes;
-  Json& stacks = object["stacks"] = Json::array();
-  for (const StackGrowth& growth : leaks.stacks) {
-    if (stacks.size() == kStacksOfARanking) break;
-    stacks.push_back({{"verdict", name_of(growth.growth)},
-                      {"bytes_per_cycle", growth.bytes_per_cycle},
-                      {"first_bytes", growth.first_bytes},
-                      {"last_bytes", growth.last_bytes},
-                      {"late_bytes", growth.late_bytes},
-                      {"end_bytes", growth.end_bytes},
-                      {"frames", frames_of(report, growth.stack)}});
-  }
+  object["stacks"] =
+      json_list(first_of(leaks.stacks, kStacksOfARanking), [&](const StackGrowth& growth) -> Json {
+        return {{"verdict", name_of(growth.growth)},        {"bytes_per_cycle", growth.bytes_per_cycle},
+                {"first_bytes", growth.first_bytes},        {"last_bytes", growth.last_bytes},
+                {"late_bytes", growth.late_bytes},          {"end_bytes", growth.end_bytes},
+                {"frames", frames_of(report, growth.stack)}};
+      });
   if (leaks.same_places) object["same_places"] = true;
   for (const LeakVerdict& other : leaks.other_cycles)
     object["other_cycles"].push_back(leaks_json(report, other));

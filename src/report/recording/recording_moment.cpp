@@ -24,14 +24,21 @@ using namespace attribution;
 
 constexpr std::size_t kRowsOfAMoment = 5, kStacks = 50, kAllRows = ~std::size_t{0};
 
-std::vector<std::pair<std::string, LiveRow>> rows_by_module(const RecordingReport& report,
-                                                            const LiveRows& rows) {
-  std::map<std::string, LiveRow> by_name;
-  for (std::uint32_t i = 0; i < rows.by_stack.size(); ++i)
-    if (rows.by_stack[i].blocks != 0)
-      by_name[responsible_module(report.info, report.stacks.frames(StackId{i}))].add(rows.by_stack[i]);
-  return {by_name.begin(), by_name.end()};
-}
+struct RowsByModule {
+  std::vector<std::string> names;
+  std::vector<LiveRow> rows;
+
+  RowsByModule(const RecordingReport& report, const LiveRows& all) {
+    std::map<std::string, LiveRow> by_name;
+    for (std::uint32_t i = 0; i < all.by_stack.size(); ++i)
+      if (all.by_stack[i].blocks != 0)
+        by_name[responsible_module(report.info, report.stacks.frames(StackId{i}))].add(all.by_stack[i]);
+    for (const auto& [name, row] : by_name) {
+      names.push_back(name);
+      rows.push_back(row);
+    }
+  }
+};
 
 std::int64_t bytes_of(const LiveRow& row) { return row.bytes; }
 
@@ -67,43 +74,34 @@ class MomentScreen {
       table(has_arena(report_.info, report_.analysis)
                 ? "By layer (of a node: arena growth while the node ran)"
                 : "By layer",
-            rows_.by_layer, bytes_of, [&](std::size_t layer, int room) {
-              const std::string& path = report_.analysis.layers[layer].path;
-              return fit_path_to_width(path.empty() ? "(outside of any layer)" : path, room);
+            rows_.by_layer, [&](std::size_t layer, int room) {
+              return fit_path_to_width(name_of_layer(report_, static_cast<std::uint32_t>(layer)), room);
             });
-    table("By place", rows_.by_stack, bytes_of, [&](std::size_t stack, int room) {
+    table("By place", rows_.by_stack, [&](std::size_t stack, int room) {
       return one_line_stack(report_, StackId{static_cast<std::uint32_t>(stack)}, room);
     });
-    const auto modules = rows_by_module(report_, rows_);
-    table(
-        "By module", modules, [](const auto& module) { return module.second.bytes; },
-        [&](std::size_t module, int room) {
-          return fit_to_width(modules[module].first.empty() ? "(unknown)" : modules[module].first, room);
-        });
-    table("By size of the allocation", rows_.by_class, bytes_of,
+    const RowsByModule modules(report_, rows_);
+    table("By module", modules.rows, [&](std::size_t module, int room) {
+      return fit_to_width(modules.names[module].empty() ? "(unknown)" : modules.names[module], room);
+    });
+    table("By size of the allocation", rows_.by_class,
           [](std::size_t bits, int) { return words_for_size_class(bits); });
-    table("By thread that allocated", rows_.by_thread, bytes_of, [&](std::size_t index, int room) {
+    table("By thread that allocated", rows_.by_thread, [&](std::size_t index, int room) {
       return fit_to_width(words_for_thread(report_.info, index), room);
     });
   }
 
-  static const LiveRow& row_of(const LiveRow& row) { return row; }
-  static const LiveRow& row_of(const std::pair<std::string, LiveRow>& row) { return row.second; }
-
   // `name(i, room)`: of row i, in at most `room` columns.
-  template <class Rows, class BytesOf, class Name>
-  void table(std::string_view title, const Rows& rows, BytesOf bytes_of_row, Name name) {
-    const std::vector<std::size_t> order = ranked(rows, bytes_of_row, kAllRows);
+  template <class Rows, class Name>
+  void table(std::string_view title, const Rows& rows, Name name) {
+    const std::vector<std::size_t> order = ranked(rows, bytes_of, kAllRows);
     if (order.empty()) return;
     screen_.heading(title);
-    const std::size_t shown = std::min(order.size(), kRowsOfAMoment);
-    for (std::size_t i = 0; i < shown; ++i) {
-      const LiveRow& row = row_of(rows[order[i]]);
-      screen_.row(share_figures(row.bytes, rows_.bytes.value,
-                                rows_.bytes.standard_error ? error_column(row.standard_error()) : ""),
-                  [&](int room) { return name(order[i], room); });
-    }
-    screen_.and_more(order.size(), shown);
+    for (const std::size_t i : first_of(order, kRowsOfAMoment))
+      screen_.row(share_figures(rows[i].bytes, rows_.bytes.value,
+                                rows_.bytes.standard_error ? error_column(rows[i].standard_error()) : ""),
+                  [&](int room) { return name(i, room); });
+    screen_.and_more(order.size(), kRowsOfAMoment);
   }
 
   const RecordingReport& report_;
@@ -137,11 +135,9 @@ void add_heap(Json& json, const RecordingReport& report, const LiveRows& rows) {
   json["stacks"] = rows_json(rows.by_stack, kStacks, [&](Json& object, std::size_t stack) {
     object["frames"] = frames_of(report, StackId{static_cast<std::uint32_t>(stack)});
   });
-  const auto modules = rows_by_module(report, rows);
-  std::vector<LiveRow> module_rows;
-  for (const auto& [name, row] : modules) module_rows.push_back(row);
-  json["modules"] = rows_json(module_rows, kAllRows, [&](Json& object, std::size_t module) {
-    set_if(object, "module", modules[module].first);
+  const RowsByModule modules(report, rows);
+  json["modules"] = rows_json(modules.rows, kAllRows, [&](Json& object, std::size_t module) {
+    set_if(object, "module", modules.names[module]);
   });
   json["size_classes"] = rows_json(rows.by_class, kAllRows, [](Json& object, std::size_t bits) {
     object["smallest_bytes"] = smallest_of_class(bits);

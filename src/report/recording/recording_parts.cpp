@@ -14,6 +14,7 @@
 #include "base/utf8.h"
 #include "report/recording/recording_words.h"
 #include "report/recording/stack_text.h"
+#include "report/run/report_json.h"
 #include "report/words.h"
 
 namespace headroom::report {
@@ -21,19 +22,6 @@ namespace headroom::report {
 using namespace attribution;
 
 namespace {
-
-Json node_json(const NodeMemory& node) {
-  Json object = {{"name", node.name}, {"operation", node.operation}, {"provider", node.provider}};
-  object["runs"] = node.runs;
-  object["duration_ns"] = node.duration.count;
-  set_if(object, "output_bytes", node.output);
-  set_if(object, "activation_bytes", node.activations);
-  set_if(object, "parameter_bytes", node.parameters);
-  set_if(object, "arena_in_use_bytes", node.in_use);
-  return object;
-}
-
-using namespace attribution;
 
 constexpr std::size_t kNodesShown = 5;
 constexpr int kShortestName = 10;
@@ -46,104 +34,80 @@ bool is_of_session(std::string_view path, std::string_view session) {
   return path == session || path == own_name || path.ends_with(fmt::format("/{}", own_name));
 }
 
+// What the layer of each node held at the heap's peak, by itself and without what tracing needs.
+std::vector<Bytes> layers_of_nodes(const SessionMemory& session, const RecordingAnalysis& analysis) {
+  std::unordered_map<std::string_view, Bytes> held;
+  for (const LayerFigures& layer : analysis.layers) {
+    if (layer.source != recording::ScopeSource::node || !layer.parent) continue;
+    const LayerFigures& run = analysis.layers[*layer.parent];
+    if (run.source == recording::ScopeSource::run && run.parent &&
+        is_of_session(analysis.layers[*run.parent].path, session.name))
+      held[std::string_view(layer.path).substr(run.path.size() + 1)] +=
+          Bytes{layer.self.peak_bytes - layer.tracing_peak_bytes};
+  }
+  std::vector<Bytes> layers;
+  for (const NodeMemory& node : session.nodes) {
+    const auto found = held.find(node.name);
+    layers.push_back(found == held.end() ? Bytes{} : found->second);
+  }
+  return layers;
+}
+
 constexpr std::int64_t kMuch = 1 << 20, kPartOfHeap = 100;
 constexpr std::size_t kPlaces = 5, kOthers = 3, kMappedSharesInJson = 50;
 
-struct ModuleShare {
-  std::string name;  // empty where it is not known
-  MappingShare share;
+// The modules whose code requested the memory, as module_figures() has them for the heap; the largest first.
+struct ModuleShares {
+  std::vector<std::string> names;    // empty where it is not known
+  std::vector<MappingShare> shares;  // with the indices of the names
+
+  ModuleShares(const RecordingReport& report, const std::vector<MappingShare>& stacks) {
+    std::map<std::string, MappingShare> by_name;
+    for (const MappingShare& stack : stacks) {
+      MappingShare& share =
+          by_name[responsible_module(report.info, report.stacks.frames(StackId{stack.index}))];
+      add_wrapping(share.at_peak_bytes, stack.at_peak_bytes);
+      add_wrapping(share.end_bytes, stack.end_bytes);
+    }
+    for (const auto& [name, share] : by_name) {
+      shares.push_back(share);
+      shares.back().index = static_cast<std::uint32_t>(names.size());
+      names.push_back(name);
+    }
+    sort_shares(shares);
+  }
 };
-
-// By the module whose code requested the memory, as module_figures() does for the heap; the largest first.
-std::vector<ModuleShare> module_shares(const RecordingReport& report,
-                                       const std::vector<MappingShare>& stacks) {
-  std::map<std::string, MappingShare> by_name;
-  for (const MappingShare& stack : stacks) {
-    MappingShare& share =
-        by_name[responsible_module(report.info, report.stacks.frames(StackId{stack.index}))];
-    add_wrapping(share.at_peak_bytes, stack.at_peak_bytes);
-    add_wrapping(share.end_bytes, stack.end_bytes);
-  }
-  std::vector<std::string> names;
-  std::vector<MappingShare> shares;
-  for (const auto& [name, share] : by_name) {
-    shares.push_back(share);
-    shares.back().index = static_cast<std::uint32_t>(names.size());
-    names.push_back(name);
-  }
-  sort_shares(shares);
-  std::vector<ModuleShare> modules;
-  for (const MappingShare& share : shares) modules.push_back({names[share.index], share});
-  return modules;
-}
-
-const std::string& layer_path(const RecordingReport& report, const MappingShare& share) {
-  return report.analysis.layers[share.index].path;
-}
 
 // The tables by layer, module and place. Those of one moment show what the shares have at the end.
-class MappedTables {
- public:
-  enum class Of { whole_recording, one_moment };
-
-  MappedTables(ScreenLines& screen, const RecordingReport& report, std::int64_t whole, Of of)
-      : screen_(screen), report_(report), whole_(whole), of_(of) {}
-
-  void draw(const std::vector<MappingShare>& stacks, const std::vector<MappingShare>& layers) {
-    // One row for everything outside of any layer shows nothing new, and neither does one module.
-    if (layers.size() > 1 || (layers.size() == 1 && layers[0].index != 0))
-      table(
-          "layer", layers.size(), kOthers,
-          [&](std::size_t i, int room) {
-            const std::string& path = layer_path(report_, layers[i]);
-            return fit_path_to_width(path.empty() ? "(outside of any layer)" : path, room);
-          },
-          [&](std::size_t i) { return layers[i]; });
-    const std::vector<ModuleShare> modules = module_shares(report_, stacks);
-    if (modules.size() > 1)
-      table(
-          "module", modules.size(), kOthers,
-          [&](std::size_t i, int room) {
-            return fit_to_width(modules[i].name.empty() ? "(unknown)" : modules[i].name, room);
-          },
-          [&](std::size_t i) { return modules[i].share; });
-    table(
-        "place", stacks.size(), kPlaces,
-        [&](std::size_t i, int room) { return one_line_stack(report_, StackId{stacks[i].index}, room); },
-        [&](std::size_t i) { return stacks[i]; });
-  }
-
- private:
-  // `name(i, room)`: of row i, in at most `room` columns.
-  template <class Name, class Share>
-  void table(std::string_view by, std::size_t rows, std::size_t most, Name name, Share share) {
-    screen_.line(of_ == Of::one_moment
-                     ? fmt::format("  by {}", by)
-                     : fmt::format("{:>11}        {:>9}  by {}", "at its peak", "at end", by));
-    const std::size_t shown = std::min(rows, most);
-    for (std::size_t i = 0; i < shown; ++i)
-      screen_.row(figures(share(i)), [&](int room) { return name(i, room); });
-    screen_.and_more(rows, shown);
-  }
-
-  std::string figures(const MappingShare& share) const {
-    if (of_ == Of::one_moment) return share_figures(share.end_bytes, whole_);
-    return share_figures(share.at_peak_bytes, whole_) +
-           fmt::format("{:>9}  ", format_bytes({share.end_bytes}));
-  }
-
-  ScreenLines& screen_;
-  const RecordingReport& report_;
-  std::int64_t whole_;
-  Of of_;
-};
-
-// A row of JSON: what names the share, and its bytes.
-Json share_json(const MappingShare& share) {
-  return {{"at_peak_bytes", share.at_peak_bytes}, {"at_end_bytes", share.end_bytes}};
+void add_mapped_tables(ScreenLines& screen, const RecordingReport& report, std::int64_t whole, bool at_moment,
+                       const std::vector<MappingShare>& stacks, const std::vector<MappingShare>& layers) {
+  // `name(index, room)`: of a share, in at most `room` columns.
+  const auto table = [&](std::string_view by, const std::vector<MappingShare>& shares, std::size_t most,
+                         auto name) {
+    screen.line(at_moment ? fmt::format("  by {}", by)
+                          : fmt::format("{:>11}        {:>9}  by {}", "at its peak", "at end", by));
+    for (const MappingShare& share : first_of(shares, most)) {
+      std::string figures = share_figures(at_moment ? share.end_bytes : share.at_peak_bytes, whole);
+      if (!at_moment) figures += fmt::format("{:>9}  ", format_bytes({share.end_bytes}));
+      screen.row(figures, [&](int room) { return name(share.index, room); });
+    }
+    screen.and_more(shares.size(), most);
+  };
+  // One row for everything outside of any layer shows nothing new, and neither does one module.
+  if (layers.size() > 1 || (layers.size() == 1 && layers[0].index != 0))
+    table("layer", layers, kOthers, [&](std::uint32_t layer, int room) {
+      return fit_path_to_width(name_of_layer(report, layer), room);
+    });
+  const ModuleShares modules(report, stacks);
+  if (modules.shares.size() > 1)
+    table("module", modules.shares, kOthers, [&](std::uint32_t module, int room) {
+      return fit_to_width(modules.names[module].empty() ? "(unknown)" : modules.names[module], room);
+    });
+  table("place", stacks, kPlaces,
+        [&](std::uint32_t stack, int room) { return one_line_stack(report, StackId{stack}, room); });
 }
-Json share_at_moment_json(const MappingShare& share) { return {{"bytes", share.end_bytes}}; }
 
+// Rows of what names a share, and its bytes.
 void add_shares(Json& json, const RecordingReport& report, const std::vector<MappingShare>& stacks,
                 const std::vector<MappingShare>& layers, Json (*bytes_of)(const MappingShare&)) {
   json["stacks"] = json_list(first_of(stacks, kMappedSharesInJson), [&](const MappingShare& stack) {
@@ -153,12 +117,13 @@ void add_shares(Json& json, const RecordingReport& report, const std::vector<Map
   });
   json["layers"] = json_list(first_of(layers, kMappedSharesInJson), [&](const MappingShare& layer) {
     Json object = bytes_of(layer);
-    object["layer_name"] = layer_path(report, layer);
+    object["layer_name"] = path_of_layer(report, layer.index);
     return object;
   });
-  json["modules"] = json_list(module_shares(report, stacks), [&](const ModuleShare& module) {
-    Json object = bytes_of(module.share);
-    set_if(object, "module", module.name);
+  const ModuleShares modules(report, stacks);
+  json["modules"] = json_list(modules.shares, [&](const MappingShare& share) {
+    Json object = bytes_of(share);
+    set_if(object, "module", modules.names[share.index]);
     return object;
   });
 }
@@ -195,16 +160,6 @@ Json thread_json(const recording::RecordingInfo& info, ThreadIndex thread) {
   return object;
 }
 
-Json modules_json(const RecordingReport& report) {
-  const auto modules = module_figures(report.info, report.stacks, report.analysis);
-  return json_list(modules, [](const ModuleFigures& module) {
-    Json object;
-    set_if(object, "module", module.name);
-    set(object, module.live);
-    return object;
-  });
-}
-
 Json sessions_json(const RecordingReport& report) {
   return json_list(session_memory(report.info, report.analysis), [&](const SessionMemory& session) {
     Json object = {{"name", session.name}};
@@ -226,29 +181,13 @@ Json sessions_json(const RecordingReport& report) {
       object["at_peak"] = json_list(shares_of(session), [](const MemoryShare& share) -> Json {
         return {{"kind", name_of(share.kind)}, {"bytes", share.bytes.count}};
       });
-    Json& nodes = object["nodes"] = json_list(session.nodes, node_json);
+    Json& nodes = object["nodes"] =
+        json_list(session.nodes, [](const NodeMemory& node) { return to_json(node); });
     const std::vector<Bytes> layers = layers_of_nodes(session, report.analysis);
     for (std::size_t i = 0; i < layers.size(); ++i)
       if (layers[i] > Bytes{}) nodes[i]["layer_at_peak_bytes"] = layers[i].count;
     return object;
   });
-}
-
-Json threads_json(const RecordingReport& report) {
-  Json threads = Json::array();
-  if (!report.analysis.host_recorded)
-    for (std::uint32_t i = 0; i < report.info.threads.size(); ++i)
-      threads.push_back(thread_json(report.info, ThreadIndex{i}));
-  for (const ThreadFigures& thread : report.analysis.threads) {
-    if (!report.analysis.host_recorded || (thread.allocations == 0 && thread.releases == 0)) continue;
-    Json object = thread_json(report.info, thread.thread);
-    object["allocations"] = thread.allocations;
-    object["deallocations"] = thread.releases;
-    object["allocated_bytes"] = thread.allocated_bytes;
-    set(object, thread.live);
-    threads.push_back(std::move(object));
-  }
-  return threads;
 }
 
 bool has_arena(const SessionMemory& session) { return session.in_use && session.arena_held; }
@@ -258,30 +197,11 @@ bool has_arena(const recording::RecordingInfo& info, const RecordingAnalysis& an
                              [](const SessionMemory& session) { return has_arena(session); });
 }
 
-Bytes tensors_of(const NodeMemory& node) {
-  return node.activations.value_or(Bytes{}) + node.output.value_or(Bytes{});
-}
-
-std::vector<Bytes> layers_of_nodes(const SessionMemory& session, const RecordingAnalysis& analysis) {
-  std::unordered_map<std::string_view, Bytes> held;
-  for (const LayerFigures& layer : analysis.layers) {
-    if (layer.source != recording::ScopeSource::node || !layer.parent) continue;
-    const LayerFigures& run = analysis.layers[*layer.parent];
-    if (run.source == recording::ScopeSource::run && run.parent &&
-        is_of_session(analysis.layers[*run.parent].path, session.name))
-      held[std::string_view(layer.path).substr(run.path.size() + 1)] +=
-          Bytes{layer.self.peak_bytes - layer.tracing_peak_bytes};
-  }
-  std::vector<Bytes> layers;
-  for (const NodeMemory& node : session.nodes) {
-    const auto found = held.find(node.name);
-    layers.push_back(found == held.end() ? Bytes{} : found->second);
-  }
-  return layers;
-}
-
 void add_nodes(ScreenLines& screen, const SessionMemory& session, const RecordingAnalysis& analysis) {
-  const auto bytes_of = [](const NodeMemory& node) { return tensors_of(node).count; };
+  // What one run of the node reads and writes; no parameters.
+  const auto bytes_of = [](const NodeMemory& node) {
+    return (node.activations.value_or(Bytes{}) + node.output.value_or(Bytes{})).count;
+  };
   std::vector<std::size_t> order = ranked(session.nodes, bytes_of, kNodesShown);
   if (order.empty()) return;
   const auto with_tensors =
@@ -290,28 +210,22 @@ void add_nodes(ScreenLines& screen, const SessionMemory& session, const Recordin
   screen.heading(fmt::format("Tensors of the nodes of {}, in one run", session.name));
   screen.line(fmt::format("  {:>10}  {:>10}  {:>10}  node", "inputs", "outputs",
                           has_arena(session) ? "arena grew" : "its layer"));
-  const auto add = [&](std::size_t i, std::string_view after) {
+  const auto is_peak = [&](std::size_t i) { return session.nodes[i].name == session.peak_node; };
+  const auto peak = std::ranges::find(session.nodes, session.peak_node, &NodeMemory::name);
+  std::size_t shown = order.size();
+  if (peak != session.nodes.end() && std::ranges::none_of(order, is_peak)) {
+    order.push_back(static_cast<std::size_t>(peak - session.nodes.begin()));
+    shown += bytes_of(*peak) > 0 ? 1 : 0;
+  }
+  for (const std::size_t i : order) {
     const NodeMemory& node = session.nodes[i];
+    const std::string_view after = is_peak(i) ? "  ← arena peak" : "";
     const std::string figures =
         fmt::format("  {:>10}  {:>10}  {:>10}  ", words_for(node.activations), words_for(node.output),
                     layers[i] >= kSmallestGrowth ? format_bytes(layers[i]) : "");
     screen.row(figures, [&](int room) {
       return fit_path_to_width(node.name, std::max(kShortestName, room - display_width(after))).append(after);
     });
-  };
-  constexpr std::string_view kFullest = "  ← arena peak";
-  bool has_peak_node = false;
-  for (const std::size_t i : order) {
-    const bool is_peak = session.nodes[i].name == session.peak_node;
-    has_peak_node |= is_peak;
-    add(i, is_peak ? kFullest : "");
-  }
-  std::size_t shown = order.size();
-  for (std::size_t i = 0; i < session.nodes.size() && !has_peak_node; ++i) {
-    if (session.nodes[i].name != session.peak_node) continue;
-    add(i, kFullest);
-    shown += bytes_of(session.nodes[i]) > 0 ? 1 : 0;
-    has_peak_node = true;
   }
   screen.and_more(static_cast<std::size_t>(with_tensors), shown);
 }
@@ -333,8 +247,7 @@ void add_mapped(ScreenLines& screen, const RecordingReport& report) {
     screen.indented(
         fmt::format("At most {} of addresses were also reserved without access, which uses no memory.",
                     format_bytes({mapped.reserved_peak_bytes})));
-  MappedTables(screen, report, mapped.peak_bytes, MappedTables::Of::whole_recording)
-      .draw(mapped.stacks, mapped.layers);
+  add_mapped_tables(screen, report, mapped.peak_bytes, false, mapped.stacks, mapped.layers);
 }
 
 void add_mapped(ScreenLines& screen, const RecordingReport& report, const LiveRows& rows) {
@@ -342,8 +255,7 @@ void add_mapped(ScreenLines& screen, const RecordingReport& report, const LiveRo
   if (!is_much(mapped.bytes, rows.bytes.value)) return;
   screen.heading(
       fmt::format("Mapped by the program, not part of the heap: {}", format_bytes({mapped.bytes})));
-  MappedTables(screen, report, mapped.bytes, MappedTables::Of::one_moment)
-      .draw(mapped.by_stack, mapped.by_layer);
+  add_mapped_tables(screen, report, mapped.bytes, true, mapped.by_stack, mapped.by_layer);
 }
 
 Json mapped_json(const RecordingReport& report) {
@@ -357,13 +269,17 @@ Json mapped_json(const RecordingReport& report) {
                {"at_end_bytes", mapped.end_bytes},
                {"reserved_peak_bytes", mapped.reserved_peak_bytes},
                {"reserved_at_end_bytes", mapped.reserved_end_bytes}};
-  add_shares(json, report, mapped.stacks, mapped.layers, share_json);
+  add_shares(json, report, mapped.stacks, mapped.layers, [](const MappingShare& share) -> Json {
+    return {{"at_peak_bytes", share.at_peak_bytes}, {"at_end_bytes", share.end_bytes}};
+  });
   return json;
 }
 
 Json mapped_json(const RecordingReport& report, const MappedRows& mapped) {
   Json json = {{"bytes", mapped.bytes}};
-  add_shares(json, report, mapped.by_stack, mapped.by_layer, share_at_moment_json);
+  add_shares(json, report, mapped.by_stack, mapped.by_layer, [](const MappingShare& share) -> Json {
+    return {{"bytes", share.end_bytes}};
+  });
   return json;
 }
 

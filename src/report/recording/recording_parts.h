@@ -21,22 +21,12 @@ void set(Json& object, const attribution::LiveFigures& live);
 // The index, and the kernel's id and the name where they are known.
 Json thread_json(const recording::RecordingInfo& info, ThreadIndex thread);
 
-Json modules_json(const RecordingReport& report);
 Json sessions_json(const RecordingReport& report);
-Json threads_json(const RecordingReport& report);
 
 // True if the runtime reported an arena that contains its nodes' tensors.
 bool has_arena(const attribution::SessionMemory& session);
 // That of any session.
 bool has_arena(const recording::RecordingInfo& info, const attribution::RecordingAnalysis& analysis);
-
-// Bytes of one run that the node reads and writes; no parameters.
-Bytes tensors_of(const NodeMemory& node);
-
-// What the layer of each of the session's nodes held at the heap's peak, by itself and without what was there
-// for the tracing's sake.
-std::vector<Bytes> layers_of_nodes(const attribution::SessionMemory& session,
-                                   const attribution::RecordingAnalysis& analysis);
 
 // A table of the nodes with most tensors, and of the node after which the arena was fullest, beside the
 // memory of the nodes' layers. A layer has the memory allocated while its node ran: often a block for the

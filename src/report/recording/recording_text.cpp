@@ -20,9 +20,15 @@ namespace {
 using namespace attribution;
 
 constexpr std::size_t kRowsOfATable = 5, kRowsOfAHint = 3;
-template <class Item, class Figure>
-std::int64_t count_above_zero(const std::vector<Item>& items, Figure figure) {
-  return std::ranges::count_if(items, [&](const Item& item) { return figure(item) > 0; });
+
+// "--gpu-mem-limit 0=4GiB,1=8GiB "; empty without a limit.
+std::string flag_of_device_limits(const recording::RecordingInfo& info) {
+  std::string limits;
+  for (const recording::Device& device : info.devices)
+    if (device.limit_bytes)
+      limits += fmt::format("{}{}={}", limits.empty() ? "" : ",", device.ordinal,
+                            exact_size({static_cast<std::int64_t>(*device.limit_bytes)}));
+  return limits.empty() ? "" : fmt::format("--gpu-mem-limit {} ", limits);
 }
 
 class RecordingSummary {
@@ -36,30 +42,27 @@ class RecordingSummary {
 
   std::string draw() {
     what_ran();
-    if (analysis_.host_recorded) what_the_heap_held();
+    if (analysis_.host_recorded) {
+      figures();
+      layers();
+      modules();
+      sessions();
+      stacks();
+      add_mapped(screen_, report_);
+    }
     devices();
-    if (analysis_.host_recorded) how_the_heap_was_used();
+    if (analysis_.host_recorded) {
+      leaks();
+      churn();
+      fragmentation();
+    }
     processes();
-    problems();
+    screen_.missing_data(missing_parts(report_.info, analysis_));
     next();
     return std::move(screen_).text();
   }
 
  private:
-  void what_the_heap_held() {
-    figures();
-    layers();
-    modules();
-    sessions();
-    stacks();
-    add_mapped(screen_, report_);
-  }
-  void how_the_heap_was_used() {
-    leaks();
-    churn();
-    fragmentation();
-  }
-
   void what_ran() {
     screen_.title(one_line_command(report_.info));
     std::string end = report_.info.closed ? "exited" : "killed or still running";
@@ -119,13 +122,11 @@ class RecordingSummary {
     const std::vector<PeakShare> shares = peak_shares(report_.info, report_.stacks, analysis_);
     if (shares.empty()) return;
     screen_.heading("Layers that hold the peak");
-    const std::size_t shown = std::min(shares.size(), kRowsOfATable);
-    if (std::any_of(shares.begin(), shares.begin() + static_cast<std::ptrdiff_t>(shown),
-                    [&](const PeakShare& share) { return is_node_with_arena(share); }))
+    const auto shown = first_of(shares, kRowsOfATable);
+    if (std::ranges::any_of(shown, [&](const PeakShare& share) { return is_node_with_arena(share); }))
       screen_.indented(
           "A node's row shows how much the arena grew while the node ran; its tensors are listed below.");
-    for (std::size_t i = 0; i < shown; ++i) {
-      const PeakShare& share = shares[i];
+    for (const PeakShare& share : shown) {
       const std::string figures = share_of_peak(share.bytes, share.standard_error());
       const std::string name = words_for_share_name(share);
       const auto [own_peak, entered] = words_for_own_figures(share);
@@ -138,14 +139,14 @@ class RecordingSummary {
       if (!fits && !own_peak.empty())
         screen_.line(std::string(static_cast<std::size_t>(display_width(figures)), ' ') + own);
     }
-    screen_.and_more(shares.size(), shown);
+    screen_.and_more(shares.size(), kRowsOfATable);
     uses();
   }
 
   // "By use: weights 44.6 MiB, activations 1.8 MiB, other 12.0 MiB".
   void uses() {
     std::string words;
-    for (const PeakUse& use : peak_uses(analysis_))
+    for (const PeakPart& use : peak_uses(analysis_))
       words += fmt::format("{} {} {}", words.empty() ? "By use:" : ",",
                            use.name == "optimizer_state" ? "optimizer state" : use.name,
                            format_bytes({use.bytes}));
@@ -164,19 +165,17 @@ class RecordingSummary {
     const std::vector<ModuleFigures> modules = module_figures(report_.info, report_.stacks, analysis_);
     if (modules.size() < 2) return;  // one module says nothing
     screen_.heading("Modules that hold the peak");
-    const std::size_t shown = std::min(modules.size(), kRowsOfATable);
-    for (std::size_t i = 0; i < shown; ++i) {
-      const LiveFigures& live = modules[i].live;
-      const std::string figures = share_of_peak(live.peak_bytes, live.peak_standard_error());
+    for (const ModuleFigures& module : first_of(modules, kRowsOfATable)) {
+      const LiveFigures& live = module.live;
       const std::string at_end = fmt::format("  {} at the end", format_bytes({live.end_bytes}));
       constexpr int kShortestPlaceName = 10;
-      screen_.row(figures, [&](int room) {
-        return fit_to_width(modules[i].name.empty() ? "(unknown)" : modules[i].name,
+      screen_.row(share_of_peak(live.peak_bytes, live.peak_standard_error()), [&](int room) {
+        return fit_to_width(module.name.empty() ? "(unknown)" : module.name,
                             std::max(kShortestPlaceName, room - display_width(at_end))) +
                at_end;
       });
     }
-    screen_.and_more(modules.size(), shown);
+    screen_.and_more(modules.size(), kRowsOfATable);
   }
 
   // True for a node of a graph whose tensors have a separate table.
@@ -228,7 +227,9 @@ class RecordingSummary {
       place(
           share_of_peak(analysis_.stacks[i].live.peak_bytes, analysis_.stacks[i].live.peak_standard_error()),
           analysis_.stacks[i].stack);
-    screen_.and_more(count_above_zero(analysis_.stacks, at_peak), order.size());
+    const auto holding = std::ranges::count_if(analysis_.stacks,
+                                               [&](const StackFigures& stack) { return at_peak(stack) > 0; });
+    screen_.and_more(static_cast<std::size_t>(holding), order.size());
   }
 
   void devices() {
@@ -241,8 +242,7 @@ class RecordingSummary {
     const LeakVerdict& leaks = analysis_.leaks;
     screen_.heading("Leaks");
     leak_verdict(leaks);
-    for (std::size_t i = 0; i < std::min(leaks.other_cycles.size(), kRowsOfATable); ++i)
-      leak_verdict(leaks.other_cycles[i]);
+    for (const LeakVerdict& other : first_of(leaks.other_cycles, kRowsOfATable)) leak_verdict(other);
     screen_.and_more(leaks.other_cycles.size(), kRowsOfATable);
     if (leaks.growth == monitoring::Growth::unknown) return still_live();
     if (leaks.cycles_left_out > 0) screen_.sentence("·", kYellow, words_for_cycles_left_out(leaks));
@@ -250,16 +250,16 @@ class RecordingSummary {
 
   void leak_verdict(const LeakVerdict& leaks) {
     const bool is_blind = leaks.growth == monitoring::Growth::none && leaks.smallest_visible > 0;
+    const bool is_unknown = leaks.growth == monitoring::Growth::unknown;
+    const std::string words = words_for_leaks(leaks);
     if (leaks.growth == monitoring::Growth::leak)
-      screen_.sentence("✗", kRed, words_for_leaks(leaks));
+      screen_.sentence("✗", kRed, words);
     else if (leaks.growth >= monitoring::Growth::grew_then_released)
-      screen_.sentence("!", kYellow, words_for_leaks(leaks));
-    else if (leaks.growth == monitoring::Growth::unknown)
-      screen_.sentence("·", kYellow, words_for_leaks(leaks) + (live_at_end().empty() ? "" : " Not judged:"));
-    else if (is_blind)
-      screen_.sentence("·", kYellow, words_for_leaks(leaks));
+      screen_.sentence("!", kYellow, words);
+    else if (is_unknown || is_blind)
+      screen_.sentence("·", kYellow, words + (is_unknown && !live_at_end().empty() ? " Not judged:" : ""));
     else
-      screen_.sentence("✓", kGreen, words_for_leaks(leaks));
+      screen_.sentence("✓", kGreen, words);
     if (leaks.same_places) return;
     std::size_t shown = 0;
     for (const StackGrowth& stack : leaks.stacks) {
@@ -293,8 +293,7 @@ class RecordingSummary {
   void churn() {
     if (analysis_.reuse.empty()) return;
     screen_.heading("Allocated repeatedly: a pool would avoid these calls; sizes are totals");
-    for (std::size_t i = 0; i < std::min(analysis_.reuse.size(), kRowsOfAHint); ++i) {
-      const ReuseCandidate& candidate = analysis_.reuse[i];
+    for (const ReuseCandidate& candidate : first_of(analysis_.reuse, kRowsOfAHint)) {
       const std::string pool =
           candidate.pool_bytes ? fmt::format(", pool of {}", format_bytes({*candidate.pool_bytes})) : "";
       place(fmt::format("  {:>9} calls, {}{}  ", grouped(candidate.calls_saved),
@@ -314,26 +313,22 @@ class RecordingSummary {
     const FragmentationMoment& worst = fragmentation.moments[fragmentation.worst];
     if (moment.extent_bytes == 0) return;
     screen_.heading("Fragmentation");
-    screen_.sentence(
-        " ", "",
-        fmt::format(
-            "When the heap was largest ({}), {} of its {} were holes ({}), the largest {}; rounding and "
-            "headers took {}.",
-            format_duration(moment.time), format_bytes({moment.free_bytes}),
-            format_bytes({moment.extent_bytes}), words_for_share(moment.external()),
-            format_bytes({moment.largest_free_bytes}), words_for_share(moment.internal())));
+    screen_.note(fmt::format(
+        "When the heap was largest ({}), {} of its {} were holes ({}), the largest {}; rounding and headers "
+        "took {}.",
+        format_duration(moment.time), format_bytes({moment.free_bytes}), format_bytes({moment.extent_bytes}),
+        words_for_share(moment.external()), format_bytes({moment.largest_free_bytes}),
+        words_for_share(moment.internal())));
     if (worst.free_bytes > moment.free_bytes)
-      screen_.sentence(" ", "",
-                       fmt::format("Holes took the most memory at {}: {} of {} ({}), the largest {}.",
-                                   format_duration(worst.time), format_bytes({worst.free_bytes}),
-                                   format_bytes({worst.extent_bytes}), words_for_share(worst.external()),
-                                   format_bytes({worst.largest_free_bytes})));
+      screen_.note(fmt::format("Holes took the most memory at {}: {} of {} ({}), the largest {}.",
+                               format_duration(worst.time), format_bytes({worst.free_bytes}),
+                               format_bytes({worst.extent_bytes}), words_for_share(worst.external()),
+                               format_bytes({worst.largest_free_bytes})));
     if (!worst.blocker) return;
     const Blocker& blocker = *worst.blocker;
-    screen_.sentence(" ", "",
-                     fmt::format("The largest hole would be {} without {} in {} at its end:",
-                                 format_bytes({blocker.freed_if_gone}), format_bytes({blocker.bytes}),
-                                 counted(blocker.blocks, "block")));
+    screen_.note(fmt::format(
+        "The largest hole would be {} without {} in {} at its end:", format_bytes({blocker.freed_if_gone}),
+        format_bytes({blocker.bytes}), counted(blocker.blocks, "block")));
     const auto places = blocker.places();
     for (const BlockerPlace& part : places.first(std::min(places.size(), kRowsOfAHint)))
       place(fmt::format("  {:>9} in {}  ", format_bytes({part.bytes}), counted(part.blocks, "block")),
@@ -343,8 +338,7 @@ class RecordingSummary {
   void processes() {
     if (report_.others.empty()) return;
     screen_.heading(fmt::format("Other processes of the tree ({})", report_.others.size()));
-    for (std::size_t i = 0; i < std::min(report_.others.size(), kRowsOfATable); ++i) {
-      const ProcessFigures& process = report_.others[i];
+    for (const ProcessFigures& process : first_of(report_.others, kRowsOfATable)) {
       const bool known = process.problem.empty();
       const std::string figures = known ? fmt::format("  {:>9} pid {:<7} ", peak_of(process), process.pid)
                                         : fmt::format("  {:>9} ", kAbsent);
@@ -356,19 +350,15 @@ class RecordingSummary {
     if (!report_.add_others) return;
     const TreeFigures tree = tree_figures(report_);
     if (tree.sums.device_peak_bytes)
-      screen_.sentence(
-          " ", "",
-          fmt::format("All {} processes: the GPU memory peaks add up to {}, but may not have occurred "
-                      "at the same time.",
-                      tree.processes, format_bytes({*tree.sums.device_peak_bytes})));
+      screen_.note(fmt::format(
+          "All {} processes: the GPU memory peaks add up to {}, but may not have occurred at the same time.",
+          tree.processes, format_bytes({*tree.sums.device_peak_bytes})));
     if (!tree.sums.host_recorded) return;
-    screen_.sentence(
-        " ", "",
-        fmt::format("All {} processes: {} in {} allocations, {} live at exit. The peaks add up to {}, "
-                    "but may not have occurred at the same time.",
-                    tree.processes, format_bytes({tree.sums.total_allocated_bytes}),
-                    grouped(tree.sums.allocations), format_bytes({tree.sums.leaked_bytes}),
-                    format_bytes({tree.sums.peak_bytes})));
+    screen_.note(fmt::format(
+        "All {} processes: {} in {} allocations, {} live at exit. The peaks add up to {}, but may not have "
+        "occurred at the same time.",
+        tree.processes, format_bytes({tree.sums.total_allocated_bytes}), grouped(tree.sums.allocations),
+        format_bytes({tree.sums.leaked_bytes}), format_bytes({tree.sums.peak_bytes})));
   }
 
   // Beside its heap.
@@ -380,17 +370,6 @@ class RecordingSummary {
   static std::string peak_of(const ProcessFigures& process) {
     if (process.host_recorded) return format_bytes({process.peak_bytes});
     return process.device_peak_bytes ? format_bytes({*process.device_peak_bytes}) : std::string(kAbsent);
-  }
-
-  void problems() {
-    const std::vector<std::string> sentences = missing_parts(report_.info, analysis_);
-    if (sentences.empty()) return;
-    screen_.heading("Missing data");
-    constexpr std::size_t kShown = 6;
-    for (std::size_t i = 0; i < std::min(sentences.size(), kShown); ++i)
-      screen_.sentence("!", kYellow, sentences[i]);
-    if (sentences.size() > kShown)
-      screen_.line(fmt::format("  and {} more; --json has all", sentences.size() - kShown));
   }
 
   void next() {

@@ -26,9 +26,6 @@ inline constexpr int kRecordingReportSchemaVersion = 1;
 // The functions at a return address, inlined ones first: {"conv::run", "main"}. Never empty.
 using FrameNames = std::function<std::vector<std::string>(std::uint64_t return_address)>;
 
-// "libfoo.so+0x1a2b": the place in its module, for recordings whose functions are not known. The functor
-// keeps a copy of what it needs.
-FrameNames module_offsets(const recording::RecordingInfo& info);
 // With the symbols of the modules, and with the default search of symbol files.
 FrameNames names_by_symbols(std::shared_ptr<symbols::Symbolizer> symbolizer);
 FrameNames names_by_symbols(const recording::RecordingInfo& info);
@@ -68,7 +65,6 @@ Json recording_to_json(const RecordingReport& report);
 ProcessFigures figures_of(const std::string& file, const recording::RecordingInfo& info,
                           const attribution::RecordingAnalysis& analysis);
 
-// Words for a recording without host memory.
 inline constexpr std::string_view kGpuMemoryOnly = "GPU memory only (--only gpu)";
 
 // The command and its arguments on one line, as people read it (not for a shell).

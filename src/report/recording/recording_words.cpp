@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <string_view>
 
@@ -10,8 +9,12 @@
 #include "base/utf8.h"
 #include "report/recording/recording_views.h"
 #include "report/words.h"
+#include "types/enum_names.h"
 
 namespace headroom::report {
+
+using attribution::LeakVerdict;
+using monitoring::Growth;
 
 std::string error_column(std::optional<double> standard_error) {
   constexpr int kWidth = 11;
@@ -160,25 +163,13 @@ std::vector<std::string> missing_parts(const recording::Recording& recording) {
 
 std::string_view words_for(DeviceMemoryKind kind) {
   // In the order of DeviceMemoryKind, which begins at 1.
-  constexpr std::array<std::string_view, kDeviceMemoryKinds> kWords{
-      "",
-      "device memory (cuMemAlloc)",
-      "arrays and mipmaps",
-      "managed memory",
-      "physical memory (cuMemCreate)",
-      "allocated from pools",
-      "memory nodes of graphs",
-      "pinned host memory",
-      "imported from other processes and APIs",
-      "reserved addresses",
-      "mapped addresses",
-      "reserved by pools",
-      "modules, by difference",
-      "reserved for graphs",
-      "contexts, by difference",
-      "other driver memory, by difference",
-      "registered host memory (cuMemHostRegister)"};
-  return kWords.at(static_cast<std::size_t>(kind));
+  return name_in({"", "device memory (cuMemAlloc)", "arrays and mipmaps", "managed memory",
+                  "physical memory (cuMemCreate)", "allocated from pools", "memory nodes of graphs",
+                  "pinned host memory", "imported from other processes and APIs", "reserved addresses",
+                  "mapped addresses", "reserved by pools", "modules, by difference", "reserved for graphs",
+                  "contexts, by difference", "other driver memory, by difference",
+                  "registered host memory (cuMemHostRegister)"},
+                 kind);
 }
 
 const recording::Device* find_device(const RecordingReport& report, std::uint32_t ordinal) {
@@ -187,37 +178,10 @@ const recording::Device* find_device(const RecordingReport& report, std::uint32_
   return nullptr;
 }
 
-std::string name_of_device(const RecordingReport& report, std::uint32_t ordinal) {
-  const recording::Device* const device = find_device(report, ordinal);
-  const std::string number = fmt::format("GPU {}", ordinal);
-  return device == nullptr || device->name.empty() ? number : number + ", " + device->name;
-}
-
 std::string command_of(const RecordingReport& report, const attribution::DeviceProcess& process) {
   for (const ProcessFigures& other : report.others)
     if (other.pid == process.pid && !process.is_elsewhere) return other.command;
   return process.name;
-}
-
-std::string words_for_process(const RecordingReport& report, const attribution::DeviceProcess& process) {
-  if (process.is_elsewhere) return fmt::format("process {} in another container", process.pid);
-  const std::string command = command_of(report, process);
-  return command.empty() ? fmt::format("process {}", process.pid)
-                         : fmt::format("process {} ({})", process.pid, without_control_characters(command));
-}
-
-std::string_view words_for_unknown(const attribution::DeviceRest& rest) {
-  if (rest.names_none) return "held by other processes, pools, graphs or shared granules";
-  return rest.has_more_processes ? "held by more processes" : "released by other processes in the meantime";
-}
-
-std::string flag_of_device_limits(const recording::RecordingInfo& info) {
-  std::string limits;
-  for (const recording::Device& device : info.devices)
-    if (device.limit_bytes)
-      limits += fmt::format("{}{}={}", limits.empty() ? "" : ",", device.ordinal,
-                            exact_size({static_cast<std::int64_t>(*device.limit_bytes)}));
-  return limits.empty() ? "" : fmt::format("--gpu-mem-limit {} ", limits);
 }
 
 std::string path_of_layer(const RecordingReport& report, std::uint32_t index) {
@@ -228,13 +192,6 @@ std::string name_of_layer(const RecordingReport& report, std::uint32_t index) {
   const std::string path = path_of_layer(report, index);
   return path.empty() ? "(outside of any layer)" : path;
 }
-
-bool tells_layers(const std::vector<attribution::DeviceShare>& layers) {
-  return !layers.empty() && (layers.size() > 1 || layers[0].index != 0);
-}
-
-using attribution::LeakVerdict;
-using monitoring::Growth;
 
 std::string words_for_slow_growth(double bytes) {
   return bytes < 1 ? "under 1 B" : format_bytes(Bytes{std::llround(bytes)});
@@ -329,17 +286,15 @@ TreeFigures tree_figures(const RecordingReport& report) {
   for (const ProcessFigures& other : report.others) {
     if (!other.problem.empty()) continue;
     ++tree.processes;
-    tree.sums.events += other.events;
-    tree.sums.allocations += other.allocations;
-    tree.sums.deallocations += other.deallocations;
-    tree.sums.total_allocated_bytes += other.total_allocated_bytes;
-    tree.sums.peak_bytes += other.peak_bytes;
+    for (const auto figure :
+         {&ProcessFigures::events, &ProcessFigures::allocations, &ProcessFigures::deallocations,
+          &ProcessFigures::total_allocated_bytes, &ProcessFigures::peak_bytes, &ProcessFigures::leaked_bytes,
+          &ProcessFigures::dropped_events})
+      tree.sums.*figure += other.*figure;
     tree.sums.peak_standard_error = std::hypot(tree.sums.peak_standard_error, other.peak_standard_error);
-    tree.sums.leaked_bytes += other.leaked_bytes;
     tree.sums.host_recorded = tree.sums.host_recorded && other.host_recorded;
     if (other.device_peak_bytes)
       tree.sums.device_peak_bytes = tree.sums.device_peak_bytes.value_or(0) + *other.device_peak_bytes;
-    tree.sums.dropped_events += other.dropped_events;
     tree.sums.complete = tree.sums.complete && other.complete;
   }
   return tree;

@@ -33,24 +33,11 @@ bool starts_threads(std::string_view name) {
          name.starts_with("clone") || name.starts_with("__clone");
 }
 
-std::string file_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
-
 // 4000 stacks of 30 frames are about a megabyte in the page; a program of very long names, or with a range
 // named anew each step, keeps to 25 MB as well, and so does a file of very deep stacks.
 constexpr std::size_t kMostNameBytes = 6'000'000, kMostNodes = 1'000'000;
 
 }  // namespace
-
-FrameNames module_offsets(const recording::RecordingInfo& info) {
-  return [modules = info.modules](std::uint64_t return_address) -> std::vector<std::string> {
-    const std::uint64_t call = return_address - 1;  // the call stands before the place that it returns to
-    // Of modules that were loaded at one place after another, the last.
-    for (auto module = modules.rbegin(); module != modules.rend(); ++module)
-      if (call >= module->start && call < module->end)
-        return {fmt::format("{}+{:#x}", file_name(module->path), call - module->load_bias)};
-    return {fmt::format("{:#x}", return_address)};
-  };
-}
 
 std::vector<std::string> frames_of(const RecordingReport& report, StackId stack) {
   std::vector<std::string> frames;

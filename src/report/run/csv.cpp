@@ -2,6 +2,7 @@
 // line break, quotes inside doubled. An absent figure is an empty field.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <array>
 #include <cstdint>
 #include <iterator>
@@ -111,25 +112,15 @@ std::optional<FrameTimes> frame_of(std::string_view line) {
 }  // namespace
 
 std::string to_csv(const BenchResult& result) {
-  std::string header;
-  const auto add = [](std::string& record, const std::string& text) {
-    if (!record.empty()) record += ',';
-    record += text;
-  };
-  const auto add_title = [&](const std::string& title, const std::string&) { add(header, title); };
+  std::vector<std::string> record;
+  const auto add_title = [&](std::string title, const std::string&) { record.push_back(std::move(title)); };
+  const auto add_cell = [&](const std::string&, std::string text) { record.push_back(std::move(text)); };
   columns_of(add_title, ModelResult{}, std::nullopt);
-
-  std::string csv = header + "\r\n";
+  std::string csv = fmt::format("{}\r\n", fmt::join(record, ","));
   for (const ModelResult* model : in_reading_order(result.models)) {
-    std::string record;
-    bool first = true;
-    const auto add_cell = [&](const std::string&, const std::string& text) {
-      if (!first) record += ',';
-      first = false;
-      record += text;
-    };
+    record.clear();
     columns_of(add_cell, *model, result.limit);
-    csv += record + "\r\n";
+    csv += fmt::format("{}\r\n", fmt::join(record, ","));
   }
   return csv;
 }

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <vector>
 
 #include "base/files.h"
@@ -11,6 +10,7 @@
 #include "report/run/report_json.h"
 #include "report/run/run_words.h"
 #include "report/run/views.h"
+#include "types/enum_names.h"
 
 namespace headroom::report {
 namespace {
@@ -69,19 +69,15 @@ void embed_images(const std::vector<ModelResult>& models, const fs::path& run_fo
 
 // Words that the page shares with the other views.
 Json words_of(const BenchResult& result) {
-  constexpr std::array<std::string_view, 3> kTones{"good", "neutral", "bad"};  // in the order of Tone
   const Verdict verdict = verdict_of(result);
-  Json words{{"tone", kTones.at(static_cast<std::size_t>(verdict.tone))},
+  Json words{{"tone", name_in({"good", "neutral", "bad"}, verdict.tone)},
              {"sentence", verdict.sentence},
              {"details", verdict.details}};
-  if (result.limit)
-    words["limit"] = {{"type", type_with_reason(*result.limit)},
-                      {"meaning", meaning_of(*result.limit)},
-                      {"notes", notes_on(*result.limit, result.host)}};
-  if (result.gpu_limit)
-    words["gpu_limit"] = {{"type", type_with_reason(*result.gpu_limit)},
-                          {"meaning", meaning_of(*result.gpu_limit)},
-                          {"notes", result.gpu_limit->note}};
+  const auto words_for = [](const Limit& limit, const std::string& notes) -> Json {
+    return {{"type", type_with_reason(limit)}, {"meaning", meaning_of(limit)}, {"notes", notes}};
+  };
+  if (result.limit) words["limit"] = words_for(*result.limit, notes_on(*result.limit, result.host));
+  if (result.gpu_limit) words["gpu_limit"] = words_for(*result.gpu_limit, result.gpu_limit->note);
   return words;
 }
 

@@ -46,18 +46,22 @@ inline constexpr bool is_list = false;
 template <class T>
 inline constexpr bool is_list<std::vector<T>> = true;
 
+// Writes the fields of a structure as JSON into a text: samples are written by the million, and a document in
+// between would be some hundred allocations a sample. Of two readings of one name the last is written.
 class FieldWriter {
  public:
-  explicit FieldWriter(Json& object) : object_(object) {}
+  // Between the braces, which are the caller's.
+  explicit FieldWriter(std::string& text) : text_(text) {}
 
   template <class T>
   void operator()(std::string_view key, const T& value) {
     if constexpr (is_optional<T>) {
       if (value) (*this)(key, *value);
-    } else if constexpr (std::same_as<T, double>) {
-      if (std::isfinite(value)) object_[std::string(key)] = value;
     } else {
-      object_[std::string(key)] = json_of(value);
+      if constexpr (std::same_as<T, double>)
+        if (!std::isfinite(value)) return;
+      put_key(key);
+      put(value);
     }
   }
   // For a count that is 0 when it is not known.
@@ -68,10 +72,16 @@ class FieldWriter {
   // Fields of the same structure under a key of their own; left out when there are none.
   template <class Describe>
   void group(std::string_view key, Describe describe_members) {
-    Json members = Json::object();
-    FieldWriter writer(members);
-    describe_members(writer);
-    if (!members.empty()) object_[std::string(key)] = std::move(members);
+    const std::size_t begin = text_.size();
+    const bool was_first = is_first_;
+    put_key(key);
+    text_ += '{';
+    FieldWriter members(text_);
+    describe_members(members);
+    text_ += '}';
+    if (!members.is_first_) return;
+    text_.resize(begin);
+    is_first_ = was_first;
   }
   // The fields of an optional structure among those of this object; `sign` is a key that it always has.
   template <class T>
@@ -80,35 +90,84 @@ class FieldWriter {
   }
   // Sensors as {"name": value}.
   void readings(std::string_view key, const std::vector<Reading>& list) {
-    if (list.empty()) return;
-    group(key, [&](FieldWriter& field) {
-      for (const Reading& reading : list) field(reading.name, reading.value);
+    group(key, [&](FieldWriter& members) {
+      for (auto reading = list.begin(); reading != list.end(); ++reading)
+        if (std::none_of(reading + 1, list.end(),
+                         [&](const Reading& later) { return later.name == reading->name; }))
+          members(reading->name, reading->value);
     });
   }
 
  private:
+  void put_key(std::string_view key) {
+    if (!std::exchange(is_first_, false)) text_ += ',';
+    put(key);
+    text_ += ':';
+  }
+
+  void put(std::string_view word) {
+    const bool plain =
+        std::ranges::all_of(word, [](char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\'; });
+    if (!plain) {
+      text_ += to_line(Json(word));
+      return;
+    }
+    text_ += '"';
+    text_ += word;
+    text_ += '"';
+  }
+
   template <class T>
-  static Json json_of(const T& value) {
+  void put(const T& value) {
     if constexpr (std::same_as<T, Bytes> || std::same_as<T, Nanoseconds>) {
-      return value.count;
+      put(value.count);
     } else if constexpr (std::is_enum_v<T>) {
-      return name_of(value);
+      put(std::string_view(name_of(value)));
+    } else if constexpr (std::same_as<T, std::string>) {
+      put(std::string_view(value));
+    } else if constexpr (std::same_as<T, bool>) {
+      text_ += value ? "true" : "false";
+    } else if constexpr (std::same_as<T, double>) {
+      if (!std::isfinite(value)) {
+        text_ += "null";
+        return;
+      }
+      const std::size_t begin = text_.size();
+      fmt::format_to(std::back_inserter(text_), "{}", value);
+      if (text_.find_first_of(".e", begin) == std::string::npos) text_ += ".0";
+    } else if constexpr (std::integral<T>) {
+      fmt::format_to(std::back_inserter(text_), "{}", value);
     } else if constexpr (is_list<T>) {
-      Json array = Json::array();
-      for (const auto& item : value) array.push_back(json_of(item));
-      return array;
-    } else if constexpr (std::is_arithmetic_v<T> || std::same_as<T, std::string>) {
-      return value;
+      text_ += '[';
+      for (std::size_t i = 0; i < value.size(); ++i) {
+        if (i > 0) text_ += ',';
+        put(value[i]);
+      }
+      text_ += ']';
     } else {
-      Json members = Json::object();
-      FieldWriter writer(members);
-      describe(writer, value);
-      return members;
+      text_ += '{';
+      FieldWriter members(text_);
+      describe(members, value);
+      text_ += '}';
     }
   }
 
-  Json& object_;
+  std::string& text_;
+  bool is_first_ = true;
 };
+
+// The object of the fields that `describe_fields(writer)` writes.
+template <class Describe>
+Json object_of(Describe describe_fields) {
+  std::string text = "{";
+  FieldWriter writer(text);
+  describe_fields(writer);
+  return *parse_json(text += '}');
+}
+template <class T>
+Json fields_of(const T& value) {
+  return object_of([&](FieldWriter& field) { describe(field, value); });
+}
 
 // Where a value is in its document; linked upward, so that a path costs nothing until it is printed.
 struct Place {
@@ -151,14 +210,10 @@ class FieldReader {
     if (!get_member(object_, sign).is_null()) describe(*this, value.emplace());
   }
   void readings(std::string_view key, std::vector<Reading>& list) {
-    const Json& member = get_member(object_, key);
-    const Place place{&place_, key};
-    if (member.is_null() || !expect(member.is_object(), member, place, "an object")) return;
-    for (const auto& [name, figure] : member.items()) {
-      Reading reading{name, 0};
-      read(figure, Place{&place, name}, reading.value);
-      list.push_back(std::move(reading));
-    }
+    group(key, [&](FieldReader& members) {
+      for (const auto& [name, figure] : members.object_.items())
+        read(figure, Place{&members.place_, name}, list.emplace_back(Reading{name, 0}).value);
+    });
   }
 
  private:
@@ -245,105 +300,6 @@ class FieldReader {
   const Json& object_;
   const Place& place_;
   std::string& problem_;
-};
-
-// The fields of a structure as JSON straight into a text, for samples that are written by the
-// million: a document in between would be some hundred allocations a sample, here there are none once the
-// text has its size. What it says is what FieldWriter says; of two readings of one name the last.
-class FieldText {
- public:
-  // Between the braces, which are the caller's.
-  explicit FieldText(std::string& text) : text_(text) {}
-
-  template <class T>
-  void operator()(std::string_view key, const T& value) {
-    if constexpr (is_optional<T>) {
-      if (value) (*this)(key, *value);
-    } else if constexpr (std::same_as<T, double>) {
-      if (!std::isfinite(value)) return;
-      put_key(key);
-      put(value);
-    } else {
-      put_key(key);
-      put(value);
-    }
-  }
-  template <class T>
-  void unless_zero(std::string_view key, const T& value) {
-    if (value != T{}) (*this)(key, value);
-  }
-  template <class T>
-  void inlined(const std::optional<T>& value, std::string_view /*sign*/) {
-    if (value) describe(*this, *value);
-  }
-  void readings(std::string_view key, const std::vector<Reading>& list) {
-    const std::size_t begin = text_.size();
-    const bool was_first = is_first_;
-    put_key(key);
-    text_ += '{';
-    FieldText members(text_);
-    for (auto reading = list.begin(); reading != list.end(); ++reading)
-      if (std::none_of(reading + 1, list.end(),
-                       [&](const Reading& later) { return later.name == reading->name; }))
-        members(reading->name, reading->value);
-    text_ += '}';
-    if (!members.is_first_) return;
-    text_.resize(begin);  // it has none
-    is_first_ = was_first;
-  }
-
- private:
-  void put_key(std::string_view key) {
-    if (!std::exchange(is_first_, false)) text_ += ',';
-    put(key);
-    text_ += ':';
-  }
-
-  void put(std::string_view word) {
-    const bool plain =
-        std::ranges::all_of(word, [](char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\'; });
-    if (!plain) {
-      text_ += to_line(Json(word));
-      return;
-    }
-    text_ += '"';
-    text_ += word;
-    text_ += '"';
-  }
-
-  template <class T>
-  void put(const T& value) {
-    if constexpr (std::same_as<T, Bytes> || std::same_as<T, Nanoseconds>) {
-      put(value.count);
-    } else if constexpr (std::is_enum_v<T>) {
-      put(std::string_view(name_of(value)));
-    } else if constexpr (std::same_as<T, std::string>) {
-      put(std::string_view(value));
-    } else if constexpr (std::same_as<T, bool>) {
-      text_ += value ? "true" : "false";
-    } else if constexpr (std::same_as<T, double>) {
-      const std::size_t begin = text_.size();
-      fmt::format_to(std::back_inserter(text_), "{}", value);
-      if (text_.find_first_of(".e", begin) == std::string::npos) text_ += ".0";
-    } else if constexpr (std::integral<T>) {
-      fmt::format_to(std::back_inserter(text_), "{}", value);
-    } else if constexpr (is_list<T>) {
-      text_ += '[';
-      for (std::size_t i = 0; i < value.size(); ++i) {
-        if (i > 0) text_ += ',';
-        put(value[i]);
-      }
-      text_ += ']';
-    } else {
-      text_ += '{';
-      FieldText members(text_);
-      describe(members, value);
-      text_ += '}';
-    }
-  }
-
-  std::string& text_;
-  bool is_first_ = true;
 };
 
 }  // namespace headroom::report

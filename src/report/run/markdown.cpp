@@ -1,19 +1,19 @@
 // report.md: the verdict first, then the run and its machine, the models' speed and memory, the machine's
 // metrics, and what was left out.
+#include "report/run/markdown_sections.h"
 
 #include <fmt/format.h>
+
 #include <algorithm>
-#include <array>
 
 #include "base/units.h"
-#include "report/run/markdown_sections.h"
 #include "report/run/run_words.h"
 #include "report/run/views.h"
 #include "report/text_layout.h"
 #include "report/words.h"
+#include "types/enum_names.h"
 
 namespace headroom::report {
-
 namespace {
 
 constexpr std::size_t kMostRowsShown = 20;  // of a source; report.json has all
@@ -185,8 +185,7 @@ std::string left_out_section(const BenchResult& result) {
     MarkdownTable table(kAllColumns, {"Frame", "Reason"});
     for (std::size_t i = 0; i < std::min(skipped.size(), kMostRowsShown); ++i)
       table.add({code(skipped[i].name), escaped(skipped[i].reason)});
-    text += fmt::format("{} of the source could not be used:\n\n",
-                        counted(static_cast<std::int64_t>(skipped.size()), "item")) +
+    text += fmt::format("{} of the source could not be used:\n\n", counted(std::ssize(skipped), "item")) +
             table.text();
     text += more_than_shown(skipped.size());
   }
@@ -222,13 +221,32 @@ std::string_view words_for_route(std::string_view outcome) {
 std::string probe_table(const Limit& limit) {
   const bool tried =
       std::ranges::any_of(limit.routes, [](const LimitRoute& route) { return route.outcome != "not_tried"; });
-  if (!limit.routes.empty() && !tried && !refuses_memory(limit))
+  // Without a mechanism, and with a watchdog, memory is only measured.
+  const bool refuses_memory =
+      limit.mechanism != LimitMechanism::none && limit.mechanism != LimitMechanism::watchdog;
+  if (!limit.routes.empty() && !tried && !refuses_memory)
     return "No route was tried: this mechanism does not refuse memory.\n\n";
   MarkdownTable table(kAllColumns, {"Route", "Result", "Detail"});
   for (const LimitRoute& route : limit.routes)
     table.add({code(route.name), std::string(words_for_route(route.outcome)), escaped(route.detail)});
   if (table.empty()) return {};
   return "**Routes that the probe tried** before the run, each in its own child process:\n\n" + table.text();
+}
+
+// The limit on GPU memory and its type; empty without one.
+std::string gpu_limit_lines(const BenchResult& result) {
+  if (!result.gpu_limit) return {};
+  const Limit& limit = *result.gpu_limit;
+  std::string text = fmt::format("- **GPU Memory Limit**: {}, {} by {}", format_bytes(limit.bytes),
+                                 name_of(limit.type), words_for(limit.mechanism));
+  if (!limit.note.empty()) text += fmt::format(": {}", escaped(limit.note));
+  for (const LimitRoute& route : limit.routes)
+    text +=
+        fmt::format("{}{} {}", &route == &limit.routes.front() ? ". Routes tried: " : ", ", code(route.name),
+                    route.outcome == "escaped"     ? "**exceeded it**"
+                    : route.outcome == "not_tried" ? "not tried"
+                                                   : escaped(route.outcome));
+  return text + "\n\n";
 }
 
 std::string closest_to_limit(const BenchResult& result) {
@@ -255,33 +273,10 @@ std::string closest_to_limit(const BenchResult& result) {
   return text + "\n";
 }
 
-}  // namespace
-
-void add_line(std::string& text, std::string_view label, const std::string& value) {
-  if (!value.empty()) text += fmt::format("- **{}**: {}\n", label, value);
-}
-
-std::string to_markdown(const BenchResult& result) {
-  std::string text = title(result);
-  text += memory_safety_section(result);
-  text += metadata_section(result);
-  text += source_section(result);
-  text += models_section(result);
-  text += parallel_section(result);
-  text += pipeline_section(result);
-  text += pool_section(result);
-  text += system_section(result);
-  text += warnings_section(result);
-  text += left_out_section(result);
-  text += kDefinitions;
-  return text;
-}
-
 std::string memory_safety_section(const BenchResult& result) {
-  constexpr std::array<std::string_view, 3> kSigns{"✅", "ℹ️", "❌"};  // in the order of Tone
   const Verdict verdict = verdict_of(result);
   std::string text = "## 🔒 Memory Safety Summary\n\n";
-  text += fmt::format("{} **Overall Status**: {}.\n\n", kSigns.at(static_cast<std::size_t>(verdict.tone)),
+  text += fmt::format("{} **Overall Status**: {}.\n\n", name_in({"✅", "ℹ️", "❌"}, verdict.tone),
                       escaped(verdict.sentence));
   // Another bullet than that of the facts below: it keeps the two lists apart.
   for (const std::string& detail : verdict.details) text += fmt::format("* ❌ {}\n", escaped(detail));
@@ -304,6 +299,169 @@ std::string memory_safety_section(const BenchResult& result) {
   }
   text += gpu_limit_lines(result);
   return text + closest_to_limit(result);
+}
+
+// The runs of several models: all at once (--parallel), and all in one process (--pipeline).
+
+void add_status(std::string& text, ModelStatus status, const std::string& error) {
+  add_line(
+      text, "Status",
+      fmt::format("{}{}{}", words_for_outcome(status, error), error.empty() ? "" : ": ", escaped(error)));
+}
+
+std::string words_for_common_limit(const ParallelResult& parallel) {
+  if (!parallel.within_limit) return "; unknown whether the models stayed inside it: the run ended early";
+  if (!*parallel.within_limit) return " ❌ exceeded";
+  return parallel.joint_peak_source == "pss_samples" ? " ✅ no sample was over the limit" : " ✅ not exceeded";
+}
+
+// A group is charged with a page of a file where it read it first, so mapped weights may be missing in its
+// peak.
+std::string words_for_pages_of_others(const ParallelResult& parallel) {
+  constexpr double kWorthTelling = 1.05;
+  if (!parallel.joint_share_peak || !parallel.joint_peak || parallel.joint_peak_source == "pss_samples")
+    return {};
+  const double share = static_cast<double>(parallel.joint_share_peak->count);
+  if (share < kWorthTelling * static_cast<double>(parallel.joint_peak->count)) return {};
+  return fmt::format("; {} with file pages charged to other groups (proportional shares)",
+                     format_bytes(*parallel.joint_share_peak));
+}
+
+// The run of all models in a pool (--pool).
+
+constexpr const char* kThreads =
+    "The models of a frame run at the same time and share the cores, so their latencies are higher. A "
+    "request may also wait for memory that another model uses.\n\n";
+
+std::string words_for_samples(const PoolResult& pool) {
+  if (pool.samples == 0) return {};
+  if (pool.samples_over == 0) return fmt::format("✅ none of {} samples over the budget", pool.samples);
+  return fmt::format("❌ {} of {} samples over the budget", pool.samples_over, pool.samples);
+}
+
+std::string parallel_section(const BenchResult& result) {
+  if (!result.parallel) return {};
+  const ParallelResult& parallel = *result.parallel;
+  std::string text = "## All Models at Once\n\n";
+  add_line(text, "Sum of individual peaks", words_for(parallel.sum_of_peaks));
+  std::string joint = words_for(parallel.joint_peak);
+  if (parallel.joint_peak_is_lower_bound) joint = "at least " + joint;
+  if (!parallel.joint_peak_source.empty()) joint += fmt::format(" ({})", code(parallel.joint_peak_source));
+  add_line(text, "Joint peak", joint + words_for_pages_of_others(parallel));
+  if (result.limit)
+    add_line(text, "Common limit",
+             fmt::format("{}{}", format_bytes(result.limit->bytes), words_for_common_limit(parallel)));
+  text += "\n";
+  MarkdownTable table(2, {"Model", "Together", "FPS alone", "FPS together", "P50 alone", "P50 together",
+                          "Run peak alone", "Run peak together"});
+  for (const ModelResult& together : parallel.together) {
+    static const ModelResult kNotAlone;
+    const ModelResult* alone = &kNotAlone;
+    for (const ModelResult& model : result.models)
+      if (model.name == together.name) alone = &model;
+    table.add({escaped(together.name), fmt::format("{} {}", sign_of(together), words_for_outcome(together)),
+               words_for_rate(alone->fps), words_for_rate(together.fps), p50_of(alone->inference),
+               p50_of(together.inference), words_for(alone->memory.run_peak),
+               words_for(together.memory.run_peak)});
+  }
+  return text + (table.empty() ? "" : table.text());
+}
+
+std::string pipeline_section(const BenchResult& result) {
+  if (!result.pipeline) return {};
+  const PipelineResult& pipeline = *result.pipeline;
+  std::string text = "## Full Pipeline in One Process\n\n";
+  add_status(text, pipeline.status, pipeline.error);
+  add_line(text, "Frames", std::to_string(pipeline.frames));
+  if (pipeline.fps) add_line(text, "FPS", words_for_rate(pipeline.fps));
+  if (pipeline.frame) add_line(text, "One frame through all models", percentiles_of(*pipeline.frame));
+  add_line(text, "Memory",
+           fmt::format("runtime {}, all models loaded {}, **peak {}**", words_for(pipeline.runtime),
+                       words_for(pipeline.loaded), words_for(pipeline.peak)));
+  add_limit_line(text, pipeline.memory, result.limit);
+  text += "\n";
+  MarkdownTable table(1, {"Model", "Load time", "Memory increment", "n", "P50", "P99"});
+  const std::string absent(kAbsent);
+  bool any_lacks_bound = lacks_bound(pipeline.frame);
+  for (const PipelineModel& model : pipeline.models) {
+    table.add({escaped(model.name), words_for(model.load_time), words_for(model.memory_increment),
+               model.inference ? std::to_string(model.inference->n) : absent, p50_of(model.inference),
+               p99_of(model.inference)});
+    any_lacks_bound = any_lacks_bound || lacks_bound(model.inference);
+  }
+  if (table.empty()) return text;
+  text += table.text();
+  if (any_lacks_bound) text += footnote_on_bounds();
+  return text +
+         "Models are loaded in this order, and the increments depend on it: a later model reuses memory that "
+         "an earlier load released, so it can add less here than it needs alone.\n\n";
+}
+
+std::string pool_section(const BenchResult& result) {
+  if (!result.pool) return {};
+  const PoolResult& pool = *result.pool;
+  std::string text = "## Model Pool\n\n";
+  add_status(text, pool.status, pool.error);
+  add_line(text, "Budget", format_bytes(pool.budget));
+  if (pool.threads > 1) add_line(text, "Requested by", fmt::format("{} threads", pool.threads));
+  if (pool.all_at_once)
+    add_line(text, "All models at once",
+             fmt::format("{}, including {} for runtime and frames", format_bytes(*pool.all_at_once),
+                         words_for(pool.baseline)));
+  if (pool.peak)
+    add_line(text, "Peak", fmt::format("**{}**, {}", format_bytes(*pool.peak), words_for_samples(pool)));
+  if (pool.fps) add_line(text, "FPS", words_for_rate(pool.fps));
+  if (pool.frame)
+    add_line(text, "One frame, loads included",
+             fmt::format("{}, max {}", percentiles_of(*pool.frame), format_duration(pool.frame->max)));
+  if (pool.load_time)
+    add_line(text, "Load time",
+             fmt::format("{}, including {} to reload evicted models", format_duration(*pool.load_time),
+                         words_for(pool.reload_time)));
+  add_limit_line(text, pool.memory, result.limit);
+  text += "\n";
+  MarkdownTable table(1, {"Model", "Requested", "Requests", "Hits", "Loads", "Evictions", "Failed", "Memory",
+                          "Load P50", "Wait P50", "Wait P99", "P50", "P99"});
+  bool any_lacks_bound = lacks_bound(pool.frame);
+  for (const PooledModel& model : pool.models) {
+    table.add({escaped(model.name) + (model.isolated ? " (own process)" : ""),
+               model.every == 1 ? "every frame" : fmt::format("1 in {}", model.every),
+               std::to_string(model.requests), std::to_string(model.hits), std::to_string(model.loads),
+               std::to_string(model.evictions), std::to_string(model.refusals + model.failures),
+               words_for(model.charge), p50_of(model.load), p50_of(model.wait), p99_of(model.wait),
+               p50_of(model.inference), p99_of(model.inference)});
+    any_lacks_bound = any_lacks_bound || lacks_bound(model.inference) || lacks_bound(model.wait);
+  }
+  if (table.empty()) return text;
+  text += table.text();
+  if (any_lacks_bound) text += footnote_on_bounds();
+  return text +
+         "The pool starts empty, so these figures include each model's first load. *Memory* is what the pool "
+         "measured at the model's last load. *Wait* is the delay of a request whose model was not loaded: "
+         "evictions and the load.\n\n" +
+         std::string(pool.threads > 1 ? kThreads : "");
+}
+
+}  // namespace
+
+void add_line(std::string& text, std::string_view label, const std::string& value) {
+  if (!value.empty()) text += fmt::format("- **{}**: {}\n", label, value);
+}
+
+std::string to_markdown(const BenchResult& result) {
+  std::string text = title(result);
+  text += memory_safety_section(result);
+  text += metadata_section(result);
+  text += source_section(result);
+  text += models_section(result);
+  text += parallel_section(result);
+  text += pipeline_section(result);
+  text += pool_section(result);
+  text += system_section(result);
+  text += warnings_section(result);
+  text += left_out_section(result);
+  text += kDefinitions;
+  return text;
 }
 
 }  // namespace headroom::report

@@ -9,6 +9,7 @@
 #include "report/run/run_words.h"
 #include "report/text_layout.h"
 #include "report/words.h"
+#include "types/enum_names.h"
 
 namespace headroom::report {
 
@@ -73,10 +74,6 @@ std::string prepared_overview(const BenchResult& result) {
                      has_memory ? " Their memory was measured during the warm-up." : "", table.text());
 }
 
-std::string overview(const BenchResult& result) {
-  return any_prepared(result.models) ? prepared_overview(result) : measured_overview(result);
-}
-
 std::string bound_of(const std::optional<Nanoseconds>& bound) {
   return bound ? format_duration(*bound) : "too few frames";
 }
@@ -102,6 +99,14 @@ std::string latency_table(const ModelResult& model) {
   return table.empty() ? "" : "**Latency**\n\n" + table.text();
 }
 
+// The resident peak is above the limit while the account that the limit enforces is not.
+bool resident_is_above(const ModelResult& model, const std::optional<Limit>& limit) {
+  if (!limit || (!counts_by_group(*limit) && !counts_by_reservation(*limit))) return false;
+  const auto resident = peak_of(model);
+  const auto counted = limit_peak(model.memory, limit);
+  return resident && counted && *resident > limit->bytes && *counted <= limit->bytes;
+}
+
 std::string memory_table(const ModelResult& model, const std::optional<Limit>& limit) {
   const ModelMemory& memory = model.memory;
   MarkdownTable table(1, {"Phase", "Resident", "Over the bare runtime"});
@@ -122,7 +127,8 @@ std::string memory_table(const ModelResult& model, const std::optional<Limit>& l
 
   std::string text = outcome_of(model) == Outcome::prepared ? "**Memory of the warm-up**" : "**Memory**";
   if (limit) {
-    const bool stopped = was_stopped_at_limit(model, *limit);
+    // The kernel kills at the limit of a control group, so its peak cannot show an excess.
+    const bool stopped = model.status == ModelStatus::oom && exceeded_limit(model) && counts_by_group(*limit);
     text += fmt::format(" {} of {}",
                         stopped                 ? "❌ stopped at the limit"
                         : exceeded_limit(model) ? "❌ over the limit"
@@ -222,19 +228,6 @@ std::string samples(const ModelResult& model) {
   return text.empty() ? text : text + "\n\n";
 }
 
-std::string model_section(const ModelResult& model, const std::optional<Limit>& limit) {
-  std::string text = fmt::format("### {}: {}\n\n", escaped(model.name), status_of(model));
-  text += facts(model);
-  text += latency_table(model);
-  text += memory_table(model, limit);
-  text += gpu_tables(model);
-  text += layers_table(model);
-  text += cleanup_table(model);
-  text += trials_table(model);
-  text += samples(model);
-  return text;
-}
-
 // What a run on a GPU showed: by the ledger that stands in front of the driver, and by the driver itself.
 
 std::string memory_of(const GpuMemory& gpu) {
@@ -270,6 +263,23 @@ std::string heading_of(const GpuMemory& gpu) {
   return text;
 }
 
+std::string gpu_tables(const ModelResult& model) {
+  std::string text;
+  for (const GpuMemory& gpu : model.gpu_memory) {
+    text += heading_of(gpu) + "\n\n" + memory_of(gpu);
+    if (gpu.pinned_host)
+      text += fmt::format("Also {} of pinned host memory.\n\n", format_bytes(*gpu.pinned_host));
+  }
+  if (model.placement) {
+    text += fmt::format("Nodes: {} on the GPU, {} on the CPU", model.placement->on_device,
+                        model.placement->on_cpu);
+    if (!model.placement->on_cpu_kinds.empty())
+      text += fmt::format(" ({})", escaped(model.placement->on_cpu_kinds));
+    text += ".\n\n";
+  }
+  return text;
+}
+
 // "Where the memory goes": the traced run of a model, by kind and by node.
 
 constexpr std::size_t kNodesInMarkdown = 10;
@@ -298,12 +308,38 @@ std::string nodes_table(const LayerMemory& layers) {
          table.text();
 }
 
+std::string layers_table(const ModelResult& model) {
+  if (!model.layers) return {};
+  const LayerMemory& layers = *model.layers;
+  MarkdownTable table(1, {"Kind", "Bytes", "Share"});
+  for (const MemoryShare& part : layers.shares)
+    table.add({escaped(words_for(part, layers.peak_node)), format_bytes(part.bytes),
+               share(part.bytes, layers.peak)});
+  return fmt::format(
+             "**Where the memory goes**: {} at the heap's peak, in a separate traced run of {}. For more, "
+             "run `headroom report {}`.\n\n",
+             format_bytes(layers.peak), counted(layers.frames, "frame"), shell_word(layers.recording)) +
+         table.text() + nodes_table(layers);
+}
+
+std::string model_section(const ModelResult& model, const std::optional<Limit>& limit) {
+  std::string text = fmt::format("### {}: {}\n\n", escaped(model.name), status_of(model));
+  text += facts(model);
+  text += latency_table(model);
+  text += memory_table(model, limit);
+  text += gpu_tables(model);
+  text += layers_table(model);
+  text += cleanup_table(model);
+  text += trials_table(model);
+  text += samples(model);
+  return text;
+}
+
 }  // namespace
 
 std::string_view sign_of(const ModelResult& model) {
-  // In the order of Outcome: ok, over, prepared, fallen, cut_short, not_reached, skipped.
-  constexpr std::array<std::string_view, 7> kSigns{"✅", "❌", "☑️", "❌", "⏹️", "⏹️", "⏭️"};
-  return kSigns.at(static_cast<std::size_t>(outcome_of(model)));
+  // ok, over, prepared, fallen, cut_short, not_reached, skipped.
+  return name_in({"✅", "❌", "☑️", "❌", "⏹️", "⏹️", "⏭️"}, outcome_of(model));
 }
 
 std::string p50_of(const std::optional<LatencySummary>& latency) {
@@ -341,56 +377,10 @@ std::string footnote_on_bounds() {
 std::string models_section(const BenchResult& result) {
   std::string text = "## Model Performance\n\n";
   if (result.models.empty()) return text + "No model was measured.\n\n";
-  text += overview(result);
+  text += any_prepared(result.models) ? prepared_overview(result) : measured_overview(result);
   for (const ModelResult& model : result.models)
     if (model.status != ModelStatus::skipped) text += model_section(model, result.limit);
   return text;
-}
-
-std::string gpu_tables(const ModelResult& model) {
-  std::string text;
-  for (const GpuMemory& gpu : model.gpu_memory) {
-    text += heading_of(gpu) + "\n\n" + memory_of(gpu);
-    if (gpu.pinned_host)
-      text += fmt::format("Also {} of pinned host memory.\n\n", format_bytes(*gpu.pinned_host));
-  }
-  if (model.placement) {
-    text += fmt::format("Nodes: {} on the GPU, {} on the CPU", model.placement->on_device,
-                        model.placement->on_cpu);
-    if (!model.placement->on_cpu_kinds.empty())
-      text += fmt::format(" ({})", escaped(model.placement->on_cpu_kinds));
-    text += ".\n\n";
-  }
-  return text;
-}
-
-std::string gpu_limit_lines(const BenchResult& result) {
-  if (!result.gpu_limit) return {};
-  const Limit& limit = *result.gpu_limit;
-  std::string text = fmt::format("- **GPU Memory Limit**: {}, {} by {}", format_bytes(limit.bytes),
-                                 name_of(limit.type), words_for(limit.mechanism));
-  if (!limit.note.empty()) text += fmt::format(": {}", escaped(limit.note));
-  for (const LimitRoute& route : limit.routes)
-    text +=
-        fmt::format("{}{} {}", &route == &limit.routes.front() ? ". Routes tried: " : ", ", code(route.name),
-                    route.outcome == "escaped"     ? "**exceeded it**"
-                    : route.outcome == "not_tried" ? "not tried"
-                                                   : escaped(route.outcome));
-  return text + "\n\n";
-}
-
-std::string layers_table(const ModelResult& model) {
-  if (!model.layers) return {};
-  const LayerMemory& layers = *model.layers;
-  MarkdownTable table(1, {"Kind", "Bytes", "Share"});
-  for (const MemoryShare& part : layers.shares)
-    table.add({escaped(words_for(part, layers.peak_node)), format_bytes(part.bytes),
-               share(part.bytes, layers.peak)});
-  return fmt::format(
-             "**Where the memory goes**: {} at the heap's peak, in a separate traced run of {}. For more, "
-             "run `headroom report {}`.\n\n",
-             format_bytes(layers.peak), counted(layers.frames, "frame"), shell_word(layers.recording)) +
-         table.text() + nodes_table(layers);
 }
 
 }  // namespace headroom::report

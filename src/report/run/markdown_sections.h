@@ -24,18 +24,6 @@ std::string percentiles_of(const LatencySummary& latency);
 // "- **Against the limit**: …", or nothing if no such figure exists.
 void add_limit_line(std::string& text, const ModelMemory& memory, const std::optional<Limit>& limit);
 
-// On a GPU: the device, the devices of the nodes, and memory by phase. Empty on the CPU.
-std::string gpu_tables(const ModelResult& model);
-// The limit on GPU memory and its type; empty without one.
-std::string gpu_limit_lines(const BenchResult& result);
-
-// Memory by layer, from a traced run (--layers); empty without one.
-std::string layers_table(const ModelResult& model);
-
-std::string memory_safety_section(const BenchResult& result);
 std::string models_section(const BenchResult& result);
-std::string parallel_section(const BenchResult& result);
-std::string pipeline_section(const BenchResult& result);
-std::string pool_section(const BenchResult& result);
 
 }  // namespace headroom::report

@@ -1,10 +1,11 @@
 // The fields of report.json: one list a structure, in the order in which they are written. A field that is
-// added to types/bench_result.h gets a line here and in docs/report.schema.json, nothing else.
+// added to types/bench_result.h gets a line here and in docs/report.schema.json; then it is written and read.
+// The views (terminal.cpp, markdown_models.cpp, csv.cpp, web/src) have columns of their own: CONTRIBUTING.md.
 #pragma once
 
 #include "report/run/json_fields.h"
-#include "report/run/settings_fields.h"
 #include "types/bench_result.h"
+#include "types/runtime_settings.h"
 
 namespace headroom::report {
 
@@ -20,6 +21,29 @@ template <>
 inline constexpr LimitMechanism kLast<LimitMechanism> = LimitMechanism::device_ledger;
 template <>
 inline constexpr SourceKind kLast<SourceKind> = SourceKind::camera;
+template <>
+inline constexpr ArenaExtend kLast<ArenaExtend> = ArenaExtend::same_as_requested;
+template <>
+inline constexpr ConvSearch kLast<ConvSearch> = ConvSearch::standard;
+template <>
+inline constexpr Precision kLast<Precision> = Precision::bf16;
+
+void describe(auto& field, a<RuntimeSettings> auto& settings) {
+  field("threads", settings.threads);
+  field("arena", settings.arena);
+  field("arena_extend", settings.arena_extend);
+  field("memory_pattern", settings.memory_pattern);
+  field("prepacking", settings.prepacking);
+  field("graph_level", settings.graph_level);
+  field("spinning", settings.spinning);
+  field.unless_zero("mapped", settings.mapped);
+  field("device", settings.device);
+  field.unless_zero("precision", settings.precision);
+  // Of GPUs; left out where they are the runtime's own.
+  field.unless_zero("conv_search", settings.conv_search);
+  field.unless_zero("conv_small_workspace", settings.conv_small_workspace);
+  field.unless_zero("device_graph", settings.device_graph);
+}
 
 // The unit of these keys is in the name of the object that holds them: latency_ns.p50, stages_ns.decode.p50.
 void describe(auto& field, a<LatencySummary> auto& latency) {

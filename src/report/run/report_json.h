@@ -1,5 +1,5 @@
 // The documents that a run leaves, as JSON, there and back: report.json (docs/report.schema.json is its
-// schema, docs/report-format.md describes it), the settings of a runtime, and footprints/NAME.json.
+// schema, docs/report-format.md describes it) and footprints/NAME.json.
 #pragma once
 
 #include <cstdint>
@@ -25,10 +25,8 @@ inline constexpr int kFootprintSchemaVersion = 1;
 inline constexpr const char* kFixOfNewerReport = "use a newer Headroom";
 
 nlohmann::ordered_json to_json(const BenchResult& result);
-// Its text, with indentation and a newline at the end, or as one line of half the size. The same as to_text()
-// or to_line() of that document; but of one model at a time, whose tree takes 0.2 MiB after a long run.
+// Its text with a newline at the end: with indentation, or as one line of half the size.
 std::string report_text(const BenchResult& result, bool is_indented = true);
-nlohmann::ordered_json to_json(const RuntimeSettings& settings);
 nlohmann::ordered_json to_json(const Footprint& footprint);
 
 // Read what to_json wrote. They tolerate unknown keys and absent figures; a value of a wrong type and a newer
@@ -36,13 +34,11 @@ nlohmann::ordered_json to_json(const Footprint& footprint);
 // are not in the report (metadata.json has them) and come back empty.
 Result<BenchResult> bench_result_from_json(const nlohmann::ordered_json& document,
                                            std::string_view name = "report.json");
-Result<RuntimeSettings> settings_from_json(const nlohmann::ordered_json& document);
 Result<Footprint> footprint_from_json(const nlohmann::ordered_json& document,
                                       std::string_view name = "the footprint");
 
-// A model's entry of report.json alone, for what the setup phase found out about a model that failed.
-nlohmann::ordered_json to_json(const ModelResult& result);
-Result<ModelResult> model_result_from_json(const nlohmann::ordered_json& document);
+// A node of a graph, as in the layer memory.
+nlohmann::ordered_json to_json(const NodeMemory& node);
 
 // Facts of the host alone, as the child that asks NVIDIA's driver gives them.
 nlohmann::ordered_json to_json(const HostInfo& host);

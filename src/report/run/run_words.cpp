@@ -1,13 +1,14 @@
 #include "report/run/run_words.h"
 
 #include <fmt/format.h>
+
 #include <algorithm>
+#include <cctype>
 
 #include "base/text.h"
 #include "report/words.h"
 
 namespace headroom::report {
-
 namespace {
 
 constexpr double kNoisyVariation = 0.025;
@@ -15,19 +16,6 @@ constexpr std::int64_t kFewestForVariation = 10;
 
 bool has_enough_frames(const ModelResult& model) {
   return model.inference && model.inference->n >= kFewestForVariation;
-}
-
-// Of a process that had all models.
-template <class All>
-bool is_cut_short(const All& all) {
-  return all.status == ModelStatus::failed && all.error == kCutShort;
-}
-
-template <class All>
-std::string_view words_for_all(const All& all) {
-  if (is_cut_short(all)) return "cut short";
-  if (all.status == ModelStatus::skipped && all.error == kNotReached) return "not reached";
-  return words_for(all.status);
 }
 
 std::string size_of_probe(const Limit& limit) {
@@ -52,15 +40,138 @@ std::string figures_of(const TuneTrial& trial) {
   return text;
 }
 
-std::vector<const ModelResult*> noisy_models(const std::vector<ModelResult>& models) {
-  std::vector<const ModelResult*> noisy;
-  for (const ModelResult& model : models)
-    if (has_enough_frames(model) && model.inference->cv > kNoisyVariation) noisy.push_back(&model);
-  return noisy;
+// The verdict.
+
+// What the models are compared by: the account that the limit enforces, where it was measured.
+std::optional<Bytes> compared_peak(const ModelResult& model, const std::optional<Limit>& limit) {
+  const auto counted = limit_peak(model.memory, limit);
+  return counted ? counted : peak_of(model);
 }
 
-std::int64_t models_judged_for_noise(const std::vector<ModelResult>& models) {
-  return std::ranges::count_if(models, has_enough_frames);
+struct Tally {
+  std::int64_t measured = 0, fallen = 0, over = 0;  // fallen and over are among the measured
+  std::int64_t prepared = 0;
+  std::int64_t unfinished = 0;           // cut short or not reached
+  const ModelResult* first = nullptr;    // of those that are not skipped
+  const ModelResult* largest = nullptr;  // by peak, of those that came through
+  std::int64_t all() const { return measured + prepared + unfinished; }
+  std::int64_t fine() const { return measured - fallen - over; }
+};
+
+Tally count_models(const BenchResult& result) {
+  Tally tally;
+  for (const ModelResult& model : result.models) {
+    const Outcome outcome = outcome_of(model);
+    if (outcome == Outcome::skipped) continue;
+    if (tally.first == nullptr) tally.first = &model;
+    if (outcome == Outcome::prepared) ++tally.prepared;
+    if (outcome == Outcome::cut_short || outcome == Outcome::not_reached) ++tally.unfinished;
+    if (outcome == Outcome::fallen) ++tally.fallen;
+    if (outcome == Outcome::over) ++tally.over;
+    if (outcome != Outcome::ok && outcome != Outcome::over && outcome != Outcome::fallen) continue;
+    ++tally.measured;
+    if (outcome == Outcome::fallen || !compared_peak(model, result.limit)) continue;
+    if (tally.largest == nullptr ||
+        *compared_peak(*tally.largest, result.limit) < *compared_peak(model, result.limit))
+      tally.largest = &model;
+  }
+  return tally;
+}
+
+// "All 3 models", "Both models", or the name of the only one.
+std::string all_models(std::int64_t count, const Tally& tally) {
+  if (count == 1) return tally.first->name;
+  return count == 2 ? "Both models" : fmt::format("All {} models", count);
+}
+
+std::string largest_peak(const Tally& tally, const std::optional<Limit>& limit) {
+  if (tally.largest == nullptr) return "No peak was measured";
+  const std::string whose =
+      tally.all() == 1 ? "Peak:" : fmt::format("Largest peak: {},", tally.largest->name);
+  return fmt::format("{} {}", whose, peak_against(*tally.largest, limit));
+}
+
+std::string sentence_when_all_fit(const std::string& subject, const Tally& tally,
+                                  const std::optional<Limit>& limit) {
+  const std::string peak = largest_peak(tally, limit);
+  if (!limit) return fmt::format("{} ran. No memory limit. {}", subject, peak);
+  const std::string size = format_bytes(limit->bytes);
+  if (limit->type == LimitType::unavailable)
+    return fmt::format("{} ran below {}, but nothing enforced this limit. {}", subject, size, peak);
+  return fmt::format("{} stayed inside the {} limit of {}. {}", subject, name_of(limit->type), size, peak);
+}
+
+std::string sentence_when_some_did_not(const Tally& tally, const std::optional<Limit>& limit) {
+  std::vector<std::string> parts;
+  parts.push_back(fmt::format("{} of {} ", tally.fine(), counted(tally.measured, "model")));
+  if (limit && limit->type == LimitType::unavailable)
+    parts.back() +=
+        fmt::format("stayed below {}, but nothing enforced this limit", format_bytes(limit->bytes));
+  else if (limit)
+    parts.back() +=
+        fmt::format("stayed inside the {} limit of {}", name_of(limit->type), format_bytes(limit->bytes));
+  else
+    parts.back() += "succeeded";
+  if (tally.over > 0) parts.push_back(fmt::format("{} exceeded it", tally.over));
+  if (limit && tally.fallen > 0) parts.push_back(fmt::format("{} failed", tally.fallen));
+  return fmt::format("{}", fmt::join(parts, "; "));
+}
+
+std::string sentence_of_measured(const Tally& tally, const BenchResult& result) {
+  if (tally.fine() < tally.measured) return sentence_when_some_did_not(tally, result.limit);
+  std::string subject = all_models(tally.measured, tally);
+  const auto& limit = result.limit;
+  if (result.parallel && result.parallel->within_limit == false && tally.measured > 1 && limit &&
+      limit->type != LimitType::unavailable)
+    return fmt::format("All at once, the models did not fit into the {} limit of {}. Alone, each fits. {}",
+                       name_of(limit->type), format_bytes(limit->bytes), largest_peak(tally, limit));
+  // The sentence describes the models alone: all at once, one of them may have failed for another reason.
+  if (result.parallel && tally.measured > 1) {
+    subject.front() = static_cast<char>(std::tolower(static_cast<unsigned char>(subject.front())));
+    subject = "Alone, " + subject;
+  }
+  return sentence_when_all_fit(subject, tally, result.limit);
+}
+
+std::string sentence_when_cut_short(const Tally& tally, const BenchResult& result) {
+  std::string text;
+  if (tally.measured == 0)
+    text = tally.all() == 1 ? tally.first->name + " was not measured"
+                            : fmt::format("None of the {} models was measured", tally.all());
+  else if (tally.measured == tally.all())
+    text = fmt::format("{} {} measured", all_models(tally.all(), tally), tally.all() == 1 ? "was" : "were");
+  else
+    text = fmt::format("{} of {} models {} measured", tally.measured, tally.all(),
+                       tally.measured == 1 ? "was" : "were");
+  text += ". The run was cut short";
+  if (tally.measured == 0) return text;
+  if (tally.fine() < tally.measured) return text + ". " + sentence_when_some_did_not(tally, result.limit);
+  if (!result.limit) return text + ". No memory limit. " + largest_peak(tally, result.limit);
+  return text + ". " + sentence_when_all_fit(tally.measured == 1 ? "It" : "They", tally, result.limit);
+}
+
+std::string sentence_when_prepared(const Tally& tally) {
+  if (tally.prepared == tally.all())
+    return fmt::format("{} {} prepared but not measured", all_models(tally.all(), tally),
+                       tally.all() == 1 ? "is" : "are");
+  return fmt::format("{} of {} models {} prepared but not measured", tally.prepared, tally.all(),
+                     tally.prepared == 1 ? "is" : "are");
+}
+
+std::string sentence_of(const Tally& tally, const BenchResult& result) {
+  if (tally.all() == 0) return "No model was measured";
+  if (tally.unfinished > 0 || (!result.complete && tally.measured > 0))
+    return sentence_when_cut_short(tally, result);
+  if (tally.prepared > 0) return sentence_when_prepared(tally);
+  return sentence_of_measured(tally, result);
+}
+
+// "text: out of memory while loading the model: the kernel killed it at the limit of 256.0 MiB".
+std::string describe_fall(const ModelResult& model) {
+  std::string text = fmt::format("{}: {}", model.name, words_for(model.status));
+  if (model.died_in) text += fmt::format(" {}", activity_after(*model.died_in));
+  if (!model.error.empty()) text += ": " + model.error;
+  return text;
 }
 
 }  // namespace
@@ -82,15 +193,13 @@ std::string_view words_for_outcome(const ModelResult& model) {
   return outcome == Outcome::not_reached ? "not reached" : words_for(model.status);
 }
 
-bool was_cut_short(const PipelineResult& pipeline) { return is_cut_short(pipeline); }
-bool was_cut_short(const PoolResult& pool) { return is_cut_short(pool); }
+bool was_cut_short(ModelStatus status, std::string_view error) {
+  return status == ModelStatus::failed && error == kCutShort;
+}
 
-std::string_view words_for_outcome(const PipelineResult& pipeline) { return words_for_all(pipeline); }
-std::string_view words_for_outcome(const PoolResult& pool) { return words_for_all(pool); }
-
-bool was_measured(const ModelResult& model) {
-  const Outcome outcome = outcome_of(model);
-  return outcome == Outcome::ok || outcome == Outcome::over || outcome == Outcome::fallen;
+std::string_view words_for_outcome(ModelStatus status, std::string_view error) {
+  if (was_cut_short(status, error)) return "cut short";
+  return status == ModelStatus::skipped && error == kNotReached ? "not reached" : words_for(status);
 }
 
 bool any_prepared(const std::vector<ModelResult>& models) {
@@ -107,14 +216,16 @@ std::vector<const ModelResult*> in_reading_order(const std::vector<ModelResult>&
 
 std::string words_for_noise(const BenchResult& result) {
   constexpr std::size_t kMostNoisyNamed = 5;
-  const auto noisy = noisy_models(result.models);
+  std::vector<const ModelResult*> noisy;
+  for (const ModelResult& model : result.models)
+    if (has_enough_frames(model) && model.inference->cv > kNoisyVariation) noisy.push_back(&model);
   if (noisy.empty()) return {};
   std::string names;
   for (std::size_t i = 0; i < std::min(noisy.size(), kMostNoisyNamed); ++i)
     names += fmt::format("{}{} ({})", i == 0 ? "" : ", ", noisy[i]->name,
                          words_for_share(noisy[i]->inference->cv));
   if (noisy.size() > kMostNoisyNamed) names += fmt::format(" and {} more", noisy.size() - kMostNoisyNamed);
-  const std::int64_t judged = models_judged_for_noise(result.models);
+  const auto judged = std::ranges::count_if(result.models, has_enough_frames);
   constexpr std::string_view kNoisy = "Latency is noisy (standard deviation over 2.5 % of the mean)";
   if (judged == 1) return fmt::format("{}: {}", kNoisy, names);
   return fmt::format("{} for {} of {} models: {}", kNoisy, noisy.size(), judged, names);
@@ -154,17 +265,6 @@ std::string peak_against(const ModelResult& model, const std::optional<Limit>& l
   return text;
 }
 
-bool was_stopped_at_limit(const ModelResult& model, const Limit& limit) {
-  return model.status == ModelStatus::oom && exceeded_limit(model) && counts_by_group(limit);
-}
-
-bool resident_is_above(const ModelResult& model, const std::optional<Limit>& limit) {
-  if (!limit || (!counts_by_group(*limit) && !counts_by_reservation(*limit))) return false;
-  const auto resident = peak_of(model);
-  const auto counted = limit_peak(model.memory, limit);
-  return resident && counted && *resident > limit->bytes && *counted <= limit->bytes;
-}
-
 std::string meaning_of(const Limit& limit) {
   switch (limit.type) {
     case LimitType::hard:
@@ -185,10 +285,6 @@ std::string meaning_of(const Limit& limit) {
       return "nothing on this machine enforces the limit; memory was only measured";
   }
   return {};
-}
-
-bool refuses_memory(const Limit& limit) {
-  return limit.mechanism != LimitMechanism::none && limit.mechanism != LimitMechanism::watchdog;
 }
 
 bool is_above_memory(const Limit& limit, const HostInfo& host) {
@@ -224,7 +320,7 @@ std::string difference(const RuntimeSettings& settings, const RuntimeSettings& b
 
 std::string describe_tuning(const ModelResult& model) {
   if (model.trials.empty()) return {};
-  const std::string tried = counted(static_cast<std::int64_t>(model.trials.size()), "setting");
+  const std::string tried = counted(std::ssize(model.trials), "setting");
   const TuneTrial* fastest = trial_of(model, model.settings);
   if (fastest == nullptr) return fmt::format("none of the {} tried succeeded", tried);
   const bool is_over = fastest->within_limit == false;  // a limit that refuses nothing; none stays within it
@@ -237,6 +333,78 @@ std::string describe_tuning(const ModelResult& model) {
   const std::string change = difference(smallest->settings, fastest->settings);
   return text + fmt::format("; smallest within 5 %: {}{}", change.empty() ? "the same" : change,
                             figures_of(*smallest));
+}
+
+std::string describe_excess(const ModelResult& model, const std::optional<Limit>& limit) {
+  std::string text = fmt::format("{}: over the limit", model.name);
+  if (limit) text += fmt::format(" of {}", format_bytes(limit->bytes));
+  if (model.memory.violations > 0) text += fmt::format(" in {}", counted(model.memory.violations, "sample"));
+  if (const std::string peak = peak_against(model, limit); !peak.empty()) text += ", with a peak of " + peak;
+  return text;
+}
+
+// GPUs have limits of their own, which the sentence says nothing of. What did not come through has its
+// reason.
+void describe_gpu_excess(std::string_view whose, ModelStatus status, const std::vector<GpuMemory>& gpus,
+                         std::vector<std::string>& details) {
+  if (status != ModelStatus::ok) return;
+  for (const GpuMemory& gpu : gpus) {
+    if (gpu.within_limit != false || !gpu.limit) continue;
+    const auto peak = std::max(gpu.load_peak, gpu.run_peak);
+    details.push_back(fmt::format("{}: over the limit of {} of {}{}", whose, format_bytes(*gpu.limit),
+                                  gpu.device,
+                                  peak ? fmt::format(", with a peak of {}", format_bytes(*peak)) : ""));
+  }
+}
+
+// Of a process that had all models.
+template <class All>
+void describe_together(std::string_view whose, const All& all, const std::optional<Limit>& limit,
+                       std::vector<std::string>& details) {
+  if (all.status != ModelStatus::ok && all.status != ModelStatus::skipped &&
+      !was_cut_short(all.status, all.error))
+    details.push_back(fmt::format("{}: {}{}{}{}", whose, words_for(all.status),
+                                  all.died_in ? fmt::format(" {}", activity_after(*all.died_in)) : "",
+                                  all.error.empty() ? "" : ": ", all.error));
+  else if (all.memory.within_limit == false)
+    details.push_back(
+        fmt::format("{}: over the limit with {}", whose, words_for(limit_peak(all.memory, limit))));
+  describe_gpu_excess(whose, all.status, all.gpu_memory, details);
+}
+
+Verdict verdict_of(const BenchResult& result) {
+  Verdict verdict;
+  for (const ModelResult& model : result.models) {
+    if (outcome_of(model) == Outcome::fallen) verdict.details.push_back(describe_fall(model));
+    if (outcome_of(model) == Outcome::over) verdict.details.push_back(describe_excess(model, result.limit));
+    describe_gpu_excess(model.name, model.status, model.gpu_memory, verdict.details);
+  }
+  if (result.parallel) {
+    if (result.parallel->within_limit == false)
+      verdict.details.emplace_back(fmt::format(
+          "all at once: the models did not stay inside the limit{}",
+          result.parallel->joint_peak && result.parallel->joint_peak_source == "pss_samples"
+              ? fmt::format(": {} resident together (PSS)", format_bytes(*result.parallel->joint_peak))
+              : ""));
+    for (const JointGpuMemory& gpu : result.parallel->gpu_memory)
+      if (gpu.is_over_limit())
+        verdict.details.emplace_back(
+            fmt::format("all at once: {} of {} in use at the same time, over the limit of {}",
+                        format_bytes(*gpu.joint_peak), gpu.device, format_bytes(*gpu.limit)));
+    for (const ModelResult& model : result.parallel->together)
+      if (outcome_of(model) == Outcome::fallen)
+        verdict.details.push_back("all at once: " + describe_fall(model));
+  }
+  if (result.pipeline) describe_together("pipeline", *result.pipeline, result.limit, verdict.details);
+  if (result.pool) describe_together("pool", *result.pool, result.limit, verdict.details);
+  const Tally tally = count_models(result);
+  verdict.sentence = sentence_of(tally, result);
+  const bool all_measured = result.complete && tally.measured > 0 && tally.measured == tally.all();
+  if (!verdict.details.empty())
+    verdict.tone = Tone::bad;
+  else if (all_measured && result.limit && result.limit->type != LimitType::unavailable)
+    verdict.tone = Tone::good;
+  return verdict;
 }
 
 }  // namespace headroom::report

@@ -27,14 +27,9 @@ enum class Outcome {
 Outcome outcome_of(const ModelResult& model);
 // "ok", "over the limit", "prepared", "out of memory", "cut short", "not reached", "skipped".
 std::string_view words_for_outcome(const ModelResult& model);
-// True if the run ended while the process with all models was still running.
-bool was_cut_short(const PipelineResult& pipeline);
-bool was_cut_short(const PoolResult& pool);
-// As words_for_outcome() of a model.
-std::string_view words_for_outcome(const PipelineResult& pipeline);
-std::string_view words_for_outcome(const PoolResult& pool);
-// True for ok, over and fallen: the measurement was not cut short.
-bool was_measured(const ModelResult& model);
+// Of a process that had all models: true if the run ended before it, and the words for its outcome.
+bool was_cut_short(ModelStatus status, std::string_view error);
+std::string_view words_for_outcome(ModelStatus status, std::string_view error);
 
 // True if a model was only prepared (--skip-inference).
 bool any_prepared(const std::vector<ModelResult>& models);
@@ -61,18 +56,11 @@ std::string share_of(Bytes peak, const Limit& limit);
 // "147.2 MiB, 92.0 % of the limit". If the limit does not count resident memory:
 // "147.2 MiB charged to the limit, 92.0 % of it (resident 175.4 MiB)". Empty without a measurement.
 std::string peak_against(const ModelResult& model, const std::optional<Limit>& limit);
-// True if the model ran out of memory in a control group: the kernel kills at the limit, so the group's peak
-// cannot show an excess.
-bool was_stopped_at_limit(const ModelResult& model, const Limit& limit);
-// True if the resident peak is above the limit while the account that the limit enforces is not.
-bool resident_is_above(const ModelResult& model, const std::optional<Limit>& limit);
 
 // The meaning of the limit's type according to the probe of this run, with the size of the probe.
 std::string meaning_of(const Limit& limit);
 // The limit's note, and a note if it is larger than the machine's memory; may be empty.
 std::string notes_on(const Limit& limit, const HostInfo& host);
-// False for a watchdog, and without a mechanism: memory is only measured, and the probe tries no route.
-bool refuses_memory(const Limit& limit);
 // True if memory runs out before the limit does.
 bool is_above_memory(const Limit& limit, const HostInfo& host);
 
@@ -99,8 +87,6 @@ struct Verdict {
 
 Verdict verdict_of(const BenchResult& result);
 
-// "text: out of memory while loading the model: the kernel killed it at the limit of 256.0 MiB".
-std::string describe_fall(const ModelResult& model);
 // "text: over the limit of 64.0 MiB in 12 samples, with a peak of 120.0 MiB resident, 187.5 % of the limit".
 std::string describe_excess(const ModelResult& model, const std::optional<Limit>& limit);
 

@@ -2,13 +2,13 @@
 
 #include <fmt/format.h>
 #include <algorithm>
-#include <array>
 
 #include "base/utf8.h"
 #include "report/run/run_words.h"
 #include "report/run/views.h"
 #include "report/text_layout.h"
 #include "report/words.h"
+#include "types/enum_names.h"
 
 namespace headroom::report {
 
@@ -43,12 +43,6 @@ std::string short_status_of(const ModelResult& model) {
   return std::string(outcome == Outcome::fallen ? name_of(model.status) : words_for_outcome(model));
 }
 
-std::string_view paint_of_status(const ModelResult& model) {
-  const Outcome outcome = outcome_of(model);
-  if (outcome == Outcome::ok || outcome == Outcome::prepared) return kGreen;
-  return outcome == Outcome::over || outcome == Outcome::fallen ? kRed : kYellow;
-}
-
 Column column_of(const Models& models, std::string title, int goes, auto cell) {
   Column column{std::move(title), goes};
   for (const ModelResult* model : models) column.cells.push_back(cell(*model));
@@ -63,7 +57,9 @@ Column name_column(const Models& models) {
 
 std::vector<Column> name_and_status(const Models& models) {
   Column states = column_of(models, "STATUS", 0, short_status_of);
-  for (const ModelResult* model : models) states.paints.push_back(paint_of_status(*model));
+  for (const ModelResult* model : models)  // ok, over, prepared, fallen, cut_short, not_reached, skipped
+    states.paints.push_back(
+        name_in({kGreen, kRed, kGreen, kRed, kYellow, kYellow, kYellow}, outcome_of(*model)));
   states.to_the_right = false;
   return {name_column(models), states};
 }
@@ -376,16 +372,16 @@ std::vector<std::string> remarks_of(const BenchResult& result) {
           "All at once on {}: joint peak {}{}{}", gpu.device, some_died ? "at least " : "",
           words_for(gpu.joint_peak),
           gpu.sum_of_peaks ? ", sum of individual peaks " + format_bytes(*gpu.sum_of_peaks) : ""));
-  if (result.pipeline && result.pipeline->peak)
-    remarks.push_back(fmt::format("Pipeline of {}: {}, peak {}",
-                                  counted(static_cast<std::int64_t>(result.pipeline->models.size()), "model"),
-                                  result.pipeline->fps ? words_for_rate(result.pipeline->fps) + " FPS"
-                                                       : std::string(words_for_outcome(*result.pipeline)),
-                                  words_for_pipeline_peak(result)));
+  if (const auto& pipeline = result.pipeline; pipeline && pipeline->peak)
+    remarks.push_back(
+        fmt::format("Pipeline of {}: {}, peak {}", counted(std::ssize(pipeline->models), "model"),
+                    pipeline->fps ? words_for_rate(pipeline->fps) + " FPS"
+                                  : std::string(words_for_outcome(pipeline->status, pipeline->error)),
+                    words_for_pipeline_peak(result)));
   if (result.pool && result.pool->frame)
     remarks.push_back(fmt::format(
         "Pool of {} for {}{}: {} FPS, {} for {}, peak {}", format_bytes(result.pool->budget),
-        counted(static_cast<std::int64_t>(result.pool->models.size()), "model"),
+        counted(std::ssize(result.pool->models), "model"),
         result.pool->threads > 1 ? fmt::format(" and {} threads", result.pool->threads) : "",
         words_for_rate(result.pool->fps), counted(sum_of(*result.pool, &PooledModel::loads), "load"),
         counted(sum_of(*result.pool, &PooledModel::requests), "request"), words_for(result.pool->peak)));
@@ -408,9 +404,8 @@ std::vector<std::string> warnings_of(const BenchResult& result) {
     for (const std::string& warning : model.warnings)
       if (!is_about_variation(warning)) warnings.push_back(model.name + ": " + warning);
   if (result.source && !result.source->skipped.empty())
-    warnings.push_back(
-        fmt::format("{} of the source could not be used; the report lists them",
-                    counted(static_cast<std::int64_t>(result.source->skipped.size()), "item")));
+    warnings.push_back(fmt::format("{} of the source could not be used; the report lists them",
+                                   counted(std::ssize(result.source->skipped), "item")));
   return warnings;
 }
 
@@ -427,10 +422,8 @@ std::string to_terminal(const BenchResult& result, bool color, int width) {
   text += kinds_table(result, color, width);
 
   const Verdict verdict = verdict_of(result);
-  constexpr std::array<std::string_view, 3> kSigns{"✓", "·", "✗"};
-  constexpr std::array<std::string_view, 3> kPaints{kGreen, kYellow, kRed};
-  const auto tone = static_cast<std::size_t>(verdict.tone);
-  text += sentence(kSigns.at(tone), kPaints.at(tone), verdict.sentence, color, width);
+  text += sentence(name_in({"✓", "·", "✗"}, verdict.tone), name_in({kGreen, kYellow, kRed}, verdict.tone),
+                   verdict.sentence, color, width);
   for (const std::string& detail : verdict.details) text += sentence(" ", "", detail, color, width);
   for (const std::string& remark : remarks_of(result)) text += sentence("·", kYellow, remark, color, width);
   for (const std::string& warning : warnings_of(result))

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <ranges>
 
 #include "base/text.h"
@@ -12,6 +13,7 @@
 #include "report/snapshot/snapshot_words.h"
 #include "report/text_layout.h"
 #include "report/words.h"
+#include "types/enum_names.h"
 
 namespace headroom::report {
 namespace {
@@ -33,7 +35,7 @@ class SnapshotScreen {
           fit_to_width(fmt::format("PYTORCH_CUDA_ALLOC_CONF={}", snapshot_.settings.text), screen_.width()));
     if (report_.devices.empty()) screen_.line("\nThe allocator held no memory on any device.");
     for (const snapshot::DeviceAnalysis& device : report_.devices) draw_device(device);
-    problems();
+    screen_.missing_data(snapshot_.problems);
     next();
     return std::move(screen_).text();
   }
@@ -84,20 +86,18 @@ class SnapshotScreen {
       return device.actions[static_cast<std::size_t>(action)];
     };
     using snapshot::Action;
-    screen_.figure("Trace",
-                   fmt::format("{} entries{}: {}, {}; {} added, {} removed", grouped(device.entries),
-                               words_for_duration(device), counted(count(Action::alloc), "allocation"),
-                               counted(count(Action::free_requested), "release"),
-                               counted(count(Action::segment_alloc) + count(Action::segment_map), "segment"),
-                               grouped(count(Action::segment_free) + count(Action::segment_unmap))));
+    const std::string duration =
+        device.first_time_us == 0 ? "" : " in " + format_duration(duration_of_trace(device));
+    screen_.figure(
+        "Trace", fmt::format("{} entries{}: {}, {}; {} added, {} removed", grouped(device.entries), duration,
+                             counted(count(Action::alloc), "allocation"),
+                             counted(count(Action::free_requested), "release"),
+                             counted(count(Action::segment_alloc) + count(Action::segment_map), "segment"),
+                             grouped(count(Action::segment_free) + count(Action::segment_unmap))));
     if (device.before.allocated > 0)
       screen_.figure("", fmt::format("starts with {} allocated", format_bytes({device.before.allocated})));
     if (!device.doubt.empty())
       screen_.figure("", fmt::format("figures of the trace may be wrong: {}", device.doubt));
-  }
-
-  static std::string words_for_duration(const snapshot::DeviceAnalysis& device) {
-    return device.first_time_us == 0 ? "" : fmt::format(" in {}", format_duration(duration_of_trace(device)));
   }
 
   void places(const snapshot::DeviceAnalysis& device, const std::string& title,
@@ -151,16 +151,9 @@ class SnapshotScreen {
     if (device.entries == 0) return;
     const snapshot::SnapshotLeaks& leaks = device.leaks;
     screen_.heading("Leaks");
-    const bool is_leak = leaks.growth == monitoring::Growth::leak;
-    const bool is_late = leaks.growth == monitoring::Growth::grew_late;
-    const bool is_unknown = leaks.growth == monitoring::Growth::unknown;
-    screen_.sentence(is_leak      ? "✗"
-                     : is_late    ? "!"
-                     : is_unknown ? "·"
-                                  : "✓",
-                     is_leak                 ? kRed
-                     : is_late || is_unknown ? kYellow
-                                             : kGreen,
+    // unknown, none, grew_then_stayed, grew_then_released, grew_late, leak.
+    screen_.sentence(name_in({"·", "✓", "✓", "✓", "!", "✗"}, leaks.growth),
+                     name_in({kYellow, kGreen, kGreen, kGreen, kYellow, kRed}, leaks.growth),
                      words_for_leaks(leaks, duration_of_trace(device)));
     if (leaks.growth < monitoring::Growth::grew_late) return;
     std::vector<snapshot::AllocationPlace> guilty;
@@ -186,20 +179,17 @@ class SnapshotScreen {
     screen_.heading("Fragmentation");
     if (device.entries > 0) {
       const snapshot::SnapshotMoment& peak = device.moments[device.peak];
-      screen_.sentence(" ", "",
-                       fmt::format("At the peak, {} of {} reserved was free in {} ({}), the largest {}.",
-                                   format_bytes({peak.free_bytes}), format_bytes({peak.totals.reserved}),
-                                   counted(peak.holes, "piece"), words_for_share(peak.external()),
-                                   format_bytes({peak.largest_free_bytes})));
+      screen_.note(fmt::format("At the peak, {} of {} reserved was free in {} ({}), the largest {}.",
+                               format_bytes({peak.free_bytes}), format_bytes({peak.totals.reserved}),
+                               counted(peak.holes, "piece"), words_for_share(peak.external()),
+                               format_bytes({peak.largest_free_bytes})));
     }
     if (device.entries == 0 || device.worst != device.peak)
-      screen_.sentence(
-          " ", "",
-          fmt::format(
-              "Most was free {}: {} of {} in {}, the largest {}.",
-              device.entries == 0 ? "at the end" : words_for_moment(device, worst.position, worst.time_us),
-              format_bytes({worst.free_bytes}), format_bytes({worst.totals.reserved}),
-              counted(worst.holes, "piece"), format_bytes({worst.largest_free_bytes})));
+      screen_.note(fmt::format(
+          "Most was free {}: {} of {} in {}, the largest {}.",
+          device.entries == 0 ? "at the end" : words_for_moment(device, worst.position, worst.time_us),
+          format_bytes({worst.free_bytes}), format_bytes({worst.totals.reserved}),
+          counted(worst.holes, "piece"), format_bytes({worst.largest_free_bytes})));
     if (!worst.blocker) return;
     const snapshot::SnapshotBlocker& blocker = *worst.blocker;
     const std::string what =
@@ -219,12 +209,9 @@ class SnapshotScreen {
     const auto all = snapshot_.segments_of(device.device);
     if (all.empty()) return;
     screen_.heading("Segments at the end: # live, + partly live, . free");
-    std::vector<const snapshot::Segment*> order;
-    for (const snapshot::Segment& segment : all) order.push_back(&segment);
-    std::ranges::stable_sort(order, [](const auto* a, const auto* b) { return a->size > b->size; });
-    const std::size_t shown = std::min(order.size(), kSegmentsShown);
-    for (std::size_t i = 0; i < shown; ++i) {
-      const snapshot::Segment& segment = *order[i];
+    std::vector<snapshot::Segment> order(all.begin(), all.end());
+    std::ranges::stable_sort(order, std::greater{}, &snapshot::Segment::size);
+    for (const snapshot::Segment& segment : first_of(order, kSegmentsShown)) {
       std::int64_t live = 0;
       for (const snapshot::Block& block : snapshot_.blocks_of(segment))
         live += block.is_live() ? block.size : 0;
@@ -235,13 +222,7 @@ class SnapshotScreen {
                                    segment.stream == 0 ? "" : fmt::format(", stream {}", segment.stream)),
                        screen_.width()));
     }
-    screen_.and_more(order.size(), shown);
-  }
-
-  void problems() {
-    if (snapshot_.problems.empty()) return;
-    screen_.heading("Missing data");
-    for (const std::string& problem : snapshot_.problems) screen_.sentence("!", kYellow, problem);
+    screen_.and_more(order.size(), kSegmentsShown);
   }
 
   void next() {

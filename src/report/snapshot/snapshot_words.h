@@ -1,7 +1,6 @@
 // Words that the views of a memory snapshot share.
 #pragma once
 
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -50,13 +49,5 @@ std::string words_for_moment(const snapshot::DeviceAnalysis& device, std::size_t
 // for another stream count as allocated, or as `waiting` where they fill most of a cell.
 std::string cells_of(const snapshot::Snapshot& snapshot, const snapshot::Segment& segment, int count,
                      char waiting = '\0');
-
-// The JSON of a snapshot, for the document and the page. `set_place` adds to an object what says where: the
-// frames of the stack, or of a place without one how much was asked for.
-using SetPlace = std::function<void(Json& object, const snapshot::AllocationPlace& place)>;
-Json snapshot_document(const SnapshotReport& report, const SetPlace& set_place);
-
-// The segments of a device that `segments_map` has, by address: of more than 2000 the largest.
-std::vector<const snapshot::Segment*> segments_shown(const snapshot::Snapshot& snapshot, std::int64_t device);
 
 }  // namespace headroom::report

@@ -49,14 +49,10 @@ bool Connection::wait(short wanted, Nanoseconds deadline) {
 
 // Returns the poll event (POLLIN or POLLOUT) that the TLS operation waits for; 0 if the operation failed.
 short Connection::wanted_by_tls(int result) const {
-  switch (SSL_get_error(tls_.get(), result)) {
-    case SSL_ERROR_WANT_READ:
-      return POLLIN;
-    case SSL_ERROR_WANT_WRITE:
-      return POLLOUT;
-    default:
-      return 0;
-  }
+  const int error = SSL_get_error(tls_.get(), result);
+  if (error == SSL_ERROR_WANT_READ) return POLLIN;
+  if (error == SSL_ERROR_WANT_WRITE) return POLLOUT;
+  return 0;
 }
 
 bool Connection::start_tls(SSL_CTX* context) {

@@ -1,18 +1,19 @@
 // The HTTP server on cpp-httplib (Debian's package, with OpenSSL).
 #include <fmt/format.h>
+#include <netdb.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <deque>
 #include <functional>
 #include <future>
+#include <map>
 #include <mutex>
 #include <thread>
 #include <type_traits>
-#include <vector>
 
 #include "base/files.h"
 #include "serve/http_server.h"
@@ -21,8 +22,8 @@
 namespace headroom::serve {
 namespace {
 
-// One thread for each open connection, started when all others are busy. At kMostJobs the accepting thread
-// waits, and new connections wait in the kernel.
+// One thread for each open connection. At kMost the accepting thread waits, and new connections wait in the
+// kernel.
 class TaskQueue final : public httplib::TaskQueue {
  public:
   // `is_ending` must be set before the server stops: the accepting thread may be waiting in enqueue().
@@ -30,52 +31,62 @@ class TaskQueue final : public httplib::TaskQueue {
 
   void enqueue(std::function<void()> job) override {
     std::unique_lock lock(mutex_);
-    const auto has_free_slot = [&] { return jobs_.size() + busy_ < kMostJobs || stopping_; };
-    while (!slot_free_.wait_for(lock, std::chrono::milliseconds(100), has_free_slot))
+    while (!has_ended_.wait_for(lock, std::chrono::milliseconds(100), [&] { return running_ < kMost; }))
       if (is_ending_) return;
-    jobs_.push_back(std::move(job));
-    if (jobs_.size() + busy_ > threads_.size()) threads_.emplace_back([this] { work(); });
-    wake_.notify_one();
+    ++running_;
+    std::thread([this, job = std::move(job)] {
+      job();
+      const std::lock_guard held(mutex_);
+      --running_;
+      has_ended_.notify_all();
+    }).detach();
   }
 
   // Waits for all jobs.
   void shutdown() override {
-    {
-      const std::lock_guard lock(mutex_);
-      stopping_ = true;
-    }
-    wake_.notify_all();
-    slot_free_.notify_all();
-    for (std::thread& thread : threads_) thread.join();
+    std::unique_lock lock(mutex_);
+    has_ended_.wait(lock, [&] { return running_ == 0; });
   }
 
  private:
-  static constexpr std::size_t kMostJobs = 64;
-
-  void work() {
-    std::unique_lock lock(mutex_);
-    for (;;) {
-      wake_.wait(lock, [&] { return !jobs_.empty() || stopping_; });
-      if (jobs_.empty()) return;
-      const std::function<void()> job = std::move(jobs_.front());
-      jobs_.pop_front();
-      ++busy_;
-      lock.unlock();
-      job();
-      lock.lock();
-      --busy_;
-      slot_free_.notify_one();
-    }
-  }
-
+  static constexpr int kMost = 64;
   const std::atomic<bool>& is_ending_;
   std::mutex mutex_;
-  std::condition_variable wake_, slot_free_;
-  std::deque<std::function<void()>> jobs_;
-  std::vector<std::thread> threads_;
-  std::size_t busy_ = 0;
-  bool stopping_ = false;
+  std::condition_variable has_ended_;
+  int running_ = 0;
 };
+
+// The connections of each client's address.
+class Clients {
+ public:
+  // Returns false if the address holds kMost connections already.
+  bool add(const std::string& address) {
+    const std::lock_guard lock(mutex_);
+    int& count = connections_[address];
+    if (count == kMost) return false;
+    ++count;
+    return true;
+  }
+  void remove(const std::string& address) {
+    const std::lock_guard lock(mutex_);
+    if (--connections_[address] == 0) connections_.erase(address);
+  }
+
+ private:
+  static constexpr int kMost = 16;
+  std::mutex mutex_;
+  std::map<std::string, int> connections_;
+};
+
+std::string address_of_client(int socket) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  auto* const generic = reinterpret_cast<sockaddr*>(&address);
+  char text[NI_MAXHOST] = "";
+  if (::getpeername(socket, generic, &size) == 0)
+    ::getnameinfo(generic, size, text, sizeof text, nullptr, 0, NI_NUMERICHOST);
+  return text;
+}
 
 // cpp-httplib's plain or TLS server, with connections of our own. Each connection answers one request: no
 // client can occupy a connection for long, and a body, which is not read, is never parsed as the next
@@ -90,6 +101,14 @@ class GuardedServer final : public Base {
  private:
   bool process_and_close_socket(socket_t socket) override {
     Connection connection(socket, shutdown_fd_);
+    const std::string client = address_of_client(socket);
+    if (!clients_.add(client)) return false;
+    const bool answered = answer(connection);
+    clients_.remove(client);
+    return answered;
+  }
+
+  bool answer(Connection& connection) {
     if constexpr (std::is_same_v<Base, httplib::SSLServer>)
       if (!connection.start_tls(this->ssl_context())) return false;
     if (!connection.wait_for_request()) return false;
@@ -100,6 +119,7 @@ class GuardedServer final : public Base {
   }
 
   int shutdown_fd_;  // readable when the server shuts down
+  Clients clients_;
 };
 
 HttpRequest request_of(const httplib::Request& from) {

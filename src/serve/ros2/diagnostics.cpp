@@ -20,39 +20,17 @@ constexpr std::array<std::string_view, kComponents> kNames = {"memory", "swap", 
                                                               "power"};
 
 Component component_of(RiskFigure figure) {
-  switch (figure) {
-    case RiskFigure::gpu_memory_used_percent:
-      return Component::gpu;
-    case RiskFigure::swap_used_bytes:
-      return Component::swap;
-    case RiskFigure::temperature_celsius:
-      return Component::temperature;
-    case RiskFigure::throttled:
-      return Component::power;
-    case RiskFigure::ram_used_percent:
-    case RiskFigure::ram_available_bytes:
-    case RiskFigure::memory_growth_bytes_per_hour:
-    case RiskFigure::memory_seconds_left:
-    case RiskFigure::nvmap_seconds_left:
-    case RiskFigure::thrash_pages_per_second:
-    case RiskFigure::fragmentation_factor:
-    case RiskFigure::psi_full_percent:
-    case RiskFigure::oom_kills:
-      break;
-  }
+  if (figure == RiskFigure::gpu_memory_used_percent) return Component::gpu;
+  if (figure == RiskFigure::swap_used_bytes) return Component::swap;
+  if (figure == RiskFigure::temperature_celsius) return Component::temperature;
+  if (figure == RiskFigure::throttled) return Component::power;
   return Component::memory;
 }
 
 DiagnosticLevel level_of(AlertSeverity severity) {
-  switch (severity) {
-    case AlertSeverity::info:
-      return DiagnosticLevel::ok;
-    case AlertSeverity::warning:
-      return DiagnosticLevel::warn;
-    case AlertSeverity::critical:
-      break;
-  }
-  return DiagnosticLevel::error;
+  return severity == AlertSeverity::critical  ? DiagnosticLevel::error
+         : severity == AlertSeverity::warning ? DiagnosticLevel::warn
+                                              : DiagnosticLevel::ok;
 }
 
 // Cleans texts of sensors and GPUs. A NUL would end a DDS string too early.
@@ -181,22 +159,6 @@ Report power_of(const SystemSample& sample, const MemoryRisk& risk) {
   return report;
 }
 
-Report report_of(Component component, const SystemSample& sample, const MemoryRisk& risk) {
-  switch (component) {
-    case Component::memory:
-      return memory_of(sample, risk);
-    case Component::swap:
-      return swap_of(sample);
-    case Component::gpu:
-      return gpu_of(sample, risk);
-    case Component::temperature:
-      return temperature_of(sample, risk);
-    case Component::power:
-      break;
-  }
-  return power_of(sample, risk);
-}
-
 // The alerts of a component, the most severe first.
 std::vector<AlertEvent> alerts_of(Component component, std::span<const AlertEvent> active) {
   std::vector<AlertEvent> mine;
@@ -247,10 +209,12 @@ DiagnosticArray Diagnostics::of(const SystemSample& sample, const MemoryRisk& ri
                                 std::span<const AlertEvent> active) {
   DiagnosticArray array;
   array.stamp = sample.unix_time.value_or(Nanoseconds{});
+  std::array<Report, kComponents> reports{memory_of(sample, risk), swap_of(sample), gpu_of(sample, risk),
+                                          temperature_of(sample, risk), power_of(sample, risk)};
   for (std::size_t i = 0; i < kComponents; ++i) {
     const auto component = static_cast<Component>(i);
     const std::vector<AlertEvent> alerts = alerts_of(component, active);
-    Report report = report_of(component, sample, risk);
+    Report& report = reports[i];
     const bool lost =
         component == Component::gpu &&
         std::any_of(sample.gpus.begin(), sample.gpus.end(), [](const GpuSample& gpu) { return gpu.lost; });

@@ -1,7 +1,6 @@
 #include "serve/ros2/publisher.h"
 
 #include <fmt/format.h>
-#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <optional>
@@ -58,26 +57,20 @@ std::string_view variable(const char* name) {
   return value == nullptr ? std::string_view() : std::string_view(value);
 }
 
-bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+constexpr std::string_view kDigits = "0123456789";
+const std::string kOfNames = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_" + std::string(kDigits);
 
 // The text becomes part of an XML document, so only characters of addresses and host names are allowed.
-bool is_peer(std::string_view text) {
-  return std::all_of(text.begin(), text.end(), [](char c) {
-    return is_letter(c) || (c >= '0' && c <= '9') || c == '.' || c == ':' || c == '-' || c == '[' ||
-           c == ']' || c == '%';
-  });
-}
+bool is_peer(std::string_view text) { return text.find_first_not_of(kOfNames + ".:-[]%") == text.npos; }
 
 }  // namespace
 
 bool is_topic_name(std::string_view name) {
   if (name.size() < 2 || name.size() > kLongestTopic || name.front() != '/') return false;
-  for (const std::string_view part : split(name.substr(1), '/')) {
-    if (part.empty() || !is_letter(part.front())) return false;
-    if (part.find("__") != part.npos) return false;
-    if (!std::all_of(part.begin(), part.end(), [](char c) { return is_letter(c) || (c >= '0' && c <= '9'); }))
+  for (const std::string_view part : split(name.substr(1), '/'))
+    if (part.empty() || kDigits.find(part.front()) != kDigits.npos || part.find("__") != part.npos ||
+        part.find_first_not_of(kOfNames) != part.npos)
       return false;
-  }
   return true;
 }
 

@@ -101,30 +101,20 @@ TEST(ArenaChunks, FindsLaterArenaChunksByStack) {
   EXPECT_EQ(session_bytes_of(session, MemoryKind::run_later), 0);
 }
 
-TEST(ArenaChunks, ReportsNoArenaIfSumsDisagree) {
-  const SessionMemory session = session_of({.held = {4096, 4096 + 8192 + 256}});
-  EXPECT_FALSE(session.arena);
-  EXPECT_EQ(session_bytes_of(session, MemoryKind::arena_later), 0);
-  EXPECT_EQ(session_bytes_of(session, MemoryKind::run_later), 65'536 + 300);
-}
-
-// If the arena's size is constant and exceeds a stack's sum by an unknown amount, the stack cannot be
-// identified.
-TEST(ArenaChunks, ConstantArenaSizeDoesNotIdentifyStack) {
-  const SessionMemory session = session_of({.held = {12'288, 12'288}, .early = true});
-  EXPECT_FALSE(session.arena);
-}
-
-TEST(ArenaChunks, ExactSumIdentifiesArenaStack) {
-  const SessionMemory session = session_of({.reserved = 0, .held = {12'288, 12'288}, .early = true});
-  EXPECT_EQ(session_bytes_of(session, MemoryKind::arena_later), 65'536);
-}
-
-TEST(ArenaChunks, ReportsNoArenaIfProfileHasNone) {
-  const SessionMemory session = session_of({.has_arena = false});
-  EXPECT_FALSE(session.arena);
-  EXPECT_EQ(session_bytes_of(session, MemoryKind::run), session.run.count);
-  EXPECT_GT(session.run.count, 65'536);
+// Not if the sums disagree, and not if the arena's size is constant and exceeds a stack's sum by an unknown
+// amount.
+TEST(ArenaChunks, ReportsAnArenaOnlyIfItsSizeIdentifiesTheStack) {
+  const SessionMemory differs = session_of({.held = {4096, 4096 + 8192 + 256}});
+  EXPECT_FALSE(differs.arena);
+  EXPECT_EQ(session_bytes_of(differs, MemoryKind::arena_later), 0);
+  EXPECT_EQ(session_bytes_of(differs, MemoryKind::run_later), 65'536 + 300);
+  EXPECT_FALSE(session_of({.held = {12'288, 12'288}, .early = true}).arena);
+  const SessionMemory exact = session_of({.reserved = 0, .held = {12'288, 12'288}, .early = true});
+  EXPECT_EQ(session_bytes_of(exact, MemoryKind::arena_later), 65'536);
+  const SessionMemory without = session_of({.has_arena = false});
+  EXPECT_FALSE(without.arena);
+  EXPECT_EQ(session_bytes_of(without, MemoryKind::run), without.run.count);
+  EXPECT_GT(without.run.count, 65'536);
 }
 
 // The profile's records are found by the frames of the runtime, not by those of the caller.
@@ -154,7 +144,7 @@ TEST(ProfileMemory, FindsRecordsWithSeveralCallers) {
   builder.profile(profile, 0, session);
   const RecordingAnalysis analysis = analyze(builder);
   ASSERT_EQ(analysis.sessions.size(), 1u);
-  EXPECT_EQ(analysis.sessions[0].tracing_bytes, kRuns * (40 + 60));
+  EXPECT_EQ(analysis.sessions[0].tracing.count, kRuns * (40 + 60));
 }
 
 }  // namespace

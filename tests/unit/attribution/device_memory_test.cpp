@@ -81,7 +81,7 @@ TEST_F(DeviceMemory, CurveKeepsEveryPeakInFewPoints) {
 TEST(DeviceCurve, MergesPointsWhenRecordingIsLonger) {
   DeviceCurveBuilder builder(4, {40});
   for (std::int64_t time = 0; time < 1000; ++time) builder.changed(time, time, time == 700 ? 5000 : time + 1);
-  const DeviceCurve curve = builder.finish();
+  const DeviceCurve curve = builder.curve();
   EXPECT_LE(curve.points.size(), 4u);
   std::int64_t highest = 0;
   for (const DeviceCurvePoint& point : curve.points) {

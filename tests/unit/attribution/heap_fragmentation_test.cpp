@@ -8,12 +8,7 @@ namespace {
 
 LiveBlock heap_block_at(std::uint64_t address, std::uint64_t size, std::uint32_t stack = 0,
                         std::int64_t time = 0) {
-  LiveBlock block;
-  block.address = address;
-  block.size = size;
-  block.stack = stack;
-  block.time_ns = time;
-  return block;
+  return {.address = address, .size = size, .time_ns = time, .stack = stack};
 }
 
 TEST(Fragmentation, AdjacentChunksLeaveNoHole) {
@@ -26,6 +21,11 @@ TEST(Fragmentation, AdjacentChunksLeaveNoHole) {
   EXPECT_EQ(moment.live_bytes, 72);
   EXPECT_EQ(moment.chunk_bytes, 96);
   EXPECT_DOUBLE_EQ(moment.internal(), 0.25);
+  const FragmentationMoment distant = fragmentation_of(
+      {heap_block_at(0x1010, 24), heap_block_at(0x1050, 24), heap_block_at(0x7f0000000010, 24)}, {});
+  EXPECT_EQ(distant.extents, 2) << "another heap";
+  EXPECT_EQ(distant.holes, 1);
+  EXPECT_EQ(distant.free_bytes, 32);
 }
 
 TEST(Fragmentation, BlockerIsNextToLargestHole) {
@@ -89,15 +89,6 @@ TEST(Fragmentation, PicksBlockerThatFreesMoreForItsSize) {
   EXPECT_EQ(moment.blocker->freed_if_gone, 193 * 1008);
 }
 
-TEST(Fragmentation, DistantHeapsAreSeparateExtents) {
-  const FragmentationMoment moment = fragmentation_of(
-      {heap_block_at(0x1010, 24), heap_block_at(0x1050, 24), heap_block_at(0x7f0000000010, 24)}, {});
-  EXPECT_EQ(moment.extents, 2);
-  EXPECT_EQ(moment.holes, 1);
-  EXPECT_EQ(moment.free_bytes, 32);
-  EXPECT_EQ(moment.extent_bytes, 96 + 32);
-}
-
 // A block of 200 bytes at the end of the heap prevents the release of 200 MiB to the system.
 TEST(Fragmentation, HoleInBreakHeapHasNoSizeLimit) {
   constexpr std::uint64_t kBreak = 0x5555'1234'5000;
@@ -111,16 +102,11 @@ TEST(Fragmentation, HoleInBreakHeapHasNoSizeLimit) {
   ASSERT_TRUE(moment.blocker.has_value());
   EXPECT_EQ(moment.blocker->places()[0].stack, StackId{7});
   EXPECT_EQ(fragmentation_of(blocks, {}).extents, 2) << "nothing is known of a break";
-}
-
-// In the break heap, no block has a mapping for itself, whatever its address.
-TEST(Fragmentation, LargeBlocksInBreakBelongToHeap) {
-  constexpr std::uint64_t kBreak = 0x5555'0000'0000;
-  const HeapLayout layout(kBreak, kBreak + (std::uint64_t{64} << 30));
-  const FragmentationMoment moment = fragmentation_of(
+  // No block has a mapping for itself there, whatever its address.
+  const FragmentationMoment large = fragmentation_of(
       {heap_block_at(kBreak + 0x10, 1 << 20), heap_block_at(kBreak + 0x400010, 1 << 20)}, {}, layout);
-  EXPECT_EQ(moment.extents, 1);
-  EXPECT_EQ(moment.free_bytes, (3 << 20) - 16);
+  EXPECT_EQ(large.extents, 1);
+  EXPECT_EQ(large.free_bytes, (3 << 20) - 16);
 }
 
 // A malloc arena reserves 64 MiB of addresses and makes them accessible on use. The unused part is not
@@ -139,11 +125,7 @@ TEST(Fragmentation, UnusedEndOfArenaIsNotAHole) {
 }
 
 recording::Module module_at(const std::string& path, std::uint64_t start, std::uint64_t end) {
-  recording::Module module;
-  module.path = path;
-  module.start = start;
-  module.end = end;
-  return module;
+  return {path, "", 0, start, end, {}, {}};
 }
 
 TEST(HeapLayout, BreakIsBetweenProgramAndLibraries) {

@@ -9,14 +9,6 @@ namespace headroom::attribution {
 
 namespace {
 
-TEST(MappingLedger, CountsWholePages) {
-  MappingLedger ledger(4096);
-  ledger.map(0x1000, 1);
-  EXPECT_EQ(ledger.mapped_bytes(), 4096);
-  ledger.map(0x4000, 4097);
-  EXPECT_EQ(ledger.mapped_bytes(), 3 * 4096);
-}
-
 TEST(MappingLedger, CountsReservedAddressesOnceAccessible) {
   MappingLedger ledger(4096);
   ledger.reserve(0x10000, 0x8000);
@@ -48,28 +40,6 @@ TEST(MappingLedger, IgnoresRangesThatOverflow) {
   ledger.map(~std::uint64_t{0} - 8, 100);
   ledger.map(0x1000, ~std::uint64_t{0});
   EXPECT_EQ(ledger.mapped_bytes(), 0);
-}
-
-constexpr MappingOwner kWeights{StackId{7}, 1}, kBuffers{StackId{8}, 1};
-
-TEST(MappingLedger, RestOfMappingKeepsItsOwner) {
-  MappingLedger ledger(4096);
-  ledger.map(0x10000, 0x5000, kWeights);
-  ledger.map(0x20000, 0x1000, kBuffers);
-  ledger.unmap(0x12000, 0x1000);  // the middle: both parts are left
-  EXPECT_EQ(ledger.by_stack(), (std::vector<MappingShare>{{7, 0x5000, 0x4000}, {8, 0x1000, 0x1000}}));
-  EXPECT_EQ(ledger.by_layer(), (std::vector<MappingShare>{{1, 0x6000, 0x5000}}));
-  ledger.unmap(0x13000, 0x2000);  // the second part
-  ledger.unmap(0x10000, 0x1000);  // the first half of the first
-  EXPECT_EQ(ledger.by_stack(), (std::vector<MappingShare>{{7, 0x5000, 0x1000}, {8, 0x1000, 0x1000}}));
-}
-
-TEST(MappingLedger, OverlapBelongsToLatestMapping) {
-  MappingLedger ledger(4096);
-  ledger.map(0x10000, 0x4000, kWeights);
-  ledger.map(0x11000, 0x1000, kBuffers);
-  EXPECT_EQ(ledger.by_stack(), (std::vector<MappingShare>{{7, 0x4000, 0x3000}, {8, 0, 0x1000}}))
-      << "the peak is the first moment when so much was mapped";
 }
 
 // The reference keeps an owner for each page and copies the owners at each new peak.
@@ -111,13 +81,6 @@ TEST(MappingLedger, OwnersAgreeWithAMapOfPages) {
   }
 }
 
-LiveBlock block_at(std::uint64_t address, std::uint64_t size) {
-  LiveBlock block;
-  block.address = address;
-  block.size = size;
-  return block;
-}
-
 // Random operations, compared with std::map. The addresses collide in the same slots, and the map grows
 // twice.
 TEST(LiveMap, AgreesWithStdMap) {
@@ -130,7 +93,7 @@ TEST(LiveMap, AgreesWithStdMap) {
     if (random() % 5 < 3) {
       const std::uint64_t size = random() % 5000;
       const auto [it, is_new] = reference.try_emplace(address, size);
-      ASSERT_EQ(map.insert(block_at(address, size), block), !is_new);
+      ASSERT_EQ(map.insert({.address = address, .size = size}, block), !is_new);
       if (!is_new) {
         ASSERT_EQ(block.size, std::exchange(it->second, size));
       }

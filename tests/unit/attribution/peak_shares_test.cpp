@@ -107,7 +107,7 @@ class PeakUses : public testing::Test {
   PeakUses() : builder_(folder_ / "a.hrec") {}
   static std::map<std::string, std::int64_t> bytes_of(const RecordingAnalysis& analysis) {
     std::map<std::string, std::int64_t> bytes;
-    for (const PeakUse& use : peak_uses(analysis)) bytes[use.name] = use.bytes;
+    for (const PeakPart& use : peak_uses(analysis)) bytes[use.name] = use.bytes;
     return bytes;
   }
 

@@ -184,62 +184,6 @@ TEST(SampledPeak, AllViewsOfThePeakAgree) {
   }
 }
 
-// Random events with equal times, reused addresses and large blocks, compared with a reference
-// implementation.
-TEST(SampledPeak, AgreesWithReferenceImplementation) {
-  const test::TemporaryFolder folder;
-  for (std::uint64_t seed = 1; seed <= 30; ++seed) {
-    std::mt19937_64 random(seed);
-    test::RecordingBuilder builder(folder / "a.hrec", {.full = false, .sample_period_bytes = 1000});
-    std::uint64_t time = 0;
-    for (int i = 0; i < 2000; ++i) {
-      time += random() % 3;
-      const std::uint64_t address = 0x1000 * (1 + random() % 60);
-      if (random() % 2 == 0)
-        builder.release(0, time, address);
-      else if (random() % 4 == 0)
-        builder.allocate(0, time, address, 4096 + random() % 4096);
-      else
-        builder.sample(0, time, address, 1 + random() % 3000);
-    }
-    builder.counters(0, time, 0, 1'000'000, 1'000'000'000, 1'000'000);  // no bound on samples
-    recording::Recording recording = open_built(builder);
-
-    std::map<std::int64_t, std::pair<std::int64_t, std::int64_t>>
-        at;  // by time: both halves after all events of that time
-    at[0] = {};
-    std::map<std::uint64_t, LiveBlock> live;
-    std::int64_t end = 0;
-    recording.for_each_event([&](const MemoryEvent& event) {
-      LiveBlock block;
-      live.erase(event.address);
-      if (is_allocation(event) && make_block(event, 0, 0, block)) live[event.address] = block;
-      std::pair<std::int64_t, std::int64_t> sums;
-      for (const auto& [address, held] : live) {
-        sums.first += held.bytes_in(SampleHalf::a);
-        sums.second += held.bytes_in(SampleHalf::b);
-      }
-      end = event.time.count;
-      at[end] = sums;
-    });
-    std::int64_t highest = -1, from = 0, to = 0;
-    for (auto it = at.begin(); it != at.end();) {
-      auto next = it;
-      while (next != at.end() && next->second.first == it->second.first) ++next;
-      if (it->second.first > highest) {
-        highest = it->second.first;
-        from = it->first;
-        to = next == at.end() ? end + 1 : next->first;
-      }
-      it = next;
-    }
-    const std::int64_t moment = from + (to - from) / 2;
-    const RecordingAnalysis analysis = analyze_recording(recording, {});
-    EXPECT_EQ(analysis.peak_time.count, moment);
-    EXPECT_EQ(analysis.peak_bytes.value, std::prev(at.upper_bound(moment))->second.second);
-  }
-}
-
 TEST(SampledPeak, IsExactForLargeBlocks) {
   OwnRecording builder({.full = false});
   builder.allocate(0, 10, 0x10000, 8000);

@@ -29,6 +29,12 @@ std::int64_t bytes_of(const LayerMemory& memory, MemoryKind kind) {
   return 0;
 }
 
+std::int64_t sum_of(const LayerMemory& memory) {
+  std::int64_t sum = 0;
+  for (const MemoryShare& share : memory.shares) sum += share.bytes.count;
+  return sum;
+}
+
 class SessionMemoryTest : public testing::Test {
  protected:
   SessionMemoryTest() : builder_(folder_ / "a.hrec") {
@@ -85,9 +91,7 @@ TEST_F(SessionMemoryTest, KindsAddUpToThePeak) {
   EXPECT_EQ(bytes_of(memory, MemoryKind::workspace), 2 * 7);
   EXPECT_EQ(bytes_of(memory, MemoryKind::tracing), 2 * (44 + 60 + 44));
   EXPECT_EQ(bytes_of(memory, MemoryKind::unnamed), 100) << "its stack is in no known module";
-  std::int64_t sum = 0;
-  for (const MemoryShare& share : memory.shares) sum += share.bytes.count;
-  EXPECT_EQ(sum, memory.peak.count);
+  EXPECT_EQ(sum_of(memory), memory.peak.count);
   EXPECT_EQ(memory.peak_node, "b");
   ASSERT_EQ(memory.nodes.size(), 2u);
   EXPECT_EQ(memory.nodes[0].runs, 2);
@@ -166,10 +170,10 @@ TEST(SessionPeaks, EachLoadOfAModelIsASeparateSession) {
     const RecordingAnalysis analysis = analyze_recording(opened, {});
     EXPECT_EQ(analysis.peak_bytes.value, 9110);
     ASSERT_EQ(analysis.sessions.size(), 3u);
-    EXPECT_EQ(analysis.sessions[0].loaded_bytes, 0);
-    EXPECT_EQ(analysis.sessions[1].loaded_bytes, 9000);
-    EXPECT_EQ(analysis.sessions[1].run_bytes, 110);
-    EXPECT_EQ(analysis.sessions[2].run_bytes, 0);
+    EXPECT_EQ(analysis.sessions[0].loaded.count, 0);
+    EXPECT_EQ(analysis.sessions[1].loaded.count, 9000);
+    EXPECT_EQ(analysis.sessions[1].run.count, 110);
+    EXPECT_EQ(analysis.sessions[2].run.count, 0);
     const std::vector<SessionMemory> sessions = session_memory(opened.info(), analysis);
     ASSERT_EQ(sessions.size(), 1u) << "the others held nothing then";
     EXPECT_EQ(sessions[0].load, 2);
@@ -222,9 +226,7 @@ TEST(SessionPeaks, CountsRunsInAnyScopeOfProgram) {
   EXPECT_EQ(sessions[0].tracing.count, 4 * 40) << "of both ranges";
   EXPECT_EQ(sessions[0].loads, 1);
   const LayerMemory memory = layer_memory(opened.info(), opened.stacks(), analysis);
-  std::int64_t sum = 0;
-  for (const MemoryShare& share : memory.shares) sum += share.bytes.count;
-  EXPECT_EQ(sum, memory.peak.count);
+  EXPECT_EQ(sum_of(memory), memory.peak.count);
   EXPECT_EQ(bytes_of(memory, MemoryKind::module), 7) << "net/run, which is the program's own range";
 }
 
@@ -246,7 +248,7 @@ TEST(SharesOf, HasNoArenaIfProfileHasNone) {
   EXPECT_EQ(shares[1], (MemoryShare{MemoryKind::run, "", Bytes{20}}));
 }
 
-SessionMemory session_with_arena() {
+TEST(SharesOf, LaterAllocationsAreOfTheArenaIfItIsKnown) {
   SessionMemory session;
   session.loaded = Bytes{1000};
   session.run = Bytes{9000};
@@ -254,24 +256,15 @@ SessionMemory session_with_arena() {
   session.in_use = Bytes{3000};
   session.arena_held = Bytes{4000};
   session.later = Bytes{4500};
-  return session;
-}
-
-TEST(SharesOf, LaterAllocationsAreNotWorkspaceIfArenaIsUnknown) {
-  const std::vector<MemoryShare> expected{
+  std::vector<MemoryShare> expected{
       {MemoryKind::graph, "", Bytes{1000}},         {MemoryKind::tensors, "", Bytes{2500}},
       {MemoryKind::arena_rounding, "", Bytes{500}}, {MemoryKind::arena_unused, "", Bytes{1000}},
       {MemoryKind::workspace, "", Bytes{500}},      {MemoryKind::run_later, "", Bytes{4500}}};
-  EXPECT_EQ(shares_of(session_with_arena()), expected);
-}
-
-TEST(SharesOf, LaterArenaChunksAreASeparateKind) {
-  SessionMemory session = session_with_arena();
+  EXPECT_EQ(shares_of(session), expected);
   session.arena = {.loaded = Bytes{256}, .run = Bytes{3744}, .later = Bytes{4352}};
-  const std::vector<MemoryShare> expected{
-      {MemoryKind::graph, "", Bytes{744}},          {MemoryKind::tensors, "", Bytes{2500}},
-      {MemoryKind::arena_rounding, "", Bytes{500}}, {MemoryKind::arena_unused, "", Bytes{1000}},
-      {MemoryKind::arena_later, "", Bytes{4352}},   {MemoryKind::workspace, "", Bytes{9000 - 3744 - 4352}}};
+  expected[0].bytes = Bytes{744};
+  expected[4] = {MemoryKind::arena_later, "", Bytes{4352}};
+  expected[5] = {MemoryKind::workspace, "", Bytes{9000 - 3744 - 4352}};
   EXPECT_EQ(shares_of(session), expected);
 }
 

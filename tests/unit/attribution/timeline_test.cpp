@@ -243,53 +243,30 @@ TEST(Layers, CountersDoNotChangeScopeOfThread) {
   EXPECT_EQ(layer_of(analysis, "b").allocations, 5);
 }
 
-TEST(Layers, ScopesWithSamePathAreOneLayer) {
+// Layers are compared by names and parents, not by the joined path: two scopes with one path are one layer, a
+// name with a slash is not a path, and a range without a name (or whose name was lost) keeps its position.
+TEST(Layers, AreTheScopesOfOneNameAndParent) {
   OwnRecording builder;
-  const auto first = builder.scope("a"), second = builder.scope("a", 0, recording::ScopeSource::nvtx);
-  builder.enter_scope(0, 10, first);
-  builder.allocate(0, 20, 0x1000, 100);
-  builder.enter_scope(1, 30, second);
-  builder.allocate(1, 40, 0x2000, 100);
-  const RecordingAnalysis analysis = analyze(builder);
-  ASSERT_EQ(analysis.layers.size(), 2U);
-  EXPECT_EQ(analysis.layers[1].self.end_bytes, 200);
-}
-
-// Layers are compared by names and parents, not by the joined path.
-TEST(Layers, NameWithSlashIsNotAPath) {
-  OwnRecording builder;
-  const auto a = builder.scope("a"), b = builder.scope("b", a), both = builder.scope("a/b"),
-             inner = builder.scope("c", both), alone = builder.scope("/model/conv", a);
+  const auto a = builder.scope("a"), again = builder.scope("a", 0, recording::ScopeSource::nvtx),
+             b = builder.scope("b", a), both = builder.scope("a/b"), inner = builder.scope("c", both),
+             alone = builder.scope("/model/conv", a), unnamed = builder.scope("", a),
+             under = builder.scope("b", unnamed), lost = under + 10;
   std::uint64_t time = 0;
-  for (const auto scope : {b, both, inner, alone}) {
+  for (const auto scope : {a, again, b, both, inner, alone, under, lost}) {
     time += 10;
     builder.enter_scope(0, time, scope);
     builder.allocate(0, time, 0x1000 * time, 100 * scope);
   }
   const RecordingAnalysis analysis = analyze(builder);
-  EXPECT_EQ(layer_of(analysis, "a/b").self.end_bytes, 100 * b);
-  EXPECT_EQ(layer_of(analysis, "a\\/b").self.end_bytes, 100 * both);
-  EXPECT_EQ(layer_of(analysis, "a\\/b/c").self.end_bytes, 100 * inner);
-  EXPECT_EQ(layer_of(analysis, "a/\\/model\\/conv").self.end_bytes, 100 * alone);
-}
-
-TEST(Layers, UnnamedRangeKeepsItsPosition) {
-  OwnRecording builder;
-  const auto outer = builder.scope("a"), unnamed = builder.scope("", outer),
-             inner = builder.scope("b", unnamed);
-  builder.enter_scope(0, 10, inner);
-  builder.allocate(0, 20, 0x1000, 100);
-  const RecordingAnalysis analysis = analyze(builder);
-  EXPECT_EQ(layer_of(analysis, "a/(unnamed)/b").self.end_bytes, 100);
-  EXPECT_EQ(layer_of(analysis, "a").live.end_bytes, 100);
-}
-
-TEST(Layers, ScopeWithLostNameIsStillALayer) {
-  OwnRecording builder;
-  builder.enter_scope(0, 10, 17);
-  builder.allocate(0, 20, 0x1000, 100);
-  const RecordingAnalysis analysis = analyze(builder);
-  EXPECT_EQ(layer_of(analysis, "scope 17").self.end_bytes, 100);
+  const std::pair<std::string, std::uint32_t> kLayers[] = {{"a", a + again},
+                                                           {"a/b", b},
+                                                           {"a\\/b", both},
+                                                           {"a\\/b/c", inner},
+                                                           {"a/\\/model\\/conv", alone},
+                                                           {"a/(unnamed)/b", under},
+                                                           {"scope " + std::to_string(lost), lost}};
+  for (const auto& [path, scopes] : kLayers)
+    EXPECT_EQ(layer_of(analysis, path).self.end_bytes, 100 * scopes) << path;
 }
 
 }  // namespace

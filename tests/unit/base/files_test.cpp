@@ -1,4 +1,3 @@
-#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <sstream>
@@ -26,12 +25,6 @@ TEST(Files, ReportsAnUnwritableFolderInOneSentence) {
       written.error().sentence(),
       "cannot write /proc/nothing/here.txt: No such file or directory; check that the folder exists and is "
       "writable");
-}
-
-TEST(Files, RemovesTheTemporaryFileWhenTheDiskIsFull) {
-  if (!fs::exists("/dev/full")) GTEST_SKIP() << test::absent_message("/dev/full");
-  UniqueFd full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
-  EXPECT_EQ(write_all(full.get(), "x").error().why, "No space left on device");
 }
 
 TEST(Files, RejectsFoldersMissingAndTooLargeFiles) {

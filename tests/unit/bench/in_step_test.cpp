@@ -54,39 +54,28 @@ struct Workers {
   }
 };
 
-TEST(FrameTurns, AlternatesFramesOfBothWorkers) {
-  Workers workers;
-  auto [first, second] = connected();
-  std::int64_t had_first = 0, had_second = 0;
-  {
-    std::jthread a(
-        [&, fd = std::move(first)]() mutable { had_first = workers.work(std::move(fd), true, 4); });
-    std::jthread b(
-        [&, fd = std::move(second)]() mutable { had_second = workers.work(std::move(fd), false, 4); });
-  }
-  EXPECT_EQ(workers.order, "ABABABAB");
-  EXPECT_EQ(workers.together, 0);
-  EXPECT_EQ(had_first, 4);
-  EXPECT_EQ(had_second, 4);
-}
-
-TEST(FrameTurns, ContinuesAloneWithMoreFrames) {
-  for (const bool first_has_more : {true, false}) {
+TEST(FrameTurns, AlternatesFramesAndContinuesAloneWithMore) {
+  struct Case {
+    int first, second;  // frames of each worker
+    const char* order;  // of the common frames
+  };
+  for (const Case& row : {Case{4, 4, "ABABABAB"}, {100, 3, "ABABAB"}, {3, 100, "ABABAB"}}) {
     Workers workers;
     auto [first, second] = connected();
     std::int64_t had_first = 0, had_second = 0;
     {
-      std::jthread a([&, fd = std::move(first)]() mutable {
-        had_first = workers.work(std::move(fd), true, first_has_more ? 100 : 3);
-      });
+      std::jthread a(
+          [&, fd = std::move(first)]() mutable { had_first = workers.work(std::move(fd), true, row.first); });
       std::jthread b([&, fd = std::move(second)]() mutable {
-        had_second = workers.work(std::move(fd), false, first_has_more ? 3 : 100);
+        had_second = workers.work(std::move(fd), false, row.second);
       });
     }
-    EXPECT_EQ(workers.order.substr(0, 6), "ABABAB");
-    EXPECT_EQ(first_has_more ? had_second : had_first, 3);
+    const int common = std::min(row.first, row.second);
+    EXPECT_EQ(workers.order.substr(0, 2 * static_cast<std::size_t>(common)), row.order);
+    EXPECT_EQ(std::min(had_first, had_second), common);
     // The turn after the last common frame may still arrive.
-    EXPECT_LE(first_has_more ? had_first : had_second, 4);
+    EXPECT_LE(std::max(had_first, had_second), common + 1);
+    EXPECT_EQ(row.first == row.second ? workers.together.load() : 0, 0);
   }
 }
 
@@ -283,28 +272,25 @@ TEST_F(StepPartners, LetsAThirdRunWaitForAnotherPartner) {
   EXPECT_EQ(std::count_if(met.begin(), met.end(), [](const auto& one) { return one && one->is_first(); }), 2);
 }
 
-TEST_F(StepPartners, PairsSingleModelsWithDifferentNames) {
-  const std::string name = own_name("renamed");
-  auto one = run(name, {"old"}, *interrupt_), two = run(name, {"new"}, *other_interrupt_);
-  const Met a = one.get(), b = two.get();
-  EXPECT_TRUE(a.agreed && b.agreed);
-  EXPECT_TRUE(a.partner->is_common("old") && b.partner->is_common("new"));
-}
-
-TEST_F(StepPartners, RejectsADifferentOrder) {
-  const std::string name = own_name("order");
-  auto one = run(name, {"a", "b"}, *interrupt_), two = run(name, {"b", "a"}, *other_interrupt_);
-  EXPECT_THAT(one.get().agreed.error().sentence(), HasSubstr("in different order"));
-  EXPECT_THAT(two.get().agreed.error().sentence(), HasSubstr("in different order"));
-}
-
-TEST_F(StepPartners, MeasuresAloneWithoutACommonModel) {
-  const std::string name = own_name("nothing");
-  auto one = run(name, {"a", "b"}, *interrupt_), two = run(name, {"c"}, *other_interrupt_);
-  std::array<Met, 2> both{one.get(), two.get()};
-  for (const Met& met : both) {
-    EXPECT_TRUE(met.agreed);
-    EXPECT_THAT(met.partner->why_alone(), HasSubstr("no working model in common"));
+TEST_F(StepPartners, AgreesOnCommonModelsInOneOrder) {
+  struct Case {
+    std::vector<std::string> of_one, of_two;
+    const char *error, *why_alone;
+  };
+  int number = 0;
+  for (const Case& row : {Case{{"old"}, {"new"}, "", ""},  // single models are paired, whatever their names
+                          {{"a", "b"}, {"b", "a"}, "in different order", ""},
+                          {{"a", "b"}, {"c"}, "", "no working model in common"}}) {
+    const std::string name = own_name("order") + std::to_string(++number);
+    auto one = run(name, row.of_one, *interrupt_), two = run(name, row.of_two, *other_interrupt_);
+    const std::array<Met, 2> both{one.get(), two.get()};
+    for (const Met& met : both) {
+      EXPECT_THAT(met.agreed ? "" : met.agreed.error().sentence(), HasSubstr(row.error));
+      EXPECT_EQ(met.agreed.has_value(), row.error == std::string());
+      EXPECT_THAT(met.partner->why_alone(), HasSubstr(row.why_alone));
+    }
+    EXPECT_EQ(both[0].partner->is_common("old"), row.of_one.size() == 1);
+    EXPECT_EQ(both[1].partner->is_common("new"), row.of_one.size() == 1);
   }
 }
 

@@ -1,7 +1,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <filesystem>
-#include <fstream>
 #include <string>
 
 #include "bench/conductor/gpu_limit.h"
@@ -24,42 +23,24 @@ std::vector<ModelResult> results(ModelStatus grows, ModelStatus big) {
   return {result_with("grows", grows), result_with("big", big)};
 }
 
-TEST(CommonLimit, DistinguishesAGrowingModelFromItsVictim) {
-  auto together = results(ModelStatus::oom, ModelStatus::oom);
-  explain_kills_at_common_limit(together, results(ModelStatus::oom, ModelStatus::ok));
-  EXPECT_EQ(together[0].error,
-            "the kernel killed it at the limit of 180.0 MiB; all models share that limit: alone it exceeds "
-            "the limit, too");
-  EXPECT_EQ(together[0].memory.within_limit, false);
-  EXPECT_EQ(together[1].status, ModelStatus::oom);
-  EXPECT_EQ(together[1].error,
-            "the kernel killed it at the limit of 180.0 MiB; all models share that limit: this model fits "
-            "alone, grows does not");
-  EXPECT_EQ(together[1].memory.within_limit, std::nullopt);
-}
-
-TEST(CommonLimit, ReportsModelsThatFitOnlyAlone) {
-  auto together = results(ModelStatus::ok, ModelStatus::oom);
-  explain_kills_at_common_limit(together, results(ModelStatus::ok, ModelStatus::ok));
-  EXPECT_EQ(together[0].error, "");
-  EXPECT_THAT(together[1].error, testing::EndsWith("each model fits alone, but not all together"));
-}
-
-TEST(CommonLimit, DoesNotJudgeAModelWithoutARunAlone) {
-  auto together = results(ModelStatus::ok, ModelStatus::oom);
-  explain_kills_at_common_limit(together, results(ModelStatus::ok, ModelStatus::timeout));
-  EXPECT_THAT(together[1].error, testing::EndsWith("its memory alone is unknown"));
-  EXPECT_EQ(together[1].memory.within_limit, false);
-}
-
-// The clause must refer to the limit, whatever text precedes it.
-TEST(CommonLimit, AppendsItsClauseToAnyError) {
-  auto together = results(ModelStatus::ok, ModelStatus::oom);
-  together[1].error += "; up to 3.5 MiB of this memory were decoded frames (--max-frames-in-mem)";
-  explain_kills_at_common_limit(together, results(ModelStatus::ok, ModelStatus::ok));
-  EXPECT_THAT(
-      together[1].error,
-      testing::HasSubstr("(--max-frames-in-mem); all models share that limit: each model fits alone"));
+TEST(CommonLimit, NamesTheModelsThatExceedItAlone) {
+  constexpr auto ok = ModelStatus::ok, oom = ModelStatus::oom;
+  const std::string grows = "; all models share that limit: grows exceeded it alone",
+                    none = "; all models share that limit: no model exceeded it alone";
+  struct Case {
+    ModelStatus grows_alone, big_alone;
+    std::string clause;
+    std::optional<bool> within_limit;  // of the killed model `big`
+  };
+  for (const Case& row : {Case{oom, ok, grows, std::nullopt},
+                          {ok, ok, none, std::nullopt},
+                          {ok, ModelStatus::timeout, none, false}}) {
+    auto together = results(ok, oom);
+    explain_kills_at_common_limit(together, results(row.grows_alone, row.big_alone));
+    EXPECT_EQ(together[0].error, "");
+    EXPECT_EQ(together[1].error, "the kernel killed it at the limit of 180.0 MiB" + row.clause);
+    EXPECT_EQ(together[1].memory.within_limit, row.within_limit);
+  }
 }
 
 TEST(CommonLimit, DecidesWhetherTheLimitWasKept) {
@@ -101,48 +82,33 @@ SourceMetadata source_of(std::int64_t frames, int width, int height) {
   return source;
 }
 
-BenchOptions asking(std::int64_t max_frames, std::optional<std::int64_t> in_memory = std::nullopt) {
-  BenchOptions options;
-  options.max_frames = max_frames;
-  options.max_frames_in_memory = in_memory;
-  return options;
-}
-
-TEST(FrameWindow, HoldsNoMoreThan16MiBUnlessAsked) {
-  const FrameWindow window = choose_frame_window(source_of(300, 1920, 1080), asking(300));
-  EXPECT_EQ(window.frames, 2);  // 6.2 MB each
-  EXPECT_LE(window.arena, mebibytes(16));
-}
-
 // Frames count in the limit, so they must not be what exceeds it.
-TEST(FrameWindow, UsesAtMostAnEighthOfTheLimit) {
-  BenchOptions options = asking(300);
-  options.memory_limit = mebibytes(44);
-  EXPECT_LE(choose_frame_window(source_of(300, 768, 576), options).arena, Bytes{mebibytes(44).count / 8});
-  EXPECT_EQ(choose_frame_window(source_of(300, 768, 576), options).frames, 4);
-  EXPECT_EQ(choose_frame_window(source_of(300, 8000, 6000), options).frames, 1);
-  options.max_frames_in_memory = 30;
-  EXPECT_EQ(choose_frame_window(source_of(300, 768, 576), options).frames, 30);
-}
-
-TEST(FrameWindow, UsesTheRequestedNumberOfFrames) {
-  EXPECT_EQ(choose_frame_window(source_of(300, 1920, 1080), asking(300, 25)).frames, 25);
-  EXPECT_EQ(choose_frame_window(source_of(20, 1920, 1080), asking(300, 25)).frames, 20);
-  EXPECT_EQ(choose_frame_window(source_of(300, 1920, 1080), asking(7, 25)).frames, 7);
-}
-
-TEST(FrameWindow, LimitsSmallFramesTo600) {
-  EXPECT_EQ(choose_frame_window(source_of(5000, 64, 64), asking(5000)).frames, 600);
-}
-
-TEST(FrameWindow, HoldsAtLeastOneFrame) {
-  const FrameWindow window = choose_frame_window(source_of(3, 12000, 9000), asking(300));
-  EXPECT_EQ(window.frames, 1);
-  EXPECT_EQ(window.arena.count, std::int64_t{3} * 12000 * 9000);
-}
-
-TEST(FrameWindow, AssumesMaxFramesForACamera) {
-  EXPECT_EQ(choose_frame_window(source_of(0, 320, 240), asking(50)).frames, 50);
+TEST(FrameWindow, IsBoundedByTheOptionsOr16MiBAndAnEighthOfTheLimit) {
+  struct Case {
+    SourceMetadata source;
+    std::int64_t max_frames;
+    std::optional<std::int64_t> in_memory;
+    std::optional<Bytes> limit;
+    std::int64_t window;
+  };
+  for (const Case& row : {Case{source_of(300, 1920, 1080), 300, {}, {}, 2},  // 6.2 MB each
+                          {source_of(300, 1920, 1080), 300, 25, {}, 25},
+                          {source_of(20, 1920, 1080), 300, 25, {}, 20},
+                          {source_of(300, 1920, 1080), 7, 25, {}, 7},
+                          {source_of(300, 768, 576), 300, {}, mebibytes(44), 4},
+                          {source_of(300, 8000, 6000), 300, {}, mebibytes(44), 1},
+                          {source_of(300, 768, 576), 300, 30, mebibytes(44), 30},
+                          {source_of(5000, 64, 64), 5000, {}, {}, 600},
+                          {source_of(3, 12000, 9000), 300, {}, {}, 1},
+                          {source_of(0, 320, 240), 50, {}, {}, 50}}) {  // a camera
+    BenchOptions options;
+    options.max_frames = row.max_frames;
+    options.max_frames_in_memory = row.in_memory;
+    options.memory_limit = row.limit;
+    const FrameWindow window = choose_frame_window(row.source, options);
+    EXPECT_EQ(window.frames, row.window);
+    EXPECT_EQ(window.arena.count, row.window * row.source.largest_frame.count);
+  }
 }
 
 // The result of a model that ran alone: resident sizes, with the runtime and 16 MiB of frames.
@@ -164,28 +130,14 @@ TEST(PeaksAlone, LeaveOutRuntimeFramesAndFilePages) {
   const PeaksAlone peaks = peaks_alone(alone(), "cpu");
   EXPECT_EQ(peaks.run_peak, mebibytes(120 - 30 - 16 - 12));
   EXPECT_EQ(peaks.load_peak, peaks.run_peak) << "in a pool, a load includes the warm-up";
-}
-
-TEST(PeaksAlone, KeepsALoadPeakAboveTheRunPeak) {
-  ModelResult result = alone();
-  result.memory.run_peak = mebibytes(80);
-  const PeaksAlone peaks = peaks_alone(result, "cpu");
-  EXPECT_EQ(peaks.run_peak, mebibytes(80 - 30 - 16 - 12));
-  EXPECT_EQ(peaks.load_peak, mebibytes(70 - 30 - 8));
-}
-
-TEST(PeaksAlone, IncludesTheRuntimeOfAnIsolatedModel) {
-  EXPECT_EQ(peaks_alone(alone(), "cpu", true).run_peak, mebibytes(120 - 16 - 32));
-}
-
-// The figure is then larger, which is safe for a budget.
-TEST(PeaksAlone, CountsFilePagesIfTheirNumberIsUnknown) {
-  ModelResult result = alone();
-  for (PhaseMark& mark : result.phases) mark.file_backed.reset();
-  EXPECT_EQ(peaks_alone(result, "cpu").run_peak, mebibytes(120 - 30 - 16));
-}
-
-TEST(PeaksAlone, AreZeroWithoutFigures) {
+  EXPECT_EQ(peaks_alone(alone(), "cpu", true).run_peak, mebibytes(120 - 16 - 32)) << "isolated";
+  ModelResult smaller = alone();
+  smaller.memory.run_peak = mebibytes(80);
+  EXPECT_EQ(peaks_alone(smaller, "cpu").run_peak, mebibytes(80 - 30 - 16 - 12));
+  EXPECT_EQ(peaks_alone(smaller, "cpu").load_peak, mebibytes(70 - 30 - 8));
+  ModelResult unknown = alone();  // the figure is then larger, which is safe for a budget
+  for (PhaseMark& mark : unknown.phases) mark.file_backed.reset();
+  EXPECT_EQ(peaks_alone(unknown, "cpu").run_peak, mebibytes(120 - 30 - 16));
   EXPECT_EQ(peaks_alone({}, "cpu").load_peak, Bytes{});
   EXPECT_EQ(peaks_alone({}, "cpu").run_peak, Bytes{});
 }

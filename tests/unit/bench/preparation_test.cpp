@@ -56,29 +56,14 @@ class PreparedDataTest : public testing::Test {
   BenchOptions options_;
 };
 
-TEST_F(PreparedDataTest, RejectsAnotherPrecision) {
-  EXPECT_EQ(reason(), "");
-  options_.precision = Precision::bf16;
-  EXPECT_EQ(reason(), "model m was prepared with another --precision");
-  options_.models[0].precision = Precision::fp32;
-  data_.models[0].asked_precision = Precision::fp32;
-  EXPECT_EQ(reason(), "");
-}
-
-TEST_F(PreparedDataTest, RejectsOtherSettings) {
-  options_.models[0].settings = "arena=off";
-  EXPECT_EQ(reason(), "model m was prepared with other runtime settings");
-  data_.models[0].asked_settings = "arena=off";
-  EXPECT_EQ(reason(), "");
-  ASSERT_TRUE(write_prepared_data(options_.prepared_dir, data_));
-  EXPECT_EQ(read_prepared_data(options_.prepared_dir)->models[0].asked_settings, "arena=off");
-}
-
 TEST_F(PreparedDataTest, IsReadBackAsWritten) {
+  data_.models[0].asked_settings = options_.models[0].settings = "arena=off";
+  data_.models[0].asked_precision = options_.models[0].precision = Precision::fp32;
   ASSERT_TRUE(write_prepared_data(options_.prepared_dir, data_));
   const auto read = read_prepared_data(options_.prepared_dir);
   ASSERT_TRUE(read) << read.error().sentence();
   EXPECT_EQ(read->models[0].path, data_.models[0].path);
+  EXPECT_EQ(read->models[0].asked_settings, "arena=off");
   ASSERT_TRUE(read->source);
   EXPECT_EQ(read->source->fingerprint, data_.source->fingerprint);
   EXPECT_EQ(read->source->sequences[0].frames, 1);
@@ -88,6 +73,9 @@ TEST_F(PreparedDataTest, IsReadBackAsWritten) {
 }
 
 TEST_F(PreparedDataTest, ReadsNoSourceIfNoneWasPrepared) {
+  const auto missing = read_prepared_data(folder_ / "nowhere");
+  ASSERT_FALSE(missing);
+  EXPECT_THAT(missing.error().sentence(), testing::HasSubstr("run without --skip-setup"));
   ASSERT_TRUE(write_prepared_data(options_.prepared_dir, data_));
   data_.source.reset();
   ASSERT_TRUE(write_prepared_data(options_.prepared_dir, data_));
@@ -97,12 +85,6 @@ TEST_F(PreparedDataTest, ReadsNoSourceIfNoneWasPrepared) {
   EXPECT_FALSE(why_not_usable(*read, options_, read_again));
   options_.source = SourceSpec{SourceKind::video, "/v.mp4", 0};
   EXPECT_EQ(why_not_usable(*read, options_, read_again)->why, "it was prepared without --source");
-}
-
-TEST_F(PreparedDataTest, ReportsAMissingFolder) {
-  const auto read = read_prepared_data(folder_ / "nowhere");
-  ASSERT_FALSE(read);
-  EXPECT_THAT(read.error().sentence(), testing::HasSubstr("run without --skip-setup"));
 }
 
 TEST_F(PreparedDataTest, RejectsStaleOrForeignDataWithTheReason) {
@@ -118,6 +100,8 @@ TEST_F(PreparedDataTest, RejectsStaleOrForeignDataWithTheReason) {
                   options_.source = SourceSpec{SourceKind::video, "/v.mp4", 0};
                 },
                 "not video=/v.mp4"},
+           {[&] { options_.precision = Precision::bf16; }, "m was prepared with another --precision"},
+           {[&] { options_.models[0].settings = "arena=off"; }, "m was prepared with other runtime settings"},
            {[&] { options_.threads = 2; }, "--threads 0, not 2"},
            {[&] { options_.tune = true; }, "without --tune"},
            {[&] {
@@ -125,7 +109,7 @@ TEST_F(PreparedDataTest, RejectsStaleOrForeignDataWithTheReason) {
               data_.options.memory_limit = options_.memory_limit = mebibytes(64);
               data_.options.limit_mechanism = "watchdog";
             },
-            "its settings were tuned under another --limit-mechanism"},
+            "its settings were tuned under another --mem-limit, --gpu-mem-limit or --limit-mechanism"},
            {[&] {
               data_.models[0].status = ModelStatus::oom;
               data_.options.memory_limit = mebibytes(16);
@@ -170,18 +154,9 @@ PreparedModel prepared() {
   return model;
 }
 
-// setup.json keeps these figures. With --skip-inference they are the only memory figures of the model.
-TEST(SetupResults, KeepsTheMemoryOfTheWarmUp) {
-  const auto again = message_from_json<PreparedModel>(message_to_json(prepared()));
-  ASSERT_TRUE(again);
-  const ModelResult result = result_of_setup(*again);
-  EXPECT_EQ(result.memory.loaded, mebibytes(40));
-  EXPECT_EQ(result.memory.run_peak, mebibytes(60));
-  EXPECT_EQ(result.file_size, mebibytes(4));
-}
-
-// The measured process gets the outputs that a run in the setup phase showed, and needs no such run.
-TEST(SetupResults, KeepsTheLearntOutputs) {
+// setup.json keeps the memory of the warm-up, the only memory figures with --skip-inference. The measured
+// process gets the outputs that a run in the setup phase showed, and needs no such run.
+TEST(SetupResults, KeepsMemoryAndLearntOutputs) {
   PreparedModel model = prepared();
   model.asked_precision = Precision::fp16;
   model.outputs = {{"output", ElementType::float32, {1, 8400, 85}, {"", "", ""}}};
@@ -190,6 +165,10 @@ TEST(SetupResults, KeepsTheLearntOutputs) {
   EXPECT_EQ(again->asked_precision, Precision::fp16);
   ASSERT_EQ(again->outputs.size(), 1U);
   EXPECT_EQ(again->outputs[0].describe(), "float32[1,8400,85]");
+  const ModelResult result = result_of_setup(*again);
+  EXPECT_EQ(result.memory.loaded, mebibytes(40));
+  EXPECT_EQ(result.memory.run_peak, mebibytes(60));
+  EXPECT_EQ(result.file_size, mebibytes(4));
 }
 
 TEST(SetupResults, DropsWarmUpMemoryOfAModelNotReached) {

@@ -51,7 +51,7 @@ TEST_F(WorkerResult, HasAllFiguresOfACompleteRun) {
   send(R"({"event":"measuring","time_ns":4000000,"cpu_time_ns":8000000,"warmup_ns":9})");
   sample(Bytes{410}, true);
   sample(Bytes{420}, true);
-  send(R"({"event":"frames","model":0,"times":[[1,2,30,4,2],[1,2,10,4,0],[1,2,20,4,1]]})");
+  send(R"({"event":"frames","model":0,"times":[[1,2,30,4,2,25],[1,2,10,4,0],[1,2,20,4,1,15],["x"],7]})");
   send(R"({"event":"held","frames":3,"skipped":2})");
   reach("running", 8, 405, 415);
   send(R"({"event":"cleanup","level":"video","name":"v","resident_bytes":390})");
@@ -77,27 +77,34 @@ TEST_F(WorkerResult, HasAllFiguresOfACompleteRun) {
   ASSERT_TRUE(figures.inference && figures.end_to_end && figures.detections);
   EXPECT_EQ(figures.inference->p50, Nanoseconds{20});
   EXPECT_EQ(figures.end_to_end->max, Nanoseconds{37});
+  ASSERT_TRUE(figures.device_time);
+  EXPECT_EQ(figures.device_time->n, 2) << "not every frame has a device time";
+  EXPECT_EQ(figures.device_time->max, Nanoseconds{25});
   EXPECT_NEAR(figures.fps.value_or(0), 1e9 / 20, 1);
   EXPECT_NEAR(figures.pipeline_fps.value_or(0), 1e9 / 27, 1);
   EXPECT_NEAR(figures.detections->mean, 1, 1e-9);
   EXPECT_TRUE(figures.warnings.empty());
 }
 
-TEST_F(WorkerResult, HasSampledPeaksOfAWorkerThatDiedLoading) {
+TEST_F(WorkerResult, HasTheReportedOrTheSampledPeakOfAWorkerThatFailedToLoad) {
   reach("start", 1, 10, 11);
   reach("runtime_loaded", 2, 100, 120);
   sample(Bytes{700}, false);
   sample(Bytes{600}, false);
   account_.status = ModelStatus::crashed;
   account_.error = "it crashed";
-  const ModelResult figures = this->figures();
-  EXPECT_EQ(figures.died_in, Phase::runtime_loaded);
-  EXPECT_EQ(figures.memory.load_peak, Bytes{700});
-  EXPECT_FALSE(figures.memory.loaded);
-  EXPECT_FALSE(figures.memory.run_peak);
-  EXPECT_FALSE(figures.inference);
-  ASSERT_EQ(figures.warnings.size(), 1U);
-  EXPECT_THAT(figures.warnings[0], HasSubstr("its load peak comes from samples every 50 ms"));
+  const ModelResult crashed = figures();
+  EXPECT_EQ(crashed.died_in, Phase::runtime_loaded);
+  EXPECT_EQ(crashed.memory.load_peak, Bytes{700});
+  EXPECT_FALSE(crashed.memory.loaded);
+  EXPECT_FALSE(crashed.memory.run_peak);
+  EXPECT_FALSE(crashed.inference);
+  ASSERT_EQ(crashed.warnings.size(), 1U);
+  EXPECT_THAT(crashed.warnings[0], HasSubstr("its load peak comes from samples every 50 ms"));
+  // Corrupt models and unknown operators: the worker reports the error and its peak.
+  send(R"({"event":"error","kind":"failed","message":"the model is corrupt","peak_bytes":744})");
+  EXPECT_EQ(figures().memory.load_peak, Bytes{744});
+  EXPECT_THAT(figures().warnings, testing::IsEmpty());
 }
 
 TEST_F(WorkerResult, MentionsFramesWhenOutOfMemory) {
@@ -112,18 +119,7 @@ TEST_F(WorkerResult, MentionsFramesWhenOutOfMemory) {
   EXPECT_THAT(figures.error, HasSubstr("--max-frames-in-mem"));
 }
 
-TEST_F(WorkerResult, SummarisesDeviceTimesOfFramesThatHaveThem) {
-  send(R"({"event":"model","name":"m"})");
-  send(R"({"event":"frames","model":0,"times":[[0,0,30,0,0,25],[0,0,10,0,0],[0,0,20,0,0,15],["x"],7]})");
-  const ModelResult figures = this->figures();
-  ASSERT_TRUE(figures.inference && figures.device_time);
-  EXPECT_EQ(figures.inference->n, 3);
-  EXPECT_EQ(figures.device_time->n, 2);
-  EXPECT_EQ(figures.device_time->max, Nanoseconds{25});
-  EXPECT_FALSE(figures.decode) << "it takes no frames";
-}
-
-TEST(MemorySamples, BoundsTheSeriesOverTheWholeRun) {
+TEST(MemorySamples, BoundsTheSeriesAndSeparatesThePssOfTheRun) {
   MemorySamples samples;
   ProcessMemory seen;
   seen.rss = Bytes{1};
@@ -133,6 +129,10 @@ TEST(MemorySamples, BoundsTheSeriesOverTheWholeRun) {
   EXPECT_LE(samples.series.front().time.count, 600);
   EXPECT_GE(samples.series.back().time.count, 99'000);
   EXPECT_FALSE(samples.run_mean()) << "no sample was taken during the run";
+  samples.add_share(mebibytes(90), false);
+  samples.add_share(mebibytes(60), true);
+  EXPECT_EQ(samples.pss_peak, mebibytes(90));
+  EXPECT_EQ(samples.pss_run_peak, mebibytes(60));
 }
 
 // The last model was cut short before the last frame.
@@ -150,16 +150,6 @@ TEST(PipelineTimes, SumsAllModelsAndDecodesOnce) {
     EXPECT_EQ(times[998], decode + 1001 + 60);
     EXPECT_EQ(times[999], decode + 1002);
   }
-}
-
-// Corrupt, truncated and empty models, and unknown operators: the worker reports the error and its peak.
-TEST_F(WorkerResult, KeepsThePeakThatAFailedWorkerReported) {
-  reach("start", 1, 5, 5);
-  reach("runtime_loaded", 2, 30, 30);
-  send(R"({"event":"error","kind":"failed","message":"the model is corrupt","peak_bytes":44})");
-  samples_.peak = Bytes{31};
-  EXPECT_EQ(figures().memory.load_peak, Bytes{44});
-  EXPECT_THAT(figures().warnings, testing::IsEmpty());
 }
 
 std::unique_ptr<limits::MemoryLimit> limit_by(const char* mechanism) {
@@ -200,14 +190,6 @@ TEST(MemorySamples, CountsViolationsInTheLimitsOwnFigure) {
   by_watchdog.add({}, sample_of(mebibytes(57), mebibytes(30)), true, watchdog.get());
   by_watchdog.add({}, sample_of(mebibytes(40), mebibytes(51)), true, watchdog.get());
   EXPECT_EQ(by_watchdog.violations, 1);
-}
-
-TEST(MemorySamples, SeparatesThePssOfLoadAndRun) {
-  MemorySamples samples;
-  samples.add_share(mebibytes(90), false);
-  samples.add_share(mebibytes(60), true);
-  EXPECT_EQ(samples.pss_peak, mebibytes(90));
-  EXPECT_EQ(samples.pss_run_peak, mebibytes(60));
 }
 
 }  // namespace

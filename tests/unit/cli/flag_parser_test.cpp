@@ -1,7 +1,5 @@
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
 #include "base/text.h"
 #include "cli/bench_flags.h"
 #include "cli/flag_table.h"

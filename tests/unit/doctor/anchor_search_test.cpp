@@ -17,18 +17,10 @@ std::size_t first_of(const std::vector<std::string_view>& words, std::string_vie
   return first;
 }
 
-TEST(AnchorSearch, FindsWords) {
-  const AnchorSearch search({"out of memory", "NvMapMem"});
-  EXPECT_EQ(search.find("out of memory"), 0U);
-  EXPECT_EQ(search.find("CUDA out of memory."), 5U);
-  EXPECT_EQ(search.find("xNvMapMem"), 1U);
-  EXPECT_EQ(search.find("NvMapMem out of memory", 1), 9U);
-  EXPECT_EQ(search.find("out of memor"), kNone);
-  EXPECT_EQ(search.find(""), kNone);
-  EXPECT_EQ(search.find("NvMapMem", 7), kNone);
+TEST(AnchorSearch, IgnoresTooShortWordsAndTexts) {
+  EXPECT_EQ(AnchorSearch({"abc"}).find("abcabcabc"), kNone);
+  EXPECT_EQ(AnchorSearch({"NvMapMem"}).find(""), kNone);
 }
-
-TEST(AnchorSearch, IgnoresTooShortWords) { EXPECT_EQ(AnchorSearch({"abc"}).find("abcabcabc"), kNone); }
 
 TEST(AnchorSearch, VisitsEachOccurrenceOfEachWord) {
   const AnchorSearch search({"memory", "of memory", "memory left", "memory"});

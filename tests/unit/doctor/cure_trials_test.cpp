@@ -68,6 +68,15 @@ comparison::ModelComparison outcome(std::size_t failed_before, std::size_t faile
   return model;
 }
 
+TriedCure tried_with(const char* settings, std::int64_t saved_mebibytes,
+                     CureVerdict verdict = CureVerdict::helps) {
+  TriedCure one;
+  one.settings = {"m", settings};
+  one.verdict = verdict;
+  one.saved = mebibytes(saved_mebibytes);
+  return one;
+}
+
 constexpr double kMiB = 1 << 20;
 
 TEST(CureTrials, TriesEachCureOnceAndSkipsCuresWithoutEffect) {
@@ -196,47 +205,34 @@ TEST(CureTrials, UselessCuresComeLast) {
     return words;
   };
   EXPECT_THAT(order(), ElementsAre("mapped=on", "pattern=off", "arena=off", "prepack=off"));
-  const auto tried = [](const char* settings, CureVerdict verdict, Bytes saved) {
-    TriedCure one;
-    one.settings = {"m", settings};
-    one.verdict = verdict;
-    one.saved = saved;
-    return one;
-  };
   std::vector<Finding> findings{finding};
-  doctor::keep_trial(findings, tried("mapped=on", CureVerdict::failed, {}));
-  doctor::keep_trial(findings, tried("arena=off", CureVerdict::costs_speed, mebibytes(5)));
-  doctor::keep_trial(findings, tried("prepack=off", CureVerdict::helps, mebibytes(50)));
+  doctor::keep_trial(findings, tried_with("mapped=on", 0, CureVerdict::failed));
+  doctor::keep_trial(findings, tried_with("arena=off", 5, CureVerdict::costs_speed));
+  doctor::keep_trial(findings, tried_with("prepack=off", 50));
   finding = findings[0];
   EXPECT_THAT(order(), ElementsAre("prepack=off", "arena=off", "pattern=off", "mapped=on"));
 }
 
 TEST(CureTrials, CombinesCuresThatHelped) {
-  const auto tried = [](const char* words, std::int64_t saved, CureVerdict verdict = CureVerdict::helps) {
-    TriedCure one;
-    one.settings = {"m", words};
-    one.verdict = verdict;
-    one.saved = mebibytes(saved);
-    return one;
-  };
   const auto together = [&](const std::vector<TriedCure>& all) {
     const auto found = doctor::best_together(all, {});
     return found ? found->settings : std::string("none");
   };
-  EXPECT_EQ(
-      together({tried("prepack=off", 10), tried("mapped=on", 50), tried("arena=off", 5, CureVerdict::worse)}),
-      "prepack=off,mapped=on");
-  EXPECT_EQ(together({tried("prepack=off", 10)}), "none");
-  EXPECT_EQ(together({tried("prepack=off,mapped=on", 50), tried("mapped=on", 20)}), "none")
+  EXPECT_EQ(together({tried_with("prepack=off", 10), tried_with("mapped=on", 50),
+                      tried_with("arena=off", 5, CureVerdict::worse)}),
+            "prepack=off,mapped=on");
+  EXPECT_EQ(together({tried_with("prepack=off", 10)}), "none");
+  EXPECT_EQ(together({tried_with("prepack=off,mapped=on", 50), tried_with("mapped=on", 20)}), "none")
       << "tried already";
-  EXPECT_EQ(together({tried("mapped=on,prepack=off", 50), tried("mapped=on", 20)}), "none")
+  EXPECT_EQ(together({tried_with("mapped=on,prepack=off", 50), tried_with("mapped=on", 20)}), "none")
       << "in other words";
-  EXPECT_EQ(together({tried("extend=same_as_requested", 10), tried("arena=off", 30)}), "none")
+  EXPECT_EQ(together({tried_with("extend=same_as_requested", 10), tried_with("arena=off", 30)}), "none")
       << "without an arena there is nothing to extend: it is arena=off alone";
-  EXPECT_EQ(together({tried("threads=1", 10), tried("threads=2,pattern=off", 30)}), "none");
-  EXPECT_EQ(together({tried("threads=1,arena=off", 10), tried("threads=2,pattern=off", 30)}),
+  EXPECT_EQ(together({tried_with("threads=1", 10), tried_with("threads=2,pattern=off", 30)}), "none");
+  EXPECT_EQ(together({tried_with("threads=1,arena=off", 10), tried_with("threads=2,pattern=off", 30)}),
             "threads=2,arena=off,pattern=off");
-  EXPECT_EQ(together({tried("arena=off", 0, CureVerdict::failed), tried("prepack=off", 0)}), "none");
+  EXPECT_EQ(together({tried_with("arena=off", 0, CureVerdict::failed), tried_with("prepack=off", 0)}),
+            "none");
 }
 
 TEST(CureTrials, TrialUsesOptionsOfTheRun) {
@@ -249,7 +245,7 @@ TEST(CureTrials, TrialUsesOptionsOfTheRun) {
               ElementsAre("bench", "--source", "video=/data/a drive.mp4", "--model",
                           "m=/data/m.onnx,backend=onnxruntime,arena=off,mapped=on", "--max-frames", "50",
                           "--mem-limit", "1GiB"));
-  EXPECT_THAT(doctor::bench_arguments(run_of(), run_of().models[0], std::nullopt),
+  EXPECT_THAT(doctor::bench_arguments(run_of(), run_of().models[0]),
               ElementsAre("bench", "--model", "m=/data/m.onnx,backend=onnxruntime"));
 }
 
@@ -291,32 +287,30 @@ TEST(CureTrials, TriesCureOfSeveralModelsOnAll) {
 
 TEST(CureTrials, JointRunIsReportedAsOneModel) {
   BenchResult run = run_of_two();
-  EXPECT_EQ(doctor::joint_result(run, "together").status, ModelStatus::failed)
-      << "they were run one after another";
+  EXPECT_EQ(doctor::joint_result(run).status, ModelStatus::failed) << "they were run one after another";
   run.parallel.emplace();
   run.parallel->together = run.models;
   run.parallel->joint_peak = mebibytes(700);
-  EXPECT_EQ(doctor::joint_result(run, "together").memory.run_peak, mebibytes(700))
-      << "no shares were sampled";
+  EXPECT_EQ(doctor::joint_result(run).memory.run_peak, mebibytes(700)) << "no shares were sampled";
   run.parallel->joint_share_peak = mebibytes(300);
   for (ModelResult& model : run.parallel->together) {
     model.memory.pss_run_peak = mebibytes(170);  // before other processes mapped the weights, too
     model.inference.emplace();
     model.inference->p50 = Nanoseconds{2'000'000};
   }
-  EXPECT_EQ(doctor::joint_result(run, "together").memory.run_peak, mebibytes(300));
+  EXPECT_EQ(doctor::joint_result(run).memory.run_peak, mebibytes(300));
   EXPECT_EQ(doctor::joint_latency(run), 6'000'000.0);
   run.parallel->together[1].status = ModelStatus::oom;
-  EXPECT_EQ(doctor::joint_result(run, "together").status, ModelStatus::oom);
+  EXPECT_EQ(doctor::joint_result(run).status, ModelStatus::oom);
   run.parallel->together.erase(run.parallel->together.begin() + 1);
-  EXPECT_EQ(doctor::joint_result(run, "together").status, ModelStatus::ok);
+  EXPECT_EQ(doctor::joint_result(run).status, ModelStatus::ok);
   run.models[1].status = ModelStatus::failed;
-  EXPECT_EQ(doctor::joint_result(run, "together").status, ModelStatus::failed)
+  EXPECT_EQ(doctor::joint_result(run).status, ModelStatus::failed)
       << "what could not be prepared was not there, so the others took less";
   run.pipeline.emplace();
   run.pipeline->status = ModelStatus::ok;
   run.pipeline->memory.run_peak = mebibytes(250);
-  EXPECT_EQ(doctor::joint_result(run, "together").memory.run_peak, mebibytes(250));
+  EXPECT_EQ(doctor::joint_result(run).memory.run_peak, mebibytes(250));
 }
 
 }  // namespace

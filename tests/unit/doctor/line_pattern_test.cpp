@@ -40,6 +40,12 @@ TEST(LinePattern, ReadsFiguresOfEachType) {
       {"code {:int=12}", "code 13", "-"},
       {"budget={tokens:int<-1}", "budget=-5", "tokens=-5;"},
       {"share={share:decimal}", "share=0.85.", "share=0.85;"},
+      {"avail: {free_bytes:MiB} of", "avail:   2 of 4 MiB", "free_bytes=2097152;"},
+      {"{unit:service}: Failed", "systemd[1]: det.service: Failed", "unit=det;"},
+      {"{unit:service}: Failed", "systemd[1]: a.scope: Failed", "unit=a.scope;"},
+      {"{unit:service}: Failed", "det: Failed", "-"},
+      {"Name:  {pod}", "Name:      det-0", "pod=det-0;"},
+      {"Name:  {pod}", "Name: det-0", "-"},
       {"conmon {container:word} <ninfo>", "conmon 4f2a <ninfo>", "container=4f2a;"},
       {"node {node}, try", "node a b, try again", "node=a b;"},
       {"begin…end {x:int}", "begin of it, end 3", "x=3;"},
@@ -88,19 +94,20 @@ TEST(FindingText, ComparesFigures) {
     EXPECT_FALSE(doctor::holds(condition, message)) << condition;
 }
 
-bool is_long(std::string_view line) { return line.size() > 12; }
+void check_length(std::string_view line, doctor::LogMessage& message) { message.is_none = line.size() <= 12; }
 
 TEST(RuleText, ReadsRule) {
   const auto rules = doctor::parse_rules({{.text = R"(
-cures shared
-  cure see it => headroom top
+cures shared: see it => headroom top
 figures sizes
   size {requested_bytes}
-rule example
-  flags from_outside
+  answers <= refused || "declined "
+rule example: from_outside
   # a comment
-  line failed && "to " -> memory=host; subject={memory}; part=one; is_final; none=" 0 failed";
-        check=is_long; figures=@sizes
+  line failed && "to " || "unable to " -> memory=host; subject={memory}; is_final; none=" 0 failed";
+        call=check_length; figures=@sizes
+  or refused
+    figures if !requested_bytes => part=unknown
   finding example-failed warning possible when memory=host
     title A long
           title
@@ -109,12 +116,19 @@ rule example
     cure @shared
   finding example-failed
 )",
-                                           .functions = {{"is_long", is_long}}}});
+                                           .functions = {{"check_length", check_length}}}});
   ASSERT_EQ(rules.size(), 1U);
+  EXPECT_TRUE(rules[0].from_outside);
+  EXPECT_TRUE(rules[0].read("unable to get size 4096"));
   const auto message = rules[0].read("failed to get size 4096");
   ASSERT_TRUE(message);
   EXPECT_EQ(message->subject, "host");
   EXPECT_TRUE(message->is_final);
+  EXPECT_FALSE(message->answers);
+  const auto refused = rules[0].read("it was refused by size");
+  ASSERT_TRUE(refused);
+  EXPECT_TRUE(refused->answers);
+  EXPECT_EQ(refused->part, "unknown");
   EXPECT_FALSE(rules[0].read("failed to x"));
   EXPECT_FALSE(rules[0].read("failed to get size 4096, 0 failed"));
   const Finding finding = rules[0].explain(*message);
@@ -129,7 +143,7 @@ rule example
 
 TEST(RuleText, RejectsUnknownWords) {
   for (const char* text :
-       {"rule a\n  lines x", "rule a\n  line x -> is_fnal", "rule a\n  line x -> check=absent",
+       {"rule a\n  lines x", "rule a\n  line x -> is_fnal", "rule a\n  line x -> call=absent", "rule a: flag",
         "rule a\n  title x", "rule a\n  line x\n  finding b\n    cure @absent", "other a"})
     EXPECT_THROW(doctor::parse_rules({{text}}), std::logic_error) << text;
 }

@@ -19,14 +19,12 @@ const Lines kInspected{"        \"State\": {",
                        "            \"Memory\": 536870912,"};
 
 TEST(LogContainers, ReadsNameAndLimitFromDockerInspect) {
-  const auto findings = findings_of(kInspected);
-  ASSERT_EQ(findings.size(), 1U);
-  EXPECT_EQ(text_figure(findings[0], "container"), "detector");
-  EXPECT_EQ(figure(findings[0], "limit_bytes"), 536870912);
-  EXPECT_THAT(findings[0].title, HasSubstr("The container detector was killed"));
-  EXPECT_THAT(findings[0].title, HasSubstr("its limit was 512.0 MiB"));
-  EXPECT_EQ(findings[0].cures.at(0).command, "docker update --memory=640m --memory-swap=1280m detector");
-  EXPECT_EQ(findings[0].times, 1);
+  const Finding finding = only_of(kInspected);
+  EXPECT_EQ(text_figure(finding, "container"), "detector");
+  EXPECT_EQ(figure(finding, "limit_bytes"), 536870912);
+  EXPECT_THAT(finding.title, HasSubstr("The container detector was killed"));
+  EXPECT_THAT(finding.title, HasSubstr("its limit was 512.0 MiB"));
+  EXPECT_EQ(finding.cures.at(0).command, "docker update --memory=640m --memory-swap=1280m detector");
   Lines with_swap = kInspected;
   with_swap.emplace_back("            \"MemorySwap\": 536870912,");
   EXPECT_EQ(findings_of(with_swap).at(0).cures.at(0).command,
@@ -41,10 +39,9 @@ TEST(LogContainers, KeepsFiguresOfContainersApart) {
   two.back() = "            \"Memory\": 0,";
   two.insert(two.end(), {"            \"OOMKilled\": false,", "        \"Name\": \"/nav\",",
                          "            \"Memory\": 1073741824,"});
-  const auto findings = findings_of(two);
-  ASSERT_EQ(findings.size(), 1U);
-  EXPECT_EQ(text_figure(findings[0], "container"), "detector");
-  EXPECT_EQ(figure(findings[0], "limit_bytes"), -1) << "it has none";
+  const Finding finding = finding_in(two);
+  EXPECT_EQ(text_figure(finding, "container"), "detector");
+  EXPECT_EQ(figure(finding, "limit_bytes"), -1) << "it has none";
   // No container was killed.
   EXPECT_TRUE(
       findings_of({"\"OOMKilled\": false,", "\"Name\": \"/nav\",", "\"Memory\": 1073741824,"}).empty());
@@ -63,12 +60,11 @@ TEST(LogContainers, ReadsPodAndLimitFromKubectlDescribe) {
                         "      memory:  512Mi",
                         "    Requests:",
                         "      memory:  256Mi"};
-  const auto findings = findings_of(described);
-  ASSERT_EQ(findings.size(), 1U);
-  EXPECT_EQ(figure(findings[0], "limit_bytes"), 536870912);
-  EXPECT_EQ(findings[0].cures.at(0).command,
+  const Finding finding = finding_in(described);
+  EXPECT_EQ(figure(finding, "limit_bytes"), 536870912);
+  EXPECT_EQ(finding.cures.at(0).command,
             "kubectl set resources deployment NAME --namespace robots -c CONTAINER --limits=memory=640Mi");
-  EXPECT_THAT(commands_of(findings[0]),
+  EXPECT_THAT(commands_of(finding),
               Contains("kubectl describe pod --namespace robots detector-7d9f8c-abcde"));
   // Neither the container's request nor the limit of another container counts as its limit.
   Lines requests = described;
@@ -88,16 +84,14 @@ TEST(LogContainers, ReadsKillsReportedByRay) {
       "Memory on the node (IP: 10.0.0.1, ID: abc) where the task (task ID: x, name=f, pid=1234, memory "
       "used=1.23GB) was running was 7.20GB / 7.60GB (0.947368), which exceeds the memory usage threshold of "
       "0.95. Ray killed this worker (ID: y) because of the memory usage of the worker."};
-  const auto findings = findings_of(lines);
-  ASSERT_EQ(findings.size(), 1U);
-  EXPECT_EQ(findings[0].id, "process-killed-for-memory");
-  EXPECT_EQ(findings[0].times, 1);
-  EXPECT_EQ(findings[0].title, "Ray killed the task f: the node 10.0.0.1 ran low on memory");
-  EXPECT_EQ(figure(findings[0], "pid"), 1234);
-  EXPECT_EQ(figure(findings[0], "resident_bytes"), 1320702444);
-  EXPECT_EQ(figure(findings[0], "used_bytes"), 7730941133);
-  EXPECT_EQ(figure(findings[0], "total_bytes"), 8160437862);
-  EXPECT_THAT(findings[0].cause, HasSubstr("the share of 0.95 that Ray allows"));
+  const Finding finding = only_of(lines);
+  EXPECT_EQ(finding.id, "process-killed-for-memory");
+  EXPECT_EQ(finding.title, "Ray killed the task f: the node 10.0.0.1 ran low on memory");
+  EXPECT_EQ(figure(finding, "pid"), 1234);
+  EXPECT_EQ(figure(finding, "resident_bytes"), 1320702444);
+  EXPECT_EQ(figure(finding, "used_bytes"), 7730941133);
+  EXPECT_EQ(figure(finding, "total_bytes"), 8160437862);
+  EXPECT_THAT(finding.cause, HasSubstr("the share of 0.95 that Ray allows"));
   const std::string raylet =
       " Workers (tasks / actors) killed due to memory pressure (OOM), 0 Workers crashed due to other reasons "
       "at node";

@@ -29,27 +29,6 @@ TEST(LogKillCures, EvictionNamesContainer) {
               HasSubstr("evicted the pod det-0 (container detector)"));
 }
 
-// One gauge per reason, with the value 1 for the actual reason. log_prose.cpp must let the line pass.
-TEST(LogKillCures, ReadsContainerFromGaugeLabels) {
-  const auto& rules = doctor::log_rules();
-  const auto rule = std::find_if(rules.begin(), rules.end(),
-                                 [](const auto& each) { return each.name == "kubernetes-kill"; });
-  const auto read = [&](const std::string& line) { return rule->read(line); };
-  const std::string gauge =
-      "kube_pod_container_status_last_terminated_reason{namespace=\"robots\",pod=\"det-0\",uid=\"4f\","
-      "container=\"detector\",reason=\"OOMKilled\"} ";
-  const auto message = read(gauge + "1");
-  ASSERT_TRUE(message);
-  EXPECT_EQ(message->text("pod"), "det-0");
-  EXPECT_EQ(message->text("namespace"), "robots");
-  EXPECT_EQ(message->text("container"), "detector");
-  EXPECT_TRUE(read(gauge + "1 1712345678000"));
-  for (const char* other : {"0", "0 1712345678000", "== 1", "10", ""})
-    EXPECT_FALSE(read(gauge + other)) << other;
-  EXPECT_EQ(findings_of({gauge + "1"}).size(), 1U);
-  EXPECT_TRUE(findings_of({gauge + "0"}).empty());
-}
-
 const std::string kSizes =
     "Killed process 19877 (tritonserver) total-vm:9123400kB, anon-rss:2087132kB, file-rss:0kB";
 

@@ -57,12 +57,11 @@ const std::string kOtherProbe = "/process_api/8ec97c/headroom-24586-8-probe-fork
 
 // `headroom bench --mem-limit 256MiB` leaves seven of these reports, which are harmless.
 TEST(LogKills, LimitProbesOfHeadroomAreBenign) {
-  const auto findings =
-      findings_of(group_report(kProbe, "headroom", 24587) + group_report(kOtherProbe, "headroom", 24595));
-  ASSERT_EQ(findings.size(), 1U);
-  EXPECT_EQ(findings[0].id, "limit-probe-kill");
-  EXPECT_EQ(findings[0].severity, Severity::benign);
-  EXPECT_EQ(findings[0].times, 2);
+  const Finding finding =
+      finding_in(group_report(kProbe, "headroom", 24587) + group_report(kOtherProbe, "headroom", 24595));
+  EXPECT_EQ(finding.id, "limit-probe-kill");
+  EXPECT_EQ(finding.severity, Severity::benign);
+  EXPECT_EQ(finding.times, 2);
   // The reaper's line belongs to the kill. A truncated report is benign, too.
   EXPECT_EQ(findings_of(group_report(kProbe, "headroom", 7) +
                         Lines{"oom_reaper: reaped process 7 (headroom), now anon-rss:0kB, file-rss:0kB"})
@@ -72,22 +71,19 @@ TEST(LogKills, LimitProbesOfHeadroomAreBenign) {
   cut.resize(5);
   EXPECT_EQ(findings_of(cut).at(0).severity, Severity::benign);
   // Up to kernel 5.2 the report names the group, and a kill has two lines.
-  const auto old =
-      findings_of({"headroom invoked oom-killer: gfp_mask=0x0",
-                   "Task in " + kProbe + " killed as a result of limit of " + kProbe,
-                   "Memory cgroup out of memory: Kill process 8 (headroom) score 1000 or sacrifice child",
-                   "Killed process 8 (headroom) total-vm:80456kB, anon-rss:61184kB, file-rss:0kB"});
-  ASSERT_EQ(old.size(), 1U);
-  EXPECT_EQ(old[0].severity, Severity::benign);
-  EXPECT_EQ(old[0].times, 1);
+  const Finding old =
+      only_of({"headroom invoked oom-killer: gfp_mask=0x0",
+               "Task in " + kProbe + " killed as a result of limit of " + kProbe,
+               "Memory cgroup out of memory: Kill process 8 (headroom) score 1000 or sacrifice child",
+               "Killed process 8 (headroom) total-vm:80456kB, anon-rss:61184kB, file-rss:0kB"});
+  EXPECT_EQ(old.severity, Severity::benign);
 }
 
 TEST(LogKills, LimitProbeDoesNotHideOtherKill) {
   // A model's process may be as small as a probe, but its group is known.
-  const auto own = findings_of(group_report("/a/headroom-24464-2-yolo", "headroom", 24467));
-  ASSERT_EQ(own.size(), 1U);
-  EXPECT_EQ(own[0].id, "cgroup-oom-kill");
-  EXPECT_EQ(own[0].severity, Severity::severe);
+  const Finding own = finding_in(group_report("/a/headroom-24464-2-yolo", "headroom", 24467));
+  EXPECT_EQ(own.id, "cgroup-oom-kill");
+  EXPECT_EQ(own.severity, Severity::severe);
   // The following line of systemd is about another kill.
   const auto findings =
       findings_of(group_report(kProbe, "headroom", 24587) +
@@ -157,23 +153,6 @@ TEST(LogKills, ComputesPageSizeFromVictim) {
             8400 * 16 * 1024);
 }
 
-// Only the rows with most swap are kept.
-TEST(LogKills, KeepsVictimAmongManyProcessesInSwap) {
-  Lines lines{"python3 invoked oom-killer: gfp_mask=0xcc0(GFP_KERNEL), order=0, oom_score_adj=0",
-              "[  pid  ]   uid  tgid total_vm      rss pgtables_bytes swapents oom_score_adj name"};
-  const auto row = [](int pid, int swapped) {
-    return fmt::format("[{:7}]     0 {}    90000     8000   188416    {}             0 python3", pid, pid,
-                       swapped);
-  };
-  for (int pid = 1000; pid < 1200; ++pid) lines.push_back(row(pid, 1500));
-  lines.push_back(row(4312, 60'000));
-  lines.push_back(
-      "Memory cgroup out of memory: Killed process 4312 (python3) total-vm:360000kB, anon-rss:32000kB");
-  const auto findings = findings_of(lines);
-  ASSERT_EQ(findings.size(), 1U);
-  EXPECT_THAT(findings[0].evidence.back().text, HasSubstr("[   4312]"));
-}
-
 TEST(LogKills, ReadsFullSwapFromSystemdOomd) {
   const std::string group = "/user.slice/user-1000.slice/user@1000.service/app.slice/app-x.scope";
   const std::string swap = "systemd-oomd[400]: Killed " + group +
@@ -225,9 +204,8 @@ TEST(LogKills, KillBySystemdOomdIsOneEvent) {
     EXPECT_EQ(findings[0].times, 1) << lines[0];
     EXPECT_THAT(findings[0].cause, HasSubstr("Swap was nearly full")) << lines[0];
   }
-  const auto alone = findings_of({killed});
-  ASSERT_EQ(alone.size(), 1U);
-  EXPECT_THAT(alone[0].title, HasSubstr("(reported by systemd-oomd)"));
+  const Finding alone = finding_in({killed});
+  EXPECT_THAT(alone.title, HasSubstr("(reported by systemd-oomd)"));
   // A kill by the kernel stays a separate finding.
   EXPECT_EQ(
       findings_of({summary("/docker/a", "python3", 77), sizes("python3", 77, 9838380, 507812), own}).size(),
@@ -259,55 +237,41 @@ TEST(LogKills, ReadsKubernetesUnits) {
     EXPECT_FALSE(doctor::leading_quantity(text)) << text;
 }
 
-TEST(LogKills, UsesUserSystemctlForUserUnits) {
-  const std::string user = "/user.slice/user-1000.slice/user@1000.service";
-  const auto cure = [](const std::string& group) {
-    return findings_of({summary(group, "python3", 77)}).at(0).cures.at(1);
+TEST(LogKills, CureNamesUnitPodNodeOrContainer) {
+  const std::string user = "/user.slice/user-1000.slice/user@1000.service",
+                    run = "headroom run --limit SIZE -- ";
+  const auto died = [](const std::string& end) {
+    return "[ERROR] [detector_node-1]: process has died [pid 4312, exit code -9, " + end;
   };
-  EXPECT_EQ(cure(user + "/app.slice/vision.service").command,
-            "systemctl --user set-property vision.service MemoryMax=SIZE");
-  EXPECT_THAT(cure(user + "/app.slice/vision.service").what, HasSubstr("as user 1000"));
-  EXPECT_EQ(cure(user).command, "sudo systemctl set-property user@1000.service MemoryMax=SIZE");
+  struct {
+    std::string line;
+    std::size_t cure;
+    std::string command;
+  } const kCures[] = {
+      {summary(user + "/app.slice/vision.service", "python3", 77), 1,
+       "systemctl --user set-property vision.service MemoryMax=SIZE"},
+      {summary(user, "python3", 77), 1, "sudo systemctl set-property user@1000.service MemoryMax=SIZE"},
+      {"pod/detector-7d9f8c-abcde   0/1     OOMKilled   3 (25s ago)   2m", 2,
+       "kubectl describe pod detector-7d9f8c-abcde"},
+      {"robots   pod/detector-0   0/1     OOMKilled   3 (25s ago)   2m", 2,
+       "kubectl describe pod --namespace robots detector-0"},
+      {"10:00:00 detector-0   0/1     OOMKilled   3 (25s ago)   2m", 2, "kubectl describe pod detector-0"},
+      {died("cmd '/opt/ros/humble/lib/detector/detector_node --ros-args -r __node:=det']."), 1,
+       run + "/opt/ros/humble/lib/detector/detector_node --ros-args -r __node:=det"},
+      {died("cmd '/opt/x -p classes:=[1]; rm -rf ~']."), 1, run + "/opt/x -p 'classes:=[1];' rm -rf '~'"},
+      {died("cmd '/opt/ros/humble/lib/dete"), 1, run + "ros2 launch PACKAGE LAUNCH_FILE"},
+      {"my-detector-1 exited with code 137", 0,
+       "docker inspect --format '{{.State.OOMKilled}}' $(docker compose ps -aq my-detector)"},
+      {"ws_detector_1 exited with code 137", 0,
+       "docker inspect --format '{{.State.OOMKilled}}' ws_detector_1"}};
+  for (const auto& each : kCures)
+    EXPECT_EQ(findings_of({each.line}).at(0).cures.at(each.cure).command, each.command) << each.line;
   EXPECT_THAT(commands_of(findings_of({"systemd-oomd[612]: Killed " + user +
                                        "/app.slice/vision.service due to memory pressure for " + user +
                                        " being 62.10% > 50.00% for > 20s"})
                               .at(0)),
               Contains("systemctl --user set-property vision.service ManagedOOMPreference=avoid"));
   EXPECT_EQ(doctor::user_of("/user@x; rm.service/a"), "");
-}
-
-TEST(LogKills, NamesPodAsKubectlExpects) {
-  const auto describe = [](const std::string& row) { return findings_of({row}).at(0).cures.at(2).command; };
-  EXPECT_EQ(describe("pod/detector-7d9f8c-abcde   0/1     OOMKilled   3 (25s ago)   2m"),
-            "kubectl describe pod detector-7d9f8c-abcde");
-  EXPECT_EQ(describe("robots   pod/detector-0   0/1     OOMKilled   3 (25s ago)   2m"),
-            "kubectl describe pod --namespace robots detector-0");
-  EXPECT_EQ(describe("10:00:00 detector-0   0/1     OOMKilled   3 (25s ago)   2m"),
-            "kubectl describe pod detector-0");
-}
-
-TEST(LogKills, LimitsRosNodeWithItsOwnCommand) {
-  const auto command = [](const std::string& end) {
-    return findings_of({"[ERROR] [detector_node-1]: process has died [pid 4312, exit code -9, " + end})
-        .at(0)
-        .cures.at(1)
-        .command;
-  };
-  const std::string run = "headroom run --limit SIZE -- ";
-  EXPECT_EQ(command("cmd '/opt/ros/humble/lib/detector/detector_node --ros-args -r __node:=det']."),
-            run + "/opt/ros/humble/lib/detector/detector_node --ros-args -r __node:=det");
-  EXPECT_EQ(command("cmd '/opt/x -p classes:=[1]; rm -rf ~']."),
-            run + "/opt/x -p 'classes:=[1];' rm -rf '~'");
-  EXPECT_EQ(command("cmd '/opt/ros/humble/lib/dete"), run + "ros2 launch PACKAGE LAUNCH_FILE");
-}
-
-TEST(LogKills, LooksUpContainerByComposeService) {
-  const auto first = [](const std::string& name) {
-    return findings_of({name + " exited with code 137"}).at(0).cures.at(0).command;
-  };
-  EXPECT_EQ(first("my-detector-1"),
-            "docker inspect --format '{{.State.OOMKilled}}' $(docker compose ps -aq my-detector)");
-  EXPECT_EQ(first("ws_detector_1"), "docker inspect --format '{{.State.OOMKilled}}' ws_detector_1");
 }
 
 // The report of a Jetson: most memory belongs to no process.
@@ -327,19 +291,18 @@ Lines machine_report(const Lines& tasks) {
 }
 
 TEST(LogKills, SuggestsToStopWholeDesktop) {
-  const auto findings = findings_of(
+  const Finding finding = finding_in(
       machine_report({"[   2700]  1000  2700  459595      815  900000    0             0 DeviceMemory",
                       "[   1100]  1000  1100  959595     6000  900000    0             0 Xorg",
                       "[   1200]  1000  1200  959595     9000  900000    0             0 gnome-shell"}));
-  ASSERT_EQ(findings.size(), 1U);
-  const auto& cures = findings[0].cures;
+  const auto& cures = finding.cures;
   EXPECT_EQ(cures.at(0).command, "headroom top");
   EXPECT_EQ(cures.at(1).command, "sudo systemctl isolate multi-user.target");
   EXPECT_EQ(cures.at(1).saves, Bytes{15'000LL * 4096});
   EXPECT_THAT(cures.at(1).what, HasSubstr("(Xorg, gnome-shell)"));
-  EXPECT_THAT(commands_of(findings[0]), Contains("sudo systemctl set-default multi-user.target"));
+  EXPECT_THAT(commands_of(finding), Contains("sudo systemctl set-default multi-user.target"));
   for (const Cure& cure : cures) EXPECT_THAT(cure.what, Not(HasSubstr("smaller")));
-  EXPECT_EQ(figure(findings[0], "desktop_bytes"), 15'000 * 4096);
+  EXPECT_EQ(figure(finding, "desktop_bytes"), 15'000 * 4096);
 }
 
 TEST(LogKills, DoesNotSuggestToShrinkSmallProcess) {
@@ -355,50 +318,43 @@ TEST(LogKills, DoesNotSuggestToShrinkSmallProcess) {
   EXPECT_THAT(commands_of(findings.at(0)), Each(Not(HasSubstr("isolate"))));
 }
 
-doctor::LogMessage kill_of(const std::string& program, std::string_view told_by) {
-  doctor::LogMessage message;
-  message.subject = program;
-  message.add("told_by", told_by);
-  return message;
-}
-
-TEST(LogKills, RosLaunchAnnouncesItsKills) {
-  const auto is_explained = [](const Lines& before, std::int64_t at = 10) {
+TEST(LogKills, LaunchAndComposeAnnounceTheirKills) {
+  const std::string sends = "[INFO] [camera-1]: sending signal 'SIGKILL' to process[camera-1]";
+  struct {
+    Lines before;
+    std::string_view told_by;
+    bool is_explained;
+    std::string program = "camera-1";
+    std::int64_t at = 10;
+  } const kKills[] = {
+      {{sends}, doctor::kLaunch, true},
+      {{"[ERROR] [camera-1]: process[camera-1] failed to terminate '10.0' seconds after receiving 'SIGTERM', "
+        "escalating to 'SIGKILL'"},
+       doctor::kLaunch,
+       true},
+      {{}, doctor::kLaunch, false},
+      {{sends}, "", false},  // the kernel's
+      {{"[INFO] [camera-1]: sending signal 'SIGTERM' to process[camera-1]"}, doctor::kLaunch, false},
+      {{"[INFO] [camera-11]: sending signal 'SIGKILL' to process[camera-11]"}, doctor::kLaunch, false},
+      {{sends}, doctor::kLaunch, false, "camera-1", 2 + doctor::kNearLines},
+      {{sends, "[INFO] [camera-1]: process started with pid [2400]"}, doctor::kLaunch, false},
+      {{" Container ws-camera-1  Killed"}, doctor::kCompose, true},
+      {{" ✔ Container ws-camera-1  Stopping   10.2s"}, doctor::kCompose, true},
+      {{" Container ws-camera-1 Killing "}, doctor::kCompose, true},
+      {{"Gracefully stopping... (press Ctrl+C again to force)"}, doctor::kCompose, true},
+      {{" Container ws-camera-1  Started"}, doctor::kCompose, false},
+      {{" Container ws-camera-1  Killed"}, doctor::kCompose, false, "ra-1"},
+      {{" Container ws-nav-1  Killed"}, doctor::kCompose, false}};
+  for (const auto& each : kKills) {
     AnnouncedKills kills;
     std::int64_t number = 0;
-    for (const std::string& line : before) kills.read(line, ++number);
-    return kills.explain(kill_of("camera-1", doctor::kLaunch), at);
-  };
-  const std::string sends = "[INFO] [camera-1]: sending signal 'SIGKILL' to process[camera-1]";
-  EXPECT_TRUE(is_explained({sends}));
-  EXPECT_TRUE(
-      is_explained({"[ERROR] [camera-1]: process[camera-1] failed to terminate '10.0' seconds after "
-                    "receiving 'SIGTERM', escalating to 'SIGKILL'"}));
-  EXPECT_FALSE(is_explained({}));
-  EXPECT_FALSE(is_explained({"[INFO] [camera-1]: sending signal 'SIGTERM' to process[camera-1]"}));
-  EXPECT_FALSE(is_explained({"[INFO] [camera-11]: sending signal 'SIGKILL' to process[camera-11]"}));
-  EXPECT_FALSE(is_explained({sends}, 2 + AnnouncedKills::kNear));
-  EXPECT_FALSE(is_explained({sends, "[INFO] [camera-1]: process started with pid [2400]"}));
-  AnnouncedKills kills;
-  kills.read(sends, 1);
-  EXPECT_FALSE(kills.explain(kill_of("camera-1", ""), 2)) << "the kernel's";
-  EXPECT_TRUE(kills.explain(kill_of("camera-1", doctor::kLaunch), 2));
-  EXPECT_FALSE(kills.explain(kill_of("camera-1", doctor::kLaunch), 3)) << "it died again";
-}
-
-TEST(LogKills, ComposeAnnouncesItsKills) {
-  const auto is_explained = [](const std::string& before, const std::string& name = "detector-1") {
-    AnnouncedKills kills;
-    kills.read(before, 1);
-    return kills.explain(kill_of(name, doctor::kCompose), 2);
-  };
-  EXPECT_TRUE(is_explained(" Container ws-detector-1  Killed"));
-  EXPECT_TRUE(is_explained(" ✔ Container ws-detector-1  Stopping   10.2s"));
-  EXPECT_TRUE(is_explained(" Container ws-detector-1 Killing "));
-  EXPECT_TRUE(is_explained("Gracefully stopping... (press Ctrl+C again to force)", "nav-1"));
-  EXPECT_FALSE(is_explained(" Container ws-detector-1  Started"));
-  EXPECT_FALSE(is_explained(" Container ws-detector-1  Killed", "or-1"));
-  EXPECT_FALSE(is_explained(" Container ws-nav-1  Killed"));
+    for (const std::string& line : each.before) kills.read(line, ++number);
+    doctor::LogMessage message;
+    message.subject = each.program;
+    message.add("told_by", each.told_by);
+    EXPECT_EQ(kills.explain(message, each.at), each.is_explained) << testing::PrintToString(each.before);
+    EXPECT_FALSE(kills.explain(message, each.at) && each.told_by == doctor::kLaunch) << "it died again";
+  }
 }
 
 // The log when a user stops a launch file or containers.

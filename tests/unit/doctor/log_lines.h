@@ -29,13 +29,18 @@ inline std::vector<std::string> ids_of(const Lines& lines) {
   return ids;
 }
 
-// Expects exactly one finding of one event.
-inline Finding only_of(const std::vector<std::string>& lines) {
+// Expects exactly one finding.
+inline Finding finding_in(const Lines& lines) {
   const auto findings = findings_of(lines);
   EXPECT_EQ(findings.size(), 1U) << lines.back();
-  if (findings.empty()) return {};
-  EXPECT_EQ(findings[0].times, 1) << lines.back();
-  return findings[0];
+  return findings.empty() ? Finding{} : findings[0];
+}
+
+// Expects exactly one finding of one event.
+inline Finding only_of(const Lines& lines) {
+  const Finding finding = finding_in(lines);
+  EXPECT_EQ(finding.times, 1) << lines.back();
+  return finding;
 }
 
 inline std::int64_t figure(const Finding& finding, std::string_view name) {

@@ -74,30 +74,17 @@ TEST_F(LogReader, JoinsLinesAcrossBufferEnd) {
   EXPECT_EQ(lines[297].first, 100'000);
 }
 
-TEST_F(LogReader, ReadsEndlessLineInPieces) {
-  std::string text(3'500'000, 'x');
-  text.replace(3'000'000, 6, "NEEDLE");
-  text += "\nNEEDLE\n";
-  const Lines lines = lines_of(text);
-  ASSERT_EQ(lines.size(), 2U);
-  EXPECT_EQ(lines[0].first, 1);
-  EXPECT_LE(lines[0].second.size(), doctor::kLongestLogLine);
-  EXPECT_THAT(lines[0].second, HasSubstr("NEEDLE"));
-  EXPECT_EQ(lines[1], (std::pair<std::int64_t, std::string>{2, "NEEDLE"}));
-}
-
 TEST_F(LogReader, ReturnsEachMatchingPartOfLongLine) {
-  std::string text(30'000, 'x');
-  text.replace(100, 6, "NEEDLE");
-  text.replace(8190, 6, "NEEDLE");  // across the end of the first part
-  text.replace(25'000, 6, "NEEDLE");
+  std::string text(3'500'000, 'x');
+  for (const std::size_t at : {100U, 25'000U, 3'000'000U}) text.replace(at, 6, "NEEDLE");
   const Lines lines = lines_of(text + "\nNEEDLE\n");
   ASSERT_EQ(lines.size(), 4U);
   for (std::size_t i = 0; i < 3; ++i) {
     EXPECT_EQ(lines[i].first, 1);
+    EXPECT_LE(lines[i].second.size(), doctor::kLongestLogLine);
     EXPECT_THAT(lines[i].second, HasSubstr("NEEDLE")) << i;
   }
-  EXPECT_EQ(lines[3].first, 2);
+  EXPECT_EQ(lines[3], (std::pair<std::int64_t, std::string>{2, "NEEDLE"}));
 }
 
 // Long and short lines in turn: each part contains text of one line only, and has the line's number.
@@ -128,15 +115,6 @@ TEST_F(LogReader, PartsOfLongLineContainNoOtherLine) {
   }
 }
 
-TEST_F(LogReader, ReturnsMatchAcrossTwoPiecesOnce) {
-  constexpr std::size_t kPiece = 1 << 20;
-  for (const std::size_t before : {1000U, 255U, 200U, 6U, 3U, 0U}) {
-    std::string text(2'500'000, 'x');
-    text.replace(kPiece - before, 6, "NEEDLE");
-    EXPECT_EQ(lines_of(text).size(), 1U) << before;
-  }
-}
-
 TEST_F(LogReader, ReadsGzip) {
   gzip("a.gz", "a\nb\nNEEDLE\n");
   EXPECT_THAT(lines_of_file("a.gz"), ElementsAre(Pair(3, "NEEDLE")));
@@ -155,14 +133,12 @@ TEST_F(LogReader, TruncatedGzipReturnsLinesAndError) {
 
 TEST_F(LogReader, ReportsUnreadableFile) {
   lines_of_file("absent.log");
-  EXPECT_THAT(status_.error().sentence(), HasSubstr("absent.log: No such file"));
+  EXPECT_THAT(status_.error().sentence(),
+              testing::AllOf(HasSubstr("absent.log: No such file"), HasSubstr("check the path")));
   std::filesystem::create_directory(folder_ / "folder");
   lines_of_file("folder");
   EXPECT_THAT(status_.error().sentence(), HasSubstr("is a folder"));
-}
-
-// The path is correct, but the permissions are missing.
-TEST_F(LogReader, ReportsMissingPermission) {
+  // The path is correct, but the permissions are missing.
   constexpr unsigned kNobody = 65534;
   write_text(folder_ / "mine.log", "NEEDLE\n");
   std::filesystem::permissions(folder_ / "mine.log", std::filesystem::perms::none);
@@ -171,8 +147,6 @@ TEST_F(LogReader, ReportsMissingPermission) {
   setfsuid(static_cast<unsigned>(before));
   ASSERT_FALSE(status_.has_value());
   EXPECT_THAT(status_.error().sentence(), HasSubstr("Permission denied; check its permissions"));
-  lines_of_file("absent.log");
-  EXPECT_THAT(status_.error().sentence(), HasSubstr("check the path"));
 }
 
 }  // namespace

@@ -88,7 +88,7 @@ TEST(LogReportedWordings, JoinsDriverErrorWithGgml) {
                                    "ggml_vulkan: vk::Device::allocateMemory: ErrorOutOfDeviceMemory"});
   EXPECT_EQ(finding.id, "ggml-out-of-memory");
   EXPECT_EQ(only_of({mesa}).id, "vulkan-out-of-memory");
-  // An error of another program, or near an error of CUDA, is not joined.
+  // An error of another program is not joined.
   const std::string failed = "vkAllocateMemory failed: VK_ERROR_OUT_OF_DEVICE_MEMORY",
                     ggml = "ggml_vulkan: Device memory allocation of size 1073741824 failed.",
                     cuda =
@@ -98,7 +98,6 @@ TEST(LogReportedWordings, JoinsDriverErrorWithGgml) {
   EXPECT_EQ(findings_of({game + failed, llama + cuda}).size(), 2U);
   EXPECT_EQ(findings_of({game + failed, llama + ggml}).size(), 2U);
   EXPECT_EQ(findings_of({game + mesa, llama + ggml}).size(), 2U);
-  EXPECT_EQ(findings_of({failed, cuda}).size(), 2U);
   EXPECT_EQ(only_of({llama + failed, llama + ggml}).id, "ggml-out-of-memory");
 }
 
@@ -151,11 +150,6 @@ TEST(LogReportedWordings, ReadsSizeAndGpuFromFaiss) {
   EXPECT_EQ(figure(finding, "requested_bytes"), 268435456);
   EXPECT_EQ(figure(finding, "gpu"), 2);
   EXPECT_THAT(commands_of(finding), Each(Not(HasSubstr("drop_caches"))));
-  const std::string assertion =
-      "Faiss assertion 'cudaMalloc(p, size) == cudaSuccess' failed in void allocate()";
-  EXPECT_EQ(only_of({assertion}).confidence, Confidence::possible);
-  EXPECT_TRUE(findings_of({assertion + "; details: CUDA error 700 an illegal memory access"}).empty());
-  EXPECT_TRUE(findings_of({"if (cudaMalloc(&p, size) == cudaSuccess) failed = false;"}).empty());
 }
 
 TEST(LogReportedWordings, WorkerGetsCuresOfItsServer) {
@@ -167,7 +161,6 @@ TEST(LogReportedWordings, WorkerGetsCuresOfItsServer) {
 TEST(LogReportedWordings, RecognizesOpenclCodesInOtherWords) {
   for (const std::string line :
        {"Error CL_MEM_OBJECT_ALLOCATION_FAILURE when calling clEnqueueNDRangeKernel for kernel 1.",
-        "pyopencl._cl.MemoryError: clEnqueueNDRangeKernel failed: MEM_OBJECT_ALLOCATION_FAILURE",
         "clEnqueueNDRange(0): CL_MEM_OBJECT_ALLOCATION_FAILURE"}) {
     EXPECT_EQ(only_of({line}).severity, Severity::severe) << line;
     EXPECT_EQ(only_of({line}).id, "opencl-out-of-memory") << line;
@@ -187,16 +180,12 @@ TEST(LogReportedWordings, RecognizesOpenclCodesInOtherWords) {
       Severity::severe);
 }
 
-TEST(LogReportedWordings, ReadsTensorflowOnAmdAndOldShapes) {
+TEST(LogReportedWordings, ReadsTensorflowOnAmd) {
   const Finding amd =
       only_of({"E tensorflow/stream_executor/rocm/rocm_driver.cc:600] failed to allocate 500.00M (524288000 "
                "bytes) from device: HIP_ERROR_OutOfMemory"});
   EXPECT_EQ(amd.id, "tensorflow-out-of-memory");
   EXPECT_EQ(figure(amd, "requested_bytes"), 524288000);
-  const Finding shape = only_of(
-      {"ResourceExhaustedError (see above for traceback): OOM when allocating tensor with shape[1000,500] "
-       "[[Node: mul_2 = Mul[T=DT_FLOAT, _device=\"/job:localhost/replica:0/task:0/device:GPU:0\"](a, b)]]"});
-  EXPECT_EQ(figure(shape, "requested_bytes"), 2000000);
 }
 
 // The log level says that this line is not an error. A later failure is.

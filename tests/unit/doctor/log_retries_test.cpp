@@ -10,6 +10,8 @@ namespace {
 using doctor::LogFindings;
 using testing::HasSubstr;
 
+Severity severity_of(const Lines& lines) { return findings_of(lines).at(0).severity; }
+
 TEST(LogRetries, SurvivedErrorIsAWarning) {
   // Messages of Ultralytics, PyTorch Lightning, fairseq and Accelerate.
   const std::string itself = "CUDA out of memory with batch=16. Reducing to batch=8 and retrying (1/3).";
@@ -30,25 +32,22 @@ TEST(LogRetries, SurvivedErrorIsAWarning) {
 
 TEST(LogRetries, FatalErrorIsSevere) {
   const std::string retry = "Decreasing batch size to: 4.";
-  const std::vector<std::string> kFailed[] = {
+  Lines late{kTorch};
+  late.resize(doctor::kNearLines + 1, "a line");
+  late.insert(late.end(), {retry, "epoch 1"});
+  const Lines kFailed[] = {
       {kTorch, retry},                     // the log ends here: the outcome is unknown
       {kTorch, retry, "epoch 1", kTorch},  // fails again at the end
       {kTorch, "Retrying connection to 10.0.0.1", "epoch 1"},
-      {kTorch, retry, "epoch 1", "RuntimeError: No executable batch size found, reached zero."}};
-  for (const auto& lines : kFailed) {
+      {kTorch, retry, "epoch 1", "RuntimeError: No executable batch size found, reached zero."},
+      {"Out of memory: Killed process 8 (app) total-vm:1000kB, anon-rss:900kB, file-rss:0kB", retry,
+       "epoch 1"},
+      late};
+  for (const Lines& lines : kFailed) {
     const auto findings = findings_of(lines);
     ASSERT_EQ(findings.size(), 1U) << lines.back();
     EXPECT_EQ(findings[0].severity, Severity::severe) << lines.back();
   }
-}
-
-TEST(LogRetries, LateRetryDoesNotCount) {
-  LogFindings logs;
-  logs.read_line("log", 1, kTorch);
-  logs.read_line("log", doctor::MessageGroups::kNear + 2, "Decreasing batch size to: 4.");
-  logs.read_line("log", doctor::MessageGroups::kNear + 3, "epoch 1");
-  ASSERT_EQ(logs.findings().size(), 1U);
-  EXPECT_EQ(logs.findings()[0].severity, Severity::severe);
 }
 
 TEST(LogRetries, RetryInOtherFileDoesNotCount) {
@@ -58,14 +57,6 @@ TEST(LogRetries, RetryInOtherFileDoesNotCount) {
   logs.read_line("b", 2, "Decreasing batch size to: 4.");
   logs.read_line("b", 3, "epoch 1");
   EXPECT_EQ(logs.findings()[0].severity, Severity::severe);
-}
-
-TEST(LogRetries, KillCannotBeRetried) {
-  const auto findings =
-      findings_of({"Out of memory: Killed process 8 (app) total-vm:1000kB, anon-rss:900kB, file-rss:0kB",
-                   "Decreasing batch size to: 4.", "epoch 1"});
-  ASSERT_EQ(findings.size(), 1U);
-  EXPECT_EQ(findings[0].severity, Severity::severe);
 }
 
 // Since 0.11 Ollama allocates before it loads, and tries fewer layers until they fit.
@@ -87,97 +78,50 @@ TEST(LogRetries, OllamaRetryWithFewerLayersIsAWarning) {
   ASSERT_EQ(survived.size(), 1U);
   EXPECT_EQ(survived[0].severity, Severity::warning);
   EXPECT_EQ(survived[0].evidence.back().line, 4);
-  EXPECT_EQ(findings_of({refused[0], refused[1], again}).at(0).severity, Severity::severe);
+  EXPECT_EQ(severity_of({refused[0], refused[1], again}), Severity::severe);
   // The model that starts then is another one.
-  EXPECT_EQ(findings_of({refused[0], refused[1], terminated, again, started}).at(0).severity,
+  EXPECT_EQ(severity_of({refused[0], refused[1], terminated, again, started}), Severity::severe);
+  EXPECT_EQ(severity_of(
+                {"Error: model requires more system memory (9.2 GiB) than is available (5.4 GiB)", started}),
             Severity::severe);
-  EXPECT_EQ(
-      findings_of({"Error: model requires more system memory (9.2 GiB) than is available (5.4 GiB)", started})
-          .at(0)
-          .severity,
-      Severity::severe);
   EXPECT_TRUE(findings_of({started}).empty());
 }
 
 // A retry of another program, or one that does not use less memory, does not count.
 TEST(LogRetries, OnlyRetryOfSameProgramCounts) {
-  const std::string died =
-      "[detector-1] torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.";
-  const auto severity = [&](const std::vector<std::string>& after) {
-    std::vector<std::string> lines{died};
-    lines.insert(lines.end(), after.begin(), after.end());
-    lines.emplace_back("[nav-2] a line follows");
-    return findings_of(lines).at(0).severity;
+  const std::string message = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.";
+  const std::string retry = "Retrying with a smaller batch", own = "[detector-1] " + retry;
+  const auto severity = [&](Lines after) {
+    after.insert(after.begin(), "[detector-1] " + message);
+    after.emplace_back("[nav-2] a line follows");
+    return severity_of(after);
   };
-  EXPECT_EQ(severity({"[detector-1] Retrying with a smaller batch"}), Severity::warning);
-  EXPECT_EQ(severity({"Retrying with a smaller batch"}), Severity::warning);
-  EXPECT_EQ(severity({"[nav-2] Retrying with a smaller batch"}), Severity::severe);
+  EXPECT_EQ(severity({own}), Severity::warning);
+  EXPECT_EQ(severity({retry}), Severity::warning);
+  EXPECT_EQ(severity({"[nav-2] " + retry}), Severity::severe);
   EXPECT_EQ(severity({"[INFO] [nav-2]: Retrying connection to memory_store in 5 s"}), Severity::severe);
   EXPECT_EQ(severity({"camera: Retrying with lower latency profile"}), Severity::severe);
   EXPECT_EQ(severity({"uploader: Skipping batch upload, offline"}), Severity::severe);
   EXPECT_EQ(severity({"| WARNING: ran out of memory, skipping batch"}), Severity::warning);
   // The program already ended.
-  EXPECT_EQ(severity({"[ERROR] [detector-1]: process has died [pid 812, exit code 1, cmd 'detector']",
-                      "Retrying with a smaller batch"}),
-            Severity::severe);
-  EXPECT_EQ(severity({"[ERROR] [nav-2]: process has died [pid 813, exit code 1, cmd 'nav']",
-                      "[detector-1] Retrying with a smaller batch"}),
+  EXPECT_EQ(
+      severity({"[ERROR] [detector-1]: process has died [pid 812, exit code 1, cmd 'detector']", retry}),
+      Severity::severe);
+  EXPECT_EQ(severity({"[ERROR] [nav-2]: process has died [pid 813, exit code 1, cmd 'nav']", own}),
             Severity::warning);
-  EXPECT_EQ(severity({"nav-2 exited with code 0", "[detector-1] Retrying with a smaller batch"}),
-            Severity::warning);
-  // The second attempt failed, too.
-  EXPECT_EQ(severity({"[detector-1] Retrying with a smaller batch",
-                      "[detector-1] Traceback (most recent call last):"}),
-            Severity::severe);
-  // The failure has no name; the retry is of another program.
-  EXPECT_EQ(findings_of({"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",
-                         "[nav-2] Retrying with a smaller batch", "a line follows"})
-                .at(0)
-                .severity,
-            Severity::severe);
-}
-
-// Retries of other programs do not count: a trace exporter, an upload, a connection.
-TEST(LogRetries, RetriesOfOtherProgramsDoNotCount) {
-  for (const std::string retry :
-       {"Transient error Internal Server Error encountered while exporting span batch, retrying in 0.89s.",
-        "urllib3: Retrying upload of smaller chunk", "connection lost, retrying with fewer workers"}) {
-    EXPECT_FALSE(doctor::tells_retry(retry)) << retry;
-    EXPECT_EQ(findings_of({kTorch, retry, "epoch 1"}).at(0).severity, Severity::severe) << retry;
-  }
-  const std::string tiled =
-      "Warning: Ran out of memory when regular VAE decoding, retrying with tiled VAE decoding.";
-  EXPECT_EQ(findings_of({kTorch, tiled, "epoch 1"}).at(0).severity, Severity::warning);
-}
-
-// If an exception ended the program, a later retry does not count.
-TEST(LogRetries, RetryAfterFatalTracebackDoesNotCount) {
-  const std::string retry = "Decreasing batch size to: 4.";
-  EXPECT_EQ(findings_of({"Traceback (most recent call last):", "  File \"serve.py\", line 10, in <module>",
-                         "    model(x)", kTorch, retry, "epoch 1"})
-                .at(0)
-                .severity,
-            Severity::severe);
-  EXPECT_EQ(findings_of({"app | Traceback (most recent call last):", "app |   File \"a.py\", line 1",
-                         "app | " + kTorch, "app | " + retry, "app | epoch 1"})
-                .at(0)
-                .severity,
-            Severity::severe);
-  EXPECT_EQ(findings_of({kTorch, "Aborted (core dumped)", retry, "epoch 1"}).at(0).severity,
-            Severity::severe);
-  // A message after the traceback of another error is not the end of that traceback.
-  EXPECT_EQ(findings_of({"Traceback (most recent call last):", "  File \"a.py\", line 1", "KeyError: 'x'",
-                         kTorch, retry, "epoch 1"})
-                .at(0)
-                .severity,
-            Severity::warning);
+  EXPECT_EQ(severity({"nav-2 exited with code 0", own}), Severity::warning);
+  EXPECT_EQ(severity({own, "[detector-1] Traceback (most recent call last):"}), Severity::severe)
+      << "the second attempt failed, too";
+  EXPECT_EQ(severity_of({message, "[nav-2] " + retry, "a line follows"}), Severity::severe)
+      << "the failure has no name; the retry is of another program";
 }
 
 // A supervisor reports that the program ended. A retry by the next process does not count.
 TEST(LogRetries, RetryAfterRestartDoesNotCount) {
   const std::string retry = "last run was out of memory, retrying with batch size 1";
   for (const std::string end :
-       {"systemd[1]: detector.service: Main process exited, code=exited, status=1/FAILURE",
+       {"Aborted (core dumped)",
+        "systemd[1]: detector.service: Main process exited, code=exited, status=1/FAILURE",
         "systemd[1]: detector.service: Failed with result 'exit-code'.",
         "systemd[1]: detector.service: Scheduled restart job, restart counter is at 1.",
         "systemd[1]: detector.service: Service hold-off time over, scheduling restart.",
@@ -191,7 +135,7 @@ TEST(LogRetries, RetryAfterRestartDoesNotCount) {
         "[2026-11-21 10:30:00 +0000] [12] [INFO] Worker exiting (pid: 12)",
         "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: 1) local_rank: 0"}) {
     EXPECT_TRUE(doctor::tells_end(end)) << end;
-    EXPECT_EQ(findings_of({kTorch, end, retry, "ready"}).at(0).severity, Severity::severe) << end;
+    EXPECT_EQ(severity_of({kTorch, end, retry, "ready"}), Severity::severe) << end;
   }
   for (const std::string no_end :
        {"systemd[1]: logrotate.service: Main process exited, code=exited, status=0/SUCCESS",
@@ -199,7 +143,7 @@ TEST(LogRetries, RetryAfterRestartDoesNotCount) {
         "2026-11-21T10:30:00.000000000Z container die 4f2a9c (exitCode=0, image=det, name=det)",
         "2026-11-21 10:30:00,123 INFO exited: migrate (exit status 0; expected)"}) {
     EXPECT_FALSE(doctor::tells_end(no_end)) << no_end;
-    EXPECT_EQ(findings_of({kTorch, no_end, retry, "ready"}).at(0).severity, Severity::warning) << no_end;
+    EXPECT_EQ(severity_of({kTorch, no_end, retry, "ready"}), Severity::warning) << no_end;
   }
 }
 
@@ -217,19 +161,18 @@ TEST(LogRetries, ReadsProcessFromJournalPrefix) {
 TEST(LogRetries, OnlyRetryOfSameProcessCountsInJournal) {
   const std::string begin = "Nov 21 10:30:00 orin ", retry = "retrying with batch size 1";
   const auto severity = [&](const std::string& who, const std::string& end = "Epoch 1/100") {
-    return findings_of({begin + "python3[4312]: " + kTorch, end, who + retry, begin + "python3[4400]: ready"})
-        .at(0)
-        .severity;
+    return severity_of(
+        {begin + "python3[4312]: " + kTorch, end, who + retry, begin + "python3[4400]: ready"});
   };
   EXPECT_EQ(severity(begin + "python3[4312]: "), Severity::warning);
   EXPECT_EQ(severity(begin + "python3[4400]: "), Severity::severe);
   EXPECT_EQ(severity("  "), Severity::warning) << "the rest of a message of several lines";
   const std::string ended = "[ERROR] [det-1]: process has died [pid 99, exit code 1, cmd 'det'].";
   EXPECT_EQ(severity(begin + "python3[4312]: ", ended), Severity::warning);
-  // A line without a name may belong to the program that ended.
-  EXPECT_EQ(findings_of({kTorch, ended, retry, "ready"}).at(0).severity, Severity::severe);
-  // A retry that does not count is not reported.
-  EXPECT_THAT(findings_of({kTorch, ended, retry, "ready"}).at(0).cause, testing::Not(HasSubstr("retried")));
+  // A line without a name may belong to the program that ended. A retry that does not count is not reported.
+  const Finding failed = findings_of({kTorch, ended, retry, "ready"}).at(0);
+  EXPECT_EQ(failed.severity, Severity::severe);
+  EXPECT_THAT(failed.cause, testing::Not(HasSubstr("retried")));
 }
 
 TEST(LogRetries, BuilderOfOtherEngineIsNotARetry) {
@@ -258,42 +201,22 @@ TEST(LogRetries, KillAfterRetryMeansRetryFailed) {
         .severity;
   };
   for (const char* end :
-       {"Killed",
-        "Killed: 9",
-        "trainer-1  | Killed",
-        "run.sh: line 12:  4312 Killed       python3 train.py",
-        "[1]+  Killed                  python3 train.py",
-        "zsh: killed     python3 train.py",
-        "make: *** [Makefile:3: train] Killed",
-        "make: *** [train] Error 137",
-        "Command terminated by signal 9",
-        "Process finished with exit code 137 (interrupted by signal 9: SIGKILL)",
-        "command terminated with exit code 137",
-        "subprocess.CalledProcessError: Command '['python', 'a.py']' died with <Signals.SIGKILL: 9>.",
+       {"Killed", "run.sh: line 12:  4312 Killed       python3 train.py", "make: *** [train] Error 137",
+        "command terminated with exit code 137", "srun: error: node1: tasks 0-3: Killed",
         "RuntimeError: DataLoader worker (pid 812) is killed by signal: Killed. ",
         "Out of memory: Killed process 4312 (python3) total-vm:1000kB, anon-rss:900kB, file-rss:0kB",
         "python3 invoked oom-killer: gfp_mask=0x140dca(GFP_HIGHUSER_MOVABLE), order=0",
         "systemd[1]: train.service: A process of this unit has been killed by the OOM killer.",
-        "systemd[1]: train.service: systemd-oomd killed 3 process(es) in this unit.",
-        "Segmentation fault",
-        "Aborted",
-        "Terminated",
-        "[run.sh-1] Killed",
-        "srun: error: node1: tasks 0-3: Killed",
-        "ERROR: Job failed: exit code 137",
-        "error Command failed with exit code 137.",
-        "./a.sh: line 4:  4312 Segmentation fault      ./a",
-        "a.sh: line 4:  4312 Aborted                 ./a",
+        "systemd[1]: train.service: systemd-oomd killed 3 process(es) in this unit.", "Segmentation fault",
+        "Aborted", "Terminated", "Bus error", "./a.sh: line 4:  4312 Segmentation fault      ./a",
         "W1126 torch/distributed/elastic/multiprocessing/api.py:897] Sending process 13 closing signal "
         "SIGTERM",
-        "Bus error",
         "Fatal Python error: Segmentation fault"})
     EXPECT_EQ(severity(end), Severity::severe) << end;
   for (const char* other :
        {"epoch 1", "Killed 3 stale workers of an earlier run", "Aborted transactions: 0",
-        "make: *** [Makefile:3: lint] Error 1 (ignored)", "killed: 0, finished: 12",
-        "Terminated 3 idle workers", "srun: error: Unable to create step for job 7: retrying",
-        "Error on line 4: Aborted upload", "ERROR: Job failed: exit code 1",
+        "make: *** [Makefile:3: lint] Error 1 (ignored)", "Terminated 3 idle workers",
+        "srun: error: Unable to create step for job 7: retrying", "Error on line 4: Aborted upload",
         "Segmentation faults are reported by core_pattern", "job 137 exited with exit code 0"})
     EXPECT_EQ(severity(other), Severity::warning) << other;
 }
@@ -306,9 +229,11 @@ TEST(LogRetries, RecognizesOnlyRetriesAfterLackOfMemory) {
         "Retrying with memory-mapped reads", "NVML: Retrying to read memory clocks",
         "Retrying on slow memory node 1", "Retrying join of the ZOOM room",
         "memory_store: Retrying write of block 7", "nccl: Retrying over SHM, shared memory OOM hint is off",
-        "uploader: Skipping batch 3, memory card is full"}) {
+        "uploader: Skipping batch 3, memory card is full",
+        "Transient error Internal Server Error encountered while exporting span batch, retrying in 0.89s.",
+        "urllib3: Retrying upload of smaller chunk", "connection lost, retrying with fewer workers"}) {
     EXPECT_FALSE(doctor::tells_retry(other)) << other;
-    EXPECT_EQ(findings_of({kTorch, other, "bye"}).at(0).severity, Severity::severe) << other;
+    EXPECT_EQ(severity_of({kTorch, other, "bye"}), Severity::severe) << other;
   }
   for (const std::string own :
        {"CUDA OOM, retrying in a moment", "Ran out of memory, retrying with half of the frames",
@@ -316,9 +241,10 @@ TEST(LogRetries, RecognizesOnlyRetriesAfterLackOfMemory) {
         "Insufficient memory; Retrying with 2 streams", "Not enough memory, retrying",
         "MemoryError: retrying", "torch.OutOfMemoryError caught, retrying",
         "Memory allocation failed, retrying with chunks", "Retrying with --lowvram",
-        "Skipping batch 3: MemoryError"}) {
+        "Skipping batch 3: MemoryError",
+        "Warning: Ran out of memory when regular VAE decoding, retrying with tiled VAE decoding."}) {
     EXPECT_TRUE(doctor::tells_retry(own)) << own;
-    EXPECT_EQ(findings_of({kTorch, own, "epoch 1"}).at(0).severity, Severity::warning) << own;
+    EXPECT_EQ(severity_of({kTorch, own, "epoch 1"}), Severity::warning) << own;
   }
 }
 
@@ -328,12 +254,12 @@ TEST(LogRetries, BatchSizeSearchIsNotSevere) {
       "CUDA out of memory. Tried to allocate 400.00 MiB. GPU 0 has a total capacity of 7.79 GiB of which "
       "60.00 MiB is free.";
   const std::string chosen = "AutoBatch: Using batch-size 14 for CUDA:0 4.70G/7.79G (60%)";
-  const std::vector<std::string> search{
+  const Lines search{
       "AutoBatch: Computing optimal batch size for imgsz=640 at 60.0% CUDA memory utilization.", refused};
-  const auto severity = [&](const std::vector<std::string>& behind) {
-    std::vector<std::string> lines = search;
+  const auto severity = [&](const Lines& behind) {
+    Lines lines = search;
     lines.insert(lines.end(), behind.begin(), behind.end());
-    return findings_of(lines).at(0).severity;
+    return severity_of(lines);
   };
   EXPECT_EQ(severity({chosen, "Epoch 1"}), Severity::warning);
   EXPECT_EQ(severity({chosen}), Severity::warning);
@@ -347,16 +273,13 @@ TEST(LogRetries, LineWithItsOwnRetryIsAWarning) {
   for (const std::string line :
        {"WARNING ⚠️ CUDA out of memory with batch=16, reducing to batch=8 and retrying.",
         "CUDA out of memory with batch=16. Reducing to batch=8 and retrying (1/3)."}) {
-    const auto findings = findings_of({line});
-    ASSERT_EQ(findings.size(), 1U) << line;
-    EXPECT_EQ(findings[0].severity, Severity::warning) << line;
-    EXPECT_EQ(findings_of({line, "Epoch 1"}).at(0).severity, Severity::warning) << line;
-    EXPECT_EQ(findings_of({line, "Killed"}).at(0).severity, Severity::severe) << line;
-    EXPECT_EQ(findings_of({line, "Epoch 1", kTorch}).at(0).severity, Severity::severe) << line;
+    EXPECT_EQ(severity_of({line}), Severity::warning) << line;
+    EXPECT_EQ(severity_of({line, "Epoch 1"}), Severity::warning) << line;
+    EXPECT_EQ(severity_of({line, "Killed"}), Severity::severe) << line;
+    EXPECT_EQ(severity_of({line, "Epoch 1", kTorch}), Severity::severe) << line;
   }
   // If the retry is a separate last line, the outcome is unknown.
-  EXPECT_EQ(findings_of({kTorch, "Reducing to batch=8 and retrying (1/3)."}).at(0).severity,
-            Severity::severe);
+  EXPECT_EQ(severity_of({kTorch, "Reducing to batch=8 and retrying (1/3)."}), Severity::severe);
 }
 
 TEST(LogRetries, LineWithItsFallbackIsAWarning) {

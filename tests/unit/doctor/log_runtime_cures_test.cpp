@@ -165,7 +165,7 @@ TEST(LogRuntimeCures, ReadsFiguresOfVllm) {
   const Finding v1 = only_of(
       {"INFO 09-01 11:12:00 [utils.py:233] non-default args: {'model': 'x', 'gpu_memory_utilization': 0.5}",
        "INFO 09-01 11:12:13 [gpu_worker.py:298] Available KV cache memory: -0.62 GiB", kNoBlocks});
-  EXPECT_EQ(figure(v1, "share_percent"), 50);
+  EXPECT_EQ(text_figure(v1, "share"), "0.5");
   EXPECT_EQ(figure(v1, "lacking_bytes"), 665719931);
   EXPECT_THAT(v1.cause, HasSubstr("Weights and warm-up take 634.9 MiB more than the share"));
   EXPECT_EQ(v1.cures.at(0).command, "--gpu-memory-utilization 0.75");
@@ -175,7 +175,7 @@ TEST(LogRuntimeCures, ReadsFiguresOfVllm) {
        "INFO 03-04 worker.py:267] model weights take 5.79GiB; non_torch_memory takes 0.11GiB; PyTorch "
        "activation peak memory takes 1.23GiB; the rest of the memory reserved for KV Cache is -0.43GiB.",
        kNoBlocks});
-  EXPECT_EQ(figure(v0, "share_percent"), 90);
+  EXPECT_EQ(text_figure(v0, "share"), "0.90");
   EXPECT_EQ(figure(v0, "total_bytes"), 7988639171);
   EXPECT_EQ(figure(v0, "lacking_bytes"), 461708984);
   // 0.90 + 0.43/7.44, rounded up: 0.96; plus half of the rest: 0.98.
@@ -215,15 +215,6 @@ TEST(LogRuntimeCures, ReadsSizeOfRknn) {
   EXPECT_EQ(finding.title, "RKNN could not allocate NPU memory: it asked for 2.87 GiB");
   EXPECT_EQ(figure(finding, "requested_bytes"), 3085697024);
   EXPECT_THAT(commands_of(finding), Contains(HasSubstr("base_domain_id = 1")));
-}
-
-TEST(LogRuntimeCures, OtherRknnErrorsAreNotLackOfMemory) {
-  const Finding files =
-      only_of({"E RKNN: [10:49:05.216] failed to convert handle(1020) to fd, ret: -1, errno: 24, errstr: Too "
-               "many open files",
-               "E RKNN: [10:49:05.216] failed to malloc npu memory, size: 80, flags: 0xa"});
-  EXPECT_THAT(files.title, HasSubstr("too many open files"));
-  EXPECT_EQ(files.cures.at(0).command, "ulimit -n 65536");
 }
 
 TEST(LogRuntimeCures, ReadsVulkanCodesOfNcnn) {

@@ -165,17 +165,6 @@ TEST(LogWordings, UsesPyTorchSettingsOfGpuVendor) {
             "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True");
 }
 
-TEST(LogWordings, ReportsOwnerOnMac) {
-  const Finding finding =
-      only_of({"RuntimeError: MPS backend out of memory (MPS allocated: 6.50 GB, other allocations: 2.40 GB, "
-               "max allowed: 9.07 GB). Tried to allocate 512.00 MB on private pool."});
-  EXPECT_EQ(
-      finding.cause,
-      "PyTorch held 6.50 GiB and Metal another 2.40 GiB, of 9.07 GiB that it allows itself on this Mac.");
-  EXPECT_THAT(commands_of(finding), testing::IsSupersetOf({"torch.mps.empty_cache()",
-                                                           "batch_size = max(1, int(0.33 * batch_size))"}));
-}
-
 TEST(LogWordings, ExpandableSegmentsCheckSuggestsDisablingThem) {
   const auto findings =
       findings_of({"[ERROR] inference failed: NVML_SUCCESS == r INTERNAL ASSERT FAILED at "

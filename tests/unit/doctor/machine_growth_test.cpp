@@ -10,13 +10,6 @@ namespace {
 
 using testing::ElementsAre;
 
-TEST(MachineFindings, SteadyGrowthWithoutNearEndIsAWarning) {
-  const Finding finding = only("memory-grows", findings_of(300, [](int i, SystemSample& sample) {
-                                 *sample.ram_available = *sample.ram_available - mebibytes(2 * i);
-                               }));
-  EXPECT_EQ(finding.severity, Severity::warning);
-}
-
 TEST(MachineFindings, SteadyGrowthNamesProcessAndEnd) {
   const Finding finding = only(
       "memory-running-out", findings_of(300, [](int i, SystemSample& sample) {
@@ -39,7 +32,6 @@ TEST(MachineFindings, GrowthThatLevelsOffIsNotALeak) {
   const auto findings = findings_of(600, [](int i, SystemSample& sample) {
     *sample.ram_available = *sample.ram_available - mebibytes(8 * std::min(i, 100));
   });
-  ASSERT_LE(findings.size(), 1U);
   for (const Finding& finding : findings) {
     EXPECT_EQ(finding.id, "growth-levelled-off");
     EXPECT_EQ(finding.severity, Severity::note);
@@ -66,25 +58,17 @@ std::string fastest_process(const std::vector<Finding>& findings) {
   return {};
 }
 
+// The process that grew most may have begun late, may have ended, or may no longer be among the largest.
 TEST(MachineFindings, FindsLeakAmongManyShortProcesses) {
-  const auto findings = findings_of(300, [](int i, SystemSample& sample) {
-    *sample.ram_available = *sample.ram_available - mebibytes(2 * std::max(0, i - 100));
-    for (int child = 0; child < 10; ++child)
-      sample.processes.push_back(process(1000 + 10 * i + child, "cc1plus", mebibytes(50)));
-    if (i >= 100) sample.processes.push_back(process(10, "leaky", mebibytes(2 * i)));
-  });
-  EXPECT_EQ(fastest_process(findings), "leaky");
-}
-
-// The process that grew most may have ended, or may no longer be among the largest.
-TEST(MachineFindings, KeepsProcessThatGrewMostAfterItEnds) {
-  const auto findings = findings_of(300, [](int i, SystemSample& sample) {
-    *sample.ram_available = *sample.ram_available - mebibytes(2 * i);
-    if (i < 100) sample.processes.push_back(process(10, "leaky", mebibytes(2 * i)));
-    for (int child = 0; child < 10; ++child)
-      sample.processes.push_back(process(1000 + 10 * i + child, "cc1plus", mebibytes(50)));
-  });
-  EXPECT_EQ(fastest_process(findings), "leaky");
+  for (const bool is_late : {true, false}) {
+    const auto findings = findings_of(300, [&](int i, SystemSample& sample) {
+      *sample.ram_available = *sample.ram_available - mebibytes(2 * (is_late ? std::max(0, i - 100) : i));
+      for (int child = 0; child < 10; ++child)
+        sample.processes.push_back(process(1000 + 10 * i + child, "cc1plus", mebibytes(50)));
+      if ((i >= 100) == is_late) sample.processes.push_back(process(10, "leaky", mebibytes(2 * i)));
+    });
+    EXPECT_EQ(fastest_process(findings), "leaky") << is_late;
+  }
 }
 
 TEST(MachineFindings, ReusedProcessNumberIsAnotherProcess) {
@@ -146,6 +130,7 @@ TEST(MachineFindings, ReportsLeakOfEarlierSession) {
   ASSERT_THAT(ids(findings), ElementsAre("memory-grows"));
   EXPECT_THAT(findings[0].title,
               AllOf(HasSubstr("Memory grew steadily"), HasSubstr("most of the growth is in leaky")));
+  EXPECT_EQ(findings[0].severity, Severity::warning);
   EXPECT_EQ(findings[0].evidence.at(0).text, "300 samples of session 1 of 2");
   findings = findings_of_sessions({{100, calm}, {300, leak}});
   ASSERT_THAT(ids(findings), ElementsAre("memory-grows"));

@@ -12,7 +12,7 @@
 #include <variant>
 #include <vector>
 
-#include "doctor/machine/machine_findings.h"
+#include "doctor/machine/machine_history.h"
 
 namespace headroom::test {
 

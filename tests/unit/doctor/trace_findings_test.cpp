@@ -21,15 +21,26 @@ attribution::RecordingAnalysis healthy() {
   return analysis;
 }
 
-TEST(RecordingFindings, HealthyRecordingHasNoFindings) {
-  EXPECT_THAT(doctor::recording_findings(healthy(), {}, "a.hrec"), IsEmpty());
+std::vector<Finding> findings_of(const attribution::RecordingAnalysis& analysis) {
+  return doctor::recording_findings(analysis, {}, "a.hrec");
+}
+
+Finding only(const char* id, const std::vector<Finding>& findings) {
+  EXPECT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings.empty() ? "" : findings[0].id, id);
+  return findings.empty() ? Finding() : findings[0];
+}
+
+std::string level_of(const Finding& finding) {
+  const auto level = std::ranges::find(finding.figures, "level", &Figure::name);
+  return level == finding.figures.end() ? "" : std::get<std::string>(level->value);
 }
 
 TEST(RecordingFindings, ReportsRefusedGpuRequestsAndOtherOwners) {
   attribution::RecordingAnalysis analysis = healthy();
   attribution::DeviceFigures& device = analysis.devices.emplace_back();
   device.ordinal = 1;
-  EXPECT_THAT(doctor::recording_findings(analysis, {}, "a.hrec"), IsEmpty()) << "nothing was refused";
+  EXPECT_THAT(findings_of(analysis), IsEmpty()) << "nothing was refused";
   device.refused_count = 3;
   attribution::DeviceRefusal small, large;
   small.bytes = 1 << 20;
@@ -52,7 +63,7 @@ TEST(RecordingFindings, ReportsRefusedGpuRequestsAndOtherOwners) {
   analysis.devices[0].refusals[1].processes = {
       {0, 65 << 20}, {300, 15 << 20, false, "detector"}, {301, 5 << 20, true}};
   EXPECT_THAT(
-      doctor::recording_findings(analysis, {}, "a.hrec").at(0).cause,
+      findings_of(analysis).at(0).cause,
       HasSubstr(
           "the program 60.0 MiB, its pools, graphs and shared granules 5.0 MiB, process 300 (detector) 15.0 "
           "MiB, process 301 in another container 5.0 MiB, and others released 5.0 MiB in the meantime."));
@@ -65,10 +76,7 @@ TEST(RecordingFindings, ReportsRefusedGpuRequestsAndOtherOwners) {
 TEST(RecordingFindings, ReportsThatLeaksWereNotJudged) {
   attribution::RecordingAnalysis analysis = healthy();
   analysis.leaks.growth = monitoring::Growth::unknown;
-  const auto findings = doctor::recording_findings(analysis, {}, "a.hrec");
-  ASSERT_EQ(findings.size(), 1U);
-  EXPECT_EQ(findings[0].id, "leaks-not-judged");
-  EXPECT_EQ(findings[0].severity, Severity::note);
+  EXPECT_EQ(only("leaks-not-judged", findings_of(analysis)).severity, Severity::note);
   // Memory that is live at the end is reported with its place. The user must judge it.
   analysis.leaked_bytes = {57 << 20};
   analysis.leaked_blocks = {200};
@@ -106,31 +114,25 @@ TEST(RecordingFindings, ReportsSteadyGrowth) {
   const auto of_mebibytes = [](double count) { return static_cast<std::int64_t>(count * (1 << 20)); };
   auto grows = without_rounds([&](double share) { return of_mebibytes(30 + 120 * share); });
   grows.leaked_bytes = {140 << 20};
-  const auto findings = doctor::recording_findings(grows, {}, "a b.hrec");
-  ASSERT_EQ(findings.size(), 1U);
-  EXPECT_EQ(findings[0].id, "leak");
-  EXPECT_EQ(findings[0].severity, Severity::warning) << "a cache that fills does so, too";
-  EXPECT_THAT(findings[0].title, HasSubstr("memory grew steadily, by 10."));
-  EXPECT_NEAR(static_cast<double>(std::get<std::int64_t>(findings[0].figures.at(2).value)), 10 << 20, 0.3e6);
-  EXPECT_EQ(std::get<std::string>(findings[0].figures.at(0).value), "process");
-  EXPECT_EQ(findings[0].cures.at(0).command, "headroom report 'a b.hrec'");
+  const Finding leak = only("leak", doctor::recording_findings(grows, {}, "a b.hrec"));
+  EXPECT_EQ(leak.severity, Severity::warning) << "a cache that fills does so, too";
+  EXPECT_THAT(leak.title, HasSubstr("memory grew steadily, by 10."));
+  EXPECT_NEAR(static_cast<double>(std::get<std::int64_t>(leak.figures.at(2).value)), 10 << 20, 0.3e6);
+  EXPECT_EQ(level_of(leak), "process");
+  EXPECT_EQ(leak.cures.at(0).command, "headroom report 'a b.hrec'");
   // The program releases its memory when it ends, in the last moments.
   const auto ends = without_rounds(
       [&](double share) { return share < 0.97 ? of_mebibytes(30 + 120 * share) : of_mebibytes(1); });
   EXPECT_THAT(doctor::recording_findings(ends, {}, "").at(0).cause, HasSubstr("released most of it"));
 
-  const auto id_of = [&](const std::function<std::int64_t(double)>& bytes) {
-    const auto found = doctor::recording_findings(without_rounds(bytes), {}, "");
-    return found.empty() ? "" : found[0].id;
-  };
-  EXPECT_EQ(id_of([&](double) { return of_mebibytes(150); }), "leaks-not-judged");
-  EXPECT_EQ(id_of([&](double share) { return of_mebibytes(std::min(150.0, 600 * share)); }),
-            "leaks-not-judged")
-      << "loaded in a quarter of the time";
-  EXPECT_EQ(id_of([&](double share) { return of_mebibytes(share < 0.5 ? 60 : 150); }), "leaks-not-judged")
-      << "one step";
-  EXPECT_EQ(id_of([&](double share) { return of_mebibytes(400 + 20 * share); }), "leaks-not-judged")
-      << "little of what there is";
+  const std::function<double(double)> kNoGrowth[] = {
+      [](double) { return 150; },
+      [](double share) { return std::min(150.0, 600 * share); },  // loaded in a quarter of the time
+      [](double share) { return share < 0.5 ? 60 : 150; },        // one step
+      [](double share) { return 400 + 20 * share; }};             // little of what there is
+  for (const auto& mebibytes_at : kNoGrowth)
+    only("leaks-not-judged",
+         findings_of(without_rounds([&](double share) { return of_mebibytes(mebibytes_at(share)); })));
 }
 
 TEST(RecordingFindings, LeakNamesItsCycle) {
@@ -162,9 +164,9 @@ TEST(RecordingFindings, LeakNamesItsCycle) {
   EXPECT_THAT(findings[0].cause, HasSubstr("allocated in net/run/object is not released"));
   EXPECT_EQ(std::get<std::string>(findings[0].figures[0].value), "object");
   analysis.leaks.growth = monitoring::Growth::grew_then_stayed;
-  EXPECT_THAT(doctor::recording_findings(analysis, {}, ""), IsEmpty()) << "too little";
+  EXPECT_THAT(findings_of(analysis), IsEmpty()) << "too little";
   analysis.leaks.live_bytes = {1 << 20, 4 << 20, 4 << 20};
-  EXPECT_EQ(doctor::recording_findings(analysis, {}, "")[0].severity, Severity::note);
+  EXPECT_EQ(findings_of(analysis)[0].severity, Severity::note);
 }
 
 TEST(RecordingFindings, ReportsFragmentationAndIncompleteRecording) {
@@ -176,7 +178,7 @@ TEST(RecordingFindings, ReportsFragmentationAndIncompleteRecording) {
   moment.free_bytes = 60 << 20;
   moment.largest_free_bytes = 20 << 20;
   analysis.fragmentation = attribution::HeapFragmentation{{moment}, 0, 0};
-  const auto told = doctor::recording_findings(analysis, {}, "");
+  const auto told = findings_of(analysis);
   ASSERT_EQ(told.size(), 2U);
   EXPECT_EQ(told[0].id, "fragmentation");
   EXPECT_EQ(told[0].cures[0].saves, mebibytes(60));
@@ -186,7 +188,7 @@ TEST(RecordingFindings, ReportsFragmentationAndIncompleteRecording) {
   const auto commands = [&](std::int64_t holes) {
     analysis.fragmentation->moments[0].holes = holes;
     std::vector<std::string> found;
-    const auto findings = doctor::recording_findings(analysis, {}, "a.hrec");
+    const auto findings = findings_of(analysis);
     for (const Cure& cure : findings.at(0).cures) found.push_back(cure.command);
     return found;
   };
@@ -199,7 +201,7 @@ TEST(RecordingFindings, ReportsFragmentationAndIncompleteRecording) {
   EXPECT_THAT(commands(60'000), ElementsAre("headroom report a.hrec", "malloc_trim(0);")) << "of 1 KiB each";
   // One large hole can serve any request.
   analysis.fragmentation->moments[0].largest_free_bytes = 60 << 20;
-  EXPECT_EQ(doctor::recording_findings(analysis, {}, "").size(), 1U);
+  EXPECT_EQ(findings_of(analysis).size(), 1U);
 }
 
 TEST(RecordingFindings, HolesThatAreRefilledAreNotFragmentation) {
@@ -211,10 +213,10 @@ TEST(RecordingFindings, HolesThatAreRefilledAreNotFragmentation) {
   during.free_bytes = 5 << 20;
   during.time = Nanoseconds{1000};
   analysis.fragmentation = attribution::HeapFragmentation{{between, during}, 0, 0};
-  EXPECT_THAT(doctor::recording_findings(analysis, {}, ""), IsEmpty());
+  EXPECT_THAT(findings_of(analysis), IsEmpty());
   during.free_bytes = 50 << 20;  // and free memory is never much less
   analysis.fragmentation = attribution::HeapFragmentation{{between, during}, 0, 0};
-  EXPECT_EQ(doctor::recording_findings(analysis, {}, "").size(), 1U);
+  EXPECT_EQ(findings_of(analysis).size(), 1U);
 }
 
 snapshot::DeviceAnalysis in_pieces() {
@@ -270,10 +272,7 @@ TEST(SnapshotFindings, LeakNeedsMoreThanSomeMilliseconds) {
   EXPECT_EQ(finding.severity, Severity::warning);
   EXPECT_EQ(finding.confidence, Confidence::possible);
   EXPECT_THAT(finding.cause, HasSubstr("a trace of 12.00 ms"));
-  const auto level =
-      std::ranges::find_if(finding.figures, [](const Figure& figure) { return figure.name == "level"; });
-  ASSERT_NE(level, finding.figures.end());
-  EXPECT_EQ(std::get<std::string>(level->value), "process");
+  EXPECT_EQ(level_of(finding), "process");
 }
 
 TEST(SnapshotFindings, FindsLeakInRealPyTorchSnapshot) {
@@ -290,11 +289,7 @@ TEST(SnapshotFindings, FindsLeakInRealPyTorchSnapshot) {
 
 TEST(SnapshotFindings, ReportsFragmentationAndOutOfMemory) {
   const snapshot::Snapshot snapshot;
-  snapshot::DeviceAnalysis device;
-  snapshot::SnapshotMoment moment;
-  moment.totals.reserved = 1000 << 20;
-  moment.free_bytes = 500 << 20;
-  device.moments = {moment};
+  snapshot::DeviceAnalysis device = in_pieces();
   snapshot::OomAutopsy oom;
   oom.requested = 64 << 20;
   oom.ways = {{snapshot::RoomBy::defragmenting, 80 << 20, 3, true, {}}};

@@ -94,9 +94,11 @@ void fill_at_random(test::RecordingBuilder& builder, unsigned seed, int events) 
       case 3:
         builder.release(thread, time, address);
         break;
-      default:
-        builder.allocate(thread, time, address, below(5000),
+      default: {
+        const std::uint32_t size = below(5000);  // each compiler evaluates arguments in its own order
+        builder.allocate(thread, time, address, size,
                          {1 + std::uint64_t{below(5)}, 50 + std::uint64_t{below(3)}, 99});
+      }
     }
   }
 }

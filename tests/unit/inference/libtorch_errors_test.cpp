@@ -2,24 +2,21 @@
 // Tests that each setting reaches LibTorch or is rejected, and in which precision LibTorch computes.
 #include <sys/resource.h>
 
-#include "base/files.h"
-#include "base/text.h"
 #include "libtorch_fixture.h"
-#include "unit/inference/results.h"
 
 namespace headroom::inference {
 namespace {
 
-using test::Dims;
+using test::error_of;
+using test::threads_of_this_process;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-class TorchScriptErrors : public test::LibTorch {
- protected:
-  test::TemporaryFolder folder_;
-};
+const test::Dims kPicture{1, 3, 64, 64};
+
+class TorchScriptErrors : public test::LibTorch {};
 
 TEST_F(TorchScriptErrors, RecognisesFileOfWeights) {
   for (const char* name : {"weights", "old_weights"}) {
@@ -37,13 +34,13 @@ TEST_F(TorchScriptErrors, RejectsDamagedFiles) {
   EXPECT_EQ(damaged.kind, ErrorKind::failed);
   EXPECT_FALSE(damaged.why.empty());
   EXPECT_THAT(damaged.why, AllOf(Not(HasSubstr("\n")), Not(HasSubstr("frame #")), Not(HasSubstr(".cpp:"))));
-  test::write_text(folder_ / "text.pt", "this is not a model at all\n");
-  EXPECT_THAT(error_of_loading(folder_ / "text.pt").why, StartsWith("the file is not a TorchScript archive"));
+  const test::TemporaryFolder folder;
+  test::write_text(folder / "text.pt", "this is not a model at all\n");
+  EXPECT_THAT(error_of_loading(folder / "text.pt").why, StartsWith("the file is not a TorchScript archive"));
 }
 
 TEST_F(TorchScriptErrors, NamesUnknownOperator) {
-  const Error error = error_of_loading(module("unknown_operator"));
-  EXPECT_EQ(error.why,
+  EXPECT_EQ(error_of_loading(module("unknown_operator")).why,
             "it uses an operator that this LibTorch does not support: Unknown builtin op: nowhere::blend");
 }
 
@@ -56,14 +53,13 @@ TEST_F(TorchScriptErrors, RejectsInputsOtherThanOneTensor) {
 
 TEST_F(TorchScriptErrors, NamesGuessedShapeWhenRunFails) {
   auto session = test::value_of(backend_->load(module("fixed"), one_thread()));
-  std::vector<float> input = test::filled({1, 3, 64, 64});
-  ASSERT_TRUE(bind(session, input, {1, 3, 64, 64}));
-  const Status ran = session.run();
-  ASSERT_FALSE(ran);
-  EXPECT_THAT(ran.error().why, AllOf(HasSubstr("mat1 and mat2 shapes cannot be multiplied"),
-                                     HasSubstr("Headroom tried float32[1,3,64,64]"), HasSubstr("--imgsz"),
-                                     Not(HasSubstr("Traceback")), Not(HasSubstr("\n"))));
-  EXPECT_FALSE(is_out_of_memory(ran.error()));
+  std::vector<float> input = test::filled(kPicture);
+  ASSERT_TRUE(bind(session, input, kPicture));
+  const Error error = error_of(session.run());
+  EXPECT_THAT(error.why, AllOf(HasSubstr("mat1 and mat2 shapes cannot be multiplied"),
+                               HasSubstr("Headroom tried float32[1,3,64,64]"), HasSubstr("--imgsz"),
+                               Not(HasSubstr("Traceback")), Not(HasSubstr("\n"))));
+  EXPECT_FALSE(is_out_of_memory(error));
   std::vector<float> fitting = test::filled({1, 3, 32, 32});
   ASSERT_TRUE(bind(session, fitting, {1, 3, 32, 32}));
   EXPECT_TRUE(session.run());
@@ -71,21 +67,20 @@ TEST_F(TorchScriptErrors, NamesGuessedShapeWhenRunFails) {
 
 TEST_F(TorchScriptErrors, RejectsInputsThatDoNotFit) {
   auto session = test::value_of(backend_->load(module("yolov5_config"), one_thread()));
-  EXPECT_THAT(session.run().error().why, HasSubstr("its input is not bound"));
-  std::vector<float> input = test::filled({1, 3, 64, 64});
-  const auto why = [&](std::size_t index, ElementType type, const Dims& dims) {
-    const Status bound = session.bind_input(index, input.data(), input.size() * sizeof(float), type, dims);
-    return bound ? std::string() : bound.error().why;
+  EXPECT_THAT(error_of(session.run()).why, HasSubstr("its input is not bound"));
+  std::vector<float> input = test::filled(kPicture);
+  const auto why = [&](std::size_t index, ElementType type, const test::Dims& dims) {
+    return error_of(session.bind_input(index, input.data(), input.size() * sizeof(float), type, dims)).why;
   };
   EXPECT_EQ(why(0, ElementType::float32, {1, 3, 32, 32}),
             "input x needs float32[1,3,64,64], but got float32[1,3,32,32]");
-  EXPECT_EQ(why(0, ElementType::uint8, {1, 3, 64, 64}),
+  EXPECT_EQ(why(0, ElementType::uint8, kPicture),
             "input x needs float32[1,3,64,64], but got uint8[1,3,64,64]");
   EXPECT_EQ(why(0, ElementType::float32, {3, 64, 64}),
             "input x needs float32[1,3,64,64], but got float32[3,64,64]");
-  EXPECT_THAT(why(1, ElementType::float32, {1, 3, 64, 64}), HasSubstr("invalid input index 1"));
+  EXPECT_THAT(why(1, ElementType::float32, kPicture), HasSubstr("invalid input index 1"));
   input.resize(10);
-  EXPECT_THAT(why(0, ElementType::float32, {1, 3, 64, 64}), HasSubstr("needs 49152 bytes"));
+  EXPECT_THAT(why(0, ElementType::float32, kPicture), HasSubstr("needs 49152 bytes"));
 }
 
 // In a child process, because the limit cannot be removed.
@@ -94,8 +89,8 @@ TEST_F(TorchScriptErrors, ReportsRefusedAllocationAsOutOfMemory) {
   GTEST_SKIP() << "AddressSanitizer reserves more private memory than RLIMIT_DATA allows";
 #endif
   auto session = test::value_of(backend_->load(module("large"), one_thread()));
-  std::vector<float> input = test::filled({1, 3, 64, 64});
-  ASSERT_TRUE(bind(session, input, {1, 3, 64, 64}));
+  std::vector<float> input = test::filled(kPicture);
+  ASSERT_TRUE(bind(session, input, kPicture));
   const auto run_under_a_limit = [&] {
     const rlimit limit{400U << 20, 400U << 20};
     ::setrlimit(RLIMIT_DATA, &limit);
@@ -117,28 +112,17 @@ TEST_F(TorchScriptErrors, RejectsUnsupportedDevice) {
   EXPECT_FALSE(backend_->prepare_device("cuda:0"));
 }
 
-std::int64_t threads_with_torch() {
-  const auto status = read_small_file("/proc/self/status");
-  if (!status) return 0;
-  for (const std::string_view line : split(*status, '\n'))
-    if (line.starts_with("Threads:")) return parse_number<std::int64_t>(trim(line.substr(8))).value_or(0);
-  return 0;
-}
-
 class TorchScriptSettings : public test::LibTorch {
  protected:
   std::vector<float> values_with(const RuntimeSettings& settings) {
-    auto session = backend_->load(module("script"), settings);
-    EXPECT_TRUE(session) << session.error().sentence();
-    if (!session) return {};
-    precision_ = session->description().metadata_value("headroom.precision");
-    std::vector<float> input = test::filled({1, 3, 64, 64});
-    EXPECT_TRUE(bind(*session, input, {1, 3, 64, 64}));
-    const Status ran = session->run();
-    EXPECT_TRUE(ran) << ran.error().sentence();
+    auto session = test::value_of(backend_->load(module("script"), settings));
+    precision_ = session.description().metadata_value("headroom.precision");
+    std::vector<float> input = test::filled(kPicture);
+    test::value_of(bind(session, input, kPicture));
+    test::value_of(session.run());
     std::vector<TensorView> views;
-    EXPECT_TRUE(session->learn_outputs());
-    EXPECT_TRUE(session->outputs(views));
+    test::value_of(session.learn_outputs());
+    test::value_of(session.outputs(views));
     return test::values_of(views);
   }
   std::string why_refused(void (*change)(RuntimeSettings&)) {
@@ -149,20 +133,16 @@ class TorchScriptSettings : public test::LibTorch {
   std::string precision_;
 };
 
-TEST_F(TorchScriptSettings, StartsThreads) {
-  const std::int64_t before = threads_with_torch();
+TEST_F(TorchScriptSettings, StartsThreadsAndComputesInFileTypes) {
+  const std::int64_t before = threads_of_this_process();
   (void)values_with(one_thread());
-  EXPECT_EQ(threads_with_torch(), before);
+  EXPECT_EQ(threads_of_this_process(), before);
+  EXPECT_EQ(precision_, "fp32") << "the CPU computes in the file's types";
   RuntimeSettings settings;
   settings.threads = 3;
   (void)values_with(settings);
   // The calling thread is the third. A second pool, for quantized operators, has as many threads.
-  EXPECT_GE(threads_with_torch(), before + 2);
-}
-
-TEST_F(TorchScriptSettings, CpuComputesInFileTypes) {
-  (void)values_with(one_thread());
-  EXPECT_EQ(precision_, "fp32");
+  EXPECT_GE(threads_of_this_process(), before + 2);
 }
 
 // The results differ from the exact values, but only within the 8 bits of bfloat16's mantissa.

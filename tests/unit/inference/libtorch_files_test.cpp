@@ -10,10 +10,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-template <class Number>
-std::string file_bytes_of(Number number) {
-  return {reinterpret_cast<const char*>(&number), sizeof number};
-}
+std::string file_bytes_of(auto number) { return {reinterpret_cast<const char*>(&number), sizeof number}; }
 
 // A ZIP file's directory with these entry names. The entries have no content, because nothing reads it.
 std::string zip_with(const std::vector<std::string>& names, bool large = false) {
@@ -51,12 +48,11 @@ class ArchiveKinds : public ::testing::Test {
 
 TEST_F(ArchiveKinds, AreRecognisedByEntryNames) {
   for (const bool large : {false, true}) {
-    EXPECT_EQ(kind_of(zip_with({"m/data.pkl", "m/code/__torch__.py", "m/version"}, large)),
-              ArchiveKind::torchscript);
-    EXPECT_EQ(kind_of(zip_with({"m/data.pkl", "m/data/0", "m/version"}, large)), ArchiveKind::checkpoint);
-    EXPECT_EQ(kind_of(zip_with({"m/archive_format", "m/models/model.json"}, large)),
-              ArchiveKind::exported_program);
-    EXPECT_EQ(kind_of(zip_with({"word/document.xml"}, large)), ArchiveKind::foreign);
+    const auto kind = [&](const std::vector<std::string>& names) { return kind_of(zip_with(names, large)); };
+    EXPECT_EQ(kind({"m/data.pkl", "m/code/__torch__.py", "m/version"}), ArchiveKind::torchscript);
+    EXPECT_EQ(kind({"m/data.pkl", "m/data/0", "m/version"}), ArchiveKind::checkpoint);
+    EXPECT_EQ(kind({"m/archive_format", "m/models/model.json"}), ArchiveKind::exported_program);
+    EXPECT_EQ(kind({"word/document.xml"}), ArchiveKind::foreign);
   }
   EXPECT_EQ(kind_of(std::string("\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9 and so on", 19)),
             ArchiveKind::checkpoint);

@@ -2,14 +2,13 @@
 #include <cmath>
 
 #include "libtorch_fixture.h"
-#include "unit/inference/results.h"
 
 namespace headroom::inference {
 namespace {
 
 using test::Dims;
+using test::shapes_of;
 using ::testing::ElementsAre;
-using ::testing::Pair;
 
 void expect_near(const std::vector<float>& given, const std::vector<float>& wanted, float most) {
   ASSERT_EQ(given.size(), wanted.size());
@@ -17,25 +16,20 @@ void expect_near(const std::vector<float>& given, const std::vector<float>& want
     ASSERT_NEAR(given[i], wanted[i], most * std::max(1.0F, std::abs(wanted[i]))) << "value " << i;
 }
 
-std::vector<Dims> torch_shapes_of(const std::vector<TensorView>& views) {
-  std::vector<Dims> shapes;
-  for (const TensorView& view : views) shapes.emplace_back(view.dims, view.dims + view.rank);
-  return shapes;
-}
-
 class TorchScriptModels : public test::LibTorch {
  protected:
   // Loads, binds filled(dims), runs twice and reads the outputs.
-  void run(const std::string& name, const Dims& dims, const RuntimeSettings& settings = one_thread()) {
-    auto loaded = test::value_of(backend_->load(module(name), settings));
-    session_.emplace(std::move(loaded));
+  void run(const std::string& name, const Dims& dims = {1, 3, 64, 64},
+           const RuntimeSettings& settings = one_thread()) {
+    session_.emplace(test::value_of(backend_->load(module(name), settings)));
     input_ = test::filled(dims);
     test::value_of(bind(*session_, input_, dims));
-    for (int run = 0; run < 2; ++run) {
-      test::value_of(session_->run());
-    }
-    ASSERT_TRUE(session_->learn_outputs());
-    ASSERT_TRUE(session_->outputs(views_));
+    for (int run = 0; run < 2; ++run) test::value_of(session_->run());
+    test::value_of(session_->learn_outputs());
+    test::value_of(session_->outputs(views_));
+  }
+  void expect_values_of(const std::string& name, float most = 1e-5F) {
+    expect_near(test::values_of(views_), expected(name), most);
   }
   std::vector<float> input_;  // declared before the session, which reads it
   std::optional<Session> session_;
@@ -44,30 +38,27 @@ class TorchScriptModels : public test::LibTorch {
 
 TEST_F(TorchScriptModels, MatchPyTorch) {
   for (const char* name : {"script", "trace", "frozen", "yolov5_config"}) {
-    ASSERT_NO_FATAL_FAILURE(run(name, {1, 3, 64, 64})) << name;
-    EXPECT_EQ(torch_shapes_of(views_), (std::vector<Dims>{{1, 10}})) << name;
-    expect_near(test::values_of(views_), expected(name), 1e-5F);
+    run(name);
+    EXPECT_EQ(shapes_of(views_), (std::vector<Dims>{{1, 10}})) << name;
+    expect_values_of(name);
   }
+  run("in_training");  // saved in training mode, runs in evaluation mode
+  expect_values_of("script");
 }
 
 TEST_F(TorchScriptModels, ResultDoesNotDependOnGraphLevel) {
   for (const int level : {0, 1, 2, 99}) {
     RuntimeSettings settings = one_thread();
     settings.graph_level = level;
-    ASSERT_NO_FATAL_FAILURE(run("script", {1, 3, 64, 64}, settings)) << level;
-    expect_near(test::values_of(views_), expected("script"), 1e-5F);
+    run("script", {1, 3, 64, 64}, settings);
+    expect_values_of("script");
   }
-}
-
-TEST_F(TorchScriptModels, ModuleSavedInTrainingModeRunsInEvaluationMode) {
-  ASSERT_NO_FATAL_FAILURE(run("in_training", {1, 3, 64, 64}));
-  expect_near(test::values_of(views_), expected("script"), 1e-5F);
 }
 
 // The attribute that changes stays an attribute. LibTorch may freeze the rest, or nothing.
 TEST_F(TorchScriptModels, RunsModuleThatChangesItsAttributes) {
-  ASSERT_NO_FATAL_FAILURE(run("counting", {1, 3, 64, 64}));
-  expect_near(test::values_of(views_), expected("counting"), 1e-5F);
+  run("counting");
+  expect_values_of("counting");
 }
 
 TEST_F(TorchScriptModels, FindsInputShapeFromFirstConvolution) {
@@ -81,27 +72,27 @@ TEST_F(TorchScriptModels, FindsInputShapeFromFirstConvolution) {
 TEST_F(TorchScriptModels, UsesTracedInputShape) {
   auto session = test::value_of(backend_->load(module("traced_shape"), one_thread()));
   EXPECT_EQ(session.description().inputs.at(0).dims, (Dims{2, 3, 48, 80}));
-  ASSERT_NO_FATAL_FAILURE(run("traced_shape", {2, 3, 48, 80}));
-  EXPECT_EQ(torch_shapes_of(views_), (std::vector<Dims>{{2, 10}}));
+  run("traced_shape", {2, 3, 48, 80});
+  EXPECT_EQ(shapes_of(views_), (std::vector<Dims>{{2, 10}}));
 }
 
 TEST_F(TorchScriptModels, DictionaryKeysNameOutputs) {
-  ASSERT_NO_FATAL_FAILURE(run("dictionary", {1, 1, 64, 64}));
+  run("dictionary", {1, 1, 64, 64});
   EXPECT_TRUE(session_->knows_outputs());
   const auto& outputs = session_->description().outputs;
   ASSERT_EQ(outputs.size(), 2U);
   EXPECT_EQ(outputs[0].name + " " + outputs[0].describe(), "features float32[1,2,62,62]");
   EXPECT_EQ(outputs[1].name + " " + outputs[1].describe(), "mean float32[]");
-  expect_near(test::values_of(views_), expected("dictionary"), 1e-5F);
+  expect_values_of("dictionary");
 }
 
 TEST_F(TorchScriptModels, FlattensTuplesAndLists) {
-  ASSERT_NO_FATAL_FAILURE(run("nested", {1, 3, 64, 64}));
+  run("nested");
   std::vector<std::string> names;
   for (const TensorSpec& output : session_->description().outputs) names.push_back(output.name);
   EXPECT_THAT(names, ElementsAre("output_0", "output_1_0", "output_1_1", "output_2"));
   EXPECT_EQ(views_[3].data, nullptr);  // a number
-  expect_near(test::values_of(views_), expected("nested"), 1e-5F);
+  expect_values_of("nested");
 }
 
 TEST_F(TorchScriptModels, EmbeddingTakesIntegers) {
@@ -114,7 +105,7 @@ TEST_F(TorchScriptModels, EmbeddingTakesIntegers) {
   ASSERT_TRUE(session.run());
   ASSERT_TRUE(session.learn_outputs());
   ASSERT_TRUE(session.outputs(views_));
-  expect_near(test::values_of(views_), expected("tokens"), 1e-6F);
+  expect_values_of("tokens", 1e-6F);
 }
 
 TEST_F(TorchScriptModels, ReadsShapesAndNamesFromExporterConfig) {
@@ -122,14 +113,14 @@ TEST_F(TorchScriptModels, ReadsShapesAndNamesFromExporterConfig) {
   EXPECT_EQ(yolov5.description().inputs[0].describe(), "float32[1,3,64,64]");
   EXPECT_EQ(yolov5.description().metadata_value("stride"), "32");
   EXPECT_EQ(yolov5.description().metadata_value("names"), R"(["cat","dog"])");
-  ASSERT_NO_FATAL_FAILURE(run("ultralytics_config", {1, 3, 64, 96}));
+  run("ultralytics_config", {1, 3, 64, 96});
   EXPECT_EQ(session_->description().inputs[0].describe(), "float32[1,3,64,96]");
   EXPECT_EQ(session_->description().metadata_value("task"), "classify");
-  expect_near(test::values_of(views_), expected("ultralytics_config"), 1e-5F);
+  expect_values_of("ultralytics_config");
 }
 
 TEST_F(TorchScriptModels, ReadsBoundMemoryAtEachRun) {
-  ASSERT_NO_FATAL_FAILURE(run("nested", {1, 3, 64, 64}));
+  run("nested");
   const float before = views_[0].as_float()[5];
   input_[5] += 10;
   ASSERT_TRUE(session_->run());
@@ -138,32 +129,32 @@ TEST_F(TorchScriptModels, ReadsBoundMemoryAtEachRun) {
 }
 
 TEST_F(TorchScriptModels, TrimReleasesOutputsAndRunsContinue) {
-  ASSERT_NO_FATAL_FAILURE(run("script", {1, 3, 64, 64}));
+  run("script");
   ASSERT_TRUE(session_->trim());
   EXPECT_FALSE(session_->outputs(views_));
   ASSERT_TRUE(session_->run());
   ASSERT_TRUE(session_->outputs(views_));
-  expect_near(test::values_of(views_), expected("script"), 1e-5F);
+  expect_values_of("script");
 }
 
 // Another input shape does not need a new session.
 TEST_F(TorchScriptModels, InputShapeMayChange) {
-  ASSERT_NO_FATAL_FAILURE(run("dictionary", {1, 1, 64, 64}));
+  run("dictionary", {1, 1, 64, 64});
   std::vector<float> larger = test::filled({2, 1, 32, 48});
   ASSERT_TRUE(bind(*session_, larger, {2, 1, 32, 48}));
   ASSERT_TRUE(session_->run());
   ASSERT_TRUE(session_->outputs(views_));
-  EXPECT_EQ(torch_shapes_of(views_)[0], (Dims{2, 2, 30, 46}));
+  EXPECT_EQ(shapes_of(views_)[0], (Dims{2, 2, 30, 46}));
   session_.reset();  // must end before the memory that it reads
 }
 
 TEST_F(TorchScriptModels, SessionsAreIndependent) {
-  ASSERT_NO_FATAL_FAILURE(run("script", {1, 3, 64, 64}));
+  run("script");
   auto other = test::value_of(backend_->load(module("dictionary"), one_thread()));
   std::vector<float> input = test::filled({1, 1, 64, 64});
   ASSERT_TRUE(bind(other, input, {1, 1, 64, 64}));
   ASSERT_TRUE(other.run());
-  expect_near(test::values_of(views_), expected("script"), 1e-5F);
+  expect_values_of("script");
 }
 
 // Runs the same network on two runtimes.
@@ -171,7 +162,7 @@ TEST_F(TorchScriptModels, YoloxMatchesOnnxRuntime) {
   const auto script = test::shared_data("models/yolox_nano_640x640.torchscript.pt");
   const auto onnx = test::shared_data("models/yolox_nano_640x640.onnx");
   if (!script || !onnx) GTEST_SKIP() << test::absent_message("yolox_nano_640x640");
-  const auto plugin = std::filesystem::path(test::built_path("bin/libheadroom_backend_onnxruntime.so"));
+  const auto plugin = test::plugin_path("onnxruntime");
   if (!std::filesystem::exists(plugin)) GTEST_SKIP() << test::absent_message("ONNX Runtime's plug-in");
   auto other = test::value_of(Backend::open({"onnxruntime", plugin}));
   if (auto started = other.start(); !started)
@@ -185,7 +176,7 @@ TEST_F(TorchScriptModels, YoloxMatchesOnnxRuntime) {
     ASSERT_TRUE(session.run());
     ASSERT_TRUE(session.learn_outputs());
     ASSERT_TRUE(session.outputs(views_));
-    ASSERT_EQ(torch_shapes_of(views_), (std::vector<Dims>{{1, 8400, 85}}));
+    ASSERT_EQ(shapes_of(views_), (std::vector<Dims>{{1, 8400, 85}}));
     answers.push_back(test::values_of(views_));
   }
   expect_near(answers[0], answers[1], 1e-4F);

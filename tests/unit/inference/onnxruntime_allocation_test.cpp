@@ -61,7 +61,7 @@ class BareLoop {
   BareLoop(const std::filesystem::path& path, std::vector<SyntheticInput>& inputs,
            const ModelDescription& model, const std::vector<TensorView>& outputs) {
     void* library =
-        ::dlopen((test::onnxruntime_plugin().parent_path() / "libonnxruntime.so.1").c_str(), RTLD_NOW);
+        ::dlopen((test::plugin_path("onnxruntime").parent_path() / "libonnxruntime.so.1").c_str(), RTLD_NOW);
     if (library == nullptr) library = ::dlopen("libonnxruntime.so.1", RTLD_NOW);
     const auto base = reinterpret_cast<const OrtApiBase* (*)()>(::dlsym(library, "OrtGetApiBase"));
     api_ = base()->GetApi(9);
@@ -125,21 +125,18 @@ class BareLoop {
 class AllocationCount : public test::OnnxRuntime, public ::testing::WithParamInterface<const char*> {};
 
 TEST_P(AllocationCount, EqualsBareLoop) {
-  auto path = test::shared_data(std::string("models/") + GetParam());
-  if (!path) path = test::dependency_file(std::string("models/") + GetParam());
-  if (!path) GTEST_SKIP() << test::absent_message(GetParam());
-  auto model = load(*path, one_thread());
-  ASSERT_TRUE(model) << model.error().sentence();
+  FIND_MODEL(path, GetParam());
+  auto model = test::value_of(load(*path, one_thread()));
   std::vector<TensorView> views;
-  for (int run = 0; run < 3; ++run) ASSERT_TRUE(model->session.run());
-  ASSERT_TRUE(model->session.outputs(views));
-  BareLoop bare(*path, model->inputs, model->session.description(), views);
+  for (int run = 0; run < 3; ++run) ASSERT_TRUE(model.session.run());
+  ASSERT_TRUE(model.session.outputs(views));
+  BareLoop bare(*path, model.inputs, model.session.description(), views);
   for (int run = 0; run < 3; ++run) bare.run();
 
   bool all_ran = true;
   const std::int64_t ours = count_allocations([&] {
     for (int run = 0; run < kRuns; ++run)
-      all_ran = all_ran && model->session.run().has_value() && model->session.outputs(views).has_value();
+      all_ran = all_ran && model.session.run().has_value() && model.session.outputs(views).has_value();
   });
   const std::int64_t bares = count_allocations([&] {
     for (int run = 0; run < kRuns; ++run) bare.run();
@@ -153,12 +150,7 @@ INSTANTIATE_TEST_SUITE_P(Real, AllocationCount,
                          ::testing::Values("mnist.onnx", "yunet_n_dynamic.onnx", "silero_vad.onnx",
                                            "ch_PP-OCRv4_det_infer.onnx",
                                            "face_detection_front_128x128_barracuda.onnx"),
-                         [](const auto& tested) {
-                           std::string name = tested.param;
-                           for (char& c : name)
-                             if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
-                           return name;
-                         });
+                         [](const auto& tested) { return test::name_of_case(tested.param); });
 
 }  // namespace
 }  // namespace headroom::inference

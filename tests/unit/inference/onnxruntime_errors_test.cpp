@@ -2,7 +2,7 @@
 #include <unistd.h>
 
 #include "onnxruntime_fixture.h"
-#include "scoped_environment.h"
+#include "support/scoped_environment.h"
 
 namespace headroom::inference {
 namespace {
@@ -13,11 +13,6 @@ using ::testing::Not;
 
 class Errors : public test::OnnxRuntime {
  protected:
-  static Error error_of_loading(const std::filesystem::path& path) {
-    const auto session = backend_->load(path, one_thread());
-    EXPECT_FALSE(session);
-    return session ? Error{} : session.error();
-  }
   test::TemporaryFolder folder_;
 };
 
@@ -36,25 +31,21 @@ TEST_F(Errors, UnknownOperatorFailsTheLoad) {
 TEST_F(Errors, FailingOperatorFailsTheRun) {
   const auto path = test::shared_data("models_bad/bodypix_mbv1_050_s8.onnx");
   if (!path) GTEST_SKIP() << test::absent_message("bodypix_mbv1_050_s8.onnx");
-  auto model = load(*path, one_thread());
-  ASSERT_TRUE(model) << model.error().sentence();
-  const Status ran = model->session.run();
-  ASSERT_FALSE(ran);
-  EXPECT_EQ(ran.error().what, "onnxruntime cannot run bodypix_mbv1_050_s8.onnx");
-  EXPECT_THAT(ran.error().why, HasSubstr("Dilation not supported for AutoPadType::SAME_UPPER"));
-  EXPECT_FALSE(is_out_of_memory(ran.error()));
+  auto model = test::value_of(load(*path, one_thread()));
+  const Error error = test::error_of(model.session.run());
+  EXPECT_EQ(error.what, "onnxruntime cannot run bodypix_mbv1_050_s8.onnx");
+  EXPECT_THAT(error.why, HasSubstr("Dilation not supported for AutoPadType::SAME_UPPER"));
+  EXPECT_FALSE(is_out_of_memory(error));
   std::vector<TensorView> views;
-  EXPECT_FALSE(model->session.outputs(views));
+  EXPECT_FALSE(model.session.outputs(views));
 }
 
 TEST_F(Errors, RejectsDamagedFiles) {
-  const auto whole = test::shared_data("models/mnist.onnx");
-  if (!whole) GTEST_SKIP() << test::absent_message("mnist.onnx");
+  FIND_MODEL(whole, "mnist.onnx");
   const std::string bytes = test::read_text(*whole);
-  for (const double share : {0.02, 0.5, 0.95}) {
+  for (const std::size_t share : {2, 50, 95}) {
     const auto path = folder_ / "truncated.onnx";
-    test::write_text(path,
-                     bytes.substr(0, static_cast<std::size_t>(share * static_cast<double>(bytes.size()))));
+    test::write_text(path, bytes.substr(0, bytes.size() * share / 100));
     const Error error = error_of_loading(path);
     EXPECT_EQ(error.kind, ErrorKind::failed);
     EXPECT_FALSE(error.why.empty());
@@ -81,17 +72,12 @@ TEST_F(Errors, RejectsMissingAndUnreadableFiles) {
 }
 
 TEST_F(Errors, RejectsInputsThatDoNotFit) {
-  const auto path = test::shared_data("models/mnist.onnx");
-  if (!path) GTEST_SKIP() << test::absent_message("mnist.onnx");
-  auto session = backend_->load(*path, one_thread());
-  ASSERT_TRUE(session) << session.error().sentence();
+  FIND_MODEL(path, "mnist.onnx");
+  auto session = test::value_of(backend_->load(*path, one_thread()));
   std::vector<float> data(28 * 28);
   const std::size_t bytes = data.size() * sizeof(float);
-  const auto why = [&](std::size_t index, std::size_t size, ElementType type,
-                       const std::vector<std::int64_t>& dims) {
-    const Status bound = session->bind_input(index, data.data(), size, type, dims);
-    EXPECT_FALSE(bound);
-    return bound ? std::string() : bound.error().why;
+  const auto why = [&](std::size_t index, std::size_t size, ElementType type, const test::Dims& dims) {
+    return test::error_of(session.bind_input(index, data.data(), size, type, dims)).why;
   };
   EXPECT_EQ(why(0, bytes, ElementType::float32, {1, 1, 14, 56}),
             "input Input3 needs float32[1,1,28,28], but got float32[1,1,14,56]");
@@ -102,25 +88,19 @@ TEST_F(Errors, RejectsInputsThatDoNotFit) {
   EXPECT_EQ(why(0, bytes - 4, ElementType::float32, {1, 1, 28, 28}),
             "input Input3 needs 3136 bytes, but got 3132");
   EXPECT_EQ(why(1, bytes, ElementType::float32, {1, 1, 28, 28}), "invalid input index 1; the model has 1");
-  const Status ran = session->run();
-  ASSERT_FALSE(ran);
-  EXPECT_EQ(ran.error().why, "1 of its inputs are not bound");
+  EXPECT_EQ(test::error_of(session.run()).why, "1 of its inputs are not bound");
 }
 
 TEST_F(Errors, ReportsLibraryThatDoesNotOpen) {
   const test::ScopedEnvironment library("HEADROOM_ONNXRUNTIME", (folder_ / "absent.so").string());
   backend_.reset();  // it is the last backend, so the next start opens the library again
-  auto opened = Backend::open({"onnxruntime", test::onnxruntime_plugin()});
-  ASSERT_TRUE(opened);
-  const Status started = opened->start();
-  ASSERT_FALSE(started);
-  EXPECT_EQ(started.error().kind, ErrorKind::input);
-  EXPECT_EQ(started.error().what, "cannot start onnxruntime");
-  EXPECT_THAT(started.error().why, AllOf(HasSubstr("HEADROOM_ONNXRUNTIME"), HasSubstr("absent.so")));
+  auto opened = test::value_of(Backend::open({"onnxruntime", test::plugin_path("onnxruntime")}));
+  const Error error = test::error_of(opened.start());
+  EXPECT_EQ(error.kind, ErrorKind::input);
+  EXPECT_EQ(error.what, "cannot start onnxruntime");
+  EXPECT_THAT(error.why, AllOf(HasSubstr("HEADROOM_ONNXRUNTIME"), HasSubstr("absent.so")));
   const test::ScopedEnvironment other("HEADROOM_ONNXRUNTIME", "libm.so.6");
-  const Status wrong = opened->start();
-  ASSERT_FALSE(wrong);
-  EXPECT_THAT(wrong.error().why, HasSubstr("is not ONNX Runtime"));
+  EXPECT_THAT(test::error_of(opened.start()).why, HasSubstr("is not ONNX Runtime"));
 }
 
 }  // namespace

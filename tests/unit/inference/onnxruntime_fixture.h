@@ -1,18 +1,28 @@
-// The ONNX Runtime plug-in of this build, started once for a test program.
+// Tests with the ONNX Runtime plug-in, and with models of the shared test data and of npm packages.
 #pragma once
 
-#include <filesystem>
-#include <string>
-#include <vector>
+#include <cctype>
 
-#include "inference/backend.h"
 #include "inference/synthetic_input.h"
-#include "support/test_support.h"
+#include "plugin_fixture.h"
+
+// Declares the path of a model; skips the test if the model is absent.
+#define FIND_MODEL(path, name)                        \
+  const auto path = headroom::test::find_model(name); \
+  if (!path) GTEST_SKIP() << headroom::test::absent_message(name)
 
 namespace headroom::test {
 
-inline std::filesystem::path onnxruntime_plugin() {
-  return std::filesystem::path(test::built_path("bin/libheadroom_backend_onnxruntime.so"));
+inline std::optional<std::filesystem::path> find_model(const std::string& name) {
+  if (auto shared = shared_data("models/" + name)) return shared;
+  return dependency_file("models/" + name);
+}
+
+// The name of a test with this file: letters, digits and underscores.
+inline std::string name_of_case(std::string file) {
+  for (char& c : file)
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
+  return file;
 }
 
 // A model with its synthetic inputs.
@@ -21,22 +31,9 @@ struct LoadedModel {
   std::vector<inference::SyntheticInput> inputs;
 };
 
-class OnnxRuntime : public ::testing::Test {
+class OnnxRuntime : public PluginTest {
  protected:
-  void SetUp() override {
-    if (backend_) return;
-    auto opened = inference::Backend::open({"onnxruntime", onnxruntime_plugin()});
-    ASSERT_TRUE(opened) << opened.error().sentence();
-    if (auto started = opened->start(); !started) GTEST_SKIP() << absent_message(started.error().sentence());
-    backend_ = std::move(*opened);
-  }
-  static void TearDownTestSuite() { backend_.reset(); }
-
-  static RuntimeSettings one_thread() {
-    RuntimeSettings settings;
-    settings.threads = 1;
-    return settings;
-  }
+  void SetUp() override { start("onnxruntime"); }
 
   // Loads a model and binds synthetic inputs.
   static Result<LoadedModel> load(const std::filesystem::path& path, const RuntimeSettings& settings,
@@ -54,7 +51,13 @@ class OnnxRuntime : public ::testing::Test {
     return model;
   }
 
-  static inline std::optional<inference::Backend> backend_;
+  // Runs the model; returns the values of its float outputs.
+  static std::vector<float> run(inference::Session& session) {
+    value_of(session.run());
+    std::vector<TensorView> views;
+    value_of(session.outputs(views));
+    return values_of(views);
+  }
 };
 
 }  // namespace headroom::test

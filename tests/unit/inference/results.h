@@ -17,4 +17,11 @@ T value_of(Result<T> result) {
   if constexpr (!std::is_void_v<T>) return std::move(*result);
 }
 
+// The error; a success ends the test.
+template <class T>
+Error error_of(const Result<T>& result) {
+  if (result) throw std::runtime_error("it succeeded, but an error was expected");
+  return result.error();
+}
+
 }  // namespace headroom::test

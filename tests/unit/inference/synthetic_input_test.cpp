@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "support/test_support.h"
+#include "unit/inference/results.h"
 
 namespace headroom::inference {
 namespace {
@@ -24,12 +25,8 @@ TensorSpec spec(std::string name, ElementType type, Dims dims, std::vector<std::
 std::vector<SyntheticInput> make(std::vector<TensorSpec> inputs, int image_size = 320) {
   ModelDescription model;
   model.inputs = std::move(inputs);
-  auto made = make_synthetic_inputs(model, image_size, 7);
-  EXPECT_TRUE(made) << made.error().sentence();
-  return made ? *made : std::vector<SyntheticInput>();
+  return test::value_of(make_synthetic_inputs(model, image_size, 7));
 }
-
-Dims dims_of(const TensorSpec& input, int image_size = 320) { return make({input}, image_size).front().dims; }
 
 template <class Element>
 std::vector<Element> values_of(const SyntheticInput& input) {
@@ -38,40 +35,32 @@ std::vector<Element> values_of(const SyntheticInput& input) {
   return values;
 }
 
-TEST(SyntheticInput, KeepsFixedShapes) {
-  EXPECT_THAT(dims_of(spec("x", ElementType::float32, {1, 3, 240, 320})), ElementsAre(1, 3, 240, 320));
-  EXPECT_THAT(dims_of(spec("scalar", ElementType::float32, {})), ElementsAre());
-  EXPECT_THAT(dims_of(spec("empty", ElementType::float32, {0, 4})), ElementsAre(0, 4));
-}
-
-TEST(SyntheticInput, ResolvesDimensionsByName) {
-  EXPECT_THAT(dims_of(spec("input", ElementType::float32, {-1, 3, -1, -1}, {"batch", "", "height", "width"})),
-              ElementsAre(1, 3, 320, 320));
-  EXPECT_THAT(dims_of(spec("ids", ElementType::int64, {-1, -1}, {"batch_size", "sequence_length"})),
-              ElementsAre(1, 16));
-  EXPECT_THAT(
-      dims_of(spec("past.0.key", ElementType::float32, {-1, 8, -1, 64}, {"batch", "", "past_length", ""})),
-      ElementsAre(1, 8, 0, 64));
-  // A decoder's mask covers past and new tokens.
-  EXPECT_THAT(dims_of(spec("attention_mask", ElementType::int64, {-1, -1},
-                           {"batch_size", "past_sequence_length + sequence_length"})),
-              ElementsAre(1, 16));
-  EXPECT_THAT(dims_of(spec("mask", ElementType::int64, {1, -1}, {"", "sequence_length + 1"})),
-              ElementsAre(1, 17));
-}
-
-TEST(SyntheticInput, ResolvesUnnamedPicturesByTheirChannels) {
-  EXPECT_THAT(dims_of(spec("nchw", ElementType::float32, {-1, 3, -1, -1})), ElementsAre(1, 3, 320, 320));
-  EXPECT_THAT(dims_of(spec("nhwc", ElementType::float32, {1, -1, -1, 3}, {"", "unk__349", "unk__350", ""})),
-              ElementsAre(1, 320, 320, 3));
-  EXPECT_THAT(dims_of(spec("line of text", ElementType::float32, {-1, 3, 48, -1})),
-              ElementsAre(1, 3, 48, 320));
-  EXPECT_THAT(dims_of(spec("all open", ElementType::float32, {-1, -1, -1, -1})), ElementsAre(1, 3, 320, 320));
+TEST(SyntheticInput, ResolvesShapes) {
+  constexpr ElementType kFloat = ElementType::float32, kInteger = ElementType::int64;
+  const std::vector<std::pair<TensorSpec, Dims>> expected{
+      // Fixed shapes.
+      {spec("x", kFloat, {1, 3, 240, 320}), {1, 3, 240, 320}},
+      {spec("scalar", kFloat, {}), {}},
+      {spec("empty", kFloat, {0, 4}), {0, 4}},
+      // By name.
+      {spec("input", kFloat, {-1, 3, -1, -1}, {"batch", "", "height", "width"}), {1, 3, 320, 320}},
+      {spec("ids", kInteger, {-1, -1}, {"batch_size", "sequence_length"}), {1, 16}},
+      {spec("past.0.key", kFloat, {-1, 8, -1, 64}, {"batch", "", "past_length", ""}), {1, 8, 0, 64}},
+      // A decoder's mask covers past and new tokens.
+      {spec("mask", kInteger, {-1, -1}, {"batch_size", "past_sequence_length + sequence_length"}), {1, 16}},
+      {spec("mask", kInteger, {1, -1}, {"", "sequence_length + 1"}), {1, 17}},
+      // Unnamed sides of pictures, by their channels.
+      {spec("nchw", kFloat, {-1, 3, -1, -1}), {1, 3, 320, 320}},
+      {spec("nhwc", kFloat, {1, -1, -1, 3}, {"", "unk__349", "unk__350", ""}), {1, 320, 320, 3}},
+      {spec("line of text", kFloat, {-1, 3, 48, -1}), {1, 3, 48, 320}},
+      {spec("all open", kFloat, {-1, -1, -1, -1}), {1, 3, 320, 320}}};
+  for (const auto& [input, dims] : expected) EXPECT_EQ(make({input}).front().dims, dims) << input.name;
 }
 
 TEST(SyntheticInput, RoundsPicturesUpToNetworkStride) {
-  EXPECT_THAT(dims_of(spec("x", ElementType::float32, {1, 3, -1, -1}), 300), ElementsAre(1, 3, 320, 320));
-  EXPECT_THAT(dims_of(spec("x", ElementType::float32, {1, 3, -1, -1}), 0), ElementsAre(1, 3, 32, 32));
+  const TensorSpec picture = spec("x", ElementType::float32, {1, 3, -1, -1});
+  EXPECT_THAT(make({picture}, 300).front().dims, ElementsAre(1, 3, 320, 320));
+  EXPECT_THAT(make({picture}, 0).front().dims, ElementsAre(1, 3, 32, 32));
 }
 
 TEST(SyntheticInput, MakesSileroInputs) {
@@ -112,22 +101,21 @@ TEST(SyntheticInput, WritesHalfPrecision) {
 }
 
 TEST(SyntheticInput, IsTheSameForTheSameSeed) {
-  ModelDescription model;
-  model.inputs = {spec("x", ElementType::float32, {64})};
+  const ModelDescription model{{spec("x", ElementType::float32, {64})}, {}, {}};
   const auto first = make_synthetic_inputs(model, 320, 1);
   EXPECT_EQ(first->front().data, make_synthetic_inputs(model, 320, 1)->front().data);
   EXPECT_NE(first->front().data, make_synthetic_inputs(model, 320, 2)->front().data);
 }
 
 TEST(SyntheticInput, RejectsUnsupportedInputs) {
-  ModelDescription model;
-  model.inputs = {spec("words", ElementType::string, {1})};
-  EXPECT_EQ(make_synthetic_inputs(model, 320, 1).error().sentence(),
+  const auto error = [](const TensorSpec& input) {
+    return test::error_of(make_synthetic_inputs({{input}, {}, {}}, 1 << 16, 1));
+  };
+  EXPECT_EQ(error(spec("words", ElementType::string, {1})).sentence(),
             "cannot create input words: it takes strings; export the model without this input");
-  model.inputs = {spec("huge", ElementType::float32, {1, 3, -1, -1})};
-  EXPECT_THAT(make_synthetic_inputs(model, 1 << 16, 1).error().why, HasSubstr("needs more than 2.00 GiB"));
-  model.inputs = {spec("overflow", ElementType::float32, {std::int64_t{1} << 40, std::int64_t{1} << 40})};
-  EXPECT_FALSE(make_synthetic_inputs(model, 320, 1));
+  EXPECT_THAT(error(spec("huge", ElementType::float32, {1, 3, -1, -1})).why,
+              HasSubstr("needs more than 2.00 GiB"));
+  error(spec("overflow", ElementType::float32, {std::int64_t{1} << 40, std::int64_t{1} << 40}));
 }
 
 }  // namespace

@@ -14,12 +14,15 @@
 #include "inference/tensorrt/engine_file.h"
 #include "inference/tensorrt/memory_account.h"
 #include "support/test_support.h"
+#include "unit/inference/results.h"
 
 namespace headroom::tensorrt {
 namespace {
 namespace fs = std::filesystem;
 
+using test::error_of;
 using test::TemporaryFolder;
+using test::value_of;
 using test::write_text;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -41,41 +44,29 @@ class Engine : public testing::Test {
     record_.model = *state_of(model_);
     record_.engine = *state_of(engine_);
   }
-  std::optional<std::string> stale() const {
-    auto why = why_stale(record_, engine_);
-    EXPECT_TRUE(why) << why.error().sentence();
-    return why ? *why : std::nullopt;
-  }
+  std::optional<std::string> stale() const { return value_of(why_stale(record_, engine_)); }
   TemporaryFolder folder_;
-  fs::path model_ = folder_.path() / "m.onnx", engine_ = folder_.path() / "m.engine";
+  fs::path model_ = folder_ / "m.onnx", engine_ = folder_ / "m.engine";
   EngineRecord record_;
 };
 
 TEST_F(Engine, RecordRoundTrips) {
+  EXPECT_FALSE(value_of(read_record(engine_))) << "a missing record is no error";
   ASSERT_TRUE(write_record(engine_, record_));
-  EXPECT_TRUE(fs::exists(folder_.path() / "m.engine.json"));
-  const auto read = read_record(engine_);
-  ASSERT_TRUE(read) << read.error().sentence();
-  ASSERT_TRUE(*read);
-  EXPECT_EQ(to_text(to_json(**read)), to_text(to_json(record_)));
-  EXPECT_EQ((*read)->settings, record_.settings);
-  EXPECT_EQ((*read)->machine.driver_version, "580.1");
-}
-
-TEST_F(Engine, MissingRecordIsNotAnError) {
-  const auto read = read_record(engine_);
-  ASSERT_TRUE(read);
-  EXPECT_FALSE(*read);
+  EXPECT_TRUE(fs::exists(folder_ / "m.engine.json"));
+  const EngineRecord read = value_of(read_record(engine_)).value();
+  EXPECT_EQ(to_text(to_json(read)), to_text(to_json(record_)));
+  EXPECT_EQ(read.settings, record_.settings);
+  EXPECT_EQ(read.machine.driver_version, "580.1");
 }
 
 TEST_F(Engine, UnreadableRecordErrorNamesTheFile) {
   for (const char* text :
        {"", "{}", "[1]", R"({"schema_version": 2})", R"({"schema_version": 1})", "no JSON"}) {
     write_text(record_path(engine_), text);
-    const auto read = read_record(engine_);
-    ASSERT_FALSE(read) << text;
-    EXPECT_EQ(read.error().kind, ErrorKind::input);
-    EXPECT_THAT(read.error().sentence(), HasSubstr("m.engine.json")) << text;
+    const Error error = error_of(read_record(engine_));
+    EXPECT_EQ(error.kind, ErrorKind::input);
+    EXPECT_THAT(error.sentence(), HasSubstr("m.engine.json")) << text;
   }
 }
 
@@ -86,16 +77,15 @@ TEST_F(Engine, IncompatibleOnlyByVersionGpuOrCapability) {
   other.driver_version = "590.2";
   other.cuda_version = "13.1";
   EXPECT_EQ(why_incompatible(record_, other), std::nullopt) << "another GPU of the same name, another driver";
-  other = kHere;
-  other.tensorrt_version = "10.16.2";
-  EXPECT_EQ(why_incompatible(record_, other),
+  const auto why = [&](std::string EngineMachine::*field, const char* value) {
+    EngineMachine machine = kHere;
+    machine.*field = value;
+    return why_incompatible(record_, machine);
+  };
+  EXPECT_EQ(why(&EngineMachine::tensorrt_version, "10.16.2"),
             "it was built by TensorRT 10.16.1, but this machine has 10.16.2");
-  other = kHere;
-  other.gpu = "Orin";
-  EXPECT_EQ(why_incompatible(record_, other), "it was built for NVIDIA H200, but this machine has Orin");
-  other = kHere;
-  other.compute_capability = "8.7";
-  EXPECT_EQ(why_incompatible(record_, other),
+  EXPECT_EQ(why(&EngineMachine::gpu, "Orin"), "it was built for NVIDIA H200, but this machine has Orin");
+  EXPECT_EQ(why(&EngineMachine::compute_capability, "8.7"),
             "it was built for compute capability 9.0, but this machine has 8.7");
 }
 
@@ -110,9 +100,6 @@ TEST_F(Engine, StaleWhenModelOrEngineChanged) {
   write_text(engine_, "AN engine");
   fs::last_write_time(engine_, fs::last_write_time(engine_) + std::chrono::seconds(2));
   EXPECT_EQ(stale(), "it does not match its record, m.engine.json");
-}
-
-TEST_F(Engine, MissingEngineIsAnError) {
   fs::remove(engine_);
   EXPECT_FALSE(why_stale(record_, engine_));
 }
@@ -151,17 +138,16 @@ TEST(TensorRtVersion, DecodesBothNumberFormats) {
 
 TEST(ResolveShape, SetsBatchToOneAndPictureSidesToImageSize) {
   using Dims = std::vector<std::int64_t>;
-  EXPECT_EQ(resolve_shape("x", {-1, 3, -1, -1}, 640).value_or(Dims{}), (Dims{1, 3, 640, 640}));
-  EXPECT_EQ(resolve_shape("x", {-1, -1, -1, 3}, 320).value_or(Dims{}), (Dims{1, 320, 320, 3}));
-  EXPECT_EQ(resolve_shape("x", {2, 3, 8, 9}, 640).value_or(Dims{}), (Dims{2, 3, 8, 9}));
-  EXPECT_EQ(resolve_shape("x", {-1, 10}, 640).value_or(Dims{}), (Dims{1, 10}));
-  EXPECT_EQ(resolve_shape("x", {}, 640).value_or(Dims{9}), Dims{});
-  for (const Dims& open : {Dims{1, -1}, Dims{-1, -1, -1, -1}, Dims{1, 3, 8, 8, -1}}) {
-    const auto settled = resolve_shape("ids", open, 640);
-    ASSERT_FALSE(settled);
-    EXPECT_THAT(settled.error().sentence(), HasSubstr("input ids has a dynamic shape"));
-    EXPECT_THAT(settled.error().sentence(), HasSubstr("export the model with fixed shapes"));
-  }
+  const auto resolved = [](const Dims& dims, int size) { return value_of(resolve_shape("x", dims, size)); };
+  EXPECT_EQ(resolved({-1, 3, -1, -1}, 640), (Dims{1, 3, 640, 640}));
+  EXPECT_EQ(resolved({-1, -1, -1, 3}, 320), (Dims{1, 320, 320, 3}));
+  EXPECT_EQ(resolved({2, 3, 8, 9}, 640), (Dims{2, 3, 8, 9}));
+  EXPECT_EQ(resolved({-1, 10}, 640), (Dims{1, 10}));
+  EXPECT_EQ(resolved({}, 640), Dims{});
+  for (const Dims& open : {Dims{1, -1}, Dims{-1, -1, -1, -1}, Dims{1, 3, 8, 8, -1}})
+    EXPECT_THAT(error_of(resolve_shape("ids", open, 640)).sentence(),
+                testing::AllOf(HasSubstr("input ids has a dynamic shape"),
+                               HasSubstr("export the model with fixed shapes")));
 }
 
 std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
@@ -196,22 +182,22 @@ TEST(EngineFile, TreatsAnyOtherFileAsEngine) {
 
 TEST(EngineFile, MapsFileOrExplainsFailure) {
   TemporaryFolder folder;
-  write_text(folder.path() / "e", "text");
-  write_text(folder.path() / "empty", "");
-  const auto file = MappedFile::open(folder.path() / "e");
-  ASSERT_TRUE(file);
-  EXPECT_EQ(std::string(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size()), "text");
-  EXPECT_FALSE(MappedFile::open(folder.path() / "empty"));
-  EXPECT_THAT(MappedFile::open(folder.path() / "none").error().sentence(), HasSubstr("No such file"));
+  write_text(folder / "e", "text");
+  write_text(folder / "empty", "");
+  const MappedFile file = value_of(MappedFile::open(folder / "e"));
+  EXPECT_EQ(std::string(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()), "text");
+  EXPECT_FALSE(MappedFile::open(folder / "empty"));
+  EXPECT_THAT(error_of(MappedFile::open(folder / "none")).sentence(), HasSubstr("No such file"));
 }
 
 TEST(EngineBuilder, RejectsPluginWithoutBuilder) {
-  const auto built = build_engine_with(fs::path(test::built_path("tests/fake_cuda")) / "libcuda.so.1", {},
-                                       [](const std::string&) {});
-  ASSERT_FALSE(built);
-  EXPECT_EQ(built.error().kind, ErrorKind::input);
-  EXPECT_THAT(built.error().sentence(), HasSubstr("it does not export headroom_build_engine()"));
-  EXPECT_FALSE(build_engine_with("/nowhere/libheadroom_backend_tensorrt.so", {}, [](const std::string&) {}));
+  const auto error = [](const std::string& plugin) {
+    return error_of(build_engine_with(plugin, {}, [](const std::string&) {}));
+  };
+  const Error foreign = error(test::built_path("tests/fake_cuda/libcuda.so.1"));
+  EXPECT_EQ(foreign.kind, ErrorKind::input);
+  EXPECT_THAT(foreign.sentence(), HasSubstr("it does not export headroom_build_engine()"));
+  error("/nowhere/libheadroom_backend_tensorrt.so");
 }
 
 constexpr std::uint64_t kMiB = 1 << 20;
@@ -243,27 +229,25 @@ class Bounded final : public MemorySource {
 
 TEST(MemoryAccount, CountsLiveBytesAndPeak) {
   Bounded source(100 * kMiB);
-  MemoryAccount account(source);
-  const auto a = account.allocate(10 * kMiB), b = account.allocate(20 * kMiB);
-  EXPECT_NE(a, 0U);
-  EXPECT_TRUE(account.free(a));
-  EXPECT_FALSE(account.free(a)) << "freed twice";
-  EXPECT_FALSE(account.free(12345));
-  account.allocate(5 * kMiB);
-  EXPECT_EQ(account.figures().live, 25 * kMiB);
-  EXPECT_EQ(account.figures().peak, 30 * kMiB);
-  EXPECT_EQ(account.figures().allocations, 3U);
-  EXPECT_EQ(account.refusal_text(), "");
-  account.free(b);
-  EXPECT_EQ(source.held, 5 * kMiB);
-}
-
-TEST(MemoryAccount, RequestsNothingForZeroBytes) {
-  Bounded source(kMiB);
-  MemoryAccount account(source);
-  EXPECT_EQ(account.allocate(0), 0U);
-  EXPECT_EQ(source.asked, 0U);
-  EXPECT_EQ(account.figures().refused, 0U);
+  {
+    MemoryAccount account(source);
+    EXPECT_EQ(account.allocate(0), 0U);
+    EXPECT_EQ(source.asked, 0U) << "it requests nothing for zero bytes";
+    const auto a = account.allocate(10 * kMiB), b = account.allocate(20 * kMiB);
+    EXPECT_NE(a, 0U);
+    EXPECT_TRUE(account.free(a));
+    EXPECT_FALSE(account.free(a)) << "freed twice";
+    EXPECT_FALSE(account.free(12345));
+    account.allocate(5 * kMiB);
+    EXPECT_EQ(account.figures().live, 25 * kMiB);
+    EXPECT_EQ(account.figures().peak, 30 * kMiB);
+    EXPECT_EQ(account.figures().allocations, 3U);
+    EXPECT_EQ(account.figures().refused, 0U);
+    EXPECT_EQ(account.refusal_text(), "");
+    account.free(b);
+    EXPECT_EQ(source.held, 5 * kMiB);
+  }
+  EXPECT_EQ(source.held, 0U) << "its end frees the remaining block";
 }
 
 TEST(MemoryAccount, DescribesRefusalAndLiveBytes) {
@@ -279,16 +263,6 @@ TEST(MemoryAccount, DescribesRefusalAndLiveBytes) {
   source.knows_limit = false;
   EXPECT_EQ(account.allocate(kMiB), 0U);
   EXPECT_EQ(account.refusal_text(), "it requested 1.0 MiB of device memory while it held 64.0 MiB");
-}
-
-TEST(MemoryAccount, FreesRemainingBlocksOnDestruction) {
-  Bounded source(64 * kMiB);
-  {
-    MemoryAccount account(source);
-    account.allocate(kMiB);
-    account.allocate(2 * kMiB);
-  }
-  EXPECT_EQ(source.held, 0U);
 }
 
 TEST(MemoryAccount, NeverExceedsLimitWithManyThreads) {

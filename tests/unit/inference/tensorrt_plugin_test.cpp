@@ -4,14 +4,12 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <fstream>
 
-#include "base/text.h"
 #include "inference/backend.h"
 #include "inference/tensorrt/engine_builder.h"
 #include "inference/tensorrt/engine_file.h"
-#include "scoped_environment.h"
+#include "support/scoped_environment.h"
 #include "support/test_support.h"
 #include "unit/inference/results.h"
 
@@ -25,9 +23,11 @@ TEST(TensorRtPlugin, RunsAgainstFakeLibrary) {
 #else
 
 namespace fs = std::filesystem;
+using test::error_of;
 using test::read_text;
 using test::ScopedEnvironment;
 using test::TemporaryFolder;
+using test::value_of;
 using test::write_text;
 using testing::AllOf;
 using testing::Contains;
@@ -63,16 +63,16 @@ class TensorRtPlugin : public testing::Test {
     fs::remove(log_);
     return lines;
   }
+  static inference::Backend open() { return value_of(inference::Backend::open({"tensorrt", plugin()})); }
   static inference::Backend start() {
-    auto backend = inference::Backend::open({"tensorrt", plugin()});
-    EXPECT_TRUE(backend) << backend.error().sentence();
-    const auto started = backend->start();
-    EXPECT_TRUE(started) << started.error().sentence();
-    return std::move(*backend);
+    inference::Backend backend = open();
+    value_of(backend.start());
+    return backend;
   }
-  static RuntimeSettings on_gpu() {
+  static RuntimeSettings on_gpu(bool captures = false) {
     RuntimeSettings settings;
     settings.device = "cuda:0";
+    settings.device_graph = captures;
     return settings;
   }
   // Loads an engine and binds its first input, float32[1,4].
@@ -80,19 +80,19 @@ class TensorRtPlugin : public testing::Test {
                                   RuntimeSettings settings = on_gpu()) {
     auto session = backend.load(path, settings);
     if (!session) return session;
-    if (auto bound = session->bind_input(0, values_, sizeof values_, ElementType::float32, {1, 4}); !bound)
-      return forward_error(bound);
+    auto bound = session->bind_input(0, values_, sizeof values_, ElementType::float32, {1, 4});
+    if (!bound) return forward_error(bound);
     return session;
   }
   Result<EngineOutcome> build(const std::string& model, EngineRequest order = {}) {
-    order.model = folder_.path() / "m.onnx";
+    order.model = folder_ / "m.onnx";
     if (!model.empty()) write_text(order.model, model);
     if (order.engine.empty()) order.engine = engine_path(order.model);
     return build_engine_with(plugin(), order, [&](const std::string& text) { progress_.push_back(text); });
   }
 
   TemporaryFolder folder_;
-  fs::path log_ = folder_.path() / "calls";
+  fs::path log_ = folder_ / "calls";
   ScopedEnvironment libraries_{"HEADROOM_TENSORRT", test::built_path("tests/fake_tensorrt")};
   ScopedEnvironment log_variable_{"FAKE_TENSORRT_LOG", log_.string()};
   void* driver_ = nullptr;
@@ -100,16 +100,17 @@ class TensorRtPlugin : public testing::Test {
   float values_[4] = {1, 2, 3, 4};
 };
 
-constexpr const char* kSmall = "input x 1 4\noutput y 1 2\nscratch 1048576\nweights 2097152\n";
+const std::string kModel = "input x 1 4\noutput y 1 2\n";
+const std::string kSmall = kModel + "scratch 1048576\nweights 2097152\n";
 
 TEST_F(TensorRtPlugin, RunMakesTheExpectedCallsInOrder) {
   const std::uint64_t before = in_use();
   {
     auto backend = start();
     EXPECT_EQ(backend.version().substr(0, 3), std::to_string(HEADROOM_TENSORRT_MAJOR) + ".");
-    const auto facts = test::value_of(backend.prepare_device("cuda:0"));
+    const auto facts = value_of(backend.prepare_device("cuda:0"));
     EXPECT_EQ(facts.name, "Fake GPU 0");
-    auto session = test::value_of(load(backend, engine("a", kSmall)));
+    auto session = value_of(load(backend, engine("a", kSmall)));
     EXPECT_EQ(session.description().inputs[0].describe(), "float32[1,4]");
     EXPECT_EQ(session.description().outputs[0].name, "y");
     ASSERT_TRUE(session.run());
@@ -136,9 +137,7 @@ TEST_F(TensorRtPlugin, RunMakesTheExpectedCallsInOrder) {
 
 TEST_F(TensorRtPlugin, CapturedGraphNeedsOneEnqueue) {
   auto backend = start();
-  RuntimeSettings settings = on_gpu();
-  settings.device_graph = true;
-  auto session = test::value_of(load(backend, engine("a", kSmall), settings));
+  auto session = value_of(load(backend, engine("a", kSmall), on_gpu(true)));
   for (int i = 0; i < 5; ++i) ASSERT_TRUE(session.run());
   const auto seen = calls();
   EXPECT_EQ(std::count(seen.begin(), seen.end(), "enqueueV3"), 2)
@@ -148,16 +147,14 @@ TEST_F(TensorRtPlugin, CapturedGraphNeedsOneEnqueue) {
 TEST_F(TensorRtPlugin, EnginesShareScratchOfLargestSize) {
   auto backend = start();
   const std::uint64_t before = in_use();
-  auto small = load(backend, engine("small", "input x 1 4\noutput y 1 2\nscratch 4194304\n"));
-  ASSERT_TRUE(small);
-  auto large = load(backend, engine("large", "input x 1 4\noutput y 1 2\nscratch 16777216\n"));
-  ASSERT_TRUE(large);
+  auto small = value_of(load(backend, engine("small", kModel + "scratch 4194304\n")));
+  auto large = value_of(load(backend, engine("large", kModel + "scratch 16777216\n")));
   const std::uint64_t tensors = 4 * 4 * 2;
   EXPECT_LE(in_use() - before, 16 * kPluginMiB + 2 * tensors) << "not 20 MiB";
   calls();
   for (int i = 0; i < 2; ++i) {
-    ASSERT_TRUE(small->run());
-    ASSERT_TRUE(large->run());
+    ASSERT_TRUE(small.run());
+    ASSERT_TRUE(large.run());
   }
   const auto seen = calls();
   EXPECT_EQ(std::count(seen.begin(), seen.end(), kScratchCall + " 16777216"), 1)
@@ -166,55 +163,44 @@ TEST_F(TensorRtPlugin, EnginesShareScratchOfLargestSize) {
 
 TEST_F(TensorRtPlugin, RecapturesGraphWhenScratchMoves) {
   auto backend = start();
-  RuntimeSettings settings = on_gpu();
-  settings.device_graph = true;
-  auto small = load(backend, engine("small", kSmall), settings);
-  ASSERT_TRUE(small);
-  for (int i = 0; i < 3; ++i) ASSERT_TRUE(small->run());
-  auto large = load(backend, engine("large", "input x 1 4\noutput y 1 2\nscratch 16777216\n"));
-  ASSERT_TRUE(large);
+  auto small = value_of(load(backend, engine("small", kSmall), on_gpu(true)));
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(small.run());
+  auto large = value_of(load(backend, engine("large", kModel + "scratch 16777216\n")));
   calls();
-  ASSERT_TRUE(small->run());
+  ASSERT_TRUE(small.run());
   EXPECT_THAT(calls(), ElementsAre(kScratchCall + " 16777216", "enqueueV3"));
 }
 
 TEST_F(TensorRtPlugin, DynamicOutputHasActualSize) {
   auto backend = start();
-  auto session = test::value_of(load(backend, engine("nms", "input x 1 4\noutput boxes -1 6\n")));
+  auto session = value_of(load(backend, engine("nms", "input x 1 4\noutput boxes -1 6\n")));
   ASSERT_TRUE(session.run());
   EXPECT_THAT(calls(), Contains("setOutputAllocator boxes"));
   std::vector<TensorView> views;
   ASSERT_TRUE(session.outputs(views));
   EXPECT_EQ(views[0].dim(0), 1);
   EXPECT_EQ(views[0].dim(1), 6);
-  RuntimeSettings settings = on_gpu();
-  settings.device_graph = true;
-  auto captured = load(backend, engine("nms", "input x 1 4\noutput boxes -1 6\n"), settings);
-  ASSERT_TRUE(captured);
-  EXPECT_THAT(captured->run().error().sentence(), HasSubstr("omit --capture-graph"));
+  auto captured = value_of(load(backend, folder_ / "nms.engine", on_gpu(true)));
+  EXPECT_THAT(error_of(captured.run()).sentence(), HasSubstr("omit --capture-graph"));
 }
 
 TEST_F(TensorRtPlugin, ReportsRefusedMemoryWithFigures) {
   auto backend = start();
   const std::uint64_t before = in_use();
-  for (const char* lines : {"input x 1 4\noutput y 1 2\nweights 100000000000\n",
-                            "input x 1 4\noutput y 1 2\nscratch 100000000000\n"}) {
-    const auto session = backend.load(engine("big", lines), on_gpu());
-    ASSERT_FALSE(session);
-    EXPECT_TRUE(inference::is_out_of_memory(session.error())) << session.error().sentence();
-    EXPECT_THAT(session.error().sentence(),
-                HasSubstr("it requested 93.13 GiB of device memory while it held 0 B"));
+  for (const char* memory : {"weights", "scratch"}) {
+    const Error error = error_of(backend.load(engine("big", kModel + memory + " 100000000000\n"), on_gpu()));
+    EXPECT_TRUE(inference::is_out_of_memory(error)) << error.sentence();
+    EXPECT_THAT(error.sentence(), HasSubstr("it requested 93.13 GiB of device memory while it held 0 B"));
   }
   EXPECT_EQ(in_use(), before);
 }
 
 TEST_F(TensorRtPlugin, SupportsOnlyTensorRtsOwnPlugins) {
   auto backend = start();
-  EXPECT_TRUE(backend.load(engine("nms", std::string(kSmall) + "plugin EfficientNMS_TRT\n"), on_gpu()));
-  const auto other = backend.load(engine("other", std::string(kSmall) + "plugin Mine\n"), on_gpu());
-  ASSERT_FALSE(other);
-  EXPECT_THAT(other.error().sentence(), AllOf(HasSubstr("a plug-in that TensorRT does not include"),
-                                              HasSubstr("Cannot find plugin: Mine")));
+  EXPECT_TRUE(backend.load(engine("nms", kSmall + "plugin EfficientNMS_TRT\n"), on_gpu()));
+  const Error error = error_of(backend.load(engine("other", kSmall + "plugin Mine\n"), on_gpu()));
+  EXPECT_THAT(error.sentence(), AllOf(HasSubstr("a plug-in that TensorRT does not include"),
+                                      HasSubstr("Cannot find plugin: Mine")));
 }
 
 TEST_F(TensorRtPlugin, DeviceFaultIsNotOutOfMemory) {
@@ -223,7 +209,7 @@ TEST_F(TensorRtPlugin, DeviceFaultIsNotOutOfMemory) {
   ASSERT_NE(fail, nullptr);
   fail(700);
   const auto session = backend.load(engine("a", kSmall), on_gpu());
-  const auto built = build("input x 1 4\noutput y 1 2\ntrial 1048576\n");
+  const auto built = build(kModel + "trial 1048576\n");
   fail(0);
   for (const Error& error : {session ? Error{} : session.error(), built ? Error{} : built.error()}) {
     EXPECT_FALSE(inference::is_out_of_memory(error));
@@ -234,51 +220,39 @@ TEST_F(TensorRtPlugin, DeviceFaultIsNotOutOfMemory) {
 
 TEST_F(TensorRtPlugin, RejectsUnsupportedSettingsWithReason) {
   auto backend = start();
-  const auto why = [&](const std::string& lines, RuntimeSettings settings) {
-    const auto session = load(backend, engine("a", lines), settings);
-    return session ? std::string("it was loaded") : session.error().sentence();
-  };
-  RuntimeSettings settings;
-  EXPECT_THAT(why(kSmall, settings),
-              HasSubstr("TensorRT runs on GPUs only, not on cpu; use --device cuda:N"));
-  settings = on_gpu();
-  settings.conv_search = ConvSearch::heuristic;
-  EXPECT_THAT(why(kSmall, settings), HasSubstr("chose the algorithms"));
-  settings = on_gpu();
-  settings.arena_extend = ArenaExtend::same_as_requested;
-  EXPECT_THAT(why(kSmall, settings), HasSubstr("has no arena"));
-  for (const auto& set : std::initializer_list<void (*)(RuntimeSettings&)>{
-           [](RuntimeSettings& s) { s.memory_pattern = false; },
-           [](RuntimeSettings& s) { s.prepacking = false; }, [](RuntimeSettings& s) { s.spinning = false; },
-           [](RuntimeSettings& s) { s.graph_level = 1; }}) {
-    settings = on_gpu();
+  const std::vector<std::pair<void (*)(RuntimeSettings&), std::string> > wrong{
+      {[](RuntimeSettings& s) { s.device = "cpu"; },
+       "TensorRT runs on GPUs only, not on cpu; use --device cuda:N"},
+      {[](RuntimeSettings& s) { s.conv_search = ConvSearch::heuristic; }, "chose the algorithms"},
+      {[](RuntimeSettings& s) { s.arena_extend = ArenaExtend::same_as_requested; }, "has no arena"},
+      {[](RuntimeSettings& s) { s.memory_pattern = false; }, "are settings of ONNX Runtime; omit pattern"},
+      {[](RuntimeSettings& s) { s.prepacking = false; }, "are settings of ONNX Runtime; omit pattern"},
+      {[](RuntimeSettings& s) { s.spinning = false; }, "are settings of ONNX Runtime; omit pattern"},
+      {[](RuntimeSettings& s) { s.graph_level = 1; }, "are settings of ONNX Runtime; omit pattern"}};
+  for (const auto& [set, reason] : wrong) {
+    RuntimeSettings settings = on_gpu();
     set(settings);
-    EXPECT_THAT(why(kSmall, settings), HasSubstr("are settings of ONNX Runtime; omit pattern"));
+    EXPECT_THAT(error_of(load(backend, engine("a", kSmall), settings)).sentence(), HasSubstr(reason));
   }
-  EXPECT_THAT(why("input x 1 8\noutput y 1 2\n", on_gpu()),
+  EXPECT_THAT(error_of(load(backend, engine("wide", "input x 1 8\noutput y 1 2\n"))).sentence(),
               HasSubstr("input x of this engine accepts [1,8] to [1,8]"));
-  write_text(folder_.path() / "b.engine", "garbage");
-  EXPECT_THAT(backend.load(folder_.path() / "b.engine", on_gpu()).error().sentence(),
+  write_text(folder_ / "b.engine", "garbage");
+  EXPECT_THAT(error_of(backend.load(folder_ / "b.engine", on_gpu())).sentence(),
               AllOf(HasSubstr("rejects this engine"), HasSubstr("the magic tag does not match")));
 }
 
-TEST_F(TensorRtPlugin, ReportsMissingTensorRtInOneSentence) {
+TEST_F(TensorRtPlugin, RejectsMissingTensorRtAndOtherMajorVersion) {
   const TemporaryFolder empty;
-  const ScopedEnvironment nowhere("HEADROOM_TENSORRT", empty.path().string());
-  auto backend = inference::Backend::open({"tensorrt", plugin()});
-  ASSERT_TRUE(backend) << "the plug-in itself loads without TensorRT: " << backend.error().sentence();
-  const auto started = backend->start();
-  ASSERT_FALSE(started);
-  EXPECT_EQ(started.error().kind, ErrorKind::input);
-  EXPECT_THAT(started.error().sentence(),
-              AllOf(HasSubstr("libnvinfer.so."), HasSubstr("was not found"), HasSubstr("HEADROOM_TENSORRT")));
-}
-
-TEST_F(TensorRtPlugin, RejectsOtherMajorVersion) {
+  auto backend = open();  // the plug-in itself loads without TensorRT
+  {
+    const ScopedEnvironment nowhere("HEADROOM_TENSORRT", empty.path().string());
+    const Error error = error_of(backend.start());
+    EXPECT_EQ(error.kind, ErrorKind::input);
+    EXPECT_THAT(error.sentence(), AllOf(HasSubstr("libnvinfer.so."), HasSubstr("was not found"),
+                                        HasSubstr("HEADROOM_TENSORRT")));
+  }
   const ScopedEnvironment version("FAKE_TENSORRT_VERSION", "120001");
-  auto backend = inference::Backend::open({"tensorrt", plugin()});
-  ASSERT_TRUE(backend);
-  EXPECT_THAT(backend->start().error().sentence(), HasSubstr("but found 12.0.1"));
+  EXPECT_THAT(error_of(backend.start()).sentence(), HasSubstr("but found 12.0.1"));
 }
 
 // --- building
@@ -288,7 +262,7 @@ TEST_F(TensorRtPlugin, BuildsAnEngineWithItsRecord) {
   order.workspace = mebibytes(64);
   order.image_size = 320;
   order.creator = "1.2.3";
-  const auto built = test::value_of(build("input x -1 3 -1 -1\noutput y 1 2\ntrial 1048576\n", order));
+  const auto built = value_of(build("input x -1 3 -1 -1\noutput y 1 2\ntrial 1048576\n", order));
   EXPECT_FALSE(built.already_built);
   EXPECT_EQ(built.device_peak, mebibytes(1));
   EXPECT_EQ(built.note, "");
@@ -298,35 +272,32 @@ TEST_F(TensorRtPlugin, BuildsAnEngineWithItsRecord) {
                                    "setProfilingVerbosity 0", "setMemoryPoolLimit 0 67108864",
                                    "setMemoryPoolLimit 4 67108864", "buildSerializedNetwork"));
   EXPECT_THAT(progress_, Contains("Timing tactics"));
-  EXPECT_THAT(read_text(folder_.path() / "m.engine"), HasSubstr("ftrt"));
-  const auto record = read_record(folder_.path() / "m.engine");
-  ASSERT_TRUE(record && *record);
-  EXPECT_EQ((*record)->machine.gpu, "Fake GPU 0");
-  EXPECT_EQ((*record)->machine.compute_capability, "1.1");
-  EXPECT_EQ((*record)->machine.cuda_version, "13.0");
-  EXPECT_EQ((*record)->settings, (EngineSettings{"fp32", 320, mebibytes(64)}));
-  EXPECT_THAT((*record)->inputs, ElementsAre("x float32[1,3,320,320]"));
-  EXPECT_EQ((*record)->model_path, (folder_.path() / "m.onnx").string());
+  EXPECT_THAT(read_text(folder_ / "m.engine"), HasSubstr("ftrt"));
+  const EngineRecord record = value_of(read_record(folder_ / "m.engine")).value();
+  EXPECT_EQ(record.machine.gpu, "Fake GPU 0");
+  EXPECT_EQ(record.machine.compute_capability, "1.1");
+  EXPECT_EQ(record.machine.cuda_version, "13.0");
+  EXPECT_EQ(record.settings, (EngineSettings{"fp32", 320, mebibytes(64)}));
+  EXPECT_THAT(record.inputs, ElementsAre("x float32[1,3,320,320]"));
+  EXPECT_EQ(record.model_path, (folder_ / "m.onnx").string());
 
   order.engine.clear();
-  const auto again = test::value_of(build("", order));
+  const auto again = value_of(build("", order));
   EXPECT_TRUE(again.already_built);
   EXPECT_THAT(calls(), Not(Contains("buildSerializedNetwork")));
 }
 
 TEST_F(TensorRtPlugin, ReplacesOtherEngineOnlyIfForced) {
-  const std::string model = "input x 1 4\noutput y 1 2\n";
   const auto why = [&](const EngineRequest& order, const std::string& text = "") {
-    const auto built = build(text, order);
-    return built ? std::string("it was built") : built.error().sentence();
+    return error_of(build(text, order)).sentence();
   };
-  ASSERT_TRUE(build(model));
+  ASSERT_TRUE(build(kModel));
   EngineRequest smaller;
   smaller.image_size = 320;
   EXPECT_THAT(why(smaller),
               HasSubstr("it was built with other settings (fp32, image size 640, workspace unlimited)"));
-  EXPECT_THAT(why({}, model + "weights 1\n"), HasSubstr("m.onnx has changed since the engine was built"));
-  write_text(folder_.path() / "m.onnx", model);
+  EXPECT_THAT(why({}, kModel + "weights 1\n"), HasSubstr("m.onnx has changed since the engine was built"));
+  write_text(folder_ / "m.onnx", kModel);
   {
     const ScopedEnvironment version("FAKE_TENSORRT_VERSION",
                                     std::to_string(HEADROOM_TENSORRT_MAJOR) + "9907");
@@ -336,71 +307,66 @@ TEST_F(TensorRtPlugin, ReplacesOtherEngineOnlyIfForced) {
     EXPECT_TRUE(build("", forced));
   }
   EXPECT_THAT(why({}), HasSubstr(".99.7, but this machine has")) << "the engine is now the other version's";
-  fs::remove(folder_.path() / "m.engine.json");
+  fs::remove(folder_ / "m.engine.json");
   EXPECT_THAT(why({}), HasSubstr("Headroom did not build it"));
 }
 
 TEST_F(TensorRtPlugin, RejectsIncompatibleOrStaleEngine) {
-  const std::string model = "input x 1 4\noutput y 1 2\n";
   EngineRequest order;
   order.image_size = 320;
   order.workspace = mebibytes(64);
-  ASSERT_TRUE(build(model, order));
-  const fs::path built = folder_.path() / "m.engine";
+  ASSERT_TRUE(build(kModel, order));
+  const fs::path built = folder_ / "m.engine";
   auto backend = start();
   EXPECT_TRUE(backend.load(built, on_gpu()));
-  EXPECT_TRUE(backend.load(folder_.path() / "m.onnx", on_gpu())) << "by the engine next to it";
-  write_text(folder_.path() / "m.onnx", model + "weights 1\n");
+  EXPECT_TRUE(backend.load(folder_ / "m.onnx", on_gpu())) << "by the engine next to it";
+  write_text(folder_ / "m.onnx", kModel + "weights 1\n");
   for (const char* name : {"m.engine", "m.onnx"})
     EXPECT_THAT(
-        backend.load(folder_.path() / name, on_gpu()).error().sentence(),
+        error_of(backend.load(folder_.path() / name, on_gpu())).sentence(),
         AllOf(HasSubstr("m.onnx has changed since the engine was built"), HasSubstr("headroom build-engine"),
               HasSubstr("m.onnx --imgsz 320 --workspace 64MiB --out"), HasSubstr("--force")));
-  auto record = read_record(built);
-  ASSERT_TRUE(record && *record);
-  (*record)->machine.gpu = "Orin";
-  ASSERT_TRUE(write_record(built, **record));
-  EXPECT_THAT(backend.load(built, on_gpu()).error().sentence(),
+  EngineRecord record = value_of(read_record(built)).value();
+  record.machine.gpu = "Orin";
+  ASSERT_TRUE(write_record(built, record));
+  EXPECT_THAT(error_of(backend.load(built, on_gpu())).sentence(),
               HasSubstr("it was built for Orin, but this machine has Fake GPU 0"));
-  write_text(folder_.path() / "other.onnx", model);
-  EXPECT_THAT(backend.load(folder_.path() / "other.onnx", on_gpu()).error().sentence(),
+  write_text(folder_ / "other.onnx", kModel);
+  EXPECT_THAT(error_of(backend.load(folder_ / "other.onnx", on_gpu())).sentence(),
               HasSubstr("none was built from this model"));
 }
 
 TEST_F(TensorRtPlugin, PrecisionDependsOnVersion) {
-  const std::string model = "input x 1 4\noutput y 1 2\n";
   EngineRequest order;
   order.precision = Precision::fp16;
-  const auto half = build(model, order);
+  const auto half = build(kModel, order);
   if (HEADROOM_TENSORRT_MAJOR < 11) {
     ASSERT_TRUE(half) << half.error().sentence();
     EXPECT_THAT(calls(), Contains("setFlag 0"));
   } else {
-    ASSERT_FALSE(half);
-    EXPECT_THAT(half.error().sentence(),
+    EXPECT_THAT(error_of(half).sentence(),
                 HasSubstr("--fp16 is not available: TensorRT 11 builds a model in the types of its file"));
   }
   order.precision = Precision::int8;
-  order.engine = folder_.path() / "int8.engine";
-  EXPECT_THAT(build(model, order).error().sentence(),
+  order.engine = folder_ / "int8.engine";
+  EXPECT_THAT(error_of(build(kModel, order)).sentence(),
               HasSubstr("--int8 is not available: the model has no QuantizeLinear"));
   calls();
-  EXPECT_TRUE(build(model + "quantized\n", order));
+  EXPECT_TRUE(build(kModel + "quantized\n", order));
   EXPECT_EQ(testing::Value(calls(), Contains("setFlag 1")), HEADROOM_TENSORRT_MAJOR < 11);
 }
 
 TEST_F(TensorRtPlugin, ReportsParserAndBuilderErrors) {
-  EXPECT_THAT(build("input x 1 4\nbad No importer registered for op: Odd\n").error().sentence(),
+  EXPECT_THAT(error_of(build("input x 1 4\nbad No importer registered for op: Odd\n")).sentence(),
               AllOf(HasSubstr("cannot read the model: No importer registered for op: Odd (node 7)")));
-  EXPECT_THAT(build("input ids 1 -1\noutput y 1 2\n").error().sentence(),
+  EXPECT_THAT(error_of(build("input ids 1 -1\noutput y 1 2\n")).sentence(),
               HasSubstr("input ids has a dynamic shape"));
-  const auto hungry = build("input x 1 4\noutput y 1 2\ntrial 100000000000\n");
-  ASSERT_FALSE(hungry);
-  EXPECT_TRUE(inference::is_out_of_memory(hungry.error())) << hungry.error().sentence();
-  EXPECT_THAT(hungry.error().sentence(),
+  const Error hungry = error_of(build(kModel + "trial 100000000000\n"));
+  EXPECT_TRUE(inference::is_out_of_memory(hungry)) << hungry.sentence();
+  EXPECT_THAT(hungry.sentence(),
               AllOf(HasSubstr("Could not find any implementation for node Conv_1"),
                     HasSubstr("it requested 93.13 GiB"), HasSubstr("a smaller --workspace")));
-  EXPECT_FALSE(fs::exists(folder_.path() / "m.engine"));
+  EXPECT_FALSE(fs::exists(folder_ / "m.engine"));
 }
 
 #endif

@@ -6,7 +6,6 @@
 #include <new>
 #include <random>
 
-#include "inference/preprocessor.h"
 #include "made_model.h"
 
 namespace {
@@ -33,13 +32,10 @@ using test::spec;
 
 // Decodes a frame with few findings, then frames with more. Only the first may allocate.
 void expect_no_allocation(const ModelDescription& description, float lowest, float highest) {
-  auto task = create_task(description, {});
-  ASSERT_TRUE(task && *task);
+  const auto task = test::make_task(description);
   std::mt19937 random(1);
-  std::vector<Output> outputs;
-  std::vector<TensorView> views;
-  for (const TensorSpec& output : description.outputs) outputs.emplace_back(output.dims);
-  for (const Output& output : outputs) views.push_back(output.view());
+  std::vector<Output> outputs = test::outputs_of(description);
+  const std::vector<TensorView> views = test::views_of(outputs);
   const FrameTransform transform{1, 1, 0, 0, 640, 640};
   FrameFindings findings;
   std::int64_t most = 0;
@@ -51,14 +47,14 @@ void expect_no_allocation(const ModelDescription& description, float lowest, flo
       for (float& element : output.values()) element = value(random);
     findings.clear();
     const std::size_t before = allocations;
-    (*task)->decode(views, transform, findings);
+    task->decode(views, transform, findings);
     const std::size_t after = allocations;
     most = std::max(most, findings.count());
     if (round > 0) {
-      EXPECT_EQ(after, before) << (*task)->name() << ", frame " << round;
+      EXPECT_EQ(after, before) << task->name() << ", frame " << round;
     }
   }
-  EXPECT_GT(most, 0) << (*task)->name() << " found nothing, so nothing was tested";
+  EXPECT_GT(most, 0) << task->name() << " found nothing, so nothing was tested";
 }
 
 TEST(Allocation, DetectionHeadsAllocateInTheFirstFrameOnly) {
@@ -84,8 +80,7 @@ TEST(Allocation, TextAndLinesAllocateInTheFirstFrameOnly) {
 
 TEST(Allocation, ReusesMaskMemory) {
   const auto description = model({spec("in", {1, 3, 64, 64})}, {spec("mask", {1, 1, 64, 64})});
-  auto task = create_task(description, {});
-  ASSERT_TRUE(task && *task);
+  const auto task = test::make_task(description);
   Output high({1, 1, 64, 64}, 0.9F), low({1, 1, 64, 64}, 0.1F);
   const std::vector<TensorView> with{high.view()}, without{low.view()};
   const FrameTransform transform{1, 1, 0, 0, 64, 64};
@@ -93,7 +88,7 @@ TEST(Allocation, ReusesMaskMemory) {
   for (int round = 0; round < 6; ++round) {
     const std::size_t before = allocations;
     findings.clear();
-    (*task)->decode(round % 3 == 2 ? without : with, transform, findings);
+    task->decode(round % 3 == 2 ? without : with, transform, findings);
     if (round > 1) {
       EXPECT_EQ(allocations, before) << round;
     }

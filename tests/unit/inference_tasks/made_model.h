@@ -2,12 +2,15 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "inference/preprocessor.h"
 #include "inference/task.h"
 #include "types/tensor.h"
+#include "unit/inference/results.h"
 
 namespace headroom::test {
 
@@ -40,6 +43,13 @@ class Output {
     for (std::size_t i = 0; i < dims_.size(); ++i) offset = offset * dims_[i] + indices[i];
     return values_[static_cast<std::size_t>(offset)];
   }
+  // Writes these values from the indices on, along one axis.
+  void put(Dims indices, std::size_t axis, const std::vector<float>& values) {
+    for (const float value : values) {
+      at(indices) = value;
+      ++indices[axis];
+    }
+  }
   std::vector<float>& values() { return values_; }
   TensorView view() const { return {values_.data(), ElementType::float32, dims_.data(), dims_.size()}; }
 
@@ -48,11 +58,33 @@ class Output {
   std::vector<float> values_;
 };
 
-// The name of the task that is created, or "none".
-inline std::string task_of(const ModelDescription& description, const inference::TaskOptions& options = {}) {
-  auto task = inference::create_task(description, options);
-  if (!task) return "error: " + task.error().sentence();
-  return *task ? std::string((*task)->name()) : "none";
+// One output for each of the model.
+inline std::vector<Output> outputs_of(const ModelDescription& description, float fill = 0) {
+  std::vector<Output> outputs;
+  for (const TensorSpec& output : description.outputs) outputs.emplace_back(output.dims, fill);
+  return outputs;
+}
+
+inline std::vector<TensorView> views_of(const std::vector<Output>& outputs) {
+  std::vector<TensorView> views;
+  for (const Output& output : outputs) views.push_back(output.view());
+  return views;
+}
+
+// The task of a model; a model without a task ends the test.
+inline std::unique_ptr<inference::Task> make_task(const ModelDescription& description,
+                                                  const inference::TaskOptions& options = {}) {
+  auto task = value_of(inference::create_task(description, options));
+  if (!task) throw std::runtime_error("the model has no task");
+  return task;
+}
+
+// The findings in a frame of this size.
+inline FrameFindings decode(inference::Task& task, const std::vector<TensorView>& outputs, int width,
+                            int height) {
+  FrameFindings findings;
+  task.decode(outputs, inference::place_frame(task.input(), width, height).transform, findings);
+  return findings;
 }
 
 }  // namespace headroom::test

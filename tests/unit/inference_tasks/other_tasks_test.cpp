@@ -4,7 +4,6 @@
 
 #include <cmath>
 
-#include "inference/preprocessor.h"
 #include "made_model.h"
 
 namespace headroom::inference {
@@ -16,15 +15,17 @@ using test::spec;
 
 FrameFindings decode(const ModelDescription& description, const std::vector<TensorView>& outputs, int width,
                      int height, const TaskOptions& options = {}) {
-  auto task = create_task(description, options);
-  FrameFindings findings;
-  if (!task || *task == nullptr) {
-    ADD_FAILURE() << "no task";
-    return findings;
-  }
-  (*task)->decode(outputs, place_frame((*task)->input(), width, height).transform, findings);
-  return findings;
+  return test::decode(*test::make_task(description, options), outputs, width, height);
 }
+
+void expect_box(const Detection& found, const std::array<float, 4>& box) {
+  EXPECT_NEAR(found.left, box[0], 1e-3);
+  EXPECT_NEAR(found.top, box[1], 1e-3);
+  EXPECT_NEAR(found.right, box[2], 1e-3);
+  EXPECT_NEAR(found.bottom, box[3], 1e-3);
+}
+
+const ModelDescription kMaskModel = model({spec("in", {1, 3, 32, 32})}, {spec("mask", {1, 1, 32, 32})});
 
 TEST(DbText, GrowsTextBlockByUnclipDistance) {
   Output map({1, 1, 320, 320});
@@ -49,9 +50,9 @@ TEST(DbText, GrowsTextBlockByUnclipDistance) {
 
 TEST(Mlsd, EndsLieAtTheCentrePlusTheOffsets) {
   Output scores({1, 160, 160, 1}), offsets({1, 160, 160, 4});
-  const auto put = [&](std::int64_t y, std::int64_t x, float score, std::array<float, 4> offset) {
+  const auto put = [&](std::int64_t y, std::int64_t x, float score, const std::vector<float>& offset) {
     scores.at({0, y, x, 0}) = score;
-    for (std::int64_t i = 0; i < 4; ++i) offsets.at({0, y, x, i}) = offset[static_cast<std::size_t>(i)];
+    offsets.put({0, y, x, 0}, 3, offset);
   };
   put(80, 40, 0.5F, {-20, -10, 20, 10});
   put(10, 100, 0.9F, {-30, 0, 30, 0});
@@ -72,11 +73,8 @@ TEST(Mlsd, EndsLieAtTheCentrePlusTheOffsets) {
 
 TEST(FastestDet, DecodesCell) {
   Output output({1, 85, 22, 22});
-  output.at({0, 0, 3, 5}) = 0.9F;
-  output.at({0, 1, 3, 5}) = std::atanh(0.5F);
-  output.at({0, 2, 3, 5}) = 0;
-  output.at({0, 3, 3, 5}) = 0;                // half the width
-  output.at({0, 4, 3, 5}) = -std::log(3.0F);  // a quarter of the height
+  // Half the width, a quarter of the height.
+  output.put({0, 0, 3, 5}, 1, {0.9F, std::atanh(0.5F), 0, 0, -std::log(3.0F)});
   output.at({0, 5 + 16, 3, 5}) = 0.8F;
   const auto findings = decode(model({spec("in", {1, 3, 352, 352})}, {spec("out", {1, 85, 22, 22})}),
                                {output.view()}, 352, 352);
@@ -84,37 +82,29 @@ TEST(FastestDet, DecodesCell) {
   const Detection& found = findings.detections[0];
   EXPECT_EQ(found.class_id, 16);
   EXPECT_NEAR(found.score, std::pow(0.9F, 0.6F) * std::pow(0.8F, 0.4F), 1e-5);
-  EXPECT_NEAR(found.left, 0, 1e-3);  // 88 − 88
-  EXPECT_NEAR(found.right, 176, 1e-3);
-  EXPECT_NEAR(found.top, 48 - 44, 1e-3);
-  EXPECT_NEAR(found.bottom, 48 + 44, 1e-3);
+  expect_box(found, {88 - 88, 48 - 44, 88 + 88, 48 + 44});
 }
 
 TEST(UltraFace, BoxesAreFractions) {
   Output scores({1, 3, 2}), boxes({1, 3, 4});
   scores.at({0, 1, 1}) = 0.9F;
   scores.at({0, 2, 0}) = 0.9F;  // background
-  const float box[] = {0.25F, 0.5F, 0.5F, 1.5F};
-  for (std::int64_t i = 0; i < 4; ++i) boxes.at({0, 1, i}) = box[i];
+  boxes.put({0, 1, 0}, 2, {0.25F, 0.5F, 0.5F, 1.5F});
   const auto findings =
       decode(model({spec("in", {1, 3, 240, 320})}, {spec("scores", {1, 3, 2}), spec("boxes", {1, 3, 4})}),
              {scores.view(), boxes.view()}, 1000, 500);
   ASSERT_EQ(findings.detections.size(), 1U);
-  EXPECT_NEAR(findings.detections[0].left, 250, 1e-3);
-  EXPECT_NEAR(findings.detections[0].top, 250, 1e-3);
-  EXPECT_NEAR(findings.detections[0].right, 500, 1e-3);
-  EXPECT_NEAR(findings.detections[0].bottom, 500, 1e-3);  // clipped
+  expect_box(findings.detections[0], {250, 250, 500, 500});  // clipped at the bottom
 }
 
 TEST(Segmentation, ProbabilitiesAndLogitsGiveTheSameMask) {
-  const auto description = model({spec("in", {1, 3, 32, 32})}, {spec("mask", {1, 1, 32, 32})});
   Output probabilities({1, 1, 32, 32}, 0.1F), logits({1, 1, 32, 32}, std::log(0.1F / 0.9F));
   for (int x = 0; x < 10; ++x) {
     probabilities.at({0, 0, 4, x}) = 0.8F;
     logits.at({0, 0, 4, x}) = std::log(4.0F);
   }
-  const auto from_probabilities = decode(description, {probabilities.view()}, 100, 50);
-  const auto from_logits = decode(description, {logits.view()}, 100, 50);
+  const auto from_probabilities = decode(kMaskModel, {probabilities.view()}, 100, 50);
+  const auto from_logits = decode(kMaskModel, {logits.view()}, 100, 50);
   ASSERT_EQ(from_probabilities.masks.size(), 1U);
   ASSERT_EQ(from_logits.masks.size(), 1U);
   EXPECT_EQ(from_probabilities.masks[0].values, from_logits.masks[0].values);
@@ -126,8 +116,7 @@ TEST(Segmentation, ProbabilitiesAndLogitsGiveTheSameMask) {
 TEST(Segmentation, RoundingAboveOneIsNotALogit) {
   Output probabilities({1, 1, 32, 32}, 0.01F);
   probabilities.at({0, 0, 4, 4}) = 1.0000001F;
-  const auto findings = decode(model({spec("in", {1, 3, 32, 32})}, {spec("mask", {1, 1, 32, 32})}),
-                               {probabilities.view()}, 32, 32);
+  const auto findings = decode(kMaskModel, {probabilities.view()}, 32, 32);
   ASSERT_EQ(findings.masks.size(), 1U);
   EXPECT_EQ(std::count_if(findings.masks[0].values.begin(), findings.masks[0].values.end(),
                           [](std::uint8_t value) { return value > 127; }),
@@ -136,9 +125,7 @@ TEST(Segmentation, RoundingAboveOneIsNotALogit) {
 
 TEST(Segmentation, NoMaskWithoutProbabilityAboveHalf) {
   Output low({1, 1, 32, 32}, 0.5F);
-  EXPECT_EQ(
-      decode(model({spec("in", {1, 3, 32, 32})}, {spec("mask", {1, 1, 32, 32})}), {low.view()}, 9, 9).count(),
-      0);
+  EXPECT_EQ(decode(kMaskModel, {low.view()}, 9, 9).count(), 0);
 }
 
 TEST(Segmentation, MakesMaskForEveryClassExceptBackground) {
@@ -166,13 +153,10 @@ TEST(Segmentation, BodyPixMapReachesHalfACellBeyondThePicture) {
   options.image_size = 320;
   const auto description = model({spec("input", {1, -1, -1, 3})},
                                  {spec("heatmaps", {1, -1, -1, 17}), spec("segments", {1, -1, -1, 1})});
-  auto task = create_task(description, options);
-  ASSERT_TRUE(task && *task);
-  EXPECT_EQ((*task)->input_dims()[0], (test::Dims{1, 321, 321, 3}));
+  const auto task = test::make_task(description, options);
+  EXPECT_EQ(task->input_dims()[0], (test::Dims{1, 321, 321, 3}));
   Output heatmaps({1, 21, 21, 17}), segments({1, 21, 21, 1}, 2);
-  FrameFindings findings;
-  (*task)->decode(std::vector{heatmaps.view(), segments.view()},
-                  place_frame((*task)->input(), 642, 321).transform, findings);
+  const FrameFindings findings = test::decode(*task, {heatmaps.view(), segments.view()}, 642, 321);
   ASSERT_EQ(findings.masks.size(), 1U);
   EXPECT_NEAR(findings.masks[0].left, -15, 0.01);
   EXPECT_NEAR(findings.masks[0].right, 657, 0.01);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <tuple>
 
 namespace headroom::inference {
 namespace {
@@ -71,37 +72,29 @@ TEST(PreprocessorKernels, ThisMachineHasAFastVersion) {
 #endif
 }
 
-TEST(Placement, LetterboxRoundsAsUltralyticsDoes) {
-  InputSpec spec;
-  spec.width = spec.height = 640;
-  // 1280×721: r = 0.5, height 360.5 rounds half to even, to 360.
-  Placement place = place_frame(spec, 1280, 721);
-  EXPECT_EQ(place.height, 360);
-  EXPECT_EQ(place.y, 140);
-  // An odd remainder: 279 rows to fill, round(139.5 − 0.1) = 139 above and 140 below.
-  place = place_frame(spec, 1280, 722);
-  EXPECT_EQ(place.height, 361);
-  EXPECT_EQ(place.y, 139);
-  EXPECT_EQ(place.transform.offset_y, 139);
-  EXPECT_EQ(place.transform.scale_x, 0.5F);
-}
-
-TEST(Placement, TopLeftTruncatesAsYoloxDoes) {
-  InputSpec spec;
-  spec.width = spec.height = 640;
-  spec.resize = Resize::letterbox_top_left;
-  const Placement place = place_frame(spec, 1280, 723);  // 361.5
-  EXPECT_EQ(place.height, 361);
-  EXPECT_EQ(place.x, 0);
-  EXPECT_EQ(place.y, 0);
-}
-
-TEST(Placement, NarrowestFramesKeepOnePixel) {
-  InputSpec spec;
-  spec.width = spec.height = 32;
-  const Placement place = place_frame(spec, 10000, 1);
-  EXPECT_EQ(place.height, 1);
-  EXPECT_EQ(place.width, 32);
+TEST(Placement, RoundsAsUltralyticsAndYoloxDo) {
+  struct Row {
+    Resize resize;
+    int input, width, height;  // a square input, and the frame
+    int x, y, placed_width, placed_height;
+  };
+  const Row rows[] = {
+      // r = 0.5: height 360.5 rounds half to even, to 360.
+      {Resize::letterbox, 640, 1280, 721, 0, 140, 640, 360},
+      // An odd remainder: 279 rows to fill, round(139.5 − 0.1) = 139 above and 140 below.
+      {Resize::letterbox, 640, 1280, 722, 0, 139, 640, 361},
+      {Resize::letterbox_top_left, 640, 1280, 723, 0, 0, 640, 361},  // 361.5 is truncated
+      {Resize::letterbox, 32, 10000, 1, 0, 15, 32, 1}};              // the narrowest frames keep one pixel
+  for (const Row& row : rows) {
+    InputSpec spec;
+    spec.width = spec.height = row.input;
+    spec.resize = row.resize;
+    const Placement place = place_frame(spec, row.width, row.height);
+    EXPECT_EQ(std::tie(place.x, place.y, place.width, place.height),
+              std::tie(row.x, row.y, row.placed_width, row.placed_height));
+    EXPECT_EQ(place.transform.offset_y, static_cast<float>(row.y));
+    EXPECT_FLOAT_EQ(place.transform.scale_x, static_cast<float>(row.input) / static_cast<float>(row.width));
+  }
 }
 
 }  // namespace

@@ -39,6 +39,12 @@ std::size_t index_in(const InputSpec& spec, int y, int x, int c, int channels) {
                                                               : (y * spec.width + x) * channels + c);
 }
 
+InputSpec square_input(int side) {
+  InputSpec spec;
+  spec.width = spec.height = side;
+  return spec;
+}
+
 // The largest difference in levels.
 double worst_difference(const cv::Mat& frame, const InputSpec& spec) {
   const int channels = channel_count(spec.channels);
@@ -123,24 +129,18 @@ TEST(PreprocessorAgainstOpenCv, RandomSizesAndNormalisations) {
 TEST(PreprocessorAgainstOpenCv, PhotoMatchesExactly) {
   const auto path = test::opencv_example("data/messi5.jpg");
   if (!path) GTEST_SKIP() << test::absent_message("messi5.jpg of opencv-doc");
-  InputSpec spec;
-  spec.width = spec.height = 640;
-  EXPECT_LT(worst_difference(cv::imread(path->string()), spec), 0.001);
+  EXPECT_LT(worst_difference(cv::imread(path->string()), square_input(640)), 0.001);
 }
 
 TEST(PreprocessorAgainstOpenCv, AcceptsPaddedRows) {
   const cv::Mat whole = noise_picture(300, 200, 5);
   const cv::Mat part = whole(cv::Rect(17, 9, 150, 100));  // a stride of its own
-  InputSpec spec;
-  spec.width = 96;
-  spec.height = 64;
-  EXPECT_LE(worst_difference(part, spec), 0.001);
+  EXPECT_LE(worst_difference(part, square_input(96)), 0.001);
 }
 
 TEST(Preprocessor, BytesAreRoundedAndClipped) {
   const cv::Mat frame(4, 4, CV_8UC3, cv::Scalar(10, 100, 200));
-  InputSpec spec;
-  spec.width = spec.height = 4;
+  InputSpec spec = square_input(4);
   spec.type = ElementType::uint8;
   spec.layout = Layout::nhwc;
   spec.scale = {2, 1, 0.25F};
@@ -154,8 +154,7 @@ TEST(Preprocessor, BytesAreRoundedAndClipped) {
 TEST(Preprocessor, FourthChannelIsOne) {
   for (const Layout layout : {Layout::nchw, Layout::nhwc}) {
     const cv::Mat frame = noise_picture(30, 10, 9);
-    InputSpec spec;
-    spec.width = spec.height = 16;
+    InputSpec spec = square_input(16);
     spec.channels = ChannelOrder::rgba;
     spec.layout = layout;
     spec.scale = {1, 1, 1};
@@ -167,8 +166,7 @@ TEST(Preprocessor, FourthChannelIsOne) {
 }
 
 TEST(Preprocessor, AcceptsChangingFrameSizes) {
-  InputSpec spec;
-  spec.width = spec.height = 64;
+  InputSpec spec = square_input(64);
   Preprocessor used(spec);
   std::vector<float> tensor(std::size_t{3} * 64 * 64), fresh(tensor.size());
   for (const auto& [width, height] : {std::pair{100, 50}, {50, 100}, {100, 50}, {64, 64}}) {

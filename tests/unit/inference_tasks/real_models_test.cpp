@@ -13,83 +13,15 @@
 #include <string>
 #include <vector>
 
-#include "inference/backend.h"
 #include "inference/preprocessor.h"
 #include "inference/task.h"
-#include "support/test_support.h"
+#include "unit/inference/onnxruntime_fixture.h"
 
 namespace headroom::test {
 namespace {
 
 namespace fs = std::filesystem;
 using Box = std::array<float, 4>;
-
-// The folder of pictures and a video from Debian's package opencv-doc.
-constexpr const char* kMessi = "data/messi5.jpg";
-constexpr const char* kSceneText = "text/scenetext01.jpg";
-constexpr const char* kPedestrianVideo = "data/vtest.avi";
-
-// The plug-in of this build.
-fs::path plugin_path() { return built_path("bin/libheadroom_backend_onnxruntime.so"); }
-
-// Runs a real model on a picture, with the same steps as a worker: backend, task, pre-processing,
-// decoding.
-class ModelRunner {
- public:
-  // The error names what is missing: plug-in, runtime or model.
-  static Result<ModelRunner> open(const fs::path& model, const inference::TaskOptions& options);
-
-  inference::Task& task() { return *task_; }
-  // Pre-processes a picture (8-bit BGR), runs the model and decodes. The reference is valid until the next
-  // call.
-  Result<const FrameFindings*> find(const cv::Mat& picture);
-
- private:
-  explicit ModelRunner(inference::Session session) : session_(std::move(session)) {}
-  inference::Session session_;
-  std::unique_ptr<inference::Task> task_;
-  std::unique_ptr<inference::Preprocessor> preprocessor_;
-  std::vector<std::vector<std::byte>> inputs_;
-  std::vector<TensorView> outputs_;
-  FrameFindings findings_;
-};
-
-Result<ModelRunner> ModelRunner::open(const fs::path& model, const inference::TaskOptions& options) {
-  const inference::BackendFile plugin{"onnxruntime", plugin_path()};
-  auto backend = inference::Backend::open(plugin);
-  if (!backend) return forward_error(backend);
-  if (auto started = backend->start(); !started) return forward_error(started);
-  RuntimeSettings settings;
-  settings.threads = 1;
-  auto session = backend->load(model, settings);
-  if (!session) return forward_error(session);
-  ModelRunner runner(std::move(*session));
-  auto task = inference::create_task(runner.session_.description(), options);
-  if (!task) return forward_error(task);
-  if (*task == nullptr) return input_error("no task recognises " + model.string());
-  runner.task_ = std::move(*task);
-  runner.preprocessor_ = std::make_unique<inference::Preprocessor>(runner.task_->input());
-  const auto& specs = runner.session_.description().inputs;
-  runner.inputs_.resize(specs.size());
-  for (std::size_t i = 0; i < specs.size(); ++i) {
-    const auto& dims = runner.task_->input_dims()[i];
-    const auto bytes = static_cast<std::size_t>(element_count(dims)) * size_of(specs[i].type);
-    runner.inputs_[i].resize(bytes);
-    auto bound = runner.session_.bind_input(i, runner.inputs_[i].data(), bytes, specs[i].type, dims);
-    if (!bound) return forward_error(bound);
-  }
-  return runner;
-}
-
-Result<const FrameFindings*> ModelRunner::find(const cv::Mat& picture) {
-  const auto transform = preprocessor_->run(picture.data, picture.cols, picture.rows, picture.step,
-                                            inputs_[task_->input().input_index].data());
-  if (auto ran = session_.run(); !ran) return forward_error(ran);
-  if (auto got = session_.outputs(outputs_); !got) return forward_error(got);
-  findings_.clear();
-  task_->decode(outputs_, transform, findings_);
-  return &findings_;
-}
 
 // Intersection over union of a detection and the box [left, top, right, bottom].
 float iou(const Detection& detection, const Box& box) {
@@ -103,31 +35,37 @@ float iou(const Detection& detection, const Box& box) {
 
 constexpr Box kMessiFace{221, 96, 259, 134};
 
-class RealModel : public testing::Test {
+// Runs a real model on a picture, with the same steps as a worker: backend, task, pre-processing,
+// decoding.
+class RealModel : public OnnxRuntime {
  protected:
-  // Skips the test if the model or the picture is absent.
-  void open(const std::optional<fs::path>& model, const std::string& model_name,
-            const inference::TaskOptions& options = {}) {
-    if (!model) GTEST_SKIP() << absent_message(model_name);
-    if (!fs::exists(plugin_path())) GTEST_SKIP() << absent_message("the ONNX Runtime plug-in");
-    auto opened = ModelRunner::open(*model, options);
-    ASSERT_TRUE(opened) << opened.error().sentence();
-    runner_ = std::make_unique<ModelRunner>(std::move(*opened));
+  // Skips the test if the model is absent.
+  void open(const std::string& name) {
+    FIND_MODEL(model, name);
+    session_.emplace(value_of(backend_->load(*model, one_thread())));
+    task_ = value_of(inference::create_task(session_->description(), {}));
+    ASSERT_TRUE(task_) << name;
+    preprocessor_.emplace(task_->input());
+    const auto& specs = session_->description().inputs;
+    inputs_.resize(specs.size());
+    for (std::size_t i = 0; i < specs.size(); ++i) {
+      const auto& dims = task_->input_dims()[i];
+      inputs_[i].resize(static_cast<std::size_t>(element_count(dims)) * size_of(specs[i].type));
+      value_of(session_->bind_input(i, inputs_[i].data(), inputs_[i].size(), specs[i].type, dims));
+    }
   }
-  void open_npm(const std::string& name, const inference::TaskOptions& options = {}) {
-    open(dependency_file("models/" + name), name, options);
-  }
-  void open_shared(const std::string& name, const inference::TaskOptions& options = {}) {
-    open(shared_data("models/" + name), name, options);
-  }
+  // Pre-processes a picture (8-bit BGR), runs the model and decodes. The reference is valid until the next
+  // call.
   const FrameFindings& find(const cv::Mat& picture) {
-    static const FrameFindings kNothing;
-    auto found = runner_->find(picture);
-    if (found) return **found;
-    ADD_FAILURE() << found.error().sentence();
-    return kNothing;
+    const auto transform = preprocessor_->run(picture.data, picture.cols, picture.rows, picture.step,
+                                              inputs_[task_->input().input_index].data());
+    value_of(session_->run());
+    value_of(session_->outputs(outputs_));
+    findings_.clear();
+    task_->decode(outputs_, transform, findings_);
+    return findings_;
   }
-  std::string task_name() { return std::string(runner_->task().name()); }
+  std::string task_name() { return std::string(task_->name()); }
   // The best IoU with the box, among the detections of the class with at least this score.
   static float best_iou(const FrameFindings& findings, const Box& box, std::int32_t class_id = 0,
                         float score = 0.4F) {
@@ -136,7 +74,12 @@ class RealModel : public testing::Test {
       if (found.class_id == class_id && found.score >= score) best = std::max(best, iou(found, box));
     return best;
   }
-  std::unique_ptr<ModelRunner> runner_;
+  std::vector<std::vector<std::byte>> inputs_;  // declared before the session, which reads them
+  std::optional<inference::Session> session_;
+  std::unique_ptr<inference::Task> task_;
+  std::optional<inference::Preprocessor> preprocessor_;
+  std::vector<TensorView> outputs_;
+  FrameFindings findings_;
 };
 
 cv::Mat picture(const std::optional<fs::path>& path) { return path ? cv::imread(*path) : cv::Mat(); }
@@ -156,8 +99,8 @@ cv::Mat first_frame(const std::optional<fs::path>& path) {
   if (name.empty()) GTEST_SKIP() << absent_message("a picture of opencv-doc or of the shared data")
 
 TEST_F(RealModel, BlazeFaceBackFindsTheFace) {
-  OPEN_OR_SKIP(open_npm("face_detection_back_256x256_barracuda.onnx"));
-  PICTURE_OR_SKIP(messi, picture(opencv_example(kMessi)));
+  OPEN_OR_SKIP(open("face_detection_back_256x256_barracuda.onnx"));
+  PICTURE_OR_SKIP(messi, picture(opencv_example("data/messi5.jpg")));
   const FrameFindings& findings = find(messi);
   ASSERT_FALSE(findings.detections.empty());
   EXPECT_GT(iou(findings.detections[0], kMessiFace), 0.95F);  // the best detection is the face
@@ -172,8 +115,8 @@ TEST_F(RealModel, BlazeFaceBackFindsTheFace) {
 // The front model is made for faces that fill most of the picture. In the whole photo, this face is only 9
 // pixels wide in the model's input.
 TEST_F(RealModel, BlazeFaceFrontFindsTheFaceCloseUp) {
-  OPEN_OR_SKIP(open_npm("face_detection_front_128x128_barracuda.onnx"));
-  PICTURE_OR_SKIP(messi, picture(opencv_example(kMessi)));
+  OPEN_OR_SKIP(open("face_detection_front_128x128_barracuda.onnx"));
+  PICTURE_OR_SKIP(messi, picture(opencv_example("data/messi5.jpg")));
   const cv::Rect close_up(180, 60, 120, 110);
   const FrameFindings& findings = find(messi(close_up));
   ASSERT_FALSE(findings.detections.empty());
@@ -182,34 +125,32 @@ TEST_F(RealModel, BlazeFaceFrontFindsTheFaceCloseUp) {
 
 TEST_F(RealModel, YuNetFindsFaces) {
   for (const char* name : {"yunet_n_320_320.onnx", "yunet_n_dynamic.onnx"}) {
-    OPEN_OR_SKIP(open_shared(name));
+    OPEN_OR_SKIP(open(name));
     EXPECT_EQ(task_name(), "yunet");
-    PICTURE_OR_SKIP(messi, picture(opencv_example(kMessi)));
+    PICTURE_OR_SKIP(messi, picture(opencv_example("data/messi5.jpg")));
     EXPECT_GT(best_iou(find(messi), kMessiFace), 0.6F) << name;
     EXPECT_EQ(find(messi).detections.at(0).landmark_count, 5);
-    const auto humans = shared_data("media/humans_4.jpg");
-    if (!humans) GTEST_SKIP() << absent_message("humans_4.jpg");
-    const FrameFindings& people = find(picture(humans));
+    PICTURE_OR_SKIP(humans, picture(shared_data("media/humans_4.jpg")));
+    const FrameFindings& people = find(humans);
     EXPECT_GT(best_iou(people, {852, 58, 878, 92}), 0.5F) << name;   // the man
     EXPECT_GT(best_iou(people, {93, 217, 117, 247}), 0.5F) << name;  // the boy in red
   }
 }
 
 TEST_F(RealModel, UltraFaceFindsFaces) {
-  OPEN_OR_SKIP(open_shared("ultraface_rfb_320.onnx"));
+  OPEN_OR_SKIP(open("ultraface_rfb_320.onnx"));
   EXPECT_EQ(task_name(), "ultraface");
-  PICTURE_OR_SKIP(messi, picture(opencv_example(kMessi)));
+  PICTURE_OR_SKIP(messi, picture(opencv_example("data/messi5.jpg")));
   ASSERT_EQ(find(messi).detections.size(), 1U);
   EXPECT_GT(best_iou(find(messi), kMessiFace), 0.6F);
-  const auto humans = shared_data("media/humans_4.jpg");
-  if (!humans) GTEST_SKIP() << absent_message("humans_4.jpg");
-  EXPECT_GT(best_iou(find(picture(humans)), {852, 58, 878, 92}), 0.7F);
+  PICTURE_OR_SKIP(humans, picture(shared_data("media/humans_4.jpg")));
+  EXPECT_GT(best_iou(find(humans), {852, 58, 878, 92}), 0.7F);
 }
 
 TEST_F(RealModel, DbTextBoxesTheWordsOfTheSign) {
-  OPEN_OR_SKIP(open_npm("ch_PP-OCRv4_det_infer.onnx"));
+  OPEN_OR_SKIP(open("ch_PP-OCRv4_det_infer.onnx"));
   EXPECT_EQ(task_name(), "db_text");
-  PICTURE_OR_SKIP(sign, picture(opencv_example(kSceneText)));
+  PICTURE_OR_SKIP(sign, picture(opencv_example("text/scenetext01.jpg")));
   const FrameFindings& findings = find(sign);
   ASSERT_EQ(findings.quads.size(), 5U);
   // NOTICE, DOUBLE, PARKING, PROHIBITED, AT ALL TIMES: measured by hand in the picture (tight around the
@@ -245,7 +186,7 @@ TEST_F(RealModel, MlsdDrawsLinesOnEdges) {
   cv::magnitude(across, down, strength);
   const double usual = cv::mean(strength)[0];
   for (const char* name : {"mlsd_320x320_tiny.onnx", "mlsd_512x512_large.onnx"}) {
-    OPEN_OR_SKIP(open_npm(name));
+    OPEN_OR_SKIP(open(name));
     EXPECT_EQ(task_name(), "mlsd");
     const FrameFindings& findings = find(building);
     EXPECT_GE(findings.lines.size(), 15U) << name;
@@ -265,33 +206,33 @@ TEST_F(RealModel, MlsdDrawsLinesOnEdges) {
 }
 
 TEST_F(RealModel, YoloxFindsThePeopleAtEverySize) {
-  PICTURE_OR_SKIP(frame, first_frame(opencv_example(kPedestrianVideo)));
+  PICTURE_OR_SKIP(frame, first_frame(opencv_example("data/vtest.avi")));
   // Three pedestrians and a van, measured in the frame.
   const Box people[] = {{640, 240, 684, 323}, {253, 220, 283, 308}, {500, 157, 530, 233}};
   for (const int side : {416, 640, 1280}) {
     const std::string name = "yolox_nano_" + std::to_string(side) + "x" + std::to_string(side) + ".onnx";
-    OPEN_OR_SKIP(open_shared(name));
+    OPEN_OR_SKIP(open(name));
     EXPECT_EQ(task_name(), "yolox");
     const FrameFindings& findings = find(frame);
     for (const Box& person : people) EXPECT_GT(best_iou(findings, person, 0, 0.7F), 0.8F) << name;
     EXPECT_GT(best_iou(findings, {650, 43, 725, 100}, 7, 0.7F), 0.85F) << name;  // truck
-    EXPECT_EQ(runner_->task().class_names().at(0), "person");
+    EXPECT_EQ(task_->class_names().at(0), "person");
   }
 }
 
 TEST_F(RealModel, FastestDetFindsThePlayer) {
-  OPEN_OR_SKIP(open_shared("FastestDet.onnx"));
+  OPEN_OR_SKIP(open("FastestDet.onnx"));
   EXPECT_EQ(task_name(), "fastestdet");
-  PICTURE_OR_SKIP(messi, picture(opencv_example(kMessi)));
+  PICTURE_OR_SKIP(messi, picture(opencv_example("data/messi5.jpg")));
   EXPECT_GT(best_iou(find(messi), {70, 47, 455, 335}, 0, 0.8F), 0.5F);
   EXPECT_GT(best_iou(find(messi), {338, 288, 390, 334}, 32, 0.7F), 0.7F);  // the ball
 }
 
 // Points of the player, and of the grass and the crowd, in the photo.
 TEST_F(RealModel, MasksCoverThePlayer) {
-  PICTURE_OR_SKIP(messi, picture(opencv_example(kMessi)));
+  PICTURE_OR_SKIP(messi, picture(opencv_example("data/messi5.jpg")));
   for (const char* name : {"selfie_segmentation_landscape.onnx", "bodypix_mbv1_050_s16.onnx"}) {
-    OPEN_OR_SKIP(open_shared(name));
+    OPEN_OR_SKIP(open(name));
     EXPECT_EQ(task_name(), "segmentation");
     const FrameFindings& findings = find(messi);
     ASSERT_EQ(findings.masks.size(), 1U) << name;
@@ -312,12 +253,9 @@ TEST_F(RealModel, MasksCoverThePlayer) {
 }
 
 TEST_F(RealModel, ModelWithoutImageInputHasNoTask) {
-  const auto model = shared_data("models/silero_vad.onnx");
-  if (!model) GTEST_SKIP() << absent_message("silero_vad.onnx");
-  if (!fs::exists(plugin_path())) GTEST_SKIP() << absent_message("the ONNX Runtime plug-in");
-  const auto opened = ModelRunner::open(*model, {});
-  ASSERT_FALSE(opened);
-  EXPECT_THAT(opened.error().what, testing::HasSubstr("no task recognises"));
+  FIND_MODEL(model, "silero_vad.onnx");
+  const auto session = value_of(backend_->load(*model, one_thread()));
+  EXPECT_EQ(value_of(inference::create_task(session.description(), {})), nullptr);
 }
 
 }  // namespace

@@ -7,8 +7,6 @@
 #include <random>
 #include <set>
 
-#include "inference/preprocessor.h"
-#include "inference/task.h"
 #include "inference/tasks/task_base.h"
 #include "made_model.h"
 
@@ -18,7 +16,14 @@ namespace {
 using test::model;
 using test::picture_model;
 using test::spec;
-using test::task_of;
+
+// The name of the task that a model gets, or "none".
+std::string task_of(const ModelDescription& description, const std::string& forced = "") {
+  TaskOptions options;
+  options.forced = forced;
+  const auto task = test::value_of(create_task(description, options));
+  return task ? std::string(task->name()) : "none";
+}
 
 // One model per task, as small as the task allows.
 struct Example {
@@ -61,58 +66,42 @@ std::vector<Example> examples() {
 }
 
 TEST(TaskList, RecognisesAModelOfEveryTask) {
-  std::set<std::string> seen;
+  std::set<std::string> seen{"none"};
   for (const Example& example : examples()) {
     EXPECT_EQ(task_of(example.model), example.task);
+    EXPECT_EQ(task_of(example.model, example.task), example.task) << "forcing it changes nothing";
+    EXPECT_EQ(task_of(example.model, "none"), "none");
     seen.insert(example.task);
   }
   for (const TaskName& name : task_names()) {
-    EXPECT_TRUE(seen.contains(std::string(name.name)) || name.name == "none")
-        << name.name << " has no example";
+    EXPECT_TRUE(seen.contains(std::string(name.name))) << name.name << " has no example";
     EXPECT_FALSE(name.help.empty());
   }
 }
 
-TEST(TaskList, ForcingTheRecognisedTaskChangesNothing) {
-  for (const Example& example : examples()) {
-    TaskOptions options;
-    options.forced = example.task;
-    EXPECT_EQ(task_of(example.model, options), example.task);
-  }
-}
-
-TEST(TaskList, TaskNoneFitsAnyModel) {
-  TaskOptions options;
-  options.forced = "none";
-  for (const Example& example : examples()) EXPECT_EQ(task_of(example.model, options), "none");
-}
-
 TEST(TaskList, OtherModelsHaveNoTask) {
-  EXPECT_EQ(task_of({}), "none");
-  EXPECT_EQ(task_of(model({spec("audio", {1, 512})}, {spec("o", {1, 1})})), "none");
-  EXPECT_EQ(task_of(picture_model({})), "none");
-  EXPECT_EQ(task_of(picture_model({spec("embedding", {1, 512})})), "none");
-  EXPECT_EQ(task_of(picture_model({spec("logits", {1, 10, 6625})})), "none");
-  EXPECT_EQ(task_of(picture_model({spec("output0", {1, 56, 8400})}, {{"task", "pose"}})), "none");
-  EXPECT_EQ(task_of(picture_model({spec("depth", {1, 1, 640, 640})})), "none");
-  EXPECT_EQ(task_of(model({spec("images", {8, 3, 640, 640})}, {spec("o", {8, 84, 8400})})),
-            "none");  // a batch
-  EXPECT_EQ(
-      task_of(model({spec("images", {1, 3, 640, 640}, ElementType::int64)}, {spec("o", {1, 84, 8400})})),
-      "none");
+  const ModelDescription others[] = {
+      {},
+      model({spec("audio", {1, 512})}, {spec("o", {1, 1})}),
+      picture_model({}),
+      picture_model({spec("embedding", {1, 512})}),
+      picture_model({spec("logits", {1, 10, 6625})}),
+      picture_model({spec("output0", {1, 56, 8400})}, {{"task", "pose"}}),
+      picture_model({spec("depth", {1, 1, 640, 640})}),
+      model({spec("images", {8, 3, 640, 640})}, {spec("o", {8, 84, 8400})}),  // a batch
+      model({spec("images", {1, 3, 640, 640}, ElementType::int64)}, {spec("o", {1, 84, 8400})})};
+  for (const ModelDescription& other : others) EXPECT_EQ(task_of(other), "none");
 }
 
 TEST(TaskList, RejectsForcedTaskThatDoesNotExistOrFit) {
   TaskOptions options;
-  options.forced = "yolox8";
-  auto task = create_task(picture_model({spec("o", {1, 84, 8400})}), options);
-  ASSERT_FALSE(task);
-  EXPECT_EQ(task.error().kind, ErrorKind::usage);
-  EXPECT_THAT(task.error().sentence(), testing::HasSubstr("did you mean \"yolox\"?"));
-  options.forced = "blazeface";
-  task = create_task(picture_model({spec("o", {1, 84, 8400})}), options);
-  ASSERT_FALSE(task);
-  EXPECT_THAT(task.error().sentence(), testing::HasSubstr("does not fit the task blazeface"));
+  const auto error = [&](const char* forced) {
+    options.forced = forced;
+    return test::error_of(create_task(picture_model({spec("o", {1, 84, 8400})}), options));
+  };
+  EXPECT_EQ(error("yolox8").kind, ErrorKind::usage);
+  EXPECT_THAT(error("yolox8").sentence(), testing::HasSubstr("did you mean \"yolox\"?"));
+  EXPECT_THAT(error("blazeface").sentence(), testing::HasSubstr("does not fit the task blazeface"));
 }
 
 TEST(TaskList, ImpossibleShapesNeverCrash) {
@@ -132,11 +121,8 @@ TEST(TaskList, ImpossibleShapesNeverCrash) {
     (void)create_task(made, options);
     for (const TaskName& name : task_names()) {
       options.forced = name.name;
-      auto task = create_task(made, options);
-      if (task && name.name != "none") {
-        EXPECT_NE(*task, nullptr);
-      }
-      options.forced.clear();
+      const auto task = create_task(made, options);
+      EXPECT_TRUE(!task || *task || name.name == "none");
     }
   }
 }
@@ -146,30 +132,27 @@ TEST(TaskList, ImpossibleShapesNeverCrash) {
 TEST(TaskList, InvalidOutputsGiveNoFindings) {
   const FrameTransform transform{1, 1, 0, 0, 64, 64};
   for (const Example& example : examples()) {
-    auto task = create_task(example.model, {});
-    ASSERT_TRUE(task && *task);
+    const auto task = test::make_task(example.model);
     FrameFindings findings;
-    std::vector<test::Output> outputs;
-    for (const TensorSpec& output : example.model.outputs) outputs.emplace_back(output.dims, NAN);
-    std::vector<TensorView> views;
-    for (const test::Output& output : outputs) views.push_back(output.view());
-    (*task)->decode(views, transform, findings);
+    const std::vector<test::Output> outputs = test::outputs_of(example.model, NAN);
+    const std::vector<TensorView> views = test::views_of(outputs);
+    task->decode(views, transform, findings);
     EXPECT_EQ(findings.count(), 0) << example.task << " on NaN";
-    (*task)->decode({}, transform, findings);
-    (*task)->decode(std::span(views).first(views.size() - 1), transform, findings);
+    task->decode({}, transform, findings);
+    task->decode(std::span(views).first(views.size() - 1), transform, findings);
     EXPECT_EQ(findings.count(), 0) << example.task << " without its last output";
     const std::int64_t tiny[] = {1, 1, 1, 1, 1};
     for (std::size_t rank = 0; rank <= 5; ++rank)
       for (const ElementType type : {ElementType::float32, ElementType::int64}) {
         float one = 1;
         std::vector<TensorView> wrong(views.size(), TensorView{&one, type, tiny, rank});
-        (*task)->decode(wrong, transform, findings);
+        task->decode(wrong, transform, findings);
         for (TensorView& view : wrong) view.data = nullptr;
-        (*task)->decode(wrong, transform, findings);
+        task->decode(wrong, transform, findings);
       }
     const std::int64_t zero[] = {1, 0, 85, 1};
     std::vector<TensorView> empty(views.size(), TensorView{&transform, ElementType::float32, zero, 4});
-    (*task)->decode(empty, transform, findings);
+    task->decode(empty, transform, findings);
   }
 }
 
@@ -193,34 +176,24 @@ TEST(TaskList, AnyNumbersGiveFiniteFindings) {
   const float wild[] = {NAN, INFINITY, -INFINITY, 1e38F, -1e38F, 0, 0.5F, 1, -1, 300};
   std::mt19937 random(8);
   for (const Example& example : examples()) {
-    auto task = create_task(example.model, {});
-    ASSERT_TRUE(task && *task);
-    FrameFindings findings;
+    const auto task = test::make_task(example.model);
+    std::vector<test::Output> outputs = test::outputs_of(example.model);
     for (int round = 0; round < 20; ++round) {
-      std::vector<test::Output> outputs;
-      std::vector<TensorView> views;
-      for (const TensorSpec& output : example.model.outputs) {
-        outputs.emplace_back(output.dims);
-        for (float& value : outputs.back().values()) value = wild[random() % std::size(wild)];
-      }
-      for (const test::Output& output : outputs) views.push_back(output.view());
-      findings.clear();
-      (*task)->decode(views,
-                      place_frame((*task)->input(), 1 + static_cast<int>(random() % 2000),
-                                  1 + static_cast<int>(random() % 2000))
-                          .transform,
-                      findings);
-      EXPECT_TRUE(finite(findings)) << example.task;
+      for (test::Output& output : outputs)
+        for (float& value : output.values()) value = wild[random() % std::size(wild)];
+      const int width = 1 + static_cast<int>(random() % 2000), height = 1 + static_cast<int>(random() % 2000);
+      EXPECT_TRUE(finite(test::decode(*task, test::views_of(outputs), width, height))) << example.task;
     }
   }
 }
 
 TEST(ParseNames, ReadsPythonAndRejectsOtherText) {
-  EXPECT_THAT(parse_names("{0: 'person', 1: 'bicycle'}"), testing::ElementsAre("person", "bicycle"));
-  EXPECT_THAT(parse_names("{1: 'b', 0: 'a'}"), testing::ElementsAre("a", "b"));
-  EXPECT_THAT(parse_names("['a', \"it's\"]"), testing::ElementsAre("a", "it's"));
-  EXPECT_THAT(parse_names(R"({"0": "a, b", "1": "c: d"})"), testing::ElementsAre("a, b", "c: d"));
-  EXPECT_THAT(parse_names(R"({0: 'a\'b'})"), testing::ElementsAre("a'b"));
+  using testing::ElementsAre;
+  EXPECT_THAT(parse_names("{0: 'person', 1: 'bicycle'}"), ElementsAre("person", "bicycle"));
+  EXPECT_THAT(parse_names("{1: 'b', 0: 'a'}"), ElementsAre("a", "b"));
+  EXPECT_THAT(parse_names("['a', \"it's\"]"), ElementsAre("a", "it's"));
+  EXPECT_THAT(parse_names(R"({"0": "a, b", "1": "c: d"})"), ElementsAre("a, b", "c: d"));
+  EXPECT_THAT(parse_names(R"({0: 'a\'b'})"), ElementsAre("a'b"));
   for (const char* broken : {"", "{", "{}", "[]", "person", "{0: 'a'", "{0: a}", "{x: 'a'}", "{0: 'a}",
                              "{-1: 'a'}", "{99999999: 'a'}", "[1, 2]", "{0 'a'}"})
     EXPECT_TRUE(parse_names(broken).empty()) << broken;

@@ -4,15 +4,14 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <random>
 
-#include "inference/preprocessor.h"
-#include "inference/task.h"
 #include "made_model.h"
 
 namespace headroom::inference {
 namespace {
 
+using test::decode;
+using test::make_task;
 using test::Output;
 using test::picture_model;
 using test::spec;
@@ -24,19 +23,9 @@ struct YoloBox {
 };
 
 std::unique_ptr<Task> make(const ModelDescription& model, const std::string& expected) {
-  auto task = create_task(model, {});
-  if (!task || *task == nullptr) {
-    ADD_FAILURE() << "no task";
-    return nullptr;
-  }
-  EXPECT_EQ((*task)->name(), expected);
-  return std::move(*task);
-}
-
-FrameFindings decode_yolo(Task& task, const std::vector<TensorView>& outputs, int width, int height) {
-  FrameFindings findings;
-  task.decode(outputs, place_frame(task.input(), width, height).transform, findings);
-  return findings;
+  auto task = make_task(model);
+  EXPECT_EQ(task->name(), expected);
+  return task;
 }
 
 void expect_boxes(const FrameFindings& findings, std::vector<YoloBox> boxes, float tolerance) {
@@ -61,7 +50,7 @@ const std::vector<YoloBox> kBoxes{{100, 50, 300, 250, 0, 0.9F},
                                   {0, 0, 1280, 722, 16, 0.6F}};
 
 // Centre and size in input pixels, with this much padding above.
-std::array<float, 4> encoded(const YoloBox& box, float padding) {
+std::vector<float> encoded(const YoloBox& box, float padding) {
   return {(box.left + box.right) / 4, (box.top + box.bottom) / 4 + padding, (box.right - box.left) / 2,
           (box.bottom - box.top) / 2};
 }
@@ -70,8 +59,7 @@ TEST(YoloV8, DecodesBoxesThroughRoundedLetterbox) {
   Output output({1, 84, 8400});
   std::int64_t anchor = 17;
   for (const YoloBox& box : kBoxes) {
-    const auto values = encoded(box, 139);
-    for (int i = 0; i < 4; ++i) output.at({0, i, anchor}) = values[static_cast<std::size_t>(i)];
+    output.put({0, 0, anchor}, 1, encoded(box, 139));
     output.at({0, 4 + box.class_id, anchor}) = box.score;
     output.at({0, 5, anchor}) = 0.1F;  // another class, weaker
     anchor += 2001;
@@ -81,7 +69,7 @@ TEST(YoloV8, DecodesBoxesThroughRoundedLetterbox) {
   output.at({0, 4, 18}) = 0.5F;
   output.at({0, 4, 8399}) = 0.25F;  // not above 0.25
   auto task = make(picture_model({spec("output0", {1, 84, 8400})}), "yolov8");
-  expect_boxes(decode_yolo(*task, {output.view()}, kWidth, kHeight), kBoxes, 0.01F);
+  expect_boxes(decode(*task, {output.view()}, kWidth, kHeight), kBoxes, 0.01F);
   EXPECT_EQ(task->class_names()[16], "dog");
 }
 
@@ -89,8 +77,7 @@ TEST(YoloV5, DecodesBoxesThroughUnroundedPadding) {
   Output output({1, 25200, 85});
   std::int64_t anchor = 5;
   for (const YoloBox& box : kBoxes) {
-    const auto values = encoded(box, 139.5F);
-    for (int i = 0; i < 4; ++i) output.at({0, anchor, i}) = values[static_cast<std::size_t>(i)];
+    output.put({0, anchor, 0}, 2, encoded(box, 139.5F));
     output.at({0, anchor, 4}) = 0.95F;
     output.at({0, anchor, 5 + box.class_id}) = box.score / 0.95F;
     anchor += 6007;
@@ -99,31 +86,27 @@ TEST(YoloV5, DecodesBoxesThroughUnroundedPadding) {
   output.at({0, 25198, 4}) = 0.2F;
   output.at({0, 25198, 9}) = 1;
   auto task = make(picture_model({spec("output", {1, 25200, 85})}), "yolov5");
-  expect_boxes(decode_yolo(*task, {output.view()}, kWidth, kHeight), kBoxes, 0.01F);
+  expect_boxes(decode(*task, {output.view()}, kWidth, kHeight), kBoxes, 0.01F);
 }
 
 TEST(YoloX, DecodesGrid) {
   Output output({1, 8400, 85});
   // Frame 640×640, so no letterbox. Cell (10, 20) of stride 16: anchor 6400 + 20·40 + 10.
   const std::int64_t anchor = 6400 + 20 * 40 + 10;
-  output.at({0, anchor, 0}) = 0.5F;
-  output.at({0, anchor, 1}) = -0.25F;
-  output.at({0, anchor, 2}) = std::log(4.0F);
-  output.at({0, anchor, 3}) = std::log(2.0F);
-  output.at({0, anchor, 4}) = 0.8F;
+  output.put({0, anchor, 0}, 2, {0.5F, -0.25F, std::log(4.0F), std::log(2.0F), 0.8F});
   output.at({0, anchor, 5 + 3}) = 0.5F;
   auto task = make(picture_model({spec("output", {1, 8400, 85})}), "yolox");
   EXPECT_EQ(task->input().channels, ChannelOrder::bgr);
   EXPECT_EQ(task->input().resize, Resize::letterbox_top_left);
   EXPECT_EQ(task->input().scale[0], 1);
-  expect_boxes(decode_yolo(*task, {output.view()}, 640, 640),
-               {{168 - 32, 316 - 16, 168 + 32, 316 + 16, 3, 0.4F}}, 1e-3F);
+  expect_boxes(decode(*task, {output.view()}, 640, 640), {{168 - 32, 316 - 16, 168 + 32, 316 + 16, 3, 0.4F}},
+               1e-3F);
 }
 
 TEST(YoloEnd2End, FiltersByConfidenceOnly) {
   Output output({1, 300, 6});
-  const auto put = [&](std::int64_t row, std::vector<float> values) {
-    for (std::int64_t i = 0; i < 6; ++i) output.at({0, row, i}) = values[static_cast<std::size_t>(i)];
+  const auto put = [&](std::int64_t row, const std::vector<float>& values) {
+    output.put({0, row, 0}, 2, values);
   };
   put(0, {10, 20, 110, 120, 0.9F, 5});
   put(1, {11, 21, 111, 121, 0.8F, 5});  // would be suppressed, but is not
@@ -132,7 +115,7 @@ TEST(YoloEnd2End, FiltersByConfidenceOnly) {
   put(4, {10, 20, 30, 40, 0.9F, -3});
   put(5, {10, 20, 30, 40, 0.9F, INFINITY});
   auto task = make(picture_model({spec("output0", {1, 300, 6})}), "yolo_end2end");
-  expect_boxes(decode_yolo(*task, {output.view()}, 640, 640),
+  expect_boxes(decode(*task, {output.view()}, 640, 640),
                {{10, 20, 110, 120, 5, 0.9F}, {11, 21, 111, 121, 5, 0.8F}}, 1e-3F);
 }
 
@@ -140,10 +123,7 @@ TEST(YoloSegmentation, ClipsMaskToItsBox) {
   Output boxes({1, 116, 8400}), prototypes({1, 32, 160, 160}, -1);
   const std::int64_t anchor = 4000;
   // A box of 80..240 by 160..240 input pixels: prototype cells 20..60 by 40..60.
-  boxes.at({0, 0, anchor}) = 160;
-  boxes.at({0, 1, anchor}) = 200;
-  boxes.at({0, 2, anchor}) = 160;
-  boxes.at({0, 3, anchor}) = 80;
+  boxes.put({0, 0, anchor}, 1, {160, 200, 160, 80});
   boxes.at({0, 4 + 7, anchor}) = 0.9F;
   boxes.at({0, 84, anchor}) = 10;  // prototype 0 only: a disk of cells is positive
   for (int y = 45; y < 55; ++y)
@@ -151,7 +131,7 @@ TEST(YoloSegmentation, ClipsMaskToItsBox) {
   const auto model = picture_model({spec("output0", {1, 116, 8400}), spec("output1", {1, 32, 160, 160})},
                                    {{"task", "segment"}, {"stride", "32"}});
   auto task = make(model, "yolo_segmentation");
-  const FrameFindings findings = decode_yolo(*task, {boxes.view(), prototypes.view()}, 1280, 1280);
+  const FrameFindings findings = decode(*task, {boxes.view(), prototypes.view()}, 1280, 1280);
   expect_boxes(findings, {{160, 320, 480, 480, 7, 0.9F}}, 0.01F);
   ASSERT_EQ(findings.masks.size(), 1U);
   const Mask& mask = findings.masks[0];
@@ -171,9 +151,7 @@ TEST(YoloSegmentation, ClipsMaskToItsBox) {
 }
 
 TEST(YoloTasks, NamesComeFromMetadataThenCoco) {
-  const auto names_of = [](const ModelDescription& model) {
-    return (*create_task(model, {}))->class_names();
-  };
+  const auto names_of = [](const ModelDescription& model) { return make_task(model)->class_names(); };
   EXPECT_THAT(
       names_of(picture_model({spec("o", {1, 6, 8400})}, {{"names", "{0: 'cat', 1: \"driver's seat\"}"}})),
       testing::ElementsAre("cat", "driver's seat"));
@@ -187,21 +165,16 @@ TEST(YoloTasks, DynamicSidesFollowTheImageSizeRoundedToTheStride) {
   options.image_size = 500;
   const auto model = test::model({spec("images", {-1, 3, -1, -1})}, {spec("output0", {-1, 84, -1})},
                                  {{"task", "detect"}, {"stride", "32"}});
-  const auto task = create_task(model, options);
-  ASSERT_TRUE(task && *task);
-  EXPECT_EQ((*task)->name(), "yolov8");
-  EXPECT_EQ((*task)->input_dims()[0], (test::Dims{1, 3, 512, 512}));
+  const auto task = make_task(model, options);
+  EXPECT_EQ(task->name(), "yolov8");
+  EXPECT_EQ(task->input_dims()[0], (test::Dims{1, 3, 512, 512}));
 }
 
 TEST(YoloTasks, BoxesAreClippedToTheFrame) {
   Output output({1, 84, 8400});
-  output.at({0, 0, 0}) = 10;
-  output.at({0, 1, 0}) = 630;
-  output.at({0, 2, 0}) = 100;
-  output.at({0, 3, 0}) = 100;
-  output.at({0, 4, 0}) = 0.9F;
+  output.put({0, 0, 0}, 1, {10, 630, 100, 100, 0.9F});
   auto task = make(picture_model({spec("output0", {1, 84, 8400})}), "yolov8");
-  expect_boxes(decode_yolo(*task, {output.view()}, 640, 640), {{0, 580, 60, 640, 0, 0.9F}}, 1e-3F);
+  expect_boxes(decode(*task, {output.view()}, 640, 640), {{0, 580, 60, 640, 0, 0.9F}}, 1e-3F);
 }
 
 }  // namespace

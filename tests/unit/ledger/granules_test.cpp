@@ -83,29 +83,21 @@ TEST_F(GranulesTest, DischargesAnUnneededPrepaidGranule) {
   EXPECT_EQ(charged(), kGranule);
 }
 
-TEST_F(GranulesTest, CountsAReusedAddressOnce) {
+TEST_F(GranulesTest, OnlyExportedMemoryKeepsItsGranule) {
   limit(4 * kGranule);
   ASSERT_TRUE(allocate(kGranule, 100));
   ASSERT_TRUE(allocate(kGranule, 200));  // the release of the first was not seen
-  EXPECT_EQ(charged(), kGranule);
-  release(kGranule);
-  EXPECT_EQ(charged(), 0u);
-}
-
-TEST_F(GranulesTest, ExportedMemoryKeepsItsGranule) {
-  limit(4 * kGranule);
-  ASSERT_TRUE(allocate(kGranule, 100));
-  ledger_.mark_exported(kGranule, 1);
-  release(kGranule);
-  EXPECT_EQ(charged(), kGranule);
-}
-
-TEST_F(GranulesTest, DestroyingAContextFreesItsGranules) {
-  limit(4 * kGranule);
-  ASSERT_TRUE(allocate(kGranule, 100));
   ASSERT_TRUE(allocate(3 * kGranule, kMiB + 1));
+  EXPECT_EQ(charged(), 2 * kGranule);
   EXPECT_EQ(drop_from_context(kContext), 2);
   EXPECT_EQ(charged(), 0u);
+  for (const std::uint64_t bytes : {std::uint64_t{100}, kGranule}) {
+    ASSERT_TRUE(allocate(kGranule * bytes, bytes));
+    ledger_.mark_exported(kGranule * bytes, bytes);
+    EXPECT_TRUE(release(kGranule * bytes));
+  }
+  EXPECT_EQ(charged(), 2 * kGranule);
+  EXPECT_EQ(ledger_.figures(0, Kind::device).live_count, 0u);
 }
 
 TEST_F(GranulesTest, ChangesReservationsByWholeGranules) {
@@ -154,9 +146,9 @@ TEST_F(GranulesTest, ReservesOnlyInGranulesOfTheContext) {
   ASSERT_TRUE(allocate(kGranule, kMiB / 2));
   EXPECT_EQ(ledger_.reserve_in_granule(0, kContext + 1, kMiB), 0u);
   // A new context may have the handle of one that is being destroyed.
-  const std::uint64_t number = ledger_.begin_destroy(kContextOwner, kContext);
+  const std::uint64_t number = ledger_.begin_destroy(kContext);
   EXPECT_EQ(ledger_.reserve_in_granule(0, kContext, kMiB), 0u);
-  ledger_.undo_destroy(kContextOwner, number, kContext);
+  ledger_.undo_destroy(number, kContext);
   EXPECT_NE(ledger_.reserve_in_granule(0, kContext, kMiB), 0u);
 }
 

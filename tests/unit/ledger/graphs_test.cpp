@@ -324,16 +324,5 @@ TEST_F(LedgerGraphs, ChargesNodesToTheirDevice) {
   EXPECT_EQ(ledger_.account().charged_to_this_process(1), 0u);
 }
 
-TEST_F(LedgerGraphs, FindsACaptureByItsStream) {
-  EXPECT_FALSE(ledger_.has_captures());
-  ledger_.begin_capture(0x70, 3);
-  EXPECT_TRUE(ledger_.has_captures());
-  EXPECT_EQ(ledger_.end_capture(0x71), 0u);
-  EXPECT_TRUE(ledger_.has_captures());
-  EXPECT_EQ(ledger_.end_capture(0x70), 3u);
-  EXPECT_EQ(ledger_.end_capture(0x70), 0u);
-  EXPECT_FALSE(ledger_.has_captures());
-}
-
 }  // namespace
 }  // namespace headroom::ledger

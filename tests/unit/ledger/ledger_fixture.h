@@ -9,7 +9,6 @@ namespace headroom::ledger {
 class LedgerFixture : public testing::Test {
  protected:
   using Kind = DeviceMemoryKind;
-  static constexpr auto kContextOwner = Ledger::Owner::context;
   void limit(std::uint64_t bytes, std::uint64_t second_device = kNoLimit) {
     Limits limits;
     limits.bytes[0] = bytes;

@@ -32,12 +32,15 @@ TEST_F(FilesOfV2, LimitsMemoryAndSwapTogether) {
   EXPECT_EQ(group->account().limit, mebibytes(64));
   EXPECT_EQ(::write(group->entry_fd(), "0", 1), 1);
   EXPECT_EQ(text("cgroup.procs"), "0");
+  fs::remove(folder_ / "memory.swap.max");  // a kernel without swap accounting
+  EXPECT_TRUE(ControlGroup::adopt(LimitMechanism::cgroup_v2, folder_.path(), mebibytes(64)));
 }
 
 TEST_F(FilesOfV2, ReadsEachFigureFromItsFile) {
-  file("memory.peak", "2097152\n");
-  auto group = ControlGroup::adopt(LimitMechanism::cgroup_v2, folder_.path(), std::nullopt);
+  const auto group = ControlGroup::adopt(LimitMechanism::cgroup_v2, folder_.path(), std::nullopt);
   ASSERT_TRUE(group) << group.error().sentence();
+  EXPECT_FALSE(group->account().peak) << "before Linux 5.19";
+  file("memory.peak", "2097152\n");
   const CgroupMemory account = group->account();
   EXPECT_EQ(account.current, mebibytes(1));
   EXPECT_EQ(account.peak, mebibytes(2));
@@ -45,19 +48,6 @@ TEST_F(FilesOfV2, ReadsEachFigureFromItsFile) {
   EXPECT_EQ(account.anonymous, Bytes{700416});
   EXPECT_EQ(account.file_backed, Bytes{204800});
   EXPECT_EQ(account.oom_kills, 2);
-  EXPECT_TRUE(group->reset_peak());
-}
-
-TEST_F(FilesOfV2, HasNoPeakBeforeLinux519) {
-  auto group = ControlGroup::adopt(LimitMechanism::cgroup_v2, folder_.path(), mebibytes(64));
-  ASSERT_TRUE(group);
-  EXPECT_FALSE(group->account().peak);
-  EXPECT_FALSE(group->reset_peak());
-}
-
-TEST_F(FilesOfV2, LimitsOnlyMemoryWithoutSwapAccounting) {
-  fs::remove(folder_ / "memory.swap.max");
-  EXPECT_TRUE(ControlGroup::adopt(LimitMechanism::cgroup_v2, folder_.path(), mebibytes(64)));
 }
 
 // The tests below use the machine's real kernel.
@@ -83,28 +73,15 @@ class RealGroup : public testing::Test {
   std::unique_ptr<ControlGroup> group_;
 };
 
-TEST_F(RealGroup, KillsAndCountsAChildOverTheLimit) {
-  EXPECT_TRUE(killed(run_child(entry(), [] { return allocate(mebibytes(64)) ? 0 : 1; })));
-  EXPECT_EQ(group_->account().oom_kills, 1);
-}
-
-TEST_F(RealGroup, ReportsThePeakOfAChildWithinTheLimit) {
+TEST_F(RealGroup, KillsAndCountsAChildOverTheLimitOnly) {
   EXPECT_EQ(run_child(entry(), [] { return allocate(mebibytes(16)) ? 0 : 1; }), 0);
   const CgroupMemory account = group_->account();
   EXPECT_EQ(account.oom_kills, 0);
   EXPECT_EQ(account.limit, mebibytes(32));
-  if (!account.peak) GTEST_SKIP() << "this kernel keeps no peak for a group";
-  EXPECT_GE(*account.peak, mebibytes(16));
-  EXPECT_LE(*account.peak, mebibytes(24));
-}
-
-TEST_F(RealGroup, ResetsThePeak) {
-  EXPECT_EQ(run_child(entry(), [] { return allocate(mebibytes(16)) ? 0 : 1; }), 0);
-  if (!group_->reset_peak()) GTEST_SKIP() << "this kernel cannot reset the peak of a group";
-  EXPECT_LE(group_->account().peak.value(), mebibytes(8));
-  EXPECT_EQ(run_child(entry(), [] { return allocate(mebibytes(12)) ? 0 : 1; }), 0);
-  EXPECT_GE(group_->account().peak.value(), mebibytes(12));
-  EXPECT_LE(group_->account().peak.value(), mebibytes(16));
+  EXPECT_GE(account.peak.value_or(mebibytes(16)), mebibytes(16)) << "absent before Linux 5.19";
+  EXPECT_LE(account.peak.value_or(mebibytes(16)), mebibytes(24));
+  EXPECT_TRUE(killed(run_child(entry(), [] { return allocate(mebibytes(64)) ? 0 : 1; })));
+  EXPECT_EQ(group_->account().oom_kills, 1);
 }
 
 TEST_F(RealGroup, RemovesTheGroupAndItsProcesses) {

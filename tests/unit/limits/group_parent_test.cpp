@@ -1,8 +1,5 @@
 #include "limits/control_group.h"
 
-#include <algorithm>
-#include <map>
-
 #include "base/text.h"
 #include "limits_test_support.h"
 
@@ -58,25 +55,23 @@ TEST(FindOwnGroup, ExplainsHowToGetTheMemoryController) {
   EXPECT_THAT(own.error().sentence(), HasSubstr("systemd-run --user --scope -p Delegate=yes headroom"));
 }
 
-TEST(FindOwnGroup, UsesTheV1HierarchyWithMemoryOnHybridSystems) {
-  Tree tree("9:name=systemd:/\n4:cpu,memory:/docker/abc\n0::/\n",
-            "30 1 0:27 / @/unified rw - cgroup2 cgroup2 rw\n31 1 0:28 / @/memory rw - cgroup cgroup "
-            "rw,cpu,memory\n");
-  tree.group("unified");
-  tree.group("memory/docker/abc");
-  const auto own = find_own_group(tree.proc());
+TEST(FindOwnGroup, UsesTheV1HierarchyWithMemory) {
+  Tree hybrid("9:name=systemd:/\n4:cpu,memory:/docker/abc\n0::/\n",
+              "30 1 0:27 / @/unified rw - cgroup2 cgroup2 rw\n31 1 0:28 / @/memory rw - cgroup cgroup "
+              "rw,cpu,memory\n");
+  hybrid.group("unified");
+  hybrid.group("memory/docker/abc");
+  auto own = find_own_group(hybrid.proc());
   ASSERT_TRUE(own) << own.error().sentence();
   EXPECT_EQ(own->version, LimitMechanism::cgroup_v1);
-  EXPECT_EQ(own->folder, tree.cgroup() / "memory/docker/abc");
-}
-
-TEST(FindOwnGroup, RemovesTheMountsRootInAContainer) {
-  Tree tree("4:memory:/docker/abc/inner\n",
-            "31 1 0:28 /docker/abc @/with\\040space rw shared:9 - cgroup cgroup rw,memory\n");
-  tree.group("with space/inner");
-  const auto own = find_own_group(tree.proc());
+  EXPECT_EQ(own->folder, hybrid.cgroup() / "memory/docker/abc");
+  // In a container, the mount starts below the hierarchy's root.
+  Tree container("4:memory:/docker/abc/inner\n",
+                 "31 1 0:28 /docker/abc @/memory rw shared:9 - cgroup cgroup rw,memory\n");
+  container.group("memory/inner");
+  own = find_own_group(container.proc());
   ASSERT_TRUE(own) << own.error().sentence();
-  EXPECT_EQ(own->folder, tree.cgroup() / "with space/inner");
+  EXPECT_EQ(own->folder, container.cgroup() / "memory/inner");
 }
 
 TEST(FindOwnGroup, DoesNotGuessAnInvisibleGroup) {
@@ -160,15 +155,6 @@ TEST_F(ParentV2, MovesIntoALeafAndBackWhenAloneInItsGroup) {
   EXPECT_EQ(test::read_text(folder / "cgroup.procs"), own_pid_ + "\n4242\n");
 }
 
-TEST_F(ParentV2, UsesTheGroupAboveWhenItsOwnHasAShell) {
-  tree_.group_v2("user/app/run", "\n", own_pid_ + "\n7\n");
-  tree_.file("proc/7/stat", "7 (bash) S 1 7 7\n");
-  tree_.group_v2("user/app", "cpu memory\n");
-  const auto parent = prepare();
-  ASSERT_TRUE(parent) << parent.error().sentence();
-  EXPECT_EQ(parent->folder(), tree_.cgroup() / "user/app");
-}
-
 TEST_F(ParentV2, DoesNotLeaveALimitedGroup) {
   tree_.group_v2("user/app/run", "\n", own_pid_ + "\n7\n");
   tree_.file("proc/7/stat", "7 (bash) S 1 7 7\n");
@@ -181,15 +167,21 @@ TEST_F(ParentV2, DoesNotLeaveALimitedGroup) {
             "systemd-run --user --scope -p Delegate=yes headroom …, or run Headroom as root");
 }
 
-TEST_F(ParentV2, LeavesAnUnlimitedGroup) {
+TEST_F(ParentV2, UsesTheGroupsAboveWhenItsOwnHasAShell) {
   tree_.group_v2("user/app/run", "\n", own_pid_ + "\n7\n");
   tree_.file("proc/7/stat", "7 (bash) S 1 7 7\n");
   tree_.file("cgroup/user/app/run/memory.max", "max\n");
   tree_.group_v2("user/app", "\n");  // does not enable memory for its children
   tree_.group_v2("user", "memory\n");
-  const auto parent = prepare();
-  ASSERT_TRUE(parent) << parent.error().sentence();
-  EXPECT_EQ(parent->folder(), tree_.cgroup() / "user");
+  {
+    const auto parent = prepare();
+    ASSERT_TRUE(parent) << parent.error().sentence();
+    EXPECT_EQ(parent->folder(), tree_.cgroup() / "user");
+  }
+  tree_.group_v2("user/app", "cpu memory\n");
+  const auto nearest = prepare();
+  ASSERT_TRUE(nearest) << nearest.error().sentence();
+  EXPECT_EQ(nearest->folder(), tree_.cgroup() / "user/app");
 }
 
 TEST_F(ParentV2, DoesNotMoveFromAGroupWithoutProcesses) {

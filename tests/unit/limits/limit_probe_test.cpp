@@ -22,38 +22,29 @@ std::vector<std::string> outcomes(const Limit& limit) {
 }
 
 TEST(LimitProbeChild, AllocatesByEveryRouteWithoutALimit) {
-  for (const std::string& name : probe_routes()) {
+  const auto output_of = [](const std::string& name, bool works) {
     testing::internal::CaptureStdout();
-    EXPECT_EQ(run_limit_probe(name, mebibytes(8)), 0) << name;
-    EXPECT_THAT(testing::internal::GetCapturedStdout(),
-                HasSubstr("{\"route\":\"" + name + "\",\"taken_bytes\":0}"));
-  }
-}
-
-TEST(LimitProbeChild, RejectsAnUnknownRoute) {
-  testing::internal::CaptureStdout();
-  EXPECT_NE(run_limit_probe("wish", mebibytes(4)), 0);
-  EXPECT_EQ(testing::internal::GetCapturedStdout(),
-            "{\"route\":\"wish\",\"taken_bytes\":0,\"stopped_by\":22}\n");
+    EXPECT_EQ(run_limit_probe(name, mebibytes(8)) == 0, works) << name;
+    return testing::internal::GetCapturedStdout();
+  };
+  for (const std::string& name : probe_routes())
+    EXPECT_THAT(output_of(name, true), HasSubstr("{\"route\":\"" + name + "\",\"taken_bytes\":0}"));
+  EXPECT_EQ(output_of("wish", false), "{\"route\":\"wish\",\"taken_bytes\":0,\"stopped_by\":22}\n");
 }
 
 TEST(LimitProbe, FindsAControlGroupHardByEveryRoute) {
   if (kEmulated || kSanitized) GTEST_SKIP() << kNoRealLimits;
-  const auto limit = probe_limit(mebibytes(512), "cgroup", probe_child());
-  if (!limit) GTEST_SKIP() << limit.error().sentence();
-  EXPECT_EQ(limit->type, LimitType::hard) << limit->note;
-  EXPECT_EQ(limit->bytes, mebibytes(512));
-  EXPECT_EQ(limit->note, "");
-  ASSERT_EQ(limit->routes.size(), probe_routes().size());
-  for (const LimitRoute& one : limit->routes)
-    EXPECT_EQ(one.outcome, "killed") << one.name << ": " << one.detail;
-}
-
-TEST(LimitProbe, ProbesTheSmallestLimitItself) {
-  if (kEmulated || kSanitized) GTEST_SKIP() << kNoRealLimits;
-  const auto limit = probe_limit(mebibytes(8), "cgroup", probe_child());
-  if (!limit) GTEST_SKIP() << limit.error().sentence();
-  EXPECT_EQ(limit->type, LimitType::hard) << limit->note;
+  for (const Bytes bytes : {mebibytes(512), mebibytes(8)}) {  // the smallest limit is probed itself
+    const auto limit = probe_limit(bytes, "cgroup", probe_child());
+    if (!limit) GTEST_SKIP() << limit.error().sentence();
+    EXPECT_EQ(limit->type, LimitType::hard) << limit->note;
+    EXPECT_EQ(limit->bytes, bytes);
+    if (bytes == mebibytes(8)) continue;
+    EXPECT_EQ(limit->note, "");
+    ASSERT_EQ(limit->routes.size(), probe_routes().size());
+    for (const LimitRoute& one : limit->routes)
+      EXPECT_EQ(one.outcome, "killed") << one.name << ": " << one.detail;
+  }
 }
 
 TEST(LimitProbe, FindsADataLimitSoftAndNamesEscapes) {
@@ -62,13 +53,11 @@ TEST(LimitProbe, FindsADataLimitSoftAndNamesEscapes) {
   ASSERT_TRUE(limit) << limit.error().sentence();
   EXPECT_EQ(limit->type, LimitType::soft);
   EXPECT_EQ(limit->mechanism, LimitMechanism::rlimit_data);
-  EXPECT_EQ(route(*limit, "malloc_touch").outcome, "refused");
   EXPECT_THAT(route(*limit, "malloc_touch").detail, HasSubstr("Cannot allocate memory after"));
-  EXPECT_EQ(route(*limit, "mmap_private").outcome, "refused");
-  EXPECT_EQ(route(*limit, "brk").outcome, "refused");
-  EXPECT_EQ(route(*limit, "mmap_shared").outcome, "escaped");
-  EXPECT_EQ(route(*limit, "memfd").outcome, "escaped");
-  EXPECT_EQ(route(*limit, "fork").outcome, "escaped");
+  for (const char* name : {"malloc_touch", "mmap_private", "brk"})
+    EXPECT_EQ(route(*limit, name).outcome, "refused") << name;
+  for (const char* name : {"mmap_shared", "memfd", "fork"})
+    EXPECT_EQ(route(*limit, name).outcome, "escaped") << name;
   EXPECT_THAT(limit->note, HasSubstr("memory escapes the limit by mmap_shared, memfd, shm_file, fork"));
 }
 
@@ -80,13 +69,10 @@ TEST(LimitProbe, CudaWithoutProofMakesAHardLimitSoft) {
   EXPECT_EQ(limit.note, "CUDA memory is not proved to be charged on this device");
   EXPECT_EQ(route(limit, "cuda").outcome, "not_tried");
   EXPECT_EQ(type_with_reason(limit), "soft (CUDA memory is not proved to be charged on this device)");
-}
-
-TEST(LimitProbe, CudaWithoutProofKeepsAnUnavailableLimitUnavailable) {
-  Limit limit{mebibytes(512), LimitType::unavailable, LimitMechanism::none, {}, ""};
-  note_unproved_cuda_memory(limit);
-  EXPECT_EQ(type_with_reason(limit), "unavailable");
-  EXPECT_EQ(limit.note, "");
+  Limit unavailable{mebibytes(512), LimitType::unavailable, LimitMechanism::none, {}, ""};
+  note_unproved_cuda_memory(unavailable);
+  EXPECT_EQ(type_with_reason(unavailable), "unavailable");
+  EXPECT_EQ(unavailable.note, "");
 }
 
 TEST(LimitProbe, TriesNothingWithoutEnforcement) {

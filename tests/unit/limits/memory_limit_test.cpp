@@ -1,7 +1,5 @@
 #include "limits/memory_limit.h"
 
-#include <array>
-
 #include "base/subprocess.h"
 #include "limits_test_support.h"
 #include "sources/process_table.h"
@@ -15,41 +13,30 @@ std::unique_ptr<MemoryLimit> make(std::optional<Bytes> bytes, std::string_view f
   return limit ? std::move(*limit) : nullptr;
 }
 
-TEST(MakeMemoryLimit, RejectsATooSmallLimitWithAFix) {
+TEST(MakeMemoryLimit, RejectsATooSmallLimitAndAnUnknownMechanism) {
   std::string note;
-  const auto limit = make_memory_limit("m", mebibytes(1), "auto", note);
-  ASSERT_FALSE(limit);
-  EXPECT_EQ(limit.error().sentence(),
+  const auto small = make_memory_limit("m", mebibytes(1), "auto", note);
+  ASSERT_FALSE(small);
+  EXPECT_EQ(small.error().sentence(),
             "the memory limit of 1.0 MiB is too small: no Headroom process can start with it; use at least "
             "8.0 MiB");
-}
-
-TEST(MakeMemoryLimit, RejectsAnUnknownMechanism) {
-  std::string note;
-  const auto limit = make_memory_limit("m", mebibytes(64), "hope", note);
-  ASSERT_FALSE(limit);
-  EXPECT_EQ(limit.error().kind, ErrorKind::usage);
+  const auto unknown = make_memory_limit("m", mebibytes(64), "hope", note);
+  ASSERT_FALSE(unknown);
+  EXPECT_EQ(unknown.error().kind, ErrorKind::usage);
 }
 
 TEST(MakeMemoryLimit, UsesForcedMechanisms) {
   EXPECT_EQ(make(mebibytes(64), "rlimit")->mechanism(), LimitMechanism::rlimit_data);
-  EXPECT_EQ(make(mebibytes(64), "watchdog")->mechanism(), LimitMechanism::watchdog);
   EXPECT_EQ(make(mebibytes(64), "none")->mechanism(), LimitMechanism::none);
-}
-
-TEST(MakeMemoryLimit, AcceptsMoreThanTheMachineHasWithANote) {
   std::string note;
-  const auto limit = make_memory_limit("m", gibibytes(1'000'000), "watchdog", note);
-  ASSERT_TRUE(limit);
+  const auto watchdog = make_memory_limit("m", gibibytes(1'000'000), "watchdog", note);
+  ASSERT_TRUE(watchdog);
+  EXPECT_EQ((*watchdog)->mechanism(), LimitMechanism::watchdog);
   EXPECT_THAT(note, testing::HasSubstr("is more than this machine's memory of"));
-}
-
-TEST(MakeMemoryLimit, MakesOnlyAnAccountWithoutALimit) {
-  std::string note = "from before";
-  const auto limit = make_memory_limit("m", std::nullopt, "auto", note);
-  ASSERT_TRUE(limit);
-  EXPECT_EQ((*limit)->bytes(), Bytes{});
-  EXPECT_EQ((*limit)->account().limit, std::nullopt);
+  const auto account = make_memory_limit("m", std::nullopt, "auto", note);
+  ASSERT_TRUE(account);
+  EXPECT_EQ((*account)->bytes(), Bytes{});
+  EXPECT_EQ((*account)->account().limit, std::nullopt);
   EXPECT_EQ(note, "");
 }
 
@@ -122,12 +109,6 @@ TEST_F(GroupLimitTest, AgreesWithTheProcesssOwnPeak) {
   // The group is also charged for page tables, for copies of the parent's pages, and for pages that the
   // kernel charges in advance, in a batch per core.
   EXPECT_LE(std::abs((*group_peak - growth).count), mebibytes(4).count);
-}
-
-TEST_F(GroupLimitTest, ResetsThePeak) {
-  ASSERT_EQ(run_child(limit_->entry(), [] { return allocate(mebibytes(24)) ? 0 : 1; }), 0);
-  if (!limit_->reset_peak()) GTEST_SKIP() << "this kernel cannot reset the peak of a group";
-  EXPECT_LE(limit_->account().peak.value(), mebibytes(8));
 }
 
 }  // namespace

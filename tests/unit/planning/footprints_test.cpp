@@ -80,6 +80,11 @@ TEST(Footprints, FindsByNameFileAndFolder) {
   EXPECT_EQ(run_peak(budget_with("yolox_nano_640x640.onnx")), mebibytes(65));
   EXPECT_EQ(run_peak(budget_with("a", "runs/1")), mebibytes(56));
   EXPECT_EQ(run_peak(budget_with("", "runs/1/footprints/a.json")), mebibytes(56));
+  // Frames of the budget replace those of the bench.
+  Budget with_frames = budget_with("a");
+  with_frames.components[0].need.frames = {{1920, 1080, 3, 1, 10}};
+  EXPECT_EQ(resolve_footprints(with_frames, measured)->components[0].need.frame_bytes(),
+            (Bytes{1920 * 1080 * 3 * 10}));
 }
 
 TEST(Footprints, TakesTheMedianOfRepeatedMeasurements) {
@@ -107,14 +112,6 @@ TEST(Footprints, ReportsAMissingFootprintWithItsLine) {
             "--footprints outputs");
   EXPECT_THAT(resolve_footprints(budget_with("a", "runs/9"), {yolox()}).error().sentence(),
               StartsWith("b.toml:7: no footprint of a in runs/9"));
-}
-
-TEST(Footprints, FramesOfTheBudgetReplaceThoseOfTheBench) {
-  Budget budget = budget_with("a");
-  budget.components[0].need.frames = {{1920, 1080, 3, 1, 10}};
-  const auto resolved = resolve_footprints(budget, {yolox()});
-  ASSERT_TRUE(resolved);
-  EXPECT_EQ(resolved->components[0].need.frame_bytes(), (Bytes{1920 * 1080 * 3 * 10}));
 }
 
 TEST(Footprints, TheSameModelOnAnotherRuntimeIsAVariant) {

@@ -87,7 +87,7 @@ struct FakeModel {
   Bytes load_peak{};  // 0: resident
   Bytes leaks{};      // not freed with the session
   int most_sessions = 1;
-  Bytes additional{};  // size of an additional session; 0: as the first
+  Bytes additional{};  // size of an additional session, which the pool has to learn; 0: as the first
   Gate* gate = nullptr;
   std::atomic<bool>* fails = nullptr;
 };
@@ -97,7 +97,6 @@ inline Model model_of(FakeMachine& machine, const FakeModel& fake) {
   model.name = fake.name;
   const Bytes peak = std::max(fake.load_peak, fake.resident);
   model.memory = {peak, fake.resident, {}};
-  if (fake.additional.count > 0) model.additional_session = {fake.additional, fake.additional, {}};
   model.most_sessions = fake.most_sessions;
   model.load = [&machine, fake, peak](const std::shared_ptr<void>& sibling) -> Result<std::shared_ptr<void>> {
     if (fake.gate != nullptr) fake.gate->wait_open();

@@ -8,7 +8,6 @@
 
 #include <atomic>
 #include <csignal>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <initializer_list>
@@ -116,39 +115,6 @@ TEST_F(ModelPoolTest, GivesSessionsThatRun) {
   EXPECT_EQ(pool.metrics().hits, 1);
 }
 
-TEST_F(ModelPoolTest, StaysWithinABudgetTooSmallForAllModels) {
-#if defined(HEADROOM_SANITIZED)
-  GTEST_SKIP() << "a sanitizer keeps freed memory for a while";
-#endif
-  ModelPool pool({.budget_bytes = 1024 * kModelMiB});
-  pool.add(model("text", kText));
-  ASSERT_TRUE(pool.preload("text"));
-  const std::int64_t used = pool.metrics().used_bytes;
-  ASSERT_GT(pool.metrics().resident_bytes, 4 * kModelMiB);
-  pool.unload("text");
-  while (pool.metrics().unloads == 0) std::this_thread::yield();
-
-  ModelPool small({.budget_bytes = used + 64 * kModelMiB, .margin_bytes = 0});
-  PoolModel first = model("first", kText), second = model("second", kText);
-  first.load_peak_bytes = second.load_peak_bytes = 60 * kModelMiB;
-  first.run_peak_bytes = second.run_peak_bytes = 50 * kModelMiB;
-  small.add(first);
-  small.add(second);
-  LargestMeasured measured;
-  for (const char* name : {"first", "second", "first"}) {
-    PoolSession session = small.acquire(name);
-    ASSERT_TRUE(session) << session.message();
-    first_values(session);
-  }
-  EXPECT_EQ(small.metrics().evictions, 2);
-  EXPECT_GT(small.metrics().reload_seconds, 0);
-  const std::int64_t largest = measured.end();
-  EXPECT_GT(largest, used - pool.metrics().resident_bytes);
-  EXPECT_LE(largest, small.metrics().budget_bytes);
-  EXPECT_LE(small.metrics().peak_used_bytes, small.metrics().budget_bytes);
-  EXPECT_GT(small.metrics().returned_bytes, small.metrics().promised_bytes / 2);
-}
-
 // More threads than models that fit the budget: they wait for loads and for each other, and their patience
 // ends at once.
 TEST_F(ModelPoolTest, ServesManyThreadsInABudgetTooSmallForAllModels) {
@@ -182,6 +148,8 @@ TEST_F(ModelPoolTest, ServesManyThreadsInABudgetTooSmallForAllModels) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(served, kThreads * kRequests);
   EXPECT_GT(pool.metrics().evictions, 0);
+  EXPECT_GT(pool.metrics().reload_seconds, 0);
+  EXPECT_GT(pool.metrics().returned_bytes, pool.metrics().promised_bytes / 2);
   EXPECT_LE(pool.metrics().peak_used_bytes, pool.metrics().budget_bytes);
   EXPECT_LE(measured.end(), pool.metrics().budget_bytes);
 }
@@ -236,9 +204,6 @@ TEST_F(ModelPoolTest, AllocatesArenaCompletelyBeforeTheFirstLoad) {
       first = first_values(session);
     }
     const std::int64_t loaded = own();
-    std::fprintf(stderr, "arena +%lld KiB, model +%lld KiB\n",
-                 static_cast<long long>((after - before) / 1024),
-                 static_cast<long long>((loaded - after) / 1024));
     const bool is_whole =
         after - before >= kArena &&
         used >= after - kModelMiB;  // a thread's stack, for example, is not resident completely
@@ -311,6 +276,10 @@ TEST_F(ModelPoolTest, ReportsInvalidArguments) {
   wrong = model("wrong", kFront);
   wrong.sessions = 0;
   EXPECT_THROW(pool.add(wrong), std::invalid_argument);
+  wrong = model("wrong", kFront);
+  wrong.device = "cuda:0";
+  wrong.isolated = true;
+  EXPECT_THROW(pool.add(wrong), std::invalid_argument);
   PoolModel absent = model("absent", kFront);
   absent.path = "/nowhere/absent.onnx";
   pool.add(absent);
@@ -346,8 +315,9 @@ TEST_F(ModelPoolTest, WritesItsEventsAsLines) {
   EXPECT_THAT(text, HasSubstr(R"("lost_events":0)"));
 }
 
-// A reader that does not read must not block the pool.
-TEST_F(ModelPoolTest, CountsLinesLostToAFullPipe) {
+// A reader that does not read must not block the pool. If it closes, a SIGPIPE would end this program, which
+// does not ignore the signal.
+TEST_F(ModelPoolTest, CountsLinesLostToAPipe) {
   const test::TemporaryFolder folder;
   const std::string path = folder / "events";
   ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
@@ -355,27 +325,15 @@ TEST_F(ModelPoolTest, CountsLinesLostToAFullPipe) {
       << "the pipe has no reader";
   const int reader = ::open(path.c_str(), O_RDONLY | O_NONBLOCK);
   ASSERT_GE(reader, 0);
-  {
-    ModelPool pool({.budget_bytes = 1024 * kModelMiB, .events_to = path});
-    for (int i = 0; i < 2000; ++i) EXPECT_FALSE(pool.acquire("unknown"));
-    EXPECT_GT(pool.metrics().lost_events, 0) << "a pipe holds 64 KiB";
-    EXPECT_LT(pool.metrics().lost_events, 2000);
-  }
-  ::close(reader);
-}
-
-// A SIGPIPE would end this program, because it does not ignore the signal.
-TEST_F(ModelPoolTest, SurvivesAnEventReaderThatCloses) {
-  const test::TemporaryFolder folder;
-  const std::string path = folder / "events";
-  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
-  const int reader = ::open(path.c_str(), O_RDONLY | O_NONBLOCK);
-  ASSERT_GE(reader, 0);
   ASSERT_NE(std::signal(SIGPIPE, SIG_DFL), SIG_ERR);
   ModelPool pool({.budget_bytes = 1024 * kModelMiB, .events_to = path});
-  EXPECT_FALSE(pool.acquire("unknown"));
+  for (int i = 0; i < 2000; ++i) EXPECT_FALSE(pool.acquire("unknown"));
+  const std::int64_t lost = pool.metrics().lost_events;
+  EXPECT_GT(lost, 0) << "a pipe holds 64 KiB";
+  EXPECT_LT(lost, 2000);
   ::close(reader);
-  for (int i = 0; i < 3; ++i) EXPECT_FALSE(pool.acquire("unknown"));
+  EXPECT_FALSE(pool.acquire("unknown"));
+  EXPECT_EQ(pool.metrics().lost_events, lost + 1);
 }
 
 TEST_F(ModelPoolTest, CanBeMoveAssigned) {
@@ -387,21 +345,6 @@ TEST_F(ModelPoolTest, CanBeMoveAssigned) {
   EXPECT_THAT(test::read_text(folder / "first"), HasSubstr(R"({"event":"metrics",)"));
   EXPECT_FALSE(first_values(kept).empty());
   EXPECT_EQ(pool.acquire("front").refusal(), PoolRefusal::unknown_model);
-}
-
-TEST_F(ModelPoolTest, PoolsCanStartAndEndOnDifferentThreads) {
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 4; ++t)
-    threads.emplace_back([] {
-      for (int i = 0; i < 4; ++i) {
-        ModelPool pool({.budget_bytes = 4096 * kModelMiB});
-        pool.add(model("front", kFront));
-        PoolSession session = pool.acquire("front");
-        ASSERT_TRUE(session) << session.message();
-        first_values(session);
-      }
-    });
-  for (std::thread& thread : threads) thread.join();
 }
 
 TEST_F(ModelPoolTest, PublishesItsMetricsForOtherProcesses) {

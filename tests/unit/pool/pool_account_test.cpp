@@ -40,20 +40,9 @@ TEST_F(SmallPool, CountsMemoryThatAnUnloadDidNotFree) {
   EXPECT_EQ(pool_.metrics().short_returns, 1);
   EXPECT_LE(machine_.peak(), mebibytes(100));
   EXPECT_EQ(pool_.metrics().used, mebibytes(100));
-}
-
-TEST_F(SmallPool, RefusesWhenUnfreedMemoryLeavesTooLittle) {
-  add({"leaky", mebibytes(40), {}, mebibytes(25)});
-  add({"small", mebibytes(20)});
-  for (int i = 1; i <= 3; ++i) {
-    ASSERT_TRUE(pool_.acquire("leaky"));
-    EXPECT_TRUE(pool_.unload("leaky"));
-    while (pool_.metrics().unloads < i) std::this_thread::yield();
-  }
-  EXPECT_EQ(pool_.metrics().unaccounted, mebibytes(75));
-  EXPECT_EQ(pool_.acquire("leaky").refusal(), Refusal::no_room);
-  EXPECT_TRUE(pool_.acquire("small"));
-  EXPECT_LE(machine_.peak(), mebibytes(100));
+  machine_.take(mebibytes(50));
+  EXPECT_EQ(pool_.acquire("leaky").refusal(), Refusal::no_room) << "75 MiB are not the pool's";
+  EXPECT_TRUE(pool_.acquire("a"));
 }
 
 TEST_F(SmallPool, CountsMemoryOfTheProgramItself) {
@@ -81,26 +70,15 @@ TEST_F(SmallPool, EvictsModelsThatHoldMoreThanTheirCharge) {
   EXPECT_EQ(machine_.used(), mebibytes(45));
 }
 
-// Shared weights, and their charge, stay with the last session.
-TEST_F(SmallPool, ChargesSharedWeightsToTheLastSession) {
-  add({"a", mebibytes(30), {}, {}, 2, mebibytes(1)});
-  Lease first = pool_.acquire("a"), second = pool_.acquire("a");
-  ASSERT_TRUE(second);
-  EXPECT_EQ(pool_.metrics().resident, mebibytes(31));
+// Shared weights, and their charge, stay with the last sessions.
+TEST_F(SmallPool, LearnsTheSizeOfAnAdditionalSession) {
+  add({"a", mebibytes(30), {}, {}, 3, mebibytes(2)});
+  Lease first = pool_.acquire("a"), second = pool_.acquire("a"), third = pool_.acquire("a");
+  ASSERT_TRUE(third) << third.message();
+  EXPECT_EQ(pool_.metrics().resident, mebibytes(30 + 2 + 2));
   first.discard();
   while (pool_.metrics().unloads == 0) std::this_thread::yield();
-  EXPECT_EQ(pool_.metrics().resident, mebibytes(30));
-}
-
-TEST_F(SmallPool, ChargesAnAdditionalSessionItsLearntSize) {
-  Model model = test::model_of(machine_, {"a", mebibytes(30), {}, {}, 3, mebibytes(2)});
-  model.additional_session = {};  // only the first session's size is stated
-  ASSERT_TRUE(pool_.add(std::move(model)));
-  const Lease first = pool_.acquire("a"), second = pool_.acquire("a"), third = pool_.acquire("a");
-  ASSERT_TRUE(third) << third.message();
-  // The second session was reserved and charged like the first, because its size was unknown. Now it is
-  // known.
-  EXPECT_EQ(pool_.metrics().resident, mebibytes(30 + 2 + 2));
+  EXPECT_EQ(pool_.metrics().resident, mebibytes(30 + 2));
 }
 
 TEST(Pool, DoesNotLearnMemoryThatTheProgramFreesDuringALoad) {
@@ -132,23 +110,6 @@ TEST_F(SmallPool, DoesNotForgetAStatedSizeAboveTheBudget) {
     EXPECT_THAT(pool_.acquire("a").message(), ::testing::Not(HasSubstr("next measurement")));
 }
 
-TEST_F(SmallPool, MeasuresALearntSizeAboveTheBudgetAgainLater) {
-  Model model = test::model_of(machine_, {"a", mebibytes(10)});
-  model.memory = {{}, {}, mebibytes(20)};
-  model.load = [&, load = model.load](const std::shared_ptr<void>& sibling) {
-    machine_.take(mebibytes(95));  // allocated by another thread of the program, long enough to be measured
-    return load(sibling);
-  };
-  ASSERT_TRUE(pool_.add(std::move(model)));
-  ASSERT_TRUE(pool_.acquire("a"));
-  machine_.give(mebibytes(95));
-  EXPECT_TRUE(pool_.unload("a"));
-  while (pool_.metrics().unloads == 0) std::this_thread::yield();
-  const Lease refused = pool_.acquire("a");
-  EXPECT_EQ(refused.refusal(), Refusal::too_large);
-  EXPECT_THAT(refused.message(), HasSubstr("the next measurement is in"));
-}
-
 TEST(Pool, TreatsTimesNearTheMaximumAsUnlimited) {
   constexpr Nanoseconds kForEver{std::numeric_limits<std::int64_t>::max()};
   FakeMachine machine;
@@ -166,23 +127,8 @@ TEST(Pool, ThrowsIfMemoryCannotBeMeasured) {
   EXPECT_THROW(Pool(std::move(options)), std::runtime_error);
 }
 
-TEST(Pool, SkipsAFailedReading) {
-  FakeMachine machine;
-  PoolOptions options = machine.options();
-  std::atomic<bool> is_blind = false;
-  options.meter.read = [&]() -> std::optional<Bytes> {
-    return is_blind ? std::nullopt : std::optional(machine.used());
-  };
-  Pool pool(std::move(options));
-  for (const char* name : {"a", "b", "c"}) add(pool, machine, {name, mebibytes(40)});
-  ASSERT_TRUE(pool.acquire("a"));
-  is_blind = true;
-  for (const char* name : {"b", "c", "a"}) ASSERT_TRUE(pool.acquire(name));
-  EXPECT_LE(machine.peak(), mebibytes(100));
-  EXPECT_EQ(pool.metrics().resident, mebibytes(80));
-}
-
-TEST(Pool, ChargesTheReservationIfALoadCannotBeMeasured) {
+// The sizes are stated, or the pool charges the reservation.
+TEST(Pool, KeepsWithinTheBudgetWhileReadingsFail) {
   FakeMachine machine;
   PoolOptions options = machine.options();
   std::atomic<bool> is_blind = false;
@@ -191,14 +137,17 @@ TEST(Pool, ChargesTheReservationIfALoadCannotBeMeasured) {
   };
   Pool pool(std::move(options));
   for (const char* name : {"a", "b", "c"}) {
+    add(pool, machine, {std::string("stated ") + name, mebibytes(40)});
     Model model = test::model_of(machine, {name, mebibytes(40)});
     model.memory = {{}, {}, mebibytes(45)};
     ASSERT_TRUE(pool.add(std::move(model)));
   }
   is_blind = true;
+  for (const char* name : {"stated a", "stated b", "stated c"}) ASSERT_TRUE(pool.acquire(name));
+  EXPECT_EQ(pool.metrics().resident, mebibytes(80));
   for (const char* name : {"a", "b", "c", "a"}) ASSERT_TRUE(pool.acquire(name));
   EXPECT_LE(machine.peak(), mebibytes(100));
-  EXPECT_EQ(pool.metrics().resident, mebibytes(90));
+  EXPECT_GE(pool.metrics().resident, mebibytes(45 + 40));
 }
 
 TEST_F(SmallPool, ExcludesBaselineGrowthFromTheBudgetForModels) {
@@ -227,17 +176,7 @@ TEST(Pool, FailedAdditionalSessionKeepsTheModelServed) {
   EXPECT_TRUE(pool.acquire("a"));
 }
 
-TEST_F(SmallPool, FreesAllMemoryAtItsEnd) {
-  add({"a"});
-  ASSERT_TRUE(pool_.preload("a"));
-  pool_.shut_down();
-  EXPECT_EQ(machine_.used().count, 0);
-  EXPECT_EQ(pool_.metrics().unloads, 1);
-  EXPECT_EQ(pool_.acquire("a").refusal(), Refusal::shut_down);
-  pool_.shut_down();
-}
-
-TEST(EventLines, FormatEachEventAsJson) {
+TEST(EventLines, FormatAnEventAsJson) {
   Event event;
   event.kind = EventKind::unloaded;
   event.time = {7};
@@ -252,25 +191,6 @@ TEST(EventLines, FormatEachEventAsJson) {
       event_line(event),
       R"({"event":"unloaded","time_ns":7,"model":"a, b","took_ns":5,"promised_bytes":100,"returned_bytes":90,)"
       R"("cause":"discarded","used_bytes":10,"budget_bytes":1000})");
-  event = {};
-  event.kind = EventKind::refused;
-  event.model = "\"\n";
-  event.refusal = Refusal::no_room;
-  event.message = "no";
-  EXPECT_EQ(event_line(event),
-            R"({"event":"refused","time_ns":0,"model":"\"\n","took_ns":0,"refusal":"no_room","message":"no",)"
-            R"("used_bytes":0,"budget_bytes":0})");
-}
-
-TEST(EventLines, EveryNameIsDifferent) {
-  for (int a = 0; a <= static_cast<int>(Refusal::shut_down); ++a)
-    for (int b = 0; b < a; ++b) EXPECT_NE(name_of(static_cast<Refusal>(a)), name_of(static_cast<Refusal>(b)));
-  for (int a = 0; a <= static_cast<int>(EventKind::refused); ++a)
-    for (int b = 0; b < a; ++b)
-      EXPECT_NE(name_of(static_cast<EventKind>(a)), name_of(static_cast<EventKind>(b)));
-  for (int a = 0; a <= static_cast<int>(UnloadCause::end); ++a)
-    for (int b = 0; b < a; ++b)
-      EXPECT_NE(name_of(static_cast<UnloadCause>(a)), name_of(static_cast<UnloadCause>(b)));
 }
 
 TEST(ProcessBytes, CountMemoryThatTheKernelCannotReclaim) {

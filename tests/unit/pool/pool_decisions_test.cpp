@@ -56,12 +56,16 @@ class PoolDecisions : public ::testing::Test {
   }
 
   void load(std::size_t model, Nanoseconds took) {
+    const Bytes size = state_.models[model].model.memory.run_peak;
+    load(model, took, size, size);
+  }
+  // The process grows by `growth`, with this peak if it was watched.
+  void load(std::size_t model, Nanoseconds took, Bytes growth, std::optional<Bytes> peak) {
     const Step step = state_.next_step(now_);
     ASSERT_EQ(step.kind, Step::Kind::load);
     ASSERT_EQ(step.model, model);
     now_ += took;
-    const Bytes size = state_.models[model].model.memory.run_peak;
-    state_.finish_load(step, std::make_shared<int>(0), size, size, took, now_);
+    state_.finish_load(step, std::make_shared<int>(0), growth, peak, took, now_);
   }
 
   // Expects the next step to unload one session, of this model.
@@ -169,25 +173,6 @@ TEST_F(PoolDecisions, WaiterBehindAClaimWaitsForItsTurn) {
   EXPECT_FALSE(second.is_answered()) << "it fits after the first one";
 }
 
-TEST_F(PoolDecisions, PrioritiesHoldWithoutPatience) {
-  PoolOptions impatient = options();
-  impatient.patience = {};
-  PoolState state(impatient);
-  state.models.emplace_back();
-  Waiter early, important;
-  early.arrived = now_;
-  important.arrived = now_ + Nanoseconds{900'000};
-  important.priority = 1;
-  state.waiters = {&early, &important};
-  LoadedSession session;
-  session.charge = mebibytes(1);
-  state.models[0].sessions.push_back(session);
-  state.next_step(now_ + Nanoseconds{950'000});
-  EXPECT_FALSE(early.is_answered());
-  EXPECT_TRUE(important.is_answered());
-  state.waiters.clear();
-}
-
 // The claimed lease may never end. So a claim holds for eight patiences, and then others may use the model
 // for one.
 TEST_F(PoolDecisions, ClaimIsSuspendedInEveryNinthPatience) {
@@ -247,15 +232,12 @@ TEST_F(PoolDecisions, IdleSessionFreesLittleWhileASiblingIsLeased) {
   const std::size_t shared = add("shared", mebibytes(30)), other = add("other", mebibytes(20)),
                     next = add("next", mebibytes(60));
   state_.models[shared].model.most_sessions = 2;
-  state_.models[shared].model.additional_session = {mebibytes(1), mebibytes(1), {}};
   use(shared, ms(5), ms(5));
   for (int i = 0; i < 10; ++i) use(other, ms(500), ms(5));  // by far the worse choice to evict
   LoadedSession* first = state_.take_ready(shared, now_);
   Waiter second;
   ask(second, shared);
-  const Step load = state_.next_step(now_);
-  ASSERT_TRUE(load.is_additional);
-  state_.finish_load(load, std::make_shared<int>(0), mebibytes(1), mebibytes(1), ms(1), now_);
+  load(shared, ms(1), mebibytes(1), mebibytes(1));
   ASSERT_NE(second.session, nullptr);
   state_.release(*first, now_);
   Waiter waiter;
@@ -269,6 +251,7 @@ TEST_F(PoolDecisions, ForgetsALearntSizeAboveTheBudgetAfterAMinute) {
   state_.models[a].learnt = {mebibytes(120), mebibytes(120), {}};
   std::string message;
   EXPECT_EQ(state_.refuse_at_once(state_.models[a], now_, message), Refusal::too_large);
+  EXPECT_NE(message.find("the next measurement is in"), std::string::npos) << message;
   EXPECT_EQ(state_.refuse_at_once(state_.models[a], now_ + ms(59'999), message), Refusal::too_large);
   EXPECT_EQ(state_.refuse_at_once(state_.models[a], now_ + ms(60'000), message), Refusal::none);
   // The size is unknown now: the next load reserves all available memory.
@@ -322,9 +305,7 @@ TEST_F(PoolDecisions, CountsStatedRunMemoryOnceWhenItIsAllocated) {
   const std::size_t a = add("a", mebibytes(60));
   Waiter waiter;
   ask(waiter, a);
-  const Step load = state_.next_step(now_);
-  state_.finish_load(load, std::make_shared<int>(0), mebibytes(10), mebibytes(10), ms(5), now_);
-  ASSERT_NE(waiter.session, nullptr);
+  load(a, ms(5), mebibytes(10), mebibytes(10));
   state_.metrics.measured = mebibytes(10);
   state_.apply_reading(mebibytes(60));  // the run allocated the other 50 MiB
   EXPECT_EQ(state_.account.used(), mebibytes(60));
@@ -338,9 +319,7 @@ TEST_F(PoolDecisions, ReservesTheEstimateIfTheLoadPeakIsNotWatched) {
   state_.models[a].model.memory.estimate = mebibytes(50);
   Waiter waiter;
   ask(waiter, a);
-  const Step load = state_.next_step(now_);
-  ASSERT_EQ(load.kind, Step::Kind::load);
-  state_.finish_load(load, std::make_shared<int>(0), mebibytes(10), std::nullopt, ms(5), now_);
+  load(a, ms(5), mebibytes(10), std::nullopt);
   EXPECT_EQ(state_.models[a].learnt.load_peak, mebibytes(50));
   EXPECT_EQ(state_.models[a].learnt.run_peak, mebibytes(10));
   state_.models[a].model.keeps_run_memory = false;
@@ -349,8 +328,7 @@ TEST_F(PoolDecisions, ReservesTheEstimateIfTheLoadPeakIsNotWatched) {
   state_.finish_unload(state_.next_step(now_), mebibytes(10), ms(1));
   Waiter again;
   ask(again, a);
-  state_.finish_load(state_.next_step(now_), std::make_shared<int>(0), mebibytes(10), std::nullopt, ms(5),
-                     now_);
+  load(a, ms(5), mebibytes(10), std::nullopt);
   EXPECT_EQ(state_.models[a].sessions.front().charge, mebibytes(50)) << "each run may need it again";
 }
 
@@ -362,9 +340,7 @@ TEST_F(PoolDecisions, ChargesStatedRunPeakEvenIfTheSessionKeepsNoRunMemory) {
     state_.models[model].model.keeps_run_memory = false;
     Waiter waiter;
     ask(waiter, model);
-    const Step load = state_.next_step(now_);
-    EXPECT_EQ(load.kind, Step::Kind::load);
-    state_.finish_load(load, std::make_shared<int>(0), mebibytes(4), std::nullopt, ms(5), now_);
+    load(model, ms(5), mebibytes(4), std::nullopt);
     return state_.models[model].sessions.front().charge;
   };
   EXPECT_EQ(charge_of("both", {mebibytes(20), mebibytes(10), {}}), mebibytes(10));

@@ -2,11 +2,9 @@
 // program's time limit.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <pthread.h>
 
 #include <atomic>
 #include <list>
-#include <random>
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -20,9 +18,7 @@ namespace {
 using test::add;
 using test::FakeMachine;
 using test::Gate;
-using test::session_of;
 using test::SmallPool;
-using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
 TEST(PoolThreads, FailedLoadRefusesAllItsWaiters) {
@@ -175,69 +171,6 @@ TEST(PoolThreads, FreesOtherModelsIfALoadHangsAtShutdown) {
   gate.open();
   while (machine.peak() < mebibytes(30)) std::this_thread::yield();
   while (machine.used().count != 0) std::this_thread::yield();
-}
-
-// While this object lives no thread can be started: the default stack size exceeds the address space.
-class NoThreads {
- public:
-  NoThreads() {
-    EXPECT_EQ(::pthread_getattr_default_np(&before_), 0);
-    pthread_attr_t attributes = before_;
-    EXPECT_EQ(::pthread_attr_setstacksize(&attributes, std::size_t{1} << 62), 0);
-    EXPECT_EQ(::pthread_setattr_default_np(&attributes), 0);
-    EXPECT_THROW(std::thread([] {}).join(), std::system_error);
-  }
-  NoThreads(const NoThreads&) = delete;
-  ~NoThreads() { EXPECT_EQ(::pthread_setattr_default_np(&before_), 0); }
-
- private:
-  pthread_attr_t before_{};
-};
-
-// A thread that starts after shutdown would never be joined, and would end the program.
-TEST(PoolThreads, StartsNoThreadAfterShutdown) {
-  auto& machine = kept<FakeMachine>();
-  auto& gate = kept<Gate>();
-  PoolOptions options = machine.options(kShortTimeout);
-  auto used_by_pool = std::make_shared<int>(0);
-  const std::weak_ptr<int> state_lives = used_by_pool;
-  options.observer = [held = std::move(used_by_pool)](const Event&) {};
-  {
-    Pool pool(std::move(options));
-    add(pool, machine, {"hangs", mebibytes(30), {}, {}, 1, {}, &gate});
-    std::thread waiter([&] { EXPECT_EQ(pool.acquire("hangs").refusal(), Refusal::shut_down); });
-    gate.wait_for_waiter();
-    {
-      const NoThreads none;
-      pool.shut_down();
-    }
-    waiter.join();
-    EXPECT_EQ(pool.metrics().hangs, 1);
-    EXPECT_EQ(pool.acquire("hangs").refusal(), Refusal::shut_down);
-  }
-  gate.open();
-  while (!state_lives.expired()) std::this_thread::yield();
-}
-
-// No request comes between the hang and the shutdown. The shutdown starts a thread that frees the loaded
-// sessions.
-TEST(PoolThreads, ShutdownStartsTheThreadThatFailedToStart) {
-  auto& machine = kept<FakeMachine>();
-  auto& gate = kept<Gate>();
-  {
-    Pool pool(machine.options(kShortTimeout));
-    add(pool, machine, {"good"});
-    add(pool, machine, {"hangs", mebibytes(30), {}, {}, 1, {}, &gate});
-    ASSERT_TRUE(pool.preload("good"));
-    std::thread waiter([&] { EXPECT_EQ(pool.acquire("hangs").refusal(), Refusal::load_hangs); });
-    gate.wait_for_waiter();
-    const NoThreads none;
-    waiter.join();
-    EXPECT_TRUE(pool.acquire("good")) << "loaded sessions are served without a pool thread";
-  }
-  EXPECT_EQ(machine.used().count, 0) << "threads can be started again before the pool ends";
-  gate.open();
-  while (machine.peak() < mebibytes(30)) std::this_thread::yield();
 }
 
 }  // namespace

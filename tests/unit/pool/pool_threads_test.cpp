@@ -2,12 +2,9 @@
 // the test program's time limit.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <pthread.h>
 
 #include <atomic>
-#include <list>
 #include <random>
-#include <stdexcept>
 #include <thread>
 #include <vector>
 
@@ -22,8 +19,6 @@ using test::FakeMachine;
 using test::Gate;
 using test::session_of;
 using test::SmallPool;
-using ::testing::AnyOf;
-using ::testing::HasSubstr;
 
 // A real process's readings vary by some KiB. With a load delay several loads are gathered.
 struct NoiseAndDelay {
@@ -111,50 +106,6 @@ TEST_F(SmallPool, LowPriorityIsNotStarvedByHighPriority) {
   EXPECT_LE(machine_.peak(), mebibytes(100));
 }
 
-TEST(PoolThreads, RefusesAWaiterAtItsDeadline) {
-  constexpr Nanoseconds kDeadline{1'000'000};
-  FakeMachine machine;
-  PoolOptions options = machine.options();
-  options.patience = {3'600'000'000'000};  // so long that it never ranks first by waiting
-  Pool pool(std::move(options));
-  add(pool, machine, {"a"});
-  const auto refusal_of_one = [&] {
-    const Nanoseconds asked = monotonic_now();
-    const Lease lease = pool.acquire("a", {kDeadline, 0});
-    if (!lease) {
-      EXPECT_GE((monotonic_now() - asked).count, kDeadline.count) << "refused before its deadline";
-    }
-    return lease.refusal();
-  };
-  std::atomic<bool> is_done = false;
-  std::vector<std::thread> stream;
-  for (int t = 0; t < 3; ++t)
-    stream.emplace_back([&] {
-      while (!is_done) EXPECT_TRUE(pool.acquire("a", {{}, 1}));
-    });
-  while (pool.metrics().hits < 10) std::this_thread::yield();
-  for (int i = 0; i < 20; ++i) EXPECT_THAT(refusal_of_one(), AnyOf(Refusal::none, Refusal::deadline));
-  {
-    const Lease held = pool.acquire("a", {{}, 2});
-    ASSERT_TRUE(held);
-    for (int i = 0; i < 5; ++i) EXPECT_EQ(refusal_of_one(), Refusal::deadline);
-  }
-  is_done = true;
-  for (std::thread& thread : stream) thread.join();
-}
-
-TEST_F(SmallPool, WaitsForLeasesOfTheModelsItMustEvict) {
-  add({"a", mebibytes(60)});
-  add({"b", mebibytes(60)});
-  Lease held = pool_.acquire("a");
-  std::thread other([&] { EXPECT_TRUE(pool_.acquire("b")); });
-  while (pool_.metrics().waits < 2) std::this_thread::yield();
-  EXPECT_EQ(pool_.metrics().evictions, 0);
-  held.release();
-  other.join();
-  EXPECT_EQ(pool_.metrics().evictions, 1);
-}
-
 // An endless lease blocks only the request that needs its memory.
 TEST_F(SmallPool, EndlessWaiterDoesNotBlockOtherRequests) {
   add({"kept", mebibytes(60)});
@@ -169,33 +120,6 @@ TEST_F(SmallPool, EndlessWaiterDoesNotBlockOtherRequests) {
   kept.release();
   other.join();
   EXPECT_LE(machine_.peak(), mebibytes(100));
-}
-
-TEST_F(SmallPool, ClaimedModelsAreLeasedToOthersPeriodically) {
-  add({"kept", mebibytes(50)});
-  add({"idle", mebibytes(40)});
-  add({"waits", mebibytes(95)});  // needs the memory of both
-  Lease kept = pool_.acquire("kept");
-  ASSERT_TRUE(pool_.preload("idle"));
-  std::thread other([&] { EXPECT_TRUE(pool_.acquire("waits")); });
-  while (pool_.metrics().waits < 2) std::this_thread::yield();
-  for (int i = 0; i < 5; ++i) {
-    ASSERT_TRUE(pool_.acquire("idle", {{}, 3}));
-    std::this_thread::sleep_for(std::chrono::milliseconds(3));
-  }
-  kept.release();
-  other.join();
-  EXPECT_EQ(pool_.metrics().evictions, 2);
-}
-
-TEST_F(SmallPool, RefusesAModelThatCannotFitNextToPinnedModels) {
-  add({"pinned", mebibytes(60)});
-  add({"other", mebibytes(50)});
-  EXPECT_TRUE(pool_.pin("pinned"));
-  const Lease busy = pool_.acquire("pinned");
-  const Lease refused = pool_.acquire("other");
-  EXPECT_EQ(refused.refusal(), Refusal::no_room);
-  EXPECT_THAT(refused.message(), HasSubstr("pinned models 60.0 MiB"));
 }
 
 TEST_F(SmallPool, WaitsForMemoryThatTheProgramUsesTemporarily) {
@@ -248,27 +172,6 @@ TEST(PoolThreads, GrowsTheBaselineOnlyWhileNothingIsLoaded) {
   EXPECT_EQ(pool.metrics().resident, mebibytes(20)) << "10 MiB each";
   EXPECT_EQ(pool.metrics().used, mebibytes(5 + 20 + 20));
   EXPECT_EQ(pool.metrics().unaccounted.count, 0);
-}
-
-TEST(PoolThreads, HangingRuntimeStartDoesNotBlockRequests) {
-  FakeMachine machine;
-  Pool pool(machine.options({.load_timeout = {200'000'000}, .patience = {1'000'000}}));
-  for (const char* name : {"a", "b"}) add(pool, machine, {name});
-  Gate gate;
-  std::thread runtime([&] {
-    pool.grow_baseline([&] {
-      machine.take(mebibytes(20));
-      gate.wait_open();
-    });
-  });
-  gate.wait_for_waiter();
-  EXPECT_TRUE(pool.acquire("a"));
-  pool.grow_baseline([&] { machine.take(mebibytes(5)); });
-  gate.open();
-  runtime.join();
-  EXPECT_TRUE(pool.acquire("b"));
-  EXPECT_EQ(pool.metrics().unaccounted, mebibytes(20)) << "this memory cannot be attributed";
-  EXPECT_EQ(pool.metrics().used, mebibytes(45));
 }
 
 TEST(PoolThreads, ShutdownRefusesWaitingRequests) {

@@ -1,5 +1,6 @@
 // GPU memory with the preload library, against the fake driver of tests/support: every allocation route,
 // every way to look up the driver's functions, and what the recording contains.
+#include <algorithm>
 #include <map>
 
 #include "ledger/account.h"
@@ -179,14 +180,6 @@ TEST_F(TraceDevices, RecordsPhysicalMemoryAndAddressesSeparately) {
   }
 }
 
-TEST_F(TraceDevices, RecordsThatADeviceIsIntegrated) {
-  TracedProgram traced(limited("full=1"));
-  traced.set_environment("FAKE_CUDA_INTEGRATED", "1");
-  const SeenRecording seen = recording_of_plain(traced);
-  ASSERT_EQ(seen.info.devices.size(), 1u);
-  EXPECT_TRUE(seen.info.devices[0].integrated);
-}
-
 // As on a Jetson: CPU and GPU share one memory, and the driver's granularity is not used.
 TEST_F(TraceDevices, LimitOfIntegratedDeviceCoversPinnedMemory) {
   for (const char* route : {"unified", "host", "plain"}) {
@@ -194,6 +187,8 @@ TEST_F(TraceDevices, LimitOfIntegratedDeviceCoversPinnedMemory) {
     traced.set_environment("FAKE_CUDA_INTEGRATED", "1");
     traced.set_environment("FAKE_CUDA_GRANULE", std::string(route) == "unified" ? "2097152" : "0");
     EXPECT_THAT(output_of(traced, "dlsym", route), testing::HasSubstr(": sound"));
+    ASSERT_EQ(traced.root().info.devices.size(), 1u);
+    EXPECT_TRUE(traced.root().info.devices[0].integrated);
   }
 }
 
@@ -208,14 +203,6 @@ TEST_F(TraceDevices, ChargesExportedMemoryAfterItIsFreed) {
   EXPECT_THAT(output_of(traced, "dlsym", "exported"),
               testing::AllOf(testing::HasSubstr("a descriptor of a pool's memory: error 0"),
                              testing::HasSubstr("a pointer of a pool's memory: error 0")));
-}
-
-// The fake driver yields within some calls, so that threads also meet in rare orders.
-TEST_F(TraceDevices, ThreadsOnPoolsAndGraphsNeverExceedTheLimit) {
-  TracedProgram traced(options("gpu,ledger=1"));
-  traced.set_environment("FAKE_CUDA_PREEMPT", "4");
-  traced.set_environment("TEST_RACE_MS", "2000");
-  output_of(traced, "proc", "races");
 }
 
 // Random calls by three threads, against a driver that yields within calls and completes some of them later.
@@ -292,6 +279,60 @@ TEST_F(TraceDevices, RefusesEverythingWithoutTheSharedOrOuterAccount) {
     TracedProgram traced(all);
     EXPECT_THAT(run(traced, "proc", "plain").output, testing::HasSubstr("granted 0 in 0, then error 2"));
   }
+}
+
+TEST_F(TraceDevices, ChargesGraphMemoryThatTheDriverTookBeyondTheEstimate) {
+  for (const char* mode : {"full=1", "gpu,ledger=1"}) {
+    TracedProgram traced(limited(mode));
+    traced.set_environment("FAKE_CUDA_GRAPH_STEP", std::to_string(96 << 20));
+    EXPECT_THAT(output_of(traced, "proc", "beyond"),
+                testing::HasSubstr("the driver has 100663296 for 64 KiB"));
+  }
+}
+
+// The account is charged whole steps; the recording has the requested bytes. An updated exec keeps its memory
+// until it is destroyed.
+TEST_F(TraceDevices, RecordsTheBlocksOfEachGraphAndTheirRelease) {
+  const auto count = [](const SeenRecording& seen, Kind kind) {
+    return std::ranges::count_if(seen.events, [kind](const SeenEvent& one) {
+      return one.event.kind == kind && one.event.device_kind == DeviceMemoryKind::graph;
+    });
+  };
+  TracedProgram many(limited("full=1")), updates(limited("gpu"));
+  output_of(many, "proc", "many");
+  const SeenRecording seen = many.root();
+  for (const SeenEvent& one : seen.events) {
+    if (one.event.kind == Kind::device_allocate && one.event.device_kind == DeviceMemoryKind::graph) {
+      EXPECT_EQ(one.event.size, 64u << 10);
+    }
+  }
+  EXPECT_EQ(count(seen, Kind::device_allocate), static_cast<std::int64_t>(kLimit >> 25));
+  EXPECT_EQ(count(seen, Kind::device_release), count(seen, Kind::device_allocate));
+  EXPECT_EQ(count(seen, Kind::device_refused), 1);
+  output_of(updates, "proc", "updates");
+  EXPECT_GT(count(updates.root(), Kind::device_allocate), 20);
+  EXPECT_EQ(count(updates.root(), Kind::device_release), count(updates.root(), Kind::device_allocate));
+}
+
+// Without a limit, because then no later call updates the graph figures.
+TEST_F(TraceDevices, RecordsTheEffectOfATrimAtOnce) {
+  TracedProgram traced("gpu");
+  traced.set_environment("LD_LIBRARY_PATH", test::built_path("tests/fake_cuda"));
+  const ProgramRun run = traced.run({program_path("traced_cuda_lookup"), "trims", "none"});
+  ASSERT_TRUE(run.status.success()) << run.output;
+  std::uint64_t kept = 0, most = 0;
+  bool is_allocated_after = false;
+  for (const SeenEvent& one : traced.root().events) {
+    if (one.event.kind == Kind::device_figure && one.event.device_kind == DeviceMemoryKind::graph_reserved) {
+      kept = one.event.size;
+      most = std::max(most, kept);
+    }
+    if (one.event.kind != Kind::device_allocate || one.event.size != 1u << 20) continue;
+    is_allocated_after = true;
+    EXPECT_EQ(kept, 0u) << "by the time of the next allocation";
+  }
+  EXPECT_EQ(most, 32u << 20);
+  EXPECT_TRUE(is_allocated_after);
 }
 
 TEST_F(TraceDevices, FindsNoDriverFunctionWithoutADriver) {

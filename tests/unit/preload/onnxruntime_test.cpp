@@ -125,11 +125,12 @@ class TraceInference : public TraceOnnxRuntime {
   ExitStatus status_;
 };
 
-// How a program ends, and how many profiled runs its recording has.
+// How a program ends, and how many profiled runs its recording has; 0: they are lost.
 struct Ending {
   int threads, runs;
   const char* end;
   std::size_t fewest_runs, most_runs;
+  int signal = 0;
 };
 TEST_P(TraceInference, ProfilesTheFirstRunsHoweverTheProgramEnds) {
   constexpr Ending kEndings[] = {
@@ -144,6 +145,10 @@ TEST_P(TraceInference, ProfilesTheFirstRunsHoweverTheProgramEnds) {
       // end before it.
       {0, 20, "async", 3, 3},
       {1, 2, "async", 3, 3},
+      {1, 1, "abort", 1, 1, SIGABRT},
+      {1, 2, "kill", 0, 0, SIGKILL},
+      // The runtime is not called in a signal handler.
+      {1, 2, "handler", 0, 0},
   };
   for (const Ending& ending : kEndings) {
     SCOPED_TRACE(std::string(ending.end) + " " + std::to_string(ending.runs));
@@ -151,11 +156,15 @@ TEST_P(TraceInference, ProfilesTheFirstRunsHoweverTheProgramEnds) {
     const ProgramRun run =
         traced.run({program_path("traced_inference"), *runtime_, *model_, std::to_string(ending.threads),
                     std::to_string(ending.runs), ending.end});
-    EXPECT_EQ(run.status.exit_code, 0);
+    EXPECT_EQ(run.status.signal, ending.signal);
+    EXPECT_TRUE(ending.signal != 0 || run.status.exit_code == 0);
     EXPECT_EQ(run.output, "");
     const SeenRecording seen = traced.root();
-    EXPECT_TRUE(seen.info.closed);
-    expect_nodes(seen, ending.fewest_runs, ending.most_runs);
+    EXPECT_EQ(seen.info.closed, ending.signal == 0);
+    if (ending.fewest_runs > 0)
+      expect_nodes(seen, ending.fewest_runs, ending.most_runs);
+    else
+      expect_lost_nodes(seen);
   }
 }
 
@@ -166,26 +175,6 @@ TEST_P(TraceInference, NestsTheTracersWorkInTheProgramsScope) {
     if (scope.find(recording::kTracerScope) != std::string::npos) own.insert(scope);
   EXPECT_THAT(own, Each(testing::AnyOf("setup/headroom: profiling", "infer/headroom: profiling")));
   EXPECT_FALSE(own.empty());
-}
-
-TEST_P(TraceInference, RecordsNodesIfTheProgramAborts) {
-  const SeenRecording seen = trace(1, 1, "abort");
-  EXPECT_EQ(status_.signal, SIGABRT);
-  EXPECT_FALSE(seen.info.closed);
-  expect_nodes(seen, 1, 1);
-}
-
-TEST_P(TraceInference, ReportsLostNodesIfTheProgramIsKilled) {
-  const SeenRecording seen = trace(1, 2, "kill");
-  EXPECT_EQ(status_.signal, SIGKILL);
-  expect_lost_nodes(seen);
-}
-
-TEST_P(TraceInference, DoesNotCallTheRuntimeInASignalHandler) {
-  const SeenRecording seen = trace(1, 2, "handler");
-  EXPECT_EQ(status_.exit_code, 0);
-  EXPECT_TRUE(seen.info.closed);
-  expect_lost_nodes(seen);
 }
 
 // The child inherits the parent's session and the file descriptor of its profile.

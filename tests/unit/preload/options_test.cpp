@@ -18,12 +18,6 @@ TEST(TracerOptions, ParsesEachKey) {
   EXPECT_EQ(options.sample_period, 1000u);
 }
 
-TEST(TracerOptions, ALimitIsNotARing) {
-  const Options options = parse_options("limit=3");
-  EXPECT_FALSE(options.ring);
-  EXPECT_EQ(options.segments, 3u);
-}
-
 TEST(TracerOptions, InvalidValuesKeepTheDefault) {
   for (const char* text : {"", "full", "=1", "full=", "full=yes", "stacks=libunwind", "ring=0", "ring=-1",
                            "period=0", "unknown=3", ",,,", "events=99999999999999999999"}) {
@@ -38,11 +32,13 @@ TEST(TracerOptions, InvalidValuesKeepTheDefault) {
   EXPECT_FALSE(parse_options(nullptr).full);
 }
 
-TEST(TracerOptions, ParsesLedgerOnly) {
-  const Options options = parse_options("ledger=1,device=4096,account=/dev/shm/x");
+TEST(TracerOptions, ParsesLedgerAndLimit) {
+  const Options options = parse_options("ledger=1,device=4096,account=/dev/shm/x,limit=3");
   EXPECT_TRUE(options.ledger);
   EXPECT_EQ(options.device_limits.bytes[3], 4096U);
   EXPECT_STREQ(options.account, "/dev/shm/x");
+  EXPECT_FALSE(options.ring);
+  EXPECT_EQ(options.segments, 3u);
   EXPECT_FALSE(parse_options("ledger=x").ledger);
   EXPECT_FALSE(parse_options("full=1").ledger);
 }

@@ -87,19 +87,15 @@ TEST(TraceProcess, KeepsCountsOfAClonedChildApartFromItsParent) {
   EXPECT_GE(counted_bytes(others.begin()->second), 600u * 77706);
 }
 
-TEST(TraceProcess, KeepsRecordingAProgramThatHandlesFaults) {
-  TracedProgram traced;
-  ASSERT_TRUE(run_process(traced, "fault").status.success());
-  const SeenRecording seen = traced.root();
+TEST(TraceProcess, RecordsProgramsThatHandleFaultsAndSignals) {
+  TracedProgram faults, signals;
+  ASSERT_TRUE(run_process(faults, "fault").status.success());
+  const SeenRecording seen = faults.root();
   EXPECT_EQ(seen.allocations_of(77703), 10u);
   EXPECT_EQ(seen.released_of(77703), 10u);
   EXPECT_EQ(seen.allocations_of(77702), 4u);
-}
-
-TEST(TraceProcess, RecordsAllocationsInSignalHandlers) {
-  TracedProgram traced;
-  ASSERT_TRUE(run_process(traced, "handler").status.success());
-  EXPECT_EQ(traced.root().allocations_of(77704), 10u);
+  ASSERT_TRUE(run_process(signals, "handler").status.success());
+  EXPECT_EQ(signals.root().allocations_of(77704), 10u);
 }
 
 TEST(TraceProcess, ChildrenWriteTheirOwnRecordings) {
@@ -186,31 +182,22 @@ TEST(TraceProcess, ExecOfAnUntracedProgramClosesTheRecording) {
   EXPECT_THAT(traced.root().problems, testing::IsEmpty());
 }
 
+// No hook sees the second kind. The next program finds the recording of its own process and closes it.
 TEST(TraceProcess, ExecClosesTheRecordingAndStartsTheNextGeneration) {
-  TracedProgram traced;
-  EXPECT_EQ(run_process(traced, "exec").status.exit_code, 7);
-  const SeenRecording root = traced.root();
-  EXPECT_TRUE(root.info.closed);
-  EXPECT_EQ(root.info.exec_generation, 0);
-  EXPECT_EQ(root.allocations_of(77701), 3u);
-  const auto others = traced.others();
-  ASSERT_EQ(others.size(), 1u);
-  const auto& [name, next] = *others.begin();
-  EXPECT_EQ(name, std::to_string(root.info.pid) + "-1.hrec");
-  EXPECT_EQ(next.info.exec_generation, 1);
-  EXPECT_EQ(next.allocations_of(77701), 3u);
-}
-
-// No hook sees this exec. The next program finds the recording of its own process and closes it.
-TEST(TraceProcess, ExecBySystemCallClosesTheRecording) {
-  TracedProgram traced;
-  EXPECT_EQ(run_process(traced, "exec-by-syscall").status.exit_code, 7);
-  const SeenRecording root = traced.root();
-  EXPECT_TRUE(root.info.closed);
-  const auto others = traced.others();
-  ASSERT_EQ(others.size(), 1u);
-  EXPECT_EQ(others.begin()->first, std::to_string(root.info.pid) + "-1.hrec");
-  EXPECT_EQ(others.begin()->second.info.exec_generation, 1);
+  for (const char* mode : {"exec", "exec-by-syscall"}) {
+    TracedProgram traced;
+    EXPECT_EQ(run_process(traced, mode).status.exit_code, 7) << mode;
+    const SeenRecording root = traced.root();
+    EXPECT_TRUE(root.info.closed) << mode;
+    EXPECT_EQ(root.info.exec_generation, 0) << mode;
+    EXPECT_EQ(root.allocations_of(77701), 3u) << mode;
+    const auto others = traced.others();
+    ASSERT_EQ(others.size(), 1u) << mode;
+    const auto& [name, next] = *others.begin();
+    EXPECT_EQ(name, std::to_string(root.info.pid) + "-1.hrec");
+    EXPECT_EQ(next.info.exec_generation, 1);
+    EXPECT_EQ(next.allocations_of(77701), 3u);
+  }
 }
 
 // A killed process's pid is used again later. The first process's recording must stay open.
@@ -255,13 +242,10 @@ TEST(TraceProcess, ChildrenThatOnlyExecDoNotChangeTheirParentsRecording) {
     EXPECT_EQ(root.allocations_of(77702), 4u) << mode;
     for (const auto& [name, seen] : traced.others()) EXPECT_EQ(seen.info.executable, "/usr/bin/true") << name;
   }
-}
-
-TEST(TraceProcess, FailedVforkChildDoesNotCloseTheParentsRecording) {
-  TracedProgram traced;
-  traced.set_environment("PATH", "/nowhere");
-  ASSERT_TRUE(run_process(traced, "vfork").status.success());
-  EXPECT_EQ(traced.root().allocations_of(77702), 4u);
+  TracedProgram failing;
+  failing.set_environment("PATH", "/nowhere");
+  ASSERT_TRUE(run_process(failing, "vfork").status.success());
+  EXPECT_EQ(failing.root().allocations_of(77702), 4u);
 }
 
 TEST(TraceProcess, NeverWritesToDescriptorsThatTheProgramReuses) {
@@ -275,23 +259,14 @@ TEST(TraceProcess, NeverWritesToDescriptorsThatTheProgramReuses) {
   EXPECT_EQ(seen.allocations_of(77702), 4u);
 }
 
-TEST(TraceProcess, WritesNothingWithoutTheVariables) {
-  TracedProgram traced;
-  traced.set_environment("HEADROOM_TRACE_FILE", "");
-  ASSERT_TRUE(run_process(traced, "fork").status.success());
-  EXPECT_TRUE(std::filesystem::is_empty(traced.folder().path()));
-}
-
-TEST(TraceProcess, StaticProgramRunsUnchanged) {
+TEST(TraceProcess, WritesNothingWithoutTheVariablesOrForAStaticProgram) {
   TracedProgram traced;
   ASSERT_TRUE(traced.run({program_path("traced_static"), "1000"}).status.success());
-  EXPECT_TRUE(std::filesystem::is_empty(traced.folder().path()));
-}
-
-TEST(TraceProcess, RunsTheProgramWhenTheRecordingCannotBeCreated) {
-  TracedProgram traced;
+  traced.set_environment("HEADROOM_TRACE_FILE", "");
+  ASSERT_TRUE(run_process(traced, "fork").status.success());
   traced.set_environment("HEADROOM_TRACE_FILE", "/proc/no-such-folder/root.hrec");
   ASSERT_TRUE(run_process(traced, "fork").status.success());
+  EXPECT_TRUE(std::filesystem::is_empty(traced.folder().path()));
 }
 
 // Compares the recording's clock with the program's sleep: the time between two events is at least as long.

@@ -23,6 +23,11 @@ class ProfileGateTest : public testing::Test {
   ProfileGateTest() { gate_.open(true); }
 
   void enter_in_time() { EXPECT_EQ(gate_.enter(false), Entry::profiled); }
+  // Three of four runs end: the fourth is in flight.
+  void run_three_of_four() {
+    for (int i = 0; i < 4; ++i) enter_in_time();
+    for (int i = 0; i < 3; ++i) EXPECT_FALSE(gate_.leave(10));
+  }
   // A thread that calls enter(); the result is 0 until it returns.
   std::thread enter_elsewhere() {
     return std::thread([this] {
@@ -55,10 +60,7 @@ TEST_F(ProfileGateTest, WithoutAProfileNothingIsCounted) {
 }
 
 TEST_F(ProfileGateTest, LastRunInFlightEndsTheProfileAndNewRunsWait) {
-  for (int i = 0; i < 4; ++i) enter_in_time();
-  EXPECT_FALSE(gate_.leave(10));
-  EXPECT_FALSE(gate_.leave(10));
-  EXPECT_FALSE(gate_.leave(10)) << "the third is over, the fourth is in flight";
+  run_three_of_four();
   std::thread other = enter_elsewhere();
   wait_a_little();
   EXPECT_FALSE(is_in_);
@@ -71,16 +73,14 @@ TEST_F(ProfileGateTest, LastRunInFlightEndsTheProfileAndNewRunsWait) {
 }
 
 TEST_F(ProfileGateTest, NestedRunDoesNotWait) {
-  for (int i = 0; i < 4; ++i) enter_in_time();
-  for (int i = 0; i < 3; ++i) EXPECT_FALSE(gate_.leave(10));
+  run_three_of_four();
   EXPECT_EQ(gate_.enter(true), Entry::profiled) << "inside the fourth, which waits for it";
   EXPECT_FALSE(gate_.leave(10));
   EXPECT_TRUE(gate_.leave(10));
 }
 
 TEST_F(ProfileGateTest, WaitForAnEndlessRunTimesOut) {
-  for (int i = 0; i < 4; ++i) enter_in_time();
-  for (int i = 0; i < 3; ++i) EXPECT_FALSE(gate_.leave(10));
+  run_three_of_four();
   EXPECT_EQ(gate_.enter(false), Entry::gave_up_first);
   EXPECT_EQ(gate_.enter(false), Entry::profiled) << "a second caller must not wait";
   EXPECT_FALSE(gate_.leave(10));
@@ -88,17 +88,15 @@ TEST_F(ProfileGateTest, WaitForAnEndlessRunTimesOut) {
   EXPECT_TRUE(gate_.leave(10)) << "it ended late, and no run is in flight";
 }
 
-TEST_F(ProfileGateTest, ProcessExitEndsTheProfileBeforeTheThirdRun) {
-  enter_in_time();
-  EXPECT_FALSE(gate_.leave(10));
-  EXPECT_TRUE(gate_.close(0));
-}
-
-TEST_F(ProfileGateTest, ProcessExitDoesNotEndTheProfileDuringARun) {
+TEST_F(ProfileGateTest, ProcessExitEndsTheProfileUnlessARunIsInFlight) {
   enter_in_time();
   EXPECT_FALSE(gate_.close(0));
   enter_in_time();
   EXPECT_FALSE(gate_.leave(10)) << "one is in flight, and one run is not enough";
+  gate_.open(true);
+  enter_in_time();
+  EXPECT_FALSE(gate_.leave(10));
+  EXPECT_TRUE(gate_.close(0)) << "before the third run";
 }
 
 TEST_F(ProfileGateTest, ProcessExitWaitsForARunThatEndsTheProfile) {
@@ -121,8 +119,7 @@ TEST_F(ProfileGateTest, ReleaseOfASessionEndsItsProfile) {
 }
 
 TEST_F(ProfileGateTest, ForkedChildNeitherWaitsNorEndsTheProfile) {
-  for (int i = 0; i < 4; ++i) enter_in_time();
-  for (int i = 0; i < 3; ++i) EXPECT_FALSE(gate_.leave(10));
+  run_three_of_four();
   const pid_t child = ::fork();
   if (child == 0) {
     bool right = gate_.enter(false) == Entry::unprofiled;

@@ -28,24 +28,5 @@ TEST(TracerSampler, ChoosesWithTheDocumentedProbability) {
   }
 }
 
-TEST(TracerSampler, MixedSizesAreUnbiased) {
-  constexpr std::uint64_t kPeriod = 65'536;
-  double truth = 0, estimate = 0;
-  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
-    Sampler sampler;
-    sampler.start(seed, kPeriod);
-    std::uint64_t random = seed;
-    for (int i = 0; i < 100'000; ++i) {
-      random = random * 6364136223846793005 + 1442695040888963407;
-      const std::uint64_t size = 1 + (random >> 33) % 4000;
-      truth += static_cast<double>(size);
-      if (sampler.chooses(size))
-        estimate += static_cast<double>(size) /
-                    -std::expm1(-static_cast<double>(size) / static_cast<double>(kPeriod));
-    }
-  }
-  EXPECT_NEAR(estimate / truth, 1, 0.02);  // 61,000 samples
-}
-
 }  // namespace
 }  // namespace headroom::preload

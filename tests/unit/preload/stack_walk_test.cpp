@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <unwind.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <functional>
@@ -102,6 +103,8 @@ TEST(TracerStackWalk, MatchesFromAPlainCall) {
   forget_frame_rules();
   take(walks);
   expect_same(walks, "forgotten");
+  std::thread([&walks] { take(walks); }).join();
+  expect_same(walks, "thread");
 }
 
 // The same addresses may later belong to other code with larger frames.
@@ -265,21 +268,6 @@ TEST(TracerStackWalk, MatchesFromInsideTheCLibrary) {
   expect_same(walks, "qsort");
 }
 
-TEST(TracerStackWalk, MatchesFromFramesOfVaryingSize) {
-  Walks walks;
-  const std::function<void(int)> deeper = [&](int depth) {
-    void* memory = __builtin_alloca(static_cast<std::size_t>(depth) * 100 + 1);
-    keep(memory);
-    if (depth == 0)
-      take(walks);
-    else
-      deeper(depth - 1);
-    keep(memory);
-  };
-  deeper(6);
-  expect_same(walks, "alloca");
-}
-
 [[gnu::noinline]] void with_a_large_frame(Walks& walks) {
   char memory[1'000'000];
   keep(memory);
@@ -319,31 +307,11 @@ TEST(TracerStackWalk, MatchesFromASignalHandler) {
   expect_same(walks_of_handler, "handler");
 }
 
-TEST(TracerStackWalk, MatchesFromAThread) {
-  Walks walks;
-  std::thread([&walks] { take(walks); }).join();
-  expect_same(walks, "thread");
-}
-
-TEST(TracerStackWalk, CutsADeepStackAtTheLimit) {
-  Walks walks;
-  const std::function<void(int)> deeper = [&](int depth) {
-    if (depth == 0)
-      take(walks);
-    else
-      deeper(depth - 1);
-    asm volatile("");
-  };
-  deeper(200);
-  EXPECT_EQ(walks.rules.count, recording::kMaxFrames);
-  EXPECT_EQ(walks.rules.list(), walks.truth.list());
-}
-
 // Ten thousand walks along random paths, so that each meets the history of another one: deeper, shallower,
 // diverging and converging, with other frame sizes, and beyond the depth limit and back.
 struct RandomPath {
   std::uint64_t random = 1;
-  std::size_t wrong = 0, known = 0;
+  std::size_t wrong = 0, known = 0, deepest = 0;
   std::uint64_t next() { return random = random * 6364136223846793005 + 1442695040888963407; }
 };
 
@@ -359,28 +327,14 @@ template <unsigned Kind>
     for (int i = 0; i < 3; ++i) {
       take(walks);
       path.wrong += walks.rules.list() == walks.truth.list() ? 0 : 1;
+      path.deepest = std::max(path.deepest, walks.rules.count);
       if (walks.known.count == 0) continue;
       ++path.known;
       path.wrong += walks.known.list() == walks.truth.list() ? 0 : 1;
     }
   } else {
-    switch (path.next() >> 61) {
-      case 0:
-        wander<0>(path, depth - 1);
-        break;
-      case 1:
-        wander<1>(path, depth - 1);
-        break;
-      case 2:
-        wander<2>(path, depth - 1);
-        break;
-      case 3:
-        wander<0>(path, depth - 1);
-        break;
-      default:
-        wander<3>(path, depth - 1);
-        break;
-    }
+    constexpr void (*kNext[])(RandomPath&, unsigned) = {wander<0>, wander<1>, wander<2>, wander<3>};
+    kNext[path.next() >> 62](path, depth - 1);
     // Walk once more from the same frame, so that the next walk shares its outer frames.
     if (path.next() >> 62 == 0) wander<2>(path, depth / 2);
   }
@@ -393,6 +347,7 @@ TEST(TracerStackWalk, MatchesAlongRandomPaths) {
   for (int i = 0; i < 20; ++i) wander<0>(path, 40 + static_cast<unsigned>(path.next() >> 59));
   EXPECT_EQ(path.wrong, 0u);
   EXPECT_GT(path.known, 0u);
+  EXPECT_EQ(path.deepest, recording::kMaxFrames);
 }
 
 TEST(TracerStackWalk, FollowsFramePointersThatAreKept) {

@@ -71,23 +71,6 @@ TEST(TraceThreads, AHundredThreadsLoseNothing) {
   }
 }
 
-TEST(TraceThreads, CountsOfTheStormAddUp) {
-  TracedProgram traced;
-  const ProgramRun run = traced.run({program_path("trace_storm"), "300000", "3"});
-  ASSERT_TRUE(run.status.success());
-  const SeenRecording seen = traced.root();
-  const auto figure = [&](const std::string& name) {
-    return std::strtoull(run.output.c_str() + run.output.find("\"" + name + "\": ") + name.size() + 4,
-                         nullptr, 10);
-  };
-  EXPECT_NEAR(static_cast<double>(seen.count(MemoryEventKind::allocate)),
-              static_cast<double>(figure("allocations")), 40);
-  EXPECT_NEAR(static_cast<double>(seen.count(MemoryEventKind::release)),
-              static_cast<double>(figure("releases")), 40);
-  EXPECT_EQ(seen.info.events_dropped, 0u);
-  EXPECT_THAT(seen.problems, testing::IsEmpty());
-}
-
 // Everything that a program reported before it was killed is in the recording.
 TEST(TraceThreads, KillAtAnyMomentLosesNoEvent) {
   constexpr int kTimes = 20;

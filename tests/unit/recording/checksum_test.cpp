@@ -39,10 +39,7 @@ void fill(RecordingBuilder& builder) {
 }
 
 RecordingOptions checksum_options() {
-  RecordingOptions options;
-  options.segment_bytes = kSegmentSize;
-  options.metadata_bytes = kMetadataSize;
-  return options;
+  return {.segment_bytes = kSegmentSize, .metadata_bytes = kMetadataSize};
 }
 
 std::string recording_bytes(const fs::path& path, const RecordingOptions& options) {
@@ -99,9 +96,7 @@ std::vector<std::string> problems_of(const fs::path& path, const std::string& by
 }
 
 std::uint64_t claimed_in(const std::string& bytes) {
-  std::uint64_t claimed = 0;
-  std::memcpy(&claimed, bytes.data() + offsetof(FileHeader, segments_claimed), sizeof claimed);
-  return claimed;
+  return get<std::uint64_t>(bytes, offsetof(FileHeader, segments_claimed));
 }
 
 // The published test values of XXH64: any XXH64 library can verify a recording.
@@ -138,8 +133,7 @@ TEST(Checksum, ReportsFlippedBitsThatChangeFigures) {
   ASSERT_TRUE(whole.is_whole);
   const std::uint64_t segments = claimed_in(good);
   ASSERT_GE(segments, 6U);  // full ones and open ones
-  std::uint64_t metadata_used = 0;
-  std::memcpy(&metadata_used, good.data() + offsetof(FileHeader, metadata_used), sizeof metadata_used);
+  const auto metadata_used = get<std::uint64_t>(good, offsetof(FileHeader, metadata_used));
 
   std::mt19937 random(20261122);
   std::size_t errors = 0, figures = 0, same = 0;
@@ -193,6 +187,12 @@ TEST(Checksum, NamesTheDamagedPart) {
   const std::size_t last = kFirstSegment + (claimed_in(good) - 1) * kSegmentSize;
   EXPECT_THAT(flipped(last + offsetof(SegmentHeader, base_time)),
               Contains(HasSubstr("differs from its sealed copy")));
+  // A killed process leaves checksums of full segments, but none of the open ones.
+  RecordingOptions options = checksum_options();
+  options.closed = false;
+  std::string killed = recording_bytes(folder / "a.hrec", options);
+  killed[kFirstSegment + 100] = static_cast<char>(killed[kFirstSegment + 100] ^ 32);
+  EXPECT_THAT(problems_of(folder / "b.hrec", killed), Contains(HasSubstr("segment 0 of thread 1")));
 }
 
 // Records that a thread writes after the end of the recording are not covered by the checksum, but are read.
@@ -201,25 +201,13 @@ TEST(Checksum, ReadsRecordsAfterTheEnd) {
   builder.allocate(0, 10, 0x1000, 8);
   std::string bytes = test::read_text(builder.finish());
   const std::size_t committed_at = kFirstSegment + offsetof(SegmentHeader, committed);
-  std::uint32_t committed = 0;
-  std::memcpy(&committed, bytes.data() + committed_at, sizeof committed);
+  const auto committed = get<std::uint32_t>(bytes, committed_at);
   bytes[kFirstSegment + sizeof(SegmentHeader) + committed] = static_cast<char>(kTagRelease);
   bytes[committed_at] = static_cast<char>(committed + 2);
   test::write_text(builder.folder / "a.hrec", bytes);
   const Look seen = look_at(builder.folder / "a.hrec");
   EXPECT_TRUE(seen.is_whole);
   EXPECT_EQ(seen.figures.events.size(), 2U);
-}
-
-// A killed process leaves checksums of full segments, but none of the open ones.
-TEST(Checksum, ChecksFullSegmentsOfAKilledProcess) {
-  test::TemporaryFolder folder;
-  RecordingOptions options = checksum_options();
-  options.closed = false;
-  const std::string good = recording_bytes(folder / "a.hrec", options);
-  std::string bytes = good;
-  bytes[kFirstSegment + 100] = static_cast<char>(bytes[kFirstSegment + 100] ^ 32);
-  EXPECT_THAT(problems_of(folder / "b.hrec", bytes), Contains(HasSubstr("segment 0 of thread 1")));
 }
 
 }  // namespace

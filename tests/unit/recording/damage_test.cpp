@@ -37,25 +37,9 @@ std::string small_recording(const fs::path& path, RecordingOptions options = {})
   return test::read_text(builder.finish());
 }
 
-struct Opened {
-  bool opened = false;
-  Seen seen;
-};
-
-Opened open_file(const fs::path& path) {
-  auto recording = Recording::open(path);
-  if (!recording) return {};
-  return {true, read_events(*recording)};
-}
-
-Opened open_bytes(const fs::path& path, const std::string& bytes) {
+Seen read_bytes(const fs::path& path, const std::string& bytes) {
   test::write_text(path, bytes);
-  return open_file(path);
-}
-
-template <class Value>
-void put(std::string& bytes, std::size_t offset, Value value) {
-  std::memcpy(bytes.data() + offset, &value, sizeof value);
+  return read_events(path);
 }
 
 std::string error_of(const fs::path& path, const std::string& bytes) {
@@ -84,20 +68,21 @@ TEST(Damage, ReadsTruncatedFilesOfEveryLength) {
   test::TemporaryFolder folder;
   const fs::path path = folder / "a.hrec";
   small_recording(path);
-  const std::size_t whole = open_file(path).seen.events.size();
+  const std::size_t whole = read_events(path).events.size();
   constexpr std::size_t kSegmentsBegin = kHeaderBytes + kSmallMetadata;
   for (std::size_t length = fs::file_size(path); length > 0; --length) {
     // In unused bytes (the rest of the header, zeros after the records), test only every 64th length.
     const std::size_t in_segment = length < kSegmentsBegin ? 0 : (length - kSegmentsBegin) % kSmallSegment;
     if ((length < kHeaderBytes || in_segment > 1500) && length % 64 != 0) continue;
     fs::resize_file(path, length);
-    const Opened cut = open_file(path);
-    EXPECT_EQ(cut.opened, length >= kHeaderBytes) << length;
-    if (!cut.opened) continue;
-    EXPECT_LE(cut.seen.events.size(), whole);
+    auto cut = Recording::open(path);
+    EXPECT_EQ(cut.has_value(), length >= kHeaderBytes) << length;
+    if (!cut) continue;
+    const Seen seen = read_events(*cut);
+    EXPECT_LE(seen.events.size(), whole);
     // Events are never lost silently.
-    if (cut.seen.events.size() < whole) {
-      EXPECT_THAT(cut.seen.problems, Not(IsEmpty())) << length;
+    if (seen.events.size() < whole) {
+      EXPECT_THAT(seen.problems, Not(IsEmpty())) << length;
     }
   }
 }
@@ -138,35 +123,24 @@ TEST(Damage, SmallFileNeedsLittleMemory) {
   EXPECT_EQ(recording->info().scopes.size(), 1U);
 }
 
-// A thread claimed a segment and died before its first record.
-TEST(Damage, AcceptsAnUnusedSegment) {
+// A thread claimed a segment and died before its first record, or before it extended the file. This differs
+// from a truncated file.
+TEST(Damage, AcceptsUnusedSegments) {
   test::TemporaryFolder folder;
-  std::string bytes = small_recording(folder / "good.hrec");
-  const std::size_t whole = open_bytes(folder / "a.hrec", bytes).seen.events.size();
-  bytes.resize(bytes.size() + kSmallSegment);
-  std::uint64_t claimed = 0;
-  std::memcpy(&claimed, bytes.data() + offsetof(FileHeader, segments_claimed), sizeof claimed);
-  put(bytes, offsetof(FileHeader, segments_claimed), claimed + 1);
-  const Opened opened = open_bytes(folder / "a.hrec", bytes);
-  EXPECT_EQ(opened.seen.events.size(), whole);
-  EXPECT_THAT(opened.seen.problems, IsEmpty());
-}
-
-// A thread claimed a segment and died before it extended the file. This differs from a truncated file.
-TEST(Damage, AcceptsASegmentThatTheFileNeverReached) {
-  test::TemporaryFolder folder;
-  std::string bytes = small_recording(folder / "good.hrec");
-  const std::size_t whole = open_bytes(folder / "a.hrec", bytes).seen.events.size();
-  std::uint64_t claimed = 0;
-  std::memcpy(&claimed, bytes.data() + offsetof(FileHeader, segments_claimed), sizeof claimed);
-  put(bytes, offsetof(FileHeader, segments_claimed), claimed + 3);
-  Opened opened = open_bytes(folder / "a.hrec", bytes);
-  EXPECT_EQ(opened.seen.events.size(), whole);
-  EXPECT_THAT(opened.seen.problems, IsEmpty());
-  put(bytes, offsetof(FileHeader, file_bytes), bytes.size() + std::uint64_t{2} * kSmallSegment);
-  opened = open_bytes(folder / "a.hrec", bytes);
-  EXPECT_EQ(opened.seen.events.size(), whole);
-  EXPECT_THAT(opened.seen.problems, ElementsAre(testing::HasSubstr("2 of ")));
+  const std::string good = small_recording(folder / "good.hrec");
+  const std::size_t whole = read_bytes(folder / "a.hrec", good).events.size();
+  const auto claimed = get<std::uint64_t>(good, offsetof(FileHeader, segments_claimed));
+  const auto problems = [&](std::uint64_t more, std::uint32_t added_bytes, std::uint64_t file_bytes = 0) {
+    std::string bytes = good + std::string(added_bytes, '\0');
+    put(bytes, offsetof(FileHeader, segments_claimed), claimed + more);
+    if (file_bytes > 0) put(bytes, offsetof(FileHeader, file_bytes), file_bytes);
+    const Seen seen = read_bytes(folder / "a.hrec", bytes);
+    EXPECT_EQ(seen.events.size(), whole);
+    return seen.problems;
+  };
+  EXPECT_THAT(problems(1, kSmallSegment), IsEmpty());
+  EXPECT_THAT(problems(3, 0), IsEmpty());
+  EXPECT_THAT(problems(3, 0, good.size() + 2 * kSmallSegment), ElementsAre(HasSubstr("2 of ")));
 }
 
 TEST(Damage, ReadsTheOtherSegmentsBesideADamagedOne) {
@@ -183,10 +157,10 @@ TEST(Damage, ReadsTheOtherSegmentsBesideADamagedOne) {
   writer.open(segment.data(), segment.size() * 8, 1, 1, 0, 2);
   writer.allocate(2, 0x2000, 8, 7);
   std::memcpy(bytes.data() + second, segment.data(), segment.size() * 8);
-  const Opened opened = open_bytes(builder.folder / "b.hrec", bytes);
-  ASSERT_EQ(opened.seen.events.size(), 1u);
-  EXPECT_EQ(opened.seen.events[0].address, 0x1000u);
-  EXPECT_THAT(opened.seen.problems, Contains(HasSubstr("before it is defined")));
+  const Seen seen = read_bytes(builder.folder / "b.hrec", bytes);
+  ASSERT_EQ(seen.events.size(), 1u);
+  EXPECT_EQ(seen.events[0].address, 0x1000u);
+  EXPECT_THAT(seen.problems, Contains(HasSubstr("before it is defined")));
 }
 
 // Later versions may add records without making files unreadable: kTagExtension, kind, bytes, payload.
@@ -195,20 +169,19 @@ TEST(Versions, SkipsRecordsOfLaterVersions) {
   builder.allocate(0, 10, 0x1000, 8);
   std::string bytes = test::read_text(builder.finish());
   const std::size_t segment = kHeaderBytes + RecordingOptions().metadata_bytes;
-  std::uint32_t committed = 0;
   const std::size_t committed_at = segment + offsetof(SegmentHeader, committed);
-  std::memcpy(&committed, bytes.data() + committed_at, sizeof committed);
+  const auto committed = get<std::uint32_t>(bytes, committed_at);
   // 5 units later: kind 300 with three unknown bytes; 2 units later a release.
   const std::vector<std::uint8_t> added{kTagExtension | 5 << 4, 0xac, 2, 3, 0xff, 0xff, 0xff,
                                         kTagRelease | 2 << 4,   0};
   std::memcpy(bytes.data() + segment + sizeof(SegmentHeader) + committed, added.data(), added.size());
   put(bytes, committed_at, static_cast<std::uint32_t>(committed + added.size()));
-  const Opened opened = open_bytes(builder.folder / "later.hrec", bytes);
-  EXPECT_THAT(opened.seen.problems, IsEmpty());
-  ASSERT_EQ(opened.seen.events.size(), 2u);
-  EXPECT_EQ(opened.seen.events[1].kind, MemoryEventKind::release);
-  EXPECT_EQ(opened.seen.events[1].address, 0x1000u);
-  EXPECT_EQ(opened.seen.events[1].time.count, 17);
+  const Seen seen = read_bytes(builder.folder / "later.hrec", bytes);
+  EXPECT_THAT(seen.problems, IsEmpty());
+  ASSERT_EQ(seen.events.size(), 2u);
+  EXPECT_EQ(seen.events[1].kind, MemoryEventKind::release);
+  EXPECT_EQ(seen.events[1].address, 0x1000u);
+  EXPECT_EQ(seen.events[1].time.count, 17);
 }
 
 }  // namespace

@@ -5,7 +5,6 @@ namespace headroom::recording {
 namespace {
 
 using test::OwnRecording;
-using test::RecordingBuilder;
 using Kind = MemoryEventKind;
 using Memory = DeviceMemoryKind;
 
@@ -76,31 +75,6 @@ TEST(DeviceEvents, DescribeDevices) {
   EXPECT_FALSE(device.limit_bytes.has_value());
   EXPECT_FALSE(device.proved_limit.has_value());
   EXPECT_EQ(device.granule_bytes, 0u);
-}
-
-TEST(DeviceEvents, ReportARecordingOfGpuMemoryOnly) {
-  test::TemporaryFolder folder;
-  for (const bool host : {true, false}) {
-    test::RecordingOptions options;
-    options.host = host;
-    RecordingBuilder builder(folder / "a.hrec", options);
-    builder.device_allocate(0, 10, 0, Memory::device, 0x1000, 1);
-    Recording recording = Recording::open(builder.finish()).value();
-    EXPECT_EQ(recording.info().host_recorded, host);
-    EXPECT_TRUE(recording.problems().empty());
-  }
-}
-
-// The header's checksum covers this flag, so that host memory that was not recorded never appears as zero.
-TEST(DeviceEvents, ReportAChangedFlag) {
-  OwnRecording builder({.host = false});
-  builder.device_allocate(0, 10, 0, Memory::device, 0x1000, 1);
-  const auto path = builder.finish();
-  std::string bytes = test::read_text(path);
-  bytes[offsetof(FileHeader, flags)] ^= kFlagWithoutHost;
-  test::write_text(path, bytes);
-  Recording recording = Recording::open(path).value();
-  EXPECT_THAT(recording.problems(), testing::Contains(testing::HasSubstr("checksum")));
 }
 
 TEST(DeviceEvents, SkipUnknownKindsAndDevices) {

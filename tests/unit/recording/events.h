@@ -1,6 +1,7 @@
 // Collects the events and problems of a recording for tests.
 #pragma once
 
+#include <cstring>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -26,6 +27,18 @@ inline Seen read_events(const std::filesystem::path& path) {
   auto recording = Recording::open(path);
   EXPECT_TRUE(recording.has_value()) << recording.error().sentence();
   return recording ? read_events(*recording) : Seen{};
+}
+
+// Values in the bytes of a file.
+template <class Value>
+void put(std::string& bytes, std::size_t offset, Value value) {
+  std::memcpy(bytes.data() + offset, &value, sizeof value);
+}
+template <class Value>
+Value get(const std::string& bytes, std::size_t offset) {
+  Value value{};
+  std::memcpy(&value, bytes.data() + offset, sizeof value);
+  return value;
 }
 
 }  // namespace headroom::recording

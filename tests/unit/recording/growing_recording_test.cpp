@@ -29,13 +29,11 @@ constexpr std::uint64_t kSlots = 4, kOldSize = 1000, kNewSize = 7000;
 constexpr std::size_t kFirstSlot = kHeaderBytes + kMetadataBytes;
 
 RecordingOptions small_options(bool ring) {
-  RecordingOptions options;
-  options.ring = ring;
-  options.closed = false;
-  options.segment_bytes = kSegmentBytes;
-  options.metadata_bytes = kMetadataBytes;
-  if (ring) options.segments_limit = kSlots;
-  return options;
+  return {.ring = ring,
+          .closed = false,
+          .segment_bytes = kSegmentBytes,
+          .metadata_bytes = kMetadataBytes,
+          .segments_limit = ring ? kSlots : RecordingOptions().segments_limit};
 }
 
 // One thread fills `segments` slots and begins another.

@@ -84,10 +84,11 @@ TEST(Merge, KeepsOrderOverManySegments) {
   EXPECT_TRUE(std::equal(held.begin(), held.end(), std::set(live.begin(), live.end()).begin()));
 }
 
-TEST(Merge, AssignsEventsAfterASegmentChangesThreads) {
+TEST(Merge, KeepsThreadsAndScopesOfSegments) {
   OwnRecording builder;
   const auto layer = builder.scope("layer");
   builder.enter_scope(0, 1, layer);
+  builder.end_segment(0);  // the next one begins in the thread's scope
   builder.allocate(0, 2, 0x1000, 8, {0x10});
   builder.hand_over(0, 3, 5);
   builder.allocate(0, 4, 0x2000, 8, {0x10});
@@ -98,17 +99,6 @@ TEST(Merge, AssignsEventsAfterASegmentChangesThreads) {
   EXPECT_EQ(events[2].thread.index, 5u);
   EXPECT_EQ(events[2].scope.index, 0u);
   EXPECT_EQ(events[2].stack, events[1].stack);
-}
-
-TEST(Merge, KeepsAThreadsScopeInItsNextSegment) {
-  OwnRecording builder;
-  const auto layer = builder.scope("layer");
-  builder.enter_scope(0, 1, layer);
-  builder.end_segment(0);
-  builder.allocate(0, 2, 0x1000, 8);
-  const auto events = read_events(builder.finish()).events;
-  ASSERT_EQ(events.size(), 2u);
-  EXPECT_EQ(events[1].scope.index, layer);
 }
 
 TEST(Ring, KeepsTheLastSegments) {
@@ -123,13 +113,6 @@ TEST(Ring, KeepsTheLastSegments) {
   ASSERT_FALSE(seen.events.empty());
   EXPECT_EQ(seen.events.back().size, kLast);
   EXPECT_EQ(seen.events.front().size, kLast + 1 - seen.events.size()) << "a hole among the last events";
-}
-
-TEST(Limit, CountsEventsBeyondTheLimit) {
-  OwnRecording builder({.segment_bytes = 4096, .segments_limit = 2});
-  for (std::uint64_t time = 1; time <= 5000; ++time) builder.allocate(0, time, 0x1000 * time, 8);
-  Recording recording = builder.open();
-  EXPECT_EQ(recording.info().events_dropped + read_events(recording).events.size(), 5000u);
 }
 
 // Libraries that use the same addresses one after another.

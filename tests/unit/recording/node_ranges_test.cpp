@@ -25,14 +25,20 @@ constexpr const char* kProfile = R"([
 
 class NodeRangesTest : public testing::Test {
  protected:
+  NodeRangesTest() { test::write_text(profile_, kProfile); }
+  // The run scope of a session that thread 77 runs. Its profile begins `profile_start` ns later.
+  static std::uint32_t add_session(RecordingBuilder& builder, const std::string& profile_path,
+                                   std::uint64_t profile_start) {
+    const auto session = builder.scope("net", 0, ScopeSource::session);
+    builder.thread(0, 77, "main");
+    builder.profile(profile_path, profile_start, session);
+    return builder.scope("run", session, ScopeSource::run);
+  }
   // A session with a run from 10 to 100 µs of the recording, which began 5 µs before the profile.
   std::filesystem::path record(const std::string& profile_path) {
     RecordingBuilder builder(folder_ / "a.hrec");
-    const auto session = builder.scope("net", 0, ScopeSource::session);
-    const auto run = builder.scope("run", session, ScopeSource::run);
-    builder.thread(0, 77, "main");
+    const auto run = add_session(builder, profile_path, 5'000);
     builder.thread(1, 78, "other");
-    builder.profile(profile_path, 5'000, session);
     builder.allocate(0, 8'000, 0x1000, 8);
     builder.enter_scope(0, 10'000, run);
     builder.allocate(0, 20'000, 0x2000, 8);  // before the first node: 25 µs
@@ -52,12 +58,11 @@ class NodeRangesTest : public testing::Test {
     return layers;
   }
   test::TemporaryFolder folder_;
+  const std::string profile_ = (folder_ / "profile.json").string();
 };
 
 TEST_F(NodeRangesTest, AssignsAllocationsOfARunToItsNodes) {
-  const std::string profile = (folder_ / "profile.json").string();
-  test::write_text(profile, kProfile);
-  Recording recording = Recording::open(record(profile)).value();
+  Recording recording = Recording::open(record(profile_)).value();
   const auto expected = ElementsAre("", "net/run", "net/run/conv1", "", "net/run/relu", "net/run", "");
   EXPECT_THAT(layers_of_allocations(recording), expected);
   EXPECT_THAT(layers_of_allocations(recording), expected) << "the second walk";
@@ -66,13 +71,10 @@ TEST_F(NodeRangesTest, AssignsAllocationsOfARunToItsNodes) {
 
 // A model is loaded, run, released, and loaded again: the second session runs in the scopes of the first.
 TEST_F(NodeRangesTest, FindsNodesForEachLoadOfAModel) {
-  for (const char* file : {"first.json", "second.json"}) test::write_text(folder_ / file, kProfile);
+  test::write_text(folder_ / "second.json", kProfile);
   RecordingBuilder builder(folder_ / "a.hrec");
-  const auto session = builder.scope("net", 0, ScopeSource::session);
-  const auto run = builder.scope("run", session, ScopeSource::run);
-  builder.thread(0, 77, "main");
-  builder.profile((folder_ / "first.json").string(), 0, session);
-  builder.profile((folder_ / "second.json").string(), 1'000'000, session);
+  const auto run = add_session(builder, profile_, 0);
+  builder.profile((folder_ / "second.json").string(), 1'000'000, 1);
   for (const std::uint64_t start : {0, 1'000'000}) {
     builder.enter_scope(0, start + 10'000, run);
     builder.allocate(0, start + 21'000, 0x1000 + start, 8);
@@ -86,21 +88,9 @@ TEST_F(NodeRangesTest, FindsNodesForEachLoadOfAModel) {
   EXPECT_EQ(recording.info().scopes.size(), 5U) << "one scope a node, however often the model is loaded";
 }
 
-TEST_F(NodeRangesTest, NotesAMissingProfile) {
-  Recording recording = Recording::open(record("/on/another/machine/profile.json")).value();
-  EXPECT_EQ(layers_of_allocations(recording)[2], "net/run");
-  EXPECT_THAT(recording.info().notes, ElementsAre(HasSubstr("the nodes of net are not distinguished")));
-  EXPECT_THAT(recording.problems(), IsEmpty());
-}
-
 TEST_F(NodeRangesTest, KeepsCountedAllocationsInTheRun) {
-  const std::string profile = (folder_ / "profile.json").string();
-  test::write_text(profile, kProfile);
   RecordingBuilder builder(folder_ / "counted.hrec", {.full = false});
-  const auto session = builder.scope("net", 0, ScopeSource::session);
-  const auto run = builder.scope("run", session, ScopeSource::run);
-  builder.thread(0, 77, "main");
-  builder.profile(profile, 0, session);
+  const auto run = add_session(builder, profile_, 0);
   builder.enter_scope(0, 10'000, run);
   builder.allocate(0, 22'000, 0x1000, 8000);
   builder.counters(0, 25'000, run, 40, 800, 30);  // conv1 runs, but the counting began with the run
@@ -115,14 +105,18 @@ TEST_F(NodeRangesTest, KeepsCountedAllocationsInTheRun) {
 }
 
 // A recording may be hostile, and it contains the path of the profile.
-TEST_F(NodeRangesTest, RejectsProfilesThatAreNotRegularFiles) {
+TEST_F(NodeRangesTest, NotesProfilesThatAreMissingOrNotRegularFiles) {
   const std::filesystem::path fifo = folder_ / "fifo";
   ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
   const auto refused = read_runtime_profile(fifo);
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().sentence(), HasSubstr("not a file"));
-  Recording recording = Recording::open(record(fifo.string())).value();
-  EXPECT_THAT(recording.info().notes, ElementsAre(HasSubstr("the nodes of net are not distinguished")));
+  for (const std::string& profile : {fifo.string(), std::string("/on/another/machine/profile.json")}) {
+    Recording recording = Recording::open(record(profile)).value();
+    EXPECT_EQ(layers_of_allocations(recording)[2], "net/run");
+    EXPECT_THAT(recording.info().notes, ElementsAre(HasSubstr("the nodes of net are not distinguished")));
+    EXPECT_THAT(recording.problems(), IsEmpty());
+  }
   EXPECT_FALSE(read_runtime_profile("/dev/zero"));
   EXPECT_FALSE(read_runtime_profile(folder_.path()));
   EXPECT_FALSE(Recording::open(fifo).has_value());
@@ -140,9 +134,7 @@ TEST_F(NodeRangesTest, PrefersTheProfileNextToTheRecording) {
 
 // The path may be written differently, and the session may differ.
 TEST_F(NodeRangesTest, ReadsARepeatedProfileOnce) {
-  const std::string profile = (folder_ / "profile.json").string();
-  test::write_text(profile, kProfile);
-  std::filesystem::create_symlink(profile, folder_ / "another.json");
+  std::filesystem::create_symlink(profile_, folder_ / "another.json");
   RecordingBuilder builder(folder_ / "a.hrec");
   for (const char* name : {"profile.json", "./profile.json", "another.json"})
     builder.profile((folder_.path() / name).string(), 0, builder.scope("net", 0, ScopeSource::session));
@@ -155,44 +147,21 @@ TEST_F(NodeRangesTest, ReadsARepeatedProfileOnce) {
 
 // The runtime keeps a profile in memory until profiling ends; the process may die before.
 TEST_F(NodeRangesTest, NotesAProfileThatWasNeverWritten) {
-  const std::string profile = (folder_ / "profile.json").string();
-  test::write_text(profile, kProfile);
   RecordingBuilder builder(folder_ / "b.hrec");
   const auto net = builder.scope("net", 0, ScopeSource::session),
              other = builder.scope("other", 0, ScopeSource::session);
   builder.open_profile(1, net);
   builder.open_profile(2, other);
   builder.open_profile(3, other);  // loaded again
-  builder.profile(profile, 0, net, 1);
+  builder.profile(profile_, 0, net, 1);
   const auto recording = Recording::open(builder.finish());
   ASSERT_TRUE(recording) << recording.error().sentence();
   EXPECT_EQ(recording->info().profiles.size(), 1u);
   EXPECT_THAT(recording->info().notes, ElementsAre(HasSubstr("before the third run of other was over")));
 }
 
-TEST_F(NodeRangesTest, LimitsNotesOnMissingProfiles) {
-  RecordingBuilder builder(folder_ / "b.hrec");
-  for (std::uint32_t i = 1; i <= 101; ++i)
-    builder.open_profile(i, builder.scope("net " + std::to_string(i), 0, ScopeSource::session));
-  const auto recording = Recording::open(builder.finish());
-  ASSERT_TRUE(recording) << recording.error().sentence();
-  EXPECT_EQ(recording->info().notes.size(), 100u);
-}
-
-TEST_F(NodeRangesTest, LimitsTheNumberOfProfiles) {
-  RecordingBuilder builder(folder_ / "a.hrec", {.metadata_bytes = 1 << 20});
-  const auto session = builder.scope("net", 0, ScopeSource::session);
-  for (int i = 0; i < 1001; ++i) builder.profile("/absent/" + std::to_string(i), 0, session);
-  Recording recording = Recording::open(builder.finish()).value();
-  EXPECT_EQ(recording.info().profiles.size(), 1000U);
-  EXPECT_EQ(recording.info().notes.size(), 1000U);
-  EXPECT_THAT(recording.problems(), ElementsAre(HasSubstr("the first 1000 of 1001 session profiles")));
-}
-
 TEST_F(NodeRangesTest, ReadsArenaFiguresFromAProfile) {
-  const std::string path = (folder_ / "profile.json").string();
-  test::write_text(path, kProfile);
-  const auto profile = read_runtime_profile(path);
+  const auto profile = read_runtime_profile(profile_);
   ASSERT_TRUE(profile);
   ASSERT_EQ(profile->nodes.size(), 2u);
   EXPECT_EQ(profile->nodes[0].operation, "Conv");

@@ -209,9 +209,7 @@ TEST_P(PythonReader, AgreesWithTheCppReader) {
   if (!python_is_here()) GTEST_SKIP() << test::absent_message("python3");
   const std::string kind = GetParam();
   test::TemporaryFolder folder;
-  RecordingOptions options;
-  options.full = kind != "sampled";
-  options.ring = kind == "ring";
+  RecordingOptions options{.full = kind != "sampled", .ring = kind == "ring"};
   if (kind == "ring" || kind == "limit") options.segments_limit = 6;
   const auto path = busy_recording(folder / "a.hrec", options);
   if (kind == "killed") std::filesystem::resize_file(path, std::filesystem::file_size(path) * 2 / 3);

@@ -113,15 +113,6 @@ at its peak           at end  by place
   EXPECT_EQ(mapped["layers"][0]["layer_name"], "load model");
   EXPECT_EQ(mapped["layers"][1]["layer_name"], "");
   EXPECT_EQ(mapped["modules"][1]["module"], "libengine.so");
-  for (const char* list : {"stacks", "layers", "modules"}) {
-    std::int64_t at_peak = 0, at_end = 0;
-    for (const Json& row : mapped[list]) {
-      at_peak += row["at_peak_bytes"].get<std::int64_t>();
-      at_end += row["at_end_bytes"].get<std::int64_t>();
-    }
-    EXPECT_EQ(at_peak, mapped["peak_bytes"]) << list;
-    EXPECT_EQ(at_end, mapped["at_end_bytes"]) << list;
-  }
 }
 
 TEST(RecordingText, OmitsTheSectionForLittleMappedMemory) {
@@ -229,50 +220,26 @@ TEST(RecordingText, ShowsTensorsOfNodesAndArenaGrowth) {
 }
 
 TEST(RecordingText, ExplainsAnEstimatedPeakBelowTheEnd) {
+  Fixture fixture = Fixture::of([](auto& builder) { builder.allocate(0, 10, 0x1000, 100, {1}); });
   constexpr std::string_view kWhy = "above the peak by chance";
-  test::RecordingOptions options;
-  options.full = false;
-  options.sample_period_bytes = 64 << 10;
-  int below = 0;
-  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
-    options.started_realtime_ns = seed;
-    const Fixture fixture = Fixture::of(
-        [](auto& builder) {
-          for (std::uint64_t i = 0; i < 9; ++i) builder.sample(0, 10 + i, 0x1000 + 0x100 * i, 100, {1});
-          builder.counters(0, 30, 0, 50'000, 5'000'000, 0);
-        },
-        options);
-    const RecordingReport report = fixture.report(numbered({"", "main"}));
-    const std::string text = screen_of(report);
-    const bool is_below = report.analysis.peak_bytes.value < report.analysis.leaked_bytes.value;
-    EXPECT_EQ(text.find(kWhy) != std::string::npos, is_below) << text;
-    below += is_below;
-  }
-  EXPECT_GT(below, 0);
-  EXPECT_LT(below, 20);
+  EXPECT_EQ(screen_of(fixture.report(any_name)).find(kWhy), std::string::npos);
+  fixture.analysis.leaked_bytes.value = 101;
+  EXPECT_NE(screen_of(fixture.report(any_name)).find(kWhy), std::string::npos);
 }
 
 TEST(RecordingViews, SuggestNoPoolFromSamples) {
-  for (const bool full : {true, false}) {
-    const Fixture fixture = Fixture::of(
-        [&](auto& builder) {
-          for (std::uint64_t i = 0; i < 20; ++i) {
-            if (full)
-              builder.allocate(0, 10 + 2 * i, 0x1000, 400, {1});
-            else
-              builder.sample(0, 10 + 2 * i, 0x1000, 400, {1});
-            builder.release(0, 11 + 2 * i, 0x1000);
-          }
-        },
-        {.full = full});
-    const RecordingReport report = fixture.report(numbered({"", "main"}));
-    const Json candidate = recording_to_json(report)["reuse"][0];
-    EXPECT_EQ(candidate.contains("pool_bytes"), full);
-    EXPECT_EQ(candidate.contains("most_blocks"), full);
-    const std::string text = screen_of(report);
-    EXPECT_THAT(text, testing::HasSubstr(" calls, "));
-    EXPECT_EQ(text.find(", pool of 400 B  main") != text.npos, full) << text;
-  }
+  const Fixture fixture = Fixture::of(
+      [](auto& builder) {
+        for (std::uint64_t i = 0; i < 20; ++i) {
+          builder.sample(0, 10 + 2 * i, 0x1000, 400, {1});
+          builder.release(0, 11 + 2 * i, 0x1000);
+        }
+      },
+      {.full = false});
+  const Json candidate = recording_to_json(fixture.report(any_name))["reuse"][0];
+  EXPECT_FALSE(candidate.contains("pool_bytes") || candidate.contains("most_blocks")) << candidate;
+  EXPECT_THAT(screen_of(fixture.report(any_name)),
+              AllOf(testing::HasSubstr(" calls, "), testing::Not(testing::HasSubstr(", pool of"))));
 }
 
 // 24 cycles; `allocate` says what cycle i leaves.
@@ -364,29 +331,6 @@ TEST(RecordingText, QuotesTheNextCommandForTheShell) {
               testing::HasSubstr("headroom trace --full -- python3 -c $'print(\\'a\\')\\nprint(1)' 'a b' "
                                  "'it'\\''s' $'\\x1b[31m'"));
   EXPECT_EQ(text.find('\x1b'), std::string::npos);
-}
-
-TEST(RecordingJson, MarksEstimates) {
-  const auto fill = [](test::RecordingBuilder& builder) {
-    builder.sample(0, 10, 0x1000, 100, {1});
-    builder.counters(0, 20, 0, 10, 1000, 3);
-  };
-  const Fixture estimated = Fixture::of(fill, {.full = false});
-  const Json json = recording_to_json(estimated.report(numbered({"", "main"})));
-  EXPECT_TRUE(json.contains("peak_bytes_standard_error"));
-  EXPECT_FALSE(json.contains("temporary_allocations"));
-  EXPECT_FALSE(json.contains("fragmentation"));
-  EXPECT_FALSE(json.contains("leaked_blocks_standard_error"))
-      << "exact: allocations and releases were counted";
-  EXPECT_EQ(json["stacks"][0]["estimated"], true);
-
-  const Fixture exact = Fixture::of([](auto& builder) { builder.allocate(0, 10, 0x1000, 100, {1}); });
-  const Json exact_json = recording_to_json(exact.report(numbered({"", "main"})));
-  EXPECT_FALSE(exact_json.contains("peak_bytes_standard_error"));
-  EXPECT_TRUE(exact_json.contains("temporary_allocations"));
-  EXPECT_TRUE(exact_json.contains("fragmentation"));
-  EXPECT_EQ(exact_json["leaks"]["verdict"], "unknown");
-  EXPECT_EQ(exact_json["complete"], true);
 }
 
 // The keys "complete" and "problems" must agree.

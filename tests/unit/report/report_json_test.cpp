@@ -1,6 +1,8 @@
 #include "report/run/report_json.h"
 
-#include "base/json.h"
+#include <sstream>
+
+#include "report/run/report_fields.h"
 #include "sample_results.h"
 #include "support/test_support.h"
 
@@ -19,96 +21,56 @@ BenchResult without_file_names(BenchResult run) {
   return run;
 }
 
-TEST(ReportText, MatchesTheJsonDocument) {
-  auto runs = test::sample_runs();
-  BenchResult same = test::rich_run();
-  same.models[0].name = same.command =
-      "@models go here@";  // the placeholder that report_text() uses internally
-  runs.push_back({"same", same});
-  BenchResult none = test::rich_run();
-  none.models.clear();
-  runs.push_back({"none", none});
-  for (const auto& [name, run] : runs) {
-    EXPECT_EQ(report_text(run), to_text(to_json(run))) << name;
-    EXPECT_EQ(report_text(run, false), to_line(to_json(run)) + "\n") << name;
+// Sets every field of the report to another value, and gives every list one element.
+class FieldFiller {
+ public:
+  template <class T>
+  void operator()(std::string_view, T& value) {
+    fill(value);
   }
-}
+  template <class T>
+  void unless_zero(std::string_view, T& value) {
+    fill(value);
+  }
+  template <class Describe>
+  void group(std::string_view, Describe describe_members) {
+    describe_members(*this);
+  }
+  template <class T>
+  void inlined(std::optional<T>& value, std::string_view) {
+    fill(value);
+  }
+
+ private:
+  template <class T>
+  void fill(T& value) {
+    if constexpr (is_optional<T>) {
+      fill(value.emplace());
+    } else if constexpr (is_list<T>) {
+      value.resize(1);
+      fill(value.front());
+    } else if constexpr (std::same_as<T, std::string>) {
+      value = std::to_string(++last_);
+    } else if constexpr (std::same_as<T, Bytes> || std::same_as<T, Nanoseconds>) {
+      value.count = ++last_;
+    } else if constexpr (std::is_enum_v<T>) {
+      value = kLast<T>;
+    } else if constexpr (std::same_as<T, bool>) {
+      value = true;
+    } else if constexpr (std::is_arithmetic_v<T>) {
+      value = static_cast<T>(++last_);
+    } else {
+      describe(*this, value);
+    }
+  }
+
+  int last_ = 0;
+};
 
 BenchResult every_field() {
-  BenchResult run = test::rich_run();
-  run.host.board = "NVIDIA Jetson Orin Nano Developer Kit";
-  run.source->spec = {SourceKind::camera, "kept as it is", 3};
-  run.source->sequences[0].images = {"a.jpg"};
-  ModelResult& model = run.models[0];
-  // No run has a shared arena; only the model pool uses it.
-  model.settings = {3,
-                    false,
-                    ArenaExtend::same_as_requested,
-                    false,
-                    false,
-                    1,
-                    false,
-                    "cuda:0",
-                    Precision::fp16,
-                    {},
-                    ConvSearch::standard,
-                    true,
-                    true};
-  model.died_in = Phase::unloaded;
-  model.device_time = model.inference;
-  model.gpu_memory = {test::some_gpu_memory()};
-  model.placement = {120, 2, "Shape x2"};
-  model.memory.violations = 2;
-  model.warnings = {"a", "b"};
-  model.confidence = 0.9;
-  model.iou = 0.3;
-  BenchOptions& options = run.options.emplace();
-  options.backend = "onnxruntime";
-  options.task = "yolox";
-  options.device = "cuda:0";
-  options.conv_search = ConvSearch::heuristic;
-  options.capture_graph = true;
-  options.gpu_memory_limit = "0=4GiB";
-  options.image_size = 320;
-  options.confidence = 0.1;
-  options.iou = 0.2;
-  options.max_frames = 7;
-  options.warmup_frames = 3;
-  options.max_frames_in_memory = 5;
-  options.limit_videos = 1;
-  options.limit_objects = 2;
-  options.threads = 4;
-  options.memory_limit = mebibytes(64);
-  options.limit_mechanism = "watchdog";
-  options.workspace = mebibytes(32);
-  options.timeout = {5};
-  options.metrics_interval = {6};
-  options.strict = options.tune = options.parallel = options.pipeline = options.layers = true;
-  options.skip_setup = options.skip_inference = true;
-  options.prepared_dir = "p";
-  options.output_dir = "o";
-  options.sample_images = 9;
-  run.models[3].settings.threads = 7;
-  run.parallel->within_limit = false;
-  run.parallel->gpu_memory = {{"cuda:0", mebibytes(3), mebibytes(4), mebibytes(5)}};
-  run.pipeline->gpu_memory = {test::some_gpu_memory()};
-  options.pool = mebibytes(7);
-  run.pool = *test::pool_run().pool;
-  run.pool->status = ModelStatus::failed;
-  run.pool->error = "another error";
-  run.pool->died_in = Phase::warm;
-  run.pool->memory = run.models[3].memory;
-  run.pool->gpu_memory = {test::some_gpu_memory()};
-  run.pool->samples_over = 2;
-  run.pool->skipped_frames = 3;
-  run.pool->frames_held = 4;
-  run.pool->models[1].refusals = 5;
-  run.pool->models[1].failures = 6;
-  run.pool->models[1].error = "e";
-  run.gpu_limit = {
-      mebibytes(5), LimitType::hard, LimitMechanism::device_ledger, {{"pool", "refused", "a"}}, "n"};
-  run.pipeline->error = "an error";
-  run.pipeline->status = ModelStatus::crashed;
+  BenchResult run;
+  FieldFiller filler;
+  describe(filler, run);
   return run;
 }
 
@@ -121,52 +83,37 @@ TEST(ReportJson, ReadsBackWhatItWrote) {
   const BenchResult run = every_field();
   const auto back = bench_result_from_json(to_json(run));
   ASSERT_TRUE(back) << back.error().sentence();
-  EXPECT_TRUE(*back == without_file_names(run));
+  EXPECT_TRUE(*back == run) << to_text(to_json(*back));
 }
 
-TEST(ReportJson, OmitsNonFiniteFigures) {
+TEST(ReportJson, OmitsNonFiniteFiguresAndReplacesInvalidUtf8) {
   BenchResult run = test::typical_run();
   run.models[0].fps = std::numeric_limits<double>::quiet_NaN();
   run.models[0].inference->mean_ns = std::numeric_limits<double>::infinity();
+  run.models[0].name = "caf\xe9";
   const std::string text = to_text(to_json(run));
   EXPECT_THAT(text, testing::Not(HasSubstr("null")));
   const auto back = read_report(text);
   ASSERT_TRUE(back);
   EXPECT_FALSE(back->models[0].fps);
-}
-
-TEST(ReportJson, ReplacesInvalidUtf8InNames) {
-  BenchResult run = test::typical_run();
-  run.models[0].name = "caf\xe9";
-  const auto back = read_report(to_text(to_json(run)));
-  ASSERT_TRUE(back);
   EXPECT_EQ(back->models[0].name, "caf\xef\xbf\xbd");
 }
 
 TEST(ReportJson, ToleratesUnknownAndAbsentKeysAndNull) {
   const auto run = read_report(
-      R"({"schema_version": 1, "of_a_later_version": [1], "models": [{"name": "m", "fps": null, "new": {}}]})");
+      R"({"schema_version": 1, "of_a_later_version": [1], "models": [{"name": "m", "fps": null, "new": {}},
+          {"fps": 30}]})");
   ASSERT_TRUE(run) << run.error().sentence();
-  ASSERT_EQ(run->models.size(), 1U);
+  ASSERT_EQ(run->models.size(), 2U);
   EXPECT_EQ(run->models[0].name, "m");
   EXPECT_FALSE(run->models[0].fps);
+  EXPECT_EQ(run->models[1].fps, 30.0) << "an integer";
   EXPECT_FALSE(run->limit);
   EXPECT_FALSE(run->source);
 }
 
-TEST(ReportJson, AcceptsIntegersForFractions) {
-  const auto run = read_report(R"({"schema_version": 1, "models": [{"fps": 30}]})");
-  ASSERT_TRUE(run);
-  EXPECT_EQ(run->models[0].fps, 30.0);
-}
-
-struct Broken {
-  const char* text;
-  const char* problem;
-};
-
 TEST(ReportJson, NamesThePlaceOfAWrongValue) {
-  const Broken cases[] = {
+  const std::pair<const char*, const char*> cases[] = {
       {R"({"schema_version":1,"models":[{},{"memory":{"run_peak_bytes":"12 MB"}}]})",
        "/models/1/memory/run_peak_bytes is a string, not a whole number"},
       {R"({"schema_version":1,"models":[{"fps":"fast"}]})", "/models/0/fps is a string, not a number"},
@@ -209,14 +156,6 @@ TEST(ReportJson, RejectsListsThatNeedTooMuchMemory) {
   EXPECT_THAT(read_report(text + "]}").error().why, HasSubstr("/models has 400001 elements"));
 }
 
-TEST(SettingsJson, ReadsBackSettings) {
-  const RuntimeSettings settings{2, false, ArenaExtend::same_as_requested, false, false, 2, false, "cuda"};
-  EXPECT_EQ(*settings_from_json(to_json(settings)), settings);
-  EXPECT_EQ(*settings_from_json(Json::object()), RuntimeSettings{});
-  EXPECT_FALSE(settings_from_json(Json()));
-  EXPECT_THAT(settings_from_json(Json{{"threads", "two"}}).error().why, HasSubstr("/threads is a string"));
-}
-
 TEST(FootprintJson, ReadsBackAFootprint) {
   Footprint footprint;
   footprint.name = "yolo", footprint.path = "models/yolo.onnx",
@@ -248,6 +187,176 @@ TEST(ReportJson, TakesTheLimitPeakFromTheEnforcedFigure) {
   EXPECT_EQ(peak_in(run, 1), run.models[1].memory.load_peak->count);
   run.limit.reset();
   EXPECT_EQ(peak_in(run, 1), std::nullopt);
+}
+
+// Resolves a reference in the schema.
+const Json& resolved(const Json& schema, const Json& part) {
+  const std::string reference = get_text(part, "$ref");
+  if (reference.empty()) return part;
+  constexpr std::string_view kDefinitions = "#/$defs/";
+  return get_member(get_member(schema, "$defs"), reference.substr(kDefinitions.size()));
+}
+
+// Appends the place of each key in `value` that is missing in `part`.
+void check(const Json& schema, const Json& given, const Json& value, const std::string& place,
+           std::vector<std::string>& unknown) {
+  const Json& part = resolved(schema, given);
+  if (value.is_array() && !value.empty())
+    return check(schema, get_member(part, "items"), value.front(), place + "[]", unknown);
+  if (!value.is_object()) return;
+  const Json& properties = get_member(part, "properties");
+  for (const auto& [key, member] : value.items()) {
+    const std::string at = place + "." + key;
+    if (!properties.contains(key))
+      unknown.push_back(at);
+    else
+      check(schema, properties[key], member, at, unknown);
+  }
+}
+
+// The golden reports have only the keys of their runs.
+TEST(ReportSchema, NamesEveryKey) {
+  BenchResult everything = every_field();
+  everything.limit->mechanism = LimitMechanism::rlimit_data;  // adds the figures that depend on it
+  const Json report = to_json(everything);
+  const auto schema = parse_json(
+      test::read_text(std::filesystem::path(test::source_path("docs/report.schema.json"))), "the schema");
+  ASSERT_TRUE(schema);
+  std::vector<std::string> unknown;
+  check(*schema, *schema, report, "", unknown);
+  EXPECT_EQ(unknown, std::vector<std::string>{});
+  // Proves that the check descends: the trials of a model are three levels down.
+  EXPECT_TRUE(get_member(get_member(report, "models")[0], "trials")[0].contains("within_limit"));
+}
+
+MetricsLine full_line() {
+  MetricsLine line;
+  line.since_start = {1'500'000'000};
+  line.phase = "inference";
+  line.model = "yolox";
+  SystemSample& system = line.system;
+  system.cpu_percent = 81.25, system.gpu_percent = 3;
+  system.ram_total = Bytes{1}, system.ram_free = Bytes{2}, system.ram_available = Bytes{3};
+  system.ram_cached = Bytes{4}, system.ram_shared = Bytes{5}, system.ram_used = Bytes{6};
+  system.swap_total = Bytes{7}, system.swap_used = Bytes{0}, system.nvmap_used = Bytes{9};
+  system.psi_some_avg10 = 0.5, system.psi_full_avg10 = 0;
+  system.pages_swapped_in = 10, system.pages_swapped_out = 11, system.refaults = 12, system.oom_kills = 0;
+  system.temperatures_celsius = {{"cpu-thermal", 41.5}, {"gpu/thermal \"x\"", 39}};
+  system.power_watts = {{"VDD_IN", 4.75}};
+  system.clocks_hz = {{"cpu0", 1.5e9}};
+  system.throttled = false;
+  GpuSample gpu;
+  gpu.index = 0, gpu.name = "NVIDIA H200", gpu.uuid = "GPU-1", gpu.pci_bus_id = "00000000:41:00.0";
+  gpu.memory_total = Bytes{100}, gpu.memory_used = Bytes{0}, gpu.memory_free = Bytes{90};
+  gpu.memory_reserved = Bytes{10};
+  gpu.gpu_percent = 37, gpu.memory_percent = 12.5, gpu.encoder_percent = 0, gpu.decoder_percent = 1;
+  gpu.graphics_clock_hz = 1.98e9, gpu.sm_clock_hz = 1.97e9, gpu.memory_clock_hz = 3.2e9;
+  gpu.power_watts = 76.5, gpu.power_limit_watts = 700, gpu.temperature_celsius = 31;
+  gpu.throttled = true, gpu.throttle_reasons = {"software power cap"}, gpu.clock_limits = {"idle"};
+  gpu.mig_enabled = true;
+  gpu.mig_instances = {{3, "MIG 1g.18gb", "MIG-1", 7, 0, Bytes{20}, Bytes{5}, Bytes{14}, Bytes{1}}};
+  gpu.processes = {{{4242, Bytes{77}, 7, 0}, {4243, std::nullopt, std::nullopt, std::nullopt}}};
+  GpuSample lost;
+  lost.index = 1, lost.lost = true;
+  system.gpus = {gpu, lost};
+  NamedProcessMemory process;
+  process.model = "yolox", process.pid = 4242, process.phase = "warm";
+  process.memory = {Bytes{20}, Bytes{21}, Bytes{22},       Bytes{23}, Bytes{24},
+                    Bytes{25}, Bytes{26}, Nanoseconds{27}, 28};
+  line.processes = {process};
+  return line;
+}
+
+// A run's folder is untrusted input, and its figures are added and multiplied.
+Result<std::vector<MetricsLine>> lines_of(const std::string& text) {
+  std::istringstream stream(text);
+  std::vector<MetricsLine> lines;
+  auto read = read_metrics(stream, [&](MetricsLine line) { lines.push_back(std::move(line)); });
+  if (!read) return forward_error(read);
+  return lines;
+}
+
+TEST(MetricsJson, ReadsBackALine) {
+  const std::string text = to_line(to_json(full_line()));
+  EXPECT_EQ(text.find('\n'), std::string::npos);
+  const auto lines = lines_of(text + "\n");
+  ASSERT_TRUE(lines) << lines.error().sentence();
+  ASSERT_EQ(lines->size(), 1U);
+  EXPECT_EQ(to_json(lines->front()), to_json(full_line()));
+}
+
+TEST(MetricsJson, SeparatesAbsentFromZero) {
+  const Json line = to_json(full_line());
+  EXPECT_EQ(get_integer(line, "swap_used_bytes"), 0);
+  const Json bare = to_json(MetricsLine{});
+  for (const char* key :
+       {"cpu_percent", "ram_used_bytes", "swap_used_bytes", "temperature_celsius", "throttled", "gpus"})
+    EXPECT_FALSE(bare.contains(key)) << key;
+  EXPECT_TRUE(bare["processes"].empty());
+  // A lost GPU has only this state. Its processes are unknown, which is different from none.
+  EXPECT_EQ(line["gpus"][1], (Json{{"index", 1}, {"lost", true}}));
+  EXPECT_FALSE(line["gpus"][0].contains("lost"));
+  EXPECT_FALSE(line["gpus"][0]["processes"][1].contains("used_bytes"));
+}
+
+TEST(MetricsJson, SkipsAnIncompleteLastLine) {
+  const std::string line = to_line(to_json(full_line()));
+  for (std::size_t cut = 1; cut < line.size(); cut += 7) {
+    const auto lines = lines_of(line + "\n" + line + "\n" + line.substr(0, cut));
+    ASSERT_TRUE(lines) << lines.error().sentence();
+    EXPECT_EQ(lines->size(), 2U) << cut;
+  }
+  EXPECT_EQ(lines_of(line + "\n" + line)->size(), 2U);  // the line is complete, only its newline is missing
+}
+
+TEST(MetricsJson, ReportsTheNumberOfAnInvalidLine) {
+  const std::string line = to_line(to_json(full_line()));
+  EXPECT_THAT(lines_of(line + "\nnot json\n" + line + "\n").error().why, HasSubstr("line 2"));
+  EXPECT_THAT(lines_of("{\"a\":1}\n").error().why, HasSubstr("line 1: it has no time_ns"));
+  EXPECT_THAT(lines_of("{\"time_ns\":1,\"clock_hz\":{\"cpu0\":\"fast\"}}\n").error().why,
+              HasSubstr("/clock_hz/cpu0 is a string"));
+  EXPECT_THAT(lines_of("[]\n").error().why, HasSubstr("not an object"));
+  EXPECT_THAT(lines_of(line + "\n" + std::string(2 << 20, ' ') + "\n").error().why,
+              HasSubstr("line 2: it is longer than 1 MiB"));
+}
+
+// Calculations with the figures of a log (sums, multiples, casts) must not overflow.
+TEST(MetricsJson, RefusesFiguresThatAreTooLarge) {
+  const auto read = [](const std::string& fields) {
+    return system_sample_from_json(*parse_json("{\"time_ns\":1," + fields + "}"));
+  };
+  for (const char* const bearable :
+       {R"("unix_time_ns":1784000000000000000)", R"("ram_total_bytes":72057594037927000)",
+        R"("temperature_celsius":{"cpu":-256})", R"("psi_some_stalled_ns":90000000000000000)"})
+    EXPECT_TRUE(read(bearable)) << bearable;
+  const struct {
+    const char *fields, *place;
+  } cases[] = {
+      {R"("ram_free_bytes":9223372036854775807)", "/ram_free_bytes"},
+      {R"("ram_total_bytes":-9223372036854775808)", "/ram_total_bytes"},
+      {R"("ram_used_bytes":72057594037927936)", "/ram_used_bytes"},
+      {R"("refaults":18446744073709551615)", "/refaults"},
+      {R"("cpu_percent":1e300)", "/cpu_percent"},
+      {R"("power_watts":{"VDD_IN":-1e17})", "/power_watts/VDD_IN"},
+      {R"("gpus":[{"index":0,"memory_used_bytes":4611686018427387904}])", "/gpus/0/memory_used_bytes"},
+      {R"("unix_time_ns":4611686018427387904)", "/unix_time_ns"},
+      {R"("unix_time_ns":-5)", "/unix_time_ns"},
+  };
+  for (const auto& each : cases) {
+    const auto sample = read(each.fields);
+    ASSERT_FALSE(sample) << each.fields;
+    EXPECT_THAT(sample.error().why, HasSubstr(each.place));
+  }
+  EXPECT_FALSE(system_sample_from_json(*parse_json(R"({"time_ns":9223372036854775807})")));
+  const auto line =
+      metrics_line_from_json(*parse_json(R"({"time_ns":1,"processes":[{"rss_bytes":-72057594037927936}]})"));
+  ASSERT_FALSE(line);
+  EXPECT_THAT(line.error().why, HasSubstr("/processes/0/rss_bytes is too large for any machine"));
+}
+
+TEST(MetricsJson, ReadsAnEmptyFileAsNoLines) {
+  EXPECT_TRUE(lines_of("")->empty());
+  EXPECT_TRUE(lines_of("\n\n")->empty());
 }
 
 }  // namespace

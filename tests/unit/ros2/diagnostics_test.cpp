@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <cstdlib>
+#include <stdexcept>
 
 #include "monitoring/alerts.h"
 #include "serve/ros2/diagnostics.h"
@@ -12,13 +13,7 @@ using testing::HasSubstr;
 
 AlertEvent alert_of(const std::string& rule, const std::string& figure, AlertSeverity severity, double value,
                     double threshold) {
-  AlertEvent event;
-  event.rule = rule;
-  event.figure = figure;
-  event.severity = severity;
-  event.value = value;
-  event.threshold = threshold;
-  return event;
+  return {rule, figure, severity, true, {}, {}, value, threshold, true, {}};
 }
 
 DiagnosticArray array_of(Diagnostics& diagnostics, const SystemSample& sample,
@@ -28,10 +23,11 @@ DiagnosticArray array_of(Diagnostics& diagnostics, const SystemSample& sample,
   return diagnostics.of(sample, risk, active);
 }
 
-const DiagnosticStatus* find(const DiagnosticArray& array, const std::string& name) {
+// A missing status ends the test.
+const DiagnosticStatus& find(const DiagnosticArray& array, const std::string& name) {
   for (const DiagnosticStatus& status : array.status)
-    if (status.name == name) return &status;
-  return nullptr;
+    if (status.name == "headroom: " + name) return status;
+  throw std::runtime_error("no status " + name);
 }
 
 std::string value_of(const DiagnosticStatus& status, const std::string& key) {
@@ -65,22 +61,21 @@ TEST(Diagnostics, ReportsAStatusForEachComponent) {
     EXPECT_EQ(status.level, DiagnosticLevel::ok) << status.name;
     EXPECT_EQ(status.hardware_id, "robot-7");
   }
-  const DiagnosticStatus* memory = find(array, "headroom: memory");
-  ASSERT_TRUE(memory);
-  EXPECT_EQ(memory->message, "8.00 GiB of 16.00 GiB is used");
-  EXPECT_EQ(value_of(*memory, "ram_used_bytes"), "8589934592");
-  EXPECT_EQ(value_of(*memory, "ram_used_percent"), "50");
-  EXPECT_EQ(value_of(*memory, "cma_free_bytes"), "(absent)");
-  EXPECT_EQ(find(array, "headroom: swap")->message, "10.0 MiB of 8.00 GiB is used");
-  const DiagnosticStatus* gpu = find(array, "headroom: gpu");
-  EXPECT_EQ(gpu->message, "the GPU uses 3.00 GiB of the machine's memory");
-  EXPECT_EQ(value_of(*gpu, "gpu_percent"), "92");
-  const DiagnosticStatus* temperature = find(array, "headroom: temperature");
-  EXPECT_EQ(temperature->message, "gpu is at 72.0 °C");
-  EXPECT_EQ(value_of(*temperature, "temperature_celsius.cpu"), "68.50");
-  const DiagnosticStatus* power = find(array, "headroom: power");
-  EXPECT_EQ(power->message, "VDD_IN draws 18.5 W");
-  EXPECT_EQ(value_of(*power, "power_mode"), "MAXN");
+  const DiagnosticStatus& memory = find(array, "memory");
+  EXPECT_EQ(memory.message, "8.00 GiB of 16.00 GiB is used");
+  EXPECT_EQ(value_of(memory, "ram_used_bytes"), "8589934592");
+  EXPECT_EQ(value_of(memory, "ram_used_percent"), "50");
+  EXPECT_EQ(value_of(memory, "cma_free_bytes"), "(absent)");
+  EXPECT_EQ(find(array, "swap").message, "10.0 MiB of 8.00 GiB is used");
+  const DiagnosticStatus& gpu = find(array, "gpu");
+  EXPECT_EQ(gpu.message, "the GPU uses 3.00 GiB of the machine's memory");
+  EXPECT_EQ(value_of(gpu, "gpu_percent"), "92");
+  const DiagnosticStatus& temperature = find(array, "temperature");
+  EXPECT_EQ(temperature.message, "gpu is at 72.0 °C");
+  EXPECT_EQ(value_of(temperature, "temperature_celsius.cpu"), "68.50");
+  const DiagnosticStatus& power = find(array, "power");
+  EXPECT_EQ(power.message, "VDD_IN draws 18.5 W");
+  EXPECT_EQ(value_of(power, "power_mode"), "MAXN");
 }
 
 TEST(Diagnostics, OmitsUnknownComponents) {
@@ -102,17 +97,17 @@ TEST(Diagnostics, LevelIsThatOfTheMostSevereAlert) {
       alert_of("swap_in_use", "swap_used_bytes", AlertSeverity::warning, 1 << 27, 64 << 20),
       alert_of("throttled", "throttled", AlertSeverity::info, 1, 0.5)};
   const DiagnosticArray array = array_of(diagnostics, jetson(), active);
-  const DiagnosticStatus* memory = find(array, "headroom: memory");
-  EXPECT_EQ(memory->level, DiagnosticLevel::error);
+  const DiagnosticStatus& memory = find(array, "memory");
+  EXPECT_EQ(memory.level, DiagnosticLevel::error);
   EXPECT_THAT(
-      memory->message,
+      memory.message,
       testing::StartsWith("total_memory: 91.2 % of memory is used (limit 85.0 %); little_available: "));
-  EXPECT_EQ(value_of(*memory, "alerts"), "total_memory, little_available");
-  EXPECT_EQ(find(array, "headroom: swap")->level, DiagnosticLevel::warn);
-  EXPECT_EQ(find(array, "headroom: gpu")->level, DiagnosticLevel::ok);
-  const DiagnosticStatus* power = find(array, "headroom: power");
-  EXPECT_EQ(power->level, DiagnosticLevel::ok) << "an info alert must not stop a robot";
-  EXPECT_THAT(power->message, HasSubstr("heat or power limits reduce the clocks"));
+  EXPECT_EQ(value_of(memory, "alerts"), "total_memory, little_available");
+  EXPECT_EQ(find(array, "swap").level, DiagnosticLevel::warn);
+  EXPECT_EQ(find(array, "gpu").level, DiagnosticLevel::ok);
+  const DiagnosticStatus& power = find(array, "power");
+  EXPECT_EQ(power.level, DiagnosticLevel::ok) << "an info alert must not stop a robot";
+  EXPECT_THAT(power.message, HasSubstr("heat or power limits reduce the clocks"));
 }
 
 // Each figure that rules can watch appears in a status.
@@ -134,9 +129,8 @@ TEST(Diagnostics, FormerFiguresBecomeStale) {
   array_of(diagnostics, sample);
   sample.temperatures_celsius.clear();
   const DiagnosticArray array = array_of(diagnostics, sample);
-  const DiagnosticStatus* temperature = find(array, "headroom: temperature");
-  ASSERT_TRUE(temperature);
-  EXPECT_EQ(temperature->level, DiagnosticLevel::stale);
+  const DiagnosticStatus& temperature = find(array, "temperature");
+  EXPECT_EQ(temperature.level, DiagnosticLevel::stale);
   const DiagnosticArray ended = diagnostics.ended({5});
   EXPECT_EQ(ended.stamp.count, 5);
   ASSERT_EQ(ended.status.size(), 5u);
@@ -155,18 +149,15 @@ TEST(Diagnostics, ReportsDiscreteGpus) {
   sample.gpus[1].memory_total = gibibytes(140);
   sample.gpus[1].memory_used = gibibytes(14);
   DiagnosticArray array = array_of(diagnostics, sample);
-  const DiagnosticStatus* gpu = find(array, "headroom: gpu");
-  ASSERT_TRUE(gpu);
-  EXPECT_EQ(gpu->message, "70.00 GiB of 140.00 GiB is used, 14.00 GiB of 140.00 GiB is used");
-  EXPECT_EQ(value_of(*gpu, "gpu.0.name"), "NVIDIA H200");
-  EXPECT_EQ(value_of(*gpu, "gpu_memory_used_percent"), "50");
+  EXPECT_EQ(find(array, "gpu").message, "70.00 GiB of 140.00 GiB is used, 14.00 GiB of 140.00 GiB is used");
+  EXPECT_EQ(value_of(find(array, "gpu"), "gpu.0.name"), "NVIDIA H200");
+  EXPECT_EQ(value_of(find(array, "gpu"), "gpu_memory_used_percent"), "50");
   sample.gpus[1] = {};
   sample.gpus[1].index = 1;
   sample.gpus[1].lost = true;
   array = array_of(diagnostics, sample);
-  gpu = find(array, "headroom: gpu");
-  EXPECT_EQ(gpu->level, DiagnosticLevel::error);
-  EXPECT_THAT(gpu->message, HasSubstr("GPU 1 is lost"));
+  EXPECT_EQ(find(array, "gpu").level, DiagnosticLevel::error);
+  EXPECT_THAT(find(array, "gpu").message, HasSubstr("GPU 1 is lost"));
 }
 
 // ROS nodes in Python fail on texts that are not UTF-8, and a NUL ends a DDS string.
@@ -180,11 +171,6 @@ TEST(Diagnostics, TextsAreUtf8WithoutNul) {
   EXPECT_EQ(value_of(array.status[0], "temperature_celsius.a b\xef\xbf\xbd"), "90");
   EXPECT_EQ(array.status[0].message, "a b\xef\xbf\xbd is at 90.0 °C");
 }
-
-}  // namespace
-
-namespace {
-using testing::HasSubstr;
 
 // Stores the messages instead of sending them; may fail.
 class StoringPublisher : public DiagnosticsPublisher {
@@ -218,14 +204,11 @@ std::size_t published(std::int64_t interval_ms, int count, int changed_at = -1, 
   return sent.size();
 }
 
-TEST(DiagnosticsFeed, PublishesOncePerSecond) {
+TEST(DiagnosticsFeed, PublishesOncePerSecondAndAlertChangesAtOnce) {
   EXPECT_EQ(published(1000, 20), 20u);
   EXPECT_EQ(published(100, 200), 20u);
   EXPECT_EQ(published(5000, 20), 20u) << "every sample if the interval is longer";
   EXPECT_EQ(published(700, 100), 70u);
-}
-
-TEST(DiagnosticsFeed, PublishesAlertChangesAtOnce) {
   EXPECT_EQ(published(100, 10), 1u);
   EXPECT_EQ(published(100, 10, 5), 2u);
 }
@@ -249,32 +232,28 @@ class Environment : public testing::Test {
       ::unsetenv(name);
   }
   static void set(const char* name, const char* value) { ::setenv(name, value, 1); }
+  static PublisherOptions options() { return publisher_options_from_environment().value(); }
 };
 
 TEST_F(Environment, DefaultsToDomainZeroOnTheSubnet) {
-  const auto options = publisher_options_from_environment();
-  ASSERT_TRUE(options);
-  EXPECT_EQ(options->topic, "/diagnostics");
-  EXPECT_EQ(options->domain, 0);
-  EXPECT_FALSE(options->localhost_only);
-  EXPECT_TRUE(options->static_peers.empty());
+  EXPECT_EQ(options().topic, "/diagnostics");
+  EXPECT_EQ(options().domain, 0);
+  EXPECT_FALSE(options().localhost_only);
+  EXPECT_TRUE(options().static_peers.empty());
 }
 
 TEST_F(Environment, ReadsVariablesLikeRos2) {
   set("ROS_DOMAIN_ID", "42");
   set("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST");
   set("ROS_STATIC_PEERS", "192.168.1.7;robot-8.local;");
-  auto options = publisher_options_from_environment();
-  ASSERT_TRUE(options);
-  EXPECT_EQ(options->domain, 42);
-  EXPECT_TRUE(options->localhost_only);
-  EXPECT_EQ(options->static_peers, (std::vector<std::string>{"192.168.1.7", "robot-8.local"}));
+  EXPECT_EQ(options().domain, 42);
+  EXPECT_TRUE(options().localhost_only);
+  EXPECT_EQ(options().static_peers, (std::vector<std::string>{"192.168.1.7", "robot-8.local"}));
   set("ROS_LOCALHOST_ONLY", "0");  // the older variable takes precedence
-  options = publisher_options_from_environment();
-  EXPECT_FALSE(options->localhost_only);
+  EXPECT_FALSE(options().localhost_only);
   set("ROS_LOCALHOST_ONLY", "1");
   set("ROS_AUTOMATIC_DISCOVERY_RANGE", "SUBNET");
-  EXPECT_TRUE(publisher_options_from_environment()->localhost_only);
+  EXPECT_TRUE(options().localhost_only);
 }
 
 TEST(TopicName, FollowsRos2Rules) {
@@ -286,5 +265,4 @@ TEST(TopicName, FollowsRos2Rules) {
 }
 
 }  // namespace
-
 }  // namespace headroom::ros2

@@ -107,26 +107,6 @@ TEST(PrometheusText, WritesNoSeriesTwice) {
   EXPECT_TRUE(seen.contains("headroom_temperature_celsius{sensor=\"thermal#3\"}"));
 }
 
-TEST(PrometheusText, PartsAddUpToTheTotal) {
-  SystemSample sample;
-  sample.ram_total = gibibytes(8);
-  sample.ram_free = gibibytes(1);
-  sample.ram_buffers = mebibytes(100);
-  sample.ram_cached = gibibytes(3);
-  sample.ram_anonymous = gibibytes(2);
-  sample.ram_shared = mebibytes(50);
-  std::int64_t sum = 0;
-  int parts = 0;
-  const std::string text = text_of(sample);
-  for (const std::string_view line : split(text, '\n'))
-    if (line.starts_with("headroom_memory_part_bytes{")) {
-      sum += parse_number<std::int64_t>(line.substr(line.rfind(' ') + 1)).value_or(0);
-      ++parts;
-    }
-  EXPECT_EQ(parts, 5);
-  EXPECT_EQ(sum, sample.ram_total->count);
-}
-
 TEST(PrometheusText, EveryRuleHasASeries) {
   SystemSample sample;
   sample.oom_kills = 1;

@@ -1,4 +1,3 @@
-#include <limits>
 #include <vector>
 
 #include "snapshot/pickle_data.h"
@@ -8,33 +7,7 @@ namespace headroom::snapshot {
 
 namespace {
 
-using testing::ElementsAre;
-
 PickleValue text(PickleData& data, std::string_view word) { return data.add_text(word, PickleKind::text); }
-
-TEST(PickleData, KeepsIntegersOf64Bits) {
-  PickleData data;
-  using Limits = std::numeric_limits<std::int64_t>;
-  for (const std::int64_t value :
-       {std::int64_t{0}, std::int64_t{-1}, Limits::min(), Limits::max(), std::int64_t{1} << 59,
-        (std::int64_t{1} << 59) - 1, -(std::int64_t{1} << 59), -(std::int64_t{1} << 59) - 1})
-    EXPECT_EQ(data.integer(data.add_integer(value)), value);
-  EXPECT_EQ(data.integer({PickleKind::boolean, 1}), std::nullopt);
-}
-
-TEST(PickleData, ListsGrowBatchByBatch) {
-  PickleData data;
-  const PickleValue list = data.add_object(PickleKind::list);
-  std::vector<PickleValue> many;
-  for (int i = 0; i < 200'000; ++i) many.push_back(data.add_integer(i));
-  data.append(list, std::span(many).first(1));
-  data.append(list, {});
-  data.append(list, std::span(many).subspan(1));
-  std::int64_t expected = 0, wrong = 0;
-  data.for_each_item(list, [&](PickleValue item) { wrong += data.integer(item) != expected++; });
-  EXPECT_EQ(wrong, 0);
-  EXPECT_EQ(expected, 200'000);
-}
 
 TEST(PickleData, DictsWithTheSameKeysShareThem) {
   PickleData data;
@@ -86,23 +59,6 @@ TEST(PickleColumns, ReadsTheSameKeysOfDictsOfAllShapes) {
     }
     EXPECT_THAT(columns.read(list), testing::Each(PickleValue(PickleKind::absent, 0)));
   }
-}
-
-// Otherwise each reference to such a dict would search it.
-TEST(PickleColumns, DoesNotSearchDictsWithManyKeys) {
-  PickleData data;
-  PickleColumns<1> columns(data, {"size"});
-  const PickleValue small = data.add_object(PickleKind::dict), large = data.add_object(PickleKind::dict);
-  for (const PickleValue dict : {small, large}) {
-    const PickleValue pair[] = {text(data, "size"), data.add_integer(7)};
-    ASSERT_TRUE(data.set_items(dict, pair));
-    for (int key = 0; key < (dict == small ? 10 : 300); ++key) {
-      const PickleValue more[] = {data.add_integer(key), data.add_integer(key)};
-      ASSERT_TRUE(data.set_items(dict, more));
-    }
-  }
-  EXPECT_EQ(data.integer(columns.read(small)[0]), 7);
-  EXPECT_EQ(columns.read(large)[0].kind(), PickleKind::absent);
 }
 
 }  // namespace

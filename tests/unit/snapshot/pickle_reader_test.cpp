@@ -150,19 +150,9 @@ TEST(PickleReader, RejectsChangesToConvertedObjects) {
 
 TEST(PickleReader, IgnoresBytesAfterTheEnd) { EXPECT_EQ(read("N.garbage"), "None"); }
 
-TEST(PickleReader, RecognizesAPickleByItsFirstBytes) {
-  EXPECT_TRUE(looks_like_pickle("\x80\x04\x95"));
-  EXPECT_TRUE(looks_like_pickle("\x80\x02}"));
-  EXPECT_FALSE(looks_like_pickle("{\"a\": 1}"));
-  EXPECT_FALSE(looks_like_pickle("HRECORD1"));
-  EXPECT_FALSE(looks_like_pickle("\x80"));
-  EXPECT_FALSE(looks_like_pickle(""));
-}
-
 // Damaged and malicious pickles: the reader reports one sentence, with time and memory proportional to their
 // size.
 
-using namespace std::string_literals;
 using testing::HasSubstr;
 using testing::StartsWith;
 

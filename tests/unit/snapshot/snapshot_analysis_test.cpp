@@ -28,13 +28,12 @@ const PlaceFigures* figures_of(const DeviceAnalysis& device, std::uint32_t stack
 
 TEST(SnapshotAnalysis, ListsOwnersOfPeakAndOfEnd) {
   CachingAllocatorModel model;
-  const auto weights = model.allocate(30 * kMiB, 1);
+  model.allocate(30 * kMiB, 1);
   for (int i = 0; i < 3; ++i) {
     const auto a = model.allocate(4 * kMiB, 2), b = model.allocate(i == 1 ? 8 * kMiB : 2 * kMiB, 3);
     model.release(*a);
     model.release(*b);
   }
-  (void)weights;
   const DeviceAnalysis device = analyze(model);
   EXPECT_EQ(device.doubt, "");
   EXPECT_EQ(device.live_bytes, 30 * kMiB);
@@ -57,13 +56,12 @@ TEST(SnapshotAnalysis, ListsOwnersOfPeakAndOfEnd) {
 
 TEST(SnapshotAnalysis, TimelineShowsBytesOfEachPlace) {
   CachingAllocatorModel model;
-  const auto weights = model.allocate(30 * kMiB, 1);
+  model.allocate(30 * kMiB, 1);
   for (int i = 0; i < 40; ++i) {
     const auto a = model.allocate((4 + i % 3) * kMiB, 2), b = model.allocate(2 * kMiB, 3);
     model.release(*a);
     model.release(*b);
   }
-  (void)weights;
   const Snapshot snapshot = model.take(120);  // the start of the trace is lost
   SnapshotOptions options;
   options.timeline_points = 7;
@@ -86,7 +84,7 @@ TEST(SnapshotAnalysis, TimelineShowsBytesOfEachPlace) {
 TEST(SnapshotAnalysis, FindsPeakBeforeFirstEntry) {
   CachingAllocatorModel model;
   const auto a = model.allocate(64 * kMiB, 1);
-  (void)model.allocate(2 * kMiB, 2);
+  model.allocate(2 * kMiB, 2);
   const std::size_t before = model.entries();
   model.release(*a);
   const DeviceAnalysis device = analyze(model, model.entries() - before);
@@ -108,8 +106,8 @@ void iterate(CachingAllocatorModel& model, const std::function<void(int)>& also)
 
 TEST(SnapshotLeaks, MemoryKeptInEachIterationIsALeak) {
   CachingAllocatorModel model;
-  for (int i = 0; i < 60; ++i) (void)model.allocate(2 * kMiB, 1);  // weights
-  iterate(model, [&](int) { (void)model.allocate(100'000, 7); });
+  for (int i = 0; i < 60; ++i) model.allocate(2 * kMiB, 1);  // weights
+  iterate(model, [&](int) { model.allocate(100'000, 7); });
   const SnapshotLeaks leaks = analyze(model).leaks;
   EXPECT_EQ(leaks.growth, monitoring::Growth::leak);
   const DeviceAnalysis device = analyze(model);
@@ -128,9 +126,9 @@ TEST(SnapshotLeaks, MemoryKeptInEachIterationIsALeak) {
 
 TEST(SnapshotLeaks, WeightsCachesAndActivationsAreNotLeaks) {
   CachingAllocatorModel model;
-  for (int i = 0; i < 60; ++i) (void)model.allocate(2 * kMiB, 1);
+  for (int i = 0; i < 60; ++i) model.allocate(2 * kMiB, 1);
   iterate(model, [&](int i) {
-    if (i < 5) (void)model.allocate(200'000, 8);  // a cache that fills up
+    if (i < 5) model.allocate(200'000, 8);  // a cache that fills up
   });
   const DeviceAnalysis device = analyze(model);
   EXPECT_EQ(device.leaks.growth, monitoring::Growth::grew_then_stayed);
@@ -138,21 +136,18 @@ TEST(SnapshotLeaks, WeightsCachesAndActivationsAreNotLeaks) {
   iterate(plain, [](int) {});
   EXPECT_EQ(analyze(plain).leaks.growth, monitoring::Growth::none);
   EXPECT_THAT(analyze(plain).leaks.places, IsEmpty());
-}
-
-TEST(SnapshotLeaks, ShortTraceHasNoVerdict) {
-  CachingAllocatorModel model;
-  for (int i = 0; i < 20; ++i) (void)model.allocate(2 * kMiB, 1);
-  EXPECT_EQ(analyze(model).leaks.growth, monitoring::Growth::unknown);
+  CachingAllocatorModel short_run;
+  for (int i = 0; i < 20; ++i) short_run.allocate(2 * kMiB, 1);
+  EXPECT_EQ(analyze(short_run).leaks.growth, monitoring::Growth::unknown);
 }
 
 // A segment of 20 MiB: 5 free, 3 live, 6 free, and 5 live in a block of 6, because 1 MiB is not split off.
 TEST(SnapshotMoment, FindsBlocker) {
   CachingAllocatorModel model;
-  const auto a = model.allocate(5 * kMiB, 1), b = model.allocate(3 * kMiB, 2),
-             c = model.allocate(6 * kMiB, 3), d = model.allocate(5 * kMiB, 4);
-  (void)b;
-  (void)d;
+  const auto a = model.allocate(5 * kMiB, 1);
+  model.allocate(3 * kMiB, 2);
+  const auto c = model.allocate(6 * kMiB, 3);
+  model.allocate(5 * kMiB, 4);
   model.release(*a);
   model.release(*c);
   const DeviceAnalysis device = analyze(model);
@@ -170,8 +165,8 @@ TEST(SnapshotMoment, FindsBlocker) {
 
 TEST(SnapshotMoment, SmallBlockKeepsLargeSegment) {
   CachingAllocatorModel model;
-  const auto a = model.allocate(9 * kMiB, 1), b = model.allocate(2 * kMiB, 2);
-  (void)b;
+  const auto a = model.allocate(9 * kMiB, 1);
+  model.allocate(2 * kMiB, 2);
   model.release(*a);
   const SnapshotMoment end = analyze(model).end;
   ASSERT_TRUE(end.blocker.has_value());
@@ -220,9 +215,9 @@ TEST(SnapshotOom, DistinguishesFragmentationFromLackOfMemory) {
 
 TEST(SnapshotOom, NamesPlaceWhoseReleaseIsEnough) {
   CachingAllocatorModel model({.device_bytes = 100 * kMiB});
-  (void)model.allocate(40 * kMiB, 1);
+  model.allocate(40 * kMiB, 1);
   const auto cache = model.allocate(30 * kMiB, 2);
-  (void)model.allocate(2 * kMiB, 3);
+  model.allocate(2 * kMiB, 3);
   ASSERT_FALSE(model.allocate(36 * kMiB, 9).has_value());
   const DeviceAnalysis device = analyze(model);
   const OomAutopsy& oom = device.ooms.at(0);
@@ -249,18 +244,13 @@ TEST(SnapshotOom, NamesBlocksThatWaitForAnotherStream) {
   EXPECT_EQ(oom.pending_bytes, 40 * kMiB);
   ASSERT_NE(way_of(oom, RoomBy::waiting), nullptr);
   EXPECT_EQ(way_of(oom, RoomBy::waiting)->bytes, 40 * kMiB);
-}
-
-TEST(SnapshotOom, SuggestsNothingForRequestBeyondDeviceSize) {
-  CachingAllocatorModel model({.device_bytes = 50 * kMiB});
-  (void)model.allocate(20 * kMiB, 1);
   ASSERT_FALSE(model.allocate(900 * kMiB, 9).has_value());
-  EXPECT_THAT(analyze(model).ooms.at(0).ways, IsEmpty());
+  EXPECT_THAT(analyze(model).ooms.at(1).ways, IsEmpty()) << "more than the device has";
 }
 
 TEST(SnapshotAnalysis, SeparatesDevices) {
   CachingAllocatorModel model;
-  (void)model.allocate(4 * kMiB, 1);
+  model.allocate(4 * kMiB, 1);
   Snapshot snapshot = model.take();
   snapshot.segments.push_back(snapshot.segments[0]);
   snapshot.segments[1].device = 3;

@@ -43,9 +43,10 @@ Json torch_2_11_snapshot() {
   Json segment = Json::parse(
       R"({"device": 0, "address": 4096, "total_size": 2097152, "allocated_size": 1024, "active_size": 1536,
           "requested_size": 1400, "stream": 7, "segment_type": "small", "segment_pool_id": {"tuple": [0, 1]},
-          "is_expandable": true, "frames": [],
+          "is_expandable": true,
           "blocks": [{"address": 5120, "size": 512, "requested_size": 500, "state": "active_pending_free", "frames": []},
                      {"address": 5632, "size": 2095616, "requested_size": 0, "state": "inactive", "frames": []}]})");
+  segment["frames"] = kFrames;
   segment["blocks"].insert(segment["blocks"].begin(), block);
   Json data = Json::parse(
       R"({"segments": [],
@@ -72,6 +73,7 @@ TEST(SnapshotReader, ReadsTheFormatOfTorch2_11) {
   EXPECT_FALSE(segment.is_large);
   EXPECT_TRUE(segment.is_expandable);
   EXPECT_TRUE(segment.in_private_pool);
+  EXPECT_THAT(texts(*snapshot, segment.stack), ElementsAre("net.py:7:forward", "run.py:3:main"));
   const auto blocks = snapshot->blocks_of(segment);
   ASSERT_EQ(blocks.size(), 3U);
   EXPECT_EQ(blocks[0].state, BlockState::active_allocated);

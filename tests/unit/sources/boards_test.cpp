@@ -1,7 +1,5 @@
 // One test per kind of machine: its files, as the kernel or the vendor documents them, and the sample that
 // they give.
-#include <map>
-
 #include "sources/system_sampler.h"
 #include "sources_test_support.h"
 
@@ -152,52 +150,6 @@ TEST(Boards, JetsonThor) {
   EXPECT_THAT(sample.power_watts, ElementsAre(is("VIN", 31.25), is("VDD_GPU", 4.0)));
   EXPECT_THAT(sample.clocks_hz, ElementsAre(is("gpu", 1575000000), is("emc", 4266000000)));
   EXPECT_EQ(sample.gpu_percent, std::nullopt);
-}
-
-// The dumps are separated by lines that start with "== ".
-std::map<std::string, std::string> sections_of(const std::string& text) {
-  std::map<std::string, std::string> sections;
-  std::string title;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    if (line.starts_with("== "))
-      title = line;
-    else
-      sections[title] += line + "\n";
-  }
-  return sections;
-}
-
-TEST(Boards, RealDumps) {
-  const auto path = test::shared_data("procfs/meminfo_nvmap_samples.txt");
-  if (!path) GTEST_SKIP() << test::absent_message("procfs/meminfo_nvmap_samples.txt");
-  int tried = 0;
-  for (const auto& [title, text] : sections_of(test::read_text(*path))) {
-    Tree tree;
-    tree.file("proc/meminfo", text);
-    const SystemSample sample = tree.sample();
-    if (title.find("Jetson TX2 8GB") != std::string::npos) {
-      ++tried;
-      EXPECT_EQ(sample.ram_total, kibibytes(8038788));
-      EXPECT_EQ(sample.ram_used, kibibytes(8038788 - 4851052 - 38972 - 879052));
-      EXPECT_EQ(sample.nvmap_used, kibibytes(805068));
-      EXPECT_LE(*sample.nvmap_used, *sample.ram_used);
-      EXPECT_EQ(sample.ram_shared, kibibytes(108680));
-      EXPECT_EQ(sample.swap_used, Bytes{});
-    }
-    if (title.find("Android Tegra") != std::string::npos) {
-      ++tried;
-      EXPECT_EQ(sample.nvmap_used, kibibytes(471460));
-      EXPECT_EQ(sample.ram_total, std::nullopt);
-    }
-    if (title.find("DGX Spark") != std::string::npos) {
-      ++tried;
-      EXPECT_EQ(sample.ram_available, kibibytes(118566368));
-      EXPECT_EQ(sample.ram_used, std::nullopt);  // the dump has no MemFree
-      EXPECT_EQ(sample.nvmap_used, std::nullopt);
-    }
-  }
-  EXPECT_EQ(tried, 3);
 }
 
 TEST(Boards, ReportsX86ThrottlingOncePerIncrease) {

@@ -6,13 +6,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <type_traits>
 
 // The declarations are written again from NVIDIA's documentation, so that a mistake in Headroom's
 // declarations is not repeated here.
 namespace {
 
-using headroom::test::FakeGpu;
-using headroom::test::FakeProcesses;
+using namespace headroom::test;
 
 enum : unsigned {
   kSuccess = 0,
@@ -55,10 +55,23 @@ unsigned answer(void* device, unsigned call) {
   return (gpu(device).refused & call) != 0 ? gpu(device).refusal : kSuccess;
 }
 
-unsigned number(void* device, unsigned call, unsigned value, unsigned* into) {
+// Gives the value unless the test refuses the call.
+template <class Value>
+unsigned give(void* device, unsigned call, const std::type_identity_t<Value>& value, Value* into) {
   const unsigned code = answer(device, call);
   if (code == kSuccess) *into = value;
   return code;
+}
+
+template <class Value>
+unsigned give(const std::type_identity_t<Value>& value, Value* into) {
+  *into = value;
+  return kSuccess;
+}
+
+unsigned count_call(unsigned& counter, unsigned result) {
+  ++counter;
+  return result;
 }
 
 unsigned text(const char* value, char* into, unsigned length) {
@@ -67,7 +80,10 @@ unsigned text(const char* value, char* into, unsigned length) {
   return kSuccess;
 }
 
-unsigned processes(const FakeProcesses& list, unsigned entry_size, unsigned* count, void* entries) {
+unsigned processes(void* device, unsigned call, FakeProcesses FakeGpu::*of, unsigned entry_size,
+                   unsigned* count, void* entries) {
+  if (const unsigned code = answer(device, call); code != kSuccess) return code;
+  const FakeProcesses& list = gpu(device).*of;
   const unsigned room = *count;
   *count = list.count;
   if (list.count > room) return kInsufficientSize;
@@ -93,15 +109,12 @@ headroom::test::FakeNvml* fake_nvml_state() { return &fake; }
 
 const char* nvmlErrorString(unsigned code) { return code == 9 ? "Driver Not Loaded" : "Some Error"; }
 
-unsigned nvmlShutdown() {
-  ++fake.shutdowns;
-  return kSuccess;
-}
+unsigned nvmlShutdown() { return count_call(fake.shutdowns, kSuccess); }
 
 unsigned nvmlSystemGetDriverVersion(char* into, unsigned length) { return text("580.159.04", into, length); }
 
 unsigned nvmlDeviceGetName(void* device, char* into, unsigned length) {
-  const unsigned code = answer(device, headroom::test::kFakeName);
+  const unsigned code = answer(device, kFakeName);
   return code == kSuccess ? text(gpu(device).name, into, length) : code;
 }
 unsigned nvmlDeviceGetUUID(void* device, char* into, unsigned length) {
@@ -113,9 +126,7 @@ struct FakeMemoryV1 {
 };
 unsigned nvmlDeviceGetMemoryInfo(void* device, FakeMemoryV1* memory) {
   const FakeGpu& of = gpu(device);
-  const unsigned code = answer(device, headroom::test::kFakeMemory);
-  if (code == kSuccess) *memory = {of.total, of.free, of.used + of.reserved};
-  return code;
+  return give(device, kFakeMemory, {of.total, of.free, of.used + of.reserved}, memory);
 }
 
 struct FakeUtilization {
@@ -125,41 +136,29 @@ unsigned nvmlDeviceGetUtilizationRates(void* device, FakeUtilization* rates) {
 #ifdef FAKE_NVML_THROTTLED
   misbehave_if_told();
 #endif
-  const unsigned code = answer(device, headroom::test::kFakeUtilization);
-  if (code == kSuccess) *rates = {gpu(device).gpu_percent, gpu(device).memory_percent};
-  return code;
+  return give(device, kFakeUtilization, {gpu(device).gpu_percent, gpu(device).memory_percent}, rates);
 }
 
 unsigned nvmlDeviceGetClockInfo(void* device, unsigned type, unsigned* mhz) {
   const FakeGpu& of = gpu(device);
   if (type > 2) return kInvalidArgument;
-  return number(device, headroom::test::kFakeClock,
-                type == 0   ? of.graphics_mhz
-                : type == 1 ? of.sm_mhz
-                            : of.memory_mhz,
-                mhz);
+  return give(device, kFakeClock, type == 0 ? of.graphics_mhz : type == 1 ? of.sm_mhz : of.memory_mhz, mhz);
 }
 unsigned nvmlDeviceGetPowerUsage(void* device, unsigned* milliwatts) {
-  return number(device, headroom::test::kFakePower, gpu(device).power_milliwatts, milliwatts);
+  return give(device, kFakePower, gpu(device).power_milliwatts, milliwatts);
 }
 unsigned nvmlDeviceGetTemperature(void* device, unsigned sensor, unsigned* celsius) {
   if (sensor != 0) return kInvalidArgument;
-  return number(device, headroom::test::kFakeTemperature, gpu(device).temperature, celsius);
+  return give(device, kFakeTemperature, gpu(device).temperature, celsius);
 }
 
 #ifdef FAKE_NVML_OLD
 
-unsigned nvmlInit() {
-  ++fake.inits;
-  return fake.init_result;
-}
-unsigned nvmlDeviceGetCount(unsigned* count) {
-  *count = fake.gpu_count;
-  return kSuccess;
-}
+unsigned nvmlInit() { return count_call(fake.inits, fake.init_result); }
+unsigned nvmlDeviceGetCount(unsigned* count) { return give(fake.gpu_count, count); }
 unsigned nvmlDeviceGetHandleByIndex(unsigned index, void** device) {
-  *device = &fake.gpus[index];
-  return answer(*device, headroom::test::kFakeHandle);
+  void* const one = &fake.gpus[index];
+  return give(one, kFakeHandle, one, device);
 }
 struct FakePciV1 {  // the version without the long bus id
   char bus_id[16];
@@ -170,32 +169,23 @@ unsigned nvmlDeviceGetPciInfo(void* device, FakePciV1* pci) {
   return kSuccess;
 }
 unsigned nvmlDeviceGetPowerManagementLimit(void* device, unsigned* milliwatts) {
-  return number(device, headroom::test::kFakePowerLimit, gpu(device).power_limit_milliwatts, milliwatts);
+  return give(device, kFakePowerLimit, gpu(device).power_limit_milliwatts, milliwatts);
 }
 unsigned nvmlDeviceGetCurrentClocksThrottleReasons(void* device, unsigned long long* reasons) {
-  *reasons = gpu(device).clock_reasons;
-  return answer(device, headroom::test::kFakeClockReasons);
+  return give(device, kFakeClockReasons, gpu(device).clock_reasons, reasons);
 }
 unsigned nvmlDeviceGetComputeRunningProcesses(void* device, unsigned* count, void* entries) {
-  const unsigned code = answer(device, headroom::test::kFakeCompute);
-  return code == kSuccess ? processes(gpu(device).compute, 16, count, entries) : code;
+  return processes(device, kFakeCompute, &FakeGpu::compute, 16, count, entries);
 }
 
 #else
 
-unsigned nvmlInit_v2() {
-  ++fake.inits;
-  return fake.init_result;
-}
-unsigned nvmlDeviceGetCount_v2(unsigned* count) {
-  *count = fake.gpu_count;
-  return kSuccess;
-}
+unsigned nvmlInit_v2() { return count_call(fake.inits, fake.init_result); }
+unsigned nvmlDeviceGetCount_v2(unsigned* count) { return give(fake.gpu_count, count); }
 unsigned nvmlDeviceGetHandleByIndex_v2(unsigned index, void** device) {
   if (index >= fake.gpu_count) return kInvalidArgument;
-  const unsigned code = answer(&fake.gpus[index], headroom::test::kFakeHandle);
-  if (code == kSuccess) *device = &fake.gpus[index];
-  return code;
+  void* const one = &fake.gpus[index];
+  return give(one, kFakeHandle, one, device);
 }
 struct FakePciV3 {
   char bus_id_legacy[16];
@@ -214,58 +204,45 @@ struct FakeMemoryV2 {
 unsigned nvmlDeviceGetMemoryInfo_v2(void* device, FakeMemoryV2* memory) {
   if (memory->version != 0x02000028) return kVersionMismatch;
   const FakeGpu& of = gpu(device);
-  const unsigned code = answer(device, headroom::test::kFakeMemoryV2);
-  if (code == kSuccess) *memory = {memory->version, of.total, of.reserved, of.free, of.used};
-  return code;
+  return give(device, kFakeMemoryV2, {memory->version, of.total, of.reserved, of.free, of.used}, memory);
 }
 unsigned nvmlDeviceGetEncoderUtilization(void* device, unsigned* percent, unsigned* period_us) {
   *period_us = 167'000;
-  return number(device, headroom::test::kFakeEncoder, gpu(device).encoder_percent, percent);
+  return give(device, kFakeEncoder, gpu(device).encoder_percent, percent);
 }
 unsigned nvmlDeviceGetDecoderUtilization(void* device, unsigned* percent, unsigned* period_us) {
   *period_us = 167'000;
-  return number(device, headroom::test::kFakeDecoder, gpu(device).decoder_percent, percent);
+  return give(device, kFakeDecoder, gpu(device).decoder_percent, percent);
 }
 unsigned nvmlDeviceGetEnforcedPowerLimit(void* device, unsigned* milliwatts) {
-  return number(device, headroom::test::kFakePowerLimit, gpu(device).power_limit_milliwatts, milliwatts);
+  return give(device, kFakePowerLimit, gpu(device).power_limit_milliwatts, milliwatts);
 }
 unsigned nvmlDeviceGetCurrentClocksEventReasons(void* device, unsigned long long* reasons) {
-  const unsigned code = answer(device, headroom::test::kFakeClockReasons);
-  if (code == kSuccess) *reasons = gpu(device).clock_reasons;
-  return code;
+  return give(device, kFakeClockReasons, gpu(device).clock_reasons, reasons);
 }
 unsigned nvmlDeviceGetMigMode(void* device, unsigned* current, unsigned* pending) {
   *pending = gpu(device).mig_mode;
-  return number(device, headroom::test::kFakeMigMode, gpu(device).mig_mode, current);
+  return give(device, kFakeMigMode, gpu(device).mig_mode, current);
 }
 unsigned nvmlDeviceGetMaxMigDeviceCount(void* device, unsigned* count) {
-  *count = gpu(device).mig_mode == 1 ? 7 : 0;
-  return kSuccess;
+  return give(gpu(device).mig_mode == 1 ? 7 : 0, count);
 }
 unsigned nvmlDeviceGetMigDeviceHandleByIndex(void* device, unsigned index, void** instance) {
   if (index >= 4 || gpu(device).instances[index] == 0) return kNotFound;
-  *instance = &fake.gpus[gpu(device).instances[index]];
-  return kSuccess;
+  return give(&fake.gpus[gpu(device).instances[index]], instance);
 }
-unsigned nvmlDeviceGetGpuInstanceId(void* device, unsigned* id) {
-  *id = gpu(device).gpu_instance;
-  return kSuccess;
-}
+unsigned nvmlDeviceGetGpuInstanceId(void* device, unsigned* id) { return give(gpu(device).gpu_instance, id); }
 unsigned nvmlDeviceGetComputeInstanceId(void* device, unsigned* id) {
-  *id = gpu(device).compute_instance;
-  return kSuccess;
+  return give(gpu(device).compute_instance, id);
 }
 unsigned nvmlDeviceGetComputeRunningProcesses_v3(void* device, unsigned* count, void* entries) {
-  const unsigned code = answer(device, headroom::test::kFakeCompute);
-  return code == kSuccess ? processes(gpu(device).compute, fake.entry_size, count, entries) : code;
+  return processes(device, kFakeCompute, &FakeGpu::compute, fake.entry_size, count, entries);
 }
 unsigned nvmlDeviceGetGraphicsRunningProcesses_v3(void* device, unsigned* count, void* entries) {
-  const unsigned code = answer(device, headroom::test::kFakeGraphics);
-  return code == kSuccess ? processes(gpu(device).graphics, fake.entry_size, count, entries) : code;
+  return processes(device, kFakeGraphics, &FakeGpu::graphics, fake.entry_size, count, entries);
 }
 unsigned nvmlDeviceGetMPSComputeRunningProcesses_v3(void* device, unsigned* count, void* entries) {
-  const unsigned code = answer(device, headroom::test::kFakeMps);
-  return code == kSuccess ? processes(gpu(device).mps, fake.entry_size, count, entries) : code;
+  return processes(device, kFakeMps, &FakeGpu::mps, fake.entry_size, count, entries);
 }
 
 #endif

@@ -29,18 +29,20 @@ TEST(ProcessMemory, ReadsANameWithSpacesAndParentheses) {
             "00-ff ---p 00 00:00 0 [rollup]\nRss: 2048 kB\nPss:    1234 kB\nPss_Anon: 9 kB\nPss_File: 8 "
             "kB\nPss_Shmem: 7 kB\n");
   const ProcessMemory memory = read_process_memory(42, ProcessDetail::with_pss, tree.root());
-  EXPECT_EQ(memory.rss, mebibytes(2));
-  EXPECT_EQ(memory.rss_peak, kibibytes(3000));
-  EXPECT_EQ(memory.anonymous, mebibytes(1));
-  EXPECT_EQ(memory.file_backed, kibibytes(640));
-  EXPECT_EQ(memory.shared, kibibytes(384));
-  EXPECT_EQ(memory.pss, kibibytes(1234));
-  EXPECT_EQ(memory.pss_file, kibibytes(8));
-  EXPECT_EQ(memory.pss_shared, kibibytes(7));
-  EXPECT_EQ(memory.swapped, kibibytes(4));
-  EXPECT_EQ(memory.threads, 7);
-  const double ticks = static_cast<double>(::sysconf(_SC_CLK_TCK));
-  EXPECT_DOUBLE_EQ(memory.cpu_time.value().seconds(), 200.0 / ticks);
+  ASSERT_TRUE(memory.cpu_time);
+  EXPECT_DOUBLE_EQ(memory.cpu_time->seconds(), 200.0 / static_cast<double>(::sysconf(_SC_CLK_TCK)));
+  EXPECT_EQ(memory, (ProcessMemory{mebibytes(2),
+                                   kibibytes(3000),
+                                   mebibytes(1),
+                                   kibibytes(640),
+                                   kibibytes(384),
+                                   kibibytes(1234),
+                                   kibibytes(4),
+                                   memory.cpu_time,
+                                   7,
+                                   {},
+                                   kibibytes(8),
+                                   kibibytes(7)}));
   EXPECT_EQ(read_process_memory(42, ProcessDetail::status, tree.root()).pss, std::nullopt);
 }
 
@@ -64,14 +66,6 @@ TEST(ProcessMemory, EndedProcessHasNoMemory) {
   EXPECT_EQ(memory.cpu_time, std::nullopt);
 }
 
-TEST(ProcessMemory, ReadsThisProcess) {
-  const ProcessMemory memory = read_process_memory(::getpid(), ProcessDetail::with_pss);
-  if (!memory.rss || !memory.anonymous) GTEST_SKIP() << "this kernel (or emulator) gives no such figures";
-  EXPECT_EQ(*memory.rss, *memory.anonymous + *memory.file_backed + *memory.shared);
-  EXPECT_LE(*memory.rss, *memory.rss_peak);
-  EXPECT_GE(memory.threads, 1);
-}
-
 TEST(ProcessMemory, ResetsThePeak) {
   if (!read_process_memory(::getpid(), ProcessDetail::status).rss_peak || !reset_peak_rss(::getpid()))
     GTEST_SKIP() << "this kernel (or emulator) cannot reset a process's peak";
@@ -84,15 +78,6 @@ TEST(ProcessMemory, ResetsThePeak) {
   EXPECT_GE(peak() - before, mebibytes(60));
   ASSERT_TRUE(reset_peak_rss(::getpid()));
   EXPECT_LE(peak() - before, mebibytes(8));
-}
-
-TEST(HostInfo, ThisMachineHasCpusAndMemory) {
-  const HostInfo host = read_host_info();
-  EXPECT_GT(host.cpus, 0);
-  EXPECT_GT(host.ram_total, mebibytes(64));
-  EXPECT_FALSE(host.kernel.empty());
-  EXPECT_FALSE(host.machine.empty());
-  EXPECT_THAT(host.headroom_version, testing::MatchesRegex("[0-9]+\\.[0-9]+\\.[0-9]+"));
 }
 
 TEST(HostInfo, Desktop) {
@@ -270,22 +255,9 @@ TEST(ProcessTable, FollowsATreeAfterItsParentEnded) {
   EXPECT_THAT(read(table, tree_of(100)), ElementsAre(Key(50), Key(51)));
   add_process(tree, 51, 1, "another with its number", 5, 999);
   EXPECT_THAT(read(table, tree_of(100)), ElementsAre(Key(50)));
-}
-
-TEST(ProcessTable, DoesNotFollowAReusedPid) {
-  Tree tree;
-  add_process(tree, 100, 1, "app");
-  add_process(tree, 101, 100, "child");
-  ProcessTable table(tree.root());
-  EXPECT_EQ(read(table, tree_of(100)).size(), 2U);
-  std::filesystem::remove_all(tree.root() / "proc/100");
-  add_process(tree, 101, 1, "child");
-  EXPECT_EQ(read(table, tree_of(100)).size(), 1U);
   add_process(tree, 100, 1, "stranger", 50, 999);
   add_process(tree, 102, 100, "its child", 50, 1000);
-  const auto processes = read(table, tree_of(100));
-  ASSERT_EQ(processes.size(), 1U);
-  EXPECT_EQ(processes.at(101).name, "child");
+  EXPECT_THAT(read(table, tree_of(100)), ElementsAre(Key(50)));
 }
 
 // For a stopped process, exact to the byte.

@@ -55,44 +55,32 @@ TEST(MonitorSources, ReadsZram) {
 TEST(MonitorSources, ReadsControlGroupVersion2) {
   Tree tree;
   tree.file("proc/self/cgroup", "0::/robot.slice/perception\n");
-  const std::string group = "sys/fs/cgroup/robot.slice/perception/";
-  tree.file(group + "memory.current", "5000\n");
-  tree.file(group + "memory.peak", "7000\n");
-  tree.file(group + "memory.max", "max\n");
-  tree.file(group + "memory.high", "9000\n");
-  tree.file(group + "memory.swap.current", "100\n");
-  tree.file(group + "memory.stat", "anon 3000\nfile 1000\nanon_thp 5\n");
-  tree.file(group + "memory.events", "low 0\nhigh 0\nmax 3\noom 1\noom_kill 2\n");
-  const auto found = tree.sample().cgroup;
-  ASSERT_TRUE(found);
-  EXPECT_EQ(found->current, Bytes{5000});
-  EXPECT_EQ(found->peak, Bytes{7000});
-  EXPECT_EQ(found->limit, std::nullopt);
-  EXPECT_EQ(found->high, Bytes{9000});
-  EXPECT_EQ(found->swapped, Bytes{100});
-  EXPECT_EQ(found->anonymous, Bytes{3000});
-  EXPECT_EQ(found->file_backed, Bytes{1000});
-  EXPECT_EQ(found->oom_kills, 2);
+  for (const auto& [name, text] : {std::pair{"current", "5000\n"},
+                                   {"peak", "7000\n"},
+                                   {"max", "max\n"},
+                                   {"high", "9000\n"},
+                                   {"swap.current", "100\n"},
+                                   {"stat", "anon 3000\nfile 1000\nanon_thp 5\n"},
+                                   {"events", "low 0\nhigh 0\nmax 3\noom 1\noom_kill 2\n"}})
+    tree.file(std::string("sys/fs/cgroup/robot.slice/perception/memory.") + name, text);
+  EXPECT_EQ(
+      tree.sample().cgroup,
+      (CgroupMemory{Bytes{5000}, Bytes{7000}, {}, Bytes{3000}, Bytes{1000}, 2, Bytes{100}, Bytes{9000}}));
 }
 
 // In a container the path is that of the host, and the group is at the mount point.
 TEST(MonitorSources, ReadsControlGroupVersion1InAContainer) {
   Tree tree;
   tree.file("proc/self/cgroup", "11:cpu,cpuacct:/docker/abc\n5:memory:/docker/abc\n0::/\n");
-  const std::string group = "sys/fs/cgroup/memory/";
-  tree.file(group + "memory.usage_in_bytes", "5000\n");
-  tree.file(group + "memory.max_usage_in_bytes", "6000\n");
-  tree.file(group + "memory.limit_in_bytes", "9223372036854771712\n");
-  tree.file(group + "memory.stat",
-            "cache 1\nrss 2\ntotal_cache 10\ntotal_rss 20\ntotal_rss_huge 3\ntotal_swap 4\n");
-  tree.file(group + "memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 7\n");
-  const auto found = tree.sample().cgroup;
-  ASSERT_TRUE(found);
-  EXPECT_EQ(found->limit, std::nullopt);
-  EXPECT_EQ(found->anonymous, Bytes{20});
-  EXPECT_EQ(found->file_backed, Bytes{10});
-  EXPECT_EQ(found->swapped, Bytes{4});
-  EXPECT_EQ(found->oom_kills, 7);
+  for (const auto& [name, text] :
+       {std::pair{"usage_in_bytes", "5000\n"},
+        {"max_usage_in_bytes", "6000\n"},
+        {"limit_in_bytes", "9223372036854771712\n"},
+        {"stat", "cache 1\nrss 2\ntotal_cache 10\ntotal_rss 20\ntotal_rss_huge 3\ntotal_swap 4\n"},
+        {"oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 7\n"}})
+    tree.file(std::string("sys/fs/cgroup/memory/memory.") + name, text);
+  EXPECT_EQ(tree.sample().cgroup,
+            (CgroupMemory{Bytes{5000}, Bytes{6000}, {}, Bytes{20}, Bytes{10}, 7, Bytes{4}, {}}));
 }
 
 TEST(MonitorSources, ReadsEachCore) {
@@ -102,12 +90,8 @@ TEST(MonitorSources, ReadsEachCore) {
   SystemSampler sampler(tree.root());
   sampler.sample();
   tree.file("proc/stat", "cpu  200 0 0 200 0 0 0 0\ncpu0 140 0 0 60 0 0 0 0\ncpu2 60 0 0 140 0 0 0 0\n");
-  const SystemSample sample = sampler.sample();
-  ASSERT_EQ(sample.cores.size(), 3U);
-  EXPECT_THAT(sample.cores[0].percent, Optional(DoubleEq(90)));
-  EXPECT_FALSE(sample.cores[1].online);
-  EXPECT_EQ(sample.cores[1].percent, std::nullopt);
-  EXPECT_THAT(sample.cores[2].percent, Optional(DoubleEq(10)));
+  EXPECT_THAT(sampler.sample().cores,
+              ElementsAre(CpuCore{true, 90, {}}, CpuCore{false, {}, {}}, CpuCore{true, 10, {}}));
 }
 
 TEST(MonitorSources, ReadsAllocationAndCompactionStalls) {
@@ -232,19 +216,6 @@ TEST(MonitorSources, ReadsNvMapClients) {
   EXPECT_EQ(processes.size(), 2U);
 }
 
-TEST(MonitorSources, ReadsRealNvMapLists) {
-  const auto path = test::shared_data("procfs/meminfo_nvmap_samples.txt");
-  if (!path) GTEST_SKIP() << test::absent_message("procfs/meminfo_nvmap_samples.txt");
-  std::vector<ProcessSample> processes;
-  const std::string text = test::read_text(*path);
-  const std::size_t at = text.find("AGX Orin (htop");
-  ASSERT_NE(at, text.npos);
-  const std::size_t end = text.find("\n==", at);
-  EXPECT_EQ(read_nvmap_clients(std::string_view(text).substr(at, end - at), processes), kibibytes(23549320));
-  ASSERT_EQ(processes.size(), 3U);
-  EXPECT_EQ(processes[1].name, "gnome_shell");
-}
-
 TEST(KernelLog, FindsOomVictimsOfAllKernelVersions) {
   for (
       const auto& [message, name, pid] :
@@ -287,6 +258,7 @@ TEST(KernelLog, ReadsARecordOnce) {
   EXPECT_THAT(sampler.sample().kernel_events, IsEmpty());
 }
 
+// Linux before 5.9 has a single counter of refaults.
 TEST(SystemSampler, SecondSampleHasRates) {
   Tree tree;
   tree.file("proc/stat", "cpu  100 0 100 800 0 0 0 0 0 0\ncpu0 100 0 100 800 0 0 0 0 0 0\n");
@@ -303,18 +275,10 @@ TEST(SystemSampler, SecondSampleHasRates) {
   EXPECT_EQ(sample.pages_swapped_out, 0);
   EXPECT_EQ(sample.refaults, 7);
   EXPECT_EQ(sample.oom_kills, 1);
-}
-
-TEST(SystemSampler, ReadsTheSingleRefaultCounterBeforeLinux59) {
-  Tree tree;
   tree.file("proc/vmstat", "pswpin 1\nworkingset_refault 10\n");
-  SystemSampler sampler(tree.root());
-  sampler.sample();
+  EXPECT_EQ(sampler.sample().oom_kills, std::nullopt);
   tree.file("proc/vmstat", "pswpin 1\nworkingset_refault 17\n");
-  const SystemSample sample = sampler.sample();
-  EXPECT_EQ(sample.refaults, 7);
-  EXPECT_EQ(sample.pages_swapped_out, std::nullopt);
-  EXPECT_EQ(sample.oom_kills, std::nullopt);
+  EXPECT_EQ(sampler.sample().refaults, 7);
 }
 
 TEST(SystemSampler, UnreadableFiguresAreAbsentNotZero) {
@@ -349,14 +313,6 @@ TEST(SystemSampler, ReadsAFileThatHasGrown) {
   for (int i = 0; i < 2000; ++i) text += "nr_something_" + std::to_string(i) + " 0\n";
   tree.file("proc/vmstat", text + "pswpin 5\n");
   EXPECT_EQ(sampler.sample().pages_swapped_in, 4);
-}
-
-TEST(SystemSampler, SamplesThisMachine) {
-  SystemSampler sampler;
-  const SystemSample sample = sampler.sample();
-  ASSERT_TRUE(sample.ram_total);
-  ASSERT_TRUE(sample.ram_used);
-  EXPECT_LE(*sample.ram_used, *sample.ram_total);
 }
 
 TEST(SystemSampler, FindsADeviceThatAppearsLater) {

@@ -1,12 +1,10 @@
 // Output of nvidia-smi as samples: CSV, tables and lists, also the real output in the shared test data.
-#include <map>
 
 #include "base/text.h"
 #include "sources_test_support.h"
 
 namespace headroom::sources {
 namespace {
-using testing::DoubleEq;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -22,6 +20,12 @@ std::vector<GpuSample> gpus_of(std::string_view text, const std::vector<std::str
   for (const SystemSample& sample : samples_of(text, columns))
     gpus.insert(gpus.end(), sample.gpus.begin(), sample.gpus.end());
   return gpus;
+}
+
+std::vector<std::string> figures_in(std::string_view text, const std::vector<std::string>& columns = {}) {
+  std::vector<std::string> figures;
+  for (const GpuSample& gpu : gpus_of(text, columns)) figures.push_back(figures_of(gpu));
+  return figures;
 }
 
 std::size_t unknown_in(std::string_view text, const std::vector<std::string>& columns = {}) {
@@ -54,117 +58,52 @@ TEST(NvidiaSmi, ReadsRealOutput) {
                                            "power.draw"};
   const std::vector<std::string> beszel{
       "index", "name", "temperature.gpu", "memory.used", "memory.total", "utilization.gpu", "power.draw"};
+  const std::vector<std::string> without_power(telemetry.begin(), telemetry.end() - 1);
   const struct {
     const char* section;
-    std::vector<std::string> columns;
-    std::vector<GpuSample> gpus;
+    std::vector<std::string> columns, gpus;
     std::size_t unknown = 0;
   } cases[] = {
-      {"Orin JP6.x table", {}, {{.index = 0, .name = "Orin (nvgpu)"}}},
-      {"Jetson AGX Thor JP7.0",
-       {},
-       {{.index = 0,
-         .name = "NVIDIA Thor",
-         .pci_bus_id = "00000000:01:00.0",
-         .gpu_percent = 0,
-         .mig_enabled = false}}},
+      {"Orin JP6.x table", {}, {"0 name=Orin (nvgpu)"}},
+      {"Jetson AGX Thor JP7.0", {}, {"0 name=NVIDIA Thor bus=00000000:01:00.0 gpu%=0 mig=false"}},
       {"Jetson AGX Thor JP7.2",
        {},
-       {{.index = 0,
-         .name = "NVIDIA Thor",
-         .pci_bus_id = "00000000:01:00.0",
-         .gpu_percent = 0,
-         .power_watts = 1,
-         .temperature_celsius = 35,
-         .mig_enabled = false}}},
-      {"DGX Spark GB10 CSV (driver",
-       {},
-       {{.index = 0, .gpu_percent = 0, .power_watts = 11.17, .temperature_celsius = 35}},
-       1},  // the line with the typed command
-      {"DGX Spark GB10 CSV | ", {}, {{.index = 0}}},
-      {"Jetson Orin telemetry CSV row", telemetry, {{.index = 0, .name = "Orin (nvgpu)"}}},
-      {"Thor row, util works",
-       {telemetry.begin(), telemetry.end() - 1},
-       {{.index = 0, .name = "NVIDIA Thor", .gpu_percent = 97}}},
+       {"0 name=NVIDIA Thor bus=00000000:01:00.0 gpu%=0 watts=1 celsius=35 mig=false"}},
+      // The line with the typed command is unknown.
+      {"DGX Spark GB10 CSV (driver", {}, {"0 gpu%=0 watts=11.17 celsius=35"}, 1},
+      {"DGX Spark GB10 CSV | ", {}, {"0"}},
+      {"Jetson Orin telemetry CSV row", telemetry, {"0 name=Orin (nvgpu)"}},
+      {"Thor row, util works", without_power, {"0 name=NVIDIA Thor gpu%=97"}},
       // Each header replaces the one before, and begins another sample.
       {"L4, T4, laptop",
        {},
-       {{.index = 0,
-         .name = "NVIDIA L4",
-         .memory_total = mebibytes(23034),
-         .memory_used = mebibytes(21094),
-         .gpu_percent = 0,
-         .temperature_celsius = 46},
-        {.index = 1, .memory_total = mebibytes(15360), .memory_used = mebibytes(7462)},
-        {.index = 2,
-         .name = "NVIDIA GeForce RTX 4060 Laptop GPU",
-         .gpu_percent = 0,
-         .memory_percent = 0,
-         .graphics_clock_hz = 210e6,
-         .memory_clock_hz = 405e6,
-         .power_watts = 1.81,
-         .temperature_celsius = 49},
-        {.index = 1,
-         .memory_total = mebibytes(8188),
-         .memory_used = mebibytes(71),
-         .memory_free = mebibytes(7887)},
-        {.index = 1, .memory_total = mebibytes(32607), .memory_used = mebibytes(31104), .gpu_percent = 0}}},
-      {"2x 80GB server",
-       {},
-       {{.index = 0, .memory_total = mebibytes(81920), .memory_used = Bytes{}, .gpu_percent = 0},
-        {.index = 1, .memory_total = mebibytes(81920), .memory_used = Bytes{}, .gpu_percent = 0}},
-       2},  // three cells, but a header with four
-      {"Telegraf thread 2017",
-       {},
-       {{.index = 0, .gpu_percent = 0, .power_watts = 11.04, .temperature_celsius = 34}}},
+       {"0 name=NVIDIA L4 total=23034MiB used=21094MiB gpu%=0 celsius=46", "1 total=15GiB used=7462MiB",
+        "2 name=NVIDIA GeForce RTX 4060 Laptop GPU gpu%=0 memory%=0 graphics=210000000 memory=405000000 "
+        "watts=1.81 celsius=49",
+        "1 total=8188MiB used=71MiB free=7887MiB", "1 total=32607MiB used=31104MiB gpu%=0"}},
+      // Three cells, but a header with four.
+      {"2x 80GB server", {}, {"0 total=80GiB used=0B gpu%=0", "1 total=80GiB used=0B gpu%=0"}, 2},
+      {"Telegraf thread 2017", {}, {"0 gpu%=0 watts=11.04 celsius=34"}},
       {"beszel noheader,nounits",
        beszel,
-       {{.index = 0,
-         .name = "NVIDIA GeForce RTX 3050 Ti Laptop GPU",
-         .memory_total = mebibytes(4096),
-         .memory_used = mebibytes(12),
-         .gpu_percent = 26.3,
-         .power_watts = 12.73,
-         .temperature_celsius = 48},
-        {.index = 1,
-         .name = "NVIDIA A100-PCIE-40GB",
-         .memory_total = mebibytes(40960),
-         .memory_used = mebibytes(74),
-         .power_watts = 36.79,
-         .temperature_celsius = 38},
-        {.index = 0,
-         .name = "NVIDIA A10",
-         .memory_total = mebibytes(23028),
-         .memory_used = mebibytes(19676),
-         .gpu_percent = 0,
-         .power_watts = 58.98,
-         .temperature_celsius = 45}}},
+       {"0 name=NVIDIA GeForce RTX 3050 Ti Laptop GPU total=4GiB used=12MiB gpu%=26.3 watts=12.73 celsius=48",
+        "1 name=NVIDIA A100-PCIE-40GB total=40GiB used=74MiB watts=36.79 celsius=38",
+        "0 name=NVIDIA A10 total=23028MiB used=19676MiB gpu%=0 watts=58.98 celsius=45"}},
       {"timestamped log",
        {},
-       {{.index = 0,
-         .memory_used = mebibytes(100),
-         .memory_free = mebibytes(200),
-         .gpu_percent = 1,
-         .memory_percent = 2,
-         .sm_clock_hz = 210e6,
-         .memory_clock_hz = 405e6,
-         .temperature_celsius = 50}}},
+       {"0 used=100MiB free=200MiB gpu%=1 memory%=2 sm=210000000 memory=405000000 celsius=50"}},
       {"MIG list",
        {},
-       {{.index = 0,
-         .name = "NVIDIA H100 80GB HBM3",
-         .uuid = "GPU-c08d91cb-e324-655c-71ba-7570956445bc",
-         .mig_enabled = true,
-         .mig_instances =
-             {{0, "MIG 1c.3g.40gb", "MIG-c788539f-c1ea-5a36-8b4d-9b07d024b1bb", {}, {}, {}, {}, {}, {}},
-              {3, "MIG 1g.10gb", "MIG-b4b2228d-6933-5839-bc0e-41ab9edb61c6", {}, {}, {}, {}, {}, {}}}}}},
+       {"0 name=NVIDIA H100 80GB HBM3 uuid=GPU-c08d91cb-e324-655c-71ba-7570956445bc mig=true "
+        "[0 MIG 1c.3g.40gb MIG-c788539f-c1ea-5a36-8b4d-9b07d024b1bb] "
+        "[3 MIG 1g.10gb MIG-b4b2228d-6933-5839-bc0e-41ab9edb61c6]"}},
       {"MIG profile table", {}, {}},
       {"NVML under MIG", {}, {}, 2},
       {"raw NVML on GB10", {}, {}, 2},
   };
   for (const auto& each : cases) {
     SCOPED_TRACE(each.section);
-    EXPECT_EQ(gpus_of(section(each.section), each.columns), each.gpus);
+    EXPECT_EQ(figures_in(section(each.section), each.columns), each.gpus);
     EXPECT_EQ(unknown_in(section(each.section), each.columns), each.unknown);
   }
   // A log that ends in process rows.
@@ -179,30 +118,21 @@ TEST(NvidiaSmi, TreatsAllPlaceholdersAsAbsent) {
   const struct {
     const char* line;
     std::vector<std::string> columns;
-    GpuSample gpu;
+    std::string gpu;
   } cases[] = {
-      {"GPU-5, [Not Supported], [Not Supported]",
-       {"uuid", "utilization.gpu", "memory.used"},
-       {.index = 0, .uuid = "GPU-5"}},
-      {"NVIDIA Thor, Not Supported, Not Supported, Not Supported, 580.00",
-       memory,
-       {.index = 0, .name = "NVIDIA Thor"}},
-      {"NVIDIA Thor, [N/A], [N/A], [N/A], 580.00", memory, {.index = 0, .name = "NVIDIA Thor"}},
+      {"GPU-5, [Not Supported], [Not Supported]", {"uuid", "utilization.gpu", "memory.used"}, "0 uuid=GPU-5"},
+      {"NVIDIA Thor, Not Supported, Not Supported, Not Supported, 580.00", memory, "0 name=NVIDIA Thor"},
+      {"NVIDIA Thor, [N/A], [N/A], [N/A], 580.00", memory, "0 name=NVIDIA Thor"},
       {"NVIDIA A2, 15356, [N/A]",
        {"name", "memory.total", "mig.mode.current"},
-       {.index = 0, .name = "NVIDIA A2", .memory_total = mebibytes(15356)}},
+       "0 name=NVIDIA A2 total=15356MiB"},
       {"Quadro, with comma, 8192, 8000",
        {"name", "memory.total", "memory.free"},
-       {.index = 0,
-        .name = "Quadro, with comma",
-        .memory_total = mebibytes(8192),
-        .memory_free = mebibytes(8000)}},
-      {"[GPU is lost], 41",
-       {"memory.used", "temperature.gpu"},
-       {.index = 0, .lost = true, .temperature_celsius = 41}},
+       "0 name=Quadro, with comma total=8GiB free=8000MiB"},
+      {"[GPU is lost], 41", {"memory.used", "temperature.gpu"}, "0 lost celsius=41"},
   };
   for (const auto& each : cases)
-    EXPECT_EQ(gpus_of(each.line, each.columns), (std::vector<GpuSample>{each.gpu})) << each.line;
+    EXPECT_THAT(figures_in(each.line, each.columns), ElementsAre(each.gpu)) << each.line;
 }
 
 // The layout until R440: two lines per GPU, processes without instances. Then GPUs that are lost.
@@ -236,29 +166,15 @@ Sat Aug  7 15:20:49 2021
 )";
 
 TEST(NvidiaSmi, ReadsTheTableUntilR440) {
-  const auto gpus = gpus_of(kOldTable);
-  ASSERT_EQ(gpus.size(), 4U);
-  EXPECT_EQ(gpus[0], (GpuSample{.index = 0,
-                                .name = "Tesla V100-SXM2...",
-                                .pci_bus_id = "00000000:21:01.0",
-                                .memory_total = mebibytes(16160),
-                                .memory_used = mebibytes(12427),
-                                .gpu_percent = 99,
-                                .power_watts = 231,
-                                .power_limit_watts = 300,
-                                .temperature_celsius = 57,
-                                .processes = std::vector<GpuProcess>{{9980, mebibytes(6197), {}, {}},
-                                                                     {10121, mebibytes(6221), {}, {}}}}));
-  EXPECT_EQ(gpus[1].temperature_celsius, std::nullopt);  // ERR!
-  EXPECT_EQ(gpus[1].power_watts, std::nullopt);
-  EXPECT_THAT(gpus[1].power_limit_watts, Optional(DoubleEq(180)));
-  EXPECT_THAT(gpus[1].processes, Optional(ElementsAre(GpuProcess{4711, std::nullopt, {}, {}})));
-  EXPECT_FALSE(gpus[1].lost);
-  EXPECT_TRUE(gpus[2].lost);
-  EXPECT_EQ(gpus[2].memory_used, std::nullopt);
-  EXPECT_TRUE(gpus[3].lost);
-  EXPECT_EQ(gpus[3].pci_bus_id, "");
-  EXPECT_EQ(gpus[3].memory_used, mebibytes(3));
+  EXPECT_THAT(
+      figures_in(kOldTable),
+      ElementsAre(
+          "0 name=Tesla V100-SXM2... bus=00000000:21:01.0 total=16160MiB used=12427MiB gpu%=99 "
+          "watts=231 most_watts=300 celsius=57 processes 9980:6197MiB 10121:6221MiB",
+          "1 name=GeForce GTX 1080 bus=00000000:22:01.0 total=8119MiB used=2MiB gpu%=0 "
+          "most_watts=180 processes 4711:",
+          "2 name=GeForce GTX 1080 bus=00000000:23:01.0 lost",
+          testing::AllOf(testing::StartsWith("3 name=GeForce GTX 1080 lost "), HasSubstr(" used=3MiB "))));
 }
 
 // Since R450: a third line for MIG, and tables of instances and their processes.
@@ -338,17 +254,11 @@ TEST(NvidiaSmi, RejectsRowsThatDoNotFitTheirColumns) {
 }
 
 TEST(NvidiaSmi, ConvertsUnitsOfTheSameQuantity) {
-  const auto gpus = gpus_of(
-      "index, encoder.stats.sessionCount, memory.used [MiB], memory.total [GiB], power.draw [W], "
-      "temperature.gpu\n"
-      "0, 0, 97, 2, 1500 mW, 35 C\n"
-      "1, 0, 5 KiB, 2 GiB, 15, 35\n");
-  ASSERT_EQ(gpus.size(), 2U);
-  EXPECT_EQ(gpus[0].memory_used, mebibytes(97));
-  EXPECT_EQ(gpus[0].memory_total, mebibytes(2048));
-  EXPECT_THAT(gpus[0].power_watts, Optional(DoubleEq(1.5)));
-  EXPECT_EQ(gpus[1].memory_used, kibibytes(5));
-  EXPECT_THAT(gpus[1].power_watts, Optional(DoubleEq(15)));
+  EXPECT_THAT(
+      figures_in("index, encoder.stats.sessionCount, memory.used [MiB], memory.total [GiB], power.draw [W]\n"
+                 "0, 0, 97, 2, 1500 mW\n"
+                 "1, 0, 5 KiB, 2 GiB, 15\n"),
+      ElementsAre("0 total=2GiB used=97MiB watts=1.5", "1 total=2GiB used=5KiB watts=15"));
 }
 
 TEST(NvidiaSmi, KnowsColumnNames) {

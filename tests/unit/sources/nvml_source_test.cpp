@@ -34,37 +34,18 @@ TEST(NvmlSource, ReadsEveryFigureOfEveryGpu) {
   EXPECT_EQ(source->describe(), "NVML: 2 GPUs, driver 580.159.04");
   const SystemSample sample = read(*source);
   ASSERT_EQ(sample.gpus.size(), 2U);
-  const GpuSample& gpu = sample.gpus[0];
-  EXPECT_EQ(gpu.index, 0);
-  EXPECT_EQ(gpu.name, "NVIDIA H200");
-  EXPECT_EQ(gpu.uuid, "GPU-11111111-2222-3333-4444-555555555555");
-  EXPECT_EQ(gpu.pci_bus_id, "00000000:41:00.0");
-  EXPECT_FALSE(gpu.lost);
-  EXPECT_EQ(gpu.memory_total, Bytes{150754820096});
-  EXPECT_EQ(gpu.memory_used, Bytes{4000});
-  EXPECT_EQ(gpu.memory_reserved, Bytes{600});
-  EXPECT_EQ(gpu.memory_free, Bytes{150754820096 - 4600});
-  EXPECT_THAT(gpu.gpu_percent, Optional(DoubleEq(37)));
-  EXPECT_THAT(gpu.memory_percent, Optional(DoubleEq(12)));
-  EXPECT_THAT(gpu.encoder_percent, Optional(DoubleEq(5)));
-  EXPECT_THAT(gpu.decoder_percent, Optional(DoubleEq(0)));  // a 0 from the driver is a figure
-  EXPECT_THAT(gpu.graphics_clock_hz, Optional(DoubleEq(1.98e9)));
-  EXPECT_THAT(gpu.sm_clock_hz, Optional(DoubleEq(1.97e9)));
-  EXPECT_THAT(gpu.memory_clock_hz, Optional(DoubleEq(3.201e9)));
-  EXPECT_THAT(gpu.power_watts, Optional(DoubleEq(76.543)));
-  EXPECT_THAT(gpu.power_limit_watts, Optional(DoubleEq(700)));
-  EXPECT_THAT(gpu.temperature_celsius, Optional(DoubleEq(31)));
-  EXPECT_EQ(gpu.throttled, false);
-  EXPECT_THAT(gpu.throttle_reasons, IsEmpty());
-  EXPECT_THAT(gpu.clock_limits, IsEmpty());
-  EXPECT_EQ(gpu.mig_enabled, false);
-  EXPECT_THAT(gpu.processes, Optional(IsEmpty()));
-
-  EXPECT_EQ(sample.gpus[1].name, "NVIDIA RTX 6000");
-  EXPECT_EQ(sample.gpus[1].throttled, true);
-  EXPECT_THAT(sample.gpus[1].throttle_reasons,
-              ElementsAre("hardware thermal slowdown", "software power cap"));
-  EXPECT_THAT(sample.gpus[1].clock_limits, ElementsAre("idle", "reason 0x1000"));
+  const std::string figures =
+      "total=143771MiB used=4000B free=150754815496B reserved=600B gpu%=37 memory%=12 encoder%=5 "
+      "decoder%=0 graphics=1980000000 sm=1970000000 memory=3201000000 watts=76.543 most_watts=700 "
+      "celsius=31 ";
+  EXPECT_EQ(figures_of(sample.gpus[0]),
+            "0 name=NVIDIA H200 uuid=GPU-11111111-2222-3333-4444-555555555555 bus=00000000:41:00.0 " +
+                figures + "throttled=false mig=false processes");
+  EXPECT_EQ(
+      figures_of(sample.gpus[1]),
+      "1 name=NVIDIA RTX 6000 uuid=GPU-66666666-7777-8888-9999-000000000000 bus=00000001:C1:00.0 " + figures +
+          "throttled=true reasons=hardware thermal slowdown, software power cap limits=idle, reason 0x1000 "
+          "mig=false processes");
   EXPECT_EQ(sample.throttled, true);
 }
 
@@ -149,15 +130,12 @@ TEST(NvmlSource, WorksWithADriverOf2015) {
   fake.gpu(0).compute = {2, {{100, 5000, 0, 0}, {101, 6000, 0, 0}}};
   const SystemSample sample = fake.sample();
   ASSERT_EQ(sample.gpus.size(), 2U);
-  const GpuSample& gpu = sample.gpus[0];
-  EXPECT_EQ(gpu.pci_bus_id, "0000:41:00.0");
-  EXPECT_EQ(gpu.memory_used, Bytes{4600});
-  EXPECT_EQ(gpu.memory_reserved, std::nullopt);
-  EXPECT_EQ(gpu.encoder_percent, std::nullopt);
-  EXPECT_EQ(gpu.mig_enabled, std::nullopt);
-  EXPECT_THAT(gpu.power_limit_watts, Optional(DoubleEq(700)));
-  EXPECT_THAT(gpu.throttle_reasons, ElementsAre("hardware slowdown"));
-  EXPECT_EQ(gpu.processes, (std::vector{process_of(100, Bytes{5000}), process_of(101, Bytes{6000})}));
+  EXPECT_EQ(
+      figures_of(sample.gpus[0]),
+      "0 name=NVIDIA H200 uuid=GPU-11111111-2222-3333-4444-555555555555 bus=0000:41:00.0 total=143771MiB "
+      "used=4600B free=150754815496B gpu%=37 memory%=12 graphics=1980000000 sm=1970000000 "
+      "memory=3201000000 watts=76.543 most_watts=700 celsius=31 throttled=true reasons=hardware slowdown "
+      "processes 100:5000B 101:6000B");
 }
 
 TEST(NvmlSource, LostGpuDoesNotAffectOthers) {
@@ -326,29 +304,23 @@ TEST(NvmlProcesses, EveryLayoutGivesTheSameProcesses) {
       }
 }
 
-TEST(NvmlProcesses, MergesComputeAndGraphicsEntriesOfAProcess) {
+TEST(NvmlProcesses, MergesTheListsOfAGpu) {
   FakeLibrary fake;
   fake.gpu(0).compute = {1, {{10, 500, kNone, kNone}}};
   fake.gpu(0).graphics = {2, {{10, 700, kNone, kNone}, {11, ~0ULL, kNone, kNone}}};
   fake.gpu(0).mps = {1, {{11, 40, kNone, kNone}}};
-  EXPECT_THAT(fake.sample().gpus[0].processes,
-              Optional(ElementsAre(process_of(10, Bytes{700}), process_of(11, Bytes{40}))));
-}
-
-// Drivers of integrated GPUs return such entries.
-TEST(NvmlProcesses, DropsEntriesThatAreNotProcesses) {
-  FakeLibrary fake;
-  fake.gpu(0).compute = {
+  // Drivers of integrated GPUs return entries that are not processes.
+  fake.gpu(1).compute = {
       3, {{0, 500, kNone, kNone}, {0xDEADBEEF, 500, kNone, kNone}, {12, ~0ULL, kNone, kNone}}};
-  EXPECT_THAT(fake.sample().gpus[0].processes, Optional(ElementsAre(process_of(12, std::nullopt))));
-}
-
-TEST(NvmlProcesses, NeedsAtLeastOneList) {
-  FakeLibrary fake;
+  SystemSample sample = fake.sample();
+  EXPECT_THAT(sample.gpus[0].processes,
+              Optional(ElementsAre(process_of(10, Bytes{700}), process_of(11, Bytes{40}))));
+  EXPECT_THAT(sample.gpus[1].processes, Optional(ElementsAre(process_of(12, std::nullopt))));
+  // One list is enough.
   fake.gpu(0).refused = test::kFakeGraphics | test::kFakeMps;
   fake.gpu(1).refused = kAnyProcesses;
-  const SystemSample sample = fake.sample();
-  EXPECT_THAT(sample.gpus[0].processes, Optional(IsEmpty()));
+  sample = fake.sample();
+  EXPECT_THAT(sample.gpus[0].processes, Optional(ElementsAre(process_of(10, Bytes{500}))));
   EXPECT_EQ(sample.gpus[1].processes, std::nullopt);
 }
 

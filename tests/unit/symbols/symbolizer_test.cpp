@@ -106,12 +106,10 @@ TEST(Symbolizer, CachesResultsAndPrepareGivesTheSame) {
 }
 
 TEST(Symbolizer, ClosesModulesBeyondItsMemoryAndStillAnswers) {
-  SymbolizerOptions tight;
-  tight.memory = Bytes{1};
   recording::Module second = module_of(inlined_program());
   second.load_bias = second.start = second.end;
   second.end += 0x1000'0000;
-  Symbolizer symbolizer({module_of(inlined_program()), second}, tight);
+  Symbolizer symbolizer({module_of(inlined_program()), second}, {.memory = Bytes{1}});
   for (const std::uint64_t address : addresses_in(inlined_program(), 40))
     EXPECT_EQ(symbolizer.frames_of(kLoadBias + address, false).front().line,
               symbolizer.frames_of(second.load_bias + address, false).front().line);
@@ -152,9 +150,7 @@ TEST(Symbolizer, FindsFilesOfAnotherMachineInSymbolFolders) {
   headroom::test::write_text(folder.path() / "plain" / "not-elf", "text");
   ASSERT_EQ(::mkfifo((folder.path() / "plain" / "pipe").c_str(), 0600), 0);
   for (const char* name : {"tree", "plain"}) {
-    SymbolizerOptions options;
-    options.symbol_folders = {folder / name};
-    Symbolizer symbolizer({module}, options);
+    Symbolizer symbolizer({module}, {.symbol_folders = {folder / name}});
     EXPECT_EQ(frame_in(symbolizer).function, kFunction) << name;
     EXPECT_GT(frame_in(symbolizer).line, 0) << name;
     EXPECT_EQ(frame_in(symbolizer).module, "program");
@@ -171,9 +167,7 @@ TEST(Symbolizer, LooksUnderASysroot) {
   const TemporaryFolder folder;
   fs::create_directories(folder.path() / "opt" / "app");
   fs::copy(inlined_program(), folder.path() / "opt" / "app" / "program");
-  SymbolizerOptions options;
-  options.sysroot = folder.path();
-  Symbolizer symbolizer({module_of(inlined_program(), "/opt/app/program")}, options);
+  Symbolizer symbolizer({module_of(inlined_program(), "/opt/app/program")}, {.sysroot = folder.path()});
   EXPECT_GT(frame_in(symbolizer).line, 0);
 }
 
@@ -211,15 +205,12 @@ TEST(Symbolizer, NamesLinkageStubs) {
   const std::string listing =
       output_of({"objdump", "-d", "--no-show-raw-insn", program.string()}).value_or("");
   std::size_t compared = 0;
-  Symbolizer symbolizer({module_of(program)});
   for (const std::string_view line : split(listing, '\n')) {
     // "0000000000001080 <malloc@plt>:"
     if (!line.ends_with("@plt>:")) continue;
     const std::uint64_t address = std::stoull(std::string(line.substr(0, 16)), nullptr, 16);
     const std::string_view name = line.substr(18, line.size() - 20);
-    SymbolizerOptions raw;
-    raw.demangle = false;
-    Symbolizer mangled({module_of(program)}, raw);
+    Symbolizer mangled({module_of(program)}, {.demangle = false});
     EXPECT_EQ(mangled.frames_of(kLoadBias + address, false).front().function, name);
     ++compared;
   }
@@ -262,9 +253,7 @@ TEST(Symbolizer, OpensOnlyRegularFilesAndNoPathsFromBuildIds) {
     recording::Module module = module_of(inlined_program(), path);
     for (const char* build_id : {"", "../../../../etc", "zz", "0"}) {
       module.build_id = build_id;
-      SymbolizerOptions options;
-      options.symbol_folders = {folder.path(), folder / "absent"};
-      Symbolizer symbolizer({module}, options);
+      Symbolizer symbolizer({module}, {.symbol_folders = {folder.path(), folder / "absent"}});
       EXPECT_FALSE(frame_in(symbolizer).named) << path;
       EXPECT_THAT(symbolizer.problems(), Contains(HasSubstr("absent")));
     }
@@ -290,9 +279,7 @@ TEST(CarrySymbols, CopiedSymbolsGiveTheSameNamesElsewhere) {
   }
   recording::Module elsewhere = module;
   elsewhere.path = "/on/another/machine/program";
-  SymbolizerOptions options;
-  options.symbol_folders = {out};
-  Symbolizer here({module}), there({elsewhere}, options);
+  Symbolizer here({module}), there({elsewhere}, {.symbol_folders = {out}});
   for (const std::uint64_t address : addresses_in(inlined_program(), 200)) {
     expect_same(there.frames_of(kLoadBias + address, false), here.frames_of(kLoadBias + address, false));
   }

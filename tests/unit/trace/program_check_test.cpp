@@ -51,14 +51,18 @@ std::string with_headers(std::string program, Edit edit) {
   return program;
 }
 
+// A statically linked program.
+std::string without_loader() {
+  return with_headers(ordinary_program(),
+                      [](std::string&, Elf64_Phdr& segment) { segment.p_type = PT_NULL; });
+}
+
 TEST(ProgramCheck, AcceptsAnOrdinaryProgram) { EXPECT_EQ(why_not(kOrdinary), ""); }
 
 TEST(ProgramCheck, RejectsAStaticProgram) {
   test::TemporaryFolder folder;
-  const auto without_loader =
-      with_headers(ordinary_program(), [](std::string&, Elf64_Phdr& segment) { segment.p_type = PT_NULL; });
-  EXPECT_THAT(why_not(executable(folder / "static", without_loader)), HasSubstr("statically linked"));
-  EXPECT_EQ(why_not(executable(folder / "ld-linux-any.so.2", without_loader)), "")
+  EXPECT_THAT(why_not(executable(folder / "static", without_loader())), HasSubstr("statically linked"));
+  EXPECT_EQ(why_not(executable(folder / "ld-linux-any.so.2", without_loader())), "")
       << "the loader honors LD_PRELOAD";
 }
 
@@ -98,9 +102,7 @@ TEST(ProgramCheck, RejectsAnotherArchitectureByName) {
 
 TEST(ProgramCheck, ChecksTheInterpreterOfAScript) {
   test::TemporaryFolder folder;
-  const auto without_loader =
-      with_headers(ordinary_program(), [](std::string&, Elf64_Phdr& segment) { segment.p_type = PT_NULL; });
-  const fs::path interpreter = executable(folder / "interpreter", without_loader);
+  const fs::path interpreter = executable(folder / "interpreter", without_loader());
   const fs::path script = executable(folder / "script", "#! " + interpreter.string() + " -x\nsay hello\n");
   EXPECT_THAT(why_not(script), AllOf(HasSubstr("statically linked"), HasSubstr("interpreter")));
   EXPECT_EQ(why_not(executable(folder / "ordinary", "#!/bin/sh\nexit 0\n")), "");
@@ -131,29 +133,6 @@ TEST(ProgramCheck, RejectsAProgramThatGainsRights) {
 
 TEST(ProgramCheck, AcceptsAProgramThatCannotBeRead) {
   EXPECT_EQ(why_not("/nowhere/at/all"), "");  // find_program() reports that it does not exist
-}
-
-TEST(FindProgram, SearchesPathUnlessTheNameHasASlash) {
-  const auto shell = find_program("sh");
-  ASSERT_TRUE(shell.has_value()) << shell.error().sentence();
-  EXPECT_TRUE(shell->is_absolute());
-  EXPECT_TRUE(find_program("/bin/sh").has_value());
-}
-
-TEST(FindProgram, ExplainsErrors) {
-  test::TemporaryFolder folder;
-  const fs::path plain = executable(folder / "plain", "x", 0644);
-  const auto sentence = [](const std::string& name) {
-    const auto found = find_program(name);
-    if (found) return std::string();
-    EXPECT_EQ(found.error().kind, ErrorKind::usage);
-    return found.error().sentence();
-  };
-  EXPECT_THAT(sentence(""), HasSubstr("without a name"));
-  EXPECT_THAT(sentence("no-such-program-anywhere"), HasSubstr("PATH"));
-  EXPECT_THAT(sentence("/nowhere/app"), HasSubstr("No such file"));
-  EXPECT_THAT(sentence(folder.path().string()), HasSubstr("folder"));
-  EXPECT_THAT(sentence(plain.string()), HasSubstr("not executable"));
 }
 
 }  // namespace

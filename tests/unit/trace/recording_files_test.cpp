@@ -22,6 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 using test::RecordingBuilder;
 using test::RecordingOptions;
+using testing::HasSubstr;
 
 std::uint64_t events_in(const fs::path& path) {
   auto recording = recording::Recording::open(path);
@@ -118,7 +119,7 @@ TEST(Index, ListsTheProcesses) {
   EXPECT_EQ(get_bool(list[1], "closed"), false);
   EXPECT_EQ(get_bool(list[1], "growing"), true);
   EXPECT_EQ(get_text(list[2], "file"), "4301-0.hrec");
-  EXPECT_THAT(get_text(list[2], "error"), testing::HasSubstr("7 bytes"));
+  EXPECT_THAT(get_text(list[2], "error"), HasSubstr("7 bytes"));
 }
 
 TEST(Index, IsNotWrittenForOneProcess) {
@@ -128,15 +129,8 @@ TEST(Index, IsNotWrittenForOneProcess) {
   EXPECT_FALSE(fs::exists(folder / "a.hrec.d"));
 }
 
-}  // namespace
-
 // Which processes count as writers of a recording: tested with real processes, and with files like those in
 // /proc.
-
-namespace {
-
-namespace fs = std::filesystem;
-using test::RecordingBuilder;
 
 // A process that maps the file as long as this object lives.
 class Mapping {
@@ -253,44 +247,23 @@ class HiddenProcess : public testing::Test {
   test::TemporaryFolder folder_;
 };
 
-TEST_F(HiddenProcess, CountsAsWriterIfItsPidMatches) {
-  write_process("4242", -1, "4242");
-  EXPECT_TRUE(is_taken_for_the_writer());
+TEST_F(HiddenProcess, CountsAsWriterIfItsPidAndStartMatch) {
+  const struct {
+    const char *process, *ids;
+    double after;
+    bool is_the_writer;
+  } cases[] = {{"4242", "4242", -1, true},      {"4242", "", -1, true},  // a kernel without namespaces
+               {"4243", "4243", -1, false},     {"4242", "4242", 30, false},
+               {"9000", "9000 4242", -1, true},  // the number inside its container counts
+               {"4242", "4242 7", -1, false}};
+  for (const auto& each : cases) {
+    write_process(each.process, each.after, each.ids);
+    EXPECT_EQ(is_taken_for_the_writer(), each.is_the_writer) << each.process << ": " << each.ids;
+    fs::remove_all(folder_ / "proc" / each.process);
+  }
 }
-
-TEST_F(HiddenProcess, CountsAsWriterWithoutNamespaces) {
-  write_process("4242", -1, "");
-  EXPECT_TRUE(is_taken_for_the_writer());
-}
-
-TEST_F(HiddenProcess, IsIgnoredIfItsPidDiffers) {
-  write_process("4243", -1, "4243");
-  EXPECT_FALSE(is_taken_for_the_writer());
-}
-
-TEST_F(HiddenProcess, IsIgnoredIfItStartedAfterTheRecording) {
-  write_process("4242", 30, "4242");
-  EXPECT_FALSE(is_taken_for_the_writer());
-}
-
-TEST_F(HiddenProcess, UsesThePidInsideItsContainer) {
-  write_process("9000", -1, "9000 4242");
-  EXPECT_TRUE(is_taken_for_the_writer());
-}
-
-TEST_F(HiddenProcess, IgnoresThePidOutsideItsContainer) {
-  write_process("4242", -1, "4242 7");
-  EXPECT_FALSE(is_taken_for_the_writer());
-}
-
-}  // namespace
 
 // Where a recording is written, and that no other file changes.
-
-namespace {
-
-namespace fs = std::filesystem;
-using testing::HasSubstr;
 
 std::string why_not_written(const fs::path& wanted, bool replace) {
   const auto file = prepare_output(wanted, "app", replace);
@@ -308,20 +281,12 @@ TEST(Output, CreatesFoldersButNotTheFile) {
   EXPECT_FALSE(fs::exists(*file));
 }
 
-TEST(Output, NeverOverwritesUnlessAsked) {
-  test::TemporaryFolder folder;
-  test::RecordingBuilder(folder / "a.hrec").finish();
-  EXPECT_THAT(why_not_written(folder / "a.hrec", false), HasSubstr("already exists"));
-  fs::create_directory(folder / "b.hrec.d");
-  EXPECT_THAT(why_not_written(folder / "b.hrec", false), HasSubstr("already exists"));
-}
-
 TEST(Output, ReplacesOnlyRecordings) {
   test::TemporaryFolder folder;
-  const fs::path file = test::RecordingBuilder(folder / "a.hrec").finish();
+  const fs::path file = RecordingBuilder(folder / "a.hrec").finish();
   const fs::path tree = tree_folder(file);
   fs::create_directory(tree);
-  test::RecordingBuilder(tree / "7-0.hrec").finish();
+  RecordingBuilder(tree / "7-0.hrec").finish();
   test::write_text(tree / "index.json", "{}");
   test::write_text(tree / "onnxruntime-7-0_2026-11-21.json", "[]");
   test::write_text(tree / "mine.txt", "keep");
@@ -346,8 +311,9 @@ TEST(Output, ExplainsUnusablePaths) {
   test::write_text(folder / "file", "x");
   EXPECT_THAT(why_not_written(folder / "file/a.hrec", false), HasSubstr("--out"));
   EXPECT_THAT(why_not_written("/proc/a.hrec", false), HasSubstr("cannot write"));
+  fs::create_directory(folder / "b.hrec.d");
+  EXPECT_THAT(why_not_written(folder / "b.hrec", false), HasSubstr("already exists"));
 }
 
 }  // namespace
-
 }  // namespace headroom::trace

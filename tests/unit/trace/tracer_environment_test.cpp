@@ -1,32 +1,17 @@
 // The settings that the preload library gets.
 #include "trace/tracer_environment.h"
 
-#include <cstdlib>
 #include <map>
 
 #include "recording/format.h"
+#include "support/scoped_environment.h"
 #include "support/test_support.h"
 
 namespace headroom::trace {
 namespace {
 
+using test::ScopedEnvironment;
 using testing::HasSubstr;
-
-// Sets a variable for the duration of a test.
-class Variable {
- public:
-  Variable(const char* name, const char* value) : name_(name) {
-    if (const char* before = std::getenv(name)) before_ = before;
-    value != nullptr ? ::setenv(name, value, 1) : ::unsetenv(name);
-  }
-  ~Variable() { before_ ? ::setenv(name_, before_->c_str(), 1) : ::unsetenv(name_); }
-  Variable(const Variable&) = delete;
-  Variable& operator=(const Variable&) = delete;
-
- private:
-  const char* name_;
-  std::optional<std::string> before_;
-};
 
 std::map<std::string, std::string> environment_of(const TraceOptions& options) {
   std::map<std::string, std::string> variables;
@@ -68,41 +53,28 @@ TEST(TracerSettings, KeepsTheRecordingWithinItsSize) {
   }
 }
 
-TEST(TracerSettings, TheDefaultLimitLeavesHalfOfTheDiskFree) {
-  test::TemporaryFolder folder;
-  const Bytes limit = default_size_limit(folder / "a.hrec");
-  EXPECT_LE(limit, gibibytes(8));
-  EXPECT_GE(limit, kSmallestRecording);
-}
-
 TEST(TracerEnvironment, PutsTheLibraryBeforeOtherPreloads) {
-  const Variable nvtx("NVTX_INJECTION64_PATH", nullptr);
-  {
-    const Variable preload("LD_PRELOAD", nullptr);
+  const ScopedEnvironment nvtx("NVTX_INJECTION64_PATH", std::nullopt);
+  constexpr const char* kBoth = "/opt/libheadroom_trace.so:/usr/lib/libjemalloc.so.2";
+  for (const auto& [before, after] :
+       {std::pair<std::optional<std::string>, const char*>{std::nullopt, "/opt/libheadroom_trace.so"},
+        {"/usr/lib/libjemalloc.so.2", kBoth},
+        {kBoth, kBoth}}) {
+    const ScopedEnvironment preload("LD_PRELOAD", before);
     const auto variables = environment_of(with_library());
-    EXPECT_EQ(variables.at("LD_PRELOAD"), "/opt/libheadroom_trace.so");
+    EXPECT_EQ(variables.at("LD_PRELOAD"), after);
     EXPECT_EQ(variables.at("HEADROOM_TRACE_FILE"), "/out/a.hrec");
     EXPECT_EQ(variables.at("NVTX_INJECTION64_PATH"), "/opt/libheadroom_trace.so");
-  }
-  {
-    const Variable preload("LD_PRELOAD", "/usr/lib/libjemalloc.so.2");
-    EXPECT_EQ(environment_of(with_library()).at("LD_PRELOAD"),
-              "/opt/libheadroom_trace.so:/usr/lib/libjemalloc.so.2");
-  }
-  {
-    const Variable preload("LD_PRELOAD", "/opt/libheadroom_trace.so:/usr/lib/libjemalloc.so.2");
-    EXPECT_EQ(environment_of(with_library()).at("LD_PRELOAD"),
-              "/opt/libheadroom_trace.so:/usr/lib/libjemalloc.so.2");
   }
 }
 
 // `headroom trace` inside another: only one of the two libraries records, and NVTX ranges go to the inner
 // one.
 TEST(TracerEnvironment, NestedTraceUsesOneLibrary) {
-  const Variable named("HEADROOM_TRACER", "/opt/libheadroom_trace.so");
+  const ScopedEnvironment named("HEADROOM_TRACER", "/opt/libheadroom_trace.so");
   EXPECT_EQ(gpu_tracer_library(), "/opt/libheadroom_trace_gpu.so");
-  const Variable preload("LD_PRELOAD", "/opt/libheadroom_trace.so:/usr/lib/libjemalloc.so.2");
-  const Variable nvtx("NVTX_INJECTION64_PATH", "/opt/libheadroom_trace.so");
+  const ScopedEnvironment preload("LD_PRELOAD", "/opt/libheadroom_trace.so:/usr/lib/libjemalloc.so.2");
+  const ScopedEnvironment nvtx("NVTX_INJECTION64_PATH", "/opt/libheadroom_trace.so");
   TraceOptions options;
   options.gpu_only = true;
   options.library = gpu_tracer_library();
@@ -121,7 +93,8 @@ TEST(TracerEnvironment, KeepsTheEnclosingLimit) {
     for (std::uint64_t& limit : limits.bytes) limit = bytes;
     return ledger_environment("/opt/libheadroom_trace_gpu.so", limits, account).back().second;
   };
-  const Variable outer("HEADROOM_TRACE_OPTIONS", "ledger=1,device=1000,account=/dev/shm/a,within=/dev/shm/b");
+  const ScopedEnvironment outer("HEADROOM_TRACE_OPTIONS",
+                                "ledger=1,device=1000,account=/dev/shm/a,within=/dev/shm/b");
   EXPECT_EQ(settings_of(ledger::kNoLimit, ""), "ledger=1,device=1000,account=/dev/shm/a,within=/dev/shm/b");
   EXPECT_EQ(settings_of(2000, ""), "ledger=1,device=1000,within=/dev/shm/a,within=/dev/shm/b");
   EXPECT_EQ(settings_of(500, "/dev/shm/c"),
@@ -133,10 +106,10 @@ TEST(TracerEnvironment, KeepsTheEnclosingLimit) {
 TEST(TracerEnvironment, LeavesNvtxRangesToAnotherTool) {
   TraceOptions options = with_library();
   {
-    const Variable nvtx("NVTX_INJECTION64_PATH", "/opt/nsys.so");
+    const ScopedEnvironment nvtx("NVTX_INJECTION64_PATH", "/opt/nsys.so");
     EXPECT_EQ(environment_of(options).count("NVTX_INJECTION64_PATH"), 0u);
   }
-  const Variable nvtx("NVTX_INJECTION64_PATH", nullptr);
+  const ScopedEnvironment nvtx("NVTX_INJECTION64_PATH", std::nullopt);
   options.layers = false;
   EXPECT_EQ(environment_of(options).count("NVTX_INJECTION64_PATH"), 0u);
 }

@@ -1,6 +1,5 @@
 #include <gtest/gtest.h>
 
-#include "types/bench_result.h"
 #include "types/device_name.h"
 #include "types/runtime_settings.h"
 #include "types/sample.h"
@@ -13,19 +12,16 @@ TEST(TensorSpec, DescribesStaticAndNamedDimensions) {
   TensorSpec spec{"images", ElementType::float32, {1, 3, -1, 640, -1}, {"", "", "height", "", ""}};
   EXPECT_EQ(spec.describe(), "float32[1,3,height,640,?]");
   EXPECT_FALSE(spec.is_static());
-}
-
-TEST(TensorSpec, ScalarIsStatic) {
-  TensorSpec spec{"sr", ElementType::int64, {}, {}};
-  EXPECT_TRUE(spec.is_static());
-  EXPECT_EQ(spec.describe(), "int64[]");
-  EXPECT_EQ(element_count(spec.dims), 1);
+  const TensorSpec scalar{"sr", ElementType::int64, {}, {}};
+  EXPECT_TRUE(scalar.is_static());
+  EXPECT_EQ(scalar.describe(), "int64[]");
 }
 
 TEST(ElementCount, IsZeroForDynamicAndForOverflow) {
   EXPECT_EQ(element_count({1, -1, 3}), 0);
   EXPECT_EQ(element_count({1LL << 40, 1LL << 40}), 0);
   EXPECT_EQ(element_count({2, 3, 4}), 24);
+  EXPECT_EQ(element_count({}), 1);
 }
 
 TEST(ElementType, EveryTypeHasANameAndASize) {
@@ -71,26 +67,15 @@ TEST(RuntimeSettings, RejectsUnknownNamesAndValues) {
   EXPECT_TRUE(set_settings(settings, ""));
 }
 
-TEST(RuntimeSettings, DescribesSettingsByName) {
-  RuntimeSettings settings;
-  settings.mapped = true;
-  for (const std::string_view name : {"threads", "arena", "extend", "pattern", "prepack", "graph", "mapped"})
-    EXPECT_NE(settings.describe().find(std::string(name) + "="), std::string::npos) << name;
-}
-
 TEST(DeviceName, ParsesUserInput) {
   EXPECT_EQ(parse_device_name("cpu"), (DeviceName{false, 0}));
   EXPECT_EQ(parse_device_name("cuda"), (DeviceName{true, 0}));
   EXPECT_EQ(parse_device_name("cuda:0"), (DeviceName{true, 0}));
   EXPECT_EQ(parse_device_name("cuda:63"), (DeviceName{true, 63}));
+  for (const char* name : {"cpu", "cuda:0", "cuda:12"}) EXPECT_EQ(parse_device_name(name)->text(), name);
   for (const char* wrong : {"", "gpu", "CPU", "cuda:", "cuda:64", "cuda:-1", "cuda:+1", "cuda: 1", "cuda:0x1",
                             "cuda:1 ", "cuda:99999999999999999999", "cuda1", "cpu:0"})
     EXPECT_FALSE(parse_device_name(wrong)) << wrong;
-}
-
-TEST(DeviceName, FormatsDeviceNames) {
-  for (const char* name : {"cpu", "cuda:0", "cuda:12"}) EXPECT_EQ(parse_device_name(name)->text(), name);
-  EXPECT_EQ(parse_device_name("cuda")->text(), "cuda:0");
 }
 
 TEST(DeviceName, ListsEachOrdinalOnce) {
@@ -155,32 +140,18 @@ TEST(PoolStatus, LargestStatusFitsItsFile) {
 
 TEST(PoolStatus, RejectsInvalidStatusTexts) {
   const std::string text = pool_status_text(some_pool(), 99, 7);
-  EXPECT_FALSE(parse_pool_status(""));
-  EXPECT_FALSE(parse_pool_status("headroom-pool 1 "));
-  EXPECT_FALSE(parse_pool_status(text.substr(0, 200))) << "half of it";
-  EXPECT_FALSE(parse_pool_status(replaced(text, "end 7", "end 8"))) << "read while it was written";
-  EXPECT_FALSE(parse_pool_status(replaced(text, "name vision-1", "name ../etc")));
-  EXPECT_FALSE(parse_pool_status(replaced(text, "used_bytes 2097152", "used_bytes -1")));
-  EXPECT_FALSE(parse_pool_status(replaced(text, "used_bytes 2097152", "used_bytes 99999999999999999999")));
-  EXPECT_FALSE(parse_pool_status(replaced(text, "used_bytes 2097152", "used_words 1")));
-  EXPECT_FALSE(parse_pool_status(replaced(text, "pid 4711", "pid 0")));
-}
-
-TEST(PoolStatus, ChecksPoolNames) {
-  EXPECT_TRUE(is_pool_name("front_camera-2"));
-  EXPECT_FALSE(is_pool_name(""));
-  EXPECT_FALSE(is_pool_name("a b"));
-  EXPECT_FALSE(is_pool_name("a/b"));
-  EXPECT_FALSE(is_pool_name(std::string(49, 'a')));
-}
-
-TEST(BenchResult, NamesOfStatusAndPhaseParseBack) {
-  for (int i = 0; i < 6; ++i) {
-    EXPECT_EQ(parse_model_status(name_of(static_cast<ModelStatus>(i))), static_cast<ModelStatus>(i));
-    EXPECT_EQ(parse_phase(name_of(static_cast<Phase>(i))), static_cast<Phase>(i));
-  }
-  EXPECT_FALSE(parse_model_status("fine"));
-  EXPECT_FALSE(parse_phase(""));
+  for (const std::string& wrong : {std::string(), std::string("headroom-pool 1 "), text.substr(0, 200)})
+    EXPECT_FALSE(parse_pool_status(wrong)) << wrong;
+  for (const auto& [from, to] : {std::pair{"end 7", "end 8"},  // read while it was written
+                                 {"name vision-1", "name ../etc"},
+                                 {"used_bytes 2097152", "used_bytes -1"},
+                                 {"used_bytes 2097152", "used_bytes 99999999999999999999"},
+                                 {"used_bytes 2097152", "used_words 1"},
+                                 {"pid 4711", "pid 0"}})
+    EXPECT_FALSE(parse_pool_status(replaced(text, from, to))) << to;
+  for (const std::string& name :
+       {std::string(), std::string("a b"), std::string("a/b"), std::string(49, 'a')})
+    EXPECT_FALSE(is_pool_name(name)) << name;
 }
 
 }  // namespace

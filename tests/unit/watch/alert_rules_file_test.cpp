@@ -44,6 +44,7 @@ TEST(AlertRulesFile, RuleKeepsUnsetValuesOfItsDefault) {
   EXPECT_DOUBLE_EQ(rule->clear, 92.5) << "80 clears another threshold";
   EXPECT_EQ(rule->hold, (Nanoseconds{60'000'000'000}));
   EXPECT_EQ(rule->severity, AlertSeverity::critical);
+  EXPECT_EQ(find(parsed("[[rule]]\nname = \"swap_in_use\"\nenabled = false\n"), "swap_in_use"), nullptr);
 }
 
 TEST(AlertRulesFile, ReadsNewRulesWithSizesAndTimes) {
@@ -65,10 +66,6 @@ below = "10min"
   EXPECT_DOUBLE_EQ(settings.rules[0].threshold, 1.5e9);
   EXPECT_DOUBLE_EQ(settings.rules[0].clear, 2.0 * (1 << 30));
   EXPECT_DOUBLE_EQ(settings.rules[1].threshold, 600);
-}
-
-TEST(AlertRulesFile, DisablesARule) {
-  EXPECT_EQ(find(parsed("[[rule]]\nname = \"swap_in_use\"\nenabled = false\n"), "swap_in_use"), nullptr);
 }
 
 TEST(AlertRulesFile, ReadsActions) {

@@ -105,14 +105,11 @@ std::vector<std::string> lines_of(const std::string& text) {
   }
 }
 
-TEST(LinePump, ReadsALastLineWithoutNewline) {
+TEST(LinePump, ReadsLinesOfAllLengths) {
   EXPECT_THAT(lines_of("a\n\nb\nlast"), ElementsAre("a", "", "b", "last"));
   EXPECT_THAT(lines_of(""), ElementsAre());
   EXPECT_THAT(lines_of("\n"), ElementsAre(""));
-}
-
-// Lines of all lengths around the buffer size, which lie across two reads.
-TEST(LinePump, LosesNothingBetweenReads) {
+  // Lines that lie across two reads.
   std::string text;
   std::vector<std::string> expected;
   for (std::size_t i = 0; i < 3000; ++i) {

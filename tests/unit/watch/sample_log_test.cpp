@@ -62,22 +62,6 @@ TEST(SampleWriter, JsonLineEqualsTheDocument) {
   }
 }
 
-TEST(SampleWriter, CountsUnknownTokensForAPerson) {
-  SystemSample sample;
-  sample.unknown_tokens = {"NEW"};
-  EXPECT_THAT(line_for_person(sample), testing::EndsWith("  1 unknown token\n"));
-  sample.unknown_tokens = {"NEW", "NEWER"};
-  EXPECT_THAT(line_for_person(sample), testing::EndsWith("  2 unknown tokens\n"));
-}
-
-TEST(SampleWriter, WritesAlertsIntoTheirLine) {
-  AlertEvent event;
-  event.rule = "hot";
-  const auto line = parse_json(json_line(SystemSample{}, std::span(&event, 1)));
-  ASSERT_TRUE(line);
-  EXPECT_EQ(get_text((*line)["alerts"][0], "alert"), "hot");
-}
-
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -153,11 +137,8 @@ TEST_F(LogFiles, RotatesAtTheSizeAndKeepsTheGivenNumberOfFiles) {
   const std::string all = read("log.2.jsonl") + read("log.1.jsonl") + read("log.jsonl");
   const std::size_t lines = split(trim(all), '\n').size();
   expect_seconds(all, 100 - static_cast<std::int64_t>(lines), lines);
-}
-
-TEST_F(LogFiles, RotatedCsvRepeatsItsHeader) {
   write_log("log.csv", Bytes{200}, 1, 50);
-  EXPECT_TRUE(read("log.1.csv").starts_with("time_seconds,"));
+  EXPECT_TRUE(read("log.1.csv").starts_with("time_seconds,")) << "a rotated CSV repeats its header";
 }
 
 TEST_F(LogFiles, KeepZeroLeavesOneFile) {

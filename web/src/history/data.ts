@@ -21,7 +21,7 @@ export interface History {
   models: Model[];
 }
 
-// As the terminal prints it (words_for in src/comparison/metric_gate.cpp).
+// As the terminal prints it (words_for in src/comparison/gate.cpp).
 export function value_words(unit: History['unit'], value: number): string {
   if (unit === 'bytes') return bytes(Math.round(value));
   if (unit === 'ns') return duration(value);

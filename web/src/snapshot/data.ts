@@ -1,4 +1,4 @@
-// The data of a memory snapshot that src/report/snapshot/snapshot_html.cpp puts into the page.
+// The data of a memory snapshot that src/report/snapshot/snapshot_json.cpp puts into the page.
 // `snapshot` has the keys of `headroom report X.pickle --json` (docs/pytorch-snapshots.md). Instead of `frames` and `request_bytes`
 // it has `place`, a node of the tree in `calls`. Only the page has `live`, the `cells` of segments, and `words`, the screen's
 // sentences. Other programs read these elements, too.

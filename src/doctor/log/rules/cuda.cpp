@@ -1,125 +1,34 @@
-// CUDA's own words for memory that ran out, from whatever library, and those of cuBLAS and cuDNN.
-#include <algorithm>
-
-#include "base/text.h"
-#include "doctor/log/log_prose.h"
-#include "doctor/log/message_text.h"
-#include "doctor/log/rules.h"
+// CUDA's own words for memory that ran out, from whatever library, and those of cuBLAS and cuDNN. NVIDIA's
+// drivers and tools: NvMap and nvgpu of a Jetson, the desktop driver, nvidia-smi, the camera stack.
+// GStreamer, DeepStream, jetson.utils and OpenCV, which run on them.
+#include "doctor/log/rule_text.h"
 #include "doctor/log/rules/torch_cause.h"
 
 namespace headroom::doctor {
 namespace {
 
-// Behind which a library's words of memory follow.
-constexpr std::pair<std::string_view, std::string_view> kCudaLibraries[] = {
-    {"ut of memory error on GPU ", "Paddle"},
-    {"faiss::gpu", "Faiss"},
-    {"Faiss assertion ", "Faiss"},
-    {"alloc fail type ", "Faiss"},
-    {"/rmm/mr/", "RMM"},
-    {"Cuda failure 'out of memory'", "NCCL"},
-    {"OpenEncodeSessionEx", "NVENC"},
-    {"CreateBitstreamBuffer", "NVENC"},
-    {"_nvenc @", "NVENC"},
-    {"cuvid", "NVDEC"},
-    {"CUVID", "NVDEC"},
-    {"HIP error", "HIP"},
-    {"HIP out of", "HIP"},
-    {"HIPError", "HIP"},
-    {"hipError", "HIP"},
-    {"hipMalloc", "HIP"},
-    {"ROCm error", "HIP"}};
-// Without a library of its own; the last are CuPy's and those of CUDA's samples.
-constexpr std::string_view kCudaTexts[] = {
-    "CUDA", "cuda", "Cuda", "GPUassert: ", " (allocated so far: ", " (error code out of memory)"};
-
-std::string_view cuda_library_of(std::string_view line) {
-  for (const auto& [text, name] : kCudaLibraries)
-    if (has(line, text)) return name;
-  return {};
+// Argus is the Jetson's camera stack. Each function that a failure passes through reports it: "(propagating
+// from src/…, function X(), line N)".
+void set_part_of_argus(std::string_view line, LogMessage& message) {
+  message.part = line.substr(line.find("InsufficientMemory:"));
 }
 
-// The first of CUDA's words for it, and what follows.
-std::optional<std::string_view> behind_out_of_memory(std::string_view line) {
-  for (const std::string_view words : {"CUDA_ERROR_OUT_OF_MEMORY", "cudaErrorMemoryAllocation",
-                                       "hipErrorOutOfMemory", "out of memory", "Out of memory"})
-    if (const auto rest = text_after(line, words)) return rest;
-  return std::nullopt;
-}
+}  // namespace
 
-bool tells_cuda_memory(std::string_view line) {
-  const auto rest = behind_out_of_memory(line);
-  // "out of memory... no" is a check and its answer.
-  if (!rest || rest->starts_with("... ")) return false;
-  return !cuda_library_of(line).empty() || has_any(line, kCudaTexts);
-}
-
-// RMM, the allocator of RAPIDS, throws C++'s exception of host memory for the GPU's memory.
-bool tells_rmm_memory(std::string_view line) {
-  const std::size_t error = line.find("cudaError");
-  return error == line.npos || line.substr(error).starts_with("cudaErrorMemoryAllocation");
-}
-
-void add_cuda_library(std::string_view line, LogMessage& message) {
-  message.add("library", cuda_library_of(line));
-  message.add("runtime", torch_server_of_message(line));
-  message.goes_on = has(line, "alling back to ");
-  // PyTorch's message goes on behind it.
-  constexpr std::string_view kNext = ". Tried to allocate ";
-  const std::string_view rest = behind_out_of_memory(line).value_or("");
-  message.may_go_on = kNext.starts_with(rest) || rest.starts_with(kNext);
-}
-
-// CuPy counts what its pool holds, and stays below a limit that the program sets.
-void derive_cuda(LogMessage& message) {
-  derive_server(message);
-  const auto requested = message.bytes("requested_bytes"), allocated = message.bytes("allocated_bytes"),
-             limit = message.bytes("limit_bytes");
-  if (requested && allocated && limit && *limit - *allocated < *requested)
-    message.add("needed_bytes", *allocated + *requested);
-  const std::string library = message.text("library");
-  const bool may_be_jetson = library.empty() || library.starts_with("NV");
-  message.add("device", may_be_jetson || library == "HIP" ? "memory" : "GPU memory");
-  if (may_be_jetson && message.number("gpu").value_or(0) == 0) message.add("may_be_jetson", "yes");
-}
-
-// Behind an error's name, a logger's prefix, or nothing: not in a sentence, nor in source code.
-bool tells_missing_engine(std::string_view line) {
-  constexpr std::string_view kForms[] = {
-      "Unable to find a valid cuDNN algorithm", "GET was unable to find an engine",
-      "FIND was unable to find an engine", "Failed to get convolution algorithm"};
-  constexpr std::string_view kEnds[] = {": ", "] ", "!!! ", "| ", "Error "};
-  for (const std::string_view words : kForms) {
-    const std::size_t at = line.find(words);
-    if (at == line.npos) continue;
-    const std::string_view before = line.substr(0, at);
-    const bool stands_alone = trim(before).empty() || ends_with_any(before, kEnds);
-    return stands_alone && !is_prose(line) && !is_advice(line, words);
-  }
-  return false;
-}
-
-void add_library_of_name(std::string_view line, LogMessage& message) {
-  for (const std::string_view library : {"CUBLAS", "CUDNN", "CUSOLVER", "CUSPARSE", "CUFFT"})
-    if (has(line, library)) return message.add("library", library);
-}
-
-constexpr std::string_view kCudaText = R"rules(
+RuleFamily cuda_rules() {
+  return {R"rules(
 # cuBLAS, cuDNN and their like could not make their handle or workspace.
 rule cublas
-  line STATUS_ALLOC_FAILED -> add=add_library_of_name
-    any CUBLAS || CUDNN || CUSOLVER || CUSPARSE || CUFFT
-  line _STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED -> add=add_library_of_name
-    any CUBLAS || CUDNN || CUSOLVER || CUSPARSE || CUFFT
-  line _STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED -> add=add_library_of_name
-    any CUBLAS || CUDNN || CUSOLVER || CUSPARSE || CUFFT
-  line CUFFT_ALLOC_FAILED -> add=add_library_of_name
-    any CUBLAS || CUDNN || CUSOLVER || CUSPARSE || CUFFT
-  line the resource allocation failed -> add=add_library_of_name
+  figures CUBLAS => library=CUBLAS || CUDNN => library=CUDNN || CUSOLVER => library=CUSOLVER || CUSPARSE =>
+        library=CUSPARSE || CUFFT => library=CUFFT
+  line STATUS_ALLOC_FAILED
+  or _STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED
+  or _STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED
+  or CUFFT_ALLOC_FAILED
+  or the resource allocation failed
     any CUBLAS || CUDNN || CUSOLVER || CUSPARSE || CUFFT
   # PyTorch says this of a full GPU as well.
-  line CUBLAS_STATUS_NOT_INITIALIZED -> library=CUBLAS; subject=not initialized
-  line CUDNN_STATUS_NOT_INITIALIZED -> library=CUDNN; subject=not initialized
+  line CUBLAS_STATUS_NOT_INITIALIZED || CUDNN_STATUS_NOT_INITIALIZED -> subject=not initialized
   finding cublas-allocation-failed possible when subject=not initialized
     title {library} could not be initialised: most often the GPU is full
     cause The GPU was full when the library was first used. Or an earlier GPU kernel failed, and this call is
@@ -145,21 +54,31 @@ figures of-cuda
   (failed to allocate {requested_bytes}
   allocated so far: {allocated_bytes}
   limit set to: {limit_bytes}
-rule cuda
-  derive derive_cuda
-  anchors ut of memory || OUT_OF_MEMORY || cudaErrorMemoryAllocation || hipErrorOutOfMemory
+  "ut of memory error on GPU " => library=Paddle
+  library=Faiss <= faiss::gpu || "alloc fail type "
+  Cuda failure 'out of memory' => library=NCCL
+  library=NVENC <= OpenEncodeSessionEx || CreateBitstreamBuffer || _nvenc @
+  library=NVDEC <= cuvid || CUVID
+  library=HIP <= HIP error || HIP out of || HIPError || hipError || hipMalloc || ROCm error
+  "alling back to " => goes_on
+  # PyTorch's message goes on behind it.
+  may_go_on <= " out of memory$" || " out of memory.$" || " out of memory. T"
+rule cuda: derive=derive_server
+  figures @of-torch-server || @of-torch-message
   # Triton's pools.
   line CNMEM_STATUS_OUT_OF_MEMORY, falling back to {:word} -> subject=pool
     figures with byte size {requested_bytes} || falling back to {fallback}
   line failed to allocate pinned system memory: no pinned memory pool, falling back to {fallback} ->
         subject=no pool
-  line /rmm/mr/ -> figures=@of-cuda; check=tells_rmm_memory; add=add_cuda_library
-    any std::bad_alloc || Maximum pool size exceeded
-  line ) == cudaSuccess' failed && 'cudaMalloc( -> add=add_cuda_library
-    none "CUDA error "
-  line -> figures=@of-cuda; check=tells_cuda_memory; add=add_cuda_library
-    # PyTorch's help behind its error.
-    none Search for `
+  line CUDA_ERROR_OUT_OF_MEMORY || cudaErrorMemoryAllocation || hipErrorOutOfMemory || ut of memory ->
+        figures=@of-cuda
+    # The last are CuPy's and those of CUDA's samples.
+    any CUDA || cuda || Cuda || ut of memory error on GPU || faiss::gpu || "alloc fail type " ||
+          OpenEncodeSessionEx || CreateBitstreamBuffer || _nvenc @ || cuvid || CUVID || HIP error || HIP out
+          of || HIPError || hip || ROCm error || "GPUassert: " || " (allocated so far: " || (error code out of
+          memory)
+    # PyTorch's help behind its error, and a check with its answer.
+    none Search for ` || "ut of memory... "
   finding cuda-out-of-memory note certain when subject=pool
     title A pool of GPU memory had no {requested_bytes|memory} left; the server continued with {fallback}
     cause The server's pool on the GPU is full. The server copies the rest from the host's memory.
@@ -171,25 +90,26 @@ rule cuda
           is set to 0.
     cure check whether the driver sees the GPU => nvidia-smi
     cure set the size of the pool, in bytes => tritonserver --pinned-memory-pool-byte-size=268435456
-  finding cuda-out-of-memory certain first_cure_meets_cause when needed_bytes
+  # CuPy counts what its pool holds, and stays below a limit that the program sets.
+  finding cuda-out-of-memory certain first_cure_meets_cause when limit_bytes-allocated_bytes<requested_bytes
     title CuPy reached the GPU memory limit that the program set: the program asked for {requested_bytes}
     cause CuPy's pool reached the limit that the program set: it held {allocated_bytes} of {limit_bytes}.
     cure raise or remove (0) CuPy's limit, also in CUPY_GPU_MEMORY_LIMIT =>
-          cupy.get_default_memory_pool().set_limit(size={needed_bytes:count})
+          cupy.get_default_memory_pool().set_limit(size={allocated_bytes+requested_bytes:count}) :: when
+          limit_bytes-allocated_bytes<requested_bytes
     cure release idle blocks to the GPU => cupy.get_default_memory_pool().free_all_blocks() :: when
           allocated_bytes
-    cure use managed memory, which moves to the host what does not fit (slower) =>
-          rmm.reinitialize(managed_memory=True) :: when library=RMM
     cure allocate memory on demand, so that other processes get memory too =>
           FLAGS_allocator_strategy=auto_growth :: when library=Paddle
     cure search for fewer vectors at once: the temporary buffer of Faiss grows with their number =>
           index.search(queries[i:i + 1024], k) :: when library=Faiss
-    cure @of-server
-    cure @see-holders-now
+    cure @of-server @see-holders-now
     cure measure how much memory the program needs, on the host and on the GPU => headroom trace -- COMMAND
-    cure @drop-page-cache-on-jetson :: when may_be_jetson, !needed_bytes
+    cure @drop-page-cache-on-jetson :: when library!=Paddle, library!=Faiss, library!=NCCL, library!=HIP,
+          !gpu>0, !limit_bytes
   finding cuda-out-of-memory possible when library=NVENC
-    title {library|CUDA} ran out of {device}[[: the program asked for {requested_bytes}]]
+    title {library|CUDA} ran out of [[if library=Paddle:GPU ]][[if library=Faiss:GPU ]][[if
+          library=NCCL:GPU ]]memory[[: the program asked for {requested_bytes}]]
     cause The GPU's memory was full, or the GPU runs as many encoding sessions as its driver allows. The
           driver reports both with the same error.
   finding cuda-out-of-memory when used_bytes, free_bytes
@@ -204,12 +124,13 @@ rule cuda
 # cuDNN found no way to run a convolution. Most often the GPU had no memory for a workspace, which the
 # message does not say.
 rule cudnn-engine
-  line Unable to find a valid cuDNN algorithm to run convolution -> told_by=PyTorch; subject=PyTorch;
-        check=tells_missing_engine
-  line was unable to find an engine to execute this computation -> told_by=PyTorch; subject=PyTorch;
-        check=tells_missing_engine
+  line Unable to find a valid cuDNN algorithm to run convolution -> told_by=PyTorch; subject=PyTorch
+  or GET was unable to find an engine to execute this computation
+  or FIND was unable to find an engine to execute this computation
+    none ^- || ""GET" || you see
   line Failed to get convolution algorithm. This is probably because cuDNN failed to -> told_by=TensorFlow;
-        subject=TensorFlow; check=tells_missing_engine
+        subject=TensorFlow
+    none ^- || ""Failed" || you see
   finding cudnn-no-engine possible
     title cuDNN could not run a convolution for {told_by}: most often the GPU is full
     cause Most often the GPU has no memory left for a workspace. Other causes: cuDNN's libraries do not match
@@ -222,18 +143,145 @@ rule cudnn-engine
     cure if GPU memory is free: check whether this PyTorch supports the GPU, and which cuDNN it has => python3
           -c "import torch; print(torch.cuda.get_device_capability(), torch.cuda.get_arch_list(),
           torch.backends.cudnn.version())" :: when told_by=PyTorch
-)rules";
 
-}  // namespace
+# NvMap allocates the Jetson's GPU memory. In "NvMapMemAllocInternalTagged: 1075072515 error 12" the first
+# number is 0x40144E03, the ioctl NVMAP_IOC_ALLOC, and no size. 12 is ENOMEM.
+rule nvmap: waits_for_failure
+  line NvMapMem…error {errno:int>0} -> figures=AllocInternalTagged: {ioctl_code:int}
+  finding nvmap-allocation-failed warning possible
+    title NvMap (the Jetson's GPU memory) refused an allocation, error {errno}[[if errno=12: (no memory)]]
+    cause NvMap uses free pages only and does not wait for the kernel to reclaim the page cache. So it can
+          fail while MemAvailable is large. A single line may be harmless: the caller may retry. The message
+          does not contain the size.
+    cure drop the page cache before models are loaded => sync; echo 1 | sudo tee /proc/sys/vm/drop_caches
+    cure @keep-pages-free @compact-memory
+    cure watch MemFree and the largest free block while it happens => headroom watch --output watch.jsonl
 
-RuleFamily cuda_rules() {
-  return {kCudaText,
-          {{"tells_rmm_memory", tells_rmm_memory},
-           {"add_cuda_library", add_cuda_library},
-           {"tells_cuda_memory", tells_cuda_memory},
-           {"derive_cuda", derive_cuda},
-           {"tells_missing_engine", tells_missing_engine},
-           {"add_library_of_name", add_library_of_name}}};
+rule nvmap-permission: is_not_of_memory
+  line NvRmMemInitNvmap && ermission denied
+  finding nvmap-permission certain
+    title The user has no access to the GPU's memory (/dev/nvmap: permission denied)
+    cause Memory did not run out. The user is not in the group that owns the device, or the container lacks
+          the device.
+    cure add the user to the group, then log in again => sudo usermod -aG video,render $USER
+    cure pass the devices to the container => docker run --runtime nvidia …
+
+rule nvgpu: from_outside
+  line "NVRM: " && NV_ERR_NO_MEMORY || Failed to allocate NVKMS memory -> subject=desktop
+  line nvgpu && DMA alloc FAILED
+    figures " size={requested_bytes}" || PHYSICALLY_ADDRESSED => contiguous=yes
+  line nvgpu && ailed to allocate {wanted}
+  finding nvgpu-allocation-failed warning possible when subject=desktop
+    title NVIDIA's kernel driver could not allocate memory
+    cause The GPU's memory, or the host's memory that the driver pins, was full.
+    cure see which processes hold GPU memory => headroom top
+    cure check whether programs failed at the same time => journalctl -b | headroom doctor -
+  finding nvgpu-allocation-failed warning
+    title The GPU's kernel driver could not allocate [[{requested_bytes}]][[its {wanted}]][[if contiguous: of
+          contiguous memory]]
+    cause There was no free block of this size: physical memory is fragmented, or CMA is too small.
+    cure @compact-memory
+    cure load models soon after boot, before memory fragments
+    cure reserve more contiguous memory at boot (extlinux.conf) => cma={requested_bytes:mib_above|SIZE, above
+          the largest request}[[if requested_bytes:M]]
+
+rule nvidia-smi: is_not_of_memory
+  line version mismatch -> subject=mismatch
+    any NVIDIA-SMI has failed because || "Failed to initialize NVML: "
+  line NVIDIA-SMI has failed because || "Failed to initialize NVML: " -> subject=no driver
+  line Unable to determine the device handle for GPU -> subject=lost GPU
+  # Other programs say it of cameras and disks, with words around it.
+  line ^No devices were found$ || ]: No devices were found$ -> subject=no GPU
+  finding gpu-not-reached warning certain when subject=no GPU
+    title nvidia-smi found no GPU
+    cause Memory did not run out. The driver runs, but this system or container has no GPU to use.
+    cure check whether the machine has a GPU => lspci | grep -i nvidia
+    cure pass the GPU to the container => docker run --gpus all …
+  finding gpu-not-reached warning certain when subject=lost GPU
+    title nvidia-smi could not reach a GPU that the driver knows
+    cause Memory did not run out. The GPU fell off the bus, or needs a reset.
+    cure read the kernel's reason (Xid), then restart the machine => sudo dmesg | grep -i xid
+  finding gpu-not-reached warning certain when subject=mismatch
+    title nvidia-smi and the loaded driver have different versions
+    cause Memory did not run out. The driver was updated, but the kernel still runs the old one.
+    cure restart the machine, which loads the new driver => sudo reboot
+  finding gpu-not-reached warning certain
+    title nvidia-smi could not reach the driver
+    cause Memory did not run out. The driver is not loaded, not installed, or not passed to the container.
+    cure load the driver; if that fails, install it => sudo modprobe nvidia
+    cure pass the GPU to the container => docker run --gpus all …
+
+rule argus
+  line Error InsufficientMemory: -> call=set_part_of_argus
+    any Argus || "SCF: " || (Nv
+  finding camera-out-of-memory
+    title The Jetson's camera stack (Argus) could not allocate its buffers
+    cause A camera stream allocates several full-size frames from NvMap. NvMap uses free pages only, not the
+          page cache. The program may continue with a camera that delivers no more frames.
+    cure @see-holders-at-start
+    cure drop the page cache, and restart the camera service => sync; echo 1 | sudo tee
+          /proc/sys/vm/drop_caches; sudo systemctl restart nvargus-daemon
+    cure use a sensor mode with a smaller resolution => nvarguscamerasrc sensor-id=0 sensor-mode=MODE
+    cure @keep-pages-free
+
+# jetson.utils maps memory that CPU and GPU share.
+rule jetson-utils
+  line cudaAllocMapped && failed -> none=" 0 failed"
+  finding mapped-memory-failed possible
+    title jetson.utils could not allocate memory that CPU and GPU share (cudaAllocMapped)
+    cause The program keeps too many frames, or the frames are larger than the model needs. Mapped memory is
+          pinned, so the kernel cannot swap it.
+    cure capture at the model's input size => --input-width=WIDTH --input-height=HEIGHT
+    cure release frames as soon as they are used => del image
+    cure @see-holders
+
+# ggml lists the GPUs at its start: "CUDA0 : Orin (7619 MiB, 3875 MiB free)".
+rule gpu-listed
+  line CUDA…({total_bytes}, {free_bytes} free)
+  finding gpu-memory-listed benign certain
+    title A GPU of {total_bytes} was listed with {free_bytes} free
+    cause A program listed its devices at its start. On a Jetson, "free" is the system's MemFree at that
+          moment. The kernel could still reclaim the page cache for the CPU.
+
+rule gstreamer
+  line Failed to allocate cuda output buffer || Failed to allocate cuda input buffer -> told_by=DeepStream
+  line NvBufSurfaceAllocate failed || NvBufSurfaceCreate failed || nvbufsurface: Failed to allocate buffer ->
+        told_by=NvBufSurface
+  line Failed to allocate required memory -> told_by=GStreamer
+    any element || gst || Gst || GST
+  finding gstreamer-allocation-failed possible
+    title {told_by} could not allocate the buffers of a pipeline
+    cause There is too little memory for frames of that size and number, or the driver cannot create such
+          buffers. The message does not say which.
+    cure @see-holders-at-start
+    cure use fewer buffers in the decoder => nvv4l2decoder num-extra-surfaces=0
+    cure use a smaller batch and smaller frames => nvstreammux batch-size=1 width=1280 height=720
+
+rule opencv
+  # The GPU modules' words in OpenCV 3 and 4, and in 2.
+  line Gpu API call) out of memory || Gpu API call (out of memory) -> memory=GPU; subject=GPU
+  line -4:Insufficient memory || (Insufficient memory) || OpenCV Error: Insufficient memory || in function
+        'OutOfMemoryError'
+    figures Failed to allocate {requested_bytes}
+  finding opencv-out-of-memory when wrong_size
+    title OpenCV could not allocate {requested}
+    cause No machine has so much memory. A size was not set, or is wrong. More memory would not help.
+    cure check that the image is not empty => if (image.empty()) …
+    cure check that OpenCV's headers and library have the same version => pkg-config --modversion opencv4
+  finding opencv-out-of-memory when memory=GPU
+    title OpenCV's GPU module could not allocate GPU memory
+    cause Each cv::cuda::GpuMat allocates its own memory, and the CUDA context needs some too. Other GPU
+          programs, and on a Jetson the page cache, left too little.
+    cure reuse matrices instead of allocating new ones => cv::cuda::setBufferPoolUsage(true);
+          cv::cuda::setBufferPoolConfig(0, 64 << 20, 2);
+    cure @see-holders @drop-page-cache-on-jetson
+  finding opencv-out-of-memory
+    title OpenCV could not allocate {requested|some memory}
+    cause An image or a batch of images was larger than the free memory.
+    cure decode at half the size => cv2.imread(path, cv2.IMREAD_REDUCED_COLOR_2) :: saves requested_bytes/4*3
+    cure keep fewer frames at once => cap.set(cv2.CAP_PROP_BUFFERSIZE, 2)
+)rules",
+          {{"derive_server", derive_server}, {"set_part_of_argus", set_part_of_argus}}};
 }
 
 }  // namespace headroom::doctor

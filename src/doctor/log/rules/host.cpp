@@ -1,128 +1,98 @@
 // Memory of the host that a program could not allocate, in the words of languages and libraries; shared
-// memory; and Ray, which ends tasks before the kernel has to.
+// memory; Ray, which ends tasks before the kernel has to. OpenCL, SYCL, Vulkan, OpenVINO and Rockchip's NPU.
 #include <algorithm>
+#include <utility>
 
 #include "base/text.h"
 #include "doctor/log/message_text.h"
-#include "doctor/log/rules.h"
+#include "doctor/log/rule_text.h"
 
 namespace headroom::doctor {
 namespace {
 
-// "2026-11-23 10:00:00 ERROR worker: "
-bool is_logged_as_error(std::string_view before) {
-  for (const std::string_view level : {"ERROR", "CRITICAL", "FATAL", "EXCEPTION"}) {
-    const auto rest = text_after(before, level);
-    if (rest && (rest->empty() || rest->ends_with(": ") || rest->ends_with("- ") || trim(*rest).empty()))
-      return true;
-  }
-  return before.ends_with("xception: ") || before.ends_with("rror: ");
+// The text before and behind these words, which the line has.
+std::pair<std::string_view, std::string_view> around(std::string_view line, std::string_view words) {
+  const std::size_t at = line.find(words);
+  return {line.substr(0, at), line.substr(at + words.size())};
 }
 
-// RAPIDS' allocator throws Python's and C++'s errors for the GPU's memory (cuda_rule()).
-bool is_of_gpu(std::string_view line) {
-  return has(line, "/rmm/") || has(line, "RMM failure") || has(line, "CUDA error") ||
-         has(line, "_OUT_OF_MEMORY:");
-}
-
-// "MemoryError", or "MemoryError: …", at the begin of a line as Python prints it, or behind a prefix.
-bool is_memory_error(std::string_view line) {
-  constexpr std::string_view kName = "MemoryError";
-  const std::size_t at = line.find(kName);
-  const std::string_view before = line.substr(0, at), rest = line.substr(at + kName.size());
+// "MemoryError", or "MemoryError: …", at the begin of a line as Python prints it, or behind a prefix: "[x] ",
+// "2026-11-23 10:00:00 ERROR worker: ".
+void check_memory_error(std::string_view line, LogMessage& message) {
+  const auto [text, rest] = around(line, "MemoryError");
+  const std::string_view before = trim(text);
   constexpr std::string_view kPrefixes[] = {
-      "_exceptions._Array", "builtins.", "] ", "]: ", "pyarrow.lib.Arrow", "| "};
-  const bool begins = trim(before).empty() || is_logged_as_error(before) || ends_with_any(before, kPrefixes);
-  return begins && !is_of_gpu(line) && (trim(rest).empty() || rest.front() == ':');
+      "_exceptions._Array", "builtins.", "]", "]:", "pyarrow.lib.Arrow", "|", "ERROR", "xception:", "rror:"};
+  const bool is_logged = has(before, "ERROR ") && before.ends_with(':');
+  const bool begins = before.empty() || is_logged || ends_with_any(before, kPrefixes);
+  message.is_none = !begins || !(trim(rest).empty() || rest.front() == ':');
 }
 
 // "what():  std::bad_alloc", "caught std::bad_alloc"; source code has it as a type: "catch (const
 // std::bad_alloc&)".
-bool tells_bad_alloc(std::string_view line) {
-  constexpr std::string_view kName = "std::bad_alloc";
-  const std::size_t at = line.find(kName);
-  if (is_of_gpu(line) || trim(line).starts_with("Fix")) return false;
-  const std::string_view before = line.substr(0, at), rest = line.substr(at + kName.size());
-  if (!rest.empty() && std::string_view("&({;>,:").find(rest.front()) != std::string_view::npos &&
-      !rest.starts_with(": "))
-    return false;
-  if (rest.starts_with(" &") || before.ends_with("const ") || has(before, "catch (")) return false;
-  const std::string_view word = trim(before);
-  return word.ends_with(':') || word.ends_with('\'') || word.ends_with('=') || word.ends_with('"') ||
-         word.ends_with("caught") || has(before, "xception") || has(before, "rror");
+void check_bad_alloc(std::string_view line, LogMessage& message) {
+  const auto [before, rest] = around(line, "std::bad_alloc");
+  constexpr std::string_view kOfType[] = {"&", " &", "(", "{", ";", ">", ",", "::"};
+  const bool is_type = starts_with_any(rest, kOfType) || before.ends_with("const ") || has(before, "catch (");
+  constexpr std::string_view kEnds[] = {":", "'", "=", "\"", "caught"}, kWords[] = {"xception", "rror"};
+  message.is_none = is_type || !(ends_with_any(trim(before), kEnds) || has_any(before, kWords));
 }
 
-void set_part_of_bad_alloc(std::string_view line, LogMessage& message) {
-  message.part = has(line, "throwing an instance") ? "terminate" : has(line, "what()") ? "what" : "";
+// Whether a call ended with the code between these texts: "vkCreateBuffer failed: NAME", "VkResult: NAME", "…
+// error NAME (-4)". Not where the name is defined ("NAME = -2"), listed ("NAME or …") or explained ("returns
+// NAME if …").
+bool is_result(std::string_view before, std::string_view rest) {
+  constexpr std::string_view kFailures[] = {"fail",   "error", "result", "return", "exception", "fatal",
+                                            "status", "err=",  "err:",   "err ",   "): "};
+  constexpr std::string_view kOfManuals[] = {"error codes", "spec states"};
+  constexpr std::string_view kListed[] = {",", "|", " or", " and", "returns"};
+  constexpr std::string_view kTold[] = {"=",   ",",         "|",       "/",   "or ",   "and ",
+                                        "if ", "when the ", "when a ", "is ", "means "};
+  const std::string text = to_lower(trim(before));
+  return has_any(to_lower(before), kFailures) && !has_any(text, kOfManuals) &&
+         !ends_with_any(text, kListed) && !starts_with_any(trim(rest), kTold);
 }
 
-// What the C library says of ENOMEM. earlyoom says at each start "Could not lock memory - continuing anyway:
-// …".
-bool tells_enomem(std::string_view line) {
-  const std::string_view text = trim(line);
-  constexpr std::string_view kWords[] = {"Errno 12", "mmap",      "fork",  "errno=12",
-                                         "ailed: ",  "ailed to ", "rror: "};
-  return has_any(line, kWords) || text.ends_with(": Cannot allocate memory") ||
-         text.ends_with(": cannot allocate memory");
+void check_code(std::string_view line, LogMessage& message) {
+  static const auto kCodes = split_words(
+      "CL_MEM_OBJECT_ALLOCATION_FAILURE CL_OUT_OF_RESOURCES CL_OUT_OF_HOST_MEMORY RKNN_ERR_MALLOC_FAIL "
+      "UR_RESULT_ERROR_OUT_OF_RESOURCES UR_RESULT_ERROR_OUT_OF_DEVICE_MEMORY VK_ERROR_OUT_OF_DEVICE_MEMORY "
+      "VK_ERROR_OUT_OF_HOST_MEMORY ERROR_OUT_OF_DEVICE_MEMORY ERROR_OUT_OF_HOST_MEMORY");
+  message.is_none = std::ranges::none_of(kCodes, [line](std::string_view code) {
+    if (!has(line, code)) return false;
+    const auto [before, rest] = around(line, code);
+    const bool is_whole =
+        (before.empty() || !is_name_letter(before.back())) && (rest.empty() || !is_name_letter(rest.front()));
+    return is_whole && is_result(before, rest);
+  });
 }
 
-// As an error ends, or is followed by where it was; not "… device test for /dev/shm passed".
-bool tells_full(std::string_view line) {
-  const auto rest = text_after(line, "No space left on device");
-  return rest && (trim(*rest).empty() || std::string_view(":;.,'\")]").find(rest->front()) != rest->npos ||
-                  rest->starts_with(" ("));
-}
+}  // namespace
 
-// "unable to write to file </torch_31911_952036340_6686>: No space left on device (28)"; older versions say
-// only where in the source it was.
-bool tells_no_place(std::string_view line) {
-  const auto file = text_after(line, "unable to write to file </torch_");
-  const std::string_view rest = trim(file->substr(std::min(file->find('>'), file->size())));
-  return rest == ">" || rest.starts_with("> at /") || tells_full(rest);
-}
-
-bool is_runtime_word(std::string_view line) { return is_word(line, "runtime: out of memory"); }
-
-void add_node_of_ray(std::string_view line, LogMessage& message) {
-  for (const std::string_view words : {"IP: ", " with IP "})
-    if (const auto rest = text_after(line, words)) {
-      std::string_view address = rest->substr(0, rest->find_first_not_of("0123456789abcdef.:"));
-      while (address.ends_with('.') || address.ends_with(':')) address.remove_suffix(1);
-      message.add_absent(Figure{"node", std::string(address)});
-      return;
-    }
-}
-
-void add_node_and_threshold_of_ray(std::string_view line, LogMessage& message) {
-  add_node_of_ray(line, message);
-  message.may_go_on = message.text("threshold").empty();
-}
-
-constexpr std::string_view kHostText = R"rules(
+RuleFamily host_rules() {
+  return {R"rules(
 rule host-memory
   line DefaultCPUAllocator && you tried to allocate {requested_bytes} -> told_by=PyTorch
-  line seems to have been called with negative number: {requested_bytes} -> told_by=PyTorch
+  or seems to have been called with negative number: {requested_bytes}
   line Unable to allocate {requested_bytes} && array with shape -> told_by=NumPy
-  line .ArrowMemoryError: …alloc of size {requested_bytes} failed -> told_by=Arrow
-    none failed over
-  line .ArrowMemoryError -> told_by=Arrow; check=is_memory_error
-  line MemoryError -> told_by=Python; check=is_memory_error
-  line std::bad_alloc -> told_by=C++; check=tells_bad_alloc; add=set_part_of_bad_alloc
-  line runtime: out of memory -> check=is_runtime_word
+  line .ArrowMemoryError: …alloc of size {requested_bytes} failed -> told_by=Arrow; none=failed over
+  line .ArrowMemoryError -> told_by=Arrow; call=check_memory_error
+  line MemoryError -> told_by=Python; call=check_memory_error; none=CUDA error
+  line std::bad_alloc -> told_by=C++; call=check_bad_alloc; none=^Fix; none=CUDA error
+    figures throwing an instance => part=terminate || what() => part=what
+  line runtime: out of memory
     figures cannot allocate {requested_bytes} || told_by=Go
-  line out of memory allocating heap arena -> told_by=Go
-  line annot allocate vector of size {requested_bytes} -> told_by=R
-  line malloc failed (tried to allocate {requested_bytes} -> told_by=git
   line x264…alloc of size {requested_bytes} failed -> told_by=libx264
-  line alloc of size {requested_bytes} failed -> told_by=malloc
-    none failed over
-  line memory allocation of {requested_bytes} bytes failed -> told_by=Rust
-    none failed over
+  line alloc of size {requested_bytes} failed -> told_by=malloc; none=failed over
+  line memory allocation of {requested_bytes} bytes failed -> told_by=Rust; none=failed over
   line : out of memory allocating {requested_bytes} -> told_by=a compiler
-  line LLVM ERROR: out of memory -> told_by=a compiler
-  line "virtual memory exhausted: " -> told_by=a compiler
-  line mkl_malloc: failed to allocate memory -> told_by=Intel MKL
-  line annot allocate memory -> told_by=the system; check=tells_enomem
+  or LLVM ERROR: out of memory
+  or "virtual memory exhausted: "
+  # What the C library says of ENOMEM. earlyoom says at each start "Could not lock memory - continuing anyway:
+  # …".
+  line annot allocate memory -> told_by=the system
+    any Errno 12 || mmap || fork || errno=12 || "ailed: " || "ailed to " || "rror: " || : Cannot allocate
+          memory$ || : cannot allocate memory$
     none alling back || ontinuing anyway
   finding host-out-of-memory when wrong_size
     title A program could not allocate host memory[[: it asked for {requested}]] (reported by {told_by})
@@ -148,18 +118,19 @@ rule shared-memory
   line Unexpected bus error encountered in worker && insufficient shared memory -> told_by=PyTorch's
         DataLoader; part=bus error
   line out of shared memory && dataloader -> told_by=PyTorch's DataLoader; part=killed
-  line Failed to increase the shared memory pool size… to {:word} bytes -> told_by=Triton's Python backend;
-        part=triton
-    figures pool size… to {requested_bytes} bytes
-  line Unable to initialize shared memory key '…requested size ({:word} -> told_by=Triton's Python backend;
-        part=triton
-    figures requested size ({requested_bytes}
-  line /dev/shm && No space left on device -> told_by=the system; part=file; check=tells_full
+  line Failed to increase the shared memory pool size… to {requested_bytes} bytes -> told_by=Triton's Python
+        backend; part=triton
+  # As an error ends, or is followed by where it was; not "… device test for /dev/shm passed".
+  line /dev/shm && No space left on device -> told_by=the system; part=file
+    any device$ || on device: || on device; || on device. || on device, || on device' || "on device"" || on
+          device) || on device]
   line unable to resize file < -> told_by=PyTorch; part=file
-  line unable to allocate shared memory(shm) -> told_by=PyTorch; part=file
-  line unable to write to file </torch_ -> told_by=PyTorch; part=file; check=tells_no_place
-  line unable to open shared memory object < && No space left on device -> told_by=PyTorch; part=file;
-        check=tells_full
+  or unable to allocate shared memory(shm)
+  # Older versions say only where in the source it was.
+  or unable to write to file </torch_…>$
+  or unable to write to file </torch_…> at /
+  or unable to write to file </torch_ && No space left on device
+  or unable to open shared memory object < && No space left on device
   finding shared-memory-full
     title Shared memory (/dev/shm) was full (reported by {told_by})
     cause Processes exchange data through /dev/shm, above all the batches of a data loader. Its size is half
@@ -184,25 +155,16 @@ rule static-tls
     cure load the library at the start, or import it first =>
           LD_PRELOAD={library:shell|/usr/lib/aarch64-linux-gnu/libgomp.so.1}
 
-figures of-ray
-  , name={task},
-  (name={task},
-  pid={pid:int}
-  memory used={resident_bytes}
-  " was running was {used_bytes} / {total_bytes}"
-  memory usage threshold of {threshold:decimal}
 # Ray ends tasks and actors where the node's memory is used up to a threshold of its own. Its GB are GiB.
-rule ray
-  flags from_outside repeats_kills
-  line System memory low at node && killing latest task && Used memory ({:word} -> part=node
-    figures " with IP {node:word} Used" || " with name {task} and actor " || " with name {task} to avoid " ||
-          " with name {task}, " || " with name {task}$" || Used memory ({used_bytes} || total capacity
-          ({total_bytes} || exceeds threshold {threshold:decimal}
+rule ray: from_outside repeats_kills
+  figures IP: {node:word} || ", name={task}," || (name={task}, || pid={pid:int} || memory
+        used={resident_bytes} || " was running was {used_bytes} / {total_bytes}" || memory usage threshold of
+        {threshold:decimal}
   line "ray.exceptions.OutOfMemoryError: " && " killed due to the node running low on memory" ->
-        figures=@of-ray; part=exception; add=add_node_of_ray
-  line Memory on the node ( && " where the " -> figures=@of-ray; part=node; add=add_node_and_threshold_of_ray
-  line {workers:int>0} Workers (tasks / actors) killed due to memory pressure (OOM) -> part=raylet;
-        add=add_node_of_ray
+        part=exception
+  line Memory on the node ( && " where the " -> part=node
+    figures memory usage threshold of {threshold:decimal} || if !threshold => may_go_on
+  line {workers:int>0} Workers (tasks / actors) killed due to memory pressure (OOM) -> part=raylet
   finding process-killed-for-memory certain
     title Ray killed [[the task {task}]][[if !task, workers>1:{workers} workers]][[if !task, !workers>1:a task
           or an actor]]: the node[[ {node}]] ran low on memory
@@ -217,21 +179,123 @@ rule ray
     cure @see-holders
     cure raise Ray's threshold, if no other program needs the rest => RAY_memory_usage_threshold=0.98 ray
           start --head
-)rules";
 
-}  // namespace
+cures see-opencl-device: see the device's total memory and its limit for one allocation => clinfo | grep -iE
+      'global memory size|max memory allocation|local memory size'
 
-RuleFamily host_rules() {
-  return {kHostText,
-          {{"is_memory_error", is_memory_error},
-           {"tells_bad_alloc", tells_bad_alloc},
-           {"set_part_of_bad_alloc", set_part_of_bad_alloc},
-           {"tells_enomem", tells_enomem},
-           {"tells_full", tells_full},
-           {"tells_no_place", tells_no_place},
-           {"is_runtime_word", is_runtime_word},
-           {"add_node_of_ray", add_node_of_ray},
-           {"add_node_and_threshold_of_ray", add_node_and_threshold_of_ray}}};
+rule opencl
+  # The context's callback tells it before the call does.
+  figures " error executing CL_COMMAND_" => part=callback || part=call || subject={code}
+  line CL_MEM_OBJECT_ALLOCATION_FAILURE -> code=CL_MEM_OBJECT_ALLOCATION_FAILURE; call=check_code
+  line CL_OUT_OF_RESOURCES -> code=CL_OUT_OF_RESOURCES; call=check_code
+  line CL_OUT_OF_HOST_MEMORY -> code=CL_OUT_OF_HOST_MEMORY; call=check_code
+  line UR_RESULT_ERROR_OUT_OF_RESOURCES -> code=UR_RESULT_ERROR_OUT_OF_RESOURCES; call=check_code
+  line UR_RESULT_ERROR_OUT_OF_DEVICE_MEMORY -> code=UR_RESULT_ERROR_OUT_OF_DEVICE_MEMORY; call=check_code
+  line clEnqueue…failed with error code -5 (Out of resources) -> code=CL_OUT_OF_RESOURCES
+  finding opencl-out-of-memory possible when code~OUT_OF_HOST_MEMORY
+    title OpenCL could not allocate host memory ({code})
+    cause The driver could not allocate host memory: RAM was full, or the process reached a limit. Some
+          drivers also report other failures with this code.
+    cure @see-holders-now @see-opencl-device
+    cure check the shell's limits => ulimit -a
+  finding opencl-out-of-memory possible when code~OUT_OF_DEVICE_MEMORY
+    title SYCL could not allocate device memory ({code})
+    cause The device's memory was full, or one buffer exceeds the driver's limit for one allocation.
+    cure @see-holders-now @see-opencl-device @more-than-intels-piece @smaller-batch
+  finding opencl-out-of-memory warning possible when code~OUT_OF_RESOURCES
+    title [[if code~CL_:OpenCL]][[if !code~CL_:SYCL]] ran out of a resource of the device ({code})
+    cause The device's memory was full, or the GPU kernel needs more registers or local memory than a
+          work-group has. NVIDIA's driver also reports out-of-bounds accesses of a GPU kernel with this code.
+    cure @see-holders-now @see-opencl-device
+    cure use smaller buffers, and smaller work-groups
+  finding opencl-out-of-memory possible
+    title OpenCL could not allocate a buffer (CL_MEM_OBJECT_ALLOCATION_FAILURE)
+    cause The device's memory was full. Or the buffer exceeds the limit of one allocation
+          (CL_DEVICE_MAX_MEM_ALLOC_SIZE, often a quarter of the memory).
+    cure @see-holders-now @see-opencl-device
+    cure split the computation into smaller buffers
+
+rule vulkan: told_better_by=ggml
+  # ggml's own words stand beside those of the driver: "MESA: error: …".
+  # ncnn prints Vulkan's number of an error: -2 is VK_ERROR_OUT_OF_DEVICE_MEMORY, -1 that of the host's.
+  line vkAllocateMemory failed {:int=-1} -> memory=host; runtime=ncnn; subject=host; part=number
+  line vkAllocateMemory failed {:int=-2} -> runtime=ncnn; part=number
+  # Omniverse and Isaac Sim.
+  line "Out of GPU memory allocating resource " -> part=resource; figures=[size: {requested_bytes}
+  line ERROR_OUT_OF_HOST_MEMORY -> memory=host; subject=host; call=check_code
+    figures VkResult: => part=result || part=code
+  line ": ErrorOutOfHostMemory" -> memory=host; subject=host; part=code
+  line ERROR_OUT_OF_DEVICE_MEMORY -> call=check_code
+    figures VkResult: => part=result || part=code
+  finding vulkan-out-of-memory possible when memory=host
+    title Vulkan could not allocate host memory[[: the program asked for {requested}]]
+    cause The driver could not allocate host memory: RAM was full, or the process reached a limit.
+    cure @see-holders-now @shell-limits
+  finding vulkan-out-of-memory possible when runtime=ncnn
+    title Vulkan could not allocate GPU memory[[: the program asked for {requested}]]
+    cause The GPU's memory was full, or one allocation exceeded the driver's limit (maxMemoryAllocationSize).
+          The message does not say which.
+    cure @see-holders-now
+    cure use smaller tiles (waifu2x-, realesrgan-, realcugan-ncnn-vulkan) => -t 128
+    cure or, in your own program, compute on the CPU => net.opt.use_vulkan_compute = false;
+    cure @see-vulkan-limit
+  finding vulkan-out-of-memory possible
+    cure @of-vulkan
+
+# OpenVINO's plug-in for Intel's GPUs compares each buffer with what the device gives in one piece, and with
+# what is left.
+figures of-openvino
+  equested {requested_bytes} || equired {requested_bytes}
+  max alloc size supported by device is {largest_bytes} || max alloc size is {largest_bytes}
+  already occupied : {allocated_bytes}
+  available memory size is {total_bytes} || but memory size is {total_bytes}
+rule openvino
+  line "Exceeded max size of memory object allocation: " -> figures=@of-openvino; subject=one piece
+  line "Exceeded max size of memory allocation: " -> figures=@of-openvino; subject=all
+  finding openvino-out-of-memory when wrong_size
+    title OpenVINO's GPU plug-in could not allocate {requested|some memory}[[: the device's limit for one
+          allocation is {largest_bytes}]][[: the device has {total_bytes} in total]]
+    cause {cause_of_wrong_size}
+    cure give the model's inputs fixed shapes => model.reshape([1, 3, HEIGHT, WIDTH])
+  finding openvino-out-of-memory certain when subject=one piece
+    cause One buffer exceeds the driver's limit for one allocation. More free memory would not help.
+    cure use a smaller batch or input, with fixed shapes => model.reshape([1, 3, HEIGHT, WIDTH])
+    cure store the weights in 8 or 4 bits => nncf.compress_weights(model)
+    cure compile the model for the CPU => core.compile_model(model, "CPU")
+    cure allow larger buffers (OpenVINO 2025 and later; slower) => core.compile_model(model, "GPU",
+          {"GPU_ENABLE_LARGE_ALLOCATIONS": True}) :: when subject=one piece
+  finding openvino-out-of-memory certain
+    cause The model's buffers together are larger than the device's memory: {allocated_bytes|some} were
+          already in use.
+
+# RKNN and RKLLM: the NPU's driver gave no memory. That is the machine's own; with the IOMMU off, the NPU has
+# only what was reserved.
+rule rknn
+  line failed to malloc npu memory -> part=malloc; figures=size: {requested_bytes}
+  line RKNN_ERR_MALLOC_FAIL -> part=result; call=check_code
+  # The driver's answer: 12 is ENOMEM.
+  line RKNN…failed to …handle…errno: {:int=12} -> part=handle
+  finding rknn-out-of-memory possible when wrong_size
+    title RKNN could not allocate NPU memory[[: it asked for {requested}]]
+    cause {cause_of_wrong_size}
+    cure convert the model with the version of the board's librknnrt.so
+  finding rknn-out-of-memory possible
+    cause The NPU uses the machine's memory, and that was full. Or its IOMMU is off and the reserved memory
+          was too small. Or one IOMMU domain (4 GiB of addresses) was full.
+    cure @end-holder
+    cure read the driver's messages, and check whether its IOMMU is off ("using non-iommu mode") => sudo dmesg
+          | grep -i rknpu
+    cure see how much memory is reserved and free (CMA): without the IOMMU, the NPU has no other memory =>
+          grep Cma /proc/meminfo
+    cure convert the model to 8-bit weights (half of fp16) => rknn.build(do_quantization=True,
+          dataset='dataset.txt')
+    cure if an RKLLM and an RKNN model run at once: move the RKLLM model to another IOMMU domain =>
+          param.extend_param.base_domain_id = 1;
+    cure if one model has several contexts: let them share its weights => rknn_dup_context()
+)rules",
+          {{"check_memory_error", check_memory_error},
+           {"check_bad_alloc", check_bad_alloc},
+           {"check_code", check_code}}};
 }
 
 }  // namespace headroom::doctor

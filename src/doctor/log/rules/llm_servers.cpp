@@ -2,73 +2,28 @@
 // the cache of keys and values, or for the warm-up.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 
-#include "doctor/log/line_pattern.h"
-#include "doctor/log/log_prose.h"
-#include "doctor/log/message_text.h"
-#include "doctor/log/rules.h"
+#include "base/text.h"
+#include "doctor/log/rule_text.h"
 
 namespace headroom::doctor {
 namespace {
-
-// "…, (6.30 GiB KV cache is needed": the size stands before its words.
-void add_needed_cache(std::string_view line, LogMessage& message) {
-  const std::size_t needed = line.find(" KV cache is needed");
-  if (needed != line.npos)
-    message.add("requested_bytes",
-                leading_size(line.substr(line.find_last_of(" (", line.rfind(' ', needed - 1) - 1) + 1)));
-  match_pattern("KV cache memory ({free_bytes}", line, message);
-}
-
-// "Free memory on device cuda:0 (3.21/7.44 GiB)": the first without a unit.
-void add_free_of_device(std::string_view line, LogMessage& message) {
-  LogMessage found;
-  if (match_pattern("Free memory on device…({free}/{total_bytes}", line, found)) {
-    message.add("free_bytes", leading_size(found.text("free") + " GiB"));
-    message.add("total_bytes", found.bytes("total_bytes"));
-  }
-  match_pattern("desired GPU memory utilization (…, {asked_bytes}", line, message);
-}
-
-// Of "9", "90", "855": 90, 90, 85.
-std::optional<std::int64_t> hundredths_of(std::string_view digits) {
-  std::int64_t number = 0;
-  for (std::size_t i = 0; i < 2; ++i) {
-    const bool is_digit = i < digits.size() && digits[i] >= '0' && digits[i] <= '9';
-    if (i == 0 && !is_digit) return std::nullopt;
-    number = number * 10 + (is_digit ? digits[i] - '0' : 0);
-  }
-  return number;
-}
-
-// The share of the GPU that vLLM takes, and how much its cache lacks of it.
-std::optional<LogMessage> read_vllm_context(std::string_view line) {
-  LogMessage message;
-  match_pattern("LLM engine…config…max_seq_len={context_length:int}", line, message);
-  for (const std::string_view words : {"gpu_memory_utilization=0.", "gpu_memory_utilization': 0.",
-                                       "gpu_memory_utilization\": 0.", "gpu_memory_utilization (0."})
-    if (const auto share = text_after(line, words)) {
-      message.add("share_percent", hundredths_of(*share));
-      break;
-    }
-  match_pattern("gpu_memory ({total_bytes}) x gpu_memory_utilization (", line, message);
-  // What is left of the share for the cache, below zero; the second up to 0.8.
-  for (const std::string_view words : {"Available KV cache memory: -", "reserved for KV Cache is -"})
-    if (const auto lack = size_after(line, words); lack && lack->count > 0)
-      message.add("lacking_bytes", lack);
-  return message.figures.empty() ? std::nullopt : std::optional(message);
-}
 
 std::string as_share(std::int64_t percent) {
   return fmt::format("{:.2f}", static_cast<double>(percent) / 100);
 }
 
+// The share of the GPU that the program gave to vLLM, in hundredths, rounded down.
+std::optional<std::int64_t> share_told(const LogMessage& message) {
+  const auto share = parse_number<double>(message.text("share"));
+  return share && *share < 1 ? std::optional<std::int64_t>(std::lround(*share * 1000) / 10) : std::nullopt;
+}
+
 // The share that weights and warm-up fill before any cache, in hundredths, rounded up. Of a start that had
 // room for a cache, an earlier one in the log may have lacked it.
 std::optional<std::int64_t> filled_share(const LogMessage& message) {
-  const auto share = message.number("share_percent");
+  const auto share = share_told(message);
   const auto lacking = message.bytes("lacking_bytes"), total = message.bytes("total_bytes");
   if (!message.number("cache_blocks") || !share || !lacking || !total || total->count <= 0 ||
       *lacking > *total)
@@ -77,9 +32,9 @@ std::optional<std::int64_t> filled_share(const LogMessage& message) {
   return *share + static_cast<std::int64_t>(std::ceil(100 * part));
 }
 
-void derive_vllm(LogMessage& message) {
+void derive_vllm(std::string_view, LogMessage& message) {
   constexpr std::int64_t kMost = 98, kAll = 100;  // what is left above kMost holds no cache
-  const auto share = message.number("share_percent"), filled = filled_share(message);
+  const auto share = share_told(message), filled = filled_share(message);
   const std::int64_t least = filled.value_or(share.value_or(0));
   if (filled) message.add(*filled >= kMost ? "no_share" : "share_filled", as_share(*filled));
   // Half of what the present share, or the one that is needed, leaves.
@@ -100,11 +55,10 @@ void derive_vllm(LogMessage& message) {
     message.add("smaller_share", fmt::format("{:.2f}", std::floor(100 * part) / 100));
 }
 
-// Each of SGLang's processes prints what room for tokens the weights leave; -1 is what settings have for
-// none.
-bool is_no_prose(std::string_view line) { return !is_prose(line); }
+}  // namespace
 
-constexpr std::string_view kLlmServersText = R"rules(
+RuleFamily llm_servers_rules() {
+  return {R"rules(
 cures larger-share
   cure give vLLM a larger share, if the rest of the GPU is free (now {share_now}[[; {share_filled} is enough
         for weights and warm-up, without a cache]]) => --gpu-memory-utilization {larger_share}
@@ -118,59 +72,50 @@ cures shorter-context
 cures fewer-requests
   cure serve fewer requests at once => --max-num-seqs {dummy_requests/2} :: when dummy_requests>1
   cure serve fewer requests at once => --max-num-seqs N, half of the current number :: when !dummy_requests>1
+cures no-graphs: disable CUDA graphs => --enforce-eager
+cures larger-sglang-share: give SGLang a larger share, if the rest of the GPU is free => --mem-fraction-static
+      SHARE, above the current one
 cures quantize-and-split
   cure use a quantized model (AWQ, GPTQ), or quantize it while it loads => --quantization fp8
   cure split the model across several GPUs => --tp-size 2
 
-rule vllm
-  derive derive_vllm
+rule vllm: derive=derive_vllm
   line " is preempted by PreemptionMode." && not enough KV cache space -> subject=preempted
     figures total_num_cumulative_preemption={preemptions:int}
   line when warming up sampler && ut of memory -> none=raise ValueError(
     figures warming up sampler with {dummy_requests:int}
   line max seq len ({context_length:int} && that can be stored in KV cache -> none=raise ValueError(
     figures that can be stored in KV cache ({context_that_fits:int}
-  line max seq len ({context_length:int} && KV cache is needed -> add=add_needed_cache; none=raise ValueError(
-    figures estimated maximum model length is {context_that_fits:int}
+  line max seq len ({context_length:int} && KV cache is needed -> none=raise ValueError(
+    figures estimated maximum model length is {context_that_fits:int} || ({requested_bytes} KV cache is needed
+          || " {requested_bytes} KV cache is needed" || KV cache memory ({free_bytes}
   line No available memory for the cache blocks -> cache_blocks=0; none=raise ValueError(
-  line Free memory on device && is less than desired GPU memory utilization -> add=add_free_of_device;
-        none=raise ValueError(
-    figures Free memory on device cuda:{gpu:int}
+  line Free memory on device && is less than desired GPU memory utilization -> none=raise ValueError(
+    figures Free memory on device cuda:{gpu:int} || Free memory on device…({free_bytes:GiB}/{total_bytes} ||
+          desired GPU memory utilization (…, {asked_bytes}
   finding vllm-out-of-memory warning certain when subject=preempted
     title vLLM's key-value cache was too small for the requests: vLLM postponed some
     cause The running requests need more cache than vLLM has. vLLM stops one of them and computes it again
           later.
-    cure @larger-share
-    cure @fewer-requests
+    cure @larger-share @fewer-requests
     cure store the key-value cache in 8 bits => --kv-cache-dtype fp8
-  finding vllm-out-of-memory certain when cache_blocks, lacking_bytes
+  finding vllm-out-of-memory certain when cache_blocks, lacking_bytes>0
     title vLLM had no GPU memory left for its key-value cache
     cause Weights and warm-up take {lacking_bytes} more than the share of the GPU that gpu_memory_utilization
           gives to vLLM.
-    cure @larger-share
-    cure disable CUDA graphs => --enforce-eager
-    cure @shorter-context
+    cure @larger-share @no-graphs @shorter-context
     cure use a model with fewer bits per weight (AWQ or GPTQ takes about a quarter) :: when no_share
   finding vllm-out-of-memory when cache_blocks
     cause Weights and warm-up fill the share of the GPU that gpu_memory_utilization gives to vLLM.
-    cure @larger-share
-    cure disable CUDA graphs => --enforce-eager
-    cure @shorter-context
+    cure @larger-share @no-graphs @shorter-context
   finding vllm-out-of-memory certain when context_length, requested_bytes
     title vLLM's key-value cache is too small for a context of {context_length} tokens[[: {context_that_fits}
           fit]]
     cause One request of full length does not fit: weights and warm-up leave too little of the share.
     cure @shorter-context
     cure store the key-value cache in 8 bits => --kv-cache-dtype fp8
-    cure @larger-share
-    cure disable CUDA graphs => --enforce-eager
+    cure @larger-share @no-graphs
   finding vllm-out-of-memory certain when context_that_fits
-    title vLLM's key-value cache is too small for a context of {context_length} tokens: {context_that_fits}
-          fit
-    cure @shorter-context
-    cure store the key-value cache in 8 bits => --kv-cache-dtype fp8
-    cure @larger-share
-    cure disable CUDA graphs => --enforce-eager
   finding vllm-out-of-memory when free_bytes, little
     title vLLM's share of the GPU was not free: only {free_bytes} of {total_bytes} were free
     cause Other processes hold the GPU's memory, perhaps an earlier vLLM that still runs. The rest is too
@@ -186,24 +131,24 @@ rule vllm
           {smaller_share}
     cure give vLLM a share of the GPU that is free => --gpu-memory-utilization SHARE :: when !smaller_share
     cure @end-holder-of-rest :: saves wanted_bytes
-    cure @fewer-requests
-    cure disable CUDA graphs => --enforce-eager
+    cure @fewer-requests @no-graphs
   finding vllm-out-of-memory
     cure @fewer-requests
     cure give vLLM a smaller share => --gpu-memory-utilization SHARE, below the current one
-    cure @shorter-context
-    cure disable CUDA graphs => --enforce-eager
+    cure @shorter-context @no-graphs
 
-rule vllm-context
-  context_of vllm
-  read_first read_vllm_context
-  anchors LLM engine || tilization=0. || tilization': 0. || tilization": 0. || tilization (0. || able KV cache
-        memory: - || for KV Cache is -
+rule vllm-context: context_of=vllm
+  # The last two: what is left of the share for the cache, below zero.
+  line ->
+    figures LLM engine…config…max_seq_len={context_length:int} || gpu_memory_utilization={share:decimal} ||
+          gpu_memory_utilization': {share:decimal} || gpu_memory_utilization": {share:decimal} ||
+          gpu_memory_utilization ({share:decimal} || gpu_memory ({total_bytes}) x gpu_memory_utilization ( ||
+          Available KV cache memory: -{lacking_bytes} || reserved for KV Cache is -{lacking_bytes}
 
 # Each of SGLang's processes prints what room for tokens the weights leave; -1 is what settings have for none.
 rule llm-server
   line max_total_num_tokens={token_budget:int<-1} -> runtime=SGLang; subject=SGLang; event=budget of tokens;
-        part=budget; check=is_no_prose
+        part=budget; none=^#
   line Not enough memory. Please try to increase --mem-fraction-static -> runtime=SGLang; subject=SGLang;
         part=error
     figures mem_fraction_static={share:decimal}
@@ -215,18 +160,12 @@ rule llm-server
     title SGLang's weights are larger than its share of the GPU: {token_budget} tokens remain for its cache
     cause The weights and other memory for loading exceed the share of the GPU that mem_fraction_static gives
           to weights and cache[[ ({share})]]. A cache for fewer tokens does not help.
-    cure give SGLang a larger share, if the rest of the GPU is free => --mem-fraction-static SHARE, above the
-          current one
-    cure @quantize-and-split
-    cure @see-others-on-gpu
+    cure @larger-sglang-share @quantize-and-split @see-others-on-gpu
   finding sglang-out-of-memory certain when runtime=SGLang
     title SGLang had no GPU memory left for its key-value cache
     cause The weights fill the share of the GPU that mem_fraction_static gives to weights and cache[[
           ({share})]].
-    cure give SGLang a larger share, if the rest of the GPU is free => --mem-fraction-static SHARE, above the
-          current one
-    cure @see-others-on-gpu
-    cure @quantize-and-split
+    cure @larger-sglang-share @see-others-on-gpu @quantize-and-split
   finding tgi-out-of-memory certain
     title TGI had no GPU memory left to warm up with [[{total_tokens} total]][[if
           !total_tokens:{prefill_tokens} prefill]] tokens
@@ -242,17 +181,8 @@ rule llm-server
     cure quantize the model while it loads => --quantize fp8
     cure split the model across several GPUs => --num-shard 2
     cure @see-others-on-gpu
-)rules";
-
-}  // namespace
-
-RuleFamily llm_servers_rules() {
-  return {kLlmServersText,
-          {{"derive_vllm", derive_vllm},
-           {"add_needed_cache", add_needed_cache},
-           {"add_free_of_device", add_free_of_device},
-           {"read_vllm_context", read_vllm_context},
-           {"is_no_prose", is_no_prose}}};
+)rules",
+          {{"derive_vllm", derive_vllm}}};
 }
 
 }  // namespace headroom::doctor

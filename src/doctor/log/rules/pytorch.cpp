@@ -5,9 +5,8 @@
 #include <cmath>
 
 #include "base/text.h"
-#include "doctor/log/line_pattern.h"
 #include "doctor/log/message_text.h"
-#include "doctor/log/rules.h"
+#include "doctor/log/rule_text.h"
 #include "doctor/log/rules/torch_cause.h"
 
 namespace headroom::doctor {
@@ -27,7 +26,7 @@ std::vector<NamedProcess> processes_in(std::string_view line) {
     if (!rest) break;
     line = *rest;
     const auto pid = integer_after(line, "");
-    const auto held = size_with_unit_after(line.substr(0, line.find("in use")), " has ");
+    const auto held = size_with_unit(text_after(line.substr(0, line.find("in use")), " has ").value_or(""));
     if (pid && held) processes.push_back({*pid, *held});
   }
   return processes;
@@ -67,7 +66,7 @@ void add_processes(std::string_view line, LogMessage& message) {
 }
 
 // Two GPUs, and two causes, have findings of their own.
-void set_torch_subject(LogMessage& message) {
+void set_torch_subject(std::string_view, LogMessage& message) {
   const std::string_view cause = torch_cause_of(message);
   message.is_vague = cause == "unknown" || cause == "cut_off";
   const std::int64_t gpu = message.number("gpu").value_or(0);
@@ -83,27 +82,11 @@ void add_torch_figures(std::string_view line, LogMessage& message) {
   message.add("unallocated_bytes", message.bytes("cached_bytes"));  // up to 1.3
   if (allocated && reserved && *reserved >= *allocated && !message.bytes("unallocated_bytes"))
     message.add("unallocated_bytes", *reserved - *allocated);
-  for (const std::string_view library : {"HIP", "XPU", "MPS"})
-    if (has(line, fmt::format("{}{} out of memory", library, library == "MPS" ? " backend" : "")))
-      message.add("library", library);
-  // The allocator's variable, where it is not the usual one of the library.
-  const std::string_view usual =
-      message.text("library") == "HIP" ? "PYTORCH_HIP_ALLOC_CONF" : "PYTORCH_CUDA_ALLOC_CONF";
-  for (const std::string_view named :
-       {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_HIP_ALLOC_CONF"})
-    if (has(line, named)) {
-      if (named != usual) message.add("setting", named);
-      break;
-    }
-  message.add("runtime", torch_server_of_message(line));
-  message.may_go_on = message.text("library") == "MPS" ? !has(line, " pool")
-                                                       : !has(line, "reserved") && !has(line, " cached)");
-  set_torch_subject(message);
 }
 
 // "dtype=torch.bfloat16", "torch_dtype: float16", "--dtype half". The type of a cache tells nothing of the
 // weights.
-std::string_view half_precision(std::string_view line) {
+void add_precision(std::string_view line, LogMessage& message) {
   constexpr std::string_view kTypes[] = {"bfloat16", "float16", "half", "bf16", "fp16", "float8", "fp8"};
   constexpr std::string_view kName = "dtype";
   for (std::size_t at = line.find(kName); at != line.npos; at = line.find(kName, at + 1)) {
@@ -112,54 +95,14 @@ std::string_view half_precision(std::string_view line) {
     value.remove_prefix(std::min(value.find_first_not_of("\"'=: "), value.size()));
     if (value.starts_with("torch.")) value.remove_prefix(std::string_view("torch.").size());
     for (const std::string_view type : kTypes)
-      if (value.starts_with(type)) return type;
+      if (value.starts_with(type)) return message.add("precision", type);
   }
-  return {};
 }
 
-std::optional<LogMessage> read_torch_context(std::string_view line) {
-  LogMessage message;
-  message.add("runtime", torch_server_of(line));
-  message.add("precision", half_precision(line));
-  match_pattern("Using max model len {context_length:int}", line, message);
-  match_pattern("LLM engine…max_seq_len={context_length:int}", line, message);
-  if (match_pattern("model_runner.py:…] Starting to load model ", line, message))
-    message.add("phase", "load");
-  // Before 0.8 "Loading model weights took".
-  if (match_pattern("model_runner.py:…] Model loading took {weights_bytes}", line, message) ||
-      match_pattern("model_runner.py:…] Loading model weights took {weights_bytes}", line, message))
-    message.add("phase", "run");
-  return message.figures.empty() ? std::nullopt : std::optional(message);
-}
+}  // namespace
 
-// The exception's name and no more, of programs that print only that: behind a prefix, or alone.
-bool is_torch_name_alone(std::string_view line) {
-  std::string_view text = trim(line);
-  while (text.ends_with(':') || text.ends_with(' ')) text.remove_suffix(1);
-  constexpr std::string_view kNames[] = {"torch.OutOfMemoryError", "torch.cuda.OutOfMemoryError"};
-  return std::any_of(std::begin(kNames), std::end(kNames), [text](std::string_view name) {
-    if (!text.ends_with(name)) return false;
-    const std::string_view before = text.substr(0, text.size() - name.size());
-    return before.empty() || before.ends_with("] ") || before.ends_with(": ") || before.ends_with("| ");
-  });
-}
-
-void set_bare_part(std::string_view line, LogMessage& message) {
-  message.part = has(line, "OutOfMemoryError") ? "exception" : "log";
-  set_torch_subject(message);
-}
-
-void add_figures_of_driver_pool(std::string_view, LogMessage& message) {
-  message.may_go_on = !message.bytes("free_bytes");
-  set_torch_subject(message);
-}
-
-void add_assertion(std::string_view line, LogMessage& message) {
-  const std::size_t begin = line.find("NVML_SUCCESS == ");
-  message.add("assertion", line.substr(begin, line.find(" INTERNAL ASSERT", begin) - begin));
-}
-
-constexpr std::string_view kPytorchText = R"rules(
+RuleFamily pytorch_rules() {
+  return {R"rules(
 cures smaller-batches
   cure @smaller-batch :: when batch=half
   cure use a much smaller batch or input: this request is {batch_times} times the available memory =>
@@ -185,15 +128,18 @@ cures of-server
   cure split the model across several GPUs => {more_gpus} :: when phase!=load
 cures of-torch-program
   cure release idle blocks between steps; PyTorch 1.10 and later can also avoid splitting large blocks =>
-        torch.cuda.empty_cache() :: saves unallocated_bytes :: when splitting=up to 1.3
+        torch.cuda.empty_cache() :: saves unallocated_bytes :: when max_split, cached_bytes
   cure release idle blocks between steps => torch.xpu.empty_cache() :: saves unallocated_bytes :: when
-        splitting=xpu
-  cure let PyTorch expand its segments (not on a Jetson) => {variable}=expandable_segments:True :: saves
-        unallocated_bytes :: when splitting=segments
+        max_split, library=XPU
+  cure let PyTorch expand its segments (not on a Jetson) =>
+        {setting|PYTORCH_CUDA_ALLOC_CONF}=expandable_segments:True :: saves unallocated_bytes :: when
+        max_split, !cached_bytes, !reserved_bytes, !library
   cure keep PyTorch from splitting large blocks (expandable_segments has no effect in most builds for AMD) =>
-        {variable}=max_split_size_mb:{max_split} :: saves unallocated_bytes :: when splitting=amd
-  cure keep PyTorch from splitting large blocks (1.10 and later) => {variable}=max_split_size_mb:{max_split}
-        :: saves unallocated_bytes :: when splitting=up to 2.0
+        {setting|PYTORCH_HIP_ALLOC_CONF}=max_split_size_mb:{max_split} :: saves unallocated_bytes :: when
+        max_split, library=HIP
+  cure keep PyTorch from splitting large blocks (1.10 and later) =>
+        {setting|PYTORCH_CUDA_ALLOC_CONF}=max_split_size_mb:{max_split} :: saves unallocated_bytes :: when
+        max_split, reserved_bytes, !library
   cure end or move the other processes on the GPU (process {other_processes}) => nvidia-smi
         --query-compute-apps=pid,used_memory --format=csv :: saves other_processes_bytes :: when
         cause!=other_processes
@@ -202,71 +148,64 @@ cures of-torch-program
         allocated_bytes/2 :: when is_program, allocated_bytes>1, !precision
   cure run without gradients => with torch.inference_mode(): :: when is_program
 cures of-torch
-  cure @of-torch-program
-  cure @smaller-batches
+  cure @of-torch-program @smaller-batches
   cure see which layer held the memory => headroom trace -- python3 app.py :: when is_program
 # "capacty" is how 2.0 and 2.1 spell it; "already allocated" and "cached" are of 1.x.
 figures of-pytorch
-  ried to allocate {requested_bytes:unit}
-  ried to allocate more than {requested_bytes:unit}
+  ried to allocate {requested_bytes:unit} || ried to allocate more than {requested_bytes:unit}
   GPU {gpu:int}
-  ; {total_bytes:unit} total capac
-  total capacity of {total_bytes:unit}
+  ; {total_bytes:unit} total capac || total capacity of {total_bytes:unit}
   total capacty of {total_bytes:unit}
-  ; {free_bytes:unit} free
-  " of which {free_bytes:unit}"
+  ; {free_bytes:unit} free || " of which {free_bytes:unit}"
   this process has {process_bytes:unit}
-  ; {allocated_bytes:unit} already allocated
-  Of the allocated memory {allocated_bytes:unit}
-  (MPS allocated: {allocated_bytes:unit}
-  other allocations: {other_allocations_bytes:unit}
+  ; {allocated_bytes:unit} already allocated || Of the allocated memory {allocated_bytes:unit}
   ; {reserved_bytes:unit} reserved in total
   ; {cached_bytes:unit} cached
   by PyTorch, with {private_pools_bytes:unit} allocated in private pools
-  private pools…), and {unallocated_bytes:unit}
-  by PyTorch, and {unallocated_bytes:unit}
-  ; {allowed_bytes:unit} allowed;
-  ({allowed_bytes:unit} allowed;
-  ". {allowed_bytes:unit} allowed;"
-  max allowed: {allowed_bytes:unit}
-rule pytorch
-  derive derive_torch
+  private pools…), and {unallocated_bytes:unit} || by PyTorch, and {unallocated_bytes:unit}
+  ; {allowed_bytes:unit} allowed; || ({allowed_bytes:unit} allowed; || ". {allowed_bytes:unit} allowed;"
+  if !reserved_bytes, !unallocated_bytes, !cached_bytes => may_go_on
+# By what stands around a message or where its code lies. A program that only borrows vLLM's layers, as SGLang
+# did, has "/vllm/model_executor/" in its tracebacks.
+figures of-torch-server
+  runtime=SGLang <= /sglang/srt/ || server_args=ServerArgs(
+  text_generation_ => runtime=TGI
+  runtime=vLLM <= EngineCore || VllmWorker || vLLM API server version || " vllm[" || "Using max model len " ||
+        /vllm/v1/ || /vllm/engine/ || /vllm/entrypoints/ || /vllm/worker/ || /vllm/executor/
+# As vLLM's own logger begins each line: "ERROR 05-12 10:11:12 [core.py:396] ". Of lines that are no messages
+# that says nothing: programs that borrow vLLM's layers log lines like it.
+figures of-torch-message
+  runtime=vLLM <= [core.py: || multiproc_executor.py: || gpu_worker.py: || gpu_model_runner.py:
+rule pytorch: derive=derive_torch call=set_torch_subject
+  # The allocator's variable, where it is not the usual one of the library.
+  figures HIP out of memory => library=HIP || XPU out of memory => library=XPU || PYTORCH_ALLOC_CONF =>
+        setting=PYTORCH_ALLOC_CONF || HIP out of memory…PYTORCH_CUDA_ALLOC_CONF =>
+        setting=PYTORCH_CUDA_ALLOC_CONF || @of-torch-server || @of-torch-message
   # CUDA's own allocator (backend:cudaMallocAsync), whose figures stand on lines of their own.
-  line would exceed allowed memory -> add=add_figures_of_driver_pool
+  line would exceed allowed memory
     figures Allocation on device {gpu:int} || Currently allocated…: {allocated_bytes:unit} || Requested …:
           {requested_bytes:unit} || Device limit…: {total_bytes:unit} || Free (according to CUDA)…:
-          {free_bytes:unit}
-  line Allocation on device$ -> add=set_bare_part
-  line Allocation on device {gpu:int}$ -> add=set_bare_part
-  line OutOfMemoryError -> check=is_torch_name_alone; add=set_bare_part
-  line CUDA out of memory && ried to allocate {:word} -> figures=@of-pytorch; add=add_torch_figures
-  line HIP out of memory && ried to allocate {:word} -> figures=@of-pytorch; add=add_torch_figures
-  line XPU out of memory && ried to allocate {:word} -> figures=@of-pytorch; add=add_torch_figures
-  line MPS backend out of memory && ried to allocate {:word} -> figures=@of-pytorch; add=add_torch_figures
+          {free_bytes:unit} || if !free_bytes => may_go_on
+  line Allocation on device$ || Allocation on device {gpu:int}$
+    figures OutOfMemoryError => part=exception || part=log
+  # The exception's name and no more, of programs that print only that: behind a prefix, or alone.
+  line ^torch.…OutOfMemoryError || ] torch.…OutOfMemoryError || : torch.…OutOfMemoryError || |
+        torch.…OutOfMemoryError -> part=exception
+    any OutOfMemoryError$ || OutOfMemoryError:$
+  line CUDA out of memory && ried to allocate {:word} -> figures=@of-pytorch; call=add_torch_figures
+  or HIP out of memory && ried to allocate {:word}
+  or XPU out of memory && ried to allocate {:word}
   # The rest of a message that was broken.
-  line GPU && total capacity -> figures=@of-pytorch; add=add_torch_figures
-    any " of which" || already allocated
-  line GPU && total capacty -> figures=@of-pytorch; add=add_torch_figures
+  line GPU && total capac -> figures=@of-pytorch; call=add_torch_figures
     any " of which" || already allocated
   finding pytorch-out-of-memory when cause=wrong_size
-    title [[{server} (]]PyTorch[[if server:)]] ran out of {which|GPU} memory[[: it asked for {requested}]][[,
-          {free_bytes} were free]][[ of {total_bytes}]]
+    title [[{server} (]]PyTorch[[if server:)]] ran out of [[if gpu>0:GPU {gpu}'s]][[if !gpu>0:GPU]] memory[[:
+          it asked for {requested}]][[, {free_bytes} were free]][[ of {total_bytes}]]
     cause {cause_of_wrong_size}
     cure check the shapes before that line: one dimension is negative or far too large => print(tensor.shape)
-  finding pytorch-out-of-memory certain when cause=limit_of_mac
-    cause PyTorch held {allocated_bytes}[[ and Metal another {other_allocations_bytes}]], of {allowed_bytes}
-          that it allows itself on this Mac.
-    cure @smaller-batches
-    cure release idle blocks between steps => torch.mps.empty_cache()
-    cure run without gradients => with torch.inference_mode():
-    cure load the model in half precision (saves at most half of the allocated memory) => model.half() ::
-          saves allocated_bytes/2 :: when !precision
-    cure raise the limit (default: 1.7; the Mac then swaps, and may hang; 0.0 means no limit) =>
-          PYTORCH_MPS_HIGH_WATERMARK_RATIO=2.0
   finding pytorch-out-of-memory certain first_cure_meets_cause when cause=too_large
     cause One allocation is larger than the whole GPU memory: the input or the batch is too large.
-    cure @smaller-batches
-    cure @of-torch-program
+    cure @smaller-batches @of-torch-program
     cure see which layer held the memory => headroom trace -- python3 app.py :: when is_program
   finding pytorch-out-of-memory certain first_cure_meets_cause when cause=own_share
     cause The program used up its own share of the GPU ({allowed_bytes}), while {free_bytes} were free.
@@ -335,7 +274,8 @@ rule pytorch
 # On a Jetson PyTorch asks NVML for the free memory to put it into its message, and NVML has no such figure
 # there. With expandable segments it released a block of such a segment as if it were one of its own.
 rule tegra-assert
-  line "NVML_SUCCESS == " && " INTERNAL ASSERT FAILED" -> add=add_assertion
+  line "NVML_SUCCESS == " && " INTERNAL ASSERT FAILED"
+    figures NVML_SUCCESS == r INTERNAL => assertion=NVML_SUCCESS == r || "Error: {assertion} INTERNAL ASSERT"
   line INTERNAL ASSERT FAILED && !block->expandable_segment_ -> assertion=!block->expandable_segment_;
         subject=segment
   finding pytorch-tegra-out-of-memory first_cure_meets_cause when subject=segment
@@ -344,46 +284,38 @@ rule tegra-assert
     cause When memory ran out, PyTorch tried to release an idle block of an expandable segment. This is a bug
           up to 2.4 when expandable_segments:True is used with max_split_size_mb or
           garbage_collection_threshold.
-    cure disable expandable segments => PYTORCH_CUDA_ALLOC_CONF=expandable_segments:False
+    cure disable expandable segments => PYTORCH_CUDA_ALLOC_CONF=expandable_segments:False :: when
+          subject=segment
     cure or remove max_split_size_mb and garbage_collection_threshold, and use PyTorch 2.5 or later =>
-          PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True
+          PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True :: when subject=segment
     cure release the objects of one call before the next call => del predictor; gc.collect();
           torch.cuda.empty_cache()
+    cure drop the page cache before models are loaded: NvMap uses free pages only => sync; echo 1 | sudo tee
+          /proc/sys/vm/drop_caches :: when subject!=segment
     cure use a smaller input => imgsz = imgsz // 2 // 32 * 32
     cure see which layer holds the memory => headroom trace -- python3 app.py
   finding pytorch-tegra-out-of-memory
     title PyTorch ran out of GPU memory on a Jetson (reported as an internal assertion)
     cause cudaMalloc failed. PyTorch then asked NVML for the free memory, but NVML on a Jetson does not report
           it, and that check failed. Often, objects of one call were still alive in the next call.
-    cure release the objects of one call before the next call => del predictor; gc.collect();
-          torch.cuda.empty_cache()
-    cure drop the page cache before models are loaded: NvMap uses free pages only => sync; echo 1 | sudo tee
-          /proc/sys/vm/drop_caches
-    cure use a smaller input => imgsz = imgsz // 2 // 32 * 32
-    cure see which layer holds the memory => headroom trace -- python3 app.py
 
 # What programs on PyTorch print before they run out of memory, and by which cures are chosen: that they are
 # a server with settings of its own, and that the model is in half precision already.
-rule pytorch-context
-  context_of pytorch
-  read_first read_torch_context
+rule pytorch-context: context_of=pytorch
+  # The precision's names.
   anchors float16 || float8 || torch.half || e=half || e half || pe=bf16 || pe=fp16 || pe bf16 || pe fp16 ||
-        pe: bf16 || pe: fp16 || gineCore || VllmWorker || LLM API server version || " vllm[" || "g max model
-        len " || /vllm/ || glang/srt/ || rverArgs( || l_runner.py: || text_generation_server ||
-        text_generation_launcher || text_generation_router
-)rules";
-
-}  // namespace
-
-RuleFamily pytorch_rules() {
-  return {kPytorchText,
+        pe: bf16 || pe: fp16
+  line -> call=add_precision
+    # Before 0.8 "Loading model weights took".
+    figures LLM engine…max_seq_len={context_length:int} || Using max model len {context_length:int} ||
+          model_runner.py:…] Starting to load model => phase=load || model_runner.py:…] Model loading took
+          {weights_bytes} => phase=run || model_runner.py:…] Loading model weights took {weights_bytes} =>
+          phase=run || @of-torch-server
+)rules",
           {{"derive_torch", derive_torch},
+           {"set_torch_subject", set_torch_subject},
            {"add_torch_figures", add_torch_figures},
-           {"add_figures_of_driver_pool", add_figures_of_driver_pool},
-           {"is_torch_name_alone", is_torch_name_alone},
-           {"set_bare_part", set_bare_part},
-           {"add_assertion", add_assertion},
-           {"read_torch_context", read_torch_context}}};
+           {"add_precision", add_precision}}};
 }
 
 }  // namespace headroom::doctor

@@ -1,62 +1,10 @@
 // TensorRT and TensorRT-LLM: building an engine, loading one, and running one.
-#include <algorithm>
-
-#include "doctor/log/message_text.h"
-#include "doctor/log/rules.h"
+#include "doctor/log/rule_text.h"
 
 namespace headroom::doctor {
-namespace {
 
-using Texts = std::initializer_list<std::string_view>;
-
-bool tells_tensorrt_memory(std::string_view line) {
-  const bool asked = has_any(line, Texts{"Requested amount of GPU memory (", "Requested amount of memory ("});
-  // "Error Code 1: Cuda Runtime" stands in trtexec's own lines.
-  const bool is_tensorrt =
-      has_any(line, Texts{"TRT", "TensorRT", "rtSafe", "virtualMemoryBuffer", "Error Code 2: OutOfMemory",
-                          "defaultAllocator.cpp", "Error Code 1: Cuda Runtime", "during getBestTactic"});
-  return asked || (is_tensorrt && has_any(line, Texts{"OutOfMemory", "out of memory",
-                                                      "ut of memory error during getBestTactic"}));
-}
-
-std::string_view phase_of(std::string_view line) {
-  if (has_any(line, Texts{"eserializeEngine", "eserializeCudaEngine"})) return "load";
-  return has_any(line, Texts{"createExecutionContext", "executionContext.cpp"}) ? "context" : "";
-}
-
-// The builder may leave out the tactic that asked, and so may an allocator that works for it. A program that
-// loads or runs an engine has no other tactic.
-void add_tensorrt_phase(std::string_view line, LogMessage& message) {
-  if (has(line, "[TensorRT-LLM]")) message.add("runtime", "TensorRT-LLM");
-  const bool asked = has_any(line, Texts{"Requested amount of GPU memory (", "Requested amount of memory ("});
-  const bool may_be_builder = asked || has_any(line, Texts{"getBestTactic", "virtualMemoryBuffer",
-                                                           "defaultAllocator", "uilder", "optimizer"});
-  const std::string_view phase = phase_of(line);
-  const bool is_size_told = !message.text("wrong_size").empty() || message.bytes("requested_bytes");
-  message.part = !message.text("node").empty() ? "tactic"
-                 : !phase.empty()              ? phase
-                 : is_size_told                ? "request"
-                                               : "error";
-  message.is_final = !phase.empty() || !may_be_builder;
-  message.add("phase", phase);
-  if (asked || !phase.empty()) message.add("lacked", "GPU memory");
-}
-
-// TensorRT 8 prints MiB without a unit: "size of 449" behind "request: 448MB". TensorRT 7 prints bytes.
-void read_mebibytes(std::string_view, LogMessage& message) {
-  constexpr std::int64_t kLeastBytes = 1 << 20;
-  const auto requested = message.number("requested_bytes");
-  if (requested && *requested < kLeastBytes) message.set({"requested_bytes", mebibytes(*requested).count});
-}
-
-void trim_node(std::string_view, LogMessage& message) {
-  std::string name = message.text("node");
-  while (!name.empty() && std::string_view(".) \"\n").find(name.back()) != std::string_view::npos)
-    name.pop_back();
-  message.set({"node", name});
-}
-
-constexpr std::string_view kTensorrtText = R"rules(
+RuleFamily tensorrt_rules() {
+  return {R"rules(
 cures of-built-engine
   cure build the engine with half precision: weights and activations take half (--int8: a quarter, if the
         model is calibrated) => trtexec --onnx=model.onnx --fp16 --saveEngine=model.engine
@@ -69,10 +17,12 @@ cures smaller-llm-engine
   cure build the engine for shorter sequences => trtllm-build --max_seq_len N, below the current one
   cure store the weights in 8 or 4 bits => quantize.py --qformat fp8
   cure @see-others-on-gpu
-rule tensorrt
-  figures_for tensorrt-node
-  told_better_by tensorrt-node
-  anchors OutOfMemory || ut of memory || Requested amount of GPU memory || Requested amount of memory
+figures of-tensorrt
+  [TensorRT-LLM] => runtime=TensorRT-LLM
+  Requested amount of GPU memory ({requested_bytes} || Requested amount of memory ({requested_bytes}
+  requested size of {requested_bytes} || Requested size was {requested_bytes}
+  ut of memory error during getBestTactic: {node}
+rule tensorrt: figures_for=tensorrt-node told_better_by=tensorrt-node
   # Of CUDA's numbers, 2 alone is of memory.
   line CUDA initialization failure with error: {:int=2} -> phase=start; subject=start; is_final
   # TensorRT has this name for other exceptions as well: "FAILED_ALLOCATION: basic_string::_S_…".
@@ -81,17 +31,27 @@ rule tensorrt
   line axTokensInPagedKvCache must be large enough -> runtime=TensorRT-LLM; subject=cache; is_final
     none ASSERT(
   # Behind a refusal it says what that was for. Alone it may have any reason.
-  line ngine deserialization failed -> phase=load; part=load; is_addition
-  line eserialize the cuda engine failed -> phase=load; part=load; is_addition
-  line -> check=tells_tensorrt_memory; add=add_tensorrt_phase
-    figures Requested amount of GPU memory ({requested_bytes} || Requested amount of memory ({requested_bytes}
-          || requested size of {requested_bytes} || Requested size was {requested_bytes} || ut of memory error
-          during getBestTactic: {node}
+  line ngine deserialization failed || eserialize the cuda engine failed -> phase=load; part=load; is_addition
+  line "Requested amount of GPU memory (" || "Requested amount of memory (" -> figures=@of-tensorrt;
+        lacked=GPU memory; part=request
+  # A program that loads or runs an engine has no other tactic.
+  line OutOfMemory || out of memory -> figures=@of-tensorrt; part=load; is_final; phase=load; lacked=GPU
+        memory
+    any eserializeEngine || eserializeCudaEngine
+  line OutOfMemory || out of memory -> figures=@of-tensorrt; part=context; is_final; phase=context; lacked=GPU
+        memory
+    any createExecutionContext || executionContext.cpp
+  line ut of memory error during getBestTactic -> figures=@of-tensorrt; part=tactic
+  # The builder may leave out the tactic that asked, and so may an allocator that works for it.
+  line OutOfMemory || out of memory -> figures=@of-tensorrt; part=error
+    any getBestTactic || virtualMemoryBuffer || defaultAllocator || TRT…uilder || TRT…optimizer
+  # "Error Code 1: Cuda Runtime" stands in trtexec's own lines.
+  line OutOfMemory || out of memory -> figures=@of-tensorrt; part=error; is_final
+    any TRT || TensorRT || rtSafe || Error Code 2: OutOfMemory || Error Code 1: Cuda Runtime
   finding tensorrt-out-of-memory certain when subject=start
     title TensorRT could not allocate GPU memory for its CUDA context
     cause The GPU was full before TensorRT started: CUDA itself reported out of memory (error 2).
-    cure @end-holder
-    cure @drop-page-cache-on-jetson
+    cure @end-holder @drop-page-cache-on-jetson
   finding tensorrt-out-of-memory when memory=host
     title TensorRT could not allocate host memory
     cause A build holds several copies of the weights in host memory, and the host had too little.
@@ -155,18 +115,18 @@ figures of-tensorrt-tactic
   requested size of {requested_bytes}
   Skipping tactic {tactic:int}
 # The builder leaves out a tactic that needs more than the workspace allows. The build goes on.
-rule tensorrt-tactic
-  figures_for tensorrt-node
-  answers tensorrt
+rule tensorrt-tactic: figures_for=tensorrt-node answers=tensorrt
   line insufficient to use tactic -> part=request
     figures request: {requested_bytes} || Available: {free_bytes}
   # TensorRT 7 tries the next tactic, unless there is none (tensorrt-node).
   line GPU memory allocation error during getBestTactic: {node} -> lacked=GPU memory; part=skipped; answers
-  line insufficient memory -> figures=@of-tensorrt-tactic; part=skipped; answers; add=read_mebibytes
+  # TensorRT 8 prints MiB without a unit: "size of 449" behind "request: 448MB". TensorRT 7 prints bytes.
+  line requested size of {:int<1048576} && actic -> part=skipped; answers
+    any insufficient memory || insuficient memory || (out of memory) || OutOfMemory || due to oom error
+    figures requested size of {requested_bytes:MiB} || Skipping tactic {tactic:int}
+  line insufficient memory || insuficient memory -> figures=@of-tensorrt-tactic; part=skipped; answers
     any tactic || Tactic
-  line insuficient memory -> figures=@of-tensorrt-tactic; part=skipped; answers; add=read_mebibytes
-    any tactic || Tactic
-  line kipping tactic -> figures=@of-tensorrt-tactic; part=skipped; answers; add=read_mebibytes
+  line kipping tactic -> figures=@of-tensorrt-tactic; part=skipped; answers
     any (out of memory) || OutOfMemory || due to oom error
   finding tensorrt-tactic-skipped benign certain when lacked=GPU memory
     title TensorRT skipped a tactic of the node {node}: the GPU had no memory for it
@@ -189,24 +149,21 @@ cures of-tactics
 # tactic that was left out last, or of what the GPU refused before.
 rule tensorrt-node
   line ould not find any implementation for node {node} due to insufficient workspace -> reason=insufficient
-        workspace; add=trim_node
-  line ould not find any implementation for node {node}, try increasing the workspace size -> add=trim_node
-  line ould not find any implementation for node {node} -> add=trim_node
+        workspace
+  line ould not find any implementation for node {node}, try increasing the workspace size
+  or ould not find any implementation for node {node}.$
+  or ould not find any implementation for node {node}.)
+  or ould not find any implementation for node {node}
   finding tensorrt-no-implementation when free_bytes<requested_bytes
     title TensorRT found no implementation for the node {node}
     cause The last skipped tactic requested {requested_bytes}, but only {free_bytes} of the GPU's memory were
           free.
-    cure free GPU memory before the build: {requested_bytes-free_bytes} more => headroom top :: saves
-          requested_bytes-free_bytes
-    cure @of-tactics
-  finding tensorrt-no-implementation when lacked=GPU memory, !free_bytes, requested_bytes
-    cause The GPU had no memory for the {requested_bytes} that the last tactic requested.
-    cure free GPU memory before the build: at least {requested_bytes} => headroom top
+    cure free GPU memory before the build[[: {requested_bytes-free_bytes} more]][[if !free_bytes,
+          requested_bytes:: at least {requested_bytes}]] => headroom top :: saves requested_bytes-free_bytes
     cure @of-tactics
   finding tensorrt-no-implementation when lacked=GPU memory, !free_bytes
-    cause The GPU had no memory for the last skipped tactic.
-    cure free GPU memory before the build => headroom top
-    cure @of-tactics
+    cause [[The GPU had no memory for the {requested_bytes} that the last tactic requested.]][[if
+          !requested_bytes:The GPU had no memory for the last skipped tactic.]]
   finding tensorrt-no-implementation certain when reason
     cause The workspace was too small for each of its tactics.
     cure give the build more workspace than the skipped tactics requested => trtexec --onnx=model.onnx
@@ -234,16 +191,7 @@ rule tensorrt-plugin
     cure or build for a smaller batch or input: the plugin then needs less => trtexec --onnx=model.onnx
           --maxShapes=INPUT:1x3x640x640
     cure see which processes hold GPU memory, if the GPU has less than that free => headroom top
-)rules";
-
-}  // namespace
-
-RuleFamily tensorrt_rules() {
-  return {kTensorrtText,
-          {{"tells_tensorrt_memory", tells_tensorrt_memory},
-           {"add_tensorrt_phase", add_tensorrt_phase},
-           {"read_mebibytes", read_mebibytes},
-           {"trim_node", trim_node}}};
+)rules"};
 }
 
 }  // namespace headroom::doctor

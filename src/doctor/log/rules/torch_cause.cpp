@@ -13,20 +13,8 @@ namespace {
 
 // Zero stands for what the message does not say, where that makes no difference.
 struct TorchFigures {
-  explicit TorchFigures(const LogMessage& message)
-      : requested(message.bytes("requested_bytes")),
-        total(possible(message, "total_bytes")),
-        free(possible(message, "free_bytes")),
-        allocated(possible(message, "allocated_bytes")),
-        others(possible(message, "other_processes_bytes")),
-        allowed(possible(message, "allowed_bytes")),
-        process(possible(message, "process_bytes")),
-        of_metal(possible(message, "other_allocations_bytes").value_or(Bytes{})),
-        idle(possible(message, "unallocated_bytes").value_or(Bytes{})),
-        library(message.text("library")) {}
-
   // No machine has more: sums of the others do not overflow.
-  static std::optional<Bytes> possible(const LogMessage& message, std::string_view name) {
+  std::optional<Bytes> possible(std::string_view name) const {
     const auto bytes = message.bytes(name);
     return bytes && is_impossible(*bytes) ? std::nullopt : bytes;
   }
@@ -39,10 +27,12 @@ struct TorchFigures {
   // What is neither free nor the program's.
   Bytes of_the_rest() const { return *total - *free - held(); }
 
-  std::optional<Bytes> requested, total, free, allocated, others, allowed, process;
-  Bytes of_metal;  // on a Mac: the process's, outside of PyTorch
-  Bytes idle;      // reserved and not allocated
-  std::string library;
+  const LogMessage& message;
+  std::optional<Bytes> requested = message.bytes("requested_bytes"), total = possible("total_bytes"),
+                       free = possible("free_bytes"), allocated = possible("allocated_bytes"),
+                       others = possible("other_processes_bytes"), allowed = possible("allowed_bytes"),
+                       process = possible("process_bytes");
+  Bytes idle = possible("unallocated_bytes").value_or(Bytes{});  // reserved and not allocated
 };
 
 // PyTorch asks the driver for 2 MiB for requests up to 1 MiB, 20 MiB below 10 MiB, then whole 2 MiB.
@@ -85,7 +75,6 @@ bool is_fragmented(const TorchFigures& figures) {
 std::string_view cause_of(const TorchFigures& figures) {
   const auto &requested = figures.requested, &total = figures.total, &free = figures.free;
   if (requested && total && *requested > *total) return "too_large";
-  if (figures.library == "MPS" && figures.allowed && figures.allocated) return "limit_of_mac";
   if (requested && figures.allowed && free && *free >= *requested &&
       *figures.allowed - *requested < figures.allocated.value_or(Bytes{}) + figures.idle)
     return "own_share";
@@ -122,8 +111,6 @@ void derive_share(const TorchFigures& figures, LogMessage& message) {
 
 // What is there for a request.
 std::optional<Bytes> room_of(const TorchFigures& figures, std::string_view cause) {
-  if (cause == "limit_of_mac")
-    return std::max(Bytes{0}, *figures.allowed - *figures.allocated - figures.of_metal);
   if (!figures.free)
     return cause == "too_large" ? std::optional(*figures.total - figures.others.value_or(Bytes{}))
                                 : std::nullopt;
@@ -154,109 +141,58 @@ void derive_batch(const TorchFigures& figures, std::string_view cause, LogMessag
 // stops at a setting that it does not know. Segments that expand are reported to fail on a Jetson, and builds
 // for AMD ignore the setting.
 void derive_splitting(const TorchFigures& figures, LogMessage& message) {
-  const bool is_amd = figures.library == "HIP", is_old = message.bytes("reserved_bytes").has_value();
-  message.add("splitting", message.bytes("cached_bytes") ? "up to 1.3"
-                           : figures.library == "XPU"    ? "xpu"
-                           : is_amd                      ? "amd"
-                           : is_old                      ? "up to 2.0"
-                                                         : "segments");
-  std::string variable = message.text("setting");
-  if (variable.empty()) variable = is_amd ? "PYTORCH_HIP_ALLOC_CONF" : "PYTORCH_CUDA_ALLOC_CONF";
-  message.add("variable", variable);
   // Blocks above the size are not split, so a request of twice the size finds them whole. PyTorch takes 21
   // and more.
   constexpr std::int64_t kLeast = 21, kMost = 512;
   const std::int64_t half = figures.requested.value_or(Bytes{}).count / 2 / mebibytes(1).count;
-  message.add("max_split", std::optional(std::clamp(half, kLeast, kMost)));
+  message.add("max_split", std::clamp(half, kLeast, kMost));
 }
 
-struct TorchServer {
-  std::string_view runtime, share, context, requests, fewer_bits, more_gpus;
-};
-constexpr TorchServer kServers[] = {{"vLLM", "--gpu-memory-utilization", "--max-model-len", "--max-num-seqs",
-                                     "--quantization fp8", "--tensor-parallel-size 2"},
-                                    {"SGLang", "--mem-fraction-static", "--context-length",
-                                     "--max-running-requests", "--quantization fp8", "--tp-size 2"},
-                                    {"TGI", "--cuda-memory-fraction", "--max-total-tokens",
-                                     "--max-batch-prefill-tokens", "--quantize fp8", "--num-shard 2"}};
-
-// The texts of each server's lines. A program that only borrows vLLM's layers, as SGLang did, has
-// "/vllm/model_executor/" in its tracebacks.
-constexpr std::pair<std::string_view, std::string_view> kServerTexts[] = {
-    {"/sglang/srt/", "SGLang"},
-    {"server_args=ServerArgs(", "SGLang"},
-    {"text_generation_server", "TGI"},
-    {"text_generation_launcher", "TGI"},
-    {"text_generation_router", "TGI"},
-    {"(EngineCore", "vLLM"},
-    {"] EngineCore ", "vLLM"},
-    {" VllmWorker", "vLLM"},
-    {"(VllmWorker", "vLLM"},
-    {"vLLM API server version", "vLLM"},
-    {" vllm[", "vLLM"},
-    {"Using max model len ", "vLLM"},
-    {"/vllm/v1/", "vLLM"},
-    {"/vllm/engine/", "vLLM"},
-    {"/vllm/entrypoints/", "vLLM"},
-    {"/vllm/worker/", "vLLM"},
-    {"/vllm/executor/", "vLLM"}};
-
-// As vLLM's own logger begins each line: "ERROR 05-12 10:11:12 [core.py:396] ".
-constexpr std::string_view kVllmFiles[] = {
-    "[core.py:", "multiproc_executor.py:", "gpu_worker.py:", "gpu_model_runner.py:"};
+// Servers of language models, which run PyTorch and have settings of their own: what helps a training script,
+// half precision or a smaller batch, cannot be done there.
+constexpr std::size_t kOfServer = 6;
+constexpr std::string_view kServerFigures[kOfServer] = {"server",        "share_flag", "context_flag",
+                                                        "requests_flag", "fewer_bits", "more_gpus"};
+constexpr std::string_view kServers[][kOfServer] = {
+    {"vLLM", "--gpu-memory-utilization", "--max-model-len", "--max-num-seqs", "--quantization fp8",
+     "--tensor-parallel-size 2"},
+    {"SGLang", "--mem-fraction-static", "--context-length", "--max-running-requests", "--quantization fp8",
+     "--tp-size 2"},
+    {"TGI", "--cuda-memory-fraction", "--max-total-tokens", "--max-batch-prefill-tokens", "--quantize fp8",
+     "--num-shard 2"}};
 
 }  // namespace
 
 std::string_view torch_cause_of(const LogMessage& message) {
-  return has_wrong_size(message) ? "wrong_size" : cause_of(TorchFigures(message));
+  return has_wrong_size(message) ? "wrong_size" : cause_of({message});
 }
 
-void derive_torch(LogMessage& message) {
-  const TorchFigures figures(message);
+void derive_torch(std::string_view, LogMessage& message) {
+  const TorchFigures figures{message};
   const std::string_view cause = torch_cause_of(message);
   message.add("cause", cause);
-  derive_server(message);
+  derive_server({}, message);
   const bool has_server = !message.text("server").empty();
-  message.add("torch_device", figures.library == "XPU" ? "xpu" : "cuda");
-  if (const auto gpu = message.number("gpu"); gpu && *gpu > 0)
-    message.add("which", fmt::format("GPU {}'s", *gpu));
+  message.add("torch_device", message.text("library") == "XPU" ? "xpu" : "cuda");
   message.add("own_bytes", figures.own());
   if (!figures.process) message.add("process_bytes", figures.own());
-  message.add("held_bytes", std::optional(figures.held()));
-  if (figures.total) message.add("own_at_most_bytes", std::optional(figures.own_at_most()));
-  if (figures.total && figures.free) message.add("rest_bytes", std::optional(figures.of_the_rest()));
+  message.add("held_bytes", figures.held());
+  if (figures.total) message.add("own_at_most_bytes", figures.own_at_most());
+  if (figures.total && figures.free) message.add("rest_bytes", figures.of_the_rest());
   if (cause == "wrong_size") return;
   if (cause == "own_share") derive_share(figures, message);
   if (!has_server || cause == "not_its_own") derive_batch(figures, cause, message);
-  if (figures.library == "MPS") return;
   const bool is_refused = cause == "refused" || cause == "not_its_own";
   const bool may_split = figures.idle.count > 0 && !has_server && !is_refused && cause != "too_large";
   if (cause == "fragmentation" || may_split) derive_splitting(figures, message);
   if (!has_server && !is_refused) message.add("is_program", "yes");
 }
 
-std::string_view torch_server_of(std::string_view line) {
-  for (const auto& [text, server] : kServerTexts)
-    if (has(line, text)) return server;
-  return {};
-}
-
-std::string_view torch_server_of_message(std::string_view line) {
-  const std::string_view server = torch_server_of(line);
-  return server.empty() && has_any(line, kVllmFiles) ? "vLLM" : server;
-}
-
-void derive_server(LogMessage& message) {
+void derive_server(std::string_view, LogMessage& message) {
   const std::string runtime = message.text("runtime");
-  for (const TorchServer& server : kServers) {
-    if (server.runtime != runtime) continue;
-    message.add("server", server.runtime);
-    message.add("share_flag", server.share);
-    message.add("context_flag", server.context);
-    message.add("requests_flag", server.requests);
-    message.add("fewer_bits", server.fewer_bits);
-    message.add("more_gpus", server.more_gpus);
-  }
+  for (const auto& server : kServers)
+    for (std::size_t i = 0; server[0] == runtime && i < kOfServer; ++i)
+      message.add(kServerFigures[i], server[i]);
 }
 
 }  // namespace headroom::doctor

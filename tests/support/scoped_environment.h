@@ -1,4 +1,4 @@
-// An environment variable for the length of a test.
+// An environment variable, set or absent for the length of a test.
 #pragma once
 
 #include <cstdlib>
@@ -9,20 +9,19 @@ namespace headroom::test {
 
 class ScopedEnvironment {
  public:
-  ScopedEnvironment(const char* name, const std::string& value) : name_(name) {
+  ScopedEnvironment(const char* name, const std::optional<std::string>& value) : name_(name) {
     if (const char* before = std::getenv(name)) before_ = before;
-    ::setenv(name, value.c_str(), 1);
+    set(value);
   }
   ScopedEnvironment(const ScopedEnvironment&) = delete;
   ScopedEnvironment& operator=(const ScopedEnvironment&) = delete;
-  ~ScopedEnvironment() {
-    if (before_)
-      ::setenv(name_, before_->c_str(), 1);
-    else
-      ::unsetenv(name_);
-  }
+  ~ScopedEnvironment() { set(before_); }
 
  private:
+  void set(const std::optional<std::string>& value) const {
+    value ? ::setenv(name_, value->c_str(), 1) : ::unsetenv(name_);
+  }
+
   const char* name_;
   std::optional<std::string> before_;
 };

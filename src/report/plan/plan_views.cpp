@@ -1,18 +1,18 @@
-// The plan on a terminal, and as Markdown: the table of the memory guide, the verdict with its reasons, the
-// worst moment, what fits, and what to change first.
+#include "report/plan/plan_views.h"
 
 #include <fmt/format.h>
+
 #include <algorithm>
+#include <array>
 
 #include "base/json.h"
 #include "base/text.h"
 #include "base/utf8.h"
 #include "report/page.h"
-#include "report/plan/plan_views.h"
 #include "report/text_layout.h"
+#include "types/enum_names.h"
 
 namespace headroom::report {
-
 namespace {
 
 using namespace planning;
@@ -30,6 +30,32 @@ std::string note_of_available(const MemoryPlan& plan) {
                        words_for_sum(plan.budget.rules.buffer, plan.budget.is_decimal));
   if (plan.verdict == planning::Verdict::tight) return "Tight but viable";
   return plan.verdict == planning::Verdict::risky ? "Less than the rules require" : "Does not fit";
+}
+
+std::string notes_of_row(const planning::MemoryPlan& plan, std::size_t component) {
+  const BudgetComponent& row = plan.budget.components[component];
+  const MemoryNeed& need = row.need;
+  const bool decimal = plan.budget.is_decimal;
+  std::string notes = row.notes;
+  const auto add = [&](const std::string& words) { notes += (notes.empty() ? "" : "; ") + words; };
+  for (const auto& [key, value] : row.settings)
+    if (need.origin.kind != FigureOrigin::Kind::measured) add(fmt::format("{} {}", key, value));
+  for (const FrameBuffers& frames : need.frames)
+    add(fmt::format("frames {} × {} × {} × {} B × {} = {}", frames.width, frames.height, frames.channels,
+                    frames.channel_bytes, frames.count, words_for_part(frames.bytes(), decimal)));
+  if (need.frames.empty() && need.measured_frames > Bytes{})
+    add(fmt::format("frames {}", words_for_part(need.measured_frames, decimal)));
+  if (need.transient > Bytes{}) add(fmt::format("transient {}", words_for_part(need.transient, decimal)));
+  const Bytes run = need.run_peak.value_or(Bytes{});
+  if (need.load_peak && *need.load_peak != run)
+    add(fmt::format("load peak {}", words_for_part(*need.load_peak, decimal)));
+  if (need.gpu_apart > Bytes{})
+    add(fmt::format("GPU memory {} not counted", words_for_part(need.gpu_apart, decimal)));
+  if (!row.group.empty()) add(fmt::format("one at a time: {}", row.group));
+  if (row.is_lazy) add("on demand");
+  if (need.origin.kind == FigureOrigin::Kind::measured) add("measured");
+  if (need.origin.kind == FigureOrigin::Kind::estimate) add("estimate: " + need.origin.source);
+  return notes;
 }
 
 std::vector<Row> rows_of(const MemoryPlan& plan) {
@@ -145,6 +171,77 @@ std::string device_words(const MemoryPlan& plan) {
       plan.budget.device.source.empty() ? "" : fmt::format(" ({})", plan.budget.device.source));
 }
 
+Json plan_part_json(const FigureOrigin& origin) {
+  Json object = {{"kind", name_in({"stated", "estimate", "measured"}, origin.kind)}};
+  set_if(object, "source", origin.source);
+  return object;
+}
+
+Json plan_part_json(const BudgetComponent& component) {
+  const MemoryNeed& need = component.need;
+  Json object = {{"name", component.name}, {"memory_bytes", running_bytes(component).count}};
+  set_if(object, "notes", component.notes);
+  set_if(object, "load_peak_bytes", need.load_peak);
+  set_if(object, "run_mean_bytes", need.run_mean);
+  set_if(object, "run_peak_bytes", need.run_peak);
+  object["frames_bytes"] = need.frame_bytes().count;
+  object["transient_bytes"] = need.transient.count;
+  if (!need.frames.empty())
+    object["frames"] = json_list(need.frames, [](const FrameBuffers& buffers) -> Json {
+      return {{"width", buffers.width},       {"height", buffers.height},
+              {"channels", buffers.channels}, {"channel_bytes", buffers.channel_bytes},
+              {"count", buffers.count},       {"bytes", buffers.bytes().count}};
+    });
+  if (!need.shared_key.empty()) {
+    object["shared_with"] = need.shared_key;
+    object["shared_bytes"] = need.shared.count;
+  }
+  if (need.gpu_apart > Bytes{}) object["gpu_apart_bytes"] = need.gpu_apart.count;
+  if (!component.settings.empty()) object["settings"] = component.settings;
+  object["is_system"] = component.is_system;
+  object["is_required"] = component.is_required;
+  object["is_lazy"] = component.is_lazy;
+  object["value"] = component.value;
+  set_if(object, "group", component.group);
+  set_if(object, "pipeline", component.pipeline);
+  object["origin"] = plan_part_json(need.origin);
+  return object;
+}
+
+Json plan_part_json(const PlanMoment& moment, const Budget& budget) {
+  Json object = {{"kind", name_of(moment.kind)}, {"words", words_for(moment, budget)}};
+  if (moment.loading) object["loading"] = budget.components[*moment.loading].name;
+  object["bytes"] = moment.total.count;
+  object["parts"] = json_list(moment.shares, [&](const Occupancy::Share& share) {
+    Json part = {{"name", share.component ? budget.components[*share.component].name : share.shared_key},
+                 {"bytes", share.bytes.count}};
+    if (!share.component) part["is_shared"] = true;
+    if (share.is_loading) part["is_loading"] = true;
+    return part;
+  });
+  return object;
+}
+
+Json json_names_of(const Budget& budget, const std::vector<std::size_t>& order) {
+  return json_list(order, [&](std::size_t i) { return budget.components[i].name; });
+}
+
+Json plan_part_json(const BestSet& set, const Budget& budget) {
+  Json members = Json::array(), left_out = Json::array();
+  for (std::size_t i = 0; i < set.members.size(); ++i)
+    (set.members[i] ? members : left_out).push_back(budget.components[i].name);
+  return {
+      {"members", std::move(members)}, {"left_out", std::move(left_out)}, {"value", set.value},
+      {"peak_bytes", set.peak.count},  {"is_proven", set.is_proven},      {"required_fit", set.required_fit}};
+}
+
+Json plan_part_json(const VerifiedFigure& figure) {
+  return {{"name", figure.name},
+          {"planned_bytes", figure.planned.count},
+          {"measured_bytes", figure.measured.count},
+          {"off", figure.relative_difference()}};
+}
+
 }  // namespace
 
 std::string plan_to_terminal(const PlanReport& report, bool color, int width) {
@@ -160,8 +257,7 @@ std::string plan_to_terminal(const PlanReport& report, bool color, int width) {
   std::vector<Column> columns{{"Component", 0, false}, {"Memory", 0, true}};
   const std::vector<Row> rows = rows_of(plan);
   for (const Row& row : rows) {
-    columns[0].cells.push_back(row.component);
-    columns[1].cells.push_back(row.memory);
+    add_row(columns, {row.component, row.memory});
     for (Column& column : columns) column.paints.push_back(row.is_sum ? kBold : std::string_view());
   }
   fit_columns(columns, width, 20);
@@ -175,13 +271,9 @@ std::string plan_to_terminal(const PlanReport& report, bool color, int width) {
   const int room = width - taken;
   for (const Row& row : rows) notes.cells.push_back(room < 8 ? "" : fit_to_width(row.notes, room));
   if (room >= 8) columns.push_back(std::move(notes));
-  for (Column& column : columns)
-    if (column.paints.empty()) column.paints.assign(column.cells.size(), {});
   text += table_of(columns, color) + "\n";
-  const std::string_view paint = plan.verdict == planning::Verdict::healthy ? kGreen
-                                 : plan.verdict == planning::Verdict::tight ? kYellow
-                                                                            : kRed;
-  text += fmt::format("Verdict: {}\n", painted(verdict_words(plan), paint, color));
+  text += fmt::format("Verdict: {}\n", painted(verdict_words(plan),
+                                               name_in({kGreen, kYellow, kRed, kRed}, plan.verdict), color));
   for (const std::string& reason : plan.reasons) text += wrap("  - " + reason, width, 4) + "\n";
   if (report.peak_before)
     text += wrap(fmt::format("  - before the changes: {}, peak {}", words_for(*report.verdict_before),
@@ -245,10 +337,8 @@ std::string verification_to_terminal(const Verification& verification, bool colo
   std::vector<Column> columns{
       {"Component", 0, false}, {"Planned", 0, true}, {"Measured", 0, true}, {"Difference", 0, true}};
   const auto add = [&](const VerifiedFigure& figure, bool is_sum) {
-    columns[0].cells.push_back(figure.name);
-    columns[1].cells.push_back(format_bytes(figure.planned));
-    columns[2].cells.push_back(format_bytes(figure.measured));
-    columns[3].cells.push_back(fmt::format("{:+.1f} %", 100 * figure.relative_difference()));
+    add_row(columns, {figure.name, format_bytes(figure.planned), format_bytes(figure.measured),
+                      fmt::format("{:+.1f} %", 100 * figure.relative_difference())});
     for (Column& column : columns) column.paints.push_back(is_sum ? kBold : std::string_view());
   };
   for (const VerifiedFigure& figure : verification.components) add(figure, false);
@@ -276,31 +366,69 @@ Bytes running_bytes(const BudgetComponent& component) {
   return need.run_peak.value_or(Bytes{}) + need.frame_bytes() + need.transient;
 }
 
-std::string notes_of_row(const planning::MemoryPlan& plan, std::size_t component) {
-  const BudgetComponent& row = plan.budget.components[component];
-  const MemoryNeed& need = row.need;
-  const bool decimal = plan.budget.is_decimal;
-  std::string notes = row.notes;
-  const auto add = [&](const std::string& words) { notes += (notes.empty() ? "" : "; ") + words; };
-  for (const auto& [key, value] : row.settings)
-    if (need.origin.kind != FigureOrigin::Kind::measured) add(fmt::format("{} {}", key, value));
-  for (const FrameBuffers& frames : need.frames)
-    add(fmt::format("frames {} × {} × {} × {} B × {} = {}", frames.width, frames.height, frames.channels,
-                    frames.channel_bytes, frames.count, planning::words_for_part(frames.bytes(), decimal)));
-  if (need.frames.empty() && need.measured_frames > Bytes{})
-    add(fmt::format("frames {}", planning::words_for_part(need.measured_frames, decimal)));
-  if (need.transient > Bytes{})
-    add(fmt::format("transient {}", planning::words_for_part(need.transient, decimal)));
-  const Bytes run = need.run_peak.value_or(Bytes{});
-  if (need.load_peak && *need.load_peak != run)
-    add(fmt::format("load peak {}", planning::words_for_part(*need.load_peak, decimal)));
-  if (need.gpu_apart > Bytes{})
-    add(fmt::format("GPU memory {} not counted", planning::words_for_part(need.gpu_apart, decimal)));
-  if (!row.group.empty()) add(fmt::format("one at a time: {}", row.group));
-  if (row.is_lazy) add("on demand");
-  if (need.origin.kind == FigureOrigin::Kind::measured) add("measured");
-  if (need.origin.kind == FigureOrigin::Kind::estimate) add("estimate: " + need.origin.source);
-  return notes;
+Json plan_to_json(const PlanReport& report) {
+  const MemoryPlan& plan = report.plan;
+  Json object = {{"schema_version", kPlanSchemaVersion}, {"budget", plan.budget.name}};
+  set_if(object, "title", plan.budget.title);
+  object["is_decimal"] = plan.budget.is_decimal;
+  const DeviceProfile& device = plan.budget.device;
+  Json& device_object = object["device"] = Json::object();
+  set_if(device_object, "id", device.id);
+  set_if(device_object, "name", device.name);
+  device_object["total_bytes"] = device.total.count;
+  set_if(device_object, "source", device.source);
+  device_object["is_control_group"] = device.is_control_group;
+  const BudgetRules& rules = plan.budget.rules;
+  object["rules"] = {{"most_used", rules.most_used},
+                     {"healthy_used", rules.healthy_used},
+                     {"buffer_bytes", rules.buffer.count},
+                     {"allowed_bytes", plan.allowed.count}};
+  object["verdict"] = name_of(plan.verdict);
+  object["reasons"] = plan.reasons;
+  object["running_bytes"] = plan.running.count;
+  object["run_mean_bytes"] = plan.rest.count;
+  object["peak_bytes"] = plan.worst().total.count;
+  object["machine_peak_bytes"] = plan.machine_peak.count;
+  object["charged_peak_bytes"] = plan.charged_peak.count;
+  set_if(object, "unwaited_peak_bytes", plan.unwaited_peak);
+  object["available_bytes"] = plan.available.count;
+  object["used"] = plan.used;
+  object["start"] = name_in({"in order", "together", "without waiting"}, plan.budget.start);
+  object["start_order"] = json_names_of(plan.budget, plan.order);
+  object["best_start_order"] = json_names_of(plan.budget, plan.best_order);
+  object["best_peak_bytes"] = plan.best_peak.count;
+  set_if(object, "baseline", report.baseline);
+  if (!report.what_ifs.empty()) object["what_ifs"] = report.what_ifs;
+  if (report.peak_before) {
+    object["peak_before_bytes"] = report.peak_before->count;
+    object["verdict_before"] = name_of(*report.verdict_before);
+  }
+  object["components"] = json_list(
+      plan.budget.components, [](const BudgetComponent& component) { return plan_part_json(component); });
+  object["moments"] =
+      json_list(plan.moments, [&](const PlanMoment& moment) { return plan_part_json(moment, plan.budget); });
+  object["worst_moment"] = plan.worst_moment;
+  if (plan.fitting) object["fitting"] = plan_part_json(*plan.fitting, plan.budget);
+  object["advice"] = json_list(report.advice, [](const Advice& each) {
+    Json entry = {{"kind", name_of(each.kind)}, {"words", each.words}};
+    set_if(entry, "component", each.component);
+    if (!each.what_ifs.empty()) entry["what_ifs"] = each.what_ifs;
+    entry["saved_bytes"] = each.saved.count;
+    entry["own_bytes"] = each.own.count;
+    entry["verdict"] = name_of(each.verdict);
+    entry["origin"] = plan_part_json(each.origin);
+    return entry;
+  });
+  return object;
+}
+
+Json verification_to_json(const Verification& verification) {
+  Json components =
+      json_list(verification.components, [](const VerifiedFigure& figure) { return plan_part_json(figure); });
+  return {{"schema_version", kPlanSchemaVersion},        {"run", verification.run},
+          {"joint_peak_source", verification.source},    {"is_lower_bound", verification.is_lower_bound},
+          {"joint", plan_part_json(verification.joint)}, {"components", std::move(components)},
+          {"left_out", verification.left_out},           {"holds", verification.holds}};
 }
 
 }  // namespace headroom::report
