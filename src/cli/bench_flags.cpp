@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <thread>
 
 #include "bench/conductor/gpu_limit.h"

@@ -6,7 +6,6 @@
 #include <string_view>
 #include <vector>
 
-#include "base/result.h"
 #include "cli/flag_table.h"
 #include "cli/verbs.h"
 #include "types/bench_options.h"

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <filesystem>
 
 #include "base/files.h"
 #include "base/log.h"
@@ -12,7 +11,6 @@
 #include "bench/conductor/bench.h"
 #include "cli/bench_flags.h"
 #include "cli/common_flags.h"
-#include "cli/flag_table.h"
 #include "cli/verbs.h"
 
 namespace headroom::cli {

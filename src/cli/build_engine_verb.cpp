@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <filesystem>
-
 #include "base/log.h"
 #include "base/terminal.h"
 #include "base/text.h"

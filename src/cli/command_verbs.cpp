@@ -2,13 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <utility>
 
 #include "base/log.h"
 #include "bench/conductor/bench.h"
 #include "bench/conductor/gpu_limit.h"
 #include "cli/common_flags.h"
-#include "cli/flag_table.h"
 #include "cli/verbs.h"
 #include "trace/device_account.h"
 #include "trace/run_trace.h"

@@ -4,14 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <utility>
-#include <vector>
 
 #include "base/files.h"
 #include "base/log.h"
-#include "base/terminal.h"
-#include "base/units.h"
 #include "cli/verbs.h"
 #include "recording/recording.h"
 #include "trace/device_account.h"
@@ -40,14 +35,15 @@ Flag alerts_flag(const char* default_text) {
       .with_default(default_text);
 }
 
-Result<std::optional<watch::AlertSettings>> alert_settings_from(const FlagValues& values,
-                                                                const std::string& otherwise) {
+Status read_alerts(const FlagValues& values, const std::string& otherwise,
+                   std::optional<watch::AlertSettings>& settings) {
   const std::string wanted = values.has("alerts") ? values.text("alerts") : otherwise;
-  if (wanted == "off") return std::nullopt;
-  if (wanted == "default") return watch::default_alert_settings();
-  auto rules = watch::read_alert_rules(wanted);
+  settings.reset();
+  if (wanted == "off") return {};
+  auto rules = wanted == "default" ? watch::default_alert_settings() : watch::read_alert_rules(wanted);
   if (!rules) return forward_error(rules);
-  return std::move(*rules);
+  settings = std::move(*rules);
+  return {};
 }
 
 Status read_device_limits(const FlagValues& values, std::string_view flag, ledger::Limits& limits) {

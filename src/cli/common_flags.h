@@ -8,7 +8,6 @@
 #include <string_view>
 #include <vector>
 
-#include "base/result.h"
 #include "base/terminal.h"
 #include "cli/flag_table.h"
 #include "ledger/account.h"
@@ -30,8 +29,8 @@ Screen screen_of(const FlagValues& values);
 
 // --alerts FILE|default|off. Absent for off.
 Flag alerts_flag(const char* default_text);
-Result<std::optional<watch::AlertSettings>> alert_settings_from(const FlagValues& values,
-                                                                const std::string& otherwise);
+Status read_alerts(const FlagValues& values, const std::string& otherwise,
+                   std::optional<watch::AlertSettings>& settings);
 
 // A limit on GPU memory, if given: one size, or one for each device. An error names the place that set it.
 Status read_device_limits(const FlagValues& values, std::string_view flag, ledger::Limits& limits);

@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "base/result.h"
 #include "cli/flag_table.h"
 #include "comparison/gate.h"
 #include "report/comparison/run_diff.h"

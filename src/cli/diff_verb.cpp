@@ -3,14 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <optional>
-#include <string_view>
 
 #include "base/json.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "base/units.h"
 #include "cli/common_flags.h"
 #include "cli/diff_runs.h"
 #include "comparison/recording_diff.h"

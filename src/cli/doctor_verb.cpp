@@ -3,13 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
 
 #include "base/json.h"
 #include "base/log.h"
 #include "base/terminal.h"
 #include "cli/common_flags.h"
-#include "cli/flag_table.h"
 #include "comparison/run_comparison.h"
 #include "doctor/cure_commands.h"
 #include "doctor/inputs/examine.h"

@@ -1,7 +1,5 @@
 #include <fmt/format.h>
 
-#include <filesystem>
-
 #include "base/log.h"
 #include "base/terminal.h"
 #include "base/text.h"
@@ -12,6 +10,7 @@
 #include "report/recording/recording_words.h"
 #include "symbols/symbolizer.h"
 #include "trace/recording_files.h"
+#include "types/enum_names.h"
 
 namespace headroom::cli {
 namespace fs = std::filesystem;
@@ -37,12 +36,6 @@ std::vector<std::string> metric_names() {
   std::vector<std::string> names;
   for (const exporters::Metric metric : kMetricChoices) names.emplace_back(name_of(metric));
   return names;
-}
-
-std::optional<exporters::Metric> metric_of(const FlagValues& values) {
-  for (const exporters::Metric metric : kMetricChoices)
-    if (values.text("metric") == name_of(metric)) return metric;
-  return std::nullopt;
 }
 
 Result<int> export_recording(const FlagValues& values) {
@@ -71,7 +64,9 @@ Result<int> export_recording(const FlagValues& values) {
   symbols::Symbolizer symbolizer(recording->info().modules, std::move(*options));
   auto sink = exporters::OutputSink::open(out);
   if (!sink) return forward_error(sink);
-  if (auto written = exporter.write({*recording, symbolizer, file.string(), metric_of(values)}, *sink);
+  if (auto written = exporter.write({*recording, symbolizer, file.string(),
+                                     find_named(values.text("metric"), exporters::Metric::allocated)},
+                                    *sink);
       !written)
     return forward_error(written);
   if (auto finished = sink->finish(); !finished) return forward_error(finished);

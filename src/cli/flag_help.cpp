@@ -124,6 +124,79 @@ std::string in_quotes(std::string_view text) {
   return result + "'";
 }
 
+std::string zsh_completion(const std::vector<const Verb*>& verbs) {
+  std::string text = "#compdef headroom\n_headroom() {\n  if (( CURRENT == 2 )); then\n    local -a verbs=(";
+  for (const Verb* verb : verbs) text += fmt::format("{} ", in_quotes(verb->name + ":" + verb->summary));
+  text += ")\n    _describe verb verbs\n    return\n  fi\n  case $words[2] in\n";
+  for (const Verb* verb : verbs) {
+    text += fmt::format("    {}) _arguments -s", verb->name);
+    for (const Flag& flag : verb->flags) {
+      std::string help = flag.help;
+      std::ranges::replace(help, '[', '(');
+      std::ranges::replace(help, ']', ')');
+      std::ranges::replace(help, ':', ';');
+      std::string spec = fmt::format("{}--{}[{}]", flag.repeated ? "*" : "", flag.name, help);
+      if (!flag.choices.empty())
+        spec += fmt::format(":value:({})", fmt::join(flag.choices, " "));
+      else if (takes_path(flag))
+        spec += ":file:_files";
+      else if (flag.kind != FlagKind::toggle)
+        spec += ":value:";
+      text += " " + in_quotes(spec);
+    }
+    text += " '*:file:_files' ;;\n";
+  }
+  return text + "  esac\n}\n_headroom \"$@\"\n";
+}
+
+std::string fish_completion(const std::vector<const Verb*>& verbs) {
+  std::string text;
+  for (const Verb* verb : verbs) {
+    text += fmt::format("complete -c headroom -n __fish_use_subcommand -f -a {} -d {}\n", verb->name,
+                        in_quotes(verb->summary));
+    for (const Flag& flag : verb->flags) {
+      text += fmt::format("complete -c headroom -n '__fish_seen_subcommand_from {}' -l {} -d {}", verb->name,
+                          flag.name, in_quotes(flag.help));
+      if (!flag.choices.empty())
+        text += fmt::format(" -x -a '{}'", fmt::join(flag.choices, " "));
+      else if (flag.kind != FlagKind::toggle)
+        text += " -r";
+      text += "\n";
+    }
+  }
+  return text;
+}
+
+Result<int> show_help(const std::vector<std::string>& arguments) {
+  const std::string wanted = arguments.empty() ? "" : arguments.front();
+  std::vector<std::string> names;
+  for (const Verb* verb : verb_list()) names.push_back(verb->name);
+  const auto verb = std::ranges::find(verb_list(), wanted, &Verb::name);
+  if (!arguments.empty() && verb == verb_list().end()) {
+    if (!wanted.starts_with('-'))
+      return usage_error(fmt::format("unknown verb '{}'", wanted), "",
+                         did_you_mean(wanted, names, "headroom -h lists all verbs"));
+    const std::string closest = closest_match(
+        wanted.substr(std::min(wanted.find_first_not_of('-'), wanted.size())), {"help", "version"});
+    return usage_error(
+        fmt::format("unknown flag {}", wanted), "",
+        closest.empty() ? "headroom -h lists all verbs" : fmt::format("did you mean --{}?", closest));
+  }
+  print_output(arguments.empty() ? program_help(verb_list()) : long_help(**verb));
+  return 0;
+}
+
+Result<int> generate(const std::vector<std::string>& arguments) {
+  const std::map<std::string, std::string (*)(const std::vector<const Verb*>&)> outputs{
+      {"man", man_page}, {"bash", bash_completion}, {"zsh", zsh_completion}, {"fish", fish_completion}};
+  const auto output = outputs.find(arguments.size() == 1 ? arguments.front() : "");
+  if (output == outputs.end())
+    return usage_error(fmt::format("headroom generate: unknown output '{}'", fmt::join(arguments, " ")), "",
+                       "use man, bash, zsh or fish");
+  print_output(output->second(verb_list()));
+  return 0;
+}
+
 }  // namespace
 
 int help_width() { return std::clamp(Screen().width, kLeastWidth, kWidth); }
@@ -219,83 +292,6 @@ std::string bash_completion(const std::vector<const Verb*>& verbs) {
   }
   return text + "  esac\n}\ncomplete -o filenames -F _headroom headroom\n";
 }
-
-namespace {
-
-std::string zsh_completion(const std::vector<const Verb*>& verbs) {
-  std::string text = "#compdef headroom\n_headroom() {\n  if (( CURRENT == 2 )); then\n    local -a verbs=(";
-  for (const Verb* verb : verbs) text += fmt::format("{} ", in_quotes(verb->name + ":" + verb->summary));
-  text += ")\n    _describe verb verbs\n    return\n  fi\n  case $words[2] in\n";
-  for (const Verb* verb : verbs) {
-    text += fmt::format("    {}) _arguments -s", verb->name);
-    for (const Flag& flag : verb->flags) {
-      std::string help = flag.help;
-      std::ranges::replace(help, '[', '(');
-      std::ranges::replace(help, ']', ')');
-      std::ranges::replace(help, ':', ';');
-      std::string spec = fmt::format("{}--{}[{}]", flag.repeated ? "*" : "", flag.name, help);
-      if (!flag.choices.empty())
-        spec += fmt::format(":value:({})", fmt::join(flag.choices, " "));
-      else if (takes_path(flag))
-        spec += ":file:_files";
-      else if (flag.kind != FlagKind::toggle)
-        spec += ":value:";
-      text += " " + in_quotes(spec);
-    }
-    text += " '*:file:_files' ;;\n";
-  }
-  return text + "  esac\n}\n_headroom \"$@\"\n";
-}
-
-std::string fish_completion(const std::vector<const Verb*>& verbs) {
-  std::string text;
-  for (const Verb* verb : verbs) {
-    text += fmt::format("complete -c headroom -n __fish_use_subcommand -f -a {} -d {}\n", verb->name,
-                        in_quotes(verb->summary));
-    for (const Flag& flag : verb->flags) {
-      text += fmt::format("complete -c headroom -n '__fish_seen_subcommand_from {}' -l {} -d {}", verb->name,
-                          flag.name, in_quotes(flag.help));
-      if (!flag.choices.empty())
-        text += fmt::format(" -x -a '{}'", fmt::join(flag.choices, " "));
-      else if (flag.kind != FlagKind::toggle)
-        text += " -r";
-      text += "\n";
-    }
-  }
-  return text;
-}
-
-Result<int> show_help(const std::vector<std::string>& arguments) {
-  const std::string wanted = arguments.empty() ? "" : arguments.front();
-  std::vector<std::string> names;
-  for (const Verb* verb : verb_list()) names.push_back(verb->name);
-  const auto verb = std::ranges::find(verb_list(), wanted, &Verb::name);
-  if (!arguments.empty() && verb == verb_list().end()) {
-    if (!wanted.starts_with('-'))
-      return usage_error(fmt::format("unknown verb '{}'", wanted), "",
-                         did_you_mean(wanted, names, "headroom -h lists all verbs"));
-    const std::string closest = closest_match(
-        wanted.substr(std::min(wanted.find_first_not_of('-'), wanted.size())), {"help", "version"});
-    return usage_error(
-        fmt::format("unknown flag {}", wanted), "",
-        closest.empty() ? "headroom -h lists all verbs" : fmt::format("did you mean --{}?", closest));
-  }
-  print_output(arguments.empty() ? program_help(verb_list()) : long_help(**verb));
-  return 0;
-}
-
-Result<int> generate(const std::vector<std::string>& arguments) {
-  const std::map<std::string, std::string (*)(const std::vector<const Verb*>&)> outputs{
-      {"man", man_page}, {"bash", bash_completion}, {"zsh", zsh_completion}, {"fish", fish_completion}};
-  const auto output = outputs.find(arguments.size() == 1 ? arguments.front() : "");
-  if (output == outputs.end())
-    return usage_error(fmt::format("headroom generate: unknown output '{}'", fmt::join(arguments, " ")), "",
-                       "use man, bash, zsh or fish");
-  print_output(output->second(verb_list()));
-  return 0;
-}
-
-}  // namespace
 
 const Verb& help_verb() {
   static const Verb kVerb{.name = "help",

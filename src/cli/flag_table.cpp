@@ -7,7 +7,6 @@
 #include <cmath>
 
 #include "base/text.h"
-#include "base/units.h"
 
 namespace headroom::cli {
 namespace {

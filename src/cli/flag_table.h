@@ -11,7 +11,6 @@
 #include <type_traits>
 #include <vector>
 
-#include "base/result.h"
 #include "base/units.h"
 
 namespace headroom::cli {

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <functional>
-#include <string_view>
 
 #include "base/json.h"
 #include "base/log.h"

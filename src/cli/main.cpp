@@ -5,8 +5,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <string>
-#include <vector>
 
 #include "base/terminal.h"
 #include "base/text.h"

@@ -3,10 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <optional>
 #include <variant>
-#include <vector>
 
 #include "base/files.h"
 #include "base/text.h"

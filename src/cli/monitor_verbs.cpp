@@ -3,12 +3,9 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <string_view>
 
 #include "base/text.h"
-#include "base/units.h"
 #include "cli/common_flags.h"
-#include "cli/flag_table.h"
 #include "cli/verbs.h"
 #include "sources/nvidia_smi_reader.h"
 #include "sources/text_samples.h"
@@ -54,9 +51,7 @@ Result<int> show_top(const FlagValues& values) {
   values.read("sysroot", options.sysroot);
   values.read("replay", options.replay);
   values.read("interval", options.interval);
-  auto alerts = alert_settings_from(values, "default");
-  if (!alerts) return forward_error(alerts);
-  options.alerts = std::move(*alerts);
+  if (auto read = read_alerts(values, "default", options.alerts); !read) return forward_error(read);
   options.color = color_mode(values);
   values.read("pss", options.pss);
   if (const auto column = tui::process_column_by_name(values.text("sort"))) options.choice.sort = *column;
@@ -160,9 +155,8 @@ Result<watch::WatchOptions> watch_options_from(const WrappedCommand& wrapped) {
   }
   values.read("interval", options.interval);
   values.read("duration", options.duration);
-  auto alerts = alert_settings_from(values, options.from ? "off" : "default");
-  if (!alerts) return forward_error(alerts);
-  options.alerts = std::move(*alerts);
+  if (auto read = read_alerts(values, options.from ? "off" : "default", options.alerts); !read)
+    return forward_error(read);
   if (values.toggle("jsonl")) options.format = watch::Format::jsonl;
   if (values.toggle("csv")) options.format = watch::Format::csv;
   // A command keeps the terminal to itself.

@@ -1,9 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <functional>
-#include <memory>
 
 #include "attribution/recording_analysis.h"
 #include "base/files.h"

@@ -4,9 +4,7 @@
 
 #include "base/files.h"
 #include "base/text.h"
-#include "base/units.h"
 #include "cli/common_flags.h"
-#include "cli/flag_table.h"
 #include "serve/run_serve.h"
 
 namespace headroom::cli {
@@ -102,9 +100,7 @@ Result<serve::ServeOptions> serve_options_from(const FlagValues& values) {
   if (is_name_without_port(listen) && !serve::is_loopback_name(listen) && options.token.empty() &&
       !options.address.tls)
     return invalid_address(listen, "no port");
-  auto alerts = alert_settings_from(values, "default");
-  if (!alerts) return forward_error(alerts);
-  options.watch.alerts = std::move(*alerts);
+  if (auto read = read_alerts(values, "default", options.watch.alerts); !read) return forward_error(read);
   values.read("interval", options.watch.interval);
   values.read("history", options.history);
   options.watch.largest_processes = 10;

@@ -4,32 +4,18 @@
 
 #include <vector>
 
-#include "base/result.h"
 #include "cli/flag_table.h"
 
 namespace headroom::cli {
 
-const Verb& bench_verb();
-const Verb& run_verb();
-const Verb& trace_verb();
-const Verb& plan_verb();
-const Verb& top_verb();
-const Verb& watch_verb();
-const Verb& serve_verb();
-const Verb& report_verb();
-const Verb& diff_verb();
-const Verb& doctor_verb();
-const Verb& history_verb();
-const Verb& export_verb();
-const Verb& symbols_verb();
-const Verb& build_engine_verb();
-const Verb& help_verb();
-const Verb& generate_verb();
+using GetVerb = const Verb&();
+GetVerb bench_verb, run_verb, trace_verb, plan_verb, top_verb, watch_verb, serve_verb, report_verb, diff_verb,
+    doctor_verb, history_verb, export_verb, symbols_verb, build_engine_verb, help_verb, generate_verb;
 
 const std::vector<const Verb*>& verb_list();
 
 // Verb::run of a verb whose flags are only on the command line.
-template <const Verb& (*verb)(), Result<int> (*run)(const FlagValues& values)>
+template <GetVerb verb, Result<int> (*run)(const FlagValues& values)>
 Result<int> run_with_flags(const std::vector<std::string>& arguments) {
   auto values = parse_flags(verb(), arguments);
   if (!values) return forward_error(values);

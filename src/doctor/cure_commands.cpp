@@ -2,11 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <bit>
-#include <utility>
 
 #include "base/text.h"
+#include "doctor/cure_trials.h"
 
 namespace headroom::doctor {
 namespace {
@@ -63,10 +62,6 @@ bool can_be_run(std::string_view command) {
                           return text.starts_with(begin);
                         });
   return is_known && is_complete(command) && !is_harmful(command);
-}
-
-bool helped(const TriedCure& tried) {
-  return tried.verdict == CureVerdict::helps || tried.verdict == CureVerdict::costs_speed;
 }
 
 // Whether headroom report reads the only input. It does not read logs, or a run that ended before it wrote

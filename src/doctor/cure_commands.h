@@ -1,10 +1,14 @@
-// Cures that several findings propose. A command contains the machine's figures, or it reads them where it
-// runs.
+// The parts of findings, and cures that several findings propose. A command contains the machine's figures,
+// or it reads them where it runs.
 #pragma once
 
+#include <algorithm>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "base/units.h"
@@ -16,14 +20,34 @@ namespace headroom::doctor {
 // Sets the evidence's file. A finding without evidence gets `text`.
 void complete_evidence(std::vector<Finding>& findings, const std::string& file, const std::string& text = "");
 
-inline void add_figure(Finding& finding, const char* name, const std::optional<Bytes>& bytes) {
-  if (bytes) finding.figures.push_back({name, bytes->count});
+// Names and values by turns: figures("gpu", 0, "limit_bytes", limit). Leaves out absent values.
+inline std::vector<Figure> figures() { return {}; }
+template <class Value, class... More>
+std::vector<Figure> figures(const char* name, const Value& value, const More&... more) {
+  std::vector<Figure> all = figures(more...);
+  if constexpr (requires { value.has_value(); }) {
+    if (value) all.insert(all.begin(), figures(name, *value).front());
+  } else if constexpr (std::is_same_v<Value, Bytes>) {
+    all.insert(all.begin(), Figure{name, value.count});
+  } else {
+    all.insert(all.begin(), Figure{name, value});
+  }
+  return all;
 }
 
-// "headroom report FILE".
-Cure open_report(std::string what, std::string_view file, std::optional<Bytes> saves = std::nullopt);
+void add_figures(Finding& finding, const auto&... names_and_values) {
+  std::ranges::move(figures(names_and_values...), std::back_inserter(finding.figures));
+}
 
-// "headroom top".
+inline Finding finding_of(std::string id, Severity severity, Confidence confidence, std::string title,
+                          std::string cause, std::vector<Figure> figures = {}, std::vector<Cure> cures = {},
+                          std::vector<Evidence> evidence = {}) {
+  return {std::move(id),       severity,           std::move(title), std::move(cause), confidence, 1,
+          std::move(evidence), std::move(figures), std::move(cures)};
+}
+
+// "headroom report FILE", and "headroom top".
+Cure open_report(std::string what, std::string_view file, std::optional<Bytes> saves = std::nullopt);
 Cure find_holders();
 
 // Sets vm.min_free_kbytes to 1/30 of the memory. The kernel then keeps 1/20 free: its high watermark is
@@ -48,7 +72,6 @@ std::string docker_update(const ContainerLimit& limit, std::string_view containe
 // The next power of two in MiB that leaves a quarter of `size` as reserve.
 std::int64_t mebibytes_above(Bytes size);
 
-// The next command for the user of headroom doctor.
 // A command that can be run as printed: a cure of the worst finding, unless a trial showed that it does not
 // help. Without such a cure, the report of the one recording, snapshot or run. Empty for a log.
 std::string next_command(const report::DoctorReport& report);

@@ -22,10 +22,6 @@ bool changes_something(const CureSettings& cure, const ModelResult& model, const
 bool is_peak(const TriedFigure& figure) { return figure.name.ends_with("_peak_bytes"); }
 bool is_gpu_figure(const TriedFigure& figure) { return figure.name.starts_with("gpu_"); }
 
-bool takes_less(CureVerdict verdict) {
-  return verdict == CureVerdict::helps || verdict == CureVerdict::costs_speed;
-}
-
 std::string percent(double ratio) { return fmt::format("{:+.1f} %", 100 * (ratio - 1)); }
 
 // "run peak 200.0 MiB → 150.0 MiB (-25.0 %)".
@@ -84,20 +80,17 @@ struct Weighed {
 
 // Copies the figures of the comparison to `tried`, and compares each with its own noise.
 Weighed weigh(const comparison::ModelComparison& model, TriedCure& tried) {
-  struct Watched {
-    std::string_view metric, figure;
-  };
-  constexpr Watched kWatched[] = {{"run_peak", "run_peak_bytes"},
-                                  {"load_peak", "load_peak_bytes"},
-                                  {"gpu_run_peak", "gpu_run_peak_bytes"},
-                                  {"gpu_load_peak", "gpu_load_peak_bytes"},
-                                  {"latency", "latency_ns"}};
   Weighed weighed;
-  for (const auto& [metric, name] : kWatched) {
+  for (const std::string metric : {"run_peak", "load_peak", "gpu_run_peak", "gpu_load_peak", "latency"}) {
     const comparison::MetricChange* change = model.find(metric);
     if (change == nullptr) continue;
-    const TriedFigure figure{std::string(name), change->before,  change->after,    change->low,
-                             change->high,      change->differs, change->is_judged};
+    const TriedFigure figure{metric + (metric == "latency" ? "_ns" : "_bytes"),
+                             change->before,
+                             change->after,
+                             change->low,
+                             change->high,
+                             change->differs,
+                             change->is_judged};
     tried.figures.push_back(figure);
     if (is_peak(figure)) {
       if (figure.differs && figure.is_judged)
@@ -143,8 +136,7 @@ void judge_by_figures(const comparison::ModelComparison& model, TriedCure& tried
   const Weighed weighed = weigh(model, tried);
   tried.verdict = verdict_of(weighed);
   std::string_view first = first_words(tried, weighed);
-  if ((model.fell() && takes_less(tried.verdict)) ||
-      (model.recovered() && tried.verdict == CureVerdict::worse)) {
+  if ((model.fell() && helped(tried)) || (model.recovered() && tried.verdict == CureVerdict::worse)) {
     tried.verdict = CureVerdict::no_difference;
     first = "unclear";
   }
@@ -246,23 +238,23 @@ void keep_trial(std::vector<Finding>& findings, const TriedCure& tried) {
 }
 
 std::optional<CureSettings> best_together(const std::vector<TriedCure>& tried, const RuntimeSettings& run) {
-  std::vector<const TriedCure*> helped;
+  std::vector<const TriedCure*> useful;
   for (const TriedCure& one : tried)
-    if (takes_less(one.verdict)) helped.push_back(&one);
-  if (helped.size() < 2) return std::nullopt;
-  std::ranges::stable_sort(helped, std::greater{},
+    if (helped(one)) useful.push_back(&one);
+  if (useful.size() < 2) return std::nullopt;
+  std::ranges::stable_sort(useful, std::greater{},
                            [](const TriedCure* one) { return one->saved.value_or(Bytes{}); });
-  CureSettings together{helped.front()->settings.model, ""};
+  CureSettings together{useful.front()->settings.model, ""};
   RuntimeSettings changed = run;
   // The best cure comes last, so its values count.
-  for (auto one = helped.rbegin(); one != helped.rend(); ++one) {
+  for (auto one = useful.rbegin(); one != useful.rend(); ++one) {
     const CureSettings& cure = (*one)->settings;
     set_settings(changed, cure.settings);
     if (cure.max_frames_in_memory) together.max_frames_in_memory = cure.max_frames_in_memory;
   }
   if (!changed.arena) changed.arena_extend = run.arena_extend;
   together.settings = changed_settings(run, changed);
-  for (const TriedCure* one : helped) {
+  for (const TriedCure* one : useful) {
     RuntimeSettings alone = run;
     set_settings(alone, one->settings.settings);
     if (alone == changed && one->settings.max_frames_in_memory == together.max_frames_in_memory)
@@ -275,10 +267,7 @@ TriedCure judge(CureSettings settings, std::string command, const comparison::Mo
   TriedCure tried;
   tried.settings = std::move(settings);
   tried.command = std::move(command);
-  if (model.has_no_figures())
-    judge_by_outcome(model, tried);
-  else
-    judge_by_figures(model, tried);
+  (model.has_no_figures() ? judge_by_outcome : judge_by_figures)(model, tried);
   return tried;
 }
 
@@ -333,10 +322,9 @@ std::optional<double> joint_latency(const BenchResult& run) {
 std::vector<std::string> bench_arguments(const BenchResult& run, const ModelResult& model,
                                          const CureSettings& cure) {
   std::vector<std::string> flags;
-  if (!cure.also.empty()) {
+  if (!cure.also.empty() && run.pipeline) flags = {"--pipeline"};
+  if (!cure.also.empty() && !run.pipeline)
     flags = {"--parallel", "--metrics-interval", "50ms"};  // shares of pages are sampled
-    if (run.pipeline) flags = {"--pipeline"};
-  }
   return arguments_of(
       run, model_arguments(run, model, cure), flags,
       cure.max_frames_in_memory ? cure.max_frames_in_memory : run.options->max_frames_in_memory);

@@ -12,6 +12,11 @@
 
 namespace headroom::doctor {
 
+// Whether it saved memory, or made a run succeed.
+inline bool helped(const TriedCure& tried) {
+  return tried.verdict == CureVerdict::helps || tried.verdict == CureVerdict::costs_speed;
+}
+
 // The different settings of the findings' cures, in their order, without those that the run has already.
 std::vector<CureSettings> cures_to_try(const std::vector<Finding>& findings, const BenchResult& run);
 

@@ -1,7 +1,5 @@
 // Layers and stacks as one table (RFC 4180). `kind` distinguishes layers from stacks, and the heap from
 // mapped memory and GPUs. A missing figure is an empty cell.
-#include <optional>
-#include <string>
 
 #include "attribution/live_map.h"
 #include "attribution/recording_analysis.h"

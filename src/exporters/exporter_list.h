@@ -8,7 +8,6 @@
 #include <string_view>
 #include <vector>
 
-#include "base/result.h"
 #include "exporters/output_sink.h"
 #include "recording/recording.h"
 #include "symbols/symbolizer.h"
@@ -27,6 +26,10 @@ struct ExportInput {
   std::optional<Metric> metric = {};  // --metric; absent: peak
 };
 
+using WriteExport = Status(const ExportInput& input, OutputSink& sink);
+WriteExport write_speedscope, write_collapsed, write_pprof, write_csv, write_timeline_json, write_heaptrack,
+    write_perfetto, write_pytorch_snapshot;
+
 struct Exporter {
   std::string_view name;        // value of --to
   std::string_view extension;   // extension of the output file: "speedscope.json"
@@ -34,20 +37,11 @@ struct Exporter {
   std::string_view next;        // how to use the file; {} is replaced by its name
   bool takes_metric = false;    // supports --metric
   bool has_gpu_memory = false;  // the format shows GPU memory, so it accepts recordings without host memory
-  Status (*write)(const ExportInput& input, OutputSink& sink) = nullptr;
+  WriteExport* write = nullptr;
 };
 
 const std::vector<Exporter>& exporter_list();
 const Exporter* find_exporter(std::string_view name);
-
-Status write_speedscope(const ExportInput& input, OutputSink& sink);
-Status write_collapsed(const ExportInput& input, OutputSink& sink);
-Status write_pprof(const ExportInput& input, OutputSink& sink);
-Status write_csv(const ExportInput& input, OutputSink& sink);
-Status write_timeline_json(const ExportInput& input, OutputSink& sink);
-Status write_heaptrack(const ExportInput& input, OutputSink& sink);
-Status write_perfetto(const ExportInput& input, OutputSink& sink);
-Status write_pytorch_snapshot(const ExportInput& input, OutputSink& sink);
 
 // The error for --metric temporary if the recording contains samples.
 tl::unexpected<Error> no_temporary_allocations(const ExportInput& input);

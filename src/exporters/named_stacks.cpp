@@ -1,8 +1,6 @@
 #include "exporters/named_stacks.h"
 
-#include <algorithm>
 #include <map>
-#include <span>
 #include <tuple>
 
 #include "attribution/group_accounts.h"

@@ -10,7 +10,6 @@
 #include <string_view>
 
 #include "base/files.h"
-#include "base/result.h"
 
 namespace headroom::exporters {
 

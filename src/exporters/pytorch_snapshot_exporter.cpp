@@ -5,8 +5,6 @@
 // any time.
 #include <algorithm>
 #include <map>
-#include <optional>
-#include <utility>
 
 #include "attribution/heap_fragmentation.h"
 #include "attribution/layer_tree.h"

@@ -1,6 +1,5 @@
 // speedscope's own format (https://www.speedscope.app/file-format-schema.json): one sampled profile per
 // metric, with bytes as weights.
-#include <algorithm>
 #include <array>
 
 #include "base/json.h"
@@ -30,23 +29,16 @@ void write_frames(const std::vector<NamedFrame>& frames, OutputSink& sink) {
 void write_profile(const std::vector<NamedStack>& stacks, Metric metric, std::string_view name,
                    OutputSink& sink) {
   std::int64_t total = 0;
-  std::string_view separator;
+  std::vector<std::int64_t> weights;
   sink.print("{{\"type\":\"sampled\",\"name\":{},\"unit\":\"bytes\",\"startValue\":0,\n\"samples\":[",
              to_line(Json(name)));
   for (const NamedStack& stack : stacks) {
     if (stack[metric].bytes <= 0) continue;
     total += stack[metric].bytes;
-    sink.print("{}\n[{}]", separator, fmt::join(stack.frames, ","));
-    separator = ",";
+    sink.print("{}\n[{}]", weights.empty() ? "" : ",", fmt::join(stack.frames, ","));
+    weights.push_back(stack[metric].bytes);
   }
-  sink.write("],\n\"weights\":[");
-  separator = "";
-  for (const NamedStack& stack : stacks) {
-    if (stack[metric].bytes <= 0) continue;
-    sink.print("{}{}", separator, stack[metric].bytes);
-    separator = ",";
-  }
-  sink.print("],\n\"endValue\":{}}}", total);
+  sink.print("],\n\"weights\":[{}],\n\"endValue\":{}}}", fmt::join(weights, ","), total);
 }
 
 }  // namespace

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
-#include <string>
 
 #include "attribution/device_memory.h"
 #include "attribution/heap_fragmentation.h"

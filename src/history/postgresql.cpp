@@ -5,10 +5,6 @@
 #include <array>
 #include <cstdlib>
 #include <map>
-#include <memory>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 #include "base/text.h"
 #include "base/utf8.h"

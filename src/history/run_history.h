@@ -10,7 +10,6 @@
 #include <string_view>
 #include <vector>
 
-#include "base/result.h"
 #include "history/database.h"
 
 namespace headroom::history {

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <utility>
 
 #include "inference/plugin/plugin_failure.h"
 
@@ -40,10 +39,6 @@ bool has_required_functions(const hr_backend& api) {
 bool supports_devices(const hr_backend& api) {
   return api.struct_size >= HEADROOM_BACKEND_DEVICE_TABLE && api.prepare_device != nullptr &&
          api.placement != nullptr && api.run_facts != nullptr;
-}
-
-bool can_share(const hr_backend& api) {
-  return api.struct_size >= HEADROOM_BACKEND_SHARE_TABLE && api.share != nullptr;
 }
 
 TensorSpec to_spec(const hr_tensor_spec& spec) {
@@ -266,7 +261,9 @@ MemoryStats Session::memory_stats() {
           count_if_known(stats.arena_extensions)};
 }
 
-bool Session::can_share() const { return inference::can_share(*backend_); }
+bool Session::can_share() const {
+  return backend_->struct_size >= HEADROOM_BACKEND_SHARE_TABLE && backend_->share != nullptr;
+}
 
 Result<Session> Session::share() const {
   const std::string what = fmt::format("cannot share the weights of {}", model_);

@@ -10,8 +10,6 @@
 #include <string_view>
 #include <vector>
 
-#include "base/result.h"
-#include "base/units.h"
 #include "cuda/driver.h"
 #include "inference/backend_plugin.h"
 #include "types/bench_result.h"

@@ -112,6 +112,13 @@ Result<BackendFile> choose_forced(const fs::path& model, std::string_view extens
   return *file;
 }
 
+// True if TensorRT cannot run this ONNX model: the device is the CPU, or no engine lies at
+// tensorrt::engine_path().
+bool lacks_engine(fs::path model, std::string_view extension, std::string_view device) {
+  std::error_code code;
+  return extension == ".onnx" && (device == "cpu" || !fs::exists(model.replace_extension(".engine"), code));
+}
+
 }  // namespace
 
 std::vector<BackendFile> find_backend_files() {
@@ -129,17 +136,6 @@ std::vector<std::string> backends_for_extension(std::string_view extension) {
     if (reads(known, lower)) names.emplace_back(known.name);
   return names;
 }
-
-namespace {
-
-// True if TensorRT cannot run this ONNX model: the device is the CPU, or no engine lies at
-// tensorrt::engine_path().
-bool lacks_engine(fs::path model, std::string_view extension, std::string_view device) {
-  std::error_code code;
-  return extension == ".onnx" && (device == "cpu" || !fs::exists(model.replace_extension(".engine"), code));
-}
-
-}  // namespace
 
 Result<BackendFile> choose_backend(const fs::path& model, std::string_view forced, std::string_view device) {
   auto found = choose_backends(model, forced, device);

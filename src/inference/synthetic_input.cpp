@@ -8,9 +8,6 @@
 #include <functional>
 #include <initializer_list>
 #include <limits>
-#include <optional>
-#include <string_view>
-#include <utility>
 
 #include "base/text.h"
 #include "base/units.h"

@@ -7,7 +7,6 @@
 // would force PyTorch onto its slow path. All of this requires the GIL.
 #include <cstring>
 #include <exception>
-#include <string>
 
 #include "headroom/memory_tracer.h"
 #include "memory_tracer/session.h"

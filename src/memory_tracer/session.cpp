@@ -5,13 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cstdint>
-#include <cstdlib>
 #include <filesystem>
 #include <mutex>
 #include <stdexcept>
 
-#include "memory_tracer/torch_sources.h"
 #include "preload/recorder.h"
 #include "preload/recording_start.h"
 #include "preload/scopes.h"
@@ -97,24 +94,6 @@ void on_fork_in_child() {
   open_count = 0;
 }
 
-}  // namespace
-
-SessionLock::SessionLock() { lock.lock(); }
-SessionLock::~SessionLock() { lock.unlock(); }
-
-Session::~Session() {
-  if (is_forked_child) return;
-  {
-    const std::lock_guard held(lock);
-    std::erase(sessions, this);
-  }
-  if (is_recorded) seal_stream();
-}
-
-bool any_trace_is_open() { return open_count.load(std::memory_order_relaxed) != 0; }
-
-namespace {
-
 void note_forward(Session& session, LayerId layer) {
   ForwardPlace place;
   if (!forward_place(place)) return;
@@ -165,7 +144,76 @@ void leave_all(Session& session) {
   for (ThreadId other = 0; other < the_watch.threads_so_far; ++other) session.account.forget_thread(other);
 }
 
+// In each session with an open trace, enters the layer that `layer_in(session, thread)` returns; kOutside:
+// none.
+template <class LayerIn>
+std::uint32_t enter_each(const LayerIn& layer_in) {
+  if (!any_trace_is_open()) return 0;
+  const std::lock_guard held(lock);
+  const ThreadId thread = thread_id();
+  const std::int64_t time = now_ns();
+  std::uint32_t entered = 0;
+  for_each_open_session([&](Session& session, std::uint32_t bit) {
+    const LayerId layer = layer_in(session, thread);
+    if (layer == kOutside) return;
+    enter(session, layer, thread, time);
+    entered |= bit;
+  });
+  return entered;
+}
+
+using preload::CallFrame;
+using preload::thread_local_state;
+using preload::ThreadLocal;
+using recording::ScopeSource;
+
+std::string path_of_stream;
+bool is_started = false;  // still read after strings are destroyed
+std::array<std::atomic<bool>, kDevices> is_described{};
+// Layers of this thread beyond the recording's depth limit.
+thread_local std::uint32_t entered_too_deep = 0;
+
+std::uint32_t scope_of(Account& account, LayerId id) {
+  Layer& layer = account.layer(id);
+  if (layer.scope != 0 || id == kOutside) return layer.scope;
+  const std::uint32_t outer = scope_of(account, layer.parent);
+  const std::string& around = account.layer(layer.parent).name;
+  std::string_view name = layer.name;
+  // "layer1.0" in "layer1" is "0".
+  if (layer.parent != kOutside && name.starts_with(around) && name.size() > around.size() + 1)
+    name.remove_prefix(around.size() + 1);
+  const ScopeSource source = layer.kind == LayerKind::module ? ScopeSource::module : ScopeSource::phase;
+  return layer.scope = preload::intern_scope(outer, source, name.data(), name.size());
+}
+
+void describe(Device device) {
+  if (is_described[device].exchange(true)) return;
+  const recording::DeviceRecord record{};
+  const std::string name = "CUDA device " + std::to_string(device - 1) + ", PyTorch's allocator";
+  const preload::RecordingFile::Piece pieces[] = {{&record, sizeof record}, {name.data(), name.size()}};
+  preload::process.file.write_metadata(recording::MetadataKind::device, device - 1, pieces, 2);
+}
+
+// Runs when the library is unloaded, at the end of the process.
+[[gnu::destructor]] void end_stream() {
+  if (is_started) seal_stream();
+}
+
 }  // namespace
+
+SessionLock::SessionLock() { lock.lock(); }
+SessionLock::~SessionLock() { lock.unlock(); }
+
+Session::~Session() {
+  if (is_forked_child) return;
+  {
+    const std::lock_guard held(lock);
+    std::erase(sessions, this);
+  }
+  if (is_recorded) seal_stream();
+}
+
+bool any_trace_is_open() { return open_count.load(std::memory_order_relaxed) != 0; }
 
 void open_trace(Session& session, const std::vector<WeightBlock>& weights) {
   if (is_forked_child)
@@ -271,28 +319,6 @@ void leave_layer(Session& session) {
   leave(session, thread_id(), now_ns());
 }
 
-namespace {
-
-// In each session with an open trace, enters the layer that `layer_in(session, thread)` returns; kOutside:
-// none.
-template <class LayerIn>
-std::uint32_t enter_each(const LayerIn& layer_in) {
-  if (!any_trace_is_open()) return 0;
-  const std::lock_guard held(lock);
-  const ThreadId thread = thread_id();
-  const std::int64_t time = now_ns();
-  std::uint32_t entered = 0;
-  for_each_open_session([&](Session& session, std::uint32_t bit) {
-    const LayerId layer = layer_in(session, thread);
-    if (layer == kOutside) return;
-    enter(session, layer, thread, time);
-    entered |= bit;
-  });
-  return entered;
-}
-
-}  // namespace
-
 std::uint32_t enter_module(const void* module) {
   return enter_each([&](Session& session, ThreadId) {
     const LayerId* const known = session.modules.find(reinterpret_cast<std::uint64_t>(module));
@@ -321,42 +347,6 @@ void leave_entered(std::uint32_t entered) {
     if ((entered & bit) != 0) leave(session, thread, time);
   });
 }
-
-namespace {
-
-using preload::CallFrame;
-using preload::thread_local_state;
-using preload::ThreadLocal;
-using recording::ScopeSource;
-
-std::string path_of_stream;
-bool is_started = false;  // still read after strings are destroyed
-std::array<std::atomic<bool>, kDevices> is_described{};
-// Layers of this thread beyond the recording's depth limit.
-thread_local std::uint32_t entered_too_deep = 0;
-
-std::uint32_t scope_of(Account& account, LayerId id) {
-  Layer& layer = account.layer(id);
-  if (layer.scope != 0 || id == kOutside) return layer.scope;
-  const std::uint32_t outer = scope_of(account, layer.parent);
-  const std::string& around = account.layer(layer.parent).name;
-  std::string_view name = layer.name;
-  // "layer1.0" in "layer1" is "0".
-  if (layer.parent != kOutside && name.starts_with(around) && name.size() > around.size() + 1)
-    name.remove_prefix(around.size() + 1);
-  const ScopeSource source = layer.kind == LayerKind::module ? ScopeSource::module : ScopeSource::phase;
-  return layer.scope = preload::intern_scope(outer, source, name.data(), name.size());
-}
-
-void describe(Device device) {
-  if (is_described[device].exchange(true)) return;
-  const recording::DeviceRecord record{};
-  const std::string name = "CUDA device " + std::to_string(device - 1) + ", PyTorch's allocator";
-  const preload::RecordingFile::Piece pieces[] = {{&record, sizeof record}, {name.data(), name.size()}};
-  preload::process.file.write_metadata(recording::MetadataKind::device, device - 1, pieces, 2);
-}
-
-}  // namespace
 
 void start_stream(const std::string& path) {
   const std::string whole = std::filesystem::absolute(path).string();
@@ -404,12 +394,5 @@ void stream_leave() {
 }
 
 void seal_stream() { preload::try_finish_recording(); }
-
-namespace {
-// Runs when the library is unloaded, at the end of the process.
-[[gnu::destructor]] void end_stream() {
-  if (is_started) seal_stream();
-}
-}  // namespace
 
 }  // namespace headroom::memory_tracer

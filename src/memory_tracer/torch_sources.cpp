@@ -8,7 +8,6 @@
 #include <torch/csrc/jit/runtime/interpreter.h>
 
 #include <cstring>
-#include <memory>
 
 #include "memory_tracer/session.h"
 #include "preload/clock.h"
@@ -63,6 +62,30 @@ void put(c10::Allocator* allocator) {
     c10::SetCPUAllocator(allocator, static_cast<std::uint8_t>(priority));
 }
 
+struct Entered final : at::ObserverContext {
+  explicit Entered(std::uint32_t in) : sessions(in) {}
+  std::uint32_t sessions;
+};
+
+std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& node) {
+  const ForwardPlace place{node.forwardThreadId(), static_cast<std::uint64_t>(node.seqNr())};
+  const std::uint32_t entered = enter_backward_node(node.name(), place);
+  return entered == 0 ? nullptr : std::make_unique<Entered>(entered);
+}
+void on_end(const at::RecordFunction&, at::ObserverContext* context) {
+  if (context != nullptr) leave_entered(static_cast<Entered*>(context)->sessions);
+}
+
+at::CallbackHandle handle{};
+
+struct Point {
+  std::uint64_t ticks, ns;
+};
+Point point_now() { return {preload::ticks_about_now(), preload::monotonic_ns()}; }
+
+Point start{};
+double ns_a_tick = 0;  // 0: use the kernel's clock
+
 }  // namespace
 
 void watch_cpu_allocator() {
@@ -80,26 +103,6 @@ void watch_cpu_allocator() {
 void unwatch_cpu_allocator() {
   if (c10::GetCPUAllocator() == &watched()) put(original);
 }
-
-namespace {
-
-struct Entered final : at::ObserverContext {
-  explicit Entered(std::uint32_t in) : sessions(in) {}
-  std::uint32_t sessions;
-};
-
-std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& node) {
-  const ForwardPlace place{node.forwardThreadId(), static_cast<std::uint64_t>(node.seqNr())};
-  const std::uint32_t entered = enter_backward_node(node.name(), place);
-  return entered == 0 ? nullptr : std::make_unique<Entered>(entered);
-}
-void on_end(const at::RecordFunction&, at::ObserverContext* context) {
-  if (context != nullptr) leave_entered(static_cast<Entered*>(context)->sessions);
-}
-
-at::CallbackHandle handle{};
-
-}  // namespace
 
 // Registers callbacks for nodes only: a callback for each operator would cost 0.2 µs, also in inference.
 void watch_backward() {
@@ -119,18 +122,6 @@ ScriptPlace script_place() {
   const std::vector<std::string> hierarchy = torch::jit::currentModuleHierarchy();
   return hierarchy.empty() ? ScriptPlace{} : parse_script_place(hierarchy);
 }
-
-namespace {
-
-struct Point {
-  std::uint64_t ticks, ns;
-};
-Point point_now() { return {preload::ticks_about_now(), preload::monotonic_ns()}; }
-
-Point start{};
-double ns_a_tick = 0;  // 0: use the kernel's clock
-
-}  // namespace
 
 void calibrate_clock() {
   static const bool is_calibrated = [] {

@@ -31,56 +31,36 @@ std::string duration_words(double seconds_left) {
   return fmt::format("{:.1f} h", seconds_left / 3600);
 }
 
-enum class Unit { percent, bytes, celsius, bytes_per_hour, duration, pages, times_smaller, processes };
-
-// {0} is the value with its unit, {1} the sensor, GPU or memory, or else `nameless`.
+// {number}, {bytes} and {duration} of `value` are the figure's value. In `sentence`, {0} is the value with
+// its unit, {1} the sensor, GPU or memory, or else `nameless`.
 struct FigureSentence {
-  Unit unit;
-  std::string_view sentence, nameless = "memory";
+  std::string_view value, sentence, nameless = "memory";
 };
 
 // In the order of RiskFigure.
 constexpr FigureSentence kSentences[kRiskFigures] = {
-    {Unit::percent, "{0} of {1} is used"},
-    {Unit::percent, "{0} of {1} is used"},
-    {Unit::bytes, "{0} of memory is available"},
-    {Unit::bytes, "{0} of swap is in use"},
-    {Unit::celsius, "{1} is at {0}", "a sensor"},
-    {Unit::bytes_per_hour, "{1} grows by {0}"},
-    {Unit::duration, "{1} will be exhausted in {0} at the current growth"},
-    {Unit::duration, "{1} will be exhausted in {0} at the current growth"},
-    {Unit::pages, "{0} are read back from disk or swap while tasks wait for memory"},
-    {Unit::times_smaller, "the largest free block is {0} than before with the same free memory"},
-    {Unit::percent, "all tasks wait for memory {0} of the time"},
-    {Unit::processes, "the kernel killed {0} because memory ran out"},
-    {Unit::processes, "heat or power limits reduce the clocks"}};
-
-const FigureSentence& sentence_of(RiskFigure figure) { return kSentences[static_cast<std::size_t>(figure)]; }
+    {"{number:.1f} %", "{0} of {1} is used"},
+    {"{number:.1f} %", "{0} of {1} is used"},
+    {"{bytes}", "{0} of memory is available"},
+    {"{bytes}", "{0} of swap is in use"},
+    {"{number:.1f} °C", "{1} is at {0}", "a sensor"},
+    {"{bytes} per hour", "{1} grows by {0}"},
+    {"{duration}", "{1} will be exhausted in {0} at the current growth"},
+    {"{duration}", "{1} will be exhausted in {0} at the current growth"},
+    {"{number:.0f} pages per second", "{0} are read back from disk or swap while tasks wait for memory"},
+    {"{number:.0f} times smaller", "the largest free block is {0} than before with the same free memory"},
+    {"{number:.1f} %", "all tasks wait for memory {0} of the time"},
+    {"{number:.0f} process{es}", "the kernel killed {0} because memory ran out"},
+    {"", "heat or power limits reduce the clocks"}};
 
 std::string value_words(RiskFigure figure, double value) {
-  switch (sentence_of(figure).unit) {
-    case Unit::percent:
-      return fmt::format("{:.1f} %", value);
-    case Unit::bytes:
-      return format_bytes({std::llround(value)});
-    case Unit::celsius:
-      return fmt::format("{:.1f} °C", value);
-    case Unit::bytes_per_hour:
-      return format_bytes({std::llround(value)}) + " per hour";
-    case Unit::duration:
-      return duration_words(value);
-    case Unit::pages:
-      return fmt::format("{:.0f} pages per second", value);
-    case Unit::times_smaller:
-      return fmt::format("{:.0f} times smaller", value);
-    case Unit::processes:
-      break;
-  }
-  return fmt::format("{:.0f} process{}", value, value == 1 ? "" : "es");
+  return fmt::format(fmt::runtime(kSentences[static_cast<std::size_t>(figure)].value),
+                     fmt::arg("number", value), fmt::arg("bytes", format_bytes({std::llround(value)})),
+                     fmt::arg("duration", duration_words(value)), fmt::arg("es", value == 1 ? "" : "es"));
 }
 
 std::string words_for(RiskFigure figure, double value, std::string_view detail) {
-  const auto& [unit, sentence, nameless] = sentence_of(figure);
+  const auto& [unit, sentence, nameless] = kSentences[static_cast<std::size_t>(figure)];
   return fmt::format(fmt::runtime(sentence), value_words(figure, value), detail.empty() ? nameless : detail);
 }
 
@@ -88,29 +68,24 @@ std::string words_for(RiskFigure figure, double value, std::string_view detail) 
 
 const std::vector<AlertRule>& default_alert_rules() {
   using enum AlertSeverity;
+  using enum RiskFigure;
   static const std::vector<AlertRule> rules = {
       // Of the guide: GPU or unified memory over 80 %, all memory over 85 %, less than 2 GB available, swap
       // in use, over 80 degrees.
-      rule("gpu_memory", RiskFigure::gpu_memory_used_percent, true, 80, 75, seconds(5), seconds(10), warning),
-      rule("total_memory", RiskFigure::ram_used_percent, true, 85, 80, seconds(5), seconds(10), critical),
-      rule("little_available", RiskFigure::ram_available_bytes, false, 2e9, 2.25e9, seconds(5), seconds(10),
-           warning),
+      rule("gpu_memory", gpu_memory_used_percent, true, 80, 75, seconds(5), seconds(10), warning),
+      rule("total_memory", ram_used_percent, true, 85, 80, seconds(5), seconds(10), critical),
+      rule("little_available", ram_available_bytes, false, 2e9, 2.25e9, seconds(5), seconds(10), warning),
       // Some pages are always in swap after the start of a machine.
-      rule("swap_in_use", RiskFigure::swap_used_bytes, true, 64 << 20, 32 << 20, seconds(5), seconds(10),
+      rule("swap_in_use", swap_used_bytes, true, 64 << 20, 32 << 20, seconds(5), seconds(10), warning),
+      rule("temperature", temperature_celsius, true, 80, 75, seconds(3), seconds(10), warning),
+      rule("memory_grows", memory_growth_bytes_per_hour, true, 256 << 20, 64 << 20, seconds(60), seconds(60),
            warning),
-      rule("temperature", RiskFigure::temperature_celsius, true, 80, 75, seconds(3), seconds(10), warning),
-      rule("memory_grows", RiskFigure::memory_growth_bytes_per_hour, true, 256 << 20, 64 << 20, seconds(60),
-           seconds(60), warning),
-      rule("memory_runs_out", RiskFigure::memory_seconds_left, false, 300, 450, seconds(0), seconds(15),
-           critical),
-      rule("nvmap_runs_out", RiskFigure::nvmap_seconds_left, false, 300, 450, seconds(0), seconds(15),
-           warning),
-      rule("thrashing", RiskFigure::thrash_pages_per_second, true, 2500, 500, seconds(3), seconds(10),
-           critical),
-      rule("fragmentation", RiskFigure::fragmentation_factor, true, 3.5, 2, seconds(30), seconds(30),
-           warning),
-      rule("oom_kill", RiskFigure::oom_kills, true, 0, 0, seconds(0), seconds(10), critical),
-      rule("throttled", RiskFigure::throttled, true, 0.5, 0.5, seconds(3), seconds(10), info),
+      rule("memory_runs_out", memory_seconds_left, false, 300, 450, seconds(0), seconds(15), critical),
+      rule("nvmap_runs_out", nvmap_seconds_left, false, 300, 450, seconds(0), seconds(15), warning),
+      rule("thrashing", thrash_pages_per_second, true, 2500, 500, seconds(3), seconds(10), critical),
+      rule("fragmentation", fragmentation_factor, true, 3.5, 2, seconds(30), seconds(30), warning),
+      rule("oom_kill", oom_kills, true, 0, 0, seconds(0), seconds(10), critical),
+      rule("throttled", throttled, true, 0.5, 0.5, seconds(3), seconds(10), info),
   };
   return rules;
 }

@@ -4,7 +4,6 @@
 #include <bit>
 #include <cmath>
 #include <utility>
-#include <vector>
 
 namespace headroom::monitoring {
 namespace {

@@ -7,7 +7,6 @@
 #include <span>
 #include <vector>
 
-#include "base/units.h"
 #include "types/bench_result.h"
 
 namespace headroom::monitoring {

@@ -6,20 +6,6 @@
 namespace headroom::monitoring {
 namespace {
 
-constexpr std::array<std::string_view, kRiskFigures> kNames{"ram_used_percent",
-                                                            "gpu_memory_used_percent",
-                                                            "ram_available_bytes",
-                                                            "swap_used_bytes",
-                                                            "temperature_celsius",
-                                                            "memory_growth_bytes_per_hour",
-                                                            "memory_seconds_left",
-                                                            "nvmap_seconds_left",
-                                                            "thrash_pages_per_second",
-                                                            "fragmentation_factor",
-                                                            "psi_full_percent",
-                                                            "oom_kills",
-                                                            "throttled"};
-
 constexpr std::string_view kLargeBlocks = "memory in large blocks";
 constexpr Nanoseconds kSecond{1'000'000'000};
 constexpr std::size_t kLongestDetail = 200;  // of a log, a sensor's name may be of any length
@@ -66,7 +52,13 @@ std::string label_of(const GpuSample& gpu) { return gpu.index ? "GPU " + std::to
 
 }  // namespace
 
-std::string_view name_of(RiskFigure figure) { return kNames[static_cast<std::size_t>(figure)]; }
+std::string_view name_of(RiskFigure figure) {
+  return name_in(
+      {"ram_used_percent", "gpu_memory_used_percent", "ram_available_bytes", "swap_used_bytes",
+       "temperature_celsius", "memory_growth_bytes_per_hour", "memory_seconds_left", "nvmap_seconds_left",
+       "thrash_pages_per_second", "fragmentation_factor", "psi_full_percent", "oom_kills", "throttled"},
+      figure);
+}
 
 std::optional<RiskFigure> risk_figure_by_name(std::string_view name) {
   return find_named(name, RiskFigure::throttled);

@@ -2,12 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
 
 namespace headroom::monitoring {
 namespace {

@@ -5,10 +5,9 @@
 //
 // The upper bound for the remaining components is Dantzig's: take them by value per byte, the last one in
 // part, until the capacity is full. Two details:
-//   - If components start one after another and none is lazy, one of them must start last, while all others
-//   run.
-//     So the capacity is first reduced by the smallest load spike (load peak minus run).
-//   - Members of a group count with zero bytes, because they may add nothing to the peak.
+// - If components start one after another and none is lazy, one must start last, while all others run. So the
+//   capacity is first reduced by the smallest load spike (load peak minus run).
+// - Members of a group count with zero bytes, because they may add nothing to the peak.
 #pragma once
 
 #include <cstdint>

@@ -25,28 +25,22 @@ class ValueReader : public TomlReader {
  public:
   using TomlReader::TomlReader;
 
-  Status read_size(const toml::node& node, const std::string& key, Bytes& size) const {
-    constexpr Bytes kLargest = gibibytes(1 << 20);  // the sum of a thousand sizes must fit into the type
-    if (!node.is_string())
-      return wrong(node, fmt::format("'{}' must be a size in quotes with its unit", key),
-                   fmt::format("write {} = \"500 MB\"", key));
-    std::string text;
-    if (auto done = read(node, key, text); !done) return done;
-    const auto parsed = parse_size(text);
-    if (!parsed)
-      return wrong(node, fmt::format("'{}' is not a valid size: {}", key, parsed.error().what),
-                   parsed.error().fix.empty() ? "write \"500 MB\" or \"1.5 GiB\"" : parsed.error().fix);
-    if (*parsed > kLargest) return wrong(node, fmt::format("'{}' is larger than any memory: {}", key, text));
-    size = *parsed;
-    return {};
-  }
   template <class Size>  // Bytes, or optional Bytes
   ReadValue size_into(Size& target) const {
-    return [this, &target](const toml::node& node, const std::string& key) {
-      Bytes size;
-      auto done = read_size(node, key, size);
-      if (done) target = size;
-      return done;
+    return [this, &target](const toml::node& node, const std::string& key) -> Status {
+      constexpr Bytes kLargest = gibibytes(1 << 20);  // the sum of a thousand sizes must fit into the type
+      if (!node.is_string())
+        return wrong(node, fmt::format("'{}' must be a size in quotes with its unit", key),
+                     fmt::format("write {} = \"500 MB\"", key));
+      std::string text;
+      if (auto done = read(node, key, text); !done) return done;
+      const auto size = parse_size(text);
+      if (!size)
+        return wrong(node, fmt::format("'{}' is not a valid size: {}", key, size.error().what),
+                     size.error().fix.empty() ? "write \"500 MB\" or \"1.5 GiB\"" : size.error().fix);
+      if (*size > kLargest) return wrong(node, fmt::format("'{}' is larger than any memory: {}", key, text));
+      target = *size;
+      return {};
     };
   }
 

@@ -81,7 +81,7 @@ const BudgetComponent* find_component(const Budget& budget, const std::string& n
 
 std::string dependency_conflict(const Budget& budget) {
   for (const BudgetComponent& component : budget.components) {
-    for (const auto* list : {&component.after, &component.needs}) {
+    for (const auto* list : {&component.after, &component.needs})
       for (const std::string& name : *list) {
         const BudgetComponent* other = find_component(budget, name);
         if (other == nullptr) continue;
@@ -96,7 +96,6 @@ std::string dependency_conflict(const Budget& budget) {
           return fmt::format("'{}' needs '{}', but members of a group never run together", component.name,
                              name);
       }
-    }
   }
   return {};
 }

@@ -1,7 +1,6 @@
 // Fills a budget with measured footprints.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 

@@ -7,7 +7,6 @@
 #include <cmath>
 #include <filesystem>
 
-#include "planning/best_set.h"
 #include "types/enum_names.h"
 
 namespace headroom::planning {
@@ -206,8 +205,7 @@ std::string words_for_part(Bytes bytes, bool is_decimal) {
   if (!is_decimal) return format_bytes(bytes);
   constexpr double kMegabyte = 1e6;
   const double megabytes = static_cast<double>(bytes.count) / kMegabyte;
-  return megabytes == std::floor(megabytes) ? fmt::format("{:.0f} MB", megabytes)
-                                            : fmt::format("{:.1f} MB", megabytes);
+  return fmt::format("{:.{}f} MB", megabytes, megabytes == std::floor(megabytes) ? 0 : 1);
 }
 
 std::string words_for_sum(Bytes bytes, bool is_decimal) {

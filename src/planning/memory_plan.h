@@ -74,9 +74,8 @@ struct VerifiedFigure {
   Bytes planned, measured;
   // The difference as a share of the measurement; above 0: the plan is higher.
   double relative_difference() const {
-    return measured.count == 0
-               ? 0
-               : static_cast<double>((planned - measured).count) / static_cast<double>(measured.count);
+    if (measured.count == 0) return 0;
+    return static_cast<double>((planned - measured).count) / static_cast<double>(measured.count);
   }
 };
 

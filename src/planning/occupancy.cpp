@@ -137,16 +137,6 @@ std::vector<Occupancy::Share> Occupancy::shares_at_peak(const std::vector<bool>&
   return combined(items);
 }
 
-Bytes Occupancy::at_peak(const std::vector<bool>& members, std::optional<std::size_t> loading) const {
-  return sum_of(shares_at_peak(members, loading));
-}
-
-Bytes Occupancy::at_start(const std::vector<bool>& members, StartMode start) const {
-  return sum_of(shares_at_start(members, start));
-}
-
-Bytes Occupancy::at_rest() const { return sum_of(shares_at_peak(all(), {}, true)); }
-
 std::vector<Occupancy::Share> Occupancy::shares_at_start(const std::vector<bool>& members,
                                                          StartMode start) const {
   std::vector<Item> items;
@@ -162,12 +152,6 @@ std::vector<Occupancy::Share> Occupancy::shares_at_start(const std::vector<bool>
     items.push_back({i, bytes, transient, is_loading && transient == Bytes{}});
   }
   return combined(items);
-}
-
-Bytes sum_of(const std::vector<Occupancy::Share>& shares) {
-  Bytes sum;
-  for (const Occupancy::Share& share : shares) sum += share.bytes;
-  return sum;
 }
 
 }  // namespace headroom::planning

@@ -29,12 +29,16 @@ class Occupancy {
 
   // All `members` run at their peaks, and `loading` at its load peak replaces the members of its group. In a
   // group only the largest member counts, in a pipeline only the largest transient buffer.
-  Bytes at_peak(const std::vector<bool>& members, std::optional<std::size_t> loading = {}) const;
+  Bytes at_peak(const std::vector<bool>& members, std::optional<std::size_t> loading = {}) const {
+    return sum_of(shares_at_peak(members, loading));
+  }
   // All `members` start at the same time. Each is at its load peak or, without waiting, at the larger of its
   // load and run peaks.
-  Bytes at_start(const std::vector<bool>& members, StartMode start) const;
+  Bytes at_start(const std::vector<bool>& members, StartMode start) const {
+    return sum_of(shares_at_start(members, start));
+  }
   // The run means of all components, without transient buffers.
-  Bytes at_rest() const;
+  Bytes at_rest() const { return sum_of(shares_at_peak(all(), {}, true)); }
 
   // The parts of a sum, by component. Shared pages are separate parts. `mean`: as at_rest().
   struct Share {
@@ -43,6 +47,11 @@ class Occupancy {
     Bytes bytes;
     bool is_loading = false;
   };
+  friend Bytes sum_of(const std::vector<Share>& shares) {
+    Bytes sum;
+    for (const Share& share : shares) sum += share.bytes;
+    return sum;
+  }
   std::vector<Share> shares_at_peak(const std::vector<bool>& members, std::optional<std::size_t> loading = {},
                                     bool mean = false) const;
   std::vector<Share> shares_at_start(const std::vector<bool>& members, StartMode start) const;
@@ -71,7 +80,5 @@ class Occupancy {
   std::vector<bool> is_of_one_group_;  // for each pipeline: its grouped members are all of one group
   std::vector<std::string> shared_keys_;
 };
-
-Bytes sum_of(const std::vector<Occupancy::Share>& shares);
 
 }  // namespace headroom::planning

@@ -5,9 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdint>
-#include <string>
-#include <string_view>
 
 #include "base/files.h"
 #include "base/text.h"

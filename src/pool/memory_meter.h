@@ -7,7 +7,6 @@
 #include <optional>
 #include <string>
 
-#include "base/result.h"
 #include "base/units.h"
 
 namespace headroom::pool {

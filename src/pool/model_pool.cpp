@@ -2,7 +2,6 @@
 #include <map>
 #include <mutex>
 #include <stdexcept>
-#include <utility>
 
 #include "headroom/model_pool.h"
 #include "inference/backend.h"

@@ -8,7 +8,6 @@
 #include <stdexcept>
 #include <system_error>
 #include <thread>
-#include <utility>
 
 #include "headroom/scope.h"
 #include "pool/pool_state.h"

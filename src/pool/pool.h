@@ -18,8 +18,6 @@
 #include <string_view>
 #include <utility>
 
-#include "base/result.h"
-#include "base/units.h"
 #include "pool/eviction_policy.h"
 #include "pool/memory_meter.h"
 #include "pool/pool_events.h"

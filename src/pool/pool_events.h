@@ -12,8 +12,6 @@
 #include <thread>
 
 #include "base/files.h"
-#include "base/result.h"
-#include "base/units.h"
 #include "types/enum_names.h"
 #include "types/sample.h"
 

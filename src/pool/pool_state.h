@@ -15,7 +15,6 @@
 #include <thread>
 #include <vector>
 
-#include "base/units.h"
 #include "pool/pool.h"
 
 namespace headroom::pool {

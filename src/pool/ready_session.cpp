@@ -1,7 +1,5 @@
 #include "pool/ready_session.h"
 
-#include <utility>
-
 namespace headroom::pool {
 namespace {
 

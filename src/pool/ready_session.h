@@ -5,7 +5,6 @@
 #include <memory>
 #include <vector>
 
-#include "base/result.h"
 #include "inference/backend.h"
 #include "inference/synthetic_input.h"
 

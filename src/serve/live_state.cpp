@@ -4,9 +4,7 @@
 #include <cmath>
 
 #include "base/json.h"
-#include "base/units.h"
 #include "monitoring/sample_metrics.h"
-#include "watch/alert_watch.h"
 #include "watch/sample_log.h"
 
 namespace headroom::serve {

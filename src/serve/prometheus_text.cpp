@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
-#include <string_view>
-#include <utility>
 
 #include "base/utf8.h"
 #include "monitoring/sample_metrics.h"

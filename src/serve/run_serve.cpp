@@ -4,8 +4,6 @@
 #include <malloc.h>
 #include <algorithm>
 #include <cstdlib>
-#include <filesystem>
-#include <memory>
 
 #include "base/files.h"
 #include "base/json.h"
@@ -24,8 +22,6 @@ namespace {
 
 constexpr std::size_t kMostPoints = 36'000;
 constexpr Nanoseconds kPatience{2'000'000'000};  // for responses in progress at shutdown
-
-bool is_loopback_address(const std::string& host) { return is_loopback_name(host) || host == "::1"; }
 
 std::string url_of(const HttpAddress& address, int port) {
   const bool is_ipv6 = address.host.find(':') != std::string::npos;
@@ -57,56 +53,6 @@ Result<std::optional<ros2::DiagnosticsFeed>> start_ros2(const ServeOptions& opti
   return ros2::DiagnosticsFeed(std::move(*publisher), sources::read_host_info(options.watch.sysroot).hostname,
                                options.watch.interval);
 }
-
-}  // namespace
-
-Result<int> run_serve(const ServeOptions& options) {
-  if (auto sound = watch::check_sysroot(options.watch.sysroot); !sound) return forward_error(sound);
-  const bool is_local = is_loopback_address(options.address.host);
-  if (!is_local && options.token.empty() && !options.address.tls)
-    return usage_error(fmt::format("--listen {} makes this machine's data public", options.address.host), "",
-                       "use --token-file, or --tls-cert and --tls-key");
-  if (!is_local && !options.address.tls)
-    log::warning("the token is sent unencrypted; use --tls-cert and --tls-key");
-  ::mallopt(M_ARENA_MAX, 2);  // else each of 64 threads' arenas keeps the memory of its largest response
-  auto interrupt = bench::Interrupt::listen();
-  if (!interrupt) return forward_error(interrupt);
-  watch::AlertSettings settings = options.watch.alerts.value_or(watch::AlertSettings{});
-  const auto points = static_cast<std::size_t>(options.history.count / options.watch.interval.count);
-  LiveState state(settings.rules, std::clamp<std::size_t>(points, 60, kMostPoints));
-  watch::AlertWatch alerts(std::move(settings), options.watch.interval);
-  const Access access{options.token, is_local};
-  const std::string host_name = sources::read_host_info(options.watch.sysroot).hostname;
-  auto diagnostics = start_ros2(options);
-  if (!diagnostics) return forward_error(diagnostics);
-  // Declared after the objects that its threads use, so that it is destroyed first.
-  auto server = load_http_server();
-  if (!server) return forward_error(server);
-  auto port = (*server)->start(options.address, [&](const HttpRequest& request) {
-    return respond(request, state, access, options.watch.interval, host_name);
-  });
-  if (!port) return forward_error(port);
-  log::info("serving {}", url_of(options.address, *port));
-  print_output(url_of(options.address, *port) + "\n");
-
-  auto end = watch::sample_live(options.watch, *interrupt, [&](SystemSample& sample) {
-    const auto events = alerts.add(sample);
-    state.update(sample, alerts, events);
-    if (*diagnostics) (*diagnostics)->add(sample, alerts.risk(), alerts.active(), !events.empty());
-    return true;
-  });
-  if (*diagnostics) (*diagnostics)->end();
-  const bool stopped = (*server)->stop(kPatience);
-  alerts.finish();
-  if (!stopped) {  // a thread still sends a response and uses objects of this function
-    if (!end) log::error("{}", end.error().sentence());
-    std::_Exit(end ? 0 : 3);
-  }
-  if (!end) return forward_error(end);
-  return 0;
-}
-
-namespace {
 
 constexpr std::string_view kBearer = "Bearer ";
 constexpr const char* kJson = "application/json";
@@ -167,6 +113,52 @@ HttpResponse find_content(const HttpRequest& request, LiveState& state, const st
 }
 
 }  // namespace
+
+Result<int> run_serve(const ServeOptions& options) {
+  if (auto sound = watch::check_sysroot(options.watch.sysroot); !sound) return forward_error(sound);
+  const bool is_local = is_loopback_name(options.address.host) || options.address.host == "::1";
+  if (!is_local && options.token.empty() && !options.address.tls)
+    return usage_error(fmt::format("--listen {} makes this machine's data public", options.address.host), "",
+                       "use --token-file, or --tls-cert and --tls-key");
+  if (!is_local && !options.address.tls)
+    log::warning("the token is sent unencrypted; use --tls-cert and --tls-key");
+  ::mallopt(M_ARENA_MAX, 2);  // else each of 64 threads' arenas keeps the memory of its largest response
+  auto interrupt = bench::Interrupt::listen();
+  if (!interrupt) return forward_error(interrupt);
+  watch::AlertSettings settings = options.watch.alerts.value_or(watch::AlertSettings{});
+  const auto points = static_cast<std::size_t>(options.history.count / options.watch.interval.count);
+  LiveState state(settings.rules, std::clamp<std::size_t>(points, 60, kMostPoints));
+  watch::AlertWatch alerts(std::move(settings), options.watch.interval);
+  const Access access{options.token, is_local};
+  const std::string host_name = sources::read_host_info(options.watch.sysroot).hostname;
+  auto diagnostics = start_ros2(options);
+  if (!diagnostics) return forward_error(diagnostics);
+  // Declared after the objects that its threads use, so that it is destroyed first.
+  auto server = load_http_server();
+  if (!server) return forward_error(server);
+  auto port = (*server)->start(options.address, [&](const HttpRequest& request) {
+    return respond(request, state, access, options.watch.interval, host_name);
+  });
+  if (!port) return forward_error(port);
+  log::info("serving {}", url_of(options.address, *port));
+  print_output(url_of(options.address, *port) + "\n");
+
+  auto end = watch::sample_live(options.watch, *interrupt, [&](SystemSample& sample) {
+    const auto events = alerts.add(sample);
+    state.update(sample, alerts, events);
+    if (*diagnostics) (*diagnostics)->add(sample, alerts.risk(), alerts.active(), !events.empty());
+    return true;
+  });
+  if (*diagnostics) (*diagnostics)->end();
+  const bool stopped = (*server)->stop(kPatience);
+  alerts.finish();
+  if (!stopped) {  // a thread still sends a response and uses objects of this function
+    if (!end) log::error("{}", end.error().sentence());
+    std::_Exit(end ? 0 : 3);
+  }
+  if (!end) return forward_error(end);
+  return 0;
+}
 
 bool is_loopback_name(const std::string& host) {
   const std::string name = host.substr(0, host.starts_with('[') ? host.find(']') + 1 : host.find(':'));

@@ -4,8 +4,6 @@
 #include <optional>
 #include <string>
 
-#include "base/result.h"
-#include "base/units.h"
 #include "serve/http_server.h"
 #include "serve/live_state.h"
 #include "serve/ros2/publisher.h"

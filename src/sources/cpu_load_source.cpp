@@ -1,5 +1,4 @@
 // The load of all cores together and of each core. An offline core has no line.
-#include <vector>
 
 #include "base/text.h"
 #include "sources/metric_source.h"

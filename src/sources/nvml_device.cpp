@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <string_view>
 
 namespace headroom::sources::nvml {
 
@@ -42,6 +41,40 @@ std::string nvml_text_of(Return (*call)(Device, char*, unsigned), Device device)
   std::array<char, Length + 1> text{};
   if (call == nullptr || call(device, text.data(), Length) != kSuccess) return {};
   return text.data();
+}
+
+constexpr std::byte kPattern{0xA5};
+constexpr std::size_t kLargestEntry = sizeof(ProcessInfoV3);
+constexpr unsigned kFirstCapacity = 61;          // entries; a prime, so that a full list is rarely ambiguous
+constexpr unsigned kMostEntries = 100'000;       // a larger number is an error of the driver
+constexpr std::int64_t kLargestPid = 4'194'304;  // Linux's PID_MAX_LIMIT
+constexpr int kTries = 4;                        // the number of processes can grow between two calls
+
+std::optional<std::int64_t> instance_of(unsigned id) {
+  return id == kNoInstance ? std::nullopt : std::optional<std::int64_t>(id);
+}
+
+GpuProcess process_at(const std::byte* entry, std::size_t size) {
+  ProcessInfoV2 info{0, kNotAvailable, kNoInstance, kNoInstance};
+  std::memcpy(&info, entry, std::min(size, sizeof info));
+  GpuProcess process;
+  process.pid = info.pid;
+  process.used = bytes_of(info.used);
+  process.gpu_instance = instance_of(info.gpu_instance);
+  process.compute_instance = instance_of(info.compute_instance);
+  return process;
+}
+
+// A process with compute and graphics is in two lists with the same memory, so the sizes must not be added.
+void merge(const GpuProcess& process, std::vector<GpuProcess>& processes) {
+  const auto same = std::ranges::find_if(processes, [&](const GpuProcess& known) {
+    return known.pid == process.pid && known.gpu_instance == process.gpu_instance &&
+           known.compute_instance == process.compute_instance;
+  });
+  if (same == processes.end())
+    processes.push_back(process);
+  else if (process.used)
+    same->used = std::max(same->used.value_or(Bytes{}), *process.used);
 }
 
 }  // namespace
@@ -211,44 +244,6 @@ void DeviceReader::read_processes(GpuSample& sample) {
     }
   }
 }
-
-namespace {
-
-constexpr std::byte kPattern{0xA5};
-constexpr std::size_t kLargestEntry = sizeof(ProcessInfoV3);
-constexpr unsigned kFirstCapacity = 61;          // entries; a prime, so that a full list is rarely ambiguous
-constexpr unsigned kMostEntries = 100'000;       // a larger number is an error of the driver
-constexpr std::int64_t kLargestPid = 4'194'304;  // Linux's PID_MAX_LIMIT
-constexpr int kTries = 4;                        // the number of processes can grow between two calls
-
-std::optional<std::int64_t> instance_of(unsigned id) {
-  return id == kNoInstance ? std::nullopt : std::optional<std::int64_t>(id);
-}
-
-GpuProcess process_at(const std::byte* entry, std::size_t size) {
-  ProcessInfoV2 info{0, kNotAvailable, kNoInstance, kNoInstance};
-  std::memcpy(&info, entry, std::min(size, sizeof info));
-  GpuProcess process;
-  process.pid = info.pid;
-  process.used = bytes_of(info.used);
-  process.gpu_instance = instance_of(info.gpu_instance);
-  process.compute_instance = instance_of(info.compute_instance);
-  return process;
-}
-
-// A process with compute and graphics is in two lists with the same memory, so the sizes must not be added.
-void merge(const GpuProcess& process, std::vector<GpuProcess>& processes) {
-  const auto same = std::ranges::find_if(processes, [&](const GpuProcess& known) {
-    return known.pid == process.pid && known.gpu_instance == process.gpu_instance &&
-           known.compute_instance == process.compute_instance;
-  });
-  if (same == processes.end())
-    processes.push_back(process);
-  else if (process.used)
-    same->used = std::max(same->used.value_or(Bytes{}), *process.used);
-}
-
-}  // namespace
 
 std::size_t entry_size(std::size_t written, std::size_t count, std::size_t capacity, std::size_t declared) {
   constexpr std::array kSizes{sizeof(ProcessInfoV2), sizeof(ProcessInfoV3), sizeof(ProcessInfoV1)};

@@ -2,7 +2,6 @@
 // creates no CUDA context, so it uses no GPU memory.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>

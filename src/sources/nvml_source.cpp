@@ -5,12 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <utility>
 
 #include "base/log.h"
 #include "base/text.h"
-#include "sources/nvml_device.h"
-#include "sources/nvml_library.h"
 
 namespace headroom::sources {
 namespace {
@@ -69,6 +66,14 @@ unsigned count_nvml_devices(const nvml::Library& library) {
   if (library.functions().device_count(&count) != nvml::kSuccess) return 0;
   return std::min(count, kMostDevices);
 }
+
+constexpr std::array<const char*, 5> kSigns{
+    "proc/driver/nvidia/version",
+    "dev/nvidiactl",
+    "dev/nvgpu",       // Jetson
+    "dev/nvhost-gpu",  // Jetson, older
+    "dev/dxg",         // Windows Subsystem for Linux
+};
 
 }  // namespace
 
@@ -148,18 +153,6 @@ std::vector<OwnGpuMemory::Share> OwnGpuMemory::read() {
   }
   return shares;
 }
-
-namespace {
-
-constexpr std::array<const char*, 5> kSigns{
-    "proc/driver/nvidia/version",
-    "dev/nvidiactl",
-    "dev/nvgpu",       // Jetson
-    "dev/nvhost-gpu",  // Jetson, older
-    "dev/dxg",         // Windows Subsystem for Linux
-};
-
-}  // namespace
 
 bool has_nvidia_driver(const fs::path& root, std::string_view library_path) {
   std::error_code ignored;

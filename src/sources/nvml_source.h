@@ -7,7 +7,6 @@
 #include <string_view>
 #include <vector>
 
-#include "base/units.h"
 #include "sources/metric_source.h"
 #include "sources/nvml_device.h"
 #include "sources/nvml_library.h"
@@ -46,11 +45,10 @@ class OwnGpuMemory {
   std::vector<std::pair<nvml::Device, std::string>> devices_;  // handle and UUID
 };
 
-// Checks whether NVIDIA's driver is installed, without loading any of it: NVML alone adds 19 MiB to the
-// process that opens it.
-// True if the kernel has the driver: that of desktops, of Jetson, or of Windows Subsystem for Linux. Also
-// true if a folder of `library_path` (colon-separated, like LD_LIBRARY_PATH) contains the NVML library.
-// `root` is the root prefix of SystemSampler.
+// True if the kernel has NVIDIA's driver: that of desktops, of Jetson, or of Windows Subsystem for Linux.
+// Loads none of it, because NVML alone adds 19 MiB to the process that opens it. Also true if a folder of
+// `library_path` (colon-separated, like LD_LIBRARY_PATH) contains the NVML library. `root` is the root prefix
+// of SystemSampler.
 bool has_nvidia_driver(const std::filesystem::path& root, std::string_view library_path);
 // For this machine and this process's LD_LIBRARY_PATH.
 bool has_nvidia_driver();

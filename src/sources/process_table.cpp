@@ -10,7 +10,6 @@
 #include <unistd.h>
 #include <algorithm>
 #include <array>
-#include <string>
 #include <unordered_map>
 
 #include "base/files.h"
@@ -50,6 +49,38 @@ bool read_stat(std::string_view text, Process& process) {
     if (field == 24) process.resident_pages = number();
   }
   return true;
+}
+
+constexpr std::pair<std::string_view, std::optional<Bytes> ProcessMemory::*> kStatusFigures[] = {
+    {"VmRSS", &ProcessMemory::rss},         {"VmHWM", &ProcessMemory::rss_peak},
+    {"RssAnon", &ProcessMemory::anonymous}, {"RssFile", &ProcessMemory::file_backed},
+    {"RssShmem", &ProcessMemory::shared},   {"VmSwap", &ProcessMemory::swapped},
+    {"VmData", &ProcessMemory::data}};
+
+void read_process_status(std::string_view text, ProcessMemory& memory) {
+  while (!text.empty()) {
+    const std::string_view line = take_line(text);
+    if (line.starts_with("Threads:")) memory.threads = parse_number<std::int64_t>(trim(line.substr(8)));
+    for (const auto& [key, figure] : kStatusFigures)
+      if (line.starts_with(key)) memory.*figure = kib_line(line, key);
+  }
+}
+
+std::optional<Process> stat_of(const std::filesystem::path& folder) {
+  const auto text = read_small_file(folder / "stat");
+  Process process;
+  return text && read_stat(*text, process) ? std::optional(process) : std::nullopt;
+}
+
+// smaps has a Pss line per mapping, smaps_rollup one line for all. Only smaps_rollup has the parts
+// (Pss_File, Pss_Shmem).
+void read_shares(const std::filesystem::path& path, ProcessMemory& memory) {
+  const auto text = read_small_file(path);
+  if (!text) return;
+  for (const std::string_view line : split(*text, '\n'))
+    if (const auto pss = kib_line(line, "Pss")) memory.pss = memory.pss.value_or(Bytes{}) + *pss;
+  memory.pss_file = kib_line(*text, "Pss_File");
+  memory.pss_shared = kib_line(*text, "Pss_Shmem");
 }
 
 }  // namespace
@@ -267,42 +298,6 @@ void ProcessTable::read(SystemSample& sample, const ProcessChoice& choice) {
 }
 
 std::size_t ProcessTable::count() const { return state_->now.size(); }
-
-namespace {
-
-constexpr std::pair<std::string_view, std::optional<Bytes> ProcessMemory::*> kStatusFigures[] = {
-    {"VmRSS", &ProcessMemory::rss},         {"VmHWM", &ProcessMemory::rss_peak},
-    {"RssAnon", &ProcessMemory::anonymous}, {"RssFile", &ProcessMemory::file_backed},
-    {"RssShmem", &ProcessMemory::shared},   {"VmSwap", &ProcessMemory::swapped},
-    {"VmData", &ProcessMemory::data}};
-
-void read_process_status(std::string_view text, ProcessMemory& memory) {
-  while (!text.empty()) {
-    const std::string_view line = take_line(text);
-    if (line.starts_with("Threads:")) memory.threads = parse_number<std::int64_t>(trim(line.substr(8)));
-    for (const auto& [key, figure] : kStatusFigures)
-      if (line.starts_with(key)) memory.*figure = kib_line(line, key);
-  }
-}
-
-std::optional<Process> stat_of(const std::filesystem::path& folder) {
-  const auto text = read_small_file(folder / "stat");
-  Process process;
-  return text && read_stat(*text, process) ? std::optional(process) : std::nullopt;
-}
-
-// smaps has a Pss line per mapping, smaps_rollup one line for all. Only smaps_rollup has the parts
-// (Pss_File, Pss_Shmem).
-void read_shares(const std::filesystem::path& path, ProcessMemory& memory) {
-  const auto text = read_small_file(path);
-  if (!text) return;
-  for (const std::string_view line : split(*text, '\n'))
-    if (const auto pss = kib_line(line, "Pss")) memory.pss = memory.pss.value_or(Bytes{}) + *pss;
-  memory.pss_file = kib_line(*text, "Pss_File");
-  memory.pss_shared = kib_line(*text, "Pss_Shmem");
-}
-
-}  // namespace
 
 ProcessMemory read_process_memory(pid_t pid, ProcessDetail detail, const std::filesystem::path& root) {
   ProcessMemory memory;

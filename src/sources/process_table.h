@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "base/result.h"
 #include "types/sample.h"
 
 namespace headroom::sources {

@@ -1,11 +1,9 @@
 #include "sources/text_samples.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "base/text.h"
 #include "sources/metric_source.h"
-#include "sources/nvidia_smi_reader.h"
 #include "sources/tegrastats_reader.h"
 
 namespace headroom::sources {

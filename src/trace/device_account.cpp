@@ -9,12 +9,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <iterator>
-#include <utility>
 
 #include "base/files.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "base/units.h"
 #include "cuda/visible_devices.h"
 #include "ledger/account_page.h"
 

@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
-#include <optional>
 
 #include "base/files.h"
 #include "base/text.h"
@@ -39,71 +38,6 @@ void make_hole(int fd, std::uint64_t begin, std::uint64_t end) {
     ::fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(begin),
                 static_cast<off_t>(end - begin));
 }
-
-}  // namespace
-
-std::unique_ptr<recording::FileHeader> read_header(const fs::path& path) {
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  auto header = fd ? read_struct<recording::FileHeader>(fd.get(), 0) : nullptr;
-  if (header != nullptr && std::memcmp(header->magic, recording::kMagic, sizeof recording::kMagic) != 0)
-    return nullptr;
-  return header;
-}
-
-std::vector<RecordingFile> find_recordings(const fs::path& root) {
-  std::vector<RecordingFile> others;
-  std::error_code code;
-  for (fs::directory_iterator entry(tree_folder(root), code), end; !code && entry != end;
-       entry.increment(code))
-    if (entry->path().extension() == ".hrec") others.push_back({entry->path()});
-  std::sort(others.begin(), others.end(), [](const RecordingFile& a, const RecordingFile& b) {
-    return natural_less(a.path.filename().string(), b.path.filename().string());
-  });
-  if (fs::exists(root, code)) others.insert(others.begin(), {root});
-  return others;
-}
-
-std::uint64_t disk_bytes_of(const fs::path& recording) {
-  constexpr std::uint64_t kBlock = 512;
-  struct stat info {};
-  return ::stat(recording.c_str(), &info) == 0 ? static_cast<std::uint64_t>(info.st_blocks) * kBlock : 0;
-}
-
-void compact_recording(const fs::path& recording) {
-  const auto header = read_header(recording);
-  const UniqueFd fd(::open(recording.c_str(), O_RDWR | O_CLOEXEC));
-  struct stat info {};
-  if (!fd || header == nullptr || header->version != recording::kVersion || ::fstat(fd.get(), &info) != 0)
-    return;
-  const std::uint64_t segment_bytes = header->segment_bytes;
-  const std::uint64_t begin = std::uint64_t{header->header_bytes} + header->metadata_bytes;
-  const std::uint64_t slots = std::min<std::uint64_t>(header->segments_claimed, header->segments_limit);
-  if (segment_bytes < kPage || slots > static_cast<std::uint64_t>(info.st_size) / kPage) return;
-
-  make_hole(fd.get(),
-            header->header_bytes + std::min<std::uint64_t>(header->metadata_used, header->metadata_bytes),
-            begin);
-  std::uint64_t end = begin;
-  for (std::uint64_t slot = 0; slot < slots; ++slot) {
-    const std::uint64_t at = begin + slot * segment_bytes;
-    const auto segment = read_struct<SegmentHeader>(fd.get(), at);
-    if (segment == nullptr) break;  // claimed, but the process ended before the file reached it
-    const std::uint64_t used = sizeof(SegmentHeader) + segment->committed;
-    if (segment->magic != recording::kSegmentMagic || used > segment_bytes) {
-      end = at + segment_bytes;  // damaged: keep its bytes for inspection
-      continue;
-    }
-    end = at + used;
-    if (slot + 1 < slots) make_hole(fd.get(), end, at + segment_bytes);
-  }
-  if (end >= static_cast<std::uint64_t>(info.st_size)) return;
-  // Write the new size before truncating: a crash in between leaves a file that is longer than its header
-  // states.
-  if (::pwrite(fd.get(), &end, sizeof end, offsetof(recording::FileHeader, file_bytes)) == sizeof end)
-    ::ftruncate(fd.get(), static_cast<off_t>(end));
-}
-
-namespace {
 
 // When a process started, in clock ticks since boot: field 22 of its stat file. Counting begins after the
 // name, which may contain anything.
@@ -176,41 +110,6 @@ bool can_have_begun(const fs::path& process, const recording::FileHeader& header
   return static_cast<double>(*start) <= began * ticks_a_second + 1;
 }
 
-}  // namespace
-
-std::size_t mark_growing(const fs::path& root, std::vector<RecordingFile>& recordings, const fs::path& proc) {
-  const std::uint64_t since = start_of(proc / "self").value_or(0);
-  const std::string tree_variable = "HEADROOM_TRACE_FILE=" + root.string() + '\0';
-  std::vector<MappedFile> files;
-  for (const RecordingFile& recording : recordings) files.push_back(mapped_file(recording.path));
-  std::size_t running = 0;
-  std::error_code code;
-  for (fs::directory_iterator entry(proc, code), end; !code && entry != end; entry.increment(code)) {
-    const fs::path& process = entry->path();
-    const auto pid = parse_number<pid_t>(process.filename().string());
-    if (!pid || *pid == ::getpid() || start_of(process).value_or(0) < since) continue;
-    const auto environment = read_small_file(process / "environ");
-    const auto maps = read_small_file(process / "maps");
-    const auto written = maps ? files_written_by(*maps) : std::vector<MappedFile>();
-    bool in_tree = environment && environment->find(tree_variable) != std::string::npos;
-    for (std::size_t i = 0; i < recordings.size(); ++i) {
-      bool writes = false;
-      if (maps) {
-        writes = std::any_of(written.begin(), written.end(),
-                             [&](const MappedFile& file) { return file.is_same(files[i]); });
-      } else if (const auto header = read_header(recordings[i].path)) {
-        writes = can_have_begun(process, *header);
-      }
-      recordings[i].growing = recordings[i].growing || writes;
-      in_tree = in_tree || writes;
-    }
-    running += in_tree ? 1 : 0;
-  }
-  return running;
-}
-
-namespace {
-
 // Whether an earlier trace created this file: recordings of other processes, their index, and runtime
 // profiles (onnxruntime-PID-N_DATE.json). Only such files are removed.
 bool is_trace_file(const fs::path& path) {
@@ -247,7 +146,122 @@ Status check_writable(const fs::path& file) {
   return {};
 }
 
+Json entry_of(const RecordingFile& file, const fs::path& folder) {
+  Json entry{{"file", file.path.lexically_relative(folder).string()}};
+  const auto recording = recording::Recording::open(file.path);
+  if (!recording) {
+    entry["error"] = recording.error().sentence();
+    return entry;
+  }
+  const recording::RecordingInfo& info = recording->info();
+  entry["pid"] = info.pid;
+  entry["parent_pid"] = info.parent_pid;
+  entry["generation"] = info.exec_generation;
+  entry["command"] = info.command;
+  entry["start_unix_ns"] = info.started_realtime_ns;
+  entry["duration_seconds"] = info.duration.seconds();
+  entry["host_recorded"] = info.host_recorded;
+  entry["segments"] = info.segments;
+  entry["file_bytes"] = info.file_bytes;
+  entry["disk_bytes"] = disk_bytes_of(file.path);
+  entry["closed"] = info.closed;
+  entry["growing"] = file.growing;
+  return entry;
+}
+
 }  // namespace
+
+std::unique_ptr<recording::FileHeader> read_header(const fs::path& path) {
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  auto header = fd ? read_struct<recording::FileHeader>(fd.get(), 0) : nullptr;
+  if (header != nullptr && std::memcmp(header->magic, recording::kMagic, sizeof recording::kMagic) != 0)
+    return nullptr;
+  return header;
+}
+
+std::vector<RecordingFile> find_recordings(const fs::path& root) {
+  std::vector<RecordingFile> others;
+  std::error_code code;
+  for (fs::directory_iterator entry(tree_folder(root), code), end; !code && entry != end;
+       entry.increment(code))
+    if (entry->path().extension() == ".hrec") others.push_back({entry->path()});
+  std::sort(others.begin(), others.end(), [](const RecordingFile& a, const RecordingFile& b) {
+    return natural_less(a.path.filename().string(), b.path.filename().string());
+  });
+  if (fs::exists(root, code)) others.insert(others.begin(), {root});
+  return others;
+}
+
+std::uint64_t disk_bytes_of(const fs::path& recording) {
+  constexpr std::uint64_t kBlock = 512;
+  struct stat info {};
+  return ::stat(recording.c_str(), &info) == 0 ? static_cast<std::uint64_t>(info.st_blocks) * kBlock : 0;
+}
+
+void compact_recording(const fs::path& recording) {
+  const auto header = read_header(recording);
+  const UniqueFd fd(::open(recording.c_str(), O_RDWR | O_CLOEXEC));
+  struct stat info {};
+  if (!fd || header == nullptr || header->version != recording::kVersion || ::fstat(fd.get(), &info) != 0)
+    return;
+  const std::uint64_t segment_bytes = header->segment_bytes;
+  const std::uint64_t begin = std::uint64_t{header->header_bytes} + header->metadata_bytes;
+  const std::uint64_t slots = std::min<std::uint64_t>(header->segments_claimed, header->segments_limit);
+  if (segment_bytes < kPage || slots > static_cast<std::uint64_t>(info.st_size) / kPage) return;
+
+  make_hole(fd.get(),
+            header->header_bytes + std::min<std::uint64_t>(header->metadata_used, header->metadata_bytes),
+            begin);
+  std::uint64_t end = begin;
+  for (std::uint64_t slot = 0; slot < slots; ++slot) {
+    const std::uint64_t at = begin + slot * segment_bytes;
+    const auto segment = read_struct<SegmentHeader>(fd.get(), at);
+    if (segment == nullptr) break;  // claimed, but the process ended before the file reached it
+    const std::uint64_t used = sizeof(SegmentHeader) + segment->committed;
+    if (segment->magic != recording::kSegmentMagic || used > segment_bytes) {
+      end = at + segment_bytes;  // damaged: keep its bytes for inspection
+      continue;
+    }
+    end = at + used;
+    if (slot + 1 < slots) make_hole(fd.get(), end, at + segment_bytes);
+  }
+  if (end >= static_cast<std::uint64_t>(info.st_size)) return;
+  // Write the new size before truncating: a crash in between leaves a file that is longer than its header
+  // states.
+  if (::pwrite(fd.get(), &end, sizeof end, offsetof(recording::FileHeader, file_bytes)) == sizeof end)
+    ::ftruncate(fd.get(), static_cast<off_t>(end));
+}
+
+std::size_t mark_growing(const fs::path& root, std::vector<RecordingFile>& recordings, const fs::path& proc) {
+  const std::uint64_t since = start_of(proc / "self").value_or(0);
+  const std::string tree_variable = "HEADROOM_TRACE_FILE=" + root.string() + '\0';
+  std::vector<MappedFile> files;
+  for (const RecordingFile& recording : recordings) files.push_back(mapped_file(recording.path));
+  std::size_t running = 0;
+  std::error_code code;
+  for (fs::directory_iterator entry(proc, code), end; !code && entry != end; entry.increment(code)) {
+    const fs::path& process = entry->path();
+    const auto pid = parse_number<pid_t>(process.filename().string());
+    if (!pid || *pid == ::getpid() || start_of(process).value_or(0) < since) continue;
+    const auto environment = read_small_file(process / "environ");
+    const auto maps = read_small_file(process / "maps");
+    const auto written = maps ? files_written_by(*maps) : std::vector<MappedFile>();
+    bool in_tree = environment && environment->find(tree_variable) != std::string::npos;
+    for (std::size_t i = 0; i < recordings.size(); ++i) {
+      bool writes = false;
+      if (maps) {
+        writes = std::any_of(written.begin(), written.end(),
+                             [&](const MappedFile& file) { return file.is_same(files[i]); });
+      } else if (const auto header = read_header(recordings[i].path)) {
+        writes = can_have_begun(process, *header);
+      }
+      recordings[i].growing = recordings[i].growing || writes;
+      in_tree = in_tree || writes;
+    }
+    running += in_tree ? 1 : 0;
+  }
+  return running;
+}
 
 fs::path tree_folder(const fs::path& recording) { return recording.string() + ".d"; }
 
@@ -280,33 +294,6 @@ Result<fs::path> prepare_output(const fs::path& wanted, const std::string& progr
   if (auto writable = check_writable(file); !writable) return forward_error(writable);
   return file;
 }
-
-namespace {
-
-Json entry_of(const RecordingFile& file, const fs::path& folder) {
-  Json entry{{"file", file.path.lexically_relative(folder).string()}};
-  const auto recording = recording::Recording::open(file.path);
-  if (!recording) {
-    entry["error"] = recording.error().sentence();
-    return entry;
-  }
-  const recording::RecordingInfo& info = recording->info();
-  entry["pid"] = info.pid;
-  entry["parent_pid"] = info.parent_pid;
-  entry["generation"] = info.exec_generation;
-  entry["command"] = info.command;
-  entry["start_unix_ns"] = info.started_realtime_ns;
-  entry["duration_seconds"] = info.duration.seconds();
-  entry["host_recorded"] = info.host_recorded;
-  entry["segments"] = info.segments;
-  entry["file_bytes"] = info.file_bytes;
-  entry["disk_bytes"] = disk_bytes_of(file.path);
-  entry["closed"] = info.closed;
-  entry["growing"] = file.growing;
-  return entry;
-}
-
-}  // namespace
 
 Status write_tree_index(const fs::path& root, const std::vector<RecordingFile>& recordings) {
   std::error_code code;

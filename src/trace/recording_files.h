@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "base/json.h"
-#include "base/result.h"
 #include "recording/format.h"
 
 namespace headroom::trace {
@@ -33,7 +32,6 @@ std::uint64_t disk_bytes_of(const std::filesystem::path& recording);
 // call it while a process writes to the recording.
 void compact_recording(const std::filesystem::path& recording);
 
-// Finds recordings that a process still writes to after the traced command has ended.
 // Marks the recordings that a process has mapped for writing (readers map them, too). Returns how many
 // processes of the tree still run. It counts those processes, and processes whose environment names the root,
 // because a process that has just called execve has mapped nothing yet. Checks all processes under `proc`
@@ -42,19 +40,17 @@ void compact_recording(const std::filesystem::path& recording);
 std::size_t mark_growing(const std::filesystem::path& root, std::vector<RecordingFile>& recordings,
                          const std::filesystem::path& proc = "/proc");
 
-// Chooses the file of a recording. Existing files are replaced only on request, and only if they are
-// recordings.
-// Returns the absolute path of the recording. Its folder exists and is writable; the file does not exist.
-// With an empty `wanted`, the path is outputs/YYYY-MM-DD_HH-MM-SS/PROGRAM.hrec.
+// Returns the absolute path of the recording. Its folder exists and is writable; the file does not exist: an
+// earlier one was removed if `replace` is set and it was a recording. With an empty `wanted`, the path is
+// outputs/YYYY-MM-DD_HH-MM-SS/PROGRAM.hrec.
 Result<std::filesystem::path> prepare_output(const std::filesystem::path& wanted, const std::string& program,
                                              bool replace);
 
 // FILE.hrec.d: contains the recordings of the command's other processes.
 std::filesystem::path tree_folder(const std::filesystem::path& recording);
 
-// FILE.hrec.d/index.json: lists the processes of a traced command and their recordings.
-// One entry per recording, the command's own first; docs/trace.md lists the fields. The entry of a file that
-// is not a recording contains the error. Writes the index if the command had other processes.
+// Writes FILE.hrec.d/index.json if the command had other processes. One entry per recording, the command's
+// own first; docs/trace.md lists the fields. The entry of a file that is not a recording contains the error.
 Status write_tree_index(const std::filesystem::path& root, const std::vector<RecordingFile>& recordings);
 
 }  // namespace headroom::trace

@@ -9,7 +9,6 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "recording/format.h"
-#include "report/recording/recording_views.h"
 #include "trace/device_account.h"
 #include "trace/recording_files.h"
 

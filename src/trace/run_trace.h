@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "attribution/recording_analysis.h"
-#include "base/result.h"
 #include "recording/recording.h"
 #include "report/recording/recording_views.h"
 #include "trace/traced_command.h"

@@ -16,8 +16,6 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <optional>
-#include <utility>
 
 #include "base/files.h"
 #include "base/text.h"
@@ -79,47 +77,6 @@ void wait_until_over(pid_t child) {
   }
 }
 
-}  // namespace
-
-Result<CommandEnd> run_command(const std::vector<std::string>& command, const Environment& environment,
-                               const std::function<int()>& before_exec) {
-  SpawnOptions options;
-  options.command = command;
-  options.environment = environment;
-  options.stdin_fd = descriptor_or_none(STDIN_FILENO);
-  options.stdout_fd = descriptor_or_none(STDOUT_FILENO);
-  options.stderr_fd = descriptor_or_none(STDERR_FILENO);
-  options.before_exec = before_exec;
-  options.new_process_group = false;
-  options.die_with_parent = false;
-
-  const std::int64_t kills_before = out_of_memory_kills();
-  const Nanoseconds start = monotonic_now();
-  forward_signals();
-  Subprocess child;
-  {
-    const SavedSignalMask mask;
-    block_forwarded_signals();  // until the child's PID is known
-    auto spawned = Subprocess::spawn(options);
-    if (!spawned) {
-      spawned.error().kind = ErrorKind::usage;
-      return forward_error(spawned);
-    }
-    child = std::move(*spawned);
-    g_child = child.pid();
-  }
-  // The child's PID is not reused until the child is reaped, so a late signal cannot hit another process.
-  wait_until_over(child.pid());
-  g_child = 0;
-  CommandEnd end;
-  end.status = child.wait();
-  end.duration = monotonic_now() - start;
-  end.out_of_memory = end.status.signal == SIGKILL && out_of_memory_kills() > kills_before;
-  return end;
-}
-
-namespace {
-
 constexpr const char* kDynamicFix = "link it dynamically, or trace another program";
 
 std::string cannot_trace(const fs::path& program) { return fmt::format("cannot trace {}", program.string()); }
@@ -142,22 +99,13 @@ std::optional<ElfW(Ehdr)> elf_header(int fd) {
 
 // e_machine is at the same offset in 32-bit and 64-bit files.
 std::string architecture_of(const ElfW(Ehdr) & header) {
-  switch (header.e_machine) {
-    case EM_386:
-      return "x86 (32 bits)";
-    case EM_X86_64:
-      return header.e_ident[EI_CLASS] == ELFCLASS32 ? "x32" : "x86-64";
-    case EM_ARM:
-      return "Arm (32 bits)";
-    case EM_AARCH64:
-      return "AArch64";
-    case EM_RISCV:
-      return "RISC-V";
-    case EM_PPC64:
-      return "PowerPC";
-    default:
-      return fmt::format("ELF machine {}", header.e_machine);
-  }
+  constexpr std::pair<int, const char*> kNames[] = {{EM_386, "x86 (32 bits)"}, {EM_X86_64, "x86-64"},
+                                                    {EM_ARM, "Arm (32 bits)"}, {EM_AARCH64, "AArch64"},
+                                                    {EM_RISCV, "RISC-V"},      {EM_PPC64, "PowerPC"}};
+  if (header.e_machine == EM_X86_64 && header.e_ident[EI_CLASS] == ELFCLASS32) return "x32";
+  for (const auto& [machine, name] : kNames)
+    if (header.e_machine == machine) return name;
+  return fmt::format("ELF machine {}", header.e_machine);
 }
 
 std::vector<ElfW(Phdr)> program_headers(int fd, const ElfW(Ehdr) & header) {
@@ -284,6 +232,43 @@ Status check_executable(const std::string& name, const fs::path& path) {
 }
 
 }  // namespace
+
+Result<CommandEnd> run_command(const std::vector<std::string>& command, const Environment& environment,
+                               const std::function<int()>& before_exec) {
+  SpawnOptions options;
+  options.command = command;
+  options.environment = environment;
+  options.stdin_fd = descriptor_or_none(STDIN_FILENO);
+  options.stdout_fd = descriptor_or_none(STDOUT_FILENO);
+  options.stderr_fd = descriptor_or_none(STDERR_FILENO);
+  options.before_exec = before_exec;
+  options.new_process_group = false;
+  options.die_with_parent = false;
+
+  const std::int64_t kills_before = out_of_memory_kills();
+  const Nanoseconds start = monotonic_now();
+  forward_signals();
+  Subprocess child;
+  {
+    const SavedSignalMask mask;
+    block_forwarded_signals();  // until the child's PID is known
+    auto spawned = Subprocess::spawn(options);
+    if (!spawned) {
+      spawned.error().kind = ErrorKind::usage;
+      return forward_error(spawned);
+    }
+    child = std::move(*spawned);
+    g_child = child.pid();
+  }
+  // The child's PID is not reused until the child is reaped, so a late signal cannot hit another process.
+  wait_until_over(child.pid());
+  g_child = 0;
+  CommandEnd end;
+  end.status = child.wait();
+  end.duration = monotonic_now() - start;
+  end.out_of_memory = end.status.signal == SIGKILL && out_of_memory_kills() > kills_before;
+  return end;
+}
 
 Result<fs::path> find_program(const std::string& name) {
   if (name.empty()) return usage_error("cannot run a command without a name", "", "name a program after --");

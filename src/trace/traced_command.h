@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "base/result.h"
 #include "base/subprocess.h"
 #include "trace/tracer_environment.h"
 
@@ -27,8 +26,6 @@ struct CommandEnd {
 Result<CommandEnd> run_command(const std::vector<std::string>& command, const Environment& environment,
                                const std::function<int()>& before_exec = {});
 
-// Checks before the start whether a command can be traced. The preload library needs a dynamically linked
-// program for which the loader honors LD_PRELOAD.
 // The file that `name` runs: looked up in PATH unless it contains a slash. The error states what is wrong.
 Result<std::filesystem::path> find_program(const std::string& name);
 

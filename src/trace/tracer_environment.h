@@ -8,8 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/result.h"
-#include "base/units.h"
 #include "ledger/account.h"
 #include "types/limit.h"
 

@@ -117,13 +117,12 @@ Status read_input(const std::string& path, IfBinary if_binary, Examination& exam
       examination.left_out.push_back(path);
       return {};
     }
+    const std::string what = fmt::format("cannot read {}", path);
     if (is_csv_of_watch)
-      return input_error(fmt::format("cannot read {}", path),
-                         "it is a CSV log of headroom watch, which has no totals of memory and swap",
+      return input_error(what, "it is a CSV log of headroom watch, which has no totals of memory and swap",
                          "log with --output FILE.jsonl and use that file");
     return input_error(
-        fmt::format("cannot read {}", path),
-        "it is neither text in UTF-8, plain or gzip, nor a file of Headroom or PyTorch",
+        what, "it is neither text in UTF-8, plain or gzip, nor a file of Headroom or PyTorch",
         fmt::format("decompress or convert it, as in: xz -dc {} | headroom doctor -", shell_word(path)));
   }
   if (const std::string tool = tool_of(begin); !tool.empty())

@@ -6,6 +6,7 @@
 #include "doctor/log/limit_cures.h"
 #include "doctor/log/log_retry.h"
 #include "doctor/log/message_text.h"
+#include "doctor/log/recent_kills.h"
 
 namespace headroom::doctor {
 namespace {

@@ -3,14 +3,9 @@
 // out.
 #pragma once
 
-#include <cstdint>
 #include <map>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "doctor/log/log_rule.h"
-#include "doctor/log/recent_kills.h"
 
 namespace headroom::doctor {
 

@@ -12,10 +12,6 @@
 // machine has so much.
 #pragma once
 
-#include <optional>
-#include <string>
-#include <string_view>
-
 #include "doctor/log/log_rule.h"
 
 namespace headroom::doctor {

@@ -1,11 +1,6 @@
 // Larger limits for the control group that a killed process was in, and names of systemd's units.
 #pragma once
 
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "doctor/cure_commands.h"
 #include "doctor/log/log_rule.h"
 

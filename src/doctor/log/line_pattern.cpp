@@ -4,11 +4,10 @@
 
 #include <algorithm>
 #include <cctype>
-#include <utility>
-#include <vector>
 
 #include "base/text.h"
 #include "doctor/log/anchor_search.h"
+#include "doctor/log/limit_cures.h"
 #include "doctor/log/message_text.h"
 
 namespace headroom::doctor {
@@ -54,9 +53,7 @@ class Matcher {
     if (pattern.starts_with('^')) return match_here(pattern.substr(1), trim(text));
     return match_behind_gap(pattern, text);
   }
-  void add_to(LogMessage& message) const {
-    for (const Figure& figure : found_.figures) message.add_absent(figure);
-  }
+  const LogMessage& found() const { return found_; }
 
  private:
   bool match_behind_gap(std::string_view pattern, std::string_view text) {
@@ -115,7 +112,11 @@ class Matcher {
       return take_text(capture, text.substr(0, word)) &&
              (match_here(rest, text.substr(end)) || match_here(rest, text.substr(word)));
     }
-    if (capture.type == "service") return match_unit(capture, rest, text);
+    if (capture.type == "service") {
+      const std::string_view unit = text.substr(0, text.find_first_of(": "));
+      return ends_with_any(unit, ".service|.scope|.slice") && take_text(capture, without_service(unit)) &&
+             match_here(rest, text.substr(unit.size()));
+    }
     if (capture.type == "decimal") {
       std::size_t end = std::min(text.find_first_not_of("0123456789."), text.size());
       while (end > 0 && text[end - 1] == '.') --end;
@@ -129,15 +130,6 @@ class Matcher {
       found_.figures.resize(figures);
     }
     return false;
-  }
-  bool match_unit(const Capture& capture, std::string_view rest, std::string_view text) {
-    const std::size_t end = std::min(text.find_first_of(": "), text.size());
-    std::string_view unit = text.substr(0, end);
-    if (unit.ends_with(".service"))
-      unit.remove_suffix(std::string_view(".service").size());
-    else if (!unit.ends_with(".scope") && !unit.ends_with(".slice"))
-      return false;
-    return take_text(capture, unit) && match_here(rest, text.substr(end));
   }
   bool take_text(const Capture& capture, std::string_view text) {
     const std::string_view value = trim(text);
@@ -159,11 +151,13 @@ class Matcher {
     return match_here(rest, behind) || match_here(rest, behind_unit(behind));
   }
   bool take_size(const Capture& capture, std::string_view text) {
-    const auto size = capture.type == "unit"       ? size_with_unit(text)
-                      : capture.type == "quantity" ? leading_quantity(text)
-                      : capture.type.ends_with("iB")
-                          ? leading_size(fmt::format("{} {}", number_in(text), capture.type))
-                          : leading_size(text);
+    const auto size =
+        capture.type == "unit"       ? size_with_unit(text)
+        : capture.type == "quantity" ? leading_quantity(text)
+        : capture.type.ends_with("iB")
+            ? leading_size(fmt::format("{} {}", text.substr(0, text.size() - behind_number(text).size()),
+                                       capture.type))
+            : leading_size(text);
     if (capture.name.empty()) return size.has_value();
     if (size) {
       found_.add(capture.name, size);
@@ -176,17 +170,11 @@ class Matcher {
   }
   // Without "MiB", " kB", " bytes".
   static std::string_view behind_unit(std::string_view text) {
-    const std::string_view spaced = text.substr(std::min(text.find_first_not_of(' '), text.size()));
-    const auto is_letter = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; };
-    const auto end = std::ranges::find_if_not(spaced, is_letter);
-    const std::string_view unit = spaced.substr(0, static_cast<std::size_t>(end - spaced.begin()));
+    const std::string_view unit = leading_letters(text);
     constexpr std::size_t kLongestUnit = 3;
     const bool is_unit =
         unit.starts_with("byte") || (unit.size() <= kLongestUnit && unit.ends_with('B')) || unit.size() == 1;
-    return is_unit ? spaced.substr(unit.size()) : text;
-  }
-  static std::string_view number_in(std::string_view text) {
-    return text.substr(0, text.size() - behind_number(text).size());
+    return is_unit ? text.substr(static_cast<std::size_t>(unit.data() - text.data()) + unit.size()) : text;
   }
   static std::string_view behind_number(std::string_view text, std::string_view digits = "0123456789.,") {
     text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
@@ -216,7 +204,7 @@ bool match_pattern(std::string_view pattern, std::string_view line, LogMessage& 
   if (!pattern.starts_with('^') && !has(line, leading_literal(pattern))) return false;
   Matcher matcher;
   if (!matcher.match(pattern, line)) return false;
-  matcher.add_to(message);
+  message.add_absent(matcher.found());
   return true;
 }
 

@@ -17,8 +17,6 @@
 // A capture without a name adds no figure: {:size}, {:int=2}, {:word}.
 #pragma once
 
-#include <string_view>
-
 #include "doctor/log/log_rule.h"
 
 namespace headroom::doctor {

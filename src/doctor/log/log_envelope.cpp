@@ -9,8 +9,6 @@
 
 #include "base/terminal.h"
 #include "base/text.h"
-#include "doctor/log/log_reader.h"
-#include "doctor/log/message_text.h"
 
 namespace headroom::doctor {
 namespace {
@@ -38,7 +36,7 @@ constexpr std::string_view kKeys[] = {"\"MESSAGE\"", "\"log\"",         "\"messa
 // Of a record, or of a line of one that is printed with a field on each.
 bool is_record(std::string_view line) {
   const std::string_view text = trim(line);
-  return text.starts_with('{') || starts_with_any(text, kKeys);
+  return text.starts_with('{') || std::ranges::any_of(kKeys, [&](auto key) { return text.starts_with(key); });
 }
 
 std::optional<Value> message_of_json(std::string_view line) {

@@ -1,7 +1,6 @@
 // Removes what loggers and container runtimes add to a program's line, before the rules read it.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <string_view>
 

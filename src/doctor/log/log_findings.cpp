@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <bitset>
 #include <utility>
-#include <vector>
 
 #include "base/terminal.h"
 #include "base/text.h"
@@ -118,17 +117,9 @@ std::string clean_around(const LogRule& rule, std::string_view text) {
 // Proven cures come first, refuted ones last.
 int rank_of(const Cure& cure) {
   if (!cure.tried) return 1;
-  switch (cure.tried->verdict) {
-    case CureVerdict::helps:
-    case CureVerdict::costs_speed:
-      return 0;
-    case CureVerdict::no_difference:
-      return 2;
-    case CureVerdict::worse:
-    case CureVerdict::failed:
-      break;
-  }
-  return 3;
+  const CureVerdict verdict = cure.tried->verdict;
+  if (verdict == CureVerdict::no_difference) return 2;
+  return verdict == CureVerdict::helps || verdict == CureVerdict::costs_speed ? 0 : 3;
 }
 
 Bytes saved_by(const Cure& cure) {

@@ -1,11 +1,7 @@
 // Findings from the lines of logs: one for each kind of message and its subject.
 #pragma once
 
-#include <cstdint>
 #include <map>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "base/result.h"
 #include "doctor/log/announced_kills.h"

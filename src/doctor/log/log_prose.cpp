@@ -29,11 +29,6 @@ std::string_view text_before(std::string_view line, std::string_view words) {
   return before;
 }
 
-bool ends_in_no_times(std::string_view before) {
-  constexpr std::string_view kMarks[] = {" 0 x ", " 0x ", " 0 × ", " 0× "};
-  return ends_with_any(std::string(" ").append(before), kMarks);
-}
-
 bool ends_in_a_count(std::string_view before) {
   if (before.ends_with("No ") || before.ends_with("no ")) return true;
   if (before.size() < 2 || before.back() != ' ') return false;
@@ -55,9 +50,8 @@ bool is_bare_number(std::string_view text) {
   const std::size_t end = std::min(text.find_first_not_of("0123456789"), text.size());
   if (end == 0) return false;
   if (end == text.size()) return true;
-  constexpr std::string_view kUnits[] = {"KiB", "MiB", "GiB", "kB", "KB", "MB", "GB", "bytes"};
   return std::string_view(",;)}] \t").find(text[end]) != text.npos &&
-         !starts_with_any(trim(text.substr(end)), kUnits);
+         !starts_with_any(trim(text.substr(end)), "KiB|MiB|GiB|kB|KB|MB|GB|bytes");
 }
 
 // A line of git's log: "3f2a91c Handle CUDA out of memory in validation".
@@ -114,20 +108,20 @@ std::string_view after_last(std::string_view text, const auto& marks) {
 // can run out of memory". "could not" and "cannot" report what happened.
 bool is_supposed(std::string_view before) {
   // Loggers separate their fields by " - " and "| ".
-  constexpr std::string_view kSentence[] = {". ", "! ", "? ", "; ", ": ", "] ", " - ", "| "},
-                             kClause[] = {", "};
-  constexpr std::string_view kConditions[] = {"if", "If", "unless", "Unless", "whether", "Whether"};
-  constexpr std::string_view kModals[] = {"may", "might", "can", "could", "would", "should"};
+  constexpr std::string_view kSentence[] = {". ", "! ", "? ", "; ", ": ", "] ", " - ", "| "};
+  constexpr std::string_view kClause[] = {", "};
   const std::string_view sentence = after_last(before, kSentence);
   const auto words = split(sentence, ' ');
   for (const std::string_view word : words)
-    if (is_one_of(word, kConditions)) return true;
+    if (is_any(word, "if|If|unless|Unless|whether|Whether")) return true;
   constexpr std::size_t kNear = 5;  // words: "can run", "would soon be running"
   const auto clause = split(trim(after_last(sentence, kClause)), ' ');
   // "will decrease batch size on CUDA out of memory": a plan.
   if (clause.back() == "on" && is_one_of("will", clause)) return true;
   for (std::size_t i = clause.size() > kNear ? clause.size() - kNear : 0; i < clause.size(); ++i)
-    if (is_one_of(clause[i], kModals) && (i + 1 == clause.size() || clause[i + 1] != "not")) return true;
+    if (is_any(clause[i], "may|might|can|could|would|should") &&
+        (i + 1 == clause.size() || clause[i + 1] != "not"))
+      return true;
   return false;
 }
 
@@ -192,9 +186,9 @@ std::optional<std::string_view> before_quotation(std::string_view before) {
 // An argument in source code: `warnings.warn("…`, `print(f"…`, `LOG(ERROR) << "…`, `match="…`.
 bool is_argument(std::string_view lead) {
   if (lead.ends_with("(f")) lead.remove_suffix(1);
-  constexpr std::string_view kCalls[] = {"print(",    "printf(",     ".warn(",     ".warning(", ".error(",
-                                         ".log(",     ".exception(", ".critical(", ".info(",    ".debug(",
-                                         "assertIn(", "contains(",   "includes(",  "<< ",       "match="};
+  constexpr std::string_view kCalls =
+      "print(|printf(|.warn(|.warning(|.error(|.log(|.exception(|.critical(|.info(|.debug(|assertIn(|"
+      "contains(|includes(|<< |match=";
   return ends_with_any(lead, kCalls);
 }
 
@@ -233,11 +227,13 @@ std::optional<FoundPhrase> first_phrase(std::string_view line) {
 }
 
 // Removes the first of these words that the text begins with. False if there is none.
-bool skip_any(std::string_view& text, const auto& words) {
-  const auto word =
-      std::ranges::find_if(words, [text](std::string_view each) { return text.starts_with(each); });
-  if (word != std::end(words)) text.remove_prefix(word->size());
-  return word != std::end(words);
+bool skip_any(std::string_view& text, std::string_view words) {
+  for (const std::string_view word : split(words, '|'))
+    if (text.starts_with(word)) {
+      text.remove_prefix(word.size());
+      return true;
+    }
+  return false;
 }
 
 // A counter, a column, or a question with its answer: "… out of memory errors so far: 0", "…_total 3", "0 x
@@ -248,20 +244,15 @@ bool is_counter(const Mention& mention) {
   if (rest.starts_with("_total") || rest.starts_with("_count") || is_column(before, rest)) return true;
   // A label's value. The gauge of kube-state-metrics for the actual reason has the value 1.
   if (rest.starts_with("\"} ")) return !(has(before, "_reason{") && rest.starts_with("\"} 1"));
-  if (ends_in_no_times(before)) return true;
-  constexpr std::string_view kCounted[] = {" errors", " error", " events", " event",
-                                           " count",  " kills", " (count)"};
-  if (skip_any(rest, kCounted) && ends_in_a_count(before)) return true;
-  constexpr std::string_view kUntilNow[] = {" so far", " seen", " in total", " occurred"};
-  skip_any(rest, kUntilNow);
+  if (ends_with_any(std::string(" ").append(before), " 0 x | 0x | 0 × | 0× ")) return true;
+  if (skip_any(rest, " errors| error| events| event| count| kills| (count)") && ends_in_a_count(before))
+    return true;
+  skip_any(rest, " so far| seen| in total| occurred");
   rest = trim(rest);
   // "CUDA error: out of memory: 2" ends in the error's number.
-  constexpr std::string_view kFailures[] = {"rror: ", "ailed: ", "ailure: "};
-  constexpr std::string_view kMarks[] = {"\":", "':", ":", "=", "?"};
-  if (ends_with_any(before, kFailures) || !skip_any(rest, kMarks)) return false;
-  constexpr std::string_view kNone[] = {"no", "No", "none", "None", "false", "False", "never"};
+  if (ends_with_any(before, "rror: |ailed: |ailure: ") || !skip_any(rest, "\":|':|:|=|?")) return false;
   const std::string_view value = trim(rest);
-  return is_bare_number(value) || is_one_of(value, kNone);
+  return is_bare_number(value) || is_any(value, "no|No|none|None|false|False|never");
 }
 
 // Source code, which compilers quote in logs, or part of a longer name.
@@ -274,28 +265,24 @@ bool is_source_code(const Mention& mention) {
   const auto caught = text_after(before, "catch (");
   if (caught && !has(*caught, ")")) return true;
   if (is_raised(before) || (lead && is_argument(*lead))) return true;
-  constexpr std::string_view kComments[] = {"  # ", "  // "};
-  if (ends_with_any(mention.lead, kComments)) return true;
+  if (ends_with_any(mention.lead, "  # |  // ")) return true;
   if (rest.starts_with("\" in str(") || rest.starts_with("' in str(")) return true;
   while (before.ends_with(' ') || before.ends_with('(')) before.remove_suffix(1);
-  constexpr std::string_view kCode[] = {"case", "return", "==", "!=", "::"};
-  return ends_with_any(before, kCode);
+  return ends_with_any(before, "case|return|==|!=|::");
 }
 
 // The result of a test that passed: "✓ handles …", "XFAIL … - …".
 bool is_test_result(const Mention& mention) {
   // A failure on the way is not a result of a passed test.
-  constexpr std::string_view kFailures[] = {"rror", "ailed", "ailure", "xception", "FAIL", "✗", "✘"};
+  constexpr std::string_view kFailures = "rror|ailed|ailure|xception|FAIL|✗|✘";
   for (const std::string_view mark : {"✓ ", "✔ ", "√ ", "[PASS] "})
     if (const auto behind = text_after(mention.before, mark)) return !has_any(*behind, kFailures);
   const std::string_view text = without_time(mention.line);
-  constexpr std::string_view kBegins[] = {"PASS ", "PASS: ", "PASSED ", "ok: "};
   // pytest's summary. A program's own "SKIPPED batch 3: …" reports a failure.
-  constexpr std::string_view kOfPytest[] = {"XFAIL ", "XPASS ", "SKIPPED ["};
-  constexpr std::string_view kEnds[] = {" ... ok", " ... expected failure"};
-  const bool is_passed =
-      starts_with_any(text, kBegins) && !text.starts_with("ok: [") && !has_any(mention.before, kFailures);
-  return is_passed || starts_with_any(text, kOfPytest) || ends_with_any(text, kEnds);
+  const bool is_passed = starts_with_any(text, "PASS |PASS: |PASSED |ok: ") && !text.starts_with("ok: [") &&
+                         !has_any(mention.before, kFailures);
+  return is_passed || starts_with_any(text, "XFAIL |XPASS |SKIPPED [") ||
+         ends_with_any(text, " ... ok| ... expected failure");
 }
 
 // A name or a text in quotes, by the words around it: `rule "…" loaded`, `Prompt: "explain …`. A program
@@ -303,12 +290,11 @@ bool is_test_result(const Mention& mention) {
 bool is_quotation(const Mention& mention) {
   const auto lead = before_quotation(mention.before);
   if (!lead) return false;
-  constexpr std::string_view kNouns[] = {
-      "rule ",   "pattern ", "filter ",       "keyword ",    "regex ",       "phrase ",     "named ",
-      "called ", "titled ",  "earching for ", "ooking for ", "atching for ", "ownloading ", "grep ",
-      "test ",   "rompt: ",  "rompt=",        "rompt\": ",   "rompt\":",     "uestion: "};
-  constexpr std::string_view kStates[] = {" loaded", " registered", " enabled",  " disabled",
-                                          " added",  " created",    " resolved", " inactive"};
+  constexpr std::string_view kNouns =
+      "rule |pattern |filter |keyword |regex |phrase |named |called |titled |earching for |ooking for |"
+      "atching for |ownloading |grep |test |rompt: |rompt=|rompt\": |rompt\":|uestion: ";
+  constexpr std::string_view kStates =
+      " loaded| registered| enabled| disabled| added| created| resolved| inactive";
   return ends_with_any(*lead, kNouns) || (mention.behind.starts_with(mention.line[lead->size()]) &&
                                           starts_with_any(mention.behind.substr(1), kStates));
 }
@@ -332,9 +318,8 @@ bool is_in_list_of_words(std::string_view before, std::string_view rest) {
   if (open == before.npos || before.find(']', open) != before.npos) return false;
   const std::string_view list = rest.substr(0, rest.find(']'));
   if (before.find(',', open) == before.npos && list.find(',') == list.npos) return false;
-  constexpr std::string_view kNames[] = {"policy",    "policies",  "pattern",  "keyword",
-                                         "filter",    "rule",      "retry_on", "retry-on",
-                                         "retriable", "retryable", "triggers", "ignore"};
+  constexpr std::string_view kNames =
+      "policy|policies|pattern|keyword|filter|rule|retry_on|retry-on|retriable|retryable|triggers|ignore";
   return has_any(key_at_end(before.substr(0, open)), kNames);
 }
 
@@ -343,88 +328,70 @@ bool is_behind_key(std::string_view before) {
   const std::string_view text = trim(before);
   const bool is_value =
       text.ends_with(':') || text.ends_with('=') || text.ends_with('"') || text.ends_with('\'');
-  constexpr std::string_view kEvents[] = {"on_oom",   "on_error", "on_fail",          "on_exception",
-                                          "on_crash", "on-oom",   "on_out_of_memory", "on-error",
-                                          "retry_on", "retry-on"};
-  constexpr std::string_view kKinds[] = {"_pattern", "_patterns", "_regex",
-                                         "_keyword", "_keywords", "_template"};
+  constexpr std::string_view kEvents =
+      "on_oom|on_error|on_fail|on_exception|on_crash|on-oom|on_out_of_memory|on-error|retry_on|retry-on";
   const std::string key = key_at_end(before);
-  return is_value && (has_any(key, kEvents) || ends_with_any(key, kKinds));
+  return is_value && (has_any(key, kEvents) ||
+                      ends_with_any(key, "_pattern|_patterns|_regex|_keyword|_keywords|_template"));
 }
 
 // Within the brackets of `config: {…, message: "…"}` or of argparse's `Namespace(…, message="…")`.
 bool is_in_dump(std::string_view before) {
-  constexpr std::string_view kDumps[] = {"onfig: {",        "onfig={",    "onfig = {",
-                                         "onfiguration: {", "ettings: {", "ettings={"};
   const auto is_open = [](std::string_view inside, char begin, char end) {
     return std::ranges::count(inside, end) <= std::ranges::count(inside, begin);
   };
-  for (const std::string_view dump : kDumps)
+  for (const auto dump : split("onfig: {|onfig={|onfig = {|onfiguration: {|ettings: {|ettings={", '|'))
     if (const auto inside = text_after(before, dump)) return is_open(*inside, '{', '}');
   const auto arguments = text_after(before, " Namespace(");
   return arguments && is_open(*arguments, '(', ')');
 }
 
-// `"GET /q/CUDA out of memory HTTP/1.1" 404 12`: the address of a page.
-bool is_in_request(std::string_view before, std::string_view rest) {
-  constexpr std::string_view kMethods[] = {"\"GET /", "\"POST /", "\"HEAD /", "\"PUT /"};
-  return has_any(before, kMethods) && has(rest, " HTTP/");
-}
-
 // Configuration that a program prints: `retry policy: [CUDA out of memory, …]`, `{message_on_oom: "…"}`.
 bool is_configuration(const Mention& mention) {
   std::string_view before = mention.before;
-  if (is_in_list_of_words(before, mention.behind) || is_in_request(before, mention.behind)) return true;
+  if (is_in_list_of_words(before, mention.behind)) return true;
+  // The address of a page: `"GET /q/CUDA out of memory HTTP/1.1" 404 12`.
+  if (has_any(before, "\"GET /|\"POST /|\"HEAD /|\"PUT /") && has(mention.behind, " HTTP/")) return true;
   for (const std::string_view library : {"CUDA ", "cuda ", "GPU "})
     if (before.ends_with(library)) before.remove_suffix(library.size());
   return is_behind_key(before) || is_in_dump(before);
 }
 
-// "| trt_llm | 1 | UNAVAILABLE: Internal: … |": Triton's table of models is often the only line about a
-// failure.
-bool is_of_triton(std::string_view text) { return has(text, "| UNAVAILABLE: "); }
-
 // An item of a list, a comment, a row of a table, a line of a diff, or an entry of a changelog.
 bool is_prose(std::string_view line) {
   if (is_of_diff(line)) return true;
   const std::string_view text = trim(without_place(line));
-  if (is_of_triton(text)) return false;
+  if (has(text, "| UNAVAILABLE: ")) return false;  // Triton's table of models, often the only line about it
   // Lists, headings, source code, prompts, results of tests, changelogs and mails begin like this.
-  constexpr std::string_view kMarks[] = {"* ",    "- ",        "# ",        "## ",    "### ", "// ",
-                                         "f\"",   "f'",        ">>> ",      "ok ",    "--",   "Fixed",
-                                         "Fixes", "Changelog", "Subject: ", "Title: "};
+  constexpr std::string_view kMarks =
+      "* |- |# |## |### |// |f\"|f'|>>> |ok |--|Fixed|Fixes|Changelog|Subject: |Title: ";
   // Python prints a bar before groups of exceptions, and some loggers before each field.
-  constexpr std::string_view kLevels[] = {" ERROR ", " CRITICAL ", " FATAL ", " WARNING "};
-  const bool is_row = text.starts_with("| ") && text.find(" |", 1) != text.npos && !has_any(text, kLevels);
+  const bool is_row = text.starts_with("| ") && text.find(" |", 1) != text.npos &&
+                      !has_any(text, " ERROR | CRITICAL | FATAL | WARNING ");
   return is_row || starts_with_any(text, kMarks) || (text.starts_with('"') && !is_json_key(text));
 }
 
 // A condition, advice, a guess or a note of a change: "to avoid …", "if you see …", "may cause …", "Fix … in
 // validation". Or a failure that was caused on purpose or is over: "Simulating …", "Recovered from …".
 bool is_advice(std::string_view line, std::string_view words) {
-  constexpr std::string_view kBefore[] = {
-      "avoid ",  "prevent ",       "case of ",     "you see ",    "you get ",  "against ",  "handle ",
-      "Handle ", "handling ",      "Catch ",       "catch ",      "without ",  "retry on ", "when ",
-      "runs ",   "Fix ",           "fix ",         "Fixed ",      "fixed ",    "Fixes ",    "fixes ",
-      "debug ",  "heck for ",      "hecking for ", "ooking for ", "no ",       "No ",       "why ",
-      "Why ",    "you encounter ", "to raise ",    "to cause ",   "Subject: ", "I ran "};
-  // Caused on purpose, or over.
-  constexpr std::string_view kStaged[] = {"imulating ", "imulated ", "imulate ",
-                                          "njecting ",  "njected ",  "ecovered from "};
+  constexpr std::string_view kBefore =
+      "avoid |prevent |case of |you see |you get |against |handle |Handle |handling |Catch |catch |without |"
+      "retry on |when |runs |Fix |fix |Fixed |fixed |Fixes |fixes |debug |heck for |hecking for |"
+      "ooking for |no |No |why |Why |you encounter |to raise |to cause |Subject: |I ran |"
+      "imulating |imulated |imulate |njecting |njected |ecovered from ";
   const std::string_view before = text_before(line, words);
-  if (ends_with_any(before, kBefore) || ends_with_any(before, kStaged) || is_supposed(before)) return true;
+  if (ends_with_any(before, kBefore) || is_supposed(before)) return true;
   // A node may be named so: "[fault_injection_node-1] RuntimeError: …".
   for (const std::string_view word : {"ault injection", "ault-injection", "ault_injection"})
     if (const auto behind = text_after(before, word);
         behind && (behind->empty() || !is_name_letter(behind->front())))
       return true;
   // What handles it, or what may be done.
-  constexpr std::string_view kBehind[] = {
-      " handler",    " callback",      " gracefully",     " can be ",       " checks",     "? ",
-      " maps to ",   " is mapped to ", " means ",         " does not ",     " may occur",  " may happen",
-      " can occur",  " could occur",   " might occur",    " is caught",     " is handled", " is reported as",
-      " is enabled", " is disabled",   " was not raised", " did not occur", " handled",    " was handled",
-      " recovered",  " was recovered"};
+  constexpr std::string_view kBehind =
+      " handler| callback| gracefully| can be | checks|? | maps to | is mapped to | means | does not |"
+      " may occur| may happen| can occur| could occur| might occur| is caught| is handled| is reported as|"
+      " is enabled| is disabled| was not raised| did not occur| handled| was handled| recovered|"
+      " was recovered";
   return starts_with_any(text_after(line, words).value_or(""), kBehind);
 }
 

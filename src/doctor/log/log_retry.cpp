@@ -10,10 +10,10 @@ namespace headroom::doctor {
 namespace {
 
 // ROS 2's launch, systemd (two wordings), supervisord, Kubernetes, Docker, gunicorn, torchrun.
-constexpr std::string_view kEndWords[] = {
-    "process has died",     "Failed with result '", "cheduled restart job",      "cheduling restart",
-    "entered failed state", "; not expected)",      "ack-off restarting failed", "ContainerDied",
-    "events.TaskDelete",    "Worker exiting (pid",  "failed (exitcode: ",        "closing signal SIG"};
+constexpr std::string_view kEndWords =
+    "process has died|Failed with result '|cheduled restart job|cheduling restart|entered failed state|"
+    "; not expected)|ack-off restarting failed|ContainerDied|events.TaskDelete|Worker exiting (pid|"
+    "failed (exitcode: |closing signal SIG";
 // Followed by a code, which may mean success.
 constexpr std::string_view kExited = "exited with code ";
 constexpr std::string_view kMainProcess = "process exited, code=";
@@ -39,14 +39,13 @@ bool is_signal(std::string_view line, std::string_view signal) {
 // Whether the line is about a lack of memory, not about "shared memory" or an "in-memory store".
 bool speaks_of_want(std::string_view line) {
   const std::string text = to_lower(line);
-  constexpr std::string_view kWords[] = {"out of memory",  "outofmemory",        "out_of_memory",
-                                         "memory error",   "memoryerror",        "sufficient memory",
-                                         "enough memory",  "memory exhausted",   "memory shortage",
-                                         "smaller memory", "memory allocation f"};
+  constexpr std::string_view kWords =
+      "out of memory|outofmemory|out_of_memory|memory error|memoryerror|sufficient memory|enough memory|"
+      "memory exhausted|memory shortage|smaller memory|memory allocation f";
   // Only as whole words: "access memory" contains "less memory".
-  constexpr std::string_view kWholeWords[] = {"less memory", "low memory",    "low-memory", "lower memory",
-                                              "oom",         "low vram",      "less vram",  "reduced memory",
-                                              "lowvram",     "freeing memory"};
+  constexpr std::string_view kWholeWords[] = {
+      "less memory", "low memory", "low-memory", "lower memory",   "oom",
+      "low vram",    "less vram",  "lowvram",    "reduced memory", "freeing memory"};
   return has_any(text, kWords) ||
          std::ranges::any_of(kWholeWords, [&](auto words) { return is_word(text, words); });
 }
@@ -55,14 +54,13 @@ bool speaks_of_want(std::string_view line) {
 
 const std::vector<std::string_view>& retry_anchors() {
   static const std::vector<std::string_view> kAnchors = [] {
-    constexpr std::string_view kWords[] = {
-        "ecreasing batch size", "educing batch size",  "educing to batch", "trying batch size",
-        "kipping batch",        "recover from OOM",    "etrying",          "using default batch-size",
-        "copy inputs of",       "No executable batch", "Traceback (most",  "terminate called ",
-        "(core dumped)",        "alling back"};
-    std::vector<std::string_view> anchors(AnnouncedKills::anchors());
-    anchors.insert(anchors.end(), std::begin(kWords), std::end(kWords));
-    anchors.insert(anchors.end(), std::begin(kEndWords), std::end(kEndWords));
+    std::vector<std::string_view> anchors = split(
+        "ecreasing batch size|educing batch size|educing to batch|trying batch size|kipping batch|"
+        "recover from OOM|etrying|using default batch-size|copy inputs of|No executable batch|"
+        "Traceback (most|terminate called |(core dumped)|alling back",
+        '|');
+    for (const auto& more : {AnnouncedKills::anchors(), split(kEndWords, '|')})
+      anchors.insert(anchors.end(), more.begin(), more.end());
     anchors.insert(anchors.end(), {kChoice, kExited, kMainProcess, kDied, kSrun, kSignals[0], kOfPython});
     return anchors;
   }();
@@ -71,23 +69,20 @@ const std::vector<std::string_view>& retry_anchors() {
 
 bool tells_retry(std::string_view line) {
   // Accelerate, PyTorch Lightning, Ultralytics, fairseq, Detectron2.
-  constexpr std::string_view kWords[] = {"ecreasing batch size to", "educing batch size to",
-                                         "educing to batch",        "failed, trying batch size",
-                                         "recover from OOM",        "using default batch-size"};
+  constexpr std::string_view kWords =
+      "ecreasing batch size to|educing batch size to|educing to batch|failed, trying batch size|"
+      "recover from OOM|using default batch-size";
   if (has_any(line, kWords)) return true;
   if (tells_choice(line)) return true;
   if (has(line, "copy inputs of") && has(line, "OOM")) return true;
   if (has(line, "kipping batch")) return speaks_of_want(line);
   // Other retries are about connections. This one must mention a lack of memory, or what is reduced.
-  constexpr std::string_view kOthers[] = {"onnect",        "xport",  "pload",   "ownload",
-                                          "http",          "urllib", "redis",   "span batch",
-                                          "shared memory", "kafka",  "ransport"};
-  constexpr std::string_view kLess[] = {"batch size",     "batch_size",           "batch-size",
-                                        "batch=",         "smaller batch",        "tiled",
-                                        "smaller image",  "smaller input",        "smaller context",
-                                        "half precision", "lower precision",      "float16",
-                                        "fp16",           "CPUExecutionProvider", "on CPU",
-                                        "on the CPU",     "with fewer layers"};
+  constexpr std::string_view kOthers =
+      "onnect|xport|pload|ownload|http|urllib|redis|span batch|shared memory|kafka|ransport";
+  constexpr std::string_view kLess =
+      "batch size|batch_size|batch-size|batch=|smaller batch|tiled|smaller image|smaller input|"
+      "smaller context|half precision|lower precision|float16|fp16|CPUExecutionProvider|on CPU|on the CPU|"
+      "with fewer layers";
   return has(line, "etrying") && !has_any(line, kOthers) && (has_any(line, kLess) || speaks_of_want(line));
 }
 
@@ -115,11 +110,11 @@ std::string_view source_of(std::string_view line) {
   const std::string_view begin = line.substr(0, kLongestBegin);
   // "detector-1  | …". Some loggers print the level first: "ERROR    | 2026-11-21 10:30:00 | …"; PM2 tells of
   // its programs.
-  constexpr std::string_view kNoPrograms[] = {"TRACE", "DEBUG", "INFO",     "SUCCESS", "WARNING",
-                                              "WARN",  "ERROR", "CRITICAL", "FATAL",   "PM2"};
   if (const std::size_t bar = begin.find(" | "); bar != begin.npos && bar > 0) {
     const std::string_view name = trim(begin.substr(0, bar));
-    if (name.find(' ') == name.npos && !is_one_of(name, kNoPrograms)) return name;
+    if (name.find(' ') == name.npos &&
+        !is_any(name, "TRACE|DEBUG|INFO|SUCCESS|WARNING|WARN|ERROR|CRITICAL|FATAL|PM2"))
+      return name;
   }
   // "[detector-1] …", "[ERROR] [detector-1]: …": a name in brackets that ends in the number of the process.
   for (std::size_t at = begin.find('['); at != begin.npos; at = begin.find('[', at + 1)) {

@@ -6,12 +6,11 @@
 #include "base/text.h"
 #include "doctor/log/finding_text.h"
 #include "doctor/log/line_pattern.h"
-#include "doctor/log/message_text.h"
 
 namespace headroom::doctor {
 namespace {
 
-const Figure* find(const std::vector<Figure>& figures, std::string_view name) {
+auto* find(auto& figures, std::string_view name) {
   const auto found = std::ranges::find(figures, name, &Figure::name);
   return found == figures.end() ? nullptr : &*found;
 }
@@ -92,12 +91,10 @@ std::string LogMessage::text(std::string_view name) const {
 }
 
 void LogMessage::set(Figure figure) {
-  for (Figure& own : figures)
-    if (own.name == figure.name) {
-      own = std::move(figure);
-      return;
-    }
-  figures.push_back(std::move(figure));
+  if (Figure* const own = find(figures, figure.name))
+    *own = std::move(figure);
+  else
+    figures.push_back(std::move(figure));
 }
 void LogMessage::add_absent(const Figure& figure) {
   if (find(figures, figure.name) == nullptr) figures.push_back(figure);
@@ -130,17 +127,13 @@ void add_cures(const std::vector<CureRow>& rows, const LogMessage& message, std:
 Finding LogRule::explain(const LogMessage& message) const {
   LogMessage known = message;
   if (derive != nullptr) derive({}, known);
-  Finding finding;
   const auto row =
       std::ranges::find_if(explanations, [&](const Explanation& each) { return holds(each.when, known); });
-  if (row == explanations.end()) return finding;
-  finding.id = row->id;
-  finding.severity = row->severity;
-  finding.confidence = row->confidence;
-  finding.title = fill_in(row->title, known).value_or("");
-  finding.cause = fill_in(row->cause, known).value_or("");
+  if (row == explanations.end()) return {};
+  Finding finding = row->finding;
+  finding.title = fill_in(finding.title, known).value_or("");
+  finding.cause = fill_in(finding.cause, known).value_or("");
   add_cures(row->cures, known, finding.cures);
-  finding.first_cure_meets_cause = row->first_cure_meets_cause;
   return finding;
 }
 

@@ -86,12 +86,8 @@ struct CureRow {
 // What a message means. The first of a rule whose condition holds is taken.
 struct Explanation {
   std::string when{};
-  std::string id{};
-  Severity severity = Severity::severe;
-  Confidence confidence = Confidence::likely;
-  std::string title{}, cause{};
+  Finding finding{.severity = Severity::severe, .confidence = Confidence::likely};  // title, cause: templates
   std::vector<CureRow> cures{};
-  bool first_cure_meets_cause = false;
 };
 
 // A rule of a family's text (rule_text.h), with its functions.

@@ -317,8 +317,8 @@ bool MessageGroups::retry(const LogPlace& at, std::string_view text) {
   const Speaker speaker{source_of(text), process_of(text)};
   for (std::size_t i = 0; i < groups_.size(); ++i) {
     const Group& group = groups_[i];
-    if (group.rule->from_outside || group.failed || !is_unanswered_by(group, at, speaker)) continue;
-    answered_.push_back(i);
+    if (!group.rule->from_outside && !group.failed && is_unanswered_by(group, at, speaker))
+      answered_.push_back(i);
   }
   answer_ = {at.file, at.line, std::string(text)};
   return !answered_.empty();

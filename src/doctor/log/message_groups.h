@@ -1,12 +1,7 @@
 // Groups the messages of logs by kind and subject. Each group becomes one finding.
 #pragma once
 
-#include <cstdint>
 #include <map>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "doctor/log/log_rule.h"
 #include "doctor/log/recent_kills.h"

@@ -1,6 +1,5 @@
 // Joins the lines of several programs about one kill into one finding, in any order of the lines.
 #include <algorithm>
-#include <string>
 #include <utility>
 
 #include "doctor/log/limit_cures.h"

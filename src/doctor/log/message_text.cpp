@@ -1,11 +1,9 @@
 #include "doctor/log/message_text.h"
 
-#include <algorithm>
 #include <cctype>
 #include <charconv>
 #include <cmath>
 #include <limits>
-#include <string>
 #include <utility>
 
 namespace headroom::doctor {
@@ -14,14 +12,6 @@ namespace {
 void skip_spaces(std::string_view& text) {
   const std::size_t at = text.find_first_not_of(' ');
   text.remove_prefix(at == text.npos ? text.size() : at);
-}
-
-// The word that a text begins with, after spaces.
-std::string_view leading_letters(std::string_view text) {
-  skip_spaces(text);
-  const auto is_letter = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; };
-  const auto end = std::ranges::find_if_not(text, is_letter);
-  return text.substr(0, static_cast<std::size_t>(end - text.begin()));
 }
 
 constexpr std::size_t kLongestUnit = 16;
@@ -106,6 +96,13 @@ std::optional<ParsedSize> parse_size(std::string_view text) {
 
 bool overflows(const ParsedSize& size) { return size.bytes >= static_cast<double>(kLargestSize); }
 
+bool fits_any(std::string_view words, auto fits) {
+  do {
+    if (fits(take_before(words, "|"))) return true;
+  } while (!words.empty());
+  return false;
+}
+
 // The factor of a unit of Kubernetes, directly after the number: "Mi" is 2^20, "M" 10^6, "m" a thousandth.
 // Nothing for other words.
 std::optional<double> factor_of_quantity(std::string_view rest) {
@@ -124,6 +121,19 @@ std::optional<double> factor_of_quantity(std::string_view rest) {
 
 bool has(std::string_view line, std::string_view words) { return line.find(words) != line.npos; }
 
+bool has_any(std::string_view line, std::string_view words) {
+  return fits_any(words, [line](std::string_view word) { return has(line, word); });
+}
+bool starts_with_any(std::string_view text, std::string_view words) {
+  return fits_any(words, [text](std::string_view word) { return text.starts_with(word); });
+}
+bool ends_with_any(std::string_view text, std::string_view words) {
+  return fits_any(words, [text](std::string_view word) { return text.ends_with(word); });
+}
+bool is_any(std::string_view word, std::string_view words) {
+  return fits_any(words, [word](std::string_view each) { return word == each; });
+}
+
 bool is_name_letter(char letter) {
   return letter == '_' || std::isalnum(static_cast<unsigned char>(letter)) != 0;
 }
@@ -132,6 +142,13 @@ bool is_word(std::string_view line, std::string_view words) {
   for (std::size_t at = line.find(words); at != line.npos; at = line.find(words, at + 1))
     if (at == 0 || !is_name_letter(line[at - 1])) return true;
   return false;
+}
+
+std::string_view leading_letters(std::string_view text) {
+  skip_spaces(text);
+  const auto is_letter = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; };
+  const auto end = std::ranges::find_if_not(text, is_letter);
+  return text.substr(0, static_cast<std::size_t>(end - text.begin()));
 }
 
 std::string_view take_before(std::string_view& text, std::string_view separator) {

@@ -14,22 +14,19 @@
 namespace headroom::doctor {
 
 bool has(std::string_view line, std::string_view words);
-// Whether the line has one of these words, begins or ends with one, or is one.
-bool has_any(std::string_view line, const auto& words) {
-  return std::ranges::any_of(words, [line](std::string_view each) { return has(line, each); });
-}
-bool starts_with_any(std::string_view text, const auto& words) {
-  return std::ranges::any_of(words, [text](std::string_view each) { return text.starts_with(each); });
-}
-bool ends_with_any(std::string_view text, const auto& words) {
-  return std::ranges::any_of(words, [text](std::string_view each) { return text.ends_with(each); });
-}
+// Whether the line has one of these words, begins or ends with one, or is one: "error|failure".
+bool has_any(std::string_view line, std::string_view words);
+bool starts_with_any(std::string_view text, std::string_view words);
+bool ends_with_any(std::string_view text, std::string_view words);
+bool is_any(std::string_view word, std::string_view words);
 bool is_one_of(std::string_view word, const auto& words) {
   return std::ranges::find(words, word) != std::end(words);
 }
 bool is_name_letter(char letter);  // a letter, a digit or "_"
 // As has(), but no letter, digit or underscore stands before the words.
 bool is_word(std::string_view line, std::string_view words);
+// The word that a text begins with, after spaces.
+std::string_view leading_letters(std::string_view text);
 // The text after the first occurrence of the words; nothing if the line lacks them.
 std::optional<std::string_view> text_after(std::string_view line, std::string_view words);
 // The text before the separator, which is removed with it; all of the text if there is none.

@@ -17,7 +17,10 @@ constexpr std::string_view kLruWords[] = {"active_anon", "inactive_anon", "activ
                                           "unevictable"};
 constexpr std::string_view kOtherWords[] = {"slab_reclaimable", "slab_unreclaimable", "pagetables"};
 constexpr std::int64_t kMostPages = std::int64_t{1} << 32;  // 16 TiB: sums of a report's rows do not overflow
-constexpr Bytes kMuchInSwap = mebibytes(64);
+
+// The constraint of a kill in a probe of Headroom's: "headroom bench --mem-limit" first tries in groups
+// "headroom-PID-N-probe-ROUTE" to exceed the limit (limits/probe_routes.cpp).
+constexpr std::string_view kLimitProbe = "a trial of a limit";
 
 // For many kills in a row, the kernel prints the group of ten in five seconds only, and a bench tries seven
 // routes in half a second. The others are recognized by their figures: a probe holds at most kLargestProbe,
@@ -67,11 +70,6 @@ std::string_view label_of_own_group(std::string_view group) {
     name.remove_prefix(end + 1);
   }
   return name;
-}
-
-bool is_much_in_swap(Bytes swapped, const std::optional<Bytes>& resident) {
-  constexpr std::int64_t kPart = 10;
-  return swapped >= kMuchInSwap && swapped.count >= (swapped + resident.value_or(Bytes{})).count / kPart;
 }
 
 bool OomReport::begins(std::string_view line) { return has(line, "invoked oom-killer"); }

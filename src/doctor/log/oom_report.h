@@ -7,12 +7,7 @@
 // report does not say so. The rest is the least that devices hold.
 #pragma once
 
-#include <cstdint>
 #include <map>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "doctor/log/log_rule.h"
 
@@ -20,10 +15,6 @@ namespace headroom::doctor {
 
 // "run" of a control group of Headroom's, "/a/headroom-2236-3-run" (limits/memory_limit.cpp); else empty.
 std::string_view label_of_own_group(std::string_view group);
-
-// The constraint of a kill in a probe of Headroom's: "headroom bench --mem-limit" first tries in groups
-// "headroom-PID-N-probe-ROUTE" to exceed the limit (limits/probe_routes.cpp).
-inline constexpr std::string_view kLimitProbe = "a trial of a limit";
 
 class OomReport {
  public:
@@ -75,8 +66,5 @@ class OomReport {
   std::optional<std::size_t> swap_column_;  // behind the pid
   std::vector<Process> processes_;
 };
-
-// Memory in swap is mentioned if it is much, and a tenth of the process's memory or more.
-bool is_much_in_swap(Bytes swapped, const std::optional<Bytes>& resident);
 
 }  // namespace headroom::doctor

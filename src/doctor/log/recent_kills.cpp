@@ -1,11 +1,11 @@
 #include "doctor/log/recent_kills.h"
 
-#include <algorithm>
 #include <cctype>
 #include <cstdlib>
 #include <utility>
 
 #include "base/text.h"
+#include "doctor/log/limit_cures.h"
 
 namespace headroom::doctor {
 namespace {
@@ -13,11 +13,8 @@ namespace {
 // Services have no ending in messages: "vision" is in "/system.slice/vision.service".
 bool is_in(std::string_view path, std::string_view unit) {
   const auto folders = split(path, '/');
-  return std::ranges::any_of(folders, [unit](std::string_view folder) {
-    constexpr std::string_view kService = ".service";
-    if (folder == unit) return true;
-    return folder.ends_with(kService) && folder.substr(0, folder.size() - kService.size()) == unit;
-  });
+  return std::ranges::any_of(
+      folders, [unit](std::string_view folder) { return folder == unit || without_service(folder) == unit; });
 }
 
 bool ends_in_unit(std::string_view path) { return path.ends_with(".service") || path.ends_with(".scope"); }

@@ -2,11 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <map>
 #include <span>
 #include <stdexcept>
-#include <string>
 #include <utility>
 
 #include "base/text.h"
@@ -109,7 +106,7 @@ class RuleReader {
     if (rule().wordings.empty()) fail("a line's option");
     return rule().wordings.back();
   }
-  Explanation& finding() {
+  Explanation& explanation() {
     if (rule().explanations.empty()) fail("a finding's option");
     return rule().explanations.back();
   }
@@ -150,6 +147,8 @@ class RuleReader {
     const std::string_view name = take_before(value, "=");
     if (name == "none")
       wording().none.push_back(without_quotes(value));
+    else if (name == "any")
+      read_any(value);
     else if (name == "call")
       wording().call = look_up(family_->functions, value);
     else if (name == "figures")
@@ -199,34 +198,34 @@ class RuleReader {
   }
 
   void read_finding(std::string_view text) {
-    Explanation next = rule().explanations.empty() ? Explanation{} : finding();
-    std::string_view condition = text;
-    const auto words = split_words(take_before(condition, " when "));
-    next = {.when = std::string(condition),
-            .id = std::string(words.at(0)),
-            .title = std::move(next.title),
-            .cause = std::move(next.cause),
-            .cures = std::move(next.cures)};
-    for (const std::string_view word : std::span(words).subspan(1)) read_degree(word, next);
+    Explanation next;
+    if (!rule().explanations.empty()) {
+      const Explanation& above = explanation();
+      next.finding.title = above.finding.title;
+      next.finding.cause = above.finding.cause;
+      next.cures = above.cures;
+    }
+    const auto words = split_words(take_before(text, " when "));
+    next.when = text;
+    next.finding.id = words.at(0);
+    for (const std::string_view word : std::span(words).subspan(1)) read_degree(word, next.finding);
     rule().explanations.push_back(std::move(next));
     has_own_cures_ = false;
   }
-  void read_degree(std::string_view word, Explanation& next) const {
-    constexpr std::pair<std::string_view, Severity> kSeverities[] = {
-        {"warning", Severity::warning}, {"note", Severity::note}, {"benign", Severity::benign}};
-    for (const auto& [name, severity] : kSeverities)
-      if (word == name) next.severity = severity;
-    if (word == "certain") next.confidence = Confidence::certain;
-    if (word == "possible") next.confidence = Confidence::possible;
-    if (word == "first_cure_meets_cause") next.first_cure_meets_cause = true;
+  static void read_degree(std::string_view word, Finding& finding) {
+    for (const Severity severity : {Severity::warning, Severity::note, Severity::benign})
+      if (word == name_of(severity)) finding.severity = severity;
+    for (const Confidence confidence : {Confidence::certain, Confidence::possible})
+      if (word == name_of(confidence)) finding.confidence = confidence;
+    if (word == "first_cure_meets_cause") finding.first_cure_meets_cause = true;
   }
-  void read_title(std::string_view text) { finding().title = text; }
-  void read_cause(std::string_view text) { finding().cause = text; }
+  void read_title(std::string_view text) { explanation().finding.title = text; }
+  void read_cause(std::string_view text) { explanation().finding.cause = text; }
   void read_cure(std::string_view text) {
-    if (!std::exchange(has_own_cures_, true)) finding().cures.clear();
-    add_cures(finding().cures, text);
+    if (!std::exchange(has_own_cures_, true)) explanation().cures.clear();
+    add_cures(explanation().cures, text);
   }
-  void read_no_cures(std::string_view) { finding().cures.clear(); }
+  void read_no_cures(std::string_view) { explanation().cures.clear(); }
 
   void add_cures(std::vector<CureRow>& cures, std::string_view text) const {
     const std::string_view what = trim(take_before(text, " :: "));

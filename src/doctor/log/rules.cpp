@@ -56,8 +56,7 @@ std::vector<LogRule> sorted_rules() {
   std::vector<LogRule> rules = parse_rules(families);
   const auto names = split_words(kOrder);
   const auto rank_of = [&names](const LogRule& rule) { return std::ranges::find(names, rule.name); };
-  std::ranges::stable_sort(rules,
-                           [&](const LogRule& a, const LogRule& b) { return rank_of(a) < rank_of(b); });
+  std::ranges::stable_sort(rules, {}, rank_of);
   return rules;
 }
 

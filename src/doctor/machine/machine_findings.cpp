@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <string_view>
 
 #include "doctor/cure_commands.h"
 #include "monitoring/series_growth.h"
@@ -64,8 +63,7 @@ void add_fastest_process(const MachineSession& session, Finding& finding) {
     finding.title += fmt::format("; most of the growth is in {}", name);
     finding.figures.push_back({"level", "process"});
   }
-  finding.figures.push_back({"fastest_process", name});
-  finding.figures.push_back({"fastest_process_growth_bytes", grown.count});
+  add_figures(finding, "fastest_process", name, "fastest_process_growth_bytes", grown);
   finding.cures.push_back(
       {fmt::format("examine {}, which grew most", name), "headroom trace -- COMMAND", grown});
 }
@@ -94,8 +92,6 @@ std::optional<Finding> in_newest_session(const MachineHistory& history, const au
   return std::nullopt;
 }
 
-// Findings about the growth of a machine's memory.
-
 // Steady growth, with the time left if it is at most twice the observed time.
 std::optional<Finding> memory_running_out(const MachineHistory& history) {
   const MachineSession* session = worst_session(history);
@@ -103,11 +99,11 @@ std::optional<Finding> memory_running_out(const MachineHistory& history) {
   const auto &left = session->seconds_left.value, &per_hour = session->growth_per_hour.value;
   const bool goes_on = session == &history.session;
   constexpr double kSoon = 3600;
-  Finding finding{.id = left ? "memory-running-out" : "memory-grows",
-                  .severity = left && *left < kSoon ? Severity::severe : Severity::warning,
-                  .title = title_of_growth(*session, goes_on),
-                  .cause = "Memory in use grows steadily: a leak, an unbounded cache, or a log in memory.",
-                  .confidence = Confidence::likely};
+  Finding finding =
+      finding_of(left ? "memory-running-out" : "memory-grows",
+                 left && *left < kSoon ? Severity::severe : Severity::warning, Confidence::likely,
+                 title_of_growth(*session, goes_on),
+                 "Memory in use grows steadily: a leak, an unbounded cache, or a log in memory.");
   if (!goes_on) finding.evidence = of_session(history, *session);
   if (left) finding.figures.push_back({"left_seconds", *left});
   if (per_hour) finding.figures.push_back({"growth_per_hour_bytes", static_cast<std::int64_t>(*per_hour)});
@@ -127,34 +123,26 @@ std::optional<Finding> growth_levelled_off(const MachineHistory& history) {
     const auto growth = monitoring::growth_of(cycles, used, least);
     if (growth.growth != monitoring::Growth::grew_then_stayed) return std::nullopt;
     const auto [low, high] = std::ranges::minmax_element(used);
-    return Finding{
-        .id = "growth-levelled-off",
-        .severity = Severity::note,
-        .title = fmt::format("Memory grew by {} and then stayed the same", format_bytes({*high - *low})),
-        .cause = "Arenas, caches or pools filled up. These samples show no leak.",
-        .confidence = Confidence::likely,
-        .figures = {{"growth_bytes", *high - *low}}};
+    return finding_of("growth-levelled-off", Severity::note, Confidence::likely,
+                      fmt::format("Memory grew by {} and then stayed the same", format_bytes({*high - *low})),
+                      "Arenas, caches or pools filled up. These samples show no leak.",
+                      figures("growth_bytes", *high - *low));
   });
 }
-
-// Findings about GPU memory and clocks.
 
 std::optional<Finding> page_cache_starves_nvmap(const MachineHistory& history) {
   if (!history.starved_free) return std::nullopt;
   const Bytes free = *history.starved_free, cache = *history.starved_cache;
-  return Finding{
-      .id = "page-cache-starves-nvmap",
-      .title = fmt::format("Only {} were free for the GPU while the page cache held {}", format_bytes(free),
-                           format_bytes(cache)),
-      .cause = "NvMap uses free pages only, so a GPU allocation can fail while MemAvailable is large.",
-      .confidence = Confidence::likely,
-      .evidence = moment(history, history.starved_at, format_bytes(free) + " free"),
-      .figures = {{"free_bytes", free.count},
-                  {"cache_bytes", cache.count},
-                  {"starved_seconds", history.starved.seconds()}},
-      .cures = {{"drop the page cache before models are loaded",
-                 "sync; echo 1 | sudo tee /proc/sys/vm/drop_caches", cache},
-                keep_pages_free(history.last.ram_total)}};
+  return finding_of(
+      "page-cache-starves-nvmap", Severity::warning, Confidence::likely,
+      fmt::format("Only {} were free for the GPU while the page cache held {}", format_bytes(free),
+                  format_bytes(cache)),
+      "NvMap uses free pages only, so a GPU allocation can fail while MemAvailable is large.",
+      figures("free_bytes", free, "cache_bytes", cache, "starved_seconds", history.starved.seconds()),
+      {{"drop the page cache before models are loaded", "sync; echo 1 | sudo tee /proc/sys/vm/drop_caches",
+        cache},
+       keep_pages_free(history.last.ram_total)},
+      moment(history, history.starved_at, format_bytes(free) + " free"));
 }
 
 // For discrete GPUs that were 95 % full at their worst moment, the one with the least free memory first. An
@@ -171,20 +159,15 @@ std::optional<Finding> gpu_memory_nearly_full(const MachineHistory& history) {
   const GpuSample& gpu = fullest.sample;
   const Bytes free = *free_memory(gpu);
   const bool is_now = history.is_now(fullest);
-  Finding finding{
-      .id = "gpu-memory-nearly-full",
-      .severity = Severity::note,
-      .title = fmt::format("GPU {}{} {} {} of {} free", gpu.index.value_or(0),
-                           gpu.name.empty() ? "" : fmt::format(" ({})", gpu.name), is_now ? "has" : "had",
-                           format_bytes(free), format_bytes(*gpu.memory_total)),
-      .cause =
-          "A program that starts now cannot allocate GPU memory. Programs that reserve most of a GPU at "
-          "start (JAX, TensorFlow, vLLM) also look like this.",
-      .confidence = Confidence::possible,
-      .figures = {{"gpu", gpu.index.value_or(0)},
-                  {"free_bytes", free.count},
-                  {"total_bytes", gpu.memory_total->count},
-                  {"full_gpus", static_cast<std::int64_t>(full.size())}}};
+  Finding finding =
+      finding_of("gpu-memory-nearly-full", Severity::note, Confidence::possible,
+                 fmt::format("GPU {}{} {} {} of {} free", gpu.index.value_or(0),
+                             gpu.name.empty() ? "" : fmt::format(" ({})", gpu.name), is_now ? "has" : "had",
+                             format_bytes(free), format_bytes(*gpu.memory_total)),
+                 "A program that starts now cannot allocate GPU memory. Programs that reserve most of a GPU "
+                 "at start (JAX, TensorFlow, vLLM) also look like this.",
+                 figures("gpu", gpu.index.value_or(0), "free_bytes", free, "total_bytes", *gpu.memory_total,
+                         "full_gpus", static_cast<std::int64_t>(full.size())));
   if (full.size() > 1)
     finding.title += fmt::format(", and {} other{} hardly more", full.size() - 1, full.size() > 2 ? "s" : "");
   if (!is_now) finding.evidence = moment(history, fullest.at, format_bytes(free) + " free");
@@ -200,17 +183,14 @@ std::optional<Finding> gpu_memory_nearly_full(const MachineHistory& history) {
 
 std::optional<Finding> throttled(const MachineHistory& history) {
   if (history.throttled.count == 0) return std::nullopt;
-  return Finding{
-      .id = "throttled",
-      .title = fmt::format("The board or a GPU was throttled for {} of {}",
-                           format_duration(history.throttled), format_duration(history.duration())),
-      .cause = "Heat or a weak power supply reduced the clocks, so all work took longer.",
-      .figures = {{"throttled_seconds", history.throttled.seconds()}},
-      .cures = {{"see temperatures and the power mode", "headroom top"},
-                {"cool the board, or choose a lower power mode", "sudo nvpmodel -m MODE"}}};
+  return finding_of("throttled", Severity::warning, Confidence::certain,
+                    fmt::format("The board or a GPU was throttled for {} of {}",
+                                format_duration(history.throttled), format_duration(history.duration())),
+                    "Heat or a weak power supply reduced the clocks, so all work took longer.",
+                    figures("throttled_seconds", history.throttled.seconds()),
+                    {{"see temperatures and the power mode", "headroom top"},
+                     {"cool the board, or choose a lower power mode", "sudo nvpmodel -m MODE"}});
 }
-
-// Findings about memory that is short, in pieces, or of no process.
 
 std::optional<Finding> unaccounted_memory(const SystemSample& sample, bool is_now) {
   if (!sample.ram_total) return std::nullopt;
@@ -224,22 +204,19 @@ std::optional<Finding> unaccounted_memory(const SystemSample& sample, bool is_no
                            &sample.nvmap_used, &sample.nvmap_free, &sample.swap_cached})
     rest = rest - part->value_or(Bytes{});
   if (rest.count < share_of(sample.ram_total, 15) || rest < mebibytes(512)) return std::nullopt;
-  Finding finding{
-      .id = "memory-of-no-process",
-      .severity = Severity::note,
-      .title = fmt::format("{} of {} {} in no figure of a process, a cache or the kernel", format_bytes(rest),
-                           format_bytes(*sample.ram_total), is_now ? "are" : "were"),
-      .cause =
-          "Drivers hold it. With an integrated GPU, it is GPU memory, which is not in any process's resident "
-          "memory. On a virtual machine, it is memory that the host reclaimed.",
-      .confidence = Confidence::possible,
-      .figures = {{"unaccounted_bytes", rest.count}, {"total_bytes", sample.ram_total->count}},
-      .cures = {{"see how much memory the GPU driver lists for each process (as root)",
-                 "sudo cat /sys/kernel/debug/nvmap/iovmm/clients"},
-                {"log it together with the GPU's figures",
-                 "sudo headroom watch --processes 10 --output watch.jsonl"}}};
-  if (sample.huge_pages_total != Bytes{}) add_figure(finding, "huge_pages_bytes", sample.huge_pages_total);
-  if (sample.zram_used != Bytes{}) add_figure(finding, "zram_used_bytes", sample.zram_used);
+  Finding finding =
+      finding_of("memory-of-no-process", Severity::note, Confidence::possible,
+                 fmt::format("{} of {} {} in no figure of a process, a cache or the kernel",
+                             format_bytes(rest), format_bytes(*sample.ram_total), is_now ? "are" : "were"),
+                 "Drivers hold it. With an integrated GPU, it is GPU memory, which is not in any process's "
+                 "resident memory. On a virtual machine, it is memory that the host reclaimed.",
+                 figures("unaccounted_bytes", rest, "total_bytes", *sample.ram_total),
+                 {{"see how much memory the GPU driver lists for each process (as root)",
+                   "sudo cat /sys/kernel/debug/nvmap/iovmm/clients"},
+                  {"log it together with the GPU's figures",
+                   "sudo headroom watch --processes 10 --output watch.jsonl"}});
+  if (sample.huge_pages_total != Bytes{}) add_figures(finding, "huge_pages_bytes", sample.huge_pages_total);
+  if (sample.zram_used != Bytes{}) add_figures(finding, "zram_used_bytes", sample.zram_used);
   return finding;
 }
 
@@ -250,19 +227,17 @@ std::optional<Finding> little_memory_left(const MachineHistory& history) {
   if (available.count > share_of(total, 10)) return std::nullopt;
   // A log may lack the figures of swap, so absent figures do not mean that there is none.
   const bool no_swap = sample.swap_total == Bytes{};
-  Finding finding{
-      .id = no_swap ? "no-swap-no-reserve" : "little-memory-left",
-      .title = fmt::format("Only {} of {} were available{}", format_bytes(available), format_bytes(total),
-                           no_swap ? ", and there is no swap" : ""),
-      .cause = no_swap ? "At the next peak, the kernel's OOM killer ends a process. Keep a reserve of 15 %, "
-                         "and use swap for idle memory."
-               : sample.swap_total
-                   ? "Keep a reserve of 15 %. The next peak goes to swap, or the kernel kills a process."
-                   : "Keep a reserve of 15 %. The next peak goes to swap, if there is any, or the kernel "
-                     "kills a process.",
-      .evidence = moment(history, history.fullest_memory->at, format_bytes(available) + " available"),
-      .figures = {{"available_bytes", available.count}, {"total_bytes", total.count}},
-      .cures = {find_holders()}};
+  Finding finding = finding_of(
+      no_swap ? "no-swap-no-reserve" : "little-memory-left", Severity::warning, Confidence::certain,
+      fmt::format("Only {} of {} were available{}", format_bytes(available), format_bytes(total),
+                  no_swap ? ", and there is no swap" : ""),
+      no_swap ? "At the next peak, the kernel's OOM killer ends a process. Keep a reserve of 15 %, and use "
+                "swap for idle memory."
+              : fmt::format(
+                    "Keep a reserve of 15 %. The next peak goes to swap{}, or the kernel kills a process.",
+                    sample.swap_total ? "" : ", if there is any"),
+      figures("available_bytes", available, "total_bytes", total), {find_holders()},
+      moment(history, history.fullest_memory->at, format_bytes(available) + " available"));
   if (no_swap) finding.cures.push_back(make_swap_file("add swap as a reserve", total));
   return finding;
 }
@@ -270,15 +245,14 @@ std::optional<Finding> little_memory_left(const MachineHistory& history) {
 std::optional<Finding> free_memory_in_pieces(const MachineHistory& history) {
   constexpr Nanoseconds kLeast{30'000'000'000};  // as the alert of this name
   if (history.in_pieces < kLeast) return std::nullopt;
-  return Finding{
-      .id = "free-memory-in-pieces",
-      .title = fmt::format(
+  return finding_of(
+      "free-memory-in-pieces", Severity::warning, Confidence::likely,
+      fmt::format(
           "The largest free block was up to {:.1f} times smaller than before, with the same free memory",
           history.worst_factor),
-      .cause = "Physical memory is fragmented: large device allocations can fail.",
-      .confidence = Confidence::likely,
-      .figures = {{"worst_factor", history.worst_factor}},
-      .cures = {{"compact free pages into large blocks", "echo 1 | sudo tee /proc/sys/vm/compact_memory"}}};
+      "Physical memory is fragmented: large device allocations can fail.",
+      figures("worst_factor", history.worst_factor),
+      {{"compact free pages into large blocks", "echo 1 | sudo tee /proc/sys/vm/compact_memory"}});
 }
 
 // At the end of a session, memory that no figure of the kernel accounts for.
@@ -294,34 +268,27 @@ std::optional<Finding> desktop_running(const MachineHistory& history) {
   const auto [sum, names] = desktop_in(sample);
   constexpr Bytes kSmallMachine = gibibytes(33);
   if (sum < mebibytes(32) || !sample.ram_total || kSmallMachine < *sample.ram_total) return std::nullopt;
-  return Finding{.id = "desktop-running",
-                 .severity = Severity::note,
-                 .title = fmt::format("A desktop runs and holds about {}: {}", format_bytes(sum), names),
-                 .cause = "A machine that only runs inference needs no desktop.",
-                 .figures = {{"desktop_bytes", sum.count}},
-                 .cures = {{"stop the desktop", "sudo systemctl isolate multi-user.target", sum},
-                           {"boot without it from now on", "sudo systemctl set-default multi-user.target"}}};
+  return finding_of("desktop-running", Severity::note, Confidence::certain,
+                    fmt::format("A desktop runs and holds about {}: {}", format_bytes(sum), names),
+                    "A machine that only runs inference needs no desktop.", figures("desktop_bytes", sum),
+                    {{"stop the desktop", "sudo systemctl isolate multi-user.target", sum},
+                     {"boot without it from now on", "sudo systemctl set-default multi-user.target"}});
 }
 
-// Findings about swap, zram, and thrashing of the whole machine.
 std::optional<Finding> swap_thrash(const MachineHistory& history) {
   if (history.thrashed < kLeastThrash || history.group_thrashed >= kLeastThrash) return std::nullopt;
-  return Finding{.id = "swap-thrash",
-                 .severity = Severity::severe,
-                 .title = fmt::format("The machine thrashed for {}: it re-read up to {:.0f} pages per second",
-                                      format_duration(history.thrashed), history.most_thrash),
-                 .cause =
-                     "Programs use more memory than the machine has. The kernel drops or swaps out pages, "
-                     "and must read them again at once.",
-                 .confidence = Confidence::likely,
-                 .evidence = moment(history, history.thrashed_at,
-                                    fmt::format("{:.0f} pages per second", history.most_thrash)),
-                 .figures = {{"thrash_seconds", history.thrashed.seconds()},
-                             {"most_pages_per_second", history.most_thrash},
-                             {"most_swapped_bytes", history.most_swapped.count}},
-                 .cures = {{"see which processes hold the memory, and make them smaller", "headroom top"},
-                           {"limit the largest process, so that only this process fails",
-                            "headroom run --limit SIZE -- COMMAND"}}};
+  return finding_of(
+      "swap-thrash", Severity::severe, Confidence::likely,
+      fmt::format("The machine thrashed for {}: it re-read up to {:.0f} pages per second",
+                  format_duration(history.thrashed), history.most_thrash),
+      "Programs use more memory than the machine has. The kernel drops or swaps out pages, and must read "
+      "them again at once.",
+      figures("thrash_seconds", history.thrashed.seconds(), "most_pages_per_second", history.most_thrash,
+              "most_swapped_bytes", history.most_swapped),
+      {{"see which processes hold the memory, and make them smaller", "headroom top"},
+       {"limit the largest process, so that only this process fails",
+        "headroom run --limit SIZE -- COMMAND"}},
+      moment(history, history.thrashed_at, fmt::format("{:.0f} pages per second", history.most_thrash)));
 }
 
 // Full swap alone may hold idle memory, and with little memory alone there is still swap: both at one moment.
@@ -330,19 +297,14 @@ std::optional<Finding> swap_nearly_full(const MachineHistory& history) {
   const SystemSample& sample = history.fullest_swap->sample;
   const Bytes used = *sample.swap_used, available = *sample.ram_available;
   if (used.count < share_of(sample.swap_total, 90)) return std::nullopt;
-  return Finding{
-      .id = "swap-nearly-full",
-      .title = fmt::format("{} of {} of swap were in use, and {} of {} of memory were available",
-                           format_bytes(used), format_bytes(*sample.swap_total), format_bytes(available),
-                           format_bytes(*sample.ram_total)),
-      .cause =
-          "Swap is too small for the idle memory. At the next peak, the kernel's OOM killer ends a process.",
-      .confidence = Confidence::likely,
-      .evidence = moment(history, history.fullest_swap->at, format_bytes(used) + " of swap used"),
-      .figures = {{"swap_used_bytes", used.count},
-                  {"swap_bytes", sample.swap_total->count},
-                  {"available_bytes", available.count}},
-      .cures = {find_holders(), make_swap_file("add swap on a disk", sample.ram_total, SwapFile::another)}};
+  return finding_of(
+      "swap-nearly-full", Severity::warning, Confidence::likely,
+      fmt::format("{} of {} of swap were in use, and {} of {} of memory were available", format_bytes(used),
+                  format_bytes(*sample.swap_total), format_bytes(available), format_bytes(*sample.ram_total)),
+      "Swap is too small for the idle memory. At the next peak, the kernel's OOM killer ends a process.",
+      figures("swap_used_bytes", used, "swap_bytes", sample.swap_total, "available_bytes", available),
+      {find_holders(), make_swap_file("add swap on a disk", sample.ram_total, SwapFile::another)},
+      moment(history, history.fullest_swap->at, format_bytes(used) + " of swap used"));
 }
 
 std::optional<Finding> zram_missized(const MachineHistory& history) {
@@ -354,17 +316,15 @@ std::optional<Finding> zram_missized(const MachineHistory& history) {
   constexpr double kWorthIt = 1.5;
   const bool is_poor = ratio < kWorthIt, is_large = total && used->count >= share_of(total, 25);
   if (!is_poor && !is_large) return std::nullopt;
-  Finding finding{
-      .id = is_poor ? "zram-saves-little" : "zram-takes-much",
-      .title =
-          fmt::format("zram uses {} of memory to store {}", format_bytes(*used), format_bytes(*original)),
-      .cause = "The swapped memory does not compress well: weights and frames rarely do.",
-      .figures = {{"original_bytes", original->count}, {"used_bytes", used->count}, {"ratio", ratio}},
-      .cures = {make_swap_file(is_poor
-                                   ? "use swap on a fast disk first, and disable zram from the next start "
-                                     "(on a Jetson: sudo systemctl disable nvzramconfig)"
-                                   : "use swap on a fast disk before zram",
-                               total, SwapFile::before_others, used)}};
+  Finding finding = finding_of(
+      is_poor ? "zram-saves-little" : "zram-takes-much", Severity::warning, Confidence::certain,
+      fmt::format("zram uses {} of memory to store {}", format_bytes(*used), format_bytes(*original)),
+      "The swapped memory does not compress well: weights and frames rarely do.",
+      figures("original_bytes", *original, "used_bytes", *used, "ratio", ratio),
+      {make_swap_file(is_poor ? "use swap on a fast disk first, and disable zram from the next start (on a "
+                                "Jetson: sudo systemctl disable nvzramconfig)"
+                              : "use swap on a fast disk before zram",
+                      total, SwapFile::before_others, used)});
   if (is_poor) return finding;
   finding.title = fmt::format("zram uses {} of {} of memory", format_bytes(*used), format_bytes(*total));
   finding.cause =
@@ -375,7 +335,6 @@ std::optional<Finding> zram_missized(const MachineHistory& history) {
   return finding;
 }
 
-// Findings about a control group at its limit, and about the kernel's OOM killer.
 std::optional<Finding> kernel_oom_kill(const MachineHistory& history) {
   std::vector<Evidence> kills;
   for (const KernelEvent& event : history.kernel_events)
@@ -383,19 +342,17 @@ std::optional<Finding> kernel_oom_kill(const MachineHistory& history) {
   if (history.oom_kills == 0 && kills.empty()) return std::nullopt;
   // The machine's counter includes kills in other control groups.
   const bool is_elsewhere = history.all_kills_were_elsewhere();
-  Finding finding{
-      .id = "kernel-oom-kill",
-      .severity = is_elsewhere ? Severity::warning : Severity::severe,
-      .title = is_elsewhere ? "The kernel killed a process outside this control group because memory ran out"
-                            : "The kernel killed a process because memory ran out",
-      .cause = is_elsewhere ? "Another control group was at its limit, or the machine was out of memory."
-                            : "The machine or a control group was out of memory.",
-      .times = std::max<std::int64_t>(1, history.oom_kills),
-      .evidence = std::move(kills),
-      .figures = {{"oom_kills", history.oom_kills}},
-      .cures = {{"read the kernel's report: how much memory each process held", "dmesg | headroom doctor -"},
-                {"plan which programs run together, with a reserve", "headroom plan BUDGET.toml"}}};
-  if (history.group_oom_kills) finding.figures.push_back({"group_oom_kills", *history.group_oom_kills});
+  Finding finding = finding_of(
+      "kernel-oom-kill", is_elsewhere ? Severity::warning : Severity::severe, Confidence::certain,
+      is_elsewhere ? "The kernel killed a process outside this control group because memory ran out"
+                   : "The kernel killed a process because memory ran out",
+      is_elsewhere ? "Another control group was at its limit, or the machine was out of memory."
+                   : "The machine or a control group was out of memory.",
+      figures("oom_kills", history.oom_kills, "group_oom_kills", history.group_oom_kills),
+      {{"read the kernel's report: how much memory each process held", "dmesg | headroom doctor -"},
+       {"plan which programs run together, with a reserve", "headroom plan BUDGET.toml"}},
+      std::move(kills));
+  finding.times = std::max<std::int64_t>(1, history.oom_kills);
   return finding;
 }
 
@@ -407,24 +364,19 @@ std::optional<Finding> control_group_thrash(const MachineHistory& history) {
   const Bytes limit = history.thrashed_group_limit;
   // Twice the limit is a first try: the samples show that the files need more room, but not how much.
   const std::int64_t size = 2 * limit.count / mebibytes(1).count;
-  return Finding{.id = "control-group-thrash",
-                 .severity = is_severe ? Severity::severe : Severity::warning,
-                 .title = fmt::format(
-                     "At its limit of {}, the control group re-read up to {:.0f} pages per second, for {}",
-                     format_bytes(limit), history.most_group_pages, format_duration(history.group_thrashed)),
-                 .cause =
-                     "Its working set, such as mapped weights and code, does not fit: the kernel drops pages "
-                     "and reads them again at once. The machine has free memory, but the group does not.",
-                 .confidence = Confidence::likely,
-                 .figures = {{"level", "control group"},
-                             {"limit_bytes", limit.count},
-                             {"thrash_seconds", history.group_thrashed.seconds()},
-                             {"most_pages_per_second", history.most_group_pages},
-                             {"most_waiting_percent", 100 * history.most_group_waiting}},
-                 .cures = {{"double the limit, and repeat until no pages are re-read",
-                            fmt::format("headroom run --limit {}MiB -- COMMAND", size)},
-                           {"double a container's limit", docker_update({size, limit, {}}, "CONTAINER")},
-                           {"run fewer models at once in the group", "headroom plan BUDGET.toml"}}};
+  return finding_of(
+      "control-group-thrash", is_severe ? Severity::severe : Severity::warning, Confidence::likely,
+      fmt::format("At its limit of {}, the control group re-read up to {:.0f} pages per second, for {}",
+                  format_bytes(limit), history.most_group_pages, format_duration(history.group_thrashed)),
+      "Its working set, such as mapped weights and code, does not fit: the kernel drops pages and reads them "
+      "again at once. The machine has free memory, but the group does not.",
+      figures("level", "control group", "limit_bytes", limit, "thrash_seconds",
+              history.group_thrashed.seconds(), "most_pages_per_second", history.most_group_pages,
+              "most_waiting_percent", 100 * history.most_group_waiting),
+      {{"double the limit, and repeat until no pages are re-read",
+        fmt::format("headroom run --limit {}MiB -- COMMAND", size)},
+       {"double a container's limit", docker_update({size, limit, {}}, "CONTAINER")},
+       {"run fewer models at once in the group", "headroom plan BUDGET.toml"}});
 }
 
 std::optional<Finding> control_group_nearly_full(const MachineHistory& history) {
@@ -436,17 +388,16 @@ std::optional<Finding> control_group_nearly_full(const MachineHistory& history) 
   // With this limit in MiB, the present memory is three quarters of it.
   const std::int64_t size = (group->anonymous->count / 3 * 4) / mebibytes(1).count + 1;
   const std::string held = format_bytes(*group->anonymous);
-  Finding finding{
-      .id = "control-group-nearly-full",
-      .title = fmt::format("The control group {} {} of its {}", is_now ? "holds" : "held", held,
-                           format_bytes(*group->limit)),
-      .cause = "At the limit, the kernel kills a process of the group, even if the machine has free memory.",
-      .figures = {{"anonymous_bytes", group->anonymous->count}, {"limit_bytes", group->limit->count}},
-      .cures = {
-          {"raise the container's limit, so that the group uses three quarters of it",
-           docker_update({size, *group->limit, {}}, "CONTAINER")},
-          {"or raise a service's limit", fmt::format("sudo systemctl set-property NAME MemoryMax={}M", size)},
-          find_holders()}};
+  Finding finding = finding_of(
+      "control-group-nearly-full", Severity::warning, Confidence::certain,
+      fmt::format("The control group {} {} of its {}", is_now ? "holds" : "held", held,
+                  format_bytes(*group->limit)),
+      "At the limit, the kernel kills a process of the group, even if the machine has free memory.",
+      figures("anonymous_bytes", *group->anonymous, "limit_bytes", *group->limit),
+      {{"raise the container's limit, so that the group uses three quarters of it",
+        docker_update({size, *group->limit, {}}, "CONTAINER")},
+       {"or raise a service's limit", fmt::format("sudo systemctl set-property NAME MemoryMax={}M", size)},
+       find_holders()});
   if (!is_now) finding.evidence = moment(history, history.fullest_group->at, held + " of anonymous memory");
   return finding;
 }

@@ -50,8 +50,6 @@ std::map<ProcessKey, ProcessGrowth>::const_iterator fastest_process(const Machin
       session.processes, [](const auto& a, const auto& b) { return a.second.grown() < b.second.grown(); });
 }
 
-bool MachineHistory::all_kills_were_elsewhere() const { return !had_own_kill_ && !kills_.may_be_own(); }
-
 void MachineHistory::add(const SystemSample& sample) {
   const auto [since, begins_session] = clock_.add(sample);
   if (begins_session) begin_session();
@@ -177,20 +175,18 @@ void MachineHistory::add_growth(const SystemSample& sample, Nanoseconds since) {
 }
 
 void MachineHistory::add_moments(const SystemSample& sample) {
-  const auto keep = [&](std::optional<Moment>& kept, double held) {  // the last of equal moments
-    if (!kept || held >= kept->most) kept = Moment{sample, duration(), samples, held};
-  };
-  const auto keep_first = [&](std::optional<Moment>& kept, double held) {
-    if (!kept || held > kept->most) kept = Moment{sample, duration(), samples, held};
+  const auto keep = [&](std::optional<Moment>& kept, double held, bool is_first_of_equals = false) {
+    if (!kept || held > kept->most || (held == kept->most && !is_first_of_equals))
+      kept = Moment{sample, duration(), samples, held};
   };
   const auto share = [](Bytes part, Bytes whole) {
     return whole.count > 0 ? static_cast<double>(part.count) / static_cast<double>(whole.count) : 0.0;
   };
   if (sample.ram_available && sample.ram_total && sample.ram_total->count > 0) {
-    keep_first(fullest_memory, share(*sample.ram_total - *sample.ram_available, *sample.ram_total));
+    keep(fullest_memory, share(*sample.ram_total - *sample.ram_available, *sample.ram_total), true);
     const bool is_short = sample.ram_available->count <= share_of(sample.ram_total, 20);
     if (is_short && sample.swap_used && sample.swap_total && sample.swap_total->count > 0)
-      keep_first(fullest_swap, share(*sample.swap_used, *sample.swap_total));
+      keep(fullest_swap, share(*sample.swap_used, *sample.swap_total), true);
   }
   constexpr std::size_t kMostGpus = 64;
   for (const GpuSample& gpu : sample.gpus) {

@@ -109,7 +109,7 @@ class MachineHistory {
   std::optional<std::int64_t> group_oom_kills;
   std::vector<KernelEvent> kernel_events;  // the first
   // Whether no kill can be of the log's control group, in any session.
-  bool all_kills_were_elsewhere() const;
+  bool all_kills_were_elsewhere() const { return !had_own_kill_ && !kills_.may_be_own(); }
 
  private:
   // Of one session.

@@ -28,13 +28,10 @@ struct RecordingFacts {
 
 std::vector<Finding> recording_incomplete(const RecordingFacts& facts) {
   if (facts.analysis.complete || facts.analysis.problems.empty()) return {};
-  return {Finding{.id = "recording-incomplete",
-                  .severity = Severity::note,
-                  .title = "The recording is incomplete: figures may be too small",
-                  .cause = facts.analysis.problems.front()}};
+  return {finding_of("recording-incomplete", Severity::note, Confidence::certain,
+                     "The recording is incomplete: figures may be too small",
+                     facts.analysis.problems.front())};
 }
-
-// Findings about leaks: of the layers that repeat, else of the whole process.
 
 constexpr std::size_t kMostPlaces = 3;
 constexpr std::int64_t kLeastOfLeak = 1 << 20;
@@ -106,20 +103,15 @@ void add_leak(const RecordingFacts& facts, const attribution::LeakVerdict& leaks
       leaks.late_bytes, leaks.live_bytes.empty() ? 0 : leaks.live_bytes.back() - leaks.live_bytes.front());
   if (leaks.growth != monitoring::Growth::leak && !(stays && grown_in_all >= kLeastOfLeak)) return;
   const std::string owner = owner_of(facts, leaks.cycle), level = last_part(owner);
-  Finding finding{
-      .id = stays ? "growth-levelled-off" : "leak",
-      .severity = stays ? Severity::note : Severity::severe,
-      .title = stays ? fmt::format("Memory grew by {} over the first cycles of {} and then stayed the same",
-                                   format_bytes({grown_in_all}), leaks.cycle)
-                     : title_of_leak(leaks, level),
-      .cause = stays ? "Arenas, caches or pools filled up. This recording shows no leak."
-                     : fmt::format("Memory allocated in {0} is not released when {0} ends.", owner),
-      .confidence = Confidence::likely,
-      .figures = {{"level", level},
-                  {"owner", owner},
-                  {"cycle", leaks.cycle},
-                  {"cycles", leaks.cycles},
-                  {"grown_bytes", grown_in_all}}};
+  Finding finding = finding_of(
+      stays ? "growth-levelled-off" : "leak", stays ? Severity::note : Severity::severe, Confidence::likely,
+      stays ? fmt::format("Memory grew by {} over the first cycles of {} and then stayed the same",
+                          format_bytes({grown_in_all}), leaks.cycle)
+            : title_of_leak(leaks, level),
+      stays ? "Arenas, caches or pools filled up. This recording shows no leak."
+            : fmt::format("Memory allocated in {0} is not released when {0} ends.", owner),
+      figures("level", level, "owner", owner, "cycle", leaks.cycle, "cycles", leaks.cycles, "grown_bytes",
+              grown_in_all));
   if (!stays) {
     finding.evidence = keepers(leaks, facts.place_words);
     finding.figures.push_back({"leak_bytes", static_cast<std::int64_t>(std::llround(leaks.bytes_per_cycle))});
@@ -183,22 +175,16 @@ std::optional<Finding> leak_of_process(const RecordingFacts& facts) {
   using Live = attribution::LiveFigures;
   const std::int64_t live = analysis.leaked_bytes.value;
   const Bytes rate{std::llround(growth.per_cycle * static_cast<double>(kStretches) / (until / 1e9))};
-  Finding finding{
-      .id = "leak",
-      .title = fmt::format("The program's memory grew steadily, by {} per second, until its end",
-                           format_bytes(rate)),
-      .cause =
-          "A leak, or data that the program collects on purpose. No layer repeats in the "
-          "recording, so Headroom cannot check what each round keeps.",
-      .confidence = Confidence::possible,
-      .evidence = live_places(facts, &Live::peak_bytes, &Live::peak_blocks),
-      .figures = {{"level", "process"},
-                  {"grown_bytes", late},
-                  {"bytes_per_second", rate.count},
-                  {"live_bytes", live}},
-      .cures = {open_report("see what holds it at the peak, with call stacks", facts.file, Bytes{late}),
-                {"mark each round (NVTX ranges, headroom scopes, model runs) and record again, "
-                 "to see what each round keeps"}}};
+  Finding finding = finding_of(
+      "leak", Severity::warning, Confidence::possible,
+      fmt::format("The program's memory grew steadily, by {} per second, until its end", format_bytes(rate)),
+      "A leak, or data that the program collects on purpose. No layer repeats in the recording, so Headroom "
+      "cannot check what each round keeps.",
+      figures("level", "process", "grown_bytes", late, "bytes_per_second", rate.count, "live_bytes", live),
+      {open_report("see what holds it at the peak, with call stacks", facts.file, Bytes{late}),
+       {"mark each round (NVTX ranges, headroom scopes, model runs) and record again, to see what each round "
+        "keeps"}},
+      live_places(facts, &Live::peak_bytes, &Live::peak_blocks));
   if (live < late / 2) finding.cause += " The program released most of it when it ended.";
   return finding;
 }
@@ -220,14 +206,12 @@ std::vector<Finding> leaks_not_judged(const RecordingFacts& facts) {
   if (analysis.events == 0 && !analysis.complete)
     return {};  // recording-incomplete covers an empty recording
   if (auto leak = leak_of_process(facts)) return {std::move(*leak)};
-  Finding finding{
-      .id = "leaks-not-judged",
-      .severity = Severity::note,
-      .title = "Headroom did not check for leaks: no layer repeats in the recording",
-      .cause =
-          "A leak is memory that remains after each of several equal rounds. The recording has no layer that "
-          "was entered and left six times.",
-      .cures = {{"record more rounds, and mark each one: NVTX ranges, headroom scopes, model runs"}}};
+  Finding finding =
+      finding_of("leaks-not-judged", Severity::note, Confidence::certain,
+                 "Headroom did not check for leaks: no layer repeats in the recording",
+                 "A leak is memory that remains after each of several equal rounds. The recording has no "
+                 "layer that was entered and left six times.",
+                 {}, {{"record more rounds, and mark each one: NVTX ranges, headroom scopes, model runs"}});
   const std::int64_t live = analysis.leaked_bytes.value;
   if (live >= kLeastOfLeak) {
     using Live = attribution::LiveFigures;
@@ -235,13 +219,11 @@ std::vector<Finding> leaks_not_judged(const RecordingFacts& facts) {
         "{} were live at the end; Headroom did not check for leaks: no layer repeats in the recording",
         format_bytes({live}));
     finding.evidence = live_places(facts, &Live::end_bytes, &Live::end_blocks);
-    finding.figures = {{"live_bytes", live}, {"live_blocks", analysis.leaked_blocks.value}};
+    finding.figures = figures("live_bytes", live, "live_blocks", analysis.leaked_blocks.value);
     finding.cures.push_back(open_report("see what was live at the end, with call stacks", facts.file));
   }
   return {std::move(finding)};
 }
-
-// Findings about requests that a limit of GPU memory refused, and about holes in the heap.
 
 std::string amount(std::int64_t bytes) { return format_bytes(Bytes{bytes}); }
 
@@ -268,20 +250,17 @@ Finding refused_on(const attribution::DeviceFigures& device, const RecordingFact
   const attribution::DeviceRefusal& refusal =
       *std::ranges::max_element(device.refusals, std::less{}, &attribution::DeviceRefusal::bytes);
   const std::int64_t own = refusal.own_bytes + refusal.rounding_bytes;
-  Finding finding{
-      .id = "gpu-limit-refused",
-      .title = fmt::format("The limit of {} refused {} for memory of GPU {}", amount(refusal.limit),
-                           report::counted(device.refused_count, "request"), device.ordinal),
-      .cause = fmt::format(
+  Finding finding = finding_of(
+      "gpu-limit-refused", Severity::warning, Confidence::certain,
+      fmt::format("The limit of {} refused {} for memory of GPU {}", amount(refusal.limit),
+                  report::counted(device.refused_count, "request"), device.ordinal),
+      fmt::format(
           "The largest requested {} when {} were charged. Holders of the charged memory: the program {}{}.",
           amount(refusal.bytes), amount(refusal.charged), amount(own), words_for_rest(refusal)),
-      .figures = {{"gpu", std::int64_t{device.ordinal}},
-                  {"limit_bytes", refusal.limit},
-                  {"refused_requests", device.refused_count},
-                  {"requested_bytes", refusal.bytes},
-                  {"charged_bytes", refusal.charged},
-                  {"own_bytes", own}},
-      .cures = {open_report("see each refused request, and what held the memory", facts.file)}};
+      figures("gpu", std::int64_t{device.ordinal}, "limit_bytes", refusal.limit, "refused_requests",
+              device.refused_count, "requested_bytes", refusal.bytes, "charged_bytes", refusal.charged,
+              "own_bytes", own),
+      {open_report("see each refused request, and what held the memory", facts.file)});
   if (facts.place_words) {
     constexpr std::size_t kMostHolders = 3;
     finding.evidence.push_back({.text = "refused: " + facts.place_words(refusal.stack)});
@@ -335,18 +314,15 @@ std::vector<Finding> heap_fragmentation(const RecordingFacts& facts) {
   if (worst.largest_free_bytes > worst.free_bytes / 2) return {};  // new blocks fit in it
   if (is_filled_again(*heap, worst)) return {};
   const Bytes free{worst.free_bytes};
-  Finding finding{
-      .id = "fragmentation",
-      .title = fmt::format("The heap spanned {}, of which {} were in {} holes", amount(worst.extent_bytes),
-                           format_bytes(free), worst.holes),
-      .cause = "Long-lived blocks lie between released blocks, so the heap cannot shrink.",
-      .confidence = Confidence::likely,
-      .figures = {{"heap_bytes", worst.extent_bytes},
-                  {"live_bytes", worst.live_bytes},
-                  {"free_bytes", worst.free_bytes},
-                  {"largest_free_block_bytes", worst.largest_free_bytes}},
-      .cures = {open_report("see which blocks keep the heap from shrinking, and allocate them first",
-                            facts.file, free)}};
+  Finding finding =
+      finding_of("fragmentation", Severity::warning, Confidence::likely,
+                 fmt::format("The heap spanned {}, of which {} were in {} holes", amount(worst.extent_bytes),
+                             format_bytes(free), worst.holes),
+                 "Long-lived blocks lie between released blocks, so the heap cannot shrink.",
+                 figures("heap_bytes", worst.extent_bytes, "live_bytes", worst.live_bytes, "free_bytes",
+                         worst.free_bytes, "largest_free_block_bytes", worst.largest_free_bytes),
+                 {open_report("see which blocks keep the heap from shrinking, and allocate them first",
+                              facts.file, free)});
   if (worst.blocker) finding.figures.push_back({"blocker_bytes", worst.blocker->bytes});
   // glibc uses the heap's end before it maps a block, and extends the heap by 128 KiB at a time. So with the
   // threshold alone, half of a test's holes stayed; with both settings, none.

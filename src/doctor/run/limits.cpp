@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "base/text.h"
 #include "doctor/cure_commands.h"
 #include "doctor/cure_trials.h"
 #include "doctor/run/run_findings.h"
@@ -14,12 +13,10 @@ namespace headroom::doctor {
 namespace {
 
 Finding all_at_once(const BenchResult& run, std::string title, std::string cause, const std::string& error) {
-  Finding finding{.id = "models-do-not-fit-together",
-                  .severity = Severity::severe,
-                  .title = std::move(title),
-                  .cause = std::move(cause)};
+  Finding finding = finding_of("models-do-not-fit-together", Severity::severe, Confidence::certain,
+                               std::move(title), std::move(cause));
   if (!error.empty()) finding.evidence = {{.text = error}};
-  if (run.limit) finding.figures = {{"limit_bytes", run.limit->bytes.count}};
+  if (run.limit) finding.figures = figures("limit_bytes", run.limit->bytes);
   if (run.limit && run.options && !run.pool)
     finding.cures.push_back(
         {"use a model pool: one process that loads and evicts models to stay inside the limit",
@@ -56,8 +53,7 @@ std::optional<Finding> side_by_side(const BenchResult& run) {
                               "Each model fits alone, but all of them together do not.",
                               fmt::format("{}", fmt::join(errors, "; ")));
   const auto& sum = parallel.sum_of_peaks;
-  add_figure(finding, "joint_peak_bytes", parallel.joint_peak);
-  add_figure(finding, "sum_of_peaks_bytes", sum);
+  add_figures(finding, "joint_peak_bytes", parallel.joint_peak, "sum_of_peaks_bytes", sum);
   if (sum && run.options) {
     BenchResult larger = run;
     larger.options->memory_limit = *sum;
@@ -75,7 +71,7 @@ std::optional<Finding> in_one_process(const BenchResult& run, const char* what, 
   Finding finding = all_at_once(
       run, fmt::format("The {} {}", what, ran_out ? "ran out of memory" : "used more memory than the limit"),
       "All models ran in one process.", process->error);
-  add_figure(finding, "run_peak_bytes", process->memory.run_peak);
+  add_figures(finding, "run_peak_bytes", process->memory.run_peak);
   return finding;
 }
 
@@ -116,27 +112,21 @@ void add_leaner_settings(Finding& finding, const ModelResult& model) {
 std::optional<Finding> model_out_of_memory(const ModelResult& model, const BenchResult& run) {
   if (model.status != ModelStatus::oom) return std::nullopt;
   const bool while_loading = model.died_in && *model.died_in < Phase::model_loaded;
+  const ModelMemory& memory = model.memory;  // its peaks are those until it failed
   std::optional<Bytes> limit;
   if (run.limit && is_on_cpu(model)) limit = run.limit->bytes;
-  Finding finding{
-      .id = "model-out-of-memory",
-      .severity = Severity::severe,
-      .title = fmt::format("{} ran out of memory{}{}", model.name,
-                           model.died_in ? fmt::format(" {}", report::activity_after(*model.died_in)) : "",
-                           limit ? fmt::format(", under a limit of {}", format_bytes(*limit)) : ""),
-      .cause =
-          while_loading
-              ? "Loading needs more memory than running: it holds the runtime, the file, the weights and "
-                "their re-packed copies at once."
-              : "The memory that a run needs besides the weights did not fit.",
-      .confidence = Confidence::likely,
-      .evidence = {{.text = model.error}}};
-  add_figure(finding, "limit_bytes", limit);
-  if (limit) add_figure(finding, "limit_peak_bytes", limit_peak(model.memory, run.limit));
-  add_figure(finding, "runtime_bytes", model.memory.runtime);
-  add_figure(finding, "load_peak_bytes", model.memory.load_peak);  // until it failed
-  add_figure(finding, "run_peak_bytes", model.memory.run_peak);
-  add_figure(finding, "file_bytes", model.file_size);
+  Finding finding = finding_of(
+      "model-out-of-memory", Severity::severe, Confidence::likely,
+      fmt::format("{} ran out of memory{}{}", model.name,
+                  model.died_in ? fmt::format(" {}", report::activity_after(*model.died_in)) : "",
+                  limit ? fmt::format(", under a limit of {}", format_bytes(*limit)) : ""),
+      while_loading ? "Loading needs more memory than running: it holds the runtime, the file, the weights "
+                      "and their re-packed copies at once."
+                    : "The memory that a run needs besides the weights did not fit.",
+      figures("limit_bytes", limit, "limit_peak_bytes", limit ? limit_peak(memory, run.limit) : std::nullopt,
+              "runtime_bytes", memory.runtime, "load_peak_bytes", memory.load_peak, "run_peak_bytes",
+              memory.run_peak, "file_bytes", model.file_size),
+      {}, {{.text = model.error}});
   if (while_loading && can_map(model))
     finding.cures.push_back(with_settings(
         model, "map the weights from a file that is prepared once, without the limit or on a larger machine",
@@ -153,27 +143,25 @@ std::optional<Finding> model_failed(const ModelResult& model, const BenchResult&
   const bool has_failed = model.status == ModelStatus::failed || model.status == ModelStatus::crashed ||
                           model.status == ModelStatus::timeout;
   if (!has_failed || !run.complete) return std::nullopt;
-  return Finding{
-      .id = "model-failed",
-      .severity = Severity::severe,
-      .title = fmt::format("{} {}{}", model.name,
-                           model.status == ModelStatus::timeout ? "timed out" : name_of(model.status),
-                           model.died_in ? fmt::format(" {}", report::activity_after(*model.died_in)) : ""),
-      .cause = "Its error does not say that memory ran out. Figures of its memory end with the failure.",
-      .evidence = {{.text = model.error}},
-      .cures = {{"run it alone, and read its error", "headroom bench"},
-                {"check whether the kernel's OOM killer did it", "journalctl -k | headroom doctor -"}}};
+  return finding_of(
+      "model-failed", Severity::severe, Confidence::certain,
+      fmt::format("{} {}{}", model.name,
+                  model.status == ModelStatus::timeout ? "timed out" : name_of(model.status),
+                  model.died_in ? fmt::format(" {}", report::activity_after(*model.died_in)) : ""),
+      "Its error does not say that memory ran out. Figures of its memory end with the failure.", {},
+      {{"run it alone, and read its error", "headroom bench"},
+       {"check whether the kernel's OOM killer did it", "journalctl -k | headroom doctor -"}},
+      {{.text = model.error}});
 }
 
 std::optional<Finding> limit_exceeded(const ModelResult& model, const BenchResult&) {
   if (model.memory.within_limit.value_or(true) || model.status == ModelStatus::oom) return std::nullopt;
-  Finding finding{
-      .id = "limit-exceeded",
-      .severity = Severity::severe,
-      .title = fmt::format("{} used more memory than the limit", model.name),
-      .cause = "The limit did not stop it. On a machine of that size, the kernel would have killed it.",
-      .figures = {{"violations", model.memory.violations}},
-      .cures = {{"search for settings that fit", "headroom bench --tune"}}};
+  Finding finding =
+      finding_of("limit-exceeded", Severity::severe, Confidence::certain,
+                 fmt::format("{} used more memory than the limit", model.name),
+                 "The limit did not stop it. On a machine of that size, the kernel would have killed it.",
+                 figures("violations", model.memory.violations),
+                 {{"search for settings that fit", "headroom bench --tune"}});
   add_leaner_settings(finding, model);
   return finding;
 }
@@ -189,12 +177,11 @@ std::vector<Finding> models_do_not_fit_together(const BenchResult& run) {
 std::vector<Finding> soft_limit(const BenchResult& run) {
   if (!run.limit || run.limit->type == LimitType::hard) return {};
   const Limit& limit = *run.limit;
-  Finding finding{.id = "soft-limit",
-                  .title = fmt::format("The limit of {} is {}: {}", format_bytes(limit.bytes),
-                                       type_with_reason(limit), name_of(limit.mechanism)),
-                  .cause =
-                      "The probe found a route past the limit, or nothing enforces the limit. A run that "
-                      "fits is weaker proof."};
+  Finding finding = finding_of("soft-limit", Severity::warning, Confidence::certain,
+                               fmt::format("The limit of {} is {}: {}", format_bytes(limit.bytes),
+                                           type_with_reason(limit), name_of(limit.mechanism)),
+                               "The probe found a route past the limit, or nothing enforces the limit. A run "
+                               "that fits is weaker proof.");
   for (const LimitRoute& route : limit.routes)
     if (route.outcome == "escaped")
       finding.evidence.push_back({.text = fmt::format("{} escaped {}", route.name, route.detail)});

@@ -2,12 +2,10 @@
 //
 // model_leaves_memory compares what is resident after a model was released with the bare runtime
 // (docs/figures.md). Something always stays: pages of code that were needed for the first time, and free
-// blocks of a fragmented heap. In 111 runs of small models, 16 MiB at most stayed. ONNX Runtime left 36.5 of
-// 159 MiB (23 %, yolox at 1280), 30.7 of 371 (mlsd), 32.3 of 52 (62 %, a text recogniser), and 64.6 of 372
-// (17 %, 160 MiB of weights without an arena; with MALLOC_MMAP_THRESHOLD_=131072, 12.5). LibTorch left 31.7
-// of 96. Under AddressSanitizer, which delays frees, 70 of 102 MiB stayed. So the finding needs half of the
-// model's memory, at least 64 MiB, and 32 MiB more than all file pages of the process, which may all be new
-// code.
+// blocks of a fragmented heap. In 111 runs of small models, 16 MiB at most stayed. Of larger ones, ONNX
+// Runtime left 30 to 65 MiB: 62 % of a small text recogniser, less than 25 % of the others. LibTorch
+// left 31.7 of 96. So the finding needs half of the model's memory, at least 64 MiB, and 32 MiB more than all
+// file pages of the process, which may all be new code.
 //
 // On a GPU, the process keeps the code and tables of the driver and libraries: 666 of 668 MiB with resnet50
 // and ONNX Runtime (benchmarks/results/gpu_inference.json). The finding is not for these.
@@ -73,13 +71,11 @@ Finding duplicates_of(const Models& models, const BenchResult& run) {
     names.push_back(model->name);
     all += private_peak(run, *model);
   }
-  const std::string last = names.back();
-  names.pop_back();
-  Finding finding{.id = "duplicate-models",
-                  .title = fmt::format("{} and {} are the same file: its weights are in memory {} times",
-                                       fmt::join(names, ", "), last, count),
-                  .cause = "Each session has its own copy of the weights.",
-                  .figures = {{"model", first.path}, {"file_bytes", size.count}}};
+  Finding finding = finding_of(
+      "duplicate-models", Severity::warning, Confidence::certain,
+      fmt::format("{} and {} are the same file: its weights are in memory {} times",
+                  fmt::join(names.begin(), names.end() - 1, ", "), names.back(), count),
+      "Each session has its own copy of the weights.", figures("model", first.path, "file_bytes", size));
   // --try measures one shared session as the run with one of the models alone.
   CureSettings shared{.model = first.name, .settings = "", .leave_out_also = true};
   for (std::size_t i = 1; i < models.size(); ++i) shared.also.push_back(models[i]->name);
@@ -128,27 +124,21 @@ std::optional<Finding> left_behind(const ModelResult& model, const BenchResult& 
   // The model pool's process contains the runtime, too.
   std::vector<std::string> pool = run_again(run, model, ",isolated=on");
   pool.insert(pool.end(), {"--pool", fmt::format("{}MiB", mebibytes_above(*report::peak_of(model)))});
-  return Finding{
-      .id = "model-leaves-memory",
-      .title = fmt::format("{} used {} and left {} in memory after its release", model.name,
-                           format_bytes(taken), format_bytes(left)),
-      .cause =
-          "A cache or an object that outlives the model keeps this memory, or the heap is fragmented. "
-          "The next model needs its memory in addition.",
-      .confidence = Confidence::possible,
-      .figures = {{"level", "model"},
-                  {"left_bytes", left.count},
-                  {"taken_bytes", taken.count},
-                  {"residual_bytes", memory.residual->count},
-                  {"runtime_bytes", memory.runtime->count}},
-      .cures = {{"run it in its own process, as the model pool does: unloading releases all of its memory "
-                 "(ModelPool, .isolated = true)",
-                 shell_command(pool), left},
-                {"let freed large blocks return to the system at once, which leaves less if the heap is the "
-                 "cause (or call malloc_trim(0) after the release)",
-                 shell_command(run_again(run, model, "", {"MALLOC_MMAP_THRESHOLD_=131072"})), left},
-                {"otherwise, find the call stack that keeps it",
-                 shell_command(run_again(run, model, "", {"headroom", "trace", "--"}))}}};
+  return finding_of("model-leaves-memory", Severity::warning, Confidence::possible,
+                    fmt::format("{} used {} and left {} in memory after its release", model.name,
+                                format_bytes(taken), format_bytes(left)),
+                    "A cache or an object that outlives the model keeps this memory, or the heap is "
+                    "fragmented. The next model needs its memory in addition.",
+                    figures("level", "model", "left_bytes", left, "taken_bytes", taken, "residual_bytes",
+                            *memory.residual, "runtime_bytes", *memory.runtime),
+                    {{"run it in its own process, as the model pool does: unloading releases all of its "
+                      "memory (ModelPool, .isolated = true)",
+                      shell_command(pool), left},
+                     {"let freed large blocks return to the system at once, which leaves less if the heap is "
+                      "the cause (or call malloc_trim(0) after the release)",
+                      shell_command(run_again(run, model, "", {"MALLOC_MMAP_THRESHOLD_=131072"})), left},
+                     {"otherwise, find the call stack that keeps it",
+                      shell_command(run_again(run, model, "", {"headroom", "trace", "--"}))}});
 }
 
 }  // namespace
@@ -156,12 +146,11 @@ std::optional<Finding> left_behind(const ModelResult& model, const BenchResult& 
 std::optional<Finding> load_peak_over_run_peak(const ModelResult& model, const BenchResult&) {
   const auto &load = model.memory.load_peak, &run = model.memory.run_peak;
   if (!load || !run || *load - *run < kLeastOfModels || load->count * 4 < run->count * 5) return std::nullopt;
-  Finding finding{.id = "load-peak-over-run-peak",
-                  .title = fmt::format("{} needs {} to load and {} to run", model.name, format_bytes(*load),
-                                       format_bytes(*run)),
-                  .cause = "Loading holds the file, the weights and their re-packed copies at once.",
-                  .confidence = Confidence::likely,
-                  .figures = {{"load_peak_bytes", load->count}, {"run_peak_bytes", run->count}}};
+  Finding finding = finding_of(
+      "load-peak-over-run-peak", Severity::warning, Confidence::likely,
+      fmt::format("{} needs {} to load and {} to run", model.name, format_bytes(*load), format_bytes(*run)),
+      "Loading holds the file, the weights and their re-packed copies at once.",
+      figures("load_peak_bytes", *load, "run_peak_bytes", *run));
   // mapped=on alone keeps re-packed copies in addition: the run peak of a model with large matrices grew by
   // 78 %.
   if (can_map(model))
@@ -182,19 +171,15 @@ std::optional<Finding> loading_leaves_copies(const ModelResult& model, const Ben
   const Bytes holds = *loaded - *runtime;
   // A model of matrices takes its weights once as they are, and once re-packed.
   if (holds.count < 2 * file->count + 2 * kLeastOfModels.count) return std::nullopt;
-  Finding finding{.id = "loading-leaves-copies",
-                  .title = fmt::format("{} holds {} after loading, {:.1f} times its file size of {}",
-                                       model.name, format_bytes(holds),
-                                       static_cast<double>(holds.count) / static_cast<double>(file->count),
-                                       format_bytes(*file)),
-                  .cause =
-                      "Copies of the weights from loading are still in memory: in use, re-packed, or freed "
-                      "but kept by the heap.",
-                  .confidence = Confidence::likely,
-                  .figures = {{"loaded_bytes", loaded->count},
-                              {"runtime_bytes", runtime->count},
-                              {"file_bytes", file->count}},
-                  .cures = {with_settings(model, kMapAll, "mapped=on,prepack=off", holds - *file)}};
+  Finding finding = finding_of(
+      "loading-leaves-copies", Severity::warning, Confidence::likely,
+      fmt::format("{} holds {} after loading, {:.1f} times its file size of {}", model.name,
+                  format_bytes(holds), static_cast<double>(holds.count) / static_cast<double>(file->count),
+                  format_bytes(*file)),
+      "Copies of the weights from loading are still in memory: in use, re-packed, or freed but kept by the "
+      "heap.",
+      figures("loaded_bytes", *loaded, "runtime_bytes", *runtime, "file_bytes", *file),
+      {with_settings(model, kMapAll, "mapped=on,prepack=off", holds - *file)});
   if (model.settings.prepacking) finding.cures.push_back(with_settings(model, kNoPacked, "prepack=off"));
   return finding;
 }
@@ -212,19 +197,15 @@ std::optional<Finding> leak_of_cleanups(const ModelResult& model, const BenchRes
     const auto growth = monitoring::growth_of(cycles, bytes, kLeast);
     if (growth.growth != monitoring::Growth::leak) continue;
     const auto per_cycle = static_cast<std::int64_t>(growth.per_cycle);
-    return Finding{
-        .id = "leak",
-        .severity = Severity::severe,
-        .title = fmt::format("{} leaks {} with each {}", model.name, format_bytes({per_cycle}), level),
-        .cause =
-            fmt::format("Memory that was allocated for one {} remains after its cleanup, {} times in a row.",
-                        level, bytes.size()),
-        .confidence = Confidence::likely,
-        .figures = {{"level", level}, {"leak_bytes", per_cycle}, {"cycles", std::int64_t(bytes.size())}},
-        .cures = {
-            {fmt::format("release the memory of each {} when it ends", level),
-             "del predictor; gc.collect(); torch.cuda.empty_cache()", Bytes{bytes.back() - bytes.front()}},
-            {"find the call stack that keeps it", "headroom trace -- COMMAND"}}};
+    return finding_of(
+        "leak", Severity::severe, Confidence::likely,
+        fmt::format("{} leaks {} with each {}", model.name, format_bytes({per_cycle}), level),
+        fmt::format("Memory that was allocated for one {} remains after its cleanup, {} times in a row.",
+                    level, bytes.size()),
+        figures("level", level, "leak_bytes", per_cycle, "cycles", std::int64_t(bytes.size())),
+        {{fmt::format("release the memory of each {} when it ends", level),
+          "del predictor; gc.collect(); torch.cuda.empty_cache()", Bytes{bytes.back() - bytes.front()}},
+         {"find the call stack that keeps it", "headroom trace -- COMMAND"}});
   }
   return std::nullopt;
 }

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <string_view>
 #include <utility>
 
 #include "base/text.h"
@@ -29,19 +28,15 @@ void complete_commands(Finding& finding, const BenchResult& result, const ModelR
         cure.command = bench_command(result, *model, *cure.settings);
       continue;
     }
-    const bool tunes = cure.command == "headroom bench --tune",
-               shows_layers = cure.command == "headroom bench --layers";
-    if (of_model == nullptr || !(tunes || shows_layers || cure.command == "headroom bench")) continue;
+    constexpr std::string_view kBench = "headroom bench";
+    if (of_model == nullptr || !cure.command.starts_with(kBench)) continue;
+    const std::string flag = cure.command.substr(kBench.size());
     BenchResult run = result;
-    if (!tunes) {
+    if (flag != " --tune") {
       run.options->memory_limit.reset();
       run.options->gpu_memory_limit.clear();
     }
-    std::vector<std::string> words = bench_arguments(run, *of_model);
-    words.insert(words.begin(), "headroom");
-    if (tunes) words.emplace_back("--tune");
-    if (shows_layers) words.emplace_back("--layers");
-    cure.command = shell_command(words);
+    cure.command = bench_command(run, *of_model, {}) + flag;
   }
 }
 
@@ -58,14 +53,11 @@ std::optional<Bytes> large_share(const ModelResult& model, MemoryKind kind) {
 // The report exists from the start, so the report of a killed run looks like any other.
 std::vector<Finding> run_incomplete(const BenchResult& run) {
   if (run.complete) return {};
-  Finding finding{
-      .id = "run-incomplete",
-      .title = "The run did not finish",
-      .cause =
-          "The run was interrupted or killed, or it is still running. The report contains the measurements "
-          "so far.",
-      .confidence = Confidence::possible,
-      .cures = {{"check whether the kernel's OOM killer did it", "journalctl -k | headroom doctor -"}}};
+  Finding finding =
+      finding_of("run-incomplete", Severity::warning, Confidence::possible, "The run did not finish",
+                 "The run was interrupted or killed, or it is still running. The report contains the "
+                 "measurements so far.",
+                 {}, {{"check whether the kernel's OOM killer did it", "journalctl -k | headroom doctor -"}});
   for (const ModelResult& model : run.models)
     if (model.status != ModelStatus::ok && !model.error.empty())
       finding.evidence.push_back({.text = model.name + ": " + model.error});
@@ -75,30 +67,23 @@ std::vector<Finding> run_incomplete(const BenchResult& run) {
 std::vector<Finding> throttled_run(const BenchResult& run) {
   for (const MetricSummary& metric : run.system)
     if (metric.name == "throttled" && metric.max > 0)
-      return {Finding{
-          .id = "throttled",
-          .title =
-              fmt::format("The board or a GPU was throttled in {:.0f} % of the samples", 100 * metric.mean),
-          .cause =
-              "Heat or a weak power supply reduced the clocks, so latencies are higher than they could be.",
-          .figures = {{"throttled_percent", 100 * metric.mean}},
-          .cures = {
-              {"cool the board, or choose a lower power mode, and measure again", "sudo nvpmodel -m MODE"}}}};
+      return {finding_of(
+          "throttled", Severity::warning, Confidence::certain,
+          fmt::format("The board or a GPU was throttled in {:.0f} % of the samples", 100 * metric.mean),
+          "Heat or a weak power supply reduced the clocks, so latencies are higher than they could be.",
+          figures("throttled_percent", 100 * metric.mean),
+          {{"cool the board, or choose a lower power mode, and measure again", "sudo nvpmodel -m MODE"}})};
   return {};
 }
-
-// Findings about memory that a model needs besides its weights: arena, workspace, pinned memory, frames.
 
 std::optional<Finding> oversized_arena(const ModelResult& model, const BenchResult&) {
   const auto unused = large_share(model, MemoryKind::arena_unused);
   if (!unused) return std::nullopt;
-  Finding finding{
-      .id = "oversized-arena",
-      .title =
-          fmt::format("{}'s arena held {} of unused memory at the peak", model.name, format_bytes(*unused)),
-      .cause = "The arena grows to the next power of two and does not shrink.",
-      .confidence = Confidence::likely,
-      .figures = {{"arena_unused_bytes", unused->count}, {"peak_bytes", model.layers->peak.count}}};
+  Finding finding = finding_of(
+      "oversized-arena", Severity::warning, Confidence::likely,
+      fmt::format("{}'s arena held {} of unused memory at the peak", model.name, format_bytes(*unused)),
+      "The arena grows to the next power of two and does not shrink.",
+      figures("arena_unused_bytes", *unused, "peak_bytes", model.layers->peak));
   // The best cure depends on the model: with a text detector the first one saved 29 %, and the others made it
   // larger. --try measures them.
   if (is_onnxruntime(model)) {
@@ -120,15 +105,12 @@ std::optional<Finding> oversized_arena(const ModelResult& model, const BenchResu
 std::optional<Finding> oversized_workspace(const ModelResult& model, const BenchResult&) {
   const auto workspace = large_share(model, MemoryKind::workspace);
   if (!workspace) return std::nullopt;
-  Finding finding{
-      .id = "oversized-workspace",
-      .title = fmt::format("{} of {}'s peak were workspace of individual operators", format_bytes(*workspace),
-                           model.name),
-      .cause =
-          "Some algorithms trade memory for time: an unrolled convolution stores each pixel once for each "
-          "element of its kernel.",
-      .confidence = Confidence::likely,
-      .figures = {{"workspace_bytes", workspace->count}, {"peak_bytes", model.layers->peak.count}}};
+  Finding finding = finding_of("oversized-workspace", Severity::warning, Confidence::likely,
+                               fmt::format("{} of {}'s peak were workspace of individual operators",
+                                           format_bytes(*workspace), model.name),
+                               "Some algorithms trade memory for time: an unrolled convolution stores each "
+                               "pixel once for each element of its kernel.",
+                               figures("workspace_bytes", *workspace, "peak_bytes", model.layers->peak));
   if (!is_on_cpu(model))
     add_settings(finding, model, "choose convolutions that need little workspace", "workspace=small",
                  workspace);
@@ -148,15 +130,14 @@ std::optional<Finding> smaller_settings(const ModelResult& model, const BenchRes
   const Bytes saved = *now - *small;
   const bool is_search = model.settings.conv_search == ConvSearch::exhaustive &&
                          model.smallest_settings->conv_search != ConvSearch::exhaustive;
-  return Finding{
-      .id = is_search ? "convolution-search" : "smaller-settings",
-      .severity = Severity::note,
-      .title = fmt::format("{} needs {} less with other settings, at 95 % of the speed or more", model.name,
-                           format_bytes(saved)),
-      .cause = is_search ? "The search for the fastest convolutions needs workspace." : "Measured by --tune.",
-      .figures = {{"peak_bytes", now->count}, {"smallest_peak_bytes", small->count}},
-      .cures = {with_settings(model, "use the smallest settings that --tune found",
-                              changed_settings(model.settings, *model.smallest_settings), saved)}};
+  return finding_of(
+      is_search ? "convolution-search" : "smaller-settings", Severity::note, Confidence::certain,
+      fmt::format("{} needs {} less with other settings, at 95 % of the speed or more", model.name,
+                  format_bytes(saved)),
+      is_search ? "The search for the fastest convolutions needs workspace." : "Measured by --tune.",
+      figures("peak_bytes", *now, "smallest_peak_bytes", *small),
+      {with_settings(model, "use the smallest settings that --tune found",
+                     changed_settings(model.settings, *model.smallest_settings), saved)});
 }
 
 // The search times algorithms that need much memory, and the arena keeps that memory.
@@ -167,15 +148,12 @@ std::optional<Finding> convolution_search(const ModelResult& model, const BenchR
   if (!gpu.loaded || !gpu.run_peak) return std::nullopt;
   const Bytes beyond = *gpu.run_peak - *gpu.loaded;
   if (beyond < mebibytes(256) || beyond < *gpu.loaded) return std::nullopt;
-  Finding finding{.id = "convolution-search",
-                  .severity = Severity::note,
-                  .title = fmt::format("{} needs {} on {} after loading, and {} more to run", model.name,
-                                       format_bytes(*gpu.loaded), gpu.device, format_bytes(beyond)),
-                  .cause =
-                      "The search for the fastest convolutions needs workspace, and the arena keeps it. Or "
-                      "the activations are that large.",
-                  .confidence = Confidence::possible,
-                  .figures = {{"loaded_bytes", gpu.loaded->count}, {"run_peak_bytes", gpu.run_peak->count}}};
+  Finding finding = finding_of("convolution-search", Severity::note, Confidence::possible,
+                               fmt::format("{} needs {} on {} after loading, and {} more to run", model.name,
+                                           format_bytes(*gpu.loaded), gpu.device, format_bytes(beyond)),
+                               "The search for the fastest convolutions needs workspace, and the arena keeps "
+                               "it. Or the activations are that large.",
+                               figures("loaded_bytes", *gpu.loaded, "run_peak_bytes", *gpu.run_peak));
   add_settings(finding, model, "choose convolutions by heuristics, without the search",
                "convolutions=heuristic");
   add_settings(finding, model, "search only convolutions that need little workspace", "workspace=small");
@@ -186,19 +164,16 @@ std::optional<Finding> convolution_search(const ModelResult& model, const BenchR
 std::optional<Finding> pinned_memory_on_unified_memory(const ModelResult& model, const BenchResult&) {
   for (const GpuMemory& gpu : model.gpu_memory) {
     if (!gpu.is_integrated.value_or(false) || gpu.pinned_host.value_or(Bytes{}) < kLeastOfModels) continue;
-    return Finding{
-        .id = "pinned-memory-on-unified-memory",
-        .title = fmt::format(
+    return finding_of(
+        "pinned-memory-on-unified-memory", Severity::warning, Confidence::likely,
+        fmt::format(
             "{} holds {} of pinned memory besides the memory of {}, which is the same physical memory",
             model.name, format_bytes(*gpu.pinned_host), gpu.device),
-        .cause =
-            "Pinned memory makes copies to a GPU fast. An integrated GPU needs no copy: the same memory then "
-            "holds the data twice, and the kernel cannot swap pinned pages.",
-        .confidence = Confidence::likely,
-        .figures = {{"pinned_host_bytes", gpu.pinned_host->count}},
-        .cures = {
-            {"use one buffer for CPU and GPU", "cudaHostAlloc(…, cudaHostAllocMapped)", gpu.pinned_host},
-            {"load data without pinning", "DataLoader(pin_memory=False)"}}};
+        "Pinned memory makes copies to a GPU fast. An integrated GPU needs no copy: the same memory then "
+        "holds the data twice, and the kernel cannot swap pinned pages.",
+        figures("pinned_host_bytes", *gpu.pinned_host),
+        {{"use one buffer for CPU and GPU", "cudaHostAlloc(…, cudaHostAllocMapped)", gpu.pinned_host},
+         {"load data without pinning", "DataLoader(pin_memory=False)"}});
   }
   return std::nullopt;
 }
@@ -214,12 +189,11 @@ std::vector<Finding> large_frame_buffers(const BenchResult& run) {
   }
   if (model == nullptr) return {};
   const Bytes frames = *model->memory.frames, peak = *model->memory.run_peak;
-  Finding finding{.id = "large-frame-buffers",
-                  .severity = Severity::note,
-                  .title = fmt::format("{} of the {} peak of {} are decoded frames", format_bytes(frames),
-                                       format_bytes(peak), model->name),
-                  .cause = "The run keeps more or larger frames in memory than the model needs at once.",
-                  .figures = {{"frames_bytes", frames.count}, {"run_peak_bytes", peak.count}}};
+  Finding finding = finding_of("large-frame-buffers", Severity::note, Confidence::certain,
+                               fmt::format("{} of the {} peak of {} are decoded frames", format_bytes(frames),
+                                           format_bytes(peak), model->name),
+                               "The run keeps more or larger frames in memory than the model needs at once.",
+                               figures("frames_bytes", frames, "run_peak_bytes", peak));
   // A buffer has the size of the source's largest frame.
   const std::int64_t size = run.source ? run.source->largest_frame.count : 0;
   constexpr std::int64_t kEnough = 8;

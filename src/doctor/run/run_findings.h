@@ -1,7 +1,6 @@
 // Findings in a run of headroom bench.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>

@@ -31,26 +31,20 @@ std::optional<Finding> allocation_failed(const snapshot::Snapshot& snapshot, con
   if (device.ooms.empty()) return std::nullopt;
   const snapshot::OomAutopsy& oom = device.ooms.front();
   const bool in_pieces = std::ranges::any_of(oom.ways, is_defragmenting);
-  Finding finding{
-      .id = "pytorch-out-of-memory",
-      .severity = Severity::severe,
-      .title = fmt::format("GPU {} ran out of memory: {} were requested, {} were free on the device and {} "
-                           "in PyTorch's segments",
-                           device.device, format_bytes({oom.requested}), format_bytes({oom.device_free}),
-                           format_bytes({oom.free_in_segments})),
-      .cause =
-          in_pieces ? "Fragmentation: the free blocks together were large enough, but no single block was."
-          : oom.holders.empty() ? "Live allocations do not explain it: other processes held the memory."
-                                : fmt::format("Live allocations filled the memory. Most of it is held by {}.",
-                                              words_for_place(snapshot, device, oom.holders.front().place)),
-      .confidence = in_pieces ? Confidence::certain : Confidence::likely,
-      .times = device.oom_count,
-      .figures = {{"gpu", device.device},
-                  {"requested_bytes", oom.requested},
-                  {"free_bytes", oom.device_free},
-                  {"allocated_bytes", oom.totals.allocated},
-                  {"reserved_bytes", oom.totals.reserved},
-                  {"largest_free_block_bytes", oom.largest_fitting}}};
+  Finding finding = finding_of(
+      "pytorch-out-of-memory", Severity::severe, in_pieces ? Confidence::certain : Confidence::likely,
+      fmt::format("GPU {} ran out of memory: {} were requested, {} were free on the device and {} in "
+                  "PyTorch's segments",
+                  device.device, format_bytes({oom.requested}), format_bytes({oom.device_free}),
+                  format_bytes({oom.free_in_segments})),
+      in_pieces ? "Fragmentation: the free blocks together were large enough, but no single block was."
+      : oom.holders.empty() ? "Live allocations do not explain it: other processes held the memory."
+                            : fmt::format("Live allocations filled the memory. Most of it is held by {}.",
+                                          words_for_place(snapshot, device, oom.holders.front().place)),
+      figures("gpu", device.device, "requested_bytes", oom.requested, "free_bytes", oom.device_free,
+              "allocated_bytes", oom.totals.allocated, "reserved_bytes", oom.totals.reserved,
+              "largest_free_block_bytes", oom.largest_fitting));
+  finding.times = device.oom_count;
   for (std::size_t i = 0; i < std::min(kMostOfSnapshot, oom.holders.size()); ++i)
     finding.evidence.push_back(
         {.text = fmt::format("{} held by {}", format_bytes({oom.holders[i].bytes}),
@@ -95,14 +89,12 @@ std::optional<Finding> leak_of_places(const snapshot::Snapshot& snapshot, const 
   const snapshot::SnapshotLeaks& leaks = device.leaks;
   const bool stays = leaks.growth == monitoring::Growth::grew_then_stayed;
   if (leaks.growth != monitoring::Growth::leak && !(stays && leaks.late_bytes > 0)) return std::nullopt;
-  Finding finding{
-      .id = stays ? "growth-levelled-off" : "leak",
-      .severity = stays ? Severity::note : Severity::severe,
-      .title = report::words_for_leaks(leaks),
-      .cause = stays ? "Caches or pools filled up. This trace shows no leak."
-                     : "Memory that is allocated there is not released.",
-      .confidence = Confidence::likely,
-      .figures = {{"gpu", device.device}, {"grown_bytes", leaks.late_bytes}, {"windows", leaks.windows}}};
+  Finding finding =
+      finding_of(stays ? "growth-levelled-off" : "leak", stays ? Severity::note : Severity::severe,
+                 Confidence::likely, report::words_for_leaks(leaks),
+                 stays ? "Caches or pools filled up. This trace shows no leak."
+                       : "Memory that is allocated there is not released.",
+                 figures("gpu", device.device, "grown_bytes", leaks.late_bytes, "windows", leaks.windows));
   const std::int64_t span_us = device.last_time_us - device.first_time_us;
   if (span_us > 0) finding.figures.push_back({"trace_seconds", static_cast<double>(span_us) / 1e6});
   if (!stays && !is_long_enough(device)) {
@@ -117,8 +109,7 @@ std::optional<Finding> leak_of_places(const snapshot::Snapshot& snapshot, const 
     if (place.growth != leaks.growth) continue;
     const std::string words = words_for_place(snapshot, device, place.place);
     if (finding.evidence.empty()) {
-      finding.figures.push_back({"level", level_of(words)});
-      finding.figures.push_back({"owner", words});
+      add_figures(finding, "level", level_of(words), "owner", words);
       if (!stays)
         finding.cures = {{"keep no tensors of an iteration: detach results before you store them",
                           "results.append(output.detach().cpu())",
@@ -169,25 +160,21 @@ std::optional<Finding> segment_fragmentation(const snapshot::Snapshot& snapshot,
   if (worst.largest_free_bytes > worst.free_bytes / 2) return std::nullopt;  // new blocks fit in it
   const Cost cost = cost_of(device);
   if (cost == Cost::none) return std::nullopt;
-  Finding finding{
-      .id = "fragmentation",
-      .severity = cost == Cost::grew ? Severity::warning : Severity::note,
-      .title = fmt::format("GPU {}: of {} that PyTorch had reserved, {} were free, the largest block {}",
-                           device.device, format_bytes({worst.totals.reserved}),
-                           format_bytes({worst.free_bytes}), format_bytes({worst.largest_free_bytes})),
-      .cause = cost == Cost::grew ? "A segment stays reserved while one block in it is live, so PyTorch had "
-                                    "to reserve new segments."
-                                  : "A segment stays reserved while one block in it is live. It cost nothing "
-                                    "in this trace, but no other process can use that memory.",
-      .figures = {{"gpu", device.device},
-                  {"reserved_bytes", worst.totals.reserved},
-                  {"allocated_bytes", worst.totals.allocated},
-                  {"free_bytes", worst.free_bytes},
-                  {"largest_free_block_bytes", worst.largest_free_bytes}},
-      .cures = {
-          {"let PyTorch grow its segments (2.1 and later, not on a Jetson; otherwise max_split_size_mb:128)",
-           kExpandable, Bytes{worst.free_bytes}},
-          {"release free segments between two models", "torch.cuda.empty_cache()"}}};
+  Finding finding = finding_of(
+      "fragmentation", cost == Cost::grew ? Severity::warning : Severity::note, Confidence::certain,
+      fmt::format("GPU {}: of {} that PyTorch had reserved, {} were free, the largest block {}",
+                  device.device, format_bytes({worst.totals.reserved}), format_bytes({worst.free_bytes}),
+                  format_bytes({worst.largest_free_bytes})),
+      cost == Cost::grew
+          ? "A segment stays reserved while one block in it is live, so PyTorch had to reserve new segments."
+          : "A segment stays reserved while one block in it is live. It cost nothing in this trace, but no "
+            "other process can use that memory.",
+      figures("gpu", device.device, "reserved_bytes", worst.totals.reserved, "allocated_bytes",
+              worst.totals.allocated, "free_bytes", worst.free_bytes, "largest_free_block_bytes",
+              worst.largest_free_bytes),
+      {{"let PyTorch grow its segments (2.1 and later, not on a Jetson; otherwise max_split_size_mb:128)",
+        kExpandable, Bytes{worst.free_bytes}},
+       {"release free segments between two models", "torch.cuda.empty_cache()"}});
   if (worst.blocker) {
     const auto& block = worst.blocker->block;
     const std::string words = report::one_line_place(

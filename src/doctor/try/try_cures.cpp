@@ -126,12 +126,7 @@ struct TrialGroup {
 class GroupTrials {
  public:
   GroupTrials(TrialBench& bencher, const BenchResult& run, const TrialGroup& group, std::size_t comparisons)
-      : bencher_(bencher),
-        run_(run),
-        group_(group),
-        comparisons_(comparisons),
-        as_it_was_{.model = "", .settings = "", .also = group.cures.front().also},
-        after_(group.cures.size()) {}
+      : bencher_(bencher), run_(run), group_(group), comparisons_(comparisons), after_(group.cures.size()) {}
 
   // Measures in turns, so that changes of the machine affect all alike.
   Status measure(std::int64_t rounds) {
@@ -208,7 +203,8 @@ class GroupTrials {
   const BenchResult& run_;
   const TrialGroup& group_;
   std::size_t comparisons_;  // of all trials: they share the false alarms
-  CureSettings as_it_was_;   // without a cure, all models of a joint group at once
+  // Without a cure, all models of a joint group at once.
+  CureSettings as_it_was_{.model = "", .settings = "", .also = group_.cures.front().also};
   LoadedSide before_;
   std::vector<LoadedSide> after_;  // of each cure
 };

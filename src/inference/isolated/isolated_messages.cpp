@@ -9,10 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdint>
 #include <cstring>
-#include <string>
-#include <utility>
 
 namespace headroom::inference {
 namespace {
@@ -93,12 +90,9 @@ RuntimeSettings settings_from_json(const Json& object) {
 }
 
 Json to_json(const ModelDescription& description) {
-  Json object;
-  object["inputs"] = object["outputs"] = object["metadata"] = Json::array();
-  for (const TensorSpec& input : description.inputs) object["inputs"].push_back(tensor_to_json(input));
-  for (const TensorSpec& output : description.outputs) object["outputs"].push_back(tensor_to_json(output));
-  for (const auto& [key, value] : description.metadata) object["metadata"].push_back({key, value});
-  return object;
+  return {{"inputs", json_list(description.inputs, tensor_to_json)},
+          {"outputs", json_list(description.outputs, tensor_to_json)},
+          {"metadata", Json(description.metadata)}};
 }
 
 ModelDescription description_from_json(const Json& object) {

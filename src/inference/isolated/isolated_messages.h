@@ -21,8 +21,6 @@
 
 #include "base/files.h"
 #include "base/json.h"
-#include "base/result.h"
-#include "base/units.h"
 #include "types/runtime_settings.h"
 #include "types/tensor.h"
 

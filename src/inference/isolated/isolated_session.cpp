@@ -7,10 +7,7 @@
 
 #include <algorithm>
 #include <cstring>
-#include <memory>
 #include <mutex>
-#include <optional>
-#include <string>
 
 #include "base/subprocess.h"
 #include "inference/backend.h"

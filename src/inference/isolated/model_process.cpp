@@ -5,12 +5,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstddef>
 #include <cstring>
 #include <new>
-#include <optional>
 #include <thread>
-#include <vector>
 
 #include "inference/backend.h"
 #include "inference/isolated/isolated_messages.h"

@@ -2,14 +2,8 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstdint>
 #include <cstring>
 #include <fstream>
-#include <optional>
-#include <string_view>
-#include <vector>
-
-#include "inference/plugin/plugin_failure.h"
 
 namespace headroom::libtorch {
 namespace {
@@ -109,26 +103,18 @@ std::optional<std::vector<std::string>> entry_names(File& file) {
 // The start of a file from torch.save() before PyTorch 1.6: a pickle of protocol 2 with a magic number.
 constexpr std::string_view kOldCheckpoint{"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9", 9};
 
-const char* explain_kind(ArchiveKind kind) {
-  switch (kind) {
-    case ArchiveKind::checkpoint:
-      return "the file holds weights or a pickled Python object (torch.save), not a TorchScript module; "
-             "create one in Python with torch.jit.trace or torch.jit.script and save(), or export the model "
-             "to .onnx";
-    case ArchiveKind::exported_program:
-      return "the file is a program of torch.export, which TorchScript cannot run; create a module with "
-             "torch.jit.trace and save(), or export the model to .onnx";
-    case ArchiveKind::damaged:
-      return "the file is truncated or damaged: it begins as an archive, but its directory is incomplete; "
-             "copy it again";
-    case ArchiveKind::foreign:
-      return "the file is not a TorchScript archive; create one in Python with torch.jit.trace or "
-             "torch.jit.script and save()";
-    case ArchiveKind::torchscript:
-      break;
-  }
-  return "";
-}
+// What is wrong with a file, by its kind.
+constexpr const char* kProblems[] = {
+    "",
+    "the file holds weights or a pickled Python object (torch.save), not a TorchScript module; create one in "
+    "Python with torch.jit.trace or torch.jit.script and save(), or export the model to .onnx",
+    "the file is a program of torch.export, which TorchScript cannot run; create a module with "
+    "torch.jit.trace and save(), or export the model to .onnx",
+    "the file is truncated or damaged: it begins as an archive, but its directory is incomplete; copy it "
+    "again",
+    "the file is not a TorchScript archive; create one in Python with torch.jit.trace or torch.jit.script "
+    "and "
+    "save()"};
 
 constexpr std::size_t kLongest = 400;
 
@@ -182,7 +168,8 @@ ArchiveKind archive_kind(const std::string& path) {
 
 void require_torchscript(const std::string& path) {
   const ArchiveKind kind = archive_kind(path);
-  if (kind != ArchiveKind::torchscript) throw plugin::Failure{HR_ERROR_FAILED, explain_kind(kind)};
+  if (kind != ArchiveKind::torchscript)
+    throw plugin::Failure{HR_ERROR_FAILED, kProblems[static_cast<std::size_t>(kind)]};
 }
 
 std::string clean_message(std::string_view message) {
@@ -238,20 +225,13 @@ Precision precision_of(const hr_settings& settings, const Capabilities& capabili
 }
 
 GraphOptimization graph_optimization_of(const hr_settings& settings, Precision precision) {
-  switch (settings.graph_level) {
-    case 0:
-      return GraphOptimization::none;
-    case 1:
-      return GraphOptimization::freeze;
-    case 2:
-      return GraphOptimization::fold;
-    case 99:
-      // Autocast cannot change the type of fused or oneDNN operators.
-      return settings.prepacking == 0 || precision != Precision::fp32 ? GraphOptimization::fold
-                                                                      : GraphOptimization::optimize;
-    default:
-      throw failed("invalid graph level {}; use 0, 1, 2 or 99", settings.graph_level);
-  }
+  const int level = settings.graph_level;
+  // Autocast cannot change the type of fused or oneDNN operators.
+  if (level == 99)
+    return settings.prepacking == 0 || precision != Precision::fp32 ? GraphOptimization::fold
+                                                                    : GraphOptimization::optimize;
+  if (level < 0 || level > 2) throw failed("invalid graph level {}; use 0, 1, 2 or 99", level);
+  return static_cast<GraphOptimization>(level);
 }
 
 }  // namespace headroom::libtorch

@@ -13,13 +13,9 @@
 #include <cstdio>
 #include <exception>
 #include <memory>
-#include <optional>
-#include <string_view>
 #include <unordered_set>
-#include <utility>
 
 #include "base/json.h"
-#include "inference/libtorch/checks.h"
 #include "inference/plugin/plugin_failure.h"
 
 namespace headroom::libtorch {

@@ -14,9 +14,6 @@
 #include <array>
 #include <exception>
 #include <mutex>
-#include <optional>
-#include <utility>
-#include <vector>
 
 #include "inference/libtorch/cuda_parts.h"
 #include "inference/libtorch/module.h"

@@ -9,13 +9,10 @@
 #include <array>
 #include <cstdlib>
 #include <exception>
-#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <map>
 #include <set>
-#include <string_view>
-#include <vector>
 
 #include "base/files.h"
 #include "types/external_data.h"
@@ -182,18 +179,10 @@ void append_provider(const Runtime& runtime, OrtSessionOptions& options, const h
 }
 
 GraphOptimizationLevel graph_level_of(int32_t level) {
-  switch (level) {
-    case 0:
-      return ORT_DISABLE_ALL;
-    case 1:
-      return ORT_ENABLE_BASIC;
-    case 2:
-      return ORT_ENABLE_EXTENDED;
-    case 99:
-      return ORT_ENABLE_ALL;
-    default:
-      throw failed("invalid graph level {}; use 0, 1, 2 or 99", level);
-  }
+  static_assert(ORT_DISABLE_ALL == 0 && ORT_ENABLE_EXTENDED == 2 && ORT_ENABLE_ALL == 99);
+  if ((level < 0 || level > 2) && level != 99)
+    throw failed("invalid graph level {}; use 0, 1, 2 or 99", level);
+  return static_cast<GraphOptimizationLevel>(level);
 }
 
 // Maps the settings to session options:

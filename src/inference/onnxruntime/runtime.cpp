@@ -7,11 +7,9 @@
 #endif
 
 #include <array>
-#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <string_view>
 
 namespace headroom::onnxruntime {
 namespace {

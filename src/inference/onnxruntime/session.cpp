@@ -5,9 +5,6 @@
 #include <array>
 #include <cstdlib>
 #include <functional>
-#include <memory>
-#include <string>
-#include <vector>
 
 #include "inference/onnxruntime/model_loading.h"
 #include "inference/onnxruntime/session_io.h"
@@ -124,7 +121,6 @@ struct hr_session {
                                                         outputs_)
                            : nullptr) {}
 
-  void check_input(const TensorSpec& spec, const hr_tensor& tensor) const;
   void bind_on_cpu(const TensorSpec& spec, const hr_tensor& tensor);
   void recover(OrtStatus* status);
   void run_on_device();
@@ -160,18 +156,14 @@ void hr_session::require_exact_arena() const {
       runtime_->version());
 }
 
-void hr_session::check_input(const TensorSpec& spec, const hr_tensor& tensor) const {
+void hr_session::bind_input(int32_t index, const hr_tensor& tensor) {
+  const std::size_t position = plugin::checked_index("input", index, inputs_.size());
+  const TensorSpec& spec = signature_.inputs[position];
   if (spec.type == ElementType::string)
     throw failed("input {} takes strings, which Headroom does not support", spec.name);
   if (spec.type == ElementType::unknown)
     throw failed("input {} is not a tensor of numbers, so Headroom cannot bind it", spec.name);
   plugin::check_input(spec, tensor);
-}
-
-void hr_session::bind_input(int32_t index, const hr_tensor& tensor) {
-  const std::size_t position = plugin::checked_index("input", index, inputs_.size());
-  const TensorSpec& spec = signature_.inputs[position];
-  check_input(spec, tensor);
   Input& input = inputs_[position];
   std::vector<int64_t> dims(tensor.dims, tensor.dims + tensor.rank);
   // Check before binding: the captured graph holds the addresses of its inputs.

@@ -5,8 +5,6 @@
 #include <onnxruntime_c_api.h>
 #include <cstdint>
 #include <memory>
-#include <string>
-#include <utility>
 #include <vector>
 
 #include "inference/backend_plugin.h"

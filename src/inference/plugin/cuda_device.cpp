@@ -7,7 +7,6 @@
 #include <array>
 #include <cmath>
 #include <cstring>
-#include <utility>
 
 #include "inference/plugin/plugin_failure.h"
 #include "types/device_name.h"

@@ -1,12 +1,10 @@
 #include "inference/plugin/plugin_failure.h"
 
-#include <algorithm>
 #include <array>
 #include <cctype>
 #include <exception>
 #include <new>
 #include <optional>
-#include <string_view>
 
 #include "inference/plugin/plugin_calls.h"
 

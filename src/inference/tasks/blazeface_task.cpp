@@ -4,7 +4,6 @@
 // to the anchor's centre. Input: RGB in −1..1, letterboxed with black.
 #include <algorithm>
 #include <array>
-#include <utility>
 
 #include "inference/tasks/detections.h"
 

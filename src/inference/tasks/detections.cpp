@@ -4,10 +4,8 @@
 #include <array>
 #include <bit>
 #include <cmath>
-#include <cstddef>
 #include <cstring>
 #include <limits>
-#include <utility>
 
 #include "base/text.h"
 
@@ -137,9 +135,7 @@ void set_landmarks(Detection& detection, std::span<const float> pixels, const Fr
 
 Candidate from_centre(float x, float y, float width, float height, float score, std::int32_t class_id,
                       std::uint32_t anchor) {
-  const float half_width = width / 2;
-  const float half_height = height / 2;
-  return {x - half_width, y - half_height, x + half_width, y + half_height, score, class_id, anchor};
+  return {x - width / 2, y - height / 2, x + width / 2, y + height / 2, score, class_id, anchor};
 }
 
 // Keeps sixteen running maxima in vector registers, then searches for the position of the maximum. One

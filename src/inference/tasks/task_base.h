@@ -89,18 +89,9 @@ float sigmoid(float x);
 // metadata, names and shapes distinguish it from models of other tasks.
 using TaskResult = Result<std::unique_ptr<Task>>;
 
-TaskResult make_blazeface(const ModelDescription& model, const TaskOptions& options);
-TaskResult make_classification(const ModelDescription& model, const TaskOptions& options);
-TaskResult make_db_text(const ModelDescription& model, const TaskOptions& options);
-TaskResult make_fastestdet(const ModelDescription& model, const TaskOptions& options);
-TaskResult make_mlsd(const ModelDescription& model, const TaskOptions& options);
-TaskResult make_segmentation(const ModelDescription& model, const TaskOptions& options);
-TaskResult make_ultraface(const ModelDescription& model, const TaskOptions& options);
-TaskResult make_yolo_end2end(const ModelDescription& model, const TaskOptions& options);
-TaskResult make_yolo_segmentation(const ModelDescription& model, const TaskOptions& options);
-TaskResult make_yolov5(const ModelDescription& model, const TaskOptions& options);
-TaskResult make_yolov8(const ModelDescription& model, const TaskOptions& options);
-TaskResult make_yolox(const ModelDescription& model, const TaskOptions& options);
-TaskResult make_yunet(const ModelDescription& model, const TaskOptions& options);
+using MakeTask = TaskResult(const ModelDescription& model, const TaskOptions& options);
+MakeTask make_blazeface, make_classification, make_db_text, make_fastestdet, make_mlsd, make_segmentation,
+    make_ultraface, make_yolo_end2end, make_yolo_segmentation, make_yolov5, make_yolov8, make_yolox,
+    make_yunet;
 
 }  // namespace headroom::inference

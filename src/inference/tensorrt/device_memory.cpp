@@ -5,7 +5,6 @@
 
 #include <map>
 
-#include "base/units.h"
 #include "inference/tensorrt/library.h"
 
 namespace headroom::tensorrt {

@@ -10,7 +10,6 @@
 #include <string_view>
 #include <vector>
 
-#include "base/result.h"
 #include "base/units.h"
 #include "types/enum_names.h"
 

@@ -7,9 +7,7 @@
 
 #include <cerrno>
 #include <chrono>
-#include <cstdint>
 #include <cstring>
-#include <string_view>
 
 #include "base/files.h"
 #include "base/json.h"

@@ -8,11 +8,9 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "base/result.h"
 #include "base/units.h"
 
 namespace headroom::tensorrt {

@@ -4,12 +4,9 @@
 
 #include <NvInfer.h>
 #include <NvInferRuntime.h>
-#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <string_view>
-#include <utility>
 
 #include "cuda/driver.h"
 #include "inference/plugin/cuda_device.h"

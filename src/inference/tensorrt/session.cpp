@@ -4,10 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "base/files.h"
 #include "base/text.h"
@@ -146,8 +142,6 @@ struct hr_session {
   void take_scratch();
   void enqueue();
   void compute();
-  void copy_inputs();
-  void copy_outputs();
   Failure failure_of(std::string what);
 
   const std::shared_ptr<Library> library_;
@@ -362,16 +356,6 @@ void hr_session::compute() {
   graph_.launch();
 }
 
-void hr_session::copy_inputs() {
-  for (const BoundTensor& input : inputs_)
-    if (!input.on_host) input.host->copy_to(input.device);
-}
-
-void hr_session::copy_outputs() {
-  for (const BoundTensor& output : outputs_)
-    if (!output.on_host) device_.copy_out(output.staging->data(), output.device, output.bytes);
-}
-
 void hr_session::run() {
   const auto unbound = std::ranges::count_if(inputs_, [](const auto& input) { return !input.is_bound; });
   if (unbound > 0) throw failed("{} of its inputs are not bound", unbound);
@@ -380,9 +364,11 @@ void hr_session::run() {
   if (!outputs_bound_) bind_outputs();
   take_scratch();
   device_.begin_run();
-  copy_inputs();
+  for (const BoundTensor& input : inputs_)
+    if (!input.on_host) input.host->copy_to(input.device);
   compute();
-  copy_outputs();
+  for (const BoundTensor& output : outputs_)
+    if (!output.on_host) device_.copy_out(output.staging->data(), output.device, output.bytes);
   device_.end_run();
   has_run_ = true;
 }

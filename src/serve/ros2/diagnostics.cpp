@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <ctime>
-#include <string_view>
 
 #include "base/log.h"
 #include "base/utf8.h"
@@ -197,6 +196,10 @@ void put_lost_gpus(DiagnosticStatus& status, const SystemSample& sample) {
 
 std::string name_of(std::size_t component) { return fmt::format("headroom: {}", kNames[component]); }
 
+// One message per second, as usual on /diagnostics: diagnostic_aggregator treats a status as stale after five
+// seconds.
+constexpr Nanoseconds kPeriod{1'000'000'000};
+
 }  // namespace
 
 Diagnostics::Diagnostics(std::string hardware_id) : hardware_id_(clean(std::move(hardware_id))) {}
@@ -239,14 +242,6 @@ DiagnosticArray Diagnostics::ended(Nanoseconds stamp) const {
     if (was_reported_[i]) array.status.push_back(stale(i, "headroom has ended"));
   return array;
 }
-
-namespace {
-
-// One message per second, as usual on /diagnostics: diagnostic_aggregator treats a status as stale after five
-// seconds.
-constexpr Nanoseconds kPeriod{1'000'000'000};
-
-}  // namespace
 
 void DiagnosticsFeed::add(const SystemSample& sample, const monitoring::MemoryRisk& risk,
                           std::span<const AlertEvent> active, bool has_changed) {

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <array>
 #include <cstdlib>
-#include <optional>
 
 #include "base/files.h"
 #include "base/log.h"
@@ -14,6 +13,21 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::array<std::string_view, 2> kPublisherNames = {"rclcpp", "cyclonedds"};
+
+// DDS computes port numbers from the domain: 7400 + 250 × domain + …, up to 65535.
+constexpr int kLargestDomain = 232;
+constexpr std::size_t kLongestTopic = 240;  // DDS allows 255, including the prefix "rt"
+
+std::string_view variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? std::string_view() : std::string_view(value);
+}
+
+constexpr std::string_view kDigits = "0123456789";
+const std::string kOfNames = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_" + std::string(kDigits);
+
+// The text becomes part of an XML document, so only characters of addresses and host names are allowed.
+bool is_peer(std::string_view text) { return text.find_first_not_of(kOfNames + ".:-[]%") == text.npos; }
 
 }  // namespace
 
@@ -45,25 +59,6 @@ Result<std::unique_ptr<DiagnosticsPublisher>> load_diagnostics_publisher(std::st
       "cannot publish for ROS 2", fmt::format("{} not found in the program's folder", files),
       "install cyclonedds-dev and cyclonedds-tools (Debian and Ubuntu), or set up ROS 2, and build again");
 }
-
-namespace {
-
-// DDS computes port numbers from the domain: 7400 + 250 × domain + …, up to 65535.
-constexpr int kLargestDomain = 232;
-constexpr std::size_t kLongestTopic = 240;  // DDS allows 255, including the prefix "rt"
-
-std::string_view variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? std::string_view() : std::string_view(value);
-}
-
-constexpr std::string_view kDigits = "0123456789";
-const std::string kOfNames = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_" + std::string(kDigits);
-
-// The text becomes part of an XML document, so only characters of addresses and host names are allowed.
-bool is_peer(std::string_view text) { return text.find_first_not_of(kOfNames + ".:-[]%") == text.npos; }
-
-}  // namespace
 
 bool is_topic_name(std::string_view name) {
   if (name.size() < 2 || name.size() > kLongestTopic || name.front() != '/') return false;

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <thread>
 
 #include "base/log.h"
 #include "media/source_scan.h"

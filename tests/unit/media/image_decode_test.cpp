@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <fstream>
 #include <opencv2/imgproc.hpp>
 
 #include "support/test_support.h"

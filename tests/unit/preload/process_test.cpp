@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 
 #include "unit/preload/traced_program.h"
 

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <map>
 #include <random>
-#include <set>
 
 #include "base/json.h"
 #include "base/subprocess.h"

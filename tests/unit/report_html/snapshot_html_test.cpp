@@ -3,8 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <numeric>
-
 #include "base/json.h"
 #include "page_text.h"
 #include "samples.h"

@@ -31,8 +31,7 @@ cures report-and-need
 
 # Of `docker inspect`. 0 and negative numbers mean no limit.
 figures of-inspect
-  ""Memory":{limit_bytes:int>0}"
-  ""MemorySwap":{memory_and_swap_limit_bytes:int>0}"
+  ""Memory":{limit_bytes:int>0}" || ""MemorySwap":{memory_and_swap_limit_bytes:int>0}"
   ""Name": "/{container}"" || ""Name":"/{container}""
 rule container-kill: from_outside repeats_kills derive=derive_container call=shorten_id
   line "container oom " -> who=Docker; subject={container}; figures=name={container:word}
@@ -57,8 +56,7 @@ rule container-kill: from_outside repeats_kills derive=derive_container call=sho
   finding process-killed warning possible when !who
     title [[The container {container}]][[if !container:A container]] ended by SIGKILL (exit code 137)
     cause Docker does not report that memory ran out. The kernel may have killed a process in the container
-          because the machine's memory was full. `docker stop` and `docker kill` end a container in the same
-          way.
+      because the machine's memory was full. `docker stop` and `docker kill` end a container in the same way.
     cure @check-kernel-log
     cure check whether `docker kill` or `docker stop` ended it => docker events --since 24h --until 0s
           --filter event=kill
@@ -89,15 +87,11 @@ rule container-kill: from_outside repeats_kills derive=derive_container call=sho
 # "robots  5m  Warning  Evicted  pod/redis-0  The node was low …" of `kubectl get events`. Only with
 # --all-namespaces has it the namespace.
 figures of-eviction
-  who=Kubernetes
-  eviction=node
-  Container {victim} was using
-  Threshold quantity: {threshold_bytes:quantity}
-  available: {available_bytes:quantity}
+  who=Kubernetes || eviction=node || Container {victim} was using
+  Threshold quantity: {threshold_bytes:quantity} || available: {available_bytes:quantity}
   " was using {resident_bytes:quantity}"
   request is {request_bytes:quantity} || exceeds its request of {request_bytes:quantity}
-  if !request_bytes => may_go_on
-  "Evicted  pod/{pod:word}  The node was low"
+  if !request_bytes => may_go_on || "Evicted  pod/{pod:word}  The node was low"
   "^{namespace:word}  {:word}  {:word}  Evicted  pod/"
 rule kubernetes-kill: from_outside repeats_kills
   # kubectl may break the line before the request.

@@ -21,11 +21,8 @@ RuleFamily cuda_rules() {
 rule cublas
   figures CUBLAS => library=CUBLAS || CUDNN => library=CUDNN || CUSOLVER => library=CUSOLVER || CUSPARSE =>
         library=CUSPARSE || CUFFT => library=CUFFT
-  line STATUS_ALLOC_FAILED
-  or _STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED
-  or _STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED
-  or CUFFT_ALLOC_FAILED
-  or the resource allocation failed
+  line STATUS_ALLOC_FAILED || _STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED
+  or _STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED || CUFFT_ALLOC_FAILED || the resource allocation failed
     any CUBLAS || CUDNN || CUSOLVER || CUSPARSE || CUFFT
   # PyTorch says this of a full GPU as well.
   line CUBLAS_STATUS_NOT_INITIALIZED || CUDNN_STATUS_NOT_INITIALIZED -> subject=not initialized
@@ -47,13 +44,9 @@ rule cublas
 figures of-cuda
   ut of memory allocating {requested_bytes}
   Cannot allocate {requested_bytes} memory on GPU {gpu:int}, {used_bytes} memory
-  available memory is only {free_bytes}
-  alloc fail type {:word} dev {gpu:int}… size {requested_bytes}
-  ailed to cudaMalloc {requested_bytes}
-  " bytes on device {gpu:int}"
-  (failed to allocate {requested_bytes}
-  allocated so far: {allocated_bytes}
-  limit set to: {limit_bytes}
+  available memory is only {free_bytes} || alloc fail type {:word} dev {gpu:int}… size {requested_bytes}
+  ailed to cudaMalloc {requested_bytes} || " bytes on device {gpu:int}"
+  (failed to allocate {requested_bytes} || allocated so far: {allocated_bytes} || limit set to: {limit_bytes}
   "ut of memory error on GPU " => library=Paddle
   library=Faiss <= faiss::gpu || "alloc fail type "
   Cuda failure 'out of memory' => library=NCCL
@@ -74,9 +67,8 @@ rule cuda: derive=derive_server
         figures=@of-cuda
     # The last are CuPy's and those of CUDA's samples.
     any CUDA || cuda || Cuda || ut of memory error on GPU || faiss::gpu || "alloc fail type " ||
-          OpenEncodeSessionEx || CreateBitstreamBuffer || _nvenc @ || cuvid || CUVID || HIP error || HIP out
-          of || HIPError || hip || ROCm error || "GPUassert: " || " (allocated so far: " || (error code out of
-          memory)
+      OpenEncodeSessionEx || CreateBitstreamBuffer || _nvenc @ || cuvid || CUVID || HIP error || HIP out of ||
+      HIPError || hip || ROCm error || "GPUassert: " || " (allocated so far: " || (error code out of memory)
     # PyTorch's help behind its error, and a check with its answer.
     none Search for ` || "ut of memory... "
   finding cuda-out-of-memory note certain when subject=pool
@@ -212,8 +204,7 @@ rule nvidia-smi: is_not_of_memory
     cure pass the GPU to the container => docker run --gpus all …
 
 rule argus
-  line Error InsufficientMemory: -> call=set_part_of_argus
-    any Argus || "SCF: " || (Nv
+  line Error InsufficientMemory: -> call=set_part_of_argus; any=Argus || "SCF: " || (Nv
   finding camera-out-of-memory
     title The Jetson's camera stack (Argus) could not allocate its buffers
     cause A camera stream allocates several full-size frames from NvMap. NvMap uses free pages only, not the
@@ -247,8 +238,7 @@ rule gstreamer
   line Failed to allocate cuda output buffer || Failed to allocate cuda input buffer -> told_by=DeepStream
   line NvBufSurfaceAllocate failed || NvBufSurfaceCreate failed || nvbufsurface: Failed to allocate buffer ->
         told_by=NvBufSurface
-  line Failed to allocate required memory -> told_by=GStreamer
-    any element || gst || Gst || GST
+  line Failed to allocate required memory -> told_by=GStreamer; any=element || gst || Gst || GST
   finding gstreamer-allocation-failed possible
     title {told_by} could not allocate the buffers of a pipeline
     cause There is too little memory for frames of that size and number, or the driver cannot create such

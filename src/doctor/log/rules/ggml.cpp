@@ -164,41 +164,25 @@ cures of-diffusion
   cure use weights with fewer bits => --type q8_0 :: when wanted!=weights
 cures halve-context: halve the context: the key-value cache shrinks with it => [[if context_length>1:-c
       {context_length/2}]][[if !context_length>1:-c N, half of n_ctx in its log]]
+cures cache-in-8-bits: store the key-value cache in 8 bits (half of f16; before September 2025, write -fa
+      instead of -fa on)[[; this is not enough alone: add -c {tokens_in_8_bits}]] => -fa on -ctk q8_0 -ctv q8_0
+cures fewer-layers: keep fewer layers on the GPU => -ngl N, below the layers in its log
 cures smaller-buffers
   cure keep at most {stay} layers on the GPU: this makes memory free for the buffer and for the allocations
         that follow => -ngl {stay} :: saves freed_bytes
   cure build it without pipeline parallelism, which stores {pipeline_copies} copies of the inputs of a
-        computation => cmake -B build -DGGML_SCHED_MAX_COPIES=1 :: when pipeline_copies>1, wanted=compute
-        buffer
+      computation => cmake -B build -DGGML_SCHED_MAX_COPIES=1 :: when pipeline_copies>1, wanted=compute buffer
   cure @halve-context :: saves kv_cache_bytes/2
-  cure store the key-value cache in 8 bits (half of f16; before September 2025, write -fa instead of -fa
-        on)[[; this is not enough alone: add -c {tokens_in_8_bits}]] => -fa on -ctk q8_0 -ctv q8_0 :: saves
-        kv_cache_bytes/2
+  cure @cache-in-8-bits :: saves kv_cache_bytes/2
   cure map the model's file instead of reading it => leave out --no-mmap and --mlock :: when memory=host
-  cure keep fewer layers on the GPU => -ngl N, below the layers in its log :: when memory!=host, !stay,
-        !pipeline_copies>1
-  cure keep fewer layers on the GPU => -ngl N, below the layers in its log :: when memory!=host, !stay,
-        pipeline_copies>1, wanted!=compute buffer
+  cure @fewer-layers :: when memory!=host, !stay, !pipeline_copies>1
+  cure @fewer-layers :: when memory!=host, !stay, pipeline_copies>1, wanted!=compute buffer
   cure halve the micro-batch: the compute buffer shrinks with it => [[if micro_batch>1:-ub
         {micro_batch/2}]][[if !micro_batch>1:-ub N, half of n_ubatch in its log]] :: saves requested_bytes/2
         :: when wanted=compute buffer
   cure use smaller micro-batches => [[if micro_batch>1:-ub {micro_batch/2}]][[if !micro_batch>1:-ub N, half of
         n_ubatch in its log]] :: when wanted!=compute buffer
   cure use a model with fewer bits per weight (Q4_K_M takes about half of Q8_0)
-figures of-refusal
-  runtime=ollama
-  more system memory ({requested_bytes}
-  " than is available ({available_bytes}"
-figures of-layout
-  runtime=ollama
-  " with num_gpu = {gpu_layers:int}"
-  wanted=layout
-figures of-request
-  " requested={requested_bytes}"
-  " available={available_bytes}"
-  " total={ram_bytes}"
-  " free={free_bytes}"
-  " swap={swap_free_bytes}"
 figures of-program
   whisper_ => program=whisper.cpp
   program=stable-diffusion.cpp <= stable-diffusion.cpp || ggml_extend.hpp
@@ -219,14 +203,17 @@ rule ggml: derive=derive_ggml
         ^ollama-{:int}  | => runtime=ollama || @of-program
   # In Ollama's own words: a refusal before it allocates anything, or the end of its runner. A later start is
   # another load.
-  line msg="model request too large for system" -> runtime=ollama; figures=@of-request; subject=ollama
-        refusal; part=warning; ends_program
+  line msg="model request too large for system" -> runtime=ollama; subject=ollama refusal; part=warning;
+        ends_program
+    figures " requested={requested_bytes}" || " available={available_bytes}" || " total={ram_bytes}" || "
+          free={free_bytes}" || " swap={swap_free_bytes}"
   # Without figures it is what the server does: "… than is currently available, evicting a model".
-  line model requires more system memory ({:size} && " than is available ({:size}" -> figures=@of-refusal;
+  line model requires more system memory ({:size} && " than is available ({:size}" -> runtime=ollama;
         subject=ollama refusal; ends_program
-    figures msg= => part=server || part=client
-  line rror…memory layout cannot be allocated -> figures=@of-layout; subject=ollama refusal; ends_program
-    figures msg= => part=server || part=client
+    figures more system memory ({requested_bytes} || " than is available ({available_bytes}" || msg= =>
+          part=server || part=client
+  line rror…memory layout cannot be allocated -> runtime=ollama; figures=" with num_gpu = {gpu_layers:int}";
+        wanted=layout; subject=ollama refusal; ends_program; figures=msg= => part=server || part=client
   # "… no longer running: -1 CUDA error: out of memory", with the last words of ggml.
   line llama runner process && out of memory -> runtime=ollama; subject=memory; part=runner; ends_program
   or llama runner process && failed to allocate
@@ -359,13 +346,11 @@ rule ggml: derive=derive_ggml
           one if that fails next => -c {tokens} :: saves saved_by_tokens_bytes
     cure @halve-context :: saves requested_bytes/2 :: when !room_bytes
     cure @halve-context :: saves requested_bytes/2 :: when room_bytes, !context_length>0
-    cure store the key-value cache in 8 bits (half of f16; before September 2025, write -fa instead of -fa
-          on)[[; this is not enough alone: add -c {tokens_in_8_bits}]] => -fa on -ctk q8_0 -ctv q8_0 :: saves
-          requested_bytes/64*30
+    cure @cache-in-8-bits :: saves requested_bytes/64*30
     cure map the model's file instead of reading it => leave out --no-mmap and --mlock :: when memory=host
     cure keep at most {stay} layers on the GPU: the weights and cache of the others move to the host's memory
           (slower) => -ngl {stay} :: saves freed_bytes :: when memory!=host
-    cure keep fewer layers on the GPU => -ngl N, below the layers in its log :: when memory!=host, !stay
+    cure @fewer-layers :: when memory!=host, !stay
     cure use a model with fewer bits per weight (Q4_K_M takes about half of Q8_0)
   finding ggml-out-of-memory when wanted=key-value cache
     cause The key-value cache[[ of {context_length} tokens]] did not fit in the free memory.
@@ -375,7 +360,7 @@ rule ggml: derive=derive_ggml
           that follow => -ngl {stay} :: saves freed_bytes
     cure keep half of the {gpu_layers} layers on the GPU => -ngl {gpu_layers/2} :: saves requested_bytes/2 ::
           when !stay, gpu_layers>1
-    cure keep fewer layers on the GPU => -ngl N, below the layers in its log :: when !stay, !gpu_layers>1
+    cure @fewer-layers :: when !stay, !gpu_layers>1
     cure use a model with fewer bits per weight (Q4_K_M takes about half of Q8_0)
     cure @see-others-on-gpu
   finding ggml-out-of-memory
@@ -414,8 +399,7 @@ rule ollama-context: context_of=ggml answers=ggml
   line msg="kv cache" device= -> figures=" size={kv_cache_bytes}"
   # The runner, with llama.cpp's flags.
   line msg="starting && ollama && " --ctx-size {context_length:int}" -> figures=" --parallel {parallel:int}"
-  line msg="system memory" total=
-    figures " total={ram_bytes}" || " free_swap={swap_free_bytes}"
+  line msg="system memory" total= -> figures=" total={ram_bytes}" || " free_swap={swap_free_bytes}"
   # It tries fewer layers on the GPU until they fit.
   line "msg="llama runner started in " -> answers
   line " OLLAMA_NUM_PARALLEL:"

@@ -21,9 +21,9 @@ std::pair<std::string_view, std::string_view> around(std::string_view line, std:
 void check_memory_error(std::string_view line, LogMessage& message) {
   const auto [text, rest] = around(line, "MemoryError");
   const std::string_view before = trim(text);
-  constexpr std::string_view kPrefixes[] = {
-      "_exceptions._Array", "builtins.", "]", "]:", "pyarrow.lib.Arrow", "|", "ERROR", "xception:", "rror:"};
-  const bool is_logged = has(before, "ERROR ") && before.ends_with(':');
+  constexpr std::string_view kPrefixes =
+      "_exceptions._Array|builtins.|]|]:|pyarrow.lib.Arrow|ERROR|xception:|rror:";
+  const bool is_logged = (has(before, "ERROR ") && before.ends_with(':')) || before.ends_with('|');
   const bool begins = before.empty() || is_logged || ends_with_any(before, kPrefixes);
   message.is_none = !begins || !(trim(rest).empty() || rest.front() == ':');
 }
@@ -32,25 +32,22 @@ void check_memory_error(std::string_view line, LogMessage& message) {
 // std::bad_alloc&)".
 void check_bad_alloc(std::string_view line, LogMessage& message) {
   const auto [before, rest] = around(line, "std::bad_alloc");
-  constexpr std::string_view kOfType[] = {"&", " &", "(", "{", ";", ">", ",", "::"};
-  const bool is_type = starts_with_any(rest, kOfType) || before.ends_with("const ") || has(before, "catch (");
-  constexpr std::string_view kEnds[] = {":", "'", "=", "\"", "caught"}, kWords[] = {"xception", "rror"};
-  message.is_none = is_type || !(ends_with_any(trim(before), kEnds) || has_any(before, kWords));
+  const bool is_type =
+      starts_with_any(rest, "&| &|(|{|;|>|,|::") || before.ends_with("const ") || has(before, "catch (");
+  message.is_none =
+      is_type || !(ends_with_any(trim(before), ":|'|=|\"|caught") || has_any(before, "xception|rror"));
 }
 
 // Whether a call ended with the code between these texts: "vkCreateBuffer failed: NAME", "VkResult: NAME", "…
 // error NAME (-4)". Not where the name is defined ("NAME = -2"), listed ("NAME or …") or explained ("returns
 // NAME if …").
 bool is_result(std::string_view before, std::string_view rest) {
-  constexpr std::string_view kFailures[] = {"fail",   "error", "result", "return", "exception", "fatal",
-                                            "status", "err=",  "err:",   "err ",   "): "};
-  constexpr std::string_view kOfManuals[] = {"error codes", "spec states"};
-  constexpr std::string_view kListed[] = {",", "|", " or", " and", "returns"};
-  constexpr std::string_view kTold[] = {"=",   ",",         "|",       "/",   "or ",   "and ",
-                                        "if ", "when the ", "when a ", "is ", "means "};
   const std::string text = to_lower(trim(before));
-  return has_any(to_lower(before), kFailures) && !has_any(text, kOfManuals) &&
-         !ends_with_any(text, kListed) && !starts_with_any(trim(rest), kTold);
+  rest = trim(rest);
+  if (text.ends_with('|') || rest.starts_with('|')) return false;
+  return has_any(to_lower(before), "fail|error|result|return|exception|fatal|status|err=|err:|err |): ") &&
+         !has_any(text, "error codes|spec states") && !ends_with_any(text, ",| or| and|returns") &&
+         !starts_with_any(rest, "=|,|/|or |and |if |when the |when a |is |means ");
 }
 
 void check_code(std::string_view line, LogMessage& message) {
@@ -80,13 +77,11 @@ rule host-memory
   line MemoryError -> told_by=Python; call=check_memory_error; none=CUDA error
   line std::bad_alloc -> told_by=C++; call=check_bad_alloc; none=^Fix; none=CUDA error
     figures throwing an instance => part=terminate || what() => part=what
-  line runtime: out of memory
-    figures cannot allocate {requested_bytes} || told_by=Go
+  line runtime: out of memory -> figures=cannot allocate {requested_bytes} || told_by=Go
   line x264…alloc of size {requested_bytes} failed -> told_by=libx264
   line alloc of size {requested_bytes} failed -> told_by=malloc; none=failed over
   line memory allocation of {requested_bytes} bytes failed -> told_by=Rust; none=failed over
-  line : out of memory allocating {requested_bytes} -> told_by=a compiler
-  or LLVM ERROR: out of memory
+  line : out of memory allocating {requested_bytes} || LLVM ERROR: out of memory -> told_by=a compiler
   or "virtual memory exhausted: "
   # What the C library says of ENOMEM. earlyoom says at each start "Could not lock memory - continuing anyway:
   # …".
@@ -106,9 +101,7 @@ rule host-memory
     cure @shell-limits
     cure @trace-stacks :: when told_by!=a compiler
     cure process the data in smaller pieces, or map the file => numpy.load(path, mmap_mode='r') :: saves
-          requested_bytes :: when told_by=NumPy
-    cure process the data in smaller pieces, or map the file => numpy.load(path, mmap_mode='r') :: when
-          told_by=Python
+          requested_bytes :: when told_by~Py, told_by!=PyTorch
     cure read in batches, or map the file => pyarrow.dataset.dataset(path).to_batches();
           pyarrow.memory_map(path) :: saves requested_bytes :: when told_by=Arrow
 
@@ -124,11 +117,9 @@ rule shared-memory
   line /dev/shm && No space left on device -> told_by=the system; part=file
     any device$ || on device: || on device; || on device. || on device, || on device' || "on device"" || on
           device) || on device]
-  line unable to resize file < -> told_by=PyTorch; part=file
-  or unable to allocate shared memory(shm)
+  line unable to resize file < || unable to allocate shared memory(shm) -> told_by=PyTorch; part=file
   # Older versions say only where in the source it was.
-  or unable to write to file </torch_…>$
-  or unable to write to file </torch_…> at /
+  or unable to write to file </torch_…>$ || unable to write to file </torch_…> at /
   or unable to write to file </torch_ && No space left on device
   or unable to open shared memory object < && No space left on device
   finding shared-memory-full
@@ -225,8 +216,7 @@ rule vulkan: told_better_by=ggml
   line ERROR_OUT_OF_HOST_MEMORY -> memory=host; subject=host; call=check_code
     figures VkResult: => part=result || part=code
   line ": ErrorOutOfHostMemory" -> memory=host; subject=host; part=code
-  line ERROR_OUT_OF_DEVICE_MEMORY -> call=check_code
-    figures VkResult: => part=result || part=code
+  line ERROR_OUT_OF_DEVICE_MEMORY -> call=check_code; figures=VkResult: => part=result || part=code
   finding vulkan-out-of-memory possible when memory=host
     title Vulkan could not allocate host memory[[: the program asked for {requested}]]
     cause The driver could not allocate host memory: RAM was full, or the process reached a limit.

@@ -3,13 +3,10 @@
 // lines does not include GPU memory: on a Jetson, a victim with 2.6 MB may have held gigabytes.
 #include <fmt/format.h>
 
-#include <string>
-
 #include "doctor/cure_commands.h"
 #include "doctor/log/finding_text.h"
 #include "doctor/log/limit_cures.h"
 #include "doctor/log/message_text.h"
-#include "doctor/log/oom_report.h"
 #include "doctor/log/rule_text.h"
 #include "doctor/machine/machine_history.h"
 
@@ -77,9 +74,9 @@ constexpr std::string_view kAlso =
     "memory does not include.]]";
 
 void derive_kill(std::string_view, LogMessage& message) {
-  // Memory that the kill's line does not include.
-  const auto swapped = message.bytes("victim_swap_bytes");
-  if (swapped && is_much_in_swap(*swapped, message.bytes("anonymous_bytes")))
+  // Memory that the kill's line does not include, if it is much, and a tenth of the process's or more.
+  const auto swapped = message.bytes("victim_swap_bytes"), resident = message.bytes("anonymous_bytes");
+  if (swapped >= mebibytes(64) && swapped->count >= (*swapped + resident.value_or(Bytes{})).count / 10)
     message.add("much_in_swap_bytes", swapped);
   if (message.text("constraint") != kControlGroup) derive_machine(message);
   message.add("whom", fill_in(kWhom, message).value_or(""));

@@ -3,9 +3,6 @@
 // Or by a daemon that ends processes when memory is short; and systemd's report of units that were killed.
 #include <fmt/format.h>
 
-#include <string>
-#include <utility>
-
 #include "base/text.h"
 #include "doctor/cure_commands.h"
 #include "doctor/log/announced_kills.h"
@@ -102,15 +99,10 @@ RuleFamily killed_rules() {
 rule killed: from_outside derive=derive_killed call=shorten_command
   figures ends_program
   # A shell's words, of a script or a background job (bash, zsh).
-  line ": line {:int}: {:int} Killed  {:word}" -> tells_shell
-  or ": {:int} Killed  {:word}"
-  or "^{:int} Killed  {:word}"
-  or "[{:int}]+  Killed  {:word}"
-  or "[{:int}]-  Killed  {:word}"
-  or "[{:int}]  Killed  {:word}"
-  or "[{:int}]  + {:int} killed  {:word}"
-  or "[{:int}]  - {:int} killed  {:word}"
-  or "[{:int}]  {:int} killed  {:word}"
+  line ": line {:int}: {:int} Killed  {:word}" || ": {:int} Killed  {:word}" -> tells_shell
+  or "^{:int} Killed  {:word}" || "[{:int}]+  Killed  {:word}" || "[{:int}]-  Killed  {:word}"
+  or "[{:int}]  Killed  {:word}" || "[{:int}]  + {:int} killed  {:word}"
+  or "[{:int}]  - {:int} killed  {:word}" || "[{:int}]  {:int} killed  {:word}"
     figures Killed …(core dumped) {command} || Killed  {command} || killed  {command} || "{pid:int} Killed  "
           || "{pid:int} killed  "
   # Of ROS 2, and of ROS 1, whose command has no quotation marks. A command that was cut is left out.
@@ -137,8 +129,7 @@ rule killed: from_outside derive=derive_killed call=shorten_command
   line zsh: killed {command}
   # The drivers of compilers and linkers: c++, collect2, nvcc.
   line Killed signal terminated program {command:word} -> told_by=a compiler
-  or internal compiler error: Killed (program {command})
-  or {command:word} terminated with signal 9 [Killed]
+  or internal compiler error: Killed (program {command}) || {command:word} terminated with signal 9 [Killed]
   or '{command:word}' died due to signal 9
   # Python's subprocess.
   line Command '{command}' died with <Signals.SIGKILL
@@ -146,8 +137,7 @@ rule killed: from_outside derive=derive_killed call=shorten_command
   line command terminated with && " exit code {:int=137}" -> command=a command in a container; told_by=kubectl
   line rocess finished with && " exit code {:int=137}" -> command=a program
   or rocess completed with && " exit code {:int=137}"
-  or ommand failed with exit code {:int=137}
-  or Job failed: exit code {:int=137}
+  or ommand failed with exit code {:int=137} || Job failed: exit code {:int=137}
   # What supervisord kills itself is "stopped: …".
   line " exited: {command} (terminated by SIGKILL; not expected)" -> told_by=supervisord
   or " exited: {command} (exit status 137; not expected)"
@@ -245,8 +235,7 @@ rule systemd-oomd: from_outside repeats_kills derive=derive_oomd
     cure {prefer_what} => {prefer_command}
   finding process-killed-for-memory possible
     cause Memory was low, but not used up. systemd-oomd kills a group when its tasks wait too long for memory,
-          or when swap is nearly full. Its own log line says which.[[ The unit's peak was
-          {memory_peak_bytes}.]]
+      or when swap is nearly full. Its own log line says which.[[ The unit's peak was {memory_peak_bytes}.]]
 
 # "Memory pressure for /system.slice is 85.03% > 80.00% for > 2s with reclaim activity", before systemd-oomd
 # picks a group: the line of the kill may be cut before the pressure.
@@ -255,7 +244,6 @@ rule systemd-oomd-context: context_of=systemd-oomd
 )rules",
           {{"shorten_command", shorten_command},
            {"derive_killed", derive_killed},
-
            {"read_oomd", read_oomd},
            {"derive_oomd", derive_oomd}}};
 }

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/text.h"
 #include "doctor/log/message_text.h"
 #include "doctor/log/rule_text.h"
 #include "doctor/log/rules/torch_cause.h"
@@ -126,6 +125,8 @@ cures of-server
         current number
   cure use a quantized model (AWQ, GPTQ), or quantize it while it loads => {fewer_bits} :: when phase!=load
   cure split the model across several GPUs => {more_gpus} :: when phase!=load
+cures move-others: end or move the other processes on the GPU (process {other_processes}) => nvidia-smi
+      --query-compute-apps=pid,used_memory --format=csv :: saves other_processes_bytes
 cures of-torch-program
   cure release idle blocks between steps; PyTorch 1.10 and later can also avoid splitting large blocks =>
         torch.cuda.empty_cache() :: saves unallocated_bytes :: when max_split, cached_bytes
@@ -140,9 +141,7 @@ cures of-torch-program
   cure keep PyTorch from splitting large blocks (1.10 and later) =>
         {setting|PYTORCH_CUDA_ALLOC_CONF}=max_split_size_mb:{max_split} :: saves unallocated_bytes :: when
         max_split, reserved_bytes, !library
-  cure end or move the other processes on the GPU (process {other_processes}) => nvidia-smi
-        --query-compute-apps=pid,used_memory --format=csv :: saves other_processes_bytes :: when
-        cause!=other_processes
+  cure @move-others :: when cause!=other_processes
   cure @of-server
   cure load the model in half precision (saves at most half of the allocated memory) => model.half() :: saves
         allocated_bytes/2 :: when is_program, allocated_bytes>1, !precision
@@ -153,14 +152,11 @@ cures of-torch
 # "capacty" is how 2.0 and 2.1 spell it; "already allocated" and "cached" are of 1.x.
 figures of-pytorch
   ried to allocate {requested_bytes:unit} || ried to allocate more than {requested_bytes:unit}
-  GPU {gpu:int}
-  ; {total_bytes:unit} total capac || total capacity of {total_bytes:unit}
-  total capacty of {total_bytes:unit}
-  ; {free_bytes:unit} free || " of which {free_bytes:unit}"
+  GPU {gpu:int} || ; {total_bytes:unit} total capac || total capacity of {total_bytes:unit}
+  total capacty of {total_bytes:unit} || ; {free_bytes:unit} free || " of which {free_bytes:unit}"
   this process has {process_bytes:unit}
   ; {allocated_bytes:unit} already allocated || Of the allocated memory {allocated_bytes:unit}
-  ; {reserved_bytes:unit} reserved in total
-  ; {cached_bytes:unit} cached
+  ; {reserved_bytes:unit} reserved in total || ; {cached_bytes:unit} cached
   by PyTorch, with {private_pools_bytes:unit} allocated in private pools
   private pools…), and {unallocated_bytes:unit} || by PyTorch, and {unallocated_bytes:unit}
   ; {allowed_bytes:unit} allowed; || ({allowed_bytes:unit} allowed; || ". {allowed_bytes:unit} allowed;"
@@ -196,8 +192,7 @@ rule pytorch: derive=derive_torch call=set_torch_subject
   or HIP out of memory && ried to allocate {:word}
   or XPU out of memory && ried to allocate {:word}
   # The rest of a message that was broken.
-  line GPU && total capac -> figures=@of-pytorch; call=add_torch_figures
-    any " of which" || already allocated
+  line GPU && total capac -> figures=@of-pytorch; call=add_torch_figures; any=" of which" || already allocated
   finding pytorch-out-of-memory when cause=wrong_size
     title [[{server} (]]PyTorch[[if server:)]] ran out of [[if gpu>0:GPU {gpu}'s]][[if !gpu>0:GPU]] memory[[:
           it asked for {requested}]][[, {free_bytes} were free]][[ of {total_bytes}]]
@@ -212,15 +207,13 @@ rule pytorch: derive=derive_torch call=set_torch_subject
     cure give the program a larger share: this request needs {share_needed} of the GPU, up to {share_most} are
           free (now {share_now}) => torch.{torch_device}.set_per_process_memory_fraction({share_needed})
     cure give the program a larger share: at most {share_most} of the GPU, which is all that is free (now
-          {share_now}) => torch.{torch_device}.set_per_process_memory_fraction({share_most}) :: when
-          !share_needed
+      {share_now}) => torch.{torch_device}.set_per_process_memory_fraction({share_most}) :: when !share_needed
     cure give the program a larger share => torch.{torch_device}.set_per_process_memory_fraction(SHARE) ::
           when !share_now
     cure @of-torch
   finding pytorch-out-of-memory first_cure_meets_cause when cause=other_processes, own_bytes
     cause Other processes held {other_processes_bytes} of the GPU, this process {process_bytes}.
-    cure end or move the other processes on the GPU (process {other_processes}) => nvidia-smi
-          --query-compute-apps=pid,used_memory --format=csv :: saves other_processes_bytes
+    cure @move-others
     cure @of-torch
   finding pytorch-out-of-memory first_cure_meets_cause when cause=other_processes
     cause Other processes held {other_processes_bytes} of the GPU, this process at most {own_at_most_bytes}.
@@ -282,8 +275,7 @@ rule tegra-assert
     title PyTorch ran out of GPU memory, and a check of its expandable segments failed (reported as an
           internal assertion)
     cause When memory ran out, PyTorch tried to release an idle block of an expandable segment. This is a bug
-          up to 2.4 when expandable_segments:True is used with max_split_size_mb or
-          garbage_collection_threshold.
+      up to 2.4 when expandable_segments:True is used with max_split_size_mb or garbage_collection_threshold.
     cure disable expandable segments => PYTORCH_CUDA_ALLOC_CONF=expandable_segments:False :: when
           subject=segment
     cure or remove max_split_size_mb and garbage_collection_threshold, and use PyTorch 2.5 or later =>

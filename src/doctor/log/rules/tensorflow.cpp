@@ -59,15 +59,13 @@ rule tensorflow
         if allocator~cpu => subject=host
   line failed to allocate memory [Op: || ResourceExhaustedError: failed to allocate memory -> part=tensor
     figures device:CPU => allocator=cpu
-  line ": failed to allocate memory" && device: -> part=log
-    any RESOURCE_EXHAUSTED || Resource exhausted
+  line ": failed to allocate memory" && device: -> part=log; any=RESOURCE_EXHAUSTED || Resource exhausted
     figures device:CPU => allocator=cpu
   line RESOURCE_EXHAUSTED: failed to allocate memory -> part=log; is_vague
   or Resource exhausted: failed to allocate memory
   # "Non-OK-status: GpuLaunchKernel(…) status: INTERNAL: out of memory" ends the program.
   line status: INTERNAL: out of memory || status: Internal: out of memory -> part=tensor; is_final
-  line OOM when allocating tensor -> call=add_tensor
-    figures OP_REQUIRES failed => part=log || part=tensor
+  line OOM when allocating tensor -> call=add_tensor; figures=OP_REQUIRES failed => part=log || part=tensor
   line Allocator ( && "ran out of memory trying to allocate " -> part=allocator
     figures (rounded to {requested_bytes} || trying to allocate {requested_bytes}
   line "failed to alloc " && " bytes on host: " -> subject=pinned; part=driver; asks_for_less
@@ -134,8 +132,7 @@ rule xla
     title XLA could not compile a step: it needs [[{needed_bytes} of {memory}]][[if !needed_bytes:more
           {memory} than the device has]][[, but the device has {total_bytes}]]
     cause The compiled step's arguments, results and temporary buffers are larger than the device's memory,
-          even if no other program runs.[[if needed_bytes>total_bytes: {needed_bytes-total_bytes} are
-          missing.]]
+      even if no other program runs.[[if needed_bytes>total_bytes: {needed_bytes-total_bytes} are missing.]]
     cure use a smaller batch or shorter sequences => batch_size = batch_size // 2
     cure recompute activations instead of storing them (training) => jax.checkpoint(f)
     cure let a step overwrite its arguments => jax.jit(f, donate_argnums=(0,))
@@ -161,22 +158,18 @@ cures default-search: choose convolution algorithms without a search: in one rep
       instead of 0.6 GB (runs then took twice as long) => cudnn_conv_algo_search=DEFAULT
 figures of-onnxruntime
   requested buffer of size {requested_bytes} || requested bytes of {requested_bytes}
-  Available memory of {free_bytes}
-  memory=arena
-  Name:'{node}' || Name:\'{node}\'
+  Available memory of {free_bytes} || memory=arena || Name:'{node}' || Name:\'{node}\'
   while running {operator} node
 rule onnxruntime
   # It logs the failure, and throws it: with Python's traceback that is the second line of one event.
   figures [E:onnxruntime => part=log || ONNXRuntimeError => part=exception
   line Failed to allocate memory for requested buffer of size -> figures=@of-onnxruntime
     any BFCArena || bfc_arena || ONNXRuntimeError || nnx
-  line is smaller than requested bytes of -> figures=@of-onnxruntime
-    any BFCArena || bfc_arena
+  line is smaller than requested bytes of -> figures=@of-onnxruntime; any=BFCArena || bfc_arena
   line CUDA failure 2: out of memory || cudaErrorMemoryAllocation:out of memory -> memory=driver
     figures GPU={gpu:int} || xception during initialization => phase=load
   # DirectML's E_OUTOFMEMORY.
-  line 8007000E -> memory=driver
-    any onnxruntime || Dml
+  line 8007000E -> memory=driver; any=onnxruntime || Dml
     figures GPU={gpu:int}
   line bad allocation || std::bad_alloc -> memory=host
     any Status Message: || Load model from || ONNXRuntimeError || onnxruntime

@@ -112,8 +112,7 @@ rule tensorrt: figures_for=tensorrt-node told_better_by=tensorrt-node
           --model NAME=model.engine --source DIR
 
 figures of-tensorrt-tactic
-  requested size of {requested_bytes}
-  Skipping tactic {tactic:int}
+  requested size of {requested_bytes} || Skipping tactic {tactic:int}
 # The builder leaves out a tactic that needs more than the workspace allows. The build goes on.
 rule tensorrt-tactic: figures_for=tensorrt-node answers=tensorrt
   line insufficient to use tactic -> part=request
@@ -151,8 +150,7 @@ rule tensorrt-node
   line ould not find any implementation for node {node} due to insufficient workspace -> reason=insufficient
         workspace
   line ould not find any implementation for node {node}, try increasing the workspace size
-  or ould not find any implementation for node {node}.$
-  or ould not find any implementation for node {node}.)
+  or ould not find any implementation for node {node}.$ || ould not find any implementation for node {node}.)
   or ould not find any implementation for node {node}
   finding tensorrt-no-implementation when free_bytes<requested_bytes
     title TensorRT found no implementation for the node {node}
@@ -182,8 +180,7 @@ rule tensorrt-plugin
     figures requires {requested_bytes} bytes || but only {available_bytes} || "plugin node {node}requires "
   finding tensorrt-workspace-too-small certain first_cure_meets_cause
     title [[TensorRT's plugin node {node}]][[if !node:A TensorRT plugin]] needs [[{requested_bytes} of
-          workspace, more]][[if !requested_bytes:more workspace]] than the build allows[[
-          ({available_bytes})]]
+      workspace, more]][[if !requested_bytes:more workspace]] than the build allows[[ ({available_bytes})]]
     cause TensorRT cannot choose another implementation for a plugin. The workspace limit of the build is too
           small for it.
     cure give the build at least that much workspace => trtexec --onnx=model.onnx

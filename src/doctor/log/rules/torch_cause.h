@@ -1,8 +1,6 @@
 // Why PyTorch could not allocate GPU memory, and what would fit, computed from the figures of its message.
 #pragma once
 
-#include <string_view>
-
 #include "doctor/log/log_rule.h"
 
 namespace headroom::doctor {
