@@ -4,13 +4,14 @@ JOBS ?= $(shell nproc)
 BUILD := build/release
 space := $(subst ,, )
 PRESET ?= release
+ARCHITECTURE ?= x86_64
 LAUNCHER := $(if $(shell command -v ccache),-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache,)
 # A clone in another folder uses the same cached objects.
 export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
 export CCACHE_SLOPPINESS := pch_defines,time_macros
 
-.PHONY: help deps deps-test build demo test test-gpu bench-gpu bench format lint sanitize tsan fuzz cross clean
+.PHONY: help deps deps-test build demo test test-gpu bench-gpu bench format lint sanitize tsan fuzz cross portable clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## *' '{printf "make %-10s %s\n", $$1, $$2}'
@@ -69,6 +70,12 @@ cross: deps-test  ## the modules without foreign libraries for aarch64; runs the
 	@cmake --preset aarch64 $(LAUNCHER)
 	@cmake --build --preset aarch64 --parallel $(JOBS) $(if $(CROSS_TESTS),--target $(CROSS_TESTS))
 	@scripts/run_tests.sh build/aarch64 $(if $(CROSS_TESTS),-R '^($(subst $(space),|,$(strip $(CROSS_TESTS)))) ')
+
+portable: deps  ## build/portable-ARCHITECTURE/bin: for Debian 11 and later and JetPack 4 to 7; ARCHITECTURE=aarch64 for a Jetson
+	@scripts/install_dependencies.sh portable
+	@scripts/fetch_portable_sysroot.sh $(ARCHITECTURE)
+	@cmake --preset portable-$(ARCHITECTURE) $(LAUNCHER)
+	@cmake --build build/portable-$(ARCHITECTURE) --parallel $(JOBS)
 
 clean:  ## remove builds (not the fetched packages)
 	@rm -rf build web/dist

@@ -1,7 +1,7 @@
 # Foreign libraries, each with the module that uses it. scripts/install_dependencies.sh installs them.
 
 find_package(Threads REQUIRED)
-if(HEADROOM_CORE_ONLY)
+if(HEADROOM_CORE_ONLY OR HEADROOM_PORTABLE)
   # Header-only: nothing of the target's architecture is needed but its C and C++ libraries.
   add_library(headroom_fmt INTERFACE)
   target_compile_definitions(headroom_fmt INTERFACE FMT_HEADER_ONLY)
@@ -19,6 +19,7 @@ else()
   add_library(headroom_fmt ALIAS fmt::fmt)
   add_library(headroom_spdlog ALIAS spdlog::spdlog)
   find_package(nlohmann_json 3.11 REQUIRED)
+  find_package(CLI11 2.1 REQUIRED)
   # Debian ships OpenCV's CMake files only with the package of all modules (VTK, Qt and all); four small ones do.
   find_path(HEADROOM_OPENCV_INCLUDE opencv2/imgcodecs.hpp PATH_SUFFIXES opencv4 REQUIRED)
   add_library(headroom_opencv INTERFACE)
@@ -27,7 +28,9 @@ else()
     find_library(HEADROOM_OPENCV_${module} opencv_${module} REQUIRED)
     target_link_libraries(headroom_opencv INTERFACE ${HEADROOM_OPENCV_${module}})
   endforeach()
-  find_package(CLI11 2.1 REQUIRED)
+endif()
+
+if(NOT HEADROOM_CORE_ONLY)
   find_package(ZLIB 1.2 REQUIRED)  # exports
   # The screen of headroom top: ncurses with wide characters, and terminfo where that is a library of its own.
   find_path(HEADROOM_NCURSES_INCLUDE ncurses.h PATH_SUFFIXES ncursesw REQUIRED)
@@ -47,8 +50,8 @@ else()
   # Symbolisation: libdw and libelf (ELF, DWARF), libiberty (demangling of C++ and Rust).
   find_path(HEADROOM_ELFUTILS_INCLUDE elfutils/libdwfl.h REQUIRED)
   find_path(HEADROOM_LIBIBERTY_INCLUDE libiberty/demangle.h REQUIRED)
-  find_library(HEADROOM_DW dw REQUIRED)
-  find_library(HEADROOM_ELF elf REQUIRED)
+  find_library(HEADROOM_DW libdw.so REQUIRED)  # shared: elfutils is under the LGPL
+  find_library(HEADROOM_ELF libelf.so REQUIRED)
   find_library(HEADROOM_IBERTY iberty REQUIRED)
   add_library(headroom_elfutils INTERFACE)
   target_include_directories(headroom_elfutils SYSTEM INTERFACE ${HEADROOM_ELFUTILS_INCLUDE})

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs Headroom's dependencies on Debian 12: `build` for the build and the demo, `test` also for tests and checks.
+# Installs Headroom's dependencies on Debian 12: `build` for the build and the demo, `test` also for tests and checks,
+# `portable` also for `make portable`.
 # Missing packages are installed in exactly Debian 12's upstream versions (security updates change only the Debian
 # revision). Installed packages are not changed: a different version is reported in one line and used. If everything
 # is installed, this takes less than a second.
@@ -35,7 +36,10 @@ test_packages=(
   libjemalloc2=5.3 libtcmalloc-minimal4=2.10 libmimalloc2.0=2.0                               # allocators that the tracer can hook
 )
 
+portable_packages=(clang-22=1:22.1 lld-22=1:22.1)
+
 wanted=("${build_packages[@]}")
+[ "$level" = portable ] && wanted+=("${portable_packages[@]}")
 [ "$level" = test ] && wanted+=("${test_packages[@]}")
 # Any Node.js from version 18 on is accepted, whatever its source.
 if ! node --version 2>/dev/null | grep -qE '^v(1[89]|[2-9][0-9])\.' || ! command -v npm >/dev/null; then

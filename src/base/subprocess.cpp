@@ -13,13 +13,28 @@
 #include <unistd.h>
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 namespace headroom {
+namespace {
+
+// sigabbrev_np() needs glibc 2.32.
+std::string_view abbreviation_of(int signal) {
+  static constexpr std::pair<int, std::string_view> kNames[] = {
+      {SIGHUP, "HUP"},   {SIGINT, "INT"},   {SIGQUIT, "QUIT"}, {SIGILL, "ILL"},   {SIGTRAP, "TRAP"},
+      {SIGABRT, "ABRT"}, {SIGBUS, "BUS"},   {SIGFPE, "FPE"},   {SIGKILL, "KILL"}, {SIGUSR1, "USR1"},
+      {SIGSEGV, "SEGV"}, {SIGUSR2, "USR2"}, {SIGPIPE, "PIPE"}, {SIGALRM, "ALRM"}, {SIGTERM, "TERM"},
+      {SIGXCPU, "XCPU"}, {SIGXFSZ, "XFSZ"}, {SIGSYS, "SYS"}};
+  for (const auto& [number, name] : kNames)
+    if (number == signal) return name;
+  return "?";
+}
+
+}  // namespace
 
 std::string ExitStatus::describe() const {
   if (signal == 0) return fmt::format("exit code {}", exit_code);
-  const char* name = sigabbrev_np(signal);
-  return fmt::format("SIG{} (signal {})", name != nullptr ? name : "?", signal);
+  return fmt::format("SIG{} (signal {})", abbreviation_of(signal), signal);
 }
 
 Result<Pipe> Pipe::create() {
