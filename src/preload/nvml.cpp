@@ -27,9 +27,9 @@ constexpr int kSuccess = 0;
 constexpr unsigned kMostProcesses = 256;
 constexpr unsigned long long kUnknownUsage = ~0ull;
 
-// No thread waits here. Opening a library takes the loader's lock, and the thread that holds it may be
-// creating a context in a library's constructor. While one thread loads NVML or queries it, the others get no
-// figure.
+// No thread waits for long here. Opening a library takes the loader's lock, and the thread that holds it may
+// be creating a context in a library's constructor. While one thread loads NVML, the others get no figure.
+// While one queries it, which takes about a millisecond, they wait for 200 ms at most.
 enum class State { untried, opening, loaded, missing };
 constinit std::atomic<State> library_state{State::untried};
 constinit Lock query_lock;
@@ -75,10 +75,18 @@ void format_uuid(char (&text)[48], const char* prefix, const std::uint8_t (&uuid
                             i == 0 || i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", uuid[i]);
 }
 
+bool lock_queries() {
+  for (int tries = 200; !query_lock.try_lock(); --tries) {
+    if (tries == 0) return false;
+    ::usleep(1000);
+  }
+  return true;
+}
+
 // Tries the device as a GPU, then as a MIG instance, until `query` succeeds.
 template <class Ask>
 bool query_device(const std::uint8_t (&uuid)[16], const Ask& query) {
-  if (!load_library() || !query_lock.try_lock()) return false;
+  if (!load_library() || !lock_queries()) return false;
   bool is_known = false;
   for (const char* prefix : {"GPU", "MIG"}) {
     char text[48];
