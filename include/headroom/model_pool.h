@@ -15,16 +15,23 @@
 // and failed runs throw exceptions of the standard library with a one-sentence message. A session that is
 // unavailable is not an exception: acquire() returns its PoolRefusal. docs/model-pool.md explains how the
 // pool decides.
+//
+// Everything here is inline on the C functions of headroom/model_pool_c.h, so that a program can use another
+// compiler and C++ library than libheadroom_model_pool.so. C++17 or later.
 #pragma once
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "headroom/model_pool_c.h"
 
 namespace headroom {
 
@@ -130,102 +137,194 @@ struct PoolTensor {
   std::vector<std::int64_t> dims;
 };
 
-// Figures since the pool was created. Bytes are those in the pool's account; times are in seconds.
-struct PoolMetrics {
-  // Requests are calls of acquire(). A hit returned a loaded session at once. A wait returned later, with
-  // a session or without. A request that was refused at once is neither. Refusals include those of
-  // preload().
-  std::int64_t requests = 0, hits = 0, waits = 0, refusals = 0;
-  // Evictions are models unloaded for others, or because the process exceeded the budget.
-  std::int64_t loads = 0, load_failures = 0, hangs = 0, evictions = 0, unloads = 0;
-  double load_seconds = 0, reload_seconds = 0, wait_seconds = 0;
-  std::int64_t budget_bytes = 0, used_bytes = 0, peak_used_bytes = 0;
-  std::int64_t resident_bytes = 0, loading_bytes = 0;
-  // Measured memory beyond the pool's account: unreturned memory, and the program's own.
-  std::int64_t unaccounted_bytes = 0;
-  std::int64_t stuck_bytes = 0;     // held by loads and frees that hang
-  std::int64_t measured_bytes = 0;  // the last reading of the memory that the budget limits
-  std::int64_t promised_bytes = 0, returned_bytes = 0;  // sum over all unloads
-  std::int64_t short_returns = 0;  // unloads that returned less than nine tenths of what they promised
-  std::int64_t lost_events = 0;    // lines of events_to lost because its pipe was full or had no reader
+using PoolMetrics = headroom_pool_metrics;
+
+namespace detail {
+
+struct PoolError : headroom_pool_error {
+  PoolError() : headroom_pool_error{} {}
+  void check() const {
+    if (kind == HEADROOM_POOL_INVALID_ARGUMENT) throw std::invalid_argument(message);
+    if (kind == HEADROOM_POOL_WRONG_USE) throw std::logic_error(message);
+    if (kind != HEADROOM_POOL_OK) throw std::runtime_error(message);
+  }
 };
+// -1 is the C interface's default; every other negative value is refused.
+inline std::int64_t not_default(std::int64_t value) { return value == -1 ? -2 : value; }
+inline std::int64_t deadline_of(const PoolRequest& request) {
+  return request.deadline ? not_default(request.deadline->count()) : -1;
+}
+
+}  // namespace detail
 
 class ModelPool;
 
 // Exclusive use of a session until this object is destroyed. It may outlive the pool, but not the memory
 // of its inputs: ModelPool::frames() ends with the pool. Converts to false if the session was refused or
 // moved from; then all functions except assignment throw std::logic_error.
-class __attribute__((visibility("default"))) PoolSession {
+class PoolSession {
  public:
-  PoolSession() noexcept;
-  PoolSession(PoolSession&&) noexcept;
-  PoolSession& operator=(PoolSession&&) noexcept;
-  ~PoolSession();
+  PoolSession() noexcept = default;
 
-  explicit operator bool() const;
-  PoolRefusal refusal() const;
-  const std::string& message() const;  // why the session was refused, as one sentence
+  explicit operator bool() const {
+    return state_ != nullptr && headroom_pool_session_is_ready(state_->session.get());
+  }
+  PoolRefusal refusal() const {
+    return static_cast<PoolRefusal>(headroom_pool_session_refusal(state().session.get()));
+  }
+  const std::string& message() const {
+    return state().message;
+  }  // why the session was refused, as one sentence
 
-  const std::vector<PoolTensorSpec>& inputs() const;
-  const std::vector<PoolTensorSpec>& outputs() const;
+  const std::vector<PoolTensorSpec>& inputs() const { return state().inputs; }
+  const std::vector<PoolTensorSpec>& outputs() const { return state().outputs; }
   // Copies nothing: run() reads `data`, so it must stay valid at the same address until the session ends
   // or the next set_input(). Throws std::invalid_argument if `bytes` does not match `dims` and the input's
   // type.
-  void set_input(std::size_t index, void* data, std::size_t bytes, const std::vector<std::int64_t>& dims);
+  void set_input(std::size_t index, void* data, std::size_t bytes, const std::vector<std::int64_t>& dims) {
+    detail::PoolError error;
+    headroom_pool_session_set_input(state().session.get(), index, data, bytes, dims.data(), dims.size(),
+                                    &error);
+    error.check();
+  }
   // Throws std::runtime_error if the model fails. The session still returns to the pool for the next
   // request. Call discard() if the runs fail for a reason other than their inputs. (The pool itself
   // discards a session whose process has died.)
-  void run();
+  void run() {
+    detail::PoolError error;
+    headroom_pool_session_run(state().session.get(), &error);
+    error.check();
+  }
   // Output of the last run(). Throws std::logic_error if there was no run since acquire() and the last
   // set_input().
-  PoolTensor output(std::size_t index);
+  PoolTensor output(std::size_t index) {
+    detail::PoolError error;
+    headroom_pool_tensor tensor{};
+    headroom_pool_session_output(state().session.get(), index, &tensor, &error);
+    error.check();
+    return {tensor.data, static_cast<PoolElement>(tensor.type), {tensor.dims, tensor.dims + tensor.rank}};
+  }
   // Ends and frees the session, so that no request gets it again.
-  void discard();
+  void discard() { headroom_pool_session_discard(state().session.get()); }
 
  private:
   friend class ModelPool;
-  struct State;
-  explicit PoolSession(std::unique_ptr<State> state);
-  State& state() const;
+  struct End {
+    void operator()(headroom_pool_session* session) const { headroom_pool_session_end(session); }
+  };
+  struct State {
+    std::unique_ptr<headroom_pool_session, End> session;
+    std::string message;
+    std::vector<PoolTensorSpec> inputs, outputs;
+  };
+
+  using Specs = const headroom_pool_tensor_spec* (*)(const headroom_pool_session*, std::size_t*);
+  static std::vector<PoolTensorSpec> specs_of(const headroom_pool_session* session, Specs read) {
+    std::size_t count = 0;
+    const headroom_pool_tensor_spec* const found = read(session, &count);
+    std::vector<PoolTensorSpec> specs;
+    specs.reserve(count);
+    for (std::size_t i = 0; i < count; ++i)
+      specs.push_back({found[i].name,
+                       static_cast<PoolElement>(found[i].type),
+                       {found[i].dims, found[i].dims + found[i].rank}});
+    return specs;
+  }
+  explicit PoolSession(headroom_pool_session* session) : state_(std::make_unique<State>()) {
+    state_->session.reset(session);
+    state_->message = headroom_pool_session_message(session);
+    state_->inputs = specs_of(session, headroom_pool_session_inputs);
+    state_->outputs = specs_of(session, headroom_pool_session_outputs);
+  }
+  State& state() const {
+    if (state_ == nullptr)
+      throw std::logic_error("this PoolSession is empty: it was default-constructed or moved from");
+    return *state_;
+  }
   std::unique_ptr<State> state_;
 };
 
-class __attribute__((visibility("default"))) ModelPool {
+class ModelPool {
  public:
   // Throws std::invalid_argument for invalid sizes and times, an invalid name or an unusable device. Throws
   // std::runtime_error if it cannot create the frame memory, a file or a thread, or cannot read /proc.
-  explicit ModelPool(const ModelPoolOptions& options);
-  // Refuses all waiting requests, waits for a load in progress, then frees all idle sessions. Each step
-  // takes at most load_timeout; after that, the pool abandons the thread of that step.
-  ~ModelPool();
-  ModelPool(ModelPool&&) noexcept;
-  ModelPool& operator=(ModelPool&&) noexcept;
+  explicit ModelPool(const ModelPoolOptions& options) {
+    headroom_pool_options plain = HEADROOM_POOL_OPTIONS_INIT;
+    plain.budget_bytes = options.budget_bytes;
+    plain.device = options.device.c_str();
+    if (options.margin_bytes) plain.margin_bytes = detail::not_default(*options.margin_bytes);
+    if (options.unload_after_idle)
+      plain.unload_after_idle_ns = detail::not_default(options.unload_after_idle->count());
+    plain.patience_ns = options.patience.count();
+    plain.load_delay_ns = options.load_delay.count();
+    plain.load_timeout_ns = options.load_timeout.count();
+    plain.frame_bytes = options.frame_bytes;
+    plain.arena_bytes = options.arena_bytes;
+    plain.name = options.name.c_str();
+    plain.events_to = options.events_to.c_str();
+    detail::PoolError error;
+    pool_.reset(headroom_pool_create(&plain, sizeof plain, &error));
+    error.check();
+  }
+  // The destructor refuses all waiting requests, waits for a load in progress, then frees all idle sessions.
+  // Each step takes at most load_timeout; after that, the pool abandons the thread of that step.
 
   // Adds a model without loading it. Starts the model's runtime if it is the first model of that runtime;
   // this waits for a load in progress, so that the runtime's memory can be measured. Throws
   // std::invalid_argument for a name that exists, invalid sizes, or an unavailable backend or arena.
-  void add(const PoolModel& model);
+  void add(const PoolModel& model) {
+    const headroom_pool_model plain{model.name.c_str(),   model.path.c_str(),    model.backend.c_str(),
+                                    model.device.c_str(), model.threads,         model.arena,
+                                    model.prepacking,     model.memory_pattern,  model.image_size,
+                                    model.isolated,       model.sessions,        model.load_peak_bytes,
+                                    model.run_peak_bytes, model.first_load_bytes};
+    detail::PoolError error;
+    headroom_pool_add(pool_.get(), &plain, sizeof plain, &error);
+    error.check();
+  }
   // Waits for a session. A thread that already holds a session should set a deadline: the second session
   // may need the memory of the first.
-  PoolSession acquire(std::string_view model, const PoolRequest& request = {});
+  PoolSession acquire(std::string_view model, const PoolRequest& request = {}) {
+    headroom_pool_session* const session = headroom_pool_acquire(
+        pool_.get(), std::string(model).c_str(), detail::deadline_of(request), request.priority);
+    if (session == nullptr) throw std::bad_alloc();
+    return PoolSession(session);
+  }
   // Loads a model without using it. Does nothing if the model is loaded. For evictions, a load counts as one
   // use. Returns false if the load was refused, and sets `why` if given.
-  bool preload(std::string_view model, const PoolRequest& request = {}, std::string* why = nullptr);
+  bool preload(std::string_view model, const PoolRequest& request = {}, std::string* why = nullptr) {
+    detail::PoolError error;
+    if (headroom_pool_preload(pool_.get(), std::string(model).c_str(), detail::deadline_of(request),
+                              request.priority, &error))
+      return true;
+    if (why != nullptr) *why = error.message;
+    return false;
+  }
   // The pool does not evict a pinned model once it is loaded. Returns false if the model is unknown.
-  bool pin(std::string_view model, bool pinned = true);
+  bool pin(std::string_view model, bool pinned = true) {
+    return headroom_pool_pin(pool_.get(), std::string(model).c_str(), pinned) != 0;
+  }
   // Frees the model's idle sessions soon. Returns false if the model is unknown.
-  bool unload(std::string_view model);
-  PoolMetrics metrics() const;
+  bool unload(std::string_view model) {
+    return headroom_pool_unload(pool_.get(), std::string(model).c_str()) != 0;
+  }
+  PoolMetrics metrics() const {
+    PoolMetrics metrics{};
+    headroom_pool_get_metrics(pool_.get(), &metrics, sizeof metrics);
+    return metrics;
+  }
   // The memory of ModelPoolOptions::frame_bytes, with all pages resident; null if it was not requested. A
   // decoder in another process can share it: frames_fd() is a memfd of sealed size, and the frames begin
   // at frames_offset().
-  std::uint8_t* frames();
-  int frames_fd() const;  // -1 if not requested
-  static std::int64_t frames_offset();
+  std::uint8_t* frames() { return headroom_pool_frames(pool_.get()); }
+  int frames_fd() const { return headroom_pool_frames_fd(pool_.get()); }  // -1 if not requested
+  static std::int64_t frames_offset() { return headroom_pool_frames_offset(); }
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  struct Destroy {
+    void operator()(headroom_pool* pool) const { headroom_pool_destroy(pool); }
+  };
+  std::unique_ptr<headroom_pool, Destroy> pool_;
 };
 
 }  // namespace headroom

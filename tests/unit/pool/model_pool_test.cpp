@@ -396,5 +396,35 @@ TEST_F(ModelPoolTest, DocumentationExampleRuns) {
 #endif
 }
 
+#if !defined(HEADROOM_SANITIZED)  // with a sanitizer the program itself uses the whole budget
+TEST_F(ModelPoolTest, ExampleInCRuns) {
+  const test::TemporaryFolder folder;
+  const std::string command = std::string(HEADROOM_POOL_C_EXAMPLE) + " " +
+                              test::dependency_file(kFront)->string() + " > " + (folder / "out").string();
+  ASSERT_EQ(std::system(command.c_str()), 0);
+  EXPECT_THAT(test::read_text(folder / "out"), HasSubstr("face: 3 dimensions"));
+}
+#endif
+
+// A program that was compiled with an earlier header knows fewer fields.
+TEST_F(ModelPoolTest, FieldsThatTheCallerDoesNotKnowHaveDefaults) {
+  headroom_pool_options options = HEADROOM_POOL_OPTIONS_INIT;
+  options.budget_bytes = 1024 * kModelMiB;
+  options.load_timeout_ns = -5;
+  headroom_pool_error error{};
+  const std::size_t known = offsetof(headroom_pool_options, load_timeout_ns);
+  headroom_pool* const pool = headroom_pool_create(&options, known, &error);
+  ASSERT_NE(pool, nullptr) << error.message;
+  headroom_pool_metrics metrics{};
+  metrics.used_bytes = 7;
+  headroom_pool_get_metrics(pool, &metrics, offsetof(headroom_pool_metrics, used_bytes));
+  EXPECT_EQ(metrics.budget_bytes, options.budget_bytes);
+  EXPECT_EQ(metrics.used_bytes, 7);
+  headroom_pool_destroy(pool);
+  EXPECT_EQ(headroom_pool_create(&options, sizeof options, &error), nullptr);
+  EXPECT_EQ(error.kind, HEADROOM_POOL_INVALID_ARGUMENT);
+  EXPECT_THAT(error.message, HasSubstr("load_timeout must be more than 0"));
+}
+
 }  // namespace
 }  // namespace headroom
