@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/units.h"
 #include "media/source_scan.h"
+#include "media/streams/open_stream.h"
 
 namespace headroom::media {
 namespace {
@@ -21,14 +22,13 @@ namespace fs = std::filesystem;
 
 static_assert(std::is_trivially_copyable_v<DecoderRequest> && std::is_trivially_copyable_v<DecoderAnswer>);
 
-// Reads the frames of one sequence of images or of a video in order.
+// Reads the frames of one sequence of images, of a video or of a live source in order.
 class FrameCursor {
  public:
   static Result<FrameCursor> open(MediaEngine& engine, const SourceMetadata& source, std::int32_t index) {
     FrameCursor cursor(engine, source.sequences[static_cast<std::size_t>(index)]);
     if (source.spec.kind == SourceKind::image_dir) return cursor;
-    auto video = source.spec.kind == SourceKind::camera ? engine.open_camera(source.spec.camera_index)
-                                                        : engine.open_video(cursor.sequence_->path);
+    auto video = open_stream(source.spec, cursor.sequence_->path);
     if (!video) return forward_error(video);
     cursor.video_ = std::move(*video);
     return cursor;
@@ -47,6 +47,9 @@ class FrameCursor {
   void skip_frame() {
     if (video_) video_->skip_frame();
     ++position_;
+  }
+  void pause() {
+    if (video_) video_->pause();
   }
   std::int64_t position() const { return position_; }
   Nanoseconds sensor_wait() const { return video_ ? video_->sensor_wait() : Nanoseconds{}; }
@@ -94,6 +97,8 @@ class DecoderServer {
       default:
         done = internal_error("unknown decoder request");
     }
+    // A program that decodes the next frames would compete with the worker for the cores.
+    if (cursor_) cursor_->pause();
     answer.ok = done ? 1 : 0;
     if (!done) copy_text(done.error().sentence(), answer.error, sizeof(answer.error));
     answer.newly_skipped = std::exchange(newly_skipped_, 0U);

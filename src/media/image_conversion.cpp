@@ -9,19 +9,15 @@ namespace {
 
 constexpr std::int64_t kFrame = 3;  // bytes per pixel of 8-bit BGR
 
-// Bytes per pixel for the conversion from the codec's output to 8 bits and three channels.
+// Bytes per pixel for the decoder's own picture and its conversion to 8 bits. A turned JPEG or TIFF needs
+// none: it is decoded in strips.
 std::int64_t conversion(const ImageHeader& header) {
-  const std::int64_t channels = header.channels;
-  if (header.bits <= 8) return header.turned ? kFrame : 0;
-  if (header.bits <= 16 && !header.is_float) {
-    if (channels == 4) return 16;  // the pixels, and a copy without alpha
-    return channels == 3 ? 6 + kFrame
-                         : 6;  // the pixels; their scaled copy, or a scaled copy and its colour version
-  }
-  const std::int64_t sample = header.bits > 32 ? 8 : 4;
-  // The pixels, the pixels as floats, a copy of the floats for the percentiles, and the scaled pixels.
-  const std::int64_t colors = std::min<std::int64_t>(channels, 3);
-  return std::max(channels == 4 ? 8 * sample : 0, colors * (sample + 9));
+  const bool turned = header.orientation != 1;
+  if (header.bits <= 8) return turned && header.format == ImageFormat::png ? kFrame : 0;
+  const std::int64_t channels = header.channels == 1 ? 1 : 3;
+  // The samples, for floats a copy for the percentiles, and the scaled samples if they are not the frame.
+  const std::int64_t sample = header.bits <= 16 && !header.is_float ? 2 : 4 + 4;
+  return channels * sample + (channels == 1 ? 1 : turned ? kFrame : 0);
 }
 
 constexpr double kLowPercentile = 0.01, kHighPercentile = 0.99;

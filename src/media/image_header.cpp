@@ -28,8 +28,10 @@ Result<ImageHeader> inspect_by_signature(std::span<const std::uint8_t> file) {
   return input_error("its content is not JPEG, PNG, BMP, WebP or TIFF");
 }
 
-// Calls each(type, position of the data, length) for the chunks of a PNG until it returns true. Returns
-// false if the file ends first.
+constexpr std::uint32_t kIend = 0x49454e44, kExif = 0x65584966;
+
+// Calls each(type, position of the data, length) for the chunks of a PNG up to the end chunk. Returns false
+// if the file ends first.
 template <class Each>
 bool walk_png(std::span<const std::uint8_t> file, Each each) {
   const ByteReader reader(file, ByteOrder::big);
@@ -38,12 +40,11 @@ bool walk_png(std::span<const std::uint8_t> file, Each each) {
     const auto length = reader.number(at, 4);
     const auto type = reader.number(at + 4, 4);
     if (!length || !type || *length + 12 > reader.size() - at) return false;
-    if (each(static_cast<std::uint32_t>(*type), at + 8, *length)) return true;
+    if (*type == kIend) return true;
+    each(static_cast<std::uint32_t>(*type), at + 8, *length);
     at += *length + 12;  // length, type, data, checksum
   }
 }
-
-constexpr std::uint32_t kIend = 0x49454e44, kPlte = 0x504c5445;
 
 int channels_of_png(std::uint64_t color_type) {
   switch (color_type) {
@@ -58,10 +59,10 @@ int channels_of_png(std::uint64_t color_type) {
   }
 }
 
-// libwebp keeps 32-bit pixels of a lossless picture, and OpenCV copies a picture with alpha.
+// libwebp keeps 32-bit pixels of a lossless picture. Beside a lossy picture it decodes the alpha channel.
 std::int64_t webp_decoder_bytes(const ImageHeader& header, bool lossless) {
   const std::int64_t pixels = std::int64_t{header.width} * header.height;
-  return pixels * ((lossless ? 5 : 0) + (header.channels == 4 ? 5 : 0));
+  return pixels * ((lossless ? 5 : 0) + (header.channels == 4 && !lossless ? 2 : 0));
 }
 
 // In a VP8X file the chunk with the pixels comes after chunks with extra data.
@@ -79,29 +80,22 @@ bool holds_lossless_pixels(const ByteReader& reader) {
 
 Result<ImageHeader> inspect_png(std::span<const std::uint8_t> file) {
   const ByteReader reader(file, ByteOrder::big);
-  if (!walk_png(file, [](std::uint32_t type, std::uint64_t, std::uint64_t) { return type == kIend; }))
-    return input_error("truncated PNG: it ends before its end chunk");
+  std::span<const std::uint8_t> exif;
+  const bool complete = walk_png(file, [&](std::uint32_t type, std::uint64_t at, std::uint64_t length) {
+    if (type == kExif && exif.empty())
+      exif = file.subspan(static_cast<std::size_t>(at), static_cast<std::size_t>(length));
+  });
+  if (!complete) return input_error("truncated PNG: it ends before its end chunk");
   if (!reader.has(12, "IHDR")) return input_error("damaged PNG: it does not begin with an IHDR chunk");
   ImageHeader header{ImageFormat::png};
   header.width = static_cast<int>(reader.number(16, 4).value_or(0) & 0x7fffffff);
   header.height = static_cast<int>(reader.number(20, 4).value_or(0) & 0x7fffffff);
   header.bits = static_cast<int>(reader.number(24, 1).value_or(0));
-  header.channels = channels_of_png(reader.number(25, 1).value_or(0));
+  const std::uint64_t color_type = reader.number(25, 1).value_or(0);
+  header.channels = channels_of_png(color_type);
+  header.has_palette = color_type == 3;
+  header.orientation = exif_orientation(exif);
   return header;
-}
-
-std::vector<std::array<std::uint8_t, 3>> png_palette(std::span<const std::uint8_t> file) {
-  std::vector<std::array<std::uint8_t, 3>> palette;
-  if (!ByteReader(file, ByteOrder::big).has(0, kPngSignature)) return palette;
-  walk_png(file, [&](std::uint32_t type, std::uint64_t at, std::uint64_t length) {
-    if (type != kPlte) return type == kIend;
-    for (std::uint64_t i = 0; i + 3 <= length; i += 3) {
-      const auto* color = file.data() + at + i;
-      palette.push_back({color[0], color[1], color[2]});
-    }
-    return true;
-  });
-  return palette;
 }
 
 // BITMAPFILEHEADER (14 bytes: signature, file size, reserved, offset of the pixels), then a header that

@@ -1,17 +1,14 @@
 // Reads the header of an image file and checks that the file is complete, without decoding it.
 //
-// Decoders don't do this: libjpeg, and so OpenCV, fills the missing part of a truncated JPEG with grey and
-// reports success, and a header can announce terabytes of pixels. Walking the file's structure needs one
-// pass over the bytes (JPEG: about 1 GB/s; other formats only jump from chunk to chunk). It finds both
-// problems before any pixel is decoded. It also gives the size, so that a frame can be decoded directly
-// into its final memory.
+// Decoders don't do this: libjpeg fills the missing part of a truncated JPEG with grey and reports success,
+// and a header can announce terabytes of pixels. Walking the file's structure needs one pass over the bytes
+// (JPEG: about 1 GB/s; other formats only jump from chunk to chunk). It finds both problems before any pixel
+// is decoded. It also gives the size, so that a frame can be decoded directly into its final memory.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "base/result.h"
 #include "base/units.h"
@@ -26,10 +23,13 @@ inline constexpr std::int64_t kMaximumPixels = std::int64_t{1} << 27;
 struct ImageHeader {
   ImageFormat format = ImageFormat::jpeg;
   int width = 0, height = 0;  // as stored, before an EXIF orientation is applied
-  int bits = 8;               // bits per channel
+  int bits = 8;               // bits per channel; 8 if the decoder's library converts them to 8
   int channels = 3;           // as stored; for a palette, the channels of its colours
   bool is_float = false;
-  bool turned = false;             // the decoder turns the picture in a copy, because of its EXIF orientation
+  bool has_palette = false;  // PNG only
+  // 1 to 8, from EXIF (JPEG, PNG) or TIFF's tag: whether the shown picture is the stored one turned (3: by
+  // 180 degrees, 6: clockwise, 8: counterclockwise) or mirrored (2, 4, 5, 7). 5 to 8 swap width and height.
+  int orientation = 1;
   std::int64_t decoder_bytes = 0;  // memory of the decoder, in addition to the file and the picture
 };
 
@@ -37,10 +37,6 @@ struct ImageHeader {
 // or more than kMaximumPixels. The error has only `what`, a phrase such as "truncated JPEG: no end marker".
 // Bytes after the image's end are accepted, because some cameras and editors append data.
 Result<ImageHeader> inspect_image(std::span<const std::uint8_t> file);
-
-// The palette of a PNG (red, green, blue); empty if it has none. Annotation masks store object ids as
-// palette indices, which image libraries convert to colours.
-std::vector<std::array<std::uint8_t, 3>> png_palette(std::span<const std::uint8_t> file);
 
 // Estimates the engine's peak memory for this picture from its header: its file, decoder and conversion
 // buffers, and the decoded frame. The caller can then skip and report a picture that does not fit; decoding

@@ -18,6 +18,9 @@ Result<ImageHeader> inspect_bmp(std::span<const std::uint8_t> file);
 Result<ImageHeader> inspect_webp(std::span<const std::uint8_t> file);
 Result<ImageHeader> inspect_tiff(std::span<const std::uint8_t> file);
 
+// The orientation (1 to 8) in the first directory of EXIF data, which is a TIFF; 1 if it has none.
+int exif_orientation(std::span<const std::uint8_t> exif);
+
 enum class ByteOrder { little, big };
 
 class ByteReader {

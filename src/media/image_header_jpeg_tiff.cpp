@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <optional>
+#include <utility>
 
 #include "media/image_header_formats.h"
 
@@ -60,21 +61,12 @@ std::int64_t coefficient_bytes(const ByteReader& reader, std::size_t at, const I
   return pixels * 2 * static_cast<std::int64_t>(sum) / static_cast<std::int64_t>(most);
 }
 
-// An APP1 segment with EXIF: "Exif", two zeros, then a TIFF whose first directory may contain the
-// orientation.
-bool turns_picture(std::span<const std::uint8_t> file, std::size_t at, std::uint64_t length) {
-  if (length < 16 || !ByteReader(file, ByteOrder::big).has(at + 2, std::string_view("Exif\0\0", 6)))
-    return false;
-  const auto tiff = file.subspan(at + 8);
-  const ByteReader reader(tiff, tiff[0] == 'I' ? ByteOrder::little : ByteOrder::big);
-  constexpr std::uint64_t kOrientation = 0x0112, kEntryBytes = 12;
-  const std::uint64_t directory = reader.number(4, 4).value_or(0);
-  const std::uint64_t entries = reader.number(directory, 2).value_or(0);
-  for (std::uint64_t i = 0; i < entries; ++i) {
-    const std::uint64_t entry = directory + 2 + i * kEntryBytes;
-    if (reader.number(entry, 2) == kOrientation) return reader.number(entry + 8, 2).value_or(1) > 1;
-  }
-  return false;
+// An APP1 segment with EXIF: its length, "Exif", two zeros, the data. Returns 1 for other segments.
+int orientation_in(std::span<const std::uint8_t> file, std::size_t at, std::uint64_t length) {
+  constexpr std::size_t kBefore = 8;
+  if (length <= kBefore || length > file.size() - at) return 1;
+  if (!ByteReader(file, ByteOrder::big).has(at + 2, std::string_view("Exif\0\0", 6))) return 1;
+  return exif_orientation(file.subspan(at + kBefore, static_cast<std::size_t>(length) - kBefore));
 }
 
 enum Tag : std::uint16_t {
@@ -82,7 +74,9 @@ enum Tag : std::uint16_t {
   kHeight = 257,
   kBitsPerSample = 258,
   kCompression = 259,
+  kPhotometric = 262,
   kStripOffsets = 273,
+  kOrientation = 274,
   kSamplesPerPixel = 277,
   kRowsPerStrip = 278,
   kStripByteCounts = 279,
@@ -93,7 +87,7 @@ enum Tag : std::uint16_t {
   kSampleFormat = 339,
 };
 
-constexpr std::uint64_t kFloatSamples = 3, kSgiLog = 34676, kSgiLog24 = 34677;
+constexpr std::uint64_t kFloatSamples = 3, kSgiLog = 34676, kSgiLog24 = 34677, kRgb = 2, kLogLuv = 32845;
 constexpr std::uint64_t kMaximumBitsPerSample = 64;  // a double; more is invalid
 
 // Field widths differ between the two kinds of TIFF.
@@ -148,19 +142,25 @@ std::optional<Values> read_entry(const ByteReader& reader, const Layout& layout,
   return values;
 }
 
-// libtiff decodes one strip or tile at a time, in addition to its raw bytes. OpenCV converts 8-bit pixels
-// to four channels.
+// libtiff decodes one strip or tile at a time. It converts pixels of 8 bits to four channels.
 struct StripOrTile {
   std::int64_t width = 0, rows = 0;  // 0: the picture's width or height
-  std::int64_t decoder_bytes(const ImageHeader& header) const {
+  std::int64_t decoder_bytes(const ImageHeader& header, bool converted) const {
     const std::int64_t across = width > 0 ? width : header.width;
     const std::int64_t down = rows > 0 && (width > 0 || rows < header.height) ? rows : header.height;
     const std::int64_t sample = (header.bits + 7) / 8;
     // An invalid tile size must only not overflow here; the decoder rejects it.
     const std::int64_t pixels = std::min(across, kMaximumPixels) * std::min(down, kMaximumPixels);
-    return std::min(pixels, kMaximumPixels) * (2 * sample * header.channels + (header.bits <= 8 ? 4 : 0));
+    return std::min(pixels, kMaximumPixels) * (sample * header.channels + (converted ? 4 : 0));
   }
 };
+
+// Whether libtiff converts the pixels to 8-bit colours. Grey and colour pictures of more bits keep them.
+bool is_converted(const ImageHeader& header, std::uint64_t photometric, std::uint64_t channels) {
+  if (header.bits <= 8) return true;
+  if (photometric == kLogLuv && channels == 3) return false;
+  return photometric > kRgb || (channels != 1 && channels != 3 && channels != 4);
+}
 
 bool pixels_lie_inside(const ByteReader& reader, const Values& offsets, const Values& byte_counts) {
   for (std::uint64_t i = 0; i < offsets.count; ++i) {
@@ -173,10 +173,25 @@ bool pixels_lie_inside(const ByteReader& reader, const Values& offsets, const Va
 
 }  // namespace
 
+int exif_orientation(std::span<const std::uint8_t> exif) {
+  if (exif.size() < 8 || exif[0] != exif[1] || (exif[0] != 'I' && exif[0] != 'M')) return 1;
+  const ByteReader reader(exif, exif[0] == 'I' ? ByteOrder::little : ByteOrder::big);
+  if (reader.number(2, 2) != 42U) return 1;
+  const std::uint64_t directory = reader.number(4, 4).value_or(0);
+  const std::uint64_t entries = reader.number(directory, kClassic.entry_count_bytes).value_or(0);
+  for (std::uint64_t i = 0; i < entries; ++i) {
+    const std::uint64_t entry = directory + kClassic.entry_count_bytes + i * kClassic.entry_bytes;
+    if (reader.number(entry, 2) != kOrientation) continue;
+    const std::uint64_t value = reader.number(entry + 8, 2).value_or(1);
+    return value >= 1 && value <= 8 ? static_cast<int>(value) : 1;
+  }
+  return 1;
+}
+
 Result<ImageHeader> inspect_jpeg(std::span<const std::uint8_t> file) {
   const ByteReader reader(file, ByteOrder::big);
   ImageHeader header{ImageFormat::jpeg};
-  bool scan_seen = false;
+  bool scan_seen = false, application_seen = false;  // EXIF must be the first APP1; libraries read no other
   std::int64_t coefficients = 0;
   std::size_t at = 2;  // after SOI
   for (;;) {
@@ -201,7 +216,8 @@ Result<ImageHeader> inspect_jpeg(std::span<const std::uint8_t> file) {
       coefficients = coefficient_bytes(reader, at, header);
       if (is_progressive(marker)) header.decoder_bytes = coefficients;
     }
-    if (marker == kApplication1 && turns_picture(file, at, *length)) header.turned = true;
+    if (marker == kApplication1 && !std::exchange(application_seen, true))
+      header.orientation = orientation_in(file, at, *length);
     // The scan has only some of the components: the decoder keeps the coefficients until it has all.
     if (marker == kStartOfScan && static_cast<int>(reader.number(at + 2, 1).value_or(0)) < header.channels)
       header.decoder_bytes = coefficients;
@@ -234,6 +250,7 @@ Result<ImageHeader> inspect_tiff(std::span<const std::uint8_t> file) {
   ImageHeader header{ImageFormat::tiff};
   header.bits = 1;  // TIFF's defaults
   header.channels = 1;
+  std::uint64_t photometric = 1, channels = 1;
   StripOrTile piece;
   Values offsets;
   Values byte_counts;
@@ -248,6 +265,9 @@ Result<ImageHeader> inspect_tiff(std::span<const std::uint8_t> file) {
     if (*tag == kHeight) header.height = static_cast<int>(first);
     if (*tag == kBitsPerSample)
       header.bits = static_cast<int>(std::min<std::uint64_t>(first, kMaximumBitsPerSample));
+    if (*tag == kPhotometric) photometric = first;
+    if (*tag == kOrientation && first >= 1 && first <= 8) header.orientation = static_cast<int>(first);
+    if (*tag == kSamplesPerPixel) channels = first;
     if (*tag == kSamplesPerPixel) header.channels = static_cast<int>(std::clamp<std::uint64_t>(first, 1, 4));
     if (*tag == kRowsPerStrip || *tag == kTileLength) piece.rows = static_cast<std::int64_t>(first);
     if (*tag == kTileWidth) piece.width = static_cast<std::int64_t>(first);
@@ -258,7 +278,12 @@ Result<ImageHeader> inspect_tiff(std::span<const std::uint8_t> file) {
     if (*tag == kStripByteCounts || *tag == kTileByteCounts) byte_counts = *values;
   }
   if (header.is_float) header.bits = std::max(header.bits, 32);
-  header.decoder_bytes = piece.decoder_bytes(header);
+  const bool converted = is_converted(header, photometric, channels);
+  header.decoder_bytes = piece.decoder_bytes(header, converted);
+  if (converted) {
+    header.bits = 8;
+    header.is_float = false;
+  }
   // Old uncompressed files may lack byte counts; then only the decoder can check the file.
   if (byte_counts.count > 0 && !pixels_lie_inside(reader, offsets, byte_counts)) return truncated();
   return header;

@@ -2,7 +2,6 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <filesystem>
 
@@ -12,26 +11,17 @@ namespace headroom::media {
 namespace {
 namespace fs = std::filesystem;
 
-AllocateFrame allocate_in(Picture& picture) {
-  return [&picture](PictureSize size) {
-    picture.width = size.width;
-    picture.height = size.height;
-    picture.bgr.resize(size.bytes());
-    return picture.bgr.data();
-  };
-}
-
-constexpr const char* kPluginFile = "libheadroom_media_opencv.so";
+constexpr const char* kPluginFile = "libheadroom_media_pictures.so";
 
 Result<std::unique_ptr<MediaEngine>> load_from(const fs::path& file) {
-  // Never closed, because OpenCV's threads and static objects do not survive an unload.
+  // Never closed: the engine's code is used until the process ends.
   void* library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* reason = ::dlerror();
-    return internal_error(
-        fmt::format("cannot load {}", file.string()), reason != nullptr ? reason : "unknown",
-        "install OpenCV 4's core, imgproc, imgcodecs and videoio libraries (Debian and Ubuntu: apt "
-        "install libopencv-dev)");
+    return internal_error(fmt::format("cannot load {}", file.string()),
+                          reason != nullptr ? reason : "unknown",
+                          "install libjpeg, libpng, libwebp and libtiff (Debian and Ubuntu: apt install "
+                          "libjpeg62-turbo-dev libpng-dev libwebp-dev libtiff-dev)");
   }
   const auto create = reinterpret_cast<MediaEngineFunction>(::dlsym(library, kMediaEngineSymbol));
   if (create == nullptr)
@@ -43,12 +33,6 @@ Result<std::unique_ptr<MediaEngine>> load_from(const fs::path& file) {
 
 }  // namespace
 
-Result<bool> VideoReader::next(Picture& picture) {
-  auto decoded = next_into(allocate_in(picture));
-  if (!decoded) return forward_error(decoded);
-  return *decoded == Decoded::frame;
-}
-
 Status MediaEngine::decode_image(const std::string& path, Picture& picture) {
   auto decoded = decode_image_into(path, allocate_in(picture));
   if (!decoded) return forward_error(decoded);
@@ -56,18 +40,12 @@ Status MediaEngine::decode_image(const std::string& path, Picture& picture) {
 }
 
 Result<std::unique_ptr<MediaEngine>> load_media_engine() {
-  std::vector<std::string> tried;
-  for (const fs::path& folder : plugin_folders()) {
-    const fs::path file = folder / kPluginFile;
-    tried.push_back(folder.string());
-    std::error_code ignored;
-    if (fs::exists(file, ignored)) return load_from(file);
-  }
-  return internal_error(
-      "cannot read images or videos",
-      fmt::format("{} was not found in {}", kPluginFile, fmt::join(tried, ", ")),
-      "build the target headroom_media_opencv (it needs OpenCV 4; Debian and Ubuntu: apt install "
-      "libopencv-dev), or add its folder to HEADROOM_BACKEND_PATH");
+  if (const auto file = find_plugin(kPluginFile)) return load_from(*file);
+  return internal_error("cannot read images",
+                        fmt::format("{} was not found in {}", kPluginFile, plugin_folders_text()),
+                        "build the target headroom_media_pictures (Debian and Ubuntu: apt install "
+                        "libjpeg62-turbo-dev libpng-dev "
+                        "libwebp-dev libtiff-dev libagg-dev), or add its folder to HEADROOM_BACKEND_PATH");
 }
 
 }  // namespace headroom::media

@@ -1,63 +1,18 @@
-// Reads and writes pictures and videos. The engine is a plug-in (libheadroom_media_opencv.so): image and
-// video libraries are large, so only the scanning, decoding and annotating processes load it. The conductor
-// and measured workers never do.
+// Reads and writes pictures. The engine is a plug-in (libheadroom_media_pictures.so): image libraries are
+// large, so only the scanning, decoding and annotating processes load it. The conductor and measured workers
+// never do.
 #pragma once
 
-#include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
+#include "media/video_reader.h"
 #include "types/detection.h"
-#include "types/source.h"
 
 namespace headroom::media {
-
-struct PictureSize {
-  int width = 0, height = 0;
-  // The size as 8-bit BGR.
-  std::size_t bytes() const { return static_cast<std::size_t>(width) * static_cast<std::size_t>(height) * 3; }
-  friend bool operator==(const PictureSize&, const PictureSize&) = default;
-};
-
-// A decoded picture: 8-bit BGR, rows packed.
-struct Picture {
-  int width = 0, height = 0;
-  std::vector<std::uint8_t> bgr;
-};
-
-// Returns the memory for a picture of this size (8-bit BGR, rows packed), or null if there is not enough
-// space now. The engine calls it as soon as the picture's size is known, before it decodes. It calls it again
-// if the size turns out to be different (a photo with an EXIF orientation); the last call counts. This way a
-// frame is decoded directly into shared memory, without a copy.
-using AllocateFrame = std::function<std::uint8_t*(PictureSize)>;
-
-enum class Decoded {
-  frame,     // written to the memory of AllocateFrame
-  no_space,  // AllocateFrame returned null; the next call delivers the same frame
-  end,       // no more frames
-};
-
-// Reads the frames of one video or camera in order.
-class VideoReader {
- public:
-  virtual ~VideoReader() = default;
-  // Reads the next frame. A frame that cannot be decoded is an error; the next call continues with the
-  // frame after it.
-  virtual Result<Decoded> next_into(const AllocateFrame& allocate_frame) = 0;
-  // Drops the frame that did not fit.
-  virtual void skip_frame() = 0;
-  virtual PictureSize size() const = 0;
-  virtual std::int64_t frame_count() const = 0;  // from the container; 0 if unknown
-  // How long the last next_into waited for a camera's sensor; 0 for files, where grabbing is decoding.
-  virtual Nanoseconds sensor_wait() const { return {}; }
-
-  // Reads the next frame. Returns false at the end.
-  Result<bool> next(Picture& picture);
-};
 
 class MediaEngine {
  public:
@@ -71,8 +26,6 @@ class MediaEngine {
   // The object ids (non-zero pixel values or palette indices, ascending) in an annotation mask; empty if
   // the mask is empty.
   virtual Result<std::vector<int>> read_mask_ids(const std::string& path) = 0;
-  virtual Result<std::unique_ptr<VideoReader>> open_video(const std::string& path) = 0;
-  virtual Result<std::unique_ptr<VideoReader>> open_camera(int index) = 0;
   // Draws findings (boxes with class and score, quads, lines, masks) and writes a JPEG.
   virtual Status write_annotated(const Picture& picture, const FrameFindings& findings,
                                  const std::vector<std::string>& class_names, const std::string& path) = 0;
@@ -88,8 +41,7 @@ class MediaEngine {
   std::optional<Bytes> memory_bound_;
 };
 
-// Loads the plug-in from the folders where backends are searched: those of HEADROOM_BACKEND_PATH, the
-// executable's folder, and ../lib/headroom relative to that folder. The error names the missing file and the
+// Loads the plug-in that find_plugin() (base/files.h) finds. The error names the missing file and the
 // packages to install.
 Result<std::unique_ptr<MediaEngine>> load_media_engine();
 

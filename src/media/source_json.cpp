@@ -47,12 +47,12 @@ class Reader {
 
   SourceSpec spec(const Json& object) {
     SourceSpec spec;
-    const auto kind = find_named(get_text(object, "kind"), SourceKind::camera);
+    const auto kind = find_named(get_text(object, "kind"), SourceKind::raw);
     if (!object.is_object())
       fail("", "source", "an object");
     else if (!kind)
-      fail("source.", "kind", "image_dir, video or camera");
-    else if (spec.kind = *kind; spec.kind == SourceKind::camera)
+      fail("source.", "kind", "a kind of source");
+    else if (spec.kind = *kind; has_camera_number(spec.kind))
       spec.camera_index =
           static_cast<int>(count(object, "source.", "camera_index", std::numeric_limits<int>::max()));
     else
@@ -104,7 +104,7 @@ Json to_json(const SourceMetadata& metadata) {
   document["schema_version"] = kSchemaVersion;
   Json& spec = document["source"];
   spec["kind"] = name_of(metadata.spec.kind);
-  if (metadata.spec.kind == SourceKind::camera)
+  if (has_camera_number(metadata.spec.kind))
     spec["camera_index"] = metadata.spec.camera_index;
   else
     spec["path"] = metadata.spec.path;

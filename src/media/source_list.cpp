@@ -10,6 +10,8 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "media/source_scan.h"
+#include "media/streams/open_stream.h"
+#include "media/streams/raw_frames.h"
 
 namespace headroom::media {
 namespace {
@@ -160,8 +162,10 @@ bool has_extension(std::string_view name, std::string_view extensions) {
 }
 
 constexpr std::string_view kForms =
-    "use image_dir=FOLDER, video=FILE, camera=NUMBER, or the path of a folder, video or image";
+    "use image_dir=FOLDER, video=FILE, camera=NUMBER, csi=NUMBER, an address such as rtsp://HOST/PATH, "
+    "gst=PIPELINE, raw=FILE,SIZE,FORMAT, or the path of a folder, video or image";
 constexpr std::string_view kCameraDevice = "/dev/video";
+constexpr std::string_view kSchemes = "rtsp, rtsps, http, https, rtmp, rtmps, udp, tcp, srt";
 
 // Makes a path absolute, so that a run can be repeated from another folder. Also removes "." and trailing
 // slashes, so that equal places have equal paths. A ".." after a symbolic link must not be removed
@@ -188,12 +192,54 @@ std::optional<int> camera_number(std::string_view text) {
   return number && *number >= 0 ? number : std::nullopt;
 }
 
-Result<SourceSpec> parse_camera(std::string_view value) {
-  const auto number = camera_number(value);
-  if (!number)
-    return usage_error(fmt::format("cannot use the source camera={}", value), "not a camera number",
-                       "use camera=0 for /dev/video0");
-  return SourceSpec{SourceKind::camera, {}, *number};
+Result<SourceSpec> parse_camera(SourceKind kind, std::string_view value) {
+  const auto number = kind == SourceKind::camera ? camera_number(value) : parse_number<int>(value);
+  if (!number || *number < 0)
+    return usage_error(
+        fmt::format("cannot use the source {}={}", name_of(kind), value), "not a camera number",
+        kind == SourceKind::camera ? "use camera=0 for /dev/video0" : "use csi=0 for the first camera");
+  return SourceSpec{kind, {}, *number};
+}
+
+bool is_address(std::string_view text) {
+  const std::size_t at = text.find("://");
+  return at != std::string_view::npos && at > 0 &&
+         text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+.-") == at;
+}
+
+Result<SourceSpec> parse_address(std::string_view address) {
+  SourceSpec spec{SourceKind::stream, std::string(address), 0};
+  const std::string what = fmt::format("cannot use the source {}", spec.shown_path());
+  const std::string scheme = to_lower(address.substr(0, address.find("://")));
+  const auto known = split(kSchemes, ',');
+  if (std::ranges::none_of(known, [&](std::string_view each) { return trim(each) == scheme; }))
+    return usage_error(what, fmt::format("unknown protocol '{}'", scheme), fmt::format("use {}", kSchemes));
+  // These would end the address in a pipeline of GStreamer.
+  const auto is_invalid = [](char c) { return c <= ' ' || c == '"' || c == '\\' || c == '\x7f'; };
+  if (std::ranges::any_of(address, is_invalid))
+    return usage_error(what, "it has a blank, a quote, a backslash or a control character",
+                       "write such characters as %20, %22, %5C");
+  return spec;
+}
+
+Result<SourceSpec> parse_pipeline(std::string_view pipeline) {
+  if (pipeline.empty())
+    return usage_error("the source gst= has no pipeline", {},
+                       "use gst=\"v4l2src device=/dev/video0\", without a sink at the end");
+  return SourceSpec{SourceKind::gst, std::string(pipeline), 0};
+}
+
+Result<SourceSpec> parse_raw(std::string_view value) {
+  auto frames = parse_raw_frames(value);
+  if (!frames) return forward_error(frames);
+  std::error_code code;
+  const fs::file_status status = fs::status(frames->path, code);
+  const std::string what = fmt::format("cannot use the source raw={}", value);
+  if (!fs::exists(status)) return usage_error(what, "no such file or FIFO", "check the path");
+  if (!fs::is_regular_file(status) && !fs::is_fifo(status))
+    return usage_error(what, "it is neither a file nor a FIFO", "use a file, or create a FIFO with mkfifo");
+  const std::string rest(value.substr(frames->path.size()));
+  return SourceSpec{SourceKind::raw, normalized_path(frames->path) + rest, 0};
 }
 
 // For an explicit kind, the path must exist and be of that kind. The listing checks its content.
@@ -241,7 +287,7 @@ Result<SourceSpec> guess(std::string_view text) {
   const fs::path path(text);
   std::error_code code;
   const fs::file_status status = fs::status(path, code);
-  if (text.starts_with(kCameraDevice) && camera_number(text)) return parse_camera(text);
+  if (text.starts_with(kCameraDevice) && camera_number(text)) return parse_camera(SourceKind::camera, text);
   if (!fs::exists(status)) {
     if (camera_number(text))
       return usage_error(fmt::format("cannot use the source {}", text), "no such file or folder",
@@ -254,6 +300,22 @@ Result<SourceSpec> guess(std::string_view text) {
   if (is_image_name(name)) return parse_path(SourceKind::image_dir, text);
   return usage_error(fmt::format("cannot use the source {}", text), "unknown file extension",
                      fmt::format("use an image ({}) or a video ({})", kImageExtensions, kVideoExtensions));
+}
+
+Result<SourceSpec> parse_kind(const std::string& kind, std::string_view value) {
+  if (kind == "camera") return parse_camera(SourceKind::camera, trim(value));
+  if (kind == "csi") return parse_camera(SourceKind::csi, trim(value));
+  if (kind == "stream" && is_address(trim(value))) return parse_address(trim(value));
+  if (kind == "gst") return parse_pipeline(trim(value));
+  if (kind == "raw") return parse_raw(value);
+  if (kind == "image_dir" || kind == "image-dir") return parse_path(SourceKind::image_dir, value);
+  if (kind == "video") return parse_path(SourceKind::video, value);
+  const std::string meant = closest_match(kind, {"image_dir", "video", "camera", "stream"});
+  const bool is_known = meant.empty() || meant == kind;
+  return usage_error(kind == "stream" ? fmt::format("cannot use the source stream={}", value)
+                                      : fmt::format("unknown kind of source '{}'", kind),
+                     kind == "stream" ? "not an address" : "",
+                     is_known ? std::string(kForms) : fmt::format("did you mean {}={}?", meant, value));
 }
 
 }  // namespace
@@ -285,9 +347,23 @@ Result<std::vector<SourceSequence>> list_image_folder(const std::string& folder,
 }
 
 Result<std::vector<SourceSequence>> list_source(const SourceSpec& spec, const ScanLimits& limits) {
-  if (spec.kind == SourceKind::camera) {
-    const int index = spec.camera_index;
-    return std::vector{sequence_of(fmt::format("camera {}", index), fmt::format("/dev/video{}", index))};
+  switch (spec.kind) {
+    case SourceKind::camera:
+      return std::vector{sequence_of(fmt::format("camera {}", spec.camera_index),
+                                     fmt::format("/dev/video{}", spec.camera_index))};
+    case SourceKind::csi:
+      return std::vector{sequence_of(fmt::format("CSI camera {}", spec.camera_index), {})};
+    case SourceKind::stream:
+      return std::vector{sequence_of(spec.shown_path(), spec.path)};
+    case SourceKind::gst:
+      return std::vector{sequence_of("pipeline", spec.path)};
+    case SourceKind::raw: {
+      auto frames = parse_raw_frames(spec.path);
+      if (!frames) return forward_error(frames);
+      return std::vector{sequence_of(fs::path(frames->path).filename().string(), frames->path)};
+    }
+    default:
+      break;
   }
   if (spec.kind == SourceKind::video) {
     auto videos = list_videos(spec.path);
@@ -310,7 +386,7 @@ Result<std::string> source_fingerprint(const SourceSpec& spec) {
   if (!sequences) return forward_error(sequences);
   Fingerprint fingerprint;
   fingerprint.add(spec.describe());
-  if (spec.kind == SourceKind::camera) return fingerprint.text();
+  if (is_live(spec)) return fingerprint.text();
   for (const SourceSequence& sequence : *sequences) {
     fingerprint.add(sequence.name);
     if (sequence.images.empty()) fingerprint.add_file(sequence.path);
@@ -367,20 +443,13 @@ Result<SourceSpec> parse_source(std::string_view text) {
   if (trim(text).empty()) return usage_error("the source is empty", {}, std::string(kForms));
   if (text.find('\0') != std::string_view::npos)
     return usage_error("the source contains a zero byte", {}, std::string(kForms));
+  if (is_address(text)) return parse_address(text);
   const std::size_t equals = text.find('=');
   std::error_code ignored;
   if (equals == std::string_view::npos || fs::exists(fs::path(text), ignored)) return guess(text);
   // A '=' after a '/' belongs to a path.
   if (text.substr(0, equals).find('/') != std::string_view::npos) return guess(text);
-
-  const std::string kind = to_lower(trim(text.substr(0, equals)));
-  const std::string_view value = text.substr(equals + 1);
-  if (kind == "camera") return parse_camera(trim(value));
-  if (kind == "image_dir" || kind == "image-dir") return parse_path(SourceKind::image_dir, value);
-  if (kind == "video") return parse_path(SourceKind::video, value);
-  const std::string meant = closest_match(kind, {"image_dir", "video", "camera"});
-  return usage_error(fmt::format("unknown kind of source '{}'", kind), {},
-                     meant.empty() ? std::string(kForms) : fmt::format("did you mean {}={}?", meant, value));
+  return parse_kind(to_lower(trim(text.substr(0, equals))), text.substr(equals + 1));
 }
 
 }  // namespace headroom::media

@@ -9,6 +9,8 @@
 #include <new>
 
 #include "base/utf8.h"
+#include "media/streams/open_stream.h"
+#include "media/streams/raw_frames.h"
 
 namespace headroom::media {
 namespace {
@@ -43,6 +45,7 @@ class Scan {
   }
 
   Result<SourceMetadata> run() {
+    if (auto usable = check_stream_tools(metadata_.spec); !usable) return forward_error(usable);
     // List without limits, because the limits count usable items.
     auto sequences = list_source(metadata_.spec, {});
     if (!sequences) return forward_error(sequences);
@@ -66,16 +69,11 @@ class Scan {
 
  private:
   Status scan(SourceSequence& sequence) {
-    switch (metadata_.spec.kind) {
-      case SourceKind::image_dir:
-        scan_images(sequence);
-        break;
-      case SourceKind::video:
-        scan_video(sequence);
-        break;
-      case SourceKind::camera:
-        return scan_camera(sequence);
-    }
+    if (is_live(metadata_.spec)) return scan_live(sequence);
+    if (metadata_.spec.kind == SourceKind::image_dir)
+      scan_images(sequence);
+    else
+      scan_video(sequence);
     if (sequence.frames > 0) keep(sequence);
     return {};
   }
@@ -107,7 +105,7 @@ class Scan {
 
   void scan_video(SourceSequence& sequence) {
     if (on_item_) on_item_(sequence.name);
-    auto video = catch_bad_alloc([&] { return engine_.open_video(sequence.path); });
+    auto video = catch_bad_alloc([&] { return open_stream(metadata_.spec, sequence.path); });
     if (!video) return skip(sequence.name, reason_of(video.error()));
     sequence.frames = 0;
     std::int64_t position = 0, failures = 0;
@@ -136,14 +134,20 @@ class Scan {
            fmt::format("only {} of the {} announced frames can be decoded", position, announced));
   }
 
-  Status scan_camera(SourceSequence& sequence) {
-    auto camera = engine_.open_camera(metadata_.spec.camera_index);
-    if (!camera) return forward_error(camera);
-    const auto more = (*camera)->next(picture_);
-    if (!more) return tl::unexpected(more.error());
-    if (!*more)
-      return input_error(fmt::format("camera {} delivers no frames", metadata_.spec.camera_index), {},
-                         "check that no other program uses it");
+  Status scan_live(SourceSequence& sequence) {
+    if (metadata_.spec.kind == SourceKind::raw) {
+      // A FIFO is not opened: its writer would end together with the scan.
+      auto frames = parse_raw_frames(metadata_.spec.path);
+      if (!frames) return forward_error(frames);
+      picture_ = {frames->size.width, frames->size.height, {}};
+    } else {
+      if (on_item_) on_item_(sequence.name);
+      auto stream = open_stream(metadata_.spec, sequence.path);
+      if (!stream) return forward_error(stream);
+      auto more = (*stream)->next(picture_);
+      if (!more) return forward_error(more);
+      if (!*more) return input_error(metadata_.spec.describe() + " delivers no frames");
+    }
     record_frame(sequence);
     keep(sequence);
     return {};

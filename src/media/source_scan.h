@@ -14,8 +14,9 @@
 
 namespace headroom::media {
 
-// Parses `image_dir=FOLDER_OR_IMAGE`, `video=FILE_OR_FOLDER`, `camera=N`, or a plain path, whose kind is
-// guessed (a folder of images or videos, a video file, a single image, /dev/videoN). Paths become absolute.
+// Parses `image_dir=FOLDER_OR_IMAGE`, `video=FILE_OR_FOLDER`, `camera=N`, `csi=N`, `gst=PIPELINE`,
+// `raw=FILE,WIDTHxHEIGHT,FORMAT`, an address (rtsp://…), or a plain path, whose kind is guessed (a folder of
+// images or videos, a video file, a single image, /dev/videoN). Paths become absolute.
 // Only reads the file system. The error names the problem and the supported kinds or extensions.
 Result<SourceSpec> parse_source(std::string_view text);
 
@@ -41,7 +42,8 @@ bool is_video_name(std::string_view name);
 //   DAVIS  one object without id per video; its mask contains all ids
 Result<std::vector<SourceSequence>> list_image_folder(const std::string& folder, const ScanLimits& limits);
 
-// The same for every kind of source, also a single image, a video, a folder of videos and a camera.
+// The same for every kind of source, also a single image, a folder of videos, and one sequence for a camera,
+// stream, pipeline or file of raw frames.
 Result<std::vector<SourceSequence>> list_source(const SourceSpec& spec, const ScanLimits& limits);
 
 // Lists the source and decodes its frames to find their sizes and to check that each can be decoded.

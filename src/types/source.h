@@ -11,20 +11,35 @@
 
 namespace headroom {
 
-enum class SourceKind { image_dir, video, camera };
+enum class SourceKind { image_dir, video, camera, csi, stream, gst, raw };
 constexpr std::string_view name_of(SourceKind kind) {
-  return name_in({"image_dir", "video", "camera"}, kind);
+  return name_in({"image_dir", "video", "camera", "csi", "stream", "gst", "raw"}, kind);
+}
+// A camera with a number instead of a path.
+constexpr bool has_camera_number(SourceKind kind) {
+  return kind == SourceKind::camera || kind == SourceKind::csi;
 }
 
-// As typed: `image_dir=DIR`, `video=FILE` (or a folder of videos), `camera=N`.
+// As typed: `image_dir=DIR`, `video=FILE` (or a folder of videos), `camera=N`, `csi=N`, an address such as
+// `rtsp://HOST/PATH`, `gst=PIPELINE`, `raw=FILE,1280x720,rgb`.
 struct SourceSpec {
   SourceKind kind = SourceKind::image_dir;
-  std::string path;      // folder or file; empty for a camera
-  int camera_index = 0;  // for a camera
+  // Folder or file, address (with user and password), pipeline, or "FILE,1280x720,rgb"; empty for cameras
+  std::string path;
+  int camera_index = 0;  // for cameras
+  // What reports and messages show of `path`: an address is without user and password.
+  std::string shown_path() const {
+    const auto scheme = path.find("://");
+    if (kind != SourceKind::stream || scheme == std::string::npos) return path;
+    const auto host = scheme + 3;
+    const auto at = path.substr(0, path.find('/', host)).rfind('@');
+    return at == std::string::npos || at < host ? path : path.substr(0, host) + path.substr(at + 1);
+  }
   // "image_dir=/data/images".
   std::string describe() const {
+    if (kind == SourceKind::stream) return shown_path();
     return std::string(name_of(kind)) + "=" +
-           (kind == SourceKind::camera ? std::to_string(camera_index) : path);
+           (has_camera_number(kind) ? std::to_string(camera_index) : shown_path());
   }
   friend bool operator==(const SourceSpec&, const SourceSpec&) = default;
 };
@@ -47,9 +62,9 @@ struct SourceObject {
 // One video, or one folder of images. State is cleaned between sequences.
 struct SourceSequence {
   std::string name;
-  std::string path;                 // a video file, or the folder of the images
-  std::vector<std::string> images;  // file names in order, for folders; empty for videos and cameras
-  std::int64_t frames = 0;          // number of frames that were counted; 0 if unknown (a camera)
+  std::string path;                 // the folder of the images, a video file, or as SourceSpec::path
+  std::vector<std::string> images;  // file names in order, for folders; empty for all others
+  std::int64_t frames = 0;          // number of frames that were counted; 0 if unknown (cameras, streams)
   int width = 0, height = 0;        // of the largest frame
   std::vector<SourceObject> objects;
   friend bool operator==(const SourceSequence&, const SourceSequence&) = default;

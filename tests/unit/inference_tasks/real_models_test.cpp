@@ -9,12 +9,12 @@
 #include <opencv2/core.hpp>
 #include <opencv2/imgcodecs.hpp>
 #include <opencv2/imgproc.hpp>
-#include <opencv2/videoio.hpp>
 #include <string>
 #include <vector>
 
 #include "inference/preprocessor.h"
 #include "inference/task.h"
+#include "media/streams/open_stream.h"
 #include "unit/inference/onnxruntime_fixture.h"
 
 namespace headroom::test {
@@ -84,11 +84,12 @@ class RealModel : public OnnxRuntime {
 
 cv::Mat picture(const std::optional<fs::path>& path) { return path ? cv::imread(*path) : cv::Mat(); }
 cv::Mat first_frame(const std::optional<fs::path>& path) {
-  cv::Mat frame;
-  if (!path) return frame;
-  cv::VideoCapture video(path->string());
-  video.read(frame);
-  return frame;
+  if (!path) return {};
+  const SourceSpec spec{SourceKind::video, path->string(), 0};
+  auto video = media::open_stream(spec, spec.path);
+  media::Picture frame;
+  if (!video || !(*video)->next(frame)) return {};
+  return cv::Mat(frame.height, frame.width, CV_8UC3, frame.bgr.data()).clone();
 }
 
 #define OPEN_OR_SKIP(call) \

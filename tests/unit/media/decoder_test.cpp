@@ -11,8 +11,10 @@
 
 #include "base/log.h"
 #include "media/source_scan.h"
+#include "media/streams/open_stream.h"
 #include "support/test_support.h"
 #include "unit/media/media_test_support.h"
+#include "unit/media/stream_test_support.h"
 
 namespace headroom::media {
 namespace {
@@ -160,14 +162,14 @@ TEST_F(Decoder, DecodesVideosAndSeveralSequences) {
 
 TEST_F(Decoder, FrameThatDidNotFitComesFirstInTheNextWindow) {
   write_video(folder_ / "a.avi", 5, 64, 48);
-  auto video = engine().open_video((folder_ / "a.avi").string());
+  const SourceMetadata source = listed(SourceKind::video, (folder_ / "a.avi").string());
+  auto video = open_stream(source.spec, source.spec.path);
   ASSERT_TRUE(video);
   std::vector<cv::Mat> expected;
   Picture picture;
   while (*(*video)->next(picture)) expected.push_back(as_mat(picture).clone());
   ASSERT_EQ(expected.size(), 5U);
-  DecoderChild decoder(listed(SourceKind::video, (folder_ / "a.avi").string()), Bytes{2 * 64 * 48 * 3 + 7},
-                       folder_ / "log");
+  DecoderChild decoder(source, Bytes{2 * 64 * 48 * 3 + 7}, folder_ / "log");
   decoder.start(0);
   std::size_t frame = 0;
   while (const std::uint32_t frames = decoder.window(10).frames)
@@ -240,19 +242,37 @@ TEST_F(Decoder, ReportsAKilledDecoderInOneSentence) {
   EXPECT_EQ(decoder.finish(), -1) << status;
 }
 
-TEST_F(Decoder, RealVideoMatchesOpenCv) {
-  const auto street = test::opencv_example("data/vtest.avi");
-  if (!street) GTEST_SKIP() << test::absent_message("vtest.avi (Debian: opencv-doc)");
-  DecoderChild decoder(listed(SourceKind::video, street->string()), mebibytes(8), folder_ / "log");
-  decoder.start(0);
-  ASSERT_EQ(decoder.window(6).frames, 6U);
-  auto video = engine().open_video(street->string());
-  ASSERT_TRUE(video);
-  Picture picture;
-  for (std::size_t i = 0; i < 6; ++i) {
-    ASSERT_TRUE((*video)->next(picture));
-    EXPECT_EQ(largest_difference(decoder.pixels(i), as_mat(picture)), 0);
+// The program would otherwise decode the following frames while the worker measures.
+TEST_F(Decoder, StopsTheProgramUntilTheNextWindow) {
+  write_video(folder_ / "a.mp4", 200, 320, 240);
+  DecoderChild decoder(listed(SourceKind::video, (folder_ / "a.mp4").string()), Bytes{2 * 320 * 240 * 3},
+                       folder_ / "log");
+  ASSERT_EQ(decoder.start(0).ok, 1);
+  const std::vector<pid_t> programs = children_of(decoder.pid());
+  ASSERT_EQ(programs.size(), 1U);
+  EXPECT_EQ(state_of(programs[0]), 'T');
+  for (int window = 0; window < 5; ++window) {
+    EXPECT_EQ(decoder.window(10).frames, 2U);
+    EXPECT_EQ(state_of(programs[0]), 'T');
   }
+  EXPECT_EQ(decoder.finish(), 0);
+  EXPECT_NE(state_of(programs[0]), 'T') << "it must not outlive the decoder";
+}
+
+// A live source that breaks off is a warning; the frames before it were measured.
+TEST_F(Decoder, KeepsTheFramesBeforeAStreamEnds) {
+  SourceMetadata source;
+  source.spec = {SourceKind::gst, "videotestsrc num-buffers=3 ! video/x-raw,width=64,height=48", 0};
+  source.sequences = *list_source(source.spec, {});
+  DecoderChild decoder(source, Bytes{10 * 64 * 48 * 3}, folder_ / "log");
+  ASSERT_EQ(decoder.start(0).ok, 1);
+  const DecoderAnswer answer = decoder.window(10);
+  EXPECT_EQ(answer.ok, 1);
+  EXPECT_EQ(answer.frames, 3U);
+  EXPECT_EQ(answer.newly_skipped, 0U);
+  EXPECT_EQ(decoder.window(10).frames, 0U);
+  EXPECT_EQ(decoder.finish(), 0);
+  EXPECT_THAT(log(), testing::HasSubstr("ended before frame 3"));
 }
 
 }  // namespace

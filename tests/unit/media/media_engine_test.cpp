@@ -123,23 +123,22 @@ TEST_F(Annotate, ReportsAnUnwritablePathOrAnEmptyFrame) {
 }
 
 TEST(MediaEngineLoader, ReportsAMissingPlugin) {
-  EXPECT_THAT(engine().version(), testing::StartsWith("OpenCV 4."));
+  EXPECT_THAT(engine().version(), testing::StartsWith("libjpeg-turbo 2."));
   test::TemporaryFolder folder;
   const std::string before = std::getenv("HEADROOM_BACKEND_PATH");
   ::setenv("HEADROOM_BACKEND_PATH", folder.path().c_str(), 1);
   const auto missing = load_media_engine();
   ASSERT_FALSE(missing);
-  EXPECT_THAT(
-      missing.error().sentence(),
-      testing::StartsWith("cannot read images or videos: libheadroom_media_opencv.so was not found in " +
-                          folder.path().string() + ", "));
-  EXPECT_THAT(missing.error().fix, testing::HasSubstr("libopencv-dev"));
+  EXPECT_THAT(missing.error().sentence(),
+              testing::StartsWith("cannot read images: libheadroom_media_pictures.so was not found in " +
+                                  folder.path().string() + ", "));
+  EXPECT_THAT(missing.error().fix, testing::HasSubstr("libtiff-dev"));
   EXPECT_EQ(missing.error().kind, ErrorKind::internal);  // not a model failure and not a usage error
 
-  test::write_text(folder / "libheadroom_media_opencv.so", "not a library");
+  test::write_text(folder / "libheadroom_media_pictures.so", "not a library");
   const auto broken = load_media_engine();
   ASSERT_FALSE(broken);
-  EXPECT_THAT(broken.error().sentence(), testing::HasSubstr("install OpenCV 4"));
+  EXPECT_THAT(broken.error().sentence(), testing::HasSubstr("install libjpeg"));
 
   // The first folder with the plug-in wins.
   ::setenv("HEADROOM_BACKEND_PATH", ("/nowhere::" + before + ":" + folder.path().string()).c_str(), 1);

@@ -5,7 +5,6 @@
 
 #include <cstdlib>
 #include <opencv2/imgproc.hpp>
-#include <opencv2/videoio.hpp>
 #include <stdexcept>
 
 #include "support/test_support.h"
@@ -44,20 +43,6 @@ void write_image(const std::filesystem::path& path, const cv::Mat& image,
                  const std::vector<int>& parameters) {
   std::filesystem::create_directories(path.parent_path());
   ASSERT_TRUE(cv::imwrite(path.string(), image, parameters)) << path;
-}
-
-void write_video(const std::filesystem::path& path, int frames, int width, int height) {
-  const bool avi = path.extension() == ".avi";
-  cv::VideoWriter writer(
-      path.string(), cv::CAP_FFMPEG,
-      avi ? cv::VideoWriter::fourcc('M', 'J', 'P', 'G') : cv::VideoWriter::fourcc('m', 'p', '4', 'v'), 25,
-      {width, height});
-  ASSERT_TRUE(writer.isOpened()) << path;
-  for (int i = 0; i < frames; ++i) {
-    cv::Mat frame = test_picture(width, height);
-    cv::rectangle(frame, cv::Rect(2 * i % width, 10, 30, 30), cv::Scalar(0, 0, 255), cv::FILLED);
-    writer.write(frame);
-  }
 }
 
 cv::Mat as_mat(const Picture& picture) {

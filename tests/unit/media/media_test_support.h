@@ -22,8 +22,6 @@ cv::Mat thermal_picture(int width, int height);
 // Writes a file with OpenCV; the test fails if writing fails.
 void write_image(const std::filesystem::path& path, const cv::Mat& image,
                  const std::vector<int>& parameters = {});
-// A video of `frames` different frames.
-void write_video(const std::filesystem::path& path, int frames, int width, int height);
 
 // A view of a decoded picture.
 cv::Mat as_mat(const Picture& picture);

@@ -199,6 +199,23 @@ TEST_F(SourceParse, AcceptsExplicitKinds) {
   EXPECT_EQ(parse_source("video=" + path("videos"))->describe(), "video=" + path("videos"));
   EXPECT_EQ(parse_source("camera=2")->describe(), "camera=2");
   EXPECT_EQ(parse_source("camera=/dev/video3")->camera_index, 3);
+  EXPECT_EQ(parse_source("csi=1")->describe(), "csi=1");
+  EXPECT_EQ(parse_source("gst=v4l2src device=/dev/video0")->path, "v4l2src device=/dev/video0");
+  test::write_text(folder_ / "a,b.rgb", "x");
+  EXPECT_EQ(parse_source("raw=" + path("./a,b.rgb") + ",640X480,RGB")->path,
+            path("a,b.rgb") + ",640X480,RGB");
+}
+
+TEST_F(SourceParse, KeepsAddressesWholeButHidesThePassword) {
+  for (const std::string prefix : {"", "stream="}) {
+    const auto spec = parse_source(prefix + "rtsp://admin:secret@10.0.0.5:554/stream?id=a@b");
+    ASSERT_TRUE(spec) << spec.error().sentence();
+    EXPECT_EQ(spec->kind, SourceKind::stream);
+    EXPECT_EQ(spec->path, "rtsp://admin:secret@10.0.0.5:554/stream?id=a@b");
+    EXPECT_EQ(spec->describe(), "rtsp://10.0.0.5:554/stream?id=a@b");
+    EXPECT_EQ(list_source(*spec, {})->front().name, "rtsp://10.0.0.5:554/stream?id=a@b");
+  }
+  EXPECT_EQ(parse_source("http://host/a@b.mp4")->describe(), "http://host/a@b.mp4");
 }
 
 TEST_F(SourceParse, GuessesTheKindOfPlainPaths) {
@@ -232,12 +249,43 @@ TEST_F(SourceParse, ReportsErrorsInOneSentenceWithAFix) {
             "unknown kind of source 'vidoe'; did you mean video=" + path("videos") + "?");
   EXPECT_EQ(
       error_of("quux=1"),
-      "unknown kind of source 'quux'; use image_dir=FOLDER, video=FILE, camera=NUMBER, or the path of a "
-      "folder, video or image");
+      "unknown kind of source 'quux'; use image_dir=FOLDER, video=FILE, camera=NUMBER, csi=NUMBER, an "
+      "address such as rtsp://HOST/PATH, gst=PIPELINE, raw=FILE,SIZE,FORMAT, or the path of a folder, video "
+      "or image");
   EXPECT_EQ(error_of("camera=front"),
             "cannot use the source camera=front: not a camera number; use camera=0 for /dev/video0");
   EXPECT_EQ(error_of("camera=-1"),
             "cannot use the source camera=-1: not a camera number; use camera=0 for /dev/video0");
+  EXPECT_EQ(error_of("csi=left"),
+            "cannot use the source csi=left: not a camera number; use csi=0 for the first camera");
+  EXPECT_EQ(error_of("stream=host"),
+            "cannot use the source stream=host: not an address; use image_dir=FOLDER, video=FILE, "
+            "camera=NUMBER, csi=NUMBER, an address such as rtsp://HOST/PATH, gst=PIPELINE, "
+            "raw=FILE,SIZE,FORMAT, or the path of a folder, video or image");
+  EXPECT_EQ(error_of("ftp://u:p@host/a.mp4"),
+            "cannot use the source ftp://host/a.mp4: unknown protocol 'ftp'; use rtsp, rtsps, http, https, "
+            "rtmp, rtmps, udp, tcp, srt");
+  EXPECT_EQ(error_of("http://host/a b"),
+            "cannot use the source http://host/a b: it has a blank, a quote, a backslash or a control "
+            "character; write such characters as %20, %22, %5C");
+  EXPECT_EQ(error_of("gst="),
+            "the source gst= has no pipeline; use gst=\"v4l2src device=/dev/video0\", without a sink at the "
+            "end");
+  EXPECT_EQ(
+      error_of("raw=" + path("photos/a.jpg")),
+      "cannot use the source raw=" + path("photos/a.jpg") +
+          ": it lacks the file, the size or the pixel format; use raw=FILE,WIDTHxHEIGHT,FORMAT, such as "
+          "raw=frames.rgb,1280x720,rgb");
+  EXPECT_EQ(error_of("raw=a,1280x0,rgb"),
+            "cannot use the source raw=a,1280x0,rgb: '1280x0' is not a frame size; use WIDTHxHEIGHT, such as "
+            "1280x720, of at most 134217728 pixels");
+  EXPECT_EQ(error_of("raw=a,1280x720,yuv"),
+            "cannot use the source raw=a,1280x720,yuv: unknown pixel format 'yuv'; use rgb, bgr or gray");
+  EXPECT_EQ(error_of("raw=/no/such,64x48,rgb"),
+            "cannot use the source raw=/no/such,64x48,rgb: no such file or FIFO; check the path");
+  EXPECT_EQ(error_of("raw=" + path("photos") + ",64x48,rgb"),
+            "cannot use the source raw=" + path("photos") +
+                ",64x48,rgb: it is neither a file nor a FIFO; use a file, or create a FIFO with mkfifo");
   EXPECT_EQ(error_of("/no/such/place"),
             "cannot use the source /no/such/place: no such file or folder; check the path");
   EXPECT_EQ(error_of("image_dir=/no/such/place"),
@@ -328,8 +376,7 @@ TEST(SourceJson, NamesTheInvalidKey) {
             "the setup "
             "phase again");
   EXPECT_EQ(error_after([](Json& d) { d["source"]["kind"] = "film"; }),
-            "invalid metadata.json: source.kind is not image_dir, video or camera; run the setup phase "
-            "again");
+            "invalid metadata.json: source.kind is not a kind of source; run the setup phase again");
 }
 
 TEST(SourceJson, RejectsMalformedDocuments) {

@@ -1,14 +1,17 @@
 #include "media/source_scan.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <new>
 
 #include "base/json.h"
+#include "support/scoped_environment.h"
 #include "support/test_support.h"
 #include "unit/inference/results.h"
 #include "unit/media/media_test_support.h"
+#include "unit/media/stream_test_support.h"
 
 namespace headroom::media {
 namespace {
@@ -55,7 +58,7 @@ TEST_F(SourceScan, ReportsUndecodableFramesAndKeepsTheRest) {
   test::value_of(source_from_json(*parse_json(to_text(to_json(metadata)))));
 }
 
-// 1000 × 800 pixels need 2.3 MiB as a frame. With 16 bits and alpha, decoding needs 14.5 MiB.
+// 1000 × 800 pixels need 2.3 MiB as a frame. With 16 bits and alpha, decoding needs 6.9 MiB.
 TEST_F(SourceScan, ReportsAPictureTooLargeForTheWorkspaceAndKeepsTheRest) {
   write_image(folder_ / "1.png", test_picture(40, 30));
   write_image(folder_ / "2.png", test_picture(1000, 800));
@@ -66,7 +69,7 @@ TEST_F(SourceScan, ReportsAPictureTooLargeForTheWorkspaceAndKeepsTheRest) {
   const SourceSpec spec{SourceKind::image_dir, folder_.path().string(), 0};
   std::vector<std::string> read;
   const auto note = [&](const std::string& name) { read.push_back(name); };
-  bounded->bound_memory(mebibytes(8));
+  bounded->bound_memory(mebibytes(4));
   auto metadata = scan_source(*bounded, spec, {}, {}, note);
   ASSERT_TRUE(metadata) << metadata.error().sentence();
   EXPECT_THAT(metadata->sequences[0].images, ElementsAre("1.png", "2.png"));
@@ -75,8 +78,8 @@ TEST_F(SourceScan, ReportsAPictureTooLargeForTheWorkspaceAndKeepsTheRest) {
   EXPECT_EQ(metadata->skipped[0].name, "3.png");
   EXPECT_THAT(
       metadata->skipped[0].reason,
-      testing::AllOf(testing::HasSubstr("1000 x 800 pixels of 64 bits needs 14.5 MiB"),
-                     testing::HasSubstr("leaves only 8.0 MiB"), testing::HasSubstr("raise --workspace")));
+      testing::AllOf(testing::HasSubstr("1000 x 800 pixels of 64 bits needs 6.9 MiB"),
+                     testing::HasSubstr("leaves only 4.0 MiB"), testing::HasSubstr("raise --workspace")));
   bounded->bound_memory(mebibytes(1));
   metadata = scan_source(*bounded, spec, {});
   ASSERT_TRUE(metadata) << metadata.error().sentence();
@@ -98,8 +101,6 @@ class ShortOfMemory : public MediaEngine {
   Result<std::vector<int>> read_mask_ids(const std::string& path) override {
     return whole_.read_mask_ids(path);
   }
-  Result<std::unique_ptr<VideoReader>> open_video(const std::string&) override { throw std::bad_alloc(); }
-  Result<std::unique_ptr<VideoReader>> open_camera(int index) override { return whole_.open_camera(index); }
   Status write_annotated(const Picture& picture, const FrameFindings& findings,
                          const std::vector<std::string>& class_names, const std::string& path) override {
     return whole_.write_annotated(picture, findings, class_names, path);
@@ -325,6 +326,56 @@ TEST_F(SourceScan, ScansRealVideos) {
   EXPECT_EQ(progress.back(), 100);
   EXPECT_EQ(metadata->sequences[0].width, 768);
   EXPECT_EQ(metadata->sequences[0].height, 576);
+}
+
+// --- live sources
+
+TEST_F(SourceScan, ReadsOneFrameOfALiveSource) {
+  const SourceSpec pipeline{SourceKind::gst, "videotestsrc ! video/x-raw,width=64,height=48", 0};
+  const auto metadata = test::value_of(scan_source(engine(), pipeline, {}));
+  EXPECT_EQ(metadata.total_frames, 0);
+  ASSERT_EQ(metadata.sequences.size(), 1U);
+  EXPECT_EQ(metadata.sequences[0].width, 64);
+  EXPECT_EQ(metadata.largest_frame.count, 64 * 48 * 3);
+}
+
+TEST_F(SourceScan, ReadsAllRawFramesOfAFile) {
+  test::write_text(folder_ / "a.gray", std::string(3 * 8 * 4 + 5, 'x'));
+  const auto raw = [&](const std::string& format) {
+    return scan_source(engine(), {SourceKind::raw, (folder_ / "a.gray").string() + format, 0}, {});
+  };
+  const auto metadata = test::value_of(raw(",8x4,gray"));
+  EXPECT_EQ(metadata.total_frames, 3);
+  EXPECT_EQ(metadata.largest_frame.count, 8 * 4 * 3);
+  EXPECT_THAT(shown(metadata.skipped),
+              ElementsAre("a.gray frame 3: it ends 5 bytes after the start of frame 3: the size or the pixel "
+                          "format may be wrong"));
+  EXPECT_THAT(
+      raw(",64x48,rgb").error().sentence(),
+      testing::HasSubstr("can be decoded: a.gray frame 0: it ends 101 bytes after the start of frame 0"));
+}
+
+// Opening it would end its writer together with the scan.
+TEST_F(SourceScan, DoesNotOpenAFifo) {
+  ASSERT_EQ(::mkfifo((folder_ / "fifo").c_str(), 0600), 0);
+  const auto metadata = test::value_of(
+      scan_source(engine(), {SourceKind::raw, (folder_ / "fifo").string() + ",8x4,rgb", 0}, {}));
+  EXPECT_EQ(metadata.total_frames, 0);
+  EXPECT_EQ(metadata.sequences.at(0).height, 4);
+}
+
+TEST_F(SourceScan, NamesTheProgramsThatAreMissing) {
+  write_video(folder_ / "a.mp4", 2, 64, 48);
+  const test::ScopedEnvironment path("PATH", folder_.path().string());
+  const auto metadata = scan_video("a.mp4");
+  ASSERT_FALSE(metadata);
+  EXPECT_EQ(metadata.error().kind, ErrorKind::input);
+  EXPECT_EQ(metadata.error().sentence(),
+            "cannot read video=" + (folder_ / "a.mp4").string() +
+                ": neither ffmpeg nor gst-launch-1.0 is installed; apt install ffmpeg, or apt install "
+                "gstreamer1.0-tools gstreamer1.0-plugins-base gstreamer1.0-plugins-good gstreamer1.0-libav");
+  EXPECT_THAT(scan_source(engine(), {SourceKind::csi, "", 0}, {}).error().sentence(),
+              testing::StartsWith("cannot read csi=0: gst-launch-1.0 is not installed; apt install "));
 }
 
 // --- cameras
