@@ -1,5 +1,5 @@
 // The interface of the HTTP server. The implementation is a plug-in (libheadroom_serve_httplib.so), because
-// only `headroom serve` needs the HTTP library and OpenSSL.
+// only `headroom serve` needs the HTTP library.
 #pragma once
 
 #include <filesystem>

@@ -2,20 +2,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <openssl/err.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <algorithm>
-#include <climits>
 
 namespace headroom::serve {
 namespace {
 
 constexpr Nanoseconds kShutdownPatience{1'000'000'000};  // for a response in progress at shutdown
 constexpr Nanoseconds kDrainTime{500'000'000};           // for the client to read its response
-
-int length_for_tls(std::size_t size) { return static_cast<int>(std::min<std::size_t>(size, INT_MAX)); }
 
 }  // namespace
 
@@ -25,7 +21,7 @@ Connection::Connection(int socket, int shutdown_fd) : socket_(socket), shutdown_
 }
 
 Connection::~Connection() {
-  if (tls_) SSL_shutdown(tls_.get());
+  tls_.reset();  // sends the end of the session
   ::shutdown(socket_, SHUT_RDWR);
   ::close(socket_);
 }
@@ -47,24 +43,12 @@ bool Connection::wait(short wanted, Nanoseconds deadline) {
   }
 }
 
-// Returns the poll event (POLLIN or POLLOUT) that the TLS operation waits for; 0 if the operation failed.
-short Connection::wanted_by_tls(int result) const {
-  const int error = SSL_get_error(tls_.get(), result);
-  if (error == SSL_ERROR_WANT_READ) return POLLIN;
-  if (error == SSL_ERROR_WANT_WRITE) return POLLOUT;
-  return 0;
-}
-
-bool Connection::start_tls(SSL_CTX* context) {
-  tls_.reset(SSL_new(context));
-  if (!tls_ || SSL_set_fd(tls_.get(), socket_) != 1) return false;
-  SSL_set_mode(tls_.get(), SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+bool Connection::start_tls(const TlsServer& server) {
+  tls_ = server.new_session(socket_);
   const Nanoseconds deadline = monotonic_now() + kPatience;
   for (;;) {
-    ERR_clear_error();
-    const int result = SSL_accept(tls_.get());
+    const auto [result, wanted] = tls_->accept();
     if (result == 1) return true;
-    const short wanted = wanted_by_tls(result);
     if (wanted == 0 || !wait(wanted, deadline)) return false;
   }
 }
@@ -75,9 +59,9 @@ ssize_t Connection::fill(Nanoseconds deadline) {
     short wanted = POLLIN;
     ssize_t got = 0;
     if (tls_) {
-      ERR_clear_error();
-      got = SSL_read(tls_.get(), buffer_.data(), length_for_tls(buffer_.size()));
-      if (got <= 0) wanted = wanted_by_tls(static_cast<int>(got));
+      const TlsSession::Outcome outcome = tls_->read(buffer_);
+      got = outcome.result;
+      wanted = outcome.wanted;
       if (got <= 0 && wanted == 0) return -1;
     } else {
       got = ::recv(socket_, buffer_.data(), buffer_.size(), 0);
@@ -117,9 +101,9 @@ ssize_t Connection::write(const char* data, size_t size) {
     short wanted = POLLOUT;
     ssize_t sent = 0;
     if (tls_) {
-      ERR_clear_error();
-      sent = SSL_write(tls_.get(), data, length_for_tls(size));
-      if (sent <= 0) wanted = wanted_by_tls(static_cast<int>(sent));
+      const TlsSession::Outcome outcome = tls_->write({data, size});
+      sent = outcome.result;
+      wanted = outcome.wanted;
       if (sent <= 0 && wanted == 0) return -1;
     } else {
       sent = ::send(socket_, data, size, MSG_NOSIGNAL);

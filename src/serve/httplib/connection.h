@@ -7,13 +7,13 @@
 // down.
 #pragma once
 
-#define CPPHTTPLIB_OPENSSL_SUPPORT
 #include <httplib.h>
 
 #include <array>
 #include <memory>
 
 #include "base/units.h"
+#include "serve/httplib/tls.h"
 
 namespace headroom::serve {
 
@@ -31,7 +31,7 @@ class Connection final : public httplib::Stream {
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  bool start_tls(SSL_CTX* context);
+  bool start_tls(const TlsServer& server);
   // Waits for the first byte of the request. Returns false on timeout.
   bool wait_for_request();
   // Drops the rest of the client's data, so that the client can still read its response.
@@ -46,16 +46,12 @@ class Connection final : public httplib::Stream {
   socket_t socket() const override { return socket_; }
 
  private:
-  struct FreeTls {
-    void operator()(SSL* tls) const { SSL_free(tls); }
-  };
   // Waits until the socket is ready for `wanted` (POLLIN or POLLOUT). Returns false on timeout or shutdown.
   bool wait(short wanted, Nanoseconds deadline);
-  short wanted_by_tls(int result) const;
   ssize_t fill(Nanoseconds deadline);
 
   int socket_, shutdown_fd_;
-  std::unique_ptr<SSL, FreeTls> tls_;
+  std::unique_ptr<TlsSession> tls_;
   std::array<char, 4096> buffer_;
   std::size_t read_ = 0, filled_ = 0;  // positions in the buffer
   std::size_t head_left_ = kMostHeadBytes;

@@ -1,4 +1,4 @@
-// The HTTP server on cpp-httplib (Debian's package, with OpenSSL).
+// The HTTP server on cpp-httplib.
 #include <fmt/format.h>
 #include <netdb.h>
 #include <sys/eventfd.h>
@@ -12,7 +12,6 @@
 #include <map>
 #include <mutex>
 #include <thread>
-#include <type_traits>
 
 #include "base/files.h"
 #include "serve/http_server.h"
@@ -87,15 +86,12 @@ std::string address_of_client(int socket) {
   return text;
 }
 
-// cpp-httplib's plain or TLS server, with connections of our own. Each connection answers one request: no
-// client can occupy a connection for long, and a body, which is not read, is never parsed as the next
-// request.
-template <class Base>
-class GuardedServer final : public Base {
+// cpp-httplib's server, with connections of our own. Each connection answers one request: no client can
+// occupy a connection for long, and a body, which is not read, is never parsed as the next request.
+class GuardedServer final : public httplib::Server {
  public:
-  template <class... Arguments>
-  explicit GuardedServer(int shutdown_fd, Arguments... arguments)
-      : Base(arguments...), shutdown_fd_(shutdown_fd) {}
+  GuardedServer(int shutdown_fd, std::unique_ptr<TlsServer> tls)
+      : shutdown_fd_(shutdown_fd), tls_(std::move(tls)) {}
 
  private:
   bool process_and_close_socket(socket_t socket) override {
@@ -108,16 +104,16 @@ class GuardedServer final : public Base {
   }
 
   bool answer(Connection& connection) {
-    if constexpr (std::is_same_v<Base, httplib::SSLServer>)
-      if (!connection.start_tls(this->ssl_context())) return false;
+    if (tls_ && !connection.start_tls(*tls_)) return false;
     if (!connection.wait_for_request()) return false;
     bool closed = false;
-    const bool answered = this->process_request(connection, true, closed, nullptr);
+    const bool answered = process_request(connection, true, closed, nullptr);
     connection.drain_input();
     return answered;
   }
 
-  int shutdown_fd_;  // readable when the server shuts down
+  int shutdown_fd_;                 // readable when the server shuts down
+  std::unique_ptr<TlsServer> tls_;  // empty: HTTP
   Clients clients_;
 };
 
@@ -141,15 +137,13 @@ class HttplibServer : public HttpServer {
 
   Result<int> start(const HttpAddress& address, HttpHandler handler) override {
     if (!ending_) return internal_error("cannot serve", errno_text(errno));
-    if (address.tls)
-      server_ = std::make_unique<GuardedServer<httplib::SSLServer>>(
-          ending_.get(), address.tls->certificate.c_str(), address.tls->key.c_str());
-    else
-      server_ = std::make_unique<GuardedServer<httplib::Server>>(ending_.get());
-    if (!server_->is_valid())
-      return input_error(fmt::format("cannot use the certificate {} with the key {}",
-                                     address.tls->certificate.string(), address.tls->key.string()),
-                         "they are not a matching pair of PEM files", "check --tls-cert and --tls-key");
+    std::unique_ptr<TlsServer> tls;
+    if (address.tls) {
+      auto opened = TlsServer::open(*address.tls);
+      if (!opened) return forward_error(opened);
+      tls = std::move(*opened);
+    }
+    server_ = std::make_unique<GuardedServer>(ending_.get(), std::move(tls));
     server_->new_task_queue = [this] { return new TaskQueue(is_ending_); };
     server_->set_payload_max_length(0);
     server_->set_tcp_nodelay(true);
