@@ -8,6 +8,7 @@
 #include <cstring>
 #include <mutex>
 
+#include "base/text.h"
 #include "types/device_name.h"
 
 namespace headroom::cuda {
@@ -49,7 +50,7 @@ Result<const Driver*> Driver::open() {
     const char* reason = ::dlerror();
     const std::string_view why = reason == nullptr ? "" : reason;
     // The usual reason only repeats the message. Others do not: a library that libcuda.so.1 needs is missing.
-    const bool is_missing = why.starts_with("libcuda.so.1:") && why.ends_with("No such file or directory");
+    const bool is_missing = starts_with(why, "libcuda.so.1:") && ends_with(why, "No such file or directory");
     return input_error("CUDA driver not found (libcuda.so.1)", is_missing ? "" : std::string(why),
                        install_or_use_cpu());
   }

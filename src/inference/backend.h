@@ -24,10 +24,14 @@ struct BackendFile {
   std::filesystem::path path;
 };
 
-// Finds all plug-ins. Searches, in this order: the folders of HEADROOM_BACKEND_PATH (colon-separated), the
-// executable's folder, and ../lib/headroom relative to that folder. If a name occurs twice, the first one
-// wins.
+// Finds all plug-ins in plugin_folders() (base/files.h). If a name occurs twice, the first one wins.
 std::vector<BackendFile> find_backend_files();
+
+// The backends that Headroom knows, in order of preference. `how_to_get` is the fix if it is not installed.
+struct KnownBackendHint {
+  std::string_view name, how_to_get;
+};
+std::vector<KnownBackendHint> known_backends();
 
 // The backends that can open files with this extension (".onnx"), best first: TensorRT > ONNX Runtime >
 // LibTorch. Empty if no known backend reads the extension.

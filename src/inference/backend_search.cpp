@@ -27,16 +27,13 @@ struct KnownBackend {
 constexpr std::array<KnownBackend, 3> kKnownBackends{{
     {"tensorrt",
      {".engine", ".plan", ".onnx"},
-     "build Headroom with TensorRT's headers (-DTENSORRT_INCLUDE_DIR=…, docs/tensorrt.md), or use the model "
-     "as .onnx with ONNX Runtime"},
+     "run headroom build-plugin tensorrt (docs/tensorrt.md), or use the model as .onnx with ONNX Runtime"},
     {"onnxruntime",
      {".onnx", ".ort"},
-     "run scripts/install_dependencies.sh and build again, or set HEADROOM_BACKEND_PATH to the plug-in's "
-     "folder"},
+     "install Headroom's package, or set HEADROOM_BACKEND_PATH to the plug-in's folder"},
     {"libtorch",
      {".torchscript", ".pt", ".pth", ".ts"},
-     "install libtorch-dev, or give -DHEADROOM_LIBTORCH=DIR, and build again (docs/libtorch.md), or export "
-     "the model to .onnx"},
+     "run headroom build-plugin libtorch (docs/libtorch.md), or export the model to .onnx"},
 }};
 
 const KnownBackend* find_known(std::string_view name) {
@@ -72,9 +69,7 @@ const BackendFile* find_file(const std::vector<BackendFile>& files, std::string_
 std::string not_found_text(const std::vector<std::string>& names) {
   std::vector<std::string> files;
   for (const std::string& name : names) files.push_back(fmt::format("{}{}{}", kPrefix, name, kSuffix));
-  std::vector<std::string> folders;
-  for (const fs::path& folder : plugin_folders()) folders.push_back(folder.string());
-  return fmt::format("{} not found in {}", fmt::join(files, " and "), fmt::join(folders, ", "));
+  return fmt::format("{} not found in {}", fmt::join(files, " and "), plugin_folders_text());
 }
 
 // All installed backends, and the known ones that are not installed.
@@ -127,6 +122,12 @@ std::vector<BackendFile> find_backend_files() {
     for (BackendFile& file : backends_in(folder))
       if (find_file(files, file.name) == nullptr) files.push_back(std::move(file));
   return files;
+}
+
+std::vector<KnownBackendHint> known_backends() {
+  std::vector<KnownBackendHint> hints;
+  for (const KnownBackend& known : kKnownBackends) hints.push_back({known.name, known.how_to_get});
+  return hints;
 }
 
 std::vector<std::string> backends_for_extension(std::string_view extension) {

@@ -33,14 +33,13 @@ Result<std::unique_ptr<HttpServer>> load_http_server() {
   constexpr const char* kPluginFile = "libheadroom_serve_httplib.so";
   constexpr const char* kFix =
       "install libcpp-httplib-dev (Debian and Ubuntu) and build the target headroom_serve_httplib";
-  for (const std::filesystem::path& folder : plugin_folders()) {
-    std::error_code ignored;
-    if (!std::filesystem::exists(folder / kPluginFile, ignored)) continue;
-    auto create = load_plugin(folder / kPluginFile, kHttpServerSymbol, kFix);
-    if (!create) return forward_error(create);
-    return std::unique_ptr<HttpServer>(reinterpret_cast<HttpServerFunction>(*create)());
-  }
-  return internal_error("cannot serve", fmt::format("{} is not in the program's folder", kPluginFile), kFix);
+  const auto file = find_plugin(kPluginFile);
+  if (!file)
+    return internal_error("cannot serve",
+                          fmt::format("{} not found in {}", kPluginFile, plugin_folders_text()), kFix);
+  auto create = load_plugin(*file, kHttpServerSymbol, kFix);
+  if (!create) return forward_error(create);
+  return std::unique_ptr<HttpServer>(reinterpret_cast<HttpServerFunction>(*create)());
 }
 
 // Empty if the options do not enable ROS 2.

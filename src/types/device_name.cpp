@@ -14,7 +14,7 @@ std::optional<DeviceName> parse_device_name(std::string_view text) {
   if (text == "cpu") return DeviceName{};
   if (text == "cuda") return DeviceName{true, 0};
   constexpr std::string_view kPrefix = "cuda:";
-  if (!text.starts_with(kPrefix)) return std::nullopt;
+  if (!starts_with(text, kPrefix)) return std::nullopt;
   const auto ordinal = parse_number<unsigned>(text.substr(kPrefix.size()));
   if (!ordinal || *ordinal >= kMostCudaDevices) return std::nullopt;
   return DeviceName{true, *ordinal};
@@ -24,7 +24,8 @@ std::vector<unsigned> cuda_ordinals(const std::vector<std::string>& devices) {
   std::vector<unsigned> ordinals;
   for (const std::string& name : devices) {
     const auto device = parse_device_name(name);
-    if (device && device->is_cuda && std::ranges::find(ordinals, device->ordinal) == ordinals.end())
+    if (device && device->is_cuda &&
+        std::find(ordinals.begin(), ordinals.end(), device->ordinal) == ordinals.end())
       ordinals.push_back(device->ordinal);
   }
   return ordinals;

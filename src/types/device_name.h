@@ -15,7 +15,9 @@ inline constexpr unsigned kMostCudaDevices = 64;
 struct DeviceName {
   bool is_cuda = false;
   unsigned ordinal = 0;  // CUDA device number, as the process sees it (CUDA_VISIBLE_DEVICES)
-  friend bool operator==(const DeviceName&, const DeviceName&) = default;
+  friend bool operator==(DeviceName a, DeviceName b) {
+    return a.is_cuda == b.is_cuda && a.ordinal == b.ordinal;
+  }
   std::string text() const;  // "cpu", "cuda:1"
 };
 

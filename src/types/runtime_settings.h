@@ -8,29 +8,11 @@
 #include <string_view>
 
 #include "base/units.h"
-#include "types/enum_names.h"
+#include "types/runtime_choices.h"
 
 namespace headroom {
 
-enum class ArenaExtend { next_power_of_two, same_as_requested };
-constexpr std::string_view name_of(ArenaExtend extend) {
-  return name_in({"next_power_of_two", "same_as_requested"}, extend);
-}
-
-// How a GPU runtime chooses a convolution algorithm: time all of them, guess by rules, or always take the
-// first.
-enum class ConvSearch { exhaustive, heuristic, standard };
-constexpr std::string_view name_of(ConvSearch search) {
-  return name_in({"exhaustive", "heuristic", "default"}, search);
-}
 std::optional<ConvSearch> parse_conv_search(std::string_view name);
-
-// The type in which a model computes, if its runtime can choose. fp32: the types in the model file, whatever
-// they are.
-enum class Precision { automatic, fp32, fp16, bf16 };
-constexpr std::string_view name_of(Precision precision) {
-  return name_in({"auto", "fp32", "fp16", "bf16"}, precision);
-}
 std::optional<Precision> parse_precision(std::string_view name);
 
 struct RuntimeSettings {
@@ -39,7 +21,7 @@ struct RuntimeSettings {
   ArenaExtend arena_extend = ArenaExtend::next_power_of_two;
   bool memory_pattern = true;
   bool prepacking = true;
-  int graph_level = 99;  // 0 none, 1 basic, 2 extended, 99 all (ONNX Runtime's values)
+  int graph_level = kAllGraphLevels;
   bool spinning = true;  // worker threads spin before they sleep
   std::string device = "cpu";
   // For a finished run: the precision that was used, if the runtime reports it.

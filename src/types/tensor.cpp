@@ -30,7 +30,7 @@ std::string_view name_of(ElementType type) { return facts_of(type).name; }
 std::size_t size_of(ElementType type) { return facts_of(type).bytes; }
 
 bool TensorSpec::is_static() const {
-  return std::ranges::all_of(dims, [](std::int64_t dim) { return dim >= 0; });
+  return std::all_of(dims.begin(), dims.end(), [](std::int64_t dim) { return dim >= 0; });
 }
 
 std::string TensorSpec::describe() const {

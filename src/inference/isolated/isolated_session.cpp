@@ -1,6 +1,5 @@
 // load_isolated(): a session whose model runs in another process.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -42,15 +41,11 @@ void forget_process(pid_t pid) {
 }
 
 Result<fs::path> find_program(const BackendFile& backend) {
-  std::vector<fs::path> folders{backend.path.parent_path()};
-  for (fs::path& folder : plugin_folders()) folders.push_back(std::move(folder));
-  std::vector<std::string> names;
-  for (const fs::path& folder : folders) {
-    if (::access((folder / kProgram).c_str(), X_OK) == 0) return folder / kProgram;
-    names.push_back(folder.string());
-  }
+  const fs::path beside = backend.path.parent_path() / kProgram;
+  if (::access(beside.c_str(), X_OK) == 0) return beside;
+  if (auto found = find_plugin(kProgram)) return std::move(*found);
   return input_error(fmt::format("cannot start {}", kProgram),
-                     fmt::format("not found in {}", fmt::join(names, ", ")),
+                     fmt::format("not found in {}, {}", beside.parent_path().string(), plugin_folders_text()),
                      "put it next to the plug-ins, or set HEADROOM_BACKEND_PATH to its folder");
 }
 

@@ -1,9 +1,10 @@
 #include "inference/libtorch/checks.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <fstream>
+
+#include "base/text.h"
 
 namespace headroom::libtorch {
 namespace {
@@ -15,7 +16,7 @@ constexpr std::uint64_t kTail =
     65535 + kEndBytes;  // the end record may be followed by a comment of up to 65535 bytes
 constexpr std::uint32_t kSeeEnd64 = 0xffffffff;
 constexpr std::uint64_t kMostDirectory = 64 << 20;
-static_assert(std::endian::native == std::endian::little);
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
 
 template <class Number>
 std::optional<Number> number_at(std::string_view bytes, std::size_t place) {
@@ -139,7 +140,7 @@ std::string_view core_message(std::string_view message) {
 
 // Removes the prefix of "[enforce fail at alloc_cpu.cpp:75] err == 0. DefaultCPUAllocator: …".
 std::string_view without_enforce(std::string_view reason) {
-  if (!reason.starts_with("[enforce fail at ")) return reason;
+  if (!starts_with(reason, "[enforce fail at ")) return reason;
   const std::size_t end = reason.find(". ");
   return end == std::string_view::npos ? reason : reason.substr(end + 2);
 }
@@ -152,15 +153,17 @@ ArchiveKind archive_kind(const std::string& path) {
   File file(path);
   const std::string head = file.read(0, kOldCheckpoint.size());
   if (head == kOldCheckpoint) return ArchiveKind::checkpoint;
-  if (!head.starts_with("PK")) return ArchiveKind::foreign;
+  if (!starts_with(head, "PK")) return ArchiveKind::foreign;
   const auto names = entry_names(file);
   if (!names) return ArchiveKind::damaged;
   // All entries lie in one folder with an arbitrary name.
   const auto has = [&](std::string_view end) {
-    return std::ranges::any_of(*names, [&](const std::string& name) { return name.ends_with(end); });
+    return std::any_of(names->begin(), names->end(),
+                       [&](const std::string& name) { return ends_with(name, end); });
   };
-  const bool has_code = std::ranges::any_of(
-      *names, [](const std::string& name) { return name.find("/code/") != std::string::npos; });
+  const bool has_code = std::any_of(names->begin(), names->end(), [](const std::string& name) {
+    return name.find("/code/") != std::string::npos;
+  });
   if (has("/archive_format") || has("serialized_exported_program.json")) return ArchiveKind::exported_program;
   if (has_code) return ArchiveKind::torchscript;
   return has("/data.pkl") ? ArchiveKind::checkpoint : ArchiveKind::foreign;

@@ -8,7 +8,7 @@
 
 #include "inference/backend_plugin.h"
 #include "inference/plugin/plugin_failure.h"
-#include "types/runtime_settings.h"
+#include "types/runtime_choices.h"
 
 namespace headroom::libtorch {
 

@@ -46,7 +46,7 @@ void set_memory_fraction(unsigned ordinal, double fraction) {
 void require_cuda() {
   throw plugin::unavailable(
       "Headroom was built with a LibTorch without CUDA; build it with one that has CUDA "
-      "(-DHEADROOM_LIBTORCH=DIR, docs/libtorch.md), or use --device cpu");
+      "(headroom build-plugin libtorch, docs/libtorch.md), or use --device cpu");
 }
 
 // Never called, because require_cuda() prevents sessions on a device.

@@ -16,6 +16,7 @@
 #include <unordered_set>
 
 #include "base/json.h"
+#include "base/text.h"
 #include "inference/plugin/plugin_failure.h"
 
 namespace headroom::libtorch {
@@ -142,13 +143,13 @@ std::optional<at::Tensor> constant_tensor(const Node& node, std::size_t input) {
 std::optional<TensorSpec> input_of_convolution(const Node& node, const std::string& name,
                                                bool keeps_channels) {
   const std::string_view kind = node.kind().toQualString();
-  if (!kind.starts_with("aten::conv") && kind != "aten::_convolution") return std::nullopt;
+  if (!starts_with(kind, "aten::conv") && kind != "aten::_convolution") return std::nullopt;
   const auto weight = constant_tensor(node, 1);
   if (!weight || weight->dim() < 3) return std::nullopt;
   const bool general = kind == "aten::_convolution" || kind == "aten::convolution";
   const c10::IValue sixth = constant(node, 6), groups_value = general ? constant(node, 8) : sixth;
   const bool transposed =
-      kind.starts_with("aten::conv_transpose") || (general && sixth.isBool() && sixth.toBool());
+      starts_with(kind, "aten::conv_transpose") || (general && sixth.isBool() && sixth.toBool());
   const std::int64_t groups = groups_value.isInt() ? groups_value.toInt() : 1;
   const std::int64_t channels = transposed ? weight->size(0) : weight->size(1) * groups;
   const ElementType type = element_type_of(weight->scalar_type());
@@ -188,12 +189,12 @@ bool keeps_rank(std::string_view kind) {
       "aten::pad",    "aten::relu",       "aten::float",
       "aten::half",   "aten::batch_norm", "aten::constant_pad_nd",
       "aten::neg",    "aten::type_as"};
-  return std::ranges::find(kKinds, kind) != kKinds.end();
+  return std::find(kKinds.begin(), kKinds.end(), kind) != kKinds.end();
 }
 bool changes_channels(std::string_view kind) {
   constexpr std::array<std::string_view, 4> kKinds{"aten::slice", "aten::cat", "aten::flip",
                                                    "prim::ListConstruct"};
-  return std::ranges::find(kKinds, kind) != kKinds.end();
+  return std::find(kKinds.begin(), kKinds.end(), kind) != kKinds.end();
 }
 
 // Follows the input through the graph to the first operation that implies its shape.
@@ -243,7 +244,7 @@ std::optional<TensorSpec> spec_from_config(const Json& config, const std::string
     if (const Dims size = numbers("imgsz"); size.size() == 2)
       shape = {get_integer(config, "batch").value_or(1), 3, size[0], size[1]};
   const auto is_size = [](std::int64_t size) { return size > 0; };
-  if (shape.empty() || !std::ranges::all_of(shape, is_size)) return std::nullopt;
+  if (shape.empty() || !std::all_of(shape.begin(), shape.end(), is_size)) return std::nullopt;
   return spec_of(name, type, std::move(shape), {});
 }
 

@@ -22,7 +22,7 @@
 #include "inference/signature_tables.h"
 #include "ledger/device_query.h"
 #include "types/device_name.h"
-#include "types/runtime_settings.h"
+#include "types/runtime_choices.h"
 
 namespace headroom::libtorch {
 namespace {

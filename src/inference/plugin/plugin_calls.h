@@ -88,41 +88,42 @@ StartedRuntime<Runtime>& started() {
 // The function table of a plug-in, without the optional functions. `Runtime` has kTitle and prepare_device().
 template <class Runtime, class Session = hr_session>
 hr_backend table_of(const char* name, const char* const* extensions) {
-  return {
-      .abi_version = HEADROOM_BACKEND_ABI,
-      .struct_size = sizeof(hr_backend),
-      .name = name,
-      .extensions = extensions,
-      .start = [](hr_error* error) { return started<Runtime>().start(error); },
-      .stop = [] { started<Runtime>().stop(); },
-      .version = [] { return started<Runtime>().version(); },
-      .load = [](const char* path, const hr_settings* settings, Session** session,
-                 hr_error* error) { return started<Runtime>().load(path, settings, session, error); },
-      .unload = [](Session* session) { delete session; },
-      .describe = [](Session* session, hr_description* description,
-                     hr_error* error) { return guarded(error, [&] { session->describe(*description); }); },
-      .bind_input =
-          [](Session* session, std::int32_t index, const hr_tensor* tensor, hr_error* error) {
-            return guarded(error, [&] { session->bind_input(index, *tensor); });
-          },
-      .run = [](Session* session, hr_error* error) { return guarded(error, [&] { session->run(); }); },
-      .output = [](Session* session, std::int32_t index, hr_tensor* tensor,
-                   hr_error* error) { return guarded(error, [&] { *tensor = session->output(index); }); },
-      .memory_stats =
-          [](Session* session, hr_memory_stats* stats, hr_error* error) {
-            return guarded(error, [&] { *stats = session->memory_stats(); });
-          },
-      .trim = [](Session* session, hr_error* error) { return guarded(error, [&] { session->trim(); }); },
-      .prepare_device =
-          [](const char* device, hr_device_facts* facts, hr_error* error) {
-            return guarded(error, [&] { Runtime::prepare_device(device, *facts); });
-          },
-      .placement = [](Session* session, hr_placement* placement,
-                      hr_error* error) { return guarded(error, [&] { *placement = session->placement(); }); },
-      .run_facts = [](Session* session,
-                      hr_run_facts* facts) { facts->device_time_ns = session->device_time_ns(); },
-      .share = nullptr,
-      .make_arena = nullptr};
+  hr_backend table{};
+  table.abi_version = HEADROOM_BACKEND_ABI;
+  table.struct_size = sizeof(hr_backend);
+  table.name = name;
+  table.extensions = extensions;
+  table.start = [](hr_error* error) { return started<Runtime>().start(error); };
+  table.stop = [] { started<Runtime>().stop(); };
+  table.version = [] { return started<Runtime>().version(); };
+  table.load = [](const char* path, const hr_settings* settings, Session** session, hr_error* error) {
+    return started<Runtime>().load(path, settings, session, error);
+  };
+  table.unload = [](Session* session) { delete session; };
+  table.describe = [](Session* session, hr_description* description, hr_error* error) {
+    return guarded(error, [&] { session->describe(*description); });
+  };
+  table.bind_input = [](Session* session, std::int32_t index, const hr_tensor* tensor, hr_error* error) {
+    return guarded(error, [&] { session->bind_input(index, *tensor); });
+  };
+  table.run = [](Session* session, hr_error* error) { return guarded(error, [&] { session->run(); }); };
+  table.output = [](Session* session, std::int32_t index, hr_tensor* tensor, hr_error* error) {
+    return guarded(error, [&] { *tensor = session->output(index); });
+  };
+  table.memory_stats = [](Session* session, hr_memory_stats* stats, hr_error* error) {
+    return guarded(error, [&] { *stats = session->memory_stats(); });
+  };
+  table.trim = [](Session* session, hr_error* error) { return guarded(error, [&] { session->trim(); }); };
+  table.prepare_device = [](const char* device, hr_device_facts* facts, hr_error* error) {
+    return guarded(error, [&] { Runtime::prepare_device(device, *facts); });
+  };
+  table.placement = [](Session* session, hr_placement* placement, hr_error* error) {
+    return guarded(error, [&] { *placement = session->placement(); });
+  };
+  table.run_facts = [](Session* session, hr_run_facts* facts) {
+    facts->device_time_ns = session->device_time_ns();
+  };
+  return table;
 }
 
 }  // namespace headroom::plugin

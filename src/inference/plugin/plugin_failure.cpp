@@ -6,6 +6,7 @@
 #include <new>
 #include <optional>
 
+#include "base/text.h"
 #include "inference/plugin/plugin_calls.h"
 
 namespace headroom::plugin {
@@ -45,9 +46,10 @@ std::size_t end_of_signature(std::string_view text, std::size_t start) {
   }
   if (end == text.size()) return start;
   ++end;
-  if (text.substr(end).starts_with("::operator()")) return end_of_signature(text, end);
-  if (text.substr(end).starts_with(" const")) end += 6;
-  if (text.substr(end).starts_with(" [with ")) {
+  const auto is_at = [&](std::string_view words) { return starts_with(text.substr(end), words); };
+  if (is_at("::operator()")) return end_of_signature(text, end);
+  if (is_at(" const")) end += 6;
+  if (is_at(" [with ")) {
     const std::size_t close = text.find(']', end);
     if (close != std::string_view::npos) end = close + 1;
   }
@@ -88,7 +90,8 @@ void check_input(const TensorSpec& spec, const hr_tensor& tensor) {
   const auto agrees = [](std::int64_t wanted, std::int64_t dim) {
     return dim >= 0 && (wanted < 0 || wanted == dim);
   };
-  if (given.type != spec.type || !std::ranges::equal(spec.dims, given.dims, agrees))
+  if (given.type != spec.type ||
+      !std::equal(spec.dims.begin(), spec.dims.end(), given.dims.begin(), given.dims.end(), agrees))
     throw failed("input {} needs {}, but got {}", spec.name, spec.describe(), given.describe());
   const std::size_t wanted = checked_bytes(spec.name, tensor, size_of(spec.type));
   if (tensor.bytes != wanted)
@@ -112,16 +115,17 @@ bool mentions_out_of_memory(std::string_view message) {
       "is smaller than requested bytes",
       // Assertions of LibTorch's caching allocator on a Jetson.
       "NVML_SUCCESS == r INTERNAL ASSERT FAILED", "!block->expandable_segment_ INTERNAL ASSERT FAILED"};
-  return std::ranges::any_of(kWords, [&](std::string_view words) { return mentions(message, words); });
+  return std::any_of(std::begin(kWords), std::end(kWords),
+                     [&](std::string_view words) { return mentions(message, words); });
 }
 
 Failure classify(std::string_view message, const std::string& clean,
                  const std::vector<Explanation>& explanations) {
   const auto applies = [&](const Explanation& explanation) {
-    return std::ranges::all_of(explanation.words,
-                               [&](std::string_view words) { return mentions(message, words); });
+    return std::all_of(explanation.words.begin(), explanation.words.end(),
+                       [&](std::string_view words) { return mentions(message, words); });
   };
-  const auto found = std::ranges::find_if(explanations, applies);
+  const auto found = std::find_if(explanations.begin(), explanations.end(), applies);
   return {mentions_out_of_memory(message) ? HR_ERROR_OUT_OF_MEMORY : HR_ERROR_FAILED,
           (found == explanations.end() ? "" : std::string(found->text)) + clean};
 }

@@ -22,9 +22,15 @@ namespace headroom::tensorrt {
 namespace {
 namespace fs = std::filesystem;
 
+// TensorRT 8 does not report its progress.
+#if NV_TENSORRT_MAJOR >= 10
 class Progress final : public nvinfer1::IProgressMonitor {
+#else
+class Progress final {
+#endif
  public:
   explicit Progress(const hr_engine_request& request) : request_(request) {}
+#if NV_TENSORRT_MAJOR >= 10
   void phaseStart(char const* phase, char const* /*parent*/, int32_t /*steps*/) noexcept override {
     report(phase);
   }
@@ -33,6 +39,7 @@ class Progress final : public nvinfer1::IProgressMonitor {
     return true;
   }
   void phaseFinish(char const* /*phase*/) noexcept override {}
+#endif
   void report(const char* text) const noexcept {
     if (request_.progress != nullptr)
       request_.progress(request_.progress_context, text == nullptr ? "" : text);
@@ -107,19 +114,37 @@ bool is_quantized(const nvinfer1::INetworkDefinition& network) {
   return false;
 }
 
+// Version 8 reads ONNX only into networks whose shapes contain the batch; others have no other networks.
+#if NV_TENSORRT_MAJOR < 10
+constexpr std::uint32_t kNetworkFlags =
+    1U << static_cast<std::uint32_t>(nvinfer1::NetworkDefinitionCreationFlag::kEXPLICIT_BATCH);
+#else
+constexpr std::uint32_t kNetworkFlags = 0;
+#endif
+
 void set_precision(nvinfer1::IBuilderConfig& config, Precision precision) {
 #if NV_TENSORRT_MAJOR < 11
 #pragma GCC diagnostic push
-// The flags are deprecated since 10.12, but version 10 has no other API.
+// The flags are deprecated since 10.12, but versions 8 and 10 have no other API.
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
   using Flag = nvinfer1::BuilderFlag;
-  if (needs_flag(precision, NV_TENSORRT_MAJOR))
-    config.setFlag(precision == Precision::fp16   ? Flag::kFP16
-                   : precision == Precision::bf16 ? Flag::kBF16
-                                                  : Flag::kINT8);
+  if (!needs_flag(precision, NV_TENSORRT_MAJOR)) return;
+  if (precision == Precision::fp16) config.setFlag(Flag::kFP16);
+  if (precision == Precision::int8) config.setFlag(Flag::kINT8);
+#if NV_TENSORRT_MAJOR == 10
+  if (precision == Precision::bf16) config.setFlag(Flag::kBF16);
+#endif
 #pragma GCC diagnostic pop
 #else
   (void)config, (void)precision;  // strongly typed networks use the model's types: why_not()
+#endif
+}
+
+void limit_workspace(nvinfer1::IBuilderConfig& config, std::int64_t bytes) {
+  if (bytes <= 0) return;
+  config.setMemoryPoolLimit(nvinfer1::MemoryPoolType::kWORKSPACE, static_cast<std::size_t>(bytes));
+#if HEADROOM_TENSORRT_VERSION >= 806
+  config.setMemoryPoolLimit(nvinfer1::MemoryPoolType::kTACTIC_DRAM, static_cast<std::size_t>(bytes));
 #endif
 }
 
@@ -141,7 +166,7 @@ std::vector<std::string> resolve_inputs(nvinfer1::INetworkDefinition& network,
     const auto resolved = value_or_throw(resolve_shape(input.getName(), declared, image_size));
     for (std::size_t d = 0; d < resolved.size(); ++d) {
       used_size = used_size || (d > 0 && declared[d] < 0);
-      dims.d[d] = resolved[d];
+      dims.d[d] = static_cast<Dim>(resolved[d]);
     }
     if (resolved != declared)
       for (const auto which : {nvinfer1::OptProfileSelector::kMIN, nvinfer1::OptProfileSelector::kOPT,
@@ -184,7 +209,7 @@ void build_engine(Library& library, const hr_engine_request& request, hr_engine_
   Progress progress(request);
   const auto builder = library.make_builder();
   builder->setGpuAllocator(&allocator);
-  const Owned<nvinfer1::INetworkDefinition> network(builder->createNetworkV2(0));
+  const Owned<nvinfer1::INetworkDefinition> network(builder->createNetworkV2(kNetworkFlags));
   if (!network) throw library.failure_of("TensorRT cannot create a network");
   progress.report("reading the model");
   [[maybe_unused]] const auto parser = parse(library, *network, request.model);
@@ -202,10 +227,10 @@ void build_engine(Library& library, const hr_engine_request& request, hr_engine_
   config->addOptimizationProfile(profile);
   config->setProfilingVerbosity(
       nvinfer1::ProfilingVerbosity::kLAYER_NAMES_ONLY);  // NVTX shows the layer names
+#if NV_TENSORRT_MAJOR >= 10
   config->setProgressMonitor(&progress);
-  if (request.workspace_bytes > 0)
-    for (const auto pool : {nvinfer1::MemoryPoolType::kWORKSPACE, nvinfer1::MemoryPoolType::kTACTIC_DRAM})
-      config->setMemoryPoolLimit(pool, static_cast<std::size_t>(request.workspace_bytes));
+#endif
+  limit_workspace(*config, request.workspace_bytes);
 
   const Owned<nvinfer1::IHostMemory> built(builder->buildSerializedNetwork(*network, *config));
   if (!built || built->size() == 0) throw build_failure(library, allocator);

@@ -43,8 +43,7 @@ std::uint64_t DriverMemory::limit() {
 
 std::uint64_t DriverMemory::live_of_all_processes() { return figures().charged_all; }
 
-void* GpuAllocator::allocateAsync(uint64_t size, uint64_t /*alignment: the driver's is 256 at least*/,
-                                  nvinfer1::AllocatorFlags /*flags*/, cudaStream_t /*stream*/) noexcept {
+void* GpuAllocator::take(std::uint64_t size) noexcept {
   try {
     return reinterpret_cast<void*>(account_.allocate(size));
   } catch (const Failure& failure) {
@@ -61,7 +60,7 @@ std::string GpuAllocator::fault() const {
   return fault_;
 }
 
-bool GpuAllocator::deallocateAsync(void* memory, cudaStream_t /*stream*/) noexcept {
+bool GpuAllocator::give_back(void* memory) noexcept {
   if (memory == nullptr) return true;
   try {
     return account_.free(reinterpret_cast<std::uint64_t>(memory));

@@ -35,12 +35,27 @@ class DriverMemory final : public MemorySource {
 
 // TensorRT's allocator interface. It must outlive the TensorRT objects that use it. It ignores the stream:
 // cuMemFree waits for the device, so memory that kernels still use is never reused.
+#if NV_TENSORRT_MAJOR >= 10
 class GpuAllocator final : public nvinfer1::IGpuAsyncAllocator {
+#else
+class GpuAllocator final : public nvinfer1::IGpuAllocator {
+#endif
  public:
   GpuAllocator(const cuda::Driver& driver, unsigned ordinal) : source_(driver, ordinal), account_(source_) {}
-  void* allocateAsync(uint64_t size, uint64_t alignment, nvinfer1::AllocatorFlags flags,
-                      cudaStream_t stream) noexcept override;
-  bool deallocateAsync(void* memory, cudaStream_t stream) noexcept override;
+#if NV_TENSORRT_MAJOR >= 10
+  void* allocateAsync(uint64_t size, uint64_t /*alignment: the driver's is 256 at least*/,
+                      nvinfer1::AllocatorFlags /*flags*/, cudaStream_t /*stream*/) noexcept override {
+    return take(size);
+  }
+  bool deallocateAsync(void* memory, cudaStream_t /*stream*/) noexcept override { return give_back(memory); }
+#else
+  void* allocate(uint64_t size, uint64_t /*alignment*/,
+                 nvinfer1::AllocatorFlags /*flags*/) noexcept override {
+    return take(size);
+  }
+  bool deallocate(void* memory) noexcept override { return give_back(memory); }
+  void free(void* memory) noexcept override { give_back(memory); }
+#endif
   MemoryAccount& account() { return account_; }
   const MemoryAccount& account() const { return account_; }
   // The first driver error other than out of memory, or empty. TensorRT's interface has no way to report
@@ -48,6 +63,9 @@ class GpuAllocator final : public nvinfer1::IGpuAsyncAllocator {
   std::string fault() const;
 
  private:
+  void* take(std::uint64_t size) noexcept;
+  bool give_back(void* memory) noexcept;
+
   mutable std::mutex mutex_;
   std::string fault_;
   DriverMemory source_;

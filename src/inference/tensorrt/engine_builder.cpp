@@ -12,7 +12,7 @@
 namespace headroom::tensorrt {
 namespace {
 
-constexpr int kFirstStronglyTyped = 11;
+constexpr int kFirstWithBf16 = 10, kFirstStronglyTyped = 11;
 
 // What getInferLibVersion() multiplies the major version by.
 std::int32_t unit_of(std::int32_t version) { return version >= 10000 ? 10000 : 1000; }
@@ -68,6 +68,8 @@ std::optional<std::string> why_not(Precision precision, int tensorrt_major, bool
            "find the scales; quantize the model first (onnxruntime.quantization, NVIDIA Model Optimizer), "
            "then build the quantized file";
   }
+  if (precision == Precision::bf16 && tensorrt_major < kFirstWithBf16)
+    return fmt::format("TensorRT {} does not compute in BF16; build it with --fp16", tensorrt_major);
   if (tensorrt_major < kFirstStronglyTyped) return std::nullopt;
   return fmt::format(
       "TensorRT {} builds a model in the types of its file and no longer has the flag {}; convert the "
@@ -91,15 +93,15 @@ Result<std::vector<std::int64_t>> resolve_shape(const std::string& name,
                                                 const std::vector<std::int64_t>& dims, int image_size) {
   std::vector<std::int64_t> resolved = dims;
   if (!resolved.empty() && resolved.front() < 0) resolved.front() = 1;
-  const auto open = std::ranges::count_if(resolved, [](auto dim) { return dim < 0; });
+  const auto is_open = [](std::int64_t dim) { return dim < 0; };
+  const auto open = std::count_if(resolved.begin(), resolved.end(), is_open);
   const bool is_picture = resolved.size() == 3 || resolved.size() == 4;
   if (open > 0 && !(is_picture && open <= 2))
     return failure(fmt::format("input {} has a dynamic shape", name),
                    fmt::format("an image size does not determine {}",
                                TensorSpec{"", ElementType::unknown, dims, {}}.describe()),
                    "export the model with fixed shapes");
-  std::ranges::replace_if(
-      resolved, [](auto dim) { return dim < 0; }, std::int64_t{image_size});
+  std::replace_if(resolved.begin(), resolved.end(), is_open, std::int64_t{image_size});
   return resolved;
 }
 

@@ -95,18 +95,18 @@ std::optional<std::string> difference(std::string_view what, const std::string& 
 
 }  // namespace
 
-EngineParts parts_of(std::span<const std::byte> file) {
+EngineParts parts_of(std::string_view file) {
   EngineParts whole{file, {}};
   std::uint32_t length = 0;
   if (file.size() <= kLengthBytes) return whole;
   std::memcpy(&length, file.data(), kLengthBytes);  // little-endian, like all machines that TensorRT supports
-  const auto rest = file.subspan(kLengthBytes);
+  const std::string_view rest = file.substr(kLengthBytes);
   if (length < 2 || length > kLongestMetadata || length >= rest.size()) return whole;
-  const std::string_view text(reinterpret_cast<const char*>(rest.data()), length);
+  const std::string_view text = rest.substr(0, length);
   if (text.front() != '{' || text.back() != '}') return whole;
   const auto document = parse_json(text, "the engine's metadata");
   if (!document || !document->is_object()) return whole;
-  EngineParts parts{rest.subspan(length), {}};
+  EngineParts parts{rest.substr(length), {}};
   for (const auto& [key, value] : document->items())
     parts.metadata.emplace_back(key, value.is_string() ? value.get<std::string>() : to_line(value));
   return parts;
@@ -121,10 +121,10 @@ Result<MappedFile> MappedFile::open(const std::filesystem::path& path) {
   if (size == 0) return input_error(fmt::format("{} is empty", path.string()), "", "build the engine again");
   void* memory = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd.get(), 0);
   if (memory == MAP_FAILED) return failure(fmt::format("cannot map {}", path.string()), errno_text(errno));
-  return MappedFile({static_cast<std::byte*>(memory), {size}});
+  return MappedFile({static_cast<char*>(memory), {size}});
 }
 
-void MappedFile::Unmap::operator()(std::byte* memory) const { ::munmap(memory, bytes); }
+void MappedFile::Unmap::operator()(char* memory) const { ::munmap(memory, bytes); }
 
 fs::path record_path(const fs::path& engine) { return engine.string() + ".json"; }
 fs::path engine_path(const fs::path& model) { return fs::path(model).replace_extension(".engine"); }

@@ -6,8 +6,8 @@
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
-#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -17,28 +17,28 @@ namespace headroom::tensorrt {
 
 // The parts of an engine file. Some tools write metadata in front of the engine.
 struct EngineParts {
-  std::span<const std::byte> engine;
+  std::string_view engine;
   // Metadata of a file exported by Ultralytics: "task", "names", "imgsz", …
   std::vector<std::pair<std::string, std::string>> metadata;
 };
 // Splits a file. Ultralytics writes four bytes with the length of a JSON text, the text, then the engine.
 // Any other file is an engine as a whole.
-EngineParts parts_of(std::span<const std::byte> file);
+EngineParts parts_of(std::string_view file);
 
 // A read-only mapping of a file. It avoids a second copy in memory, because TensorRT copies the engine
 // anyway.
 class MappedFile {
  public:
   static Result<MappedFile> open(const std::filesystem::path& path);
-  std::span<const std::byte> bytes() const { return {memory_.get(), memory_.get_deleter().bytes}; }
+  std::string_view bytes() const { return {memory_.get(), memory_.get_deleter().bytes}; }
 
  private:
   struct Unmap {
     std::size_t bytes;
-    void operator()(std::byte* memory) const;
+    void operator()(char* memory) const;
   };
-  explicit MappedFile(std::unique_ptr<std::byte, Unmap> memory) : memory_(std::move(memory)) {}
-  std::unique_ptr<std::byte, Unmap> memory_;
+  explicit MappedFile(std::unique_ptr<char, Unmap> memory) : memory_(std::move(memory)) {}
+  std::unique_ptr<char, Unmap> memory_;
 };
 
 // The record next to a TensorRT engine: the machine, the versions, the settings and the model that it was
@@ -60,7 +60,10 @@ struct EngineSettings {
   std::string precision = "fp32";  // name_of(Precision)
   int image_size = 640;            // for dynamic sides of the inputs
   Bytes workspace;                 // 0: TensorRT's default limit
-  friend bool operator==(const EngineSettings&, const EngineSettings&) = default;
+  friend bool operator==(const EngineSettings& a, const EngineSettings& b) {
+    return a.precision == b.precision && a.image_size == b.image_size && a.workspace == b.workspace;
+  }
+  friend bool operator!=(const EngineSettings& a, const EngineSettings& b) { return !(a == b); }
 };
 
 // The state of a file when the engine was built. If the modification time is unchanged, the file is not

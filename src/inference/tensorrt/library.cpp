@@ -104,8 +104,8 @@ Library::Library() : runtime_(open_library("nvinfer")), logger_(process_logger()
   version_ = version_text(version_of());
   if (major_of(version_of()) != NV_TENSORRT_MAJOR)
     throw unavailable(
-        "this plug-in was built for TensorRT {}, but found {}; build Headroom with the "
-        "headers of that version (-DTENSORRT_INCLUDE_DIR=…), or install TensorRT {}",
+        "this plug-in was built for TensorRT {}, but found {}; rebuild it "
+        "with headroom build-plugin tensorrt, or install TensorRT {}",
         NV_TENSORRT_MAJOR, version_, NV_TENSORRT_MAJOR);
   has_plugins_ = register_plugins(logger_);
 }
@@ -143,12 +143,20 @@ Failure Library::failure_of(std::string what, hr_error_kind kind) {
 ElementType element_type_of(nvinfer1::DataType type) {
   using Type = nvinfer1::DataType;
   constexpr std::pair<Type, ElementType> kTypes[] = {
-      {Type::kFLOAT, ElementType::float32}, {Type::kHALF, ElementType::float16},
-      {Type::kBF16, ElementType::bfloat16}, {Type::kINT8, ElementType::int8},
-      {Type::kUINT8, ElementType::uint8},   {Type::kINT32, ElementType::int32},
-      {Type::kINT64, ElementType::int64},   {Type::kBOOL, ElementType::boolean}};
-  const auto* found = std::ranges::find(kTypes, type, &std::pair<Type, ElementType>::first);
-  return found == std::end(kTypes) ? ElementType::unknown : found->second;
+    {Type::kFLOAT, ElementType::float32},
+    {Type::kHALF, ElementType::float16},
+#if NV_TENSORRT_MAJOR >= 10
+    {Type::kBF16, ElementType::bfloat16},
+    {Type::kINT64, ElementType::int64},
+#endif
+    {Type::kINT8, ElementType::int8},
+    {Type::kUINT8, ElementType::uint8},
+    {Type::kINT32, ElementType::int32},
+    {Type::kBOOL, ElementType::boolean}
+  };
+  for (const auto& [theirs, ours] : kTypes)
+    if (theirs == type) return ours;
+  return ElementType::unknown;
 }
 
 std::string dims_text(const nvinfer1::Dims& dims) {

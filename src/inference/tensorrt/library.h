@@ -7,12 +7,19 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <type_traits>
 
 #include "cuda/driver.h"
 #include "inference/plugin/cuda_device.h"
 #include "inference/plugin/plugin_failure.h"
 #include "inference/tensorrt/engine_file.h"
 #include "types/tensor.h"
+
+// 1003 for 10.3.
+#define HEADROOM_TENSORRT_VERSION (NV_TENSORRT_MAJOR * 100 + NV_TENSORRT_MINOR)
+#if HEADROOM_TENSORRT_VERSION < 805
+#error "The headers are of a TensorRT before 8.5, which has no enqueueV3"
+#endif
 
 namespace headroom::tensorrt {
 
@@ -81,6 +88,8 @@ class Library {
   Logger& logger_;  // TensorRT keeps the first logger for its own use, so it is never destroyed
 };
 
+// The type of one dimension: 64 bits since version 10, 32 before.
+using Dim = std::remove_reference_t<decltype(nvinfer1::Dims{}.d[0])>;
 // Returns `unknown` for types with less than a byte per element and for 8-bit floats.
 ElementType element_type_of(nvinfer1::DataType type);
 // "[1,3,640,640]"

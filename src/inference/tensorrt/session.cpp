@@ -14,7 +14,7 @@
 #include "inference/tensorrt/engine_file.h"
 #include "inference/tensorrt/library.h"
 #include "types/device_name.h"
-#include "types/runtime_settings.h"
+#include "types/runtime_choices.h"
 
 namespace headroom::tensorrt {
 namespace {
@@ -40,7 +40,7 @@ unsigned check_settings(const hr_settings& settings) {
       {settings.arena == 0 || settings.arena_same_as_requested != 0,
        "TensorRT has no arena; omit arena and extend"},
       {settings.memory_pattern == 0 || settings.prepacking == 0 || settings.spinning == 0 ||
-           settings.graph_level != RuntimeSettings{}.graph_level,
+           settings.graph_level != kAllGraphLevels,
        "memory patterns, prepacking, spinning and graph levels are settings of ONNX Runtime; omit pattern, "
        "prepack, spinning and graph"}};
   for (const auto& [is_set, why] : unsupported)
@@ -67,7 +67,7 @@ std::size_t bytes_of(const std::vector<std::int64_t>& dims, ElementType type) {
 nvinfer1::Dims to_dims(const hr_tensor& tensor) {
   nvinfer1::Dims dims{};
   dims.nbDims = std::min(tensor.rank, static_cast<int32_t>(nvinfer1::Dims::MAX_DIMS));
-  for (int32_t i = 0; i < dims.nbDims; ++i) dims.d[i] = tensor.dims[i];
+  for (int32_t i = 0; i < dims.nbDims; ++i) dims.d[i] = static_cast<Dim>(tensor.dims[i]);
   return dims;
 }
 
@@ -91,10 +91,17 @@ struct BoundTensor {
 class ShapeReceiver final : public nvinfer1::IOutputAllocator {
  public:
   explicit ShapeReceiver(BoundTensor& tensor) : tensor_(tensor) {}
+#if NV_TENSORRT_MAJOR >= 10
   void* reallocateOutputAsync(char const* /*name*/, void* /*memory*/, uint64_t size, uint64_t /*alignment*/,
                               cudaStream_t /*stream*/) override {
-    return size <= tensor_.device_bytes ? reinterpret_cast<void*>(tensor_.device) : nullptr;
+    return memory_for(size);
   }
+#else
+  void* reallocateOutput(char const* /*name*/, void* /*memory*/, uint64_t size,
+                         uint64_t /*alignment*/) noexcept override {
+    return memory_for(size);
+  }
+#endif
   void notifyShape(char const* /*name*/, nvinfer1::Dims const& dims) noexcept override {
     const auto rank =
         std::min<std::size_t>(static_cast<std::size_t>(std::max(dims.nbDims, 0)), tensor_.shape.size());
@@ -103,6 +110,9 @@ class ShapeReceiver final : public nvinfer1::IOutputAllocator {
   }
 
  private:
+  void* memory_for(std::uint64_t size) const noexcept {
+    return size <= tensor_.device_bytes ? reinterpret_cast<void*>(tensor_.device) : nullptr;
+  }
   BoundTensor& tensor_;
 };
 
@@ -213,6 +223,10 @@ void hr_session::deserialize(const std::string& path) {
 }
 
 void hr_session::read_signature() {
+#if NV_TENSORRT_MAJOR < 10
+  if (engine_->hasImplicitBatchDimension())
+    throw failed("its shapes omit the batch; build it again from ONNX: headroom build-engine MODEL.onnx");
+#endif
   for (int32_t i = 0; i < engine_->getNbIOTensors(); ++i) {
     const char* name = engine_->getIOTensorName(i);
     BoundTensor tensor;
@@ -239,13 +253,17 @@ void hr_session::read_signature() {
 }
 
 void hr_session::make_context() {
-#if NV_TENSORRT_MAJOR > 10 || NV_TENSORRT_MINOR >= 1
+#if HEADROOM_TENSORRT_VERSION >= 1001
   scratch_bytes_ = static_cast<std::uint64_t>(std::max<std::int64_t>(engine_->getDeviceMemorySizeV2(), 0));
 #else
   scratch_bytes_ = engine_->getDeviceMemorySize();
 #endif
+#if NV_TENSORRT_MAJOR >= 10
   context_.reset(
       engine_->createExecutionContext(nvinfer1::ExecutionContextAllocationStrategy::kUSER_MANAGED));
+#else
+  context_.reset(engine_->createExecutionContextWithoutDeviceMemory());
+#endif
   if (!context_) throw failure_of("TensorRT cannot create an execution context for this engine");
   // Layer names suffice, even if the engine was built with more detailed profiling.
   context_->setNvtxVerbosity(nvinfer1::ProfilingVerbosity::kLAYER_NAMES_ONLY);
@@ -303,7 +321,8 @@ void hr_session::bind_outputs() {
     const char* name = output.spec.name.c_str();
     const nvinfer1::Dims dims = context_->getTensorShape(name);
     output.shape.assign(dims.d, dims.d + std::max(dims.nbDims, 0));
-    const bool is_dynamic = std::ranges::any_of(output.shape, [](auto dim) { return dim < 0; });
+    const bool is_dynamic =
+        std::any_of(output.shape.begin(), output.shape.end(), [](auto dim) { return dim < 0; });
     const std::size_t capacity =
         is_dynamic ? static_cast<std::size_t>(std::max<std::int64_t>(context_->getMaxOutputSize(name), 0))
                    : bytes_of(output.shape, output.spec.type);
@@ -335,7 +354,7 @@ void hr_session::take_scratch() {
   scratch_->need(scratch_bytes_);
   if (scratch_->generation() == scratch_generation_) return;
   graph_.forget();  // it holds the old address
-#if NV_TENSORRT_MAJOR > 10 || NV_TENSORRT_MINOR >= 1
+#if HEADROOM_TENSORRT_VERSION >= 1001
   context_->setDeviceMemoryV2(scratch_->data(), static_cast<std::int64_t>(scratch_->bytes()));
 #else
   context_->setDeviceMemory(scratch_->data());
@@ -357,7 +376,8 @@ void hr_session::compute() {
 }
 
 void hr_session::run() {
-  const auto unbound = std::ranges::count_if(inputs_, [](const auto& input) { return !input.is_bound; });
+  const auto unbound =
+      std::count_if(inputs_.begin(), inputs_.end(), [](const auto& input) { return !input.is_bound; });
   if (unbound > 0) throw failed("{} of its inputs are not bound", unbound);
   const auto lock = scratch_->lock();
   device_.make_current();

@@ -7,9 +7,9 @@
 #include "base/files.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "serve/ros2/plugin_publisher.h"
 
 namespace headroom::ros2 {
-namespace fs = std::filesystem;
 namespace {
 
 constexpr std::array<std::string_view, 2> kPublisherNames = {"rclcpp", "cyclonedds"};
@@ -38,26 +38,21 @@ Result<std::unique_ptr<DiagnosticsPublisher>> load_diagnostics_publisher(std::st
     if (name != "auto" && name != each) continue;
     const std::string file_name = fmt::format("libheadroom_ros2_{}.so", each);
     files += (files.empty() ? "" : " or ") + file_name;
-    for (const fs::path& folder : plugin_folders()) {
-      const fs::path file = folder / file_name;
-      std::error_code ignored;
-      if (!fs::exists(file, ignored)) continue;
-      auto create = load_plugin(file, kDiagnosticsPublisherSymbol,
-                                "set up ROS 2's environment (source /opt/ros/DISTRIBUTION/setup.sh)");
-      if (create) {
-        if (first_error) log::warning("{}", first_error->sentence());
-        log::debug("ROS 2 publisher: {}", file.string());
-        return std::unique_ptr<DiagnosticsPublisher>(
-            reinterpret_cast<DiagnosticsPublisherFunction>(*create)());
-      }
-      if (!first_error) first_error = create.error();
-      break;
+    const auto file = find_plugin(file_name);
+    if (!file) continue;
+    auto create = load_plugin(*file, HEADROOM_PUBLISHER_SYMBOL,
+                              "set up ROS 2's environment (source /opt/ros/DISTRIBUTION/setup.sh)");
+    if (create) {
+      if (first_error) log::warning("{}", first_error->sentence());
+      log::debug("ROS 2 publisher: {}", file->string());
+      return publisher_of(reinterpret_cast<hr_publisher_function>(*create)());
     }
+    if (!first_error) first_error = create.error();
   }
   if (first_error) return tl::unexpected(*first_error);
-  return internal_error(
-      "cannot publish for ROS 2", fmt::format("{} not found in the program's folder", files),
-      "install cyclonedds-dev and cyclonedds-tools (Debian and Ubuntu), or set up ROS 2, and build again");
+  return internal_error("cannot publish for ROS 2",
+                        fmt::format("{} not found in {}", files, plugin_folders_text()),
+                        "set up ROS 2's environment and run: headroom build-plugin rclcpp");
 }
 
 bool is_topic_name(std::string_view name) {

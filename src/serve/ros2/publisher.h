@@ -1,5 +1,5 @@
-// Publishers of diagnostics. Each is a plug-in in the program's folder, because no other command needs their
-// libraries.
+// Publishers of diagnostics. Each is a plug-in behind the C interface of publisher_plugin.h, because no other
+// command needs their libraries.
 //   libheadroom_ros2_rclcpp.so      a ROS 2 node, with the middleware of the installed ROS 2
 //   libheadroom_ros2_cyclonedds.so  without ROS: sends the same messages with Cyclone DDS
 #pragma once
@@ -55,9 +55,6 @@ class DiagnosticsPublisher {
   // Sends the message to all subscribers without waiting for them.
   virtual Status publish(const DiagnosticArray& array) = 0;
 };
-
-using DiagnosticsPublisherFunction = DiagnosticsPublisher* (*)();
-inline constexpr const char* kDiagnosticsPublisherSymbol = "headroom_diagnostics_publisher_v1";
 
 // "rclcpp", "cyclonedds", or "auto": the first of the two that exists and can be loaded.
 Result<std::unique_ptr<DiagnosticsPublisher>> load_diagnostics_publisher(std::string_view name);
