@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <fmt/chrono.h>
+#include <link.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <algorithm>
@@ -151,14 +152,60 @@ fs::path own_executable() {
 
 fs::path executable_folder() { return own_executable().parent_path(); }
 
-std::vector<std::filesystem::path> plugin_folders() {
-  std::vector<std::filesystem::path> folders;
-  if (const char* listed = std::getenv("HEADROOM_BACKEND_PATH"); listed != nullptr)
-    for (const std::string_view folder : split(listed, ':'))
-      if (!folder.empty()) folders.emplace_back(folder);
-  folders.push_back(executable_folder());
-  folders.push_back((executable_folder() / "../lib/headroom").lexically_normal());
+namespace {
+
+fs::path find_own_file() {
+  static const char here = 0;  // is in the file that is searched
+  Dl_info info{};
+  void* entry = nullptr;
+  if (::dladdr1(&here, &info, &entry, RTLD_DL_LINKMAP) == 0 || entry == nullptr) return own_executable();
+  const std::string_view name = static_cast<const link_map*>(entry)->l_name;
+  if (name.empty()) return own_executable();  // the loader leaves the executable's name empty
+  std::error_code code;
+  const fs::path file = fs::canonical(name, code);
+  return code ? fs::path(name) : file;
+}
+
+std::string_view variable_or_empty(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+}  // namespace
+
+fs::path own_file() {
+  // Once: a library's name may be relative to the folder in which the process started.
+  static const fs::path file = find_own_file();
+  return file;
+}
+
+std::vector<fs::path> plugin_folders() {
+  std::vector<fs::path> folders;
+  const auto add = [&](fs::path folder) {
+    if (std::find(folders.begin(), folders.end(), folder) == folders.end())
+      folders.push_back(std::move(folder));
+  };
+  for (const std::string_view folder : split(variable_or_empty("HEADROOM_BACKEND_PATH"), ':'))
+    if (!folder.empty()) add(folder);
+  const fs::path own_folder = own_file().parent_path();
+  add((own_folder / "../lib/headroom").lexically_normal());
+  add(own_folder);
+  if (const fs::path home = variable_or_empty("HOME"); home.is_absolute()) add(home / ".local/lib/headroom");
+  add("/usr/lib/headroom");
   return folders;
+}
+
+std::string plugin_folders_text() {
+  std::string text;
+  for (const fs::path& folder : plugin_folders()) text += (text.empty() ? "" : ", ") + folder.string();
+  return text;
+}
+
+std::optional<fs::path> find_plugin(std::string_view file_name) {
+  std::error_code ignored;
+  for (const fs::path& folder : plugin_folders())
+    if (fs::path file = folder / file_name; fs::exists(file, ignored)) return file;
+  return std::nullopt;
 }
 
 Result<void*> load_plugin(const fs::path& file, const char* function, std::string fix) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -78,10 +79,22 @@ Status make_folder(const std::filesystem::path& path);
 std::filesystem::path own_executable();
 // The folder of the running executable.
 std::filesystem::path executable_folder();
+// The file that this code is part of: the executable, or a shared library.
+std::filesystem::path own_file();
 
-// Folders that are searched for plug-ins, in order: those in HEADROOM_BACKEND_PATH (separated by colons), the
-// executable's folder, and ../lib/headroom as in an installation.
+// Folders that are searched for plug-ins, preload libraries and helper programs, in order
+// (docs/how-to-add-a-backend.md tells users):
+// 1. those in HEADROOM_BACKEND_PATH, separated by colons
+// 2. ../lib/headroom, seen from the folder of own_file(): an installation's, for bin/headroom and for
+//    lib/libheadroom_model_pool.so
+// 3. the folder of own_file(): a build folder, or lib/headroom itself
+// 4. ~/.local/lib/headroom and /usr/lib/headroom, where `headroom build-plugin` installs. They come last, so
+//    that a plug-in of another version does not precede this installation's.
 std::vector<std::filesystem::path> plugin_folders();
+// The same as text for errors, separated by commas.
+std::string plugin_folders_text();
+// The first file of this name in plugin_folders().
+std::optional<std::filesystem::path> find_plugin(std::string_view file_name);
 // Loads a plug-in and returns its function of this name. The library is never closed, because libraries leave
 // threads and exit handlers behind. `fix`: the cure if it cannot be loaded.
 Result<void*> load_plugin(const std::filesystem::path& file, const char* function, std::string fix);

@@ -74,7 +74,7 @@ const Json& get_member(const Json& object, std::string_view key);
 struct JsonKeys {
   bool is_whole = false;              // one complete document, followed by white space only
   std::map<std::string, bool> lists;  // the object's first-level keys; true if the value is a list
-  bool has(std::string_view key) const { return lists.contains(std::string(key)); }
+  bool has(std::string_view key) const { return lists.count(std::string(key)) > 0; }
   bool has_list(std::string_view key) const {
     const auto found = lists.find(std::string(key));
     return found != lists.end() && found->second;

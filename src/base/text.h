@@ -14,6 +14,13 @@ namespace headroom {
 std::string_view trim(std::string_view text);
 // ASCII lower case; other bytes are kept.
 std::string to_lower(std::string_view text);
+// As members of std::string have them since C++20. For sources that plug-ins compile as C++17.
+constexpr bool starts_with(std::string_view text, std::string_view words) {
+  return text.substr(0, words.size()) == words;
+}
+constexpr bool ends_with(std::string_view text, std::string_view words) {
+  return text.size() >= words.size() && text.substr(text.size() - words.size()) == words;
+}
 // Splits at each separator; empty fields are kept. split("a,,b", ',') is {"a", "", "b"}.
 std::vector<std::string_view> split(std::string_view text, char separator);
 // Splits at runs of white space; no empty fields.

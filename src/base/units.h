@@ -2,7 +2,6 @@
 // `1.5G`, `300B`; output uses binary units. See docs/units.md.
 #pragma once
 
-#include <compare>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -15,7 +14,12 @@ namespace headroom {
 // A signed count of bytes. Signed, because differences such as "freed by unload" can be negative.
 struct Bytes {
   std::int64_t count = 0;
-  friend auto operator<=>(const Bytes&, const Bytes&) = default;
+  friend constexpr bool operator==(Bytes a, Bytes b) { return a.count == b.count; }
+  friend constexpr bool operator!=(Bytes a, Bytes b) { return a.count != b.count; }
+  friend constexpr bool operator<(Bytes a, Bytes b) { return a.count < b.count; }
+  friend constexpr bool operator<=(Bytes a, Bytes b) { return a.count <= b.count; }
+  friend constexpr bool operator>(Bytes a, Bytes b) { return a.count > b.count; }
+  friend constexpr bool operator>=(Bytes a, Bytes b) { return a.count >= b.count; }
   friend Bytes operator+(Bytes a, Bytes b) { return {a.count + b.count}; }
   friend Bytes operator-(Bytes a, Bytes b) { return {a.count - b.count}; }
   Bytes& operator+=(Bytes other) {
@@ -27,7 +31,12 @@ struct Bytes {
 // A signed duration, or a point on the monotonic clock.
 struct Nanoseconds {
   std::int64_t count = 0;
-  friend auto operator<=>(const Nanoseconds&, const Nanoseconds&) = default;
+  friend constexpr bool operator==(Nanoseconds a, Nanoseconds b) { return a.count == b.count; }
+  friend constexpr bool operator!=(Nanoseconds a, Nanoseconds b) { return a.count != b.count; }
+  friend constexpr bool operator<(Nanoseconds a, Nanoseconds b) { return a.count < b.count; }
+  friend constexpr bool operator<=(Nanoseconds a, Nanoseconds b) { return a.count <= b.count; }
+  friend constexpr bool operator>(Nanoseconds a, Nanoseconds b) { return a.count > b.count; }
+  friend constexpr bool operator>=(Nanoseconds a, Nanoseconds b) { return a.count >= b.count; }
   friend Nanoseconds operator+(Nanoseconds a, Nanoseconds b) { return {a.count + b.count}; }
   friend Nanoseconds operator-(Nanoseconds a, Nanoseconds b) { return {a.count - b.count}; }
   Nanoseconds& operator+=(Nanoseconds other) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <thread>
 
@@ -127,11 +128,14 @@ std::string path_from(const std::filesystem::path& folder, std::string_view flag
     return words_of(*model);
   }
   if (flag != "source") return path(value);
-  for (const SourceKind kind : {SourceKind::image_dir, SourceKind::video}) {
+  for (const SourceKind kind : {SourceKind::image_dir, SourceKind::video, SourceKind::raw}) {
     const std::string head = fmt::format("{}=", name_of(kind));
     if (value.starts_with(head)) return head + path(value.substr(head.size()));
   }
-  return value.starts_with("camera=") ? value : path(value);
+  const bool has_no_path = value.find("://") != std::string::npos ||
+                           std::ranges::any_of(std::array{"camera=", "csi=", "gst="},
+                                               [&](const char* head) { return value.starts_with(head); });
+  return has_no_path ? value : path(value);
 }
 
 void make_paths_absolute(FlagValues& values) {

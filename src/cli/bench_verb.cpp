@@ -28,7 +28,7 @@ constexpr Nanoseconds kShortestInterval{10'000'000}, kLongestInterval{3'600'000'
 
 std::vector<Flag> input_flags() {
   std::vector<Flag> flags{
-      text_flag("source", "SRC", "input: image_dir=DIR, video=FILE, camera=N or a path"),
+      text_flag("source", "SRC", "input: a path, camera=N, rtsp://…, gst=PIPELINE, …"),
       text_flag("model", "NAME=PATH", "model to measure; repeatable").repeatable(),
   };
   for (std::size_t i = 0; i < kModelSlots.size(); ++i)
@@ -214,6 +214,10 @@ Result<int> run_bench(const std::vector<std::string>& arguments) {
   if (!code) ::setenv("HEADROOM_ENGINE_CACHE", engines.c_str(), 0);
   std::vector<std::string> command{"headroom", "bench"};
   command.insert(command.end(), arguments.begin(), arguments.end());
+  if (options->source)  // a report is shown to others: without the password of a stream
+    for (std::string& word : command)
+      if (const std::string& path = options->source->path; !path.empty() && word.ends_with(path))
+        word.replace(word.size() - path.size(), path.size(), options->source->shown_path());
   return make_runs(*options, shell_command(command), warnings);
 }
 

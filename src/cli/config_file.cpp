@@ -132,14 +132,21 @@ class ConfigReader {
 
   Status read_source(const toml::table& source) {
     if (source.size() != 1)
-      return toml_.wrong(source, "[source] needs exactly one of image_dir, video and camera");
+      return toml_.wrong(source,
+                         "[source] needs exactly one of image_dir, video, camera, csi, stream, gst and raw");
     const auto read = [&](const toml::node& value, const std::string& kind) -> Status {
       const Flag& flag = *find_flag(bench_verb(), "source");
       auto text = text_of(flag, value);
       if (!text) return forward_error(text);
       return set(flag, value, resolved(flag, fmt::format("{}={}", kind, *text)));
     };
-    return toml_.read_keys(source, {{"image_dir", read}, {"video", read}, {"camera", read}});
+    return toml_.read_keys(source, {{"image_dir", read},
+                                    {"video", read},
+                                    {"camera", read},
+                                    {"csi", read},
+                                    {"stream", read},
+                                    {"gst", read},
+                                    {"raw", read}});
   }
 
   // "memory" and "mechanism", or a flag of the group by any of its names.

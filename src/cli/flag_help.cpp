@@ -211,7 +211,8 @@ std::string program_help(const std::vector<const Verb*>& verbs, int width) {
   text += "\nExample:\n" +
           example_lines("headroom bench --source photos --model detector=yolo.onnx --mem-limit 2GiB", width);
   return text +
-         wrap_help("headroom help VERB shows all flags; headroom --version prints the version.", 0, width) +
+         wrap_help("headroom help VERB: all flags. headroom --version --verbose: what is installed.", 0,
+                   width) +
          "\n";
 }
 

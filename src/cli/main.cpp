@@ -12,6 +12,7 @@
 #include "bench/conductor/setup_phase.h"
 #include "bench/processes.h"
 #include "cli/flag_help.h"
+#include "cli/installed_parts.h"
 #include "cli/verbs.h"
 #include "limits/memory_limit.h"
 
@@ -62,11 +63,12 @@ Result<int> run_program(const Words& words) {
   if (words.empty()) return usage_error("headroom needs a verb", "", "headroom -h lists all verbs");
   const std::string& first = words.front();
   if (first == "-h" || first == "--help") return help_verb().run({});
+  const Words arguments(words.begin() + 1, words.end());
   if (first == "--version") {
     print_output(fmt::format("headroom {}\n", HEADROOM_VERSION));
+    if (contains(arguments, "--verbose")) print_output(installed_parts_text());
     return 0;
   }
-  const Words arguments(words.begin() + 1, words.end());
   const auto verb = std::ranges::find(verb_list(), first, &Verb::name);
   // help names the closest verb of an unknown one, and fails
   if (verb == verb_list().end() || contains(arguments, "--help")) return help_verb().run({first});

@@ -101,8 +101,10 @@ Environment ledger_environment(const fs::path& library, const ledger::Limits& li
 }
 
 fs::path tracer_library() {
-  const char* named = std::getenv("HEADROOM_TRACER");
-  return named != nullptr ? fs::path(named) : executable_folder() / "libheadroom_trace.so";
+  constexpr const char* kFile = "libheadroom_trace.so";
+  if (const char* named = std::getenv("HEADROOM_TRACER"); named != nullptr) return named;
+  // Absolute: the command may run in another folder than this program.
+  return fs::absolute(find_plugin(kFile).value_or(executable_folder() / kFile));
 }
 
 fs::path gpu_tracer_library() { return tracer_library().replace_filename("libheadroom_trace_gpu.so"); }
@@ -114,9 +116,10 @@ bool is_tracer_library(const fs::path& path) {
 Status check_library(const fs::path& library) {
   const std::string what = fmt::format("cannot use the preload library {}", library.string());
   if (::access(library.c_str(), R_OK) != 0)
-    return usage_error(what, errno_text(errno),
-                       "install it next to the headroom program, or set HEADROOM_TRACER to the path of "
-                       "libheadroom_trace.so, with both libraries in one folder");
+    return usage_error(
+        what, errno_text(errno),
+        "install Headroom with lib/headroom, or set HEADROOM_TRACER to the path of libheadroom_trace.so, "
+        "with both libraries in one folder");
   if (library.string().find_first_of(": \t") != std::string::npos)
     return usage_error(
         what, "its path contains a space or a colon, which separate names in LD_PRELOAD",

@@ -64,7 +64,7 @@ Environment tracer_environment(const TraceOptions& options, const std::filesyste
 Environment ledger_environment(const std::filesystem::path& library, const ledger::Limits& limits,
                                const std::string& account);
 
-// The library's path: HEADROOM_TRACER, or next to this program.
+// The library's path: HEADROOM_TRACER, or where find_plugin() (base/files.h) finds it.
 std::filesystem::path tracer_library();
 // The library that hooks only GPU memory, in the same folder.
 std::filesystem::path gpu_tracer_library();

@@ -101,10 +101,9 @@ TEST(BenchWithoutSource, NeedsTheMediaPluginOnlyForASource) {
                                      "2",         "--model",     "m=" + bench.model("m", "")};
   std::vector<std::string> with_source = run;
   with_source.insert(with_source.end(), {"--source", bench.pictures()});
-  EXPECT_THAT(
-      bench.run(with_source, options),
-      Ends(3, testing::IsEmpty(),
-           HasSubstr("error: cannot read images or videos: libheadroom_media_opencv.so was not found in")));
+  EXPECT_THAT(bench.run(with_source, options),
+              Ends(3, testing::IsEmpty(),
+                   HasSubstr("error: cannot read images: libheadroom_media_pictures.so was not found in")));
   EXPECT_EQ(bench.run(run, options).exit_code, 0);
 }
 

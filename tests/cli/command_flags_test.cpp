@@ -106,6 +106,52 @@ TEST(Output, AClosedStandardOutputIsNotReusedForAFile) {
   EXPECT_EQ(WEXITSTATUS(status), 3);
 }
 
+// The line of a part, without the name in front.
+std::string line_of(const std::string& text, const std::string& name) {
+  const std::size_t at = text.find("\n" + name + " ");
+  return at == text.npos ? ""
+                         : text.substr(at + 1 + name.size(), text.find('\n', at + 1) - at - 1 - name.size());
+}
+
+TEST(Version, ListsEachPluginOfTheBuildFolder) {
+  EXPECT_THAT(run_headroom({"--version"}).out, testing::MatchesRegex("headroom [0-9.]+\n"));
+  const CommandResult result = run_headroom({"--version", "--verbose"});
+  EXPECT_EQ(result.exit_code, 0);
+  for (const auto& entry : fs::directory_iterator(test::built_path("bin"))) {
+    const std::string name = entry.path().filename().string();
+    const bool is_for_programs =
+        name.find("_model_pool") != name.npos || name.find("_memory_tracer") != name.npos;
+    if (name.starts_with("libheadroom_") && !is_for_programs) {
+      EXPECT_THAT(result.out, HasSubstr(entry.path().string() + "\n"));
+    }
+  }
+}
+
+// A copy of the program in bin, moved with lib/headroom beside it, and a home folder with a plug-in.
+TEST(Version, FindsPluginsOfTheInstallationBeforeThoseOfHome) {
+  TemporaryFolder folder;
+  for (const char* name : {"bin", "lib/headroom", "home/.local/lib/headroom"})
+    fs::create_directories(folder / name);
+  CommandOptions options;
+  options.binary = folder / "bin/headroom";
+  options.environment = {{"HOME", (folder / "home").string()}, {"HEADROOM_BACKEND_PATH", ""}};
+  fs::copy_file(test::built_path("bin/headroom"), options.binary);
+  write_text(folder / "lib/headroom/libheadroom_trace.so", "");
+  write_text(folder / "home/.local/lib/headroom/libheadroom_trace.so", "");
+  write_text(folder / "home/.local/lib/headroom/libheadroom_backend_libtorch.so", "");
+  const std::string text = run_headroom({"--version", "--verbose"}, options).out;
+  EXPECT_THAT(line_of(text, "trace"),
+              testing::ContainsRegex("found +" + (folder / "lib/headroom/libheadroom_trace.so").string()));
+  const std::string library = (folder / "home/.local/lib/headroom/libheadroom_backend_libtorch.so").string();
+  EXPECT_THAT(line_of(text, "libtorch"),
+              testing::AllOf(HasSubstr("fails"), HasSubstr(library + ": file too short")));
+  if (!fs::exists("/usr/lib/headroom")) {
+    EXPECT_THAT(line_of(text, "onnxruntime"),
+                testing::ContainsRegex("not found +install Headroom's package"));
+  }
+  EXPECT_THAT(text, HasSubstr("searched: " + (folder / "lib/headroom").string() + ", "));
+}
+
 TEST(Help, FitsTheTerminal) {
   for (const int columns : {60, 80, 132}) {
     SizedTerminal terminal(columns);

@@ -1,4 +1,4 @@
-"""Checks headroom.MemoryTracer with real PyTorch, on models whose sizes follow from their shapes. Each mode is a separate test.
+"""Checks headroom_memory.MemoryTracer with real PyTorch, on models whose sizes follow from their shapes. Each mode is a separate test.
 
     memory_tracer_checks.py figures            layers, phases and uses of training, exact to the byte
     memory_tracer_checks.py interface          the compatible names, defaults and formats
@@ -26,7 +26,7 @@ import weakref
 import torch
 from torch import nn
 
-from headroom import LayerMemoryStats, MemoryEvent, MemoryTracer
+from headroom_memory import LayerMemoryStats, MemoryEvent, MemoryTracer
 from module_calls import check_module_calls
 from small_models import FLOAT, Net, check, equal, weights_of
 

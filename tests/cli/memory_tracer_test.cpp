@@ -1,5 +1,5 @@
-// headroom.MemoryTracer in Debian's Python with Debian's PyTorch. tests/cli/memory_tracer_checks.py checks
-// its figures; this file also checks its recordings.
+// headroom_memory.MemoryTracer in Debian's Python with Debian's PyTorch. tests/cli/memory_tracer_checks.py
+// checks its figures; this file also checks its recordings.
 #include <csignal>
 #include <map>
 
@@ -34,7 +34,7 @@ class PythonMemoryTracer : public testing::Test {
 #ifdef HEADROOM_SANITIZED
     GTEST_SKIP() << "Python is built without a sanitizer";
 #endif
-    if (!fs::exists(test::built_path("python/headroom/libheadroom_memory_tracer.so")))
+    if (!fs::exists(test::built_path("python/headroom_memory/libheadroom_memory_tracer.so")))
       GTEST_SKIP() << "the memory tracer was not built: apt-get install libtorch-dev";
     // Not by importing it: that takes seconds, and each test is a separate process.
     static const CommandResult torch =
@@ -123,6 +123,30 @@ TEST_F(PythonMemoryTracer, FindsTheLeakOfAPredictorPerObject) {
   EXPECT_EQ(left_in("Predictor/encoder"), 0);
   const Json clean = report();
   EXPECT_NE(get_text(get_member(clean, "leaks"), "verdict"), "leak");
+}
+
+TEST_F(PythonMemoryTracer, OldImportWarnsOnce) {
+  const CommandResult result =
+      python({"-c", "from headroom import MemoryTracer; print(MemoryTracer.__module__)"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(result.out, "headroom_memory.memory_tracer\n");
+  const std::size_t first = result.err.find("DeprecationWarning");
+  ASSERT_NE(first, std::string::npos) << result.err;
+  EXPECT_EQ(result.err.find("DeprecationWarning", first + 1), std::string::npos) << result.err;
+}
+
+// In a wheel, whose module has neither PyTorch nor the library beside it.
+TEST(PythonPackage, ImportsWithoutTheLibraryAndNamesTheWayToGetIt) {
+  TemporaryFolder home;
+  CommandOptions options;
+  options.binary = HEADROOM_SYSTEM_PYTHON;
+  options.environment = {{"PYTHONPATH", test::source_path("python")},
+                         {"PYTHONDONTWRITEBYTECODE", "1"},
+                         {"HOME", home.path().string()},
+                         {"HEADROOM_MEMORY_TRACER_LIBRARY", ""}};
+  const CommandResult result = run_headroom({"-c", "import headroom_memory.library as l; l.find()"}, options);
+  EXPECT_EQ(result.exit_code, 1) << result.out;
+  EXPECT_THAT(result.err, HasSubstr("run `headroom build-plugin libtorch`"));
 }
 
 }  // namespace

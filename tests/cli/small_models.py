@@ -1,4 +1,4 @@
-"""Models whose memory follows from their shapes, for the checks of headroom.MemoryTracer."""
+"""Models whose memory follows from their shapes, for the checks of headroom_memory.MemoryTracer."""
 import torch
 from torch import nn
 

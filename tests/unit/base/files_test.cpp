@@ -4,6 +4,7 @@
 
 #include "base/files.h"
 #include "base/json.h"
+#include "support/scoped_environment.h"
 #include "support/test_support.h"
 
 namespace headroom {
@@ -34,6 +35,36 @@ TEST(Files, RejectsFoldersMissingAndTooLargeFiles) {
   test::write_text(folder / "long", std::string(1000, 'x'));
   EXPECT_FALSE(read_file(folder / "long", Bytes{999}));
   EXPECT_TRUE(read_file(folder / "long", Bytes{1000}));
+}
+
+TEST(PluginSearch, LooksInTheVariablesFoldersThenTheInstallationThenHome) {
+  const test::ScopedEnvironment path("HEADROOM_BACKEND_PATH", "/first::relative:/first"),
+      home("HOME", "/homes/me");
+  const fs::path own = own_executable().parent_path();
+  EXPECT_THAT(plugin_folders(),
+              testing::ElementsAre("/first", "relative", own.parent_path() / "lib/headroom", own,
+                                   "/homes/me/.local/lib/headroom", "/usr/lib/headroom"));
+  EXPECT_THAT(plugin_folders_text(), testing::StartsWith("/first, relative, "));
+}
+
+TEST(PluginSearch, IgnoresARelativeHome) {
+  for (const std::optional<std::string>& home : {std::optional<std::string>(), {"here"}}) {
+    const test::ScopedEnvironment path("HEADROOM_BACKEND_PATH", std::nullopt), in("HOME", home);
+    EXPECT_THAT(plugin_folders(), testing::SizeIs(3));
+  }
+}
+
+TEST(PluginSearch, FindsTheFirstFileOfAName) {
+  test::TemporaryFolder folder;
+  for (const char* name : {"a", "b"}) fs::create_directory(folder / name);
+  const test::ScopedEnvironment path("HEADROOM_BACKEND_PATH",
+                                     (folder / "a").string() + ":" + (folder / "b").string());
+  test::write_text(folder / "b/one.so", "");
+  test::write_text(folder / "b/two.so", "");
+  test::write_text(folder / "a/two.so", "");
+  EXPECT_EQ(find_plugin("one.so"), folder / "b/one.so");
+  EXPECT_EQ(find_plugin("two.so"), folder / "a/two.so");
+  EXPECT_EQ(find_plugin("three.so"), std::nullopt);
 }
 
 TEST(Files, FingerprintChangesWithTheContent) {
