@@ -4,14 +4,16 @@ JOBS ?= $(shell nproc)
 BUILD := build/release
 space := $(subst ,, )
 PRESET ?= release
+PREFIX ?= /usr/local
 ARCHITECTURE ?= x86_64
+ARCHITECTURES ?= x86_64 aarch64
 LAUNCHER := $(if $(shell command -v ccache),-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache,)
 # A clone in another folder uses the same cached objects.
 export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
 export CCACHE_SLOPPINESS := pch_defines,time_macros
 
-.PHONY: help deps deps-test build demo test test-gpu bench-gpu bench format lint sanitize tsan fuzz cross portable clean
+.PHONY: help deps deps-test build install demo test test-gpu bench-gpu bench format lint sanitize tsan fuzz cross portable package test-packages clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## *' '{printf "make %-10s %s\n", $$1, $$2}'
@@ -25,6 +27,9 @@ deps-test:  ## install what the tests and checks need besides
 build: deps  ## build/release/bin/headroom
 	@cmake --preset $(PRESET) $(LAUNCHER) -DHEADROOM_TESTS=OFF -DHEADROOM_BENCHMARKS=OFF
 	@cmake --build --preset release --parallel $(JOBS)
+
+install: build  ## into PREFIX (/usr/local), which may be moved later; DESTDIR=DIR puts the tree below DIR
+	@DESTDIR=$(DESTDIR) cmake --install $(BUILD) --prefix $(PREFIX)
 
 demo: build  ## the main job on real pictures and a video; prints where the report is
 	@scripts/demo.sh
@@ -71,11 +76,20 @@ cross: deps-test  ## the modules without foreign libraries for aarch64; runs the
 	@cmake --build --preset aarch64 --parallel $(JOBS) $(if $(CROSS_TESTS),--target $(CROSS_TESTS))
 	@scripts/run_tests.sh build/aarch64 $(if $(CROSS_TESTS),-R '^($(subst $(space),|,$(strip $(CROSS_TESTS)))) ')
 
-portable: deps  ## build/portable-ARCHITECTURE/bin: for Debian 11 and later and JetPack 4 to 7; ARCHITECTURE=aarch64 for a Jetson
+portable:  ## build/portable-ARCHITECTURE/bin: for Debian 11 and later and JetPack 4 to 7; ARCHITECTURE=aarch64 for a Jetson
+	$(if $(filter x86_64 aarch64,$(ARCHITECTURE)),,$(error unknown architecture '$(ARCHITECTURE)': use ARCHITECTURE=x86_64 or ARCHITECTURE=aarch64))
 	@scripts/install_dependencies.sh portable
 	@scripts/fetch_portable_sysroot.sh $(ARCHITECTURE)
 	@cmake --preset portable-$(ARCHITECTURE) $(LAUNCHER)
 	@cmake --build build/portable-$(ARCHITECTURE) --parallel $(JOBS)
+
+package:  ## build/packages: .deb, .tar.xz and wheel of both architectures, source archive; ARCHITECTURES=x86_64: of that alone
+	@for architecture in $(ARCHITECTURES); do $(MAKE) --no-print-directory portable ARCHITECTURE=$$architecture || exit 1; done
+	@scripts/make_packages.py $(ARCHITECTURES)
+
+test-packages:  ## install and use the packages in minimal Debian 11, 12 and 13 (as root; arm64 under qemu-user); PACKAGES=amd64: these alone
+	@scripts/install_dependencies.sh packages
+	@scripts/test_packages.sh $(or $(PACKAGES),all)
 
 clean:  ## remove builds (not the fetched packages)
 	@rm -rf build web/dist

@@ -20,11 +20,15 @@ else()
   add_library(headroom_spdlog ALIAS spdlog::spdlog)
   find_package(nlohmann_json 3.11 REQUIRED)
   find_package(CLI11 2.1 REQUIRED)
-  # Debian ships OpenCV's CMake files only with the package of all modules (VTK, Qt and all); four small ones do.
+endif()
+
+# Only the tests and benchmarks use OpenCV: they compare pictures and preprocessing with its results.
+if((HEADROOM_TESTS OR HEADROOM_BENCHMARKS) AND NOT HEADROOM_CORE_ONLY AND NOT HEADROOM_PORTABLE)
+  # Debian ships OpenCV's CMake files only with the package of all modules (VTK, Qt and all); three small ones do.
   find_path(HEADROOM_OPENCV_INCLUDE opencv2/imgcodecs.hpp PATH_SUFFIXES opencv4 REQUIRED)
   add_library(headroom_opencv INTERFACE)
   target_include_directories(headroom_opencv SYSTEM INTERFACE ${HEADROOM_OPENCV_INCLUDE})
-  foreach(module core imgproc imgcodecs videoio)
+  foreach(module core imgproc imgcodecs)
     find_library(HEADROOM_OPENCV_${module} opencv_${module} REQUIRED)
     target_link_libraries(headroom_opencv INTERFACE ${HEADROOM_OPENCV_${module}})
   endforeach()
@@ -32,6 +36,25 @@ endif()
 
 if(NOT HEADROOM_CORE_ONLY)
   find_package(ZLIB 1.2 REQUIRED)  # exports
+  # Pictures. The portable build links static libraries; libtiff then needs the libraries of its compressions.
+  find_path(HEADROOM_JPEG_INCLUDE jpeglib.h REQUIRED)
+  find_path(HEADROOM_PNG_INCLUDE png.h REQUIRED)
+  find_path(HEADROOM_WEBP_INCLUDE webp/decode.h REQUIRED)
+  find_path(HEADROOM_TIFF_INCLUDE tiffio.h REQUIRED)
+  find_path(HEADROOM_AGG_INCLUDE agg_rasterizer_scanline_aa.h PATH_SUFFIXES agg2 REQUIRED)
+  add_library(headroom_picture_libraries INTERFACE)
+  target_include_directories(headroom_picture_libraries SYSTEM INTERFACE
+    ${HEADROOM_JPEG_INCLUDE} ${HEADROOM_PNG_INCLUDE} ${HEADROOM_WEBP_INCLUDE} ${HEADROOM_TIFF_INCLUDE} ${HEADROOM_AGG_INCLUDE})
+  set(libraries tiff webp png16 jpeg)
+  if(HEADROOM_PORTABLE)
+    list(APPEND libraries zstd lzma deflate)  # instead of jbig: pictures/static_libraries.c
+  endif()
+  foreach(library agg_pic ${libraries})
+    find_library(HEADROOM_PICTURES_${library} ${library} REQUIRED)
+    target_link_libraries(headroom_picture_libraries INTERFACE ${HEADROOM_PICTURES_${library}})
+  endforeach()
+  target_link_libraries(headroom_picture_libraries INTERFACE ZLIB::ZLIB)
+
   # The screen of headroom top: ncurses with wide characters, and terminfo where that is a library of its own.
   find_path(HEADROOM_NCURSES_INCLUDE ncurses.h PATH_SUFFIXES ncursesw REQUIRED)
   find_library(HEADROOM_NCURSES ncursesw REQUIRED)

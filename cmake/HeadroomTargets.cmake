@@ -62,9 +62,11 @@ function(headroom_module name)
 endfunction()
 
 # headroom_plugin(FILE_NAME SOURCES … LINK …): a shared library beside the binary, with only its entry point visible.
+# cmake/HeadroomInstall.cmake installs all of them.
 function(headroom_plugin name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
   add_library(${name} MODULE ${ARG_SOURCES})
+  set_property(GLOBAL APPEND PROPERTY HEADROOM_PLUGINS ${name})
   set_target_properties(${name} PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
   target_link_libraries(${name} PRIVATE headroom_flags ${ARG_LINK})
   if(NOT HEADROOM_SANITIZER)

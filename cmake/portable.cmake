@@ -11,12 +11,11 @@ set(CMAKE_AR ar)  # the host's; its index serves each machine
 set(CMAKE_RANLIB ranlib)
 set(CMAKE_C_COMPILER_TARGET ${HEADROOM_ARCHITECTURE}-linux-gnu)
 set(CMAKE_CXX_COMPILER_TARGET ${HEADROOM_ARCHITECTURE}-linux-gnu)
-if(NOT HEADROOM_ARCHITECTURE STREQUAL CMAKE_HOST_SYSTEM_PROCESSOR)
-  set(CMAKE_CROSSCOMPILING_EMULATOR qemu-${HEADROOM_ARCHITECTURE})
-endif()
-
 get_filename_component(portable ${CMAKE_CURRENT_LIST_DIR}/../.deps/portable ABSOLUTE)
 set(CMAKE_SYSROOT ${portable}/${HEADROOM_ARCHITECTURE})
+if(NOT HEADROOM_ARCHITECTURE STREQUAL CMAKE_HOST_SYSTEM_PROCESSOR)
+  set(CMAKE_CROSSCOMPILING_EMULATOR qemu-${HEADROOM_ARCHITECTURE} -L ${CMAKE_SYSROOT})
+endif()
 set(libcxx ${CMAKE_SYSROOT}/llvm)
 # The sysroot's own clang folder has the target's runtime library (compiler-rt); the compiler's folder has its headers.
 set(runtime "-resource-dir=${libcxx}/lib/clang/22 -isystem /usr/lib/llvm-22/lib/clang/22/include")

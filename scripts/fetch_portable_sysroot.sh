@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 case ${1:-} in
   x86_64) debian=amd64 triplet=x86_64-linux-gnu ;;
   aarch64) debian=arm64 triplet=aarch64-linux-gnu ;;
-  *) echo "usage: fetch_portable_sysroot.sh x86_64|aarch64" >&2 && exit 2 ;;
+  *) echo "unknown architecture '${1:-}': use ARCHITECTURE=x86_64 or ARCHITECTURE=aarch64" >&2 && exit 2 ;;
 esac
 machine=$1
 folder=$PWD/.deps/portable
@@ -17,9 +17,10 @@ sysroot=$folder/$machine
 bullseye=(
   libc6-dev libc6 linux-libc-dev libcrypt-dev libnsl-dev libtirpc-dev
   libdw-dev libdw1 libelf-dev libelf1 libbz2-dev libbz2-1.0 liblzma-dev liblzma5 zlib1g-dev zlib1g
-  libiberty-dev libncurses-dev libsqlite3-dev
-  libjpeg62-turbo-dev libpng-dev libwebp-dev libtiff-dev libjbig-dev libzstd-dev libdeflate-dev libagg-dev
+  libiberty-dev libncurses-dev
+  libjpeg62-turbo-dev libpng-dev libwebp-dev libtiff-dev libzstd-dev libdeflate-dev libagg-dev
 )
+sqlite=(libsqlite3-dev)  # Debian 12's static library: Debian 11's SQLite has no RETURNING
 clang=(libc++-22-dev libc++abi-22-dev libunwind-22-dev libclang-rt-22-dev)  # Debian 12
 headers=(libfmt-dev libspdlog-dev nlohmann-json3-dev libexpected-dev libcli11-dev libtomlplusplus-dev)  # Debian 12
 
@@ -47,7 +48,8 @@ options=(-qq -o "Dir::State=$work/state" -o "Dir::State::status=/dev/null" -o "D
   -o "APT::Architecture=$debian" -o "APT::Architectures=$debian" -o APT::Sandbox::User=root)
 echo "fetching Debian 11's libraries and libc++ 22 for $machine" >&2
 apt-get "${options[@]}" update
-(cd "$work/packages" && apt-get "${options[@]}" download "${bullseye[@]/%//bullseye}" "${clang[@]/%//bookworm-security}")
+(cd "$work/packages" && apt-get "${options[@]}" download "${bullseye[@]/%//bullseye}" "${sqlite[@]/%//bookworm}" \
+  "${clang[@]/%//bookworm-security}")
 for package in "$work"/packages/*.deb; do
   dpkg -x "$package" "$sysroot"
 done

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs Headroom's dependencies on Debian 12: `build` for the build and the demo, `test` also for tests and checks,
-# `portable` also for `make portable`.
+# `portable` also for `make portable`, `packages` also for `make package` and `make test-packages`.
 # Missing packages are installed in exactly Debian 12's upstream versions (security updates change only the Debian
 # revision). Installed packages are not changed: a different version is reported in one line and used. If everything
 # is installed, this takes less than a second.
@@ -15,7 +15,9 @@ build_packages=(
   libfmt-dev=9.1 libspdlog-dev=1:1.10 nlohmann-json3-dev=3.11 libexpected-dev=1.0                         # base
   libcli11-dev=2.1 libtomlplusplus-dev=3.3                                                                # command line
   libncurses-dev=6.4                                                                                      # screen
-  libopencv-core-dev=4.6 libopencv-imgproc-dev=4.6 libopencv-imgcodecs-dev=4.6 libopencv-videoio-dev=4.6  # media plug-in
+  libjpeg62-turbo-dev=1:2.1 libpng-dev=1.6 libwebp-dev=1.2 libtiff-dev=4.5                                # pictures
+  libagg-dev=1:2.6                                                                                        # annotated pictures
+  ffmpeg=7:5.1                                                                                            # videos and streams
   libdw-dev=0.188 libelf-dev=0.188 libiberty-dev=20230104                                                 # symbol names
   libcpp-httplib-dev=0.11                                                                                 # headroom serve
   cyclonedds-dev=0.10 cyclonedds-tools=0.10                                                               # headroom serve --ros2
@@ -28,21 +30,30 @@ test_packages=(
   clang=1:14.0 clang-format=1:14.0 clang-tidy-22=1:22.1 libclang-rt-14-dev=1:14.0 lld=1:14.0  # lint and fuzzers
   g++-aarch64-linux-gnu=4:12.2 qemu-user=1:7.2                                                # Jetson's architecture
   chromium=                                                                                   # tests of the report page
+  gstreamer1.0-tools=1.22 gstreamer1.0-plugins-base=1.22 gstreamer1.0-plugins-good=1.22 gstreamer1.0-libav=1.22  # sources
   libtorch-dev=1.13 python3-torch=1.13                                                        # the LibTorch plug-in and its tests' modules
   curl=7.88 mosquitto=2.0 mosquitto-clients=2.0                                               # senders of alerts
   prometheus=2.42                                                                             # scrapes headroom serve (includes promtool)
   postgresql=15 libpq5=15                                                                     # a team's run history
   libfastrtps-dev=2.9                                                                         # another subscriber for --ros2
+  libopencv-core-dev=4.6 libopencv-imgproc-dev=4.6 libopencv-imgcodecs-dev=4.6                # results to compare with
   libjemalloc2=5.3 libtcmalloc-minimal4=2.10 libmimalloc2.0=2.0                               # allocators that the tracer can hook
 )
 
 portable_packages=(clang-22=1:22.1 lld-22=1:22.1)
+package_packages=(
+  "${portable_packages[@]}"
+  lintian=2.116 debootstrap=1.0 binfmt-support=2.2 qemu-user-static=1:7.2 debian-archive-keyring=2023.3  # the packages' tests
+  python3-venv=3.11 python3-pip=23.0
+)
 
 wanted=("${build_packages[@]}")
 [ "$level" = portable ] && wanted+=("${portable_packages[@]}")
+[ "$level" = packages ] && wanted+=("${package_packages[@]}")
 [ "$level" = test ] && wanted+=("${test_packages[@]}")
-# Any Node.js from version 18 on is accepted, whatever its source.
-if ! node --version 2>/dev/null | grep -qE '^v(1[89]|[2-9][0-9])\.' || ! command -v npm >/dev/null; then
+# Any Node.js from version 18 on is accepted, whatever its source. The source archive of a release has the pages that need it.
+if [ ! -e web/prebuilt/report.html ] &&
+  { ! node --version 2>/dev/null | grep -qE '^v(1[89]|[2-9][0-9])\.' || ! command -v npm >/dev/null; }; then
   wanted+=(nodejs=18. npm=9.2)
 fi
 
