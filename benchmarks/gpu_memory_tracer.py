@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures what headroom.MemoryTracer adds to inference on a GPU, compared with PyTorch's own tools: forward hooks that read the
+"""Measures what headroom_memory.MemoryTracer adds to inference on a GPU, compared with PyTorch's own tools: forward hooks that read the
 allocator's figures, its memory history, and its profiler.
 
     gpu_memory_tracer.py --out FOLDER [--rounds 40] [--peer-rounds 10] [--model resnet50_b1 …]
@@ -25,7 +25,7 @@ import time
 import torch
 from medians import confidence_of_median
 
-from headroom import MemoryTracer
+from headroom_memory import MemoryTracer
 
 from gpu_inference import machine
 from gpu_torch_program import make_model

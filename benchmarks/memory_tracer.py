@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Measures the cost of headroom.MemoryTracer, and whether it drifts. One process, one thread, the model in eager mode:
+"""Measures the cost of headroom_memory.MemoryTracer, and whether it drifts. One process, one thread, the model in eager mode:
 
 - Cost: rounds of traced, plain, plain, traced passes of a model. Plain passes run outside any trace, when nothing is replaced.
   A round's ratio is that of the medians of both sides. Models: resnet18, and a small model with short calls (100 Linear of 4 x 4),
@@ -30,7 +30,7 @@ from medians import confidence_of_median
 from torch_layers import nanoseconds, resnet18
 from trend import trend
 
-from headroom import MemoryTracer
+from headroom_memory import MemoryTracer
 
 
 def resident_kib():

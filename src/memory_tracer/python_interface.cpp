@@ -1,6 +1,6 @@
-// The functions that the Python module (python/headroom/memory_tracer.py) calls through ctypes. Functions
-// that return int return 0 for success; otherwise headroom_memory_tracer_error() returns the reason. The
-// caller frees returned texts.
+// The functions that the Python module (python/headroom_memory/memory_tracer.py) calls through ctypes.
+// Functions that return int return 0 for success; otherwise headroom_memory_tracer_error() returns the
+// reason. The caller frees returned texts.
 //
 // While a trace is open, Python functions are replaced: nn.Module.__call__, and the functions that are phases
 // of training. The replacements are C stand-ins around the originals (preload/python_api.h); module hooks

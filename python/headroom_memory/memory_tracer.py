@@ -1,14 +1,13 @@
 """Memory of a PyTorch model by layer.
 
-    from headroom import MemoryTracer
+    from headroom_memory import MemoryTracer
 
     tracer = MemoryTracer()
     with tracer.trace(model):
         output = model(input_tensor)
     tracer.print_summary()
 
-It uses libheadroom_memory_tracer.so, from this folder or from the path in HEADROOM_MEMORY_TRACER_LIBRARY. The library must be
-built with the LibTorch of the imported torch.
+It uses libheadroom_memory_tracer.so (library.py finds it), which must be built with the LibTorch of the imported torch.
 """
 import contextlib
 import ctypes
@@ -22,7 +21,7 @@ from typing import Dict, List, Optional
 
 import torch
 
-LIBRARY = "libheadroom_memory_tracer.so"
+from . import library as tracer_library
 
 
 @dataclass
@@ -53,14 +52,14 @@ class MemoryEvent:
 
 
 def _load():
-    path = os.environ.get("HEADROOM_MEMORY_TRACER_LIBRARY") or os.path.join(os.path.dirname(os.path.abspath(__file__)), LIBRARY)
+    path = tracer_library.find()
     try:
         # PyDLL: the functions are called with the GIL held.
         library = ctypes.PyDLL(path)
     except OSError as error:
         raise ImportError(
-            f"cannot load {path} ({error}): build Headroom with the LibTorch of this torch {torch.__version__}, "
-            "cmake -DHEADROOM_LIBTORCH_DIR=<folder of torch>, or set HEADROOM_MEMORY_TRACER_LIBRARY to the library's path"
+            f"cannot load {path} ({error}): build it with this torch {torch.__version__}: `headroom build-plugin libtorch`, or from "
+            "Headroom's sources cmake -DHEADROOM_LIBTORCH_DIR=<folder of torch>"
         ) from None
 
     def declare(name, result, *arguments):
