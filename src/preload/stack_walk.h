@@ -22,12 +22,22 @@ inline std::uint64_t plain_address(std::uint64_t pc) { return pc & ((std::uint64
 inline std::uint64_t plain_address(std::uint64_t pc) { return pc; }
 #endif
 
+// The stack pointer at the entry of the function into which this is inlined. On aarch64, clang's
+// __builtin_dwarf_cfa() returns the frame pointer instead (clang 22).
+[[gnu::always_inline]] inline void* stack_at_entry() {
+#if defined(__aarch64__) && defined(__clang__)
+  return __builtin_sponentry();
+#else
+  return __builtin_dwarf_cfa();
+#endif
+}
+
 // Call it only in a function that keeps its frame pointer (the tracer is built with -fno-omit-frame-pointer).
 // It is inlined into the hook.
 [[gnu::always_inline]] inline CallFrame caller_of_this_function() {
   const auto* frame = static_cast<const std::uint64_t*>(__builtin_frame_address(0));
   return {plain_address(reinterpret_cast<std::uint64_t>(__builtin_return_address(0))),
-          reinterpret_cast<std::uint64_t>(__builtin_dwarf_cfa()), frame[0]};
+          reinterpret_cast<std::uint64_t>(stack_at_entry()), frame[0]};
 }
 
 // The readable part of a stack: [low, high).

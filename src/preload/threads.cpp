@@ -1,5 +1,6 @@
 #include "preload/threads.h"
 
+#include <limits.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
