@@ -6,6 +6,7 @@
 
 #include "media/media_engine.h"
 #include "media/source_scan.h"
+#include "media/streams/open_stream.h"
 
 namespace headroom::bench_support {
 
@@ -19,7 +20,7 @@ inline Result<std::vector<media::Picture>> decode_first(media::MediaEngine& engi
       if (engine.decode_image(sequence.path + "/" + image, picture)) frames.push_back(std::move(picture));
     }
     if (!sequence.images.empty()) continue;
-    auto video = engine.open_video(sequence.path);
+    auto video = media::open_stream(source.spec, sequence.path);
     if (!video) return forward_error(video);
     while (frames.size() < count) {
       media::Picture picture;

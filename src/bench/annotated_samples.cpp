@@ -14,6 +14,7 @@
 #include "bench/prepared_data.h"
 #include "bench/processes.h"
 #include "media/media_engine.h"
+#include "media/streams/open_stream.h"
 
 namespace headroom::bench {
 namespace {
@@ -304,7 +305,7 @@ Status read_frame(media::MediaEngine& engine, const SourceMetadata& source, std:
     return engine.decode_image(path.string(), picture);
   }
   if (!video.reader || video.sequence != sequence_index || video.next_frame > frame) {
-    auto opened = engine.open_video(sequence.path);
+    auto opened = media::open_stream(source.spec, sequence.path);
     if (!opened) return forward_error(opened);
     video = {sequence_index, 0, std::move(*opened)};
   }
@@ -342,7 +343,7 @@ Result<Json> draw(const Json& job) {
   auto count = list_samples(job);
   if (!count) return forward_error(count);
   Json answer{{"samples", *count}, {"drawn", Json::array()}, {"problems", Json::array()}};
-  if (source->spec.kind == SourceKind::camera) return answer;  // a camera's frames cannot be read again
+  if (media::is_live(source->spec)) return answer;  // its frames cannot be read again
   auto engine = media::load_media_engine();
   if (!engine) return forward_error(engine);
   std::vector<std::string> class_names;

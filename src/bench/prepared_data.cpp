@@ -9,6 +9,7 @@
 #include "bench/conductor/gpu_limit.h"
 #include "bench/protocol.h"
 #include "media/source_scan.h"
+#include "media/streams/open_stream.h"
 #include "sources/host_info.h"
 
 namespace headroom::bench {
@@ -113,7 +114,7 @@ std::string difference(const PreparedData& data, const BenchOptions& options) {
   if (options.source && options.source->describe() != data.source->spec.describe())
     return fmt::format("it was prepared for --source {}, not {}", data.source->spec.describe(),
                        options.source->describe());
-  if (data.source && data.source->spec.kind != SourceKind::camera) {
+  if (data.source && !media::is_live(data.source->spec)) {
     const auto fingerprint = media::source_fingerprint(data.source->spec);
     if (!fingerprint) return fingerprint.error().sentence();
     if (*fingerprint != data.source->fingerprint)

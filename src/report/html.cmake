@@ -2,8 +2,13 @@
 #
 # Node.js works on a copy in the build folder, so that the source tree stays clean and two build folders never run
 # `npm ci` over each other. HEADROOM_REPORT_PAGE names a page built elsewhere, for machines without Node.js or without a
-# network (`npm ci && npm run build` in web/ writes web/dist/report.html and the other pages).
-set(HEADROOM_REPORT_PAGE "" CACHE FILEPATH "An already built web/dist/report.html; empty: build it with Node.js")
+# network (`npm ci && npm run build` in web/ writes web/dist/report.html and the other pages). The source archive of a
+# release has them in web/prebuilt.
+set(prebuilt_page "")
+if(EXISTS ${CMAKE_SOURCE_DIR}/web/prebuilt/report.html)
+  set(prebuilt_page ${CMAKE_SOURCE_DIR}/web/prebuilt/report.html)
+endif()
+set(HEADROOM_REPORT_PAGE "${prebuilt_page}" CACHE FILEPATH "An already built web/dist/report.html; empty: build it with Node.js")
 set(page_names report recording snapshot plan live history watch)
 
 if(HEADROOM_REPORT_PAGE)

@@ -100,8 +100,8 @@ std::string table_of(const std::vector<Column>& columns, bool color) {
 }
 
 ScreenLines::ScreenLines(bool color, int width) : color_(color) {
-  constexpr int kNarrowest = 40;
-  width_ = std::max(width, kNarrowest);
+  constexpr int kNarrowestLayout = 40;
+  width_ = std::max(width, kNarrowestLayout);
 }
 
 void ScreenLines::line(std::string_view text) { text_.append(text) += '\n'; }

@@ -18,6 +18,7 @@
 #include "bench/conductor/phases.h"
 #include "bench/conductor/setup_phase.h"
 #include "bench/conductor/step_partner.h"
+#include "media/streams/open_stream.h"
 #include "report/run/report_json.h"
 #include "report/run/views.h"
 #include "sources/host_info.h"
@@ -136,10 +137,11 @@ Status prepare_with_partner(Run& run) {
 }
 
 Status check_options(const BenchOptions& options) {
-  const bool shares_a_camera = options.parallel && options.models.size() > 1 && options.source &&
-                               options.source->kind == SourceKind::camera;
-  if (shares_a_camera)
-    return usage_error("--parallel cannot read from a camera", "only one process can open it",
+  const bool shares_one_reader =
+      options.parallel && options.models.size() > 1 && options.source && media::is_exclusive(*options.source);
+  if (shares_one_reader)
+    return usage_error(fmt::format("--parallel cannot read from {}", options.source->describe()),
+                       "only one process can open it",
                        "record a video and use --source video=FILE, or use --pipeline");
   if (!options.gpu_memory_limit.empty() && cuda_devices(options).empty())
     return usage_error("--gpu-mem-limit has no effect", "no model runs on a GPU",

@@ -164,6 +164,7 @@ Status prepare(Run& run) {
   }
   run.result.setup_time = monotonic_now() - started;
   run.result.source = run.prepared.source;
+  if (run.result.source) run.result.source->spec.path = run.result.source->spec.shown_path();
   if (!run.prepared.source) return {};
   for (const SkippedItem& item : run.prepared.source->skipped)
     log::warning("skipped {}: {}", item.name, item.reason);

@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr Nanoseconds kProgressInterval{500'000'000};
-constexpr const char* kNameASource = "add --source image_dir=DIR, video=FILE or camera=N";
+constexpr const char* kNameASource = "add --source image_dir=DIR, video=FILE, camera=N or another source";
 
 // Reports a step of the setup, which is kept in the log.
 void send_step(const std::string& text) { send_helper_event("progress", {{"text", text}}); }

@@ -1,5 +1,7 @@
 #include "bench/processes.h"
 
+#include <fcntl.h>
+
 #include "base/files.h"
 #include "base/log.h"
 #include "bench/prepared_data.h"
@@ -12,6 +14,8 @@ namespace headroom::bench {
 namespace {
 
 Status serve(const std::string& metadata) {
+  // Not for the program that decodes a video: the worker could not notice the decoder's end.
+  for (const int fd : {kDecoderFd, kFrameRingFd}) ::fcntl(fd, F_SETFD, FD_CLOEXEC);
   auto source = read_metadata(metadata);
   if (!source) return forward_error(source);
   auto ring = media::FrameRing::attach(UniqueFd(kFrameRingFd));

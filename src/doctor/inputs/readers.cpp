@@ -196,10 +196,10 @@ Result<std::string> read_recording(const fs::path& file, Findings& findings) {
                                       report::names_by_symbols(recording->info()),
                                       {},
                                       false};
-  constexpr int kPlaceWidth = 160;
+  constexpr int kStackWidth = 160;
   std::ranges::move(
       recording_findings(analysis, grown, file.string(),
-                         [&](StackId stack) { return report::one_line_stack(named, stack, kPlaceWidth); }),
+                         [&](StackId stack) { return report::one_line_stack(named, stack, kStackWidth); }),
       std::back_inserter(findings));
   std::string words = "a recording of headroom trace";
   if (analysis.host_recorded && analysis.leaks.growth == monitoring::Growth::unknown)

@@ -238,7 +238,9 @@ Result<TrialPlan> plan_trials(const std::string& name, const std::vector<Finding
     return refuse("its report is from an older Headroom and lacks the run's settings",
                   "measure again with headroom bench");
   std::error_code code;
-  if (run.source && run.source->spec.kind != SourceKind::camera && !fs::exists(run.source->spec.path, code))
+  const bool is_path = run.source && (run.source->spec.kind == SourceKind::image_dir ||
+                                      run.source->spec.kind == SourceKind::video);
+  if (is_path && !fs::exists(run.source->spec.path, code))
     return refuse(fmt::format("its source {} is missing", run.source->spec.path),
                   "restore it, or run doctor on the machine that has it");
   for (const ModelResult& model : run.models)

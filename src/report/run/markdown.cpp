@@ -124,9 +124,9 @@ std::string source_section(const BenchResult& result) {
   const SourceMetadata& source = *result.source;
   std::string text = "## Input Source\n\n";
   add_line(text, "Type", code(name_of(source.spec.kind)));
-  add_line(text, source.spec.kind == SourceKind::camera ? "Camera" : "Path",
-           source.spec.kind == SourceKind::camera ? std::to_string(source.spec.camera_index)
-                                                  : code(source.spec.path));
+  const bool is_camera = has_camera_number(source.spec.kind);
+  add_line(text, is_camera ? "Camera" : "Path",
+           is_camera ? std::to_string(source.spec.camera_index) : code(source.spec.path));
   add_line(text, "Frames", words_for_frames(result));
   add_line(text, "Sequences", std::to_string(source.sequences.size()));
   if (result.frames_held_peak > 0)

@@ -20,7 +20,7 @@ inline constexpr LimitType kLast<LimitType> = LimitType::unavailable;
 template <>
 inline constexpr LimitMechanism kLast<LimitMechanism> = LimitMechanism::device_ledger;
 template <>
-inline constexpr SourceKind kLast<SourceKind> = SourceKind::camera;
+inline constexpr SourceKind kLast<SourceKind> = SourceKind::raw;
 template <>
 inline constexpr ArenaExtend kLast<ArenaExtend> = ArenaExtend::same_as_requested;
 template <>

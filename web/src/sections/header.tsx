@@ -85,7 +85,7 @@ function source_words({source, models}: Report) {
     const has_run = (models ?? []).some((model) => (model.frames ?? 0) > 0);
     return has_run ? 'none; inputs were generated from the models\u2019 signatures' : 'none';
   }
-  const place = source.kind === 'camera' ? `camera ${source.camera_index ?? 0}` : `${source.kind?.replace('_dir', 's') ?? ''} ${source.path ?? ''}`;
+  const place = source.kind === 'camera' || source.kind === 'csi' ? `${source.kind} ${source.camera_index ?? 0}` : `${source.kind?.replace('_dir', 's') ?? ''} ${source.path ?? ''}`;
   const sequences = source.sequences ?? [];
   const size = size_words(source);
   return (
