@@ -31,7 +31,9 @@ import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-NEEDS = ("gpu", "ros", "tensorrt", "checkout")  # checkout: commands for contributors, in a checkout
+# camera: or a sender of a stream; checkout: commands for contributors, in a checkout; package: with the files of a release, as
+# root, or in Docker
+NEEDS = ("gpu", "ros", "tensorrt", "camera", "checkout", "package")
 # What a command names outside of the scratch folder, or has no meaning in it.
 REPLACED = [("/etc/headroom/token", "token"), ("/etc/bash_completion.d/headroom", "headroom.bash"), ("--pid 1234", "--pid $$"),
             ("flamegraph.pl --countname bytes", "cat"), ("journalctl -k", "cat kernel.log"), ("$(git rev-parse HEAD)", "1a2b3c4d")]

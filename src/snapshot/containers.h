@@ -2,6 +2,7 @@
 // that would need twice the memory for a while. Elements are plain data and are not initialized.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <deque>

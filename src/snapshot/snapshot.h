@@ -9,6 +9,7 @@
 // The reader checks the consistency of blocks and entries (snapshot_reader.h).
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <optional>
 #include <span>

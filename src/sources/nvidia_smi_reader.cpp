@@ -108,13 +108,13 @@ bool is_figure(std::string_view text) {
 }
 
 std::optional<ParseProblem> message_of(std::string_view line) {
-  constexpr int kColumns = 160;  // the driver's longest message has 143
+  constexpr int kMessageColumns = 160;  // the driver's longest message has 143
   const std::string lower = to_lower(line);
   const auto* const known = std::ranges::find_if(
       kMessages, [&](const Message& message) { return lower.find(message.words) != std::string::npos; });
   const bool is_known = known != kMessages.end();
   if (!is_known && !lower.starts_with("warning:") && !lower.starts_with("error:")) return std::nullopt;
-  return ParseProblem{"nvidia-smi printed '" + fit_to_width(line, kColumns) + "'",
+  return ParseProblem{"nvidia-smi printed '" + fit_to_width(line, kMessageColumns) + "'",
                       is_known ? known->fix : kFixAny};
 }
 

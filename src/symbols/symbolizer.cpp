@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 #include <algorithm>
+#include <compare>
 #include <deque>
 #include <set>
 #include <unordered_map>

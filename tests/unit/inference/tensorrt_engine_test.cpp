@@ -150,7 +150,6 @@ TEST(ResolveShape, SetsBatchToOneAndPictureSidesToImageSize) {
                                HasSubstr("export the model with fixed shapes")));
 }
 
-std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
 std::string with_length(const std::string& text) {
   std::string file(4, '\0');
   const auto length = static_cast<std::uint32_t>(text.size());
@@ -161,9 +160,9 @@ std::string with_length(const std::string& text) {
 TEST(EngineFile, ReadsUltralyticsMetadata) {
   const std::string file =
       with_length(R"({"task": "detect", "imgsz": [640, 640], "names": {"0": "person"}})") + "ftrt…";
-  const EngineParts parts = parts_of(bytes_of(file));
+  const EngineParts parts = parts_of(file);
   EXPECT_EQ(parts.engine.size(), std::strlen("ftrt…"));
-  EXPECT_EQ(parts.engine.data(), bytes_of(file).last(parts.engine.size()).data());
+  EXPECT_EQ(parts.engine.data(), file.data() + file.size() - parts.engine.size());
   using Pair = std::pair<std::string, std::string>;
   EXPECT_THAT(parts.metadata, ElementsAre(Pair("task", "detect"), Pair("imgsz", "[640,640]"),
                                           Pair("names", R"({"0":"person"})")));
@@ -174,7 +173,7 @@ TEST(EngineFile, TreatsAnyOtherFileAsEngine) {
        {std::string(), std::string("f"), std::string("ftrt and much more behind it"),
         with_length("{\"task\": }") + "x", with_length("{\"a\": 1}"), with_length("[1]") + "x",
         std::string("\xff\xff\xff\xff{}", 6), std::string("\x02\x00\x00\x00{", 5)}) {
-    const EngineParts parts = parts_of(bytes_of(file));
+    const EngineParts parts = parts_of(file);
     EXPECT_EQ(parts.engine.size(), file.size());
     EXPECT_TRUE(parts.metadata.empty());
   }
