@@ -29,6 +29,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "headroom/model_pool_c.h"
@@ -230,11 +231,12 @@ class PoolSession {
                        {found[i].dims, found[i].dims + found[i].rank}});
     return specs;
   }
-  explicit PoolSession(headroom_pool_session* session) : state_(std::make_unique<State>()) {
-    state_->session.reset(session);
-    state_->message = headroom_pool_session_message(session);
-    state_->inputs = specs_of(session, headroom_pool_session_inputs);
-    state_->outputs = specs_of(session, headroom_pool_session_outputs);
+  explicit PoolSession(std::unique_ptr<headroom_pool_session, End> session)
+      : state_(std::make_unique<State>()) {
+    state_->message = headroom_pool_session_message(session.get());
+    state_->inputs = specs_of(session.get(), headroom_pool_session_inputs);
+    state_->outputs = specs_of(session.get(), headroom_pool_session_outputs);
+    state_->session = std::move(session);
   }
   State& state() const {
     if (state_ == nullptr)
@@ -285,10 +287,10 @@ class ModelPool {
   // Waits for a session. A thread that already holds a session should set a deadline: the second session
   // may need the memory of the first.
   PoolSession acquire(std::string_view model, const PoolRequest& request = {}) {
-    headroom_pool_session* const session = headroom_pool_acquire(
-        pool_.get(), std::string(model).c_str(), detail::deadline_of(request), request.priority);
+    std::unique_ptr<headroom_pool_session, PoolSession::End> session(headroom_pool_acquire(
+        pool_.get(), std::string(model).c_str(), detail::deadline_of(request), request.priority));
     if (session == nullptr) throw std::bad_alloc();
-    return PoolSession(session);
+    return PoolSession(std::move(session));
   }
   // Loads a model without using it. Does nothing if the model is loaded. For evictions, a load counts as one
   // use. Returns false if the load was refused, and sets `why` if given.
