@@ -24,16 +24,26 @@ constexpr bool has_camera_number(SourceKind kind) {
 // `rtsp://HOST/PATH`, `gst=PIPELINE`, `raw=FILE,1280x720,rgb`.
 struct SourceSpec {
   SourceKind kind = SourceKind::image_dir;
-  // Folder or file, address (with user and password), pipeline, or "FILE,1280x720,rgb"; empty for cameras
+  // Folder or file, address or pipeline (with user and password), or "FILE,1280x720,rgb"; empty for cameras
   std::string path;
   int camera_index = 0;  // for cameras
-  // What reports and messages show of `path`: an address is without user and password.
+  // "user:password@" of each address in `path`: of a stream, or of the elements of a pipeline.
+  std::vector<std::string> secrets() const {
+    std::vector<std::string> found;
+    if (kind != SourceKind::stream && kind != SourceKind::gst) return found;
+    for (auto scheme = path.find("://"); scheme != std::string::npos; scheme = path.find("://", scheme + 3)) {
+      const auto host = scheme + 3;
+      const std::string authority = path.substr(host, path.find_first_of("/\" \t\n", host) - host);
+      if (const auto at = authority.rfind('@'); at != std::string::npos)
+        found.push_back(authority.substr(0, at + 1));
+    }
+    return found;
+  }
+  // What reports and messages show of `path`: without the user and password of addresses.
   std::string shown_path() const {
-    const auto scheme = path.find("://");
-    if (kind != SourceKind::stream || scheme == std::string::npos) return path;
-    const auto host = scheme + 3;
-    const auto at = path.substr(0, path.find('/', host)).rfind('@');
-    return at == std::string::npos || at < host ? path : path.substr(0, host) + path.substr(at + 1);
+    std::string shown = path;
+    for (const std::string& secret : secrets()) shown.erase(shown.find("://" + secret) + 3, secret.size());
+    return shown;
   }
   // "image_dir=/data/images".
   std::string describe() const {

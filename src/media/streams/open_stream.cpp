@@ -50,15 +50,16 @@ const char* fix_for(SourceKind kind) {
 }
 
 StreamSubject subject_of(const SourceSpec& spec, const std::string& path) {
-  StreamSubject subject{name_of_subject(spec, path), fix_for(spec.kind), {}, is_live(spec)};
-  const std::size_t hidden = spec.path.size() - spec.shown_path().size();
-  if (hidden > 0) subject.secret = spec.path.substr(spec.path.find("://") + 3, hidden);
-  return subject;
+  return {name_of_subject(spec, path), fix_for(spec.kind), spec.secrets(), is_live(spec)};
 }
 
 Status check_video_file(const std::string& path, const std::string& what) {
   std::error_code code;
   if (!fs::exists(path, code)) return input_error(what, "no such file", "check the path");
+  if (!fs::is_regular_file(path, code))  // opening a FIFO waits for a writer
+    return input_error(
+        what, "it is not a regular file",
+        "give the path of a video, or use raw=FIFO,WIDTHxHEIGHT,FORMAT for a FIFO of raw frames");
   if (::access(path.c_str(), R_OK) != 0)
     return input_error(what, "permission denied", "check the file's permissions");
   if (fs::file_size(path, code) == 0 && !code) return input_error(what, "the file is empty");

@@ -54,6 +54,7 @@ StreamInput::Progress StreamInput::fill(std::vector<iovec>& parts) {
     const std::size_t count = std::min<std::size_t>(parts.size() - first, IOV_MAX);
     const ssize_t got = ::readv(fd(), &parts[first], static_cast<int>(count));
     if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+    if (got < 0) progress.error = errno;
     if (got <= 0) return progress;
     progress.bytes += static_cast<std::size_t>(got);
     first = advance(parts, first, static_cast<std::size_t>(got));

@@ -25,12 +25,14 @@ class StreamInput {
   struct Progress {
     std::size_t bytes = 0;
     bool has_stalled = false;
+    int error = 0;  // errno of a failed read, or 0
   };
   // Waits until bytes, or their end, can be read. Returns false if the source stalls.
   bool wait() { return wait_until(Until::readable); }
   // The same, until the program has printed the size of the frames or has closed its messages.
   bool wait_for_frame_size() { return wait_until(Until::frame_size); }
-  // Fills the parts in order, and changes them. Reads less only at the end or if the source stalls.
+  // Fills the parts in order, and changes them. Reads less only at the end, if the source stalls, or if
+  // reading fails.
   Progress fill(std::vector<iovec>& parts);
 
   ToolProcess* tool() { return tool_ ? &*tool_ : nullptr; }

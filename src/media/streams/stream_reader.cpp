@@ -84,11 +84,7 @@ Result<bool> StreamReader::read_header() {
   }
   parts_ = {{header_.data(), header_bytes()}};
   const StreamInput::Progress read = input_.fill(parts_);
-  if (read.has_stalled) {
-    has_ended_ = true;
-    return stalled();
-  }
-  if (read.bytes < header_bytes()) return end(read.bytes);
+  if (read.bytes < header_bytes()) return end(read, read.bytes);
   // The program decodes and converts before the first byte comes; that is not waiting.
   if (subject_.is_live)
     sensor_wait_ = std::max(Nanoseconds{}, monotonic_now() - asked - (computed() - computed_before));
@@ -106,7 +102,7 @@ Result<bool> StreamReader::read_frame_size() {
     return stalled();
   }
   const auto size = input_.tool()->messages().frame_size();
-  if (!size) return end(0);
+  if (!size) return end({}, 0);
   size_ = *size;
   return true;
 }
@@ -153,26 +149,24 @@ Status StreamReader::read_pixels(std::uint8_t* memory) {
     --expected;
   }
   const StreamInput::Progress read = input_.fill(parts_);
-  if (read.has_stalled) {
-    has_ended_ = true;
-    return stalled();
-  }
   if (read.bytes < expected) {
-    auto ended = end(header_bytes() + read.bytes);
+    auto ended = end(read, header_bytes() + read.bytes);
     return ended ? Status{} : Status(forward_error(ended));
   }
   ++frames_;
   return {};
 }
 
-Result<bool> StreamReader::end(std::size_t bytes_of_frame) {
+Result<bool> StreamReader::end(const StreamInput::Progress& read, std::size_t bytes_of_frame) {
   has_ended_ = true;
+  if (read.has_stalled) return stalled();
+  if (read.error != 0) return broken(errno_text(read.error));
   ToolProcess* tool = input_.tool();
-  const ExitStatus status = tool != nullptr ? tool->finish() : ExitStatus{0, 0, {}, {}};
+  const auto status = tool != nullptr ? tool->finish() : std::nullopt;
   const std::string why = reason();
-  if (!status.success()) {
+  if (status && !status->success()) {
     if (!has_begun_ && !why.empty()) return broken(why);
-    const std::string ended = words_for_end(*tool, status);
+    const std::string ended = words_for_end(*tool, *status);
     return broken(why.empty() ? ended : ended + ": " + why);
   }
   if (bytes_of_frame > 0)
@@ -200,9 +194,8 @@ std::string StreamReader::reason() {
   ToolProcess* tool = input_.tool();
   if (tool == nullptr) return {};
   std::string text = has_begun_ ? tool->messages().last_reason() : tool->messages().first_reason();
-  if (subject_.secret.empty()) return text;
-  for (std::size_t at = 0; (at = text.find(subject_.secret)) != std::string::npos;)
-    text.erase(at, subject_.secret.size());
+  for (const std::string& secret : subject_.secrets)
+    for (std::size_t at = 0; (at = text.find(secret)) != std::string::npos;) text.erase(at, secret.size());
   return text;
 }
 

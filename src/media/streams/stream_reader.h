@@ -14,10 +14,10 @@ namespace headroom::media {
 
 // What messages say about a source.
 struct StreamSubject {
-  std::string name;      // "the video /data/a.mp4", "camera 0"
-  std::string fix;       // for a source that cannot be opened, stalls or breaks off
-  std::string secret;    // "user:password@": removed from the programs' messages
-  bool is_live = false;  // frames come when they come, and once only
+  std::string name;                  // "the video /data/a.mp4", "camera 0"
+  std::string fix;                   // for a source that cannot be opened, stalls or breaks off
+  std::vector<std::string> secrets;  // "user:password@": removed from the programs' messages
+  bool is_live = false;              // frames come when they come, and once only
 };
 
 enum class Framing {
@@ -55,7 +55,8 @@ class StreamReader final : public VideoReader {
   Status read_pixels(std::uint8_t* memory);
   void list_parts(std::uint8_t* memory);
 
-  Result<bool> end(std::size_t bytes_of_frame);
+  // The end of the stream, or its error. `read`: why no more bytes came.
+  Result<bool> end(const StreamInput::Progress& read, std::size_t bytes_of_frame);
   tl::unexpected<Error> stalled() const;
   tl::unexpected<Error> broken(std::string why) const;
   std::string reason();

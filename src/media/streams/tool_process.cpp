@@ -136,10 +136,13 @@ Nanoseconds ToolProcess::cpu_time() const {
   return {time.tv_sec * 1'000'000'000LL + time.tv_nsec};
 }
 
-ExitStatus ToolProcess::finish() {
+std::optional<ExitStatus> ToolProcess::finish() {
   resume();
-  if (!process_.wait_for(kToolExitTimeout)) process_.signal(SIGKILL);
-  const ExitStatus status = process_.wait();
+  const std::optional<ExitStatus> status = process_.wait_for(kToolExitTimeout);
+  if (!status) {
+    process_.signal(SIGKILL);
+    process_.wait();
+  }
   read_messages();
   return status;
 }

@@ -52,8 +52,9 @@ class ToolProcess {
   void resume();
   // The time that all its threads have computed so far.
   Nanoseconds cpu_time() const;
-  // Waits for the end of a program that has closed its pipe, and reads its last messages.
-  ExitStatus finish();
+  // Waits for the end of a program that has closed its pipe, and reads its last messages. Returns nothing if
+  // the program still ran after 2 s and was killed: that says nothing about its frames.
+  std::optional<ExitStatus> finish();
 
  private:
   explicit ToolProcess(StreamTool tool) : tool_(tool), messages_(tool) {}

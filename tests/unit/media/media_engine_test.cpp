@@ -132,13 +132,14 @@ TEST(MediaEngineLoader, ReportsAMissingPlugin) {
   EXPECT_THAT(missing.error().sentence(),
               testing::StartsWith("cannot read images: libheadroom_media_pictures.so was not found in " +
                                   folder.path().string() + ", "));
-  EXPECT_THAT(missing.error().fix, testing::HasSubstr("libtiff-dev"));
+  EXPECT_THAT(missing.error().fix, testing::HasSubstr("install Headroom's package again"));
   EXPECT_EQ(missing.error().kind, ErrorKind::internal);  // not a model failure and not a usage error
 
   test::write_text(folder / "libheadroom_media_pictures.so", "not a library");
   const auto broken = load_media_engine();
   ASSERT_FALSE(broken);
-  EXPECT_THAT(broken.error().sentence(), testing::HasSubstr("install libjpeg"));
+  EXPECT_THAT(broken.error().sentence(), testing::HasSubstr("install Headroom's package again"));
+  EXPECT_EQ(broken.error().kind, ErrorKind::internal);
 
   // The first folder with the plug-in wins.
   ::setenv("HEADROOM_BACKEND_PATH", ("/nowhere::" + before + ":" + folder.path().string()).c_str(), 1);

@@ -218,6 +218,17 @@ TEST_F(SourceParse, KeepsAddressesWholeButHidesThePassword) {
   EXPECT_EQ(parse_source("http://host/a@b.mp4")->describe(), "http://host/a@b.mp4");
 }
 
+TEST_F(SourceParse, HidesThePasswordsOfAPipeline) {
+  const auto spec = parse_source(
+      "gst=rtspsrc location=rtsp://a:p@ss@cam/1@2 ! x. uridecodebin uri=\"http://b:q@cam\" ! x. "
+      "rtspsrc location=rtsp://cam2 ! x. filesrc location=c@d name=x");
+  ASSERT_TRUE(spec) << spec.error().sentence();
+  EXPECT_THAT(spec->secrets(), ElementsAre("a:p@ss@", "b:q@"));
+  EXPECT_EQ(spec->describe(),
+            "gst=rtspsrc location=rtsp://cam/1@2 ! x. uridecodebin uri=\"http://cam\" ! x. "
+            "rtspsrc location=rtsp://cam2 ! x. filesrc location=c@d name=x");
+}
+
 TEST_F(SourceParse, GuessesTheKindOfPlainPaths) {
   EXPECT_EQ(parse_source(path("photos"))->describe(), "image_dir=" + path("photos"));
   EXPECT_EQ(parse_source(path("nested"))->describe(), "image_dir=" + path("nested"));

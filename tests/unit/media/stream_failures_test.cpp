@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -11,6 +12,8 @@
 
 #include "base/files.h"
 #include "media/streams/open_stream.h"
+#include "media/streams/stream_reader.h"
+#include "support/scoped_environment.h"
 #include "support/test_support.h"
 #include "unit/inference/results.h"
 #include "unit/media/stream_test_support.h"
@@ -82,6 +85,11 @@ class StreamFailures : public testing::Test {
 TEST_F(StreamFailures, SayWhyAVideoCannotBeOpened) {
   const std::string what = "cannot open the video " + folder_.path().string();
   EXPECT_EQ(error_of(video("absent.mp4")).sentence(), what + "/absent.mp4: no such file; check the path");
+  ASSERT_EQ(::mkfifo((folder_ / "fifo.mp4").c_str(), 0600), 0);
+  EXPECT_EQ(error_of(video("fifo.mp4")).sentence(),
+            what +
+                "/fifo.mp4: it is not a regular file; give the path of a video, or use "
+                "raw=FIFO,WIDTHxHEIGHT,FORMAT for a FIFO of raw frames");
   test::write_text(folder_ / "empty.mp4", "");
   EXPECT_EQ(error_of(video("empty.mp4")).sentence(), what + "/empty.mp4: the file is empty");
   write_video(folder_ / "whole.mp4", 30, 64, 48);
@@ -104,6 +112,11 @@ TEST_F(StreamFailures, SayWhyALiveSourceCannotBeOpened) {
   EXPECT_EQ(error_of({SourceKind::gst, "filesrc location=/no/such ! decodebin", 0}).sentence(),
             "cannot open the pipeline gst=filesrc location=/no/such ! decodebin: Resource not found; try it "
             "with gst-launch-1.0");
+  const Error pipeline =
+      error_of({SourceKind::gst, "filesrc location=http://user:secret@host/a ! decodebin", 0});
+  EXPECT_THAT(pipeline.sentence(),
+              StartsWith("cannot open the pipeline gst=filesrc location=http://host/a ! decodebin: "));
+  EXPECT_THAT(pipeline.sentence(), testing::Not(HasSubstr("secret")));
 }
 
 TEST_F(StreamFailures, NameAMissingCamera) {
@@ -146,6 +159,43 @@ TEST_F(StreamFailures, NameAKilledProgram) {
   EXPECT_THAT(more.error().sentence(), StartsWith("the video " + spec.path + " broke off at frame "));
   EXPECT_THAT(more.error().sentence(), HasSubstr("ffmpeg ended with SIGKILL (signal 9)"));
   EXPECT_FALSE(test::value_of(reader->next(picture))) << "the error is reported once";
+}
+
+// The program writes all frames and closes the pipe, but does not exit by itself.
+TEST_F(StreamFailures, CountAllFramesOfAProgramThatDoesNotExit) {
+  write_video(folder_ / "a.mp4", 3, 64, 48);
+  test::write_text(folder_ / "ffmpeg", "#!/bin/sh\n/usr/bin/ffmpeg \"$@\"\nexec 3>&-\nexec /bin/sleep 600\n");
+  fs::permissions(folder_ / "ffmpeg", fs::perms::owner_all);
+  const test::ScopedEnvironment path("PATH", folder_.path().string());
+  const SourceSpec spec = video("a.mp4");
+  auto reader = test::value_of(open_stream(spec, spec.path));
+  Picture picture;
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(test::value_of(reader->next(picture))) << i;
+  const auto more = reader->next(picture);
+  ASSERT_TRUE(more) << more.error().sentence();
+  EXPECT_FALSE(*more);
+}
+
+// Reads this process's memory from /proc up to a page without memory, where the kernel reports EIO.
+TEST_F(StreamFailures, NameAReadErrorBetweenFrames) {
+  constexpr PictureSize kSize{8, 4};
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  auto* pages = static_cast<char*>(
+      ::mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  ASSERT_NE(pages, MAP_FAILED);
+  ASSERT_EQ(::munmap(pages + page, page), 0);
+  UniqueFd memory(::open("/proc/self/mem", O_RDONLY | O_CLOEXEC));
+  const auto start = reinterpret_cast<std::uintptr_t>(pages + page) - 2 * kSize.bytes();
+  ASSERT_EQ(::lseek(memory.get(), static_cast<off_t>(start), SEEK_SET), static_cast<off_t>(start));
+  StreamReader reader(StreamInput(std::move(memory), std::nullopt), Framing::packed,
+                      {"the raw frames a", "check it", {}, false}, kSize);
+  Picture picture;
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(test::value_of(reader.next(picture))) << i;
+  const auto broken = reader.next(picture);
+  ASSERT_FALSE(broken);
+  EXPECT_EQ(broken.error().sentence(), "the raw frames a broke off at frame 2: Input/output error; check it");
+  EXPECT_FALSE(test::value_of(reader.next(picture))) << "the error is reported once";
+  ::munmap(pages, page);
 }
 
 TEST_F(StreamFailures, NameRawFramesThatEndWithinAFrame) {
