@@ -32,7 +32,8 @@ std::string url_of(const HttpAddress& address, int port) {
 Result<std::unique_ptr<HttpServer>> load_http_server() {
   constexpr const char* kPluginFile = "libheadroom_serve_httplib.so";
   constexpr const char* kFix =
-      "install libcpp-httplib-dev (Debian and Ubuntu) and build the target headroom_serve_httplib";
+      "install Headroom's package again; in a build of the sources, build the target headroom_serve_httplib "
+      "(apt install libcpp-httplib-dev)";
   const auto file = find_plugin(kPluginFile);
   if (!file)
     return internal_error("cannot serve",

@@ -199,7 +199,10 @@ TEST(Serve, ServesHttps) {
   Served server({"--tls-cert", certificate, "--tls-key", key});
   write_text(folder / "cert.pem", "no certificate");
   EXPECT_THAT(run_headroom({"serve", "--listen", "127.0.0.1:0", "--tls-cert", certificate, "--tls-key", key}),
-              IsRefused(HasSubstr("they are not a matching pair of PEM files")));
+              IsRefused(HasSubstr("cannot use the certificate " + certificate)));
+  EXPECT_THAT(run_headroom({"serve", "--listen", "127.0.0.1:0", "--tls-cert", certificate, "--tls-key",
+                            key + ".none"}),
+              IsRefused(HasSubstr(key + ".none: No such file or directory; check --tls-key")));
 }
 
 TEST(Serve, ReportsWrongUsage) {

@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <poll.h>
+#include <unistd.h>
 #include <algorithm>
+#include <cerrno>
 #include <climits>
 
 namespace headroom::serve {
@@ -32,6 +34,7 @@ bool find_functions(void* library, SslLibrary& ssl) {
          find_ssl(library, "SSL_CTX_use_certificate_chain_file", ssl.use_certificate_file) &&
          find_ssl(library, "SSL_CTX_use_PrivateKey_file", ssl.use_key_file) &&
          find_ssl(library, "SSL_CTX_check_private_key", ssl.check_key) &&
+         find_ssl(library, "SSL_CTX_set_default_passwd_cb", ssl.set_passphrase_function) &&
          find_ssl(library, "SSL_new", ssl.new_session) && find_ssl(library, "SSL_free", ssl.free_session) &&
          find_ssl(library, "SSL_set_fd", ssl.set_fd) && find_ssl(library, "SSL_ctrl", ssl.control) &&
          find_ssl(library, "SSL_accept", ssl.accept) && find_ssl(library, "SSL_read", ssl.read) &&
@@ -43,6 +46,37 @@ bool find_functions(void* library, SslLibrary& ssl) {
 template <class Bytes>
 int size_for_ssl(const Bytes& data) {
   return static_cast<int>(std::min<std::size_t>(data.size(), INT_MAX));
+}
+
+// Without this function, OpenSSL asks for the passphrase of a key on the terminal, and waits.
+int no_passphrase(char*, int, int, void*) { return 0; }
+
+// Not by opening: the file may be a FIFO (`--tls-key <(…)`), which can be opened only once.
+Status check_readable(const std::filesystem::path& file, const char* flag) {
+  if (::access(file.c_str(), R_OK) == 0) return {};
+  const int code = errno;
+  return input_error(fmt::format("cannot read {}", file.string()), errno_text(code),
+                     fmt::format("check {}", flag));
+}
+
+Status use_files(const SslLibrary& ssl, ssl_ctx_st* context, const TlsFiles& files) {
+  if (auto readable = check_readable(files.certificate, "--tls-cert"); !readable) return readable;
+  if (auto readable = check_readable(files.key, "--tls-key"); !readable) return readable;
+  ssl.set_passphrase_function(context, no_passphrase);
+  // The key comes first: after the certificate, use_key_file() would also fail for the key of another one.
+  if (ssl.use_key_file(context, files.key.c_str(), kPem) != 1)
+    return input_error(fmt::format("cannot use the key {}", files.key.string()),
+                       "it is no private key in PEM format, or it has a passphrase",
+                       "check --tls-key; to remove a passphrase: openssl pkey -in KEY -out NEW");
+  if (ssl.use_certificate_file(context, files.certificate.c_str()) != 1)
+    return input_error(fmt::format("cannot use the certificate {}", files.certificate.string()),
+                       "OpenSSL accepts no certificate of this file, which must be in PEM format",
+                       "check --tls-cert");
+  if (ssl.check_key(context) != 1)
+    return input_error(fmt::format("cannot use the certificate {} with the key {}",
+                                   files.certificate.string(), files.key.string()),
+                       "the key belongs to another certificate", "check --tls-cert and --tls-key");
+  return {};
 }
 
 }  // namespace
@@ -101,12 +135,9 @@ Result<std::unique_ptr<TlsServer>> TlsServer::open(const TlsFiles& files) {
   ssl_ctx_st* context = ssl->new_context(ssl->server_method());
   if (context == nullptr) return internal_error("cannot serve HTTPS", "OpenSSL has not enough memory");
   std::unique_ptr<TlsServer> server(new TlsServer(*ssl, context));
-  if (ssl->control_context(context, kSetLeastVersion, kTls12, nullptr) != 1 ||
-      ssl->use_certificate_file(context, files.certificate.c_str()) != 1 ||
-      ssl->use_key_file(context, files.key.c_str(), kPem) != 1 || ssl->check_key(context) != 1)
-    return input_error(fmt::format("cannot use the certificate {} with the key {}",
-                                   files.certificate.string(), files.key.string()),
-                       "they are not a matching pair of PEM files", "check --tls-cert and --tls-key");
+  if (ssl->control_context(context, kSetLeastVersion, kTls12, nullptr) != 1)
+    return internal_error("cannot serve HTTPS", "OpenSSL refuses TLS 1.2");
+  if (auto used = use_files(*ssl, context, files); !used) return forward_error(used);
   return server;
 }
 

@@ -26,6 +26,7 @@ struct SslLibrary {
   int (*use_certificate_file)(ssl_ctx_st*, const char* file);
   int (*use_key_file)(ssl_ctx_st*, const char* file, int type);
   int (*check_key)(const ssl_ctx_st*);
+  void (*set_passphrase_function)(ssl_ctx_st*, int (*)(char* text, int size, int is_writing, void* data));
   ssl_st* (*new_session)(ssl_ctx_st*);
   void (*free_session)(ssl_st*);
   int (*set_fd)(ssl_st*, int fd);

@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <string>
+#include <vector>
 
+#include "base/subprocess.h"
 #include "support/test_support.h"
 
 namespace headroom::serve {
@@ -33,12 +36,60 @@ TEST(Tls, OpensTheFirstInstalledLibrary) {
   EXPECT_NE(ssl->server_method(), nullptr);
 }
 
-TEST(Tls, RejectsFilesThatAreNoCertificate) {
-  const test::TemporaryFolder folder;
-  test::write_text(folder / "cert.pem", "no certificate");
-  const auto server = TlsServer::open({folder / "cert.pem", folder / "no_key.pem"});
-  ASSERT_FALSE(server.has_value());
-  EXPECT_THAT(server.error().sentence(), HasSubstr("they are not a matching pair of PEM files"));
+class TlsFilesTest : public testing::Test {
+ protected:
+  // Writes KIND.cert and KIND.key with these arguments of `openssl req`.
+  void make_pair(const std::string& kind, std::vector<std::string> more) {
+    SpawnOptions options;
+    options.command = {"openssl", "req", "-x509", "-subj", "/CN=a"};
+    more.insert(more.end(), {"-keyout", path(kind + ".key"), "-out", path(kind + ".cert")});
+    options.command.insert(options.command.end(), more.begin(), more.end());
+    auto process = Subprocess::spawn(options);
+    ASSERT_TRUE(process) << process.error().sentence();
+    ASSERT_TRUE(process->wait().success());
+  }
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  // Empty if the server can use them.
+  std::string error_of(const std::string& certificate, const std::string& key) const {
+    const auto server = TlsServer::open({folder_ / certificate, folder_ / key});
+    return server ? "" : server.error().sentence();
+  }
+  test::TemporaryFolder folder_;
+};
+
+TEST_F(TlsFilesTest, NamesTheFileThatIsMissing) {
+  test::write_text(folder_ / "a.cert", "x");
+  EXPECT_EQ(error_of("none.cert", "a.key"),
+            "cannot read " + path("none.cert") + ": No such file or directory; check --tls-cert");
+  EXPECT_EQ(error_of("a.cert", "none.key"),
+            "cannot read " + path("none.key") + ": No such file or directory; check --tls-key");
+}
+
+TEST_F(TlsFilesTest, NamesTheFileThatIsNotPem) {
+  make_pair("a", {"-newkey", "rsa:2048", "-nodes"});
+  EXPECT_EQ(error_of("a.cert", "a.key"), "");
+  test::write_text(folder_ / "text", "neither certificate nor key");
+  EXPECT_THAT(error_of("text", "a.key"), HasSubstr("cannot use the certificate " + path("text") + ": "));
+  EXPECT_THAT(error_of("a.cert", "text"), HasSubstr("cannot use the key " + path("text") + ": "));
+}
+
+TEST_F(TlsFilesTest, RejectsAKeyWithAPassphrase) {
+  make_pair("a", {"-newkey", "rsa:2048", "-passout", "pass:secret"});
+  EXPECT_EQ(error_of("a.cert", "a.key"),
+            "cannot use the key " + path("a.key") +
+                ": it is no private key in PEM format, or it has a passphrase; check --tls-key; to remove a "
+                "passphrase: openssl pkey -in KEY -out NEW");
+}
+
+TEST_F(TlsFilesTest, RejectsTheKeyOfAnotherCertificate) {
+  make_pair("a", {"-newkey", "rsa:2048", "-nodes"});
+  make_pair("same_kind", {"-newkey", "rsa:2048", "-nodes"});
+  make_pair("curve", {"-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"});
+  for (const std::string key : {"same_kind.key", "curve.key"})
+    EXPECT_EQ(error_of("a.cert", key), "cannot use the certificate " + path("a.cert") + " with the key " +
+                                           path(key) +
+                                           ": the key belongs to another certificate; check --tls-cert and "
+                                           "--tls-key");
 }
 
 }  // namespace
