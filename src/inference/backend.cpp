@@ -60,6 +60,12 @@ std::optional<std::int64_t> count_if_known(std::int64_t count) {
   return count < 0 ? std::nullopt : std::optional(count);
 }
 
+// For a plug-in with the interface of another version of Headroom.
+std::string fix_for_interface(const std::string& name) {
+  if (name == "tensorrt" || name == "libtorch") return "run headroom build-plugin " + name;
+  return "build the plug-in with this Headroom's inference/backend_plugin.h";
+}
+
 }  // namespace
 
 Status check_model_file(const fs::path& path) {
@@ -99,12 +105,12 @@ Result<Backend> Backend::open(const BackendFile& file) {
     return input_error(what,
                        fmt::format("its plug-in interface has version {}, but this Headroom needs version {}",
                                    api->abi_version, HEADROOM_BACKEND_ABI),
-                       "build the plug-in with this Headroom's inference/backend_plugin.h");
+                       fix_for_interface(file.name));
   if (api->struct_size < HEADROOM_BACKEND_SMALLEST_TABLE)
     return input_error(what,
                        fmt::format("its function table has {} bytes, but this Headroom needs {}",
                                    api->struct_size, HEADROOM_BACKEND_SMALLEST_TABLE),
-                       "build the plug-in with this Headroom's inference/backend_plugin.h");
+                       fix_for_interface(file.name));
   if (!has_required_functions(*api))
     return input_error(what, "its function table has null entries", "define every required function");
   return Backend(api);

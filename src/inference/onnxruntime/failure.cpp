@@ -9,6 +9,14 @@ std::string clean_message(std::string_view message) {
   return plugin::without_source_places(message);
 }
 
+std::string_view fix_for_opening(std::string_view reasons, std::string_view otherwise) {
+  for (const std::string_view part : {"GLIBC_", "GLIBCXX_", "CXXABI_", "libstdc++.so", "libgcc_s.so"})
+    if (plugin::mentions(reasons, part))
+      return "ONNX models need glibc 2.28 (JetPack 5, Debian 10 or later), libstdc++6 and libgcc-s1; all "
+             "other verbs work";
+  return otherwise;
+}
+
 Failure classify(std::string_view message) {
   return plugin::classify(
       message, clean_message(message),

@@ -16,6 +16,10 @@ using plugin::unavailable;
 // model's path, which the caller reports anyway.
 std::string clean_message(std::string_view message);
 
+// The cure if ONNX Runtime's library cannot be opened. `reasons`: what dlerror() said; `otherwise`: the cure
+// if the system is not too old.
+std::string_view fix_for_opening(std::string_view reasons, std::string_view otherwise);
+
 // Converts a message of ONNX Runtime to a Failure with a short explanation.
 Failure classify(std::string_view message);
 

@@ -47,8 +47,9 @@ void* open_library() {
   constexpr int kFlags = RTLD_NOW | RTLD_LOCAL;
   if (const char* named = std::getenv("HEADROOM_ONNXRUNTIME"); named != nullptr && *named != '\0') {
     if (void* library = ::dlopen(named, kFlags)) return library;
-    throw unavailable("cannot open the library in HEADROOM_ONNXRUNTIME: {}; correct or unset it",
-                      last_dl_error());
+    const std::string reason = last_dl_error();
+    throw unavailable("cannot open the library in HEADROOM_ONNXRUNTIME: {}; {}", reason,
+                      fix_for_opening(reason, "correct or unset it"));
   }
   // Next to this plug-in.
   const fs::path beside =
@@ -59,8 +60,8 @@ void* open_library() {
     if (void* library = ::dlopen(name.c_str(), kFlags)) return library;
     tried += (tried.empty() ? "" : "; ") + last_dl_error();
   }
-  throw unavailable(
-      "ONNX Runtime library not found ({}); install it, or set HEADROOM_ONNXRUNTIME to its file", tried);
+  throw unavailable("cannot open ONNX Runtime's library ({}); {}", tried,
+                    fix_for_opening(tried, "install it, or set HEADROOM_ONNXRUNTIME to its file"));
 }
 
 // "1.29.0" → 29; 0 for an invalid version.

@@ -132,6 +132,8 @@ TEST(BackendOpen, RejectsFaultyPlugins) {
   EXPECT_EQ(other_version.kind, ErrorKind::input);
   EXPECT_EQ(other_version.why, "its plug-in interface has version 2, but this Headroom needs version 1");
   EXPECT_EQ(other_version.fix, "build the plug-in with this Headroom's inference/backend_plugin.h");
+  const std::string stale = test::built_path("test-plugins/faulty/libheadroom_backend_wrong_abi.so");
+  EXPECT_EQ(error_of(Backend::open({"tensorrt", stale})).fix, "run headroom build-plugin tensorrt");
   const std::size_t needed = HEADROOM_BACKEND_SMALLEST_TABLE;
   EXPECT_EQ(faulty("short_table").why, "its function table has " + std::to_string(needed - sizeof(void*)) +
                                            " bytes, but this Headroom needs " + std::to_string(needed));

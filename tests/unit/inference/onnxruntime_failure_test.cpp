@@ -45,5 +45,22 @@ TEST(Classify, RecognisesRefusedAllocations) {
   EXPECT_EQ(refused.message, "Failed to allocate memory for requested buffer of size 13107200");
 }
 
+TEST(FixForOpening, NamesWhatTheSystemLacks) {
+  const std::string lacking =
+      "ONNX models need glibc 2.28 (JetPack 5, Debian 10 or later), libstdc++6 and libgcc-s1";
+  for (const std::string reason :
+       {"/lib/aarch64-linux-gnu/libc.so.6: version `GLIBC_2.28' not found (required by "
+        "/usr/lib/headroom/libonnxruntime.so.1); libonnxruntime.so: cannot open shared object file: No such "
+        "file or directory",
+        "/usr/lib/aarch64-linux-gnu/libstdc++.so.6: version `GLIBCXX_3.4.26' not found (required by "
+        "/usr/lib/headroom/libonnxruntime.so.1)",
+        "libstdc++.so.6: cannot open shared object file: No such file or directory",
+        "libgcc_s.so.1: cannot open shared object file: No such file or directory"})
+    EXPECT_THAT(fix_for_opening(reason, "install it"), testing::StartsWith(lacking)) << reason;
+  EXPECT_EQ(fix_for_opening("libonnxruntime.so: cannot open shared object file: No such file or directory",
+                            "install it"),
+            "install it");
+}
+
 }  // namespace
 }  // namespace headroom::onnxruntime
