@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "base/terminal.h"
+#include "bench/conductor/child_process.h"
 #include "plugin_builder/build_plugin.h"
 
 namespace headroom::cli {
@@ -24,10 +25,15 @@ Result<int> build_plugin_with(const FlagValues& values) {
   options.name = values.positionals().front();
   values.read("output", options.output);
   for (const std::string& folder : values.all("include-dir")) options.include_dirs.emplace_back(folder);
+  auto interrupt = bench::Interrupt::listen();
+  if (!interrupt) return forward_error(interrupt);
   ProgressLine line;
-  auto built = plugin_builder::build_plugin(
-      options, [&](std::string_view at_work) { line.update(options.name, -1, at_work); });
+  auto built = plugin_builder::build_plugin(options, [&](std::string_view at_work) {
+    line.update(options.name, -1, at_work);
+    return !interrupt->requested();
+  });
   line.clear();
+  if (interrupt->signal_number() != 0) return kExitInterrupted;
   if (!built) return forward_error(built);
   print_output(fmt::format("{}\n  built for {}{}\n", built->file.string(), built->built_for,
                            built->version.empty() ? "" : ", loaded with version " + built->version));

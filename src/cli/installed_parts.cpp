@@ -9,13 +9,14 @@
 
 #include "base/files.h"
 #include "inference/backend.h"
+#include "plugin_builder/plugin_proof.h"
 #include "trace/tracer_environment.h"
 
 namespace headroom::cli {
 namespace {
 namespace fs = std::filesystem;
 
-constexpr const char* kPackage = "install Headroom's package, or build Headroom with what it needs";
+constexpr const char* kPackage = "install Headroom's package again, or build all targets of its sources";
 
 struct Part {
   std::string name;
@@ -27,12 +28,14 @@ Part missing(std::string name, std::string_view how_to_get) {
   return {std::move(name), "not found", std::string(how_to_get)};
 }
 
+// In a child process: a plug-in that is wrong for this machine may crash its process.
 Part backend_part(const inference::BackendFile& file) {
-  auto backend = inference::Backend::open(file);
-  if (!backend) return {file.name, "fails", backend.error().sentence()};  // names the file
-  if (auto started = backend->start(); !started)
-    return {file.name, "fails", fmt::format("{}: {}", file.path.string(), started.error().sentence())};
-  return {file.name, backend->version(), file.path.string()};
+  const auto proof = plugin_builder::prove(file.path, plugin_builder::PluginInterface::backend);
+  if (!proof)
+    return {file.name, "fails", fmt::format("{}: {}", file.path.string(), proof.error().sentence())};
+  if (!proof->problem.empty())
+    return {file.name, "fails", fmt::format("{}: {}", file.path.string(), proof->problem)};
+  return {file.name, proof->version, file.path.string()};
 }
 
 // The known backends in their order of preference, then others.
@@ -54,12 +57,13 @@ Part plugin_part(std::string name, const char* file_name, const char* how_to_get
   if (::dlopen(file->c_str(), RTLD_NOW | RTLD_LOCAL) != nullptr)
     return {std::move(name), "found", file->string()};
   const char* reason = ::dlerror();  // names the file
-  return {std::move(name), "fails", reason != nullptr ? reason : file->string()};
+  return {std::move(name), "fails",
+          fmt::format("{}; {}", reason != nullptr ? reason : file->string(), how_to_get)};
 }
 
 // Not loaded: the preload libraries would record this process.
 Part file_part(std::string name, const fs::path& file) {
-  if (::access(file.c_str(), R_OK) != 0) return missing(std::move(name), kPackage);
+  if (file.empty() || ::access(file.c_str(), R_OK) != 0) return missing(std::move(name), kPackage);
   return {std::move(name), "found", file.string()};
 }
 
@@ -73,8 +77,8 @@ std::vector<Part> all_parts() {
                               "install cyclonedds-dev and cyclonedds-tools, and build Headroom"));
   parts.push_back(file_part("trace", trace::tracer_library()));
   parts.push_back(file_part("GPU limits and figures", trace::gpu_tracer_library()));
-  parts.push_back(file_part("isolated models of a pool",
-                            find_plugin("headroom_model_process").value_or("headroom_model_process")));
+  parts.push_back(
+      file_part("isolated models of a pool", find_plugin("headroom_model_process").value_or(fs::path())));
   return parts;
 }
 

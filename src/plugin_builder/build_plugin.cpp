@@ -53,7 +53,7 @@ std::string note_on_place(const fs::path& file) {
 // Builds the memory tracer for the same LibTorch. It needs a newer compiler than the plug-in, so a failure is
 // only a note.
 void add_memory_tracer(const PluginHeaders& headers, const Compiler& compiler, const fs::path& place,
-                       BuiltPlugin& built, const std::function<void(std::string_view)>& progress) {
+                       BuiltPlugin& built, const std::function<bool(std::string_view)>& progress) {
   const Library tracer{
       "memory_tracer",
       "libheadroom_memory_tracer.so",
@@ -88,7 +88,7 @@ Result<fs::path> default_output_folder() {
 }
 
 Result<BuiltPlugin> build_plugin(const BuildPluginOptions& options,
-                                 const std::function<void(std::string_view)>& progress) {
+                                 const std::function<bool(std::string_view)>& progress) {
   const auto plugin = known_plugin(options.name);
   if (!plugin) return tl::unexpected(plugin.error());
   auto folder = options.output.empty() ? default_output_folder() : Result<fs::path>(options.output);

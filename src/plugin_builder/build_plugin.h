@@ -33,8 +33,9 @@ struct BuiltPlugin {
 Result<std::filesystem::path> default_output_folder();
 
 // An error names each missing thing with its package (ErrorKind::input), or the compiler's first error
-// (ErrorKind::failed); the compiler's output is then in the log. `progress` is called a few times a second.
+// (ErrorKind::failed); the compiler's output is then in the log. `progress` is called a few times a second;
+// false stops the build, and no file stays.
 Result<BuiltPlugin> build_plugin(const BuildPluginOptions& options,
-                                 const std::function<void(std::string_view)>& progress);
+                                 const std::function<bool(std::string_view)>& progress);
 
 }  // namespace headroom::plugin_builder

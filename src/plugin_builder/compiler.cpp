@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/subprocess.h"
 #include "base/text.h"
+#include "sources/system_sampler.h"
 
 namespace headroom::plugin_builder {
 namespace {
@@ -32,11 +33,15 @@ std::string first_error(std::string_view output) {
   return std::string(trim(output.substr(0, output.find('\n'))));
 }
 
-// One gigabyte and a half for each: what the compiler needs for LibTorch's headers.
+// One gigabyte and a half of what is left for each: what the compiler needs for LibTorch's headers.
 std::size_t jobs_at_once() {
-  const double bytes =
-      static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGESIZE));
-  const auto for_memory = static_cast<std::size_t>(bytes / 1.5e9);
+  const SystemSample now = sources::SystemSampler().sample();
+  Bytes left = now.ram_available.value_or(Bytes{});
+  if (now.cgroup && now.cgroup->limit)
+    left = std::min(left, *now.cgroup->limit - now.cgroup->current.value_or(Bytes{}) +
+                              now.cgroup->inactive_file.value_or(Bytes{}));
+  const auto for_memory =
+      static_cast<std::size_t>(static_cast<double>(std::max(left, Bytes{}).count) / 1.5e9);
   return std::clamp<std::size_t>(for_memory, 1, std::max(1U, std::thread::hardware_concurrency()));
 }
 
@@ -87,10 +92,13 @@ Result<Compiler> find_compiler() {
   const char* chosen = std::getenv("CXX");
   Compiler compiler;
   compiler.program = chosen != nullptr && *chosen != '\0' ? chosen : "g++";
-  compiler.version = output_of({compiler.program, "-dumpfullversion", "-dumpversion"});
+  for (const std::string_view word : split_words(compiler.program)) compiler.command.emplace_back(word);
+  std::vector<std::string> ask = compiler.command;
+  ask.insert(ask.end(), {"-dumpfullversion", "-dumpversion"});
+  compiler.version = output_of(ask);
   if (compiler.version.empty())
-    return input_error(fmt::format("the compiler {} was not found", compiler.program), "",
-                       "install it: sudo apt install g++");
+    return input_error(fmt::format("the compiler {} does not answer -dumpfullversion", compiler.program),
+                       "it is missing, or no g++", "sudo apt install g++");
   const auto major = parse_number<int>(compiler.version.substr(0, compiler.version.find('.')));
   if (major && *major < kOldest)
     return input_error(fmt::format("{} {} is too old", compiler.program, compiler.version),
@@ -100,7 +108,7 @@ Result<Compiler> find_compiler() {
 }
 
 Status run_compiler(const std::vector<std::vector<std::string>>& commands,
-                    const std::function<void(std::size_t ended)>& progress) {
+                    const std::function<bool(std::size_t ended)>& progress) {
   std::vector<Job> jobs;
   std::size_t started = 0, ended = 0;
   const std::size_t most = jobs_at_once();
@@ -110,7 +118,7 @@ Status run_compiler(const std::vector<std::vector<std::string>>& commands,
       if (!job) return forward_error(job);
       jobs.push_back(std::move(*job));
     }
-    progress(ended);
+    if (!progress(ended)) return failure("the build was stopped");
     jobs.front().child.wait_for(Nanoseconds{100'000'000});
     for (Job& job : jobs) {
       const auto status = job.child.poll();

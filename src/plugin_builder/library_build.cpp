@@ -51,13 +51,14 @@ Commands commands_for(const Library& library, const PluginSources& sources, cons
                              "-fmax-errors=5", "-DNDEBUG", "-DFMT_HEADER_ONLY", "-I", sources.root.string(),
                              "-I", (sources.root / "../../../include").lexically_normal().string()});
   flags.insert(flags.end(), headers.flags.begin(), headers.flags.end());
-  commands.link = {compiler.program,         "-shared",        "-o", to.string(),
-                   "-Wl,--exclude-libs,ALL", "-Wl,-z,nodelete"};
+  commands.link = compiler.command;
+  commands.link.insert(commands.link.end(),
+                       {"-shared", "-o", to.string(), "-Wl,--exclude-libs,ALL", "-Wl,-z,nodelete"});
   for (const std::string& source : sources.sources) {
     if (source == library.left_out) continue;
     const std::string object = (objects / fmt::format("{}.o", commands.compile.size())).string();
     commands.link.push_back(object);
-    auto& command = commands.compile.emplace_back(std::vector<std::string>{compiler.program});
+    auto& command = commands.compile.emplace_back(compiler.command);
     command.insert(command.end(), flags.begin(), flags.end());
     command.insert(command.end(), {"-c", (sources.root / source).string(), "-o", object});
   }
@@ -82,7 +83,7 @@ class TemporaryFile {
 }  // namespace
 
 Result<Proof> build_library(const Library& library, const PluginHeaders& headers, const Compiler& compiler,
-                            const fs::path& to, const std::function<void(std::string_view)>& progress) {
+                            const fs::path& to, const std::function<bool(std::string_view)>& progress) {
   const auto sources = find_sources(library.name);
   if (!sources) return tl::unexpected(sources.error());
   auto folder = TemporaryFolder::make();
@@ -91,10 +92,10 @@ Result<Proof> build_library(const Library& library, const PluginHeaders& headers
   const TemporaryFile made(fmt::format("{}.tmp-{}", to.string(), ::getpid()));
   const Commands commands = commands_for(library, *sources, headers, compiler, folder->path(), made.path());
   auto compiled = run_compiler(commands.compile, [&](std::size_t ended) {
-    progress(fmt::format("{} for {} with {} {}, {} of {} files", library.file, headers.built_for,
-                         compiler.program, compiler.version, ended, commands.compile.size()));
+    return progress(fmt::format("{} for {} with {} {}, {} of {} files", library.file, headers.built_for,
+                                compiler.program, compiler.version, ended, commands.compile.size()));
   });
-  if (compiled) compiled = run_compiler({commands.link}, [&](std::size_t) { progress("linking"); });
+  if (compiled) compiled = run_compiler({commands.link}, [&](std::size_t) { return progress("linking"); });
   if (!compiled) return forward_error(compiled);
   progress("loading it");
   auto proof = prove(made.path(), library.interface);

@@ -25,6 +25,6 @@ struct Library {
 // either library. After a failure, `to` is unchanged. `progress` is called a few times a second.
 Result<Proof> build_library(const Library& library, const PluginHeaders& headers, const Compiler& compiler,
                             const std::filesystem::path& to,
-                            const std::function<void(std::string_view)>& progress);
+                            const std::function<bool(std::string_view)>& progress);
 
 }  // namespace headroom::plugin_builder

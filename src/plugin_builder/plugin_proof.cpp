@@ -96,7 +96,7 @@ Result<Proof> prove(const std::filesystem::path& file, PluginInterface interface
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
-  const std::string what = fmt::format("the built {} is unusable", file.filename().string());
+  const std::string what = fmt::format("{} cannot be used", file.filename().string());
   if (!whole) return failure(what, "its process did not answer in two minutes");
   if (answer.empty())
     return failure(what, fmt::format("the process that loaded it ended with {}", ending_of(status)));
