@@ -54,6 +54,8 @@ add_custom_target(headroom_generated_files ALL DEPENDS ${generated_files})
 # Documents, and the licences of the code that the files above contain.
 install(FILES ${CMAKE_SOURCE_DIR}/LICENSE ${CMAKE_SOURCE_DIR}/CHANGELOG.md DESTINATION ${documents} COMPONENT program)
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/third_party/licences DESTINATION ${documents} COMPONENT program)
+file(GLOB pages CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/docs/*.md ${CMAKE_SOURCE_DIR}/docs/*.json)  # Messages name them.
+install(FILES ${pages} DESTINATION ${documents}/docs COMPONENT program)
 set(bundled nlohmann-json3-dev libexpected-dev libcli11-dev libtomlplusplus-dev libfmt-dev libspdlog-dev libiberty-dev)
 if(HEADROOM_PORTABLE)
   list(APPEND bundled libcpp-httplib-dev libncurses-dev libsqlite3-dev zlib1g-dev libdw1 libelf1 zlib1g liblzma5
@@ -70,9 +72,21 @@ foreach(package ${bundled})  # Debian packages. Headers come from the build mach
   endif()
   unset(licence)
 endforeach()
+if(HEADROOM_PORTABLE)  # The files of Debian packages refer to these texts, which other systems do not have.
+  foreach(text Apache-2.0 CC0-1.0 GPL-2 GPL-3 LGPL-2 LGPL-2.1 LGPL-3)
+    install(FILES /usr/share/common-licenses/${text} DESTINATION ${documents}/licences/common-licenses COMPONENT program)
+  endforeach()
+endif()
 
-# The monitor as a service, and what displays it.
-install(FILES ${CMAKE_SOURCE_DIR}/packaging/systemd/headroom-serve.service DESTINATION lib/systemd/system COMPONENT program)
+# The monitor as a service, and what displays it. systemd needs the absolute path of the program, so the installation writes its prefix.
+set(units lib/systemd/system)
+install(FILES ${CMAKE_SOURCE_DIR}/packaging/systemd/headroom-serve.service DESTINATION ${units} COMPONENT program)
+install(CODE "
+  set(unit \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${units}/headroom-serve.service\")
+  file(READ \"\${unit}\" text)
+  get_filename_component(programs \"\${CMAKE_INSTALL_PREFIX}/bin\" ABSOLUTE)
+  string(REPLACE \"ExecStart=/usr/bin/\" \"ExecStart=\${programs}/\" text \"\${text}\")
+  file(WRITE \"\${unit}\" \"\${text}\")" COMPONENT program)
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/packaging/grafana ${CMAKE_SOURCE_DIR}/packaging/prometheus
   DESTINATION share/headroom COMPONENT program)
 

@@ -24,8 +24,8 @@ SOURCE = pathlib.Path(__file__).resolve().parent.parent
 COMPONENTS = ("program", "development")
 
 
-def run(*command):
-    return subprocess.run(command, cwd=SOURCE, check=True, stdout=subprocess.PIPE).stdout
+def run(*command, environment=None):
+    return subprocess.run(command, cwd=SOURCE, env=environment, check=True, stdout=subprocess.PIPE).stdout
 
 
 def version_of_project():
@@ -49,11 +49,12 @@ def build_of(machine):
 
 
 def stage_of(machine, folder):
-    """What `cmake --install` writes, as a tree."""
+    """What `cmake --install` writes, as a tree. The prefix is /usr: the systemd unit names it."""
     shutil.rmtree(folder, ignore_errors=True)
     for component in COMPONENTS:
-        run("cmake", "--install", str(build_of(machine)), "--prefix", str(folder), "--component", component)
-    return archive.read_tree(folder)
+        command = ("cmake", "--install", str(build_of(machine)), "--prefix", "/usr", "--component", component)
+        run(*command, environment={**os.environ, "DESTDIR": str(folder)})
+    return archive.read_tree(folder / "usr")
 
 
 def source_archive(version, epoch, pages):

@@ -47,9 +47,11 @@ if command -v man >/dev/null; then
   [ -z "$warnings" ] || fail "the man page: $warnings"
 fi
 bash -n "$prefix/share/bash-completion/completions/headroom" || fail "the completion of bash"
-for file in LICENSE CHANGELOG.md licences/onnxruntime; do
+for file in LICENSE CHANGELOG.md licences/onnxruntime docs/install.md; do
   [ -s "$prefix/share/doc/headroom/$file" ] || fail "$file is not installed"
 done
+grep -qx "ExecStart=$work/first/bin/headroom serve" "$prefix/lib/systemd/system/headroom-serve.service" ||
+  fail "the service does not start the installed program"
 
 cmake -S tests/packages/consumer -B "$work/consumer" -DCMAKE_PREFIX_PATH="$prefix" >"$work/consumer.log" 2>&1 &&
   cmake --build "$work/consumer" >>"$work/consumer.log" 2>&1 || fail "the project: $(tail -n 30 "$work/consumer.log")"

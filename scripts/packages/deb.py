@@ -48,7 +48,9 @@ def data_tree(stage, source, version, epoch):
         if name.startswith("share/man/") or name.endswith("/CHANGELOG.md"):
             entry, name = archive.Entry(archive.gz(entry.content)), name + ".gz"
         tree["usr/" + name] = entry
-    tree.pop(documents + "LICENSE", None)  # Debian has one copy for all packages
+    for name in [*tree]:  # Debian has one copy of these texts for all packages
+        if name == documents + "LICENSE" or name.startswith(documents + "licences/common-licenses/"):
+            del tree[name]
     tree[documents + "changelog.gz"] = archive.Entry(archive.gz(changelog(version, epoch).encode()))
     tree[documents + "copyright"] = archive.Entry((packaging / "copyright").read_bytes())
     tree["usr/share/lintian/overrides/headroom"] = archive.Entry((packaging / "lintian-overrides").read_bytes())
@@ -65,6 +67,8 @@ def make(stage, source, version, machine, epoch):
         "control": archive.Entry(control.encode()),
         "md5sums": archive.Entry(sums.encode()),
     }
+    for script in ("prerm", "postrm"):
+        metadata[script] = archive.Entry((pathlib.Path(source) / "packaging/debian" / script).read_bytes(), True)
     libraries = shlibs(tree, version)
     if libraries:
         metadata["shlibs"] = archive.Entry(libraries.encode())

@@ -7,8 +7,10 @@ import zipfile
 
 from . import archive
 
-# Of the stage: what the program needs, and what `headroom build-plugin` compiles. Not man pages and the service.
-PARTS = ("bin/", "lib/headroom/", "include/", "share/headroom/")
+# Of the stage: what the program needs, what `headroom build-plugin` compiles, and the pages that messages name. Not the man page and the
+# service.
+PARTS = ("bin/", "lib/headroom/", "include/", "share/headroom/", "share/doc/headroom/docs/")
+LICENCES = "share/doc/headroom/licences/"
 METADATA = """\
 Metadata-Version: 2.1
 Name: headroom-memory
@@ -40,13 +42,17 @@ def make(stage, source, version, machine, epoch):
     tag = f"py3-none-manylinux_2_28_{machine}"
     tree = tree_of(stage, source)
     information = f"headroom_memory-{version}.dist-info/"
-    readme = (pathlib.Path(source) / "packaging/python/README.md").read_text(encoding="utf-8")
+    packaging = pathlib.Path(source) / "packaging/python"
+    readme = (packaging / "README.md").read_text(encoding="utf-8")
+    for name, entry in archive.without_links(stage).items():
+        if name.startswith(LICENCES):
+            tree[information + "licences/" + name[len(LICENCES):]] = entry
     for name, text in (
         ("METADATA", METADATA.format(version=version, readme=readme)),
         ("WHEEL", WHEEL.format(tag=tag)),
         ("entry_points.txt", ENTRY_POINTS),
         ("LICENSE", (pathlib.Path(source) / "LICENSE").read_text(encoding="utf-8")),
-        ("COPYRIGHT", (pathlib.Path(source) / "packaging/debian/copyright").read_text(encoding="utf-8")),
+        ("COPYRIGHT", (packaging / "COPYRIGHT").read_text(encoding="utf-8")),
     ):
         tree[information + name] = archive.Entry(text.encode())
     record = ""

@@ -13,9 +13,18 @@ fail() { echo "$*" && return 1; }
 files() { find / -xdev -not -path '/proc/*' -not -path '/sys/*' -not -path '/dev/*' -not -path '/tmp/*' -not -path '/tests*' \
   -not -path '/var/lib/dpkg/*-old' -not -path /var/log/dpkg.log -not -path '/var/cache/ldconfig/*' | sort; }
 
+# The links and files that `systemctl enable --now headroom-serve` makes. These systems have no systemd.
+wants=/etc/systemd/system/multi-user.target.wants
+service_files() {
+  ln -s /lib/systemd/system/headroom-serve.service "$wants/headroom-serve.service" && mkdir -p /var/lib/headroom &&
+    touch /var/lib/headroom/alerts.jsonl
+}
+
 step_install() {
+  mkdir -p "$wants" || return 1
   files >before
-  dpkg -i /tests/headroom.deb && headroom --version
+  dpkg -i /tests/headroom.deb && headroom --version || return 1
+  grep -x 'ExecStart=/usr/bin/headroom serve' /usr/lib/systemd/system/headroom-serve.service
 }
 
 bench() {
@@ -94,6 +103,7 @@ step_serve() {
 }
 
 step_purge() {
+  service_files || return 1
   dpkg --purge headroom || return 1
   files >after
   diff before after

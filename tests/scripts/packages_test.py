@@ -26,6 +26,9 @@ FILES = {
     "share/man/man1/headroom.1": b".TH HEADROOM 1\n",
     "share/doc/headroom/CHANGELOG.md": b"# Changelog\n",
     "share/doc/headroom/LICENSE": b"Apache License\n",
+    "share/doc/headroom/docs/limits.md": b"# Limits\n",
+    "share/doc/headroom/licences/libdw1": b"LGPL-3+ or GPL-2+\n",
+    "share/doc/headroom/licences/common-licenses/LGPL-3": b"GNU LESSER GENERAL PUBLIC LICENSE\n",
     "share/headroom/examples/a.toml": b"a = 1\n",
 }
 
@@ -68,9 +71,13 @@ class Packages(unittest.TestCase):
         self.assertEqual(found["./usr/lib/libheadroom_model_pool.so.0"].linkname, "libheadroom_model_pool.so.0.2.0")
         for path in ("man/man1/headroom.1.gz", "doc/headroom/changelog.gz", "doc/headroom/CHANGELOG.md.gz", "doc/headroom/copyright"):
             self.assertIn("./usr/share/" + path, found)
-        self.assertNotIn("./usr/share/doc/headroom/LICENSE", found)
+        for path in ("docs/limits.md", "licences/libdw1"):
+            self.assertIn("./usr/share/doc/headroom/" + path, found)
+        for path in ("LICENSE", "licences/common-licenses/LGPL-3"):
+            self.assertNotIn("./usr/share/doc/headroom/" + path, found)
         with tarfile.open(fileobj=io.BytesIO(members["control.tar.xz"])) as control:
             texts = {member.name: control.extractfile(member).read().decode() for member in control}
+            self.assertEqual({name for name in texts if control.getmember(name).mode == 0o755}, {"./prerm", "./postrm"})
         self.assertIn("\nArchitecture: arm64\n", texts["./control"])
         self.assertEqual(texts["./shlibs"], "libheadroom_model_pool 0 headroom (>= 0.2.0)\n")
         self.assertIn(f"{hashlib.md5(FILES['bin/headroom']).hexdigest()}  usr/bin/headroom\n", texts["./md5sums"])
@@ -86,6 +93,12 @@ class Packages(unittest.TestCase):
         self.assertIn("headroom_memory/__main__.py", contents)
         self.assertNotIn("headroom_memory/share/man/man1/headroom.1", contents)
         information = "headroom_memory-0.2.0.dist-info/"
+        self.assertIn("headroom_memory/share/doc/headroom/docs/limits.md", contents)
+        for path in ("libdw1", "common-licenses/LGPL-3"):
+            self.assertEqual(contents[information + "licences/" + path], FILES["share/doc/headroom/licences/" + path])
+        self.assertNotIn("headroom_memory/share/doc/headroom/licences/libdw1", contents)
+        self.assertNotIn(b"/usr/share/doc", contents[information + "COPYRIGHT"])
+        self.assertIn(b"licences/common-licenses", contents[information + "COPYRIGHT"])
         rows = [row.rsplit(",", 2) for row in contents[information + "RECORD"].decode().splitlines()]
         self.assertEqual(sorted(row[0] for row in rows), sorted(contents))
         for path, digest, size in rows[:-1]:
