@@ -41,7 +41,7 @@ void forget_process(pid_t pid) {
 }
 
 Result<fs::path> find_program(const BackendFile& backend) {
-  const fs::path beside = backend.path.parent_path() / kProgram;
+  fs::path beside = backend.path.parent_path() / kProgram;
   if (::access(beside.c_str(), X_OK) == 0) return beside;
   if (auto found = find_plugin(kProgram)) return std::move(*found);
   return input_error(fmt::format("cannot start {}", kProgram),
