@@ -173,9 +173,8 @@ class PoolSession {
   PoolRefusal refusal() const {
     return static_cast<PoolRefusal>(headroom_pool_session_refusal(state().session.get()));
   }
-  const std::string& message() const {
-    return state().message;
-  }  // why the session was refused, as one sentence
+  // Why the session was refused, as one sentence.
+  const std::string& message() const { return state().message; }
 
   const std::vector<PoolTensorSpec>& inputs() const { return state().inputs; }
   const std::vector<PoolTensorSpec>& outputs() const { return state().outputs; }

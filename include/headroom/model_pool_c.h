@@ -3,8 +3,8 @@
  *
  * Rules:
  *   - Sizes are bytes, times are nanoseconds. Strings are UTF-8 and zero-terminated.
- *   - Pass `sizeof` of a structure with it. Later versions only append fields; a field that the caller does
- * not know has its default. Start from the HEADROOM_POOL_…_INIT values.
+ *   - Pass `sizeof` of a structure with it. Later versions only append fields.
+ *   - A field that the caller does not know has its default. Start from the HEADROOM_POOL_…_INIT values.
  *   - A function that can fail takes an error; it may be null. On success its kind is HEADROOM_POOL_OK.
  *   - Any thread may use a pool. A session belongs to one thread at a time; it may outlive the pool.
  *   - What a session's functions return is valid until the session ends; a tensor until the next run. */
