@@ -13,7 +13,9 @@
 #include <ctime>
 #include <fstream>
 
+#include "base/file_limits.h"
 #include "base/text.h"
+#include "base/unfinished.h"
 
 namespace headroom {
 namespace fs = std::filesystem;
@@ -27,7 +29,23 @@ namespace {
 
 std::string how_to_fix_open(int error_number) {
   if (error_number == ENOENT) return "check the path";
-  return error_number == EACCES ? "check the file's permissions" : "";
+  return error_number == EACCES || error_number == EPERM ? "check the file's permissions" : "";
+}
+
+// What a path is that is neither a regular file nor a link; empty for a regular file.
+std::string_view non_file_kind(mode_t mode) {
+  switch (mode & S_IFMT) {
+    case S_IFREG:
+      return {};
+    case S_IFDIR:
+      return "a folder";
+    case S_IFIFO:
+      return "a FIFO";
+    case S_IFSOCK:
+      return "a socket";
+    default:
+      return "a device";
+  }
 }
 
 // Calls `on_piece` with each 64 KiB until it fails.
@@ -41,6 +59,10 @@ Status read_in_pieces(int fd, const std::string& name,
     if (got < 0) return input_error(fmt::format("cannot read {}", name), errno_text(errno));
     if (auto taken = on_piece({buffer.data(), static_cast<std::size_t>(got)}); !taken) return taken;
   }
+}
+
+tl::unexpected<Error> too_large(const std::string& name, Bytes limit) {
+  return input_error(fmt::format("{} is larger than {}", name, format_bytes(limit)));
 }
 
 }  // namespace
@@ -60,23 +82,38 @@ Result<std::string> read_descriptor(int fd, const std::string& name, Bytes limit
   auto read = read_in_pieces(fd, name, [&](std::string_view piece) -> Status {
     content += piece;
     if (static_cast<std::int64_t>(content.size()) <= limit.count) return {};
-    return input_error(fmt::format("{} is larger than {}", name, format_bytes(limit)));
+    return too_large(name, limit);
   });
   if (!read) return forward_error(read);
   return content;
 }
 
-Result<std::string> read_file(const fs::path& path, Bytes limit) {
-  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd) {
-    const int code = errno;
-    return input_error(fmt::format("cannot open {}", path.string()), errno_text(code), how_to_fix_open(code));
-  }
+Result<UniqueFd> open_file_or_pipe(const fs::path& path) {
+  const std::string name = path.string();
+  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
   struct stat info {};
-  const bool known = ::fstat(fd.get(), &info) == 0;
-  if (known && S_ISDIR(info.st_mode))
-    return input_error(fmt::format("{} is a folder, not a file", path.string()));
-  return read_descriptor(fd.get(), path.string(), limit, known && S_ISREG(info.st_mode) ? info.st_size : 0);
+  if (!fd || ::fstat(fd.get(), &info) != 0) {
+    const int code = errno;
+    return input_error(fmt::format("cannot open {}", name), errno_text(code), how_to_fix_open(code));
+  }
+  if (const std::string_view kind = non_file_kind(info.st_mode); !kind.empty() && !S_ISFIFO(info.st_mode))
+    return input_error(fmt::format("{} is {}, not a file", name, kind));
+  // A writer may be slower than the reader.
+  if (::fcntl(fd.get(), F_SETFL, O_RDONLY) != 0)
+    return input_error(fmt::format("cannot open {}", name), errno_text(errno));
+  return fd;
+}
+
+Result<std::string> read_file(const fs::path& path, Bytes limit) {
+  auto fd = open_file_or_pipe(path);
+  if (!fd) return forward_error(fd);
+  struct stat info {};
+  const bool is_file = ::fstat(fd->get(), &info) == 0 && S_ISREG(info.st_mode);
+  const std::int64_t size = is_file ? info.st_size : 0;
+  if (size > limit.count) return too_large(path.string(), limit);
+  // Files of /proc report no size. Some never end: /proc/PID/pagemap.
+  if (is_file && size == 0) limit = std::min(limit, kLargestWithoutSize);
+  return read_descriptor(fd->get(), path.string(), limit, size);
 }
 
 bool file_contains(const std::filesystem::path& path, std::string_view text) {
@@ -92,11 +129,7 @@ bool file_contains(const std::filesystem::path& path, std::string_view text) {
   return false;
 }
 
-Result<std::string> read_small_file(const fs::path& path) {
-  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd) return input_error(fmt::format("cannot open {}", path.string()), errno_text(errno));
-  return read_descriptor(fd.get(), path.string(), mebibytes(64));
-}
+Result<std::string> read_small_file(const fs::path& path) { return read_file(path, kLargestWithoutSize); }
 
 Status write_all(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
@@ -110,28 +143,26 @@ Status write_all(int fd, std::string_view bytes) {
   return {};
 }
 
+Status write_copy(int fd, const fs::path& from) {
+  auto source = open_regular_file(from);
+  if (!source) return forward_error(source);
+  return read_in_pieces(source->get(), from.string(),
+                        [&](std::string_view piece) { return write_all(fd, piece); });
+}
+
 Status write_file_atomically(const fs::path& path, std::string_view content) {
   return write_file_in_pieces(path, [&](const WritePiece& write) { return write(content); });
 }
 
 Status write_file_in_pieces(const fs::path& path,
                             const std::function<Status(const WritePiece& write)>& give) {
-  const std::string temporary = fmt::format("{}.tmp-{}", path.string(), ::getpid());
-  UniqueFd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  if (!fd)
-    return failure(fmt::format("cannot write {}", path.string()), errno_text(errno),
-                   "check that the folder exists and is writable");
-  auto written = give([&](std::string_view piece) { return write_all(fd.get(), piece); });
-  if (written && ::fsync(fd.get()) != 0 && errno != EINVAL && errno != EROFS)
-    written = failure("cannot flush", errno_text(errno));
-  fd.reset();
-  if (written && ::rename(temporary.c_str(), path.c_str()) != 0)
-    written = failure("cannot rename", errno_text(errno));
-  if (!written) {
-    ::unlink(temporary.c_str());
+  auto file = UnfinishedFile::create(path);
+  if (!file) return forward_error(file);
+  auto written = give([&](std::string_view piece) { return write_all(file->fd(), piece); });
+  if (written) written = file->finish();
+  if (!written)
     return failure(fmt::format("cannot write {}", path.string()), written.error().why,
                    "check the free space and permissions of its folder");
-  }
   return {};
 }
 
@@ -223,32 +254,12 @@ Result<void*> load_plugin(const fs::path& file, const char* function, std::strin
   return found;
 }
 
-namespace {
-
-// The kind of a path that is not a regular file; empty for a regular file and if stat fails.
-std::string_view non_file_kind(const fs::path& path) {
-  struct stat info {};
-  if (::stat(path.c_str(), &info) != 0) return {};
-  switch (info.st_mode & S_IFMT) {
-    case S_IFREG:
-      return {};
-    case S_IFDIR:
-      return "a folder";
-    case S_IFIFO:
-      return "a FIFO";
-    case S_IFSOCK:
-      return "a socket";
-    default:
-      return "a device";
-  }
-}
-
-}  // namespace
-
 Result<std::string> file_fingerprint(const fs::path& path,
                                      const std::function<void(std::string_view)>& on_piece) {
-  if (const std::string_view other = non_file_kind(path); !other.empty())
-    return input_error(fmt::format("{} is {}, not a file", path.string(), other), "", "check the path");
+  struct stat info {};
+  if (::stat(path.c_str(), &info) == 0)
+    if (const std::string_view kind = non_file_kind(info.st_mode); !kind.empty())
+      return input_error(fmt::format("{} is {}, not a file", path.string(), kind), "", "check the path");
   UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd)
     return input_error(fmt::format("cannot open {}", path.string()), errno_text(errno), "check the path");

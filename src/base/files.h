@@ -42,8 +42,13 @@ class UniqueFd {
   int fd_ = -1;
 };
 
-// Reads the whole file. Errors: missing, unreadable, a directory, or larger than `limit`.
+// Reads the whole file or pipe. Errors: missing, unreadable, a folder, a device, or larger than `limit`.
+// Files that report no size (/proc) are read up to 16 MiB.
 Result<std::string> read_file(const std::filesystem::path& path, Bytes limit = gibibytes(1));
+
+// Opens a file or a pipe (`<(command)`) for reading. A FIFO that no process writes to is empty: waiting for a
+// writer could take for ever. Rejects folders and devices.
+Result<UniqueFd> open_file_or_pipe(const std::filesystem::path& path);
 
 // Opens a regular file for reading. Rejects others without waiting: opening a FIFO or a device could block.
 // `fix` is for both errors.
@@ -57,12 +62,10 @@ Result<std::string> read_descriptor(int fd, const std::string& name, Bytes limit
 // Whether the file contains this text. Reads in pieces; returns false if the file cannot be read.
 bool file_contains(const std::filesystem::path& path, std::string_view text);
 
-// Reads a file of /proc or /sys (stat reports size 0 for these). A missing or unreadable file gives an error
-// without a fix; callers treat it as "absent".
+// Reads a file of /proc or /sys. Callers treat an error as "absent".
 Result<std::string> read_small_file(const std::filesystem::path& path);
 
-// Writes `path` as `path.tmp-PID`, flushes it to disk and renames it, so readers see either the old file or
-// the complete new one. On any error the temporary file is removed.
+// Readers see either the old file or the complete new one (base/unfinished.h). An error leaves the old one.
 Status write_file_atomically(const std::filesystem::path& path, std::string_view content);
 // The same for content that is too large for memory: `give` passes it to `write` piece by piece.
 using WritePiece = std::function<Status(std::string_view piece)>;
@@ -71,6 +74,8 @@ Status write_file_in_pieces(const std::filesystem::path& path,
 
 // Writes all bytes, retrying on EINTR and short writes.
 Status write_all(int fd, std::string_view bytes);
+// Writes the content of a file. std::filesystem::copy_file() reports a full disk as an input/output error.
+Status write_copy(int fd, const std::filesystem::path& from);
 
 // mkdir -p.
 Status make_folder(const std::filesystem::path& path);

@@ -17,6 +17,13 @@ inline constexpr std::string_view kGzipMagic = "\x1f\x8b";
 // Whether the file begins like one. Does not move its position; false if it cannot seek.
 bool is_gzip(int file);
 
+// Whether so much data from so few bytes is a decompression bomb. Snapshots and logs unpack to 10 to 30 times
+// their size, bombs to 1000 times. Sizes up to `always_allowed` are always accepted.
+inline constexpr std::uint64_t kMostGzipRatio = 100;
+constexpr bool is_bomb(std::uint64_t packed, std::uint64_t plain, std::uint64_t always_allowed = 64 << 20) {
+  return plain > always_allowed && plain / kMostGzipRatio > packed;
+}
+
 class GzipReader {
  public:
   // Reads the file from its current position, with read(). The caller keeps it open.
@@ -34,9 +41,10 @@ class GzipReader {
   enum class State { unpacking, complete, cut_off, damaged };
   // Zeros after a member are padding. Any other data there is damage.
   State state() const { return state_; }
-  // So far. A caller that limits the ratio of these is safe from decompression bombs.
+  // So far.
   std::uint64_t packed_bytes() const { return packed_bytes_; }
   std::uint64_t plain_bytes() const { return plain_bytes_; }
+  bool is_bomb() const { return headroom::is_bomb(packed_bytes_, plain_bytes_); }
 
  private:
   struct Stream;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cmath>
+#include <functional>
 #include <istream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -20,9 +21,13 @@ namespace headroom {
 
 using Json = nlohmann::ordered_json;
 
-// Parses one document. The error contains the byte offset. Depth is bounded, so hostile input cannot overflow
-// the stack. Invalid UTF-8 is an error.
+// Parses one document. The error contains the byte offset. Invalid UTF-8 is an error. Hostile input can
+// neither overflow the stack nor fill the memory: 64 levels, strings up to 1 MiB, values up to 128 MiB.
 Result<Json> parse_json(std::string_view text, std::string_view what_it_is = "JSON");
+
+// Parses the elements of a list one by one, each with the limits of parse_json().
+Status parse_json_list(std::string_view text, std::string_view what_it_is,
+                       const std::function<void(const Json& element)>& each);
 
 // Indented text that ends with a newline. Invalid UTF-8 (file names!) is replaced. Numbers must be finite.
 std::string to_text(const Json& document);
@@ -81,8 +86,8 @@ struct JsonKeys {
   }
 };
 
-// For a damaged document, returns the keys before the damage. Memory use is bounded by the longest string.
-// Keeps at most 1,000 keys.
+// For a damaged document, returns the keys before the damage. Ends where parse_json() would reject the
+// document. Keeps at most 1,000 keys.
 JsonKeys read_json_keys(std::istream& document);
 JsonKeys read_json_keys(std::string_view document);
 

@@ -22,7 +22,7 @@ struct Error {
   std::string why;   // "no such file"; may be empty
   std::string fix;   // "check the path given to --model"; may be empty
 
-  // "what: why; fix" — one line, no trailing period.
+  // "what: why; fix" — one line, no trailing period. A part with over 6,000 bytes is cut to 600.
   std::string sentence() const;
 };
 

@@ -74,7 +74,7 @@ std::string without_terminal_control(std::string_view text) {
     // sequence).
     has_control |= c < 0x20 || c == 0x7F || c == 0xC2;
   }
-  if (!has_control) return std::string(text);
+  if (!has_control) return with_valid_utf8(std::string(text));
   std::string plain;
   plain.reserve(text.size());
   for (std::size_t i = 0; i < text.size();) {
@@ -93,7 +93,7 @@ std::string without_terminal_control(std::string_view text) {
     if ((c >= 0x20 && c != 0x7F) || c == '\t' || c == '\n') plain += text[i];
     ++i;
   }
-  return plain;
+  return with_valid_utf8(std::move(plain));
 }
 
 namespace {

@@ -21,7 +21,8 @@ Status output_status();
 bool output_is_open();
 
 // Removes escape sequences (colours, cursor movements, window titles) and control characters other than tab
-// and newline. Another program's output must neither colour the log nor move the cursor.
+// and newline, and replaces invalid UTF-8. Another program's output must neither colour the log nor move the
+// cursor.
 std::string without_terminal_control(std::string_view text);
 
 enum class ColorMode { automatic, always, never };

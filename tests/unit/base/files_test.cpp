@@ -1,9 +1,13 @@
-#include <gtest/gtest.h>
+#include <fcntl.h>
+#include <gmock/gmock.h>
 #include <sys/stat.h>
+#include <chrono>
 #include <sstream>
+#include <thread>
 
 #include "base/files.h"
 #include "base/json.h"
+#include "base/utf8.h"
 #include "support/scoped_environment.h"
 #include "support/test_support.h"
 
@@ -35,6 +39,34 @@ TEST(Files, RejectsFoldersMissingAndTooLargeFiles) {
   test::write_text(folder / "long", std::string(1000, 'x'));
   EXPECT_FALSE(read_file(folder / "long", Bytes{999}));
   EXPECT_TRUE(read_file(folder / "long", Bytes{1000}));
+}
+
+TEST(Files, ReadsPipesButNeitherDevicesNorSockets) {
+  const test::TemporaryFolder folder;
+  const fs::path fifo = folder / "fifo";
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  EXPECT_EQ(*read_file(fifo), "") << "without a writer";
+  const UniqueFd reader(::open(fifo.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  UniqueFd writer(::open(fifo.c_str(), O_WRONLY | O_CLOEXEC));
+  std::thread late([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    EXPECT_TRUE(write_all(writer.get(), "late"));
+    writer.reset();
+  });
+  EXPECT_EQ(*read_file(fifo), "late");
+  late.join();
+  EXPECT_EQ(read_file("/dev/zero").error().what, "/dev/zero is a device, not a file");
+  EXPECT_FALSE(read_small_file("/dev/urandom"));
+}
+
+// A reader that fills its buffer up to the limit first would need the limit's memory.
+TEST(Files, ReadsNoMoreThanTheLimitOfFilesWithoutASize) {
+  const test::TemporaryFolder folder;
+  test::write_text(folder / "sparse", "");
+  fs::resize_file(folder / "sparse", std::uintmax_t{1} << 40);
+  EXPECT_EQ(read_file(folder / "sparse", mebibytes(512)).error().what,
+            (folder / "sparse").string() + " is larger than 512.0 MiB");
+  EXPECT_EQ(read_file("/proc/self/pagemap").error().what, "/proc/self/pagemap is larger than 16.0 MiB");
 }
 
 TEST(PluginSearch, LooksInTheVariablesFoldersThenTheInstallationThenHome) {
@@ -85,6 +117,14 @@ TEST(Files, FingerprintRejectsOtherThanRegularFiles) {
   EXPECT_EQ(file_fingerprint("/dev/zero").error().what, "/dev/zero is a device, not a file");
 }
 
+TEST(Error, ShortensTheValuesOfHostileFiles) {
+  const Error error{ErrorKind::input, "cannot read a",
+                    "'" + std::string(599, 'x') + "ä" + std::string(9000, 'y'), "fix it"};
+  EXPECT_EQ(error.sentence(), "cannot read a: '" + std::string(599, 'x') + "…; fix it");
+  const std::string path(4096, 'p');
+  EXPECT_EQ((Error{ErrorKind::input, "cannot read " + path, "", ""}).sentence(), "cannot read " + path);
+}
+
 TEST(RunFolder, NeverReusesAnEarlierFolder) {
   test::TemporaryFolder folder;
   const auto first = create_run_folder(folder / "outputs");
@@ -120,6 +160,55 @@ TEST(Json, RejectsDeepNesting) {
   EXPECT_FALSE(parse_json(std::string(200'000, '[')));
   EXPECT_FALSE(parse_json(std::string(100, '[') + std::string(100, ']')));
   EXPECT_TRUE(parse_json(std::string(60, '[') + std::string(60, ']')));
+}
+
+TEST(Json, BoundsTheMemoryOfHostileDocuments) {
+  using testing::HasSubstr;
+  const auto why = [](const std::string& text) { return parse_json(text).error().why; };
+  const std::string million((1 << 20) + 1, 'a');
+  EXPECT_TRUE(parse_json("\"" + million.substr(1) + "\""));
+  EXPECT_THAT(why("{\"" + million + "\":1}"), HasSubstr("it has a string longer than 1 MiB"));
+  EXPECT_THAT(why("\"" + million), HasSubstr("it has a string longer than 1 MiB"));
+  EXPECT_THAT(why("[" + std::string(1 << 17, ' ') + "1]"), HasSubstr("it has a number or a gap longer"));
+  EXPECT_THAT(why(std::string(1 << 17, '1')), HasSubstr("it has a number or a gap longer"));
+  std::string lists = "[";
+  for (int i = 0; i < 2'000'000; ++i) lists += "[],";
+  EXPECT_THAT(why(lists + "1]"), HasSubstr("its values need more than 128 MiB of memory"));
+}
+
+// The library's own way to build objects compares each key with all before it.
+TEST(Json, ReadsAnObjectWithManyKeys) {
+  std::string text = "{\"first\":1";
+  for (int i = 0; i < 300'000; ++i) text += ",\"k" + std::to_string(i) + "\":" + std::to_string(i);
+  const auto document = parse_json(text + ",\"first\":2}");
+  ASSERT_TRUE(document) << document.error().sentence();
+  EXPECT_EQ(document->size(), 300'002U);
+  EXPECT_EQ(get_integer(*document, "k299999"), 299'999);
+  EXPECT_EQ(get_integer(*document, "first"), 1);
+}
+
+TEST(Json, ErrorsAreShortAndInUtf8) {
+  const auto shown = parse_json("\"\xff" + std::string(100'000, 'x')).error().why;
+  EXPECT_LE(shown.size(), 310U);
+  EXPECT_EQ(shown, with_valid_utf8(shown));
+  EXPECT_LE(parse_json("[1,2," + std::string(60'000, 'x')).error().why.size(), 310U);
+}
+
+TEST(Json, ReadsAListElementByElement) {
+  std::vector<std::string> seen;
+  const auto read = [&](std::string_view text) {
+    seen.clear();
+    return parse_json_list(text, "the list", [&](const Json& element) { seen.push_back(to_line(element)); });
+  };
+  EXPECT_TRUE(read(" [1, \"a,]\\\"[\", {\"b\": [2, 3]}, []] "));
+  EXPECT_THAT(seen, testing::ElementsAre("1", "\"a,]\\\"[\"", "{\"b\":[2,3]}", "[]"));
+  EXPECT_TRUE(read("[ ]"));
+  EXPECT_THAT(seen, testing::IsEmpty());
+  EXPECT_EQ(read("{}").error().sentence(), "the list is not usable: it is not a list");
+  EXPECT_EQ(read("[1, 2").error().sentence(), "the list is not usable: it is cut off");
+  EXPECT_EQ(read("[1] 2").error().sentence(), "the list is not usable: it goes on after its list");
+  for (const char* damaged : {"", "[1,]", "[,1]", "[1 2]", "[1}", "[[1]", "]"})
+    EXPECT_FALSE(read(damaged)) << damaged;
 }
 
 TEST(Json, TypedLookUpsTreatOtherTypesAsAbsent) {
@@ -180,6 +269,10 @@ TEST(JsonKeys, BoundsDepthAndNumberOfKeys) {
   std::string many = "{";
   for (int i = 0; i < 5000; ++i) many += "\"k" + std::to_string(i) + "\": 1,";
   EXPECT_EQ(read_json_keys(std::string_view(many)).lists.size(), 1000U);
+  const JsonKeys gap =
+      read_json_keys(std::string_view("{\"a\": 1," + std::string(1 << 17, '\n') + "\"b\": 1}"));
+  EXPECT_TRUE(gap.has("a"));
+  EXPECT_FALSE(gap.has("b"));
 }
 
 }  // namespace

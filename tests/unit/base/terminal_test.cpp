@@ -26,8 +26,12 @@ TEST(TerminalControl, IsRemoved) {
   EXPECT_EQ(without_terminal_control("\033]0;title\aa\033]8;;link\033\\b"), "ab");
   EXPECT_EQ(without_terminal_control("a\033(Bb\0337c\rd\be\x7f"), "abcde");
   EXPECT_EQ(without_terminal_control("tab\tand µ, 顔\n"), "tab\tand µ, 顔\n");
-  EXPECT_EQ(without_terminal_control("py\u009b2J\u0080x \u00a0\u00a9\xc2"), "py2Jx \u00a0\u00a9\xc2")
+  EXPECT_EQ(without_terminal_control("py\u009b2J\u0080x \u00a0\u00a9\xc2"), "py2Jx \u00a0\u00a9\uFFFD")
       << "U+009B also begins a sequence";
+}
+
+TEST(TerminalControl, ReplacesInvalidUtf8) {
+  EXPECT_EQ(without_terminal_control("CPU-th\xed\xa0\x80rm"), "CPU-th\uFFFD\uFFFD\uFFFDrm");
 }
 
 TEST(TerminalControl, AnIncompleteSequenceEndsWithTheText) {
