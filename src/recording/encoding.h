@@ -46,9 +46,8 @@ struct Varint {
   return {};
 }
 
-// Reads within [at, end). Past the end, or after ten bytes, `at` becomes null and the value 0. A null `at`
-// stays null, so callers read a whole record and check once.
-inline std::uint64_t get_varint(const std::uint8_t*& at, const std::uint8_t* end) {
+// The slow path for values of more than seven bits, and for the last bytes of a segment.
+[[gnu::noinline]] inline std::uint64_t get_long_varint(const std::uint8_t*& at, const std::uint8_t* end) {
   if (at == nullptr) return 0;
   if (end - at < kLongestVarint) {
     const Varint last = varint_near_end(at, end);
@@ -71,6 +70,19 @@ inline std::uint64_t get_varint(const std::uint8_t*& at, const std::uint8_t* end
   }
   at = nullptr;
   return 0;
+}
+
+// Reads within [at, end). Past the end, or after ten bytes, `at` becomes null and the value 0. A null `at`
+// stays null, so callers read a whole record and check once.
+[[gnu::always_inline]] inline std::uint64_t get_varint(const std::uint8_t*& at, const std::uint8_t* end) {
+  // Two bytes without a branch between them: most fields are shorter than 2^14, and which of both lengths
+  // comes next cannot be predicted.
+  if (at == nullptr || end - at < kLongestVarint || (at[0] & at[1] & 0x80) != 0)
+    return get_long_varint(at, end);
+  const std::uint64_t is_two = at[0] >> 7;
+  const std::uint64_t value = (at[0] & 0x7f) | (std::uint64_t{at[1]} << 7 & -is_two);
+  at += 1 + is_two;
+  return value;
 }
 
 // The checksums of a recording (docs/recording-format.md). They are XXH64; the headers of the file and of

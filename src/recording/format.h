@@ -33,6 +33,7 @@ enum HeaderFlags : std::uint32_t {
   kFlagSealed = 8,        // the process wrote a RecordingEnd with checksums
   kFlagWithoutHost = 16,  // only GPU memory is recorded: no heap, no mappings
   kFlagForked = 32,       // a child after fork, which starts with its parent's live blocks
+  kFlagAttached = 64,     // the recorder came into a running process, whose older blocks are not recorded
 };
 
 struct FileHeader {
@@ -81,6 +82,7 @@ enum class MetadataKind : std::uint32_t {
   segment_seal = 13,    // SegmentSeal of a segment that was open at the end; `id` is its slot
   end = 14,             // RecordingEnd
   process = 15,         // name of a process that a device_holder record refers to; `id` is its number
+  attached = 16,        // AttachRecord: the recorder came into a running process
 };
 
 struct MetadataHeader {
@@ -101,6 +103,11 @@ struct ModuleRecord {
   std::uint64_t start, end;  // the range of its loaded segments
   std::uint64_t ticks;       // when the tracer first saw it
   std::uint32_t build_id_bytes, reserved;
+};
+
+struct AttachRecord {
+  std::uint64_t process_age_ns;  // 0: unknown
+  std::uint64_t resident_bytes;  // of the whole process, before attaching; 0: unknown
 };
 
 enum class ScopeSource : std::uint32_t {

@@ -6,7 +6,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "base/units.h"
@@ -14,27 +13,45 @@
 
 namespace headroom::recording {
 
+// The hash of a call stack, from the outermost frame inwards. A stack that shares its outermost frames with
+// another one continues from the hash of these.
+inline std::uint64_t hash_with_callee(std::uint64_t hash, std::uint64_t frame) {
+  __extension__ using Wide = unsigned __int128;
+  const Wide product = Wide{hash ^ 0x9e3779b97f4a7c15} * (frame ^ 0xe7037ed1a0b428db);
+  return static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);
+}
+
 // The distinct call stacks of a recording, numbered in order of first use.
+//
+// Each segment of a recording defines its stacks anew, so most calls of intern() find a known stack. They
+// compare hashes of 64 bits and the number of frames, not the frames: with a million stacks, the chance that
+// two have the same hash is one in 30 million.
 class StackTable {
  public:
   StackTable() { first_.assign(2, 0); }
 
-  // The id of this stack (innermost frame first). An empty stack has StackId{0}.
-  StackId intern(std::span<const std::uint64_t> frames) {
-    if (frames.empty()) return StackId{};
-    const auto [begin, end] = by_hash_.equal_range(hash_of(frames));
-    for (auto it = begin; it != end; ++it) {
-      const auto known = this->frames(StackId{it->second});
-      if (std::equal(known.begin(), known.end(), frames.begin(), frames.end())) return StackId{it->second};
-    }
-    const auto index = static_cast<std::uint32_t>(first_.size() - 1);
-    frames_.insert(frames_.end(), frames.begin(), frames.end());
+  // The id of this stack. An empty stack has StackId{0}. `hash`: by hash_with_callee(), beginning with 0.
+  StackId intern(std::span<const std::uint64_t> outermost_first, std::uint64_t hash) {
+    if (outermost_first.empty()) return StackId{};
+    std::size_t at = home_of(hash);
+    for (; slots_[at].id != 0; at = (at + 1) & (slots_.size() - 1))
+      if (slots_[at].hash == hash && slots_[at].frames == outermost_first.size())
+        return StackId{slots_[at].id};
+    const std::uint32_t id = size();
+    slots_[at] = {hash, id, static_cast<std::uint32_t>(outermost_first.size())};
+    frames_.insert(frames_.end(), outermost_first.rbegin(), outermost_first.rend());
     first_.push_back(frames_.size());
-    by_hash_.emplace(hash_of(frames), index);
-    return StackId{index};
+    if (std::size_t{id} * 2 > slots_.size()) grow();
+    return StackId{id};
+  }
+  StackId intern(std::span<const std::uint64_t> innermost_first) {
+    const std::vector<std::uint64_t> frames(innermost_first.rbegin(), innermost_first.rend());
+    std::uint64_t hash = 0;
+    for (const std::uint64_t frame : frames) hash = hash_with_callee(hash, frame);
+    return intern(frames, hash);
   }
 
-  // Valid until the next intern().
+  // Innermost frame first. Valid until the next intern().
   std::span<const std::uint64_t> frames(StackId stack) const {
     return std::span(frames_).subspan(first_[stack.index], first_[stack.index + 1] - first_[stack.index]);
   }
@@ -42,18 +59,28 @@ class StackTable {
   std::uint32_t size() const { return static_cast<std::uint32_t>(first_.size() - 1); }
 
  private:
-  static std::uint64_t hash_of(std::span<const std::uint64_t> frames) {
-    std::uint64_t hash = frames.size();
-    for (const std::uint64_t frame : frames) {
-      hash = (hash ^ frame) * 0x9e3779b97f4a7c15;
-      hash ^= hash >> 29;
+  struct Slot {
+    std::uint64_t hash = 0;
+    std::uint32_t id = 0;  // 0: the slot is free
+    std::uint32_t frames = 0;
+  };
+  static constexpr std::size_t kFirstSlots = 1 << 10;
+
+  std::size_t home_of(std::uint64_t hash) const { return hash & (slots_.size() - 1); }
+  void grow() {
+    std::vector<Slot> old(slots_.size() * 2);
+    old.swap(slots_);
+    for (const Slot& slot : old) {
+      if (slot.id == 0) continue;
+      std::size_t at = home_of(slot.hash);
+      while (slots_[at].id != 0) at = (at + 1) & (slots_.size() - 1);
+      slots_[at] = slot;
     }
-    return hash;
   }
 
   std::vector<std::uint64_t> frames_;
-  std::vector<std::size_t> first_;  // [id] is the index of its first frame
-  std::unordered_multimap<std::uint64_t, std::uint32_t> by_hash_;
+  std::vector<std::size_t> first_;                            // [id] is the index of its first frame
+  std::vector<Slot> slots_ = std::vector<Slot>(kFirstSlots);  // as many as a power of two
 };
 
 // A file that was mapped for execution, as readers of recordings see it.

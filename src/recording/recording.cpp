@@ -100,6 +100,12 @@ Result<Recording> Recording::open(const std::filesystem::path& path) {
             MADV_DONTNEED);  // as in drop_pages()
   recording.read_profiles(path);
   recording.note_unwritten_profiles();
+  const bool is_known = std::ranges::any_of(recording.open_problems_, [](const std::string& problem) {
+    return problem.find("cut off") != problem.npos;
+  });
+  if (recording.size_ < recording.header_file_bytes_ && !is_known)
+    recording.add_problem(fmt::format("the file has {} of its {} bytes: it was cut off", recording.size_,
+                                      recording.header_file_bytes_));
   recording.problems_ = recording.open_problems_;
   return recording;
 }
@@ -146,6 +152,7 @@ Status Recording::read_header(const std::filesystem::path& path) {
   info_.closed = (flags & kFlagClosed) != 0;
   info_.host_recorded = (flags & kFlagWithoutHost) == 0;
   info_.forked = (flags & kFlagForked) != 0;
+  if ((flags & kFlagAttached) != 0) info_.attached.emplace();
   info_.pid = header.pid;
   info_.parent_pid = header.parent_pid;
   info_.page_bytes = header.page_bytes;
@@ -230,6 +237,13 @@ void Recording::read_metadata_record(MetadataKind kind, std::uint32_t id, const 
         }
       return;
     }
+    case MetadataKind::attached: {
+      const auto record = payload.take<AttachRecord>();
+      constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
+      info_.attached = Attached{{static_cast<std::int64_t>(std::min(record.process_age_ns, kMost))},
+                                record.resident_bytes};
+      return;
+    }
     case MetadataKind::scope: {
       const auto record = payload.take<ScopeRecord>();
       // A parent's record comes first, so parents have smaller ids. This guarantees that path_of() ends.
@@ -251,7 +265,9 @@ void Recording::read_metadata_record(MetadataKind kind, std::uint32_t id, const 
     }
     case MetadataKind::runtime_profile: {
       const auto record = payload.take<ProfileRecord>();
-      const auto since = static_cast<std::int64_t>(record.start_monotonic_ns - header.first_monotonic_ns);
+      constexpr std::int64_t kMost = std::int64_t{1} << 61;
+      const auto since = std::clamp(
+          static_cast<std::int64_t>(record.start_monotonic_ns - header.first_monotonic_ns), -kMost, kMost);
       info_.profiles.push_back({payload.rest(), Nanoseconds{since}, ScopeId{record.scope}, {}});
       written_profiles_.insert(id);
       return;
@@ -374,7 +390,9 @@ void Recording::drop_pages(const std::uint8_t* begin, const std::uint8_t* end) c
   ::madvise(const_cast<std::uint8_t*>(begin), static_cast<std::size_t>(end - begin), MADV_DONTNEED);
 }
 
-bool has_unknown_blocks(const RecordingInfo& info) { return info.forked || info.segments_overwritten > 0; }
+bool has_unknown_blocks(const RecordingInfo& info) {
+  return info.forked || info.attached || info.segments_overwritten > 0;
+}
 
 std::string path_of(const RecordingInfo& info, ScopeId scope) {
   std::string path;

@@ -64,6 +64,12 @@ struct Device {
   std::uint64_t granule_bytes = 0;  // allocation granule of the device; 0: unknown, or host pages
 };
 
+// The recorder came into a running process, which has blocks from before. Zeros: unknown.
+struct Attached {
+  Nanoseconds process_age;
+  std::uint64_t resident_bytes = 0;  // of the whole process, before attaching
+};
+
 struct RecordingInfo {
   std::vector<std::string> command;
   std::string executable, folder;
@@ -74,6 +80,7 @@ struct RecordingInfo {
   bool full = false, ring = false, closed = false;
   bool host_recorded = true;  // false: GPU memory only, no heap and mapping events
   bool forked = false;        // a child after fork: it started with its parent's live blocks
+  std::optional<Attached> attached;
   std::uint64_t large_bytes = 0, sample_period_bytes = 0;
   std::uint32_t page_bytes = 4096;
   std::uint64_t file_bytes = 0, segments = 0, segments_overwritten = 0, events_dropped = 0;
@@ -90,8 +97,9 @@ struct RecordingInfo {
 // "model/layer1/conv": the names of a scope and its parents; empty for the root.
 std::string path_of(const RecordingInfo& info, ScopeId scope);
 
-// Whether blocks were live before the first event: the parent's blocks in a forked child, or events that a
-// ring has overwritten. They look like holes between the known blocks.
+// Whether blocks were live before the first event: the parent's blocks in a forked child, those of a process
+// that ran before the recorder came, or events that a ring has overwritten. They look like holes between the
+// known blocks.
 bool has_unknown_blocks(const RecordingInfo& info);
 
 class Recording {
@@ -100,6 +108,8 @@ class Recording {
   static Result<Recording> open(const std::filesystem::path& path);
   const RecordingInfo& info() const { return info_; }
   std::string path_of(ScopeId scope) const { return recording::path_of(info_, scope); }
+  // `units`: time units since the start, as in the records (docs/recording-format.md).
+  Nanoseconds time_of_units(std::uint64_t units) const { return scale_.of(units); }
 
   // Calls visit(const MemoryEvent&) for each event, ordered by time. At equal times frees come before
   // allocations, so an address that one thread frees and another receives is never live twice. May be called
@@ -257,7 +267,7 @@ void Recording::walk_records(Visit&& visit) {
         continue;
       }
       if (!std::exchange(known.is_checked, true)) check_segment(segment);
-      SegmentDecoder decoder(segment, scale_, weights_, coin_key, stacks_, std::move(copy));
+      SegmentDecoder decoder(segment, scale_, weights_, coin_key, &stacks_, std::move(copy));
       if (decoder.advance())
         active.push_back(std::move(decoder));
       else

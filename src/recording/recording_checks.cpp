@@ -125,9 +125,8 @@ void Recording::check_segment(const SegmentSpan& span) {
   if (seal.number != span.number || seal.committed > static_cast<std::uint64_t>(span.end - span.begin))
     return;
   if (checksum_of(seal, span.begin) == seal.checksum) return;
-  StackTable stacks;
   SampleWeights weights(info_.sample_period_bytes);
-  SegmentDecoder decoder(span, scale_, weights, 0, stacks);
+  SegmentDecoder decoder(span, scale_, weights, 0, nullptr);
   std::uint64_t events = 0;
   while (decoder.advance()) ++events;
   const std::string name =

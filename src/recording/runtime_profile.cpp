@@ -20,11 +20,18 @@ constexpr std::string_view kNodeSuffix = "_kernel_time";
 // A profile of ten runs of a thousand nodes has 10 MB. A profile that was never ended contains a million
 // events.
 constexpr Bytes kLargestProfile = gibibytes(1);
+constexpr std::size_t kMostRuns = 2'000'000;
 
 // Sizes are strings in the runtime's JSON: "mem_bytes_in_use": "33554432".
 std::optional<Bytes> size_of(const Json& arguments, const char* key) {
   const auto value = parse_number<std::int64_t>(get_text(arguments, key));
   return value && *value >= 0 ? std::optional<Bytes>(Bytes{*value}) : std::nullopt;
+}
+
+// Microseconds in the runtime's JSON. At most 71 years: the sum of three such times fits into the type.
+Nanoseconds time_of(const Json& event, const char* key, std::int64_t least) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 51, kMicrosecond = 1000;
+  return {std::clamp(get_integer(event, key).value_or(0), least, kMost) * kMicrosecond};
 }
 
 }  // namespace
@@ -33,18 +40,17 @@ Result<RuntimeProfileData> read_runtime_profile(const std::filesystem::path& pat
   // The path comes from a recording, which may be hostile.
   auto file = open_regular_file(path);
   if (!file) return forward_error(file);
-  auto text = read_descriptor(file->get(), path.string(), kLargestProfile);
+  std::error_code ignored;
+  // Not more than the file's size: /proc/PID/pagemap has none, and never ends.
+  const auto size = static_cast<std::int64_t>(std::filesystem::file_size(path, ignored));
+  auto text = read_descriptor(file->get(), path.string(), std::min(kLargestProfile, Bytes{size}), size);
   if (!text) return forward_error(text);
-  auto events = parse_json(*text, path.string());
-  if (!events) return forward_error(events);
-  if (!events->is_array())
-    return input_error(fmt::format("cannot use {}", path.string()), "it is not a list of trace events",
-                       "pass a profile that ONNX Runtime wrote");
   RuntimeProfileData profile;
   std::unordered_map<std::string, std::uint32_t> known;
-  for (const Json& event : *events) {
+  const auto take = [&](const Json& event) {
     std::string name = get_text(event, "name");
-    if (get_text(event, "cat") != "Node" || !name.ends_with(kNodeSuffix)) continue;
+    if (get_text(event, "cat") != "Node" || !name.ends_with(kNodeSuffix)) return;
+    if (profile.runs.size() == kMostRuns) return;
     name.resize(name.size() - kNodeSuffix.size());
     const Json& arguments = get_member(event, "args");
     const auto [place, is_new] = known.emplace(name, static_cast<std::uint32_t>(profile.nodes.size()));
@@ -52,14 +58,19 @@ Result<RuntimeProfileData> read_runtime_profile(const std::filesystem::path& pat
       profile.nodes.push_back({name, get_text(arguments, "op_name"), get_text(arguments, "provider"),
                                size_of(arguments, "output_size"), size_of(arguments, "activation_size"),
                                size_of(arguments, "parameter_size")});
-    constexpr std::int64_t kMicrosecond = 1000;
+    constexpr std::int64_t kEarliest = -(std::int64_t{1} << 51);
     profile.runs.push_back(
-        {place->second, get_integer(event, "tid").value_or(0),
-         Nanoseconds{get_integer(event, "ts").value_or(0) * kMicrosecond},
-         Nanoseconds{std::max<std::int64_t>(0, get_integer(event, "dur").value_or(0)) * kMicrosecond},
-         size_of(arguments, "mem_bytes_in_use"), size_of(arguments, "mem_bytes_requested_in_use"),
-         size_of(arguments, "mem_arena_held")});
+        {place->second, get_integer(event, "tid").value_or(0), time_of(event, "ts", kEarliest),
+         time_of(event, "dur", 0), size_of(arguments, "mem_bytes_in_use"),
+         size_of(arguments, "mem_bytes_requested_in_use"), size_of(arguments, "mem_arena_held")});
+  };
+  if (auto read = parse_json_list(*text, path.string(), take); !read) {
+    read.error().fix = "pass a profile that ONNX Runtime wrote";
+    return forward_error(read);
   }
+  if (profile.runs.size() == kMostRuns)
+    return input_error(fmt::format("cannot use {}", path.string()),
+                       fmt::format("it has {} runs of nodes or more", kMostRuns), "profile fewer runs");
   std::ranges::stable_sort(profile.runs, {}, &NodeRun::start);
   return profile;
 }

@@ -2,6 +2,7 @@
 // addresses from 0, and each segment defines the stacks that it uses.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <iterator>
 #include <vector>
@@ -36,14 +37,14 @@ struct SegmentSpan : SegmentSeal {
 class SegmentDecoder {
  public:
   // `coin_key`: mixed() of the recording's start time (sample_weights.h). `weights` and `stacks` belong to
-  // the recording and outlive the decoder. `bytes`: the copy that contains the segment, if it was copied from
-  // the file.
+  // the recording and outlive the decoder. Without `stacks` (null) all events have stack 0. `bytes`: the copy
+  // that contains the segment, if it was copied from the file.
   SegmentDecoder(const SegmentSpan& segment, const TimeScale& scale, SampleWeights& weights,
-                 std::uint64_t coin_key, StackTable& stacks, std::vector<std::uint8_t> bytes = {})
+                 std::uint64_t coin_key, StackTable* stacks, std::vector<std::uint8_t> bytes = {})
       : span_(segment),
         at_(segment.begin),
         scale_(scale),
-        table_(&stacks),
+        table_(stacks),
         weights_(&weights),
         coin_key_(coin_key),
         time_(segment.base_time),
@@ -56,6 +57,8 @@ class SegmentDecoder {
 
   // Decodes the next event. Returns false at the end, or at invalid bytes (then damage() has the reason).
   bool advance();
+  // The process has written more records of the segment.
+  void extend(const std::uint8_t* end) { span_.end = end; }
   const MemoryEvent& event() const { return event_; }
   std::uint64_t next_time() const { return time_; }
   bool comes_before(const SegmentDecoder& other) const {
@@ -110,25 +113,26 @@ class SegmentDecoder {
   std::vector<std::uint8_t> bytes_;
   ScopeId scope_before_counters_;
   std::vector<StackId> local_stacks_;
-  std::vector<std::uint64_t> frames_, frames_before_;
+  // The last defined stack, outermost frame first, and the hashes of its parts up to each frame.
+  std::array<std::uint64_t, kMaxFrames> frames_, hashes_;
+  std::size_t frame_count_ = 0;
   const char* damage_ = nullptr;
 };
 
 inline bool SegmentDecoder::define_stack(const std::uint8_t*& p) {
   const std::uint64_t count = get_varint(p, span_.end);
   const std::uint64_t shared = get_varint(p, span_.end);
-  if (p == nullptr || count > kMaxFrames || shared > count || shared > frames_before_.size()) return false;
-  frames_.resize(count);
-  for (std::uint64_t i = 0; i < shared; ++i)
-    frames_[count - 1 - i] = frames_before_[frames_before_.size() - 1 - i];
-  std::uint64_t caller = shared > 0 ? frames_[count - shared] : 0;
-  for (std::uint64_t i = count - shared; i-- > 0;) {
-    caller += static_cast<std::uint64_t>(unzigzag(get_varint(p, span_.end)));
-    frames_[i] = caller;
+  if (p == nullptr || count > kMaxFrames || shared > count || shared > frame_count_) return false;
+  for (std::uint64_t i = shared; i < count; ++i) {
+    const std::uint64_t caller = i > 0 ? frames_[i - 1] : 0, hash = i > 0 ? hashes_[i - 1] : 0;
+    frames_[i] = caller + static_cast<std::uint64_t>(unzigzag(get_varint(p, span_.end)));
+    hashes_[i] = hash_with_callee(hash, frames_[i]);
   }
   if (p == nullptr) return false;
-  local_stacks_.push_back(table_->intern(frames_));
-  frames_before_.swap(frames_);
+  frame_count_ = count;
+  local_stacks_.push_back(table_ == nullptr
+                              ? StackId{}
+                              : table_->intern({frames_.data(), count}, count > 0 ? hashes_[count - 1] : 0));
   return true;
 }
 

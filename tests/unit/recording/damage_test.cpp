@@ -87,6 +87,51 @@ TEST(Damage, ReadsTruncatedFilesOfEveryLength) {
   }
 }
 
+// All records have the same size, so the number of events before a cut is known. The process was killed or
+// ended, and the file was cut at each of its bytes.
+TEST(Damage, KeepsEachEventBeforeTheCut) {
+  constexpr std::size_t kEvents = 200;
+  constexpr std::size_t kRecords = kHeaderBytes + kSmallMetadata + sizeof(SegmentHeader);
+  for (const bool closed : {true, false}) {
+    test::TemporaryFolder folder;
+    const fs::path path = folder / "a.hrec";
+    RecordingBuilder builder(
+        path, {.closed = closed, .segment_bytes = kSmallSegment, .metadata_bytes = kSmallMetadata});
+    builder.thread(0, 1, "main");
+    for (std::uint64_t i = 1; i <= kEvents; ++i) builder.allocate(0, i, 0x1000 * i, 8);
+    const std::string whole = test::read_text(builder.finish());
+    const auto committed =
+        get<std::uint32_t>(whole, kRecords - sizeof(SegmentHeader) + offsetof(SegmentHeader, committed));
+    ASSERT_EQ(committed % kEvents, 0U);
+    const std::size_t record = committed / kEvents;
+    for (std::size_t length = kRecords + committed; length >= kHeaderBytes; --length) {
+      fs::resize_file(path, length);
+      const Seen seen = read_events(path);
+      const std::size_t before = length < kRecords ? 0 : (length - kRecords) / record;
+      ASSERT_EQ(seen.events.size(), before) << length;
+      if (before > 0) {
+        EXPECT_EQ(seen.events.back().address, 0x1000 * before);
+      }
+      if (before < kEvents) {
+        ASSERT_THAT(seen.problems, Contains(HasSubstr("cut off"))) << length;
+      }
+    }
+  }
+}
+
+// A killed process that recorded only names: no segment shows that the file was cut.
+TEST(Damage, ReportsACutInTheNamesOfAKilledProcess) {
+  test::TemporaryFolder folder;
+  const fs::path path = folder / "a.hrec";
+  RecordingBuilder builder(path, {.closed = false, .metadata_bytes = kSmallMetadata});
+  for (std::uint32_t i = 0; i < 8; ++i) builder.thread(i, i, "worker");
+  const std::string whole = test::read_text(builder.finish());
+  const std::size_t names = kHeaderBytes + get<std::uint64_t>(whole, offsetof(FileHeader, metadata_used));
+  EXPECT_THAT(read_bytes(path, whole).problems, IsEmpty());
+  for (std::size_t length = kHeaderBytes; length < names; ++length)
+    ASSERT_THAT(read_bytes(path, whole.substr(0, length)).problems, Contains(HasSubstr("cut off"))) << length;
+}
+
 // A thread that is killed between claiming metadata and filling it leaves zeros.
 TEST(Damage, SkipsAHoleInTheMetadata) {
   OwnRecording builder;

@@ -118,6 +118,7 @@ TEST_F(NodeRangesTest, NotesProfilesThatAreMissingOrNotRegularFiles) {
     EXPECT_THAT(recording.problems(), IsEmpty());
   }
   EXPECT_FALSE(read_runtime_profile("/dev/zero"));
+  EXPECT_FALSE(read_runtime_profile("/proc/self/pagemap")) << "it has no size, and never ends";
   EXPECT_FALSE(read_runtime_profile(folder_.path()));
   EXPECT_FALSE(Recording::open(fifo).has_value());
 }
