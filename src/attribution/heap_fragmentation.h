@@ -221,7 +221,10 @@ std::vector<LiveBlock> blocks_of_heap(std::vector<LiveBlock> blocks, const HeapL
 FragmentationMoment fragmentation_of(std::vector<LiveBlock> blocks, Nanoseconds time,
                                      const HeapLayout& layout = {});
 
-std::vector<LiveBlock> blocks_of(const LiveMap& live);
+// What the size of holes depends on: half as large as a LiveBlock, so a million are sorted in less time.
+struct HeapBlock {
+  std::uint64_t address = 0, size = 0;
+};
 
 class FragmentationSampler {
  public:
@@ -230,52 +233,72 @@ class FragmentationSampler {
   // Call after every event that changed the heap, and so `live`. Measures a moment when it is due.
   void allocated(const LiveBlock& block, const LiveMap& live, Nanoseconds time) {
     extents_.add(block);
-    changed(live, time);
+    changed(block, live, time);
   }
   void released(const LiveBlock& block, const LiveMap& live, Nanoseconds time) {
     extents_.remove(block);
-    changed(live, time);
+    changed(block, live, time);
   }
   // Prefetches what a block at this address will need.
   [[gnu::always_inline]] void prefetch(std::uint64_t address) const { extents_.prefetch(address); }
   // A block without a recorded release, whose address was allocated again.
   void replaced(const LiveBlock& block) { extents_.remove(block); }
 
-  HeapFragmentation finish(const LiveMap& live, Nanoseconds time);
+  // `with_extremes`: also the moments before the extents or the holes shrank from their maximum.
+  HeapFragmentation finish(const LiveMap& live, Nanoseconds time, bool with_extremes);
   // After finish(): the moments of the largest extents and of the most bytes in holes, unless a measured
   // moment comes close to them (by 3 % and 12 %; `exactly`: equals them).
   std::vector<Nanoseconds> passed_over(bool exactly) const;
 
  private:
   static constexpr std::int64_t kFirstStride = 1 << 10;
-  // The maximum, its time, and the maximum of the measured moments.
+  // The maximum, its time, and the maximum of the measured moments. `part`: a moment within 1/part of the
+  // maximum is close to it.
   struct Most {
-    std::int64_t bytes = 0, taken = 0;
-    Nanoseconds time;
+    std::int64_t part = 1, bytes = 0, taken = 0;
+    Nanoseconds time = {};
+    std::int64_t lost_below = 0;  // no measured moment is close to the maximum, and this state is not either
 
     void note(std::int64_t now, Nanoseconds at) {
       if (now <= bytes) return;
       bytes = now;
       time = at;
+      find_lost_below();
     }
+    void take(std::int64_t now) {
+      taken = std::max(taken, now);
+      find_lost_below();
+    }
+    void find_lost_below() { lost_below = taken < bytes - bytes / part ? bytes - bytes / part : 0; }
   };
-
-  void changed(const LiveMap& live, Nanoseconds time) {
-    extent_.note(extents_.extent_bytes(), time);
-    free_.note(extents_.free_bytes(), time);
-    if (--events_left_ == 0) take(live, time);
-  }
-  void take(const LiveMap& live, Nanoseconds time);
-
-  std::int64_t stride_ = kFirstStride, events_left_ = kFirstStride;
-  HeapLayout layout_;
-  HeapExtents extents_;
-  Most extent_, free_;
   struct Taken {
     FragmentationMoment moment;
     std::int64_t extent_bytes = 0, free_bytes = 0;  // by HeapExtents
   };
+
+  void changed(const LiveBlock& block, const LiveMap& live, Nanoseconds time) {
+    const std::int64_t extent = extents_.extent_bytes(), free = extents_.free_bytes();
+    if (extent < extent_.lost_below || free < free_.lost_below) [[unlikely]]
+      take_before(block, live);
+    extent_.note(extent, time);
+    free_.note(free, time);
+    before_ = {extent, free, time};
+    if (--events_left_ == 0) take(live, time);
+  }
+  void take(const LiveMap& live, Nanoseconds time);
+  void take_before(const LiveBlock& changed, const LiveMap& live);
+
+  std::int64_t stride_ = kFirstStride, events_left_ = kFirstStride;
+  HeapLayout layout_;
+  HeapExtents extents_;
+  Most extent_{.part = 32}, free_{.part = 8};
+  struct {
+    std::int64_t extent = 0, free = 0;
+    Nanoseconds time;
+  } before_;
   std::vector<Taken> taken_;
+  std::optional<Taken> largest_, worst_;    // before the extents or the holes shrank
+  std::vector<HeapBlock> blocks_, buffer_;  // of take(): kept, because fresh memory takes as long as sorting
 };
 
 }  // namespace headroom::attribution

@@ -33,9 +33,7 @@ LiveMap blocks_at(recording::Recording& recording, Nanoseconds time, LiveRows& r
   DeviceLedgers devices(recording.info());
   recording.for_each_event([&](const MemoryEvent& event) {
     if (event.time > time) return;
-    const bool has_layer = event.kind != MemoryEventKind::unmap && event.kind != MemoryEventKind::gap;
-    // Scopes without a name become layers in the order of their first event, as in the analysis.
-    const LayerIndex layer = has_layer ? layers.of(event.scope) : 0;
+    const LayerIndex layer = has_layer(event.kind) ? layers.of(event.scope) : 0;
     live.apply(event, layers);
     if (is_of_device(event.kind))
       devices.visit(event, layer, event.time.count);

@@ -205,6 +205,10 @@ struct AnalysisOptions {
 
 RecordingAnalysis analyze_recording(recording::Recording& recording, const AnalysisOptions& options);
 
+// Sets unseen_blocks and `complete`, and adds a problem for them. Everything else that these depend on is
+// set.
+void add_unseen_blocks(const recording::RecordingInfo& info, RecordingAnalysis& analysis);
+
 // Live memory at a moment.
 struct LiveMoment {
   Nanoseconds time;

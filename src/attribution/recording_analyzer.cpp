@@ -168,15 +168,6 @@ void RecordingAnalyzer::measure_end() {
   });
 }
 
-// A process that inherited no blocks, in a recording without losses, releases only recorded allocations.
-std::int64_t RecordingAnalyzer::unseen_blocks(const recording::RecordingInfo& info) const {
-  if (info.forked || result_.gaps > 0 || result_.dropped_events > 0 || info.segments_overwritten > 0 ||
-      !result_.problems.empty())
-    return 0;
-  if (full_) return result_.unknown_releases;
-  return info.closed ? std::max<std::int64_t>(0, result_.deallocations - result_.allocations) : 0;
-}
-
 RecordingAnalysis RecordingAnalyzer::finish(const recording::Recording& recording) {
   const recording::RecordingInfo& info = recording.info();
   if (peak_is_chosen_ && moment_of_peak_ <= last_time_) measure_peak();
@@ -195,16 +186,8 @@ RecordingAnalysis RecordingAnalyzer::finish(const recording::Recording& recordin
     result_.problems.push_back(
         fmt::format("{} allocations have impossible sizes and were skipped", implausible_));
   add_wrapping(result_.dropped_events, static_cast<std::int64_t>(info.events_dropped));
-  result_.unseen_blocks = unseen_blocks(info);
-  if (result_.unseen_blocks > 0)
-    result_.problems.push_back(fmt::format(
-        "{}{} without a recorded allocation: the blocks come from an allocator's special functions (mallocx, "
-        "mi_malloc, tc_malloc), a signal handler or untraced code",
-        full_ ? "" : "At least ",
-        result_.unseen_blocks == 1 ? "1 free is" : fmt::format("{} frees are", result_.unseen_blocks)));
-  result_.complete = info.closed && result_.dropped_events == 0 && result_.gaps == 0 &&
-                     info.segments_overwritten == 0 && result_.problems.empty();
-  finish_heap();
+  add_unseen_blocks(info, result_);
+  finish_heap(info.attached.has_value());
   if (info.segments_overwritten > 0)
     for (Figure* figure :
          {&result_.peak_bytes, &result_.peak_blocks, &result_.leaked_bytes, &result_.leaked_blocks})
@@ -224,9 +207,29 @@ RecordingAnalysis RecordingAnalyzer::finish(const recording::Recording& recordin
 
   result_.timeline =
       timeline_.finish(heap_.bytes, mappings_.mapped_bytes(), layers_, options_.timeline_layers);
-  if (knows_holes_) result_.fragmentation = fragmentation_.finish(live_, {last_time_});
+  if (knows_holes_)
+    result_.fragmentation = fragmentation_.finish(live_, {last_time_}, result_.events > kCheaplyReadAgain);
   live_ = LiveMap();  // frees the memory: a later pass may have its own map
   return std::move(result_);
+}
+
+// A process that inherited no blocks, in a recording without losses, releases only recorded allocations.
+void add_unseen_blocks(const recording::RecordingInfo& info, RecordingAnalysis& analysis) {
+  const bool has_losses = info.forked || info.attached || analysis.gaps > 0 || analysis.dropped_events > 0 ||
+                          info.segments_overwritten > 0 || !analysis.problems.empty();
+  if (has_losses)
+    analysis.unseen_blocks = 0;
+  else if (analysis.full)
+    analysis.unseen_blocks = analysis.unknown_releases;
+  else if (info.closed)
+    analysis.unseen_blocks = std::max<std::int64_t>(0, analysis.deallocations - analysis.allocations);
+  if (const std::int64_t unseen = analysis.unseen_blocks; unseen > 0)
+    analysis.problems.push_back(fmt::format(
+        "{}{} without a recorded allocation: the blocks come from an allocator's special functions (mallocx, "
+        "mi_malloc, tc_malloc), a signal handler or untraced code",
+        analysis.full ? "" : "At least ", unseen == 1 ? "1 free is" : fmt::format("{} frees are", unseen)));
+  analysis.complete = info.closed && analysis.dropped_events == 0 && analysis.gaps == 0 &&
+                      info.segments_overwritten == 0 && analysis.problems.empty();
 }
 
 LeakVerdict RecordingAnalyzer::leaks(const TracersOwnMemory& tracers_own) const {
@@ -237,19 +240,24 @@ LeakVerdict RecordingAnalyzer::leaks(const TracersOwnMemory& tracers_own) const 
 
 RecordingAnalysis analyze_recording(recording::Recording& recording, const AnalysisOptions& options) {
   RecordingAnalyzer analyzer(recording, options, find_sampled_peak(recording));
-  // Events wait in a ring until the memory that they will touch is prefetched. Prefetching in groups makes
-  // the processor look up several pages at once.
-  constexpr std::size_t kAhead = 48, kTogether = 16;
-  std::array<MemoryEvent, kAhead + kTogether> ring;
-  std::size_t arrived = 0, visited = 0;
+  // Events wait until the memory that they will touch is prefetched. Prefetching for many at once makes the
+  // processor look up several pages at the same time.
+  constexpr std::size_t kTogether = 64;
+  std::array<MemoryEvent, kTogether> waiting;
+  std::size_t count = 0;
+  const auto visit_waiting = [&] {
+    for (std::size_t i = 0; i < count; ++i) analyzer.prefetch(waiting[i]);
+    for (std::size_t i = 0; i < count; ++i) analyzer.prefetch_blocks(waiting[i]);
+    for (std::size_t i = 0; i < count; ++i) analyzer.prefetch_account_of(waiting[i]);
+    for (std::size_t i = 0; i < count; ++i) analyzer.visit(waiting[i]);
+    count = 0;
+  };
   recording.for_each_event([&](const MemoryEvent& event) {
     if (!analyzer.needs_prefetch()) return analyzer.visit(event);
-    ring[arrived++ % ring.size()] = event;
-    if (arrived % kTogether != 0) return;
-    for (std::size_t i = arrived - kTogether; i < arrived; ++i) analyzer.prefetch(ring[i % ring.size()]);
-    while (visited + kAhead < arrived) analyzer.visit(ring[visited++ % ring.size()]);
+    waiting[count++] = event;
+    if (count == kTogether) visit_waiting();
   });
-  while (visited < arrived) analyzer.visit(ring[visited++ % ring.size()]);
+  visit_waiting();
   RecordingAnalysis analysis = analyzer.finish(recording);
   if (analysis.fragmentation)
     add_fragmentation_moments(

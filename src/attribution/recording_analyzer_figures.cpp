@@ -18,7 +18,7 @@ Figure figure_of(std::int64_t value, double variance, double unit, double most) 
 
 }  // namespace
 
-void RecordingAnalyzer::finish_heap() {
+void RecordingAnalyzer::finish_heap(bool has_older_blocks) {
   const auto small_bytes = static_cast<double>(small_bytes_);
   const auto small_blocks = static_cast<double>(result_.counted_allocations + result_.sampled_allocations);
   const auto period = static_cast<double>(sample_period_);
@@ -39,7 +39,7 @@ void RecordingAnalyzer::finish_heap() {
   // releases of blocks from before the recording, because small ones are counted like any other.
   if (full_)
     result_.leaked_blocks.value = heap_.blocks;
-  else if (result_.unknown_releases == 0 && result_.deallocations <= result_.allocations)
+  else if (!has_older_blocks && result_.unknown_releases == 0 && result_.deallocations <= result_.allocations)
     result_.leaked_blocks.value = result_.allocations - result_.deallocations;
   else
     result_.leaked_blocks = figure_of(heap_.blocks, heap_.blocks_variance, blocks_a_period, small_blocks);
