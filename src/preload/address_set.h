@@ -56,6 +56,13 @@ class AddressSet {
     return buckets_ != nullptr && filter_ != nullptr && samples_.counters_ != nullptr;
   }
 
+  // Empties the set and releases its memory, whose addresses stay valid: the fast path may still read it.
+  void clear() {
+    if (buckets_ != nullptr) zero_memory(buckets_, kBuckets * sizeof(Bucket));
+    if (filter_ != nullptr) zero_memory(filter_, kFilterBytes);
+    if (samples_.counters_ != nullptr) zero_memory(samples_.counters_, 2 * kFilterBytes);
+  }
+
   bool may_hold(std::uint64_t address) const {
     return filter_[cell_of(address)].load(std::memory_order_relaxed) != 0;
   }

@@ -77,9 +77,9 @@ void FastPath::close() {
 
 void prepare_fast_path() {
   if (!kHasHostHooks || c_library_malloc != nullptr) return;
-  void* const next_malloc = ::dlsym(RTLD_NEXT, "malloc");
-  void* const next_free = ::dlsym(RTLD_NEXT, "free");
-  const void* const c_library = library_of(::dlsym(RTLD_NEXT, "gnu_get_libc_version"));
+  void* const next_malloc = find_next("malloc");
+  void* const next_free = find_next("free");
+  const void* const c_library = library_of(find_next("gnu_get_libc_version"));
   if (c_library == nullptr || library_of(next_malloc) != c_library || library_of(next_free) != c_library)
     return;
   const auto allocate = reinterpret_cast<FastPath::Malloc>(next_malloc);

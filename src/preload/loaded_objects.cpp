@@ -86,7 +86,8 @@ decltype(SymbolTable::symbols) find_symbol(const SymbolTable& table, const char*
     const std::uint32_t symbol_hash = hashes[symbol - first_symbol];
     if ((symbol_hash | 1) == (hash | 1) &&
         std::strcmp(table.names + table.symbols[symbol].st_name, name) == 0)
-      return table.symbols + symbol;
+      // A program that is not position-independent lists the functions whose addresses it uses, undefined.
+      return table.symbols[symbol].st_shndx != SHN_UNDEF ? table.symbols + symbol : nullptr;
     if ((symbol_hash & 1) != 0) return nullptr;
   }
 }
@@ -102,6 +103,27 @@ std::uint64_t address_of_function(const dl_phdr_info& module, const char* name) 
   const auto* const symbol = find_symbol(symbol_table_of(module), name);
   return symbol != nullptr && ELF64_ST_TYPE(symbol->st_info) == STT_FUNC ? module.dlpi_addr + symbol->st_value
                                                                          : 0;
+}
+
+namespace {
+
+struct Definition {
+  const char* name;
+  std::uint64_t address;
+};
+int find_definition(dl_phdr_info* module, std::size_t, void* data) {
+  auto& wanted = *static_cast<Definition*>(data);
+  if (contains_address(*module, reinterpret_cast<std::uint64_t>(&find_definition))) return 0;
+  wanted.address = address_of_function(*module, wanted.name);
+  return wanted.address != 0 ? 1 : 0;
+}
+
+}  // namespace
+
+void* first_definition(const char* name) {
+  Definition wanted{name, 0};
+  ::dl_iterate_phdr(find_definition, &wanted);
+  return reinterpret_cast<void*>(wanted.address);
 }
 
 const char* soname_of(const dl_phdr_info& module) { return symbol_table_of(module).soname; }

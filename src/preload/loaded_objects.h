@@ -30,6 +30,8 @@ bool find_object(std::uint64_t address, FoundObject& found);
 std::uint64_t address_of_export(const dl_phdr_info& module, const char* name);
 // The same for functions only.
 std::uint64_t address_of_function(const dl_phdr_info& module, const char* name);
+// The first definition of a function, in the order in which the libraries were loaded. Skips this library.
+void* first_definition(const char* name);
 // Whether the address lies in a loaded segment of the library.
 bool contains_address(const dl_phdr_info& module, std::uint64_t address);
 // The library's DT_SONAME; null if it has none.

@@ -25,6 +25,9 @@ inline void* reserve_memory(std::size_t bytes) {
   return map_memory(bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 }
 
+// Makes reserved memory read as zeros again, and returns its pages to the kernel.
+inline void zero_memory(void* memory, std::size_t bytes) { ::madvise(memory, bytes, MADV_DONTNEED); }
+
 // A child after fork, however it is created, finds zeros in these pages. They must be whole pages of
 // anonymous memory. Not supported before Linux 4.14.
 inline void wipe_on_fork(void* memory, std::size_t bytes) {

@@ -59,6 +59,7 @@ std::atomic<std::uint64_t> changes_seen{0};
 // OrtGetApiBase addresses that the handler has not accepted yet; 0: unused.
 std::atomic<std::uint64_t> new_onnxruntimes[4];
 std::atomic<bool (*)(std::uint64_t)> onnxruntime_handler{nullptr};
+std::atomic<void (*)(LoaderState)> scan_handler{nullptr};
 
 struct ModuleScan {
   KnownModules& before;
@@ -373,9 +374,12 @@ void note_code_address(std::uint64_t pc) {
   check_loader();
 }
 
+void set_scan_handler(void (*handler)(LoaderState)) { scan_handler = handler; }
+
 void set_onnxruntime_handler(bool (*handler)(std::uint64_t)) { onnxruntime_handler = handler; }
 
 void offer_onnxruntimes(LoaderState loader) {
+  if (const auto scanned = scan_handler.load()) scanned(loader);
   const auto handler = onnxruntime_handler.load();
   if (handler == nullptr) return;
   for (auto& place : new_onnxruntimes) {
@@ -395,6 +399,17 @@ void reset_modules() {
   for (std::size_t i = 0; i < known.count; ++i)
     known.modules[i].link_map = link_map_at(known.modules[i].start);
   publish_ranges(known);
+}
+
+void forget_known_modules() {
+  KnownModules& known = *latest_snapshot.load();
+  known.count = known.text_used = 0;
+  publish_ranges(known);
+  changes_seen = 0;
+  last_scan_ticks = 0;
+  module_bytes_written = 0;
+  noted_modules = false;
+  for (auto& place : new_onnxruntimes) place = 0;
 }
 
 void rewrite_modules() {

@@ -22,11 +22,15 @@ void check_loader();
 // at each scan; otherwise only when the loader is known to be idle (LoaderState::done).
 void set_onnxruntime_handler(bool (*handler)(std::uint64_t get_api_base));
 enum class LoaderState { may_be_busy, done };
+// Called with the loader's state after each scan that may have found new libraries.
+void set_scan_handler(void (*handler)(LoaderState loader));
 void offer_onnxruntimes(LoaderState loader);
 
 // In the child after fork, which must not ask the loader: another thread may have held its lock (see
 // is_forked_child). The child keeps its parent's modules, and adds others as their addresses appear.
 void reset_modules();
+// The next scan records all modules, into a new recording.
+void forget_known_modules();
 // Writes all known modules into the child's recording.
 void rewrite_modules();
 // The start of a known module's unwind information (.eh_frame_hdr), or null.

@@ -36,7 +36,7 @@ void* pinned(void* function) {
 
 // Finds the next definition, or that of a C++ runtime that was loaded outside the global scope.
 void* find_operator(const char* name) {
-  if (void* found = ::dlsym(RTLD_NEXT, name)) return pinned(found);
+  if (void* found = find_next(name)) return pinned(found);
   for (const char* runtime : {"libstdc++.so.6", "libc++.so.1"})
     if (void* handle = next_dlopen.get()(runtime, RTLD_LAZY | RTLD_NOLOAD)) {
       void* const found = pinned(::dlsym(handle, name));

@@ -21,6 +21,7 @@ enum class StackMode : std::uint8_t { off, frame_pointers, unwind };
 struct Options {
   bool ledger = false;                   // no recording: only the account of GPU memory and its limits
   bool host = true;                      // record host memory; set from kHasHostHooks, not parsed
+  bool attached = false;                 // recording began in a running process (attach.cpp), not parsed
   bool full = false;                     // record every allocation, not only large ones and samples
   StackMode stacks = StackMode::unwind;  // how call stacks are taken
   bool layers = true;                    // record scopes of NVTX, ONNX Runtime and PyTorch
@@ -39,6 +40,9 @@ struct Options {
 
 // "full=1,stacks=fp,ring=64": unknown keys and invalid values keep the default.
 Options parse_options(const char* text);
+
+// When this process began, on CLOCK_MONOTONIC. 0: unknown.
+std::uint64_t process_start_ns();
 
 // The file that one process records into. Its header and metadata stay mapped as long as the process lives.
 // Threads claim segments, map them, write them, and release them.
@@ -64,6 +68,8 @@ class RecordingFile {
 
   recording::FileHeader* header() const { return header_; }
   bool is_open() const { return header_ != nullptr; }
+  // Of this recording, or of the parent's in a forked child that has not created its own yet.
+  std::uint64_t segment_bytes() const { return segment_bytes_; }
   // True if RLIMIT_FSIZE keeps the recording smaller than requested.
   bool is_size_limited() const { return is_size_limited_.load(std::memory_order_relaxed); }
 
@@ -97,6 +103,9 @@ class RecordingFile {
   // Takes the second of the two points that convert ticks into time.
   void calibrate();
 
+  // Whether another process has locked the file: the one that attached this recorder.
+  bool is_locked();
+
  private:
   bool open_new(const char* path);
   bool open_for_process(const char* path);
@@ -110,6 +119,7 @@ class RecordingFile {
   std::uint64_t segment_offset(std::uint64_t slot) const;
 
   bool zeros_reserve_ = false;  // writing zeros reserves space as well as fallocate(), and faster
+  std::uint64_t segment_bytes_ = recording::kDefaultSegmentBytes;
   int fd_ = -1;
   std::uint64_t device_ = 0, inode_ = 0;  // identify the file behind fd_
   std::uint32_t generation_ = 0;
@@ -146,6 +156,11 @@ struct alignas(kCacheLine) Process {
   enum ForkMark : std::uint32_t { kForked = 0, kOurs = 1, kChildStarts = 2 };
   std::atomic<std::uint32_t>* fork_mark = nullptr;
   bool is_forked_child = false;
+  // Set while a recorder that came into a running process records (attach.cpp). The first is called a few
+  // times a second: it ends the recording if the process that wanted it is gone. The second restores the
+  // redirected calls, in a forked child.
+  void (*end_if_abandoned)() = nullptr;
+  void (*leave_in_child)() = nullptr;
 };
 extern Process process;
 

@@ -2,11 +2,15 @@
 
 #include <cstdint>
 
+#include "preload/loaded_objects.h"
+
 namespace headroom::preload {
 
 constinit RealAllocator real;
 constinit NextFunction<void* (*)(const char*, int)> next_dlopen("dlopen");
 constinit NextFunction<int (*)(void*)> next_dlclose("dlclose");
+
+void* find_next(const char* name) { return kIsAttached ? first_definition(name) : ::dlsym(RTLD_NEXT, name); }
 
 namespace {
 
@@ -14,7 +18,7 @@ constinit thread_local bool is_resolving __attribute__((tls_model("initial-exec"
 
 template <class Function>
 void resolve_next(Function& function, const char* name) {
-  function = reinterpret_cast<Function>(::dlsym(RTLD_NEXT, name));
+  function = reinterpret_cast<Function>(find_next(name));
 }
 
 std::atomic<std::size_t> arena_used{0};

@@ -15,6 +15,13 @@
 
 namespace headroom::preload {
 
+// Whether this library was loaded into a running program (attach.h), after the C library. RTLD_NEXT then
+// finds nothing, and calls reach the hooks only because attaching redirects them.
+extern const bool kIsAttached;
+
+// The definition that the program would use without this library. Null if there is none.
+void* find_next(const char* name);
+
 // The next definition, looked up at first use. Null if there is none.
 template <class Function>
 class NextFunction {
@@ -23,7 +30,7 @@ class NextFunction {
   Function get() {
     void* address = address_.load(std::memory_order_relaxed);
     if (__builtin_expect(address == nullptr, 0)) {
-      address = ::dlsym(RTLD_NEXT, name_);
+      address = find_next(name_);
       address_.store(address, std::memory_order_relaxed);
     }
     return reinterpret_cast<Function>(address);

@@ -31,6 +31,7 @@ bool is_tracer_code(std::uint64_t pc) {
 }
 
 [[gnu::noinline]] std::uint32_t define_stack(ThreadState& state, std::uint64_t time, StackTrace& trace) {
+  trace.complete();
   // Drop the tracer's own frames (its dlopen hook): they are not part of the program.
   std::uint32_t count = 0;
   for (std::uint32_t i = 0; i < trace.count; ++i) {
@@ -77,8 +78,9 @@ bool is_tracer_code(std::uint64_t pc) {
   if (walk != nullptr) {
     trace = walk->trace(state.frames);
   } else {
-    walk_unwind_rules(caller, state.stack, state.history, trace);
-    walk = state.known_walks.keep(caller, state.stack, state.history, trace);
+    walk_unwind_rules(caller, state.stack, state.history, trace, true);
+    trace.complete();
+    walk = state.known_walks.keep(caller, state.history, trace);
   }
   const std::uint32_t number = number_of(state, time, trace);
   if (walk != nullptr) {
@@ -241,6 +243,7 @@ void write_counters_if_due(ThreadState& state, std::uint64_t now) {
   if (now - state.counters_written < kInterval || !state.writer.has_space()) return;
   state.counters_written = now;
   if (state.writer.has_counted()) state.writer.flush_counters(now);
+  if (process.end_if_abandoned != nullptr) process.end_if_abandoned();
 }
 
 }  // namespace headroom::preload

@@ -1,4 +1,5 @@
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
@@ -14,6 +15,32 @@
 #include "recording/encoding.h"
 
 namespace headroom::preload {
+
+// When this process began, on CLOCK_MONOTONIC; execve does not change it. The result may be too early: by up
+// to a tick of 10 ms, and by the time that the machine slept since. 0: unknown.
+std::uint64_t process_start_ns() {
+  char text[1024] = {};
+  const int fd = ::open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return 0;
+  const ssize_t size = ::read(fd, text, sizeof text - 1);
+  ::close(fd);
+  if (size <= 0) return 0;
+  const char* at = std::strrchr(text, ')');  // the program's name may contain anything
+  constexpr int kFieldsBefore = 20;          // from the third to the 22nd
+  for (int i = 0; at != nullptr && i < kFieldsBefore; ++i) at = std::strchr(at + 1, ' ');
+  if (at == nullptr) return 0;
+  std::uint64_t ticks = 0;
+  for (++at; *at >= '0' && *at <= '9'; ++at) ticks = ticks * 10 + static_cast<std::uint64_t>(*at - '0');
+  timespec since_boot{};
+  const std::uint64_t now = monotonic_ns();
+  clock_gettime(CLOCK_BOOTTIME, &since_boot);
+  const auto ticks_a_second = static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK));
+  const std::uint64_t slept = static_cast<std::uint64_t>(since_boot.tv_sec) * 1'000'000'000 +
+                              static_cast<std::uint64_t>(since_boot.tv_nsec) - now;
+  const std::uint64_t start = ticks * (1'000'000'000 / ticks_a_second);
+  return start > slept ? start - slept : 1;
+}
+
 namespace {
 
 using namespace recording;
@@ -68,31 +95,6 @@ bool write_zeros(int fd, std::uint64_t offset, std::uint64_t bytes) {
   return true;
 }
 
-// When this process began, on CLOCK_MONOTONIC; execve does not change it. The result may be too early: by up
-// to a tick of 10 ms, and by the time that the machine slept since. 0: unknown.
-std::uint64_t process_start_ns() {
-  char text[1024] = {};
-  const int fd = ::open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return 0;
-  const ssize_t size = ::read(fd, text, sizeof text - 1);
-  ::close(fd);
-  if (size <= 0) return 0;
-  const char* at = std::strrchr(text, ')');  // the program's name may contain anything
-  constexpr int kFieldsBefore = 20;          // from the third to the 22nd
-  for (int i = 0; at != nullptr && i < kFieldsBefore; ++i) at = std::strchr(at + 1, ' ');
-  if (at == nullptr) return 0;
-  std::uint64_t ticks = 0;
-  for (++at; *at >= '0' && *at <= '9'; ++at) ticks = ticks * 10 + static_cast<std::uint64_t>(*at - '0');
-  timespec since_boot{};
-  const std::uint64_t now = monotonic_ns();
-  clock_gettime(CLOCK_BOOTTIME, &since_boot);
-  const auto ticks_a_second = static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK));
-  const std::uint64_t slept = static_cast<std::uint64_t>(since_boot.tv_sec) * 1'000'000'000 +
-                              static_cast<std::uint64_t>(since_boot.tv_nsec) - now;
-  const std::uint64_t start = ticks * (1'000'000'000 / ticks_a_second);
-  return start > slept ? start - slept : 1;
-}
-
 // Whether this process made the recording before an execve. Another process may have had the same PID: PIDs
 // are reused, and each PID namespace has its own.
 bool is_of_this_process(const FileHeader& header) {
@@ -127,7 +129,7 @@ bool may_grow_to(std::uint64_t bytes) {
          bytes <= file_size.rlim_cur;
 }
 
-// RLIMIT_FSIZE at the start also limits the recording.
+// The size limit in units of the default segment. RLIMIT_FSIZE at the start also limits the recording.
 std::uint64_t max_segments(const Options& options) {
   std::uint64_t most = options.segments;
   if (options.ring && most > kMostRingSlots) most = kMostRingSlots;
@@ -137,6 +139,18 @@ std::uint64_t max_segments(const Options& options) {
     if (left / kDefaultSegmentBytes < most) most = left / kDefaultSegmentBytes;
   }
   return most;
+}
+
+// Each segment defines its stacks anew. A program with 20,000 stacks of 26 frames needs a megabyte for that.
+// So in full mode a segment is larger, unless fewer than a thousand fit: each thread needs one. In a ring,
+// smaller segments keep more of the past.
+std::uint64_t choose_segment_bytes(const Options& options) {
+  constexpr std::uint64_t kLargest = 8 << 20, kFewestSlots = 1000;
+  std::uint64_t bytes = kDefaultSegmentBytes;
+  if (!options.full || options.ring) return bytes;
+  while (bytes < kLargest && max_segments(options) / (2 * bytes / kDefaultSegmentBytes) >= kFewestSlots)
+    bytes *= 2;
+  return bytes;
 }
 
 }  // namespace
@@ -172,9 +186,11 @@ void RecordingFile::fill_header(FileHeader& header, const Options& options) {
   header.version = kVersion;
   header.header_bytes = kHeaderBytes;
   header.metadata_bytes = kDefaultMetadataBytes;
-  header.segment_bytes = kDefaultSegmentBytes;
+  segment_bytes_ = choose_segment_bytes(options);
+  header.segment_bytes = static_cast<std::uint32_t>(segment_bytes_);
   header.flags = (options.full ? kFlagFull : 0u) | (options.ring ? kFlagRing : 0u) |
-                 (options.host ? 0u : kFlagWithoutHost) | (is_forked_child() ? kFlagForked : 0u);
+                 (options.host ? 0u : kFlagWithoutHost) | (is_forked_child() ? kFlagForked : 0u) |
+                 (options.attached ? kFlagAttached : 0u);
   header.time_shift = process_clock.shift;
   header.first_ticks = process_clock.first_ticks = ticks_now();
   header.first_monotonic_ns = monotonic_ns();
@@ -187,8 +203,8 @@ void RecordingFile::fill_header(FileHeader& header, const Options& options) {
   header.machine = kMachine;
   header.large_bytes = options.large_bytes;
   header.sample_period_bytes = options.sample_period;
-  header.segments_limit = max_segments(options);
-  is_size_limited_ = header.segments_limit < options.segments && !options.ring;
+  header.segments_limit = max_segments(options) / (segment_bytes_ / kDefaultSegmentBytes);
+  is_size_limited_ = max_segments(options) < options.segments && !options.ring;
   header.exec_generation = generation_;
   header.checksum = checksum_of(header);
 }
@@ -288,7 +304,7 @@ bool RecordingFile::reserve_on_disk(std::uint64_t offset, std::uint64_t bytes) {
 }
 
 std::uint64_t RecordingFile::segment_offset(std::uint64_t slot) const {
-  return kMappedBytes + slot * kDefaultSegmentBytes;
+  return kMappedBytes + slot * segment_bytes_;
 }
 
 bool RecordingFile::claim(Segment& segment, bool (*leave)(std::uint64_t slot)) {
@@ -316,7 +332,7 @@ bool RecordingFile::claim(Segment& segment, bool (*leave)(std::uint64_t slot)) {
     next_slot_.compare_exchange_strong(next, next + tries + 1);
     segment.number = claimed.fetch_add(1);
   }
-  void* memory = map_file(fd_, kDefaultSegmentBytes, segment_offset(segment.slot));
+  void* memory = map_file(fd_, segment_bytes_, segment_offset(segment.slot));
   if (memory == nullptr) {
     if (slots_in_use_ != nullptr) slots_in_use_[segment.slot].store(0);
     return false;
@@ -328,7 +344,7 @@ bool RecordingFile::claim(Segment& segment, bool (*leave)(std::uint64_t slot)) {
 
 void RecordingFile::release(Segment& segment) {
   if (segment.memory == nullptr) return;
-  unmap_memory(segment.memory, kDefaultSegmentBytes);
+  unmap_memory(segment.memory, segment_bytes_);
   if (slots_in_use_ != nullptr) slots_in_use_[segment.slot].store(0, std::memory_order_release);
   segment.memory = nullptr;
 }
@@ -341,6 +357,11 @@ bool RecordingFile::reserve_space(const Segment& segment, std::uint64_t bytes) {
   // Populating all pages in one call is cheaper than a fault each. Kernels before 5.14 reject the call, and
   // the pages fault.
   ::madvise(segment.memory + begin, kBackingStep, MADV_POPULATE_WRITE);
+  // The written part stays in the page cache. Unmapped, it is no longer part of the program's resident
+  // memory.
+  constexpr std::uint64_t kKeptMapped = 1 << 20;
+  if (begin % kKeptMapped == 0 && begin > 0)
+    ::madvise(segment.memory + begin - kKeptMapped, kKeptMapped, MADV_DONTNEED);
   calibrate();
   return true;
 }
@@ -410,6 +431,13 @@ bool RecordingFile::write_end() {
 
 void RecordingFile::note(const char* sentence) {
   write_metadata(MetadataKind::note, 0, {sentence, std::strlen(sentence)});
+}
+
+bool RecordingFile::is_locked() {
+  if (!ensure_descriptor()) return false;
+  if (::flock(fd_, LOCK_EX | LOCK_NB) != 0) return errno == EWOULDBLOCK;
+  ::flock(fd_, LOCK_UN);
+  return false;
 }
 
 void RecordingFile::calibrate() {

@@ -14,6 +14,7 @@
 #include "preload/loaded_objects.h"
 #include "preload/memory.h"
 #include "preload/modules.h"
+#include "preload/real_functions.h"
 #include "preload/scopes.h"
 #include "preload/threads.h"
 
@@ -126,7 +127,8 @@ bool open_first(const char* path, const Options& options) {
   const OwnSystemCalls own_calls;
   Options options = parse_options(std::getenv("HEADROOM_TRACE_OPTIONS"));
   options.host = kHasHostHooks;
-  return open_first(options.ledger ? nullptr : std::getenv("HEADROOM_TRACE_FILE"), options);
+  const bool has_file = !options.ledger && !kIsAttached;
+  return open_first(has_file ? std::getenv("HEADROOM_TRACE_FILE") : nullptr, options);
 }
 
 bool start_recording_to(ThreadLocal& thread, const char* path, const Options& options) {
@@ -157,7 +159,9 @@ void start_recording_in_child(ThreadLocal& thread) {
   thread.number = 0;
   thread.name_is_written = false;
   thread.has_ended = false;
-  open_recording();
+  if (process.leave_in_child == nullptr) return open_recording();
+  process.phase.store(Phase::disabled, std::memory_order_release);
+  process.leave_in_child();
 }
 
 void finish_recording() {
@@ -172,6 +176,22 @@ void finish_recording() {
   }
   const bool is_sealed = ends_written.load() > 0;
   process.file.header()->flags.fetch_or(recording::kFlagClosed | (is_sealed ? recording::kFlagSealed : 0u));
+}
+
+void stop_recording() {
+  if (process.phase.load(std::memory_order_acquire) != Phase::recording) return;
+  process.phase.store(Phase::disabled, std::memory_order_release);
+  close_fast_path();
+  finish_recording();
+}
+
+void release_recording() {
+  release_threads();
+  process.file.abandon();
+  process.recorded.clear();
+  process_clock.is_shared = false;
+  process.is_forked_child = false;
+  forget_known_modules();
 }
 
 bool try_finish_recording() {

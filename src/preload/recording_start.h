@@ -13,6 +13,11 @@ void finish_recording();
 // The same from a hook. Does nothing while the tracer or an allocator runs; returns whether the recording was
 // ended.
 bool try_finish_recording();
+// Ends the recording of a program that goes on; the counterpart of start_recording_to(). Threads that are
+// inside a hook may still write to it.
+void stop_recording();
+// Then releases the memory of the recording, so that another one may start. No thread may be inside a hook.
+void release_recording();
 // Reopens an ended recording, because the exec that ended it failed.
 void resume_recording();
 

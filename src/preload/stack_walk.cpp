@@ -7,6 +7,8 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "preload/modules.h"
 #include "preload/process.h"
 #include "recording/format.h"
@@ -19,20 +21,29 @@ namespace headroom::preload {
 std::atomic<std::uint64_t> stack_epoch{0};
 
 namespace {
-constexpr std::array<std::uint64_t, recording::kMaxFrames> odd_random_numbers() {
-  std::array<std::uint64_t, recording::kMaxFrames> numbers{};
-  std::uint64_t state = 0x9e3779b97f4a7c15;
-  for (std::uint64_t& number : numbers) {  // splitmix64
-    std::uint64_t z = state += 0x9e3779b97f4a7c15;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-    number = (z ^ (z >> 31)) | 1;
+constexpr std::uint64_t inverse_of(std::uint64_t odd) {
+  std::uint64_t inverse = odd;  // right in three bits; each step doubles them
+  for (int i = 0; i < 5; ++i) inverse *= 2 - odd * inverse;
+  return inverse;
+}
+constexpr HashPowers all_powers() {
+  HashPowers powers{};
+  std::uint64_t up = 1, down = 1;
+  for (std::uint32_t i = 0; i < kMostWalked; ++i) {
+    powers.up[i] = up;
+    powers.down[i] = down;
+    up *= kHashFactor;
+    down *= inverse_of(kHashFactor);
   }
-  return numbers;
+  return powers;
 }
 }  // namespace
 
-constinit const std::array<std::uint64_t, recording::kMaxFrames> StackTrace::factors = odd_random_numbers();
+constinit const HashPowers hash_powers = all_powers();
+
+void StackTrace::complete() {
+  for (; outer_end > outer_begin; --outer_end) frames[count++] = outer->frames[outer_end - 1].pc;
+}
 
 namespace {
 
@@ -132,146 +143,248 @@ namespace {
 
 using Step = WalkHistory::Step;
 
-// The rule of this address as in its table word. kNoRule, which equals no rule, if the rule does not fit.
-std::uint32_t rule_bits_of(std::uint64_t pc) {
-  const std::uint64_t word = frame_rule_word::load(pc);
-  return word >> 30 == frame_rule_word::tag_of(pc)
-             ? static_cast<std::uint32_t>(word & frame_rule_word::kRuleBits)
-             : WalkHistory::kNoRule;
-}
-bool counts_from_fp(std::uint32_t rule) { return frame_rule_word::kind_of(rule) == FrameRule::kFp; }
-
-// A step with implausible distances stays unknown.
-void remember(Step& step, const CallFrame& frame, std::uint64_t cfa, std::uint64_t return_at,
-              std::uint64_t fp_at) {
-  constexpr std::uint64_t kFarthest = WalkHistory::kSameFp;
-  const std::uint64_t to_caller = cfa - frame.sp, to_return = return_at - frame.sp;
-  const std::uint64_t to_fp = fp_at != 0 ? fp_at - frame.sp : 0;
-  const std::uint32_t rule = rule_bits_of(frame.pc);
-  if (rule == WalkHistory::kNoRule || (to_caller | to_return | to_fp) >= kFarthest) return;
-  step = {frame.pc,
-          frame.sp,
-          frame.fp,
-          rule,
-          static_cast<std::uint32_t>(to_caller),
-          static_cast<std::uint32_t>(to_return),
-          fp_at != 0 ? static_cast<std::uint32_t>(to_fp) : WalkHistory::kSameFp};
-}
-
-// Moves to the caller by the rule of the frame's address, and remembers the distances in `step`. Returns
-// false if there is no caller or the chain is implausible.
-[[gnu::noinline]] bool step_by_rule(StackReader& stack, CallFrame& frame, Step& step) {
+// Moves to the caller by the rule of the frame's address, and notes in `step` what it read. Returns false if
+// there is no caller or the chain is implausible. `is_sure` becomes false if that depends on a word of the
+// stack that is not noted.
+[[gnu::noinline]] bool step_by_rule(StackReader& stack, CallFrame& frame, Step& step, bool& is_sure) {
   const FrameRule rule = rule_at(frame.pc);
-  step = {0, frame.sp, frame.fp, WalkHistory::kNoRule, 0, 0, 0};
+  step = {frame.pc, frame.sp, frame.fp, 0, 0, 0, false};
   std::uint64_t cfa = 0;
   switch (rule.kind) {
     case FrameRule::kSp:
       cfa = frame.sp + rule.cfa_offset;
       break;
     case FrameRule::kFp:
+      step.uses_fp = true;
       cfa = frame.fp + rule.cfa_offset;
       break;
     // a function that aligned its stack: the CFA was saved near its frame pointer
     case FrameRule::kFpIndirect: {
+      step.uses_fp = true;
       const std::uint64_t stored = frame.fp - rule.cfa_offset;
       if (stored < frame.sp || !stack.may_read(stored) || !stack.may_read(frame.fp)) return false;
       cfa = word_at(stored);
+      step.cfa_at = stored;
       break;
     }
     case FrameRule::kSignal:
+      is_sure = false;
       return step_over_signal(stack, frame);
     case FrameRule::kUnknown:
-      return step_by_frame_pointer(stack, frame);
+      step.uses_fp = true;
+      if (!step_by_frame_pointer(stack, frame)) return false;
+      step.fp_at = step.fp;
+      step.return_at = step.fp + kWord;
+      return true;
     case FrameRule::kOutermost:
       return false;
   }
-  const std::uint64_t return_at = cfa - rule.return_offset, fp_at = cfa - rule.fp_offset;
-  if (cfa <= frame.sp || cfa > stack.bounds.high || !stack.may_read(return_at)) return false;
-  if (rule.kind == FrameRule::kFpIndirect) {
-    frame = {plain_address(word_at(return_at)), cfa, word_at(frame.fp)};
-    return true;
+  const std::uint64_t return_at = cfa - rule.return_offset;
+  std::uint64_t fp_at = rule.fp_offset != 0 ? cfa - rule.fp_offset : 0;
+  if (rule.kind == FrameRule::kFpIndirect) fp_at = frame.fp;
+  if (cfa <= frame.sp || cfa > stack.bounds.high || !stack.may_read(return_at) ||
+      (fp_at != 0 && !stack.may_read(fp_at))) {
+    if (rule.kind == FrameRule::kFpIndirect) is_sure = false;
+    return false;
   }
-  const bool restores_fp = rule.fp_offset != 0;
-  if (restores_fp && !stack.may_read(fp_at)) return false;
-  remember(step, frame, cfa, return_at, restores_fp ? fp_at : 0);
-  frame = {plain_address(word_at(return_at)), cfa, restores_fp ? word_at(fp_at) : frame.fp};
-  return true;
-}
-
-// Whether the frame at a remembered step's stack pointer now has another rule.
-[[gnu::always_inline]] inline bool has_other_rule(Step& step, std::uint64_t pc) {
-  if (__builtin_expect(pc == step.pc, 1)) return false;
-  if (frame_rule_word::load(pc) != (frame_rule_word::tag_of(pc) << 30 | step.rule)) return true;
-  step.pc = pc;  // another address in the same function
-  return false;
-}
-
-// Like step_by_rule(), for a frame with the stack pointer of a remembered step: uses the step if the rule is
-// also the same.
-[[gnu::always_inline]] inline bool step_from(Step& step, StackReader& stack, CallFrame& frame) {
-  if (__builtin_expect(has_other_rule(step, frame.pc) || (frame.fp != step.fp && counts_from_fp(step.rule)),
-                       0)) {
-    CallFrame next = frame;  // a copy, so that `frame` may stay in registers
-    const bool goes_on = step_by_rule(stack, next, step);
-    frame = next;
-    return goes_on;
-  }
-  frame.pc = plain_address(word_at(frame.sp + step.to_return));
-  if (step.to_fp != WalkHistory::kSameFp) frame.fp = word_at(frame.sp + step.to_fp);
-  frame.sp += step.to_caller;
+  step.return_at = return_at;
+  step.fp_at = fp_at;
+  frame = {plain_address(word_at(return_at)), cfa, fp_at != 0 ? word_at(fp_at) : frame.fp};
   return true;
 }
 
 }  // namespace
 
+// The words may now be in other frames, in padding, or in memory that another thread writes, which sanitizers
+// would report. If so, their values differ from the kept ones.
+[[gnu::no_sanitize_address, gnu::no_sanitize_thread]] std::uint32_t WalkHistory::joinable(
+    std::uint64_t sp) const {
+  if (count == 0) return 0;
+  const auto differs = [this](std::uint32_t check) __attribute__((no_sanitize("address", "thread"))) {
+    return *reinterpret_cast<const std::uint64_t*>(checks[check].at) ^ checks[check].word;
+  };
+  const std::uint32_t end = frames[count - 1].checks_end;
+  std::uint32_t i = 0;
+  while (i + 4 <= end && reached[i + 3] >= sp &&
+         (differs(i) | differs(i + 1) | differs(i + 2) | differs(i + 3)) == 0)
+    i += 4;
+  while (i < end && checks[i].at >= sp && differs(i) == 0) ++i;
+  return i == end ? count : owners[i];
+}
+
+// To remember a frame costs as much as to walk it twice or three times.
+bool WalkHistory::is_worth_remembering(std::uint32_t outer, std::uint32_t fresh) {
+  constexpr std::uint32_t kCost = 2, kLongestPause = 31;
+  if (left_to_pause > 0) {
+    --left_to_pause;
+    return false;
+  }
+  pause = gained >= kCost * remembered ? 0 : std::min(2 * pause + 1, kLongestPause);
+  left_to_pause = pause;
+  kept = outer;
+  remembered = fresh;
+  gained = 0;
+  return true;
+}
+
+void WalkHistory::replace(std::uint32_t outer, const Step* steps, std::uint32_t fresh) {
+  if (outer + fresh > kMostWalked) {  // the next walk begins anew
+    count = 0;
+    return;
+  }
+  std::uint32_t check = outer > 0 ? frames[outer - 1].checks_end : 0;
+  bool depends_on_fp = outer > 0 && frames[outer - 1].depends_on_fp != 0;
+  std::uint64_t sum = outer > 0 ? sums[outer] : 0;
+  sums[0] = 0;
+  for (std::uint32_t i = outer, left = fresh; left-- > 0; ++i) {
+    const Step& step = steps[left];
+    const auto add = [&](std::uint64_t at) {
+      owners[check] = i;
+      reached[check] = check > 0 && reached[check - 1] < at ? reached[check - 1] : at;
+      checks[check++] = {at, word_at(at)};
+    };
+    if (step.return_at != 0) add(step.return_at);
+    if (step.fp_at != 0 && depends_on_fp) add(step.fp_at);
+    if (step.cfa_at != 0) add(step.cfa_at);
+    depends_on_fp = step.uses_fp || (depends_on_fp && step.fp_at == 0);
+    frames[i] = {step.pc, step.sp, step.fp, check, depends_on_fp ? 1u : 0u};
+    sum += step.pc * hash_powers.up[i];
+    sums[i + 1] = sum;
+  }
+  count = outer + fresh;
+}
+
+namespace {
+
+constexpr std::uint32_t kMostRecorded = recording::kMaxFrames;
+constexpr std::uint64_t kNowhere = ~std::uint64_t{0};
+
+// Which known frame a walk may join, as its number of frames from the outermost one.
+struct Join {
+  std::uint32_t frames;
+  bool is_here;
+  std::uint64_t at(const WalkHistory& history) const {
+    return frames > 0 ? history.frames[frames - 1].sp : kNowhere;
+  }
+};
+
+[[gnu::noinline]] Join join_at(const WalkHistory& history, std::uint32_t joinable, const CallFrame& frame,
+                               std::uint32_t walked) {
+  while (joinable > 0 && history.frames[joinable - 1].sp < frame.sp) --joinable;
+  if (joinable == 0 || history.frames[joinable - 1].sp != frame.sp) return {joinable, false};
+  const WalkHistory::Frame& known = history.frames[joinable - 1];
+  if (known.pc == frame.pc && (known.fp == frame.fp || known.depends_on_fp == 0) &&
+      (!history.is_cut || walked + joinable >= kMostRecorded))
+    return {joinable, true};
+  return {joinable - 1, false};
+}
+
+// Repeats the first `count` steps of a walk to keep what they read in the history. A walk that joined no
+// known frame goes on beyond the maximum depth, so that the history does not end where a shorter stack needs
+// it.
+[[gnu::noinline]] void remember(const CallFrame& start, StackReader& stack, WalkHistory& history,
+                                const Join& join, std::uint32_t count) {
+  constexpr std::uint32_t kMost = kMostRecorded * 3 / 2;
+  Step steps[kMost];
+  CallFrame frame = start;
+  bool is_sure = true, goes_on = true;
+  std::uint32_t walked = 0;
+  while (goes_on && walked < (join.is_here ? count : kMost))
+    goes_on = step_by_rule(stack, frame, steps[walked++], is_sure) && frame.pc >= kLowestCode;
+  if (!is_sure) return;
+  if (!join.is_here) history.is_cut = goes_on;
+  history.replace(join.is_here ? join.frames : 0, steps, walked);
+  history.walk_end = history.count;
+}
+
+// `pc`, `sp` and `fp` are separate variables, so that the compiler keeps them in general registers: each load
+// of the chain waits for the one before. Returns where it joined the history.
+[[gnu::always_inline]] inline Join walk(const CallFrame& start, StackReader& stack,
+                                        const WalkHistory& history, std::uint32_t joinable,
+                                        StackTrace& result) {
+  std::uint64_t pc = start.pc, sp = start.sp, fp = start.fp;
+  const std::uint64_t high = stack.bounds.high;
+  Join join{joinable, false};
+  std::uint64_t hash = 0, join_sp = join.at(history), left = high - sp;
+  std::uint64_t* const frames = result.frames;
+  std::uint32_t count = 0;
+  while (count < kMostRecorded) {
+    if (__builtin_expect(sp >= join_sp, 0)) {
+      join = join_at(history, join.frames, {pc, sp, fp}, count);
+      if (join.is_here) break;
+      join_sp = join.at(history);
+    }
+    const std::uint64_t word = frame_rule_word::load(pc);
+    if (__builtin_expect(!frame_rule_word::is_simple_rule_of(word, pc), 0)) {
+      if (pc < kLowestCode) break;
+      hash = hash * kHashFactor + pc;
+      frames[count++] = pc;
+      CallFrame frame{pc, sp, fp};
+      Step unused;
+      bool is_sure = true;
+      if (!step_by_rule(stack, frame, unused, is_sure)) break;
+      pc = frame.pc;
+      sp = frame.sp;
+      fp = frame.fp;
+      left = high - sp;
+      continue;
+    }
+    hash = hash * kHashFactor + pc;
+    frames[count++] = pc;
+    std::uint64_t cfa = 0, lowest = 0;
+    if ((word & ~frame_rule_word::kTagBits) == frame_rule_word::kFrameRecord) {
+      // Code with frame pointers. The values are constants, so the processor follows the chain of frame
+      // pointers while it still looks up the rules. The statement keeps this a branch, which it can predict.
+      asm volatile("");
+      lowest = 2 * kWord;
+      cfa = fp + lowest;
+    } else {
+      lowest = frame_rule_word::lowest_offset(word);
+      cfa = (frame_rule_word::uses_fp(word) ? fp : sp) + frame_rule_word::cfa_offset(word);
+    }
+    const std::uint64_t size = cfa - sp;
+    if (__builtin_expect(size > left || size < lowest || cfa % kWord != 0, 0)) break;
+    pc = plain_address(word_at(cfa - frame_rule_word::return_offset(word)));
+    const std::uint64_t saved_fp = word_at(cfa - lowest);
+    fp = frame_rule_word::restores_fp(word) ? saved_fp : fp;
+    sp = cfa;
+    left -= size;
+  }
+  result.count = count;
+  result.hash += hash;
+  if (join.is_here && count < kMostRecorded) {
+    const std::uint32_t outer = std::min(join.frames, kMostRecorded - count);
+    result.outer = &history;
+    result.outer_end = join.frames;
+    result.outer_begin = join.frames - outer;
+    result.hash += hash * (hash_powers.up[outer] - 1) + history.hash_of(result.outer_begin, join.frames);
+  }
+  return join;
+}
+
+}  // namespace
+
 void walk_unwind_rules(const CallFrame& start, const StackBounds& bounds, WalkHistory& history,
-                       StackTrace& result) {
+                       StackTrace& trace, bool is_rare) {
   StackReader stack{readable_from(start.sp, bounds)};
   const bool is_own_stack = stack.bounds.high == bounds.high;
   const std::uint64_t epoch = stack_epoch.load(std::memory_order_relaxed);
-  if (!is_own_stack || history.epoch != epoch) history.count = 0;
+  if (__builtin_expect(history.epoch != epoch, 0)) history.count = 0;
   history.epoch = epoch;
-  Step* const steps = history.steps;
-  std::uint32_t fresh_count = 0;
-  std::uint32_t known = history.count;  // steps[0, known) are of the last walk, at or above the frame
-  StackTrace trace = result;            // a copy that stays in registers
-  CallFrame frame = start;
-  bool goes_on = frame.pc >= kLowestCode;
-  while (goes_on) {
-    while (known > 0 && steps[known - 1].sp < frame.sp) --known;
-    if (known == 0 || steps[known - 1].sp != frame.sp) {
-      trace.add(frame.pc);
-      CallFrame next = frame;
-      goes_on = step_by_rule(stack, next, history.fresh[fresh_count++]);
-      frame = next;
-      goes_on = goes_on && frame.pc >= kLowestCode && !trace.is_full();
-      continue;
-    }
-    // Follow the last walk as long as the stack pointers agree.
-    std::uint32_t at = known;
-    do {
-      --at;
-      trace.add(frame.pc);
-      goes_on = step_from(steps[at], stack, frame) && frame.pc >= kLowestCode && !trace.is_full();
-    } while (goes_on && at > 0 && steps[at - 1].sp == frame.sp);
-    if (!goes_on || at == 0) break;
-    // The walks diverge here, and may converge again further out.
-    while (known > at) history.fresh[fresh_count++] = steps[--known];
-  }
-  // Beyond the outermost remembered frame: the last walk was cut at the maximum depth.
-  Step unremembered;
-  while (goes_on) {
-    trace.add(frame.pc);
-    CallFrame next = frame;
-    goes_on = step_by_rule(stack, next, unremembered);
-    frame = next;
-    goes_on = goes_on && frame.pc >= kLowestCode && !trace.is_full();
-  }
-  result = trace;
-  if (!is_own_stack) return;
-  if (known + fresh_count > recording::kMaxFrames) known = 0;
-  for (std::uint32_t i = 0; i < fresh_count; ++i) steps[known + i] = history.fresh[fresh_count - 1 - i];
-  history.count = known + fresh_count;
+  const std::uint32_t joinable = is_own_stack ? history.joinable(start.sp) : 0;
+  if (start.sp % kWord != 0) return;
+  const Join join = walk(start, stack, history, joinable, trace);
+  const std::uint32_t kept = join.is_here ? join.frames : 0, fresh = trace.count;
+  history.walk_end = fresh == 0 ? kept : 0;
+  const bool is_again = start.pc == history.last_pc && start.sp == history.last_sp;
+  history.last_pc = start.pc;
+  history.last_sp = start.sp;
+  if (kept > history.kept) history.gained += kept - history.kept;
+  if (fresh == 0 || !is_own_stack) return;
+  // A few innermost frames are remembered only if a walk starts at the same place again.
+  constexpr std::uint32_t kFewFrames = 4;
+  if (is_rare || ((fresh > kFewFrames || is_again) && history.is_worth_remembering(kept, fresh)))
+    remember(start, stack, history, join, fresh);
 }
 
 bool may_be_in_signal_handler(const CallFrame& start, const StackBounds& bounds) {
@@ -279,9 +392,10 @@ bool may_be_in_signal_handler(const CallFrame& start, const StackBounds& bounds)
   StackReader stack{readable_from(start.sp, bounds)};
   CallFrame frame = start;
   Step unremembered;
+  bool is_sure = true;
   while (frame.pc >= kLowestCode) {  // terminates: each step is further out
     if (rule_at(frame.pc).kind == FrameRule::kSignal) return true;
-    if (!step_by_rule(stack, frame, unremembered)) break;
+    if (!step_by_rule(stack, frame, unremembered, is_sure)) break;
   }
   return false;
 }
@@ -289,22 +403,21 @@ bool may_be_in_signal_handler(const CallFrame& start, const StackBounds& bounds)
 std::atomic<std::uint64_t> frame_rule_words[1 << kRuleIndexBits];
 
 std::uint64_t frame_rule_word::pack(std::uint64_t pc, const FrameRule& rule) {
-  std::uint64_t saved = 0;
+  std::uint64_t saved = 1;
 #if defined(__aarch64__)
   if (rule.kind == FrameRule::kSp || rule.kind == FrameRule::kFp) {
     const bool pair = rule.fp_offset == rule.return_offset + 8;
     if (!pair && rule.fp_offset != 0) return 0;
-    if (!pair || rule.fp_offset != rule.cfa_offset) {
-      saved = rule.return_offset / 8 * 2 + (pair ? 1 : 0);
-      if (rule.return_offset % 8 != 0 || saved > 0xff) return 0;
-    }
+    saved = pair && rule.fp_offset == rule.cfa_offset ? 0 : rule.return_offset / 8 * 2 + (pair ? 1 : 0);
+    if (rule.return_offset % 8 != 0 || saved > 0xff) return 0;
   }
 #else
   if (rule.fp_offset % 8 != 0 || rule.fp_offset / 8 > 0xff || rule.return_offset != 8) return 0;
-  saved = rule.fp_offset / 8;
+  if (rule.fp_offset != 0) saved = rule.fp_offset / 8;
 #endif
-  if (rule.cfa_offset % 8 != 0 || rule.cfa_offset / 8 > 0x7ffff || pc >> 48 != 0) return 0;
-  return tag_of(pc) << 30 | std::uint64_t{rule.kind} << 27 | std::uint64_t{rule.cfa_offset / 8} << 8 | saved;
+  if (rule.cfa_offset % 8 != 0 || rule.cfa_offset > kCfaOffsetBits || pc >> 48 != 0) return 0;
+  const bool is_simple = rule.kind == FrameRule::kSp || rule.kind == FrameRule::kFp;
+  return (is_simple ? tag_of(pc) : ~tag_of(pc) & kTagBits) | saved << kSavedAt | rule.cfa_offset | rule.kind;
 }
 
 [[gnu::noinline]] FrameRule learn_frame_rule(std::uint64_t pc) {
@@ -316,7 +429,8 @@ std::uint64_t frame_rule_word::pack(std::uint64_t pc, const FrameRule& rule) {
 }
 
 void forget_frame_rules() {
-  for (auto& word : frame_rule_words) word.store(0, std::memory_order_relaxed);
+  for (auto& word : frame_rule_words)  // pages that were never written must not come into being
+    if (word.load(std::memory_order_relaxed) != 0) word.store(0, std::memory_order_relaxed);
 }
 
 // The words may now be in other frames, in padding, or in memory that another thread writes, which sanitizers
@@ -328,19 +442,18 @@ void forget_frame_rules() {
   return differing == 0;
 }
 
-KnownWalks::Walk* KnownWalks::keep(const CallFrame& start, const StackBounds& bounds,
-                                   const WalkHistory& history, const StackTrace& trace) {
-  // the stack of a coroutine or a signal handler
-  if (start.sp < bounds.low || start.sp >= bounds.high) return nullptr;
+KnownWalks::Walk* KnownWalks::keep(const CallFrame& start, const WalkHistory& history,
+                                   const StackTrace& trace) {
+  // Not in the history: the stack of a coroutine or a signal handler, or a walk through a handler.
+  if (history.walk_end == 0) return nullptr;
   Walk& walk = walks_[index_of(start)];
   const bool is_second = starts_at(walk, start);
   walk.pc_ = start.pc;
   walk.sp_ = start.sp;
   walk.era_ = era_;
   walk.segment = walk.count_ = 0;
-  // The history may extend further out than this walk, and lacks steps that it had no space for.
-  if (!is_second || trace.count > kMostFrames || history.count < trace.count ||
-      !fill(walk, start, history, trace))
+  if (!is_second || trace.count > kMostFrames || history.walk_end != trace.count ||
+      !fill(walk, start, history))
     return nullptr;
   walk.fp_ = start.fp;
   walk.hash_ = trace.hash;
@@ -349,31 +462,17 @@ KnownWalks::Walk* KnownWalks::keep(const CallFrame& start, const StackBounds& bo
   return &walk;
 }
 
-// Collects the words that the walk read. Returns false if not all of them are known.
-bool KnownWalks::fill(Walk& walk, const CallFrame& start, const WalkHistory& history,
-                      const StackTrace& trace) {
-  walk.word_count_ = 0;
-  const auto add = [&](std::uint64_t address) {
-    const std::uint64_t offset = address - start.sp;
-    if (walk.word_count_ == Walk::kMostWords || offset >= WalkHistory::kSameFp) return false;
-    walk.offsets_[walk.word_count_] = static_cast<std::uint32_t>(offset);
-    walk.words_[walk.word_count_++] = *reinterpret_cast<const std::uint64_t*>(address);
-    return true;
-  };
-  walk.depends_on_fp_ = false;
-  std::uint64_t fp_at = 0;  // where the frame pointer was read; 0: it is the start's
-  for (std::uint32_t i = 0; i < trace.count; ++i) {
-    const WalkHistory::Step& step = history.steps[history.count - 1 - i];
-    if (step.rule == WalkHistory::kNoRule)  // allowed only if this frame has no caller
-      return i == trace.count - 1 && rule_at(trace.frames[i]).kind == FrameRule::kOutermost;
-    if (frame_rule_word::kind_of(step.rule) == FrameRule::kFp) {
-      if (fp_at == 0)
-        walk.depends_on_fp_ = true;
-      else if (!add(fp_at))
-        return false;
-    }
-    if (!add(step.sp + step.to_return)) return false;
-    if (step.to_fp != WalkHistory::kSameFp) fp_at = step.sp + step.to_fp;
+// Copies the words that the walk read. Returns false if they are too many.
+bool KnownWalks::fill(Walk& walk, const CallFrame& start, const WalkHistory& history) {
+  const WalkHistory::Frame& innermost = history.frames[history.walk_end - 1];
+  walk.depends_on_fp_ = innermost.depends_on_fp != 0;
+  walk.word_count_ = innermost.checks_end;
+  if (walk.word_count_ > Walk::kMostWords) return false;
+  for (std::uint32_t i = 0; i < walk.word_count_; ++i) {
+    const std::uint64_t offset = history.checks[i].at - start.sp;
+    if (offset >> 32 != 0) return false;
+    walk.offsets_[i] = static_cast<std::uint32_t>(offset);
+    walk.words_[i] = history.checks[i].word;
   }
   return true;
 }

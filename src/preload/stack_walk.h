@@ -52,54 +52,92 @@ StackBounds stack_bounds_of_this_thread();
 extern std::atomic<std::uint64_t> stack_epoch;
 inline void forget_stacks() { stack_epoch.fetch_add(1, std::memory_order_relaxed); }
 
-// Return addresses, innermost first, and a hash of them. The hash is the sum of address times
-// factors[position], so its products do not depend on each other.
+struct WalkHistory;
+
+// Powers of an odd number and of its inverse, modulo 2^64.
+inline constexpr std::uint64_t kHashFactor = 0x9e3779b97f4a7c15;
+inline constexpr std::uint32_t kMostWalked = 128;
+struct HashPowers {
+  std::uint64_t up[kMostWalked], down[kMostWalked];
+};
+extern const HashPowers hash_powers;
+
+// Return addresses, innermost first, and a hash of them: the sum of each address times up[number of frames
+// further out]. So the hash of outer frames that are known already can be added later.
+//
+// Outer frames that a thread's last walk found, too, are only referred to until complete() copies them.
 struct StackTrace {
   std::uint64_t* frames;  // space for recording::kMaxFrames
   std::uint32_t count = 0;
   std::uint64_t hash = stack_epoch.load(std::memory_order_relaxed);
+  const WalkHistory* outer = nullptr;
+  std::uint32_t outer_begin = 0, outer_end = 0;  // these frames of `outer`, the last one first
   void add(std::uint64_t pc) {
-    hash += pc * factors[count];
+    hash = hash * kHashFactor + pc;
     frames[count++] = pc;
   }
   bool is_full() const { return count == recording::kMaxFrames; }
-
-  static const std::array<std::uint64_t, recording::kMaxFrames> factors;
+  std::uint32_t depth() const { return count + outer_end - outer_begin; }
+  void complete();
 };
 
-// What a thread's last stack walk found, to speed up the next one.
+// What a thread's stack walks found, to shorten the next one.
 //
-// A walk by unwind rules is a chain of dependent loads, about 5 ns a frame. Each return address must be
-// loaded before its rule can be looked up. But most frames of a thread are where they were in its last walk.
-// Where the stack pointer and the rule are unchanged, the caller's address and frame pointer are saved in the
-// same places. So the walk reads those places for many frames ahead while the processor still checks the
-// rules.
+// A walk by unwind rules is a chain of dependent loads: each return address must be loaded before its rule
+// can be looked up, and each rule before the next return address (4 ns a frame). But most frames of a thread
+// are where they were in an earlier walk. So the history keeps a walk and the words of the stack that it
+// read. A new walk first compares these words, from the outermost frame inwards, which are independent loads.
+// The frames up to the first changed word can be joined: where the walk arrives at one of them with the same
+// registers, the rest is known, with its hash.
 //
-// Nothing is assumed: each return address is read from the stack again. Only if it equals that of the last
-// walk, its rule is known to be the same. Otherwise the rule is looked up in the table, where each word is in
-// another cache line and mostly in another page. How much this saves between a runtime's kernel launches has
-// not been measured.
+// Nothing is assumed: a frame is only joined if every word that the walk would read from there on was read
+// again and is unchanged.
 struct WalkHistory {
-  struct Step {
-    std::uint64_t pc;         // 0: this step is unknown
-    std::uint64_t sp, fp;     // at the start of the step
-    std::uint32_t rule;       // the rule of pc, as in its table word (see below)
-    std::uint32_t to_caller;  // distance from sp to the caller's sp
-    std::uint32_t to_return;  // distance from sp to the return address
-    std::uint32_t to_fp;      // distance from sp to the saved frame pointer; kSameFp: not saved
+  struct Frame {
+    std::uint64_t pc, sp, fp;
+    std::uint32_t checks_end;     // the checks of this frame's step end here
+    std::uint32_t depends_on_fp;  // whether the walk from here on depends on the frame pointer
   };
-  static constexpr std::uint32_t kNoRule = ~std::uint32_t{0}, kSameFp = ~std::uint32_t{0};
-  std::uint64_t epoch = 0;  // stack_epoch when the steps were taken
+  struct Check {
+    std::uint64_t at, word;
+  };
+  static constexpr std::uint32_t kMostChecks = 3 * kMostWalked;
+  std::uint64_t epoch = 0;  // stack_epoch when the frames were found
   std::uint32_t count = 0;
-  Step steps[recording::kMaxFrames];  // outermost first, so that unchanged steps keep their index
-  Step fresh[recording::kMaxFrames];  // steps of the walk in progress, innermost first
+  std::uint32_t walk_end = 0;  // the last walk consists of frames[0, walk_end); 0: it is not here
+  // Whether remembering pays: what was remembered last, and how many frames walks have joined of it.
+  std::uint32_t kept = 0, remembered = 0, gained = 0;
+  std::uint32_t pause = 0, left_to_pause = 0;  // in walks that could be remembered
+  bool is_cut = false;                         // frames[0] has a caller, which is unknown
+  std::uint64_t last_pc = 0, last_sp = 0;      // the start of the last walk
+  Frame frames[kMostWalked];                   // outermost first, so that unchanged frames keep their index
+  std::uint64_t sums[kMostWalked + 1];         // of pc × up[index] of the frames before this index
+  Check checks[kMostChecks];
+  std::uint32_t owners[kMostChecks];   // the frame of each check
+  std::uint64_t reached[kMostChecks];  // the lowest address of the checks up to this one
+
+  // The number of frames, from the outermost one, that can be joined by a walk that starts at `sp`.
+  std::uint32_t joinable(std::uint64_t sp) const;
+  std::uint64_t hash_of(std::uint32_t begin, std::uint32_t end) const {
+    return (sums[end] - sums[begin]) * hash_powers.down[begin];
+  }
+  // Replaces frames[outer, count) by these frames of a walk, innermost first, which leads there.
+  struct Step {
+    std::uint64_t pc, sp, fp;
+    std::uint64_t return_at, fp_at, cfa_at;  // where the step to the caller read; 0: it did not
+    bool uses_fp;
+  };
+  void replace(std::uint32_t outer, const Step* steps, std::uint32_t fresh);
+  // Whether to remember a walk that joined `outer` frames and found `fresh` others.
+  bool is_worth_remembering(std::uint32_t outer, std::uint32_t fresh);
 };
 
 // Both functions follow the chain as long as its stack pointers increase, are aligned and lie within the
 // bounds.
 void walk_frame_pointers(const CallFrame& start, const StackBounds& bounds, StackTrace& trace);
+// `is_rare`: the walk is always remembered, whether or not the last ones were of use.
 void walk_unwind_rules(const CallFrame& start, const StackBounds& bounds, WalkHistory& history,
-                       StackTrace& trace);
+                       StackTrace& trace, bool is_rare = false);
 
 // Whether a signal handler may be among the callers. Also true on a stack that is not the thread's own,
 // because it may be a signal stack.
@@ -109,9 +147,11 @@ bool may_be_in_signal_handler(const CallFrame& start, const StackBounds& bounds)
 //
 // Most code of distributions keeps no frame pointers. Instead, .eh_frame describes each function's frame by a
 // small program. Running it takes about a microsecond, so its result is cached: one 64-bit word an address,
-// in one table for all threads. A word is read and written whole, so no lock is needed. A stack of ten frames
-// costs ten loads more than with frame pointers. The table is direct mapped and has 32768 words (256 KiB);
-// addresses with the same index evict each other.
+// in one table for all threads. A word is read and written whole, so no lock is needed. The table is direct
+// mapped and has 65536 words (512 KiB, of which only the pages in use exist); addresses with the same index
+// evict each other. Return addresses lie at least four bytes apart, with rare exceptions. So the index leaves
+// out their lowest two bits, and the calls of a function share a few cache lines.
+
 // How to compute the caller's stack pointer (the "canonical frame address", CFA) and what was saved below it.
 // Besides the stack pointer only the frame pointer is tracked: hardly any code computes its CFA from another
 // register.
@@ -133,38 +173,63 @@ struct FrameRule {
 // Computes the rule from the module's unwind information (unwind_rules.cpp).
 FrameRule find_frame_rule(std::uint64_t pc);
 
-inline constexpr unsigned kRuleIndexBits = 15;
+inline constexpr unsigned kRuleIndexBits = 16;
 extern std::atomic<std::uint64_t> frame_rule_words[1 << kRuleIndexBits];
 
 // Drops all rules when a module is unloaded, because another may reuse its addresses.
 void forget_frame_rules();
 FrameRule learn_frame_rule(std::uint64_t pc);
 
-// Layout of a word: 33 bits of the address · 3 of kind · 19 of cfa_offset/8 · 8 that depend on the
-// architecture. The word and its index together give all 48 bits of the address.
+// Layout of a word, from the highest bit: 34 bits for the address · 8 that depend on the architecture · 19 of
+// cfa_offset/8 · 3 of kind. So one instruction extracts cfa_offset, because the next load waits for it. The
+// bits for the address are chosen so that one comparison takes few instructions. Together with the index they
+// give all 48 bits of the address. Words of the kinds other than kSp and kFp have them inverted, so the same
+// comparison sorts these out.
 namespace frame_rule_word {
-inline std::uint64_t tag_of(std::uint64_t pc) { return pc >> kRuleIndexBits; }
-inline std::uint64_t index_of(std::uint64_t pc) {
-  return (pc ^ (pc >> (kRuleIndexBits + 1))) & ((1u << kRuleIndexBits) - 1);
-}
-inline constexpr std::uint64_t kRuleBits = (std::uint64_t{1} << 30) - 1;
+inline constexpr std::uint64_t kCfaOffsetBits = 0x7ffff << 3;
+inline constexpr unsigned kSavedAt = 22, kTagAt = 30;
+inline constexpr std::uint64_t kTagBits = ~std::uint64_t{0} << kTagAt;
+inline std::uint64_t tag_of(std::uint64_t pc) { return ~((pc >> kRuleIndexBits ^ pc) << kTagAt) & kTagBits; }
+inline std::uint64_t index_of(std::uint64_t pc) { return pc >> 2 & ((1u << kRuleIndexBits) - 1); }
 inline std::uint64_t load(std::uint64_t pc) {
   return frame_rule_words[index_of(pc)].load(std::memory_order_relaxed);
 }
-inline FrameRule::Kind kind_of(std::uint64_t word) { return static_cast<FrameRule::Kind>(word >> 27 & 7); }
+// Whether the word is the rule of this address, of kind kSp or kFp.
+inline bool is_simple_rule_of(std::uint64_t word, std::uint64_t pc) {
+  constexpr std::uint64_t kIgnored = ~(kTagBits | FrameRule::kSp);  // an empty word has no kind
+  return (((pc >> kRuleIndexBits ^ pc) << kTagAt ^ word) | kIgnored) == ~std::uint64_t{0};
+}
+inline FrameRule::Kind kind_of(std::uint64_t word) { return static_cast<FrameRule::Kind>(word & 7); }
+inline bool uses_fp(std::uint64_t simple) { return (simple & 1) != 0; }
+inline std::uint64_t cfa_offset(std::uint64_t word) { return word & kCfaOffsetBits; }
+inline std::uint64_t saved(std::uint64_t word) { return word >> kSavedAt & 0xff; }
+#if defined(__aarch64__)
+// saved == 0: the pair {fp, return address} is at the bottom of the frame. Otherwise it encodes the place of
+// the return address, and whether the frame pointer is saved below it.
+inline std::uint64_t return_offset(std::uint64_t word) {
+  return saved(word) == 0 ? cfa_offset(word) - 8 : (saved(word) >> 1) * 8;
+}
+inline bool restores_fp(std::uint64_t word) { return saved(word) == 0 || (saved(word) & 1) != 0; }
+// The lowest word of the frame that the step reads: the frame pointer, or else the return address.
+inline std::uint64_t lowest_offset(std::uint64_t word) {
+  return return_offset(word) + (restores_fp(word) ? 8 : 0);
+}
+// The rule of a frame whose frame pointer points to {caller's frame pointer, return address} at its end. On
+// this architecture the record is at the other end of the frame, whose size differs.
+inline constexpr std::uint64_t kFrameRecord = 0;
+#else
+inline constexpr std::uint64_t kFrameRecord = std::uint64_t{2} << kSavedAt | 16 | FrameRule::kFp;
+// The frame pointer is saved at CFA − 8·saved. 1, the place of the return address: it is not saved.
+inline std::uint64_t return_offset(std::uint64_t) { return 8; }
+inline bool restores_fp(std::uint64_t word) { return saved(word) != 1; }
+inline std::uint64_t lowest_offset(std::uint64_t word) { return saved(word) * 8; }
+#endif
 inline FrameRule unpack(std::uint64_t word) {
   FrameRule rule;
   rule.kind = kind_of(word);
-  rule.cfa_offset = static_cast<std::uint32_t>(word >> 8 & 0x7ffff) * 8;
-  const auto saved = static_cast<std::uint32_t>(word & 0xff);
-#if defined(__aarch64__)
-  // saved == 0: the pair {fp, return address} is at the bottom of the frame. Otherwise it encodes the place
-  // of the return address, and whether the frame pointer is saved below it.
-  rule.return_offset = saved == 0 ? rule.cfa_offset - 8 : (saved >> 1) * 8;
-  rule.fp_offset = saved == 0 || (saved & 1) != 0 ? rule.return_offset + 8 : 0;
-#else
-  rule.fp_offset = saved * 8;
-#endif
+  rule.cfa_offset = static_cast<std::uint32_t>(cfa_offset(word));
+  rule.return_offset = static_cast<std::uint32_t>(return_offset(word));
+  rule.fp_offset = restores_fp(word) ? static_cast<std::uint32_t>(lowest_offset(word)) : 0;
   return rule;
 }
 // Returns 0 if the rule does not fit into a word.
@@ -172,8 +237,11 @@ std::uint64_t pack(std::uint64_t pc, const FrameRule& rule);
 }  // namespace frame_rule_word
 
 [[gnu::always_inline]] inline FrameRule rule_at(std::uint64_t pc) {
-  const std::uint64_t word = frame_rule_words[frame_rule_word::index_of(pc)].load(std::memory_order_relaxed);
-  if (__builtin_expect(word >> 30 == frame_rule_word::tag_of(pc), 1)) return frame_rule_word::unpack(word);
+  const std::uint64_t word = frame_rule_word::load(pc);
+  const bool is_of_pc = (word & frame_rule_word::kTagBits) == frame_rule_word::tag_of(pc) ||
+                        (~word & frame_rule_word::kTagBits) == frame_rule_word::tag_of(pc);
+  if (__builtin_expect(is_of_pc && frame_rule_word::kind_of(word) != 0, 1))
+    return frame_rule_word::unpack(word);
   return learn_frame_rule(pc);
 }
 
@@ -232,8 +300,7 @@ class KnownWalks {
   }
 
   // Offers a walk that just started here, with its history. Returns null if it is not kept.
-  Walk* keep(const CallFrame& start, const StackBounds& bounds, const WalkHistory& history,
-             const StackTrace& trace);
+  Walk* keep(const CallFrame& start, const WalkHistory& history, const StackTrace& trace);
 
   // Drops all walks, because another thread, with another stack, takes over this cache.
   void forget() { ++era_; }
@@ -247,7 +314,7 @@ class KnownWalks {
     return walk.pc_ == start.pc && walk.sp_ == start.sp && walk.era_ == era_;
   }
   static bool reads_the_same(const Walk& walk);
-  static bool fill(Walk& walk, const CallFrame& start, const WalkHistory& history, const StackTrace& trace);
+  static bool fill(Walk& walk, const CallFrame& start, const WalkHistory& history);
 
   // A new era begins when a module is unloaded, and when another thread takes over this cache. Walks of
   // earlier eras are invalid.

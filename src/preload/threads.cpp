@@ -19,12 +19,29 @@ namespace headroom::preload {
 
 constinit thread_local ThreadLocal thread_local_state;
 
+// Doubles the number of sets. The entries of a set move to the two sets that differ in the additional bit,
+// both at or above its own place. So the last set is moved first.
+[[gnu::noinline, gnu::cold]] void StackDictionary::grow() {
+  const std::uint64_t sets = std::uint64_t{1} << (kFewestBits + more_bits_);
+  ++more_bits_;
+  for (std::uint64_t i = sets; i-- > 0;) {
+    const Set old = sets_[i];
+    unsigned used[2] = {};
+    sets_[2 * i] = sets_[2 * i + 1] = Set{};
+    for (const Entry& entry : old.entries) {
+      const std::uint64_t half = set_of(entry.hash) & 1;
+      if (entry.segment != 0) sets_[2 * i + half].entries[used[half]++] = entry;
+    }
+  }
+}
+
 namespace {
 
 // All states ever created. What a forked child needs to know of them is here, because the states themselves
 // are wiped.
 struct Registered {
   ThreadState* state;
+  ThreadLocal* thread;    // that has the state, or null
   std::uint8_t* segment;  // mapped, or null
   std::uint32_t next_free;
   bool is_open;  // guarded by the lock. True: the segment is in use and stays mapped until this is false
@@ -81,7 +98,7 @@ ThreadState* new_state() {
   auto* state = reserve_array<ThreadState>(1);
   if (state == nullptr) return nullptr;
   wipe_on_fork(state, sizeof *state);
-  registry[++registered] = {state, nullptr, kNone, false};
+  registry[++registered] = {state, nullptr, nullptr, kNone, false};
   state->registry_slot = registered;
   return state;
 }
@@ -98,6 +115,7 @@ ThreadState* take_state() {
 
 void release_state(ThreadState* state) {
   const Locked locked(threads_lock);
+  registry[state->registry_slot].thread = nullptr;
   registry[state->registry_slot].next_free = first_free;
   first_free = state->registry_slot;
 }
@@ -118,6 +136,7 @@ ThreadState* attach(ThreadLocal& thread) {
   state->known_walks.forget();
   if (!thread.has_ended) pthread_setspecific(end_key, reinterpret_cast<void*>(std::uintptr_t{1}));
   thread.state = state;
+  registry[state->registry_slot].thread = &thread;
   write_thread_name(thread);
   return state;
 }
@@ -192,7 +211,8 @@ bool open_segment(ThreadLocal& thread, ThreadState& state, std::uint64_t time) {
 }
 
 bool make_space(ThreadLocal& thread, ThreadState& state, std::uint64_t time) {
-  const bool can_grow = state.writer.is_open() && state.backed_bytes < recording::kDefaultSegmentBytes;
+  if (process.end_if_abandoned != nullptr) process.end_if_abandoned();
+  const bool can_grow = state.writer.is_open() && state.backed_bytes < process.file.segment_bytes();
   if (can_grow && process.file.reserve_space(state.segment, state.backed_bytes + kBackingStep)) {
     state.backed_bytes += kBackingStep;
     state.writer.extend(state.backed_bytes);
@@ -362,15 +382,29 @@ void reset_threads() {
   threads_lock.reset();
   first_free = kNone;
   for (std::uint32_t slot = 1; slot <= registered; ++slot) {
-    if (registry[slot].segment != nullptr)
-      unmap_memory(registry[slot].segment, recording::kDefaultSegmentBytes);
+    if (registry[slot].segment != nullptr) unmap_memory(registry[slot].segment, process.file.segment_bytes());
     registry[slot].segment = nullptr;
+    registry[slot].thread = nullptr;
     registry[slot].is_open = false;
     registry[slot].next_free = first_free;
     first_free = slot;
   }
   noted_full_disk = noted_limit = noted_bound = noted_names = false;
   names_written = 0;
+}
+
+void release_threads() {
+  for (std::uint32_t slot = 1; slot <= registered; ++slot) {
+    ThreadLocal* const thread = registry[slot].thread;
+    if (thread == nullptr) continue;
+    thread->state = nullptr;
+    thread->counters = nullptr;
+    thread->number = 0;
+    thread->name_is_written = false;
+  }
+  reset_threads();
+  for (std::uint32_t slot = 1; slot <= registered; ++slot)
+    zero_memory(registry[slot].state, sizeof(ThreadState));
 }
 
 void wipe_threads() {

@@ -11,28 +11,44 @@
 
 namespace headroom::preload {
 
-// The stacks that a thread's current segment has defined, by their hash: a direct-mapped table of 4096 stacks
-// (64 KiB). A stack that was evicted is defined again, which costs bytes but not correctness.
+// The stacks that a thread's current segment has defined, by their hash. A set of four stacks fills a cache
+// line. The table grows from 1,024 stacks (16 KiB) to 65,536 (1 MiB). A stack that was evicted is defined
+// again, which costs bytes but not correctness.
 class StackDictionary {
  public:
   // Returns the stack's number in the segment; 0 if it has none.
   std::uint32_t find(std::uint64_t hash, std::uint32_t segment) const {
-    const Entry& entry = entries_[index_of(hash)];
-    return entry.hash == hash && entry.segment == segment ? entry.number : 0;
+    std::uint32_t number = 0;
+    for (const Entry& entry : sets_[set_of(hash)].entries)
+      if (entry.hash == hash && entry.segment == segment) number = entry.number;
+    return number;
   }
+  // Numbers count from 1, so they are also the number of stacks in the segment.
   void put(std::uint64_t hash, std::uint32_t segment, std::uint32_t number) {
-    entries_[index_of(hash)] = {hash, segment, number};
+    if (number > std::uint32_t{1} << (kFewestBits + more_bits_) && kFewestBits + more_bits_ < kMostBits)
+      grow();
+    Set& set = sets_[set_of(hash)];
+    Entry* place = &set.entries[number % kEntries];
+    for (Entry& entry : set.entries)
+      if (entry.segment != segment) place = &entry;
+    *place = {hash, segment, number};
   }
 
  private:
-  static constexpr unsigned kBits = 12;
-  // The hash is a product, so its upper bits depend on all input bits.
-  static std::uint64_t index_of(std::uint64_t hash) { return hash >> (64 - kBits); }
+  static constexpr unsigned kEntries = 4, kFewestBits = 8, kMostBits = 14;
   struct Entry {
     std::uint64_t hash;
     std::uint32_t segment, number;
   };
-  Entry entries_[1 << kBits];
+  struct alignas(kCacheLine) Set {
+    Entry entries[kEntries];
+  };
+  // The hash is a sum of products, so its upper bits depend on all input bits.
+  std::uint64_t set_of(std::uint64_t hash) const { return hash >> (64 - kFewestBits - more_bits_); }
+  void grow();
+
+  unsigned more_bits_;  // 0 in the zeroed memory of a new thread
+  Set sets_[1 << kMostBits];
 };
 
 // log2 of a number above 0, accurate to 1e-7: the mantissa's part is a series in (m−1)/(m+1).
@@ -237,6 +253,9 @@ void write_thread_name(ThreadLocal& thread);
 
 // In a forked child: marks all states as free, and unmaps the parent's segments.
 void reset_threads();
+// After a recording in a running process: the same, for threads that go on and may record again. No thread is
+// inside a hook.
+void release_threads();
 // Makes all states unusable. Needed where the kernel does not wipe them at fork.
 void wipe_threads();
 

@@ -9,6 +9,7 @@
 #include "preload/scopes.h"
 #include "preload/threads.h"
 #include "preload/torch_hooks.h"
+#include "types/lock.h"
 
 namespace headroom::preload {
 
@@ -161,11 +162,35 @@ struct OpenModule {
   std::uint32_t root_number, scope;
 };
 struct OpenModules {
+  OpenModules* next_spare;
   std::uint32_t depth;
   OpenModule open[kMaxScopeDepth];
   const OpenModule* innermost() const { return depth > 0 ? &open[depth - 1] : nullptr; }
 };
-thread_local OpenModules open_modules __attribute__((tls_model("initial-exec")));
+// Null outside all modules. Libraries that are loaded late share 1664 bytes of thread-local storage, so only
+// the pointer is there.
+thread_local OpenModules* open_modules __attribute__((tls_model("initial-exec"))) = nullptr;
+
+// Where another thread has the lock (in a forked child perhaps forever), the kernel provides the memory.
+Lock spare_lock;
+OpenModules* spare_modules = nullptr;
+
+OpenModules* take_open_modules() {
+  OpenModules* taken = nullptr;
+  if (spare_lock.try_lock()) {
+    taken = spare_modules;
+    if (taken != nullptr) spare_modules = taken->next_spare;
+    spare_lock.unlock();
+  }
+  return taken != nullptr ? taken : reserve_array<OpenModules>(1);
+}
+
+void put_back(OpenModules* modules) {
+  if (!spare_lock.try_lock()) return unmap_memory(modules, sizeof *modules);
+  modules->next_spare = spare_modules;
+  spare_modules = modules;
+  spare_lock.unlock();
+}
 
 std::uint32_t roots_so_far = 0;
 
@@ -387,13 +412,13 @@ void record_weights(Object* module, std::uint32_t scope, std::uint32_t root_numb
 
 // A module that is called again inside its own call is one layer.
 const OpenModule* find_open(const Object* module) {
-  for (std::uint32_t i = open_modules.depth; i-- > 0;)
-    if (open_modules.open[i].module == module) return &open_modules.open[i];
+  for (std::uint32_t i = open_modules->depth; i-- > 0;)
+    if (open_modules->open[i].module == module) return &open_modules->open[i];
   return nullptr;
 }
 
 OpenModule look_up(Object* module, std::uint32_t outer) {
-  const OpenModule* const inside = open_modules.innermost();
+  const OpenModule* const inside = open_modules->innermost();
   if (const OpenModule* const open = find_open(module)) return *open;
   NamedModule* const named = find_name(module, inside);
   if (named == nullptr) {
@@ -412,21 +437,34 @@ OpenModule look_up(Object* module, std::uint32_t outer) {
   return found;
 }
 
+bool has_open_modules() {
+  if (open_modules == nullptr) open_modules = take_open_modules();
+  return open_modules != nullptr;
+}
+
+void put_back_if_outermost() {
+  if (open_modules == nullptr || open_modules->depth > 0) return;
+  put_back(open_modules);
+  open_modules = nullptr;
+}
+
 }  // namespace
 
 bool enter_module(Object* module) {
   ThreadLocal& thread = thread_local_state;
-  OpenModules& modules = open_modules;
-  if (thread.is_busy() || !is_recording(thread) || modules.depth == kMaxScopeDepth) return false;
+  if (thread.is_busy() || !is_recording(thread)) return false;
+  if (!has_open_modules() || open_modules->depth == kMaxScopeDepth) return false;
   const OpenModule opened = look_up(module, thread.scope);
   // The lookup may have run other code, which has left the scopes that it entered.
-  if (!enter_scope(opened.scope, kModuleDomain)) return false;
-  modules.open[modules.depth++] = opened;
-  return true;
+  const bool is_entered = has_open_modules() && enter_scope(opened.scope, kModuleDomain);
+  if (is_entered) open_modules->open[open_modules->depth++] = opened;
+  put_back_if_outermost();
+  return is_entered;
 }
 
 void leave_module() {
-  --open_modules.depth;
+  --open_modules->depth;
+  put_back_if_outermost();
   leave_scope(kModuleDomain);
 }
 

@@ -1,5 +1,6 @@
 // The malloc family, operator new and mmap: recorded event by event in full mode, and to the byte in default
 // mode.
+#include <set>
 #include <sstream>
 
 #include "unit/preload/traced_program.h"
@@ -174,6 +175,22 @@ TEST(TraceMalloc, StacksReachFromTheLeafToMain) {
   TracedProgram without("full=1,stacks=off");
   ASSERT_TRUE(without.run({program_path("trace_storm"), "2000", "1"}).status.success());
   for (const SeenEvent& event : without.root().events) ASSERT_TRUE(event.frames.empty());
+}
+
+// Each stack is defined once in a segment, and one segment holds all events of this program.
+TEST(TraceMalloc, DefinesThousandsOfStacksOnce) {
+  constexpr std::uint64_t kStacks = 20'000;
+  const SeenRecording seen = recording_of({"trace_storm", "300000", "1", "20000"}, "full=1");
+  EXPECT_THAT(seen.problems, testing::IsEmpty());
+  EXPECT_EQ(seen.info.segments, 1u);
+  std::set<std::vector<std::uint64_t>> stacks;
+  for (const SeenEvent& event : seen.events)
+    if (event.event.kind == MemoryEventKind::allocate && event.frames.size() >= 12)
+      stacks.insert(event.frames);
+  EXPECT_NEAR(static_cast<double>(stacks.size()), static_cast<double>(kStacks), 100);
+  // An event takes at most 8 bytes. A stack has 26 frames on average, of up to 4 bytes.
+  constexpr std::uint64_t kBeforeSegments = recording::kHeaderBytes + recording::kDefaultMetadataBytes;
+  EXPECT_LT(seen.info.file_bytes, kBeforeSegments + 8 * seen.events.size() + kStacks * (26 + 4) * 4);
 }
 
 }  // namespace

@@ -32,7 +32,8 @@ struct Frames {
 
 struct Walks {
   Frames truth, rules, frame_pointers;
-  Frames known;  // the walk from the cache; empty if there was none
+  Frames frequent;  // by rules, where each allocation walks the stack
+  Frames known;     // the walk from the cache; empty if there was none
 };
 
 struct TruthSoFar {
@@ -53,7 +54,7 @@ _Unwind_Reason_Code add_frame(_Unwind_Context* context, void* data) {
   return _URC_NO_REASON;
 }
 
-thread_local WalkHistory history;
+thread_local WalkHistory history, frequent_history;
 thread_local KnownWalks known_walks;
 
 #ifdef __clang__  // Only needed in builds with sanitizers, where every function keeps its frame pointer.
@@ -75,9 +76,17 @@ thread_local KnownWalks known_walks;
     walks.known.count = trace.count;
   }
   StackTrace by_rules{walks.rules.pcs.data()};
-  walk_unwind_rules(caller, bounds, history, by_rules);
+  walk_unwind_rules(caller, bounds, history, by_rules, true);
+  by_rules.complete();
   walks.rules.count = by_rules.count;
-  if (known == nullptr) known_walks.keep(caller, bounds, history, by_rules);
+  StackTrace frequent{walks.frequent.pcs.data()};
+  walk_unwind_rules(caller, bounds, frequent_history, frequent);
+  const std::uint32_t depth = frequent.depth();
+  frequent.complete();
+  walks.frequent.count = frequent.count;
+  EXPECT_EQ(frequent.count, depth);
+  EXPECT_EQ(frequent.hash == by_rules.hash, walks.frequent.list() == walks.rules.list());
+  if (known == nullptr) known_walks.keep(caller, history, by_rules);
   StackTrace by_frame_pointers{walks.frame_pointers.pcs.data()};
   walk_frame_pointers(caller, bounds, by_frame_pointers);
   walks.frame_pointers.count = by_frame_pointers.count;
@@ -86,6 +95,7 @@ thread_local KnownWalks known_walks;
 void expect_same(const Walks& walks, const char* where) {
   EXPECT_GT(walks.truth.count, 3u) << where;
   EXPECT_EQ(walks.rules.list(), walks.truth.list()) << where;
+  EXPECT_EQ(walks.frequent.list(), walks.truth.list()) << where;
   if (walks.known.count > 0) {
     EXPECT_EQ(walks.known.list(), walks.truth.list()) << where;
   }
@@ -112,7 +122,7 @@ TEST(TracerStackWalk, ForgetsWalksWhenAModuleIsUnloaded) {
   Walks walks;
   for (int twice = 0; twice < 2; ++twice) {
     take(walks);
-    for (std::uint32_t i = 0; i < history.count; ++i) history.steps[i].to_return += sizeof(std::uint64_t);
+    for (std::uint32_t i = 0; i < history.count; ++i) ++history.frames[i].pc;
     forget_stacks();
   }
   expect_same(walks, "forgotten");
@@ -241,9 +251,12 @@ TEST(TracerStackWalk, KeepsNoWalkOfASignalStack) {
 TEST(TracerStackWalk, KeepsAWalkOfTheMaximumLength) {
   Walks walks;
   std::string found;
-  const auto deeper = [&](const auto& self, int depth) -> void {
+  const auto deeper = [&](const auto& self, int depth) __attribute__((noinline))->void {
     if (depth > 0) return self(self, depth - 1);
-    for (int i = 0; i < 3; ++i) take(walks);
+    for (int left = 3; left > 0; --left) {
+      asm volatile("" : "+r"(left));  // not unrolled: from one place
+      take(walks);
+    }
     found += walks.known.count > 0 ? 'k' : '-';
     asm volatile("");
   };
@@ -302,7 +315,7 @@ TEST(TracerStackWalk, MatchesFromASignalHandler) {
   // Without unwind information for the kernel's trampoline (as in an emulator), the walk follows its frame
   // record. That leads to the caller of the interrupted function, or to the function's own address.
   ASSERT_GT(walks_of_handler.truth.count, 4u);
-  walks_of_handler.rules.pcs[2] = walks_of_handler.truth.pcs[2];
+  walks_of_handler.rules.pcs[2] = walks_of_handler.frequent.pcs[2] = walks_of_handler.truth.pcs[2];
 #endif
   expect_same(walks_of_handler, "handler");
 }
@@ -327,6 +340,7 @@ template <unsigned Kind>
     for (int i = 0; i < 3; ++i) {
       take(walks);
       path.wrong += walks.rules.list() == walks.truth.list() ? 0 : 1;
+      path.wrong += walks.frequent.list() == walks.truth.list() ? 0 : 1;
       path.deepest = std::max(path.deepest, walks.rules.count);
       if (walks.known.count == 0) continue;
       ++path.known;
@@ -385,6 +399,7 @@ TEST(TracerStackWalk, InvalidRegistersEndTheWalk) {
     }
     StackTrace by_rules{frames}, by_frame_pointers{frames};
     walk_unwind_rules(frame, bounds, history, by_rules);
+    by_rules.complete();
     walk_frame_pointers(frame, bounds, by_frame_pointers);
     ASSERT_LE(by_rules.count, recording::kMaxFrames);
     ASSERT_LE(by_frame_pointers.count, recording::kMaxFrames);
