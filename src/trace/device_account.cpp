@@ -125,6 +125,14 @@ bool is_used_by_process(const std::string& file) {
   return false;
 }
 
+// Accounts are created under the folder's lock, so one that begins with zeros belongs to a killed process.
+bool is_unfinished(const fs::path& file) {
+  char magic[8] = {};
+  const UniqueFd fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  return fd && ::read(fd.get(), magic, sizeof magic) >= 0 &&
+         std::all_of(std::begin(magic), std::end(magic), [](char byte) { return byte == 0; });
+}
+
 // Removes accounts that killed conductors left behind; requires the folder's lock. Accounts of other Headroom
 // versions cannot be read, and stay.
 void remove_abandoned(const fs::path& folder) {
@@ -133,9 +141,10 @@ void remove_abandoned(const fs::path& folder) {
   for (const auto& entry : fs::directory_iterator(folder, code)) {
     if (!entry.path().filename().string().starts_with(ours)) continue;
     Account account;
-    if (account.open_shared(entry.path().c_str()) && account.members() == 0 &&
-        !is_used_by_process(entry.path().string()))
-      ::unlink(entry.path().c_str());
+    const bool is_abandoned = account.open_shared(entry.path().c_str())
+                                  ? account.members() == 0 && !is_used_by_process(entry.path().string())
+                                  : is_unfinished(entry.path());
+    if (is_abandoned) ::unlink(entry.path().c_str());
   }
 }
 

@@ -110,18 +110,24 @@ bool can_have_begun(const fs::path& process, const recording::FileHeader& header
   return static_cast<double>(*start) <= began * ticks_a_second + 1;
 }
 
+// A process that is killed before it writes the header leaves an empty file.
+bool is_recording_or_empty(const fs::path& path) {
+  std::error_code code;
+  return recording::is_recording(path) || (fs::is_regular_file(path, code) && fs::file_size(path, code) == 0);
+}
+
 // Whether an earlier trace created this file: recordings of other processes, their index, and runtime
 // profiles (onnxruntime-PID-N_DATE.json). Only such files are removed.
 bool is_trace_file(const fs::path& path) {
   const std::string name = path.filename();
-  return name == "index.json" || (name.starts_with("onnxruntime-") && name.ends_with(".json")) ||
-         recording::is_recording(path);
+  return name.starts_with("index.json") || (name.starts_with("onnxruntime-") && name.ends_with(".json")) ||
+         (name.ends_with(".hrec") && is_recording_or_empty(path));
 }
 
 Status remove_earlier(const fs::path& file) {
   std::error_code code;
   const std::string what = fmt::format("cannot replace {}", file.string());
-  if (fs::exists(file, code) && !recording::is_recording(file))
+  if (fs::exists(file, code) && !is_recording_or_empty(file))
     return usage_error(what, "it is not a recording", "choose another file with --out");
   fs::remove(file, code);
   if (code) return usage_error(what, code.message(), "choose another file with --out");
@@ -138,11 +144,17 @@ Status remove_earlier(const fs::path& file) {
 // Creates and removes the file as a test: the preload library will create it anew, and cannot report an
 // error.
 Status check_writable(const fs::path& file) {
+  constexpr off_t kFirstBytes = 256 << 10;  // header, first names, and the first records of one thread
   const UniqueFd fd(::open(file.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
-  if (!fd)
-    return usage_error(fmt::format("cannot write {}", file.string()), errno_text(errno),
-                       "choose a writable folder with --out");
-  ::unlink(file.c_str());
+  int problem = errno;
+  if (fd) {
+    ::unlink(file.c_str());  // first, because --force replaces an empty file, but not one of zeros
+    problem = ::posix_fallocate(fd.get(), 0, kFirstBytes);
+  }
+  if (problem != 0)
+    return usage_error(fmt::format("cannot write {}", file.string()), errno_text(problem),
+                       problem == ENOSPC ? "free space on its disk, or choose another folder with --out"
+                                         : "choose a writable folder with --out");
   return {};
 }
 

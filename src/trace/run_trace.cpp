@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "recording/format.h"
 #include "trace/device_account.h"
+#include "trace/live_figures.h"
 #include "trace/recording_files.h"
 
 namespace headroom::trace {
@@ -64,35 +65,51 @@ std::uint64_t record_bytes(const RecordingFile& file) {
 }
 
 // The process's memory peak, by which `headroom report` sorts the processes of a tree.
-std::uint64_t peak_bytes_of(const RecordingFile& file) {
-  auto recording = recording::Recording::open(file.path);
-  if (!recording) return 0;
-  const auto analysis = attribution::analyze_recording(*recording, {.timeline_points = 2});
+std::uint64_t peak_bytes_of(recording::Recording& recording, const RecordingFile& file,
+                            const LiveFigures& live) {
+  auto analysis = live.analysis_of(file.path, recording);
+  if (!analysis) analysis = attribution::analyze_recording(recording, {.timeline_points = 2});
   return static_cast<std::uint64_t>(
-      std::max<std::int64_t>(0, report::figures_of(file.path.string(), recording->info(), analysis).size()));
+      std::max<std::int64_t>(0, report::figures_of(file.path.string(), recording.info(), *analysis).size()));
+}
+
+// Models run in the workers of `headroom bench`.
+bool is_bench_worker(const recording::RecordingInfo& info) {
+  return info.command.size() > 1 && info.command[1] == "_worker" &&
+         fs::path(info.command[0]).filename() == own_executable().filename();
 }
 
 struct Chosen {
   const RecordingFile& file;
-  bool by_memory = false;
+  bool by_memory = false, of_worker = false;
 };
 
 // Chooses the recording to show: normally the command's own. If the command only started the real program (a
-// shell, env, a compiler driver), that of the process with the largest peak. If finding that out would take
-// too long, the one with the most records.
-Chosen main_recording(const std::vector<RecordingFile>& recordings, const fs::path& root) {
+// shell, env, a compiler driver), that of the process with the largest peak; if `headroom bench` ran, that of
+// its largest worker. If finding that out would take too long, the one with the most records.
+Chosen main_recording(const std::vector<RecordingFile>& recordings, const fs::path& root,
+                      const LiveFigures& live) {
   constexpr std::uint64_t kMuchMore = 4;
   const RecordingFile& own = recordings.front();
   if (recordings.size() == 1) return {own};
-  std::vector<std::uint64_t> sizes(recordings.size());
-  std::uint64_t all = 0;
-  for (const RecordingFile& file : recordings) all += record_bytes(file);
-  const bool by_memory = all <= static_cast<std::uint64_t>(kAnalysedAtOnce.count) / 2;
-  std::transform(recordings.begin(), recordings.end(), sizes.begin(),
-                 by_memory ? peak_bytes_of : record_bytes);
-  const auto largest = std::max_element(sizes.begin(), sizes.end());
-  if (own.path == root && *largest <= kMuchMore * sizes.front()) return {own};
-  return {recordings[static_cast<std::size_t>(largest - sizes.begin())], by_memory};
+  std::uint64_t to_analyse = 0;
+  for (const RecordingFile& file : recordings)
+    if (!live.has_figures_of(file.path)) to_analyse += record_bytes(file);
+  const bool by_memory = to_analyse <= static_cast<std::uint64_t>(kAnalysedAtOnce.count) / 2;
+  std::vector<std::uint64_t> sizes(recordings.size()), worker_sizes(recordings.size());
+  bool has_workers = false;
+  for (std::size_t i = 0; i < recordings.size(); ++i) {
+    auto recording = recording::Recording::open(recordings[i].path);
+    if (!recording) continue;
+    sizes[i] = by_memory ? peak_bytes_of(*recording, recordings[i], live) : record_bytes(recordings[i]);
+    if (!is_bench_worker(recording->info())) continue;
+    has_workers = true;
+    worker_sizes[i] = sizes[i];
+  }
+  const std::vector<std::uint64_t>& candidates = has_workers ? worker_sizes : sizes;
+  const auto largest = std::max_element(candidates.begin(), candidates.end());
+  if (!has_workers && own.path == root && *largest <= kMuchMore * sizes.front()) return {own};
+  return {recordings[static_cast<std::size_t>(largest - candidates.begin())], by_memory, has_workers};
 }
 
 // The path relative to the working folder, if it lies inside.
@@ -103,7 +120,7 @@ fs::path display_path(const fs::path& path) {
   return relative.empty() || *relative.begin() == ".." ? path : relative;
 }
 
-void read_figures(const RecordingFile& file, TraceOutcome& outcome) {
+void read_figures(const RecordingFile& file, const LiveFigures& live, TraceOutcome& outcome) {
   auto recording = recording::Recording::open(file.path);
   if (!recording) {
     outcome.problems.push_back(recording.error().sentence());
@@ -111,17 +128,20 @@ void read_figures(const RecordingFile& file, TraceOutcome& outcome) {
   }
   outcome.info = recording->info();
   outcome.problems = recording->problems();
-  if (disk_bytes_of(file.path) > static_cast<std::uint64_t>(kAnalysedAtOnce.count)) return;
-  const auto analysis = attribution::analyze_recording(*recording, {});
-  outcome.events = analysis.events;
-  outcome.figures = memory_figures(recording->info(), analysis);
-  outcome.problems = analysis.problems;
+  auto analysis = live.analysis_of(file.path, *recording);
+  if (!analysis && disk_bytes_of(file.path) > static_cast<std::uint64_t>(kAnalysedAtOnce.count)) return;
+  if (!analysis) analysis = attribution::analyze_recording(*recording, {});
+  outcome.events = analysis->events;
+  outcome.figures = memory_figures(recording->info(), *analysis);
+  outcome.problems = analysis->problems;
 }
 
-// Finishes the files after the command's end, and reads them.
-TraceOutcome finish(const TraceOptions& options, const fs::path& root, const CommandEnd& end) {
+}  // namespace
+
+TraceOutcome finish_recordings(const std::vector<std::string>& command, const fs::path& root,
+                               const CommandEnd& end, const LiveFigures& live) {
   TraceOutcome outcome;
-  outcome.command = options.command;
+  outcome.command = command;
   outcome.end = end;
   std::vector<RecordingFile> recordings = find_recordings(root);
   outcome.still_running = mark_growing(root, recordings);
@@ -131,37 +151,42 @@ TraceOutcome finish(const TraceOptions& options, const fs::path& root, const Com
     outcome.problems.push_back(written.error().sentence());
   if (recordings.empty()) return outcome;
 
-  const auto [chosen, by_memory] = main_recording(recordings, root);
+  const auto [chosen, by_memory, of_worker] = main_recording(recordings, root, live);
   outcome.recording = display_path(chosen.path);
   outcome.disk_bytes = disk_bytes_of(chosen.path);
   outcome.of_descendant = chosen.path != root;
   outcome.by_memory = by_memory;
+  outcome.of_worker = of_worker;
   outcome.programs = recordings.size();
   for (const RecordingFile& file : recordings) outcome.tree_bytes += disk_bytes_of(file.path);
   if (std::error_code code; fs::is_directory(tree_folder(root), code))
     outcome.tree = display_path(tree_folder(root));
-  read_figures(chosen, outcome);
+  read_figures(chosen, live, outcome);
   return outcome;
 }
 
-}  // namespace
+Result<fs::path> prepare_recording(const TraceOptions& options, const std::string& program) {
+  if (auto valid = check_options(options); !valid) return forward_error(valid);
+  auto output = prepare_output(options.output, program, options.replace_output);
+  if (!output) return output;
+  if (auto enough = check_file_size_limit(options, default_size_limit(*output)); !enough)
+    return forward_error(enough);
+  return output;
+}
 
 Result<int> run_trace(const TraceOptions& asked) {
   TraceOptions options = asked;
   if (options.command.empty())
     return usage_error("headroom trace needs a command", "",
                        "add it after --, for example headroom trace -- ./app");
-  if (auto valid = check_options(options); !valid) return forward_error(valid);
   if (auto usable = check_library(options.library); !usable) return forward_error(usable);
   auto program = find_program(options.command[0]);
   if (!program) return forward_error(program);
   if (auto traceable = check_traceable(*program, options.library); !traceable)
     return forward_error(traceable);
-  auto output = prepare_output(options.output, options.command[0], options.replace_output);
+  auto output = prepare_recording(options, options.command[0]);
   if (!output) return forward_error(output);
   const Bytes size_limit = default_size_limit(*output);
-  if (auto large_enough = check_file_size_limit(options, size_limit); !large_enough)
-    return forward_error(large_enough);
   warn_of_other_tools(options);
   std::optional<DeviceAccount> account;
   if (options.device_limits.any() || !options.share.empty()) {
@@ -173,9 +198,11 @@ Result<int> run_trace(const TraceOptions& asked) {
   }
   // Nothing of the command has run so far; from here on, its exit code is ours.
 
+  LiveFigures live(*output, options.full && !options.ring);
   auto end = run_command(options.command, tracer_environment(options, *output, size_limit));
   if (!end) return forward_error(end);
-  TraceOutcome outcome = finish(options, *output, *end);
+  live.finish();
+  TraceOutcome outcome = finish_recordings(options.command, *output, *end, live);
   for (unsigned device = 0; account && device < ledger::kMaxDevices; ++device)
     if (account->refused(device) > 0) outcome.refused_in = *output;
   [[maybe_unused]] const auto written = write_all(STDERR_FILENO, trace_summary(outcome));

@@ -118,6 +118,8 @@ std::string heap_figures(const recording::RecordingInfo& info,
   std::string text = line("peak live", fmt::format("{} at {}{}", bytes_of(analysis.peak_bytes),
                                                    format_duration(analysis.peak_time),
                                                    report::words_for_older_blocks(analysis.peak_bytes)));
+  if (const std::string before = report::words_for_memory_before(info, analysis); !before.empty())
+    text += line("before", before);
   if (const std::string layers = layers_at_peak(info, analysis); !layers.empty())
     text += line("at the peak", layers);
   text += line("allocations", fmt::format("{}, {} in total; {} released", grouped(analysis.allocations),
@@ -136,9 +138,11 @@ std::string heap_figures(const recording::RecordingInfo& info,
 }  // namespace
 
 std::string trace_summary(const TraceOutcome& outcome) {
-  std::string text = fmt::format("headroom: {} {}\n", program_of(outcome.command), how_it_ended(outcome.end));
+  std::string text = fmt::format("headroom: {} {}\n", program_of(outcome.command),
+                                 outcome.attached.empty() ? how_it_ended(outcome.end) : outcome.attached);
   if (outcome.of_descendant && outcome.info)
-    text += line("process", fmt::format("{} {} ({})", program_of(outcome.info->command), outcome.info->pid,
+    text += line("process", fmt::format("{} {} ({}{})", program_of(outcome.info->command), outcome.info->pid,
+                                        outcome.of_worker ? "worker of headroom bench with the " : "",
                                         outcome.by_memory ? "largest peak" : "most events"));
   if (outcome.end.status.signal == SIGSYS)
     text += line(

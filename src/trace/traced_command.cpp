@@ -178,8 +178,8 @@ Status check_elf(const fs::path& program, int fd, const ElfW(Ehdr) & header, con
   // The loader itself, with the program as its argument, requests no loader but honors LD_PRELOAD.
   if (loader.empty() && program.filename().string().starts_with("ld-linux")) return {};
   if (loader.empty())
-    return usage_error(cannot_trace(program),
-                       "it is statically linked, so no library can be preloaded into it", kDynamicFix);
+    return usage_error(cannot_trace(program), "it is statically linked, so no library can be loaded into it",
+                       kDynamicFix);
   if (loader.find("ld-musl") != std::string::npos)
     return usage_error(
         cannot_trace(program),
@@ -292,6 +292,12 @@ Result<fs::path> find_program(const std::string& name) {
   return usage_error(fmt::format("cannot run {}", name), "it is not in PATH",
                      here ? fmt::format("to run the one in this folder, write ./{}", name)
                           : "check its name, or give its path");
+}
+
+Status check_elf_program(const fs::path& program, const fs::path& library) {
+  const UniqueFd fd(::open(program.c_str(), O_RDONLY | O_CLOEXEC));
+  const auto header = fd ? elf_header(fd.get()) : std::nullopt;
+  return header ? check_elf(program, fd.get(), *header, library) : Status{};
 }
 
 Status check_traceable(const fs::path& program, const fs::path& library) {

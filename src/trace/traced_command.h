@@ -35,4 +35,8 @@ Result<std::filesystem::path> find_program(const std::string& name);
 // interpreter is checked. A program that can be run but not read passes unchecked.
 Status check_traceable(const std::filesystem::path& program, const std::filesystem::path& library);
 
+// The part of these checks that reads the program's file: architecture, static, C library, sanitizer. A file
+// that cannot be read passes.
+Status check_elf_program(const std::filesystem::path& program, const std::filesystem::path& library);
+
 }  // namespace headroom::trace

@@ -65,6 +65,11 @@ std::string preload_with(const std::string& library) {
   return preload;
 }
 
+std::string_view settings_here() {
+  const char* const settings = std::getenv("HEADROOM_TRACE_OPTIONS");
+  return settings != nullptr ? settings : "";
+}
+
 bool has_nvtx_of_another_tool() {
   const char* set = std::getenv("NVTX_INJECTION64_PATH");
   return set != nullptr && !is_tracer_library(set);
@@ -100,6 +105,29 @@ Environment ledger_environment(const fs::path& library, const ledger::Limits& li
           {"HEADROOM_TRACE_OPTIONS", "ledger=1" + device_settings(limits, account)}};
 }
 
+bool is_recorded() {
+  const char* const file = std::getenv("HEADROOM_TRACE_FILE");
+  const char* const preload = std::getenv("LD_PRELOAD");
+  if (file == nullptr || *file != '/' || preload == nullptr) return false;
+  const auto settings = split(settings_here(), ',');
+  return std::ranges::any_of(split(preload, ':'), is_tracer_library) &&
+         std::ranges::find(settings, "ledger=1") == settings.end();
+}
+
+Environment limited_environment(const fs::path& library, const ledger::Limits& limits,
+                                const std::string& account) {
+  if (!is_recorded()) return ledger_environment(library, limits, account);
+  std::string settings;
+  for (const std::string_view setting : split(settings_here(), ',')) {
+    const std::string_view key = setting.substr(0, setting.find('='));
+    // What the probe proved about the enclosing limit does not hold for another limit.
+    const bool is_replaced =
+        key.starts_with("device") || key == "account" || key == "within" || (key == "proved" && limits.any());
+    if (!is_replaced) settings += fmt::format("{}{}", settings.empty() ? "" : ",", setting);
+  }
+  return {{"HEADROOM_TRACE_OPTIONS", settings + device_settings(limits, account)}};
+}
+
 fs::path tracer_library() {
   constexpr const char* kFile = "libheadroom_trace.so";
   if (const char* named = std::getenv("HEADROOM_TRACER"); named != nullptr) return named;
@@ -108,6 +136,8 @@ fs::path tracer_library() {
 }
 
 fs::path gpu_tracer_library() { return tracer_library().replace_filename("libheadroom_trace_gpu.so"); }
+
+fs::path attach_library() { return tracer_library().replace_filename("libheadroom_trace_attach.so"); }
 
 bool is_tracer_library(const fs::path& path) {
   return path == tracer_library() || path == gpu_tracer_library();

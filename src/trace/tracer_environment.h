@@ -35,6 +35,7 @@ struct TraceOptions {
   std::optional<LimitType> proved_limit;  // the probe's result for these limits, stored in the recording
   std::string share;                      // name of the account that other commands share; empty: not shared
   std::string account;                    // the account's file, once it exists
+  bool allow_no_gpu = false;              // traces without these limits if there is no GPU driver
 };
 
 // A smaller recording has no space for segments.
@@ -64,8 +65,17 @@ Environment tracer_environment(const TraceOptions& options, const std::filesyste
 Environment ledger_environment(const std::filesystem::path& library, const ledger::Limits& limits,
                                const std::string& account);
 
+// Whether `headroom trace` records this process.
+bool is_recorded();
+// Like ledger_environment(), but if this process is recorded, the program is, too: it then keeps the library
+// and settings of the enclosing trace, and gets these limits.
+Environment limited_environment(const std::filesystem::path& library, const ledger::Limits& limits,
+                                const std::string& account);
+
 // The library's path: HEADROOM_TRACER, or where find_plugin() (base/files.h) finds it.
 std::filesystem::path tracer_library();
+// The library for processes that run already, in the same folder.
+std::filesystem::path attach_library();
 // The library that hooks only GPU memory, in the same folder.
 std::filesystem::path gpu_tracer_library();
 // Whether a preloaded or NVTX library is one of these two.

@@ -45,6 +45,10 @@ TEST(DeviceAccount, RemovesAccountsOfKilledCommands) {
   for (const fs::path& file : {abandoned, used, awaited})
     ASSERT_TRUE(ledger::Account::create_shared(file.c_str(), limits));
   test::write_text(other, "not an account");
+  // Of processes that were killed before they finished the file.
+  const fs::path empty = folder / (ours + "-4194999-21.17.new"), zeros = folder / (ours + "-share-a.18.new");
+  test::write_text(empty, "");
+  test::write_text(zeros, std::string(4096, '\0'));
   ledger::Account member;
   ASSERT_TRUE(member.open_shared(used.c_str()) && member.charge(0, 10));
   // A program that is still running and could join the account.
@@ -60,7 +64,7 @@ TEST(DeviceAccount, RemovesAccountsOfKilledCommands) {
        ++i)
     ::usleep(5000);
   ASSERT_TRUE(DeviceAccount::open(limits, "", folder.path()));
-  EXPECT_FALSE(fs::exists(abandoned));
+  for (const fs::path& file : {abandoned, empty, zeros}) EXPECT_FALSE(fs::exists(file)) << file;
   for (const fs::path& file : {used, awaited, other}) EXPECT_TRUE(fs::exists(file)) << file;
   ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);

@@ -300,6 +300,13 @@ TEST(Output, ReplacesOnlyRecordings) {
   EXPECT_EQ(why_not_written(file, true), "");
   EXPECT_FALSE(fs::exists(tree));
 
+  // A process that is killed before it writes the header.
+  fs::create_directory(tree);
+  for (const fs::path& empty : {file, tree / "8-0.hrec", tree / "index.json.tmp-17-1"})
+    test::write_text(empty, "");
+  EXPECT_EQ(why_not_written(file, true), "");
+  EXPECT_FALSE(fs::exists(file) || fs::exists(tree));
+
   test::write_text(folder / "letter.txt", "HEADROO, dear, is short");
   EXPECT_THAT(why_not_written(folder / "letter.txt", true), HasSubstr("not a recording"));
   EXPECT_EQ(test::read_text(folder / "letter.txt"), "HEADROO, dear, is short");

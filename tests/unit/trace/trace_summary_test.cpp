@@ -55,6 +55,12 @@ TEST_F(Summary, PrintsFiguresAndTheNextCommand) {
   EXPECT_THAT(text, Not(HasSubstr("dropped")));
 }
 
+TEST_F(Summary, NamesAWorkerOfBench) {
+  TraceOutcome outcome = of_two_layers();
+  outcome.of_descendant = outcome.by_memory = outcome.of_worker = true;
+  EXPECT_THAT(trace_summary(outcome), HasSubstr(" (worker of headroom bench with the largest peak)\n"));
+}
+
 TEST_F(Summary, OmitsHostMemoryForGpuOnlyRecordings) {
   test::RecordingOptions options;
   options.host = options.full = false;

@@ -103,6 +103,26 @@ TEST(TracerEnvironment, KeepsTheEnclosingLimit) {
               HasSubstr(",device=1000,account=/dev/shm/a,within=/dev/shm/b"));
 }
 
+// `headroom bench` or `run --gpu-limit` inside `headroom trace`: their commands are recorded, too.
+TEST(TracerEnvironment, KeepsTheEnclosingRecording) {
+  const ScopedEnvironment named("HEADROOM_TRACER", "/opt/libheadroom_trace.so");
+  const ScopedEnvironment preload("LD_PRELOAD", "/opt/libheadroom_trace.so");
+  const ScopedEnvironment file("HEADROOM_TRACE_FILE", "/out/a.hrec");
+  ledger::Limits limits;
+  limits.bytes[0] = 500;
+  const auto settings = [&] { return limited_environment(gpu_tracer_library(), limits, "/dev/shm/c"); };
+  {
+    const ScopedEnvironment options("HEADROOM_TRACE_OPTIONS",
+                                    "full=0,large=1,proved=hard,device0=900,account=/dev/shm/a");
+    EXPECT_TRUE(is_recorded());
+    EXPECT_EQ(settings(), (Environment{{"HEADROOM_TRACE_OPTIONS",
+                                        "full=0,large=1,device0=500,account=/dev/shm/c,within=/dev/shm/a"}}));
+  }
+  const ScopedEnvironment options("HEADROOM_TRACE_OPTIONS", "ledger=1");
+  EXPECT_FALSE(is_recorded());
+  EXPECT_EQ(settings(), ledger_environment(gpu_tracer_library(), limits, "/dev/shm/c"));
+}
+
 TEST(TracerEnvironment, LeavesNvtxRangesToAnotherTool) {
   TraceOptions options = with_library();
   {
