@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "base/text.h"
+#include "base/text_decoder.h"
 #include "doctor/inputs/readers.h"
 #include "report/input/input_kind.h"
 #include "report/input/run_input.h"
@@ -29,7 +30,9 @@ std::string first_bytes_of(const fs::path& file) {
   std::string begin(4096, '\0');
   std::ifstream stream(file, std::ios::binary);
   stream.read(begin.data(), static_cast<std::streamsize>(begin.size()));
-  begin.resize(static_cast<std::size_t>(stream.gcount()));
+  const auto size = static_cast<std::size_t>(stream.gcount());
+  begin.resize(size / 2 * 3 + 1);  // room for text in UTF-16
+  begin.resize(TextDecoder().decode(begin.data(), size));
   return begin;
 }
 
@@ -37,7 +40,6 @@ std::string first_bytes_of(const fs::path& file) {
 // codes, and runs of zeros after a power failure.
 bool is_binary(const std::string& begin) {
   if (begin.starts_with("\x1f\x8b")) return false;  // gzip, which may hold a log
-  if (begin.starts_with("\xff\xfe") || begin.starts_with("\xfe\xff")) return true;  // UTF-16
   const auto odd = std::ranges::count_if(begin, [](unsigned char byte) {
     return byte != 0 && (byte < 7 || (byte > 13 && byte < 27) || (byte > 27 && byte < 32));
   });
@@ -101,6 +103,20 @@ Status read_tool_text_and_log(const std::string& tool, const std::string& path, 
   return examination.add(path, tool, *words + ", and read as a log of " + counted(*lines, "line"));
 }
 
+// Logs of other forms, by their first columns: what they are and what to log instead.
+struct UnreadLog {
+  std::string_view begin;
+  const char *why, *fix;
+};
+constexpr UnreadLog kUnreadLogs[] = {
+    {"time_seconds,unix_time_seconds,",
+     "it is a CSV log of headroom watch, which has no totals of memory and swap",
+     "log with --output FILE.jsonl and use that file"},
+    {"time,uptime,jetson_clocks,",
+     "it is a log of jtop (jetson_stats), whose RAM and SWAP are shares without the size",
+     "log with headroom watch --output FILE.jsonl, or with tegrastats --logfile FILE, and use that file"},
+};
+
 // Recordings, snapshots, runs, logs of headroom watch and text of tegrastats and other tools have their own
 // findings. Every other file is a log; "-" is standard input. After an error, earlier findings are kept.
 Status read_input(const std::string& path, IfBinary if_binary, Examination& examination) {
@@ -111,18 +127,17 @@ Status read_input(const std::string& path, IfBinary if_binary, Examination& exam
     return examination.add(path, "run", read_run(file / "report.json", examination.result.report.findings));
   if (auto known = read_known(file, examination)) return std::move(*known);
   const std::string begin = first_bytes_of(file);
-  const bool is_csv_of_watch = begin.starts_with("time_seconds,unix_time_seconds,");
-  if (is_csv_of_watch || is_binary(begin)) {
+  const auto* const unread =
+      std::ranges::find_if(kUnreadLogs, [&](const UnreadLog& each) { return begin.starts_with(each.begin); });
+  if (unread != std::end(kUnreadLogs) || is_binary(begin)) {
     if (if_binary == IfBinary::leave_out) {
       examination.left_out.push_back(path);
       return {};
     }
     const std::string what = fmt::format("cannot read {}", path);
-    if (is_csv_of_watch)
-      return input_error(what, "it is a CSV log of headroom watch, which has no totals of memory and swap",
-                         "log with --output FILE.jsonl and use that file");
+    if (unread != std::end(kUnreadLogs)) return input_error(what, unread->why, unread->fix);
     return input_error(
-        what, "it is neither text in UTF-8, plain or gzip, nor a file of Headroom or PyTorch",
+        what, "it is neither text in UTF-8 or UTF-16, plain or gzip, nor a file of Headroom or PyTorch",
         fmt::format("decompress or convert it, as in: xz -dc {} | headroom doctor -", shell_word(path)));
   }
   if (const std::string tool = tool_of(begin); !tool.empty())

@@ -23,6 +23,7 @@
 #include "report/recording/stack_text.h"
 #include "report/run/report_json.h"
 #include "snapshot/snapshot_reader.h"
+#include "sources/nvidia_smi_reader.h"
 #include "sources/process_table.h"
 #include "sources/system_sampler.h"
 #include "sources/tegrastats_reader.h"
@@ -168,6 +169,13 @@ std::string begin_of_input() {
   return begin;
 }
 
+// The header of a CSV of nvidia-smi --query-gpu that has GPU memory.
+bool is_smi_header(std::string_view line) {
+  sources::SmiOutput output;
+  const bool has_memory = line.find("memory.used") != line.npos || line.find("memory.free") != line.npos;
+  return has_memory && sources::smi::CsvReader({}).read(line, output);
+}
+
 }  // namespace
 
 Result<std::string> read_run(const fs::path& file, Findings& findings) {
@@ -268,6 +276,9 @@ Result<std::string> read_tool_text(const std::string& kind, const fs::path& file
         // tegrastats reports no available memory. Its used memory excludes the page cache.
         if (!sample.ram_available && sample.ram_total && sample.ram_used)
           sample.ram_available = *sample.ram_total - *sample.ram_used;
+        for (GpuSample& gpu : sample.gpus)  // a CSV may have only one of the two
+          if (!gpu.memory_used && gpu.memory_total && gpu.memory_free)
+            gpu.memory_used = *gpu.memory_total - *gpu.memory_free;
         // The file may also have lines of a program.
         const bool is_sample = sample.ram_total || !sample.gpus.empty();
         if (is_sample) history.add(sample);
@@ -285,6 +296,7 @@ std::string tool_of(std::string_view begin) {
     if (++lines > kMostLines) break;
     if (line.starts_with("MemTotal:")) return "meminfo";
     if (line.find("| NVIDIA-SMI ") != line.npos) return "nvidia-smi";
+    if (is_smi_header(line)) return "nvidia-smi";
     SystemSample sample;
     if (line.find("RAM ") == line.npos || line.find("MB (lfb ") == line.npos) continue;
     if (sources::read_tegrastats_line(line, sample) && sample.ram_total) return "tegrastats";

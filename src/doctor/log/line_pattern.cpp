@@ -172,8 +172,8 @@ class Matcher {
   static std::string_view behind_unit(std::string_view text) {
     const std::string_view unit = leading_letters(text);
     constexpr std::size_t kLongestUnit = 3;
-    const bool is_unit =
-        unit.starts_with("byte") || (unit.size() <= kLongestUnit && unit.ends_with('B')) || unit.size() == 1;
+    const bool is_unit = unit.starts_with("byte") || unit.size() == 1 ||
+                         (unit.size() <= kLongestUnit && (unit.ends_with('B') || unit.ends_with('i')));
     return is_unit ? text.substr(static_cast<std::size_t>(unit.data() - text.data()) + unit.size()) : text;
   }
   static std::string_view behind_number(std::string_view text, std::string_view digits = "0123456789.,") {

@@ -8,7 +8,6 @@
 
 #include "base/terminal.h"
 #include "base/text.h"
-#include "base/utf8.h"
 #include "doctor/log/anchor_search.h"
 #include "doctor/log/log_envelope.h"
 #include "doctor/log/log_prose.h"
@@ -92,9 +91,7 @@ bool tells_it_did_not_go_on(std::string_view line, const Owners& owners) {
 }
 
 // Texts of other programs are printed to terminals and into Markdown.
-std::string clean_whole(std::string_view text) {
-  return with_valid_utf8(without_terminal_control(trim(text)));
-}
+std::string clean_whole(std::string_view text) { return without_terminal_control(trim(text)); }
 std::string clean(std::string_view text) { return clean_whole(trim(text).substr(0, LogFindings::kMostText)); }
 
 // A runtime's error and a model's name may have several lines.
@@ -192,7 +189,7 @@ bool LogFindings::read_plain_line(const std::string& file, std::int64_t number, 
     if (owners[kRetry]) read_retry(at, line);
     return true;
   }
-  if (OomReport::begins(line)) {
+  if (OomReport::begins(line) || (!report_.is_open() && OomReport::begins_within(line))) {
     close_report();
     report_.begin(line);
     report_begin_ = {file, number, clean(line)};
@@ -207,16 +204,18 @@ bool LogFindings::read_plain_line(const std::string& file, std::int64_t number, 
   } else if (!rule->context_of.empty()) {
     read_contexts(at, line);
   } else {
+    read_contexts(at, line, LogRule::kEveryRule);
     read_message(*rule, std::move(message), at, line);
   }
   if (owners[kRetry]) read_retry(at, line, is_failure);
   return report_.is_open() || waits_for_answer_ || cut_.rule != nullptr;
 }
 
-// A line of settings may have figures for several rules.
-void LogFindings::read_contexts(const LogPlace& at, std::string_view line) {
+// A line of settings may have figures for several rules. `only`: contexts of this rule; empty: all.
+void LogFindings::read_contexts(const LogPlace& at, std::string_view line, std::string_view only) {
   for (const LogRule& rule : log_rules()) {
-    const auto message = rule.context_of.empty() ? std::nullopt : rule.read(line);
+    if (rule.context_of.empty() || (!only.empty() && rule.context_of != only)) continue;
+    const auto message = rule.read(line);
     if (!message) continue;
     for (const Figure& figure : message->figures) context_[rule.context_of].set(figure);
     if (message->answers) groups_.answer(rule.answers, at, clean(line));
@@ -266,7 +265,13 @@ void LogFindings::add(const LogRule& rule, LogMessage message, const LogPlace& a
   cut_ = {};
   const bool may_be_taken_back = message.may_go_on || chosen_.has_value();
   if (message.may_go_on) cut_ = {&rule, at, std::string(text), message.figures.size(), message.is_final};
-  if (const auto known = context_.find(rule.name); known != context_.end()) message.add_absent(known->second);
+  for (const std::string_view context : {std::string_view(rule.name), LogRule::kEveryRule}) {
+    const auto known = context_.find(context);
+    if (known == context_.end()) continue;
+    const bool is_reaped = message.text("told_by") == "oom_reaper";
+    if (is_reaped && known->second.text("kernel") == "Android") return;
+    message.add_absent(known->second);
+  }
   groups_.add(rule, std::move(message), at, clean_around(rule, text), may_be_taken_back);
 }
 

@@ -40,7 +40,7 @@ class LogFindings {
   };
   // The text without what loggers add.
   bool read_plain_line(const std::string& file, std::int64_t number, std::string_view line);
-  void read_contexts(const LogPlace& at, std::string_view line);
+  void read_contexts(const LogPlace& at, std::string_view line, std::string_view only = {});
   void read_message(const LogRule& rule, LogMessage message, const LogPlace& at, std::string_view line);
   // Adds the figures that the program printed earlier.
   void add(const LogRule& rule, LogMessage message, const LogPlace& at, std::string_view text);

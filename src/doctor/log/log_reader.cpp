@@ -2,23 +2,29 @@
 // ends are counted by memchr, between one hit and the next.
 #include "doctor/log/log_reader.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <memory>
 #include <utility>
 #include <vector>
 
+#include "base/file_limits.h"
+#include "base/gzip.h"
+#include "base/text.h"
+#include "base/text_decoder.h"
+
 namespace headroom::doctor {
 namespace {
 
 constexpr std::size_t kBuffer = 1 << 20;
+// A message that repeats packs as well as zeros do. Half a gigabyte takes about a second.
+constexpr std::uint64_t kAlwaysUnpacked = 512 << 20;
+// Files of /proc report no size. Some never end: /proc/PID/pagemap.
 
 struct CloseGzip {
   void operator()(gzFile_s* file) const { gzclose(file); }
@@ -89,13 +95,18 @@ Result<std::int64_t> read_log(UniqueFd fd, const std::string& name, const Anchor
                               const OnLogLine& on_line) {
   const std::unique_ptr<gzFile_s, CloseGzip> file(gzdopen(fd.get(), "rb"));
   if (!file) return internal_error(fmt::format("cannot read {}", name), "no memory left for zlib");
-  (void)fd.release();  // closed with it
+  const int fd_number = fd.release();  // closed with it
   gzbuffer(file.get(), 256 << 10);
   std::vector<char> buffer(kBuffer);
   LineSearch lines(anchors, on_line);
+  TextDecoder decoder;
   std::size_t kept = 0;
+  std::uint64_t plain = 0;
+  struct stat info {};
+  const bool has_no_size = ::fstat(fd_number, &info) == 0 && S_ISREG(info.st_mode) && info.st_size == 0;
   for (;;) {
-    const int got = gzread(file.get(), buffer.data() + kept, static_cast<unsigned>(kBuffer - kept));
+    const std::size_t most = decoder.most(kBuffer - kept);
+    const int got = gzread(file.get(), buffer.data() + kept, static_cast<unsigned>(most));
     int code = Z_OK;
     if (got <= 0) {
       if (kept > 0) lines.search({buffer.data(), kept});
@@ -106,10 +117,19 @@ Result<std::int64_t> read_log(UniqueFd fd, const std::string& name, const Anchor
       return input_error(fmt::format("cannot read all of {}", name),
                          "its gzip stream is damaged or truncated", "copy the file again");
     }
-    const std::size_t filled = kept + static_cast<std::size_t>(got);
+    plain += static_cast<std::uint64_t>(got);
+    if (has_no_size && plain > static_cast<std::uint64_t>(kLargestWithoutSize.count))
+      return input_error(fmt::format("cannot read all of {}", name), "it reports no size and does not end");
+    const z_off_t packed = gzoffset(file.get());  // -1 for a pipe
+    if (gzdirect(file.get()) == 0 && packed >= 0 &&
+        is_bomb(static_cast<std::uint64_t>(packed), plain, kAlwaysUnpacked))
+      return input_error(fmt::format("cannot read all of {}", name),
+                         fmt::format("it unpacks to more than {} times its size", kMostGzipRatio),
+                         fmt::format("if that is right: zcat {} | headroom doctor -", shell_word(name)));
+    const std::size_t filled = kept + decoder.decode(buffer.data() + kept, static_cast<std::size_t>(got));
     const std::size_t last = std::string_view(buffer.data(), filled).rfind('\n');
     std::size_t searched = last + 1;  // 0 if there is no line end
-    if (searched == 0 && filled == kBuffer) searched = filled;
+    if (searched == 0 && decoder.most(kBuffer - filled) == 0) searched = filled;
     if (searched > 0) lines.search({buffer.data(), searched});
     kept = filled - searched;
     std::memmove(buffer.data(), buffer.data() + searched, kept);
@@ -125,16 +145,9 @@ Result<std::int64_t> read_log_file(const std::string& path, const AnchorSearch& 
                          "pass the folder by name: headroom doctor FOLDER");
     return read_log(UniqueFd(::dup(STDIN_FILENO)), "standard input", anchors, on_line);
   }
-  UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd || ::fstat(fd.get(), &info) != 0) {
-    const int code = errno;
-    const bool is_refused = code == EACCES || code == EPERM;
-    return input_error(fmt::format("cannot open {}", path), errno_text(code),
-                       is_refused ? "check its permissions" : "check the path");
-  }
-  if (S_ISDIR(info.st_mode))
-    return input_error(fmt::format("cannot read {}", path), "it is a folder", "pass its files by name");
-  return read_log(std::move(fd), path, anchors, on_line);
+  auto fd = open_file_or_pipe(path);
+  if (!fd) return forward_error(fd);
+  return read_log(std::move(*fd), path, anchors, on_line);
 }
 
 }  // namespace headroom::doctor

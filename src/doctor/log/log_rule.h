@@ -18,7 +18,7 @@ struct LineTraits {
   bool may_go_on = false;    // the line seems to be cut: the next line may contain the rest
   bool is_vague = false;     // the line fits several subjects: it joins the last message of its rule nearby
   bool is_of_unit = false;   // a line of systemd about a unit; a killed process may belong to the unit
-  bool tells_shell = false;  // a shell reports the end of its program
+  bool tells_shell = false;  // a shell, or Ollama, reports the end of its program without its number
   // The line is no message of its own. Its figures belong to the last message of its rule and subject nearby.
   // Of each `part`, the first counts.
   bool is_addition = false;
@@ -97,7 +97,9 @@ struct LogRule {
   // adds those of the wordings.
   std::vector<std::string> anchors{};
   bool from_outside = false;  // another program reports it, such as a kill: no retry answers it
-  // The lines are no findings: their figures belong to later messages of this rule in the same file.
+  // The lines are no findings: their figures belong to later messages of this rule in the same file, or of
+  // every rule if this is kEveryRule. Those figures are also read from lines that are messages themselves.
+  static constexpr std::string_view kEveryRule = "every";
   std::string context_of{};
   std::string figures_for{};        // the same, but the lines are findings, too
   std::string answers{};            // the rule whose messages LineTraits::answers is about

@@ -57,7 +57,16 @@ std::optional<std::int64_t> pages_before(std::string_view line, std::string_view
   return page_count(before.substr(before.rfind(' ') + 1));
 }
 
+constexpr std::int64_t kSmallCompiler = 64 << 20;  // bytes; a driver such as nvcc itself holds less
+
 }  // namespace
+
+bool is_compiler(std::string_view process) {
+  static const auto kNames = split_words(
+      "cc1 cc1plus cicc ptxas nvcc cudafe++ clang clang++ rustc f951 lto1 lto1-wpa lto1-ltrans ld ld.bfd "
+      "ld.gold ld.lld mold");
+  return is_one_of(process, kNames) || process.starts_with("clang-");
+}
 
 std::string_view label_of_own_group(std::string_view group) {
   constexpr std::string_view kPrefix = "headroom-";
@@ -73,11 +82,15 @@ std::string_view label_of_own_group(std::string_view group) {
 }
 
 bool OomReport::begins(std::string_view line) { return has(line, "invoked oom-killer"); }
+bool OomReport::begins_within(std::string_view line) {
+  return has(line, "Tasks state (memory values in pages):");
+}
 
 // "python3 invoked oom-killer: gfp_mask=…", behind a logger's prefix: "[  510.8] ", "host kernel: ".
 void OomReport::begin(std::string_view line) {
   *this = {};
-  open_ = waits_for_kill_ = true;
+  open_ = true;
+  waits_for_kill_ = begins(line);
   constexpr std::size_t kLongestName = 15;  // of the kernel
   std::string_view name = trim(line.substr(0, line.find(" invoked oom-killer")));
   for (const std::string_view end : {"] ", ": "})
@@ -193,6 +206,10 @@ void OomReport::read_task(std::string_view line) {
     largest_ = *rss;
     largest_name_ = process;
   }
+  if (is_compiler(process) && bytes_of(*rss).count >= kSmallCompiler) {
+    ++compilers_;
+    compiling_ += *rss;
+  }
   if (is_of_desktop(process)) {
     desktop_ += *rss;
     if (desktop_names_.find(process) == desktop_names_.npos)
@@ -249,6 +266,10 @@ void OomReport::end(LogMessage& message) {
     message.add("processes_rss_bytes", bytes_of(rss_));
     message.add("largest_process", largest_name_);
     message.add("largest_process_bytes", bytes_of(largest_));
+  }
+  if (compilers_ > 0) {
+    message.add("compilers", compilers_);
+    message.add("compilers_bytes", bytes_of(compiling_));
   }
   if (desktop_ > 0) {
     message.add("desktop", desktop_names_);

@@ -16,11 +16,16 @@ namespace headroom::doctor {
 // "run" of a control group of Headroom's, "/a/headroom-2236-3-run" (limits/memory_limit.cpp); else empty.
 std::string_view label_of_own_group(std::string_view group);
 
+// A process of a compiler or linker, by its name: cc1plus, cicc, ld.
+bool is_compiler(std::string_view process);
+
 class OomReport {
  public:
   static constexpr int kMostLines = 20'000;  // a machine with 10,000 processes has half as many
 
   static bool begins(std::string_view line);
+  // A report whose first lines are missing begins with its table of processes.
+  static bool begins_within(std::string_view line);
   void begin(std::string_view line);
   bool is_open() const { return open_; }
   // No kill followed since it began.
@@ -58,10 +63,11 @@ class OomReport {
   bool last_is_probe_ = false;
   // Figures of limits and swap. Of control groups, only version 1 has a sum of memory and swap.
   LogMessage limits_;
-  std::map<std::string, std::int64_t, std::less<>> pages_;        // by the kernel's own word
-  Bytes huge_pages_;                                              // of all sizes and nodes
-  std::optional<std::int64_t> page_;                              // bytes; kUsualPage if unknown
-  std::int64_t tasks_ = 0, rss_ = 0, largest_ = 0, desktop_ = 0;  // pages, except tasks_
+  std::map<std::string, std::int64_t, std::less<>> pages_;  // by the kernel's own word
+  Bytes huge_pages_;                                        // of all sizes and nodes
+  std::optional<std::int64_t> page_;                        // bytes; kUsualPage if unknown
+  std::int64_t tasks_ = 0, compilers_ = 0;
+  std::int64_t rss_ = 0, largest_ = 0, desktop_ = 0, compiling_ = 0;  // pages
   std::string largest_name_, desktop_names_;
   std::optional<std::size_t> swap_column_;  // behind the pid
   std::vector<Process> processes_;

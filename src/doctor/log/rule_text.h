@@ -5,7 +5,7 @@
 // text with a space at an end stands in quotation marks: "oom ". Lists are separated by " || ".
 //
 // "rule NAME: OPTION OPTION" begins a rule. The options are fields of LogRule: "from_outside",
-// "context_of=RULE", "derive=function". Its lines:
+// "context_of=RULE" ("every": of all rules), "derive=function". Its lines:
 //   anchors LIST                  rare texts, beside those of the patterns
 //   line PATTERN && PATTERN [|| ALTERNATIVE] -> …
 //       a wording: patterns (line_pattern.h) that the line has, or those of an alternative. Behind the arrow,

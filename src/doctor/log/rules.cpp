@@ -22,6 +22,9 @@ cures half-of-batch: halve the batch size, or use a smaller input => batch_size 
 cures shell-limits: check the shell's limits => ulimit -a; cat /proc/sys/vm/overcommit_memory
 cures drop-page-cache-on-jetson: on a Jetson, drop the page cache before the program starts => sync; echo 1 |
       sudo tee /proc/sys/vm/drop_caches
+# Only where the log shows that CPU and GPU share the memory (rule unified-memory).
+cures drop-page-cache: drop the page cache, which counts as used for the GPU[[ ({page_cache_bytes})]] => sync;
+      echo 1 | sudo tee /proc/sys/vm/drop_caches :: saves page_cache_bytes :: when unified_memory
 cures compact-memory: compact free memory into large blocks => echo 1 | sudo tee /proc/sys/vm/compact_memory
 cures keep-pages-free: keep more pages free: 1/30 of the memory => sudo sysctl vm.min_free_kbytes=$(awk
       '/MemTotal/ {print int($2/30)}' /proc/meminfo)
@@ -40,12 +43,15 @@ cures read-kernel-report: read the kernel's report of the kill => journalctl -k 
 // The particular before the general: PyTorch's message has "CUDA out of memory" in it, too. Rules that are
 // not listed come last.
 constexpr std::string_view kOrder = R"(
+mlc gxf gxf-pool vpi usbfs
 static-tls gpu-listed vllm ray pytorch tegra-assert tensorflow-retry xla tensorflow ggml cublas
-tensorrt-tactic tensorrt-node tensorrt-plugin tensorrt onnxruntime opencv opencl jetson-utils nvmap-permission
+tensorrt-tactic tensorrt-node tensorrt-plugin tensorrt tensorrt-load onnxruntime opencv opencl jetson-utils
+nvbuf-session nvmap-permission
 nvmap nvgpu page-allocation oom-kill systemd-oomd earlyoom oom-daemon kubernetes-kill
-container-kill killed llm-server openvino rknn vulkan cuda host-memory ggml-context vllm-context
+container-kill memory-controller killed llm-server openvino rknn vulkan amd-gpu cuda host-memory
+ggml-context vllm-context
 pytorch-context shared-memory ollama-context gstreamer argus cudnn-engine throttled nvidia-smi
-kubernetes-context swap-write systemd-oomd-context earlyoom-context
+kubernetes-context swap-write systemd-oomd-context earlyoom-context android-context
 )";
 
 std::vector<LogRule> sorted_rules() {

@@ -204,6 +204,8 @@ std::optional<Finding> unaccounted_memory(const SystemSample& sample, bool is_no
                            &sample.nvmap_used, &sample.nvmap_free, &sample.swap_cached})
     rest = rest - part->value_or(Bytes{});
   if (rest.count < share_of(sample.ram_total, 15) || rest < mebibytes(512)) return std::nullopt;
+  // A DGX Spark (GB10) has an integrated GPU and no NvMap; no Jetson has as much memory, except Thor.
+  const bool has_nvmap = sample.nvmap_used || *sample.ram_total < gibibytes(100);
   Finding finding =
       finding_of("memory-of-no-process", Severity::note, Confidence::possible,
                  fmt::format("{} of {} {} in no figure of a process, a cache or the kernel",
@@ -212,12 +214,27 @@ std::optional<Finding> unaccounted_memory(const SystemSample& sample, bool is_no
                  "resident memory. On a virtual machine, it is memory that the host reclaimed.",
                  figures("unaccounted_bytes", rest, "total_bytes", *sample.ram_total),
                  {{"see how much memory the GPU driver lists for each process (as root)",
-                   "sudo cat /sys/kernel/debug/nvmap/iovmm/clients"},
+                   has_nvmap ? "sudo cat /sys/kernel/debug/nvmap/iovmm/clients" : "sudo nvidia-smi"},
                   {"log it together with the GPU's figures",
                    "sudo headroom watch --processes 10 --output watch.jsonl"}});
   if (sample.huge_pages_total != Bytes{}) add_figures(finding, "huge_pages_bytes", sample.huge_pages_total);
   if (sample.zram_used != Bytes{}) add_figures(finding, "zram_used_bytes", sample.zram_used);
   return finding;
+}
+
+// Linux 7.0 keeps memory for its kexec handover (KHO) and gives it to the page allocator as CMA pages, which
+// CmaTotal leaves out. They are free, but no device can pin them for long.
+std::optional<Finding> cma_of_handover(const MachineHistory& history) {
+  const auto &free = history.last.cma_free, &total = history.last.cma_total;
+  if (!free || !total || *free <= *total) return std::nullopt;
+  return finding_of(
+      "cma-above-total", Severity::note, Confidence::likely,
+      fmt::format("CmaFree ({}) is above CmaTotal ({})", format_bytes(*free), format_bytes(*total)),
+      "The kernel reserved this memory for its kexec handover (KHO, on by default in Ubuntu's Linux 7.0). "
+      "MemFree includes it, but devices cannot pin it: RDMA and GPU drivers may fail with ENOMEM.",
+      figures("cma_free_bytes", *free, "cma_total_bytes", *total, "handover_bytes", *free - *total),
+      {{"disable the handover on the kernel's command line, then restart", "kho=off", *free - *total},
+       {"check whether the handover is on", "cat /proc/cmdline; sudo dmesg | grep -i kho"}});
 }
 
 std::optional<Finding> little_memory_left(const MachineHistory& history) {
@@ -379,6 +396,46 @@ std::optional<Finding> control_group_thrash(const MachineHistory& history) {
        {"run fewer models at once in the group", "headroom plan BUDGET.toml"}});
 }
 
+// Above memory.high, the kernel makes each allocation of the group wait until it has reclaimed memory.
+// Without swap it cannot reclaim anonymous memory: the tasks then wait without an end, and nothing is killed.
+std::optional<Finding> control_group_throttled(const MachineHistory& history) {
+  if (!history.throttled_group) return std::nullopt;
+  const SystemSample& sample = history.throttled_group->sample;
+  const CgroupMemory& group = *sample.cgroup;
+  const Bytes held = *group.current, high = *group.high;
+  constexpr double kMuchWaiting = 10;  // percent of the time
+  const double waiting = sample.psi_full_avg10.value_or(0);
+  const std::int64_t events = group.high_events.value_or(0);
+  const bool is_now = history.is_now(*history.throttled_group);
+  if (events == 0 || held.count < share_of(high, 95) || (held <= high && waiting < kMuchWaiting))
+    return std::nullopt;
+  // A first try: the samples do not show how much the group would use without this limit.
+  const std::int64_t size = std::max(held, high).count / mebibytes(1).count / 2 * 3;
+  Finding finding = finding_of(
+      "control-group-throttled", waiting < kMuchWaiting ? Severity::warning : Severity::severe,
+      Confidence::likely,
+      fmt::format("The control group {} {}, {} its memory.high of {}", is_now ? "holds" : "held",
+                  format_bytes(held), held > high ? format_bytes(held - high) + " above" : "at",
+                  format_bytes(high)),
+      fmt::format("Above memory.high (MemoryHigh of systemd), the kernel slows the group down instead of "
+                  "killing a process. It did so {} times.{}{}",
+                  events,
+                  waiting >= kMuchWaiting
+                      ? fmt::format(" All tasks waited for memory in {:.0f} % of the time.", waiting)
+                      : "",
+                  sample.swap_total == Bytes{}
+                      ? " Without swap, it can free nothing but file pages, so the group may never recover."
+                      : ""),
+      figures("current_bytes", held, "high_bytes", high, "high_events", events, "waiting_percent", waiting),
+      {{"raise the service's MemoryHigh by half, and repeat until the group stays below",
+        fmt::format("sudo systemctl set-property NAME MemoryHigh={}M", size)},
+       {"or remove it, and set a hard limit: the service then fails and restarts",
+        fmt::format("sudo systemctl set-property NAME MemoryHigh=infinity MemoryMax={}M", size)},
+       find_holders()});
+  if (!is_now) finding.evidence = moment(history, history.throttled_group->at, format_bytes(held) + " held");
+  return finding;
+}
+
 std::optional<Finding> control_group_nearly_full(const MachineHistory& history) {
   if (!history.fullest_group) return std::nullopt;
   const auto& group = history.fullest_group->sample.cgroup;
@@ -407,10 +464,11 @@ std::optional<Finding> control_group_nearly_full(const MachineHistory& history) 
 std::vector<Finding> machine_findings(const MachineHistory& history, const std::string& name) {
   std::vector<Finding> findings;
   // In the order of the report among findings of equal severity.
-  for (const auto look_for : {kernel_oom_kill, control_group_thrash, swap_thrash, memory_running_out,
-                              growth_levelled_off, page_cache_starves_nvmap, free_memory_in_pieces,
-                              little_memory_left, swap_nearly_full, control_group_nearly_full, zram_missized,
-                              memory_of_no_process, gpu_memory_nearly_full, desktop_running, throttled})
+  for (const auto look_for :
+       {kernel_oom_kill, control_group_thrash, control_group_throttled, swap_thrash, memory_running_out,
+        growth_levelled_off, page_cache_starves_nvmap, free_memory_in_pieces, little_memory_left,
+        swap_nearly_full, control_group_nearly_full, zram_missized, memory_of_no_process, cma_of_handover,
+        gpu_memory_nearly_full, desktop_running, throttled})
     if (std::optional<Finding> found = look_for(history)) findings.push_back(std::move(*found));
   complete_evidence(findings, name, samples_words(history));
   return findings;

@@ -200,6 +200,8 @@ void MachineHistory::add_moments(const SystemSample& sample) {
   }
   if (const auto& group = sample.cgroup; group && group->limit && group->anonymous)
     keep(fullest_group, share(*group->anonymous, *group->limit));
+  if (const auto& group = sample.cgroup; group && group->high && group->current)
+    keep(throttled_group, share(*group->current, *group->high));
   if (sample.zram_used && sample.zram_original)
     keep(largest_zram, static_cast<double>(sample.zram_used->count));
   if (const Bytes held = desktop_in(sample).held; held.count > 0)

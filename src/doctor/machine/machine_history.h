@@ -90,6 +90,7 @@ class MachineHistory {
   bool is_now(const auto& moment) const { return moment.number == samples; }
   std::map<std::int64_t, MomentOf<GpuSample>> fullest_gpus;  // by index
   std::optional<Moment> fullest_memory, fullest_swap, fullest_group, largest_zram, largest_desktop;
+  std::optional<Moment> throttled_group;  // farthest above memory.high
   Bytes most_swapped;
   Nanoseconds thrashed_at, starved_at;  // worst
   // The least free memory for NvMap, the page cache at that moment, and how long it lasted.

@@ -138,20 +138,47 @@ std::optional<Finding> model_out_of_memory(const ModelResult& model, const Bench
   return finding;
 }
 
-// Failures without a lack of memory. The finding run-incomplete covers runs that did not finish.
-std::optional<Finding> model_failed(const ModelResult& model, const BenchResult& run) {
-  const bool has_failed = model.status == ModelStatus::failed || model.status == ModelStatus::crashed ||
-                          model.status == ModelStatus::timeout;
+namespace {
+
+// Failures without a lack of memory. The finding run-incomplete covers runs that did not finish. `all`: one
+// model, or the process of --pipeline or --pool.
+std::optional<Finding> failed_without_oom(std::string_view name, const auto& all, const BenchResult& run) {
+  const bool has_failed = all.status == ModelStatus::failed || all.status == ModelStatus::crashed ||
+                          all.status == ModelStatus::timeout;
   if (!has_failed || !run.complete) return std::nullopt;
   return finding_of(
       "model-failed", Severity::severe, Confidence::certain,
-      fmt::format("{} {}{}", model.name,
-                  model.status == ModelStatus::timeout ? "timed out" : name_of(model.status),
-                  model.died_in ? fmt::format(" {}", report::activity_after(*model.died_in)) : ""),
+      fmt::format("{} {}{}", name, all.status == ModelStatus::timeout ? "timed out" : name_of(all.status),
+                  all.died_in ? fmt::format(" {}", report::activity_after(*all.died_in)) : ""),
       "Its error does not say that memory ran out. Figures of its memory end with the failure.", {},
       {{"run it alone, and read its error", "headroom bench"},
        {"check whether the kernel's OOM killer did it", "journalctl -k | headroom doctor -"}},
-      {{.text = model.error}});
+      {{.text = all.error}});
+}
+
+}  // namespace
+
+std::optional<Finding> model_failed(const ModelResult& model, const BenchResult& run) {
+  return failed_without_oom(model.name, model, run);
+}
+
+// --parallel, --pipeline and --pool: of models that ran alone without a failure.
+std::vector<Finding> models_failed_together(const BenchResult& run) {
+  std::vector<Finding> findings;
+  const auto add = [&](std::string_view name, const auto& all) {
+    if (auto finding = failed_without_oom(name, all, run)) findings.push_back(std::move(*finding));
+  };
+  const auto ran_alone = [&](const ModelResult& model) {
+    const auto alone = std::ranges::find(run.models, model.name, &ModelResult::name);
+    return alone != run.models.end() && alone->status == ModelStatus::ok;
+  };
+  if (std::ranges::none_of(run.models, ran_alone)) return findings;
+  if (run.parallel)
+    for (const ModelResult& model : run.parallel->together)
+      if (ran_alone(model)) add(model.name + ", together with the others,", model);
+  if (run.pipeline) add("The pipeline", *run.pipeline);
+  if (run.pool) add("The pool", *run.pool);
+  return findings;
 }
 
 std::optional<Finding> limit_exceeded(const ModelResult& model, const BenchResult&) {

@@ -237,8 +237,8 @@ std::vector<Finding> run_findings(const BenchResult& result, const std::string& 
           loading_leaves_copies, oversized_arena, oversized_workspace, smaller_settings, convolution_search,
           pinned_memory_on_unified_memory})
       if (std::optional<Finding> found = look_for(model, result)) add(std::move(*found), &model);
-  for (const auto look_for : {run_incomplete, models_do_not_fit_together, soft_limit, throttled_run,
-                              large_frame_buffers, duplicate_models, model_leaves_memory})
+  for (const auto look_for : {run_incomplete, models_do_not_fit_together, models_failed_together, soft_limit,
+                              throttled_run, large_frame_buffers, duplicate_models, model_leaves_memory})
     for (Finding& found : look_for(result)) add(std::move(found), nullptr);
   complete_evidence(findings, file);
   return findings;

@@ -19,7 +19,7 @@ using ModelFinding = std::optional<Finding>(const ModelResult& model, const Benc
 using RunFinding = std::vector<Finding>(const BenchResult& run);
 // limits.cpp
 ModelFinding model_out_of_memory, model_failed, limit_exceeded;
-RunFinding soft_limit, models_do_not_fit_together;
+RunFinding soft_limit, models_do_not_fit_together, models_failed_together;
 // loading.cpp
 ModelFinding load_peak_over_run_peak, loading_leaves_copies, leak_of_cleanups;
 RunFinding duplicate_models, model_leaves_memory;

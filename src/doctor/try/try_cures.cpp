@@ -4,18 +4,16 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdlib.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <filesystem>
-#include <memory>
 #include <set>
 
 #include "base/files.h"
 #include "base/subprocess.h"
 #include "base/terminal.h"
 #include "base/text.h"
+#include "base/unfinished.h"
 #include "bench/conductor/child_process.h"
 #include "doctor/cure_trials.h"
 #include "report/input/run_input.h"
@@ -31,20 +29,6 @@ std::string last_line_of(const std::string& text) {
   for (const std::string_view line : split(text, '\n'))
     if (!trim(line).empty()) last = trim(line);
   return last;
-}
-
-// A temporary folder for the runs of the trials. Its last owner removes it.
-Result<std::shared_ptr<const fs::path>> make_trial_folder() {
-  std::error_code code;
-  std::string name = (fs::temp_directory_path(code) / "headroom-try-XXXXXX").string();
-  if (code || ::mkdtemp(name.data()) == nullptr)
-    return failure("cannot create a folder for the trials", code ? code.message() : errno_text(errno),
-                   "set TMPDIR to a writable folder");
-  return std::shared_ptr<const fs::path>(new fs::path(name), [](const fs::path* made) {
-    std::error_code ignored;
-    fs::remove_all(*made, ignored);
-    delete made;
-  });
 }
 
 // Runs headroom bench for the trials, until Ctrl-C.
@@ -272,10 +256,11 @@ Result<bool> try_cures(const std::string& run, std::int64_t rounds, report::Doct
   if (!plan) return forward_error(plan);
   auto interrupt = bench::Interrupt::listen();
   if (!interrupt) return forward_error(interrupt);
-  auto folder = make_trial_folder();
+  auto folder = ScratchFolder::create("try");
   if (!folder) return forward_error(folder);
   const std::size_t groups = plan->groups.size();
-  TrialBench bencher(*interrupt, **folder, (plan->cures + 2 * groups) * static_cast<std::size_t>(rounds));
+  TrialBench bencher(*interrupt, folder->path(),
+                     (plan->cures + 2 * groups) * static_cast<std::size_t>(rounds));
   for (const TrialGroup& group : plan->groups) {
     // One comparison for each cure, and one for those of a group together.
     GroupTrials of_group(bencher, plan->run(), group, plan->cures + groups);

@@ -273,6 +273,23 @@ TEST(LogEvents, ReaperAndGroupLinesAreNotKills) {
        "oom_reaper: reaped process 8 (app), now anon-rss:0kB, file-rss:0kB, shmem-rss:0kB"});
 }
 
+// Kernels of Android devices reap each process that SIGKILL ends, as when a user closes an app.
+TEST(LogEvents, ReaperOfAndroidIsNoKill) {
+  const std::string reaped =
+      "[   37.29] oom_reaper: reaped process 8 (app), now anon-rss:0kB, file-rss:0kB, shmem-rss:0kB";
+  EXPECT_EQ(only_of({reaped}).id, "kernel-oom-kill");
+  for (const char* android : {"[    5.10] healthd: battery l=50 v=4000 t=25.0 h=2 st=2 c=-100 chg=a",
+                              "[    5.20] add_to_oom_reaper: 3 callbacks suppressed",
+                              "[    5.30] type=1400 audit(1.2:3): avc: denied { read } for comm=\"app\" "
+                              "scontext=u:r:untrusted_app:s0 tcontext=u:object_r:vendor_file:s0"}) {
+    EXPECT_TRUE(findings_of({android, reaped}).empty()) << android;
+    EXPECT_EQ(
+        only_of({android, "Out of memory: Killed process 8 (app) total-vm:1000kB, anon-rss:900kB", reaped})
+            .id,
+        "kernel-oom-kill");
+  }
+}
+
 // The lines of CUDA's own allocator. One JSON record contains them all, and has one line number.
 TEST(LogEvents, ReadsMultiLineMessageInOneRecord) {
   const Finding finding = only_of(

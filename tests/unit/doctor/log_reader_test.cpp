@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/fsuid.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -14,8 +15,10 @@ namespace headroom::test {
 namespace {
 
 using doctor::AnchorSearch;
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 using testing::Pair;
 using Lines = std::vector<std::pair<std::int64_t, std::string>>;
 
@@ -53,6 +56,29 @@ TEST_F(LogReader, ReturnsLinesWithNumbers) {
   EXPECT_TRUE(lines_of("").empty());
   EXPECT_TRUE(lines_of("\n\n\n").empty());
   EXPECT_TRUE(lines_of("NEEDL\nE\n").empty());
+}
+
+TEST_F(LogReader, RejectsDecompressionBombs) {
+  gzip("member", std::string(4 << 20, '\0'));
+  const std::string member = read_text(folder_ / "member");
+  gzip("a.gz", "NEEDLE\n");
+  std::string bomb = read_text(folder_ / "a.gz");
+  for (int i = 0; i < 130; ++i) bomb += member;  // 520 MiB
+  write_text(folder_ / "a.gz", bomb);
+  EXPECT_THAT(lines_of_file("a.gz"), ElementsAre(Pair(1, "NEEDLE"))) << "what was before is kept";
+  ASSERT_FALSE(status_);
+  EXPECT_THAT(status_.error().sentence(),
+              AllOf(HasSubstr("it unpacks to more than 100 times its size"), HasSubstr("zcat ")));
+}
+
+TEST_F(LogReader, RejectsDevicesAndReadsAFifoWithoutAWriter) {
+  EXPECT_FALSE(doctor::read_log_file("/dev/zero", AnchorSearch({"NEEDLE"}),
+                                     [](std::int64_t, std::string_view) { return false; }));
+  EXPECT_FALSE(doctor::read_log_file("/proc/self/pagemap", AnchorSearch({"NEEDLE"}),
+                                     [](std::int64_t, std::string_view) { return false; }));
+  ASSERT_EQ(::mkfifo((folder_ / "fifo").c_str(), 0600), 0);
+  EXPECT_THAT(lines_of_file("fifo"), IsEmpty());
+  EXPECT_EQ(status_, 0);
 }
 
 TEST_F(LogReader, ReturnsFollowingLinesOnRequest) {
@@ -146,7 +172,7 @@ TEST_F(LogReader, ReportsUnreadableFile) {
   lines_of_file("mine.log");
   setfsuid(static_cast<unsigned>(before));
   ASSERT_FALSE(status_.has_value());
-  EXPECT_THAT(status_.error().sentence(), HasSubstr("Permission denied; check its permissions"));
+  EXPECT_THAT(status_.error().sentence(), HasSubstr("Permission denied; check the file's permissions"));
 }
 
 }  // namespace

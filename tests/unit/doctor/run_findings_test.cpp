@@ -378,6 +378,27 @@ TEST(RunFindings, ReportsFailedModelOrIncompleteRun) {
   }
 }
 
+// `headroom bench` exits with 1 then, and so must the doctor of its run.
+TEST(RunFindings, ReportsAFailedPoolOrPipeline) {
+  BenchResult result = finished_run({model_named("a"), model_named("b")});
+  result.pool.emplace().status = ModelStatus::ok;
+  result.pipeline.emplace().status = ModelStatus::ok;
+  EXPECT_THAT(findings_of(result), IsEmpty());
+  result.pool->status = ModelStatus::failed;
+  result.pool->error = "3 of 12 requests for a failed";
+  const Finding pool = only("model-failed", findings_of(result));
+  EXPECT_EQ(pool.title, "The pool failed");
+  EXPECT_EQ(pool.severity, Severity::severe);
+  EXPECT_EQ(pool.evidence.at(0).text, "3 of 12 requests for a failed");
+  result.pool->status = ModelStatus::ok;
+  result.pipeline->status = ModelStatus::crashed;
+  EXPECT_EQ(only("model-failed", findings_of(result)).title, "The pipeline crashed");
+  result.pipeline.reset();
+  result.parallel.emplace().together = result.models;
+  result.parallel->together[1].status = ModelStatus::timeout;
+  EXPECT_EQ(only("model-failed", findings_of(result)).title, "b, together with the others, timed out");
+}
+
 TEST(RunFindings, ReportsModelsThatFitOnlyAlone) {
   BenchResult result = finished_run({model_named("a"), model_named("b")});
   result.limit.emplace().bytes = mebibytes(300);

@@ -84,6 +84,40 @@ rule container-kill: from_outside repeats_kills derive=derive_container call=sho
           {container:shell|CONTAINER}
     cure @report-and-need
 
+# The kernel runs without the memory controller of control groups, as Raspberry Pi OS and some boards' kernels
+# do by default. Docker then starts containers without their limits; k3s, kubeadm and crun do not start.
+cures memory-controller
+  cure enable the memory controller on the kernel's command line, then restart (Raspberry Pi:
+        /boot/firmware/cmdline.txt; Jetson: APPEND in /boot/extlinux/extlinux.conf) => cgroup_enable=memory
+  cure check whether it is enabled: the last figure is 1 (a kernel without CONFIG_MEMCG has no such line) =>
+        grep memory /proc/cgroups; cat /sys/fs/cgroup/cgroup.controllers
+rule memory-controller: from_outside is_not_of_memory
+  line kernel does not support memory limit capabilities -> who=Docker; lost=limit
+    figures ! {container:word} Your kernel
+  line WARNING: No memory limit support -> who=Docker; lost=limit
+  line kernel does not support swap limit capabilities || WARNING: No swap limit support -> who=Docker;
+        lost=swap; subject=swap; figures=! {container:word} Your kernel
+  line ailed to find memory cgroup -> who=k3s; lost=start; subject=start
+    figures level=error => part=error || level=fatal => part=fatal
+  line missing required cgroups: memory || missing required cgroups…: memory || CGROUPS_MEMORY: missing ->
+        who=kubeadm; lost=start; subject=start
+  line cgroup controller `memory` is not available -> who=crun; lost=start; subject=start
+  finding memory-limit-ignored note certain when lost=swap
+    title Docker limits the containers' memory, but not their swap
+    cause The kernel does not count swap for control groups. A container at its limit goes on in swap, and gets
+          slow before it fails.
+    cure count swap, too: on the kernel's command line, then restart => swapaccount=1
+  finding memory-limit-ignored severe certain when lost=start
+    title {who} did not start: the kernel's memory controller is off
+    cause Memory did not run out. Without the controller, no container can have a memory limit.
+    cure @memory-controller
+  finding memory-limit-ignored warning certain
+    title Docker ignores the memory limits of containers: the kernel's memory controller is off
+    cause A container can use all of the machine's memory. If it grows, the kernel kills a process of the
+          machine, which may be another one.
+    cure @memory-controller
+    cure until then, limit the program itself inside the container => headroom run --limit SIZE -- COMMAND
+
 # "robots  5m  Warning  Evicted  pod/redis-0  The node was low …" of `kubectl get events`. Only with
 # --all-namespaces has it the namespace.
 figures of-eviction

@@ -50,6 +50,7 @@ figures of-cuda
   "ut of memory error on GPU " => library=Paddle
   library=Faiss <= faiss::gpu || "alloc fail type "
   Cuda failure 'out of memory' => library=NCCL
+  matxOutOfMemory => library=MatX
   library=NVENC <= OpenEncodeSessionEx || CreateBitstreamBuffer || _nvenc @
   library=NVDEC <= cuvid || CUVID
   library=HIP <= HIP error || HIP out of || HIPError || hipError || hipMalloc || ROCm error
@@ -63,6 +64,8 @@ rule cuda: derive=derive_server
     figures with byte size {requested_bytes} || falling back to {fallback}
   line failed to allocate pinned system memory: no pinned memory pool, falling back to {fallback} ->
         subject=no pool
+  # MatX throws it for every CUDA error of an allocation.
+  line "matxException (matxOutOfMemory" -> figures=@of-cuda
   line CUDA_ERROR_OUT_OF_MEMORY || cudaErrorMemoryAllocation || hipErrorOutOfMemory || ut of memory ->
         figures=@of-cuda
     # The last are CuPy's and those of CUDA's samples.
@@ -95,15 +98,21 @@ rule cuda: derive=derive_server
           FLAGS_allocator_strategy=auto_growth :: when library=Paddle
     cure search for fewer vectors at once: the temporary buffer of Faiss grows with their number =>
           index.search(queries[i:i + 1024], k) :: when library=Faiss
+    cure find the call that fails first: each GPU kernel then reports its own error => CUDA_LAUNCH_BLOCKING=1
+          COMMAND :: when library=MatX
     cure @of-server @see-holders-now
     cure measure how much memory the program needs, on the host and on the GPU => headroom trace -- COMMAND
+    cure @drop-page-cache :: when unified_memory, !limit_bytes
     cure @drop-page-cache-on-jetson :: when library!=Paddle, library!=Faiss, library!=NCCL, library!=HIP,
-          !gpu>0, !limit_bytes
+          !gpu>0, !limit_bytes, !unified_memory
   finding cuda-out-of-memory possible when library=NVENC
     title {library|CUDA} ran out of [[if library=Paddle:GPU ]][[if library=Faiss:GPU ]][[if
           library=NCCL:GPU ]]memory[[: the program asked for {requested_bytes}]]
     cause The GPU's memory was full, or the GPU runs as many encoding sessions as its driver allows. The
           driver reports both with the same error.
+  finding cuda-out-of-memory possible when library=MatX
+    cause MatX has one name for each failed allocation. The GPU's memory was full, or an earlier call on the
+          GPU had failed, which the allocation is the first to report.
   finding cuda-out-of-memory when used_bytes, free_bytes
     cause {used_bytes} of the GPU's memory were in use, by this program and others; {free_bytes} were free.
   finding cuda-out-of-memory possible when allocated_bytes
@@ -138,10 +147,12 @@ rule cudnn-engine
 
 # NvMap allocates the Jetson's GPU memory. In "NvMapMemAllocInternalTagged: 1075072515 error 12" the first
 # number is 0x40144E03, the ioctl NVMAP_IOC_ALLOC, and no size. 12 is ENOMEM.
+# "NvMapMemHandleAlloc: error 0" follows it, without a reason; at times it stands alone.
 rule nvmap: waits_for_failure
-  line NvMapMem…error {errno:int>0} -> figures=AllocInternalTagged: {ioctl_code:int}
+  line NvMapMemHandleAlloc: error 0 -> part=handle
+  line NvMapMem…error {errno:int>0} -> figures=AllocInternalTagged: {ioctl_code:int} || part=internal
   finding nvmap-allocation-failed warning possible
-    title NvMap (the Jetson's GPU memory) refused an allocation, error {errno}[[if errno=12: (no memory)]]
+    title NvMap (the Jetson's GPU memory) refused an allocation[[, error {errno}]][[if errno=12: (no memory)]]
     cause NvMap uses free pages only and does not wait for the kernel to reclaim the page cache. So it can
           fail while MemAvailable is large. A single line may be harmless: the caller may retry. The message
           does not contain the size.
@@ -149,14 +160,113 @@ rule nvmap: waits_for_failure
     cure @keep-pages-free @compact-memory
     cure watch MemFree and the largest free block while it happens => headroom watch --output watch.jsonl
 
+# What libnvrm_mem prints when it cannot open the device; later lines of the same failure name no reason.
+cures jetson-groups
+  cure add the user to the group, then log in again => sudo usermod -aG video,render $USER
+  cure pass the devices and the group to the container => docker run --runtime nvidia --group-add video …
 rule nvmap-permission: is_not_of_memory
-  line NvRmMemInitNvmap && ermission denied
-  finding nvmap-permission certain
+  line NvRmMemInitNvmap && ermission denied -> part=open; subject=permission
+  line NvRmMemInitNvmap && No such file -> part=open; subject=missing
+  line Memory Manager Not supported -> part=manager; is_vague
+  line NvRmMemInit failed NvRmMemConstructor -> part=constructor; is_vague
+  line NvRmMemInitNvmap failed || NvRmMemInit failed -> part=init; is_vague
+  line tegrastats: && ermission denied -> subject=permission; part=tegrastats
+    none "sh: " || "sudo: "
+  finding nvmap-permission certain when subject=permission
     title The user has no access to the GPU's memory (/dev/nvmap: permission denied)
-    cause Memory did not run out. The user is not in the group that owns the device, or the container lacks
-          the device.
-    cure add the user to the group, then log in again => sudo usermod -aG video,render $USER
+    cause Memory did not run out. The user is not in the group that owns the device (video), or the container
+          lacks the device or the group.
+    cure see the device's group, and the user's groups => ls -l /dev/nvmap; id
+    cure @jetson-groups
+  finding nvmap-permission when subject=missing
+    title The GPU's memory manager is missing (no /dev/nvmap)
+    cause Memory did not run out. The container lacks the device, or the kernel has not loaded NVIDIA's
+          modules, as after the installation of another kernel.
     cure pass the devices to the container => docker run --runtime nvidia …
+    cure outside of a container, check whether the modules are loaded => ls -l /dev/nvmap; lsmod | grep -i nv
+  finding nvmap-permission possible
+    title A program could not reach the GPU's memory manager (NvRmMemInit failed)
+    cause Memory did not run out. The user may not open /dev/nvmap, or the device is missing.
+    cure see the device's group, and the user's groups => ls -l /dev/nvmap; id
+    cure @jetson-groups
+
+# The Jetson's decoders, encoders and converters could not open their devices. "Cannot allocate memory" is
+# libnvbuf's word for it.
+rule nvbuf-session: is_not_of_memory
+  line Can't initialize nvrm channel || Couldn't create ddkvic Session -> event=session
+  or Could not create Default NvBufferSession
+  finding jetson-video-not-reached severe
+    title A program could not open the Jetson's video engines; memory did not run out
+    cause "Cannot allocate memory" is no lack of memory here. The user is not in the group that owns the
+          devices (video), the container lacks the devices, or NVIDIA's multimedia package is missing.
+    cure see the devices' group, and the user's groups => ls -l /dev/nvhost-vic /dev/nvmap; id
+    cure @jetson-groups
+    cure install the multimedia package => sudo apt install nvidia-l4t-multimedia
+          nvidia-l4t-jetson-multimedia-api
+
+# CPU and GPU of these machines share the memory. CUDA's free memory is MemFree there, so that the page cache
+# counts as used. Figures of the cache: free's table with units, /proc/meminfo in a log.
+rule unified-memory: context_of=every
+  anchors "Mem:   " || MemFree: || Cached:
+  line NVIDIA GB10 || NVIDIA Thor || NVIDIA DGX Spark || NVIDIA Jetson || "Orin (nvgpu)" -> unified_memory=yes
+  or "Orin, compute capability" || "Xavier, compute capability" || ": Orin (" || variant=jetpack || -tegra
+  line RAM {:int}/{:int}MB (lfb -> unified_memory=yes
+    figures "RAM {board_used_bytes:MiB}/{board_bytes:MiB}"
+  line "Mem:  {:size}  {:size}  {ram_free_bytes:unit}  {:size}  {page_cache_bytes:unit}"
+  line ^MemFree:  {ram_free_bytes} || ^Cached:  {page_cache_bytes}
+
+# GXF: Isaac ROS and Holoscan. Its pools are allocated when a graph starts.
+figures of-gxf
+  entity '{entity}' || named {entity:word}
+rule gxf
+  line Failure in cudaMalloc && gxf/ -> part=cudaMalloc; memory=GPU
+  line "Could not initialize entity" && : GXF_OUT_OF_MEMORY -> part=initialize; figures=@of-gxf
+  line "Failed to activate entity" && : GXF_OUT_OF_MEMORY -> part=activate; figures=@of-gxf
+  line Graph activation failed with error: GXF_OUT_OF_MEMORY -> part=graph
+  line GxfGraphActivate Error: GXF_OUT_OF_MEMORY -> part=context
+  line runGraphAsync Error: GXF_OUT_OF_MEMORY -> part=node
+  finding gxf-out-of-memory
+    title Isaac ROS or Holoscan (GXF) could not allocate the memory of [[the entity
+          {entity}]][[if !entity:a graph]]
+    cause An entity allocates its pools when the graph starts: number of blocks times block size. The [[if
+          memory=GPU:GPU]][[if !memory:GPU or the host]] did not have as much.[[ It failed in the component
+          "{component}".]]
+    cure @see-holders-at-start
+    cure use smaller images and networks: the pools are made for them => network_image_width:=480
+          network_image_height:=288
+    cure use fewer blocks in the pool => num_blocks
+    cure @drop-page-cache
+    cure @drop-page-cache-on-jetson :: when !unified_memory
+rule gxf-context: context_of=gxf
+  line entity_warden && Failed to initialize component {:int} ({component})
+
+rule gxf-pool: is_not_of_memory
+  line Requested {requested_bytes} bytes of memory in a pool with block size {block_bytes} -> subject=block
+  line Too many chunks allocated, memory of size {requested_bytes} not available -> subject=number
+  finding gxf-pool-too-small certain when subject=number
+    title A memory pool of GXF has no free block left: the program asked for {requested_bytes}
+    cause This is a setting, no lack of memory: all of the pool's blocks are in use.
+    cure raise the number of blocks of the pool => num_blocks
+    cure release messages earlier: each one in a queue keeps its block
+  finding gxf-pool-too-small certain
+    title A memory pool of GXF has blocks of {block_bytes:count} bytes, but the program asked for
+          {requested_bytes:count} bytes
+    cause This is a setting, no lack of memory: the pool's blocks are smaller than the data, for example
+          because the image has other channels or another size.
+    cure set the pool's block size to the size of the data => block_size={requested_bytes:count}
+    cure or use an allocator without fixed blocks => UnboundedAllocator
+
+rule vpi: told_better_by=cuda
+  line VPI_ERROR_OUT_OF_MEMORY: -> none="case VPI_"
+  finding vpi-out-of-memory possible
+    title VPI could not allocate memory for an image, a payload or a stream
+    cause The GPU's memory was full, or the program creates objects for each frame and does not destroy them.
+          Older releases of a node may leak them.
+    cure @see-holders
+    cure create VPI objects once and reuse them; destroy what is made for a frame => vpiImageDestroy(image);
+    cure update the node or package that prints it => sudo apt update; sudo apt upgrade
+    cure @drop-page-cache
+    cure @drop-page-cache-on-jetson :: when !unified_memory
 
 rule nvgpu: from_outside
   line "NVRM: " && NV_ERR_NO_MEMORY || Failed to allocate NVKMS memory -> subject=desktop

@@ -146,7 +146,7 @@ cures of-ollama
   cure add swap, which Ollama counts as available (slow when used) => sudo fallocate -l [[if
         ram_bytes:{ram_bytes/2+1073741823/1073741824:count}]][[if !ram_bytes:$(awk '/MemTotal/ {print
         int($2/2097152)+1}' /proc/meminfo)]]G /swapfile && sudo chmod 600 /swapfile && sudo mkswap /swapfile
-        && sudo swapon /swapfile :: when on_host, !swap_free_bytes>0
+        && sudo swapon /swapfile :: when on_host, !swap_free_bytes>0, !unified_memory
 # The other programs have flags of their own, and none of llama.cpp's.
 cures of-whisper
   cure use a smaller model: medium takes half of large, small a sixth => ./models/download-ggml-model.sh
@@ -186,6 +186,11 @@ cures smaller-buffers
 figures of-program
   whisper_ => program=whisper.cpp
   program=stable-diffusion.cpp <= stable-diffusion.cpp || ggml_extend.hpp
+# What refuses, by the name of its buffer: "CPU", "CPU_REPACK", "CUDA_Host" (pinned).
+figures of-host-buffer
+  memory=host <= ggml_backend_cpu || CPU buffer || allocate CPU_ || _Host buffer || ggml_aligned_malloc ||
+        ErrorOutOfHostMemory
+  subject=memory[[if memory=host: of the host]]
 figures of-buffer
   buffer of size {requested_bytes} || emory allocation of size {requested_bytes}
   allocating {requested_bytes} || attempted to allocate {requested_bytes}
@@ -193,8 +198,7 @@ figures of-buffer
   on device {gpu:int} || allocate CUDA{gpu:int} buffer || allocate ROCm{gpu:int} buffer
   allocate Vulkan{gpu:int} buffer || allocate SYCL{gpu:int} buffer
   exceeds device buffer size limit => reason=larger than one buffer may be
-  memory=host <= ggml_backend_cpu || CPU buffer || ggml_aligned_malloc || ErrorOutOfHostMemory
-  subject=memory[[if memory=host: of the host]]
+  @of-host-buffer
 # What does not say of which memory it is goes with a message whose subject begins with its own: Vulkan's
 # words, which any program may have, with ggml's near them, but not with a note about pinned memory.
 rule ggml: derive=derive_ggml
@@ -215,11 +219,13 @@ rule ggml: derive=derive_ggml
   line rror…memory layout cannot be allocated -> runtime=ollama; figures=" with num_gpu = {gpu_layers:int}";
         wanted=layout; subject=ollama refusal; ends_program; figures=msg= => part=server || part=client
   # "… no longer running: -1 CUDA error: out of memory", with the last words of ggml.
-  line llama runner process && out of memory -> runtime=ollama; subject=memory; part=runner; ends_program
-  or llama runner process && failed to allocate
-  or llama runner process && ggml_gallocr_reserve
-  or llama runner process && "error loading model: unable to allocate "
-    any has terminated || no longer running
+  # Since 0.30 the runner is llama-server.
+  line llama…process && out of memory -> runtime=ollama; part=runner; ends_program; figures=@of-host-buffer
+  or llama…process && failed to allocate
+  or llama…process && ggml_gallocr_reserve
+  or llama…process && "error loading model: unable to allocate "
+    any llama runner process has terminated || llama runner process no longer running || llama-server process
+          has terminated || llama-server process no longer running
     figures buffer of size {requested_bytes} || "error loading model: unable to allocate " => wanted=weights
           || ggml_gallocr_reserve => wanted=compute buffer
   # llama.cpp's growing pool: "CUDA error: out of memory  current device: 0, in function alloc at …".
@@ -254,7 +260,9 @@ rule ggml: derive=derive_ggml
   or ailed to allocate && ggml_cuda_host_malloc
     figures ailed to allocate {requested_bytes} || device is detected => reason=no CUDA-capable device is
           detected
-  line "error loading model: unable to allocate " -> wanted=weights; subject=memory; part=load
+  line "error loading model: unable to allocate backend buffer" -> wanted=weights; subject=memory; part=load;
+        is_vague
+  line "error loading model: unable to allocate " -> wanted=weights; part=load; figures=@of-host-buffer
   # The functions that refuse a buffer.
   line failed to allocate buffer for kv cache || failed to allocate memory for the kv cache -> part=cache;
         is_vague; figures=@of-buffer
@@ -275,11 +283,27 @@ rule ggml: derive=derive_ggml
   finding ollama-out-of-memory certain when subject=ollama refusal, wanted=layout
     title Ollama could not place a model on the GPU and in the host's memory
     cause No split of the model's layers between the GPU and the host fits in the free memory.
+  finding ollama-out-of-memory first_cure_meets_cause when subject=ollama refusal, unified_memory,
+      requested_bytes, available_bytes
+    title Ollama refused to load a model: it needs {requested_bytes}, but {available_bytes} are available
+    cause [[if unified_memory:CPU and GPU share this machine's memory. ]]Ollama's figure of the free memory
+          leaves out the page cache[[ ({page_cache_bytes})]], although the kernel gives it back on demand.[[if
+          !requested_bytes>available_bytes: Both sizes are rounded, so less is missing than they show.]]
+    cure @drop-page-cache
+    cure drop the page cache ({page_cache_bytes}), on the host if Ollama runs in a container => sync; echo 1 |
+          sudo tee /proc/sys/vm/drop_caches :: saves page_cache_bytes :: when !unified_memory
+    cure @of-ollama
+  # In a container, too, where it takes MemFree.
+  finding ollama-out-of-memory first_cure_meets_cause when subject=ollama refusal,
+      requested_bytes-available_bytes<page_cache_bytes
   finding ollama-out-of-memory certain when subject=ollama refusal, requested_bytes, available_bytes
     title Ollama refused to load a model: it needs {requested_bytes} of the host's memory, but
           {available_bytes} are available
-    cause The part of the model on the host is {requested_bytes-available_bytes} larger than the host's free
-          memory and free swap together.
+    cause The part of the model on the host is [[if
+          requested_bytes>available_bytes:{requested_bytes-available_bytes} ]]larger than the host's free
+          memory and free swap together.[[if !requested_bytes>available_bytes: Both sizes are rounded, so less
+          is missing than they show.]]
+    cure @of-ollama
   finding ollama-out-of-memory certain when subject=ollama refusal
     title Ollama refused to load a model: it is too large for the system
     cause The model is larger than the host's free memory and free swap together.
@@ -335,6 +359,19 @@ rule ggml: derive=derive_ggml
     cure @of-whisper
   finding ggml-out-of-memory when program=stable-diffusion.cpp
     cure @of-diffusion
+  finding ggml-out-of-memory certain first_cure_meets_cause when fit_failure, memory!=host
+    cause llama.cpp knew before loading that the model does not fit[[: it needs {fit_needed_bytes:mib} MiB of
+          GPU memory, and {fit_free_bytes:mib} MiB were free]]. It did not adjust its settings, because [[-ngl
+          is set to {user_layers}]][[if !user_layers:of this: {fit_failure}]].
+    cure leave out -ngl: llama.cpp then chooses as many layers as fit => leave out -ngl (--n-gpu-layers) ::
+          when user_layers
+    cure leave out the setting that it names: llama.cpp then chooses what fits => leave out --tensor-split,
+          --override-tensor, --cpu-moe and --n-cpu-moe :: when !user_layers, fit_failure~already set by user
+    cure or make {fit_lack_bytes:mib} MiB of GPU memory free: end other programs, or shorten the context =>
+          headroom top :: saves fit_lack_bytes
+    cure @halve-context :: saves kv_cache_bytes/2
+    cure @cache-in-8-bits :: saves kv_cache_bytes/2
+    cure use a model with fewer bits per weight (Q4_K_M takes about half of Q8_0)
   finding ggml-out-of-memory certain when reason=larger than one buffer may be
     cause One buffer is larger than the driver's limit for a single allocation. More free memory would not
           help.
@@ -354,6 +391,13 @@ rule ggml: derive=derive_ggml
     cure use a model with fewer bits per weight (Q4_K_M takes about half of Q8_0)
   finding ggml-out-of-memory when wanted=key-value cache
     cause The key-value cache[[ of {context_length} tokens]] did not fit in the free memory.
+  finding ggml-out-of-memory when wanted=weights, memory=host
+    cause The part of the model that stays in the host's memory did not fit.
+    cure map the model's file instead of reading it => leave out --no-mmap and --mlock
+    cure move more layers to the GPU, if it has room[[ (now {gpu_layers} of {layers})]] => -ngl N, above the
+          current number :: when gpu_layers<layers
+    cure use a model with fewer bits per weight (Q4_K_M takes about half of Q8_0)
+    cure @see-holders
   finding ggml-out-of-memory when wanted=weights
     cause The model's layers did not fit in the free memory.
     cure keep at most {stay} layers on the GPU: this makes memory free for the buffer and for the allocations
@@ -375,6 +419,11 @@ rule ggml-context: context_of=ggml answers=ggml
   line model buffer size ={model_buffer_bytes} || KV buffer size ={kv_cache_bytes} || using device …) -
         {free_bytes} -> figures=@of-program
     any CUDA || ROCm || Vulkan
+  # It compares its need with the free memory, and fits what the user did not set. A failure is a warning.
+  line failed to fit params to free device memory: {fit_failure}
+    figures n_gpu_layers already set by user to {user_layers:int}
+  line projected to use {fit_needed_bytes} of device memory vs. {fit_free_bytes}
+  line need to reduce device memory by {fit_lack_bytes} || need to use {fit_lack_bytes} less in total
   # The sizes are of all devices, behind those of each.
   line -> figures=@of-program
     figures offloaded {gpu_layers:int}/{layers:int} layers to GPU || KV self size  ={kv_cache_bytes} ||

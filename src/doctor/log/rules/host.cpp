@@ -68,6 +68,26 @@ void check_code(std::string_view line, LogMessage& message) {
 
 RuleFamily host_rules() {
   return {R"rules(
+# usbfs: the kernel's memory for USB transfers of programs, 16 MiB for all of them. libusb and cameras on it
+# report ENOMEM, though the machine has memory. librealsense prints one line for each endpoint.
+rule usbfs: is_not_of_memory
+  line messenger-libusb && ": Cannot allocate memory" -> part=request
+  line submiturb failed && errno=12 -> part=libusb
+  line ailed && LIBUSB_ERROR_NO_MEM -> part=transfer
+  line rs2_open_multiple && Cannot allocate memory -> part=open
+  line USBDEVFS_SUBMITURB && ENOMEM -> part=ioctl
+  line libusb && returned error && Out of memory -> part=request
+  finding usbfs-memory-full
+    title A USB device could not start its transfers: the kernel's limit for USB buffers was reached
+    cause The machine's memory did not run out. The buffers of all USB transfers share usbfs_memory_mb, 16 MB
+          by default. Several cameras or large images need more. The USB controller's bandwidth may be used up
+          as well.
+    cure raise the limit until the next restart, in MB => echo 256 | sudo tee
+          /sys/module/usbcore/parameters/usbfs_memory_mb
+    cure raise it for good, on the kernel's command line => usbcore.usbfs_memory_mb=256
+    cure if it still fails, use less bandwidth: smaller images, a lower rate, or another USB controller =>
+          lsusb -t
+
 rule host-memory
   line DefaultCPUAllocator && you tried to allocate {requested_bytes} -> told_by=PyTorch
   or seems to have been called with negative number: {requested_bytes}
@@ -83,6 +103,7 @@ rule host-memory
   line memory allocation of {requested_bytes} bytes failed -> told_by=Rust; none=failed over
   line : out of memory allocating {requested_bytes} || LLVM ERROR: out of memory -> told_by=a compiler
   or "virtual memory exhausted: "
+  line mmap({requested_bytes} bytes) failed; errno 12 -> told_by=InnoDB
   # What the C library says of ENOMEM. earlyoom says at each start "Could not lock memory - continuing anyway:
   # …".
   line annot allocate memory -> told_by=the system
@@ -231,6 +252,37 @@ rule vulkan: told_better_by=ggml
     cure @see-vulkan-limit
   finding vulkan-out-of-memory possible
     cure @of-vulkan
+
+# AMD's and ATI's GPUs: Mesa's drivers (radv, radeonsi, r600) and the kernel's. The driver prints a refused
+# buffer in four lines or more. Its domains: 2 is GTT, 4 is VRAM, 6 is either.
+rule amd-gpu: told_better_by=ggml
+  line amdgpu: Failed to allocate a buffer: || radeon: Failed to allocate a buffer: -> part=buffer
+  line "amdgpu:  size  : {requested_bytes}" || "radeon:  size  : {requested_bytes}" -> part=size; is_addition
+  line "amdgpu:  domains  : {:int}" || "radeon:  domains  : {:int}" -> part=domains; is_addition
+    figures "domains  : 2" => domain=GTT || "domains  : 4" => domain=VRAM
+  line amdgpu: Not enough memory for command submission || radeon: Not enough memory for command submission ->
+        part=submission
+  line amdgpu_cs_ioctl && Not enough memory for command submission -> part=kernel
+  finding amdgpu-out-of-memory when domain=GTT
+    title AMD's GPU driver refused [[a buffer of {requested_bytes}]][[if !requested_bytes:memory]][[ in
+          {domain}]]
+    cause GTT is host memory that the GPU may use: a share of RAM, most often half. The other buffers in it
+          left less than this one needs.
+    cure see how much of it is in use => grep . /sys/class/drm/card*/device/mem_info_gtt_*
+    cure use a smaller model, context or batch on the GPU
+    cure let the GPU use 3/4 of RAM, on the kernel's command line (in pages; this prints it) => echo
+          ttm.pages_limit=$(awk '/MemTotal/ {print int($2*3/16)}' /proc/meminfo)
+  finding amdgpu-out-of-memory when domain=VRAM
+    cause VRAM is the GPU's own memory, or on an APU what the firmware reserves for it. The other buffers in it
+          left less than this one needs.
+    cure see how much of it is in use => grep . /sys/class/drm/card*/device/mem_info_vram_*
+    cure use a smaller model, context or batch on the GPU
+    cure on an APU, reserve more memory for the GPU in the firmware (UMA frame buffer size)
+  finding amdgpu-out-of-memory possible
+    cause The GPU's memory (VRAM), or the host memory that it may use (GTT), was full. The message does not say
+          which.
+    cure see how much of both is in use => grep . /sys/class/drm/card*/device/mem_info_*
+    cure use a smaller model, context or batch on the GPU
 
 # OpenVINO's plug-in for Intel's GPUs compares each buffer with what the device gives in one piece, and with
 # what is left.

@@ -7,6 +7,7 @@
 #include "doctor/log/finding_text.h"
 #include "doctor/log/limit_cures.h"
 #include "doctor/log/message_text.h"
+#include "doctor/log/oom_report.h"
 #include "doctor/log/rule_text.h"
 #include "doctor/machine/machine_history.h"
 
@@ -21,12 +22,12 @@ void set_victim_group(std::string_view line, LogMessage& message) {
   message.victim_group = group.substr(0, group.find(','));
 }
 
-// Whether the largest process deserves a cure. A desktop is stopped as a whole, and less than a tenth of the
-// memory that belongs to no process makes no difference.
+// Whether the largest process deserves a cure. Desktops and compilers have cures of their own, and less than
+// a tenth of the memory that belongs to no process makes no difference.
 bool is_largest_to_blame(const LogMessage& message, bool is_much_hidden) {
   const auto rss = message.bytes("largest_process_bytes");
   const std::string largest = message.text("largest_process");
-  if (!rss || largest.empty() || is_of_desktop(largest)) return false;
+  if (!rss || largest.empty() || is_of_desktop(largest) || is_compiler(largest)) return false;
   return !is_much_hidden || rss->count >= message.bytes("unaccounted_bytes")->count / 10;
 }
 
@@ -38,6 +39,14 @@ std::optional<Bytes> room_for_largest(const LogMessage& message) {
   if (!total || !all || !largest || !hidden || is_impossible(*total)) return std::nullopt;
   const Bytes room = Bytes{total->count / 100 * 85} - (*all - *largest) - *hidden;
   return room >= mebibytes(1) && room < *total ? std::optional(room) : std::nullopt;
+}
+
+// The kernel prefers processes with a larger oom_score_adj, and may kill one of a control group only.
+void derive_victim(LogMessage& message) {
+  const auto held = message.bytes("anonymous_bytes"), largest = message.bytes("largest_process_bytes");
+  const bool is_largest = message.text("victim") == message.text("largest_process");
+  if (held && largest && !is_largest && *held < *largest) message.add("spared_bytes", largest);
+  if (is_compiler(message.text("victim")) && !message.number("compilers")) message.add("one_compiler", "yes");
 }
 
 void derive_machine(LogMessage& message) {
@@ -78,6 +87,7 @@ void derive_kill(std::string_view, LogMessage& message) {
   const auto swapped = message.bytes("victim_swap_bytes"), resident = message.bytes("anonymous_bytes");
   if (swapped >= mebibytes(64) && swapped->count >= (*swapped + resident.value_or(Bytes{})).count / 10)
     message.add("much_in_swap_bytes", swapped);
+  derive_victim(message);
   if (message.text("constraint") != kControlGroup) derive_machine(message);
   message.add("whom", fill_in(kWhom, message).value_or(""));
   message.add("also", fill_in(kAlso, message).value_or(""));
@@ -101,6 +111,12 @@ void derive_pages(std::string_view, LogMessage& message) {
 RuleFamily kernel_rules() {
   return {
       R"rules(
+# The kernel kills each compiler alone, but all that run at once fill the memory.
+cures fewer-compilers
+  cure compile fewer files at once: {compilers} compilers held {compilers_bytes} => MAX_JOBS={compilers/2}
+        CMAKE_BUILD_PARALLEL_LEVEL={compilers/2} MAKEFLAGS=-j{compilers/2} COMMAND :: when compilers>1
+  cure compile fewer files at once: each compiler process takes one GiB or more => MAX_JOBS=1
+        CMAKE_BUILD_PARALLEL_LEVEL=1 MAKEFLAGS=-j1 COMMAND :: when one_compiler
 cures of-machine
   cure see which processes hold the memory, including GPU memory => headroom top :: saves hidden_bytes
   cure make {blamed} smaller, or run it elsewhere: it held more than any other process => headroom trace --
@@ -118,8 +134,15 @@ cures of-machine
   cure add swap: only {swap_free_bytes} of {swap_bytes} were free => {more_swap_command} :: when
         swap_free_bytes<swap_bytes/10
 
+# Kernels of Android devices may reap each process that SIGKILL ends. A reaper's line alone is no OOM kill
+# there.
+rule android-context: context_of=oom-kill
+  line add_to_oom_reaper: -> kernel=Android
+  line "healthd: battery " -> kernel=Android
+  line scontext=u:r: && tcontext=u: -> kernel=Android
+
 rule oom-kill: from_outside is_kernel_kill derive=derive_kill
-  anchors invoked oom-killer
+  anchors invoked oom-killer || Tasks state (memory values in pages)
   # The name may contain brackets and spaces; the kernel cuts it at 15 bytes. "Killed process" alone may be of
   # another program; the kernel prints sizes, or that memory was out. OomReport reads the report.
   line Killed process {:int} (…) && total-vm: -> subject={victim}; event={pid}
@@ -171,6 +194,7 @@ rule oom-kill: from_outside is_kernel_kill derive=derive_kill
     title The kernel killed {whom}: its control group's memory limit[[ of {limit_bytes}]] was reached
     cause The group's processes reached the limit. Either the limit is smaller than their peak, or a process
           keeps growing.{also|}
+    cure @fewer-compilers
     cure measure the peak, and see what grew => headroom trace -- COMMAND
     cure {limit_what} => {limit_command}
     cure {other_limit_what} => {other_limit_command}
@@ -182,7 +206,7 @@ rule oom-kill: from_outside is_kernel_kill derive=derive_kill
           of memory
     cause In the report, {hidden_bytes} of {ram_bytes} belong to no process, cache or kernel object. The GPU
           and other devices hold such memory. No process's resident memory includes it.{also|}
-    cure @of-machine
+    cure @of-machine @fewer-compilers
   finding kernel-oom-kill possible when told_by=Kubernetes
     cause All processes together needed more memory than the machine has. The kernel kills the largest
           process, which is not always the one that grew.
@@ -194,6 +218,16 @@ rule oom-kill: from_outside is_kernel_kill derive=derive_kill
   finding kernel-oom-kill possible when !much_in_swap_bytes, anonymous_bytes<67108864
     cause The victim held almost no memory. Either its memory is not resident, as GPU memory is not, or other
           processes filled the machine.{also|}
+    cure @of-machine
+  finding kernel-oom-kill possible first_cure_meets_cause when compilers>1
+    cause {compilers} compilers and linkers held {compilers_bytes} together.[[ The victim was not the largest
+          process: {largest_process} held {spared_bytes}.]]{also|}
+    cure @fewer-compilers @of-machine
+  finding kernel-oom-kill possible first_cure_meets_cause when one_compiler
+    cause Each compiler process takes one GiB or more, and builds run one for each core.{also|}
+  finding kernel-oom-kill possible when spared_bytes
+    cause All processes together needed more memory than the machine has. The kernel did not kill the largest
+          process: {largest_process} held {spared_bytes}.{also|}
     cure @of-machine
   finding kernel-oom-kill possible
     cause All processes together needed more memory than the machine has. The kernel kills the largest

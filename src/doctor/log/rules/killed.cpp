@@ -123,7 +123,13 @@ rule killed: from_outside derive=derive_killed call=shorten_command
           ^{unit}.service: Main || told_by=systemd
   line DataLoader worker (pid && killed by signal: Killed -> command=a DataLoader worker
     figures (pid(s) {pid:int} || (pid {pid:int}
-  line llama runner process has terminated: signal: killed -> command=a runner of Ollama
+  # Like a shell, Ollama names no process.
+  line llama runner process has terminated: signal: killed -> command=a runner of Ollama; runtime=Ollama;
+        tells_shell
+  or llama-server process has terminated: signal: killed
+  or llama runner process no longer running && "signal: killed"
+  or llama-server process no longer running && "signal: killed"
+    figures msg= => part=server || part=client
   # gunicorn
   line was sent SIGKILL! Perhaps out of memory? -> command=a worker; figures=(pid:{pid:int}
   line zsh: killed {command}
@@ -168,10 +174,31 @@ rule killed: from_outside derive=derive_killed call=shorten_command
   finding process-killed warning possible when told_by=kubectl
     cure check whether the pod reached its limit (OOMKilled) => kubectl describe pod POD
     cure raise the pod's limit => kubectl set resources deployment NAME -c CONTAINER --limits=memory=SIZE
+  # Ollama has no setting for the load mode: with an integrated GPU it always passes --load-mode dio.
+  finding process-killed warning first_cure_meets_cause when runtime=Ollama,
+      board_used_bytes*20>board_bytes*19
+    cause The kernel sends SIGKILL when memory runs out.[[ In the last line of tegrastats, {board_used_bytes}
+          of {board_bytes} were used.]] The log does not say who sent the signal.[[if load_mode=dio: Ollama
+          read the model's file with direct I/O: the part on the host then is memory that the kernel cannot
+          drop.]]
+    cure load the model without direct I/O, for which Ollama has no setting: use llama.cpp's server =>
+          llama-server -m MODEL.gguf --load-mode mmap :: when load_mode=dio
+    cure @check-kernel-log
+    cure use a model with fewer bits or parameters (q4_K_M takes about half of q8_0) => ollama pull MODEL:TAG
+    cure halve the context, or keep one model in memory => OLLAMA_MAX_LOADED_MODELS=1 OLLAMA_NUM_PARALLEL=1
+          ollama serve
+  finding process-killed warning possible first_cure_meets_cause when runtime=Ollama
   finding process-killed warning possible
+    cause The kernel sends SIGKILL when memory runs out. Users, supervisors and schedulers send it too. The
+          log does not say who sent the signal.
     cure @check-kernel-log
     cure set a memory limit, so that only this program fails, with a clear reason => [[sudo systemctl
           set-property {unit:shell} MemoryMax=SIZE]][[if !unit:headroom run --limit SIZE -- {run}]]
+
+# How llama.cpp reads a model's file.
+rule killed-context: context_of=killed
+  line (load_mode = {load_mode:word}
+  line direct_io = true) -> load_mode=dio
 
 rule oom-daemon: from_outside repeats_kills
   line "{unit:service}: Failed with result 'oom-kill'" -> who=systemd; part=result; subject={unit}; is_of_unit

@@ -1,5 +1,5 @@
-// vLLM, SGLang and TGI in words of their own, while they start: the weights leave too little of the GPU for
-// the cache of keys and values, or for the warm-up.
+// vLLM, MLC LLM, SGLang and TGI in words of their own, while they start: the weights leave too little of the
+// GPU for the cache of keys and values, or for the warm-up.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -46,6 +46,8 @@ void derive_vllm(std::string_view, LogMessage& message) {
              asked = message.bytes("asked_bytes");
   if (asked && free && *asked > *free) message.add("wanted_bytes", *asked - *free);
   if (!free || !total || total->count <= 0 || *free > *total) return;
+  // GB10 has 119.7 or 121.7 GiB, Thor 122.8. No NVIDIA GPU with memory of its own has a size near these.
+  if (gibibytes(118) < *total && *total < gibibytes(125)) message.add("unified_memory", "yes");
   // A fifth of a GPU, 1.5 GiB of 7.4 or 4.8 of 24, holds next to no model with its cache.
   constexpr double kLeast = 0.2;
   const double part = static_cast<double>(free->count) / static_cast<double>(total->count);
@@ -116,6 +118,18 @@ rule vllm: derive=derive_vllm
     cure store the key-value cache in 8 bits => --kv-cache-dtype fp8
     cure @larger-share @no-graphs
   finding vllm-out-of-memory certain when context_that_fits
+  finding vllm-out-of-memory first_cure_meets_cause when free_bytes, unified_memory,
+      page_cache_bytes>wanted_bytes
+    title vLLM's share of the memory was not free: {free_bytes} of {total_bytes} were free[[, and the page
+          cache held {page_cache_bytes}]]
+    cause CPU and GPU share this machine's memory. CUDA's "free" is the kernel's MemFree, so the page cache
+          counts as used, although the kernel gives it back on demand.
+    cure @drop-page-cache
+    cure @end-holder-of-rest
+    cure give vLLM at most the free memory, {free_bytes} of {total_bytes} => --gpu-memory-utilization
+          {smaller_share}
+  finding vllm-out-of-memory possible first_cure_meets_cause when free_bytes, unified_memory,
+      !page_cache_bytes
   finding vllm-out-of-memory when free_bytes, little
     title vLLM's share of the GPU was not free: only {free_bytes} of {total_bytes} were free
     cause Other processes hold the GPU's memory, perhaps an earlier vLLM that still runs. The rest is too
@@ -144,6 +158,36 @@ rule vllm-context: context_of=vllm
           gpu_memory_utilization': {share:decimal} || gpu_memory_utilization": {share:decimal} ||
           gpu_memory_utilization ({share:decimal} || gpu_memory ({total_bytes}) x gpu_memory_utilization ( ||
           Available KV cache memory: -{lacking_bytes} || reserved for KV Cache is -{lacking_bytes}
+
+# MLC LLM writes MB for MiB. The available memory is the share gpu_memory_utilization (0.85) of the GPU. What it needs
+# for each token of the key-value cache is not in the message.
+rule mlc
+  line Insufficient GPU memory error && single GPU memory is {available_bytes}
+    figures model weight size ({weights_bytes} || temporary buffer size ({temporary_bytes}
+  finding mlc-out-of-memory certain when available_bytes-weights_bytes<temporary_bytes
+    title MLC LLM needs {weights_bytes+temporary_bytes} of GPU memory, but {available_bytes} are available
+    cause The weights take {weights_bytes}, the temporary buffers {temporary_bytes}. MLC LLM uses only the
+          share gpu_memory_utilization of the GPU, 0.85 if not set.
+    cure use a model with fewer parameters or bits per weight (q3f16_1): the weights alone do not fit =>
+          mlc_llm convert_weight MODEL --quantization q3f16_1 -o OUT :: when weights_bytes>available_bytes
+    cure process fewer prompt tokens at once: the temporary buffers shrink with them => mlc_llm gen_config
+          MODEL --prefill-chunk-size 512 … :: when !weights_bytes>available_bytes
+    cure give MLC LLM a larger share, if the rest of the GPU is free => mlc_llm serve MODEL --overrides
+          "gpu_memory_utilization=0.95" :: when
+          weights_bytes+temporary_bytes*17/19<available_bytes
+    cure use a model with fewer bits per weight => mlc_llm convert_weight MODEL --quantization q4f16_1 -o OUT
+          :: when !weights_bytes>available_bytes
+    cure split the model across several GPUs => mlc_llm gen_config MODEL --tensor-parallel-shards 2 …
+    cure @see-others-on-gpu
+  finding mlc-out-of-memory
+    title MLC LLM found no GPU memory for its key-value cache: {available_bytes|some memory} are available
+    cause Weights ({weights_bytes|?}) and temporary buffers ({temporary_bytes|?}) fit. The message does not
+          show what the key-value cache needs. A model library that does not match the model also gives this
+          message.
+    cure set a shorter context and fewer sequences => mlc_llm serve MODEL --overrides
+          "max_num_sequence=1;max_total_seq_length=2048;prefill_chunk_size=512"
+    cure compile the model library again for this model => mlc_llm compile CONFIG --device cuda -o LIBRARY.so
+    cure @see-others-on-gpu
 
 # Each of SGLang's processes prints what room for tokens the weights leave; -1 is what settings have for none.
 rule llm-server

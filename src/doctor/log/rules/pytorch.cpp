@@ -198,6 +198,16 @@ rule pytorch: derive=derive_torch call=set_torch_subject
           it asked for {requested}]][[, {free_bytes} were free]][[ of {total_bytes}]]
     cause {cause_of_wrong_size}
     cure check the shapes before that line: one dimension is negative or far too large => print(tensor.shape)
+  finding pytorch-out-of-memory first_cure_meets_cause when whole_video
+    cause The failed line moves a whole video to the GPU[[: {frames} frames of {frame_bytes} each make up
+          this request]]. A smaller batch, half precision and inference mode don't change that.
+    cure keep the frames in host memory: SAM 2 then moves one at a time => predictor.init_state(video_path,
+          offload_video_to_cpu=True) :: when runtime=SAM 2
+    cure keep the video in host memory, and move a few frames at a time[[: {frames_that_fit} fit in the
+          {free_bytes} that are free]] => for part in torch.split(video, {frames_at_once|N}): part.cuda()
+    cure or split the video into shorter ones, or read fewer or smaller frames
+    cure @move-others :: when other_processes_bytes>1073741824
+    cure see which layer held the memory => headroom trace -- python3 app.py
   finding pytorch-out-of-memory certain first_cure_meets_cause when cause=too_large
     cause One allocation is larger than the whole GPU memory: the input or the batch is too large.
     cure @smaller-batches @of-torch-program
@@ -217,6 +227,14 @@ rule pytorch: derive=derive_torch call=set_torch_subject
     cure @of-torch
   finding pytorch-out-of-memory first_cure_meets_cause when cause=other_processes
     cause Other processes held {other_processes_bytes} of the GPU, this process at most {own_at_most_bytes}.
+  finding pytorch-out-of-memory first_cure_meets_cause when cause=rest_of_system, unified_memory,
+      page_cache_bytes>requested_bytes
+    cause CPU and GPU share this machine's memory. This program held {own_bytes} of {total_bytes}, and the
+          page cache {page_cache_bytes}. CUDA's "free" is the kernel's MemFree, so the page cache counts as
+          used.
+    cure @drop-page-cache
+    cure @end-holder-of-rest
+    cure @of-torch
   finding pytorch-out-of-memory first_cure_meets_cause when cause=rest_of_system
     cause Something outside this program held the memory: it held only {own_bytes} of {total_bytes}. On a
           Jetson, that is the rest of the system, which shares the memory with the GPU.
@@ -297,6 +315,11 @@ rule pytorch-context: context_of=pytorch
   # The precision's names.
   anchors float16 || float8 || torch.half || e=half || e half || pe=bf16 || pe=fp16 || pe bf16 || pe fp16 ||
         pe: bf16 || pe: fp16
+  # A loader's bar of progress, and the line of a traceback that moves the frames.
+  line "frame loading (" && | {:int}/{frames:int} [ -> moved=video
+  line load_video_frames( || init_state(…video_path -> moved=video; runtime=SAM 2
+  line video.cuda() || video.to( || videos.cuda() || frames.cuda() || frames.to( || rgb'].cuda() || rgb.cuda()
+        -> moved=video
   line -> call=add_precision
     # Before 0.8 "Loading model weights took".
     figures LLM engine…max_seq_len={context_length:int} || Using max model len {context_length:int} ||

@@ -37,7 +37,7 @@ rule tensorrt: figures_for=tensorrt-node told_better_by=tensorrt-node
   # A program that loads or runs an engine has no other tactic.
   line OutOfMemory || out of memory -> figures=@of-tensorrt; part=load; is_final; phase=load; lacked=GPU
         memory
-    any eserializeEngine || eserializeCudaEngine
+    any eserializeEngine || eserializeCudaEngine || safeDeserialize.cpp
   line OutOfMemory || out of memory -> figures=@of-tensorrt; part=context; is_final; phase=context; lacked=GPU
         memory
     any createExecutionContext || executionContext.cpp
@@ -108,6 +108,40 @@ rule tensorrt: figures_for=tensorrt-node told_better_by=tensorrt-node
           --memPoolSize=workspace:MIB :: when !requested_bytes
     cure build with half precision: weights and activations take half => trtexec --onnx=model.onnx --fp16
     cure build in a separate process before the others start => headroom build-engine model.onnx
+    cure measure the memory that the engine needs to load and to run => headroom bench --backend tensorrt
+          --model NAME=model.engine --source DIR
+
+# Why a program got no engine from a file. Out of memory is the rule tensorrt's, which its lines tell better.
+rule tensorrt-load: is_not_of_memory told_better_by=tensorrt
+  line erializ && Version tag does not match -> reason=version; part=reason
+    figures Current Version: {tag:int} || Serialized Engine Version: {engine_tag:int}
+  line plan file is not compatible with this version of TensorRT -> reason=version; part=reason
+    figures library version {version:word} got {engine_version:word}
+  line plan file is generated on an incompatible device -> reason=device; part=reason
+  line erializ && Magic tag does not match -> reason=file; part=reason
+  line Error loading TensorRT engine || ould not deserialize engine -> part=load; is_vague
+  line has no attribute 'create_execution_context' -> part=context; is_vague
+  finding tensorrt-engine-not-loaded certain when reason=version
+    title TensorRT did not load the engine: another version of TensorRT built it[[ ({engine_version})]][[, this
+          one is {version}]]
+    cause Memory did not run out. An engine runs only with the version of TensorRT that built it.
+    cure build the engine again, on this machine => headroom build-engine model.onnx
+    cure or install the version that built it; see which one is here => python3 -c "import tensorrt;
+          print(tensorrt.__version__)"
+  finding tensorrt-engine-not-loaded certain when reason=device
+    title TensorRT did not load the engine: it was built on another kind of GPU
+    cause Memory did not run out. An engine runs only on the kind of GPU on which it was built.
+    cure build the engine again, on this machine => headroom build-engine model.onnx
+  finding tensorrt-engine-not-loaded certain when reason=file
+    title TensorRT did not load the engine: the file is no engine of TensorRT, or is damaged
+    cause Memory did not run out.
+    cure build the engine again, on this machine => headroom build-engine model.onnx
+  finding tensorrt-engine-not-loaded possible
+    title A program could not load its TensorRT engine
+    cause The log does not say why. Most often, another version of TensorRT or another GPU built the engine,
+          the file is missing or cut off, or memory ran out.
+    cure load it alone, which prints TensorRT's reason => trtexec --loadEngine=model.engine
+    cure build the engine again, on this machine => headroom build-engine model.onnx
     cure measure the memory that the engine needs to load and to run => headroom bench --backend tensorrt
           --model NAME=model.engine --source DIR
 

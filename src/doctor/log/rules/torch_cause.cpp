@@ -120,6 +120,33 @@ std::optional<Bytes> room_of(const TorchFigures& figures, std::string_view cause
   return room + figures.idle;
 }
 
+// The size of one of these frames: the roundest one that the printed request, which is rounded, allows.
+Bytes frame_of(Bytes request, std::int64_t frames) {
+  constexpr std::int64_t kHalfOfHundredths = 200;
+  const Bytes unit = request < gibibytes(1) ? mebibytes(1) : gibibytes(1);
+  const std::int64_t rounding = unit.count / kHalfOfHundredths;
+  const std::int64_t most = (request.count + rounding) / frames, least = (request.count - rounding) / frames;
+  std::int64_t step = gibibytes(1).count;
+  while (step > 1 && most / step * step < least) step /= 2;
+  return Bytes{most / step * step};
+}
+
+// The log says before that a program moves a video, and this request is an eighth of the GPU or more.
+void derive_video(const TorchFigures& figures, LogMessage& message) {
+  constexpr std::int64_t kPartOfAll = 8, kMostAtOnce = 64;
+  if (message.text("moved") != "video" || !figures.requested || !figures.total) return;
+  if (figures.requested->count < figures.total->count / kPartOfAll) return;
+  message.add("whole_video", "yes");
+  const auto frames = message.number("frames");
+  if (!frames || *frames <= 1 || *frames > figures.requested->count) return;
+  const Bytes frame = frame_of(*figures.requested, *frames);
+  message.add("frame_bytes", frame);
+  if (!figures.free || frame.count <= 0 || *figures.free < frame) return;
+  const std::int64_t fit = figures.free->count / frame.count;
+  message.add("frames_that_fit", fit);
+  message.add("frames_at_once", std::min(fit, kMostAtOnce));
+}
+
 // How much smaller a request has to be that grows with the batch.
 void derive_batch(const TorchFigures& figures, std::string_view cause, LogMessage& message) {
   const auto room = room_of(figures, cause);
@@ -181,6 +208,7 @@ void derive_torch(std::string_view, LogMessage& message) {
   if (figures.total && figures.free) message.add("rest_bytes", figures.of_the_rest());
   if (cause == "wrong_size") return;
   if (cause == "own_share") derive_share(figures, message);
+  derive_video(figures, message);
   if (!has_server || cause == "not_its_own") derive_batch(figures, cause, message);
   const bool is_refused = cause == "refused" || cause == "not_its_own";
   const bool may_split = figures.idle.count > 0 && !has_server && !is_refused && cause != "too_large";
