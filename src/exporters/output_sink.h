@@ -7,9 +7,10 @@
 #include <cstdint>
 #include <filesystem>
 #include <iterator>
+#include <optional>
 #include <string_view>
 
-#include "base/files.h"
+#include "base/unfinished.h"
 
 namespace headroom::exporters {
 
@@ -20,7 +21,6 @@ class OutputSink {
   static Result<OutputSink> open(const std::filesystem::path& path);
   OutputSink(OutputSink&&) = default;
   OutputSink& operator=(OutputSink&&) = delete;
-  ~OutputSink();  // without finish() no file appears
 
   void write(std::string_view bytes) {
     buffer_.append(bytes);
@@ -33,7 +33,7 @@ class OutputSink {
   }
   std::uint64_t bytes() const { return flushed_ + buffer_.size(); }
 
-  // Flushes the file to disk and renames it.
+  // Flushes the file to disk and renames it. Without it no file appears.
   Status finish();
 
  private:
@@ -43,8 +43,10 @@ class OutputSink {
 
   fmt::memory_buffer buffer_;
   std::uint64_t flushed_ = 0;
-  UniqueFd file_;  // unset: standard output
-  std::filesystem::path path_, temporary_;
+  std::filesystem::path path_;
+  std::optional<UnfinishedFile> unfinished_;
+  UniqueFd in_place_;
+  int fd_ = -1;  // of one of these two; -1: standard output
   Status status_;
 };
 

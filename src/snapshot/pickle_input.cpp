@@ -11,9 +11,6 @@ namespace headroom::snapshot {
 namespace {
 
 constexpr std::size_t kWindow = 1 << 20;
-// Snapshots unpack to 10 to 30 times their size, decompression bombs to 1000 times. Sizes up to
-// kAlwaysAllowed are always accepted.
-constexpr std::uint64_t kMostRatio = 100, kAlwaysAllowed = 64 << 20;
 
 }  // namespace
 
@@ -72,8 +69,8 @@ std::size_t PickleInput::read_more(std::uint8_t* to, std::size_t space) {
   if (!plain) give_up(plain.error().why, "check its disk");
   if (gzip_->state() == GzipReader::State::cut_off) give_up("its gzip stream is cut off", kCopyAgain);
   if (gzip_->state() == GzipReader::State::damaged) give_up("its gzip stream is damaged", kCopyAgain);
-  if (gzip_->plain_bytes() > kAlwaysAllowed && gzip_->plain_bytes() / kMostRatio > gzip_->packed_bytes())
-    give_up(fmt::format("it unpacks to more than {} times its size", kMostRatio),
+  if (gzip_->is_bomb())
+    give_up(fmt::format("it unpacks to more than {} times its size", kMostGzipRatio),
             "if that is right, unpack it first: gunzip --keep FILE");
   return problem_ ? 0 : *plain;
 }

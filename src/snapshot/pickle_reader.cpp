@@ -9,7 +9,6 @@
 
 #include "base/terminal.h"
 #include "base/text.h"
-#include "base/utf8.h"
 #include "snapshot/pickle_input.h"
 
 namespace headroom::snapshot {
@@ -352,7 +351,7 @@ class PickleReader {
   static std::string names_object(std::string_view module, std::string_view name) {
     const std::string full =
         fmt::format("{}.{}", module.substr(0, kLongestName), name.substr(0, kLongestName));
-    return fmt::format("it uses Python's {}", without_terminal_control(with_valid_utf8(full)));
+    return fmt::format("it uses Python's {}", without_terminal_control(full));
   }
 
   static constexpr std::size_t kLongestName = 60;

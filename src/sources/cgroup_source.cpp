@@ -32,7 +32,9 @@ class Cgroup {
     group.file_backed = bytes_line(stat, is_v2_ ? "file " : "total_cache ");
     group.inactive_file = bytes_line(stat, is_v2_ ? "inactive_file " : "total_inactive_file ");
     group.swapped = is_v2_ ? swapped_.read_bytes() : bytes_line(stat, "total_swap ");
-    if (const auto kills = bytes_line(events_.read(), "oom_kill ")) group.oom_kills = kills->count;
+    const std::string_view events = events_.read();
+    if (const auto kills = bytes_line(events, "oom_kill ")) group.oom_kills = kills->count;
+    if (const auto high = bytes_line(events, "high ")) group.high_events = high->count;
     sample.cgroup = group;
     return true;
   }

@@ -9,7 +9,7 @@
 
 namespace headroom::sources {
 
-RereadFile::RereadFile(const fs::path& path) : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
+RereadFile::RereadFile(const fs::path& path) : fd_(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)) {}
 
 std::string_view RereadFile::read() {
   if (!fd_) return {};
@@ -20,6 +20,7 @@ std::string_view RereadFile::read() {
         ::pread(fd_.get(), buffer_.data() + size, buffer_.size() - size, static_cast<off_t>(size));
     if (got <= 0) break;
     size += static_cast<std::size_t>(got);
+    if (size >= kLargestFigures) break;
     if (size == buffer_.size()) buffer_.resize(2 * buffer_.size());
   }
   return std::string_view(buffer_).substr(0, size);

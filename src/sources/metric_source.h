@@ -32,7 +32,10 @@ MakeMetricSource make_meminfo_source, make_vmstat_source, make_pressure_source, 
     make_zram_source, make_cgroup_source, make_cpu_load_source, make_cpu_clock_source, make_thermal_source,
     make_power_source, make_cpu_temperature_source, make_gpu_source, make_memory_clock_source,
     make_engine_source, make_fan_source, make_power_mode_source, make_nvmap_source, make_kernel_log_source,
-    make_throttle_source, make_pool_source;
+    make_throttle_source, make_pool_source, make_open_files_source;
+
+// What is read of one file of /proc or /sys. The largest ones have some ten KiB.
+inline constexpr std::size_t kLargestFigures = 1 << 20;
 
 // A file of /proc or /sys that stays open and is reread from its start: opening costs more than reading.
 class RereadFile {
@@ -40,7 +43,8 @@ class RereadFile {
   RereadFile() = default;
   explicit RereadFile(const fs::path& path);
   bool exists() const { return static_cast<bool>(fd_); }
-  // The whole content, valid until the next call. Empty if it cannot be read now (a sleeping sensor).
+  // The whole content, up to kLargestFigures, valid until the next call. Empty if it cannot be read now (a
+  // sleeping sensor).
   std::string_view read();
   // The file's number as bytes, if it is below 2^56. Absent for "no limit": control groups then contain
   // "max" or a number near 2^63.

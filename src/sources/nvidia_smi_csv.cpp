@@ -142,9 +142,9 @@ bool CsvReader::has_pids() const {
   return std::ranges::any_of(columns_, [](const Column& column) { return column.name == "pid"; });
 }
 
-std::optional<std::vector<CsvReader::Column>> CsvReader::header_of(std::string_view line) {
+std::optional<std::vector<CsvReader::Column>> CsvReader::header_of(std::string_view line, char separator) {
   std::vector<Column> columns;
-  for (const std::string_view field : split(line, ',')) {
+  for (const std::string_view field : split(line, separator)) {
     std::string_view name = trim(field), unit;
     if (const std::size_t bracket = name.find(" ["); bracket != name.npos && name.ends_with("]")) {
       unit = name.substr(bracket + 2, name.size() - bracket - 3);
@@ -158,12 +158,14 @@ std::optional<std::vector<CsvReader::Column>> CsvReader::header_of(std::string_v
 }
 
 bool CsvReader::read_header(std::string_view line) {
-  auto columns = header_of(line);
+  const char separator = line.find(';') == line.npos ? ',' : ';';
+  auto columns = header_of(line, separator);
   if (!columns || std::none_of(columns->begin(), columns->end(), [](const Column& column) {
         return known_column(column.name) != nullptr || is_process_column(column.name);
       }))
     return false;
   columns_ = std::move(*columns);
+  separator_ = separator;
   has_header_ = true;
   return true;
 }
@@ -172,7 +174,7 @@ bool CsvReader::read_header(std::string_view line) {
 // free-text column. A value or "[N/A]" between these commas is not part of a GPU's name: then the row has
 // an unnamed column, and is rejected.
 std::optional<CsvReader::Fields> CsvReader::fields_of(std::string_view line) const {
-  Fields fields = split(line, ',');
+  Fields fields = split(line, separator_);
   for (std::string_view& field : fields) field = trim(field);
   if (columns_.empty() || fields.size() < columns_.size()) return std::nullopt;
   if (fields.size() > columns_.size()) {
@@ -226,7 +228,9 @@ bool CsvReader::read_process(const Fields& fields, SmiOutput& output) const {
   return true;
 }
 
-bool CsvReader::read(std::string_view line, SmiOutput& output) {
+bool CsvReader::read(std::string_view text, SmiOutput& output) {
+  std::string buffer;
+  const std::string_view line = without_quotes(text, buffer);
   if (read_header(line)) return true;
   const auto fields = fields_of(line);
   if (!fields) return false;
@@ -235,8 +239,8 @@ bool CsvReader::read(std::string_view line, SmiOutput& output) {
 
 // A row before any header, or a header without a usable column. Other text is not explained.
 ParseProblem CsvReader::problem_of_columns(std::string_view line) const {
-  const Fields fields = split(line, ',');
-  const auto header = header_of(line);
+  const Fields fields = split(line, separator_);
+  const auto header = header_of(line, separator_);
   if (header && std::any_of(header->begin(), header->end(),
                             [](const Column& column) { return is_nvidia_smi_column(column.name); }))
     return {fmt::format("{} has no column that Headroom uses", quoted(line)),
@@ -259,7 +263,7 @@ ParseProblem CsvReader::problem_of_row(const Fields& fields) const {
 
 ParseProblem CsvReader::problem_of_line(std::string_view line) const {
   if (columns_.empty()) return problem_of_columns(line);
-  const std::size_t cells = split(line, ',').size();
+  const std::size_t cells = split(line, separator_).size();
   const auto fields = fields_of(line);
   ParseProblem problem =
       fields

@@ -66,8 +66,10 @@ struct NumberAndUnit {
 // Nothing if the text does not begin with a finite number.
 std::optional<NumberAndUnit> number_and_unit(std::string_view text) {
   text = trim(text);
-  const std::size_t end = std::min(text.find_first_not_of("+-.0123456789"), text.size());
-  const auto number = parse_number<double>(text.substr(0, end));
+  const std::size_t end = std::min(text.find_first_not_of("+-.,0123456789"), text.size());
+  std::string digits(text.substr(0, end));
+  std::ranges::replace(digits, ',', '.');  // a decimal comma
+  const auto number = parse_number<double>(digits);
   if (!number || !std::isfinite(*number)) return std::nullopt;
   return NumberAndUnit{*number, trim(text.substr(end))};
 }
@@ -105,6 +107,13 @@ std::optional<Bytes> bytes_figure(std::string_view text, std::string_view unit) 
 bool is_figure(std::string_view text) {
   const auto parts = number_and_unit(text);
   return parts && (parts->unit.empty() || unit_of(parts->unit) != nullptr);
+}
+
+std::string_view without_quotes(std::string_view line, std::string& buffer) {
+  if (!line.starts_with('"')) return line;
+  buffer = line;
+  std::erase(buffer, '"');
+  return buffer;
 }
 
 std::optional<ParseProblem> message_of(std::string_view line) {

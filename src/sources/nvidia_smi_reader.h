@@ -58,6 +58,10 @@ std::optional<Bytes> bytes_figure(std::string_view text, std::string_view unit =
 // True for a number without a unit, or with a unit of any quantity.
 bool is_figure(std::string_view text);
 
+// The line of a CSV without the quotation marks around its cells, which other programs add. `buffer` keeps
+// it.
+std::string_view without_quotes(std::string_view line, std::string& buffer);
+
 // Recognizes a message that nvidia-smi or its libraries print instead of figures ("No devices were found"),
 // with its fix. Nothing for any other line.
 std::optional<ParseProblem> message_of(std::string_view line);
@@ -81,7 +85,7 @@ class CsvReader {
   using Fields = std::vector<std::string_view>;
 
   bool has_pids() const;
-  static std::optional<std::vector<Column>> header_of(std::string_view line);
+  static std::optional<std::vector<Column>> header_of(std::string_view line, char separator);
   bool read_header(std::string_view line);
   // Stores a cell in `gpu` or `row`. Returns false if it does not fit its column.
   static bool read_cell(const Column& column, std::string_view text, GpuSample& gpu);
@@ -93,6 +97,7 @@ class CsvReader {
   ParseProblem problem_of_row(const Fields& fields) const;
 
   std::vector<Column> columns_;
+  char separator_ = ',';     // spreadsheets of many countries write ";"
   bool has_header_ = false;  // the columns come from a header, not from the constructor
 };
 

@@ -7,6 +7,9 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <linux/magic.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 #include <algorithm>
 #include <array>
@@ -118,6 +121,7 @@ struct ProcessTable::State {
 
   UserNames users;
   DIR* folder = nullptr;
+  bool is_proc = false;                               // not a copy of another machine's files
   std::vector<Process> now, before;                   // sorted by pid
   std::vector<std::size_t> chosen;                    // indices into `now`
   std::vector<std::pair<pid_t, std::int64_t>> roots;  // followed processes and their start times
@@ -136,7 +140,7 @@ struct ProcessTable::State {
     std::array<char, 64> path;
     const auto end = fmt::format_to_n(path.data(), path.size() - 1, "{}/{}", pid, name);
     *end.out = '\0';
-    const UniqueFd fd(::openat(::dirfd(folder), path.data(), O_RDONLY | O_CLOEXEC));
+    const UniqueFd fd(::openat(::dirfd(folder), path.data(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
     if (!fd) return {};
     std::size_t size = 0;
     for (;;) {
@@ -144,9 +148,27 @@ struct ProcessTable::State {
       if (got <= 0) break;
       size += static_cast<std::size_t>(got);
       if (size < buffer.size()) break;  // a file of /proc returns all its content in one read
+      if (size >= kLargestFigures) break;
       buffer.resize(2 * buffer.size());
     }
     return {buffer.data(), size};
+  }
+
+  // The entries of PID/fd. Since Linux 6.2 their number is the folder's size.
+  std::optional<std::int64_t> count_descriptors(pid_t pid) const {
+    std::array<char, 64> path;
+    const auto end = fmt::format_to_n(path.data(), path.size() - 1, "{}/fd", pid);
+    *end.out = '\0';
+    UniqueFd fd(::openat(::dirfd(folder), path.data(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!fd) return std::nullopt;
+    struct stat info {};
+    if (is_proc && ::fstat(fd.get(), &info) == 0 && info.st_size > 0) return info.st_size;
+    DIR* const list = ::fdopendir(fd.release());
+    if (list == nullptr) return std::nullopt;
+    std::int64_t count = 0;
+    while (const dirent* entry = ::readdir(list)) count += entry->d_name[0] != '.';
+    ::closedir(list);
+    return count;
   }
 
   void scan() {
@@ -273,6 +295,7 @@ struct ProcessTable::State {
     if (const auto resident = kib_line(status, "VmRSS")) row.rss = resident;
     row.oom_score = parse_number<std::int64_t>(trim(read_file(process.pid, "oom_score")));
     row.oom_score_adj = parse_number<std::int64_t>(trim(read_file(process.pid, "oom_score_adj")));
+    row.descriptors = count_descriptors(process.pid);
     if (!with_pss) return row;
     const std::string_view walked = read_file(process.pid, "smaps_rollup");
     row.pss = kib_line(walked, "Pss");
@@ -283,6 +306,9 @@ struct ProcessTable::State {
 
 ProcessTable::ProcessTable(const std::filesystem::path& root) : state_(std::make_unique<State>(root)) {
   state_->folder = ::opendir((root / "proc").c_str());
+  struct statfs info {};
+  state_->is_proc = state_->folder != nullptr && ::fstatfs(::dirfd(state_->folder), &info) == 0 &&
+                    info.f_type == PROC_SUPER_MAGIC;
 }
 ProcessTable::~ProcessTable() = default;
 ProcessTable::ProcessTable(ProcessTable&&) noexcept = default;

@@ -15,6 +15,7 @@ constexpr MakeMetricSource* kSources[] = {
     make_thermal_source,      make_cpu_temperature_source, make_power_source,    make_gpu_source,
     make_memory_clock_source, make_engine_source,          make_fan_source,      make_power_mode_source,
     make_nvmap_source,        make_kernel_log_source,      make_throttle_source, make_pool_source,
+    make_open_files_source,
 };
 constexpr int kMostFailures = 10;
 

@@ -9,8 +9,28 @@
 namespace headroom::sources {
 namespace {
 
-// A limit for samples of several lines: at this size a sample is passed on as it is.
-constexpr std::size_t kMostUnknown = 256;
+// Limits for samples of several lines: at this size a sample is passed on as it is.
+constexpr std::size_t kMostUnknown = 256, kMostUnknownBytes = 256 << 10;
+
+// Lines of a sample that no reader knows. Each has at most 64 KiB.
+class UnknownLines {
+ public:
+  void add(std::string_view line) {
+    lines_.emplace_back(line);
+    bytes_ += line.size();
+  }
+  bool is_empty() const { return lines_.empty(); }
+  bool is_too_long() const { return bytes_ >= kMostUnknownBytes; }
+  bool is_full() const { return lines_.size() >= kMostUnknown || is_too_long(); }
+  std::vector<std::string> take() {
+    bytes_ = 0;
+    return std::exchange(lines_, {});
+  }
+
+ private:
+  std::vector<std::string> lines_;
+  std::size_t bytes_ = 0;
+};
 
 class TegrastatsText : public TextReader {
  public:
@@ -32,8 +52,8 @@ class MeminfoText : public TextReader {
     Meminfo with_line = figures_;
     const auto key = with_line.read_line(line);
     if (!key) {
-      unknown_.emplace_back(line);
-      if (unknown_.size() >= kMostUnknown) finish(on_sample);
+      unknown_.add(line);
+      if (unknown_.is_full()) finish(on_sample);
       return;
     }
     if (std::ranges::find(keys_, *key) != keys_.end()) {
@@ -46,10 +66,10 @@ class MeminfoText : public TextReader {
     if (keys_.size() >= kMostKeys) finish(on_sample);
   }
   void finish(const OnSample& on_sample) override {
-    if (keys_.empty() && unknown_.empty()) return;
+    if (keys_.empty() && unknown_.is_empty()) return;
     SystemSample sample;
     figures_.fill(sample);
-    sample.unknown_tokens.swap(unknown_);
+    sample.unknown_tokens = unknown_.take();
     figures_ = {};
     keys_.clear();
     on_sample(sample);
@@ -59,7 +79,7 @@ class MeminfoText : public TextReader {
   static constexpr std::size_t kMostKeys = 512;  // Linux 6 has 60
   Meminfo figures_;
   std::vector<std::string> keys_;
-  std::vector<std::string> unknown_;
+  UnknownLines unknown_;
 };
 
 // Collects GPU rows until a GPU repeats. The time of a row is its first column if the query asked for it.
@@ -70,13 +90,14 @@ class NvidiaSmiText : public TextReader {
         has_clock_(!columns.empty() && columns.front() == "timestamp" && !csv_.has_processes()) {}
 
   void read_line(std::string_view raw, const OnSample& on_sample) override {
-    const std::string_view line = trim(raw);
+    std::string buffer;
+    const std::string_view line = smi::without_quotes(trim(raw), buffer);
     if (line.empty()) return;
     if (line.starts_with("|") && line.find("NVIDIA-SMI") != line.npos) finish(on_sample);
     const std::size_t gpus = output_.gpus.size(), processes = output_.processes.size();
     if (!table_.read(line, output_)) {
       if (!read_csv(line)) {
-        unknown_.emplace_back(line);
+        unknown_.add(line);
       } else if (output_.gpus.size() == gpus && output_.processes.size() == processes) {
         // The line is a header. Unless it is for processes, it begins another query, whose rows are not
         // part of this sample. (It may also be a process row of a query without pids.)
@@ -88,19 +109,19 @@ class NvidiaSmiText : public TextReader {
     if (output_.gpus.size() > gpus) {
       assign_index(output_.gpus.back());
       start_sample_if_repeated(on_sample);
-      if (has_clock_ && clock_.empty()) clock_ = line.substr(0, line.find(','));
+      if (has_clock_ && clock_.empty()) clock_ = line.substr(0, line.find_first_of(",;"));
     }
-    if (++lines_ >= kMostLines) finish(on_sample);
+    if (++lines_ >= kMostLines || unknown_.is_too_long()) finish(on_sample);
   }
 
   void finish(const OnSample& on_sample) override {
     // Processes belong to the GPUs before them. Without GPUs they belong to no sample.
     SmiOutput output = std::exchange(output_, {});
     lines_ = 0;
-    if (output.gpus.empty() && unknown_.empty()) return;
+    if (output.gpus.empty() && unknown_.is_empty()) return;
     SystemSample sample;
     sample.gpus.swap(output.gpus);
-    sample.unknown_tokens.swap(unknown_);
+    sample.unknown_tokens = unknown_.take();
     sample.clock_text.swap(clock_);
     for (const SmiProcess& row : output.processes) add_process(row, sample.gpus);
     for (const GpuSample& gpu : sample.gpus) {
@@ -167,7 +188,7 @@ class NvidiaSmiText : public TextReader {
   smi::TableReader table_;
   SmiOutput output_;
   std::size_t lines_ = 0;  // lines of this sample, also those without data
-  std::vector<std::string> unknown_;
+  UnknownLines unknown_;
   std::string clock_;
   bool has_clock_;
   bool has_message_ = false;

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <sys/resource.h>
-#include <unistd.h>
 #include <algorithm>
 #include <compare>
 #include <deque>
@@ -12,6 +11,7 @@
 #include <utility>
 
 #include "base/files.h"
+#include "base/unfinished.h"
 #include "symbols/debug_files.h"
 #include "symbols/demangle.h"
 #include "symbols/open_module.h"
@@ -54,16 +54,12 @@ Status copy_whole(const fs::path& from, const fs::path& to, CarriedSymbols& carr
     return {};
   }
   if (auto made = make_folder(to.parent_path()); !made) return made;
-  fs::path part = to;
-  part += fmt::format(".tmp-{}", ::getpid());
-  fs::copy_file(from, part, fs::copy_options::overwrite_existing, error);
-  const auto bytes = error ? 0 : fs::file_size(part, error);
-  if (!error) fs::rename(part, to, error);
-  if (error) {
-    std::error_code ignored;
-    fs::remove(part, ignored);
-    return failure(fmt::format("cannot copy {} to {}", from.string(), to.string()), error.message());
-  }
+  const std::string what = fmt::format("cannot copy {} to {}", from.string(), to.string());
+  auto copy = UnfinishedFile::create(to);
+  if (!copy) return failure(what, copy.error().why);
+  if (auto copied = write_copy(copy->fd(), from); !copied) return failure(what, copied.error().why);
+  const auto bytes = fs::file_size(copy->path(), error);
+  if (auto finished = copy->finish(); !finished) return failure(what, finished.error().why);
   ++carried.files;
   carried.copied += Bytes{static_cast<std::int64_t>(bytes)};
   return {};

@@ -1,4 +1,5 @@
 // Tests the figures of processes and of the host.
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -183,6 +184,28 @@ TEST_F(PoolSource, IgnoresInvalidFiles) {
   EXPECT_EQ(make_pool_source(tree_.root()), nullptr);
 }
 
+// A tree may come from a stranger.
+TEST(HostileTree, ReadsNeitherEndlessFilesNorFifosForEver) {
+  const Tree tree;
+  for (const char* file :
+       {"proc/meminfo", "proc/vmstat", "proc/stat", "proc/100/stat", "proc/pressure/memory"}) {
+    tree.file(file, "");
+    std::filesystem::remove(tree.root() / file);
+    std::filesystem::create_symlink("/dev/full", tree.root() / file);  // zeros without end
+  }
+  tree.sample();
+  SystemSample sample;
+  ProcessTable(tree.root()).read(sample, ProcessChoice{});
+  EXPECT_TRUE(sample.processes.empty());
+  for (const char* file : {"proc/meminfo", "proc/100/stat"}) {
+    std::filesystem::remove(tree.root() / file);
+    ASSERT_EQ(::mkfifo((tree.root() / file).c_str(), 0600), 0);
+  }
+  tree.sample();
+  ProcessTable(tree.root()).read(sample, ProcessChoice{});
+  EXPECT_TRUE(sample.processes.empty());
+}
+
 void add_process(const Tree& tree, int pid, int parent, const std::string& name, int pages = 5,
                  int started = 5) {
   const std::string folder = "proc/" + std::to_string(pid);
@@ -193,6 +216,7 @@ void add_process(const Tree& tree, int pid, int parent, const std::string& name,
   tree.file(folder + "/oom_score", "667\n");
   tree.file(folder + "/oom_score_adj", "-5\n");
   tree.file(folder + "/smaps_rollup", "x\nRss: 10 kB\nPss:   7 kB\nPss_Anon: 5 kB\n");
+  for (const char* number : {"0", "1", "2", "14"}) tree.file(folder + "/fd/" + number, "");
 }
 
 // Of the process and its descendants.
@@ -210,6 +234,19 @@ std::map<std::int64_t, ProcessSample> read(ProcessTable& table, const ProcessCho
   std::map<std::int64_t, ProcessSample> processes;
   for (const ProcessSample& process : sample.processes) processes.emplace(process.pid, process);
   return processes;
+}
+
+TEST(ProcessTable, CountsOpenDescriptors) {
+  Tree tree;
+  tree.file("proc/sys/fs/file-nr", "2144\t0\t9223372036854775807\n");
+  EXPECT_EQ(SystemSampler(tree.root()).sample().open_files, 2144);
+  ProcessTable table("/");
+  const auto own = [&] { return read(table, tree_of(::getpid()))[::getpid()].descriptors; };
+  const auto before = own();
+  ASSERT_TRUE(before);
+  std::vector<UniqueFd> opened;
+  for (int i = 0; i < 20; ++i) opened.emplace_back(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  EXPECT_EQ(own(), *before + 20);
 }
 
 TEST(ProcessTable, ListsTheLargestWithTheirGpuMemory) {
@@ -238,6 +275,7 @@ TEST(ProcessTable, ListsTheLargestWithTheirGpuMemory) {
   EXPECT_EQ(odd.oom_score, 667);
   EXPECT_EQ(odd.oom_score_adj, -5);
   EXPECT_EQ(odd.threads, 3);
+  EXPECT_EQ(odd.descriptors, 4);
   EXPECT_EQ(odd.user, "robot");
   EXPECT_EQ(odd.gpu, std::nullopt);
 }

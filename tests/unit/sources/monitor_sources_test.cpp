@@ -61,11 +61,11 @@ TEST(MonitorSources, ReadsControlGroupVersion2) {
                                    {"high", "9000\n"},
                                    {"swap.current", "100\n"},
                                    {"stat", "anon 3000\nfile 1000\nanon_thp 5\n"},
-                                   {"events", "low 0\nhigh 0\nmax 3\noom 1\noom_kill 2\n"}})
+                                   {"events", "low 0\nhigh 4\nmax 3\noom 1\noom_kill 2\n"}})
     tree.file(std::string("sys/fs/cgroup/robot.slice/perception/memory.") + name, text);
-  EXPECT_EQ(
-      tree.sample().cgroup,
-      (CgroupMemory{Bytes{5000}, Bytes{7000}, {}, Bytes{3000}, Bytes{1000}, 2, Bytes{100}, Bytes{9000}}));
+  EXPECT_EQ(tree.sample().cgroup,
+            (CgroupMemory{
+                Bytes{5000}, Bytes{7000}, {}, Bytes{3000}, Bytes{1000}, 2, Bytes{100}, Bytes{9000}, {}, 4}));
 }
 
 // In a container the path is that of the host, and the group is at the mount point.

@@ -52,6 +52,15 @@ TEST(TextSamples, GarbageIsPassedOnInParts) {
   }
 }
 
+// Lines may have 64 KiB each.
+TEST(TextSamples, LongGarbageIsPassedOnInParts) {
+  std::string garbage;
+  for (int i = 0; i < 100; ++i) garbage += std::string(60'000, '?') + "\n";
+  for (const std::string& kind : text_reader_names())
+    for (const SystemSample& sample : text_samples(kind, garbage))
+      EXPECT_LE(sample.unknown_tokens.size(), 5U) << kind << ": 256 KiB and the line beyond it";
+}
+
 ParseProblem problem_of(std::string_view text, const std::vector<std::string>& columns = {}) {
   const auto reader = make_text_reader("nvidia-smi", columns);
   for (const std::string_view line : split(text, '\n')) reader->read_line(line, [](SystemSample&) {});
