@@ -51,7 +51,8 @@ constexpr FigureSentence kSentences[kRiskFigures] = {
     {"{number:.0f} times smaller", "the largest free block is {0} than before with the same free memory"},
     {"{number:.1f} %", "all tasks wait for memory {0} of the time"},
     {"{number:.0f} process{es}", "the kernel killed {0} because memory ran out"},
-    {"", "heat or power limits reduce the clocks"}};
+    {"", "heat or power limits reduce the clocks"},
+    {"{number:.0f} per hour", "open descriptors of {1} grow by {0}"}};
 
 std::string value_words(RiskFigure figure, double value) {
   return fmt::format(fmt::runtime(kSentences[static_cast<std::size_t>(figure)].value),
@@ -86,6 +87,8 @@ const std::vector<AlertRule>& default_alert_rules() {
       rule("fragmentation", fragmentation_factor, true, 3.5, 2, seconds(30), seconds(30), warning),
       rule("oom_kill", oom_kills, true, 0, 0, seconds(0), seconds(10), critical),
       rule("throttled", throttled, true, 0.5, 0.5, seconds(3), seconds(10), info),
+      // A process may have 1,024 descriptors by default: at this rate, they last ten hours.
+      rule("descriptors_grow", descriptor_growth_per_hour, true, 100, 20, seconds(60), seconds(60), warning),
   };
   return rules;
 }

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
+
+#include "monitoring/sample_metrics.h"
 
 namespace headroom::monitoring {
 namespace {
@@ -22,10 +25,10 @@ constexpr std::size_t kBlockStretches = 60;
 // The share of waiting for memory in ten seconds. Below it, the page cache works normally.
 constexpr double kStalledPercent = 10;
 
-std::optional<double> percent(std::optional<Bytes> part, std::optional<Bytes> whole) {
-  if (!part || !whole || whole->count <= 0) return std::nullopt;
-  return 100 * static_cast<double>(part->count) / static_cast<double>(whole->count);
-}
+constexpr std::size_t kMostCounted = 64;             // processes whose descriptors are followed
+constexpr Nanoseconds kForgotten{60'000'000'000};    // a process that is no longer among the largest
+constexpr std::int64_t kFewestGrown = 16;            // fewer come from starting up
+constexpr std::int64_t kFewestGrownOfMachine = 256;  // programs start and end
 
 std::optional<Bytes> difference(std::optional<Bytes> whole, std::optional<Bytes> part) {
   if (!is_sane(whole) || !is_sane(part)) return std::nullopt;
@@ -53,15 +56,15 @@ std::string label_of(const GpuSample& gpu) { return gpu.index ? "GPU " + std::to
 }  // namespace
 
 std::string_view name_of(RiskFigure figure) {
-  return name_in(
-      {"ram_used_percent", "gpu_memory_used_percent", "ram_available_bytes", "swap_used_bytes",
-       "temperature_celsius", "memory_growth_bytes_per_hour", "memory_seconds_left", "nvmap_seconds_left",
-       "thrash_pages_per_second", "fragmentation_factor", "psi_full_percent", "oom_kills", "throttled"},
-      figure);
+  return name_in({"ram_used_percent", "gpu_memory_used_percent", "ram_available_bytes", "swap_used_bytes",
+                  "temperature_celsius", "memory_growth_bytes_per_hour", "memory_seconds_left",
+                  "nvmap_seconds_left", "thrash_pages_per_second", "fragmentation_factor", "psi_full_percent",
+                  "oom_kills", "throttled", "descriptor_growth_per_hour"},
+                 figure);
 }
 
 std::optional<RiskFigure> risk_figure_by_name(std::string_view name) {
-  return find_named(name, RiskFigure::throttled);
+  return find_named(name, RiskFigure::descriptor_growth_per_hour);
 }
 
 MemoryRisk::MemoryRisk(Nanoseconds interval) : stretch_(std::max(interval, kSecond)) {}
@@ -142,6 +145,7 @@ void MemoryRisk::ask_the_forecasts(Nanoseconds now) {
   const double wait = left ? std::clamp(*left / 20, 1.0, kSecondsBetweenForecasts) : kSecondsBetweenForecasts;
   if (asked_ && (now - *asked_).seconds() < wait) return;
   asked_ = now;
+  find_descriptor_leak();
   for (Memory& memory : memories_) {
     memory.growth = memory.forecast.growth();
     memory.left = memory.forecast.forecast(memory.limit);
@@ -159,12 +163,50 @@ void MemoryRisk::ask_the_forecasts(Nanoseconds now) {
       first->name);
 }
 
+void MemoryRisk::count_descriptors(const Descriptors& of, std::optional<std::int64_t> count,
+                                   Nanoseconds time) {
+  if (!count || *count < 0 || *count > kMostBytes) return;
+  auto known = std::ranges::find_if(descriptors_, [&](const Descriptors& other) {
+    return other.pid == of.pid && other.start_ticks == of.start_ticks;
+  });
+  if (known == descriptors_.end()) {
+    if (descriptors_.size() == kMostCounted) return;
+    known = descriptors_.insert(descriptors_.end(), of);
+    known->first = *count;
+    known->counts = ExhaustionForecast(stretch_);
+  }
+  known->last = *count;
+  known->seen = time;
+  known->counts.add(time, Bytes{*count});
+}
+
+void MemoryRisk::add_descriptors(const SystemSample& sample) {
+  count_descriptors({0, {}, "the machine", kFewestGrownOfMachine}, sample.open_files, sample.time);
+  for (const ProcessSample& process : sample.processes)
+    count_descriptors({process.pid, process.start_ticks, process.name, kFewestGrown}, process.descriptors,
+                      sample.time);
+  std::erase_if(descriptors_, [&](const Descriptors& one) { return sample.time - one.seen > kForgotten; });
+}
+
+// Only of those with more than at first, because a forecast takes time.
+void MemoryRisk::find_descriptor_leak() {
+  set(RiskFigure::descriptor_growth_per_hour, std::nullopt);
+  for (const Descriptors& one : descriptors_) {
+    const bool has_more = one.last - one.first >= one.fewest_grown;
+    const auto growth = has_more ? one.counts.growth() : std::nullopt;
+    if (!growth || growth->bytes_per_second * growth->level.seconds() < static_cast<double>(one.fewest_grown))
+      continue;
+    raise(RiskFigure::descriptor_growth_per_hour, 3600 * growth->bytes_per_second,
+          one.pid == 0 ? one.name : one.name + " (" + std::to_string(one.pid) + ")");
+  }
+}
+
 void MemoryRisk::add_gpu_share(const SystemSample& sample) {
   set(RiskFigure::gpu_memory_used_percent, std::nullopt);
   for (const GpuSample& gpu : sample.gpus)
-    raise(RiskFigure::gpu_memory_used_percent, percent(used_of(gpu), gpu.memory_total), label_of(gpu));
+    raise(RiskFigure::gpu_memory_used_percent, percent_of(used_of(gpu), gpu.memory_total), label_of(gpu));
   if (shares_memory_with_gpu(sample))
-    set(RiskFigure::gpu_memory_used_percent, percent(sample.ram_used, sample.ram_total), "unified memory");
+    set(RiskFigure::gpu_memory_used_percent, percent_of(sample.ram_used, sample.ram_total), "unified memory");
 }
 
 void MemoryRisk::add_hottest(const SystemSample& sample) {
@@ -212,7 +254,7 @@ void MemoryRisk::add_fragmentation(const SystemSample& sample) {
 }
 
 void MemoryRisk::add(const SystemSample& sample) {
-  set(RiskFigure::ram_used_percent, percent(sample.ram_used, sample.ram_total));
+  set(RiskFigure::ram_used_percent, percent_of(sample.ram_used, sample.ram_total));
   set(RiskFigure::ram_available_bytes, number(sample.ram_available));
   set(RiskFigure::swap_used_bytes, number(sample.swap_used));
   set(RiskFigure::psi_full_percent, sample.psi_full_avg10);
@@ -224,6 +266,7 @@ void MemoryRisk::add(const SystemSample& sample) {
   add_thrash(sample);
   add_fragmentation(sample);
   add_memories(sample);
+  add_descriptors(sample);
   ask_the_forecasts(sample.time);
   before_ = sample.time;
 }

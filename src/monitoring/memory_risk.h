@@ -1,5 +1,5 @@
 // The figures that alerts watch: shares, the hottest sensor, growth and end of memory, thrashing,
-// fragmentation.
+// fragmentation, growth of open descriptors.
 #pragma once
 
 #include <array>
@@ -29,8 +29,9 @@ enum class RiskFigure : std::uint8_t {
   psi_full_percent,              //
   oom_kills,                     // since the sample before
   throttled,                     // 1 or 0
+  descriptor_growth_per_hour,    // of the process with the most growth, or of the machine
 };
-inline constexpr std::size_t kRiskFigures = 13;
+inline constexpr std::size_t kRiskFigures = 14;
 
 std::string_view name_of(RiskFigure figure);
 std::optional<RiskFigure> risk_figure_by_name(std::string_view name);
@@ -71,6 +72,17 @@ class MemoryRisk {
     Bytes largest, free;
   };
 
+  // Open descriptors of a process, or open files of the machine (PID 0).
+  struct Descriptors {
+    std::int64_t pid = 0;
+    std::optional<std::int64_t> start_ticks;
+    std::string name;
+    std::int64_t fewest_grown = 0;  // less growth is no leak
+    std::int64_t first = 0, last = 0;
+    Nanoseconds seen{};
+    ExhaustionForecast counts{};
+  };
+
   RiskValue& at(RiskFigure figure) { return values_[static_cast<std::size_t>(figure)]; }
   void set(RiskFigure figure, std::optional<double> value, std::string_view detail = {});
   // Sets the figure if the value is larger.
@@ -79,6 +91,9 @@ class MemoryRisk {
                   const SystemSample& sample, bool is_nvmap = false);
   void add_memories(const SystemSample& sample);
   void add_large_blocks(const SystemSample& sample);
+  void count_descriptors(const Descriptors& of, std::optional<std::int64_t> count, Nanoseconds time);
+  void add_descriptors(const SystemSample& sample);
+  void find_descriptor_leak();
   void ask_the_forecasts(Nanoseconds now);
   const Memory* first_to_run_out(bool is_nvmap) const;
   void add_gpu_share(const SystemSample& sample);
@@ -88,6 +103,7 @@ class MemoryRisk {
 
   Nanoseconds stretch_;
   std::vector<Memory> memories_;
+  std::vector<Descriptors> descriptors_;
   std::optional<Nanoseconds> asked_, before_;
   double thrash_ = 0;  // smoothed over two seconds
   std::vector<FreeBlock> blocks_;

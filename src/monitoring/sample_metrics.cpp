@@ -48,6 +48,7 @@ void add_gpu(Walk& walk, const GpuSample& gpu, bool is_one_of_several) {
   // A single GPU's load is the machine's gpu_percent.
   if (is_one_of_several) walk.add("gpu_load_percent", label(""), gpu.gpu_percent);
   walk.add("gpu_memory_used_bytes", label(""), gpu.memory_used);
+  walk.add("gpu_memory_used_percent", label(""), percent_of(gpu.memory_used, gpu.memory_total));
   walk.add("gpu_memory_free_bytes", label(""), gpu.memory_free);
   walk.add("gpu_memory_load_percent", label(""), gpu.memory_percent);
   walk.add("gpu_encoder_percent", label(""), gpu.encoder_percent);
@@ -60,12 +61,18 @@ void add_gpu(Walk& walk, const GpuSample& gpu, bool is_one_of_several) {
 
 }  // namespace
 
+std::optional<double> percent_of(const std::optional<Bytes>& part, const std::optional<Bytes>& whole) {
+  if (!part || !whole || whole->count <= 0) return std::nullopt;
+  return 100 * static_cast<double>(part->count) / static_cast<double>(whole->count);
+}
+
 void for_each_metric(const SystemSample& sample,
                      const std::function<void(std::string_view name, double value)>& on_metric) {
   Walk walk(on_metric);
   walk.add("cpu_percent", sample.cpu_percent);
   walk.add("gpu_percent", sample.gpu_percent);
   walk.add("ram_used_bytes", sample.ram_used);
+  walk.add("ram_used_percent", percent_of(sample.ram_used, sample.ram_total));
   walk.add("ram_available_bytes", sample.ram_available);
   walk.add("ram_free_bytes", sample.ram_free);
   walk.add("ram_cached_bytes", sample.ram_cached);
@@ -87,6 +94,7 @@ void for_each_metric(const SystemSample& sample,
   walk.add("allocation_stalls", sample.allocation_stalls);
   walk.add("compaction_failures", sample.compaction_failures);
   walk.add("major_faults", sample.major_faults);
+  walk.add("open_files", sample.open_files);
   walk.add("throttled", sample.throttled);
   walk.add("emc_percent", sample.emc_percent);
   walk.add("temperature_celsius", sample.temperatures_celsius);

@@ -22,6 +22,9 @@ namespace headroom::monitoring {
 void for_each_metric(const SystemSample& sample,
                      const std::function<void(std::string_view name, double value)>& on_metric);
 
+// A part of a memory in percent. Absent if either is unknown.
+std::optional<double> percent_of(const std::optional<Bytes>& part, const std::optional<Bytes>& whole);
+
 struct SeriesSummary : MetricSummary {
   double last = 0;
   std::optional<double> slope_per_second;  // by least squares; absent below three samples

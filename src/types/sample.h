@@ -133,6 +133,7 @@ struct CgroupMemory {
   std::optional<Bytes> swapped, high;     // `high`: the kernel throttles the group above this (v2)
   // File pages that were not used recently: the kernel reclaims these first, at no cost.
   std::optional<Bytes> inactive_file = std::nullopt;
+  std::optional<std::int64_t> high_events = std::nullopt;  // times above `high`, since the group was created
   friend bool operator==(const CgroupMemory&, const CgroupMemory&) = default;
 };
 
@@ -147,6 +148,7 @@ struct ProcessSample {
   std::optional<Bytes> pss;  // only if requested
   std::optional<Bytes> gpu;  // from NvMap or the driver
   std::optional<std::int64_t> oom_score, oom_score_adj, threads;
+  std::optional<std::int64_t> descriptors;  // open ones; absent for processes of other users
   // Field 22 of the stat file. Together with the PID it identifies the process. Absent in logs.
   std::optional<std::int64_t> start_ticks;
   friend bool operator==(const ProcessSample&, const ProcessSample&) = default;
@@ -201,6 +203,7 @@ struct SystemSample {
   std::optional<std::int64_t> pages_swapped_in, pages_swapped_out;
   std::optional<std::int64_t> refaults, oom_kills;
   std::optional<std::int64_t> allocation_stalls, compaction_stalls, compaction_failures, major_faults;
+  std::optional<std::int64_t> open_files;  // of all processes; descriptors after dup() or fork() share one
 
   std::vector<Reading> temperatures_celsius, temperature_peaks_celsius;
   std::vector<Reading> power_watts;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 
 #include "base/files.h"
 #include "base/log.h"
+#include "base/unfinished.h"
 #include "sources/host_info.h"
 
 namespace headroom::watch {
@@ -56,21 +58,13 @@ std::string options_of_the_user() {
 // Hides the address of one mosquitto_pub run from other users. The address may contain a password, and all
 // users can see a process's arguments. mosquitto_pub cannot read the address from standard input, so it reads
 // an options file. The file lies in a private folder (XDG_CONFIG_HOME), which the last owner removes.
-Result<std::shared_ptr<const fs::path>> hidden_options(const std::string& address) {
+Result<std::shared_ptr<const ScratchFolder>> hidden_options(const std::string& address) {
   constexpr const char* kFailure = "cannot hide the password of an MQTT address";
-  std::error_code code;
-  std::string name = (fs::temp_directory_path(code) / "headroom-XXXXXX").string();
-  if (code || ::mkdtemp(name.data()) == nullptr)
-    return failure(kFailure,
-                   fmt::format("cannot create {}: {}", name, errno_text(code ? code.value() : errno)));
-  std::shared_ptr<const fs::path> folder(new fs::path(name), [](const fs::path* made) {
-    std::error_code ignored;
-    fs::remove(*made / kMosquittoOptions, ignored);
-    fs::remove(*made, ignored);
-    delete made;
-  });
+  auto scratch = ScratchFolder::create("alert");
+  if (!scratch) return failure(kFailure, scratch.error().sentence());
+  auto folder = std::make_shared<const ScratchFolder>(std::move(*scratch));
   const UniqueFd file(
-      ::open((*folder / kMosquittoOptions).c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+      ::open((folder->path() / kMosquittoOptions).c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   if (!file) return failure(kFailure, errno_text(errno));
   if (auto written = write_all(file.get(), options_of_the_user() + "-L " + address + "\n"); !written)
     return forward_error(written);
@@ -82,7 +76,7 @@ Result<std::shared_ptr<const fs::path>> hidden_options(const std::string& addres
 struct Program {
   std::vector<std::string> command;
   std::string input;
-  std::shared_ptr<const fs::path> options_folder = nullptr;
+  std::shared_ptr<const ScratchFolder> options_folder = nullptr;
 };
 
 std::string quoted_for_curl(std::string_view text) {
@@ -139,6 +133,14 @@ Result<UniqueFd> file_with(const std::string& text) {
   return file;
 }
 
+// Whether the file's last line has no end, because its writer was killed.
+bool ends_in_a_cut_line(const fs::path& path) {
+  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  const off_t size = file ? ::lseek(file.get(), 0, SEEK_END) : 0;
+  char last = '\n';
+  return size > 0 && ::pread(file.get(), &last, 1, size - 1) == 1 && last != '\n';
+}
+
 }  // namespace
 
 Json to_json(const AlertEvent& event) {
@@ -183,8 +185,14 @@ void AlertActions::append_to_file(std::size_t action, const AlertEvent& event) {
   const UniqueFd file(
       ::open(actions_[action].file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0644));
   if (!file) return warn(action, errno == ENXIO ? "no process reads this pipe" : errno_text(errno));
-  if (auto written = write_all(file.get(), message_of(event) + "\n"); !written)
-    warn(action, written.error().sentence());
+  struct stat before {};
+  const bool is_regular = ::fstat(file.get(), &before) == 0 && S_ISREG(before.st_mode);
+  const std::string begin = is_regular && ends_in_a_cut_line(actions_[action].file) ? "\n" : "";
+  auto written = write_all(file.get(), begin + message_of(event) + "\n");
+  if (written) return;
+  if (is_regular) [[maybe_unused]]
+    const int cut = ::ftruncate(file.get(), before.st_size);
+  warn(action, written.error().sentence());
 }
 
 void AlertActions::start(const Job& job) {
@@ -196,7 +204,7 @@ void AlertActions::start(const Job& job) {
   options.command = std::move(program->command);
   options.environment = environment_of(job.event);
   if (program->options_folder)
-    options.environment.emplace_back("XDG_CONFIG_HOME", program->options_folder->string());
+    options.environment.emplace_back("XDG_CONFIG_HOME", program->options_folder->path().string());
   options.stdin_fd = input->get();
   options.before_exec = reset_oom_score;
   auto process = Subprocess::spawn(options);

@@ -10,6 +10,7 @@
 
 #include "base/json.h"
 #include "base/subprocess.h"
+#include "base/unfinished.h"
 #include "monitoring/alerts.h"
 #include "watch/alert_rules_file.h"
 
@@ -46,8 +47,7 @@ class AlertActions {
     std::size_t action = 0;
     Subprocess process;
     Nanoseconds deadline;
-    std::shared_ptr<const std::filesystem::path>
-        options_folder;  // for a program that reads its options there
+    std::shared_ptr<const ScratchFolder> options_folder;  // for a program that reads its options there
   };
   void start(const Job& job);
   void warn(std::size_t action, const std::string& why);

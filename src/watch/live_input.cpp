@@ -14,6 +14,7 @@
 
 #include "base/log.h"
 #include "base/subprocess.h"
+#include "monitoring/sample_metrics.h"
 
 namespace headroom::watch {
 namespace {
@@ -130,8 +131,17 @@ void add_followed_sums(SystemSample& sample) {
     std::optional<Bytes> sum;
     for (const ProcessSample& process : sample.processes)
       if (process.*figure) sum = sum.value_or(Bytes{}) + *(process.*figure);
-    if (sum) sample.other.push_back({name, static_cast<double>(sum->count)});
+    if (!sum) continue;
+    sample.other.push_back({name, static_cast<double>(sum->count)});
+    const bool is_resident = figure == &ProcessSample::rss;
+    if (const auto percent = is_resident ? monitoring::percent_of(sum, sample.ram_total) : std::nullopt)
+      sample.other.push_back({"followed_rss_percent", *percent});
   }
+  std::optional<double> descriptors;
+  for (const ProcessSample& process : sample.processes)
+    if (process.descriptors)
+      descriptors = descriptors.value_or(0) + static_cast<double>(*process.descriptors);
+  if (descriptors) sample.other.push_back({"followed_descriptors", *descriptors});
 }
 
 Status check_sysroot(const std::filesystem::path& root) {

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <vector>
 
+#include "base/file_limits.h"
 #include "base/gzip.h"
 #include "base/json.h"
 #include "base/log.h"
@@ -21,6 +22,7 @@ namespace headroom::watch {
 namespace {
 
 constexpr std::int64_t kLongestLine = 16 << 20;
+constexpr std::size_t kMostSamples = 16 << 20;  // half a year, one per second
 
 // An unnamed file, which disappears when it is closed.
 UniqueFd temporary_file() {
@@ -52,6 +54,9 @@ Result<OpenedLog> unpacked(int packed, const std::filesystem::path& path, Bytes 
     if (!more) return input_error(fmt::format("cannot read {}", path.string()), more.error().why);
     if (*more == 0) break;
     const auto size = static_cast<std::int64_t>(reader.plain_bytes());
+    if (reader.is_bomb())
+      return input_error(what, fmt::format("it unpacks to more than {} times its size", kMostGzipRatio),
+                         "if that is right, unpack it with gunzip --keep and pass the unpacked file");
     if (size > most.count)
       return failure(what, fmt::format("it unpacks to more than {}", format_bytes(most)),
                      "unpack it with gunzip --keep and pass the unpacked file");
@@ -84,11 +89,14 @@ Status ReplayLog::find_samples() {
   std::vector<char> buffer(256 << 10);
   Line line;
   const auto end_line = [&](std::int64_t end) {
-    line.size = end - line.begin;
-    if (line.size > 1 && line.size <= kLongestLine) samples_.push_back(line);
+    const std::int64_t size = end - line.begin;
+    line.size = static_cast<std::uint32_t>(std::min(size, kLongestLine + 1));
+    if (size > 1 && size <= kLongestLine) samples_.push_back(line);
     line.begin = end + 1;
     ++line.number;
   };
+  struct stat facts {};
+  const bool has_no_size = ::fstat(file_.get(), &facts) == 0 && facts.st_size == 0;
   std::int64_t offset = 0;
   for (;;) {
     const ssize_t got = ::pread(file_.get(), buffer.data(), buffer.size(), offset);
@@ -97,6 +105,12 @@ Status ReplayLog::find_samples() {
     if (got == 0) break;
     for (ssize_t i = 0; i < got; ++i)
       if (buffer[static_cast<std::size_t>(i)] == '\n') end_line(offset + i);
+    if (has_no_size && offset + got > kLargestWithoutSize.count)
+      return input_error(fmt::format("cannot replay {}", path_.string()),
+                         "it reports no size and does not end");
+    if (samples_.size() > kMostSamples)
+      return input_error(fmt::format("cannot replay {}", path_.string()),
+                         fmt::format("it has more than {} lines", kMostSamples), "split it");
     offset += got;
   }
   end_line(offset);  // a line without its newline

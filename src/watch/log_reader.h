@@ -2,9 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <filesystem>
 #include <string>
-#include <vector>
 
 #include "base/files.h"
 #include "base/result.h"
@@ -34,7 +34,7 @@ Result<OpenedLog> open_log(const std::filesystem::path& path, const std::string&
                            Bytes most_unpacked = kMostUnpacked);
 
 // Reads single samples of a log of `headroom watch --output FILE.jsonl`, also a compressed one. Memory holds
-// only the positions of the lines: 20 MB for a gigabyte of usual lines.
+// only the positions of the lines: 10 MB for a gigabyte of usual lines, and at most 256 MiB.
 class ReplayLog {
  public:
   // Errors: the file cannot be read, is not a regular file, or contains no sample. An incomplete last line is
@@ -47,13 +47,14 @@ class ReplayLog {
 
  private:
   struct Line {
-    std::int64_t begin = 0, size = 0, number = 1;
+    std::int64_t begin = 0;
+    std::uint32_t size = 0, number = 1;
   };
   Status find_samples();
 
   std::filesystem::path path_;
   UniqueFd file_;
-  std::vector<Line> samples_;
+  std::deque<Line> samples_;  // a vector needs three times their memory while it grows
   bool is_cut_ = false;
 };
 

@@ -2,6 +2,8 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -39,11 +41,17 @@ void append_number(std::string& text, double value) {
     fmt::format_to(std::back_inserter(text), "{:.6g}", value);
 }
 
+std::string in_percent(const std::optional<double>& percent) {
+  return percent ? fmt::format(" ({:.0f} %)", *percent) : std::string();
+}
+
 }  // namespace
 
 void append_json_line(std::string& text, const SystemSample& sample, std::span<const AlertEvent> alerts) {
   report::append_json(text, sample);
   text.pop_back();  // the closing brace: fields that only a log has follow
+  if (const auto percent = monitoring::percent_of(sample.ram_used, sample.ram_total))
+    fmt::format_to(std::back_inserter(text), ",\"ram_used_percent\":{:.2f}", *percent);
   if (sample.unknown_tokens.empty()) text += ",\"unknown_tokens\":[]";
   if (!alerts.empty()) {
     Json events = Json::array();
@@ -92,10 +100,9 @@ void CsvRows::append(std::string& text, const SystemSample& sample) {
 std::string line_for_person(const SystemSample& sample) {
   std::string line = fmt::format("{:>9}", fmt::format("{:.1f} s", sample.time.seconds()));
   const auto add = [&](const std::string& text) { line += "  " + text; };
-  if (sample.ram_used && sample.ram_total && sample.ram_total->count > 0)
-    add(fmt::format(
-        "RAM {} of {} ({:.0f} %)", format_bytes(*sample.ram_used), format_bytes(*sample.ram_total),
-        100.0 * static_cast<double>(sample.ram_used->count) / static_cast<double>(sample.ram_total->count)));
+  if (const auto percent = monitoring::percent_of(sample.ram_used, sample.ram_total))
+    add(fmt::format("RAM {} of {} ({:.0f} %)", format_bytes(*sample.ram_used),
+                    format_bytes(*sample.ram_total), *percent));
   if (sample.nvmap_used) add(fmt::format("NvMap {}", format_bytes(*sample.nvmap_used)));
   if (sample.largest_free_block)
     add(fmt::format("largest block {}", format_bytes(*sample.largest_free_block)));
@@ -105,8 +112,18 @@ std::string line_for_person(const SystemSample& sample) {
   if (sample.gpu_percent) add(fmt::format("GPU {:.0f} %", *sample.gpu_percent));
   for (const GpuSample& gpu : sample.gpus)
     if (gpu.memory_used)
-      add(fmt::format("GPU{} memory {}", gpu.index ? fmt::format(" {}", *gpu.index) : "",
-                      format_bytes(*gpu.memory_used)));
+      add(fmt::format("GPU{} memory {}{}", gpu.index ? fmt::format(" {}", *gpu.index) : "",
+                      format_bytes(*gpu.memory_used),
+                      in_percent(monitoring::percent_of(gpu.memory_used, gpu.memory_total))));
+  const auto followed = [&](std::string_view name) -> std::optional<double> {
+    const auto found = std::ranges::find(sample.other, name, &Reading::name);
+    return found != sample.other.end() ? std::optional(found->value) : std::nullopt;
+  };
+  if (const auto resident = followed("followed_rss_bytes"))
+    add(fmt::format("followed {}{}", format_bytes({std::llround(*resident)}),
+                    in_percent(followed("followed_rss_percent"))));
+  if (const auto descriptors = followed("followed_descriptors"))
+    add(fmt::format("{:.0f} descriptors", *descriptors));
   const auto hottest = std::ranges::max_element(sample.temperatures_celsius, {}, &Reading::value);
   if (hottest != sample.temperatures_celsius.end())
     add(fmt::format("{} {:.0f} °C", hottest->name, hottest->value));
@@ -123,6 +140,7 @@ Result<LogFile> LogFile::create(fs::path path, Bytes rotate_at, int keep) {
   for (const Kind kind : {Kind::csv, Kind::jsonl, Kind::gzip}) {
     if (!path.filename().string().ends_with(suffix_of(kind))) continue;
     LogFile file(std::move(path), kind, rotate_at, keep);
+    file.make_way();
     if (auto opened = file.open(); !opened) return forward_error(opened);
     return file;
   }
@@ -133,6 +151,7 @@ Result<LogFile> LogFile::create(fs::path path, Bytes rotate_at, int keep) {
 Status LogFile::open() {
   UniqueFd file(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
   if (file) {
+    [[maybe_unused]] const int locked = ::flock(file.get(), LOCK_EX | LOCK_NB);  // for make_way()
     file_ = std::move(file);
     size_ = 0;
     csv_ = {};
@@ -140,7 +159,7 @@ Status LogFile::open() {
   }
   if (errno == EEXIST)
     return usage_error(fmt::format("{} already exists", path_.string()), "logs are not overwritten",
-                       "choose another name for --output, or remove the file");
+                       "choose another name for --output, or move it aside with --rotate");
   return input_error(fmt::format("cannot create {}", path_.string()), errno_text(errno),
                      "check the path given to --output");
 }
@@ -153,19 +172,35 @@ fs::path LogFile::rotated_path(int number) const {
          fmt::format("{}.{}{}", name.substr(0, name.size() - suffix.size()), number, suffix);
 }
 
+// Renames the current file and the older ones; the oldest is replaced. A watch that was killed here leaves a
+// number without a file: older files than that stay.
+std::error_code LogFile::move_aside(const fs::path& aside) const {
+  std::error_code code;
+  int last = 1;
+  while (last < keep_ && fs::exists(rotated_path(last), code)) ++last;
+  for (int i = last; i > 1 && !code; --i) fs::rename(rotated_path(i - 1), rotated_path(i), code);
+  if (!code) fs::rename(path_, aside, code);
+  return code;
+}
+
+// Makes way for the new log: removes an empty file, and moves an earlier log aside if --rotate allows it. A
+// file that another watch writes to is locked, and stays.
+void LogFile::make_way() const {
+  const UniqueFd earlier(::open(path_.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  struct stat info {};
+  if (!earlier || ::fstat(earlier.get(), &info) != 0 || !S_ISREG(info.st_mode)) return;
+  if (::flock(earlier.get(), LOCK_EX | LOCK_NB) != 0) return;
+  if (info.st_size == 0)
+    ::unlink(path_.c_str());
+  else if (rotate_at_.count > 0 && keep_ > 0)
+    move_aside(rotated_path(1));
+}
+
 // The old file stays open until the new one is created, so the log continues whatever fails.
 void LogFile::rotate() {
   fs::path aside = rotated_path(1);
   if (keep_ == 0) (aside = path_) += ".rotated";
-  std::error_code code;
-  for (int i = keep_; i >= 1; --i) {
-    if (!fs::exists(rotated_path(i), code)) continue;
-    if (i == keep_)
-      fs::remove(rotated_path(i), code);
-    else
-      fs::rename(rotated_path(i), rotated_path(i + 1), code);
-  }
-  fs::rename(path_, aside, code);
+  std::error_code code = move_aside(aside);
   int why = code.value();
   if (!code) {
     if (auto opened = open(); opened) {

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "base/files.h"
@@ -42,8 +43,8 @@ std::string line_for_person(const SystemSample& sample);
 // waiting samples are dropped and counted. A failed rotation is tried again, too.
 class LogFile {
  public:
-  // Creates FILE.csv, FILE.jsonl or FILE.jsonl.gz. Fails for another suffix, for an existing file, or if it
-  // cannot be created.
+  // Creates FILE.csv, FILE.jsonl or FILE.jsonl.gz. Fails for another suffix, or if it cannot be created. An
+  // existing log becomes the newest older one, as in a rotation. Without rotation it is an error.
   static Result<LogFile> create(std::filesystem::path path, Bytes rotate_at, int keep);
 
   // Writes a sample with the alerts that began or ended. CSV has no column for alerts.
@@ -58,6 +59,8 @@ class LogFile {
   LogFile(std::filesystem::path path, Kind kind, Bytes rotate_at, int keep)
       : path_(std::move(path)), kind_(kind), rotate_at_(rotate_at), keep_(keep) {}
   Status open();
+  void make_way() const;
+  std::error_code move_aside(const std::filesystem::path& aside) const;
   void rotate();
   std::filesystem::path rotated_path(int number) const;
   void flush();

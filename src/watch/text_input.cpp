@@ -213,13 +213,13 @@ Result<bool> LinePump::read_some(const std::function<void(std::string_view line)
   std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
   end_ -= begin_;
   begin_ = 0;
-  const ssize_t got = ::read(fd_, buffer_.data() + end_, buffer_.size() - end_);
+  const ssize_t got = ::read(fd_, buffer_.data() + end_, decoder_.most(buffer_.size() - end_));
   if (got < 0) {
     if (errno == EINTR || errno == EAGAIN) return true;
     return input_error("cannot read", errno_text(errno));
   }
   std::size_t look_from = end_;
-  end_ += static_cast<std::size_t>(got);
+  end_ += decoder_.decode(buffer_.data() + end_, static_cast<std::size_t>(got));
   while (look_from < end_) {
     const void* newline = std::memchr(buffer_.data() + look_from, '\n', end_ - look_from);
     const std::size_t at = newline == nullptr

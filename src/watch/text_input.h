@@ -9,6 +9,7 @@
 
 #include "base/files.h"
 #include "base/result.h"
+#include "base/text_decoder.h"
 #include "sources/text_samples.h"
 #include "watch/watch_options.h"
 
@@ -47,7 +48,7 @@ std::string name_of(const TextInput& input);
 std::optional<double> second_of_day(std::string_view clock_text);
 
 // Reads lines of a file or pipe of any size in bounded memory: one buffer of four times the longest line.
-// Longer lines are split into pieces of that length.
+// Longer lines are split into pieces of that length. UTF-16 is read as UTF-8 (TextDecoder).
 class LinePump {
  public:
   static constexpr std::size_t kLongestLine = 64 << 10;
@@ -61,6 +62,7 @@ class LinePump {
  private:
   int fd_;
   std::size_t longest_;
+  TextDecoder decoder_;
   std::vector<char> buffer_;
   std::size_t begin_ = 0, end_ = 0;  // range of the data that was read but not passed on
 };

@@ -57,14 +57,23 @@ std::vector<double> columns_of(const SeriesCurve& curve, Nanoseconds begin, Nano
   return columns;
 }
 
-std::string chart(const MemoryCurves::Curve& one, int width) {
+// "highest 4.6 GiB, 62 % of 7.44 GiB": the highest value of a curve, and its part of the machine's memory.
+std::string highest_words(const MemoryCurves& curves, const MemoryCurves::Curve& one) {
+  const Bytes value = bytes_of(highest(one.curve));
+  const auto percent = one.is_of_ram ? monitoring::percent_of(value, curves.ram_total()) : std::nullopt;
+  if (!percent) return "highest " + format_bytes(value);
+  return fmt::format("highest {}, {:.0f} % of {}", format_bytes(value), *percent,
+                     format_bytes(*curves.ram_total()));
+}
+
+std::string chart(const MemoryCurves& curves, const MemoryCurves::Curve& one, int width) {
   constexpr std::array<const char*, 9> kEighths{" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
   constexpr int kLabel = 11, kRows = 6;
   const auto& points = one.curve.points();
   const double top = round_up(highest(one.curve));
   const int wide = std::max(10, width - kLabel - 1);
   const auto columns = columns_of(one.curve, points.front().begin, points.back().end, wide);
-  std::string text = fmt::format("{}\n", one.title);
+  std::string text = fmt::format("{}\n{}\n", one.title, highest_words(curves, one));
   for (int row = kRows - 1; row >= 0; --row) {
     const std::string label = row == kRows - 1 ? format_bytes(bytes_of(top)) : row == 0 ? "0 B" : "";
     text += fmt::format("{:>{}}│", label, kLabel);
@@ -134,16 +143,17 @@ std::string slope_words(const SeriesSummary& metric) {
 
 }  // namespace
 
-void MemoryCurves::add(const char* title, Nanoseconds time, const std::optional<Bytes>& value) {
+void MemoryCurves::add(const char* title, Nanoseconds time, const std::optional<Bytes>& value,
+                       bool is_of_ram) {
   if (!value) return;
   auto at = std::ranges::find(curves_, title, &Curve::title);
-  if (at == curves_.end()) at = curves_.insert(curves_.end(), {title, {}});
+  if (at == curves_.end()) at = curves_.insert(curves_.end(), {title, {}, is_of_ram});
   at->curve.add(time, static_cast<double>(value->count));
 }
 
 void MemoryCurves::add(const SystemSample& sample) {
   if (sample.ram_total) ram_total_ = sample.ram_total;
-  add("RAM used", sample.time, sample.ram_used);
+  add("RAM used", sample.time, sample.ram_used, true);
   std::optional<Bytes> device = sample.nvmap_used;
   for (const GpuSample& gpu : sample.gpus)
     if (gpu.memory_used) device = device.value_or(Bytes{}) + *gpu.memory_used;
@@ -154,7 +164,7 @@ void MemoryCurves::add(const SystemSample& sample) {
                                     std::pair{"followed_rss_bytes", "Followed processes (RSS)"}}) {
     const auto reading = std::ranges::find(sample.other, name, &Reading::name);
     if (reading == sample.other.end()) continue;
-    add(title, sample.time, bytes_of(reading->value));
+    add(title, sample.time, bytes_of(reading->value), true);
     return;
   }
 }
@@ -162,7 +172,7 @@ void MemoryCurves::add(const SystemSample& sample) {
 std::string plot_for_terminal(const MemoryCurves& curves, int width) {
   std::string text;
   for (const MemoryCurves::Curve& one : curves.curves())
-    if (one.curve.points().size() > 1) text += chart(one, width);
+    if (one.curve.points().size() > 1) text += chart(curves, one, width);
   return text;
 }
 
@@ -201,9 +211,8 @@ std::string plot_as_svg(const MemoryCurves& curves, const std::string& title) {
     const double y = frame.top + frame.height + 40 + 18 * static_cast<double>(number);
     text += fmt::format(
         "<rect x=\"{:.0f}\" y=\"{:.0f}\" width=\"12\" height=\"12\" fill=\"{}\"/>"
-        "<text x=\"{:.0f}\" y=\"{:.0f}\" fill=\"#222222\">{}: highest {}</text>\n",
-        frame.left, y - 10, colour, frame.left + 18, y, escaped(one.title),
-        format_bytes(bytes_of(highest(one.curve))));
+        "<text x=\"{:.0f}\" y=\"{:.0f}\" fill=\"#222222\">{}: {}</text>\n",
+        frame.left, y - 10, colour, frame.left + 18, y, escaped(one.title), highest_words(curves, one));
     ++number;
   }
   return text + "</svg>\n";
@@ -223,6 +232,7 @@ std::string plot_as_html(const MemoryCurves& curves, const std::string& title) {
       curve["mean_bytes"].push_back(bytes_of(point.mean).count);
       curve["max_bytes"].push_back(bytes_of(point.max).count);
     }
+    curve["is_of_ram"] = one.is_of_ram;
     page["curves"].push_back(std::move(curve));
   }
   return report::page_with_data(report::Page::watch, {{"watch", to_line(page)}});

@@ -17,13 +17,14 @@ class MemoryCurves {
   struct Curve {
     std::string title;
     monitoring::SeriesCurve curve;
+    bool is_of_ram = false;  // a part of the machine's memory
   };
   void add(const SystemSample& sample);
   const std::vector<Curve>& curves() const { return curves_; }
   std::optional<Bytes> ram_total() const { return ram_total_; }
 
  private:
-  void add(const char* title, Nanoseconds time, const std::optional<Bytes>& value);
+  void add(const char* title, Nanoseconds time, const std::optional<Bytes>& value, bool is_of_ram = false);
   std::vector<Curve> curves_;
   std::optional<Bytes> ram_total_;
 };

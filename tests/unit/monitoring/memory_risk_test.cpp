@@ -97,6 +97,51 @@ TEST(MemoryRiskTest, NamesControlGroupThatRunsOutFirst) {
   EXPECT_FALSE(risk[RiskFigure::nvmap_seconds_left].value);
 }
 
+// Process 7 leaks a descriptor each second; 8 opens 40 at its start; the machine's programs come and go.
+TEST(MemoryRiskTest, NamesTheProcessWhoseDescriptorsGrow) {
+  MemoryRisk risk(second_at(1));
+  for (int second = 0; second < 120; ++second) {
+    SystemSample sample;
+    sample.time = second_at(second);
+    sample.open_files = 2000 + second % 7 * 60;
+    sample.processes.resize(2);
+    sample.processes[0].pid = 7;
+    sample.processes[0].name = "node";
+    sample.processes[0].descriptors = 20 + second;
+    sample.processes[1].pid = 8;
+    sample.processes[1].descriptors = std::min(second, 40);
+    risk.add(sample);
+  }
+  const RiskValue& growth = risk[RiskFigure::descriptor_growth_per_hour];
+  ASSERT_TRUE(growth.value);
+  EXPECT_NEAR(*growth.value, 3600, 1);
+  EXPECT_EQ(growth.detail, "node (7)");
+  for (int second = 120; second < 400; ++second) {  // process 7 has ended
+    SystemSample sample;
+    sample.time = second_at(second);
+    sample.open_files = 2000;
+    risk.add(sample);
+  }
+  EXPECT_FALSE(growth.value);
+}
+
+TEST(MemoryRiskTest, ReportsGrowthOfTheMachinesOpenFiles) {
+  MemoryRisk risk(second_at(1));
+  for (int second = 0; second < 400; ++second) {
+    SystemSample sample;
+    sample.time = second_at(second);
+    sample.open_files = 2000 + 2 * second;
+    risk.add(sample);
+    if (second == 60) {
+      EXPECT_FALSE(risk[RiskFigure::descriptor_growth_per_hour].value) << "too few to be a leak";
+    }
+  }
+  const RiskValue& growth = risk[RiskFigure::descriptor_growth_per_hour];
+  ASSERT_TRUE(growth.value);
+  EXPECT_NEAR(*growth.value, 7200, 1);
+  EXPECT_EQ(growth.detail, "the machine");
+}
+
 // Swap in zram takes memory, so it does not count as free space. Swap on a disk does.
 TEST(MemoryRiskTest, DiskSwapCountsAsFreeSpace) {
   for (const bool is_zram : {false, true}) {
@@ -288,6 +333,26 @@ TEST(AlertsTest, ReportsLeakBeforeMemoryRunsOut) {
   }
   EXPECT_EQ(fired, (std::vector<std::string>{"memory_grows", "memory_runs_out", "total_memory",
                                              "little_available"}));
+}
+
+TEST(AlertsTest, ReportsALeakOfDescriptors) {
+  Alerts alerts(default_alert_rules());
+  MemoryRisk risk(second_at(1));
+  std::vector<std::string> sentences;
+  for (int second = 0; second < 200; ++second) {
+    SystemSample sample;
+    sample.time = second_at(second);
+    sample.processes.resize(1);
+    sample.processes[0].pid = 7;
+    sample.processes[0].name = "camera_node";
+    sample.processes[0].descriptors = 30 + second / 2;
+    risk.add(sample);
+    for (const AlertEvent& event : alerts.update(sample.time, risk)) sentences.push_back(sentence_for(event));
+  }
+  ASSERT_EQ(sentences.size(), 1U);
+  EXPECT_EQ(
+      sentences[0],
+      "descriptors_grow: open descriptors of camera_node (7) grow by 1800 per hour (limit 100 per hour)");
 }
 
 TEST(AlertsTest, ReportsOomKillImmediatelyAndOnce) {

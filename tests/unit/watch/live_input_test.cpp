@@ -10,6 +10,7 @@
 namespace headroom::watch {
 namespace {
 using testing::ElementsAre;
+using testing::HasSubstr;
 
 std::vector<SystemSample> samples_of(const std::string& kind, const std::string& text,
                                      const std::vector<std::string>& columns = {}) {
@@ -41,6 +42,8 @@ TEST(TextInput, ReadsHeadroomLogsBackUnchanged) {
   sample.time = Nanoseconds{1234};
   sample.unix_time = Nanoseconds{99};
   sample.ram_used = mebibytes(5);
+  sample.ram_total = mebibytes(50);
+  sample.open_files = 1234;
   sample.cores = {{true, 5.5, 1e9}, {false, {}, {}}};
   sample.engines = {{"VIC", false, {}, {}}};
   sample.cgroup.emplace().current = Bytes{77};
@@ -48,8 +51,10 @@ TEST(TextInput, ReadsHeadroomLogsBackUnchanged) {
   sample.processes.push_back({});
   sample.processes.back().pid = 12;
   sample.processes.back().gpu = mebibytes(3);
+  sample.processes.back().descriptors = 8;
   sample.power_mode = "MAXN";
   sample.unknown_tokens = {"what"};
+  EXPECT_THAT(json_line(sample), HasSubstr(R"(,"ram_used_percent":10.00})"));
   const auto samples = samples_of("headroom", json_line(sample) + "{\"time_ns\": 5, \"ram_us\n");
   ASSERT_EQ(samples.size(), 2U);
   EXPECT_EQ(samples[0], sample);
@@ -62,13 +67,16 @@ TEST(LiveInput, SumsOfFollowedProcessesSkipAbsentValues) {
   sample.processes[0].rss = mebibytes(2);
   sample.processes[1].rss = mebibytes(3);
   sample.processes[1].gpu = mebibytes(7);
+  sample.processes[0].descriptors = 12;
+  sample.ram_total = mebibytes(50);
   add_followed_sums(sample);
   EXPECT_THAT(sample.other,
               ElementsAre(Reading{"followed_processes", 2}, Reading{"followed_rss_bytes", 5 << 20},
-                          Reading{"followed_gpu_bytes", 7 << 20}));
+                          Reading{"followed_rss_percent", 10}, Reading{"followed_gpu_bytes", 7 << 20},
+                          Reading{"followed_descriptors", 12}));
+  EXPECT_THAT(line_for_person(sample), HasSubstr("followed 5.0 MiB (10 %)  12 descriptors"));
 }
 
-using testing::HasSubstr;
 using testing::Not;
 
 Nanoseconds seconds(double count) { return {static_cast<std::int64_t>(count * 1e9)}; }

@@ -61,9 +61,9 @@ TEST(ReplayLog, ReadsAnySample) {
   EXPECT_EQ(log->read(1)->cpu_percent, 6);
   EXPECT_EQ(log->read(0)->time, Nanoseconds{1});
   // Longer than one read.
-  const std::string blank_lines(20'000, '\n'), spaces(300'000, ' ');
-  test::write_text(folder / "b.jsonl",
-                   blank_lines + "{\"time_ns\":1" + spaces + "}\n{\"time_ns\":2}\n[]\n{\"time_ns\":4}\n");
+  const std::string blank_lines(20'000, '\n'), text(300'000, 'a');
+  test::write_text(folder / "b.jsonl", blank_lines + "{\"time_ns\":1,\"later\":\"" + text +
+                                           "\"}\n{\"time_ns\":2}\n[]\n{\"time_ns\":4}\n");
   const auto long_lines = ReplayLog::open(folder / "b.jsonl");
   ASSERT_TRUE(long_lines) << long_lines.error().sentence();
   ASSERT_EQ(long_lines->size(), 4U);

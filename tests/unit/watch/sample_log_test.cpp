@@ -174,6 +174,35 @@ TEST_F(LogFiles, DoesNotOverwriteAnExistingFile) {
   EXPECT_FALSE(LogFile::create(folder_ / "no/log.csv", {}, 4));
 }
 
+// A watch that was killed leaves its log. The next one starts all the same, and removes nothing with samples.
+TEST_F(LogFiles, MovesAnEarlierLogAsideIfItRotates) {
+  test::write_text(folder_ / "log.jsonl", "killed\n");
+  test::write_text(folder_ / "log.1.jsonl", "older\n");
+  auto file = LogFile::create(folder_ / "log.jsonl", Bytes{500}, 2);
+  ASSERT_TRUE(file) << file.error().sentence();
+  EXPECT_EQ(read("log.1.jsonl"), "killed\n");
+  EXPECT_EQ(read("log.2.jsonl"), "older\n");
+  file->write(sample_at(0));
+  EXPECT_FALSE(LogFile::create(folder_ / "log.jsonl", Bytes{500}, 2)) << "another watch writes to it";
+  EXPECT_THAT(names(), ElementsAre("log.1.jsonl", "log.2.jsonl", "log.jsonl"));
+  test::write_text(folder_ / "mine.csv", "mine");
+  EXPECT_FALSE(LogFile::create(folder_ / "mine.csv", Bytes{500}, 0)) << "no older file may be kept";
+}
+
+TEST_F(LogFiles, ReplacesTheEmptyLogOfAKilledWatch) {
+  test::write_text(folder_ / "log.jsonl", "");
+  EXPECT_TRUE(LogFile::create(folder_ / "log.jsonl", {}, 4));
+}
+
+// A kill during a rotation leaves a number without a file. The next rotation fills it and keeps all logs.
+TEST_F(LogFiles, RotationFillsAGapBeforeItRemovesTheOldest) {
+  test::write_text(folder_ / "log.jsonl", "new\n");
+  test::write_text(folder_ / "log.1.jsonl", "second\n");
+  test::write_text(folder_ / "log.3.jsonl", "oldest\n");
+  ASSERT_TRUE(LogFile::create(folder_ / "log.jsonl", Bytes{500}, 3));
+  EXPECT_EQ(read("log.1.jsonl") + read("log.2.jsonl") + read("log.3.jsonl"), "new\nsecond\noldest\n");
+}
+
 // A limit on file sizes simulates a full disk: lines stay whole, and pending samples are written once there
 // is space.
 TEST_F(LogFiles, FullDiskCutsNoLineAndLosesNoSample) {

@@ -33,6 +33,7 @@ TEST(Plot, FitsTheTerminalWidth) {
   const std::string text = plot_for_terminal(curves, 80);
   EXPECT_THAT(text, HasSubstr("1.00 GiB"));
   EXPECT_THAT(text, HasSubstr("█"));
+  EXPECT_THAT(text, HasSubstr("RAM used\nhighest 900.0 MiB, 90 % of 1000.0 MiB\n"));
   EXPECT_TRUE(plot_for_terminal(ramp(1), 80).empty());
 }
 
@@ -52,7 +53,7 @@ TEST(Plot, ShowsAPeakOfOneSample) {
 TEST(Plot, PicturesAreSelfContained) {
   const std::string svg = plot_as_svg(ramp(100), "a <log> & more");
   EXPECT_THAT(svg, HasSubstr("a &lt;log&gt; &amp; more"));
-  EXPECT_THAT(svg, HasSubstr("RAM used: highest 900.0 MiB"));
+  EXPECT_THAT(svg, HasSubstr("RAM used: highest 900.0 MiB, 90 % of 1000.0 MiB"));
   EXPECT_THAT(svg, Not(HasSubstr("nan")));
   EXPECT_THAT(plot_as_svg(MemoryCurves(), "none"), HasSubstr("</svg>"));
   const std::string html = plot_as_html(ramp(3), "a <log>");
