@@ -32,6 +32,7 @@ struct PreparedModel {
   std::string asked_settings;       // as written in --model: "arena=off"
   std::vector<TensorSpec> outputs;  // learnt from a run, if the runtime reports them only then
   bool takes_frames = false;
+  std::string without_task;  // why a model that takes pictures has no task; empty if it has, or takes none
   std::vector<std::string> class_names;
   ModelStatus status = ModelStatus::skipped;
   std::string error;

@@ -156,6 +156,7 @@ void describe(auto& field, a<ModelFacts> auto& model) {
   field("task", model.task);
   field("input", model.input);
   field("takes_frames", model.takes_frames);
+  field.unless_zero("without_task", model.without_task);
   field("class_names", model.class_names);
   field("load_ns", model.load_time);
   field("placement", model.placement);
@@ -207,6 +208,7 @@ void describe(auto& field, a<PreparedModel> auto& model) {
   field("task", model.task);
   field("input", model.input);
   field("takes_frames", model.takes_frames);
+  field.unless_zero("without_task", model.without_task);
   field.unless_zero("class_names", model.class_names);
   field.unless_zero("asked_precision", model.asked_precision);
   field.unless_zero("asked_settings", model.asked_settings);

@@ -143,6 +143,7 @@ struct DeviceFacts {
 struct ModelFacts {
   std::string name, task{}, input{};
   bool takes_frames = false;
+  std::string without_task{};  // why a model that takes pictures has no task
   std::vector<std::string> class_names{};
   std::optional<Nanoseconds> load_time{};
   std::optional<NodePlacement> placement{};

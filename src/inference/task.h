@@ -92,5 +92,8 @@ std::span<const TaskName> task_names();
 // metadata, names and shapes. Returns nullptr for a model without a known vision task; it runs on synthetic
 // inputs. Fails if the forced task does not exist or does not fit the model's tensors.
 Result<std::unique_ptr<Task>> create_task(const ModelDescription& model, const TaskOptions& options);
+// Why no task recognises a model that takes pictures: its input's type, a kind of export without a task, or
+// its outputs. Empty for models without a picture as input.
+std::string why_without_task(const ModelDescription& model);
 
 }  // namespace headroom::inference

@@ -3,11 +3,13 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
 #include <ctime>
+#include <filesystem>
 #include <system_error>
 
 #include "base/json.h"
@@ -17,6 +19,34 @@ namespace headroom::pool {
 namespace {
 
 constexpr std::chrono::milliseconds kBetweenWrites{250};
+constexpr const char* kStatusFolder = "/dev/shm";
+
+// Opens and locks a status file. The result is unset, with errno, if it cannot be opened; EAGAIN: a process
+// has locked it.
+UniqueFd lock_status(const std::filesystem::path& path, int flags) {
+  UniqueFd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | flags, 0644));
+  flock lock{};
+  lock.l_type = F_WRLCK;
+  if (fd && ::fcntl(fd.get(), F_OFD_SETLK, &lock) != 0) {
+    fd.reset();
+    errno = EAGAIN;
+  }
+  return fd;
+}
+
+// Removes the status files of killed programs of this user.
+void remove_abandoned_status() {
+  std::error_code code;
+  for (std::filesystem::directory_iterator entry(kStatusFolder, code), end; !code && entry != end;
+       entry.increment(code)) {
+    if (entry->path().filename().string().compare(0, kPoolStatusPrefix.size(), kPoolStatusPrefix) != 0)
+      continue;
+    const UniqueFd locked = lock_status(entry->path(), 0);
+    struct stat info {};
+    if (locked && ::fstat(locked.get(), &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == ::geteuid())
+      ::unlink(entry->path().c_str());
+  }
+}
 
 }  // namespace
 
@@ -104,13 +134,18 @@ Result<std::unique_ptr<StatusFile>> StatusFile::open(const std::string& name, co
   const std::string what = fmt::format("cannot publish the metrics of pool '{}'", name);
   if (!is_pool_name(name))
     return usage_error(what, "a name has at most 48 letters, digits, '_' and '-'", "choose another name");
-  const std::string path = fmt::format("/dev/shm/{}{}.{}", kPoolStatusPrefix, ::getpid(), name);
-  // A killed program leaves its file behind, so a new process with the same pid must be able to open it.
-  UniqueFd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
-  if (!fd) return input_error(what, fmt::format("{}: {}", path, errno_text(errno)));
-  flock lock{};
-  lock.l_type = F_WRLCK;
-  if (::fcntl(fd.get(), F_OFD_SETLK, &lock) != 0)
+  const std::string path = fmt::format("{}/{}{}.{}", kStatusFolder, kPoolStatusPrefix, ::getpid(), name);
+  remove_abandoned_status();
+  UniqueFd fd;
+  struct stat info {};
+  // Another program may lock and remove the file before it is locked here. That needs another try.
+  for (int tries = 0; tries < 10 && info.st_nlink == 0; ++tries) {
+    if (tries > 0) ::usleep(1000);
+    fd = lock_status(path, O_CREAT);
+    if (!fd && errno != EAGAIN) return input_error(what, fmt::format("{}: {}", path, errno_text(errno)));
+    if (fd && ::fstat(fd.get(), &info) != 0) return internal_error(what, errno_text(errno));
+  }
+  if (info.st_nlink == 0)
     return usage_error(what, "another pool of this process has that name", "choose another name");
   std::unique_ptr<StatusFile> made(new StatusFile);
   made->path_ = path;

@@ -78,9 +78,10 @@ Status finish(Run& run) {
     const Screen screen(STDOUT_FILENO, run.options.color);
     print_output(report::to_terminal(run.result, screen.in_color(), screen.width));
   }
-  if (written && !run.options.quiet && !run.options.json)
-    print_output(fmt::format("\nReport: {}\nNext: {}\n", (run.folder.path / "report.html").string(),
-                             next_command(run)));
+  if (written && !run.options.json)
+    print_output(fmt::format("\nReport: {}\n", (run.folder.path / "report.html").string()));
+  if (written && !run.options.json && !run.options.quiet)
+    print_output(fmt::format("Next: {}\n", next_command(run)));
   return written;
 }
 
@@ -176,6 +177,12 @@ Result<int> run_bench(const BenchOptions& options, const std::string& command,
   log::debug("command: {}", command);
   for (const std::string& warning : warnings) log::warning("{}", warning);  // the log file exists now
   run.result.warnings = warnings;
+  if (trace::is_recorded()) {
+    run.result.warnings.emplace_back(
+        "headroom trace records this bench, which adds to its latency and memory; headroom bench --layers "
+        "records each model in a separate process, so that these figures stay exact");
+    log::warning("{}", run.result.warnings.back());
+  }
 
   const auto remove_folder = [&] {
     std::error_code ignored;

@@ -27,6 +27,7 @@ struct RunLimitedOptions {
   std::string mechanism = "auto";  // as --limit-mechanism of bench
   ledger::Limits gpu_limits;       // GPU memory of all processes together
   std::string share;               // name of the GPU memory account shared with other commands
+  bool allow_no_gpu = false;       // runs the command without a GPU limit if there is no driver
 };
 
 // Returns the command's exit code, or 128 + the signal that ended it. At the end, one line on standard error

@@ -168,7 +168,7 @@ std::string advice_for_commands(std::string note) {
 
 }  // namespace
 
-Result<ProvedGpuLimit> prove_gpu_limit(const ledger::Limits& limits) {
+Result<ProvedGpuLimit> prove_gpu_limit(const ledger::Limits& limits, bool allow_no_gpu) {
   const SavedSignalMask mask;  // Interrupt::listen() changes it
   auto interrupt = Interrupt::listen();
   if (!interrupt) return forward_error(interrupt);
@@ -177,7 +177,15 @@ Result<ProvedGpuLimit> prove_gpu_limit(const ledger::Limits& limits) {
     if (limits.bytes[device] != ledger::kNoLimit) devices.push_back(device);
   ProvedGpuLimit proved{probe_gpu_limit(limits, devices, *interrupt)};
   proved.limit.note = advice_for_commands(std::move(proved.limit.note));
-  if (interrupt->requested()) proved.interrupted_by = interrupt->signal_number();
+  if (interrupt->requested()) {
+    proved.interrupted_by = interrupt->signal_number();
+    return proved;
+  }
+  // A probe that no driver answered has no routes.
+  const bool is_enforced = proved.limit.type != LimitType::unavailable || !proved.limit.routes.empty();
+  if (!is_enforced && !allow_no_gpu)
+    return usage_error("cannot enforce the GPU memory limit", proved.limit.note,
+                       "add --allow-no-gpu to run the command without the limit");
   return proved;
 }
 

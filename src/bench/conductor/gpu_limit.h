@@ -33,12 +33,13 @@ Limit probe_gpu_limit(const ledger::Limits& limits, const std::vector<unsigned>&
                       Interrupt& interrupt);
 
 // Proves the limit of every limited device before a command starts. During the proof, Ctrl-C and other
-// signals go to Headroom; later they go to the command.
+// signals go to Headroom; later they go to the command. Error: no device could be probed, for example because
+// the driver is missing, and `allow_no_gpu` is false. The command would run without a limit.
 struct ProvedGpuLimit {
   Limit limit;
   int interrupted_by = 0;  // the signal that ended the proof
 };
-Result<ProvedGpuLimit> prove_gpu_limit(const ledger::Limits& limits);
+Result<ProvedGpuLimit> prove_gpu_limit(const ledger::Limits& limits, bool allow_no_gpu);
 // "all 11 routes that were tried were refused", or the names of the routes that were not.
 std::string describe_routes(const Limit& proved);
 

@@ -49,6 +49,8 @@ void add_setup_facts(ModelResult& result, const PreparedModel& model) {
 
 void complete(ModelResult& result, const PreparedModel& model, const BenchOptions& options) {
   add_setup_facts(result, model);
+  if (options.source && !model.without_task.empty())
+    result.warnings.push_back("the source is not used: " + model.without_task);
   set_thresholds(result, options);
 }
 

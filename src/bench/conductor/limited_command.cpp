@@ -69,8 +69,8 @@ Result<int> run_limited(const RunLimitedOptions& options) {
     auto opened = trace::DeviceAccount::open(options.gpu_limits, options.share);
     if (!opened) return forward_error(opened);
     account.emplace(std::move(*opened));
-    environment = trace::ledger_environment(library, account->limits(), account->file());
-    auto gpu = prove_gpu_limit(account->limits());
+    environment = trace::limited_environment(library, account->limits(), account->file());
+    auto gpu = prove_gpu_limit(account->limits(), options.allow_no_gpu);
     if (!gpu) return forward_error(gpu);
     if (gpu->interrupted_by != 0) return 128 + gpu->interrupted_by;
     gpu_proved = std::move(gpu->limit);

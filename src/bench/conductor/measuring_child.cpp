@@ -49,8 +49,8 @@ Status add_ledger(const WorkerPlan& plan, std::vector<std::pair<std::string, std
     return plan.device_account == nullptr || !plan.device_account->limits().any() ? Status{} : there;
   const auto variables =
       plan.device_account == nullptr
-          ? trace::ledger_environment(library, {}, "")
-          : trace::ledger_environment(library, plan.device_account->limits(), plan.device_account->file());
+          ? trace::limited_environment(library, {}, "")
+          : trace::limited_environment(library, plan.device_account->limits(), plan.device_account->file());
   environment.insert(environment.end(), variables.begin(), variables.end());
   return {};
 }

@@ -77,6 +77,7 @@ void take_facts(PreparedModel& model, const TrialOutcome& outcome) {
   model.task = outcome.result.task;
   model.input = outcome.result.input;
   model.takes_frames = outcome.facts.takes_frames;
+  model.without_task = outcome.facts.without_task;
   model.class_names = outcome.facts.class_names;
   if (outcome.facts.precision) model.settings.precision = *outcome.facts.precision;
   if (!outcome.facts.outputs.empty()) model.outputs = outcome.facts.outputs;

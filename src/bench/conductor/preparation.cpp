@@ -8,6 +8,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/unfinished.h"
 #include "bench/conductor/gpu_limit.h"
 #include "bench/conductor/phases.h"
 #include "bench/protocol.h"
@@ -87,12 +88,17 @@ void keep_wanted_models(Run& run) {
 
 // Copies the source's description into the run folder, because another run may replace the prepared one.
 Status keep_metadata(Run& run) {
-  std::error_code code;
-  std::filesystem::copy_file(metadata_path(run.options.prepared_dir), run.metadata_path, code);
-  if (!code) return {};
-  return input_error(fmt::format("the prepared data in {} cannot be used", run.options.prepared_dir),
-                     fmt::format("its metadata.json cannot be read: {}", code.message()),
-                     "run again without --skip-setup to prepare it again");
+  auto file = UnfinishedFile::create(run.metadata_path);
+  if (!file) return not_writable(file.error(), "--output-dir");
+  auto copied = write_copy(file->fd(), metadata_path(run.options.prepared_dir));
+  if (!copied && copied.error().kind == ErrorKind::input)
+    return input_error(fmt::format("the prepared data in {} cannot be used", run.options.prepared_dir),
+                       fmt::format("its metadata.json cannot be read: {}", copied.error().why),
+                       "run again without --skip-setup to prepare it again");
+  if (copied) copied = file->finish();
+  if (copied) return {};
+  copied.error().what = fmt::format("cannot write {}", run.metadata_path.string());
+  return not_writable(copied.error(), "--output-dir");
 }
 
 Status take_prepared(Run& run) {

@@ -142,7 +142,8 @@ Result<Json> set_up(const Json& job) {
       send_step(fmt::format("{}: {} on {} {}, input {}", model->name, model->task, model->backend,
                             model->backend_version, model->input));
       if (data.source && !model->takes_frames)
-        send_step(fmt::format("{}: takes no frames; runs on inputs made from its signature", model->name));
+        send_step(fmt::format("{}: takes no frames; runs on inputs made from its signature{}{}", model->name,
+                              model->without_task.empty() ? "" : ": ", model->without_task));
     } else {
       std::string line = fmt::format("{}: {}: {}", model->name, name_of(model->status), model->error);
       if (model->error == kNeedsSource)

@@ -54,6 +54,8 @@ Result<LoadedModel> LoadedModel::load(inference::Backend& backend, const WorkerM
   facts.name = model.name;
   facts.task = loaded.task_ ? std::string(loaded.task_->name()) : "generic";
   facts.takes_frames = loaded.task_ != nullptr;
+  if (!loaded.task_ && model.task.empty())
+    facts.without_task = inference::why_without_task(loaded.session_.description());
   if (loaded.task_) facts.class_names = loaded.task_->class_names();
   facts.precision = parse_precision(loaded.session_.description().metadata_value("headroom.precision"));
   facts.placement = loaded.session_.placement();

@@ -3,7 +3,6 @@
 #include "inference/onnxruntime/model_loading.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -15,6 +14,7 @@
 #include <set>
 
 #include "base/files.h"
+#include "base/unfinished.h"
 #include "types/external_data.h"
 #include "types/runtime_settings.h"
 
@@ -286,23 +286,19 @@ bool matches_weights(const fs::path& prepared, const fs::path& folder) {
 
 void prepare_model(Runtime& runtime, const std::string& model, const hr_settings& settings,
                    const fs::path& file) {
-  const fs::path unfinished = fmt::format("{}.{}", file.string(), ::getpid());
+  auto unfinished = plugin::value_or_throw(UnfinishedFile::create(file));
   const std::string weights = state_of(external_files(model), fs::path(model).parent_path());
   const OrtApi& api = runtime.api();
   const auto options = make_session_options(runtime, settings, nullptr);
-  runtime.check(api.SetOptimizedModelFilePath(options.get(), unfinished.c_str()));
+  runtime.check(api.SetOptimizedModelFilePath(options.get(), unfinished.path().c_str()));
   runtime.check(api.AddSessionConfigEntry(options.get(), "session.save_model_format", "ORT"));
-  std::error_code error;
-  try {
-    runtime.make(api.ReleaseSession, api.CreateSession, runtime.env(), model.c_str(), options.get());
-  } catch (...) {
-    fs::remove(unfinished, error);
-    throw;
-  }
-  // Write the state first, so that a prepared file never exists without it.
+  runtime.make(api.ReleaseSession, api.CreateSession, runtime.env(), model.c_str(), options.get());
+  // In this order, a process that is killed here leaves no prepared file with the state of other weights.
+  std::error_code ignored;
+  fs::remove(file, ignored);
   plugin::value_or_throw(write_file_atomically(state_path(file), weights));
-  fs::rename(unfinished, file, error);
-  if (error) throw failed("cannot write {}: {}", file.string(), error.message());
+  if (auto finished = unfinished.finish(); !finished)
+    throw failed("cannot write {}: {}", file.string(), finished.error().why);
 }
 
 // Models in ONNX Runtime's own format (.ort), whose weights the session maps from the file. The system can

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "base/text.h"
@@ -58,6 +59,15 @@ TaskResult make_forced(const ModelDescription& model, const TaskOptions& options
                                    : fmt::format("did you mean \"{}\"?", close));
 }
 
+bool takes_picture(const TensorSpec& input) {
+  const auto is_channels = [](std::int64_t n) { return n == 1 || n == 3 || n == 4; };
+  return input.dims.size() == 4 && (is_channels(input.dims[1]) || is_channels(input.dims[3]));
+}
+
+bool is_without_task(std::string_view declared) {
+  return !declared.empty() && declared != "detect" && declared != "segment" && declared != "classify";
+}
+
 }  // namespace
 
 std::span<const TaskName> task_names() { return kNames; }
@@ -67,6 +77,23 @@ Result<std::unique_ptr<Task>> create_task(const ModelDescription& model, const T
   for (const TaskKind& kind : kTasks)
     if (auto made = kind.make(model, options)) return made;
   return nullptr;
+}
+
+std::string why_without_task(const ModelDescription& model) {
+  const auto picture = std::ranges::find_if(model.inputs, takes_picture);
+  if (picture == model.inputs.end()) return {};
+  if (picture->type != ElementType::float32 && picture->type != ElementType::uint8)
+    return fmt::format(
+        "its input is {}, but tasks need float32 or uint8; export it with float32 inputs and "
+        "outputs (Ultralytics: without half=True)",
+        picture->describe());
+  if (const std::string declared = model.metadata_value("task"); is_without_task(declared))
+    return fmt::format("Headroom has no task for exports of Ultralytics' task '{}'", declared);
+  const auto half = std::ranges::find_if(
+      model.outputs, [](const TensorSpec& output) { return output.type == ElementType::float16; });
+  if (half != model.outputs.end())
+    return fmt::format("its output is {}, but tasks need float32", half->describe());
+  return "its outputs fit no task; --task NAME requires one and says what it needs";
 }
 
 }  // namespace headroom::inference

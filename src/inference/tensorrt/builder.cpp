@@ -12,6 +12,7 @@
 #include "inference/tensorrt/engine_builder.h"
 #include "inference/tensorrt/engine_builder_plugin.h"
 #include "inference/tensorrt/library.h"
+#include "inference/tensorrt/messages.h"
 #include "types/device_name.h"
 #if __has_include(<NvOnnxParser.h>)
 #include <NvOnnxParser.h>
@@ -96,7 +97,8 @@ Owned<nvonnxparser::IParser> parse(Library& library, nvinfer1::INetworkDefinitio
   std::string where;
   if (error->node() >= 0) where = fmt::format(" (node {})", error->node());
   throw failed("TensorRT {} cannot read the model: {}{}", library.version(),
-               plugin::without_source_places(error->desc() == nullptr ? logged : error->desc()), where);
+               error->desc() == nullptr ? logged : plugin::without_source_places(cause_of(error->desc())),
+               where);
 }
 #else
 std::nullptr_t parse(Library&, nvinfer1::INetworkDefinition&, const std::string&) {
@@ -180,7 +182,7 @@ std::vector<std::string> resolve_inputs(nvinfer1::INetworkDefinition& network,
 }
 
 Failure build_failure(Library& library, const GpuAllocator& allocator) {
-  Failure failure = library.failure_of("TensorRT failed");
+  Failure failure = library.failure_of(fmt::format("TensorRT {} built no engine", library.version()));
   if (const std::string fault = allocator.fault(); !fault.empty())
     return {HR_ERROR_FAILED, fmt::format("{}; {}", failure.message, fault)};
   const MemoryAccount& account = allocator.account();

@@ -10,6 +10,7 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "inference/tensorrt/engine_builder.h"
+#include "inference/tensorrt/messages.h"
 
 namespace headroom::tensorrt {
 namespace {
@@ -84,7 +85,7 @@ void Logger::log(Severity severity, const nvinfer1::AsciiChar* message) noexcept
   if (severity == Severity::kWARNING) return;
   try {
     const std::lock_guard lock(mutex_);
-    std::string text = plugin::without_source_places(message);
+    std::string text = plugin::without_source_places(cause_of(message));
     if (first_.empty()) first_ = text;
     last_ = std::move(text);
   } catch (...) {  // out of memory for the text: the caller still sees that its call failed
@@ -101,6 +102,8 @@ std::string Logger::take_errors() {
 
 Library::Library() : runtime_(open_library("nvinfer")), logger_(process_logger()) {
   const auto version_of = find<std::int32_t (*)()>(runtime_, "libnvinfer", "getInferLibVersion");
+  if (Dl_info place{}; ::dladdr(reinterpret_cast<void*>(version_of), &place) != 0)
+    folder_ = std::filesystem::path(place.dli_fname).parent_path();
   version_ = version_text(version_of());
   if (major_of(version_of()) != NV_TENSORRT_MAJOR)
     throw unavailable(
@@ -137,7 +140,9 @@ Failure Library::failure_of(std::string what, hr_error_kind kind) {
                         ? "it needs a plug-in that TensorRT does not include, which Headroom cannot load"
                         : "it needs TensorRT's plug-ins, but " + file_of("nvinfer_plugin") + " was not found",
                     errors)};
-  return {kind, errors.empty() ? std::move(what) : fmt::format("{}: {}", what, errors)};
+  if (errors.empty()) return {kind, std::move(what)};
+  const std::string cure = cure_of(errors, folder_);
+  return {kind, fmt::format("{}{}{} ({})", errors, cure.empty() ? "" : "; ", cure, what)};
 }
 
 ElementType element_type_of(nvinfer1::DataType type) {

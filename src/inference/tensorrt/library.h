@@ -4,6 +4,7 @@
 
 #include <NvInfer.h>
 #include <NvInferRuntime.h>
+#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -70,9 +71,9 @@ class Library {
   // Calls createNvOnnxParser_INTERNAL() of libnvonnxparser, which is opened at the first call.
   void* make_onnx_parser(nvinfer1::INetworkDefinition& network, int version);
 
-  // Creates the Failure of a TensorRT call: `what`, followed by the errors that TensorRT logged. "Could not
-  // find any implementation for node" means refused memory only if the allocator refused a request, which the
-  // caller checks.
+  // Creates the Failure of a TensorRT call: the errors that TensorRT logged, what helps, and `what`. "Could
+  // not find any implementation for node" means refused memory only if the allocator refused a request, which
+  // the caller checks.
   Failure failure_of(std::string what, hr_error_kind kind = HR_ERROR_FAILED);
 
  private:
@@ -85,7 +86,8 @@ class Library {
   void* parser_ = nullptr;
   bool has_plugins_ = false;
   std::string version_;
-  Logger& logger_;  // TensorRT keeps the first logger for its own use, so it is never destroyed
+  std::filesystem::path folder_;  // of libnvinfer
+  Logger& logger_;                // TensorRT keeps the first logger for its own use, so it is never destroyed
 };
 
 // The type of one dimension: 64 bits since version 10, 32 before.

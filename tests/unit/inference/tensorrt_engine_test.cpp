@@ -13,6 +13,7 @@
 #include "inference/tensorrt/engine_builder.h"
 #include "inference/tensorrt/engine_file.h"
 #include "inference/tensorrt/memory_account.h"
+#include "inference/tensorrt/messages.h"
 #include "support/test_support.h"
 #include "unit/inference/results.h"
 
@@ -197,6 +198,45 @@ TEST(EngineBuilder, RejectsPluginWithoutBuilder) {
   EXPECT_EQ(foreign.kind, ErrorKind::input);
   EXPECT_THAT(foreign.sentence(), HasSubstr("it does not export headroom_build_engine()"));
   error("/nowhere/libheadroom_backend_tensorrt.so");
+}
+
+// Messages of TensorRT 8.4, 10.0 and 10.15, as users reported them.
+TEST(Message, HasTheCauseFirstOnOneLine) {
+  EXPECT_EQ(
+      cause_of("6: [libLoader.h::DynamicLibrary::50] Error Code 6: Internal Error (Unable to load library: "
+               "libnvinfer_builder_resource.so.8.4.1)"),
+      "Unable to load library: libnvinfer_builder_resource.so.8.4.1 (error code 6)");
+  EXPECT_EQ(cause_of("IBuilder::buildSerializedNetwork: Error Code 10: Internal Error (Could not find any "
+                     "implementation for node {ForeignNode[a.weight...(b)]}.\nIn computeCosts at "
+                     "/_src/optimizer/common/optimizer.cpp:4119)"),
+            "Could not find any implementation for node {ForeignNode[a.weight...(b)]} (error code 10)");
+  EXPECT_EQ(cause_of("IRuntime::deserializeCudaEngine: the magic tag does not match"),
+            "IRuntime::deserializeCudaEngine: the magic tag does not match");
+  EXPECT_EQ(cause_of("Input a is broken. In Impl at common/loader.cpp:12 In at x"),
+            "Input a is broken. In at x");
+  for (const char* odd : {"Error Code", "Error Code 7", "Error Code 7: (", "Error Code 7: ()", " In ",
+                          " In x at ", " In x at y:", ")Error Code 1("})
+    EXPECT_NE(cause_of(odd).find_first_not_of(' '), std::string::npos) << odd;
+}
+
+TEST(Message, NamesTheMissingLibraryAndItsFolder) {
+  const test::TemporaryFolder folder;
+  const std::string name = "libnvinfer_builder_resource_sm90.so.10.15.1",
+                    words = "Unable to load library: " + name;
+  const std::string closed = ": " + name + ": cannot open shared object file: No such file or directory";
+  for (const std::string& reason : {std::string(), closed})
+    EXPECT_EQ(cure_of(words + reason + " (error code 6)", folder.path()),
+              "install the TensorRT package for this GPU: " + name + " is not in " + folder.path().string());
+  EXPECT_THAT(
+      cure_of("Unable to load library: libcudnn.so.8", folder.path()),
+      testing::StartsWith("install the TensorRT package with this library: libcudnn.so.8 is not in /"));
+  test::write_text(folder / name, "");
+  for (const std::string& reason : {std::string(), closed})
+    EXPECT_THAT(cure_of(words + reason + " (error code 6)", folder.path()),
+                testing::StartsWith("add " + folder.path().string() + " to LD_LIBRARY_PATH"));
+  EXPECT_EQ(
+      cure_of(words + ": " + name + ": cannot enable executable stack: Invalid argument", folder.path()), "");
+  EXPECT_EQ(cure_of("Could not find any implementation for node Conv_1", folder.path()), "");
 }
 
 constexpr std::uint64_t kMiB = 1 << 20;

@@ -366,6 +366,14 @@ TEST_F(TensorRtPlugin, ReportsParserAndBuilderErrors) {
   EXPECT_THAT(hungry.sentence(),
               AllOf(HasSubstr("Could not find any implementation for node Conv_1"),
                     HasSubstr("it requested 93.13 GiB"), HasSubstr("a smaller --workspace")));
+  EXPECT_THAT(hungry.sentence(), testing::Not(HasSubstr("computeCosts")));
+  const std::string lacks =
+      error_of(build(kModel + "lacks libnvinfer_builder_resource_sm90.so.10.15.1\n")).sentence();
+  EXPECT_THAT(lacks,
+              AllOf(HasSubstr("m.onnx: Unable to load library: libnvinfer_builder_resource_sm90.so.10.15.1"),
+                    HasSubstr("; install the TensorRT package for this GPU: "
+                              "libnvinfer_builder_resource_sm90.so.10.15.1 is not in /"),
+                    testing::Not(HasSubstr("In Impl at"))));
   EXPECT_FALSE(fs::exists(folder_ / "m.engine"));
 }
 

@@ -349,12 +349,15 @@ TEST_F(ModelPoolTest, CanBeMoveAssigned) {
 
 TEST_F(ModelPoolTest, PublishesItsMetricsForOtherProcesses) {
   const std::filesystem::path file = "/dev/shm/headroom-pool." + std::to_string(::getpid()) + ".vision";
+  const std::filesystem::path abandoned = "/dev/shm/headroom-pool.4194999.killed";
+  test::write_text(abandoned, "of a killed program");
   const auto status = [&] {
     const std::string text = std::filesystem::exists(file) ? test::read_text(file) : "";
     return parse_pool_status(text);
   };
   {
     ModelPool pool({.budget_bytes = 1024 * kModelMiB, .name = "vision"});
+    EXPECT_FALSE(std::filesystem::exists(abandoned));
     PoolModel front = model("front", kFront);
     // About thirty times the model's real size, and more than its size with a sanitizer: so its charge is
     // known.
