@@ -1,12 +1,30 @@
 #include "planning/best_set.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
+#include <string_view>
+
+#include "base/text.h"
 
 namespace headroom::planning {
 namespace {
 
 constexpr double kRounding = 1e-9;
+
+// A name with one of these words, or its plural, is of memory that other components use.
+constexpr std::string_view kBufferWords[] = {"buffer",  "overhead", "reserve",   "margin", "headroom",
+                                             "context", "cache",    "workspace", "spare",  "misc"};
+
+bool names_buffer(const std::string& name) {
+  std::string words = to_lower(name);
+  for (char& letter : words)
+    if (letter >= 0 && std::isalnum(static_cast<unsigned char>(letter)) == 0) letter = ' ';
+  return std::ranges::any_of(split_words(words), [](std::string_view word) {
+    if (word.ends_with('s')) word.remove_suffix(1);
+    return std::ranges::find(kBufferWords, word) != std::end(kBufferWords);
+  });
+}
 
 class Search {
  public:
@@ -14,15 +32,18 @@ class Search {
          std::int64_t most_work)
       : budget_(budget), occupancy_(occupancy), capacity_(capacity), start_(start), work_left_(most_work) {
     best_.members.assign(budget.components.size(), false);
+    for (const BudgetComponent& component : budget.components) is_buffer_.push_back(is_buffer(component));
     for (std::size_t i = 0; i < budget.components.size(); ++i)
-      if (budget.components[i].is_required || budget.components[i].is_system) require(i);
+      if (is_kept(budget.components[i])) require(i);
+    for (std::size_t i = 0; i < budget.components.size(); ++i)
+      if (lacks_buffer(best_.members, i)) require(i);
     chosen_ = best_.members;
     best_.peak = lowest_peak_of(occupancy_, chosen_, start_);
     best_.required_fit = best_.peak <= capacity_;
     best_.value = value_of(chosen_);
     for (std::size_t i = 0; i < chosen_.size(); ++i) {
       own_.push_back(own_bytes(i));
-      if (chosen_[i] || (value(i) <= 0 && !is_needed(i))) continue;
+      if (chosen_[i] || (value(i) <= 0 && !is_needed(i) && !is_buffer_[i])) continue;
       open_.push_back(i);
       values_are_whole_ = values_are_whole_ && value(i) == std::floor(value(i));
     }
@@ -64,6 +85,16 @@ class Search {
     for (std::size_t other = 0; other < occupancy_.size(); ++other)
       if (std::ranges::find(occupancy_.needed(other), i) != occupancy_.needed(other).end()) return true;
     return false;
+  }
+  // A buffer whose component is in the set is in it, too.
+  bool lacks_buffer(const std::vector<bool>& set, std::size_t i) const {
+    return !set[i] && is_buffer_[i] &&
+           std::ranges::all_of(occupancy_.needed(i), [&](std::size_t needed) { return set[needed]; });
+  }
+  bool has_its_buffers(const std::vector<bool>& set) const {
+    for (std::size_t i = 0; i < set.size(); ++i)
+      if (lacks_buffer(set, i)) return false;
+    return true;
   }
   void require(std::size_t i) {
     if (best_.members[i]) return;
@@ -134,7 +165,7 @@ class Search {
         const auto& needed = occupancy_.needed(i);
         if (chosen_[i] || !std::ranges::all_of(needed, [&](std::size_t n) { return chosen_[n]; })) continue;
         chosen_[i] = true;
-        if (fits())
+        if (has_its_buffers(chosen_) && fits())
           grew = true;
         else
           chosen_[i] = false;
@@ -145,6 +176,7 @@ class Search {
   }
 
   void keep(double value_so_far) {
+    if (!has_its_buffers(chosen_)) return;
     for (std::size_t i = 0; i < chosen_.size(); ++i)
       if (chosen_[i])
         for (const std::size_t needed : occupancy_.needed(i))
@@ -160,6 +192,7 @@ class Search {
   const StartMode start_;
   std::int64_t work_left_;  // in components summed
   bool values_are_whole_ = true;
+  std::vector<bool> is_buffer_;
   std::vector<std::int64_t> own_;  // own_bytes() of each
   std::vector<std::size_t> open_;
   std::vector<bool> chosen_;
@@ -182,6 +215,15 @@ std::vector<bool> with_successors(const Occupancy& occupancy, const std::vector<
 }
 
 }  // namespace
+
+bool is_buffer(const BudgetComponent& component) {
+  const bool has_only_frames = component.need.run_peak == Bytes{} && !component.need.frames.empty();
+  return has_only_frames || names_buffer(component.name);
+}
+
+bool is_kept(const BudgetComponent& component) {
+  return component.is_system || component.is_required || (is_buffer(component) && component.needs.empty());
+}
 
 Bytes lowest_peak_of(const Occupancy& occupancy, const std::vector<bool>& members, StartMode start) {
   const std::vector<bool> started = without_lazy(occupancy, members);

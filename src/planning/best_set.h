@@ -17,18 +17,24 @@
 
 namespace headroom::planning {
 
+// Whether the component is memory that others use: it consists of frames only, or its name has a word such as
+// "buffer", "overhead" or "context". Leaving it out alone would save nothing.
+bool is_buffer(const BudgetComponent& component);
+// Whether each set contains it: the system, required components, and buffers that belong to no component.
+bool is_kept(const BudgetComponent& component);
+
 struct BestSet {
   std::vector<bool> members;
   double value = 0;
   Bytes peak;             // of the set, in its best start order
   bool is_proven = true;  // false: the search was stopped, and a better set may exist
-  // False: the required components alone do not fit. Then `members` contains only them.
+  // False: the components that each set contains do not fit. Then `members` contains only them.
   bool required_fit = true;
 };
 
-// The set always contains the required components. `most_work` limits the number of additions (one component
-// in one sum); the default takes about a second. At the limit, `is_proven` is false. At the end, components
-// that still fit are added: those without value, and others if the search was stopped.
+// The set always contains what is_kept(), and the buffers of its components. `most_work` limits the number of
+// additions (one component in one sum); the default takes about a second. At the limit, `is_proven` is false.
+// At the end, components that still fit are added: those without value, and others if the search was stopped.
 BestSet largest_set(const Budget& budget, const Occupancy& occupancy, Bytes capacity, StartMode start,
                     std::int64_t most_work = 100'000'000);
 

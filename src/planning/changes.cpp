@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "base/text.h"
+#include "planning/best_set.h"
 #include "planning/budget_reader.h"
 #include "planning/dependencies.h"
 #include "types/enum_names.h"
@@ -153,7 +154,7 @@ class Advisor {
       if (component.is_system) continue;
       add_variants(i, component);
       add_frames(i, component);
-      if (!component.is_required) add_drop(component);
+      if (!component.is_required && !is_buffer(component)) add_drop(component);
     }
     add_lazy();
     std::ranges::stable_sort(found_, [](const Advice& a, const Advice& b) {
@@ -262,7 +263,7 @@ class Advisor {
   void add_lazy() {
     const std::vector<BudgetComponent>& components = plan_.budget.components;
     const auto is_open = [&](const BudgetComponent& component) {
-      return !component.is_system && !component.is_lazy && component.group.empty() &&
+      return !component.is_system && !component.is_lazy && component.group.empty() && !is_buffer(component) &&
              std::ranges::none_of(components, [&](const BudgetComponent& other) {
                const auto names = [&](const std::vector<std::string>& list) {
                  return std::ranges::find(list, component.name) != list.end();

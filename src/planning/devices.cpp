@@ -3,7 +3,7 @@
 //
 // The memory of system and desktop depends on the installation; --live measures it. The table's values:
 // - Boards, system: 544 MiB after the start of a headless Orin Nano (`free -h` in
-//   dusty-nv/jetson-containers issue 342).
+//   dusty-nv/jetson-containers issue 342). DGX OS has more services.
 // - Boards, desktop: 800 MB more (jetson-ai-lab.com, "RAM Optimization"). Both together are within the
 //   memory guide's "typical baseline 800 MB to 1.5 GB".
 // - GPUs, system: nothing (1 MiB of an idle RTX 3060, in the issue below).
@@ -39,6 +39,30 @@ DeviceProfile server_gpu(const char* id, const char* name, std::int64_t mebibyte
 }
 
 constexpr const char* kModal = "nvidia-smi, modal-labs/modal-client pull request 2797";
+
+// Other names of the same memory: a chip, a maker's board, a product that is a setting.
+struct OtherName {
+  std::string_view name, id;
+};
+constexpr OtherName kOtherNames[] = {
+    {"gb10", "dgx-spark"},
+    {"gx10", "dgx-spark"},
+    {"spark", "dgx-spark"},
+    {"orin-nano-super", "orin-nano-8gb"},
+    {"orin-nano-super-8gb", "orin-nano-8gb"},
+    {"thor", "agx-thor"},
+};
+
+// "Jetson_Orin-Nano Super" is "orin-nano-super".
+std::string device_word(std::string_view text) {
+  std::string word = to_lower(trim(text));
+  for (char& letter : word)
+    if (letter == '_' || letter == ' ') letter = '-';
+  for (const std::string_view maker : {"nvidia-", "jetson-"})
+    if (word.starts_with(maker)) word.erase(0, maker.size());
+  const auto* const other = std::ranges::find(kOtherNames, std::string_view(word), &OtherName::name);
+  return other == std::end(kOtherNames) ? word : std::string(other->id);
+}
 
 // The memory that is left of a limit: the minimum of all samples.
 struct MemoryLeft {
@@ -123,6 +147,8 @@ const std::vector<DeviceProfile>& device_profiles() {
       board("agx-orin-32gb", "Jetson AGX Orin 32 GB", 30622, "tegrastats lines, L4T 35 and 36"),
       board("agx-orin-64gb", "Jetson AGX Orin 64 GB", 62795, "tegrastats lines, L4T 35 to 39"),
       board("agx-thor", "Jetson AGX Thor 128 GB", 125772, "tegrastats lines, L4T 38 and 39"),
+      {"dgx-spark", "DGX Spark (GB10) 128 GB", mebibytes(124'610), gibibytes(8), kBoardDesktop, false,
+       "MemTotal, and 8.0 GiB in use when idle, Syllo/nvtop issue 449"},
       gpu("rtx-3060", "GeForce RTX 3060 12 GB", 12288,
           "nvidia-smi, geerlingguy/raspberry-pi-pcie-devices issue 790"),
       gpu("rtx-3090", "GeForce RTX 3090", 24576, "nvidia-smi, noonghunna/club-3090 issue 1128"),
@@ -141,8 +167,7 @@ const std::vector<DeviceProfile>& device_profiles() {
 }
 
 Result<DeviceProfile> device_profile(std::string_view id) {
-  std::string word = to_lower(trim(id));
-  std::ranges::replace(word, '_', '-');
+  const std::string word = device_word(id);
   std::vector<std::string> known;
   for (const DeviceProfile& profile : device_profiles()) {
     if (profile.id == word) return profile;

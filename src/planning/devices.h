@@ -12,8 +12,8 @@
 namespace headroom::planning {
 
 const std::vector<DeviceProfile>& device_profiles();
-// Finds a profile such as "orin-nx-16gb". Case does not matter, and underscores count as hyphens. The error
-// lists the known devices.
+// Finds a profile such as "orin-nx-16gb". Case does not matter, spaces and underscores count as hyphens, and
+// "gb10", "orin-nano-super" and "jetson-…" are other names. The error lists the known devices.
 Result<DeviceProfile> device_profile(std::string_view id);
 
 // Plans for this machine with its memory and current use. In a control group with a limit, the group counts

@@ -21,7 +21,7 @@ double best_value_by_trying(const Budget& budget, const Occupancy& occupancy, By
     for (std::size_t i = 0; i < n; ++i) {
       set[i] = (bits >> i & 1) != 0;
       if (set[i]) value += budget.components[i].value;
-      if (!set[i] && budget.components[i].is_required) is_allowed = false;
+      if (!set[i] && is_kept(budget.components[i])) is_allowed = false;
     }
     for (std::size_t i = 0; i < n; ++i)
       for (const std::size_t needed : occupancy.needed(i))
@@ -55,6 +55,42 @@ TEST(BestSet, NoFittingSetHasMoreValue) {
     if (set.members != occupancy.all()) ++some_left_out;
   }
   EXPECT_GT(some_left_out, 500U);
+}
+
+TEST(BestSet, KeepsBuffersAndOverheads) {
+  for (const char* name :
+       {"ROS Buffers", "Misc/Overhead", "CUDA context", "kv_cache", "Safety margin", "reserve"}) {
+    Budget budget;
+    budget.components = {test::component("yolo", 30, 30), test::component("vlm", 60, 60),
+                         test::component(name, 40, 40)};
+    const BestSet set = largest_set(budget, Occupancy(budget), Bytes{100}, budget.start);
+    EXPECT_EQ(set.members, (std::vector{true, false, true})) << name;
+    // Buffers alone do not fit: then there is no such set.
+    EXPECT_FALSE(largest_set(budget, Occupancy(budget), Bytes{30}, budget.start).required_fit) << name;
+  }
+  EXPECT_FALSE(is_buffer(test::component("Map Building", 1, 1)));
+  EXPECT_FALSE(is_buffer(test::component("Buffering agent", 1, 1)));
+  EXPECT_FALSE(is_buffer(test::component("camera", 0, 0)));
+  BudgetComponent frames = test::component("camera", 0, 0);
+  frames.need.frames = {{1920, 1080, 3, 1, 4}};
+  EXPECT_TRUE(is_buffer(frames));
+}
+
+TEST(BestSet, ABufferGoesWithItsComponent) {
+  Budget budget;
+  budget.components = {test::component("yolo", 30, 30), test::component("yolo buffers", 30, 30),
+                       test::component("vlm", 50, 50)};
+  budget.components[1].needs = {"yolo"};
+  budget.components[1].value = 0;
+  budget.components[2].value = 2;
+  const auto members = [&](std::int64_t capacity) {
+    return largest_set(budget, Occupancy(budget), Bytes{capacity}, budget.start).members;
+  };
+  EXPECT_EQ(members(110), (std::vector{true, true, true}));
+  EXPECT_EQ(members(100), (std::vector{false, false, true}));
+  EXPECT_EQ(members(40), (std::vector{false, false, false}));
+  budget.components[0].is_required = true;
+  EXPECT_EQ(members(100), (std::vector{true, true, false}));
 }
 
 // A needed component without bytes and value must not break the sort order of the others.

@@ -165,5 +165,22 @@ TEST(DeviceProfiles, HaveNamesAndSources) {
   EXPECT_EQ(device_profile("Orin_NX_16GB")->id, "orin-nx-16gb");
 }
 
+// As budgets and questions name them: asierarranz/Cool_Demos#4, NVIDIA-AI-IOT/jetson-ai-lab#237,
+// MiaAI-Lab/GLM-5.3-Flash-EXL3-2x-DGX-Sparks#47, rossumai/nvgpu#37.
+TEST(DeviceProfiles, HaveOtherNames) {
+  for (const char* name : {"gb10", "dgx-spark", "NVIDIA DGX Spark", "NVIDIA-GB10", "gx10"}) {
+    ASSERT_TRUE(device_profile(name)) << name;
+    EXPECT_EQ(device_profile(name)->id, "dgx-spark") << name;
+  }
+  EXPECT_EQ(device_profile("gb10")->total, mebibytes(124'610));  // 121.69 GiB
+  for (const char* name : {"orin-nano-super", "Jetson Orin Nano Super", "jetson_orin_nano_super_8gb"}) {
+    ASSERT_TRUE(device_profile(name)) << name;
+    EXPECT_EQ(device_profile(name)->id, "orin-nano-8gb") << name;
+  }
+  EXPECT_EQ(device_profile("jetson-agx-thor")->id, "agx-thor");
+  // Two modules have this name, so it is a question.
+  EXPECT_FALSE(device_profile("orin-nano"));
+}
+
 }  // namespace
 }  // namespace headroom::planning

@@ -101,6 +101,26 @@ TEST(Advice, NamesTheComponentsThatADropTakesAlong) {
   EXPECT_EQ(words(), "without camera and yolo, tracker, which need it");
 }
 
+TEST(Advice, NeverLeavesOutABufferOrAnOverhead) {
+  Budget budget;
+  budget.name = "b.toml";
+  budget.rules.buffer = {};
+  budget.device.total = {100};
+  budget.components = {component("yolo", 40, 40), component("ROS Buffers", 60, 60),
+                       component("Misc/Overhead", 50, 50), component("frames", 0, 0)};
+  budget.components[3].need.frames = {{8, 8, 1, 1, 1}};
+  std::vector<std::string> proposed;
+  for (const Advice& each : advice_for(*make_plan(budget)))
+    if (each.kind != Advice::Kind::frames) proposed.push_back(each.words);
+  EXPECT_EQ(proposed, std::vector<std::string>{"without yolo"});
+  // The buffers of a component go with it.
+  budget.components[1].needs = {"yolo"};
+  proposed.clear();
+  for (const Advice& each : advice_for(*make_plan(budget)))
+    if (each.kind != Advice::Kind::frames) proposed.push_back(each.words);
+  EXPECT_EQ(proposed, std::vector<std::string>{"without yolo and ROS Buffers, which needs it"});
+}
+
 TEST(Advice, SortsByVerdictThenByLeastLoss) {
   Budget budget;
   budget.name = "b.toml";
