@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -8,6 +7,7 @@
 #include "base/log.h"
 #include "base/terminal.h"
 #include "base/text.h"
+#include "base/unfinished.h"
 #include "bench/conductor/bench.h"
 #include "cli/bench_flags.h"
 #include "cli/common_flags.h"
@@ -111,7 +111,7 @@ std::vector<Flag> output_flags() {
           .within(kShortestInterval, kLongestInterval),
       integer_flag("sample-images", "annotated images to save per model", 0, 1000).with_default("3"),
       toggle_flag("json", "print report.json on standard output"),
-      toggle_flag("quiet", "print only errors and the result"),
+      toggle_flag("quiet", "print only errors, the result and the report's path"),
       verbose,
       color_flag(),
       text_flag("config", "FILE", "read flags from a TOML file (docs/configuration.md)"),
@@ -162,11 +162,10 @@ Result<FlagValues> merge(const FlagValues& command_line) {
 
 // Before anything is measured, and before a run folder is made: a folder that cannot be written is wrong use.
 Status check_writable(const std::string& folder, const std::string& flag) {
-  const fs::path probe = fs::path(folder) / fmt::format(".headroom-{}", ::getpid());
   Status status = make_folder(folder);
-  if (status) status = write_file_atomically(probe, "");
-  std::error_code ignored;
-  fs::remove(probe, ignored);
+  if (status)
+    if (auto probe = UnfinishedFile::create(fs::path(folder) / ".headroom"); !probe)
+      status = forward_error(probe);
   if (status) return {};
   return usage_error(fmt::format("cannot write to {}", folder), status.error().why,
                      fmt::format("choose a writable folder with --{}", flag));

@@ -8,6 +8,7 @@
 #include "bench/conductor/gpu_limit.h"
 #include "cli/common_flags.h"
 #include "cli/verbs.h"
+#include "trace/attach.h"
 #include "trace/device_account.h"
 #include "trace/run_trace.h"
 #include "trace/tracer_environment.h"
@@ -21,7 +22,7 @@ std::vector<Flag> run_flags() {
                     text_flag("gpu-limit", "SIZE", "limit of each GPU's memory (or 0=4GiB,1=8GiB)")
                         .also("gpu-mem-limit"),
                     text_flag("share", "NAME", "share the GPU limit with commands of the same NAME"),
-                    limit_mechanism_flag("limit")}}});
+                    allow_no_gpu_flag(), limit_mechanism_flag("limit")}}});
 }
 
 Result<int> run_limited_command(const std::vector<std::string>& arguments) {
@@ -36,12 +37,17 @@ Result<int> run_limited_command(const std::vector<std::string>& arguments) {
   if (auto fine = read_device_limits(values, "gpu-limit", options.gpu_limits); !fine)
     return forward_error(fine);
   if (auto fine = read_share_name(values, options.share); !fine) return forward_error(fine);
+  if (auto fine = read_allow_no_gpu(values, "gpu-limit", options.allow_no_gpu); !fine)
+    return forward_error(fine);
   return bench::run_limited(options);
 }
 
 std::vector<Flag> trace_flags() {
   return grouped(
-      {{"Events to record",
+      {{"Process",
+        {integer_flag("pid", "record a process that runs already", 1, 1 << 30),
+         duration_flag("for", "end the recording of --pid after TIME").with_default("Ctrl-C")}},
+       {"Events to record",
         {toggle_flag("full", "record every allocation"),
          choice_flag("stacks", {"unwind", "fp", "off"}, "method for call stacks"),
          choice_flag("layers", {"auto", "off"}, "record the model's layers"),
@@ -56,10 +62,11 @@ std::vector<Flag> trace_flags() {
          size_flag("max-size", "limit a recording to SIZE; later events are counted")
              .with_default("8GiB, at most half of the free disk"),
          size_flag("ring", "keep only the last SIZE of each recording"),
-         integer_flag("max-events", "record only the first N events of each process", 1, 1e15)}},
+         integer_flag("max-events", "record only the first N events of each process", 1, 1e15).rare()}},
        {"Limits",
         {text_flag("gpu-mem-limit", "SIZE", "GPU memory limit (or 0=4GiB)").also("gpu-limit"),
-         text_flag("share", "NAME", "share the limit with commands of the same NAME")}}});
+         text_flag("share", "NAME", "share the limit with commands of the same NAME"),
+         allow_no_gpu_flag()}}});
 }
 
 constexpr std::array kBounds{"ring", "max-size", "max-events"};
@@ -107,10 +114,11 @@ Status positive_size(const FlagValues& values, const char* name, Bytes& size) {
   return usage_error(fmt::format("--{} is zero", name), "", "use a size above zero");
 }
 
-Result<trace::TraceOptions> trace_options_from(const std::vector<std::string>& arguments) {
+Result<trace::TraceOptions> trace_options_from(const std::vector<std::string>& arguments,
+                                               FlagValues& values) {
   auto wrapped = parse_wrapped_command(trace_verb(), arguments, "headroom trace --");
   if (!wrapped) return forward_error(wrapped);
-  FlagValues& values = wrapped->values;
+  values = std::move(wrapped->values);
   drop_contradicted(values);
   if (auto fine = at_most_one(values, {"ring", "max-size", "max-events"}, "", "keep one of these limits");
       !fine)
@@ -132,6 +140,8 @@ Result<trace::TraceOptions> trace_options_from(const std::vector<std::string>& a
   if (auto fine = read_device_limits(values, "gpu-mem-limit", options.device_limits); !fine)
     return forward_error(fine);
   if (auto fine = read_share_name(values, options.share); !fine) return forward_error(fine);
+  if (auto fine = read_allow_no_gpu(values, "gpu-mem-limit", options.allow_no_gpu); !fine)
+    return forward_error(fine);
   if (auto fine = positive_size(values, "large", options.large); !fine) return forward_error(fine);
   if (auto fine = positive_size(values, "sample-period", options.sample_period); !fine)
     return forward_error(fine);
@@ -154,14 +164,40 @@ void log_limit(const trace::DeviceAccount& account, const Limit& proved) {
             proved.note.empty() ? "" : "; " + proved.note);
 }
 
+// Flags that only take effect at a program's start.
+constexpr std::array kOfCommand{"only", "layers", "gpu-mem-limit", "share"};
+
+Result<int> attach_to_process(const FlagValues& values, const trace::TraceOptions& options) {
+  if (!options.command.empty())
+    return usage_error("--pid and a command cannot be combined", "--pid records a process that runs already",
+                       "remove one of them");
+  for (const char* name : kOfCommand)
+    if (values.origin(name) == kCommandLine)
+      return usage_error(fmt::format("--pid and --{} cannot be combined", name),
+                         "it must be known when the program starts",
+                         fmt::format("remove --{}, or start the program with headroom trace --", name));
+  trace::AttachOptions attach;
+  attach.trace = options;
+  attach.trace.library = trace::attach_library();
+  attach.trace.layers = false;
+  std::int64_t pid = 0;
+  values.read("pid", pid);
+  attach.pid = static_cast<pid_t>(pid);
+  values.read("for", attach.duration);
+  return trace::run_attach(attach);
+}
+
 Result<int> trace_command(const std::vector<std::string>& arguments) {
-  auto options = trace_options_from(arguments);
+  FlagValues values;
+  auto options = trace_options_from(arguments, values);
   if (!options) return forward_error(options);
+  if (auto fine = check_needed(values, "for", "pid N"); !fine) return forward_error(fine);
+  if (values.has("pid")) return attach_to_process(values, *options);
   if (!options->device_limits.any() && options->share.empty()) return trace::run_trace(*options);
   // Opened before the trace, because only the account knows the limit of a shared name.
   auto account = trace::DeviceAccount::open(options->device_limits, options->share);
   if (!account) return forward_error(account);
-  auto gpu = bench::prove_gpu_limit(account->limits());
+  auto gpu = bench::prove_gpu_limit(account->limits(), options->allow_no_gpu);
   if (!gpu) return forward_error(gpu);
   if (gpu->interrupted_by != 0) return 128 + gpu->interrupted_by;
   options->proved_limit = gpu->limit.type;
@@ -198,15 +234,17 @@ const Verb& trace_verb() {
   static const Verb kVerb{
       .name = "trace",
       .summary = "Record a program's memory allocations, with stack and layer",
-      .usage = "headroom trace [FLAGS] -- COMMAND …",
+      .usage = "headroom trace [FLAGS] (-- COMMAND … | --pid N)",
       .description =
           "Runs an unmodified command and records its memory allocations, each with call stack and model "
           "layer. A small preloaded library writes them to a file that survives a crash of the command. "
           "Layers come from NVTX, ONNX Runtime and PyTorch. The command keeps the terminal, and headroom "
           "exits with its exit status. Each process of the command gets a separate recording. docs/trace.md "
-          "lists the recorded events and their cost.",
+          "lists the recorded events and their cost. With --pid, it records a process that runs already, and "
+          "lets it go on afterwards (docs/attach.md).",
       .examples = {"headroom trace -- ./app --its-flags",
                    "headroom trace --full --out app.hrec -- python3 train.py",
+                   "headroom trace --pid 4711 --for 60s   # a process that runs already",
                    "headroom trace --ring 256MiB -- ./service   # the last moments before an OOM",
                    "headroom trace --only gpu -- python3 infer.py   # GPU memory only",
                    "headroom trace --gpu-mem-limit 4GiB -- python3 infer.py   # GPU limit"},

@@ -63,6 +63,16 @@ Status read_share_name(const FlagValues& values, std::string& share) {
   return share.empty() ? Status{} : trace::check_share_name(share);
 }
 
+Flag allow_no_gpu_flag() {
+  return toggle_flag("allow-no-gpu", "run without the GPU limit if there is no GPU driver").rare();
+}
+
+Status read_allow_no_gpu(const FlagValues& values, std::string_view limit_flag, bool& allow_no_gpu) {
+  allow_no_gpu = values.toggle("allow-no-gpu");
+  return values.has("share") ? Status{}
+                             : check_needed(values, "allow-no-gpu", fmt::format("{} SIZE", limit_flag));
+}
+
 Flag symbols_flag(const char* help) { return text_flag("symbols", "DIR", help).repeatable(); }
 
 Result<symbols::SymbolizerOptions> symbolizer_options(const FlagValues& values) {

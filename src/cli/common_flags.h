@@ -36,6 +36,9 @@ Status read_alerts(const FlagValues& values, const std::string& otherwise,
 Status read_device_limits(const FlagValues& values, std::string_view flag, ledger::Limits& limits);
 // --share NAME, if given.
 Status read_share_name(const FlagValues& values, std::string& share);
+// --allow-no-gpu of `run` and `trace`. Fails if the command line has it without a GPU limit.
+Flag allow_no_gpu_flag();
+Status read_allow_no_gpu(const FlagValues& values, std::string_view limit_flag, bool& allow_no_gpu);
 
 // --symbols DIR, any number of times.
 Flag symbols_flag(const char* help = "also search DIR for symbol files; repeatable");

@@ -70,11 +70,21 @@ Status check_given(const Flag& flag, const std::string& value) {
 }
 
 constexpr std::string_view kPrefix = "HEADROOM_";
-// Variables that are not flags: folders of plug-ins and runtimes, options of the preload library, tests.
-constexpr std::array<std::string_view, 10> kNotFlags{
-    "HEADROOM_BACKEND_PATH",  "HEADROOM_ONNXRUNTIME", "HEADROOM_TENSORRT",      "HEADROOM_ENGINE_CACHE",
-    "HEADROOM_TRACER",        "HEADROOM_TRACE_FILE",  "HEADROOM_TRACE_OPTIONS", "HEADROOM_SHARED_DATA",
-    "HEADROOM_UPDATE_GOLDEN", "HEADROOM_DEPS_DIR"};
+// Variables that are not flags. A unit test compares this list with the sources, scripts and tests.
+constexpr std::array<std::string_view, 26> kNotFlags{
+    // Folders of plug-ins and runtimes, options of the preload library, the database of `headroom history`.
+    "HEADROOM_BACKEND_PATH", "HEADROOM_ONNXRUNTIME", "HEADROOM_TENSORRT", "HEADROOM_ENGINE_CACHE",
+    "HEADROOM_MEMORY_TRACER_LIBRARY", "HEADROOM_TRACER", "HEADROOM_TRACE_FILE", "HEADROOM_TRACE_OPTIONS",
+    "HEADROOM_HISTORY",
+    // What a command of an alert gets.
+    "HEADROOM_ALERT", "HEADROOM_ALERT_STATE", "HEADROOM_ALERT_SEVERITY", "HEADROOM_ALERT_FIGURE",
+    "HEADROOM_ALERT_VALUE",
+    // Builds, tests and benchmarks of Headroom itself.
+    "HEADROOM_BIN", "HEADROOM_CORE_HEADERS", "HEADROOM_DEPS_DIR", "HEADROOM_EXACT_VERSIONS",
+    "HEADROOM_LIBTORCH_DIR", "HEADROOM_MODELS", "HEADROOM_PLANTED_BYTES", "HEADROOM_PLANTED_LIBRARY",
+    "HEADROOM_PLANTED_SLOWDOWN", "HEADROOM_SHARED_DATA", "HEADROOM_UPDATE_GOLDEN", "HEADROOM_WEB_MODULES"};
+// New variables of builds and tests start with this, and need no entry above.
+constexpr std::string_view kTestPrefix = "HEADROOM_TEST_";
 
 // The variable of a flag's name or alias: --max-frames is HEADROOM_MAX_FRAMES.
 std::string environment_name(std::string_view flag) {
@@ -145,7 +155,7 @@ Result<FlagValues> read_environment(const Verb& verb, std::vector<std::string>& 
     const std::size_t equals = text.find('=');
     const std::string_view name = text.substr(0, equals);
     const std::string value(equals == std::string_view::npos ? std::string_view() : text.substr(equals + 1));
-    if (std::ranges::find(kNotFlags, name) != kNotFlags.end()) continue;
+    if (name.starts_with(kTestPrefix) || std::ranges::find(kNotFlags, name) != kNotFlags.end()) continue;
     const auto same = [&](const Flag& flag) {
       return environment_name(flag.name) == name ||
              std::ranges::any_of(flag.aliases,

@@ -76,6 +76,7 @@ std::vector<Part> all_parts() {
   parts.push_back(plugin_part("serve --ros2 (cyclonedds)", "libheadroom_ros2_cyclonedds.so",
                               "install cyclonedds-dev and cyclonedds-tools, and build Headroom"));
   parts.push_back(file_part("trace", trace::tracer_library()));
+  parts.push_back(file_part("trace --pid", trace::attach_library()));
   parts.push_back(file_part("GPU limits and figures", trace::gpu_tracer_library()));
   parts.push_back(
       file_part("isolated models of a pool", find_plugin("headroom_model_process").value_or(fs::path())));

@@ -1,8 +1,14 @@
 #include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <regex>
+#include <set>
 
 #include "base/text.h"
 #include "cli/bench_flags.h"
 #include "cli/flag_table.h"
+#include "cli/verbs.h"
 #include "support/test_support.h"
 
 namespace headroom::cli {
@@ -80,6 +86,57 @@ TEST(ParseFlags, AFileNameAloneIsThePositional) {
   ASSERT_TRUE(values);
   EXPECT_EQ(values->positionals(), (std::vector<std::string>{"bench.toml"}));
   EXPECT_TRUE(values->toggle("strict"));
+}
+
+// The variables that a file reads or sets in the environment; not the variables of CMake.
+void add_variables(const std::filesystem::path& file, std::set<std::string>& names) {
+  static const std::regex kUses(
+      R"((?:getenv|setenv|environ|environ\.get)[("'\[]+(HEADROOM_\w+))"  // getenv("X"), os.environ["X"]
+      R"(|(?:^|[^-\w])(HEADROOM_\w+)=)"                                  // X=1 COMMAND, dict(X="1")
+      R"(|"(HEADROOM_\w+)["=]?[,:])"                                     // {"X", "1"}, {"X": "1"}
+      R"(|\$[{(]?(HEADROOM_\w+))");                                      // $X
+  const std::string text = test::read_text(file);
+  for (std::sregex_iterator use(text.begin(), text.end(), kUses), end; use != end; ++use)
+    for (std::size_t group = 1; group < use->size(); ++group)
+      if ((*use)[group].matched) names.insert((*use)[group].str());
+}
+
+TEST(ReadEnvironment, KnowsEveryVariableOfScriptsAndTests) {
+  namespace fs = std::filesystem;
+  std::set<std::string> names;
+  for (const char* file : {".ci/run", "Makefile"}) add_variables(test::source_path(file), names);
+  for (const char* folder : {"scripts", "benchmarks", "python", "tests/cli", "tests/web", "packaging"})
+    for (const auto& entry : fs::recursive_directory_iterator(test::source_path(folder)))
+      if (const auto type = entry.path().extension();
+          type == ".sh" || type == ".py" || type == ".cpp" || type == ".mjs" || type == ".service")
+        add_variables(entry.path(), names);
+  for (const char* sure : {"HEADROOM_BIN", "HEADROOM_MODELS", "HEADROOM_SHARED_DATA", "HEADROOM_FULL",
+                           "HEADROOM_EXACT_VERSIONS", "HEADROOM_PLANTED_BYTES", "HEADROOM_MAX_FRAMES"})
+    ASSERT_TRUE(names.contains(sure)) << sure << ": the search misses it";
+
+  std::vector<std::string> unknown;
+  ASSERT_TRUE(read_environment(bench_verb(), unknown));
+  const std::vector<std::string> before = unknown;
+  const auto is_flag = [](const std::string& name) {
+    const std::string flag = to_lower(name.substr(std::string_view("HEADROOM_").size()));
+    return std::ranges::any_of(verb_list(), [&](const Verb* verb) { return find_flag(*verb, flag); });
+  };
+  std::erase_if(names, [&](const std::string& name) { return is_flag(name) || ::getenv(name.c_str()); });
+  for (const std::string& name : names) ::setenv(name.c_str(), "x", 1);
+  ASSERT_TRUE(read_environment(bench_verb(), unknown));
+  for (const std::string& name : names) ::unsetenv(name.c_str());
+  EXPECT_EQ(unknown, before) << "add it to the list in src/cli/flag_parser.cpp, or rename it HEADROOM_TEST_…";
+}
+
+TEST(ReadEnvironment, ReportsAVariableThatIsNoFlag) {
+  ::setenv("HEADROOM_MAX_FRMES", "1", 1);
+  ::setenv("HEADROOM_TEST_ANYTHING", "1", 1);
+  std::vector<std::string> unknown;
+  ASSERT_TRUE(read_environment(bench_verb(), unknown));
+  ::unsetenv("HEADROOM_MAX_FRMES");
+  ::unsetenv("HEADROOM_TEST_ANYTHING");
+  EXPECT_EQ(std::ranges::count(unknown, "HEADROOM_MAX_FRMES"), 1);
+  EXPECT_EQ(std::ranges::count(unknown, "HEADROOM_TEST_ANYTHING"), 0);
 }
 
 }  // namespace
