@@ -90,6 +90,22 @@ TEST_F(Alerts, RunsACommandAndWritesAFile) {
   EXPECT_FALSE(get_text(*line, "host").empty());
 }
 
+// A watch that was killed may leave half a line. The next alert gets a line of its own.
+TEST_F(Alerts, AppendsAfterACutLine) {
+  write("alerts.jsonl", "{\"alert\":\"ho");
+  const auto result = watch_with_rules(
+      "defaults = false\n"
+      "[[rule]]\nname = \"hot\"\nfigure = \"temperature_celsius\"\nabove = 70\nfor = \"2s\"\n"
+      "[[action]]\nfile = \"alerts.jsonl\"\n");
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const std::string text = read("alerts.jsonl");
+  const std::size_t second = text.find('\n') + 1;
+  EXPECT_EQ(text.substr(0, second), "{\"alert\":\"ho\n");
+  const auto line = parse_json(text.substr(second));
+  ASSERT_TRUE(line) << text;
+  EXPECT_EQ(get_text(*line, "alert"), "hot");
+}
+
 TEST_F(Alerts, ReportsAFailedActionOnceAndRunsTheOthers) {
   const auto result = watch_with_rules(
       "[[action]]\ncommand = [\"false\"]\n[[action]]\ncommand = [\"/no/such/program\"]\n"

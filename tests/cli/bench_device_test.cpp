@@ -61,6 +61,28 @@ TEST_F(BenchDevice, ReportsLedgerMemoryByPhaseAndDeviceLatency) {
   EXPECT_THAT(read_text(bench_.run_folder() / "report.md"), HasSubstr("**Memory of cuda:1** (Fake GPU 1)"));
 }
 
+// The conductor has no model, so its recording would show nothing.
+TEST_F(BenchDevice, ATraceFollowsTheWorker) {
+  const std::pair<std::string, std::string> cases[] = {{"cpu", "load allocate 64"},
+                                                       {"cuda:0", "load device 64"}};
+  for (const auto& [device, commands] : cases) {
+    CommandOptions options;
+    options.environment = driver_;
+    options.environment.emplace_back("HEADROOM_BACKEND_PATH", test::built_path("test-plugins"));
+    options.folder = bench_.path();
+    const std::string file = (bench_.path() / device).string() + ".hrec";
+    const CommandResult result = run_headroom(
+        {"trace", "--out", file, "--", test::built_path("bin/headroom"), "bench", "--backend", "misbehaving",
+         "--task", "none", "--max-frames", "2", "--device", device, "--model", model("m", commands)},
+        options);
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_THAT(result.err, HasSubstr(" (worker of headroom bench with the largest peak)"));
+    EXPECT_THAT(result.err, HasSubstr("headroom bench --layers records each model in a separate process"));
+    const bool shows_gpu = result.err.find("GPU 0        Fake GPU 0: peak 64.0 MiB") != std::string::npos;
+    EXPECT_EQ(shows_gpu, device != "cpu") << result.err;
+  }
+}
+
 TEST_F(BenchDevice, ReportsGpuMemoryOfAPipeline) {
   ASSERT_THAT(run({"--device", "cuda:0", "--pipeline", "--model", model("one", "load device 16"), "--model",
                    model("two", "load device 32")}),
@@ -111,11 +133,11 @@ TEST_F(BenchDevice, AliasLimitsHostMemoryOnAnIntegratedGpu) {
 
 TEST_F(BenchDevice, ReportsOomOnlyForTheModelOverTheLimit) {
   give_in_granules();
-  EXPECT_THAT(
+  const CommandResult result =
       run({"--device", "cuda:0", "--gpu-mem-limit", "100MiB", "--model", model("small", "load device 90"),
            "--model", model("large", "load device 128"), "--model",
-           model("grows", "load device 90\nrun device 3"), "--model", model("after", "load device 100")}),
-      Ends(1));
+           model("grows", "load device 90\nrun device 3"), "--model", model("after", "load device 100")});
+  EXPECT_EQ(result.exit_code, 1) << result.err;
   const Json report = bench_.report();
   const Json& limit = get_member(report, "gpu_limit");
   EXPECT_EQ(get_text(limit, "type"), "hard") << limit;
@@ -128,6 +150,7 @@ TEST_F(BenchDevice, ReportsOomOnlyForTheModelOverTheLimit) {
     EXPECT_EQ(get_text(model_of(report, name), "status"), "ok") << name;
     EXPECT_EQ(get_bool(gpu_of(name), "within_limit"), true) << name;
   }
+  EXPECT_THAT(result.out, HasSubstr("GPU memory stayed inside the hard limit of 100.0 MiB"));
   const Json large = model_of(report, "large");
   EXPECT_EQ(get_text(large, "status"), "oom");
   EXPECT_EQ(get_text(large, "died_in"), "runtime_loaded");

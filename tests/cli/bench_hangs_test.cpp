@@ -31,8 +31,9 @@ TEST_F(BenchHangs, AllowsASlowWarmUpAndAWaitAtTheGate) {
 }
 
 TEST_F(BenchHangs, NamesTheFileThatHangsTheScan) {
-  const fs::path pipe = bench_.path() / "pipe.png";  // no process writes to it, so reading never ends
+  const fs::path pipe = bench_.path() / "pipe.png";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const UniqueFd writer(::open(pipe.c_str(), O_RDWR | O_CLOEXEC));  // writes nothing, so reading never ends
   EXPECT_THAT(bench_.run({"--source", "image_dir=" + pipe.string(), "--backend", "misbehaving", "--timeout",
                           kPatience, "--model", model("m", "")}),
               Ends(1, testing::_, HasSubstr("no response for 4.000 s while reading pipe.png")));

@@ -119,6 +119,7 @@ TEST_F(BenchPool, ReportsAModelThatCannotFitAndServesTheOthers) {
   EXPECT_EQ(get_integer(get_member(seen["models"][1], "latency_ns"), "n"), 12);
   EXPECT_EQ(get_integer(seen, "samples_over"), 0);
   EXPECT_EQ(get_text(model_of(bench_.report(), "a"), "status"), "ok") << "it must succeed without the pool";
+  EXPECT_THAT(run_headroom({"doctor", bench_.run_folder().string()}), Ends(1, HasSubstr("The pool failed")));
 }
 
 TEST_F(BenchPool, FailsOnSamplesOverTheBudget) {

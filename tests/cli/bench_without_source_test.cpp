@@ -70,6 +70,20 @@ TEST(BenchWithoutSource, RunsAnAudioModel) {
   EXPECT_EQ(get_integer(get_member(model, "latency_ns"), "n"), 20);
 }
 
+TEST(BenchWithoutSource, SaysWhyASourceIsNotUsed) {
+  const auto half = shared_data("field_cases/19-yolo-head-fp16.onnx");
+  if (!half) GTEST_SKIP() << absent_message("field_cases/19-yolo-head-fp16.onnx");
+  Bench bench;
+  const std::string reason = "its input is float16[1,3,64,64], but tasks need float32 or uint8";
+  const std::vector<std::string> run{"--max-frames", "3", "--model", "y=" + half->string()};
+  std::vector<std::string> with_source = run;
+  with_source.insert(with_source.end(), {"--source", bench.pictures()});
+  // The terminal breaks the line.
+  EXPECT_THAT(bench.run(with_source), Ends(0, HasSubstr("y: the source is not used"), HasSubstr(reason)));
+  EXPECT_THAT(get_member(model_of(bench.report(), "y"), "warnings").dump(), HasSubstr(reason));
+  EXPECT_THAT(bench.run(run), Ends(0, testing::Not(HasSubstr("source is not used"))));
+}
+
 TEST(BenchWithoutSource, RejectsASourceForDataPreparedWithoutOne) {
   Bench bench;
   const std::string model = "m=" + bench.model("m", "");

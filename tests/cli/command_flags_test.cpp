@@ -212,6 +212,16 @@ TEST(CommandFlags, QuotesPrintedCommandsForTheShell) {
   EXPECT_THAT(get_text(*report, "command"), HasSubstr(" --model 'my net=" + bench.model("n", "") + "'"));
 }
 
+TEST(CommandFlags, QuietPrintsTheResultAndThePathOfTheReport) {
+  Bench bench;
+  const CommandResult result = quick_run(bench, {"--quiet"});
+  EXPECT_THAT(result, Ends(0,
+                           testing::AllOf(
+                               HasSubstr("\nReport: " + (bench.run_folder() / "report.html").string() + "\n"),
+                               testing::Not(HasSubstr("Next: "))),
+                           IsEmpty()));
+}
+
 TEST(CommandFlags, AMissingModelDoesNotFailTheOthers) {
   Bench bench;
   fs::create_directory(bench.path() / "folder.misbehave");

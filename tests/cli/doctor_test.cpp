@@ -286,14 +286,15 @@ TEST_F(Doctor, ExplainsWhyAFileIsNotRead) {
       "\xfd"
       "7zXZ" +
       std::string(64, '\1');
-  write_text(folder_ / "u 16.log", std::string("\xff\xfeO\0O\0M\0", 8));
+  write_text(folder_ / "old 2.log.xz", xz);
   write_text(folder_ / "old.log.xz", xz);
   write_text(folder_ / "watch.csv", "time_seconds,unix_time_seconds,cpu_percent\n0,1,2\n");
   write_text(folder_ / "cut.hrec", "no recording");
-  const std::string neither = "it is neither text in UTF-8, plain or gzip, nor a file of Headroom or PyTorch";
+  const std::string neither =
+      "it is neither text in UTF-8 or UTF-16, plain or gzip, nor a file of Headroom or PyTorch";
   for (const auto& [file, message] :
-       {std::pair{"u 16.log",
-                  neither + "; decompress or convert it, as in: xz -dc 'u 16.log' | headroom doctor -"},
+       {std::pair{"old 2.log.xz",
+                  neither + "; decompress or convert it, as in: xz -dc 'old 2.log.xz' | headroom doctor -"},
         {"old.log.xz", neither},
         {"watch.csv", "it is a CSV log of headroom watch"},
         {"cut.hrec", "cut.hrec"},
@@ -404,6 +405,7 @@ TEST_F(Doctor, ProposesATrialOnlyIfItIsPossible) {
 // Every output ends with the next command, ready to run.
 TEST_F(Doctor, PrintsTheNextCommand) {
   write_text(folder_ / "kill.log", "  101 Killed                  python3 main.py\n");
+  EXPECT_THAT(run({"--pool", "kill.log"}), Ends(2, "", HasSubstr("unknown flag --pool")));
   EXPECT_THAT(run({"kill.log"}).out, HasSubstr("\n\nNext: journalctl -k | headroom doctor -\n"));
   EXPECT_THAT(run({"kill.log", "--json"}).out, Not(HasSubstr("Next: ")));
 }

@@ -42,6 +42,15 @@ TEST(Plan, APlanThatDoesNotFitExitsWithOneAndNamesWhatFits) {
                             HasSubstr("What to change first:"), HasSubstr("Next: headroom plan "))));
 }
 
+TEST(Plan, KnowsBoardsByOtherNames) {
+  const auto budget = shared_data("field_cases/20-budget-dgx-spark.toml");
+  if (!budget) GTEST_SKIP() << absent_message("field_cases/20-budget-dgx-spark.toml");
+  const std::string file = budget->string();
+  EXPECT_THAT(plan({file}), Ends(0, AllOf(HasSubstr("DGX Spark"), HasSubstr("Verdict: Healthy"))));
+  EXPECT_THAT(plan({file, "--device", "gb10"}), Ends(0, HasSubstr("DGX Spark (GB10) 128 GB, 121.69 GiB")));
+  EXPECT_THAT(plan({file, "--device", "orin-nano-super"}), Ends(0, HasSubstr("Jetson Orin Nano 8 GB")));
+}
+
 TEST(Plan, FlagsChangeTheRules) {
   const auto verdict = [](Words flags) {
     flags.insert(flags.begin(), {example("budget-maximum-models.toml"), "--json"});

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "cli/command.h"
+#include "cli/diff_matchers.h"
 
 namespace headroom::test {
 namespace {
@@ -162,13 +163,23 @@ TEST_F(Run, ReportsAnUnusedLimit) {
   EXPECT_THAT(none.err, HasSubstr("headroom run: no GPU was used (hard: "));
 }
 
-TEST_F(Run, AdvisesToRemoveTheGpuLimitWithoutADriver) {
-  const CommandResult result = run_headroom({"run", "--gpu-limit", "1GiB", "--", "true"});
-  if (result.err.find("CUDA driver not found") == std::string::npos)
-    GTEST_SKIP() << "a CUDA driver is present";
-  EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.err, HasSubstr("install or load NVIDIA's driver, or remove --gpu-limit"));
-  EXPECT_THAT(result.err, Not(HasSubstr("--device cpu")));
+// Without a driver nothing enforces the limit, so the command must not start by default.
+TEST_F(Run, RefusesAGpuLimitWithoutADriver) {
+  const Words command{"--gpu-limit", "1GiB", "--", "echo", "ran"};
+  for (const char* verb : {"run", "trace"}) {
+    const CommandResult result = run_headroom(joined({{verb}, command}), in_folder({}));
+    if (result.err.find("CUDA driver not found") == std::string::npos)
+      GTEST_SKIP() << "a CUDA driver is present";
+    EXPECT_THAT(result, Ends(2, "",
+                             AllOf(HasSubstr("cannot enforce the GPU memory limit: CUDA driver not found"),
+                                   HasSubstr("install or load NVIDIA's driver, or remove --gpu-limit"),
+                                   HasSubstr("add --allow-no-gpu"))));
+    EXPECT_THAT(result.err, Not(HasSubstr("--device cpu")));
+    EXPECT_THAT(run_headroom(joined({{verb, "--allow-no-gpu"}, command}), in_folder({})),
+                Ends(0, "ran\n", HasSubstr("CUDA driver not found")));
+  }
+  EXPECT_THAT(run({"--allow-no-gpu", "--limit", "1GiB", "--", "echo", "ran"}),
+              Ends(2, "", HasSubstr("--allow-no-gpu has no effect without --gpu-limit")));
 }
 
 TEST_F(Run, EnforcesBothLimitsAtOnce) {

@@ -45,6 +45,34 @@ TEST_F(WatchInput, ConvertsATegrastatsLogToJsonLines) {
   EXPECT_THAT(result.err, HasSubstr("cannot read 2 tokens in 2 samples"));
 }
 
+// Spreadsheets write semicolons, decimal commas, quotation marks and a byte order mark, PowerShell UTF-16.
+TEST_F(WatchInput, ReadsNvidiaSmiSavedByOtherPrograms) {
+  using namespace std::string_literals;
+  const std::string row = "2026/05/02 10:00:00.001, 100 MiB, 7.5 W\r\n";
+  std::string utf16 = "\xff\xfe"s;
+  for (const char letter : "timestamp, memory.used [MiB], power.draw [W]\r\n" + row)
+    utf16 += std::string{letter, '\0'};
+  for (
+      const std::string& text :
+      {utf16,
+       "\xef\xbb\xbftimestamp;memory.used [MiB];power.draw [W]\r\n02.05.2026 10:00:00;100 MiB;7,5 W\r\n"s,
+       "\"timestamp\",\"memory.used [MiB]\",\"power.draw [W]\"\n\"2026/05/02 10:00:00.001\",\"100 MiB\",\"7.5 W\"\n"s}) {
+    write("smi.csv", text);
+    const auto result = watch({"--from", "nvidia-smi:smi.csv", "--jsonl"});
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_THAT(result.out, HasSubstr("\"memory_used_bytes\":104857600")) << text;
+    EXPECT_THAT(result.out, HasSubstr("\"power_watts\":7.5")) << text;
+    EXPECT_THAT(result.out, HasSubstr("\"unknown_tokens\":[]")) << text;
+  }
+  for (const char* name : {"13a-nvidia-smi-utf16.csv", "13b-nvidia-smi-bom-semicolon.csv"}) {
+    const auto file = shared_data(std::string("field_cases/") + name);
+    if (!file) GTEST_SKIP() << absent_message(name);
+    const auto result = watch({"--from", "nvidia-smi:" + file->string(), "--jsonl"});
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_EQ(split(trim(result.out), '\n').size(), 2U) << name;
+  }
+}
+
 TEST_F(WatchInput, ReadsNvidiaSmi) {
   write("smi.csv", "0, 100\n1, 200\n0, 101\n1, 201\n");
   auto result = watch({"--from", "nvidia-smi:smi.csv", "--columns", "index, memory.used", "--jsonl"});

@@ -58,6 +58,28 @@ TEST_F(Watch, FollowsACommandAndReturnsItsStatus) {
       (*sample)["process_table"][0].contains("pss_bytes"));  // no PSS at 20 ms: reading it is too slow
 }
 
+TEST_F(Watch, ShowsDescriptorsAndPerCentOfTheBoard) {
+  const auto result =
+      watch({"--interval", "20ms", "--output", "a.jsonl", "--", "sh", "-c",
+             "exec 7< /dev/null 8< /dev/null 9< /dev/null; while ! [ -s a.jsonl ]; do :; done; "
+             "sleep 0.1"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("Followed: open descriptors"));
+  EXPECT_THAT(result.err, HasSubstr("RAM used, share of the board"));
+  EXPECT_THAT(result.err, HasSubstr("Open files of the machine"));
+  double descriptors = 0;
+  const std::string log = read("a.jsonl");
+  for (const std::string_view line : split(trim(log), '\n')) {
+    const auto sample = parse_json(line, "a.jsonl");
+    ASSERT_TRUE(sample);
+    EXPECT_GT(get_number(*sample, "open_files"), 0);
+    EXPECT_GT(get_number(*sample, "ram_used_percent"), 0);
+    for (const Json& process : get_member(*sample, "process_table"))
+      descriptors = std::max(descriptors, get_number(process, "descriptors").value_or(0));
+  }
+  EXPECT_GE(descriptors, 6);
+}
+
 TEST_F(Watch, SignalEndsWithACompleteLogAndSummary) {
   CommandOptions options;
   options.while_running = [&](int pid) {

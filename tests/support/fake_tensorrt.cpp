@@ -306,7 +306,18 @@ struct BuilderWork final : apiv::StubVBuilder {
     monitor->phaseFinish("Timing tactics");
     if (model.trial > 0 && trial == nullptr) {
       logger->log(ILogger::Severity::kERROR,
-                  "Error Code 10: Internal Error (Could not find any implementation for node Conv_1.)");
+                  "IBuilder::buildSerializedNetwork: Error Code 10: Internal Error (Could not find any "
+                  "implementation for node Conv_1.\nIn computeCosts at /_src/optimizer/optimizer.cpp:4119)");
+      return nullptr;
+    }
+    if (!model.lacks.empty()) {
+      const std::string error =
+          "IBuilder::buildSerializedNetwork: Error Code 6: API Usage Error (Unable to "
+          "load library: " +
+          model.lacks + ": " + model.lacks +
+          ": cannot open shared object file: No such file or directory\nIn Impl at "
+          "/_src/common/libLoader.cpp:312)";
+      logger->log(ILogger::Severity::kERROR, error.c_str());
       return nullptr;
     }
     allocator->deallocateAsync(trial, nullptr);

@@ -4,6 +4,7 @@
 // - input NAME DIM …, output NAME DIM …: float32; a -1 in an output becomes 1 at run time
 // - scratch BYTES, weights BYTES
 // - trial BYTES: allocated by the builder
+// - lacks FILE: the builder cannot load this library
 // - quantized
 // - bad TEXT: an error of the parser
 // - plugin NAME: the engine has a layer of this plug-in
@@ -31,7 +32,7 @@ struct Model {
   std::vector<Tensor> tensors;
   std::uint64_t scratch = 0, weights = 0, trial = 0;
   bool quantized = false;
-  std::string bad, plugin, text;
+  std::string bad, lacks, plugin, text;
   const Tensor* find(const char* name) const {
     for (const Tensor& tensor : tensors)
       if (tensor.name == name) return &tensor;
@@ -83,6 +84,7 @@ inline Model read_model(const std::string& text) {
     if (word == "scratch") words >> model.scratch;
     if (word == "weights") words >> model.weights;
     if (word == "trial") words >> model.trial;
+    if (word == "lacks") words >> model.lacks;
     if (word == "quantized") model.quantized = true;
     if (word == "plugin") words >> model.plugin;
     if (word == "bad") std::getline(words >> std::ws, model.bad);

@@ -187,6 +187,31 @@ TEST(TaskList, AnyNumbersGiveFiniteFindings) {
   }
 }
 
+// Exports of public reports that ran on made inputs, in silence: ultralytics/ultralytics#22271 and #18677
+// (half precision), YunghuiHsu/deepstream-yolo-pose#2 (poses), ultralytics/ultralytics#18470 (oriented
+// boxes).
+TEST(CreateTask, SaysWhyAPictureModelHasNone) {
+  using testing::HasSubstr;
+  const auto half = [](std::string name, test::Dims dims) {
+    return spec(std::move(name), std::move(dims), ElementType::float16);
+  };
+  const auto picture = half("images", {1, 3, 640, 640});
+  const auto why = [](const ModelDescription& description) {
+    EXPECT_EQ(task_of(description), "none");
+    return why_without_task(description);
+  };
+  EXPECT_THAT(why(model({picture}, {half("output0", {1, 84, 8400})}, {{"task", "detect"}})),
+              HasSubstr("float16[1,3,640,640], but tasks need float32 or uint8"));
+  EXPECT_THAT(why(model({picture}, {half("output0", {1, 300, 6})})), HasSubstr("without half=True"));
+  EXPECT_THAT(why(picture_model({half("output0", {1, 84, 8400})})), HasSubstr("its output is"));
+  EXPECT_THAT(why(picture_model({spec("output0", {1, 56, 8400})}, {{"task", "pose"}})),
+              HasSubstr("no task for exports of Ultralytics' task 'pose'"));
+  EXPECT_THAT(why(picture_model({spec("output0", {1, 20, 8400})}, {{"task", "obb"}})), HasSubstr("'obb'"));
+  EXPECT_THAT(why(picture_model({spec("depth", {1, 2, 3, 4, 5})})), HasSubstr("its outputs fit no task"));
+  EXPECT_EQ(why(model({spec("tokens", {1, 512}, ElementType::int64)}, {spec("logits", {1, 512, 32000})})),
+            "");
+}
+
 TEST(ParseNames, ReadsPythonAndRejectsOtherText) {
   using testing::ElementsAre;
   EXPECT_THAT(parse_names("{0: 'person', 1: 'bicycle'}"), ElementsAre("person", "bicycle"));

@@ -394,6 +394,27 @@ TEST(RecordingViews, OmitHolesOfAForkedChild) {
   EXPECT_TRUE(recording_to_json(report).contains("fragmentation_absent"));
 }
 
+TEST(RecordingViews, ShowTheMemoryFromBeforeAttaching) {
+  const Fixture fixture = Fixture::of([](auto& builder) {
+    const recording::AttachRecord record{12'000'000'000, 312 << 20};
+    builder.metadata(recording::MetadataKind::attached, 0,
+                     {reinterpret_cast<const char*>(&record), sizeof record});
+    builder.allocate(0, 10, 0x10010, 1000, {1});
+    builder.release(0, 20, 0x20010);
+    builder.release(0, 30, 0x20020);
+  });
+  const RecordingReport report = fixture.report(numbered({"", "main"}));
+  const Json json = recording_to_json(report);
+  EXPECT_EQ(json["attached"]["process_age_seconds"], 12);
+  EXPECT_EQ(json["attached"]["resident_bytes"], 312 << 20);
+  EXPECT_EQ(json["unknown_releases"], 2);
+  EXPECT_EQ(json["complete"], true);
+  EXPECT_THAT(screen_of(report, 200),
+              testing::HasSubstr(
+                  "312.0 MiB resident before attaching, 12.000 s after the process's start; blocks from "
+                  "then are not counted; 2 of the releases freed such blocks"));
+}
+
 TEST(RecordingViews, NameTheBlockAtTheEndOfTheLargestHole) {
   const Fixture fixture = Fixture::of([](auto& builder) {
     for (std::uint64_t i = 0; i < 220; ++i)

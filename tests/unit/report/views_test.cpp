@@ -120,6 +120,26 @@ TEST(Verdict, IsBadIfAllModelsTogetherExceedAGpuLimit) {
   EXPECT_EQ(verdict_of(run).details.size(), before);
 }
 
+TEST(Verdict, NamesTheGpuLimit) {
+  BenchResult run = test::gpu_run();
+  EXPECT_EQ(verdict_of(run).sentence,
+            "1 of 2 models succeeded. GPU memory stayed inside the hard limit of 600.0 MiB. "
+            "Closest to it: yolox_nano_640, 321.0 MiB on cuda:0, 53.5 % of its limit");
+  run.parallel.reset();
+  run.models.pop_back();
+  EXPECT_EQ(verdict_of(run).tone, Tone::good);
+  EXPECT_THAT(verdict_of(run).sentence, AllOf(HasSubstr("ran. No limit on host memory. Peak: "),
+                                              HasSubstr("stayed inside the hard limit of 600.0 MiB")));
+  run.models.push_back(run.models[0]);
+  run.models[1].gpu_memory[0].device = "cuda:1";
+  run.models[1].gpu_memory[0].limit = mebibytes(800);
+  EXPECT_THAT(verdict_of(run).sentence, HasSubstr("limit of 600.0 MiB on cuda:0 and 800.0 MiB on cuda:1"));
+  run.models[1].gpu_memory[0].within_limit = false;
+  EXPECT_THAT(verdict_of(run).sentence, HasSubstr("GPU memory exceeded the hard limit of"));
+  run.gpu_limit->type = LimitType::unavailable;
+  EXPECT_THAT(verdict_of(run).sentence, HasSubstr("Nothing enforced the GPU memory limit of"));
+}
+
 TEST(Verdict, TakesTheShareFromTheEnforcedFigure) {
   BenchResult run = test::charged_run();
   run.models.erase(run.models.begin() + 2);
