@@ -65,8 +65,8 @@ def under_heaptrack(storm, folder):
     return wall, cpu, size / did["operations"]
 
 
-def measure(arguments, threads):
-    storm = [os.path.join(arguments.build, "tests/trace_storm"), str(arguments.operations), str(threads)]
+def measure(arguments, threads, program="trace_storm"):
+    storm = [os.path.join(arguments.build, "tests", program), str(arguments.operations), str(threads), str(arguments.stacks)]
     library = os.path.abspath(os.path.join(arguments.build, "bin/libheadroom_trace.so"))
     libraries = {"GPU memory alone": library.replace("headroom_trace", "headroom_trace_gpu")}
     modes = (arguments.modes or list(MODES)) + (["heaptrack"] if shutil.which("heaptrack") and not arguments.no_heaptrack else [])
@@ -81,7 +81,7 @@ def measure(arguments, threads):
             one[mode] = {"wall_ns": wall, "cpu_ns": cpu, "bytes_per_event": size}
         rounds.append(one)
         print(f"trace_cost: {threads} thread(s), round {number + 1} of {arguments.rounds}", file=sys.stderr)
-    return {"threads": threads, "operations_per_thread": arguments.operations, "rounds": rounds}
+    return {"program": program, "threads": threads, "stacks": arguments.stacks, "operations_per_thread": arguments.operations, "rounds": rounds}
 
 
 def spread(values, digits=1):
@@ -95,18 +95,27 @@ def table(result):
         return [one[mode][key] - one["alone"][key] for one in rounds]
 
     lines = [f"### {result['threads']} thread(s)", "",
-             "| mode | added ns/event | added CPU ns/event | bytes/event | of heaptrack's added time |", "|---|---|---|---|---|"]
+             "| mode | added ns/event | added CPU ns/event | bytes/event | of heaptrack's added time | of its CPU time |", "|---|---|---|---|---|---|"]
     alone = [one["alone"]["wall_ns"] for one in rounds]
-    lines.append(f"| alone: {spread(alone)} ns/event | | | | |")
+    lines.append(f"| alone: {spread(alone)} ns/event | | | | | |")
     for mode in rounds[0]:
         if mode == "alone":
             continue
-        ratio = "–"
+        ratio = "– | –"
         if "heaptrack" in rounds[0] and mode != "heaptrack":
-            ratio = f"{statistics.median(added(mode, 'wall_ns')) / statistics.median(added('heaptrack', 'wall_ns')):.3f}"
+            ratio = " | ".join(f"{statistics.median(added(mode, key)) / statistics.median(added('heaptrack', key)):.3f}" for key in ("wall_ns", "cpu_ns"))
         size = statistics.median([one[mode]["bytes_per_event"] for one in rounds])
         lines.append(f"| {mode} | {spread(added(mode, 'wall_ns'))} | {spread(added(mode, 'cpu_ns'))} | {size:.2f} | {ratio} |")
     return "\n".join(lines) + "\n"
+
+
+def machine_name():
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            cpu = next((line.split(":", 1)[1].strip() for line in file if line.startswith("model name")), platform.machine())
+    except OSError:
+        cpu = platform.machine()
+    return f"{os.cpu_count()} × {cpu}, Linux {platform.release()}"
 
 
 def main():
@@ -115,17 +124,13 @@ def main():
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--operations", type=int, default=8_000_000)
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--stacks", type=int, default=64, help="distinct stacks (trace_storm.cpp)")
     parser.add_argument("--folder", help="folder for recordings during the run (default: the temporary folder)")
     parser.add_argument("--no-heaptrack", action="store_true")
     parser.add_argument("--modes", nargs="+", choices=list(MODES), help="these alone")
     parser.add_argument("--output", help="path of the JSON and Markdown files, without extension")
     arguments = parser.parse_args()
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as file:
-            cpu = next((line.split(":", 1)[1].strip() for line in file if line.startswith("model name")), platform.machine())
-    except OSError:
-        cpu = platform.machine()
-    machine = f"{os.cpu_count()} × {cpu}, Linux {platform.release()}"
+    machine = machine_name()
     load_before = os.getloadavg()[0]
     results = [measure(arguments, threads) for threads in arguments.threads]
     page = "\n".join([

@@ -10,7 +10,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 PYTHON_PROGRAM = """
 import json, re
-records = [{"id": i, "name": "item %d" % i, "tags": ["a%d" % (i % 7), "b%d" % (i % 11)], "price": i * 0.25} for i in range(6000)]
+records = [{"id": i, "name": "item %d" % i, "tags": ["a%d" % (i % 7), "b%d" % (i % 11)], "price": i * 0.25} for i in range(RECORDS)]
 text = json.dumps(records)
 again = json.loads(text)
 words = re.findall(r"item (\\d+)", text)
@@ -55,10 +55,10 @@ def write(path, text):
     return path
 
 
-def python_programs(path, folder):
-    script = write(os.path.join(folder, "work.py"), PYTHON_PROGRAM)
+def python_programs(path, folder, records=6000):
+    script = write(os.path.join(folder, "work.py"), PYTHON_PROGRAM.replace("RECORDS", str(records)))
     environment = {"PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
-    return [Program("python3", [path, script], "json and re over 6,000 records", environment, dhat=True),
+    return [Program("python3", [path, script], f"json and re over {records:,} records", environment, dhat=True),
             Program("python3, PYTHONMALLOC=malloc", [path, script], "the same, each object from malloc",
                     {**environment, "PYTHONMALLOC": "malloc"})]
 
@@ -113,6 +113,17 @@ def compressor_programs(path, folder):
     numbers = write(os.path.join(folder, "numbers.txt"), "".join(f"{i * i % 65521}\n" for i in range(200_000)))
     name = os.path.basename(path)
     return [Program(name, [path, *(["-T1", "-6"] if name == "xz" else []), "-k", "-c", numbers], "1 MB of numbers", dhat=True)]
+
+
+def sort_programs(path, folder):
+    lines = write(os.path.join(folder, "lines.txt"), "".join(f"{i * 7919 % 1000003} some text of line {i}\n" for i in range(400_000)))
+    return [Program("sort", [path, "--parallel=1", lines], "400,000 lines", {"LC_ALL": "C.UTF-8"})]
+
+
+def message_programs(build):
+    """Like a ROS 2 node (message_node.cpp)."""
+    path = os.path.realpath(os.path.join(build, "tests/message_node"))
+    return [Program("node with small messages", [path], "300,000 messages of four topics, three threads")] if os.path.exists(path) else []
 
 
 def inference_programs(build):

@@ -1,13 +1,14 @@
-// A program that is killed, and that records its work in a file, so that benchmarks/trace_kills.py can
-// compare its recording with it.
+// A program that is killed, and that records its work in a file, so that benchmarks/kills.py can compare its
+// recording with it.
 //
-//     trace_victim TALLY THREADS run|abort MICROSECONDS
+//     trace_victim TALLY THREADS run|abort|end|pause MICROSECONDS
 //     trace_victim TALLY THREADS hoard CGROUP_PROCS
 //
 // Its threads allocate and free blocks of 30,011 to 30,074 bytes. After each operation, not before, the
 // thread counts it in its line of the file TALLY, which is mapped and so survives any kind of death. `run`
-// continues until it is killed. `abort` calls abort() after this many microseconds. `hoard` moves into a
-// control group, touches all memory and frees none, until the kernel kills it.
+// continues until it is killed. `abort` calls abort() after this many microseconds, `end` calls exit(0).
+// `pause` is like `end`, and its threads pause after each operation. `hoard` moves into a control group,
+// touches all memory and frees none, until the kernel kills it.
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
@@ -26,13 +27,14 @@ struct alignas(64) Tally {
   std::atomic<std::uint64_t> allocations, releases, bytes;
 };
 Tally* tallies;
-bool hoards = false;
+bool hoards = false, pauses = false;
 
 void* work(void* number) {
   Tally& tally = tallies[reinterpret_cast<std::uintptr_t>(number)];
   std::uint64_t random = reinterpret_cast<std::uintptr_t>(number) * 0x9e3779b97f4a7c15 | 1;
   void* slots[kSlots] = {};
   for (;;) {
+    if (pauses) usleep(1);
     random = random * 6364136223846793005 + 1442695040888963407;
     void*& slot = slots[random >> 55];
     if (slot != nullptr && !hoards) {
@@ -68,14 +70,16 @@ int main(int argc, char** argv) {
   if (mapped == MAP_FAILED) return 2;
   tallies = static_cast<Tally*>(mapped);
   hoards = std::strcmp(argv[3], "hoard") == 0;
+  pauses = std::strcmp(argv[3], "pause") == 0;
   if (hoards && !join_group(argv[4])) return 3;
   for (std::uintptr_t i = 0; i < threads; ++i) {
     pthread_t thread;
     if (pthread_create(&thread, nullptr, work, reinterpret_cast<void*>(i)) != 0) return 2;
   }
-  if (std::strcmp(argv[3], "abort") == 0) {
-    usleep(static_cast<useconds_t>(std::strtoul(argv[4], nullptr, 10)));
-    std::abort();
-  }
-  for (;;) pause();
+  const bool aborts = std::strcmp(argv[3], "abort") == 0;
+  if (!aborts && !pauses && std::strcmp(argv[3], "end") != 0)
+    for (;;) pause();
+  usleep(static_cast<useconds_t>(std::strtoul(argv[4], nullptr, 10)));
+  if (aborts) std::abort();
+  std::exit(0);
 }
