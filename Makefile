@@ -13,7 +13,7 @@ export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
 export CCACHE_SLOPPINESS := pch_defines,time_macros
 
-.PHONY: help deps deps-test build install demo test test-gpu bench-gpu bench format lint sanitize tsan fuzz cross portable package test-packages clean
+.PHONY: help deps deps-test build install demo test test-gpu bench-gpu bench bench-recorder hostile format lint sanitize tsan fuzz cross portable package test-packages clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## *' '{printf "make %-10s %s\n", $$1, $$2}'
@@ -49,6 +49,14 @@ bench: deps-test  ## benchmarks of Headroom itself (benchmarks/README.md)
 	@cmake --preset $(PRESET) $(LAUNCHER) -DHEADROOM_TESTS=ON -DHEADROOM_BENCHMARKS=ON
 	@cmake --build --preset release --parallel $(JOBS)
 	@scripts/run_benchmarks.sh $(BUILD)
+
+hostile: build  ## all hostile files for each reader (docs/damaged-files.md); some minutes
+	@tests/cli/test_hostile_inputs.py $(BUILD)/bin/headroom --all --jobs $(JOBS)
+
+bench-recorder: deps-test  ## cost of recordings, their reading and the end of a trace, next to heaptrack's; results go to build/bench/recorder.md
+	@cmake --preset $(PRESET) $(LAUNCHER) -DHEADROOM_TESTS=ON -DHEADROOM_BENCHMARKS=ON
+	@cmake --build --preset release --parallel $(JOBS) --target headroom headroom_trace trace_storm trace_storm_without_fp message_node
+	@benchmarks/recorder.py --build $(BUILD) --output build/bench/recorder.md $(RECORDER)
 
 format:  ## clang-format all sources in place
 	@git ls-files '*.cpp' '*.h' | xargs clang-format -i

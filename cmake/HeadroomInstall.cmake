@@ -5,7 +5,7 @@ set(documents share/doc/headroom)
 
 # The program, and what it opens at run time (plugin_folders() in src/base/files.h finds it).
 get_property(plugins GLOBAL PROPERTY HEADROOM_PLUGINS)
-set(preload_libraries headroom_trace headroom_trace_gpu)
+set(preload_libraries headroom_trace headroom_trace_gpu headroom_trace_attach)
 install(TARGETS headroom RUNTIME DESTINATION bin COMPONENT program)
 install(TARGETS headroom_model_process RUNTIME DESTINATION ${program_libraries} COMPONENT program)
 install(TARGETS ${plugins} ${preload_libraries} LIBRARY DESTINATION ${program_libraries} COMPONENT program)

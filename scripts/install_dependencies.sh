@@ -37,6 +37,7 @@ test_packages=(
   postgresql=15 libpq5=15                                                                     # a team's run history
   libfastrtps-dev=2.9                                                                         # another subscriber for --ros2
   libopencv-core-dev=4.6 libopencv-imgproc-dev=4.6 libopencv-imgcodecs-dev=4.6                # results to compare with
+  heaptrack=1.4 zstd=1.5                                                                      # a recorder to compare with
   libjemalloc2=5.3 libtcmalloc-minimal4=2.10 libmimalloc2.0=2.0                               # allocators that the tracer can hook
 )
 

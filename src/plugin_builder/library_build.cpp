@@ -1,41 +1,16 @@
 #include "plugin_builder/library_build.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <cstdlib>
 #include <utility>
 
 #include "base/files.h"
+#include "base/unfinished.h"
 #include "plugin_builder/plugin_sources.h"
 
 namespace headroom::plugin_builder {
 namespace {
 namespace fs = std::filesystem;
-
-// The folder of the object files.
-class TemporaryFolder {
- public:
-  static Result<TemporaryFolder> make() {
-    std::error_code code;
-    std::string path = (fs::temp_directory_path(code) / "headroom-build-XXXXXX").string();
-    if (code || ::mkdtemp(path.data()) == nullptr)
-      return failure("cannot create a temporary folder", code ? code.message() : errno_text(errno),
-                     "set TMPDIR to a writable folder");
-    return TemporaryFolder(path);
-  }
-  TemporaryFolder(TemporaryFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}
-  TemporaryFolder& operator=(TemporaryFolder&&) = delete;
-  ~TemporaryFolder() {
-    std::error_code code;
-    if (!path_.empty()) fs::remove_all(path_, code);
-  }
-  const fs::path& path() const { return path_; }
-
- private:
-  explicit TemporaryFolder(fs::path path) : path_(std::move(path)) {}
-  fs::path path_;
-};
 
 // One command for each source, and the one that links them to `library`.
 struct Commands {
@@ -67,30 +42,17 @@ Commands commands_for(const Library& library, const PluginSources& sources, cons
   return commands;
 }
 
-// A file that is removed unless it was renamed.
-class TemporaryFile {
- public:
-  explicit TemporaryFile(fs::path path) : path_(std::move(path)) {}
-  ~TemporaryFile() { ::unlink(path_.c_str()); }
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
-
 }  // namespace
 
 Result<Proof> build_library(const Library& library, const PluginHeaders& headers, const Compiler& compiler,
                             const fs::path& to, const std::function<bool(std::string_view)>& progress) {
   const auto sources = find_sources(library.name);
   if (!sources) return tl::unexpected(sources.error());
-  auto folder = TemporaryFolder::make();
+  auto folder = ScratchFolder::create("objects");
   if (!folder) return forward_error(folder);
-  if (auto made = make_folder(to.parent_path()); !made) return forward_error(made);
-  const TemporaryFile made(fmt::format("{}.tmp-{}", to.string(), ::getpid()));
-  const Commands commands = commands_for(library, *sources, headers, compiler, folder->path(), made.path());
+  if (auto there = make_folder(to.parent_path()); !there) return forward_error(there);
+  const fs::path linked = folder->path() / library.file;
+  const Commands commands = commands_for(library, *sources, headers, compiler, folder->path(), linked);
   auto compiled = run_compiler(commands.compile, [&](std::size_t ended) {
     return progress(fmt::format("{} for {} with {} {}, {} of {} files", library.file, headers.built_for,
                                 compiler.program, compiler.version, ended, commands.compile.size()));
@@ -98,9 +60,13 @@ Result<Proof> build_library(const Library& library, const PluginHeaders& headers
   if (compiled) compiled = run_compiler({commands.link}, [&](std::size_t) { return progress("linking"); });
   if (!compiled) return forward_error(compiled);
   progress("loading it");
-  auto proof = prove(made.path(), library.interface);
-  if (proof && ::rename(made.path().c_str(), to.c_str()) != 0)
-    return failure(fmt::format("cannot write {}", to.string()), errno_text(errno));
+  const std::string what = fmt::format("cannot write {}", to.string());
+  auto made = UnfinishedFile::create(to);
+  if (!made) return forward_error(made);
+  if (auto copied = write_copy(made->fd(), linked); !copied) return failure(what, copied.error().why);
+  auto proof = prove(made->path(), library.interface);  // not in the other folder, which may be noexec
+  if (proof)
+    if (auto finished = made->finish(); !finished) return failure(what, finished.error().why);
   return proof;
 }
 

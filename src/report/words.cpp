@@ -20,11 +20,13 @@ constexpr MetricWords kMetrics[]{{"cpu_percent", "CPU, all cores"},
                                  {"gpu_percent", "GPU"},
                                  {"gpu_load_percent", "GPU load"},
                                  {"gpu_memory_used_bytes", "GPU memory used"},
+                                 {"gpu_memory_used_percent", "GPU memory used, share"},
                                  {"gpu_memory_free_bytes", "GPU memory free"},
                                  {"gpu_memory_load_percent", "GPU memory, share of time in use"},
                                  {"gpu_encoder_percent", "GPU video encoders"},
                                  {"gpu_decoder_percent", "GPU video decoders"},
                                  {"ram_used_bytes", "RAM used"},
+                                 {"ram_used_percent", "RAM used, share of the board"},
                                  {"ram_available_bytes", "RAM available"},
                                  {"ram_free_bytes", "RAM free"},
                                  {"ram_cached_bytes", "RAM cached"},
@@ -39,12 +41,15 @@ constexpr MetricWords kMetrics[]{{"cpu_percent", "CPU, all cores"},
                                  {"cgroup_current_bytes", "Control group"},
                                  {"followed_processes", "Followed processes"},
                                  {"followed_rss_bytes", "Followed: resident (sum of RSS)"},
+                                 {"followed_rss_percent", "Followed: resident, share of the board"},
+                                 {"followed_descriptors", "Followed: open descriptors"},
                                  {"followed_pss_bytes", "Followed: proportional share (PSS)"},
                                  {"followed_swapped_bytes", "Followed: swapped"},
                                  {"followed_gpu_bytes", "Followed: GPU memory"},
                                  {"allocation_stalls", "Allocation stalls (reclaim)", true},
                                  {"compaction_failures", "Failed memory compactions", true},
                                  {"major_faults", "Major page faults", true},
+                                 {"open_files", "Open files of the machine"},
                                  {"emc_percent", "Memory controller"},
                                  {"engine_percent", "Engine"},
                                  {"fan_rpm", "Fan, rpm"},
@@ -146,7 +151,7 @@ std::string words_for_metric(std::string_view name, double value) {
     if (value >= 1e9) return fmt::format("{:.2f} GHz", value / 1e9);
     return fmt::format("{:.0f} MHz", value / 1e6);
   }
-  return fmt::format("{:.4g}", value);
+  return std::abs(value) < 9999.5 ? fmt::format("{:.4g}", value) : grouped(std::llround(value));
 }
 
 std::optional<std::int64_t> total_of(const MetricSummary& metric) {

@@ -8,6 +8,7 @@ export interface Verdict {
   tone: 'good' | 'bad' | 'neutral';
   sentence: string;
   details: string[];  // one line for each failure
+  runtimes?: string[];  // the own memory of each runtime
 }
 
 // Texts about the limit, as in report.md (src/report/run/run_words.cpp). Absent without a limit.

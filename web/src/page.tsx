@@ -28,7 +28,7 @@ export function Page({run}: {run: RunData}) {
       <Header report={report} verdict={run.verdict} limit_words={run.limit_words} />
       <main>
         <ModelsTable models={report.models} limit={report.limit} anchors={anchors} />
-        <MemoryOverview models={models} limit={report.limit} />
+        <MemoryOverview models={models} limit={report.limit} runtimes={run.verdict.runtimes ?? []} />
         <GpuMemorySection models={models} joint={report.parallel?.gpu_memory ?? []} limit={report.gpu_limit} words={run.gpu_limit_words} />
         {models.filter((model) => model.status !== 'skipped').map((model, i) => (
           <ModelDetail model={model} limit={report.limit} images={images} anchor={anchors.get(model)!} first={i === 0} />

@@ -34,6 +34,8 @@ export interface Memory {
   cgroup_peak_bytes?: number;
   data_peak_bytes?: number;
   pss_run_peak_bytes?: number;
+  runtime_own_bytes?: number;  // the runtime's own code and tables
+  board_percent?: number;  // resident peak, of the machine's memory
   limit_peak_bytes?: number;  // in the figure that the limit applies to
   within_limit?: boolean;
   violations?: number;
@@ -83,6 +85,7 @@ export interface GpuMemory {
   run_peak_bytes?: number;
   residual_bytes?: number;
   process?: {runtime_bytes?: number; loaded_bytes?: number; running_bytes?: number; residual_bytes?: number};  // the driver's figures
+  peak_percent?: number;  // of total_bytes
   limit_bytes?: number;
   within_limit?: boolean;
   refused?: number;

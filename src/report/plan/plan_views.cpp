@@ -151,7 +151,7 @@ std::vector<std::string> lines_of(const PlanReport& report) {
                                      : fmt::format("Left out: {}.", left_out));
   } else if (plan.fitting) {
     lines.push_back(fmt::format(
-        "The required components alone ({}) do not fit the rules: they need {}, and {} is allowed.",
+        "The components that are never left out ({}) do not fit the rules: they need {}, and {} is allowed.",
         names_in_set(plan, true), words_for_sum(plan.fitting->peak, decimal),
         words_for_sum(plan.allowed, decimal)));
   }

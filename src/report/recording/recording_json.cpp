@@ -347,6 +347,11 @@ Json recording_to_json(const RecordingReport& report) {
   json["ended_by_itself"] = report.info.closed;
   json["problems"] = problems_of(report.info, analysis);
   json["notes"] = report.info.notes;
+  if (report.info.attached) {
+    json["attached"] = {{"process_age_seconds", report.info.attached->process_age.seconds()},
+                        {"resident_bytes", report.info.attached->resident_bytes}};
+    json["notes"].push_back(words_for_memory_before(report.info, analysis));
+  }
 
   json["events"] = analysis.events;
   if (analysis.host_recorded) add_totals_of_heap(json, report);

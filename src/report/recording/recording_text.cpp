@@ -89,6 +89,8 @@ class RecordingSummary {
                                              words_for_count(analysis_.leaked_blocks, "block"),
                                              words_for_older_blocks(analysis_.leaked_bytes)));
     if (const std::string why = words_for_end_above_peak(analysis_); !why.empty()) screen_.figure("", why);
+    if (const std::string before = words_for_memory_before(report_.info, analysis_); !before.empty())
+      screen_.figure("Before", before);
     if (analysis_.temporary)
       screen_.figure(
           "Temporary",

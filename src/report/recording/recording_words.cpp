@@ -35,6 +35,22 @@ std::string_view words_for_older_blocks(const attribution::Figure& bytes) {
   return bytes.at_least ? "; older blocks are not counted" : "";
 }
 
+std::string words_for_memory_before(const recording::RecordingInfo& info,
+                                    const attribution::RecordingAnalysis& analysis) {
+  if (!info.attached) return "";
+  std::string words = fmt::format(
+      "{} resident before attaching{}; blocks from then are not counted",
+      info.attached->resident_bytes > 0
+          ? format_bytes({static_cast<std::int64_t>(info.attached->resident_bytes)})
+          : "unknown memory",
+      info.attached->process_age.count > 0
+          ? fmt::format(", {} after the process's start", format_duration(info.attached->process_age))
+          : "");
+  if (analysis.unknown_releases > 0)
+    words += fmt::format("; {} of the releases freed such blocks", grouped(analysis.unknown_releases));
+  return words;
+}
+
 std::string words_for_count(const attribution::Figure& count, std::string_view noun) {
   return fmt::format("{}{} {}{}", count.standard_error ? "≈ " : "", grouped(count.value), noun,
                      count.value == 1 ? "" : "s");
@@ -62,6 +78,9 @@ std::string words_for_end_above_peak(const attribution::RecordingAnalysis& analy
 
 std::string words_for_no_fragmentation(const recording::RecordingInfo& info) {
   if (!info.full || !info.host_recorded || !recording::has_unknown_blocks(info)) return "";
+  if (info.attached)
+    return "Holes are unknown in a process that ran before the recording: its older blocks would look like "
+           "holes";
   if (info.forked)
     return "Holes are unknown for a forked child: its parent's blocks are not in its recording and would "
            "look like holes";
@@ -139,7 +158,7 @@ std::vector<std::string> missing_parts(const recording::RecordingInfo& info,
   std::vector<std::string> parts;
   add_dropped(parts, info, analysis);
   add_overwritten(parts, info);
-  if (analysis.unknown_releases > 0 && analysis.unseen_blocks == 0)  // those are a problem
+  if (analysis.unknown_releases > 0 && analysis.unseen_blocks == 0 && !info.attached)  // those are a problem
     parts.push_back(fmt::format("{} of the releases freed blocks whose allocation was not recorded",
                                 grouped(analysis.unknown_releases)));
   for (const auto* list : {&analysis.problems, &info.notes})

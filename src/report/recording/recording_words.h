@@ -26,6 +26,11 @@ std::string_view words_for_older_blocks(const attribution::Figure& bytes);
 // "1 block", "≈ 1,234 blocks".
 std::string words_for_count(const attribution::Figure& count, std::string_view noun);
 
+// Of a process that ran before the recording: the memory that it had then, and releases of it. Empty for
+// other recordings.
+std::string words_for_memory_before(const recording::RecordingInfo& info,
+                                    const attribution::RecordingAnalysis& analysis);
+
 // How to avoid dropped events, by the limit that was reached: "record with a larger --max-size".
 std::string cure_for_drops(const recording::RecordingInfo& info);
 

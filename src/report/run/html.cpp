@@ -72,7 +72,8 @@ Json words_of(const BenchResult& result) {
   const Verdict verdict = verdict_of(result);
   Json words{{"tone", name_in({"good", "neutral", "bad"}, verdict.tone)},
              {"sentence", verdict.sentence},
-             {"details", verdict.details}};
+             {"details", verdict.details},
+             {"runtimes", words_for_runtimes(result)}};
   const auto words_for = [](const Limit& limit, const std::string& notes) -> Json {
     return {{"type", type_with_reason(limit)}, {"meaning", meaning_of(limit)}, {"notes", notes}};
   };
@@ -86,7 +87,8 @@ struct Metrics {
   std::size_t every = 1;  // 1 of this many lines was kept
 };
 
-// A long series is thinned evenly: every n-th line, and the last, so that the chart spans the whole run.
+// A long series is thinned evenly: every n-th line, and the last, so that the chart spans the whole run. A
+// line that is longer than a whole page's share is no sample.
 Metrics thinned(std::string_view jsonl) {
   if (jsonl.size() <= kMetricsBudget) return {std::string(jsonl), 1};
   Metrics kept{{}, (jsonl.size() + kMetricsBudget - 1) / kMetricsBudget};
@@ -94,7 +96,9 @@ Metrics thinned(std::string_view jsonl) {
   std::size_t number = 0;
   for (std::size_t at = 0; at < jsonl.size(); ++number) {
     const std::size_t end = std::min(jsonl.find('\n', at), jsonl.size() - 1) + 1;
-    if (number % kept.every == 0 || end == jsonl.size()) kept.lines += jsonl.substr(at, end - at);
+    constexpr std::size_t kLongestLine = 1 << 20;
+    if ((number % kept.every == 0 || end == jsonl.size()) && end - at <= kLongestLine)
+      kept.lines += jsonl.substr(at, end - at);
     at = end;
   }
   return kept;

@@ -23,6 +23,8 @@ std::string status_of(const ModelResult& model) {
 std::string measured_overview(const BenchResult& result) {
   std::vector<std::string> header{"Model", "Status", "n",         "FPS",     "P50",
                                   "P90",   "P99",    "Load peak", "Run peak"};
+  const bool has_board = result.host.ram_total > Bytes{};
+  if (has_board) header.emplace_back("Of the board");
   const bool by_group = result.limit && counts_by_group(*result.limit);
   const bool by_reservation = result.limit && counts_by_reservation(*result.limit);
   if (by_group) header.emplace_back("Charged");
@@ -42,6 +44,8 @@ std::string measured_overview(const BenchResult& result) {
                                  p99_of(latency),
                                  words_for(model.memory.load_peak),
                                  words_for(model.memory.run_peak)};
+    const auto share = share_of_board(peak_of(model), result.host);
+    if (has_board) row.push_back(share ? words_for_share(*share) : absent);
     const auto counted_peak = limit_peak(model.memory, result.limit);
     if (by_group || by_reservation) row.push_back(words_for(counted_peak));
     if (result.limit) row.push_back(counted_peak ? share_of(*counted_peak, *result.limit) : absent);
@@ -59,7 +63,16 @@ std::string measured_overview(const BenchResult& result) {
     notes +=
         "Load peak and run peak are resident memory. *Reserved* is private writable memory, touched or not "
         "(VmData); RLIMIT_DATA limits it.\n\n";
+  if (has_board)
+    notes += fmt::format("*Of the board*: the resident peak as a part of this machine's {}.\n\n",
+                         format_bytes(result.host.ram_total));
   return table.text() + notes;
+}
+
+std::string runtimes_list(const BenchResult& result) {
+  std::string list;
+  for (const std::string& line : words_for_runtimes(result)) list += fmt::format("- {}\n", escaped(line));
+  return list.empty() ? list : list + "\n";
 }
 
 std::string prepared_overview(const BenchResult& result) {
@@ -250,6 +263,8 @@ std::string memory_of(const GpuMemory& gpu) {
 std::string heading_of(const GpuMemory& gpu) {
   std::string text = fmt::format("**Memory of {}**", escaped(gpu.device));
   if (!gpu.name.empty()) text += fmt::format(" ({})", escaped(gpu.name));
+  if (const auto share = share_of_gpu(gpu))
+    text += fmt::format(", peak {} of its {}", words_for_share(*share), format_bytes(*gpu.total));
   if (gpu.limit)
     text += fmt::format(", {} of {}",
                         gpu.within_limit == false ? "❌ over the limit"
@@ -378,6 +393,7 @@ std::string models_section(const BenchResult& result) {
   std::string text = "## Model Performance\n\n";
   if (result.models.empty()) return text + "No model was measured.\n\n";
   text += any_prepared(result.models) ? prepared_overview(result) : measured_overview(result);
+  text += runtimes_list(result);
   for (const ModelResult& model : result.models)
     if (model.status != ModelStatus::skipped) text += model_section(model, result.limit);
   return text;

@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "report/run/report_fields.h"
+#include "report/run/run_words.h"
 #include "report/words.h"
 
 namespace headroom::report {
@@ -52,9 +53,28 @@ Json write_fields(const T& value, int schema_version) {
 
 // Figures that follow from others, for readers that would have to know how. They are not read back.
 void add_derived_figures(const BenchResult& result, Json& document) {
-  for (std::size_t i = 0; i < result.models.size(); ++i)
-    if (const auto peak = limit_peak(result.models[i].memory, result.limit))
-      document["models"][i]["memory"]["limit_peak_bytes"] = peak->count;
+  const auto set_percent = [](Json& object, const char* key, const std::optional<double>& share) {
+    if (share) object[key] = std::round(10'000 * *share) / 100;
+  };
+  for (std::size_t i = 0; i < result.models.size(); ++i) {
+    const ModelResult& model = result.models[i];
+    Json& entry = document["models"][i];
+    if (const auto peak = limit_peak(model.memory, result.limit))
+      entry["memory"]["limit_peak_bytes"] = peak->count;
+    if (const auto own = own_memory_of_runtime(model.memory))
+      entry["memory"]["runtime_own_bytes"] = own->count;
+    set_percent(entry["memory"], "board_percent", share_of_board(peak_of(model), result.host));
+    for (std::size_t k = 0; k < model.gpu_memory.size(); ++k)
+      set_percent(entry["gpu_memory"][k], "peak_percent", share_of_gpu(model.gpu_memory[k]));
+  }
+  if (result.parallel)
+    set_percent(document["parallel"], "joint_peak_board_percent",
+                share_of_board(result.parallel->joint_peak, result.host));
+  if (result.pipeline)
+    set_percent(document["pipeline"]["memory"], "board_percent",
+                share_of_board(result.pipeline->peak, result.host));
+  if (result.pool)
+    set_percent(document["pool"]["memory"], "board_percent", share_of_board(result.pool->peak, result.host));
   if (result.pipeline)
     if (const auto peak = limit_peak(result.pipeline->memory, result.limit))
       document["pipeline"]["memory"]["limit_peak_bytes"] = peak->count;
@@ -214,6 +234,7 @@ void describe(auto& field, a<CgroupMemory> auto& group) {
   field("peak_bytes", group.peak);
   field("limit_bytes", group.limit);
   field("high_bytes", group.high);
+  field("high_events", group.high_events);
   field("anonymous_bytes", group.anonymous);
   field("file_backed_bytes", group.file_backed);
   field("swapped_bytes", group.swapped);
@@ -233,6 +254,7 @@ void describe(auto& field, a<ProcessSample> auto& process) {
   field("oom_score", process.oom_score);
   field("oom_score_adj", process.oom_score_adj);
   field("threads", process.threads);
+  field("descriptors", process.descriptors);
 }
 
 template <>
@@ -312,6 +334,7 @@ void describe(auto& field, a<SystemSample> auto& sample) {
   field("compaction_stalls", sample.compaction_stalls);
   field("compaction_failures", sample.compaction_failures);
   field("major_faults", sample.major_faults);
+  field("open_files", sample.open_files);
   field.unless_zero("cores", sample.cores);
   field.readings("temperature_celsius", sample.temperatures_celsius);
   field.readings("temperature_peak_celsius", sample.temperature_peaks_celsius);

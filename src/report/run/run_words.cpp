@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <map>
 
 #include "base/text.h"
 #include "report/words.h"
@@ -91,10 +92,14 @@ std::string largest_peak(const Tally& tally, const std::optional<Limit>& limit) 
   return fmt::format("{} {}", whose, peak_against(*tally.largest, limit));
 }
 
-std::string sentence_when_all_fit(const std::string& subject, const Tally& tally,
-                                  const std::optional<Limit>& limit) {
+std::string_view words_for_no_limit(const BenchResult& result) {
+  return result.gpu_limit ? "No limit on host memory" : "No memory limit";
+}
+
+std::string sentence_when_all_fit(const std::string& subject, const Tally& tally, const BenchResult& result) {
+  const std::optional<Limit>& limit = result.limit;
   const std::string peak = largest_peak(tally, limit);
-  if (!limit) return fmt::format("{} ran. No memory limit. {}", subject, peak);
+  if (!limit) return fmt::format("{} ran. {}. {}", subject, words_for_no_limit(result), peak);
   const std::string size = format_bytes(limit->bytes);
   if (limit->type == LimitType::unavailable)
     return fmt::format("{} ran below {}, but nothing enforced this limit. {}", subject, size, peak);
@@ -130,7 +135,7 @@ std::string sentence_of_measured(const Tally& tally, const BenchResult& result) 
     subject.front() = static_cast<char>(std::tolower(static_cast<unsigned char>(subject.front())));
     subject = "Alone, " + subject;
   }
-  return sentence_when_all_fit(subject, tally, result.limit);
+  return sentence_when_all_fit(subject, tally, result);
 }
 
 std::string sentence_when_cut_short(const Tally& tally, const BenchResult& result) {
@@ -146,8 +151,9 @@ std::string sentence_when_cut_short(const Tally& tally, const BenchResult& resul
   text += ". The run was cut short";
   if (tally.measured == 0) return text;
   if (tally.fine() < tally.measured) return text + ". " + sentence_when_some_did_not(tally, result.limit);
-  if (!result.limit) return text + ". No memory limit. " + largest_peak(tally, result.limit);
-  return text + ". " + sentence_when_all_fit(tally.measured == 1 ? "It" : "They", tally, result.limit);
+  if (!result.limit)
+    return fmt::format("{}. {}. {}", text, words_for_no_limit(result), largest_peak(tally, result.limit));
+  return text + ". " + sentence_when_all_fit(tally.measured == 1 ? "It" : "They", tally, result);
 }
 
 std::string sentence_when_prepared(const Tally& tally) {
@@ -156,6 +162,66 @@ std::string sentence_when_prepared(const Tally& tally) {
                        tally.all() == 1 ? "is" : "are");
   return fmt::format("{} of {} models {} prepared but not measured", tally.prepared, tally.all(),
                      tally.prepared == 1 ? "is" : "are");
+}
+
+struct GpuPeak {
+  std::string model, device;
+  Bytes peak, limit;
+  double share() const {
+    return static_cast<double>(peak.count) / static_cast<double>(std::max(limit.count, std::int64_t{1}));
+  }
+};
+
+// The peak of a model alone that was closest to its device's limit.
+std::optional<GpuPeak> closest_gpu_peak(const BenchResult& result) {
+  std::optional<GpuPeak> closest;
+  for (const ModelResult& model : result.models)
+    for (const GpuMemory& gpu : model.gpu_memory) {
+      const auto peak = std::max(gpu.load_peak, gpu.run_peak);
+      if (outcome_of(model) == Outcome::fallen || !gpu.limit || !peak) continue;
+      const GpuPeak found{model.name, gpu.device, *peak, *gpu.limit};
+      if (!closest || closest->share() < found.share()) closest = found;
+    }
+  return closest;
+}
+
+bool is_over_gpu_limit(const BenchResult& result) {
+  const auto is_over = [](const auto& run) {  // of one that failed, a request was refused
+    return run.status == ModelStatus::ok &&
+           std::ranges::any_of(run.gpu_memory, [](auto& gpu) { return gpu.within_limit == false; });
+  };
+  return std::ranges::any_of(result.models, is_over) ||
+         (result.parallel &&
+          std::ranges::any_of(result.parallel->gpu_memory, &JointGpuMemory::is_over_limit)) ||
+         (result.pipeline && is_over(*result.pipeline)) || (result.pool && is_over(*result.pool));
+}
+
+// "400.0 MiB", or the limit of each device if they differ.
+std::string gpu_limit_size(const BenchResult& result) {
+  std::map<std::string, Bytes> limits;
+  for (const ModelResult& model : result.models)
+    for (const GpuMemory& gpu : model.gpu_memory)
+      if (gpu.limit) limits.emplace(gpu.device, *gpu.limit);
+  const auto is_first = [&](const auto& device) { return device.second == limits.begin()->second; };
+  if (std::ranges::all_of(limits, is_first)) return format_bytes(result.gpu_limit->bytes);
+  std::string text;
+  for (const auto& device : limits)
+    text += fmt::format("{}{} on {}", text.empty() ? "" : " and ", format_bytes(device.second), device.first);
+  return text;
+}
+
+std::string sentence_of_gpu_limit(const BenchResult& result) {
+  const Limit& limit = *result.gpu_limit;
+  const std::string size = gpu_limit_size(result);
+  std::string text =
+      limit.type == LimitType::unavailable
+          ? fmt::format("Nothing enforced the GPU memory limit of {}", size)
+          : fmt::format("GPU memory {} the {} limit of {}",
+                        is_over_gpu_limit(result) ? "exceeded" : "stayed inside", name_of(limit.type), size);
+  if (const auto peak = closest_gpu_peak(result))
+    text += fmt::format(". Closest to it: {}, {} on {}, {} of its limit", peak->model,
+                        format_bytes(peak->peak), peak->device, words_for_share(peak->share()));
+  return text;
 }
 
 std::string sentence_of(const Tally& tally, const BenchResult& result) {
@@ -265,6 +331,65 @@ std::string peak_against(const ModelResult& model, const std::optional<Limit>& l
   return text;
 }
 
+std::optional<double> share_of_board(const std::optional<Bytes>& peak, const HostInfo& host) {
+  if (!peak || host.ram_total <= Bytes{}) return std::nullopt;
+  return static_cast<double>(peak->count) / static_cast<double>(host.ram_total.count);
+}
+
+std::optional<double> share_of_gpu(const GpuMemory& gpu) {
+  const auto peak = std::max(gpu.load_peak, gpu.run_peak);
+  if (!peak || !gpu.total || *gpu.total <= Bytes{}) return std::nullopt;
+  return static_cast<double>(peak->count) / static_cast<double>(gpu.total->count);
+}
+
+std::vector<std::string> words_for_shares(const BenchResult& result) {
+  std::optional<Bytes> resident;
+  std::map<std::string, const GpuMemory*> gpus;  // the one with the largest peak, by device
+  for (const ModelResult& model : result.models) {
+    resident = std::max(resident, peak_of(model));
+    for (const GpuMemory& gpu : model.gpu_memory) {
+      const GpuMemory*& largest = gpus[gpu.device];
+      if (largest == nullptr || share_of_gpu(*largest) < share_of_gpu(gpu)) largest = &gpu;
+    }
+  }
+  std::vector<std::string> lines;
+  if (const auto share = share_of_board(resident, result.host))
+    lines.push_back(fmt::format("Largest resident peak: {}, {} of this machine's {}", format_bytes(*resident),
+                                words_for_share(*share), format_bytes(result.host.ram_total)));
+  for (const auto& entry : gpus)
+    if (const auto share = share_of_gpu(*entry.second))
+      lines.push_back(fmt::format("Largest peak on {}: {}, {} of its {}", entry.first,
+                                  format_bytes(*std::max(entry.second->load_peak, entry.second->run_peak)),
+                                  words_for_share(*share), format_bytes(*entry.second->total)));
+  return lines;
+}
+
+std::optional<Bytes> own_memory_of_runtime(const ModelMemory& memory) {
+  if (!memory.start || !memory.runtime || *memory.runtime < *memory.start) return std::nullopt;
+  return *memory.runtime - *memory.start;
+}
+
+std::vector<std::string> words_for_runtimes(const BenchResult& result) {
+  std::map<std::string, Bytes> largest;
+  for (const ModelResult& model : result.models)
+    if (const auto own = own_memory_of_runtime(model.memory); own && !model.backend.empty())
+      largest[model.backend] = std::max(largest[model.backend], *own);
+  constexpr std::pair<std::string_view, std::string_view> kTitles[] = {
+      {"libtorch", "LibTorch"},
+      {"onnxruntime", "ONNX Runtime"},
+      {"onnxruntime_tensorrt", "ONNX Runtime (TensorRT)"},
+      {"tensorrt", "TensorRT"}};
+  std::vector<std::string> lines;
+  for (const auto& entry : largest) {
+    const auto* const known =
+        std::ranges::find(kTitles, entry.first, [](auto& title) { return title.first; });
+    lines.push_back(fmt::format("{}'s own code and tables: {} in each process, before a model is loaded",
+                                known == std::end(kTitles) ? entry.first : known->second,
+                                format_bytes(entry.second)));
+  }
+  return lines;
+}
+
 std::string meaning_of(const Limit& limit) {
   switch (limit.type) {
     case LimitType::hard:
@@ -372,6 +497,14 @@ void describe_together(std::string_view whose, const All& all, const std::option
   describe_gpu_excess(whose, all.status, all.gpu_memory, details);
 }
 
+// One of host or GPU memory; none that nothing enforced.
+bool has_enforced_limit(const BenchResult& result) {
+  const auto is_enforced = [](const Limit& limit) { return limit.type != LimitType::unavailable; };
+  if (!result.limit && !result.gpu_limit) return false;
+  return (!result.limit || is_enforced(*result.limit)) &&
+         (!result.gpu_limit || is_enforced(*result.gpu_limit));
+}
+
 Verdict verdict_of(const BenchResult& result) {
   Verdict verdict;
   for (const ModelResult& model : result.models) {
@@ -399,10 +532,11 @@ Verdict verdict_of(const BenchResult& result) {
   if (result.pool) describe_together("pool", *result.pool, result.limit, verdict.details);
   const Tally tally = count_models(result);
   verdict.sentence = sentence_of(tally, result);
+  if (result.gpu_limit && tally.measured > 0) verdict.sentence += ". " + sentence_of_gpu_limit(result);
   const bool all_measured = result.complete && tally.measured > 0 && tally.measured == tally.all();
   if (!verdict.details.empty())
     verdict.tone = Tone::bad;
-  else if (all_measured && result.limit && result.limit->type != LimitType::unavailable)
+  else if (all_measured && has_enforced_limit(result))
     verdict.tone = Tone::good;
   return verdict;
 }

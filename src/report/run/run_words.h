@@ -57,6 +57,18 @@ std::string share_of(Bytes peak, const Limit& limit);
 // "147.2 MiB charged to the limit, 92.0 % of it (resident 175.4 MiB)". Empty without a measurement.
 std::string peak_against(const ModelResult& model, const std::optional<Limit>& limit);
 
+// Part of the machine's memory that a process uses: 0.016. Absent if the machine's memory is unknown.
+std::optional<double> share_of_board(const std::optional<Bytes>& peak, const HostInfo& host);
+// Part of a GPU's memory that a model uses at its peak. Absent if either is unknown.
+std::optional<double> share_of_gpu(const GpuMemory& gpu);
+// "Largest resident peak: 128.4 MiB, 1.6 % of this machine's 8.00 GiB", and one line for each GPU.
+std::vector<std::string> words_for_shares(const BenchResult& result);
+
+// Memory that the model's runtime takes before a model is loaded: its code and tables.
+std::optional<Bytes> own_memory_of_runtime(const ModelMemory& memory);
+// "TensorRT's own code and tables: 341.0 MiB …", one line for each runtime of the run.
+std::vector<std::string> words_for_runtimes(const BenchResult& result);
+
 // The meaning of the limit's type according to the probe of this run, with the size of the probe.
 std::string meaning_of(const Limit& limit);
 // The limit's note, and a note if it is larger than the machine's memory; may be empty.

@@ -102,15 +102,15 @@ std::string measured_table(const BenchResult& result, const Models& models, bool
   const auto add = [&](std::string title, int goes, auto cell) {
     columns.push_back(column_of(models, std::move(title), goes, cell));
   };
-  add("N", 3, [](const ModelResult& model) {
+  add("N", 4, [](const ModelResult& model) {
     return model.inference ? std::to_string(model.inference->n) : std::string(kAbsent);
   });
   add("FPS", 0, [](const ModelResult& model) { return words_for_rate(model.fps); });
-  add("P50", 6, [](const ModelResult& model) { return p50_cell(model.inference); });
-  columns.push_back(percentile_column(models, "P90", 1, &LatencySummary::p90, &LatencySummary::p90_bound));
-  columns.push_back(percentile_column(models, "P99", 4, &LatencySummary::p99, &LatencySummary::p99_bound));
+  add("P50", 7, [](const ModelResult& model) { return p50_cell(model.inference); });
+  columns.push_back(percentile_column(models, "P90", 2, &LatencySummary::p90, &LatencySummary::p90_bound));
+  columns.push_back(percentile_column(models, "P99", 5, &LatencySummary::p99, &LatencySummary::p99_bound));
   if (finds)
-    add("DET", 2, [](const ModelResult& model) {
+    add("DET", 3, [](const ModelResult& model) {
       return model.detections ? words_for_average(model.detections->mean) : std::string(kAbsent);
     });
   add(by_group         ? "CHARGED"
@@ -120,9 +120,17 @@ std::string measured_table(const BenchResult& result, const Models& models, bool
         return in_mebibytes(against_limit ? counted_peak(model) : peak_of(model));
       });
   if (against_limit)
-    add("LIMIT", 5, [&](const ModelResult& model) {
+    add("LIMIT", 6, [&](const ModelResult& model) {
       const auto peak = counted_peak(model);
       return peak ? share_of(*peak, *limit) : std::string(kAbsent);
+    });
+  const auto board_share = [&](const ModelResult& model) {
+    return share_of_board(peak_of(model), result.host);
+  };
+  if (any_of(models, [&](const ModelResult& model) { return board_share(model).has_value(); }))
+    add("BOARD", 1, [&](const ModelResult& model) {
+      const auto share = board_share(model);
+      return share ? words_for_share(*share) : std::string(kAbsent);
     });
   fit_columns(columns, width, kWorthwhileName);
 
@@ -136,6 +144,9 @@ std::string measured_table(const BenchResult& result, const Models& models, bool
             : against_limit  ? ", PEAK: resident in MiB, against the limit"
                              : ", PEAK: resident in MiB";
   if (against_limit) legend += fmt::format(" of {}", format_bytes(limit->bytes));
+  if (shown("BOARD"))
+    legend +=
+        fmt::format(", BOARD: resident peak in % of this machine's {}", format_bytes(result.host.ram_total));
   std::string text = explained(legend, columns, color, width);
   const bool marked = std::any_of(columns.begin() + 2, columns.end(), [](const Column& column) {
     return std::ranges::any_of(column.cells, is_marked);
@@ -355,14 +366,19 @@ std::int64_t sum_of(const PoolResult& pool, std::int64_t PooledModel::*figure) {
 }
 
 std::vector<std::string> remarks_of(const BenchResult& result) {
-  std::vector<std::string> remarks;
+  std::vector<std::string> remarks = words_for_shares(result);
+  for (std::string& line : words_for_runtimes(result)) remarks.push_back(std::move(line));
+  const auto of_board = [&](const std::optional<Bytes>& peak) {
+    const auto share = share_of_board(peak, result.host);
+    return share ? fmt::format(" ({} of this machine's memory)", words_for_share(*share)) : std::string();
+  };
   if (result.parallel && result.parallel->joint_peak)
     remarks.push_back(
-        fmt::format("All at once: joint peak {}{}{}, sum of individual peaks {}",
+        fmt::format("All at once: joint peak {}{}{}{}, sum of individual peaks {}",
                     result.parallel->joint_peak_is_lower_bound ? "at least " : "",
                     format_bytes(*result.parallel->joint_peak),
                     result.parallel->joint_peak_source == "pss_samples" ? " resident (PSS)" : "",
-                    words_for(result.parallel->sum_of_peaks)));
+                    of_board(result.parallel->joint_peak), words_for(result.parallel->sum_of_peaks)));
   // The ledgers count all granted memory, so their sum is too low only if a model died early.
   const auto died = [](const ModelResult& model) { return model.status != ModelStatus::ok; };
   const bool some_died = result.parallel && std::ranges::any_of(result.parallel->together, died);
@@ -374,17 +390,18 @@ std::vector<std::string> remarks_of(const BenchResult& result) {
           gpu.sum_of_peaks ? ", sum of individual peaks " + format_bytes(*gpu.sum_of_peaks) : ""));
   if (const auto& pipeline = result.pipeline; pipeline && pipeline->peak)
     remarks.push_back(
-        fmt::format("Pipeline of {}: {}, peak {}", counted(std::ssize(pipeline->models), "model"),
+        fmt::format("Pipeline of {}: {}, peak {}{}", counted(std::ssize(pipeline->models), "model"),
                     pipeline->fps ? words_for_rate(pipeline->fps) + " FPS"
                                   : std::string(words_for_outcome(pipeline->status, pipeline->error)),
-                    words_for_pipeline_peak(result)));
+                    words_for_pipeline_peak(result), of_board(pipeline->peak)));
   if (result.pool && result.pool->frame)
     remarks.push_back(fmt::format(
-        "Pool of {} for {}{}: {} FPS, {} for {}, peak {}", format_bytes(result.pool->budget),
+        "Pool of {} for {}{}: {} FPS, {} for {}, peak {}{}", format_bytes(result.pool->budget),
         counted(std::ssize(result.pool->models), "model"),
         result.pool->threads > 1 ? fmt::format(" and {} threads", result.pool->threads) : "",
         words_for_rate(result.pool->fps), counted(sum_of(*result.pool, &PooledModel::loads), "load"),
-        counted(sum_of(*result.pool, &PooledModel::requests), "request"), words_for(result.pool->peak)));
+        counted(sum_of(*result.pool, &PooledModel::requests), "request"), words_for(result.pool->peak),
+        of_board(result.pool->peak)));
   // A model that was only prepared has its trials in a table of their own.
   for (const ModelResult& model : result.models)
     if (const std::string tuning = describe_tuning(model);

@@ -13,7 +13,7 @@ export const PART_COLORS: Record<MemoryPart['kind'], string> = {
   whole: '--model',
 };
 
-export function MemoryOverview({models, limit}: {models: Model[]; limit: Limit | undefined}) {
+export function MemoryOverview({models, limit, runtimes}: {models: Model[]; limit: Limit | undefined; runtimes: string[]}) {
   const rows = models.filter((model) => peak_of(model) !== undefined || memory_parts(model.memory ?? {}).length > 0);
   if (rows.length === 0) return null;
   const by_group = limit !== undefined && counts_by_group(limit);
@@ -62,12 +62,14 @@ export function MemoryOverview({models, limit}: {models: Model[]; limit: Limit |
               <div class="bar-value">
                 {bytes(peak_of(model))}
                 {charged !== undefined && <small>{bytes(charged)} charged</small>}
+                {model.memory?.board_percent !== undefined && <small>{percent(model.memory.board_percent / 100)} of the board</small>}
                 {counted !== undefined && limit && <small>{percent(counted / limit.bytes)} of limit</small>}
               </div>
             </div>
           );
         })}
       </div>
+      {runtimes.map((line) => <p class="quiet">{line}.</p>)}
     </section>
   );
 }

@@ -90,6 +90,8 @@ function gpu_figures(model: Model): [string, string | undefined, (string | undef
     const share = (peak: number) => (gpu.limit_bytes ? `${percent(peak / gpu.limit_bytes)} of its limit` : undefined);
     for (const [label, peak] of [['load peak', gpu.load_peak_bytes], ['run peak', gpu.run_peak_bytes]] as const)
       if (peak !== undefined) figures.push([`${gpu.device} ${label}`, bytes(peak), share(peak)]);
+    if (gpu.peak_percent !== undefined)
+      figures.push([`${gpu.device} in use`, percent(gpu.peak_percent / 100), `of ${bytes(gpu.total_bytes)}, at the peak`]);
   }
   return figures;
 }
@@ -109,12 +111,14 @@ function KeyFigures({model, limit}: {model: Model; limit: Limit | undefined}) {
     ['Charged to the limit', by_group && counted_peak !== undefined ? bytes(counted_peak) : undefined, join(share, 'with page cache')],
     ['Reserved, against the limit', memory.data_peak_bytes === undefined ? undefined : bytes(memory.data_peak_bytes),
      join(share, 'private, touched or not')],
-    ['Bare runtime', memory.runtime_bytes === undefined ? undefined : bytes(memory.runtime_bytes)],
+    ['Bare runtime', memory.runtime_bytes === undefined ? undefined : bytes(memory.runtime_bytes),
+     memory.runtime_own_bytes === undefined ? undefined : `${bytes(memory.runtime_own_bytes)} of it code and tables`],
     ['Load peak', memory.load_peak_bytes === undefined ? undefined : bytes(memory.load_peak_bytes), share_of_resident(memory.load_peak_bytes)],
     ['Loaded', memory.loaded_bytes === undefined ? undefined : bytes(memory.loaded_bytes)],
     ['Run mean', memory.run_mean_bytes === undefined ? undefined : bytes(memory.run_mean_bytes)],
     ['Run peak', memory.run_peak_bytes === undefined ? undefined : bytes(memory.run_peak_bytes),
      join(share_of_resident(memory.run_peak_bytes), memory.frames_bytes ? `including ${bytes(memory.frames_bytes)} of frames` : undefined)],
+    ['Peak of the board', memory.board_percent === undefined ? undefined : percent(memory.board_percent / 100), 'resident, of the machine\u2019s memory'],
     ['After unload', memory.residual_bytes === undefined ? undefined : bytes(memory.residual_bytes)],
     ['Control group peak', by_group || memory.cgroup_peak_bytes === undefined ? undefined : bytes(memory.cgroup_peak_bytes), 'with page cache'],
     ['Run peak as PSS', memory.pss_run_peak_bytes === undefined ? undefined : bytes(memory.pss_run_peak_bytes), 'shared pages divided'],

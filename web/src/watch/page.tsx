@@ -1,11 +1,12 @@
 // The page of `headroom watch --plot FILE.html`: memory over time, one chart per figure.
 import {TimeChart} from '../charts/time_chart';
-import {bytes, duration, short_duration} from '../format';
+import {bytes, duration, percent, short_duration} from '../format';
 import {SERIES_COLORS} from '../theme';
 
 // At most 1024 points (src/watch/watch_summary.cpp): each covers one or several samples, and has their extremes.
 export interface Curve {
   title: string;
+  is_of_ram?: boolean;  // a part of the machine's memory
   seconds: number[];
   min_bytes: number[];
   mean_bytes: number[];
@@ -35,7 +36,8 @@ export function Page({watch}: {watch: Watch}) {
       </header>
       <main>
         {watch.curves.length === 0 && <p class="quiet">No sample had a figure of memory.</p>}
-        {watch.curves.map((curve, i) => <CurveSection curve={curve} color={SERIES_COLORS[i % SERIES_COLORS.length]!} total={curve.title === 'RAM used' ? watch.ram_total_bytes : undefined} />)}
+        {watch.curves.map((curve, i) => <CurveSection curve={curve} color={SERIES_COLORS[i % SERIES_COLORS.length]!} total={curve.title === 'RAM used' ? watch.ram_total_bytes : undefined}
+          board={curve.is_of_ram ? watch.ram_total_bytes : undefined} />)}
       </main>
     </>
   );
@@ -49,12 +51,14 @@ function largest(curve: Curve): number {
   return curve.max_bytes.reduce((most, value) => Math.max(most, value), 0);
 }
 
-function CurveSection({curve, color, total}: {curve: Curve; color: string; total: number | undefined}) {
+// `board`: the machine's memory, if the curve is a part of it.
+function CurveSection({curve, color, total, board}: {curve: Curve; color: string; total: number | undefined; board: number | undefined}) {
   const lowest = curve.min_bytes.reduce((least, value) => Math.min(least, value), Infinity);
   const last = curve.mean_bytes[curve.mean_bytes.length - 1]!;
   const has_band = curve.min_bytes.some((value, i) => value < curve.max_bytes[i]!);
   const line = {label: 'mean', color, values: curve.mean_bytes, low: curve.min_bytes, high: curve.max_bytes};
   const figures: [string, string][] = [['first', bytes(curve.mean_bytes[0])], ['lowest', bytes(lowest)], ['highest', bytes(largest(curve))], ['last', bytes(last)]];
+  if (board) figures.push(['highest, of the board', percent(largest(curve) / board)]);
   return (
     <section>
       <h2>{curve.title}</h2>
