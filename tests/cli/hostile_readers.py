@@ -151,9 +151,6 @@ def readers():
     yield Reader("nvidia_smi_doctor", "smi.txt", os.path.join(FUZZ, "nvidia_smi/table_mig"), bound_mib=64, commands=["doctor {file}"])
     yield Reader("meminfo", "meminfo.txt", os.path.join(FUZZ, "text_samples/meminfo"), bound_mib=64, commands=["watch --from meminfo:{file} --jsonl"], is_live=True)
     yield Reader("meminfo_doctor", "meminfo.txt", os.path.join(FUZZ, "text_samples/meminfo"), bound_mib=64, commands=["doctor {file}"])
-    jtop = os.path.join(SHARED, "field_cases/21-jtop-logger.csv")
-    if os.path.exists(jtop):
-        yield Reader("jtop_csv", "jtop.csv", jtop, bound_mib=16, commands=["doctor {file} --json"])
     yield Reader("history", "history.sqlite", earlier("history.sqlite.gz"), text=False, bound_mib=64, commands=[
         "history list --db {file} --json", "history show run_peak --db {file}", "history diff --db {file}", "history gate --db {file} --fail-on run_peak>+50%",
         "history add {folder}/run --db {file}"], tree=run, also_named=["run 1 (", "run 2 ("])
