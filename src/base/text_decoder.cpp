@@ -1,5 +1,6 @@
 #include "base/text_decoder.h"
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <string_view>
@@ -40,7 +41,7 @@ std::size_t TextDecoder::decode(char* data, std::size_t size) {
       append_utf8(text, unit);
     high_surrogate_ = is_high ? unit : 0;
   }
-  std::memcpy(data, text.data(), text.size());
+  std::copy(text.begin(), text.end(), data);
   return text.size();
 }
 

@@ -25,9 +25,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr int kSystemCallStop = SIGTRAP | 0x80;  // with PTRACE_O_TRACESYSGOOD
-#ifndef PTRACE_EVENT_STOP
-constexpr int PTRACE_EVENT_STOP = 128;
-#endif
+constexpr int kEventStop = 128;  // PTRACE_EVENT_STOP, which not all versions of the C library define
 constexpr Nanoseconds kCallTimeout{30'000'000'000};
 
 void* as_pointer(std::uintptr_t number) { return reinterpret_cast<void*>(number); }
@@ -149,7 +147,7 @@ bool wait_for_interrupt(pid_t thread, Nanoseconds timeout) {
   for (;;) {
     const auto status = wait_for_thread(thread, timeout);
     if (!status || !WIFSTOPPED(*status)) return false;
-    if (event_of(*status) == PTRACE_EVENT_STOP) return true;
+    if (event_of(*status) == kEventStop) return true;
     const int signal = WSTOPSIG(*status);
     const bool is_signal = event_of(*status) == 0 && signal != kSystemCallStop;
     if (::ptrace(PTRACE_CONT, thread, nullptr, as_pointer(is_signal ? static_cast<unsigned>(signal) : 0u)) !=

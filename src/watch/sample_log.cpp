@@ -193,7 +193,9 @@ void LogFile::make_way() const {
   if (info.st_size == 0)
     ::unlink(path_.c_str());
   else if (rotate_at_.count > 0 && keep_ > 0)
-    move_aside(rotated_path(1));
+      // If this fails, the log exists, and opening it says so.
+      [[maybe_unused]]
+    const std::error_code failed = move_aside(rotated_path(1));
 }
 
 // The old file stays open until the new one is created, so the log continues whatever fails.

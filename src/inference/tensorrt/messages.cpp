@@ -53,7 +53,7 @@ std::string_view trimmed(std::string_view text) {
 }  // namespace
 
 std::string cause_of(std::string_view message) {
-  const std::string line = without_places(joined(message));
+  std::string line = without_places(joined(message));
   constexpr std::string_view kCode = "Error Code ";
   const std::size_t at = line.find(kCode);
   if (at == std::string::npos) return line;
