@@ -59,8 +59,7 @@ std::vector<Flag> trace_flags() {
        {"Recording file",
         {text_flag("out", "FILE", "write the recording to FILE").with_default("outputs/DATE/NAME.hrec"),
          toggle_flag("force", "replace FILE if it is a recording"),
-         size_flag("max-size", "limit a file")
-             .with_default("8GiB, or half of the free disk"),
+         size_flag("max-size", "limit a file").with_default("8GiB, or half of the free disk"),
          size_flag("ring", "keep only the last SIZE of each recording"),
          integer_flag("max-events", "record only the first N events of each process", 1, 1e15).rare()}},
        {"Limits",
