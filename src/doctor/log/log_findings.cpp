@@ -36,7 +36,7 @@ const Anchors& all_anchors() {
     Anchors anchors{AnchorSearch(words), {}};
     for (const std::string& word : anchors.words.words()) {
       Owners& owners = anchors.owners.emplace_back();
-      for (std::size_t i = 0; i < by_owner.size(); ++i) owners[i] = is_one_of(word, by_owner[i]);
+      for (std::size_t i = 0; i < by_owner.size(); ++i) owners.set(i, is_one_of(word, by_owner[i]));
     }
     return anchors;
   }();

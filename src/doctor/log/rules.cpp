@@ -48,7 +48,8 @@ static-tls gpu-listed vllm ray pytorch tegra-assert tensorflow-retry xla tensorf
 tensorrt-tactic tensorrt-node tensorrt-plugin tensorrt tensorrt-load onnxruntime opencv opencl jetson-utils
 nvbuf-session nvmap-permission
 nvmap nvgpu page-allocation oom-kill systemd-oomd earlyoom oom-daemon kubernetes-kill
-container-kill memory-controller killed llm-server openvino rknn vulkan amd-gpu cuda host-memory
+container-kill memory-controller killed llm-server openvino rknn vulkan amd-gpu cuda
+  managed-heap host-memory
 ggml-context vllm-context
 pytorch-context shared-memory ollama-context gstreamer argus cudnn-engine throttled nvidia-smi
 kubernetes-context swap-write systemd-oomd-context earlyoom-context android-context
