@@ -145,7 +145,7 @@ Result<cuda::DeviceFacts> Backend::prepare_device(const std::string& device) {
 
 Status Backend::make_arena(Bytes size) {
   const std::string what = fmt::format("{} cannot create an arena of {}", name(), format_bytes(size));
-  if (api_->struct_size < sizeof(hr_backend) || api_->make_arena == nullptr)
+  if (api_->struct_size < HEADROOM_BACKEND_ARENA_TABLE || api_->make_arena == nullptr)
     return input_error(what, "its sessions cannot share an arena");
   hr_error error{};
   if (api_->make_arena(size.count, &error) != 0) return plugin_error(what, error);
@@ -211,6 +211,21 @@ Status Session::bind_input(std::size_t index, void* data, std::size_t bytes, Ele
   hr_error error{};
   if (backend_->bind_input(session_.get(), static_cast<std::int32_t>(index), &tensor, &error) != 0)
     return plugin_error(fmt::format("cannot bind an input of {}", model_), error);
+  return {};
+}
+
+bool Session::can_link() const {
+  return backend_->struct_size >= sizeof(hr_backend) && backend_->link_input != nullptr;
+}
+
+Status Session::link_input(std::size_t index, Session& from, std::size_t output) {
+  const std::string what = fmt::format("cannot pass an output of {} to {}", from.model_, model_);
+  if (!can_link() || from.backend_->link_input != backend_->link_input)
+    return failure(what, fmt::format("{} does not share tensors between these models", backend_->name));
+  hr_error error{};
+  if (backend_->link_input(session_.get(), static_cast<std::int32_t>(index), from.session_.get(),
+                           static_cast<std::int32_t>(output), &error) != 0)
+    return plugin_error(what, error);
   return {};
 }
 

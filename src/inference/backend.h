@@ -78,6 +78,12 @@ class Session {
   // concrete.
   Status bind_input(std::size_t index, void* data, std::size_t bytes, ElementType type,
                     const std::vector<std::int64_t>& dims);
+  // Makes output `output` of `from` this model's input `index`, without a copy: each run reads what the last
+  // run of `from` left, on the device or the host. `from` must have run, run on the same device, and outlive
+  // the link, which the next bind_input() of this input ends. On a device, `from` no longer copies this
+  // output to the host, so its view has no data.
+  bool can_link() const;
+  Status link_input(std::size_t index, Session& from, std::size_t output);
   // Runs the model on the current content of the bound memory. Headroom adds no allocation to those of the
   // runtime.
   Status run();

@@ -160,6 +160,13 @@ typedef struct hr_backend {
    * its pages, so that no later session is charged for them. Called after start. Not an error if the arena
    * exists. */
   int (*make_arena)(int64_t bytes, hr_error* error);
+
+  /* Optional, like share. From now on, input `index` of `session` is output `output` of `from`: each run
+   * reads what the last run of `from` left, where it lies, on the device or on the host, without a copy. Both
+   * belong to this plug-in and the same device. `from` has run and must outlive the link, which ends with the
+   * next bind_input of this input. On a device, `from` copies this output no longer to the host: output()
+   * returns it without data. */
+  int (*link_input)(hr_session* session, int32_t index, hr_session* from, int32_t output, hr_error* error);
 } hr_backend;
 
 /* The smallest valid struct_size. */
@@ -168,6 +175,8 @@ typedef struct hr_backend {
 #define HEADROOM_BACKEND_DEVICE_TABLE offsetof(hr_backend, share)
 /* The smallest struct_size of a table with share. */
 #define HEADROOM_BACKEND_SHARE_TABLE offsetof(hr_backend, make_arena)
+/* The smallest struct_size of a table with make_arena. */
+#define HEADROOM_BACKEND_ARENA_TABLE offsetof(hr_backend, link_input)
 
 typedef const hr_backend* (*hr_backend_function)(void);
 

@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "unit/inference/onnxruntime_fixture.h"
+#include "unit/inference/tiny_onnx.h"
 
 namespace headroom::test {
 namespace {
@@ -113,6 +114,36 @@ TEST_F(OnnxRuntimeGpu, ACapturedGraphReadsEachInput) {
     expect_alike(run(*gpu), run(*cpu), "round " + std::to_string(round));
     scramble(*gpu);
     scramble(*cpu);
+  }
+}
+
+// y = -x stays on the GPU, where the second session reads it: c = a + y.
+TEST_F(OnnxRuntimeGpu, ASessionReadsTheOutputOfAnother) {
+  const OnnxValue a{"a", OnnxType::float32, {"n", "3"}}, x{"x", OnnxType::float32, {"n", "3"}},
+      y{"y", OnnxType::float32, {"n", "3"}}, c{"c", OnnxType::float32, {"n", "3"}};
+  TemporaryFolder folder;
+  write_text(folder / "negative.onnx", onnx_model({"Neg", {x}, {y}}));
+  write_text(folder / "sum.onnx", onnx_model({"Add", {a, y}, {c}}));
+  auto first = value_of(backend_->load(folder / "negative.onnx", on_gpu()));
+  auto second = value_of(backend_->load(folder / "sum.onnx", on_gpu()));
+  for (const std::int64_t rows : {1, 2, 1}) {
+    std::vector<float> xs(static_cast<std::size_t>(3 * rows), 2), as(xs.size(), 10);
+    const std::vector<std::int64_t> dims{rows, 3};
+    value_of(first.bind_input(0, xs.data(), xs.size() * sizeof(float), ElementType::float32, dims));
+    value_of(second.bind_input(0, as.data(), as.size() * sizeof(float), ElementType::float32, dims));
+    value_of(first.run());
+    value_of(second.link_input(1, first, 0));
+    for (const float value : {2.0F, 7.0F}) {
+      xs[0] = value;
+      value_of(first.run());
+      value_of(second.run());
+      std::vector<TensorView> views;
+      value_of(first.outputs(views));
+      EXPECT_EQ(views[0].data, nullptr);
+      value_of(second.outputs(views));
+      EXPECT_EQ(views[0].as_float()[0], 10 - value);
+      EXPECT_EQ(views[0].as_float()[2], 8);
+    }
   }
 }
 

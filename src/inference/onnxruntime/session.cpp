@@ -76,6 +76,7 @@ struct hr_session {
 
   void describe(hr_description& description) const { tables_.fill(description); }
   void bind_input(int32_t index, const hr_tensor& tensor);
+  void link_input(int32_t index, hr_session& from, int32_t output);
   void run();
   // Call it after a successful run.
   hr_tensor output(int32_t index);
@@ -98,6 +99,11 @@ struct hr_session {
   struct Input {
     std::vector<int64_t> dims;  // as bound
     bool bound = false;
+    // Of a linked input: the other session's output, and the tensor over its memory.
+    hr_session* from = nullptr;
+    std::size_t from_output = 0;
+    const void* from_data = nullptr;
+    std::shared_ptr<OrtValue> from_value{};
   };
 
   using LoadSession = std::function<std::shared_ptr<OrtSession>(const plugin::CudaDevice*)>;
@@ -122,6 +128,8 @@ struct hr_session {
                            : nullptr) {}
 
   void bind_on_cpu(const TensorSpec& spec, const hr_tensor& tensor);
+  void mark_bound(Input& input, std::vector<int64_t> dims);
+  void follow_link(std::size_t position);
   void recover(OrtStatus* status);
   void run_on_device();
   void shrink_arena();
@@ -171,9 +179,59 @@ void hr_session::bind_input(int32_t index, const hr_tensor& tensor) {
     throw failed("a captured graph accepts only one input shape; omit --capture-graph");
   if (device_) device_->make_current();
   if (!device_io_ || !device_io_->bind_input(position, tensor)) bind_on_cpu(spec, tensor);
+  mark_bound(input, std::move(dims));
+  input.from = nullptr;
+  input.from_value.reset();
+}
+
+void hr_session::mark_bound(Input& input, std::vector<int64_t> dims) {
   if (!input.bound) --unbound_inputs_;
   if (!input.bound || input.dims != dims) outputs_.forget_shapes();
-  input = {std::move(dims), true};
+  input.dims = std::move(dims);
+  input.bound = true;
+}
+
+void hr_session::link_input(int32_t index, hr_session& from, int32_t output) {
+  const std::size_t position = plugin::checked_index("input", index, inputs_.size());
+  const std::size_t source = plugin::checked_index("output", output, from.signature_.outputs.size());
+  const TensorSpec& into = signature_.inputs[position];
+  const TensorSpec& out_of = from.signature_.outputs[source];
+  if (!from.has_run_) throw failed("the model with the output {} has not run yet", out_of.name);
+  if (has_device_graph_ || from.has_device_graph_)
+    throw failed("a captured graph holds the addresses of its own inputs; omit --capture-graph");
+  if ((device_ == nullptr) != (from.device_ == nullptr) ||
+      (device_ && device_->ordinal() != from.device_->ordinal()))
+    throw failed("the models run on different devices");
+  if (into.type != out_of.type || headroom::size_of(into.type) == 0)
+    throw failed("the output {} and the input {} have different types", out_of.name, into.name);
+  if (from.device_io_) from.device_io_->keep_on_device(source);
+  if (device_io_) device_io_->forget_input(position);
+  inputs_[position].from = &from;
+  inputs_[position].from_output = source;
+  inputs_[position].from_value.reset();
+  follow_link(position);
+}
+
+// Binds the memory of the other session's output. ONNX Runtime moves it if this model reads it elsewhere, so
+// it is bound before each run.
+void hr_session::follow_link(std::size_t position) {
+  Input& input = inputs_[position];
+  if (!input.from->has_outputs_)
+    throw failed("the model that makes {} has no outputs", signature_.inputs[position].name);
+  const hr_tensor tensor = input.from->outputs_.view(input.from_output);
+  const std::vector<int64_t> dims(tensor.dims, tensor.dims + tensor.rank);
+  if (!input.from_value || tensor.data != input.from_data || dims != input.dims) {
+    const bool on_device = input.from->outputs_.is_on_device(input.from_output);
+    const auto memory =
+        on_device ? cuda_memory(*runtime_, device_->ordinal()) : cpu_memory(*runtime_, OrtDeviceAllocator);
+    input.from_value = runtime_->make(
+        api_.ReleaseValue, api_.CreateTensorWithDataAsOrtValue, memory.get(), tensor.data, tensor.bytes,
+        tensor.dims, static_cast<std::size_t>(tensor.rank), onnx_type_of(signature_.inputs[position].type));
+    input.from_data = tensor.data;
+    mark_bound(input, dims);
+  }
+  runtime_->check(
+      api_.BindInput(binding_.get(), signature_.inputs[position].name.c_str(), input.from_value.get()));
 }
 
 void hr_session::bind_on_cpu(const TensorSpec& spec, const hr_tensor& tensor) {
@@ -189,6 +247,9 @@ void hr_session::bind_on_cpu(const TensorSpec& spec, const hr_tensor& tensor) {
 
 void hr_session::run() {
   if (unbound_inputs_ > 0) throw failed("{} of its inputs are not bound", unbound_inputs_);
+  if (device_) device_->make_current();
+  for (std::size_t i = 0; i < inputs_.size(); ++i)
+    if (inputs_[i].from != nullptr) follow_link(i);
   outputs_.prepare();
   if (device_) {
     run_on_device();
@@ -202,7 +263,6 @@ void hr_session::run() {
 }
 
 void hr_session::run_on_device() {
-  device_->make_current();
   device_->begin_run();
   device_io_->copy_inputs();
   OrtStatus* status = api_.RunWithBinding(session_.get(), run_options_.get(), binding_.get());
@@ -264,6 +324,8 @@ void hr_session::trim() {
 
 void hr_session::shrink_arena() {
   if (!has_run_ || unbound_inputs_ > 0) return;
+  for (const Input& input : inputs_)
+    if (input.from != nullptr && !input.from->has_outputs_) return;
   const auto options = create_run_options(*runtime_);
   const std::string arenas = device_ ? "cpu:0;gpu:" + std::to_string(device_->ordinal()) : "cpu:0";
   runtime_->check(
@@ -287,6 +349,10 @@ extern "C" __attribute__((visibility("default"))) const hr_backend* headroom_bac
     };
     table.make_arena = [](int64_t bytes, hr_error* error) {
       return plugin::guarded(error, [&] { plugin::started<Runtime>().get()->fill_shared_arena(bytes); });
+    };
+    table.link_input = [](hr_session* session, int32_t index, hr_session* from, int32_t output,
+                          hr_error* error) {
+      return plugin::guarded(error, [&] { session->link_input(index, *from, output); });
     };
     return table;
   }();

@@ -344,6 +344,11 @@ void DeviceIo::copy_outputs() {
     Output& output = outputs_[i];
     output.tensor = outputs_bound_.view(i);
     if (!outputs_bound_.is_on_device(i) || output.tensor.data == nullptr) continue;
+    if (output.stays) {
+      output.tensor.data = nullptr;
+      output.tensor.bytes = 0;
+      continue;
+    }
     const auto from = reinterpret_cast<cuda::Pointer>(output.tensor.data);
     output.tensor.data = output.host.need(output.tensor.bytes);
     device_.copy_out(output.tensor.data, from, output.tensor.bytes);

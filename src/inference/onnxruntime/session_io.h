@@ -117,7 +117,11 @@ class DeviceIo {
   // Binds host memory, which each run reads. Returns false if the model reads this input on the CPU; the
   // caller must then bind it there.
   bool bind_input(std::size_t index, const hr_tensor& tensor);
+  // From now on, another session's output is bound as this input; nothing is copied.
+  void forget_input(std::size_t index) { inputs_[index].value.reset(); }
   void copy_inputs();
+  // From now on, this output stays on the device if it is there.
+  void keep_on_device(std::size_t index) { outputs_[index].stays = true; }
   void copy_outputs();
   // The output that the last copy_outputs() copied.
   hr_tensor output(std::size_t index);
@@ -132,6 +136,7 @@ class DeviceIo {
   struct Output {
     hr_tensor tensor{};  // on the device, from the last run
     plugin::PinnedMemory host;
+    bool stays = false;  // on the device
   };
   void make_tensor(Input& input, std::size_t index, const hr_tensor& tensor);
   void bind(const Input& input, std::size_t index);

@@ -95,6 +95,11 @@ class Sessions : public test::OnnxRuntime {
 
 const OnnxNode kNonZero{
     "NonZero", {{"x", OnnxType::float32, {"4"}}}, {{"y", OnnxType::int64, {"1", "found"}}}};
+const OnnxNode kNegative{
+    "Neg", {{"x", OnnxType::float32, {"n", "3"}}}, {{"y", OnnxType::float32, {"n", "3"}}}};
+const OnnxNode kSum{"Add",
+                    {{"a", OnnxType::float32, {"n", "3"}}, {"b", OnnxType::float32, {"n", "3"}}},
+                    {{"c", OnnxType::float32, {"n", "3"}}}};
 const OnnxNode kIdentity{
     "Identity", {{"x", OnnxType::float32, {"n", "3"}}}, {{"y", OnnxType::float32, {"n", "3"}}}};
 
@@ -203,6 +208,67 @@ TEST_F(Sessions, AcceptInputsOfAnotherShape) {
     EXPECT_THAT(shapes_of(views_)[0], ElementsAre(rows, 3));
     EXPECT_EQ(test::values_of(views_), values);
   }
+}
+
+// c = a + y, where y is the output of another session.
+TEST_F(Sessions, ReadTheOutputOfAnotherSession) {
+  Session first = load_node(kNegative), second = load_node(kSum);
+  ASSERT_TRUE(second.can_link());
+  std::vector<float> x{1, 2, 3}, a{10, 20, 30};
+  const auto early = second.link_input(1, first, 0);
+  ASSERT_FALSE(early);
+  EXPECT_EQ(early.error().sentence(),
+            "cannot pass an output of tiny.onnx to tiny.onnx: the model with the output y has not run yet");
+
+  test::value_of(bind(first, x, {1, 3}));
+  test::value_of(bind(second, a, {1, 3}));
+  output_of(first);
+  test::value_of(second.link_input(1, first, 0));
+  for (const float value : {1.0F, 5.0F}) {
+    x[0] = value;
+    test::value_of(first.run());
+    output_of(second);
+    EXPECT_THAT(test::values_of(views_), ElementsAre(10 - value, 18, 27));
+  }
+
+  // The other session's output takes another shape.
+  x = {1, 2, 3, 4, 5, 6};
+  a = {0, 0, 0, 1, 1, 1};
+  test::value_of(bind(first, x, {2, 3}));
+  test::value_of(bind(second, a, {2, 3}));
+  for (int run = 0; run < 2; ++run) {
+    test::value_of(first.run());
+    output_of(second);
+    EXPECT_THAT(test::values_of(views_), ElementsAre(-1, -2, -3, -3, -4, -5));
+  }
+
+  // trim() releases the outputs that the link reads.
+  test::value_of(first.trim());
+  test::value_of(second.trim());
+  const auto trimmed = second.run();
+  ASSERT_FALSE(trimmed);
+  EXPECT_THAT(trimmed.error().sentence(), ::testing::HasSubstr("the model that makes b has no outputs"));
+  test::value_of(first.run());
+  output_of(second);
+  EXPECT_THAT(test::values_of(views_), ElementsAre(-1, -2, -3, -3, -4, -5));
+
+  // bind_input ends the link.
+  std::vector<float> zeros(6);
+  test::value_of(
+      second.bind_input(1, zeros.data(), zeros.size() * sizeof(float), ElementType::float32, {2, 3}));
+  test::value_of(first.run());
+  output_of(second);
+  EXPECT_EQ(test::values_of(views_), a);
+}
+
+TEST_F(Sessions, RejectALinkBetweenTypes) {
+  Session first = load_node(kNonZero), second = load_node(kIdentity);
+  std::vector<float> values(4, 1);
+  test::value_of(bind(first, values, {4}));
+  output_of(first);
+  const auto linked = second.link_input(0, first, 0);
+  ASSERT_FALSE(linked);
+  EXPECT_THAT(linked.error().sentence(), ::testing::HasSubstr("have different types"));
 }
 
 // The model declares a shape that its output contradicts. ONNX Runtime only warns, so Headroom must not
