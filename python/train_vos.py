@@ -7,8 +7,9 @@ The network has every part of EdgeTAM (RepViT, mask decoder, memory attention, m
 half of the channels. It sees a point, a box or a mask in the first frame and follows the object, as the predictor does. At the
 end, and with `--minutes 0`, it is measured on clips that it has not seen: J, F (docs/evaluate.md) and their mean.
 
-Training goes on from `--resume`, so that it can be done in pieces. The result in DIR is a model folder of `transformers`, which
-`export_vos.py --source transformers --checkpoint DIR` exports. Needs PyTorch, transformers, timm and scipy.
+Training goes on from `--resume`, so that it can be done in pieces; DIR gets weights.pt, training.pt and accuracy.json. `--resume DIR
+--minutes 0` measures the weights and writes them as a model folder of `transformers`, which `export_vos.py --source transformers
+--checkpoint` exports. Needs PyTorch, transformers, timm and scipy.
 """
 import argparse
 import json
@@ -18,11 +19,13 @@ import time
 
 import torch
 import torch.nn.functional as F
-from transformers import EdgeTamVideoConfig, EdgeTamVideoModel
+from transformers import EdgeTamVideoConfig, EdgeTamVideoModel, EdgeTamVisionConfig, TimmWrapperConfig
 
 import vos_clips
 
 SIDE = 256
+# Otherwise transformers 5.17 asks a server for the default network when it checks a value.
+EdgeTamVisionConfig.has_no_defaults_at_init = True
 NO_OBJECT = -1024.0
 
 
@@ -31,14 +34,13 @@ def narrow_config():
     grid = SIDE // 16
     return EdgeTamVideoConfig(
         image_size=SIDE,
-        vision_config={
-            "model_type": "edgetam_vision_model", "fpn_hidden_size": channels,
-            "backbone_channel_list": [128, 64, 32, 16],
-            "backbone_feature_sizes": [[4 * grid, 4 * grid], [2 * grid, 2 * grid], [grid, grid]],
-            "backbone_config": {
-                "model_type": "timm_wrapper", "architecture": "repvit_m1", "num_classes": 2,
-                "model_args": {"in_chans": 3, "features_only": True, "out_indices": [0, 1, 2, 3], "embed_dim": [16, 32, 64, 128],
-                               "depth": [2, 2, 6, 2]}}},
+        vision_config=EdgeTamVisionConfig(
+            fpn_hidden_size=channels, backbone_channel_list=[128, 64, 32, 16],
+            backbone_feature_sizes=[[4 * grid, 4 * grid], [2 * grid, 2 * grid], [grid, grid]],
+            backbone_config=TimmWrapperConfig(
+                architecture="repvit_m1", num_labels=2,
+                model_args={"in_chans": 3, "features_only": True, "out_indices": [0, 1, 2, 3], "embed_dim": [16, 32, 64, 128],
+                            "depth": [2, 2, 6, 2]})),
         prompt_encoder_config={"hidden_size": channels, "image_size": SIDE, "mask_input_channels": 16},
         mask_decoder_config={"hidden_size": channels, "mlp_dim": 256, "num_attention_heads": 4, "iou_head_hidden_dim": channels},
         enable_occlusion_spatial_embedding=False, enable_temporal_pos_encoding_for_object_pointers=False,
@@ -374,16 +376,20 @@ def main():
     arguments = parser.parse_args()
     model, state = new_model(arguments.seed), {}
     if arguments.resume:
-        model = EdgeTamVideoModel.from_pretrained(arguments.resume)
+        weights = os.path.join(arguments.resume, "weights.pt")
+        model.load_state_dict(torch.load(weights, map_location="cpu", weights_only=True))
         state = torch.load(os.path.join(arguments.resume, "training.pt"), map_location=arguments.device, weights_only=True)
     model.to(arguments.device)
     print(f"train_vos: {sum(parameter.numel() for parameter in model.parameters()):,} parameters", flush=True)
     if arguments.minutes > 0:
         state = train(model, arguments, state)
-    figures = measure(model, arguments)
-    model.mask_decoder.dynamic_multimask_via_stability = True
-    model.save_pretrained(arguments.output)
+    os.makedirs(arguments.output, exist_ok=True)
+    torch.save(model.state_dict(), os.path.join(arguments.output, "weights.pt"))
     torch.save(halved(state), os.path.join(arguments.output, "training.pt"))
+    figures = measure(model, arguments)
+    if arguments.minutes == 0:
+        model.mask_decoder.dynamic_multimask_via_stability = True
+        model.save_pretrained(arguments.output)
     with open(os.path.join(arguments.output, "accuracy.json"), "w", encoding="utf-8") as out:
         json.dump({"steps": state.get("step", 0), "unseen_clips": arguments.test_clips, **figures}, out, indent=1)
         out.write("\n")
