@@ -154,7 +154,7 @@ def reading_section(arguments):
             recording_maker.make(kind, path, arguments.build)
             events = events_in(headroom, path)
             commands = {"report": ([headroom, "report", path, "--json"], 1), "report, all": ([headroom, "report", path, "--json"], None),
-                        "export": ([headroom, "export", path, "--to", "pprof", "--out", os.path.join(folder, "out.pb.gz"), "--force"], 1)}
+                        "export": ([headroom, "export", path, "--to", "pprof", "--out", os.path.join(folder, "out.pb.gz")], 1)}
             if kind in ("short", "python"):
                 raw = os.path.join(folder, "heaptrack")
                 with tempfile.TemporaryDirectory() as inner:

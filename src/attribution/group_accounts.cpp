@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
-#include <unordered_map>
+#include <utility>
 
+#include "attribution/block_changes.h"
 #include "attribution/live_map.h"
 #include "attribution/sampled_peak.h"
 
@@ -17,25 +18,48 @@ class Accountant {
              const std::optional<SampledPeak>& peak)
       : result_{LayerTree(recording), {}, recording.info().full},
         peak_is_chosen_(peak.has_value()),
-        peak_(peak.value_or(SampledPeak{{}, kNoBound, kNoBound})),
-        awaits_peak_(peak_is_chosen_) {
+        peak_(peak.value_or(SampledPeak{{}, kNoBound, kNoBound})) {
     for (Grouping& grouping : groupings) columns_.push_back({std::move(grouping), {}});
     result_.figures.resize(columns_.size());
   }
 
-  void visit(const MemoryEvent& event) {
-    if (awaits_peak_ && event.time > peak_.moment) measure_peak();
-    if (event.kind == MemoryEventKind::release)
-      release(event);
-    else if (event.kind == MemoryEventKind::gap)
-      last_allocated_[event.thread.index] = 0;
-    else if (is_allocation(event))
-      allocate(event);
+  void add(const ChangeBatch& batch) {
+    for (const BlockChange& change : batch.changes()) switch (change.kind) {
+        case BlockChangeKind::allocated:
+        case BlockChangeKind::sampled:
+          allocate(change.block, change.kind == BlockChangeKind::sampled);
+          break;
+        case BlockChangeKind::released:
+          release(change.block, change.time, change.is_temporary && result_.has_temporary);
+          break;
+        case BlockChangeKind::lost:
+          release(change.block, change.time, false);
+          break;
+        case BlockChangeKind::released_unknown:
+          break;
+        case BlockChangeKind::other:
+          if (const MemoryEvent& event = batch.event_of(change); has_layer(event.kind))
+            result_.layers.of(event.scope);
+          break;
+      }
   }
 
-  GroupAccounts finish() {
-    if (awaits_peak_) measure_peak();
-    if (peak_is_chosen_) measure_end();
+  // As in the analysis: at the moment that half A of the samples chose, what half B has.
+  void measure_peak(const LiveMap& blocks) {
+    ++peak_mark_;
+    for (Column& column : columns_)
+      for (LiveCounter& live : column.live) live.begin_saved(peak_mark_);
+    measure_live(blocks, SampleHalf::b, peak_.until_peak,
+                 [&](const LiveBlock& block, const MeasuredBlock& measured) {
+                   for_each_group(block, [&](LiveCounter& live, GroupFigures& figures) {
+                     live.add_saved(measured.bytes, measured.blocks);
+                     figures.live.peak_variance += measured.bytes_variance;
+                   });
+                 });
+  }
+
+  GroupAccounts finish(const LiveMap& blocks) {
+    if (peak_is_chosen_) measure_end(blocks);
     for (std::size_t column = 0; column < columns_.size(); ++column)
       for (std::size_t group = 0; group < columns_[column].live.size(); ++group) {
         const LiveCounter& live = columns_[column].live[group];
@@ -61,27 +85,14 @@ class Accountant {
     std::vector<LiveCounter> live;  // [group]
   };
 
-  void allocate(const MemoryEvent& event) {
-    LiveBlock block;
-    if (!make_block(event, result_.layers.of(event.scope), event.time.count, block)) return;
-    block.stack = pair_of(block.layer, event.stack);  // stored in the block
-    last_allocated_[event.thread.index] = block.address;
-    LiveBlock replaced;
-    if (live_.insert(block, replaced)) {
-      for_each_group(replaced, [&](LiveCounter& live, GroupFigures& figures) {
-        live.change(-replaced.bytes(), -replaced.blocks(), peak_mark_);
-        count_lifetime(figures, replaced, block.time_ns);
-      });
-      add_wrapping(live_bytes_, -replaced.bytes());
-    }
+  void allocate(const LiveBlock& block, bool is_sample) {
     const std::int64_t bytes = block.bytes(), blocks = block.blocks();
-    const bool sampled = event.kind == MemoryEventKind::sampled_allocate;
     for_each_group(block, [&](LiveCounter& live, GroupFigures& figures) {
       live.change(bytes, blocks, peak_mark_);
       figures.most_bytes = std::max(figures.most_bytes, live.bytes);
       add_wrapping(figures.allocations, blocks);
       add_wrapping(figures.allocated_bytes, bytes);
-      figures.sampled = figures.sampled || sampled;
+      figures.sampled = figures.sampled || is_sample;
     });
     add_wrapping(live_bytes_, bytes);
     if (live_bytes_ > peak_bytes_ && !peak_is_chosen_) {
@@ -90,43 +101,22 @@ class Accountant {
     }
   }
 
-  void release(const MemoryEvent& event) {
-    std::uint64_t& last = last_allocated_[event.thread.index];
-    LiveBlock block;
-    if (live_.take(event.address, block)) {
-      const bool temporary = last == event.address && result_.has_temporary;
-      const std::int64_t bytes = block.bytes(), blocks = block.blocks();
-      for_each_group(block, [&](LiveCounter& live, GroupFigures& figures) {
-        live.change(-bytes, -blocks, peak_mark_);
-        count_lifetime(figures, block, event.time.count);
-        if (!temporary) return;
-        ++figures.temporary_blocks;
-        add_wrapping(figures.temporary_bytes, bytes);
-      });
-      add_wrapping(live_bytes_, -bytes);
-    }
-    last = 0;
-  }
-
-  // As in the analysis: at the moment that half A of the samples chose, what half B has.
-  void measure_peak() {
-    awaits_peak_ = false;
-    ++peak_mark_;
-    for (Column& column : columns_)
-      for (LiveCounter& live : column.live) live.begin_saved(peak_mark_);
-    measure_live(live_, SampleHalf::b, peak_.until_peak,
-                 [&](const LiveBlock& block, const MeasuredBlock& measured) {
-                   for_each_group(block, [&](LiveCounter& live, GroupFigures& figures) {
-                     live.add_saved(measured.bytes, measured.blocks);
-                     figures.live.peak_variance += measured.bytes_variance;
-                   });
-                 });
+  void release(const LiveBlock& block, std::int64_t time, bool is_temporary) {
+    const std::int64_t bytes = block.bytes(), blocks = block.blocks();
+    for_each_group(block, [&](LiveCounter& live, GroupFigures& figures) {
+      live.change(-bytes, -blocks, peak_mark_);
+      count_lifetime(figures, block, time);
+      if (!is_temporary) return;
+      ++figures.temporary_blocks;
+      add_wrapping(figures.temporary_bytes, bytes);
+    });
+    add_wrapping(live_bytes_, -bytes);
   }
 
   // All samples measure the end, limited to what is possible.
-  void measure_end() {
-    const BoundedSamples bounded(sampled_live(live_, SampleHalf::both), peak_.in_all);
-    live_.for_each([&](const LiveBlock& block) {
+  void measure_end(const LiveMap& blocks_at_end) {
+    const BoundedSamples bounded(sampled_live(blocks_at_end, SampleHalf::both), peak_.in_all);
+    blocks_at_end.for_each([&](const LiveBlock& block) {
       if (block.weight == 1) return;
       const std::int64_t bytes = block.bytes(), blocks = block.blocks();
       for_each_group(block, [&](LiveCounter& live, GroupFigures& figures) {
@@ -144,37 +134,45 @@ class Accountant {
 
   template <class Change>
   void for_each_group(const LiveBlock& block, Change&& change) {
-    const std::uint32_t* groups = &groups_[block.stack * columns_.size()];
+    const std::uint32_t* groups = &groups_[pair_of(block.layer, block.stack) * columns_.size()];
     for (std::size_t column = 0; column < columns_.size(); ++column)
       change(columns_[column].live[groups[column]], result_.figures[column][groups[column]]);
   }
 
-  std::uint32_t pair_of(LayerIndex layer, StackId stack) {
-    const std::uint64_t key = std::uint64_t{layer} << 32 | stack.index;
-    const auto [found, is_new] = pairs_.emplace(key, static_cast<std::uint32_t>(pairs_.size()));
-    if (is_new) {
-      for (std::size_t column = 0; column < columns_.size(); ++column) {
-        const std::uint32_t group = columns_[column].grouping(layer, stack);
-        groups_.push_back(group);
-        if (group < columns_[column].live.size()) continue;
-        columns_[column].live.resize(group + 1);
-        result_.figures[column].resize(group + 1);
-      }
+  // The pairs of a stack are a list, which begins with the latest. Nearly all stacks allocate in one layer.
+  std::uint32_t pair_of(LayerIndex layer, std::uint32_t stack) {
+    if (stack >= pair_of_stack_.size()) pair_of_stack_.resize(std::max<std::size_t>(stack + 1, 2 * stack));
+    for (std::uint32_t pair = pair_of_stack_[stack]; pair != 0; pair = pairs_[pair].next)
+      if (pairs_[pair].layer == layer) return pair - 1;
+    return new_pair(layer, stack);
+  }
+
+  std::uint32_t new_pair(LayerIndex layer, std::uint32_t stack) {
+    pairs_.push_back(
+        {layer, std::exchange(pair_of_stack_[stack], static_cast<std::uint32_t>(pairs_.size()))});
+    for (std::size_t column = 0; column < columns_.size(); ++column) {
+      const std::uint32_t group = columns_[column].grouping(layer, StackId{stack});
+      groups_.push_back(group);
+      if (group < columns_[column].live.size()) continue;
+      columns_[column].live.resize(group + 1);
+      result_.figures[column].resize(group + 1);
     }
-    return found->second;
+    return pair_of_stack_[stack] - 1;
   }
 
   GroupAccounts result_;
   std::vector<Column> columns_;
-  std::unordered_map<std::uint64_t, std::uint32_t> pairs_;  // of layer and stack
-  std::vector<std::uint32_t> groups_;                       // of each pair, one a column
-  LiveMap live_;
-  std::unordered_map<std::uint32_t, std::uint64_t> last_allocated_;  // by thread; 0 unless its last event
+  struct Pair {
+    LayerIndex layer = 0;
+    std::uint32_t next = 0;  // of the same stack; 0: none
+  };
+  std::vector<Pair> pairs_ = std::vector<Pair>(1);  // from 1
+  std::vector<std::uint32_t> pair_of_stack_;        // the latest; 0: none
+  std::vector<std::uint32_t> groups_;               // of each pair, one a column
   std::int64_t live_bytes_ = 0, peak_bytes_ = 0;
   Mark peak_mark_ = 1;
   bool peak_is_chosen_;
   SampledPeak peak_;
-  bool awaits_peak_;
 };
 
 }  // namespace
@@ -185,9 +183,11 @@ std::optional<Nanoseconds> GroupFigures::average_lifetime() const {
 }
 
 GroupAccounts account_groups(recording::Recording& recording, std::vector<Grouping> groupings) {
-  Accountant accountant(recording, std::move(groupings), find_sampled_peak(recording));
-  recording.for_each_event([&](const MemoryEvent& event) { accountant.visit(event); });
-  return accountant.finish();
+  const std::optional<SampledPeak> peak = find_sampled_peak(recording);
+  Accountant accountant(recording, std::move(groupings), peak);
+  BlockTracker tracker(recording, false);
+  pass_over_blocks(recording, tracker, accountant, {.moment = peak ? peak->moment : kNever});
+  return accountant.finish(tracker.live());
 }
 
 }  // namespace headroom::attribution

@@ -31,7 +31,8 @@ struct GroupFigures {
   std::optional<Nanoseconds> average_lifetime() const;
 };
 
-// The group of a stack's allocations in a layer, as a number from 0. Called once for each pair.
+// The group of a stack's allocations in a layer, as a number from 0. Called once for each pair, perhaps from
+// another thread, while the recording is read. It may use the recording's stacks only after an earlier pass.
 using Grouping = std::function<std::uint32_t(LayerIndex, StackId)>;
 
 struct GroupAccounts {

@@ -42,9 +42,11 @@ void sort_by_address(std::vector<HeapBlock>& blocks, std::vector<HeapBlock>& buf
   }
   std::uint64_t differing = 0;
   for (const HeapBlock& block : blocks) differing |= block.address ^ blocks[0].address;
+  if (buffer.capacity() < blocks.size()) buffer = in_huge_pages<HeapBlock>(blocks.capacity());
   buffer.resize(blocks.size());
   for (unsigned shift = static_cast<unsigned>(std::countr_zero(differing));
        shift < 64 && differing >> shift != 0; shift += kDigit) {
+    if ((differing >> shift & (kDigits - 1)) == 0) continue;
     const auto digit_of = [shift](const HeapBlock& block) { return block.address >> shift & (kDigits - 1); };
     std::array<std::size_t, kDigits + 1> begin{};
     for (const HeapBlock& block : blocks) ++begin[digit_of(block) + 1];
@@ -54,13 +56,13 @@ void sort_by_address(std::vector<HeapBlock>& blocks, std::vector<HeapBlock>& buf
   }
 }
 
-// Removes from sorted blocks those that are mappings of their own. `Block`: HeapBlock or LiveBlock.
-template <class Block>
-void keep_blocks_of_heap(std::vector<Block>& blocks, const HeapLayout& layout) {
+// Removes from sorted blocks those that are mappings of their own. `Blocks`: of HeapBlock or LiveBlock.
+template <class Blocks>
+void keep_blocks_of_heap(Blocks& blocks, const HeapLayout& layout) {
   std::size_t kept = 0;
   std::uint64_t end_before = 0;  // of the block before, whether it is kept or not
   for (std::size_t i = 0; i < blocks.size(); ++i) {
-    const Block block = blocks[i];
+    const auto block = blocks[i];
     const std::uint64_t begin = block.address - 2 * kChunkHeader, end = end_of({block.address, block.size});
     const bool is_alone =
         (end_before == 0 || page_of(end_before - 1) < page_of(begin)) &&
@@ -149,17 +151,16 @@ Blocker blocker_of(const std::vector<HeapBlock>& blocks, std::size_t below, std:
   return blocker;
 }
 
-// Sorts `blocks` and removes those that are mappings of their own.
+// `blocks` are sorted. Removes those that are mappings of their own.
 template <class Details>
-FragmentationMoment moment_of(std::vector<HeapBlock>& blocks, std::vector<HeapBlock>& buffer,
-                              Nanoseconds time, const HeapLayout& layout, Details&& details) {
+FragmentationMoment moment_of(std::vector<HeapBlock>& blocks, Nanoseconds time, const HeapLayout& layout,
+                              Details&& details) {
   FragmentationMoment moment;
   moment.time = time;
   for (const HeapBlock& block : blocks) {
     moment.live_bytes += static_cast<std::int64_t>(block.size);
     moment.chunk_bytes += static_cast<std::int64_t>(chunk_bytes(block.size));
   }
-  sort_by_address(blocks, buffer);
   keep_blocks_of_heap(blocks, layout);
 
   std::uint64_t extent_begin = 0, largest = 0;
@@ -185,10 +186,12 @@ FragmentationMoment moment_of(std::vector<HeapBlock>& blocks, std::vector<HeapBl
   return moment;
 }
 
-void copy_heap(const LiveMap& live, std::vector<HeapBlock>& blocks) {
+// `blocks` become the live ones, sorted.
+void copy_heap(const LiveMap& live, std::vector<HeapBlock>& blocks, std::vector<HeapBlock>& buffer) {
+  if (blocks.capacity() < live.size()) blocks = in_huge_pages<HeapBlock>(live.size() * 9 / 8);
   blocks.clear();
-  blocks.reserve(live.size() + 1);
   live.for_each([&](const LiveBlock& block) { blocks.push_back({block.address, block.size}); });
+  sort_by_address(blocks, buffer);
 }
 
 }  // namespace
@@ -202,9 +205,9 @@ std::vector<LiveBlock> blocks_of_heap(std::vector<LiveBlock> blocks, const HeapL
 FragmentationMoment fragmentation_of(std::vector<LiveBlock> blocks, Nanoseconds time,
                                      const HeapLayout& layout) {
   std::ranges::sort(blocks, {}, &LiveBlock::address);
-  std::vector<HeapBlock> heap, buffer;
+  std::vector<HeapBlock> heap;
   for (const LiveBlock& block : blocks) heap.push_back({block.address, block.size});
-  return moment_of(heap, buffer, time, layout, [&](std::uint64_t address) -> const LiveBlock& {
+  return moment_of(heap, time, layout, [&](std::uint64_t address) -> const LiveBlock& {
     return *std::ranges::lower_bound(blocks, address, {}, &LiveBlock::address);
   });
 }
@@ -218,10 +221,10 @@ void HeapFragmentation::find_extremes() {
 }
 
 void FragmentationSampler::take(const LiveMap& live, Nanoseconds time) {
-  copy_heap(live, blocks_);
+  copy_heap(live, blocks_, buffer_);
   const auto details = [&](std::uint64_t address) -> const LiveBlock& { return *live.find(address); };
   taken_.push_back(
-      {moment_of(blocks_, buffer_, time, layout_, details), extents_.extent_bytes(), extents_.free_bytes()});
+      {moment_of(blocks_, time, layout_, details), extents_.extent_bytes(), extents_.free_bytes()});
   extent_.take(taken_.back().extent_bytes);
   free_.take(taken_.back().free_bytes);
   if (taken_.size() >= kMostMoments) {
@@ -237,26 +240,76 @@ void FragmentationSampler::take(const LiveMap& live, Nanoseconds time) {
   events_left_ = std::max(stride_, kEventsPerLiveBlock * static_cast<std::int64_t>(live.size()));
 }
 
-// The state before the event that changed this block. At that moment the extents or the holes were close to a
-// maximum that no other moment shows.
-void FragmentationSampler::take_before(const LiveBlock& changed, const LiveMap& live) {
-  copy_heap(live, blocks_);
-  const bool was_allocated =
-      std::erase_if(blocks_, [&](const HeapBlock& block) { return block.address == changed.address; }) > 0;
-  if (!was_allocated) blocks_.push_back({changed.address, changed.size});
-  const auto details = [&](std::uint64_t address) -> const LiveBlock& {
-    return address == changed.address ? changed : *live.find(address);
+// The state before this event was close to a maximum of the extents or the holes that no other moment shows.
+void FragmentationSampler::keep_before() {
+  const auto keep = [&](Extreme& extreme) {
+    extreme = {before_, since_.size(), true, std::nullopt};
+    is_waiting_ = true;
   };
-  const Taken taken{moment_of(blocks_, buffer_, before_.time, layout_, details), before_.extent,
-                    before_.free};
-  if (before_.extent > extent_.taken) largest_ = taken;
-  if (before_.free > free_.taken) worst_ = taken;
+  if (before_.extent > extent_.taken) keep(largest_);
+  if (before_.free > free_.taken) keep(worst_);
   extent_.take(before_.extent);
   free_.take(before_.free);
+  const auto is_needed = [&](const Extreme& extreme) {
+    return extreme.waits && extreme.changes_before < since_.size();
+  };
+  if (is_needed(largest_) || is_needed(worst_)) return;
+  since_.clear();
+  largest_.changes_before = worst_.changes_before = 0;
+}
+
+// Measuring takes as long as recording some changes of each live block, so it must be rare.
+void FragmentationSampler::remember(const Change& change, const LiveMap& live) {
+  constexpr std::size_t kFewest = 1 << 12;
+  since_.push_back(change);
+  if (since_.size() > std::max(kFewest, live.size() / 4)) measure_waiting(live);
+}
+
+void FragmentationSampler::measure_waiting(const LiveMap& live) {
+  if (largest_.waits) measure(largest_, live);
+  if (worst_.waits && largest_.taken && worst_.state.time == largest_.state.time)
+    worst_ = largest_;
+  else if (worst_.waits)
+    measure(worst_, live);
+  since_.clear();
+  is_waiting_ = false;
+}
+
+// The first change of an address since then tells what was there: the block that was removed, or nothing
+// before one was added. All other blocks are still live.
+void FragmentationSampler::measure(Extreme& extreme, const LiveMap& live) {
+  std::vector<HeapBlock> changed;  // the size is the index of the change
+  for (std::size_t i = extreme.changes_before; i < since_.size(); ++i)
+    changed.push_back({since_[i].block.address, i});
+  std::ranges::stable_sort(changed, {}, &HeapBlock::address);
+  const auto is_same = [](const HeapBlock& a, const HeapBlock& b) { return a.address == b.address; };
+  changed.erase(std::unique(changed.begin(), changed.end(), is_same), changed.end());
+
+  copy_heap(live, blocks_, buffer_);
+  buffer_.clear();
+  auto still_live = blocks_.begin();
+  for (const HeapBlock& of_change : changed) {
+    while (still_live != blocks_.end() && still_live->address < of_change.address)
+      buffer_.push_back(*still_live++);
+    if (still_live != blocks_.end() && still_live->address == of_change.address) ++still_live;
+    const Change& change = since_[of_change.size];
+    if (!change.was_added) buffer_.push_back({change.block.address, change.block.size});
+  }
+  buffer_.insert(buffer_.end(), still_live, blocks_.end());
+
+  const auto details = [&](std::uint64_t address) -> const LiveBlock& {
+    const auto found = std::ranges::lower_bound(changed, address, {}, &HeapBlock::address);
+    if (found != changed.end() && found->address == address) return since_[found->size].block;
+    return *live.find(address);
+  };
+  extreme.taken = Taken{moment_of(buffer_, extreme.state.time, layout_, details), extreme.state.extent,
+                        extreme.state.free};
+  extreme.waits = false;
 }
 
 HeapFragmentation FragmentationSampler::finish(const LiveMap& live, Nanoseconds time, bool with_extremes) {
   take(live, time);
+  if (with_extremes) measure_waiting(live);
   extent_.taken = free_.taken = 0;
   HeapFragmentation result;
   const auto add = [&](const Taken& taken) {
@@ -265,10 +318,12 @@ HeapFragmentation FragmentationSampler::finish(const LiveMap& live, Nanoseconds 
     free_.take(taken.free_bytes);
   };
   for (const Taken& taken : taken_) add(taken);
-  if (with_extremes && largest_) add(*largest_);
-  if (with_extremes && worst_ && (!largest_ || worst_->moment.time != largest_->moment.time)) add(*worst_);
+  const std::optional<Taken>&largest = largest_.taken, &worst = worst_.taken;
+  if (with_extremes && largest) add(*largest);
+  if (with_extremes && worst && (!largest || worst->moment.time != largest->moment.time)) add(*worst);
   taken_.clear();
   blocks_ = buffer_ = {};
+  since_ = {};
   std::ranges::stable_sort(result.moments, {}, &FragmentationMoment::time);
   result.find_extremes();
   return result;
@@ -363,9 +418,9 @@ std::vector<FragmentationMoment> fragmentation_at(recording::Recording& recordin
   std::vector<HeapBlock> blocks, buffer;
   const auto take_before = [&](std::int64_t time) {
     for (; moments.size() < times.size() && times[moments.size()].count < time;) {
-      copy_heap(live, blocks);
+      copy_heap(live, blocks, buffer);
       const auto details = [&](std::uint64_t address) -> const LiveBlock& { return *live.find(address); };
-      moments.push_back(moment_of(blocks, buffer, times[moments.size()], layout, details));
+      moments.push_back(moment_of(blocks, times[moments.size()], layout, details));
     }
   };
   recording.for_each_event([&](const MemoryEvent& event) {

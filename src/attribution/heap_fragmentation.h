@@ -233,16 +233,19 @@ class FragmentationSampler {
   // Call after every event that changed the heap, and so `live`. Measures a moment when it is due.
   void allocated(const LiveBlock& block, const LiveMap& live, Nanoseconds time) {
     extents_.add(block);
-    changed(block, live, time);
+    changed({block, true}, live, time);
   }
   void released(const LiveBlock& block, const LiveMap& live, Nanoseconds time) {
     extents_.remove(block);
-    changed(block, live, time);
+    changed({block, false}, live, time);
   }
   // Prefetches what a block at this address will need.
   [[gnu::always_inline]] void prefetch(std::uint64_t address) const { extents_.prefetch(address); }
   // A block without a recorded release, whose address was allocated again.
-  void replaced(const LiveBlock& block) { extents_.remove(block); }
+  void replaced(const LiveBlock& block) {
+    extents_.remove(block);
+    if (is_waiting_) since_.push_back({block, false});
+  }
 
   // `with_extremes`: also the moments before the extents or the holes shrank from their maximum.
   HeapFragmentation finish(const LiveMap& live, Nanoseconds time, bool with_extremes);
@@ -276,28 +279,50 @@ class FragmentationSampler {
     std::int64_t extent_bytes = 0, free_bytes = 0;  // by HeapExtents
   };
 
-  void changed(const LiveBlock& block, const LiveMap& live, Nanoseconds time) {
+  struct State {
+    std::int64_t extent = 0, free = 0;  // by HeapExtents
+    Nanoseconds time;
+  };
+  struct Change {
+    LiveBlock block;
+    bool was_added;
+  };
+  // The moment before the extents or the holes shrank from a maximum. While a heap grows, most are replaced
+  // soon by the next one. So a moment waits until it is needed: the blocks at that time follow from those of
+  // now and the changes since.
+  struct Extreme {
+    State state;
+    std::size_t changes_before = 0;  // index in since_, while it waits
+    bool waits = false;
+    std::optional<Taken> taken;  // nothing while it waits
+  };
+
+  void changed(const Change& change, const LiveMap& live, Nanoseconds time) {
     const std::int64_t extent = extents_.extent_bytes(), free = extents_.free_bytes();
     if (extent < extent_.lost_below || free < free_.lost_below) [[unlikely]]
-      take_before(block, live);
+      keep_before();
     extent_.note(extent, time);
     free_.note(free, time);
     before_ = {extent, free, time};
+    if (is_waiting_) [[unlikely]]
+      remember(change, live);
     if (--events_left_ == 0) take(live, time);
   }
   void take(const LiveMap& live, Nanoseconds time);
-  void take_before(const LiveBlock& changed, const LiveMap& live);
+  void keep_before();
+  void remember(const Change& change, const LiveMap& live);
+  void measure_waiting(const LiveMap& live);
+  void measure(Extreme& extreme, const LiveMap& live);
 
   std::int64_t stride_ = kFirstStride, events_left_ = kFirstStride;
   HeapLayout layout_;
   HeapExtents extents_;
   Most extent_{.part = 32}, free_{.part = 8};
-  struct {
-    std::int64_t extent = 0, free = 0;
-    Nanoseconds time;
-  } before_;
+  State before_;
   std::vector<Taken> taken_;
-  std::optional<Taken> largest_, worst_;    // before the extents or the holes shrank
+  Extreme largest_, worst_;                 // before the extents or the holes shrank
+  bool is_waiting_ = false;                 // one of them waits
+  std::vector<Change> since_;               // since the first that waits
   std::vector<HeapBlock> blocks_, buffer_;  // of take(): kept, because fresh memory takes as long as sorting
 };
 

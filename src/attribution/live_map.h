@@ -175,6 +175,22 @@ inline bool has_layer(MemoryEventKind kind) {
 // The top half of the addresses is the kernel's.
 inline constexpr std::uint64_t kLargestAddress = ~std::uint64_t{0} >> 1;
 
+// Elements in pages of 2 MiB if the kernel provides them. With pages of 4 KiB nearly every lookup in a table
+// of 16 MB also misses the page table, which takes up to 24 reads in a virtual machine. Only for memory that
+// is used as a whole: huge pages use no more memory then.
+template <class Element>
+std::vector<Element> in_huge_pages(std::size_t count) {
+  constexpr std::size_t kHugePage = 2 << 20;
+  std::vector<Element> elements;
+  elements.reserve(count);
+  void* begin = elements.data();
+  std::size_t bytes = count * sizeof(Element);
+  if (std::align(kHugePage, kHugePage, begin, bytes) != nullptr)
+    ::madvise(begin, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);  // only advice: a failure is harmless
+  elements.resize(count);
+  return elements;
+}
+
 // The block of an allocation. Returns false if the event is impossible.
 inline bool make_block(const MemoryEvent& event, LayerIndex layer, std::int64_t time, LiveBlock& block) {
   constexpr auto kLargest = static_cast<double>(kLargestBlock);
@@ -212,10 +228,14 @@ class BlockMap {
     __builtin_prefetch(&slots_[home_of(hash_of(address))], 1);
   }
   [[gnu::always_inline]] void prefetch_block(std::uint64_t address) const {
-    const auto* block = reinterpret_cast<const char*>(guess(address));
-    if (block == nullptr) return;
-    __builtin_prefetch(block, 1);
-    __builtin_prefetch(block + sizeof(Block) - 1, 1);
+    const std::uint32_t hash = hash_of(address);
+    for (std::size_t at = home_of(hash); slots_[at].place != 0; at = next(at)) {
+      if (slots_[at].hash != hash) continue;
+      const auto* block = reinterpret_cast<const char*>(&block_at(slots_[at].place));
+      __builtin_prefetch(block, 1);
+      __builtin_prefetch(block + sizeof(Block) - 1, 1);
+      return;
+    }
   }
 
   // Null if there is none. Valid until the next change.
@@ -258,13 +278,6 @@ class BlockMap {
       return true;
     }
     return false;
-  }
-
-  // A guess for prefetching: the block that is first looked at for this address, or null.
-  [[gnu::always_inline]] const Block* guess(std::uint64_t address) const {
-    const std::uint32_t hash = hash_of(address);
-    const Slot slot = slots_[home_of(hash)];
-    return slot.place != 0 && slot.hash == hash ? &block_at(slot.place) : nullptr;
   }
 
   template <class Visit>
@@ -331,22 +344,6 @@ class BlockMap {
     const std::size_t count = parts_.size() < kSingleParts ? 1 : kPartsAtOnce;
     blocks_.push_back(in_huge_pages<Block>(count * kPart));
     for (std::size_t i = 0; i < count; ++i) parts_.push_back(blocks_.back().data() + i * kPart);
-  }
-
-  // Elements in pages of 2 MiB if the kernel provides them. With pages of 4 KiB nearly every lookup in a
-  // table of 16 MB also misses the page table, which takes up to 24 reads in a virtual machine. Huge pages
-  // use no more memory here, because every page is written at once.
-  template <class Element>
-  static std::vector<Element> in_huge_pages(std::size_t count) {
-    constexpr std::size_t kHugePage = 2 << 20;
-    std::vector<Element> elements;
-    elements.reserve(count);
-    void* begin = elements.data();
-    std::size_t bytes = count * sizeof(Element);
-    if (std::align(kHugePage, kHugePage, begin, bytes) != nullptr)
-      ::madvise(begin, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);  // only advice: a failure is harmless
-    elements.resize(count);
-    return elements;
   }
 
   std::vector<Slot> slots_;

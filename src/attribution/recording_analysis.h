@@ -201,6 +201,7 @@ struct AnalysisOptions {
   std::size_t timeline_points = 2000;
   std::size_t timeline_layers = 12;  // separate layers in the timeline; the others are joined
   std::size_t reuse_candidates = 20;
+  unsigned cores = 0;  // for the pass over the events; 0: those that the process may use
 };
 
 RecordingAnalysis analyze_recording(recording::Recording& recording, const AnalysisOptions& options);

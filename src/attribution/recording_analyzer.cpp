@@ -27,18 +27,166 @@ RecordingAnalyzer::RecordingAnalyzer(const recording::Recording& recording, cons
                                      const std::optional<SampledPeak>& peak)
     : options_(options),
       full_(recording.info().full),
-      knows_holes_(full_ && !recording::has_unknown_blocks(recording.info())),
       sample_period_(recording.info().full ? 0 : recording.info().sample_period_bytes),
       until_peak_(peak ? peak->until_peak : kNoBound),
       in_all_(peak ? peak->in_all : kNoBound),
-      peak_is_chosen_(peak.has_value()),
-      moment_of_peak_(peak ? peak->moment.count : std::numeric_limits<std::int64_t>::max()),
+      chosen_peak_(peak ? std::optional(peak->moment) : std::nullopt),
       layers_(recording),
       stacks_(256),
       timeline_(options.timeline_points, recording.info().duration),
-      fragmentation_(heap_layout_of(recording.info())),
       mappings_(recording.info().page_bytes),
       devices_(recording.info(), options.timeline_points) {}
+
+inline void RecordingAnalyzer::add(const LiveBlock& block, const LiveShare& share, ThreadAccount& thread,
+                                   bool is_sample, std::int64_t time) {
+  const std::int64_t bytes = share.bytes.all, blocks = share.blocks;
+  const auto size = static_cast<std::int64_t>(block.size);
+  ++result_.allocations;
+  add_wrapping(result_.total_allocated_bytes, size);
+  ++thread.allocations;
+  add_wrapping(thread.allocated_bytes, size);
+  thread.live.change(bytes, blocks, peak_mark_);
+
+  StackAccount& stack = stack_of(block.stack);
+  stack.allocations += blocks;
+  add_wrapping(stack.allocated_bytes, bytes);
+  stack.live.change(bytes, blocks, peak_mark_);
+  if (block.layer != 0) stack.layered.live.change(bytes, blocks, peak_mark_);
+  stack.most_blocks = std::max(stack.most_blocks, stack.live.blocks);
+  stack.most_bytes = std::max(stack.most_bytes, stack.live.bytes);
+  if (stack.block_bytes != block.size)
+    stack.block_bytes = stack.block_bytes == StackAccount::kUnseen ? block.size : StackAccount::kMixed;
+
+  SizeClassAccount& size_class = classes_[static_cast<std::size_t>(std::bit_width(block.size))];
+  size_class.allocations += blocks;
+  add_wrapping(size_class.allocated_bytes, bytes);
+  size_class.live.change(bytes, blocks, peak_mark_);
+
+  layers_.allocated(block, share, peak_mark_, timeline_.mark());
+  LayerAccount& layer = layers_[block.layer];
+  ++layer.allocations;
+  add_wrapping(layer.allocated_bytes, size);
+
+  if (is_sample) {
+    ++result_.sampled_allocations;
+    add_wrapping(small_bytes_, size);
+    stack.sampled = true;
+  }
+  change_heap(block, share.bytes, blocks);
+  if (!full_) most_large_ = std::max(most_large_, large_live());
+  const LiveBytes live = live_bytes();
+  layer.process.note(live.a, live.b);
+  if (heap_.bytes > peak_.bytes && !chosen_peak_) {
+    peak_ = heap_;
+    result_.peak_time = {time};
+    ++peak_mark_;
+    result_.mapped.bytes_at_heap_peak = mappings_.mapped_bytes();
+  }
+  timeline_.changed(live);
+}
+
+// Removes a block, which is no longer in the map, from all accounts.
+inline void RecordingAnalyzer::remove(const LiveBlock& block, std::int64_t time, bool temporary) {
+  LayerLedger::with_share(block, [&](const LiveShare& share) { remove(block, share, time, temporary); });
+}
+
+inline void RecordingAnalyzer::remove(const LiveBlock& block, const LiveShare& share, std::int64_t time,
+                                      bool temporary) {
+  const std::int64_t bytes = share.bytes.all, blocks = share.blocks;
+  StackAccount& stack = stacks_[block.stack];
+  stack.live.change(-bytes, -blocks, peak_mark_);
+  if (block.layer != 0) stack.layered.live.change(-bytes, -blocks, peak_mark_);
+  stack.temporary += temporary ? 1 : 0;
+  temporary_ += temporary ? 1 : 0;
+  classes_[static_cast<std::size_t>(std::bit_width(block.size))].live.change(-bytes, -blocks, peak_mark_);
+  threads_[block.thread].live.change(-bytes, -blocks, peak_mark_);
+  layers_.released(block, share, peak_mark_, timeline_.mark());
+  Lifetime& lifetime =
+      lifetimes_[static_cast<std::size_t>(std::bit_width(static_cast<std::uint64_t>(time - block.time_ns)))];
+  lifetime.blocks += blocks;
+  add_wrapping(lifetime.bytes, bytes);
+  change_heap(block, -share.bytes, -blocks);
+  timeline_.changed(live_bytes());
+}
+
+void RecordingAnalyzer::add(const ChangeBatch& batch) {
+  constexpr std::size_t kAhead = 16;
+  const std::span<const BlockChange> changes = batch.changes();
+  const std::size_t fetched_to = stacks_.size() > kCachedStacks ? changes.size() : 0;
+  for (std::size_t i = 0; i < std::min(kAhead, fetched_to); ++i) prefetch_account(changes[i].block.stack);
+  for (std::size_t i = 0; i < changes.size(); ++i) {
+    if (i + kAhead < fetched_to) prefetch_account(changes[i + kAhead].block.stack);
+    add(changes[i], batch);
+  }
+}
+
+inline void RecordingAnalyzer::add(const BlockChange& change, const ChangeBatch& batch) {
+  const std::int64_t time = last_time_ = change.time;
+  if (timeline_.is_over({time}))
+    timeline_.begin_point({time}, live_bytes(), mappings_.mapped_bytes(), layers_);
+  switch (change.kind) {
+    case BlockChangeKind::allocated:
+    case BlockChangeKind::sampled:
+      return allocate(change);
+    case BlockChangeKind::released:
+    case BlockChangeKind::released_unknown:
+      return release(change);
+    case BlockChangeKind::lost:
+      ++result_.missed_releases;
+      return remove(change.block, time, false);
+    case BlockChangeKind::other:
+      return add_other(batch.event_of(change));
+  }
+}
+
+inline void RecordingAnalyzer::allocate(const BlockChange& change) {
+  ThreadAccount& thread = thread_at(change.thread);
+  const bool is_sample = change.kind == BlockChangeKind::sampled;
+  LayerLedger::with_share(change.block, [&](const LiveShare& share) {
+    add(change.block, share, thread, is_sample, change.time);
+  });
+}
+
+inline void RecordingAnalyzer::release(const BlockChange& change) {
+  ThreadAccount& thread = thread_at(change.thread);
+  ++result_.deallocations;
+  ++thread.releases;
+  ++layers_[thread.layer].releases;
+  if (change.kind == BlockChangeKind::released_unknown) {
+    ++result_.unknown_releases;
+    return;
+  }
+  if (thread.is_in_tracers_own) released_by_tracer(change.block);
+  remove(change.block, change.time, change.is_temporary);
+}
+
+void RecordingAnalyzer::add_other(const MemoryEvent& event) {
+  switch (event.kind) {
+    case MemoryEventKind::map:
+    case MemoryEventKind::unmap:
+    case MemoryEventKind::reserve:
+    case MemoryEventKind::make_accessible:
+      return change_mappings(event, event.time.count);
+    case MemoryEventKind::enter_scope:
+      return enter(thread_of(event), event.scope, event.time.count);
+    case MemoryEventKind::counters:
+    case MemoryEventKind::release_counters:
+      return count(event);
+    case MemoryEventKind::gap:
+      ++result_.gaps;
+      add_wrapping(result_.dropped_events, static_cast<std::int64_t>(event.count));
+      return;
+    case MemoryEventKind::device_allocate:
+    case MemoryEventKind::device_release:
+    case MemoryEventKind::device_refused:
+    case MemoryEventKind::device_figure:
+    case MemoryEventKind::device_holder:
+      return devices_.visit(event, layers_.layer_of(event.scope), event.time.count);
+    default:  // an allocation in the layer of its weights
+      layers_.layer_of(event.scope);
+      return;
+  }
+}
 
 void RecordingAnalyzer::count(const MemoryEvent& event) {
   const auto blocks = static_cast<std::int64_t>(event.count), bytes = static_cast<std::int64_t>(event.size);
@@ -77,7 +225,6 @@ void RecordingAnalyzer::enter(ThreadAccount& thread, ScopeId scope, std::int64_t
   const LayerIndex from = thread.layer, to = layers_.layer_of(scope);
   layers_[from].time_ns += time - thread.in_layer_since;
   thread.in_layer_since = time;
-  thread.scope = scope;
   thread.layer = to;
   const bool is_tracers_own = layers_[to].is_tracers_own;
   // Samples cannot show a profile in small blocks; it stays part of the workspace.
@@ -119,9 +266,8 @@ void RecordingAnalyzer::released_by_tracer(const LiveBlock& block) {
   add_wrapping(for_tracing_[block.layer], block.bytes());
 }
 
-// Half A chose this moment; half B measures what was live then.
-void RecordingAnalyzer::measure_peak() {
-  result_.peak_time = {std::exchange(moment_of_peak_, std::numeric_limits<std::int64_t>::max())};
+void RecordingAnalyzer::measure_peak(const LiveMap& blocks) {
+  result_.peak_time = *chosen_peak_;
   if (timeline_.is_over(result_.peak_time))
     timeline_.begin_point(result_.peak_time, live_bytes(), mappings_.mapped_bytes(), layers_);
   const LiveBytes live = live_bytes();
@@ -134,16 +280,17 @@ void RecordingAnalyzer::measure_peak() {
     stack.live.begin_saved(peak_mark_);
     stack.layered.live.begin_saved(peak_mark_);
   }
-  measure_live(live_, SampleHalf::b, until_peak_, [&](const LiveBlock& block, const MeasuredBlock& of_block) {
-    add_wrapping(peak_.bytes, of_block.bytes);
-    add_wrapping(peak_.blocks, of_block.blocks);
-    peak_.bytes_variance += of_block.bytes_variance;
-    peak_.blocks_variance += of_block.blocks_variance;
-    for_each_account(block, [&](LiveAccount& account) {
-      account.live.add_saved(of_block.bytes, of_block.blocks);
-      account.peak_variance += of_block.bytes_variance;
-    });
-  });
+  measure_live(blocks, SampleHalf::b, until_peak_,
+               [&](const LiveBlock& block, const MeasuredBlock& of_block) {
+                 add_wrapping(peak_.bytes, of_block.bytes);
+                 add_wrapping(peak_.blocks, of_block.blocks);
+                 peak_.bytes_variance += of_block.bytes_variance;
+                 peak_.blocks_variance += of_block.blocks_variance;
+                 for_each_account(block, [&](LiveAccount& account) {
+                   account.live.add_saved(of_block.bytes, of_block.blocks);
+                   account.peak_variance += of_block.bytes_variance;
+                 });
+               });
   LiveBytes measured{live.all, live.a, peak_.bytes, live.b};
   add_wrapping(measured.b_cut, live.b_cut);
   add_wrapping(measured.b_cut, -peak_.bytes);
@@ -151,9 +298,9 @@ void RecordingAnalyzer::measure_peak() {
 }
 
 // All samples measure what is live at the end, limited to what was allocated.
-void RecordingAnalyzer::measure_end() {
-  const BoundedSamples bounded(sampled_live(live_, SampleHalf::both), in_all_);
-  live_.for_each([&](const LiveBlock& block) {
+void RecordingAnalyzer::measure_end(const LiveMap& live) {
+  const BoundedSamples bounded(sampled_live(live, SampleHalf::both), in_all_);
+  live.for_each([&](const LiveBlock& block) {
     if (block.weight == 1) return;
     const double variance = sample_variance(block.weight, block.bytes());
     const std::int64_t bytes = bounded.bytes(block.bytes()) - block.bytes();
@@ -168,23 +315,24 @@ void RecordingAnalyzer::measure_end() {
   });
 }
 
-RecordingAnalysis RecordingAnalyzer::finish(const recording::Recording& recording) {
+RecordingAnalysis RecordingAnalyzer::finish(const recording::Recording& recording, BlockTracker& tracker) {
   const recording::RecordingInfo& info = recording.info();
-  if (peak_is_chosen_ && moment_of_peak_ <= last_time_) measure_peak();
+  result_.events = tracker.events();
+  last_time_ = tracker.last_time();
   // All samples count, as at the ends of cycles.
   if (!empties_itself_at_exit(info))
     cycles_.recording_ended(!info.closed || info.events_dropped > 0, stacks_.size(),
                             [&](std::size_t stack) { return stacks_[stack].live.bytes; });
-  if (!full_) measure_end();
+  if (!full_) measure_end(tracker.live());
   for (ThreadAccount& thread : threads_) layers_[thread.layer].time_ns += last_time_ - thread.in_layer_since;
 
   result_.host_recorded = info.host_recorded;
   result_.full = full_;
   result_.duration = {std::max(last_time_, info.duration.count)};
   result_.problems = recording.problems();
-  if (implausible_ > 0)
+  if (tracker.implausible() > 0)
     result_.problems.push_back(
-        fmt::format("{} allocations have impossible sizes and were skipped", implausible_));
+        fmt::format("{} allocations have impossible sizes and were skipped", tracker.implausible()));
   add_wrapping(result_.dropped_events, static_cast<std::int64_t>(info.events_dropped));
   add_unseen_blocks(info, result_);
   finish_heap(info.attached.has_value());
@@ -207,9 +355,10 @@ RecordingAnalysis RecordingAnalyzer::finish(const recording::Recording& recordin
 
   result_.timeline =
       timeline_.finish(heap_.bytes, mappings_.mapped_bytes(), layers_, options_.timeline_layers);
-  if (knows_holes_)
-    result_.fragmentation = fragmentation_.finish(live_, {last_time_}, result_.events > kCheaplyReadAgain);
-  live_ = LiveMap();  // frees the memory: a later pass may have its own map
+  if (tracker.finds_holes())
+    result_.fragmentation =
+        tracker.fragmentation().finish(tracker.live(), {last_time_}, result_.events > kCheaplyReadAgain);
+  tracker.live() = LiveMap();  // frees the memory: a later pass may have its own map
   return std::move(result_);
 }
 
@@ -239,29 +388,15 @@ LeakVerdict RecordingAnalyzer::leaks(const TracersOwnMemory& tracers_own) const 
 }
 
 RecordingAnalysis analyze_recording(recording::Recording& recording, const AnalysisOptions& options) {
-  RecordingAnalyzer analyzer(recording, options, find_sampled_peak(recording));
-  // Events wait until the memory that they will touch is prefetched. Prefetching for many at once makes the
-  // processor look up several pages at the same time.
-  constexpr std::size_t kTogether = 64;
-  std::array<MemoryEvent, kTogether> waiting;
-  std::size_t count = 0;
-  const auto visit_waiting = [&] {
-    for (std::size_t i = 0; i < count; ++i) analyzer.prefetch(waiting[i]);
-    for (std::size_t i = 0; i < count; ++i) analyzer.prefetch_blocks(waiting[i]);
-    for (std::size_t i = 0; i < count; ++i) analyzer.prefetch_account_of(waiting[i]);
-    for (std::size_t i = 0; i < count; ++i) analyzer.visit(waiting[i]);
-    count = 0;
-  };
-  recording.for_each_event([&](const MemoryEvent& event) {
-    if (!analyzer.needs_prefetch()) return analyzer.visit(event);
-    waiting[count++] = event;
-    if (count == kTogether) visit_waiting();
-  });
-  visit_waiting();
-  RecordingAnalysis analysis = analyzer.finish(recording);
+  const std::optional<SampledPeak> peak = find_sampled_peak(recording);
+  RecordingAnalyzer analyzer(recording, options, peak);
+  BlockTracker tracker(recording, true);
+  pass_over_blocks(recording, tracker, analyzer,
+                   {.moment = peak ? peak->moment : kNever, .cores = options.cores});
+  RecordingAnalysis analysis = analyzer.finish(recording, tracker);
   if (analysis.fragmentation)
     add_fragmentation_moments(
-        recording, analyzer.fragmentation_passed_over(analysis.events <= kCheaplyReadAgain), analysis);
+        recording, tracker.fragmentation().passed_over(analysis.events <= kCheaplyReadAgain), analysis);
   const TracersOwnMemory tracers_own = find_profile_memory(recording, analysis);
   analysis.leaks = analyzer.leaks(tracers_own);
   find_release_times(recording, analysis.leaks);

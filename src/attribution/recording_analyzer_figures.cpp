@@ -24,7 +24,7 @@ void RecordingAnalyzer::finish_heap(bool has_older_blocks) {
   const auto period = static_cast<double>(sample_period_);
   const double blocks_a_period = small_bytes > 0 ? period * small_blocks / small_bytes : 0;
   // Half of the samples are a sample with twice the period.
-  const double halves = peak_is_chosen_ ? 2 : 1;
+  const double halves = chosen_peak_ ? 2 : 1;
   // Below one period, the counted sum says more than the samples.
   const bool is_little = small_bytes > 0 && small_bytes < period;
   result_.peak_bytes = figure_of(peak_.bytes, peak_.bytes_variance, halves * period, small_bytes);

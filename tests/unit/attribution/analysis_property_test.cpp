@@ -3,10 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <map>
-#include <random>
 #include <vector>
 
 #include "unit/attribution/analyze.h"
+#include "unit/attribution/random_events.h"
 
 namespace headroom::attribution {
 namespace {
@@ -84,40 +84,10 @@ struct Reference {
 class AnalysisPropertyTest : public testing::TestWithParam<unsigned> {};
 
 TEST_P(AnalysisPropertyTest, AgreesWithReferenceImplementation) {
-  std::mt19937 random(GetParam());
-  const auto below = [&](std::uint64_t limit) { return random() % limit; };
-  OwnRecording builder({.segment_bytes = 8192, .segments_limit = 4096});
-  std::vector<std::uint32_t> scopes{0};
-  for (int i = 0; i < 12; ++i)
-    scopes.push_back(
-        builder.scope("s" + std::to_string(i), below(2) == 0 ? 0 : scopes[below(scopes.size())]));
-  const std::uint64_t threads = 1 + below(5), slots = 20 + below(400);
-  std::uint64_t time = 0;
-  for (int i = 0; i < 30'000; ++i) {
-    const auto thread = static_cast<std::uint32_t>(below(threads));
-    time += below(3) == 0 ? 0 : below(50);
-    const std::uint64_t address = 0x10000 + 16 * below(slots);
-    switch (below(20)) {
-      case 0:
-        builder.enter_scope(thread, time, scopes[below(scopes.size())]);
-        break;
-      case 1:
-        if (below(40) == 0) builder.end_segment(thread);
-        break;
-      default:
-        if (below(2) == 0) {
-          const std::uint64_t depth = below(4);
-          test::RecordingBuilder::Frames frames;
-          for (std::uint64_t f = 0; f < depth; ++f) frames.push_back(0x400000 + 16 * below(3));
-          builder.allocate(thread, time, address, below(below(2) == 0 ? 100 : 100'000), frames);
-        } else {
-          builder.release(thread, time, address);
-        }
-    }
-  }
-
+  OwnRecording builder(kOfRandomEvents);
+  add_random_events(builder, GetParam(), false);
   recording::Recording recording = open_built(builder);
-  const RecordingAnalysis analysis = analyze_recording(recording, {});
+  const RecordingAnalysis analysis = analyze_recording(recording, {.cores = 1 + GetParam() % 2});
   Reference reference;
   recording.for_each_event(
       [&](const MemoryEvent& event) { reference.visit(event, recording.path_of(event.scope)); });

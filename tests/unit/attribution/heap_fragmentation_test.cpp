@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <random>
+#include <vector>
+
 namespace headroom::attribution {
 namespace {
 
@@ -232,6 +236,57 @@ TEST(Fragmentation, IsNotReportedIfBlocksAreUnknown) {
         {.ring = one.ring, .forked = one.forked, .segment_bytes = 4096, .segments_limit = 4});
     for (std::uint64_t i = 0; i < one.events; ++i) builder.allocate(0, 10 + i, 0x10010 + 0x1000 * i, 1000);
     EXPECT_EQ(analyze(builder).fragmentation.has_value(), one.is_reported) << one.events;
+  }
+}
+
+// The heap before it shrank from a maximum is measured later, from the changes since.
+TEST(Fragmentation, MeasuresEachMomentAsItWas) {
+  for (unsigned seed = 1; seed <= 4; ++seed) {
+    std::mt19937 random(seed);
+    FragmentationSampler sampler;
+    LiveMap live;
+    std::vector<std::pair<LiveBlock, bool>> changes;  // the time of a change is its index
+    const std::uint64_t slots = seed < 3 ? 300 : 20'000;
+    for (std::int64_t i = 0; i < 60'000; ++i) {
+      const bool is_shrinking = i / 15'000 % 2 == 1;
+      const std::uint64_t address = 0x10010 + 0x1000 * (random() % slots);
+      LiveBlock block, replaced;
+      const Nanoseconds time{std::ssize(changes)};
+      if (live.take(address, block)) {
+        changes.emplace_back(block, false);
+        sampler.released(block, live, time);
+      } else if (!is_shrinking || random() % 8 == 0) {
+        block = {.address = address, .size = 16 + random() % 4000, .time_ns = time.count, .stack = 1};
+        live.insert(block, replaced);
+        changes.emplace_back(block, true);
+        sampler.allocated(block, live, time);
+      }
+    }
+    const auto at = [&](Nanoseconds time) {
+      std::map<std::uint64_t, LiveBlock> blocks;
+      for (std::int64_t i = 0; i <= time.count; ++i) {
+        const auto& [block, was_added] = changes[static_cast<std::size_t>(i)];
+        if (was_added)
+          blocks[block.address] = block;
+        else
+          blocks.erase(block.address);
+      }
+      std::vector<LiveBlock> result;
+      for (const auto& [address, block] : blocks) result.push_back(block);
+      return fragmentation_of(result, time);
+    };
+    const HeapFragmentation found = sampler.finish(live, {std::ssize(changes) - 1}, true);
+    for (const FragmentationMoment& moment : found.moments) {
+      const FragmentationMoment expected = at(moment.time);
+      EXPECT_EQ(moment.live_bytes, expected.live_bytes) << moment.time.count;
+      EXPECT_EQ(moment.free_bytes, expected.free_bytes) << moment.time.count;
+      EXPECT_EQ(moment.holes, expected.holes) << moment.time.count;
+      ASSERT_EQ(moment.blocker.has_value(), expected.blocker.has_value());
+      if (!moment.blocker) continue;
+      EXPECT_EQ(moment.blocker->address, expected.blocker->address);
+      EXPECT_EQ(moment.blocker->bytes, expected.blocker->bytes);
+      EXPECT_EQ(moment.blocker->allocated_at, expected.blocker->allocated_at);
+    }
   }
 }
 

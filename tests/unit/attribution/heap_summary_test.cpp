@@ -6,11 +6,11 @@
 #include <sys/mman.h>
 
 #include <fstream>
-#include <random>
 
 #include "base/files.h"
 #include "recording/recording_follower.h"
 #include "unit/attribution/analyze.h"
+#include "unit/attribution/random_events.h"
 
 namespace headroom::attribution {
 namespace {
@@ -139,53 +139,13 @@ std::optional<RecordingAnalysis> summary_in_steps(const fs::path& path, std::uin
   return summary.finish(recording::Recording::open(path).value());
 }
 
-fs::path random_recording(const fs::path& path, unsigned seed) {
-  std::mt19937 random(seed);
-  const auto below = [&](std::uint64_t limit) { return random() % limit; };
-  test::RecordingBuilder builder(path, {.segment_bytes = 8192, .segments_limit = 4096});
-  std::vector<std::uint32_t> scopes{0};
-  // Some layers have several scopes.
-  for (int i = 0; i < 12; ++i)
-    scopes.push_back(
-        builder.scope("s" + std::to_string(below(8)), below(2) == 0 ? 0 : scopes[below(scopes.size())]));
-  const std::uint64_t threads = 1 + below(5), slots = 20 + below(400);
-  std::uint64_t time = 0;
-  for (int i = 0; i < 20'000; ++i) {
-    const auto thread = static_cast<std::uint32_t>(below(threads));
-    time += below(50);
-    const std::uint64_t address = 0x10000 + 16 * below(slots), mapping = 0x100000 + 4096 * below(20);
-    const test::RecordingBuilder::Frames stack{0x400000 + 16 * below(3), 0x400000};
-    switch (below(16)) {
-      case 0:
-        builder.enter_scope(thread, time, scopes[below(scopes.size())]);
-        break;
-      case 1:
-        if (below(40) == 0) builder.end_segment(thread);
-        break;
-      case 2:
-        builder.map(thread, time, mapping, 4096 * (1 + below(4)), stack);
-        break;
-      case 3:
-        builder.unmap(thread, time, mapping, 4096 * (1 + below(4)));
-        break;
-      case 4:
-        if (below(100) == 0) builder.gap(thread, time, 7);
-        break;
-      default:
-        if (below(2) == 0)
-          builder.allocate(thread, time, address, below(below(2) == 0 ? 100 : 100'000), stack);
-        else
-          builder.release(thread, time, address);
-    }
-  }
-  return builder.finish();
-}
-
 class HeapSummaryTest : public testing::TestWithParam<unsigned> {};
 
 TEST_P(HeapSummaryTest, EqualsTheAnalysis) {
   test::TemporaryFolder folder;
-  const fs::path path = random_recording(folder / "a.hrec", GetParam());
+  test::RecordingBuilder builder(folder / "a.hrec", kOfRandomEvents);
+  add_random_events(builder, GetParam(), true);
+  const fs::path path = builder.finish();
   recording::Recording recording = recording::Recording::open(path).value();
   const RecordingAnalysis analysis = analyze_recording(recording, {});
   for (const std::uint64_t steps : {0, 3, 100}) {
