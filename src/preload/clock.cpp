@@ -59,6 +59,19 @@ bool counter_is_steady() {
 
 }  // namespace
 
+void share_clock() {
+  if (process_clock.wait.load(std::memory_order_relaxed) != Clock::Wait::none) return;
+  Clock::Wait wait = Clock::Wait::with_fence;
+#if defined(__x86_64__)
+  // Some virtual machines lack the instruction that waits by itself.
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  constexpr unsigned kRdtscp = 1u << 27;
+  if (process_clock.counter && __get_cpuid(0x80000001, &eax, &ebx, &ecx, &edx) != 0 && (edx & kRdtscp) != 0)
+    wait = Clock::Wait::within;
+#endif
+  process_clock.wait.store(wait, std::memory_order_relaxed);
+}
+
 void choose_clock() {
   process_clock.counter = counter_is_steady();
   // Measure roughly how many ticks a microsecond has; it only selects the unit.

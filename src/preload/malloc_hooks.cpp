@@ -37,6 +37,7 @@ namespace headroom::preload {
   ThreadLocal& thread = thread_local_state;
   if (!should_record(thread)) return real.allocate(size);
   const OuterGuard guard(thread);
+  prefetch_frame_rule(caller_of_this_function());  // while the allocator works
   void* const pointer = real.allocate(size);
   if (pointer != nullptr && !is_only_counted(thread, size))
     record_chosen(thread, pointer, size, caller_of_this_function());
@@ -49,7 +50,10 @@ namespace headroom::preload {
   ThreadLocal& thread = thread_local_state;
   if (!should_record(thread)) return real.free(pointer);
   const OuterGuard guard(thread);
-  finish_release(thread, begin_release(pointer));
+  if (process.large_bytes == 0)
+    record_release_in_full(thread, pointer);
+  else
+    finish_release(thread, begin_release(pointer));
   real.free(pointer);
 }
 

@@ -249,11 +249,20 @@ int read_change_counts(dl_phdr_info* info, std::size_t, void* data) {
 }
 
 bool is_known(std::uint64_t pc) {
+  // The frames of a stack often lie in the same module.
+  static constinit std::atomic<std::size_t> last_found{0};
   const std::size_t count = range_count.load(std::memory_order_acquire);
+  const auto is_in = [pc](std::size_t i) {
+    return pc >= ranges[i].start.load(std::memory_order_relaxed) &&
+           pc < ranges[i].end.load(std::memory_order_relaxed);
+  };
+  if (const std::size_t last = last_found.load(std::memory_order_relaxed); last < count && is_in(last))
+    return true;
   for (std::size_t i = 0; i < count; ++i)
-    if (pc >= ranges[i].start.load(std::memory_order_relaxed) &&
-        pc < ranges[i].end.load(std::memory_order_relaxed))
+    if (is_in(i)) {
+      last_found.store(i, std::memory_order_relaxed);
       return true;
+    }
   return false;
 }
 

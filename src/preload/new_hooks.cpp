@@ -75,9 +75,11 @@ Operator<NewAlignedNothrow> next_new_aligned_nothrow("_ZnwmSt11align_val_tRKSt9n
 Operator<DeleteNothrow> next_delete_nothrow("_ZdlPvRKSt9nothrow_t");
 
 // How the next definition of the operators allocates. `standard`: the standard library's, which consist of
-// malloc and free. `through_malloc`: a library may replace only the plain forms, because the other forms call
-// them; the hooks jump to them. `own`: without malloc, so the hooks record.
-enum class Route : int { untried, through_malloc, standard, own };
+// malloc and free. `ours`: in addition, malloc, free, new and delete by name are this library's, so that
+// nothing is between the standard library's delete and this library's free. `through_malloc`: a library may
+// replace only the plain forms, because the other forms call them; the hooks jump to them. `own`: without
+// malloc, so the hooks record.
+enum class Route : int { untried, through_malloc, standard, ours, own };
 
 // The forms that nearly all calls use, in one cache line.
 struct alignas(kCacheLine) Plain {
@@ -115,7 +117,10 @@ bool is_of_standard_library(Function function) {
                          is_of_standard_library(plain.next_sized_delete.get());
     const Route route = are_all ? Route::standard : Route::through_malloc;
     plain.route.store(route, std::memory_order_relaxed);
-    if (are_all && are_hot_hooks_in_force()) open_fast_path_for_operators();
+    if (are_all && are_hot_hooks_in_force()) {
+      open_fast_path_for_operators();
+      plain.route.store(Route::ours, std::memory_order_relaxed);
+    }
     return route;
   }
   release(allocate(16, nothrow), nothrow);  // an allocator's first call may do more than later ones
@@ -129,7 +134,8 @@ bool is_of_standard_library(Function function) {
 
 [[gnu::always_inline]] inline bool should_record_here(ThreadLocal& thread) {
   const Route known = plain.route.load(std::memory_order_relaxed);
-  if (__builtin_expect(known == Route::standard, 1) || known == Route::through_malloc || thread.is_busy())
+  if (__builtin_expect(known == Route::ours, 1) || known == Route::standard ||
+      known == Route::through_malloc || thread.is_busy())
     return false;
   if (known == Route::untried && try_out(thread) != Route::own) return false;
   return is_recording(thread);
@@ -242,10 +248,12 @@ HEADROOM_HOOK_NEW_NOTHROW(_ZnamSt11align_val_tRKSt9nothrow_t, next_new_array_ali
 HEADROOM_HOOK_DELETE(_ZdaPv, (void* pointer), (pointer))
 namespace headroom::preload {
 
-// The standard library's plain delete only calls free. Its sized delete must be called, because it calls the
-// program's plain delete.
+// The standard library's plain delete only calls free. Its sized delete calls the plain delete, which may be
+// the program's.
 [[gnu::noinline]] void delete_slow_path(void* pointer) {
-  if (plain.route.load(std::memory_order_relaxed) == Route::standard) return std::free(pointer);
+  const Route route = plain.route.load(std::memory_order_relaxed);
+  if (__builtin_expect(route == Route::ours, 1)) return release_slow_path(pointer);
+  if (route == Route::standard) return std::free(pointer);
   const auto next = plain.next_delete.get();
   if (__builtin_expect(next == nullptr, 0)) return std::free(pointer);
   ThreadLocal& thread = thread_local_state;
@@ -255,8 +263,15 @@ namespace headroom::preload {
   next(pointer);
 }
 
-HEADROOM_DEFINE_DELETE([[gnu::noinline]] void delete_sized_slow_path(void* pointer, std::size_t size),
+namespace {
+HEADROOM_DEFINE_DELETE([[gnu::noinline]] void delete_sized_elsewhere(void* pointer, std::size_t size),
                        plain.next_sized_delete, (pointer, size))
+}
+[[gnu::noinline]] void delete_sized_slow_path(void* pointer, std::size_t size) {
+  if (__builtin_expect(plain.route.load(std::memory_order_relaxed) == Route::ours, 1))
+    return release_slow_path(pointer);
+  delete_sized_elsewhere(pointer, size);
+}
 
 }  // namespace headroom::preload
 

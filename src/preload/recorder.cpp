@@ -7,27 +7,11 @@
 namespace headroom::preload {
 namespace {
 
-// Returns null if the event is dropped.
-[[gnu::always_inline]] inline ThreadState* ready_to_record(ThreadLocal& thread, std::uint64_t time) {
-  ThreadState* state = thread.state;
-  if (__builtin_expect(state == nullptr || !state->writer.has_space() || state->quota == 0, 0)) {
-    state = prepare_to_record(thread, time);
-    if (state == nullptr) return nullptr;
-  }
-  --state->quota;
-  return state;
-}
-
 // The bounds of this library, from the linker. _etext is a name for the end that lld defines, too.
 extern "C" const char __ehdr_start[] __attribute__((visibility("hidden")));
 extern "C" const char _etext[] __attribute__((visibility("hidden")));
 bool is_tracer_code(std::uint64_t pc) {
   return pc >= reinterpret_cast<std::uint64_t>(__ehdr_start) && pc < reinterpret_cast<std::uint64_t>(_etext);
-}
-
-// The C library's own destructors may run after the tracer saw the thread's end.
-[[gnu::always_inline]] inline void done(ThreadLocal& thread) {
-  if (__builtin_expect(thread.has_ended, 0)) detach(thread);
 }
 
 [[gnu::noinline]] std::uint32_t define_stack(ThreadState& state, std::uint64_t time, StackTrace& trace) {
@@ -39,68 +23,104 @@ bool is_tracer_code(std::uint64_t pc) {
     if (!is_tracer_code(trace.frames[i])) trace.frames[count++] = trace.frames[i];
   }
   const std::uint32_t number = state.writer.define_stack(time, trace.frames, count);
-  state.dictionary.put(trace.hash, state.segment_serial, number);
+  state.dictionary.put(trace.hash, number);
   return number;
 }
 
 // Returns the stack's number in the thread's segment; defines it there if it is new.
 [[gnu::always_inline]] inline std::uint32_t number_of(ThreadState& state, std::uint64_t time,
                                                       StackTrace& trace) {
-  const std::uint32_t number = state.dictionary.find(trace.hash, state.segment_serial);
+  const std::uint32_t number = state.dictionary.find(trace.hash);
   return __builtin_expect(number != 0, 1) ? number : define_stack(state, time, trace);
 }
 
-// The number of the caller's stack.
-[[gnu::always_inline]] inline std::uint32_t stack_of(ThreadState& state, std::uint64_t time,
-                                                     const CallFrame& caller) {
-  StackTrace trace{state.frames};
-  switch (process.options.stacks) {
-    case StackMode::off:
-      return 0;
-    case StackMode::unwind:
-      walk_unwind_rules(caller, state.stack, state.history, trace);
-      break;
-    case StackMode::frame_pointers:
-      walk_frame_pointers(caller, state.stack, trace);
-      break;
+// A stack of the caller: an earlier walk, or a new one.
+struct Taken {
+  StackTrace trace;
+  KnownWalks::Walk* walk = nullptr;
+};
+
+// Walks the stack, unless `taken` has a known walk. A walk that is `kept` becomes known.
+[[gnu::always_inline]] inline void walk_or_copy(ThreadState& state, const CallFrame& caller, bool is_kept,
+                                                Taken& taken) {
+  if (taken.walk != nullptr) {
+    taken.trace = taken.walk->trace(state.frames);
+    return;
   }
-  return number_of(state, time, trace);
+  walk_unwind_rules(caller, state.stack, state.history, taken.trace, is_kept);
+  if (!is_kept) return;
+  taken.trace.complete();
+  taken.walk = state.known_walks.keep(caller, state.history, taken.trace);
 }
 
-// The same for individually recorded blocks, which are rare: the caches no longer contain what the last walk
-// read.
-[[gnu::always_inline]] inline std::uint32_t stack_of_block(ThreadState& state, std::uint64_t time,
-                                                           const CallFrame& caller) {
-  if (process.options.stacks != StackMode::unwind) return stack_of(state, time, caller);
-  KnownWalks::Walk* walk = state.known_walks.find(caller);
-  if (walk != nullptr && walk->segment == state.segment_serial) return walk->number;
-  StackTrace trace{state.frames};
-  if (walk != nullptr) {
-    trace = walk->trace(state.frames);
-  } else {
-    walk_unwind_rules(caller, state.stack, state.history, trace, true);
-    trace.complete();
-    walk = state.known_walks.keep(caller, state.history, trace);
-  }
-  const std::uint32_t number = number_of(state, time, trace);
-  if (walk != nullptr) {
-    walk->segment = state.segment_serial;
-    walk->number = number;
+// The stack's number in the segment if a walk is known that has one there, else 0.
+[[gnu::always_inline]] inline std::uint32_t known_number(const ThreadState& state,
+                                                         const KnownWalks::Walk* walk) {
+  return walk != nullptr && walk->segment == state.segment_serial ? walk->number : 0;
+}
+
+[[gnu::always_inline]] inline std::uint32_t number_of(ThreadState& state, std::uint64_t time, Taken& taken) {
+  const std::uint32_t number = number_of(state, time, taken.trace);
+  if (taken.walk != nullptr) {
+    taken.walk->segment = state.segment_serial;
+    taken.walk->number = number;
   }
   return number;
 }
 
+// The number of the stack of an individually recorded block. These are rare: the caches no longer contain
+// what the last walk read.
+[[gnu::always_inline]] inline std::uint32_t stack_of_block(ThreadState& state, std::uint64_t time,
+                                                           const CallFrame& caller) {
+  Taken taken{StackTrace{state.frames}};
+  switch (process.options.stacks) {
+    case StackMode::off:
+      return 0;
+    case StackMode::frame_pointers:
+      walk_frame_pointers(caller, state.stack, taken.trace);
+      break;
+    case StackMode::unwind:
+      taken.walk = state.known_walks.find(caller);
+      if (const std::uint32_t known = known_number(state, taken.walk); known != 0) return known;
+      walk_or_copy(state, caller, true, taken);
+      break;
+  }
+  return number_of(state, time, taken);
+}
+
 using Writer = recording::RecordWriter;
 
-// Records one event with the current time and its caller's stack: calls `write(time, arguments…, stack)`.
+// Records one event with the current time and its caller's stack: calls `write(time, arguments…, stack)`. The
+// clock is read after the walk: it may have to wait for all loads, and takes as long as the dictionary's
+// line.
 template <auto write, class... Arguments>
 [[gnu::always_inline]] inline void record_with_stack(ThreadLocal& thread, const CallFrame& caller,
                                                      Arguments... arguments) {
-  const std::uint64_t time = time_now();
-  if (ThreadState* state = ready_to_record(thread, time)) {
-    const std::uint32_t stack = stack_of(*state, time, caller);
-    (state->writer.*write)(time, arguments..., stack);
+  ThreadState* const state = is_ready(thread) ? thread.state : prepare_to_record(thread, time_now());
+  if (__builtin_expect(state == nullptr, 0)) return done(thread);
+  --state->quota;
+  Taken taken{StackTrace{state->frames}};
+  std::uint32_t number = 0;
+  bool has_stack = true;
+  switch (process.options.stacks) {
+    case StackMode::off:
+      has_stack = false;
+      break;
+    case StackMode::frame_pointers:
+      walk_frame_pointers(caller, state->stack, taken.trace);
+      break;
+    case StackMode::unwind:
+      taken.walk = state->known_walks.find_often(caller);
+      number = known_number(*state, taken.walk);
+      if (number == 0)
+        walk_or_copy(*state, caller, taken.walk == nullptr && state->known_walks.is_worth_keeping(caller),
+                     taken);
+      break;
   }
+  if (has_stack && number == 0) state->dictionary.prefetch(taken.trace.hash);
+  const std::uint64_t time = time_now();
+  if (has_stack && number == 0) number = number_of(*state, time, taken);
+  (state->writer.*write)(time, arguments..., number);
   done(thread);
 }
 

@@ -71,6 +71,29 @@ inline void on_allocation(ThreadLocal& thread, const void* pointer, std::uint64_
   if (!is_only_counted(thread, size)) record_chosen(thread, pointer, size, caller);
 }
 
+[[gnu::always_inline]] inline bool is_ready(const ThreadLocal& thread) {
+  const ThreadState* const state = thread.state;
+  return __builtin_expect(state != nullptr && state->writer.has_space() && state->quota != 0, 1);
+}
+// Prepares the thread for a record of `time`. Returns null if the event is dropped.
+[[gnu::always_inline]] inline ThreadState* ready_to_record(ThreadLocal& thread, std::uint64_t time) {
+  ThreadState* const state = is_ready(thread) ? thread.state : prepare_to_record(thread, time);
+  if (state != nullptr) --state->quota;
+  return state;
+}
+// Call it after each record. The C library's own destructors may run after the tracer saw the thread's end.
+[[gnu::always_inline]] inline void done(ThreadLocal& thread) {
+  if (__builtin_expect(thread.has_ended, 0)) detach(thread);
+}
+
+// In full mode, every release is recorded.
+[[gnu::always_inline]] inline void record_release_in_full(ThreadLocal& thread, const void* pointer) {
+  const std::uint64_t time = time_now();
+  if (ThreadState* state = ready_to_record(thread, time))
+    state->writer.release(time, reinterpret_cast<std::uint64_t>(pointer));
+  done(thread);
+}
+
 // A release is prepared before the allocator frees the memory, because then another thread may get the same
 // address. It is recorded after it has happened (a realloc may fail).
 struct Release {

@@ -145,7 +145,7 @@ std::uint64_t max_segments(const Options& options) {
 // So in full mode a segment is larger, unless fewer than a thousand fit: each thread needs one. In a ring,
 // smaller segments keep more of the past.
 std::uint64_t choose_segment_bytes(const Options& options) {
-  constexpr std::uint64_t kLargest = 8 << 20, kFewestSlots = 1000;
+  constexpr std::uint64_t kLargest = 16 << 20, kFewestSlots = 1000;
   std::uint64_t bytes = kDefaultSegmentBytes;
   if (!options.full || options.ring) return bytes;
   while (bytes < kLargest && max_segments(options) / (2 * bytes / kDefaultSegmentBytes) >= kFewestSlots)

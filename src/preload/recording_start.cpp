@@ -151,7 +151,7 @@ void start_recording_in_child(ThreadLocal& thread) {
   process.phase.store(Phase::starting);
   process.file.abandon();
   reset_threads();
-  process_clock.is_shared = false;
+  process_clock.wait = Clock::Wait::none;
   process.is_forked_child = true;
   reset_modules();
   reset_scope_lock();
@@ -189,7 +189,7 @@ void release_recording() {
   release_threads();
   process.file.abandon();
   process.recorded.clear();
-  process_clock.is_shared = false;
+  process_clock.wait = Clock::Wait::none;
   process.is_forked_child = false;
   forget_known_modules();
 }

@@ -214,12 +214,12 @@ using Step = WalkHistory::Step;
 
 // To remember a frame costs as much as to walk it twice or three times.
 bool WalkHistory::is_worth_remembering(std::uint32_t outer, std::uint32_t fresh) {
-  constexpr std::uint32_t kCost = 2, kLongestPause = 31;
+  constexpr std::uint32_t kCost = 2, kLongestPause = 255;
   if (left_to_pause > 0) {
     --left_to_pause;
     return false;
   }
-  pause = gained >= kCost * remembered ? 0 : std::min(2 * pause + 1, kLongestPause);
+  pause = gained >= kCost * remembered ? pause / 2 : std::min(2 * pause + 1, kLongestPause);
   left_to_pause = pause;
   kept = outer;
   remembered = fresh;
@@ -268,6 +268,13 @@ struct Join {
   }
 };
 
+// Most joins, without a call: the frames are the same, and no word of them is located by the frame pointer.
+[[gnu::always_inline]] inline bool is_simple_join(const WalkHistory& history, std::uint32_t joinable,
+                                                  std::uint64_t pc, std::uint64_t sp) {
+  const WalkHistory::Frame& known = history.frames[joinable - 1];
+  return known.sp == sp && known.pc == pc && known.depends_on_fp == 0 && !history.is_cut;
+}
+
 [[gnu::noinline]] Join join_at(const WalkHistory& history, std::uint32_t joinable, const CallFrame& frame,
                                std::uint32_t walked) {
   while (joinable > 0 && history.frames[joinable - 1].sp < frame.sp) --joinable;
@@ -305,16 +312,36 @@ struct Join {
   std::uint64_t pc = start.pc, sp = start.sp, fp = start.fp;
   const std::uint64_t high = stack.bounds.high;
   Join join{joinable, false};
-  std::uint64_t hash = 0, join_sp = join.at(history), left = high - sp;
+  std::uint64_t hash = 0, join_sp = join.at(history);
   std::uint64_t* const frames = result.frames;
   std::uint32_t count = 0;
+  // The last rule. Functions that follow each other often have frames of the same layout. Whether they have
+  // is a branch, which the processor predicts; then it loads the next return address while it still looks up
+  // the rule.
+  std::uint64_t last_rule = 0, cfa_offset = 0, return_offset = 0, lowest = 0;
+  bool uses_fp = false, restores_fp = false;
   while (count < kMostRecorded) {
-    if (__builtin_expect(sp >= join_sp, 0)) {
+    if (sp >= join_sp) {
+      if (is_simple_join(history, join.frames, pc, sp)) {
+        join.is_here = true;
+        break;
+      }
       join = join_at(history, join.frames, {pc, sp, fp}, count);
       if (join.is_here) break;
       join_sp = join.at(history);
     }
     const std::uint64_t word = frame_rule_word::load(pc);
+    if (frame_rule_word::is_frame_record_rule_of(word, pc)) {
+      // Code with frame pointers. The places are constants, so the processor follows the chain of frame
+      // pointers while it still looks up the rules.
+      hash = hash * kHashFactor + pc;
+      frames[count++] = pc;
+      if (__builtin_expect(fp < sp || fp > high - 2 * kWord || fp % kWord != 0, 0)) break;
+      pc = plain_address(word_at(fp + kWord));
+      sp = fp + 2 * kWord;
+      fp = word_at(fp);
+      continue;
+    }
     if (__builtin_expect(!frame_rule_word::is_simple_rule_of(word, pc), 0)) {
       if (pc < kLowestCode) break;
       hash = hash * kHashFactor + pc;
@@ -326,29 +353,25 @@ struct Join {
       pc = frame.pc;
       sp = frame.sp;
       fp = frame.fp;
-      left = high - sp;
       continue;
     }
     hash = hash * kHashFactor + pc;
     frames[count++] = pc;
-    std::uint64_t cfa = 0, lowest = 0;
-    if ((word & ~frame_rule_word::kTagBits) == frame_rule_word::kFrameRecord) {
-      // Code with frame pointers. The values are constants, so the processor follows the chain of frame
-      // pointers while it still looks up the rules. The statement keeps this a branch, which it can predict.
-      asm volatile("");
-      lowest = 2 * kWord;
-      cfa = fp + lowest;
-    } else {
+    if (const std::uint64_t rule = word & ~frame_rule_word::kTagBits; rule != last_rule) {
+      asm volatile("");  // see above
+      last_rule = rule;
+      uses_fp = frame_rule_word::uses_fp(word);
+      restores_fp = frame_rule_word::restores_fp(word);
+      cfa_offset = frame_rule_word::cfa_offset(word);
+      return_offset = frame_rule_word::return_offset(word);
       lowest = frame_rule_word::lowest_offset(word);
-      cfa = (frame_rule_word::uses_fp(word) ? fp : sp) + frame_rule_word::cfa_offset(word);
     }
-    const std::uint64_t size = cfa - sp;
-    if (__builtin_expect(size > left || size < lowest || cfa % kWord != 0, 0)) break;
-    pc = plain_address(word_at(cfa - frame_rule_word::return_offset(word)));
+    const std::uint64_t cfa = (uses_fp ? fp : sp) + cfa_offset;
+    if (__builtin_expect(cfa > high || cfa < sp || cfa - sp < lowest || cfa % kWord != 0, 0)) break;
+    pc = plain_address(word_at(cfa - return_offset));
     const std::uint64_t saved_fp = word_at(cfa - lowest);
-    fp = frame_rule_word::restores_fp(word) ? saved_fp : fp;
+    fp = restores_fp ? saved_fp : fp;
     sp = cfa;
-    left -= size;
   }
   result.count = count;
   result.hash += hash;
@@ -436,21 +459,67 @@ void forget_frame_rules() {
 // The words may now be in other frames, in padding, or in memory that another thread writes, which sanitizers
 // would report. If so, their values differ from the kept ones.
 [[gnu::no_sanitize_address, gnu::no_sanitize_thread]] bool KnownWalks::reads_the_same(const Walk& walk) {
-  std::uint64_t differing = 0;
-  for (std::uint32_t i = 0; i < walk.word_count_; ++i)
-    differing |= *reinterpret_cast<const std::uint64_t*>(walk.sp_ + walk.offsets_[i]) ^ walk.words_[i];
-  return differing == 0;
+  const auto differs = [&walk](std::uint32_t i) __attribute__((no_sanitize("address", "thread"))) {
+    return *reinterpret_cast<const std::uint64_t*>(walk.sp_ + walk.offsets_[i]) ^ walk.words_[i];
+  };
+  const std::uint32_t count = walk.word_count_;
+  std::uint32_t i = 0;
+  for (; i + 4 <= count; i += 4)
+    if ((differs(i) | differs(i + 1) | differs(i + 2) | differs(i + 3)) != 0) return false;
+  for (; i < count; ++i)
+    if (differs(i) != 0) return false;
+  return true;
+}
+
+bool KnownWalks::is_worth_keeping(const CallFrame& start) {
+  if (unsearched_ > 0) return false;
+  constexpr std::uint16_t kLongestPause = 255;
+  Walk& walk = place_of(start);
+  if (!starts_at(walk, start)) {
+    offer(start);
+    return false;
+  }
+  if (walk.left_ > 0) {
+    --walk.left_;
+    return false;
+  }
+  if (walk.count_ != 0)
+    walk.pause_ = static_cast<std::uint16_t>(
+        walk.found_ >= kEnough ? walk.pause_ / 2 : std::min<unsigned>(2 * walk.pause_ + 1, kLongestPause));
+  walk.left_ = walk.pause_;
+  walk.found_ = 0;
+  return true;
+}
+
+// Replaces the neighbour that was found less often, unless that one was found often since the last offer.
+void KnownWalks::offer(const CallFrame& start) {
+  Walk& first = walks_[index_of(start)];
+  Walk& second = walks_[index_of(start) ^ 1];
+  const auto use_of = [this](const Walk& walk) {
+    return walk.era_ == era_ && walk.count_ != 0 ? walk.found_ : 0;
+  };
+  Walk& walk = use_of(first) <= use_of(second) ? first : second;
+  if (use_of(walk) >= kEnough)
+    walk.found_ = 0;
+  else
+    mark(walk, start);
+}
+
+void KnownWalks::mark(Walk& walk, const CallFrame& start) const {
+  walk.pc_ = start.pc;
+  walk.sp_ = start.sp;
+  walk.era_ = era_;
+  walk.segment = walk.count_ = 0;
+  walk.found_ = walk.pause_ = walk.left_ = 0;
 }
 
 KnownWalks::Walk* KnownWalks::keep(const CallFrame& start, const WalkHistory& history,
                                    const StackTrace& trace) {
   // Not in the history: the stack of a coroutine or a signal handler, or a walk through a handler.
   if (history.walk_end == 0) return nullptr;
-  Walk& walk = walks_[index_of(start)];
+  Walk& walk = place_of(start);
   const bool is_second = starts_at(walk, start);
-  walk.pc_ = start.pc;
-  walk.sp_ = start.sp;
-  walk.era_ = era_;
+  if (!is_second) mark(walk, start);
   walk.segment = walk.count_ = 0;
   if (!is_second || trace.count > kMostFrames || history.walk_end != trace.count ||
       !fill(walk, start, history))

@@ -214,11 +214,15 @@ inline bool restores_fp(std::uint64_t word) { return saved(word) == 0 || (saved(
 inline std::uint64_t lowest_offset(std::uint64_t word) {
   return return_offset(word) + (restores_fp(word) ? 8 : 0);
 }
-// The rule of a frame whose frame pointer points to {caller's frame pointer, return address} at its end. On
-// this architecture the record is at the other end of the frame, whose size differs.
-inline constexpr std::uint64_t kFrameRecord = 0;
+// Whether the word is the rule of this address, for a frame whose frame pointer points to {caller's frame
+// pointer, return address} at its end. On this architecture the record is at the other end of the frame,
+// whose size differs.
+inline bool is_frame_record_rule_of(std::uint64_t, std::uint64_t) { return false; }
 #else
-inline constexpr std::uint64_t kFrameRecord = std::uint64_t{2} << kSavedAt | 16 | FrameRule::kFp;
+inline bool is_frame_record_rule_of(std::uint64_t word, std::uint64_t pc) {
+  constexpr std::uint64_t kRecord = kTagBits | std::uint64_t{2} << kSavedAt | 16 | FrameRule::kFp;
+  return word == ((pc >> kRuleIndexBits ^ pc) << kTagAt ^ kRecord);
+}
 // The frame pointer is saved at CFA − 8·saved. 1, the place of the return address: it is not saved.
 inline std::uint64_t return_offset(std::uint64_t) { return 8; }
 inline bool restores_fp(std::uint64_t word) { return saved(word) != 1; }
@@ -235,6 +239,11 @@ inline FrameRule unpack(std::uint64_t word) {
 // Returns 0 if the rule does not fit into a word.
 std::uint64_t pack(std::uint64_t pc, const FrameRule& rule);
 }  // namespace frame_rule_word
+
+// Loads the cache line of the rule that a walk from here needs first.
+inline void prefetch_frame_rule(const CallFrame& start) {
+  __builtin_prefetch(&frame_rule_words[frame_rule_word::index_of(start.pc)]);
+}
 
 [[gnu::always_inline]] inline FrameRule rule_at(std::uint64_t pc) {
   const std::uint64_t word = frame_rule_word::load(pc);
@@ -256,6 +265,9 @@ std::uint64_t pack(std::uint64_t pc, const FrameRule& rule);
 //
 // A walk is kept only when a second walk begins at the same start, because in most programs most starts never
 // recur. The cache has 128 walks of at most 40 frames. It takes 170 KiB per thread when all are in use.
+//
+// Keeping a walk costs as much as three walks. So where every allocation is recorded, a start whose walks are
+// not found again is given up for longer and longer, and while few walks are found, none is searched.
 class KnownWalks {
  public:
   static constexpr std::uint32_t kMostFrames = 40;
@@ -279,6 +291,8 @@ class KnownWalks {
     std::uint64_t era_;
     std::uint64_t hash_;
     bool depends_on_fp_;
+    std::uint16_t found_;                // how often, since it was kept
+    std::uint16_t pause_, left_;         // walks from this start, or from others, before another one is kept
     std::uint32_t count_;                // frames; 0: only the start was seen, the walk is not kept
     std::uint32_t word_count_;           // words that the walk read
     std::uint32_t offsets_[kMostWords];  // from sp, in bytes
@@ -293,11 +307,31 @@ class KnownWalks {
       epoch_ = epoch;
       ++era_;
     }
-    Walk& walk = walks_[index_of(start)];
+    Walk& walk = place_of(start);
     if (!starts_at(walk, start) || walk.count_ == 0 || (walk.depends_on_fp_ && walk.fp_ != start.fp))
       return nullptr;
     return reads_the_same(walk) ? &walk : nullptr;
   }
+
+  // The same where all allocations are recorded. Null as well while searching does not pay.
+  [[gnu::always_inline]] Walk* find_often(const CallFrame& start) {
+    if (unsearched_ > 0) {
+      --unsearched_;
+      return nullptr;
+    }
+    Walk* const walk = find(start);
+    constexpr std::int32_t kMost = 512, kUnsearched = 8192;
+    if (walk != nullptr) {
+      if (score_ < kMost) ++score_;
+      if (walk->found_ < kEnough) ++walk->found_;
+    } else if (--score_ <= -kMost) {
+      score_ = 0;
+      unsearched_ = kUnsearched;
+    }
+    return walk;
+  }
+  // Whether to keep the walk that starts here, after find_often() returned null.
+  bool is_worth_keeping(const CallFrame& start);
 
   // Offers a walk that just started here, with its history. Returns null if it is not kept.
   Walk* keep(const CallFrame& start, const WalkHistory& history, const StackTrace& trace);
@@ -307,18 +341,28 @@ class KnownWalks {
 
  private:
   static constexpr std::uint32_t kWalks = 128;
+  static constexpr std::uint16_t kEnough = 8;  // found so often, a walk was worth keeping
   static std::uint32_t index_of(const CallFrame& start) {
     return static_cast<std::uint32_t>(((start.pc ^ start.sp << 20) * 0x9e3779b97f4a7c15) >> 57);
+  }
+  // One of two neighbours: the one that starts here, if any.
+  [[gnu::always_inline]] Walk& place_of(const CallFrame& start) {
+    Walk& first = walks_[index_of(start)];
+    return __builtin_expect(starts_at(first, start), 1) ? first : walks_[index_of(start) ^ 1];
   }
   bool starts_at(const Walk& walk, const CallFrame& start) const {
     return walk.pc_ == start.pc && walk.sp_ == start.sp && walk.era_ == era_;
   }
+  void offer(const CallFrame& start);
+  // Only the start was seen.
+  void mark(Walk& walk, const CallFrame& start) const;
   static bool reads_the_same(const Walk& walk);
   static bool fill(Walk& walk, const CallFrame& start, const WalkHistory& history);
 
   // A new era begins when a module is unloaded, and when another thread takes over this cache. Walks of
   // earlier eras are invalid.
   std::uint64_t era_ = 0, epoch_ = 0;
+  std::int32_t score_ = 0, unsearched_ = 0;
   Walk walks_[kWalks];
 };
 

@@ -19,19 +19,45 @@ namespace headroom::preload {
 
 constinit thread_local ThreadLocal thread_local_state;
 
-// Doubles the number of sets. The entries of a set move to the two sets that differ in the additional bit,
-// both at or above its own place. So the last set is moved first.
-[[gnu::noinline, gnu::cold]] void StackDictionary::grow() {
-  const std::uint64_t sets = std::uint64_t{1} << (kFewestBits + more_bits_);
-  ++more_bits_;
-  for (std::uint64_t i = sets; i-- > 0;) {
-    const Set old = sets_[i];
-    unsigned used[2] = {};
-    sets_[2 * i] = sets_[2 * i + 1] = Set{};
-    for (const Entry& entry : old.entries) {
-      const std::uint64_t half = set_of(entry.hash) & 1;
-      if (entry.segment != 0) sets_[2 * i + half].entries[used[half]++] = entry;
+bool StackDictionary::Set::put(std::uint64_t entry) {
+  const std::uint64_t first = first_of(entry);
+  for (unsigned i = 0; i < kEntries; ++i)
+    if (std::uint64_t& place = entries[(first + i) % kEntries]; place == 0) {
+      place = entry;
+      return true;
     }
+  return false;
+}
+
+void StackDictionary::put(std::uint64_t hash, std::uint32_t number) {
+  if (number >> kNumberBits != 0) return;
+  const unsigned bits = kFewestBits + more_bits_;
+  if (number > (kEntries << bits) / 4 * 3 && bits < kMostBits) grow();
+  const Place place = place_of(hash);
+  const std::uint64_t entry = place.key | number;
+  if (!sets_[place.set].put(entry) && !sets_[place.set ^ 1].put(entry))
+    sets_[place.set].entries[number % kEntries] = entry;
+  is_used_ = true;
+}
+
+void StackDictionary::clear() {
+  if (is_used_) std::memset(static_cast<void*>(sets_), 0, sizeof(Set) << (kFewestBits + more_bits_));
+  is_used_ = false;
+}
+
+// Doubles the number of sets. The entries of two neighbours move to four sets, at or above their own places.
+// So the last ones move first. The two bits of the hash that choose among the four are in the key.
+[[gnu::noinline, gnu::cold]] void StackDictionary::grow() {
+  const unsigned bits = kFewestBits + more_bits_++;
+  for (std::uint64_t pair = std::uint64_t{1} << (bits - 1); pair-- > 0;) {
+    const Set old[2] = {sets_[2 * pair], sets_[2 * pair + 1]};
+    for (unsigned i = 0; i < 4; ++i) sets_[4 * pair + i] = Set{};
+    for (const Set& set : old)
+      for (const std::uint64_t entry : set.entries) {
+        if (entry == 0) continue;
+        const std::uint64_t own = 4 * pair + (entry >> (62 + kFewestBits - bits) & 3);
+        if (!sets_[own].put(entry)) sets_[own ^ 1].put(entry);
+      }
   }
 }
 
@@ -126,7 +152,7 @@ ThreadState* attach(ThreadLocal& thread) {
   if (thread.number == 0)
     thread.number = static_cast<std::uint32_t>(process.file.header()->threads_seen.fetch_add(1)) + 1;
   state->thread_index = thread.number - 1;
-  if (state->thread_index > 0) process_clock.is_shared.store(true, std::memory_order_relaxed);
+  if (state->thread_index > 0) share_clock();
   // A forked child continues on the same stack, which need not be the main thread's.
   if (thread.stack.high == 0) thread.stack = stack_bounds_of_this_thread();
   state->stack = thread.stack;
@@ -207,6 +233,7 @@ bool open_segment(ThreadLocal& thread, ThreadState& state, std::uint64_t time) {
   state.segment_thread = state.thread_index;
   state.segment_scope = thread.scope;
   ++state.segment_serial;
+  state.dictionary.clear();
   return true;
 }
 

@@ -20,8 +20,7 @@ class RecordWriter {
   void open(void* segment, std::size_t usable_bytes, std::uint64_t number, std::uint32_t thread,
             std::uint32_t scope, std::uint64_t time) {
     header_ = static_cast<SegmentHeader*>(segment);
-    begin_ = static_cast<std::uint8_t*>(segment) + sizeof(SegmentHeader);
-    at_ = begin_;
+    at_ = begin();
     end_ = static_cast<std::uint8_t*>(segment) + usable_bytes;
     // In a ring, first remove the checksum of the slot's previous segment.
     header_->checksum.exchange(0, std::memory_order_acq_rel);
@@ -47,7 +46,7 @@ class RecordWriter {
   void seal_and_close() {
     SegmentSeal seal;
     if (is_open() && read_seal(*header_, seal))
-      header_->checksum.store(checksum_of(seal, begin_), std::memory_order_release);
+      header_->checksum.store(checksum_of(seal, begin()), std::memory_order_release);
     close();
   }
   void close() { at_ = end_ = nullptr; }
@@ -55,35 +54,28 @@ class RecordWriter {
 
   bool is_open() const { return at_ != nullptr; }
   // Whether there is space for a stack and the record that uses it.
-  bool has_space() const { return static_cast<std::size_t>(end_ - at_) >= kMaxStackBytes + kMaxRecordBytes; }
+  bool has_space() const {
+    return static_cast<std::size_t>(end_ - at_) >= kMaxStackBytes + kMaxRecordBytes + kVarintSlack;
+  }
   const std::uint8_t* position() const { return at_; }
-  std::size_t used_bytes() const { return static_cast<std::size_t>(at_ - begin_) + sizeof(SegmentHeader); }
+  std::size_t used_bytes() const { return static_cast<std::size_t>(at_ - begin()) + sizeof(SegmentHeader); }
 
   // Each call needs has_space() before it. `time` never decreases within a thread. If a clock runs backwards,
   // the record gets the previous record's time.
   void allocate(std::uint64_t time, std::uint64_t address, std::uint64_t size, std::uint32_t stack) {
-    sized(kTagAllocate, time, address, size);
-    at_ = put_varint(at_, stack);
-    commit();
+    commit(put(sized(kTagAllocate, time, address, size), stack));
   }
   void sample(std::uint64_t time, std::uint64_t address, std::uint64_t size, std::uint32_t stack) {
-    sized(kTagSample, time, address, size);
-    at_ = put_varint(at_, stack);
-    commit();
+    commit(put(sized(kTagSample, time, address, size), stack));
   }
   void release(std::uint64_t time, std::uint64_t address) {
-    tag(kTagRelease, time);
-    put_address(address);
-    commit();
+    commit(put_address(tag(kTagRelease, time), address));
   }
   void map(std::uint64_t time, std::uint64_t address, std::uint64_t size, std::uint32_t stack) {
-    sized(kTagMap, time, address, size);
-    at_ = put_varint(at_, stack);
-    commit();
+    commit(put(sized(kTagMap, time, address, size), stack));
   }
   void unmap(std::uint64_t time, std::uint64_t address, std::uint64_t size) {
-    sized(kTagUnmap, time, address, size);
-    commit();
+    commit(sized(kTagUnmap, time, address, size));
   }
   void reserve(std::uint64_t time, std::uint64_t address, std::uint64_t size, std::uint32_t stack) {
     extension(ExtensionKind::reserve, time, {address >> kAddressShift, size, stack});
@@ -94,19 +86,10 @@ class RecordWriter {
   void weight(std::uint64_t time, std::uint64_t address, std::uint32_t scope_id) {
     extension(ExtensionKind::weight, time, {address >> kAddressShift, scope_id});
   }
-  void scope(std::uint64_t time, std::uint32_t scope_id) {
-    tag(kTagScope, time);
-    at_ = put_varint(at_, scope_id);
-    commit();
-  }
+  void scope(std::uint64_t time, std::uint32_t scope_id) { commit(put(tag(kTagScope, time), scope_id)); }
   void counters(std::uint64_t time, std::uint32_t scope_id, std::uint64_t allocations, std::uint64_t bytes,
                 std::uint64_t releases) {
-    tag(kTagCounters, time);
-    at_ = put_varint(at_, scope_id);
-    at_ = put_varint(at_, allocations);
-    at_ = put_varint(at_, bytes);
-    at_ = put_varint(at_, releases);
-    commit();
+    commit(put(put(put(put(tag(kTagCounters, time), scope_id), allocations), bytes), releases));
   }
   // Counted events are added up in the segment's header: a kill loses none of them, and a full segment needs
   // no extra record. Only the owner counts, so a load and a store are enough. Both functions return the
@@ -138,15 +121,9 @@ class RecordWriter {
     const std::uint64_t releases = take(header_->counted_releases);
     counters(time, header_->counted_scope.load(std::memory_order_relaxed), allocations, bytes, releases);
   }
-  void gap(std::uint64_t time, std::uint64_t events) {
-    tag(kTagGap, time);
-    at_ = put_varint(at_, events);
-    commit();
-  }
+  void gap(std::uint64_t time, std::uint64_t events) { commit(put(tag(kTagGap, time), events)); }
   void thread(std::uint64_t time, std::uint32_t thread_index) {
-    tag(kTagThread, time);
-    at_ = put_varint(at_, thread_index);
-    commit();
+    commit(put(tag(kTagThread, time), thread_index));
   }
   void device_allocate(std::uint64_t time, std::uint32_t device, std::uint8_t kind, std::uint64_t handle,
                        std::uint64_t size, std::uint32_t stack) {
@@ -173,50 +150,57 @@ class RecordWriter {
     while (shared < count && shared < last_frame_count_ &&
            frames[count - 1 - shared] == last_frames_[last_frame_count_ - 1 - shared])
       ++shared;
-    tag(kTagStack, time);
-    at_ = put_varint(at_, count);
-    at_ = put_varint(at_, shared);
+    std::uint8_t* at = put(put(tag(kTagStack, time), count), shared);
     // The frames that differ, outermost first, each relative to its caller.
     std::uint64_t caller = shared > 0 ? frames[count - shared] : 0;
     for (std::uint32_t i = count - shared; i-- > 0;) {
-      at_ = put_varint(at_, zigzag(static_cast<std::int64_t>(frames[i] - caller)));
+      at = put(at, zigzag(static_cast<std::int64_t>(frames[i] - caller)));
       caller = frames[i];
     }
-    commit();
+    commit(at);
     std::memcpy(last_frames_, frames, count * sizeof(std::uint64_t));
     last_frame_count_ = count;
     return ++stacks_;
   }
 
  private:
-  void tag(RecordTag kind, std::uint64_t time) {
+  // These return the end of what they wrote. commit() makes it visible, once a record: bytes may alias `at_`,
+  // so the compiler would store and load it for each field.
+  static std::uint8_t* put(std::uint8_t* at, std::uint64_t value) {
+    if (value >= 0x80) return put_varint_with_slack(at, value);
+    *at = static_cast<std::uint8_t>(value);  // most sizes and stacks
+    return at + 1;
+  }
+  std::uint8_t* tag(RecordTag kind, std::uint64_t time) {
     const std::uint64_t delta = time > last_time_ ? time - last_time_ : 0;
     last_time_ += delta;
-    if (delta < kInlineTimeLimit) {
-      *at_++ = static_cast<std::uint8_t>(kind | delta << 4);
-    } else {
-      *at_++ = static_cast<std::uint8_t>(kind | kInlineTimeLimit << 4);
-      at_ = put_varint(at_, delta - kInlineTimeLimit);
-    }
+    std::uint8_t* const at = at_;
+    const bool is_inline = delta < kInlineTimeLimit;
+    const std::uint64_t high = is_inline ? delta : kInlineTimeLimit;
+    *at = static_cast<std::uint8_t>(kind | high << 4);
+    // One byte more is written in any case, and counts only if it is needed.
+    const std::uint64_t rest = delta - kInlineTimeLimit;
+    if (__builtin_expect(delta >= kInlineTimeLimit + 0x80, 0)) return put_varint(at + 1, rest);
+    at[1] = static_cast<std::uint8_t>(rest);
+    return at + (is_inline ? 1 : 2);
   }
-  void put_address(std::uint64_t address) {
+  std::uint8_t* put_address(std::uint8_t* at, std::uint64_t address) {
     const std::uint64_t eighths = address >> kAddressShift;
-    at_ = put_varint(at_, zigzag(static_cast<std::int64_t>(eighths - last_address_)));
+    const auto difference = static_cast<std::int64_t>(eighths - last_address_);
     last_address_ = eighths;
+    return put_varint_with_slack(at, zigzag(difference));
   }
-  void sized(RecordTag kind, std::uint64_t time, std::uint64_t address, std::uint64_t size) {
-    tag(kind, time);
-    put_address(address);
-    at_ = put_varint(at_, size);
+  std::uint8_t* sized(RecordTag kind, std::uint64_t time, std::uint64_t address, std::uint64_t size) {
+    return put(put_address(tag(kind, time), address), size);
   }
   // The fields take fewer than 128 bytes, so their length takes one byte.
   void extension(ExtensionKind kind, std::uint64_t time, std::initializer_list<std::uint64_t> fields) {
-    tag(kTagExtension, time);
-    *at_++ = static_cast<std::uint8_t>(kind);
-    std::uint8_t* const length = at_++;
-    for (const std::uint64_t field : fields) at_ = put_varint(at_, field);
-    *length = static_cast<std::uint8_t>(at_ - length - 1);
-    commit();
+    std::uint8_t* at = tag(kTagExtension, time);
+    *at++ = static_cast<std::uint8_t>(kind);
+    std::uint8_t* const length = at++;
+    for (const std::uint64_t field : fields) at = put(at, field);
+    *length = static_cast<std::uint8_t>(at - length - 1);
+    commit(at);
   }
   // An atomic exchange would cost 20 ns more.
   static std::uint64_t take(std::atomic<std::uint64_t>& counter) {
@@ -224,14 +208,16 @@ class RecordWriter {
     counter.store(0, std::memory_order_relaxed);
     return value;
   }
-  void commit() {
-    header_->committed.store(static_cast<std::uint32_t>(at_ - begin_), std::memory_order_release);
+  void commit(std::uint8_t* at) {
+    at_ = at;
+    header_->committed.store(static_cast<std::uint32_t>(at - begin()), std::memory_order_release);
   }
+  std::uint8_t* begin() const { return reinterpret_cast<std::uint8_t*>(header_) + sizeof(SegmentHeader); }
 
+  // What every record uses is in front.
   std::uint8_t* at_ = nullptr;
   std::uint8_t* end_ = nullptr;
   SegmentHeader* header_ = nullptr;
-  std::uint8_t* begin_ = nullptr;
   std::uint64_t last_time_ = 0, last_address_ = 0;
   std::uint32_t stacks_ = 0, last_frame_count_ = 0;
   std::uint64_t last_frames_[kMaxFrames] = {};

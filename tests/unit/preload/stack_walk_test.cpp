@@ -39,6 +39,7 @@ struct Walks {
   Frames truth, rules, frame_pointers;
   Frames frequent;  // by rules, where each allocation walks the stack
   Frames known;     // the walk from the cache; empty if there was none
+  Frames often;     // the same, where each allocation walks the stack
 };
 
 struct TruthSoFar {
@@ -60,7 +61,7 @@ _Unwind_Reason_Code add_frame(_Unwind_Context* context, void* data) {
 }
 
 thread_local WalkHistory history, frequent_history;
-thread_local KnownWalks known_walks;
+thread_local KnownWalks known_walks, often_known_walks;
 
 #ifdef __clang__  // Only needed in builds with sanitizers, where every function keeps its frame pointer.
 #define HEADROOM_KEEP_FRAME_POINTER
@@ -80,6 +81,9 @@ thread_local KnownWalks known_walks;
     const StackTrace trace = known->trace(walks.known.pcs.data());
     walks.known.count = trace.count;
   }
+  walks.often.count = 0;
+  const KnownWalks::Walk* const often = often_known_walks.find_often(caller);
+  if (often != nullptr) walks.often.count = often->trace(walks.often.pcs.data()).count;
   StackTrace by_rules{walks.rules.pcs.data()};
   walk_unwind_rules(caller, bounds, history, by_rules, true);
   by_rules.complete();
@@ -92,6 +96,8 @@ thread_local KnownWalks known_walks;
   EXPECT_EQ(frequent.count, depth);
   EXPECT_EQ(frequent.hash == by_rules.hash, walks.frequent.equals(walks.rules));
   if (known == nullptr) known_walks.keep(caller, history, by_rules);
+  if (often == nullptr && often_known_walks.is_worth_keeping(caller))
+    often_known_walks.keep(caller, history, by_rules);
   StackTrace by_frame_pointers{walks.frame_pointers.pcs.data()};
   walk_frame_pointers(caller, bounds, by_frame_pointers);
   walks.frame_pointers.count = by_frame_pointers.count;
@@ -103,6 +109,9 @@ void expect_same(const Walks& walks, const char* where) {
   EXPECT_EQ(walks.frequent.list(), walks.truth.list()) << where;
   if (walks.known.count > 0) {
     EXPECT_EQ(walks.known.list(), walks.truth.list()) << where;
+  }
+  if (walks.often.count > 0) {
+    EXPECT_EQ(walks.often.list(), walks.truth.list()) << where;
   }
 }
 
@@ -164,7 +173,7 @@ TEST(TracerStackWalk, KeepsAWalkFromItsSecondTime) {
 // The same start on the stack, but other callers.
 TEST(TracerStackWalk, RepeatsAWalkWithOtherCallers) {
   Walks walks;
-  int known = 0, others = 0;
+  int known = 0, often = 0, others = 0;
   const std::function<void(std::size_t)> by_one = [&](std::size_t size) { with_a_frame_of(walks, size); };
   const std::function<void(std::size_t)> by_another = [&](std::size_t size) {
     with_a_frame_of(walks, size);
@@ -175,10 +184,12 @@ TEST(TracerStackWalk, RepeatsAWalkWithOtherCallers) {
     (i / 4 % 2 == 0 ? by_one : by_another)(i / 8 % 4 * 16);
     expect_same(walks, "by turns");
     known += walks.known.count > 0;
+    often += walks.often.count > 0;
     others += walks.truth.list() != last;
     last = walks.truth.list();
   }
   EXPECT_GT(known, 0);
+  EXPECT_GT(often, 0);
   EXPECT_GE(others, 16);
 }
 
@@ -347,6 +358,7 @@ template <unsigned Kind>
       path.wrong += walks.rules.list() == walks.truth.list() ? 0 : 1;
       path.wrong += walks.frequent.list() == walks.truth.list() ? 0 : 1;
       path.deepest = std::max(path.deepest, walks.rules.count);
+      path.wrong += walks.often.count == 0 || walks.often.list() == walks.truth.list() ? 0 : 1;
       if (walks.known.count == 0) continue;
       ++path.known;
       path.wrong += walks.known.list() == walks.truth.list() ? 0 : 1;

@@ -1,4 +1,5 @@
 // The reader returns what the writer wrote.
+#include <algorithm>
 #include <array>
 #include <limits>
 
@@ -43,6 +44,24 @@ TEST(Varint, RoundTripsAnyNumberInAtMostTenBytes) {
   const std::uint8_t* at = endless.data();
   EXPECT_EQ(get_varint(at, endless.data() + endless.size()), 0u);
   EXPECT_EQ(at, nullptr) << "it has more than ten bytes";
+}
+
+// The writer of the preload library: the same bytes, and at most three more.
+TEST(Varint, WithSlackWritesTheSameBytes) {
+  const auto check = [](std::uint64_t value) {
+    std::array<std::uint8_t, 16> plain, with_slack;
+    plain.fill(0xee);
+    with_slack.fill(0xee);
+    const auto bytes = put_varint(plain.data(), value) - plain.data();
+    ASSERT_EQ(put_varint_with_slack(with_slack.data(), value) - with_slack.data(), bytes) << value;
+    EXPECT_TRUE(std::equal(plain.begin(), plain.begin() + bytes, with_slack.begin())) << value;
+    for (std::size_t i = static_cast<std::size_t>(bytes) + kVarintSlack; i < with_slack.size(); ++i)
+      EXPECT_EQ(with_slack[i], 0xee) << value;
+  };
+  for (unsigned bits = 0; bits < 64; ++bits)
+    for (const std::uint64_t near : {0, 1, 2}) check((std::uint64_t{1} << bits) + near - 1);
+  check(~std::uint64_t{0});
+  for (std::uint64_t value = 0; value < 70'000; ++value) check(value);
 }
 
 TEST(RoundTrip, KeepsEveryKindOfEvent) {
