@@ -3,6 +3,7 @@
 // never do.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,6 +14,12 @@
 #include "types/detection.h"
 
 namespace headroom::media {
+
+// The pixels of a mask file as they are stored: palette indices or grey values, rows packed.
+struct LabelPicture {
+  int width = 0, height = 0;
+  std::vector<std::uint8_t> values{};
+};
 
 class MediaEngine {
  public:
@@ -26,6 +33,11 @@ class MediaEngine {
   // The object ids (non-zero pixel values or palette indices, ascending) in an annotation mask; empty if
   // the mask is empty.
   virtual Result<std::vector<int>> read_mask_ids(const std::string& path) = 0;
+  // The pixels of an annotation mask: a PNG with a palette, or grey of 1 to 8 bits (1-bit grey gives 0 and
+  // 1), with or without alpha. A colour picture is an error unless its three channels are equal.
+  virtual Result<LabelPicture> read_labels(const std::string& path) = 0;
+  // Writes a PNG with the palette of DAVIS and PASCAL VOC: of 1 bit if no value is above 1, else of 8 bits.
+  virtual Status write_labels(const LabelPicture& labels, const std::string& path) = 0;
   // Draws findings (boxes with class and score, quads, lines, masks) and writes a JPEG.
   virtual Status write_annotated(const Picture& picture, const FrameFindings& findings,
                                  const std::vector<std::string>& class_names, const std::string& path) = 0;
@@ -46,7 +58,7 @@ class MediaEngine {
 Result<std::unique_ptr<MediaEngine>> load_media_engine();
 
 // The function that the plug-in exports.
-inline constexpr const char* kMediaEngineSymbol = "headroom_media_engine_v1";
+inline constexpr const char* kMediaEngineSymbol = "headroom_media_engine_v2";
 using MediaEngineFunction = MediaEngine* (*)();
 
 }  // namespace headroom::media

@@ -50,10 +50,6 @@ Result<std::vector<SourceSequence>> list_subfolders(const fs::path& folder,
 
 // --- SA-V and DAVIS: JPEGImages*/[RESOLUTION/]VIDEO/*.jpg, Annotations*/[RESOLUTION/]VIDEO/[OBJECT/]*.png
 
-struct AnnotatedFolder {
-  fs::path frames, annotations;
-};
-
 // The best name that begins with `prefix`: the bare name, or else the first in natural order.
 std::string first_with_prefix(const std::vector<std::string>& names, std::string_view prefix) {
   if (std::ranges::find(names, prefix) != names.end()) return std::string(prefix);
@@ -94,19 +90,13 @@ Result<std::vector<SourceObject>> list_objects(const fs::path& annotations) {
   return objects;
 }
 
-Result<std::vector<SourceSequence>> list_annotated(AnnotatedFolder folder) {
-  auto level = resolution_level(folder.frames);
-  if (!level) return forward_error(level);
-  if (!level->empty()) {
-    folder.frames /= *level;
-    folder.annotations /= *level;
-  }
+Result<std::vector<SourceSequence>> list_annotated(const AnnotatedFolder& folder) {
   auto videos = list_folder(folder.frames);
   if (!videos) return forward_error(videos);
   auto sequences = list_subfolders(folder.frames, videos->folders);
   if (!sequences) return sequences;
   for (SourceSequence& sequence : *sequences) {
-    auto objects = list_objects(folder.annotations / sequence.name);
+    auto objects = list_objects(folder.annotations.empty() ? fs::path() : folder.annotations / sequence.name);
     if (!objects) return forward_error(objects);
     sequence.objects = std::move(*objects);
   }
@@ -320,15 +310,25 @@ Result<SourceSpec> parse_kind(const std::string& kind, std::string_view value) {
 
 }  // namespace
 
+Result<AnnotatedFolder> find_annotated_folder(const fs::path& folder, const FolderListing& listing) {
+  const std::string frames = first_with_prefix(listing.folders, "JPEGImages");
+  if (frames.empty()) return AnnotatedFolder{};
+  auto level = resolution_level(folder / frames);
+  if (!level) return forward_error(level);
+  const std::string annotations = first_with_prefix(listing.folders, "Annotations");
+  const auto inside = [&](const std::string& name) {
+    return level->empty() ? folder / name : folder / name / *level;
+  };
+  return AnnotatedFolder{inside(frames), annotations.empty() ? fs::path() : inside(annotations)};
+}
+
 Result<std::vector<SourceSequence>> list_image_folder(const std::string& folder, const ScanLimits& limits) {
   auto listing = list_folder(folder);
   if (!listing) return forward_error(listing);
-  const std::string frames = first_with_prefix(listing->folders, "JPEGImages");
+  auto annotated = find_annotated_folder(folder, *listing);
+  if (!annotated) return forward_error(annotated);
   auto sequences =
-      frames.empty()
-          ? list_subfolders(folder, listing->folders)
-          : list_annotated({fs::path(folder) / frames,
-                            fs::path(folder) / first_with_prefix(listing->folders, "Annotations")});
+      annotated->frames.empty() ? list_subfolders(folder, listing->folders) : list_annotated(*annotated);
   if (!sequences) return sequences;
   if (!listing->images.empty())
     sequences->insert(sequences->begin(), image_sequence(folder, std::move(listing->images)));

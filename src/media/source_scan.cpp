@@ -16,14 +16,6 @@ namespace headroom::media {
 namespace {
 namespace fs = std::filesystem;
 
-// Names are written into JSON documents, which are UTF-8. With a name in another encoding the file could
-// not be found again.
-bool is_utf8(std::string_view text) {
-  while (!text.empty())
-    if (!take_utf8(text).valid) return false;
-  return true;
-}
-
 // Converts std::bad_alloc of `decode` into an error of this frame only.
 template <class Decode>
 auto catch_bad_alloc(Decode decode) -> decltype(decode()) {
@@ -53,7 +45,9 @@ class Scan {
     for (SourceSequence& sequence : *sequences) {
       if (limits_.videos > 0 && static_cast<std::int64_t>(metadata_.sequences.size()) >= limits_.videos)
         break;
-      if (!is_utf8(sequence.path)) {
+      // Names are written into JSON documents, which are UTF-8. With a name in another encoding the file
+      // could not be found again.
+      if (!is_valid_utf8(sequence.path)) {
         skip(sequence.name, "its name is not valid UTF-8; rename it");
         continue;
       }
@@ -83,7 +77,7 @@ class Scan {
     for (std::string& image : sequence.images) {
       if (reached_limit(static_cast<std::int64_t>(usable.size()))) break;
       const std::string shown = has_several_ ? sequence.name + "/" + image : image;
-      if (!is_utf8(image)) {
+      if (!is_valid_utf8(image)) {
         skip(shown, "its name is not valid UTF-8; rename it");
         continue;
       }
@@ -165,7 +159,7 @@ class Scan {
         skip(shown, "it has no mask");
         continue;
       }
-      if (!is_utf8(object.mask_path)) {
+      if (!is_valid_utf8(object.mask_path)) {
         skip(shown, "its name is not valid UTF-8; rename it");
         continue;
       }
@@ -217,7 +211,7 @@ class Scan {
     if (!listing) return forward_error(listing);
     if (listing->videos.empty()) return {};
     std::string name = listing->videos.front();
-    if (!is_utf8(name)) name = "a video";
+    if (!is_valid_utf8(name)) name = "a video";
     if (listing->videos.size() > 1) name += fmt::format(" and {} more", listing->videos.size() - 1);
     skip(std::move(name), fmt::format("videos in a folder of images are not read; use video={} to read them",
                                       metadata_.spec.path));

@@ -75,6 +75,13 @@ struct FolderListing {
 // pipes, sockets and other types are ignored. A broken link with an image's or video's name is listed, so
 // that decoding reports it.
 Result<FolderListing> list_folder(const std::filesystem::path& folder);
+// Where a data set like SA-V or DAVIS has its videos and their masks: JPEGImages*/[RESOLUTION/] and
+// Annotations*/[RESOLUTION/]. Empty for what the folder, whose listing is given, does not have.
+struct AnnotatedFolder {
+  std::filesystem::path frames, annotations;
+};
+Result<AnnotatedFolder> find_annotated_folder(const std::filesystem::path& folder,
+                                              const FolderListing& listing);
 // Stops at the first image, to avoid listing 200,000 names only to know that images exist.
 bool contains_image(const std::filesystem::path& folder);
 

@@ -14,6 +14,7 @@
 #include "types/limit.h"
 #include "types/runtime_settings.h"
 #include "types/source.h"
+#include "types/vos_run.h"
 
 namespace headroom {
 
@@ -32,6 +33,7 @@ struct ModelSpec {
   Precision precision = Precision::automatic;  // automatic: the precision of all models
   std::int64_t every = 1;                      // with a pool: the model runs on every Nth frame
   bool isolated = false;                       // with a pool: the model runs in a separate process
+  std::optional<PromptKind> prompt{};          // with --task vos; absent: the prompt of all models
   std::string settings{};                      // runtime settings, "arena=off,prepack=off" (set_settings)
   friend bool operator==(const ModelSpec&, const ModelSpec&) = default;
 };
@@ -40,6 +42,7 @@ struct BenchOptions {
   std::vector<ModelSpec> models;
   std::vector<std::string> skipped_slots;  // compatibility slots without a path
   std::optional<SourceSpec> source;
+  std::optional<VosOptions> vos{};  // --task vos
 
   std::string backend;  // forced for all models; empty: chosen by file extension and availability
   std::string task;     // forced for all models; empty: detected

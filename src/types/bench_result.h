@@ -14,6 +14,7 @@
 #include "types/limit.h"
 #include "types/runtime_settings.h"
 #include "types/source.h"
+#include "types/vos_run.h"
 
 namespace headroom {
 
@@ -255,6 +256,7 @@ struct ModelResult {
   std::optional<RuntimeSettings> smallest_settings;  // within 5 % of the fastest
   std::optional<LayerMemory> layers;                 // --layers
   std::optional<InStep> in_step = {};                // --in-step
+  std::optional<VosResult> vos = {};                 // --task vos
   std::vector<std::string> warnings;
   std::vector<std::string> annotated_images;  // paths inside the run folder
   friend bool operator==(const ModelResult&, const ModelResult&) = default;
@@ -387,6 +389,7 @@ struct BenchResult {
   std::string command;     // as typed
   HostInfo host;
   std::optional<SourceMetadata> source;
+  std::optional<VosSource> vos{};     // --task vos
   std::int64_t frames_held_peak = 0;  // largest number of decoded frames in memory
   std::optional<Limit> limit;
   std::optional<Limit> gpu_limit;  // for GPU memory: the smallest of the devices' limits

@@ -57,6 +57,7 @@ struct VosVideo {
 // A video, or one object of it, that is left out, and why.
 struct VosLeftOut {
   std::string video, object, why;
+  friend bool operator==(const VosLeftOut&, const VosLeftOut&) = default;
 };
 
 enum class VosLayout {

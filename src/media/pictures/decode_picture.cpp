@@ -84,6 +84,31 @@ Status decode_picture(EncodedBytes file, const ImageHeader& header, std::uint8_t
   return {};
 }
 
+Result<LabelPicture> decode_labels(EncodedBytes file, ImageHeader header) {
+  if (header.format != ImageFormat::png)
+    return input_error("it is not a PNG; write masks as PNG, indexed or grey");
+  if (header.bits > 8) return input_error("it has 16 bits a pixel; write masks with 8 bits, indexed or grey");
+  LabelPicture labels{header.width, header.height};
+  if (header.has_palette || header.channels <= 2) {
+    auto values = decode_png_indices(file, header);
+    if (!values) return forward_error(values);
+    labels.values = std::move(*values);
+    return labels;
+  }
+  header.orientation = 1;
+  std::vector<std::uint8_t> bgr(shown_size(header).bytes());
+  if (auto decoded = decode_png(file, FrameTarget(bgr.data(), header)); !decoded)
+    return forward_error(decoded);
+  labels.values.resize(bgr.size() / 3);
+  for (std::size_t i = 0; i < labels.values.size(); ++i) {
+    const std::uint8_t* pixel = &bgr[3 * i];
+    if (pixel[0] != pixel[1] || pixel[0] != pixel[2])
+      return input_error("its colours are not numbers of objects; write masks as PNG, indexed or grey");
+    labels.values[i] = pixel[0];
+  }
+  return labels;
+}
+
 Result<std::vector<int>> decode_mask_ids(EncodedBytes file, const ImageHeader& header) {
   std::set<int> ids;
   if (auto collected = collect_ids(file, header, ids); !collected) return forward_error(collected);

@@ -12,4 +12,7 @@ Status decode_picture(EncodedBytes file, const ImageHeader& header, std::uint8_t
 // blue).
 Result<std::vector<int>> decode_mask_ids(EncodedBytes file, const ImageHeader& header);
 
+// The pixels of a mask (MediaEngine::read_labels).
+Result<LabelPicture> decode_labels(EncodedBytes file, ImageHeader header);
+
 }  // namespace headroom::media

@@ -22,10 +22,12 @@ Status decode_tiff(EncodedBytes file, const FrameTarget& frame);
 Result<DeepPicture> decode_deep_png(EncodedBytes file, const ImageHeader& header);
 Result<DeepPicture> decode_deep_tiff(EncodedBytes file, const ImageHeader& header);
 
-// The palette indices of a PNG's pixels.
+// The palette indices of a PNG's pixels, or the values of a grey one of at most 8 bits as stored.
 Result<std::vector<std::uint8_t>> decode_png_indices(EncodedBytes file, const ImageHeader& header);
 
 // A JPEG file of packed BGR rows. `quality` is 1 to 100.
 Result<std::string> encode_jpeg(const std::uint8_t* bgr, PictureSize size, int quality);
+// A PNG file with the palette of DAVIS and PASCAL VOC, of 1 or 8 bits. `indices` has one byte a pixel.
+Result<std::string> encode_indexed_png(const std::uint8_t* indices, PictureSize size, int bits);
 
 }  // namespace headroom::media

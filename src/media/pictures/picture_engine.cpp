@@ -25,6 +25,6 @@ std::string PictureEngine::version() const {
 
 }  // namespace headroom::media
 
-extern "C" __attribute__((visibility("default"))) headroom::media::MediaEngine* headroom_media_engine_v1() {
+extern "C" __attribute__((visibility("default"))) headroom::media::MediaEngine* headroom_media_engine_v2() {
   return new headroom::media::PictureEngine;
 }

@@ -12,6 +12,8 @@ class PictureEngine final : public MediaEngine {
   // picture_reader.cpp
   Result<Decoded> decode_image_into(const std::string& path, const AllocateFrame& allocate_frame) override;
   Result<std::vector<int>> read_mask_ids(const std::string& path) override;
+  Result<LabelPicture> read_labels(const std::string& path) override;
+  Status write_labels(const LabelPicture& labels, const std::string& path) override;
   // annotator.cpp
   Status write_annotated(const Picture& picture, const FrameFindings& findings,
                          const std::vector<std::string>& class_names, const std::string& path) override;

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <new>
 
@@ -76,6 +77,22 @@ Result<std::vector<int>> PictureEngine::read_mask_ids(const std::string& path) {
   auto file = read_picture(path, memory_bound_);
   if (!file) return forward_error(file);
   return decoded_or_error(path, [&] { return decode_mask_ids(bytes_of(file->content), file->header); });
+}
+
+Result<LabelPicture> PictureEngine::read_labels(const std::string& path) {
+  auto file = read_picture(path, memory_bound_);
+  if (!file) return forward_error(file);
+  return decoded_or_error(path, [&] { return decode_labels(bytes_of(file->content), file->header); });
+}
+
+Status PictureEngine::write_labels(const LabelPicture& labels, const std::string& path) {
+  const PictureSize size{labels.width, labels.height};
+  if (labels.width <= 0 || labels.height <= 0 || labels.values.size() * 3 != size.bytes())
+    return internal_error(fmt::format("cannot write {}", path), "the mask has no pixels");
+  const int bits = *std::ranges::max_element(labels.values) > 1 ? 8 : 1;
+  auto file = encode_indexed_png(labels.values.data(), size, bits);
+  if (!file) return failure(fmt::format("cannot write {}", path), file.error().what);
+  return write_file_atomically(path, *file);
 }
 
 }  // namespace headroom::media

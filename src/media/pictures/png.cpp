@@ -68,6 +68,7 @@ void choose_png_pixels(PngDecoder& decoder, PngPixels pixels) {
   const int type = png_get_color_type(png, decoder.info);
   if (pixels == PngPixels::indices) {
     png_set_packing(png);  // one byte per index
+    png_set_strip_alpha(png);
     return;
   }
   png_set_strip_alpha(png);

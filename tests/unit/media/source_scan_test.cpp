@@ -101,6 +101,10 @@ class ShortOfMemory : public MediaEngine {
   Result<std::vector<int>> read_mask_ids(const std::string& path) override {
     return whole_.read_mask_ids(path);
   }
+  Result<LabelPicture> read_labels(const std::string& path) override { return whole_.read_labels(path); }
+  Status write_labels(const LabelPicture& labels, const std::string& path) override {
+    return whole_.write_labels(labels, path);
+  }
   Status write_annotated(const Picture& picture, const FrameFindings& findings,
                          const std::vector<std::string>& class_names, const std::string& path) override {
     return whole_.write_annotated(picture, findings, class_names, path);
