@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
 """Trains a narrow network of EdgeTAM's shape on made clips (vos_clips.py).
 
-    python/train_vos.py --output DIR [--minutes 9] [--resume DIR] [--batch 64] [--frames 8] [--device cuda]
+    python/train_vos.py --output one --frames 1 --batch 256
+    python/train_vos.py --output three --resume one --frames 3
+    python/train_vos.py --output eight --resume three --frames 8
+    python/train_vos.py --output model --resume eight --minutes 0
 
 The network has every part of EdgeTAM (RepViT, mask decoder, memory attention, memory encoder, perceiver) at a side of 256 pixels, with
 half of the channels. It sees a point, a box or a mask in the first frame and follows the object, as the predictor does. At the
 end, and with `--minutes 0`, it is measured on clips that it has not seen: J, F (docs/evaluate.md) and their mean.
 
-Training goes on from `--resume`, so that it can be done in pieces; DIR gets weights.pt, training.pt and accuracy.json. `--resume DIR
---minutes 0` measures the weights and writes them as a model folder of `transformers`, which `export_vos.py --source transformers
---checkpoint` exports. Needs PyTorch, transformers, timm and scipy.
+Training goes on from `--resume`, in pieces: first pictures, whose steps are short, then longer clips. `--output` gets weights.pt,
+training.pt and accuracy.json. `--resume DIR --minutes 0` measures the weights and writes them as a model folder of `transformers`,
+which `export_vos.py --source transformers --checkpoint` exports. Needs PyTorch, transformers, timm and scipy.
 """
 import argparse
 import json
@@ -245,16 +248,13 @@ def decode_with_mask(follower, frame, dense_mask):
 
 
 def loss_of(masks, scores, there, truth):
-    """Focal and dice loss of the masks (the best of tokens 1 to 3 alone), of their expected IoU, and of the object's presence."""
+    """Cross-entropy and dice loss of the masks (the best of tokens 1 to 3 alone), of their expected IoU, and of the object's presence."""
     large = F.interpolate(masks, size=truth.shape[-2:], mode="bilinear", align_corners=False)
     target = truth.float().unsqueeze(1).expand_as(large)
     chance = torch.sigmoid(large)
-    entropy = F.binary_cross_entropy_with_logits(large, target, reduction="none")
-    right = chance * target + (1 - chance) * (1 - target)
-    weight = 0.25 * target + 0.75 * (1 - target)
-    focal = (weight * (1 - right) ** 2 * entropy).mean((2, 3))
+    entropy = F.binary_cross_entropy_with_logits(large, target, reduction="none").mean((2, 3))
     dice = 1 - (2 * (chance * target).sum((2, 3)) + 1) / (chance.sum((2, 3)) + target.sum((2, 3)) + 1)
-    each = 20 * focal + dice
+    each = 2 * entropy + dice
     present = truth.flatten(1).any(1).float()
     with torch.no_grad():
         binary, wanted = large > 0, target > 0
@@ -292,7 +292,7 @@ def train(model, arguments, state):
             warm = min(1.0, (step + 1) / 100)
             group["lr"] = arguments.rate * warm * max(0.02, 0.5 * (1 + math.cos(math.pi * progress)))
         video, truth, generator = draw_clips(arguments.batch, arguments.frames, step, arguments.device)
-        kind = ("points", "box", "mask", "points")[step % 4]
+        kind = ("points", "box", "mask", "points")[step % (2 if arguments.frames == 1 else 4)]
         losses = []
         with torch.autocast(arguments.device, dtype=torch.bfloat16, enabled=arguments.device == "cuda"):
             follow(model, video, truth[:, 0], kind, generator,

@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""Tests python/export_vos.py: its options, and with torch the graphs of small random nets.
+
+    export_vos_test.py            (options; needs no torch)
+    export_vos_test.py --export   (exits with 77 where torch, transformers, timm, onnx or onnxruntime is missing)
+"""
+import importlib.util
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "python" / "export_vos.py"
+NEEDS = ("torch", "transformers", "timm", "onnx", "onnxruntime")
+EXPORT = "--export" in sys.argv
+
+
+def export(*words):
+    return subprocess.run([sys.executable, "-B", str(SCRIPT), *words], capture_output=True, text=True)
+
+
+class Options(unittest.TestCase):
+    def rejects(self, message, *words):
+        result = export("--source", "transformers", "--checkpoint", "random", "--output", "/nowhere", *words)
+        self.assertEqual(result.returncode, 2, result.stderr)
+        self.assertIn(message, result.stderr)
+
+    def test_help_names_each_option(self):
+        result = export("--help")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        for option in ("--source", "--checkpoint", "--model", "--format", "--size", "--fp16", "--static",
+                       "--attention-chunks", "--verify", "--output"):
+            self.assertIn(option, result.stdout)
+
+    def test_rejects_unknown_source(self):
+        result = export("--source", "sam3", "--checkpoint", "random", "--output", "/nowhere")
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("sam3", result.stderr)
+
+    def test_rejects_missing_checkpoint(self):
+        result = export("--source", "sam2", "--checkpoint", "/nowhere/sam2.pt", "--output", "/nowhere")
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("--checkpoint /nowhere/sam2.pt: no such file or folder", result.stderr)
+
+    def test_rejects_sizes(self):
+        self.rejects("--size 1000: not a multiple of 32", "--size", "1000")
+        self.rejects("'768x': not a number above 0", "--size", "768x")
+        self.rejects("--size 640: not a multiple of 256", "--size", "640", "--model", "edgetam")
+
+    def test_rejects_fixed_sizes_that_hold_no_bank(self):
+        self.rejects("'7': not M,K", "--static", "7")
+        self.rejects("--static 6,16: one prompt needs 7 memories and 16 pointers", "--static", "6,16")
+
+    def test_rejects_no_chunks(self):
+        self.rejects("'0': not a number above 0", "--attention-chunks", "0")
+
+
+class Exports(unittest.TestCase):
+    """`--verify` compares each stage and the tracked frames with the Python predictor of transformers."""
+
+    def verified(self, *words):
+        with tempfile.TemporaryDirectory() as folder:
+            result = export("--source", "transformers", "--checkpoint", "random:1", "--verify", "--verify-frames", "6",
+                            "--output", folder, *words)
+            self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+            return json.loads((pathlib.Path(folder) / "manifest.json").read_text())
+
+    def test_sam2(self):
+        manifest = self.verified("--model", "narrow", "--size", "128")
+        self.assertEqual((manifest["headroom.vos"], manifest["family"], manifest["size"]), (1, "sam2.1", 128))
+        self.assertEqual(len(manifest["mask_downsample"]), 17)
+        self.assertTrue(manifest["ptr_tpos"])
+
+    def test_edgetam(self):
+        manifest = self.verified("--model", "edgetam-narrow", "--size", "256")
+        self.assertEqual(manifest["family"], "edgetam")
+        self.assertFalse(manifest["ptr_tpos"])
+
+    def test_fixed_sizes_and_chunks(self):
+        manifest = self.verified("--model", "narrow", "--size", "128", "--static", "8,18", "--attention-chunks", "4")
+        self.assertEqual(manifest["static"], {"memories": 8, "pointers": 18})
+
+    def test_torchscript(self):
+        manifest = self.verified("--model", "narrow", "--size", "128", "--format", "torchscript")
+        self.assertEqual(manifest["graphs"]["mask_decoder"]["file"], "mask_decoder.pt")
+
+
+if __name__ == "__main__":
+    if EXPORT:
+        missing = [name for name in NEEDS if importlib.util.find_spec(name) is None]
+        if missing:
+            print("skipped: the Python packages " + ", ".join(missing) + " are missing; "
+                  "install python/requirements-export.txt")
+            sys.exit(77)
+    unittest.main(argv=[sys.argv[0]], defaultTest="Exports" if EXPORT else "Options")
