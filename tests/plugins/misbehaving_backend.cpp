@@ -257,6 +257,7 @@ const hr_backend kBackend{HEADROOM_BACKEND_ABI,
                           placement,
                           run_facts,
                           nullptr,
+                          nullptr,
                           nullptr};
 
 }  // namespace

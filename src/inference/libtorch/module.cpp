@@ -28,6 +28,9 @@ using torch::jit::Value;
 using Dims = std::vector<std::int64_t>;
 
 constexpr const char* kConfigFile = "config.txt";
+// A list of {"name", "type", "dims"}: what forward() takes, in order; -1 is a dynamic dimension.
+constexpr const char* kInputsFile = "headroom.inputs.json";
+constexpr const char* kVosManifestFile = "headroom.vos.manifest";  // docs/video-segmentation.md
 
 // Runs `work` and converts its exceptions to Failures, without LibTorch's C++ stack traces.
 template <class Work>
@@ -45,7 +48,7 @@ auto with_clean_errors(Work&& work) {
 
 struct Imported {
   Module module;
-  std::string config;
+  std::string config, inputs, vos_manifest;  // extra files; empty if absent
 };
 
 // LibTorch 2 saves the inputs of the trace without their data, and can restore their shapes itself. On a
@@ -73,7 +76,7 @@ void restore_traced_shapes(const std::string& path, const Module& module, c10::D
 }
 
 Imported import(const std::string& path, c10::Device device) {
-  torch::jit::ExtraFilesMap extra{{kConfigFile, ""}};
+  torch::jit::ExtraFilesMap extra{{kConfigFile, ""}, {kInputsFile, ""}, {kVosManifestFile, ""}};
   Module module =
       torch::jit::import_ir_module(std::make_shared<torch::jit::CompilationUnit>(), path, device, extra);
   module.eval();
@@ -83,7 +86,7 @@ Imported import(const std::string& path, c10::Device device) {
     std::fprintf(stderr, "LibTorch: cannot read the input shapes of the module's trace: %s\n",
                  failure.message.c_str());
   }
-  return {module, extra[kConfigFile]};
+  return {module, extra[kConfigFile], extra[kInputsFile], extra[kVosManifestFile]};
 }
 
 // Returns the module that `work` creates. If it fails: returns nothing with `best_effort`, otherwise
@@ -248,6 +251,31 @@ std::optional<TensorSpec> spec_from_config(const Json& config, const std::string
   return spec_of(name, type, std::move(shape), {});
 }
 
+ElementType type_named(const std::string& name) {
+  for (const TypePair& pair : kTypes)
+    if (headroom::name_of(pair.ours) == name) return pair.ours;
+  return ElementType::unknown;
+}
+
+// The inputs that headroom.inputs.json records. `arguments`: tensors that forward() takes.
+std::vector<TensorSpec> recorded_inputs(const std::string& text, std::size_t arguments) {
+  const auto list = parse_json(text, kInputsFile);
+  if (!list || !list->is_array() || list->size() != arguments)
+    throw failed("its {} is not a list of the {} tensors that forward() takes", kInputsFile, arguments);
+  std::vector<TensorSpec> specs;
+  for (const Json& entry : *list) {
+    Dims dims;
+    for (const Json& dim : get_member(entry, "dims"))
+      dims.push_back(dim.is_number_integer() ? dim.get<std::int64_t>() : -1);
+    const std::string name = get_text(entry, "name");
+    const ElementType type = type_named(get_text(entry, "type"));
+    if (name.empty() || type == ElementType::unknown || !get_member(entry, "dims").is_array())
+      throw failed("its {} needs 'name', 'type' and 'dims' for each input", kInputsFile);
+    specs.push_back(spec_of(name, type, std::move(dims), {}));
+  }
+  return specs;
+}
+
 // The name of forward()'s only tensor argument.
 std::string name_of_input(const c10::FunctionSchema& schema) {
   std::string name;
@@ -261,7 +289,9 @@ std::string name_of_input(const c10::FunctionSchema& schema) {
     if (!name.empty())
       throw failed(
           "its forward() takes several tensors ('{}', '{}'), whose shapes a TorchScript file does not "
-          "record; wrap it in a module whose forward() takes one tensor, or export the model to .onnx",
+          "record; wrap it in a module whose forward() takes one tensor, record the inputs "
+          "(docs/libtorch.md), or export the "
+          "model to .onnx",
           name, argument.name());
     name = argument.name();
   }
@@ -277,16 +307,24 @@ std::string name_of_input(const c10::FunctionSchema& schema) {
 //   3. The first operation on the input: a convolution has a number of channels, an embedding takes
 //      integers.
 //
-// `inlined` is the same module, frozen: its calls are inlined and its weights are constants. `config_text` is
-// the content of config.txt, or empty.
-void read_signature(LoadedModule& loaded, const Module& inlined, const std::string& config_text) {
+// A module with several inputs records them in headroom.inputs.json. `inlined` is the same module, frozen:
+// its calls are inlined and its weights are constants.
+void read_signature(LoadedModule& loaded, const Module& inlined, const Imported& imported) {
   const torch::jit::Method forward = loaded.module.get_method("forward");
+  if (!imported.vos_manifest.empty())
+    loaded.signature.metadata.emplace_back(kVosManifestFile, imported.vos_manifest);
+  if (!imported.inputs.empty()) {
+    const std::size_t arguments =
+        forward.function().getSchema().arguments().size() - 1;  // without the module
+    loaded.signature.inputs = recorded_inputs(imported.inputs, arguments);
+    return;
+  }
   const std::string name = name_of_input(forward.function().getSchema());
   const Value& first = *inlined.get_method("forward").graph()->inputs().at(1);
   const auto by_graph = spec_from_graph(first, name);
   const ElementType type = by_graph ? by_graph->type : ElementType::float32;
   std::optional<TensorSpec> recorded = spec_from_trace(*forward.graph()->inputs().at(1), name);
-  if (auto config = parse_json(config_text, "config.txt"); config && config->is_object()) {
+  if (auto config = parse_json(imported.config, kConfigFile); config && config->is_object()) {
     for (const auto& [key, value] : config->items())
       loaded.signature.metadata.emplace_back(key, text_of(value));
     if (!recorded) recorded = spec_from_config(*config, name, type);
@@ -322,7 +360,7 @@ LoadedModule load_module(const std::string& path, c10::Device device, GraphOptim
   const bool for_signature_only = optimization == GraphOptimization::none;
   const auto frozen = try_transform(best_effort || for_signature_only, "freeze",
                                     [&] { return torch::jit::freeze(loaded.module, {}, folds_norms); });
-  with_clean_errors([&] { read_signature(loaded, frozen ? *frozen : loaded.module, imported.config); });
+  with_clean_errors([&] { read_signature(loaded, frozen ? *frozen : loaded.module, imported); });
   if (for_signature_only || !frozen) return loaded;
   loaded.module = imported.module = *frozen;  // frees the saved weights before the next ones are created
   if (optimization == GraphOptimization::optimize)

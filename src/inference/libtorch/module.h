@@ -22,7 +22,7 @@ struct LoadedModule {
 
 // With `best_effort`, a module that cannot be frozen or optimized runs without that step, and a line on
 // standard error reports it. Otherwise that is a Failure. Throws plugin::Failure, also if forward() takes
-// anything other than one tensor.
+// anything other than one tensor and the file does not record its inputs.
 LoadedModule load_module(const std::string& path, c10::Device device, GraphOptimization optimization,
                          bool best_effort);
 

@@ -1,4 +1,4 @@
-// The LibTorch plug-in: a TorchScript module with its bound input behind the plug-in interface.
+// The LibTorch plug-in: a TorchScript module with its bound inputs behind the plug-in interface.
 #include <ATen/Parallel.h>
 #include <ATen/autocast_mode.h>
 #include <ATen/ops/empty.h>
@@ -175,7 +175,7 @@ using headroom::TensorSpec;
 using headroom::inference::SignatureTables;
 namespace plugin = headroom::plugin;
 
-// The opaque type of the plug-in interface: a loaded TorchScript module with its bound input. All members
+// The opaque type of the plug-in interface: a loaded TorchScript module with its bound inputs. All members
 // throw headroom::plugin::Failure.
 struct hr_session {
  public:
@@ -203,7 +203,6 @@ struct hr_session {
   std::int64_t device_time_ns() const { return cuda_ ? cuda_->last_run_ns() : -1; }
 
  private:
-  const TensorSpec& input_spec() const { return loaded_.signature.inputs.front(); }
   void learn_outputs(const std::vector<std::string>& names);
   void call();
   void run_on_device();
@@ -220,8 +219,8 @@ struct hr_session {
   LoadedModule loaded_;
   torch::jit::Function* forward_ = nullptr;
 
-  at::Tensor input_;                               // on a device: the copy of the bound memory
-  std::unique_ptr<plugin::HostInput> host_input_;  // only with a device
+  std::vector<at::Tensor> inputs_;                               // on a device: copies of the bound memory
+  std::vector<std::unique_ptr<plugin::HostInput>> host_inputs_;  // only with a device
 
   torch::jit::Stack stack_;
   std::vector<at::Tensor> outputs_;
@@ -245,13 +244,15 @@ hr_session::hr_session(std::shared_ptr<Library> library, const std::string& path
     stream_ = stream_of(cuda_->stream(), cuda_->ordinal());
     limit_caching_allocator(*cuda_);
     at::globalContext().setFloat32MatmulPrecision("high");  // TF32 if the GPU supports it
-    host_input_ = std::make_unique<plugin::HostInput>(*cuda_);
   }
   loaded_ =
       load_module(path, device_, graph_optimization_of(settings, precision_), settings.graph_level == 99);
   loaded_.signature.metadata.emplace_back("headroom.precision", name_of(precision_));
   forward_ = &loaded_.module.get_method("forward").function();
   tables_ = SignatureTables(loaded_.signature);
+  inputs_.resize(loaded_.signature.inputs.size());
+  for (std::size_t i = 0; cuda_ && i < inputs_.size(); ++i)
+    host_inputs_.push_back(std::make_unique<plugin::HostInput>(*cuda_));
   cache_release_.is_needed = cuda_ != nullptr;
 }
 
@@ -262,7 +263,7 @@ void hr_session::fail(std::string_view message) const {
     failure.message += fmt::format(
         "; the file does not record its input's shape, so Headroom tried {}; try another --imgsz, or save "
         "the module with its shape (docs/libtorch.md)",
-        TensorSpec{"", input_spec().type, input_.sizes().vec(), {}}.describe());
+        TensorSpec{"", loaded_.signature.inputs.front().type, inputs_.front().sizes().vec(), {}}.describe());
   throw failure;
 }
 
@@ -283,7 +284,7 @@ void hr_session::call() {
   outputs_.clear();
   stack_.clear();
   stack_.emplace_back(loaded_.module._ivalue());
-  stack_.emplace_back(input_);
+  for (const at::Tensor& input : inputs_) stack_.emplace_back(input);
   forward_->run(stack_);
   const c10::IValue result = std::move(stack_.front());
   stack_.clear();
@@ -299,7 +300,8 @@ void hr_session::run_on_device() {
   at::globalContext().setBenchmarkCuDNN(times_convolutions_);
   cuda_->make_current();
   cuda_->begin_run();
-  host_input_->copy_to(reinterpret_cast<headroom::cuda::Pointer>(input_.data_ptr()));
+  for (std::size_t i = 0; i < inputs_.size(); ++i)
+    host_inputs_[i]->copy_to(reinterpret_cast<headroom::cuda::Pointer>(inputs_[i].data_ptr()));
   call();
   while (staging_.size() < outputs_.size()) staging_.emplace_back(*cuda_);
   for (std::size_t i = 0; i < outputs_.size(); ++i)
@@ -311,24 +313,26 @@ void hr_session::run_on_device() {
 }
 
 void hr_session::bind_input(int32_t index, const hr_tensor& tensor) {
-  plugin::checked_index("input", index, 1);
-  plugin::check_input(input_spec(), tensor);
+  const std::size_t position = plugin::checked_index("input", index, inputs_.size());
+  plugin::check_input(loaded_.signature.inputs[position], tensor);
   const c10::InferenceMode inference;
   const auto options =
       at::TensorOptions().dtype(scalar_type_of(static_cast<ElementType>(tensor.element_type)));
   const c10::IntArrayRef dims(tensor.dims, static_cast<std::size_t>(tensor.rank));
   if (!cuda_) {
-    input_ = at::from_blob(tensor.data, dims, options);
+    inputs_[position] = at::from_blob(tensor.data, dims, options);
     return;
   }
   const c10::StreamGuard guard(*stream_);
   cuda_->make_current();
-  host_input_->bind(tensor.data, tensor.bytes);
-  input_ = at::empty(dims, options.device(device_));
+  host_inputs_[position]->bind(tensor.data, tensor.bytes);
+  inputs_[position] = at::empty(dims, options.device(device_));
 }
 
 void hr_session::run() {
-  if (!input_.defined()) throw failed("its input is not bound");
+  for (const at::Tensor& input : inputs_)
+    if (!input.defined())
+      throw failed("{}", inputs_.size() == 1 ? "its input is not bound" : "an input is not bound");
   has_outputs_ = false;
   if (at::get_num_threads() != threads_) at::set_num_threads(threads_);
   const c10::InferenceMode inference;

@@ -47,6 +47,7 @@ TEST_F(TorchScriptErrors, NamesUnknownOperator) {
 TEST_F(TorchScriptErrors, RejectsInputsOtherThanOneTensor) {
   EXPECT_THAT(error_of_loading(module("two")).why,
               AllOf(HasSubstr("several tensors ('a', 'b')"), HasSubstr("takes one tensor")));
+  EXPECT_THAT(error_of_loading(module("one_recorded")).why, HasSubstr("not a list of the 2 tensors"));
   EXPECT_THAT(error_of_loading(module("number")).why, HasSubstr("'count' of type int"));
   EXPECT_THAT(error_of_loading(module("no_forward")).why, HasSubstr("has no forward()"));
 }

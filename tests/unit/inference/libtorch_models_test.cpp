@@ -119,6 +119,24 @@ TEST_F(TorchScriptModels, ReadsShapesAndNamesFromExporterConfig) {
   expect_values_of("ultralytics_config");
 }
 
+TEST_F(TorchScriptModels, RunsSeveralRecordedInputs) {
+  Session session = test::value_of(backend_->load(module("two_recorded"), one_thread()));
+  ASSERT_EQ(session.description().inputs.size(), 2U);
+  EXPECT_EQ(session.description().inputs[0].describe(), "float32[?,3]");
+  EXPECT_EQ(session.description().inputs[1].describe(), "int64[?,3]");
+  EXPECT_EQ(session.description().metadata_value("headroom.vos.manifest"), "{}");
+  std::vector<float> a{1, 2, 3, 4, 5, 6};
+  std::vector<std::int64_t> b{10, 20, 30, 40, 50, 60};
+  test::value_of(bind(session, a, {2, 3}));
+  EXPECT_EQ(test::error_of(session.run()).why, "an input is not bound");
+  test::value_of(session.bind_input(1, b.data(), b.size() * sizeof b[0], ElementType::int64, {2, 3}));
+  test::value_of(session.run());
+  test::value_of(session.learn_outputs());
+  std::vector<TensorView> views;
+  test::value_of(session.outputs(views));
+  EXPECT_THAT(test::values_of(views), ElementsAre(11, 22, 33, 44, 55, 66));
+}
+
 TEST_F(TorchScriptModels, ReadsBoundMemoryAtEachRun) {
   run("nested");
   const float before = views_[0].as_float()[5];

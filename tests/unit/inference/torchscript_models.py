@@ -192,6 +192,10 @@ def main():
     save(folder, "large", torch.jit.script(Large().eval()))
     for name, module in {"two": Two(), "number": Number(), "no_forward": OnlyExport()}.items():
         save(folder, name, torch.jit.script(module))
+    inputs = [{"name": "a", "type": "float32", "dims": [-1, 3]}, {"name": "b", "type": "int64", "dims": [-1, 3]}]
+    save(folder, "two_recorded", torch.jit.script(Two()),
+         extra={"headroom.inputs.json": json.dumps(inputs), "headroom.vos.manifest": "{}"})
+    save(folder, "one_recorded", torch.jit.script(Two()), extra={"headroom.inputs.json": json.dumps(inputs[:1])})
     with_unknown_operator(folder / "two.pt", folder / "unknown_operator.pt")
     torch.save(net.state_dict(), folder / "weights.pt")
     torch.save(net.state_dict(), folder / "old_weights.pt", _use_new_zipfile_serialization=False)
