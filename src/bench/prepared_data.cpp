@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "bench/conductor/gpu_limit.h"
 #include "bench/protocol.h"
+#include "bench/vos/setup.h"
 #include "media/source_scan.h"
 #include "media/streams/open_stream.h"
 #include "sources/host_info.h"
@@ -16,7 +17,7 @@ namespace headroom::bench {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr int kSetupSchemaVersion = 5;
+constexpr int kSetupSchemaVersion = 6;
 constexpr const char* kRunSetup = "run again without --skip-setup to prepare it again";
 
 SourceMetadata without_file_names(SourceMetadata source) {
@@ -114,8 +115,10 @@ std::string difference(const PreparedData& data, const BenchOptions& options) {
   if (options.source && options.source->describe() != data.source->spec.describe())
     return fmt::format("it was prepared for --source {}, not {}", data.source->spec.describe(),
                        options.source->describe());
+  if (options.vos != prepared.vos) return "it was prepared with other --dataset, --task or their options";
   if (data.source && !media::is_live(data.source->spec)) {
-    const auto fingerprint = media::source_fingerprint(data.source->spec);
+    const auto fingerprint =
+        options.vos ? folder_fingerprint(options.vos->dataset) : media::source_fingerprint(data.source->spec);
     if (!fingerprint) return fingerprint.error().sentence();
     if (*fingerprint != data.source->fingerprint)
       return fmt::format("{} has changed since", data.source->spec.describe());
@@ -155,6 +158,8 @@ std::string difference_of_model(const PreparedData& data, const ModelSpec& model
                        device);
   if (precision_of(model, options) != found->asked_precision)
     return fmt::format("model {} was prepared with another --precision", model.name);
+  if (options.vos && model.prompt.value_or(options.vos->prompt) != found->asked_prompt)
+    return fmt::format("model {} was prepared for another --prompt", model.name);
   if (model.settings != found->asked_settings)
     return fmt::format("model {} was prepared with other runtime settings", model.name);
   if ((model.task.empty() ? options.task : model.task) != found->forced_task)

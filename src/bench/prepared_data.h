@@ -41,12 +41,15 @@ struct PreparedModel {
   RuntimeSettings settings;  // the inference phase uses these
   std::optional<RuntimeSettings> smallest_settings;
   std::vector<TuneTrial> trials;
+  std::optional<PromptKind> asked_prompt;  // with --task vos
+  std::optional<VosResult> vos;            // of the warm-up: the input's size and the trials
 };
 
 struct PreparedData {
   std::string headroom_version, created_at, host;
   // Read back without the names of images and masks. Absent: all inputs are made from the models' signatures.
   std::optional<SourceMetadata> source;
+  std::optional<VosSource> vos;  // --task vos
   // As requested. setup.json keeps those that the prepared data depends on.
   BenchOptions options;
   std::vector<PreparedModel> models;

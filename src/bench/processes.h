@@ -20,6 +20,8 @@ int run_fingerprint_process();
 int run_layers_process();
 // `_annotate`: draws annotated samples.
 int run_annotate_process();
+// `_score`: scores the masks of --task vos against the ground truth.
+int run_score_process();
 // `_gpu_probe`: tries to allocate more than a limit allows.
 int run_gpu_probe_process();
 // `_gpu_metrics`: reads the GPUs for a run or a monitor (conductor/metrics.h).

@@ -30,6 +30,7 @@ void describe(auto& field, a<ModelSpec> auto& model) {
   field("iou", model.iou);
   field("device", model.device);
   field("precision", model.precision);
+  field("prompt", model.prompt);
   field("settings", model.settings);
 }
 
@@ -87,6 +88,36 @@ void describe(auto& field, a<WorkerSequence> auto& sequence) {
   field("objects", sequence.objects);
 }
 
+void describe(auto& field, a<WorkerVos> auto& vos) {
+  field("prompt", vos.prompt);
+  field("profile", vos.profile);
+  field("objects", vos.objects);
+  field("non_overlap", vos.non_overlap);
+  field("most_objects", vos.most_objects);
+  field("videos", vos.videos);
+  field("planes", vos.planes);
+  field("masks_to", vos.masks_to);
+  field("left_out", vos.left_out);
+}
+
+void describe(auto& field, a<VosClipEnd> auto& end) {
+  field("clip", end.clip);
+  field("bank_bytes", end.bank);
+}
+
+void describe(auto& field, a<VosModelFacts> auto& facts) { field("side", facts.side); }
+
+void describe(auto& field, a<VosLoadEnd> auto& end) {
+  field("after_bytes", end.after);
+  field("gpu_after_bytes", end.gpu_after);
+}
+
+void describe(auto& field, a<VosScores> auto& scores) {
+  field("scores", scores.scores);
+  field("images", scores.images);
+  field("problem", scores.problem);
+}
+
 void describe(auto& field, a<WorkerJob> auto& job) {
   field("kind", job.kind);
   field("models", job.models);
@@ -102,6 +133,7 @@ void describe(auto& field, a<WorkerJob> auto& job) {
   field("wait_for_gate", job.wait_for_gate);
   field("pool", job.pool);
   field("turns", job.turns);
+  field("vos", job.vos);
 }
 
 void describe(auto& field, a<LedgerReading> auto& reading) {
@@ -219,6 +251,8 @@ void describe(auto& field, a<PreparedModel> auto& model) {
   field("settings", model.settings);
   field("smallest_settings", model.smallest_settings);
   field.unless_zero("trials", model.trials);
+  field("asked_prompt", model.asked_prompt);
+  field("vos", model.vos);
 }
 
 void describe(auto& field, a<PreparedData> auto& data) {
@@ -238,6 +272,8 @@ void describe(auto& field, a<PreparedData> auto& data) {
   field("capture_graph", data.options.capture_graph);
   field("limit_mechanism", data.options.limit_mechanism);
   field("timeout_ns", data.options.timeout);
+  field("vos", data.options.vos);
+  field("vos_source", data.vos);
   field("models", data.models);
 }
 
@@ -284,6 +320,11 @@ template Json message_to_json(const WorkerError&);
 template Json message_to_json(const PoolAccount&);
 template Json message_to_json(const CleanupPoint&);
 template Json message_to_json(const InStep&);
+template Json message_to_json(const VosModelFacts&);
+template Json message_to_json(const VosTrial&);
+template Json message_to_json(const VosClipEnd&);
+template Json message_to_json(const VosLoadEnd&);
+template Json message_to_json(const VosScores&);
 template Json message_to_json(const PreparedModel&);
 template Json message_to_json(const PreparedData&);
 template Result<WorkerJob> message_from_json(const Json&);
@@ -296,6 +337,11 @@ template Result<WorkerError> message_from_json(const Json&);
 template Result<PoolAccount> message_from_json(const Json&);
 template Result<CleanupPoint> message_from_json(const Json&);
 template Result<InStep> message_from_json(const Json&);
+template Result<VosModelFacts> message_from_json(const Json&);
+template Result<VosTrial> message_from_json(const Json&);
+template Result<VosClipEnd> message_from_json(const Json&);
+template Result<VosLoadEnd> message_from_json(const Json&);
+template Result<VosScores> message_from_json(const Json&);
 template Result<PreparedModel> message_from_json(const Json&);
 template Result<PreparedData> message_from_json(const Json&);
 

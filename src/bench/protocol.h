@@ -80,6 +80,19 @@ struct WorkerSequence {
   std::vector<std::string> objects;  // ids; empty: one unnamed object
 };
 
+// A job of --task vos.
+struct WorkerVos {
+  PromptKind prompt = PromptKind::points;
+  VosProfile profile = VosProfile::predictor;
+  VosObjects objects = VosObjects::together;
+  bool non_overlap = false;
+  std::int64_t most_objects = 1;      // of one video, for the setup's trial
+  std::string videos;                 // a file of prepared videos (vos/videos.h)
+  std::string planes;                 // folder of their frames (media/vos/planes.h)
+  std::string masks_to;               // a file for the masks to score (vos/mask_lines.h)
+  std::vector<std::string> left_out;  // videos that would not fit under the limit
+};
+
 struct WorkerJob {
   WorkerKind kind = WorkerKind::setup;
   std::vector<WorkerModel> models;  // one, except for a pipeline or a pool
@@ -93,6 +106,7 @@ struct WorkerJob {
   bool wait_for_gate = false;
   std::optional<WorkerPool> pool{};
   std::optional<WorkerTurns> turns{};
+  std::optional<WorkerVos> vos{};
 };
 
 // --- Events of a worker. The conductor keeps them as its account of the worker (conductor/worker_account.h).
@@ -177,8 +191,30 @@ struct PoolAccount {
   std::int64_t samples = 0, samples_over = 0;
 };
 
+// "vos_model": what follows from the model's graphs.
+struct VosModelFacts {
+  int side = 0;
+};
+// "vos_clip": after a clip and its cleaning. Its peaks are those of the phase `running` before it.
+struct VosClipEnd {
+  VosClip clip;
+  Bytes bank;
+};
+// "vos_load": after an unloading of the model.
+struct VosLoadEnd {
+  Bytes after;
+  std::optional<Bytes> gpu_after;
+};
+// The answer of the process that scores the masks.
+struct VosScores {
+  std::vector<VosObjectScore> scores;
+  std::vector<std::string> images;  // paths inside the run folder
+  std::string problem;              // why some are missing; empty if none is
+};
+
 // A message as JSON. The fields of each are listed once, in protocol.cpp. A job, an event above, CleanupPoint
-// ("cleanup"), InStep ("in_step"), PreparedModel or PreparedData (without its source).
+// ("cleanup"), InStep ("in_step"), VosTrial ("vos_trial"), VosScores, PreparedModel or PreparedData (without
+// its source).
 template <class Message>
 nlohmann::ordered_json message_to_json(const Message& message);
 template <class Message>

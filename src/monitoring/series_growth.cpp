@@ -194,6 +194,22 @@ double theil_sen_slope(std::span<const double> x, std::span<const double> y, std
   return median(work.first(pairs));
 }
 
+std::optional<Slope> slope_with_interval(std::span<const double> x, std::span<const double> y) {
+  if (x.size() < static_cast<std::size_t>(kFewestCycles)) return std::nullopt;
+  std::vector<double> slopes(pairs_of(x.size()));
+  Slope found{theil_sen_slope(x, y, slopes)};
+  std::ranges::sort(slopes);
+  constexpr double kNormal = 1.959964;  // of 97.5 %
+  const auto n = static_cast<double>(x.size()), pairs = static_cast<double>(slopes.size());
+  const double spread = kNormal * std::sqrt(n * (n - 1) * (2 * n + 5) / 18);
+  const auto last = static_cast<std::int64_t>(slopes.size()) - 1;
+  const auto low = static_cast<std::int64_t>(std::floor((pairs - spread) / 2)) - 1;
+  const auto high = static_cast<std::int64_t>(std::ceil((pairs + spread) / 2));
+  found.low = slopes[static_cast<std::size_t>(std::clamp<std::int64_t>(low, 0, last))];
+  found.high = slopes[static_cast<std::size_t>(std::clamp<std::int64_t>(high, 0, last))];
+  return found;
+}
+
 double mann_kendall_certainty(std::span<const double> y, std::span<double> work) {
   std::int64_t s = 0;
   for (std::size_t i = 0; i < y.size(); ++i)

@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -57,6 +58,14 @@ constexpr std::size_t pairs_of(std::size_t points) { return points < 2 ? 0 : poi
 // Theil and Sen's slope: the median of the slopes of all pairs, robust to outliers. `work` has room for
 // pairs_of(x.size()) values.
 double theil_sen_slope(std::span<const double> x, std::span<const double> y, std::span<double> work);
+
+// The same with the interval in which the slope lies with 95 % (Sen 1968, by the normal approximation of
+// Kendall's statistic, without its correction for ties). `x` ascends. Absent below kFewestCycles points,
+// where the interval would be all slopes.
+struct Slope {
+  double slope = 0, low = 0, high = 0;
+};
+std::optional<Slope> slope_with_interval(std::span<const double> x, std::span<const double> y);
 
 // Mann and Kendall's Z under "no trend", corrected for ties; above 1.645 the series grows, with 5 % of
 // error. `work` has room for y.size() values.

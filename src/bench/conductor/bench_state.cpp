@@ -11,6 +11,7 @@
 #include "report/run/report_json.h"
 #include "report/run/run_words.h"
 #include "report/run/views.h"
+#include "report/run/vos_words.h"
 #include "types/budget.h"
 
 namespace headroom::bench {
@@ -83,6 +84,10 @@ Status write_all_reports(const BenchResult& result, const fs::path& folder) {
   keep(write_report_json(result, folder));
   keep(write_file_atomically(folder / "report.md", report::to_markdown(result)));
   keep(write_file_atomically(folder / "summary.csv", report::to_csv(result)));
+  if (std::ranges::any_of(result.models,
+                          [](const ModelResult& model) { return model.vos && !model.vos->scores.empty(); }))
+    keep(write_file_atomically(folder.parent_path() / "jetson_benchmark_summary.csv",
+                               report::to_reference_csv(result)));
   if (first) keep(write_page(folder));
   return first;
 }

@@ -4,7 +4,13 @@
 #include <algorithm>
 
 #include "base/files.h"
+#include "base/log.h"
+#include "bench/conductor/gpu_limit.h"
+#include "bench/vos/memory_growth.h"
+#include "bench/vos/setup.h"
 #include "inference/task.h"
+#include "media/vos/planes.h"
+#include "report/words.h"
 #include "trace/tracer_environment.h"
 
 namespace headroom::bench {
@@ -45,6 +51,10 @@ void add_setup_facts(ModelResult& result, const PreparedModel& model) {
   result.trials = model.trials;
   result.smallest_settings = model.smallest_settings;
   if (!model.passed_over.empty()) result.warnings.push_back(model.passed_over);
+}
+
+std::filesystem::path masks_path(const Run& run, const std::string& model) {
+  return run.folder.path / (file_name_of(model) + ".masks");
 }
 
 void complete(ModelResult& result, const PreparedModel& model, const BenchOptions& options) {
@@ -145,6 +155,15 @@ void add_warnings(Run& run, ModelResult& result) {
 
 }  // namespace
 
+namespace {
+
+const std::vector<SourceSequence>& sequences_of(const PreparedData& prepared) {
+  static const std::vector<SourceSequence> kNone;
+  return prepared.source ? prepared.source->sequences : kNone;
+}
+
+}  // namespace
+
 bool needs_shares(const Run& run, const limits::MemoryLimit& limit) {
   return run.options.parallel && !limit.account().peak;
 }
@@ -157,6 +176,12 @@ Result<MeasuredModel> measure_alone(Run& run, const PreparedModel& model) {
   WorkerPlan plan = plan_for(run, model.name, inference_job(run, model), model.takes_frames, limit->get(),
                              run.options.parallel ? frame_takers(run) : 1);
   MeasuredModel measured;
+  if (plan.job.vos && plan.job.vos->left_out.size() >= sequences_of(run.prepared).size()) {
+    for (const VosLeftOut& item : videos_over_limit(run, model))
+      log::warning("{}: {}: {}", model.name, item.video, item.why);
+    return failure("the model was not started", "no video would fit under the limit",
+                   "use a larger limit, --vos-objects alone, or a model with a smaller input");
+  }
   measured.samples_path = plan.samples_path = run.folder.path / (file_name_of(model.name) + ".samples");
   const bool in_step = run.partner && run.partner->is_common(model.name);
   std::optional<UniqueFd> turns;
@@ -180,6 +205,15 @@ Result<MeasuredModel> measure_alone(Run& run, const PreparedModel& model) {
     measured.result.warnings.emplace_back(
         "the other run of --in-step does not have this model; it may have run at the same time and disturbed "
         "it");
+  if (run.options.vos) {
+    VosResult& vos = measured.result.vos ? *measured.result.vos : measured.result.vos.emplace();
+    vos.prompt = plan.job.vos->prompt;
+    vos.profile = plan.job.vos->profile;
+    vos.objects = plan.job.vos->objects;
+    if (model.vos) vos.trials = model.vos->trials;
+    vos.left_out = videos_over_limit(run, model);
+    for (const VosLeftOut& item : vos.left_out) log::warning("{}: {}: {}", model.name, item.video, item.why);
+  }
   add_warnings(run, measured.result);
   measured.frames_held = (*worker)->account().frames_held;
   measured.frames = (*worker)->take_frames();
@@ -194,11 +228,6 @@ constexpr std::int64_t kDefaultFrames = 600;
 constexpr Bytes kDefaultFrameMemory = mebibytes(16);
 // Frames count in the model's limit, so they get at most this fraction of it.
 constexpr std::int64_t kLimitOverFrames = 8;
-
-const std::vector<SourceSequence>& sequences_of(const PreparedData& prepared) {
-  static const std::vector<SourceSequence> kNone;
-  return prepared.source ? prepared.source->sequences : kNone;
-}
 
 }  // namespace
 
@@ -263,11 +292,13 @@ std::int64_t frame_takers(Run& run) {
 }
 
 std::int64_t frames_expected(Run& run, bool takes_frames) {
-  if (!takes_frames) return run.options.max_frames;
+  const bool is_shared = run.options.vos && run.options.vos->objects == VosObjects::together;
+  if (!takes_frames && !run.options.vos) return run.options.max_frames;
   std::int64_t total = 0;
   for (const SourceSequence& sequence : sequences_of(run.prepared)) {
     if (sequence.frames == 0) return 0;
-    const auto objects = static_cast<std::int64_t>(std::max<std::size_t>(1, sequence.objects.size()));
+    const auto objects =
+        is_shared ? 1 : static_cast<std::int64_t>(std::max<std::size_t>(1, sequence.objects.size()));
     total += objects * std::min(sequence.frames, run.options.max_frames);
   }
   return total;
@@ -311,9 +342,73 @@ FrameWindow choose_frame_window(const SourceMetadata& source, const BenchOptions
   return {frames, Bytes{frames * frame.count}};
 }
 
+namespace {
+
+// Frames of --task vos in the worker's memory at a time, of the model's input size.
+std::int64_t frames_in_memory(const BenchOptions& options, int side) {
+  if (options.max_frames_in_memory) return *options.max_frames_in_memory;
+  const std::int64_t most = options.memory_limit ? std::min(kDefaultFrameMemory.count,
+                                                            options.memory_limit->count / kLimitOverFrames)
+                                                 : kDefaultFrameMemory.count;
+  return std::max<std::int64_t>(1, most / media::vos::planes_frame_size(side).count);
+}
+
+// The smallest limit on the GPU memory of the run's devices.
+std::optional<Bytes> gpu_limit_of(const Run& run) {
+  std::optional<Bytes> least;
+  if (!run.device_account) return least;
+  for (const unsigned device : cuda_devices(run.options)) {
+    const std::uint64_t limit = run.device_account->limits().bytes[device];
+    if (limit == ledger::kNoLimit) continue;
+    const Bytes bytes{static_cast<std::int64_t>(limit)};
+    least = least ? std::min(*least, bytes) : bytes;
+  }
+  return least;
+}
+
+}  // namespace
+
+std::vector<VosLeftOut> videos_over_limit(const Run& run, const PreparedModel& model) {
+  std::vector<VosLeftOut> over;
+  if (!model.vos || !run.prepared.source) return over;
+  const std::optional<Bytes> host = run.options.memory_limit, gpu = gpu_limit_of(run);
+  const std::int64_t window = frames_in_memory(run.options, model.vos->side);
+  for (const SourceSequence& sequence : run.prepared.source->sequences) {
+    ClipSize clip{sequence.width, sequence.height, 1, {}};
+    if (run.options.vos->objects == VosObjects::together)
+      clip.objects = static_cast<std::int64_t>(sequence.objects.size());
+    clip.frames =
+        Bytes{std::min(window, sequence.frames) * media::vos::planes_frame_size(model.vos->side).count};
+    const auto check = [&](const std::optional<Bytes>& limit, bool is_gpu) {
+      const auto needed = limit ? estimate_peak(*model.vos, clip, is_gpu) : std::nullopt;
+      if (!needed || *needed <= *limit) return;
+      over.push_back({sequence.name,
+                      {},
+                      fmt::format("{} × {} with {} would need about {}, above the {}limit of {}",
+                                  sequence.width, sequence.height, report::counted(clip.objects, "object"),
+                                  format_bytes(*needed), is_gpu ? "GPU memory " : "", format_bytes(*limit))});
+    };
+    check(host, false);
+    if (over.empty() || over.back().video != sequence.name) check(gpu, true);
+  }
+  return over;
+}
+
 WorkerJob inference_job(Run& run, const PreparedModel& model) {
   WorkerJob job = job_for(run, WorkerKind::inference);
   job.models = {worker_model(run, model)};
+  if (!run.options.vos) return job;
+  job.sequences.clear();  // in the file of videos
+  job.window_frames = frames_in_memory(run.options, model.vos ? model.vos->side : 1);
+  WorkerVos& vos = job.vos.emplace();
+  vos.prompt = model.asked_prompt.value_or(run.options.vos->prompt);
+  vos.profile = run.options.vos->profile;
+  vos.objects = run.options.vos->objects;
+  vos.non_overlap = run.prepared.vos && run.prepared.vos->layout == VosLayout::davis;
+  vos.videos = videos_path(run.folder.path).string();
+  vos.planes = planes_folder(run.options.prepared_dir).string();
+  vos.masks_to = masks_path(run, model.name).string();
+  for (const VosLeftOut& item : videos_over_limit(run, model)) vos.left_out.push_back(item.video);
   return job;
 }
 

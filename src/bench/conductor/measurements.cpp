@@ -8,6 +8,8 @@
 #include "bench/annotated_samples.h"
 #include "bench/conductor/child_process.h"
 #include "bench/conductor/setup_phase.h"
+#include "bench/vos/scores.h"
+#include "bench/vos/videos.h"
 #include "report/run/run_words.h"
 #include "report/words.h"
 
@@ -47,6 +49,30 @@ void save_figures(Run& run, bool is_last) {
   run.result.complete = false;
 }
 
+// Scores the masks of --task vos and draws some.
+void add_accuracy(Run& run, const PreparedModel& model, ModelResult& result) {
+  const std::filesystem::path masks = masks_path(run, model.name);
+  if (result.status != ModelStatus::ok || !result.vos) {
+    std::error_code ignored;
+    std::filesystem::remove(masks, ignored);
+    return;
+  }
+  ScoreJob job{model.name, videos_path(run.folder.path).string(), masks.string(), run.folder.path.string()};
+  if (run.prepared.vos) job.layout = run.prepared.vos->layout;
+  job.max_frames = run.options.max_frames;
+  job.pictures = run.options.sample_images;
+  auto scores = score_in_child(job, run.options.timeout, run.interrupt);
+  if (scores) {
+    add_scores(*result.vos, std::move(scores->scores));
+    result.annotated_images = std::move(scores->images);
+    if (!scores->problem.empty()) result.warnings.push_back(std::move(scores->problem));
+  } else if (was_interrupted(scores.error())) {
+    run.interrupted = true;
+  } else {
+    result.warnings.push_back(scores.error().sentence());
+  }
+}
+
 void measure_model(Run& run, const PreparedModel& model, ModelResult& result, bool is_last) {
   result.status = ModelStatus::failed;
   result.error = report::kCutShort;
@@ -64,10 +90,12 @@ void measure_model(Run& run, const PreparedModel& model, ModelResult& result, bo
     result.error = report::kCutShort;
     std::error_code ignored;
     std::filesystem::remove(measured->samples_path, ignored);
+    std::filesystem::remove(masks_path(run, model.name), ignored);
     return;
   }
   save_figures(run, is_last);
   note_disk_problem(run, write_frame_times(model.name, measured->frames, run.folder.path));
+  if (run.options.vos) return add_accuracy(run, model, result);
   auto drawn = draw_samples(model.name, measured->samples_path, model.class_names, run.metadata_path,
                             run.folder.path, run.interrupt);
   if (drawn) {

@@ -1,6 +1,7 @@
 #include "bench/conductor/setup_phase.h"
 
 #include <fmt/format.h>
+#include <algorithm>
 #include <cstdint>
 #include <system_error>
 
@@ -28,9 +29,36 @@ Result<Bytes> size_of_file(const fs::path& path) {
   return Bytes{static_cast<std::int64_t>(size)};
 }
 
+// A model of several graphs (--task vos).
+Result<ModelFiles> read_files_of_folder(const fs::path& folder, const std::function<void()>& on_piece) {
+  std::vector<fs::path> files;
+  std::error_code code;
+  for (fs::directory_iterator file(folder, code); !code && file != fs::directory_iterator();
+       file.increment(code)) {
+    std::error_code unknown;
+    if (file->is_regular_file(unknown)) files.push_back(file->path());
+  }
+  if (code) return input_error(fmt::format("cannot read {}", folder.string()), code.message());
+  std::ranges::sort(files);
+  ModelFiles all;
+  std::vector<std::string> fingerprints;
+  for (const fs::path& file : files) {
+    auto fingerprint = file_fingerprint(file, [&](std::string_view) { on_piece(); });
+    if (!fingerprint) return forward_error(fingerprint);
+    auto bytes = size_of_file(file);
+    if (!bytes) return forward_error(bytes);
+    fingerprints.push_back(std::move(*fingerprint));
+    all.size += *bytes;
+  }
+  all.fingerprint = joined(fingerprints);
+  return all;
+}
+
 }  // namespace
 
 Result<ModelFiles> read_model_files(const fs::path& path, const std::function<void()>& on_piece) {
+  std::error_code unknown;
+  if (fs::is_directory(path, unknown)) return read_files_of_folder(path, on_piece);
   ExternalDataFinder finder;
   auto fingerprint = file_fingerprint(path, [&](std::string_view piece) {
     finder.take(piece);

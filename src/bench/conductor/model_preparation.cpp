@@ -8,6 +8,7 @@
 #include "bench/conductor/gpu_limit.h"
 #include "bench/conductor/measuring_child.h"
 #include "inference/backend.h"
+#include "inference/vos/contract.h"
 #include "sources/host_info.h"
 
 namespace headroom::bench {
@@ -43,6 +44,12 @@ Result<TrialOutcome> run_trial(const WorkerModel& model, WorkerKind kind, const 
   plan.job.iou = options.iou;
   // Two blank frames show that a model runs. A timed trial warms up as the measured run does.
   plan.job.warmup_frames = kind == WorkerKind::setup ? 2 : options.warmup_frames;
+  if (options.vos) {
+    WorkerVos& vos = plan.job.vos.emplace();
+    vos.profile = options.vos->profile;
+    vos.non_overlap = context.non_overlap;
+    vos.most_objects = options.vos->objects == VosObjects::alone ? 1 : context.most_objects;
+  }
   auto worker = WorkerRun::start(plan);
   if (!worker) return forward_error(worker);
   if (!supervise({worker->get()}, context.interrupt, options.metrics_interval, nullptr))
@@ -87,6 +94,7 @@ void take_outcome(PreparedModel& model, const TrialOutcome& outcome) {
   take_facts(model, outcome);
   model.status = outcome.result.status;
   model.error = outcome.result.error;
+  if (!model.vos) model.vos = outcome.result.vos;  // trials of --tune run one object only
   model.trial = model.status == ModelStatus::ok ? memory_of_warmup(outcome.result) : outcome.result;
 }
 
@@ -201,6 +209,18 @@ Status fingerprint_in_child(PreparedModel& model, const PreparationContext& cont
   return {};
 }
 
+// The graph of a model of --task vos whose extension chooses the backend.
+Result<fs::path> first_graph_of(const fs::path& model, const std::string& backend) {
+  Result<fs::path> found = input_error(fmt::format("no graphs in {}", model.string()));
+  for (const std::string_view name : {"onnxruntime", "libtorch", "tensorrt"}) {
+    auto files = inference::vos::find_contract_files(model, backend.empty() ? name : backend);
+    if (files) return files->graphs.front();
+    if (name == "onnxruntime") found = forward_error(files);
+    if (!backend.empty()) break;
+  }
+  return found;
+}
+
 bool lacks_its_source(const PreparedModel& model, const BenchOptions& options) {
   return model.status == ModelStatus::ok && model.takes_frames && !options.source;
 }
@@ -221,12 +241,17 @@ Result<PreparedModel> prepare_model(const ModelSpec& spec, const PreparationCont
     model.settings.device_graph = options.capture_graph;
   }
   model.asked_settings = spec.settings;
+  if (options.vos) model.asked_prompt = spec.prompt.value_or(options.vos->prompt);
   // the command line was checked, so this job comes from another version
   if (!set_settings(model.settings, spec.settings))
     return failed_model(std::move(model),
                         {ErrorKind::usage, fmt::format("unknown settings '{}'", spec.settings), "", ""});
+  const auto graph = options.vos
+                         ? first_graph_of(spec.path, spec.backend.empty() ? options.backend : spec.backend)
+                         : Result<fs::path>(spec.path);
+  if (!graph) return failed_model(std::move(model), graph.error());
   const auto backends = inference::choose_backends(
-      spec.path, spec.backend.empty() ? options.backend : spec.backend, model.settings.device);
+      *graph, spec.backend.empty() ? options.backend : spec.backend, model.settings.device);
   if (!backends) return failed_model(std::move(model), backends.error());
 
   WorkerModel worker;

@@ -31,6 +31,9 @@ struct MeasuredModel {
   bool interrupted = false;
 };
 
+// With --task vos, where the worker puts the masks that are scored after its end.
+std::filesystem::path masks_path(const Run& run, const std::string& model);
+
 Result<MeasuredModel> measure_alone(Run& run, const PreparedModel& model);
 
 // Adds the facts of the setup to a result: of the setup itself, or of the measurement. complete() also adds
@@ -62,6 +65,8 @@ WorkerModel worker_model(Run& run, const PreparedModel& model);
 // `sharers` workers run at the same time and share the frames in memory; each gets at least one.
 WorkerPlan plan_for(Run& run, const std::string& label, WorkerJob job, bool takes_frames,
                     limits::MemoryLimit* limit, std::int64_t sharers = 1);
+// With --task vos: the videos whose estimated peak is above a limit. They are not loaded.
+std::vector<VosLeftOut> videos_over_limit(const Run& run, const PreparedModel& model);
 // The job to run one model in a separate process.
 WorkerJob inference_job(Run& run, const PreparedModel& model);
 

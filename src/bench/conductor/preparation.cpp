@@ -12,6 +12,7 @@
 #include "bench/conductor/gpu_limit.h"
 #include "bench/conductor/phases.h"
 #include "bench/protocol.h"
+#include "bench/vos/videos.h"
 #include "report/run/run_words.h"
 
 namespace headroom::bench {
@@ -87,18 +88,25 @@ void keep_wanted_models(Run& run) {
 }
 
 // Copies the source's description into the run folder, because another run may replace the prepared one.
-Status keep_metadata(Run& run) {
-  auto file = UnfinishedFile::create(run.metadata_path);
+Status keep_copy(Run& run, const std::filesystem::path& from, const std::filesystem::path& to) {
+  auto file = UnfinishedFile::create(to);
   if (!file) return not_writable(file.error(), "--output-dir");
-  auto copied = write_copy(file->fd(), metadata_path(run.options.prepared_dir));
+  auto copied = write_copy(file->fd(), from);
   if (!copied && copied.error().kind == ErrorKind::input)
     return input_error(fmt::format("the prepared data in {} cannot be used", run.options.prepared_dir),
-                       fmt::format("its metadata.json cannot be read: {}", copied.error().why),
+                       fmt::format("its {} cannot be read: {}", from.filename().string(), copied.error().why),
                        "run again without --skip-setup to prepare it again");
   if (copied) copied = file->finish();
   if (copied) return {};
-  copied.error().what = fmt::format("cannot write {}", run.metadata_path.string());
+  copied.error().what = fmt::format("cannot write {}", to.string());
   return not_writable(copied.error(), "--output-dir");
+}
+
+Status keep_metadata(Run& run) {
+  const std::string& folder = run.options.prepared_dir;
+  if (auto kept = keep_copy(run, metadata_path(folder), run.metadata_path); !kept || !run.options.vos)
+    return kept;
+  return keep_copy(run, videos_path(folder), videos_path(run.folder.path));
 }
 
 Status take_prepared(Run& run) {
@@ -151,6 +159,7 @@ Result<PreparedData> run_setup(Run& run) {
   };
   Json job = to_json(run.options);
   job[kMetadataKey] = run.metadata_path.string();
+  job[kVideosKey] = videos_path(run.folder.path).string();
   auto done = run_helper(plan, job, run.interrupt);
   if (!done) return forward_error(done);
   return prepared_data_from_json(get_member(*done, kPreparedKey), run.options.prepared_dir);
@@ -170,6 +179,7 @@ Status prepare(Run& run) {
   }
   run.result.setup_time = monotonic_now() - started;
   run.result.source = run.prepared.source;
+  run.result.vos = run.prepared.vos;
   if (run.result.source) run.result.source->spec.path = run.result.source->spec.shown_path();
   if (!run.prepared.source) return {};
   for (const SkippedItem& item : run.prepared.source->skipped)

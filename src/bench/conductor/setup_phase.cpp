@@ -13,6 +13,7 @@
 #include "bench/conductor/phases.h"
 #include "bench/processes.h"
 #include "bench/protocol.h"
+#include "bench/vos/setup.h"
 #include "media/media_engine.h"
 #include "media/source_scan.h"
 #include "report/words.h"
@@ -57,6 +58,41 @@ Bytes memory_for_one_image(Bytes workspace) {
 
 // --- scanning
 
+// Of --task vos: the first child finds the videos, later ones write their frames for one size of input.
+Result<Json> scan_vos(media::MediaEngine& engine, const BenchOptions& options, const Json& job) {
+  const std::string videos_file = get_text(job, kVideosKey);
+  if (const auto side = get_integer(job, kSideKey)) {
+    std::vector<PreparedVideo> videos;
+    auto lines = VideoLines::open(videos_file);
+    if (!lines) return forward_error(lines);
+    for (auto video = lines->next();; video = lines->next()) {
+      if (!video) return forward_error(video);
+      if (!*video) break;
+      videos.push_back(std::move(**video));
+    }
+    auto written = write_frames(engine, videos, static_cast<int>(*side), options.max_frames,
+                                planes_folder(options.prepared_dir), report_frames);
+    if (!written) return forward_error(written);
+    Json left_out = Json::array();
+    for (const VosLeftOut& item : written->left_out) left_out.push_back({item.video, item.why});
+    std::erase_if(videos, [&](const PreparedVideo& video) {
+      return std::ranges::find(written->left_out, video.video.id, &VosLeftOut::video) !=
+             written->left_out.end();
+    });
+    if (!left_out.empty())
+      if (auto saved = write_videos(videos_file, videos); !saved)
+        return not_writable(saved.error(), "--output-dir");
+    return Json{{"decoded", written->decoded}, {"were_there", written->were_there}, {"left_out", left_out}};
+  }
+  auto scanned = scan_videos(engine, options, report_item);
+  if (!scanned) return forward_error(scanned);
+  Status saved = write_videos(videos_file, scanned->videos);
+  if (saved)
+    saved = write_file_atomically(get_text(job, kMetadataKey), to_text(media::to_json(scanned->metadata)));
+  if (!saved) return not_writable(saved.error(), "--output-dir");
+  return Json{{"layout", name_of(scanned->source.layout)}};
+}
+
 Result<Json> scan(const Json& job) {
   auto options = bench_options_from_json(job);
   if (!options) return forward_error(options);
@@ -66,6 +102,7 @@ Result<Json> scan(const Json& job) {
   // once, so that every image has the same memory available.
   ::mallopt(M_MMAP_THRESHOLD, 1 << 20);
   (*engine)->bound_memory(memory_for_one_image(options->workspace));
+  if (options->vos) return scan_vos(**engine, *options, job);
   auto metadata = media::scan_source(**engine, *options->source,
                                      {options->limit_videos, options->limit_objects, options->max_frames},
                                      report_frames, report_item);
@@ -75,15 +112,16 @@ Result<Json> scan(const Json& job) {
   return Json::object();
 }
 
-Result<SourceMetadata> scan_in_child(const BenchOptions& options, const std::string& metadata,
-                                     Interrupt& interrupt) {
+// `job`: the files that the child writes. Returns its answer.
+Result<Json> run_scan(const BenchOptions& options, const std::string& purpose, const Json& files,
+                      Interrupt& interrupt) {
   std::string note;
   // --workspace bounds the scratch memory of the setup phase. Only this child decodes images.
   auto limit = limits::make_memory_limit("scan", options.workspace, options.limit_mechanism, note);
   if (!limit) return forward_error(limit);
   HelperPlan plan;
   plan.verb = "_scan";
-  plan.purpose = "scanning " + options.source->describe();
+  plan.purpose = purpose;
   plan.limit = limit->get();
   plan.timeout = options.timeout;
   std::string item;
@@ -95,10 +133,86 @@ Result<SourceMetadata> scan_in_child(const BenchOptions& options, const std::str
       send_helper_event(get_text(event, "event"), event);
   };
   Json job = to_json(options);
-  job[kMetadataKey] = metadata;
-  auto done = run_helper(plan, job, interrupt);
+  job.update(files);
+  return run_helper(plan, job, interrupt);
+}
+
+Result<SourceMetadata> scan_in_child(const BenchOptions& options, const std::string& metadata,
+                                     Interrupt& interrupt) {
+  auto done =
+      run_scan(options, "scanning " + options.source->describe(), {{kMetadataKey, metadata}}, interrupt);
   if (!done) return forward_error(done);
   return read_metadata(metadata);
+}
+
+// --- --task vos
+
+std::string plural(std::int64_t count, const char* noun) { return report::counted(count, noun); }
+
+Status find_videos(const BenchOptions& options, const Json& files, PreparedData& data, Interrupt& interrupt) {
+  send_step("scanning " + options.vos->dataset);
+  auto done = run_scan(options, "scanning " + options.vos->dataset, files, interrupt);
+  if (!done) return forward_error(done);
+  auto metadata = read_metadata(get_text(files, kMetadataKey));
+  if (!metadata) return forward_error(metadata);
+  data.vos = VosSource{options.vos->dataset, {}};
+  for (const VosLayout layout : {VosLayout::sav, VosLayout::davis, VosLayout::folder})
+    if (get_text(*done, "layout") == name_of(layout)) data.vos->layout = layout;
+  std::int64_t objects = 0;
+  for (const SourceSequence& sequence : metadata->sequences)
+    objects += static_cast<std::int64_t>(sequence.objects.size());
+  send_step(fmt::format(
+      "{} with {} in {}, {} left out", plural(static_cast<std::int64_t>(metadata->sequences.size()), "video"),
+      plural(objects, "object"), plural(metadata->total_frames, "frame"), metadata->skipped.size()));
+  data.source = std::move(*metadata);
+  return {};
+}
+
+void leave_out(SourceMetadata& source, const std::string& video, const std::string& why) {
+  std::erase_if(source.sequences, [&](const SourceSequence& sequence) { return sequence.name == video; });
+  source.skipped.push_back({video, why});
+  source.total_frames = 0;
+  for (const SourceSequence& sequence : source.sequences) source.total_frames += sequence.frames;
+}
+
+// Writes the frames for each size of input among the models.
+Status prepare_frames(const BenchOptions& options, const Json& files, PreparedData& data,
+                      Interrupt& interrupt) {
+  std::vector<int> sides;
+  for (const PreparedModel& model : data.models)
+    if (model.status == ModelStatus::ok && model.vos) sides.push_back(model.vos->side);
+  std::ranges::sort(sides);
+  sides.erase(std::unique(sides.begin(), sides.end()), sides.end());
+  for (const int side : sides) {
+    send_step(fmt::format("preparing frames of {0} × {0} pixels", side));
+    Json job = files;
+    job[kSideKey] = side;
+    auto done = run_scan(options, "preparing the frames of " + options.vos->dataset, job, interrupt);
+    if (!done) return forward_error(done);
+    send_step(fmt::format("{} decoded, {} prepared earlier",
+                          plural(get_integer(*done, "decoded").value_or(0), "frame"),
+                          get_integer(*done, "were_there").value_or(0)));
+    for (const Json& item : get_member(*done, "left_out"))
+      if (item.is_array() && item.size() == 2)
+        leave_out(*data.source, item[0].get<std::string>(), item[1].get<std::string>());
+  }
+  if (data.source->sequences.empty())
+    return input_error(fmt::format("no video of {} can be used", options.vos->dataset),
+                       data.source->skipped.back().reason);
+  auto text = read_file(get_text(files, kVideosKey));
+  if (!text) return forward_error(text);
+  if (auto kept = write_file_atomically(videos_path(options.prepared_dir), *text); !kept)
+    return not_writable(kept.error(), "--prepared-dir");
+  // Videos that were left out above are still in it.
+  auto saved = write_file_atomically(get_text(files, kMetadataKey), to_text(media::to_json(*data.source)));
+  return saved ? Status{} : Status(not_writable(saved.error(), "--output-dir"));
+}
+
+std::int64_t most_objects_of(const std::optional<SourceMetadata>& source) {
+  std::size_t most = 1;
+  if (source)
+    for (const SourceSequence& sequence : source->sequences) most = std::max(most, sequence.objects.size());
+  return static_cast<std::int64_t>(most);
 }
 
 // --- the setup process
@@ -114,7 +228,10 @@ Result<Json> set_up(const Json& job) {
   std::error_code ignored;
   std::filesystem::remove(setup_path(options->prepared_dir), ignored);
   PreparedData data;
-  if (options->source) {
+  const Json files{{kMetadataKey, get_text(job, kMetadataKey)}, {kVideosKey, get_text(job, kVideosKey)}};
+  if (options->vos) {
+    if (auto found = find_videos(*options, files, data, *interrupt); !found) return forward_error(found);
+  } else if (options->source) {
     send_step("scanning " + options->source->describe());
     auto source = scan_in_child(*options, get_text(job, kMetadataKey), *interrupt);
     if (!source) return forward_error(source);
@@ -126,12 +243,18 @@ Result<Json> set_up(const Json& job) {
     send_step("no source: models that take no frames run on inputs made from their signatures");
   }
 
-  const Bytes frames_held = data.source ? choose_frame_window(*data.source, *options).arena : Bytes{};
+  const Bytes frames_held =
+      data.source && !options->vos ? choose_frame_window(*data.source, *options).arena : Bytes{};
   auto device_account = open_device_account(*options);
   if (!device_account) return forward_error(device_account);
-  const PreparationContext context{*options,   frames_held,
-                                   *interrupt, *device_account ? &**device_account : nullptr,
-                                   send_step,  report_model};
+  const PreparationContext context{*options,
+                                   frames_held,
+                                   *interrupt,
+                                   *device_account ? &**device_account : nullptr,
+                                   send_step,
+                                   report_model,
+                                   options->vos ? most_objects_of(data.source) : 0,
+                                   data.vos && data.vos->layout == VosLayout::davis};
   // Sent after the last model: if every model lacks a source, the answer is one error for all of them.
   std::vector<std::string> without_source;
   for (const ModelSpec& spec : options->models) {
@@ -141,7 +264,7 @@ Result<Json> set_up(const Json& job) {
     if (model->status == ModelStatus::ok) {
       send_step(fmt::format("{}: {} on {} {}, input {}", model->name, model->task, model->backend,
                             model->backend_version, model->input));
-      if (data.source && !model->takes_frames)
+      if (data.source && !options->vos && !model->takes_frames)
         send_step(fmt::format("{}: takes no frames; runs on inputs made from its signature{}{}", model->name,
                               model->without_task.empty() ? "" : ": ", model->without_task));
     } else {
@@ -157,6 +280,9 @@ Result<Json> set_up(const Json& job) {
   if (!data.source && std::ranges::all_of(data.models, &PreparedModel::takes_frames))
     return usage_error("--source is missing", "all models take frames", kNameASource);
   for (const std::string& line : without_source) send_failure(line);
+  if (options->vos)
+    if (auto prepared = prepare_frames(*options, files, data, *interrupt); !prepared)
+      return forward_error(prepared);
   data.headroom_version = HEADROOM_VERSION;
   data.created_at = timestamp_now();
   data.host = this_host();

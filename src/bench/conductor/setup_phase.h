@@ -26,6 +26,10 @@ namespace headroom::bench {
 // at the same time.
 inline constexpr const char* kMetadataKey = "metadata_path";
 inline constexpr const char* kPreparedKey = "prepared";
+// With --task vos: the file of prepared videos in the run folder, and the size of input to prepare frames
+// for.
+inline constexpr const char* kVideosKey = "videos_path";
+inline constexpr const char* kSideKey = "side";
 
 // A folder that cannot be written is wrong use, because nothing was measured yet.
 tl::unexpected<Error> not_writable(Error error, const char* option);
@@ -40,6 +44,8 @@ struct PreparationContext {
   std::function<void(const std::string& step)> log_step;
   // called with the state of the model after each trial of --tune
   std::function<void(const PreparedModel& model)> report;
+  std::int64_t most_objects = 0;  // of one video, with --task vos
+  bool non_overlap = false;       // with --task vos: objects do not overlap
 };
 
 // The error of a model that takes frames in a run without a source.

@@ -149,6 +149,41 @@ void add_pool_event(PoolAccount& pool, PoolAccount news) {
   pool = std::move(news);
 }
 
+// The peaks of the last phase: the kernel's, and the ledger's on all devices.
+std::optional<Bytes> ledger_peak_of(const PhaseAccount& phase) {
+  if (phase.gpu.ledger.empty()) return std::nullopt;
+  Bytes sum;
+  for (const LedgerReading& reading : phase.gpu.ledger) sum += reading.peak;
+  return sum;
+}
+
+void add_vos_event(WorkerAccount& account, const std::string& kind, const Json& event) {
+  if (!account.vos) account.vos.emplace();
+  VosResult& vos = *account.vos;
+  const PhaseAccount last = account.phases.empty() ? PhaseAccount{} : account.phases.back();
+  if (kind == "vos_model") {
+    if (const auto facts = message_from_json<VosModelFacts>(event)) vos.side = facts->side;
+  } else if (kind == "vos_trial") {
+    auto trial = message_from_json<VosTrial>(event);
+    if (!trial) return;
+    trial->peak = last.peak;
+    trial->gpu_peak = ledger_peak_of(last);
+    vos.trials.push_back(*trial);
+  } else if (kind == "vos_clip") {
+    auto end = message_from_json<VosClipEnd>(event);
+    if (!end) return;
+    end->clip.peak = last.peak;
+    end->clip.gpu_peak = ledger_peak_of(last);
+    vos.bank = std::max(vos.bank, std::optional(end->bank));
+    vos.clips.push_back(std::move(end->clip));
+  } else if (kind == "vos_load") {
+    const auto end = message_from_json<VosLoadEnd>(event);
+    if (!end) return;
+    vos.loads.push_back(end->after);
+    if (end->gpu_after) vos.gpu_loads.push_back(*end->gpu_after);
+  }
+}
+
 }  // namespace
 
 GpuAccount::Device* GpuAccount::find(unsigned ordinal) {
@@ -244,6 +279,8 @@ void add_event(WorkerAccount& account, const Json& event) {
     if (start) account.measuring = {start->time - account.started, start->warmup, start->cpu_time};
   } else if (kind == "decoder") {
     account.awaits_decoder = get_bool(event, "awaited").value_or(false);
+  } else if (kind.starts_with("vos_")) {
+    add_vos_event(account, kind, event);
   } else if (kind == "in_step") {
     if (auto in_step = message_from_json<InStep>(event)) account.in_step = std::move(*in_step);
   } else if (kind == "waiting") {

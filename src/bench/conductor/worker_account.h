@@ -89,6 +89,7 @@ struct WorkerAccount {
   std::vector<std::string> warnings;
   std::optional<MeasuringStart> measuring;
   std::int64_t frames_held = 0, skipped_frames = 0;
+  std::optional<VosResult> vos;   // only with --task vos
   std::optional<InStep> in_step;  // without the id, which the conductor knows
   bool waits_for_gate = false, awaits_decoder = false, is_done = false;
   bool peak_reset_works = true;

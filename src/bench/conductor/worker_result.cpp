@@ -5,6 +5,8 @@
 #include <array>
 #include <functional>
 
+#include "bench/vos/memory_growth.h"
+
 namespace headroom::bench {
 namespace {
 
@@ -85,7 +87,9 @@ ModelMemory memory_of(const WorkerOutcome& outcome) {
   }
   // Warm-up counts as running: the first frame allocates the memory that all later frames use.
   if (warm != nullptr) memory.run_peak = warm->peak;
-  if (running != nullptr) memory.run_peak = std::max(memory.run_peak, running->peak);
+  // With --task vos, the phase is marked after each clip.
+  for (const PhaseAccount& phase : account.phases)
+    if (phase.phase == Phase::running) memory.run_peak = std::max(memory.run_peak, phase.peak);
   // The worker reads its high-water mark just before it reports the end of the phase, and may touch one more
   // page after that.
   memory.run_peak = std::max(memory.run_peak, samples.run_peak);
@@ -224,8 +228,16 @@ ModelResult result_of(const WorkerOutcome& outcome) {
   result.gpu_memory = outcome.gpu_memory;
   add_memory_warnings(result, outcome);
   result.memory_series = outcome.samples.series;
-  for (const PhaseAccount& phase : account.phases)
-    result.phases.push_back({phase.phase, phase.time, phase.file_backed});
+  for (const PhaseAccount& phase : account.phases) {
+    const PhaseMark mark{phase.phase, phase.time, phase.file_backed};
+    if (phase.phase == Phase::running && !result.phases.empty() &&
+        result.phases.back().phase == Phase::running)
+      result.phases.back() = mark;  // of the last clip
+    else
+      result.phases.push_back(mark);
+  }
+  result.vos = account.vos;
+  if (result.vos) add_growth(*result.vos);
   result.cleanups = account.cleanups;
   const PhaseAccount* running = account.find(Phase::running);
   if (account.measuring) {

@@ -169,6 +169,17 @@ GpuReading DeviceWatch::read_and_reset() {
   return reading;
 }
 
+std::optional<Bytes> DeviceWatch::charged() const {
+  if (figures_ == nullptr) return std::nullopt;
+  Bytes sum;
+  for (const unsigned ordinal : ordinals_) {
+    ledger::DeviceFigures figures;
+    if (!figures_(ordinal, &figures, sizeof figures)) return std::nullopt;
+    sum += bytes_of(figures.charged);
+  }
+  return sum;
+}
+
 std::string DeviceWatch::describe_new_refusals() const {
   std::string text;
   for (std::size_t i = 0; i < ordinals_.size(); ++i) {

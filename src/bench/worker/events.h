@@ -29,6 +29,8 @@ class DeviceWatch {
 
   // Reads the memory of each device, and resets the peaks for the next phase.
   GpuReading read_and_reset();
+  // The ledger's bytes on all devices now; absent without a ledger.
+  std::optional<Bytes> charged() const;
   // "cuda:0 refused 32.0 MiB at its limit of 4.0 GiB (4.0 GiB in use)"; empty if nothing was refused since
   // the last read_and_reset().
   std::string describe_new_refusals() const;
@@ -50,6 +52,8 @@ class WorkerEvents {
 
   // From now on, phase and error events include GPU memory.
   void watch_devices(std::vector<unsigned> ordinals) { watch_.emplace(std::move(ordinals)); }
+  // GPU memory now, by the ledger; absent on the CPU.
+  std::optional<Bytes> device_bytes() const { return watch_ ? watch_->charged() : std::nullopt; }
   // Reads this process's resident bytes and high-water mark and sends them as the end of the current phase.
   // Then resets the mark, so that the next peak belongs to the next phase. Returns the figures.
   ProcessMemory mark(Phase phase);

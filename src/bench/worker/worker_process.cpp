@@ -76,6 +76,7 @@ Status run_job(Worker& worker) {
     worker.ring = std::move(*ring);
   }
   if (auto started = start_runtimes(worker); !started) return started;
+  if (worker.job.vos) return worker.job.kind == WorkerKind::inference ? run_vos(worker) : try_vos(worker);
   switch (worker.job.kind) {
     case WorkerKind::setup:
     case WorkerKind::tune:

@@ -106,4 +106,10 @@ Status run_inference(Worker& worker);
 // budget. The run starts with no model loaded, so it includes the first loads.
 Status run_pooled(Worker& worker);
 
+// --task vos: all prepared videos through one tracker. After the last one, the model is unloaded and loaded
+// repeatedly, to see whether its memory returns.
+Status run_vos(Worker& worker);
+// The setup's and the tuner's run of it, on blank frames: one object, then as many as run together.
+Status try_vos(Worker& worker);
+
 }  // namespace headroom::bench

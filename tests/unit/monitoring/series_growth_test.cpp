@@ -126,5 +126,27 @@ INSTANTIATE_TEST_SUITE_P(
         Rate{.name = "with odd cycles", .kind = leak_with_odd_cycles, .points = {24, 47}, .at_least = 0.98},
         Rate{.name = "of a container", .kind = container, .points = {24, 47}, .at_least = 1}));
 
+// Sen (1968) gives the interval as the slopes of ranks (N -+ C) / 2 of N, C = 1.96 sqrt(n(n-1)(2n+5)/18).
+TEST(SlopeWithInterval, EqualsAnExampleByHand) {
+  const std::vector<double> x{0, 1, 2, 3, 4, 5}, y{0, 1, 2, 3, 4, 11};
+  const auto slope = slope_with_interval(x, y);
+  ASSERT_TRUE(slope);
+  EXPECT_EQ(slope->slope, 1);
+  EXPECT_EQ(slope->low, 1);   // rank 2 of 15
+  EXPECT_EQ(slope->high, 4);  // rank 14: 11/5, 10/4, 9/3, 8/2, 7 are above 1
+}
+
+TEST(SlopeWithInterval, HoldsZeroForNoise) {
+  const std::vector<double> x{0, 1, 2, 3, 4, 5, 6, 7}, y{5, 1, 4, 2, 3, 5, 1, 4};
+  const auto slope = slope_with_interval(x, y);
+  ASSERT_TRUE(slope);
+  EXPECT_LT(slope->low, 0);
+  EXPECT_GT(slope->high, 0);
+}
+
+TEST(SlopeWithInterval, NeedsFivePoints) {
+  EXPECT_FALSE(slope_with_interval(std::vector<double>{0, 1, 2, 3}, std::vector<double>{0, 1, 2, 3}));
+}
+
 }  // namespace
 }  // namespace headroom::monitoring

@@ -1,0 +1,148 @@
+#include "bench/vos/memory_growth.h"
+
+#include <algorithm>
+
+#include "monitoring/series_growth.h"
+
+namespace headroom::bench {
+namespace {
+
+constexpr std::int64_t kRingFull = 16;  // 15 pointers before the current frame
+// Less is noise of the allocator: its heap keeps some freed pages.
+constexpr double kLeastLeak = 64 << 10, kLeastLoadLeak = 1 << 20, kLeastFrameLeak = 16 << 10;
+
+std::optional<GrowthSlope> slope_of(std::span<const double> x, std::span<const double> y) {
+  const auto slope = monitoring::slope_with_interval(x, y);
+  if (!slope) return std::nullopt;
+  return GrowthSlope{slope->slope, slope->low, slope->high, static_cast<std::int64_t>(x.size())};
+}
+
+// What remained after each cleaning, summed from step to step.
+class Remains {
+ public:
+  void add(double step) { sums_.push_back((sums_.empty() ? 0 : sums_.back()) + step); }
+  // The leak if it grows at nearly each step.
+  std::optional<VosLeak> leak(const char* level, const char* memory) const {
+    std::vector<std::int64_t> steps, bytes;
+    std::vector<double> x;
+    for (std::size_t i = 0; i < sums_.size(); ++i) {
+      steps.push_back(static_cast<std::int64_t>(i + 1));
+      x.push_back(static_cast<double>(i + 1));
+      bytes.push_back(static_cast<std::int64_t>(sums_[i]));
+    }
+    const auto slope = slope_of(x, sums_);
+    if (!slope || slope->low < kLeastLeak) return std::nullopt;
+    if (monitoring::growth_of(steps, bytes, kLeastLeak).growth != monitoring::Growth::leak)
+      return std::nullopt;
+    return VosLeak{level, memory, *slope};
+  }
+
+ private:
+  std::vector<double> sums_;
+};
+
+// A step within a video is an object's; a step to the next video is that video's.
+void add_leaks(VosResult& result, const char* memory, std::optional<Bytes> VosClip::*after) {
+  Remains objects, videos;
+  const VosClip* earlier = nullptr;
+  for (const VosClip& clip : result.clips) {
+    if (!(clip.*after)) return;
+    if (earlier != nullptr) {
+      const auto step = static_cast<double>(((clip.*after)->count - (earlier->*after)->count));
+      (earlier->video == clip.video ? objects : videos).add(step);
+    }
+    earlier = &clip;
+  }
+  const auto of_objects = objects.leak("object", memory);
+  if (of_objects) result.leaks.push_back(*of_objects);
+  auto of_videos = videos.leak("video", memory);
+  if (!of_videos) return;
+  // The step to the next video also has what its first object left.
+  if (of_objects) {
+    for (double GrowthSlope::*figure : {&GrowthSlope::slope, &GrowthSlope::low, &GrowthSlope::high})
+      of_videos->growth.*figure -= of_objects->growth.slope;
+    if (of_videos->growth.low < kLeastLeak) return;
+  }
+  result.leaks.push_back(*of_videos);
+}
+
+// The first unloading also leaves what a runtime allocates once, so later ones are compared with it.
+void add_load_leak(VosResult& result, const char* memory, const std::vector<Bytes>& loads) {
+  if (loads.size() < 3) return;
+  double least = 1e300, most = -1e300;
+  for (std::size_t i = 1; i < loads.size(); ++i) {
+    const auto step = static_cast<double>((loads[i] - loads[i - 1]).count);
+    least = std::min(least, step);
+    most = std::max(most, step);
+  }
+  if (least < kLeastLoadLeak) return;
+  const double mean =
+      static_cast<double>((loads.back() - loads.front()).count) / static_cast<double>(loads.size() - 1);
+  result.leaks.push_back({"model", memory, {mean, least, most, static_cast<std::int64_t>(loads.size())}});
+}
+
+}  // namespace
+
+GrowthPoints::GrowthPoints(std::int64_t first) : first_(first) {
+  frames_.reserve(kMostPoints);
+  bytes_.reserve(kMostPoints);
+}
+
+void GrowthPoints::add(std::int64_t frame, Bytes bytes) {
+  if (!wants(frame)) return;
+  if (frames_.size() == kMostPoints) {
+    for (std::size_t i = 0; 2 * i < kMostPoints; ++i) {
+      frames_[i] = frames_[2 * i];
+      bytes_[i] = bytes_[2 * i];
+    }
+    frames_.resize(kMostPoints / 2);
+    bytes_.resize(kMostPoints / 2);
+    stride_ *= 2;
+    if (!wants(frame)) return;
+  }
+  frames_.push_back(static_cast<double>(frame));
+  bytes_.push_back(static_cast<double>(bytes.count));
+}
+
+std::optional<GrowthSlope> GrowthPoints::slope() const { return slope_of(frames_, bytes_); }
+
+std::int64_t first_compared_frame(std::int64_t frames) { return std::min(kRingFull, frames / 2); }
+
+void add_growth(VosResult& result) {
+  const VosClip* longest = nullptr;
+  for (const VosClip& clip : result.clips)
+    if (clip.growth && (longest == nullptr || clip.growth->points > longest->growth->points)) longest = &clip;
+  if (longest != nullptr) {
+    result.per_frame = longest->growth;
+    result.gpu_per_frame = longest->gpu_growth;
+  }
+  result.leaks.clear();
+  if (result.per_frame && result.per_frame->low > kLeastFrameLeak)
+    result.leaks.push_back({"frame", "host", *result.per_frame});
+  if (result.gpu_per_frame && result.gpu_per_frame->low > kLeastFrameLeak)
+    result.leaks.push_back({"frame", "gpu", *result.gpu_per_frame});
+  add_leaks(result, "host", &VosClip::after);
+  add_leaks(result, "gpu", &VosClip::gpu_after);
+  add_load_leak(result, "host", result.loads);
+  add_load_leak(result, "gpu", result.gpu_loads);
+}
+
+std::optional<Bytes> estimate_peak(const VosResult& trial, const ClipSize& clip, bool is_gpu) {
+  const auto peak = is_gpu ? &VosTrial::gpu_peak : &VosTrial::peak;
+  if (trial.trials.empty() || !(trial.trials.front().*peak)) return std::nullopt;
+  const VosTrial& one = trial.trials.front();
+  Bytes needed = *(one.*peak);
+  if (trial.trials.size() > 1 && trial.trials.back().*peak && clip.objects > 1) {
+    const VosTrial& many = trial.trials.back();
+    const std::int64_t together = std::min(clip.objects, many.objects);
+    const Bytes more = std::max(Bytes{}, *(many.*peak) - *(one.*peak));
+    needed += Bytes{more.count * (together - 1) / std::max<std::int64_t>(1, many.objects - 1)};
+    if (!is_gpu) needed += Bytes{many.bank.count / many.objects * (clip.objects - together)};
+  }
+  if (is_gpu) return needed;
+  const std::int64_t larger = std::max<std::int64_t>(
+      0, std::int64_t{clip.width} * clip.height - std::int64_t{trial.side} * trial.side);
+  return needed + Bytes{larger * clip.objects} + clip.frames;
+}
+
+}  // namespace headroom::bench
