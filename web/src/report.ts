@@ -135,6 +135,41 @@ export interface Model {
   smallest_settings?: Settings;
   warnings?: string[];
   annotated_images?: string[];
+  vos?: VosResult;
+}
+
+export interface VosGrowth {
+  bytes: number;
+  low_bytes: number;
+  high_bytes: number;
+  points: number;
+}
+
+interface VosFigures {
+  j_and_f?: number;
+  j_mean?: number;
+  f_mean?: number;
+  reference_j?: number;
+  reference_j_and_f?: number;
+}
+
+// Video object segmentation (--task vos).
+export interface VosResult {
+  prompt: string;
+  profile: string;
+  objects: string;
+  side: number;
+  bank_bytes?: number;
+  mean?: VosFigures;
+  growth_per_frame?: VosGrowth;
+  gpu_growth_per_frame?: VosGrowth;
+  leaks: {level: string; memory: string; growth: VosGrowth}[];
+  clips: {
+    video: string; object?: string; width: number; height: number; frames: number; objects: number; fps?: number;
+    peak_bytes?: number; gpu_peak_bytes?: number; after_bytes?: number; gpu_after_bytes?: number; growth_per_frame?: VosGrowth;
+  }[];
+  scores: ({video: string; object: string; frames: number} & VosFigures)[];
+  left_out?: {video: string; why: string}[];
 }
 
 export type StageName = 'decode' | 'preprocess' | 'inference' | 'postprocess' | 'end_to_end';

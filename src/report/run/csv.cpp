@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <iterator>
@@ -44,7 +45,8 @@ void columns_of_latency(auto& column, const std::string& stage,
   column(stage + "_p99_bound_ns", figure(&LatencySummary::p99_bound));
 }
 
-void columns_of(auto& column, const ModelResult& model, const std::optional<Limit>& limit) {
+// `has_vos`: some model of the run has results of --task vos.
+void columns_of(auto& column, const ModelResult& model, const std::optional<Limit>& limit, bool has_vos) {
   column("name", cell(model.name));
   column("status", cell(name_of(model.status)));
   column("backend", cell(model.backend));
@@ -87,6 +89,12 @@ void columns_of(auto& column, const ModelResult& model, const std::optional<Limi
   column("died_in", model.died_in ? cell(name_of(*model.died_in)) : "");
   column("error", cell(model.error));
   column("path", cell(model.path));
+  if (!has_vos) return;
+  const VosResult vos = model.vos.value_or(VosResult{});
+  column("j_and_f", cell(vos.j_and_f));
+  column("j_mean", cell(vos.j));
+  column("f_mean", cell(vos.f));
+  column("growth_per_frame_bytes", vos.per_frame ? cell(vos.per_frame->slope) : "");
 }
 
 constexpr std::size_t kColumns = 6;
@@ -115,11 +123,13 @@ std::string to_csv(const BenchResult& result) {
   std::vector<std::string> record;
   const auto add_title = [&](std::string title, const std::string&) { record.push_back(std::move(title)); };
   const auto add_cell = [&](const std::string&, std::string text) { record.push_back(std::move(text)); };
-  columns_of(add_title, ModelResult{}, std::nullopt);
+  const bool has_vos =
+      std::ranges::any_of(result.models, [](const ModelResult& model) { return model.vos.has_value(); });
+  columns_of(add_title, ModelResult{}, std::nullopt, has_vos);
   std::string csv = fmt::format("{}\r\n", fmt::join(record, ","));
   for (const ModelResult* model : in_reading_order(result.models)) {
     record.clear();
-    columns_of(add_cell, *model, result.limit);
+    columns_of(add_cell, *model, result.limit, has_vos);
     csv += fmt::format("{}\r\n", fmt::join(record, ","));
   }
   return csv;

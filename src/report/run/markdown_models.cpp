@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "report/run/markdown_sections.h"
 #include "report/run/run_words.h"
+#include "report/run/vos_words.h"
 #include "report/text_layout.h"
 #include "report/words.h"
 #include "types/enum_names.h"
@@ -184,6 +185,64 @@ std::string cleanup_table(const ModelResult& model) {
   return table.empty() ? "" : table.text();
 }
 
+// --task vos
+
+std::string accuracy_table(const VosResult& vos) {
+  MarkdownTable table(2, {"Video", "Object", "Frames", "J&F", "J", "F", "Reference J&F", "Reference J"});
+  const auto add = [&](std::string video, std::string object, std::string frames, const auto& figures) {
+    table.add({std::move(video), std::move(object), std::move(frames), words_for_score(figures.j_and_f),
+               words_for_score(figures.j), words_for_score(figures.f),
+               words_for_score(figures.reference_j_and_f), words_for_score(figures.reference_j)});
+  };
+  for (const VosObjectScore& score : vos.scores)
+    add(escaped(score.video), escaped(score.object), std::to_string(score.frames), score);
+  if (table.empty()) return {};
+  add("**Mean**", "", "", vos);
+  return "**Accuracy** of the masks. *Reference*: by the reference benchmark's protocol, whose F is a "
+         "proxy.\n\n" +
+         table.text();
+}
+
+std::string clips_table(const VosResult& vos) {
+  MarkdownTable table(2, {"Video", "Object", "Size", "Objects", "Frames", "FPS", "Peak", "After cleanup",
+                          "Growth per frame", "GPU peak", "GPU after"});
+  for (const VosClip& clip : vos.clips)
+    table.add({escaped(clip.video), clip.object.empty() ? "all" : escaped(clip.object),
+               fmt::format("{} × {}", clip.width, clip.height), std::to_string(clip.objects),
+               std::to_string(clip.frames), words_for_rate(clip.fps), words_for(clip.peak),
+               words_for(clip.after),
+               clip.growth ? words_for_growth(*clip.growth, "frame") : std::string(kAbsent),
+               words_for(clip.gpu_peak), words_for(clip.gpu_after)});
+  if (table.empty()) return {};
+  return "**Memory by clip**. *Peak*: resident, by the kernel. *After cleanup*: anonymous memory.\n\n" +
+         table.text();
+}
+
+std::string sizes_table(const VosResult& vos) {
+  MarkdownTable table(1, {"Resolution", "Objects", "Clips", "Peak", "GPU peak"});
+  for (const SizeRow& row : rows_by_size(vos))
+    table.add({fmt::format("{} × {}", row.width, row.height), std::to_string(row.objects),
+               std::to_string(row.clips), words_for(row.peak), words_for(row.gpu_peak)});
+  return table.empty() ? "" : "**Peak by resolution and objects**\n\n" + table.text();
+}
+
+std::string vos_section(const ModelResult& model) {
+  if (!model.vos) return {};
+  const VosResult& vos = *model.vos;
+  std::string text;
+  add_line(text, "Tracking",
+           fmt::format("prompt: {}, profile: {}, objects {}", name_of(vos.prompt), name_of(vos.profile),
+                       name_of(vos.objects)));
+  if (vos.bank) add_line(text, "Memory Bank", format_bytes(*vos.bank));
+  if (vos.per_frame) add_line(text, "Growth", words_for_growth(*vos.per_frame, "frame"));
+  if (vos.gpu_per_frame) add_line(text, "GPU Growth", words_for_growth(*vos.gpu_per_frame, "frame"));
+  for (const std::string& leak : words_for_leaks(vos)) add_line(text, "❌ Leak", leak);
+  for (const VosLeftOut& item : vos.left_out)
+    add_line(text, "Left Out", escaped(item.video + ": " + item.why));
+  if (!text.empty()) text += "\n";
+  return text + accuracy_table(vos) + sizes_table(vos) + clips_table(vos);
+}
+
 std::string trials_table(const ModelResult& model) {
   if (model.trials.empty()) return {};
   MarkdownTable table(2, {"Settings tried", "Kept as", "P50", "Peak", "Status"});
@@ -344,6 +403,7 @@ std::string model_section(const ModelResult& model, const std::optional<Limit>& 
   text += memory_table(model, limit);
   text += gpu_tables(model);
   text += layers_table(model);
+  text += vos_section(model);
   text += cleanup_table(model);
   text += trials_table(model);
   text += samples(model);

@@ -6,6 +6,7 @@
 #include "report/run/json_fields.h"
 #include "types/bench_result.h"
 #include "types/runtime_settings.h"
+#include "types/vos_run.h"
 
 namespace headroom::report {
 
@@ -27,6 +28,14 @@ template <>
 inline constexpr ConvSearch kLast<ConvSearch> = ConvSearch::standard;
 template <>
 inline constexpr Precision kLast<Precision> = Precision::bf16;
+template <>
+inline constexpr PromptKind kLast<PromptKind> = PromptKind::mask;
+template <>
+inline constexpr VosLayout kLast<VosLayout> = VosLayout::folder;
+template <>
+inline constexpr VosProfile kLast<VosProfile> = VosProfile::evaluation;
+template <>
+inline constexpr VosObjects kLast<VosObjects> = VosObjects::alone;
 
 void describe(auto& field, a<RuntimeSettings> auto& settings) {
   field("threads", settings.threads);
@@ -184,6 +193,98 @@ void describe(auto& field, a<InStep> auto& in_step) {
   field("one_processor", in_step.one_processor);
 }
 
+void describe(auto& field, a<GrowthSlope> auto& growth) {
+  field("bytes", growth.slope);
+  field("low_bytes", growth.low);
+  field("high_bytes", growth.high);
+  field("points", growth.points);
+}
+
+void describe(auto& field, a<VosTrial> auto& trial) {
+  field("objects", trial.objects);
+  field("bank_bytes", trial.bank);
+  field("peak_bytes", trial.peak);
+  field("gpu_peak_bytes", trial.gpu_peak);
+}
+
+void describe(auto& field, a<VosClip> auto& clip) {
+  field("video", clip.video);
+  field.unless_zero("object", clip.object);
+  field("width", clip.width);
+  field("height", clip.height);
+  field("frames", clip.frames);
+  field("objects", clip.objects);
+  field("fps", clip.fps);
+  field("peak_bytes", clip.peak);
+  field("gpu_peak_bytes", clip.gpu_peak);
+  field("after_bytes", clip.after);
+  field("gpu_after_bytes", clip.gpu_after);
+  field("growth_per_frame", clip.growth);
+  field("gpu_growth_per_frame", clip.gpu_growth);
+}
+
+void describe(auto& field, a<VosObjectScore> auto& score) {
+  field("video", score.video);
+  field("object", score.object);
+  field("frames", score.frames);
+  field("j_mean", score.j);
+  field("f_mean", score.f);
+  field("j_and_f", score.j_and_f);
+  field("reference_j", score.reference_j);
+  field("reference_j_and_f", score.reference_j_and_f);
+}
+
+void describe(auto& field, a<VosLeak> auto& leak) {
+  field("level", leak.level);
+  field("memory", leak.memory);
+  field("growth", leak.growth);
+}
+
+void describe(auto& field, a<VosLeftOut> auto& item) {
+  field("video", item.video);
+  field.unless_zero("object", item.object);
+  field("why", item.why);
+}
+
+void describe(auto& field, a<VosResult> auto& vos) {
+  field("prompt", vos.prompt);
+  field("profile", vos.profile);
+  field("objects", vos.objects);
+  field("side", vos.side);
+  field("bank_bytes", vos.bank);
+  field.group("mean", [&](auto& mean) {
+    mean("j_and_f", vos.j_and_f);
+    mean("j_mean", vos.j);
+    mean("f_mean", vos.f);
+    mean("reference_j", vos.reference_j);
+    mean("reference_j_and_f", vos.reference_j_and_f);
+  });
+  field("growth_per_frame", vos.per_frame);
+  field("gpu_growth_per_frame", vos.gpu_per_frame);
+  field("leaks", vos.leaks);
+  field("clips", vos.clips);
+  field("scores", vos.scores);
+  field("loads_bytes", vos.loads);
+  field.unless_zero("gpu_loads_bytes", vos.gpu_loads);
+  field("trials", vos.trials);
+  field.unless_zero("left_out", vos.left_out);
+}
+
+void describe(auto& field, a<VosSource> auto& source) {
+  field("dataset", source.folder);
+  field("layout", source.layout);
+}
+
+void describe(auto& field, a<VosOptions> auto& vos) {
+  field("dataset", vos.dataset);
+  field.unless_zero("prompts", vos.prompts);
+  field("prompt", vos.prompt);
+  field.unless_zero("reference_point", vos.reference_point);
+  field("profile", vos.profile);
+  field("objects", vos.objects);
+  field("max_video_pixels", vos.max_video_pixels);
+}
+
 void describe(auto& field, a<ModelResult> auto& model) {
   field("name", model.name);
   field("path", model.path);
@@ -228,6 +329,7 @@ void describe(auto& field, a<ModelResult> auto& model) {
   field("cleanups", model.cleanups);
   field("layers", model.layers);
   field("in_step", model.in_step);
+  field("vos", model.vos);
   field("warnings", model.warnings);
   field("annotated_images", model.annotated_images);
 }
@@ -426,6 +528,7 @@ void describe(auto& field, a<BenchOptions> auto& options) {
   field("output_dir", options.output_dir);
   field("metrics_interval_ns", options.metrics_interval);
   field("sample_images", options.sample_images);
+  field("vos", options.vos);
 }
 
 void describe(auto& field, a<BenchResult> auto& run) {
@@ -438,6 +541,7 @@ void describe(auto& field, a<BenchResult> auto& run) {
     source.inlined(run.source, "kind");
     source("frames_held_peak", run.frames_held_peak);
   });
+  field("vos", run.vos);
   field("limit", run.limit);
   field("gpu_limit", run.gpu_limit);
   field.unless_zero("image_size", run.image_size);

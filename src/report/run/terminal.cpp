@@ -6,6 +6,7 @@
 #include "base/utf8.h"
 #include "report/run/run_words.h"
 #include "report/run/views.h"
+#include "report/run/vos_words.h"
 #include "report/text_layout.h"
 #include "report/words.h"
 #include "types/enum_names.h"
@@ -339,6 +340,35 @@ std::string kinds_table(const BenchResult& result, bool color, int width) {
   return explained(legend, columns, color, width) + "\n";
 }
 
+std::string vos_table(const BenchResult& result, bool color, int width) {
+  Models models = in_reading_order(result.models);
+  std::erase_if(models, [](const ModelResult* model) { return !model->vos || model->vos->clips.empty(); });
+  if (models.empty()) return {};
+  std::vector<Column> columns{name_column(models)};
+  const auto add = [&](std::string title, int goes, auto cell) {
+    columns.push_back(column_of(models, std::move(title), goes,
+                                [&](const ModelResult& model) { return cell(*model.vos); }));
+  };
+  const auto score = [](std::optional<double> VosResult::*figure) {
+    return [figure](const VosResult& vos) { return words_for_score(vos.*figure); };
+  };
+  add("PROMPT", 3, [](const VosResult& vos) { return std::string(name_of(vos.prompt)); });
+  add("J&F", 0, score(&VosResult::j_and_f));
+  add("J", 0, score(&VosResult::j));
+  add("F", 0, score(&VosResult::f));
+  add("REF J&F", 4, score(&VosResult::reference_j_and_f));
+  add("GROWTH", 1, [](const VosResult& vos) {
+    return vos.per_frame ? fmt::format("{:+.3f}", vos.per_frame->slope / (1 << 20)) : std::string(kAbsent);
+  });
+  add("BANK", 2, [](const VosResult& vos) { return words_for(vos.bank); });
+  fit_columns(columns, width, kWorthwhileName);
+  const std::string_view legend =
+      "Accuracy of masks, means over objects; REF J&F: by the reference benchmark's protocol. GROWTH: MiB a "
+      "frame, "
+      "BANK: memory bank";
+  return explained(legend, columns, color, width) + "\n";
+}
+
 constexpr int kNarrowest = 40;  // narrower terminals get lines that the terminal wraps
 
 // A sign and a sentence with one full stop; a runtime's error message may bring its own.
@@ -420,6 +450,17 @@ std::vector<std::string> warnings_of(const BenchResult& result) {
   for (const ModelResult& model : result.models)
     for (const std::string& warning : model.warnings)
       if (!is_about_variation(warning)) warnings.push_back(model.name + ": " + warning);
+  for (const ModelResult& model : result.models)
+    if (model.vos) {
+      for (const std::string& leak : words_for_leaks(*model.vos))
+        warnings.push_back(model.name + ": " + leak);
+      if (!model.vos->left_out.empty())
+        warnings.push_back(
+            fmt::format("{}: {} left out, because {} would not fit under the limit; the report has the "
+                        "estimates",
+                        model.name, counted(std::ssize(model.vos->left_out), "video"),
+                        model.vos->left_out.size() == 1 ? "it" : "they"));
+    }
   if (result.source && !result.source->skipped.empty())
     warnings.push_back(fmt::format("{} of the source could not be used; the report lists them",
                                    counted(std::ssize(result.source->skipped), "item")));
@@ -437,6 +478,7 @@ std::string to_terminal(const BenchResult& result, bool color, int width) {
   text += phases_table(result, color, width);
   text += gpu_table(result, color, width);
   text += kinds_table(result, color, width);
+  text += vos_table(result, color, width);
 
   const Verdict verdict = verdict_of(result);
   text += sentence(name_in({"✓", "·", "✗"}, verdict.tone), name_in({kGreen, kYellow, kRed}, verdict.tone),

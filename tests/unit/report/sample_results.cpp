@@ -231,6 +231,64 @@ BenchResult pipeline_run() {
   return run;
 }
 
+namespace {
+
+VosResult vos_of(PromptKind prompt, double j, std::int64_t leak) {
+  VosResult vos;
+  vos.prompt = prompt;
+  vos.objects = VosObjects::alone;
+  vos.side = 512;
+  vos.bank = kibibytes(3'640);
+  vos.trials = {{1, kibibytes(3'640), mebibytes(180), std::nullopt}};
+  std::int64_t after = 90 << 20;
+  int size = 0;
+  for (const char* video : {"sav_000|1", "sav_000002"}) {
+    for (const char* object : {"000", "001"}) {
+      VosClip clip{video, object, 1280, 720 + 360 * size, 300, 1};
+      clip.fps = 12.5;
+      clip.peak = mebibytes(180 + 20 * size);
+      clip.after = Bytes{after += leak};
+      clip.growth = GrowthSlope{0, -512, 1024, 128};
+      vos.clips.push_back(clip);
+      vos.scores.push_back({video, object, 73, j, j + 0.0625, j + 0.03125, j - 0.125, j - 0.0625});
+    }
+    ++size;
+  }
+  vos.j = j;
+  vos.f = j + 0.0625;
+  vos.j_and_f = j + 0.03125;
+  vos.reference_j = j - 0.125;
+  vos.reference_j_and_f = j - 0.0625;
+  vos.per_frame = vos.clips.front().growth;
+  vos.loads = {mebibytes(60), mebibytes(60), mebibytes(60)};
+  return vos;
+}
+
+}  // namespace
+
+BenchResult vos_run() {
+  BenchResult run = run_of("--split_dir sav_val --models edgetam_points,edgetam_bbox --vos-objects alone");
+  run.vos = VosSource{"/data/sav_val", VosLayout::sav};
+  run.options.emplace();
+  run.options->task = "vos";
+  run.options->vos = VosOptions{"/data/sav_val"};
+  run.options->vos->objects = VosObjects::alone;
+  const Shape net{"edgetam_points", "vos", "uint8[3,512,512]", 80'000, 60'000, 90'000, 54'000};
+  for (const PromptKind prompt : {PromptKind::points, PromptKind::box}) {
+    ModelResult model = measured(net, 1'200, std::nullopt);
+    if (prompt == PromptKind::box) model.name = "edgetam_bbox";
+    model.detections.reset();
+    model.vos =
+        vos_of(prompt, prompt == PromptKind::box ? 0.75 : 0.6875, prompt == PromptKind::box ? 0 : 8 << 20);
+    run.models.push_back(model);
+  }
+  VosResult& leaks = *run.models.front().vos;
+  leaks.leaks = {{"object", "host", {8 << 20, 8'380'000, 8'400'000, 6}}};
+  leaks.left_out = {
+      {"sav_000003", {}, "3840 × 2160 with 1 object would need about 2.40 GiB, above the limit of 2.00 GiB"}};
+  return run;
+}
+
 BenchResult pool_run() {
   BenchResult run = run_of("--source videos/vtest.avi --pool 96MiB --pool-threads 2");
   run.source = video_source();
@@ -399,6 +457,7 @@ std::vector<NamedRun> sample_runs() {
           {"charged", charged_run()},
           {"prepared", prepared_run()},
           {"gpu", gpu_run()},
+          {"vos", vos_run()},
           {"empty", empty_run()}};
 }
 

@@ -22,6 +22,7 @@ BenchResult charged_run();     // resident memory above the limit, charged memor
 BenchResult prepared_run();    // --tune --skip-inference: two models prepared, one of them tuned
 BenchResult
 gpu_run();  // on a GPU under a limit of its memory: two models, the second refused; alone and together
+BenchResult vos_run();    // --task vos: two prompts of one net, objects alone, a leak, a video left out
 BenchResult empty_run();  // nothing was measured
 
 struct NamedRun {

@@ -11,6 +11,7 @@ import {Layers} from './layers';
 import {SampleImages} from './sample_images';
 import {SettingsTable, TrialsTable} from './settings';
 import {ModelBadge} from './status_badge';
+import {Vos} from './vos';
 
 interface Props {
   model: Model;
@@ -72,6 +73,7 @@ export function ModelDetail({model, limit, images, anchor, first}: Props) {
       <LatencyStages model={model} />
       <div class="columns">
         {model.settings && <SettingsTable settings={model.settings} smallest={model.smallest_settings} thresholds={thresholds_of(model)} />}
+        <Vos model={model} />
         <Cleanups model={model} />
       </div>
       {model.layers && <Layers layers={model.layers} name={model.name} />}
