@@ -21,8 +21,10 @@ namespace {
 constexpr double kLargestGigabytes = 8.0;
 
 // Two spellings of one setting.
-constexpr std::pair<const char*, const char*> kAlternatives[] = {
-    {"mem-limit", "gpu-mem-limit-gb"}, {"gpu-mem-limit", "gpu-mem-limit-gb"}, {"workspace", "workspace-mb"}};
+constexpr std::pair<const char*, const char*> kAlternatives[] = {{"precision", "autocast-dtype"},
+                                                                 {"mem-limit", "gpu-mem-limit-gb"},
+                                                                 {"gpu-mem-limit", "gpu-mem-limit-gb"},
+                                                                 {"workspace", "workspace-mb"}};
 
 Bytes from_gib(double gib) { return {std::llround(gib * 1073741824.0)}; }
 
@@ -97,9 +99,70 @@ Status normalise_device(std::string& name) {
   return {};
 }
 
+constexpr std::string_view kVosTask = "vos";
+
+// Flags that act only with --task vos, and those that cannot.
+constexpr std::array<std::string_view, 10> kVosFlags{
+    "dataset",    "prompts",     "models",      "weights-dir",      "prompt",
+    "point-rule", "vos-profile", "vos-objects", "max-video-pixels", "compile-models"};
+constexpr std::array<std::string_view, 8> kNotVosFlags{"source", "parallel", "pipeline", "pool",
+                                                       "layers", "in-step",  "conf",     "iou"};
+
+// A variable of the environment may be set for all runs.
+bool is_given(const FlagValues& values, std::string_view flag) {
+  return values.has(flag) && !values.origin(flag).starts_with("HEADROOM_");
+}
+
+Status check_vos_flags(const FlagValues& values, bool is_vos) {
+  if (!is_vos) {
+    for (const std::string_view flag : kVosFlags)
+      if (is_given(values, flag))
+        return usage_error(fmt::format("--{} has no effect without --task vos", flag), "",
+                           fmt::format("add --dataset DIR, or remove --{}", flag));
+    return {};
+  }
+  for (const std::string_view flag : kNotVosFlags)
+    if (is_given(values, flag))
+      return usage_error(fmt::format("--{} cannot be combined with --task vos", flag), "",
+                         fmt::format("remove --{}", flag));
+  if (!values.has("dataset"))
+    return usage_error("--task vos needs a data set", "", "add --dataset DIR (docs/bench-vos.md)");
+  return {};
+}
+
+template <class Enum>
+Enum choice_of(const FlagValues& values, std::string_view flag, std::initializer_list<Enum> choices) {
+  for (const Enum choice : choices)
+    if (values.text(flag) == name_of(choice)) return choice;
+  return *choices.begin();
+}
+
+Result<VosOptions> read_vos_options(const FlagValues& values, std::vector<std::string>& warnings) {
+  VosOptions vos;
+  std::error_code code;
+  const std::filesystem::path folder = std::filesystem::absolute(values.text("dataset"), code);
+  vos.dataset = folder.lexically_normal().string();
+  if (!std::filesystem::is_directory(folder, code))
+    return input_error(fmt::format("cannot read --dataset {}", values.text("dataset")),
+                       std::filesystem::exists(folder, code) ? "it is not a folder" : "it was not found",
+                       "name the folder that has the videos (docs/bench-vos.md)");
+  if (values.has("prompts")) vos.prompts = std::filesystem::absolute(values.text("prompts"), code).string();
+  vos.prompt = choice_of(values, "prompt", {PromptKind::points, PromptKind::box, PromptKind::mask});
+  vos.reference_point = values.text("point-rule") == "reference";
+  vos.profile = choice_of(values, "vos-profile", {VosProfile::predictor, VosProfile::evaluation});
+  vos.objects = choice_of(values, "vos-objects", {VosObjects::together, VosObjects::alone});
+  values.read("max-video-pixels", vos.max_video_pixels);
+  if (values.toggle("compile-models"))
+    warnings.emplace_back(
+        "--compile-models acts where TensorRT engines lie beside the graphs; other runtimes optimize each "
+        "graph when "
+        "they load it");
+  return vos;
+}
+
 Status check_task(const std::string& task) {
   if (task.empty()) return {};
-  std::vector<std::string> names;
+  std::vector<std::string> names{std::string(kVosTask)};
   for (const inference::TaskName& known : inference::task_names()) names.emplace_back(known.name);
   if (std::ranges::find(names, task) != names.end()) return {};
   return usage_error(fmt::format("unknown task '{}'", task), "",
@@ -142,7 +205,8 @@ void make_paths_absolute(FlagValues& values) {
   std::error_code code;
   const std::filesystem::path here = std::filesystem::current_path(code);
   for (auto& [flag, entry] : values.entries_)
-    if (is_model_or_source(flag) || flag == "prepared-dir" || flag == "output-dir")
+    if (is_model_or_source(flag) || flag == "prepared-dir" || flag == "output-dir" || flag == "dataset" ||
+        flag == "prompts" || flag == "weights-dir")
       for (std::string& value : entry.values) value = path_from(here, flag, value);
 }
 
@@ -157,6 +221,10 @@ Result<BenchOptions> bench_options_from(const FlagValues& values, std::vector<st
   values.read("task", options.task);
   values.read("device", options.device);
   options.precision = parse_precision(values.text("precision")).value_or(options.precision);
+  if (values.has("autocast-dtype"))
+    options.precision = values.text("autocast-dtype") == "float32"   ? Precision::fp32
+                        : values.text("autocast-dtype") == "float16" ? Precision::fp16
+                                                                     : Precision::bf16;
   options.conv_search = parse_conv_search(values.text("conv-search")).value_or(options.conv_search);
   values.read("capture-graph", options.capture_graph);
   values.read("limit-mechanism", options.limit_mechanism);
@@ -197,7 +265,24 @@ Result<BenchOptions> bench_options_from(const FlagValues& values, std::vector<st
   if (options.repeat > 1 && options.json)
     return usage_error("--repeat and --json cannot be combined", "standard output would get several reports",
                        "read report.json of each run's folder");
+  const bool is_vos = options.task == kVosTask || values.has("dataset");
+  if (auto fine = check_vos_flags(values, is_vos); !fine) return forward_error(fine);
+  if (is_vos && !options.task.empty() && options.task != kVosTask)
+    return usage_error(fmt::format("--dataset cannot be combined with --task {}", options.task), "",
+                       "remove --task, or use --source");
+  if (is_vos) {
+    options.task = kVosTask;
+    auto vos = read_vos_options(values, warnings);
+    if (!vos) return forward_error(vos);
+    options.vos = std::move(*vos);
+  }
   if (auto read = read_models(values, options); !read) return forward_error(read);
+  for (const ModelSpec& model : options.models)
+    if (!is_vos && (model.task == kVosTask || model.prompt))
+      return usage_error(fmt::format("model {} needs --task vos", model.name), "", "add --dataset DIR");
+    else if (is_vos && !model.task.empty() && model.task != kVosTask)
+      return usage_error(fmt::format("model {} has the task {}", model.name, model.task),
+                         "all models of a run with --task vos have that task", "remove its task");
   warn_of_threads(options.threads, warnings);
   for (const ModelSpec& model : options.models)
     if (auto known = check_task(model.task); !known) return forward_error(known);

@@ -40,6 +40,9 @@ std::vector<std::string> model_keys();
 // The values that a key accepts, for error messages.
 std::string_view values_of_model_key(std::string_view key);
 bool is_number_key(std::string_view key);
+// Models of --models: each NAME_PROMPT is the model NAME in --weights-dir (a folder, or a file of that name)
+// with this prompt.
+Result<std::vector<ModelSpec>> read_model_list(const std::string& list, const std::string& folder);
 // Whether the value of a key is valid. Names of backends, tasks and devices are checked later.
 bool is_model_setting(std::string_view key, std::string_view value);
 

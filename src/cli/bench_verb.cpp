@@ -59,6 +59,30 @@ std::vector<Flag> input_flags() {
   return flags;
 }
 
+// --task vos
+std::vector<Flag> vos_flags() {
+  std::vector<Flag> flags{
+      text_flag("dataset", "DIR", "videos with objects to track").also("split-dir"),
+      text_flag("prompts", "FILE", "prompts of objects (JSON or CSV)")
+          .with_default("that in the data set's folder"),
+      text_flag("models", "LIST", "compatibility alias: NAME_points,NAME_bbox,… of --weights-dir"),
+      text_flag("weights-dir", "DIR", "folder of the models of --models").with_default("."),
+      choice_flag("prompt", {"points", "box", "mask"}, "kind of prompt, made from the first mask"),
+      choice_flag("point-rule", {"inside", "reference"},
+                  "the point: far inside the mask, or its pixels' mean"),
+      choice_flag("vos-profile", {"predictor", "evaluation"},
+                  "as the predictor of SAM 2, or as its evaluation"),
+      choice_flag("vos-objects", {"together", "alone"},
+                  "objects of a video share a pass, or one after another"),
+      integer_flag("max-video-pixels", "leave out videos with more pixels per frame", 1, 1e9),
+      choice_flag("autocast-dtype", {"bfloat16", "float16", "float32"},
+                  "of memories, and of LibTorch models (as --precision)"),
+      toggle_flag("compile-models", "compatibility alias: acts where TensorRT engines lie beside the graphs"),
+  };
+  for (Flag& flag : flags) flag.common = flag.name == "dataset";
+  return flags;
+}
+
 std::vector<Flag> limit_flags() {
   return {
       size_flag("mem-limit", "memory limit of each model, such as 2GiB")
@@ -120,12 +144,13 @@ std::vector<Flag> output_flags() {
 }
 
 // The flags of the one-screen help.
-constexpr std::array<std::string_view, 11> kCommon{"source",    "model",      "device", "max-frames",
-                                                   "mem-limit", "strict",     "tune",   "parallel",
-                                                   "pipeline",  "output-dir", "json"};
+constexpr std::array<std::string_view, 12> kCommon{"source",     "dataset",   "model",      "device",
+                                                   "max-frames", "mem-limit", "strict",     "tune",
+                                                   "parallel",   "pipeline",  "output-dir", "json"};
 
 std::vector<Flag> bench_flags() {
   std::vector<Flag> flags = grouped({{"Inputs", input_flags()},
+                                     {"Video object segmentation (docs/bench-vos.md)", vos_flags()},
                                      {"Limit", limit_flags()},
                                      {"Phases", phase_flags()},
                                      {"Output", output_flags()}});

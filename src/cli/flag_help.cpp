@@ -205,7 +205,7 @@ std::string program_help(const std::vector<const Verb*>& verbs, int width) {
   constexpr int kSummary = 15;
   std::string text =
       wrap_help("Headroom measures, explains and limits the memory of neural networks.", 0, width) +
-      "\nUsage: headroom VERB [FLAGS] …\n\n";  // 24 lines are one screen
+      "\nUsage: headroom VERB [FLAGS] …\n";  // 24 lines are one screen
   for (const Verb* verb : verbs)
     text += fmt::format("  {:<12} {}\n", verb->name, wrap_help(verb->summary, kSummary, width));
   text += "\nExample:\n" +

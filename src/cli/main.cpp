@@ -50,6 +50,7 @@ constexpr ProcessVerb kProcessVerbs[] = {
     {"_gpu_metrics",
      [](const Words& words) { return bench::run_gpu_metrics_process(words == Words{"--spared"}); }},
     {"_build_engine", [](const Words&) { return bench::run_build_engine_process(); }},
+    {"_score", [](const Words&) { return bench::run_score_process(); }},
     {"_annotate", [](const Words&) { return bench::run_annotate_process(); }},
     {"_probe", run_probe}};
 

@@ -32,7 +32,7 @@ bool is_setting(std::string_view key) {
 struct ModelKey {
   std::string_view name, values;  // values: for messages
   std::variant<std::string ModelSpec::*, std::optional<double> ModelSpec::*, Precision ModelSpec::*,
-               std::int64_t ModelSpec::*, bool ModelSpec::*>
+               std::int64_t ModelSpec::*, bool ModelSpec::*, std::optional<PromptKind> ModelSpec::*>
       target;
 };
 
@@ -41,12 +41,20 @@ constexpr ModelKey kKeys[] = {
     {"task", "a name in quotes", &ModelSpec::task},
     {"device", "a name in quotes", &ModelSpec::device},
     {"precision", "fp32, fp16 or bf16", &ModelSpec::precision},
+    {"prompt", "points, box or mask", &ModelSpec::prompt},
     {"conf", "a number from 0 to 1", &ModelSpec::confidence},
     {"iou", "a number from 0 to 1", &ModelSpec::iou},
     {"every", "a whole number of at least 1; every=5 runs the model on every fifth frame of --pool",
      &ModelSpec::every},
     {"isolated", "on or off; isolated=on runs the model in a separate process in --pool",
      &ModelSpec::isolated}};
+
+std::optional<PromptKind> parse_prompt_kind(std::string_view word) {
+  if (word == "bbox") return PromptKind::box;
+  for (const PromptKind kind : {PromptKind::points, PromptKind::box, PromptKind::mask})
+    if (word == name_of(kind)) return kind;
+  return std::nullopt;
+}
 
 const ModelKey* find_model_key(std::string_view name) {
   const auto found = std::ranges::find(kKeys, name, &ModelKey::name);
@@ -69,6 +77,9 @@ bool read_pair(const Pair& pair, ModelSpec& spec) {
     if constexpr (std::is_same_v<Target, std::optional<double>>) {
       target = parse_number<double>(word);
       return target && *target >= 0 && *target <= 1;
+    } else if constexpr (std::is_same_v<Target, std::optional<PromptKind>>) {
+      target = parse_prompt_kind(word);
+      return target.has_value();
     } else if constexpr (std::is_same_v<Target, Precision>) {
       target = parse_precision(word).value_or(Precision::automatic);
       return target != Precision::automatic;
@@ -132,14 +143,15 @@ std::optional<std::string_view> unknown_key(std::string_view path) {
   return is_key(key) ? std::nullopt : std::optional(key);
 }
 
-Status check_paths(const std::vector<ModelSpec>& models) {
+// `may_be_folders`: models of several graphs.
+Status check_paths(const std::vector<ModelSpec>& models, bool may_be_folders) {
   std::vector<std::string> unreadable;
   for (const ModelSpec& model : models) {
     std::error_code code;
     const fs::file_status status = fs::status(model.path, code);
     if (!fs::exists(status))
       unreadable.push_back(fmt::format("{} ({}) was not found", model.path, model.name));
-    else if (fs::is_directory(status))
+    else if (fs::is_directory(status) && !may_be_folders)
       unreadable.push_back(fmt::format("{} ({}) is a folder", model.path, model.name));
   }
   if (unreadable.size() < models.size()) return {};
@@ -216,12 +228,36 @@ std::string words_of(const ModelSpec& model) {
   if (!model.task.empty()) text += ",task=" + model.task;
   if (!model.device.empty()) text += ",device=" + model.device;
   if (model.precision != Precision::automatic) text += fmt::format(",precision={}", name_of(model.precision));
+  if (model.prompt) text += fmt::format(",prompt={}", name_of(*model.prompt));
   if (model.confidence) text += fmt::format(",conf={}", *model.confidence);
   if (model.iou) text += fmt::format(",iou={}", *model.iou);
   if (model.every != 1) text += fmt::format(",every={}", model.every);
   if (model.isolated) text += ",isolated=on";
   if (!model.settings.empty()) text += "," + model.settings;
   return text;
+}
+
+Result<std::vector<ModelSpec>> read_model_list(const std::string& list, const std::string& folder) {
+  std::vector<ModelSpec> models;
+  std::string_view rest = list;
+  while (!rest.empty()) {
+    const std::size_t comma = rest.find(',');
+    const std::string_view name = trim(rest.substr(0, comma));
+    rest = comma == std::string_view::npos ? std::string_view() : rest.substr(comma + 1);
+    if (name.empty()) continue;
+    const std::size_t line = name.rfind('_');
+    const auto prompt =
+        line == std::string_view::npos ? std::nullopt : parse_prompt_kind(name.substr(line + 1));
+    if (!prompt || line == 0)
+      return usage_error(fmt::format("invalid model '{}' of --models", name),
+                         "the name does not end with a prompt", "write NAME_points, NAME_bbox or NAME_mask");
+    if (auto good = check_model_name(name); !good) return forward_error(good);
+    ModelSpec& model = models.emplace_back();
+    model.name = name;
+    model.path = (fs::path(folder) / name.substr(0, line)).string();
+    model.prompt = prompt;
+  }
+  return models;
 }
 
 Status read_models(const FlagValues& values, BenchOptions& options) {
@@ -239,10 +275,16 @@ Status read_models(const FlagValues& values, BenchOptions& options) {
       empty_slots.emplace_back(kModelSlots.at(i));
   }
   if (empty_slots.size() < kModelSlots.size()) options.skipped_slots = std::move(empty_slots);
+  if (values.has("models")) {
+    auto listed =
+        read_model_list(values.text("models"), values.has("weights-dir") ? values.text("weights-dir") : ".");
+    if (!listed) return forward_error(listed);
+    for (ModelSpec& model : *listed) options.models.push_back(std::move(model));
+  }
   if (options.models.empty())
     return usage_error("no model was given", "", "add --model NAME=PATH, or fill a slot with --model0 PATH");
   if (auto good = check_names(options.models); !good) return good;
-  if (auto good = check_paths(options.models); !good) return good;
+  if (auto good = check_paths(options.models, options.vos.has_value()); !good) return good;
   for (ModelSpec& model : options.models) {
     std::error_code code;
     const fs::path absolute = fs::absolute(model.path, code);

@@ -12,10 +12,10 @@ constexpr int kFailed = 1, kWrongUse = 2, kInternalFault = 3;
 
 const std::vector<const Verb*>& verb_list() {
   static const std::vector<const Verb*> kVerbs{
-      &bench_verb(),   &run_verb(),     &trace_verb(),   &plan_verb(),         &top_verb(),
-      &watch_verb(),   &serve_verb(),   &report_verb(),  &diff_verb(),         &doctor_verb(),
-      &history_verb(), &export_verb(),  &symbols_verb(), &build_engine_verb(), &build_plugin_verb(),
-      &help_verb(),    &generate_verb()};
+      &bench_verb(),        &run_verb(),     &trace_verb(),   &plan_verb(),    &top_verb(),
+      &watch_verb(),        &serve_verb(),   &report_verb(),  &diff_verb(),    &evaluate_verb(),
+      &doctor_verb(),       &history_verb(), &export_verb(),  &symbols_verb(), &build_engine_verb(),
+      &build_plugin_verb(), &help_verb(),    &generate_verb()};
   return kVerbs;
 }
 

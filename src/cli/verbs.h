@@ -10,8 +10,8 @@ namespace headroom::cli {
 
 using GetVerb = const Verb&();
 GetVerb bench_verb, run_verb, trace_verb, plan_verb, top_verb, watch_verb, serve_verb, report_verb, diff_verb,
-    doctor_verb, history_verb, export_verb, symbols_verb, build_engine_verb, build_plugin_verb, help_verb,
-    generate_verb;
+    evaluate_verb, doctor_verb, history_verb, export_verb, symbols_verb, build_engine_verb, build_plugin_verb,
+    help_verb, generate_verb;
 
 const std::vector<const Verb*>& verb_list();
 

@@ -154,6 +154,7 @@ def readers():
     yield Reader("history", "history.sqlite", earlier("history.sqlite.gz"), text=False, bound_mib=64, commands=[
         "history list --db {file} --json", "history show run_peak --db {file}", "history diff --db {file}", "history gate --db {file} --fail-on run_peak>+50%",
         "history add {folder}/run --db {file}"], tree=run, also_named=["run 1 (", "run 2 ("])
+    yield from readers_of_evaluate()
     # The address is of documentation (RFC 5737), so no server starts.
     yield Reader("token_file", "token", os.path.join(FUZZ, "gate_rules/values"), names_file=False, needs="headroom_serve_httplib", commands=[
         "serve --token-file {file} --listen 192.0.2.1:9477"], good_codes=(0, 1, 2, 3))
@@ -164,6 +165,24 @@ def readers():
     yield Reader("machine", "proc/meminfo", "", names_file=False, tree=machine_tree(), bound_mib=128, commands=machine, all_places=True)
     yield Reader("machine_one_file", "proc/meminfo", "", names_file=False, tree=machine_tree(), bound_mib=128, commands=machine, one_by_one=True)
     yield from readers_of_bench()
+
+
+def readers_of_evaluate():
+    """Masks, prompts and lists of videos. What is wrong with one mask is in the JSON, not in an error."""
+    mask = os.path.join(ROOT, "tests/golden/pictures/png_palette_4.png")
+    needs = "headroom_media_pictures"
+    clip = {f"{folder}/0000{frame}.png": mask for folder in ("data/clip/frames", "data/clip/gt", "masks/clip") for frame in range(4)}
+    evaluate = ["evaluate --dataset {folder}/data --predictions {folder}/masks --json"]
+    for name, place in [("mask_predicted", "masks/clip/00001.png"), ("mask_of_truth", "data/clip/gt/00001.png"), ("mask_first", "data/clip/gt/00000.png")]:
+        yield Reader(name, place, mask, text=False, names_file=False, needs=needs, bound_mib=256, tree=clip, commands=evaluate)
+    videos = {f"{folder}/clip/0000{frame}.png": mask for folder in ("data/JPEGImages/480p", "data/Annotations/480p", "masks") for frame in range(4)}
+    yield Reader("video_list", "data/ImageSets/2017/val.txt", "", names_file=False, needs=needs, bound_mib=128, commands=evaluate,
+                 tree=videos | {"data/ImageSets/2017/val.txt": b"clip\nother\n"})
+    frames = {"data/00000.png": mask, "masks/00000.png": mask}
+    for name in ("two.csv", "two.json"):  # a folder with prompts has no ground truth to score
+        place = "data/prompts." + name.split(".")[1]
+        yield Reader("prompts_" + name.split(".")[1], place, os.path.join(FUZZ, "vos_prompts", name), names_file=False, needs=needs, bound_mib=128,
+                     commands=evaluate, tree=frames, good_codes=(2,))
 
 
 def readers_of_bench():

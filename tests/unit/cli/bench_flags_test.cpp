@@ -158,5 +158,102 @@ TEST_F(BenchFlags, WrongUseIsOneSentence) {
             "");
 }
 
+class VosFlags : public BenchFlags {
+ protected:
+  void SetUp() override {
+    BenchFlags::SetUp();
+    for (const char* model : {"weights/sam2_base", "weights/edgetam"})
+      fs::create_directories(folder_ / model);
+  }
+  Result<BenchOptions> vos_options(const std::vector<std::string>& arguments) {
+    const auto values = parse_flags(bench_verb(), arguments);
+    EXPECT_TRUE(values) << (values ? "" : values.error().sentence());
+    warnings_.clear();
+    return bench_options_from(*values, warnings_);
+  }
+  std::string vos_error(const std::vector<std::string>& arguments) {
+    const auto made = vos_options(arguments);
+    return made ? "" : made.error().sentence();
+  }
+};
+
+TEST_F(VosFlags, SplitDirImpliesTheTaskAndModelsAreNamesWithPrompts) {
+  for (const auto& [split, weights] :
+       {std::pair{"--split_dir", "--weights_dir"}, {"--split-dir", "--weights-dir"}}) {
+    const auto made = vos_options({split, path("images"), weights, path("weights"), "--models",
+                                   "sam2_base_points,sam2_base_bbox, edgetam_mask"});
+    ASSERT_TRUE(made) << made.error().sentence();
+    EXPECT_EQ(made->task, "vos");
+    ASSERT_TRUE(made->vos);
+    EXPECT_EQ(made->vos->dataset, path("images"));
+    ASSERT_EQ(made->models.size(), 3U);
+    EXPECT_EQ(made->models[0].name, "sam2_base_points");
+    EXPECT_EQ(made->models[0].path, path("weights/sam2_base"));
+    EXPECT_EQ(made->models[0].prompt, PromptKind::points);
+    EXPECT_EQ(made->models[1].prompt, PromptKind::box);
+    EXPECT_EQ(made->models[2].path, path("weights/edgetam"));
+    EXPECT_EQ(made->models[2].prompt, PromptKind::mask);
+  }
+}
+
+TEST_F(VosFlags, AutocastDtypeIsThePrecision) {
+  const std::vector<std::string> common{"--dataset", path("images"), "--model", path("weights/edgetam")};
+  for (const auto& [word, precision] :
+       {std::pair{"bfloat16", Precision::bf16}, {"float16", Precision::fp16}, {"float32", Precision::fp32}}) {
+    std::vector<std::string> arguments = common;
+    arguments.insert(arguments.end(), {"--autocast_dtype", word});
+    const auto made = vos_options(arguments);
+    ASSERT_TRUE(made);
+    EXPECT_EQ(made->precision, precision);
+  }
+  const auto both = vos_error({"--dataset", path("images"), "--model", path("weights/edgetam"),
+                               "--autocast-dtype", "float16", "--precision", "fp16"});
+  EXPECT_NE(both.find("--precision and --autocast-dtype cannot be combined"), std::string::npos) << both;
+}
+
+TEST_F(VosFlags, OfAModelStandBehindItsPath) {
+  const auto made = vos_options(
+      {"--dataset", path("images"), "--prompt", "mask", "--vos-profile", "evaluation", "--vos-objects",
+       "alone", "--point-rule", "reference", "--max-video-pixels", "1000", "--model",
+       "a=" + path("weights/edgetam") + ",prompt=box", "--model", path("weights/sam2_base")});
+  ASSERT_TRUE(made) << made.error().sentence();
+  EXPECT_EQ(made->models[0].prompt, PromptKind::box);
+  EXPECT_FALSE(made->models[1].prompt);
+  EXPECT_EQ(made->vos->prompt, PromptKind::mask);
+  EXPECT_EQ(made->vos->profile, VosProfile::evaluation);
+  EXPECT_EQ(made->vos->objects, VosObjects::alone);
+  EXPECT_TRUE(made->vos->reference_point);
+  EXPECT_EQ(made->vos->max_video_pixels, 1000);
+}
+
+TEST_F(VosFlags, CompileModelsSaysWhenItActs) {
+  ASSERT_TRUE(
+      vos_options({"--dataset", path("images"), "--model", path("weights/edgetam"), "--compile_models"}));
+  ASSERT_EQ(warnings_.size(), 1U);
+  EXPECT_NE(warnings_[0].find("TensorRT engines"), std::string::npos);
+}
+
+TEST_F(VosFlags, ErrorsNameTheFlagAndTheCure) {
+  const std::string model = path("weights/edgetam");
+  const auto has = [&](const std::vector<std::string>& arguments, const std::string& text) {
+    const std::string error = vos_error(arguments);
+    EXPECT_NE(error.find(text), std::string::npos) << error;
+  };
+  has({"--task", "vos", "--model", model}, "--task vos needs a data set; add --dataset DIR");
+  has({"--dataset", path("none"), "--model", model}, "it was not found");
+  has({"--dataset", path("a.onnx"), "--model", model}, "it is not a folder");
+  has({"--dataset", path("images")}, "no model was given");
+  has({"--dataset", path("images"), "--models", "edgetam"}, "invalid model 'edgetam' of --models");
+  has({"--dataset", path("images"), "--models", "x_points"}, "was not found");
+  has({"--dataset", path("images"), "--model", model, "--parallel"},
+      "--parallel cannot be combined with --task vos");
+  has({"--dataset", path("images"), "--model", model, "--conf", "0.5"}, "--conf cannot be combined");
+  has({"--dataset", path("images"), "--model", model, "--task", "yolov8"},
+      "--dataset cannot be combined with --task");
+  has({"--source", path("images"), "--model", path("a.onnx"), "--prompt", "box"},
+      "--prompt has no effect without");
+  has({"--source", path("images"), "--model", path("a.onnx") + ",prompt=box"}, "needs --task vos");
+}
+
 }  // namespace
 }  // namespace headroom::cli
