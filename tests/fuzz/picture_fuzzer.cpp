@@ -26,5 +26,7 @@ void fuzz(std::string_view text) {
   require(std::all_of(frame.begin() + static_cast<std::ptrdiff_t>(size), frame.end(),
                       [](std::uint8_t value) { return value == kGuardValue; }));
   const auto ids = decode_mask_ids(file, *header);
+  const auto labels = decode_labels(file, *header);
+  require(!labels || labels->values.size() * 3 == PictureSize{labels->width, labels->height}.bytes());
   require(!ids || (std::is_sorted(ids->begin(), ids->end()) && !std::count(ids->begin(), ids->end(), 0)));
 }
