@@ -13,7 +13,7 @@ times, because some keys depend on what was measured. Ends with 1 if a command f
 
 The words after `sh` of a code block say what its commands need; the script only counts those: `sh gpu` (all commands of the block),
 `sh gpu=2,3` (its second and third command). A command with … is a pattern, not run either. The samples come from --data (default
-../shared/data), which has models/, media/, shapes/, logs/ and tegrastats/.
+../shared/data), which has models/, media/, shapes/, logs/, tegrastats/ and vos/.
 """
 import argparse
 import collections
@@ -42,7 +42,7 @@ EXPECTED = [("run --limit 32MiB", {137}), ("--fail-on", {0, 1}), ("--fail-above"
 # These run until Ctrl-C. They end after the other commands of their block, at the earliest after two seconds.
 ENDLESS = re.compile(r"^headroom (watch|serve|top)\b(?!.*(--duration|--once|--baseline|--from|-- ))")
 # A verb without a format: also run with --json, because scripts read that.
-HAS_JSON = re.compile(r"^headroom (report|diff|doctor|plan|history (list|show|diff|gate)|top --once)\b"
+HAS_JSON = re.compile(r"^headroom (report|diff|doctor|evaluate|plan|history (list|show|diff|gate)|top --once)\b"
                       r"(?!.*(--json|--csv|--markdown|--html|--try|[|>;&]))")
 
 # Commands that no page shows. Each runs in the folder of the samples, after the commands before it.
@@ -284,6 +284,7 @@ def make_samples(folder, program, data):
         (folder / target).mkdir(parents=True)
         for picture in pictures:
             shutil.copyfile(picture, folder / target / picture.name)
+    (folder / "blackswan").symlink_to((data / "vos/blackswan").resolve())
     for name in ("app.py", "infer.py"):
         (folder / name).write_text(PROGRAM)
     for name in ("app", "first", "second"):

@@ -14,7 +14,7 @@ LAYERS = [
     ["base"],
     ["types", "cuda"],
     ["inference", "media", "sources", "limits", "recording", "symbols", "ledger", "history"],
-    ["attribution", "comparison", "snapshot", "monitoring", "planning", "pool"],
+    ["attribution", "comparison", "evaluation", "snapshot", "monitoring", "planning", "pool"],
     ["report", "exporters"],
     ["bench", "trace", "watch", "doctor", "memory_tracer"],
     ["tui", "serve", "plugin_builder"],

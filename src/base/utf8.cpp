@@ -47,6 +47,12 @@ void append_utf8(std::string& text, std::uint32_t code) {
   put(0x80 | (code & 0x3F));
 }
 
+bool is_valid_utf8(std::string_view text) {
+  while (!text.empty())
+    if (!take_utf8(text).valid) return false;
+  return true;
+}
+
 std::string with_valid_utf8(std::string text) {
   // Most names and lines are ASCII. Checking a vector of bytes at a time takes a tenth of the time.
   unsigned char all_bits = 0;

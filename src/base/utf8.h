@@ -17,6 +17,8 @@ struct Utf8Character {
 // character.
 Utf8Character take_utf8(std::string_view& text);
 
+bool is_valid_utf8(std::string_view text);
+
 // Replaces each invalid byte by U+FFFD, for names from outside sources.
 std::string with_valid_utf8(std::string text);
 

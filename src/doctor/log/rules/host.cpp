@@ -128,17 +128,16 @@ rule host-memory
 
 # Runtimes with a heap of their own refuse at its limit, which is far below the machine's memory by default.
 rule managed-heap
-  line java.lang.OutOfMemoryError: Java heap space || java.lang.OutOfMemoryError: GC overhead limit exceeded ||
-        java.lang.OutOfMemoryError: Metaspace -> told_by=Java
-    none -XX:OnOutOfMemoryError || catch (
-    figures GC overhead => part=collecting || Metaspace => part=classes
+  line java.lang.OutOfMemoryError: Java heap space -> told_by=Java; none=-XX:OnOutOfMemoryError
+  line java.lang.OutOfMemoryError: GC overhead limit exceeded -> told_by=Java; heap=collecting
+  line java.lang.OutOfMemoryError: Metaspace -> told_by=Java; heap=classes
   line JavaScript heap out of memory && FATAL ERROR: -> told_by=Node.js
   finding managed-heap-full certain
-    title The heap of {told_by} reached its own limit[[if part=classes: (the classes, Metaspace)]]
+    title The heap of {told_by} reached its own limit[[if heap=classes: (the classes, Metaspace)]]
     cause The machine's memory did not run out. {told_by} sets the limit of its heap at its start, and the
           program kept more than that, or leaks.
-    cure raise the limit, if the machine has room => java -Xmx2g … :: when told_by=Java, part!=classes
-    cure raise the limit of the classes => java -XX:MaxMetaspaceSize=512m … :: when part=classes
+    cure raise the limit, if the machine has room => java -Xmx2g … :: when told_by=Java, heap!=classes
+    cure raise the limit of the classes => java -XX:MaxMetaspaceSize=512m … :: when heap=classes
     cure raise the limit, if the machine has room => NODE_OPTIONS=--max-old-space-size=2048 node … :: when
           told_by=Node.js
     cure see which objects fill the heap => jcmd PID GC.class_histogram :: when told_by=Java
