@@ -21,8 +21,9 @@ std::vector<AntialiasTaps> antialias_taps(int from, int to) {
   for (int i = 0; i < to; ++i) {
     const float centre = scale * (static_cast<float>(i) + 0.5F);
     AntialiasTaps& taps = all[static_cast<std::size_t>(i)];
-    taps.first = std::max(static_cast<int>(centre - support + 0.5F), 0);
-    const int end = std::min(static_cast<int>(centre + support + 0.5F), from);
+    const float low = centre - support + 0.5F, high = centre + support + 0.5F;
+    taps.first = std::max(static_cast<int>(low), 0);
+    const int end = std::min(static_cast<int>(high), from);
     float total = 0;
     for (int j = taps.first; j < end; ++j) {
       const float distance = std::abs((static_cast<float>(j) - centre + 0.5F) * (1.0F / support));

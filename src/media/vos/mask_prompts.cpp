@@ -73,8 +73,8 @@ class RowDistances {
 // The distance to the nearest pixel outside, up or down, of each pixel of the box. A column of outside
 // pixels is on either side.
 std::vector<std::int32_t> column_distances(const BinaryMask& mask, const PixelBox& box) {
-  const auto width = static_cast<std::size_t>(box.right - box.left + 3);
-  const auto height = static_cast<std::size_t>(box.bottom - box.top + 1);
+  const int columns = box.right - box.left + 3, rows = box.bottom - box.top + 1;
+  const auto width = static_cast<std::size_t>(columns), height = static_cast<std::size_t>(rows);
   std::vector<std::int32_t> distances(width * height);
   for (std::size_t y = 0; y < height; ++y) {
     const std::size_t row = (static_cast<std::size_t>(box.top) + y) * static_cast<std::size_t>(mask.width);
@@ -124,7 +124,8 @@ std::vector<Pixel> first_component(const BinaryMask& mask) {
 std::optional<PromptPoint> inner_point(const BinaryMask& mask) {
   const auto box = pixel_box_of(mask);
   if (!box) return std::nullopt;
-  const auto width = static_cast<std::size_t>(box->right - box->left + 3);
+  const int box_width = box->right - box->left + 3;
+  const auto width = static_cast<std::size_t>(box_width);
   const std::vector<std::int32_t> columns = column_distances(mask, *box);
   RowDistances rows(width);
   std::vector<std::int64_t> by_column(width), distances(width);

@@ -69,7 +69,7 @@ class PlanesReader {
 
  private:
   PlanesReader() = default;
-  void swap(PlanesReader& other) {
+  void swap(PlanesReader& other) noexcept {
     std::swap(fd_, other.fd_);
     std::swap(memory_, other.memory_);
     std::swap(size_, other.size_);

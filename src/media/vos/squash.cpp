@@ -10,10 +10,10 @@ constexpr int kPrecision = 22;
 constexpr double kSupport = 2.0;
 
 double cubic(double x) {
-  constexpr double a = -0.5;
+  constexpr double kSlope = -0.5;
   x = std::abs(x);
-  if (x < 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
-  if (x < 2) return (((x - 5) * x + 8) * x - 4) * a;
+  if (x < 1) return ((kSlope + 2) * x - (kSlope + 3)) * x * x + 1;
+  if (x < 2) return (((x - 5) * x + 8) * x - 4) * kSlope;
   return 0;
 }
 
@@ -36,8 +36,9 @@ void Squasher::make(Filter& filter, int from) const {
   std::vector<double> exact(taps);
   for (std::size_t i = 0; i < positions; ++i) {
     const double centre = (static_cast<double>(i) + 0.5) * scale;
-    const int first = std::max(0, static_cast<int>(centre - support + 0.5));
-    const int count = std::min(from, static_cast<int>(centre + support + 0.5)) - first;
+    const double low = centre - support + 0.5, high = centre + support + 0.5;
+    const int first = std::max(0, static_cast<int>(low));
+    const int count = std::min(from, static_cast<int>(high)) - first;
     double sum = 0;
     for (int k = 0; k < count; ++k)
       sum += exact[static_cast<std::size_t>(k)] = cubic((k + first - centre + 0.5) * (1.0 / widening));
