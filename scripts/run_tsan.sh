@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs the recorder under ThreadSanitizer: threads that record, name scopes, end and are replaced, all at once. The malloc hooks cannot run
 # in a process whose malloc is the sanitizer's, but everything behind them does. Also runs the GPU driver hooks in front of the fake
-# driver, the ledger of GPU memory, the model pool, the analysis of recordings, and the memory tracer if LibTorch is installed (threads pass tensors to each other).
+# driver, the ledger of GPU memory, the model pool, the analysis of recordings, and the memory tracer if LibTorch is installed (threads
+# pass tensors to each other).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cmake --preset tsan ${CMAKE_LAUNCHER:-} -DHEADROOM_BENCHMARKS=OFF >/dev/null
