@@ -152,11 +152,14 @@ Result<VosOptions> read_vos_options(const FlagValues& values, std::vector<std::s
   vos.profile = choice_of(values, "vos-profile", {VosProfile::predictor, VosProfile::evaluation});
   vos.objects = choice_of(values, "vos-objects", {VosObjects::together, VosObjects::alone});
   values.read("max-video-pixels", vos.max_video_pixels);
+  if (is_given(values, "imgsz"))
+    warnings.emplace_back(
+        "--imgsz has no effect with --task vos: an exported graph has one input size; export the model again "
+        "with --size");
   if (values.toggle("compile-models"))
     warnings.emplace_back(
         "--compile-models acts where TensorRT engines lie beside the graphs; other runtimes optimize each "
-        "graph when "
-        "they load it");
+        "graph when they load it");
   return vos;
 }
 

@@ -233,6 +233,13 @@ TEST_F(VosFlags, CompileModelsSaysWhenItActs) {
   EXPECT_NE(warnings_[0].find("TensorRT engines"), std::string::npos);
 }
 
+TEST_F(VosFlags, SaysThatTheGraphHasTheInputSize) {
+  ASSERT_TRUE(
+      vos_options({"--dataset", path("images"), "--model", path("weights/edgetam"), "--imgsz", "512"}));
+  ASSERT_EQ(warnings_.size(), 1U);
+  EXPECT_NE(warnings_[0].find("--imgsz has no effect with --task vos"), std::string::npos);
+}
+
 TEST_F(VosFlags, ErrorsNameTheFlagAndTheCure) {
   const std::string model = path("weights/edgetam");
   const auto has = [&](const std::vector<std::string>& arguments, const std::string& text) {
