@@ -1,26 +1,40 @@
 #include "attribution/block_changes.h"
 
-#include <array>
+#include <sched.h>
+
+#include <algorithm>
 #include <thread>
 #include <utility>
 
 namespace headroom::attribution {
+namespace {
 
-void BlockTracker::enter(const MemoryEvent& event, std::uint32_t thread, std::int64_t time,
-                         ChangeBatch& batch) {
-  threads_[thread].scope = event.scope;
-  layers_.of(event.scope);
-  MemoryEvent enters = event;
-  enters.kind = MemoryEventKind::enter_scope;
-  batch.add_other(enters, time, thread);
+// std::thread::hardware_concurrency() also counts cores that the process may not use (taskset, a container).
+unsigned allowed_cores() {
+  cpu_set_t allowed;
+  if (::sched_getaffinity(0, sizeof allowed, &allowed) == 0)
+    return static_cast<unsigned>(CPU_COUNT(&allowed));
+  return std::thread::hardware_concurrency();  // more processors than a cpu_set_t holds
 }
 
-void BlockTracker::visit_other(const MemoryEvent& event, std::uint32_t thread, std::int64_t time,
-                               ChangeBatch& batch) {
+}  // namespace
+
+MemoryEvent BlockTracker::enters(const MemoryEvent& event, std::uint32_t thread, std::int64_t time) {
+  threads_[thread].scope = event.scope;
+  layers_.of(event.scope);
+  MemoryEvent result = event;
+  result.kind = MemoryEventKind::enter_scope;
+  result.thread = {thread};
+  result.time = {time};
+  return result;
+}
+
+MemoryEvent BlockTracker::other(const MemoryEvent& event, std::int64_t time) {
+  const std::uint32_t thread = std::min(event.thread.index, kMostThreads);
   if (thread >= threads_.size()) threads_.resize(thread + 1);
   switch (event.kind) {
     case MemoryEventKind::enter_scope:
-      return enter(event, thread, time, batch);
+      return enters(event, thread, time);
     case MemoryEventKind::gap:
       threads_[thread].last_allocated = 0;
       break;
@@ -33,11 +47,13 @@ void BlockTracker::visit_other(const MemoryEvent& event, std::uint32_t thread, s
       break;
   }
   if (has_layer(event.kind)) layers_.of(event.scope);
-  batch.add_other(event, time, thread);
+  MemoryEvent result = event;
+  result.time = {time};
+  return result;
 }
 
 ChangeQueue::ChangeQueue(std::function<void(const ChangeBatch&)> use, unsigned cores)
-    : use_(std::move(use)), uses_thread_((cores > 0 ? cores : std::thread::hardware_concurrency()) > 1) {
+    : use_(std::move(use)), uses_thread_((cores > 0 ? cores : allowed_cores()) > 1) {
   batches_.reserve(kBatches);
   batches_.emplace_back(uses_thread_ ? kManyChanges : kFewChanges);
 }
@@ -91,52 +107,6 @@ void ChangeQueue::use_all() {
     ++used_;
     changed_.notify_all();
   }
-}
-
-void pass_over_blocks(recording::Recording& recording, BlockTracker& tracker, ChangeQueue& queue,
-                      Nanoseconds moment, const std::function<void()>& at_moment) {
-  // Events wait while the memory that they will touch is fetched: first their places in the table, then their
-  // blocks. A cache miss takes as long as ten events; with many at once, the processor waits for few of them.
-  constexpr std::size_t kTogether = 64;
-  struct Group {
-    std::array<MemoryEvent, kTogether> events;
-    std::size_t count = 0;
-  };
-  std::array<Group, 2> groups;  // one fills up, the blocks of the other are on their way
-  std::size_t filling = 0;
-  const auto visit = [&](Group& group) {
-    if (!queue.batch().has_room_for(group.count * BlockTracker::kMostChanges)) queue.submit();
-    for (std::size_t i = 0; i < group.count; ++i) tracker.visit(group.events[i], queue.batch());
-    group.count = 0;
-  };
-  const auto visit_waiting = [&] {
-    visit(groups[1 - filling]);
-    visit(groups[filling]);
-  };
-  const auto measure = [&] {
-    visit_waiting();
-    queue.finish();
-    at_moment();
-    moment = kNever;
-  };
-  recording.for_each_event([&](const MemoryEvent& event) {
-    if (event.time > moment) [[unlikely]]
-      measure();
-    if (tracker.needs_prefetch()) {
-      Group& group = groups[filling];
-      group.events[group.count++] = event;
-      tracker.prefetch(event);
-      if (group.count < kTogether) return;
-      for (const MemoryEvent& waiting : group.events) tracker.prefetch_block(waiting);
-      filling = 1 - filling;
-      return visit(groups[filling]);
-    }
-    tracker.visit(event, queue.batch());
-    if (!queue.batch().has_room_for(BlockTracker::kMostChanges)) queue.submit();
-  });
-  visit_waiting();
-  if (moment <= Nanoseconds{tracker.last_time()}) measure();
-  queue.finish();
 }
 
 }  // namespace headroom::attribution

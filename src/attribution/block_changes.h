@@ -1,9 +1,11 @@
 // The first half of a pass over the blocks of a recording: turns events into changes of the live blocks. The
 // second half adds the changes up (RecordingAnalyzer, account_groups()). It needs no table of blocks, because
-// each change has its block. So both halves touch different memory, and two cores can share the work.
+// each change has its block. So both halves touch different memory, and two cores can share the work. On one
+// core, the second half handles each change at once.
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -39,6 +41,7 @@ struct BlockChange {
   bool is_temporary = false;  // released by the next event of the thread that allocated it
 };
 
+// Changes on their way to another thread, or until the accounts that they touch are in the cache.
 class ChangeBatch {
  public:
   explicit ChangeBatch(std::size_t capacity) : changes_(capacity) {}
@@ -48,20 +51,10 @@ class ChangeBatch {
   const MemoryEvent& event_of(const BlockChange& change) const { return others_[change.block.size]; }
 
   bool has_room_for(std::size_t more) const { return count_ + more <= changes_.size(); }
-  // The next change, to fill in place: its block has any content.
-  BlockChange& add(BlockChangeKind kind, std::int64_t time, std::uint32_t thread) {
-    BlockChange& change = changes_[count_++];
-    change.time = time;
-    change.thread = thread;
-    change.kind = kind;
-    change.is_temporary = false;
-    return change;
-  }
-  void remove_last() { --count_; }
-  void add_other(const MemoryEvent& event, std::int64_t time, std::uint32_t thread) {
-    add(BlockChangeKind::other, time, thread).block = {.size = others_.size()};
+  void add(const BlockChange& change) { changes_[count_++] = change; }
+  void add_other(const MemoryEvent& event) {
+    add({.block = {.size = others_.size()}, .time = event.time.count});
     others_.push_back(event);
-    others_.back().time = {time};
   }
   void clear() {
     count_ = 0;
@@ -97,8 +90,11 @@ class BlockTracker {
     if (event.kind == MemoryEventKind::release) live_.prefetch_block(event.address);
   }
 
-  // Adds the changes by the event to `batch`, in the order in which they happen.
-  [[gnu::flatten]] void visit(const MemoryEvent& event, ChangeBatch& batch);
+  // Calls changes.add(change) or changes.add_other(event), whose time ascends, for each change by the event.
+  // `Changes`: a ChangeBatch or the second half itself. Then the second half's branches follow those of this
+  // half, and the processor predicts them.
+  template <class Changes>
+  [[gnu::flatten, gnu::noinline]] void visit(const MemoryEvent& event, Changes& changes);
 
   LiveMap& live() { return live_; }
   bool finds_holes() const { return finds_holes_; }
@@ -113,17 +109,21 @@ class BlockTracker {
     std::uint64_t last_allocated = 0;  // the address, if the thread's last event was an allocation
   };
 
-  void allocate(const MemoryEvent& event, std::int64_t time, ChangeBatch& batch);
-  void release(const MemoryEvent& event, std::int64_t time, ChangeBatch& batch);
+  template <class Changes>
+  void allocate(const MemoryEvent& event, std::int64_t time, Changes& changes);
+  template <class Changes>
+  void release(const MemoryEvent& event, std::int64_t time, Changes& changes);
   // The thread's scope may also change without an event: in the header of a segment.
-  Thread& in_scope(const MemoryEvent& event, std::uint32_t thread, std::int64_t time, ChangeBatch& batch) {
+  template <class Changes>
+  Thread& in_scope(const MemoryEvent& event, std::uint32_t thread, std::int64_t time, Changes& changes) {
     if (thread >= threads_.size()) threads_.resize(thread + 1);
     if (event.scope != threads_[thread].scope && !event.is_weight) [[unlikely]]
-      enter(event, thread, time, batch);
+      changes.add_other(enters(event, thread, time));
     return threads_[thread];
   }
-  void enter(const MemoryEvent& event, std::uint32_t thread, std::int64_t time, ChangeBatch& batch);
-  void visit_other(const MemoryEvent& event, std::uint32_t thread, std::int64_t time, ChangeBatch& batch);
+  MemoryEvent enters(const MemoryEvent& event, std::uint32_t thread, std::int64_t time);
+  // Of an event that is not of a block: what the second half gets.
+  MemoryEvent other(const MemoryEvent& event, std::int64_t time);
 
   bool finds_holes_;
   LayerTree layers_;
@@ -133,52 +133,47 @@ class BlockTracker {
   std::int64_t events_ = 0, implausible_ = 0, last_time_ = 0;
 };
 
-inline void BlockTracker::visit(const MemoryEvent& event, ChangeBatch& batch) {
+template <class Changes>
+void BlockTracker::visit(const MemoryEvent& event, Changes& changes) {
   const std::int64_t time = std::clamp<std::int64_t>(event.time.count, last_time_, kLatestTime);
   last_time_ = time;
   ++events_;
-  if (event.kind == MemoryEventKind::release) return release(event, time, batch);
-  if (is_allocation(event)) return allocate(event, time, batch);
-  visit_other(event, std::min(event.thread.index, kMostThreads), time, batch);
+  if (event.kind == MemoryEventKind::release) return release(event, time, changes);
+  if (is_allocation(event)) return allocate(event, time, changes);
+  changes.add_other(other(event, time));
 }
 
-inline void BlockTracker::allocate(const MemoryEvent& event, std::int64_t time, ChangeBatch& batch) {
+template <class Changes>
+inline void BlockTracker::allocate(const MemoryEvent& event, std::int64_t time, Changes& changes) {
   const std::uint32_t index = std::min(event.thread.index, kMostThreads);
-  Thread& thread = in_scope(event, index, time, batch);
-  const bool is_sample = event.kind == MemoryEventKind::sampled_allocate;
+  Thread& thread = in_scope(event, index, time, changes);
   if (event.is_weight) [[unlikely]]
-    batch.add_other(event, time, index);  // its layer may be new
-  BlockChange* change =
-      &batch.add(is_sample ? BlockChangeKind::sampled : BlockChangeKind::allocated, time, index);
-  if (!make_block(event, layers_.of(event.scope), time, change->block)) {
+    changes.add_other(other(event, time));  // its layer may be new
+  LiveBlock block, lost;
+  if (!make_block(event, layers_.of(event.scope), time, block)) {
     ++implausible_;
-    return batch.remove_last();
-  }
-  thread.last_allocated = event.address;
-  LiveBlock lost;
-  if (live_.insert(change->block, lost)) [[unlikely]] {
-    const LiveBlock block = change->block;
-    const BlockChangeKind kind = std::exchange(change->kind, BlockChangeKind::lost);
-    change->block = lost;
-    change = &batch.add(kind, time, index);
-    change->block = block;
-    if (finds_holes_) fragmentation_.replaced(lost);
-  }
-  if (finds_holes_) fragmentation_.allocated(change->block, live_, {time});
-}
-
-inline void BlockTracker::release(const MemoryEvent& event, std::int64_t time, ChangeBatch& batch) {
-  const std::uint32_t index = std::min(event.thread.index, kMostThreads);
-  Thread& thread = in_scope(event, index, time, batch);
-  BlockChange& change = batch.add(BlockChangeKind::released, time, index);
-  const bool was_last = std::exchange(thread.last_allocated, 0) == event.address;
-  if (!live_.take(event.address, change.block)) {
-    change.kind = BlockChangeKind::released_unknown;
-    change.block = {};
     return;
   }
-  change.is_temporary = was_last;
-  if (finds_holes_) fragmentation_.released(change.block, live_, {time});
+  thread.last_allocated = event.address;
+  if (live_.insert(block, lost)) [[unlikely]] {
+    changes.add({lost, time, index, BlockChangeKind::lost});
+    if (finds_holes_) fragmentation_.replaced(lost);
+  }
+  const bool is_sample = event.kind == MemoryEventKind::sampled_allocate;
+  changes.add({block, time, index, is_sample ? BlockChangeKind::sampled : BlockChangeKind::allocated});
+  if (finds_holes_) fragmentation_.allocated(block, live_, {time});
+}
+
+template <class Changes>
+inline void BlockTracker::release(const MemoryEvent& event, std::int64_t time, Changes& changes) {
+  const std::uint32_t index = std::min(event.thread.index, kMostThreads);
+  Thread& thread = in_scope(event, index, time, changes);
+  const bool was_last = std::exchange(thread.last_allocated, 0) == event.address;
+  LiveBlock block;
+  if (!live_.take(event.address, block))
+    return changes.add({{}, time, index, BlockChangeKind::released_unknown});
+  changes.add({block, time, index, BlockChangeKind::released, was_last});
+  if (finds_holes_) fragmentation_.released(block, live_, {time});
 }
 
 // Hands batches of changes to the second half: on this thread after a few changes, which are still in the
@@ -192,6 +187,7 @@ class ChangeQueue {
   ChangeQueue(const ChangeQueue&) = delete;
   ChangeQueue& operator=(const ChangeQueue&) = delete;
 
+  bool uses_thread() const { return uses_thread_; }
   ChangeBatch& batch() { return batches_[filled_ % kBatches]; }  // to fill
   void submit();
   // Submits what there is, and waits until all batches are used.
@@ -219,15 +215,63 @@ struct BlockPass {
   Nanoseconds moment = kNever;
   unsigned cores = 0;  // 0: those that the process may use
 };
-void pass_over_blocks(recording::Recording& recording, BlockTracker& tracker, ChangeQueue& queue,
-                      Nanoseconds moment, const std::function<void()>& at_moment);
 
-// One pass over the events. Calls accounts.add(batch) for all changes, in order.
+// One pass over the events. Calls accounts.add(batch), accounts.add(change) or accounts.add_other(event) for
+// all changes, in order.
 template <class Accounts>
 void pass_over_blocks(recording::Recording& recording, BlockTracker& tracker, Accounts& accounts,
                       const BlockPass& pass) {
+  // Events wait while the memory that they will touch is fetched: first their places in the table, then their
+  // blocks. A cache miss takes as long as ten events; with many at once, the processor waits for few of them.
+  constexpr std::size_t kTogether = 64;
+  struct Group {
+    std::array<MemoryEvent, kTogether> events;
+    std::size_t count = 0;
+  };
+  std::array<Group, 2> groups;  // one fills up, the blocks of the other are on their way
+  std::size_t filling = 0;
   ChangeQueue queue([&](const ChangeBatch& batch) { accounts.add(batch); }, pass.cores);
-  pass_over_blocks(recording, tracker, queue, pass.moment, [&] { accounts.measure_peak(tracker.live()); });
+  // Later changes go through batches, too: accounts only become more.
+  const auto is_direct = [&] { return !queue.uses_thread() && !accounts.outgrew_the_cache(); };
+  const auto visit = [&](Group& group) {
+    if (is_direct()) {
+      for (std::size_t i = 0; i < group.count; ++i) tracker.visit(group.events[i], accounts);
+    } else {
+      if (!queue.batch().has_room_for(group.count * BlockTracker::kMostChanges)) queue.submit();
+      for (std::size_t i = 0; i < group.count; ++i) tracker.visit(group.events[i], queue.batch());
+    }
+    group.count = 0;
+  };
+  const auto visit_waiting = [&] {
+    visit(groups[1 - filling]);
+    visit(groups[filling]);
+  };
+  Nanoseconds moment = pass.moment;
+  const auto measure = [&] {
+    visit_waiting();
+    queue.finish();
+    accounts.measure_peak(tracker.live());
+    moment = kNever;
+  };
+  recording.for_each_event([&](const MemoryEvent& event) {
+    if (event.time > moment) [[unlikely]]
+      measure();
+    if (tracker.needs_prefetch()) {
+      Group& group = groups[filling];
+      group.events[group.count++] = event;
+      tracker.prefetch(event);
+      if (group.count < kTogether) return;
+      for (const MemoryEvent& waiting : group.events) tracker.prefetch_block(waiting);
+      filling = 1 - filling;
+      return visit(groups[filling]);
+    }
+    if (is_direct()) return tracker.visit(event, accounts);
+    tracker.visit(event, queue.batch());
+    if (!queue.batch().has_room_for(BlockTracker::kMostChanges)) queue.submit();
+  });
+  visit_waiting();
+  if (moment <= Nanoseconds{tracker.last_time()}) measure();
+  queue.finish();
 }
 
 }  // namespace headroom::attribution

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "attribution/block_changes.h"
@@ -24,25 +25,34 @@ class Accountant {
   }
 
   void add(const ChangeBatch& batch) {
-    for (const BlockChange& change : batch.changes()) switch (change.kind) {
-        case BlockChangeKind::allocated:
-        case BlockChangeKind::sampled:
-          allocate(change.block, change.kind == BlockChangeKind::sampled);
-          break;
-        case BlockChangeKind::released:
-          release(change.block, change.time, change.is_temporary && result_.has_temporary);
-          break;
-        case BlockChangeKind::lost:
-          release(change.block, change.time, false);
-          break;
-        case BlockChangeKind::released_unknown:
-          break;
-        case BlockChangeKind::other:
-          if (const MemoryEvent& event = batch.event_of(change); has_layer(event.kind))
-            result_.layers.of(event.scope);
-          break;
-      }
+    constexpr std::size_t kAhead = 16;
+    const std::span<const BlockChange> changes = batch.changes();
+    for (std::size_t i = 0; i < changes.size(); ++i) {
+      if (i + kAhead < changes.size()) prefetch(changes[i + kAhead].block.stack);
+      if (changes[i].kind == BlockChangeKind::other) [[unlikely]]
+        add_other(batch.event_of(changes[i]));
+      else
+        add(changes[i]);
+    }
   }
+  void add(const BlockChange& change) {
+    switch (change.kind) {
+      case BlockChangeKind::allocated:
+      case BlockChangeKind::sampled:
+        return allocate(change.block, change.kind == BlockChangeKind::sampled);
+      case BlockChangeKind::released:
+        return release(change.block, change.time, change.is_temporary && result_.has_temporary);
+      case BlockChangeKind::lost:
+        return release(change.block, change.time, false);
+      case BlockChangeKind::released_unknown:
+      case BlockChangeKind::other:  // see add_other()
+        return;
+    }
+  }
+  [[gnu::noinline]] void add_other(const MemoryEvent& event) {
+    if (has_layer(event.kind)) result_.layers.of(event.scope);
+  }
+  bool outgrew_the_cache() const { return pair_of_stack_.size() > kCachedStacks; }
 
   // As in the analysis: at the moment that half A of the samples chose, what half B has.
   void measure_peak(const LiveMap& blocks) {
@@ -130,6 +140,18 @@ class Accountant {
     add_wrapping(figures.released_blocks, block.blocks());
     const double lived = static_cast<double>(end) - static_cast<double>(block.time_ns);
     figures.lived_ns += std::max(0.0, lived) * static_cast<double>(block.blocks());
+  }
+
+  static constexpr std::size_t kCachedStacks = 1024;
+  [[gnu::always_inline]] void prefetch(std::uint32_t stack) const {
+    if (stack >= pair_of_stack_.size() || pair_of_stack_[stack] == 0) return;
+    const std::uint32_t* groups = &groups_[(pair_of_stack_[stack] - 1) * columns_.size()];
+    for (std::size_t column = 0; column < columns_.size(); ++column) {
+      __builtin_prefetch(&columns_[column].live[groups[column]], 1);
+      const auto* figures = reinterpret_cast<const char*>(&result_.figures[column][groups[column]]);
+      __builtin_prefetch(figures, 1);
+      __builtin_prefetch(figures + 64, 1);
+    }
   }
 
   template <class Change>

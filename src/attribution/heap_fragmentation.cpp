@@ -42,7 +42,7 @@ void sort_by_address(std::vector<HeapBlock>& blocks, std::vector<HeapBlock>& buf
   }
   std::uint64_t differing = 0;
   for (const HeapBlock& block : blocks) differing |= block.address ^ blocks[0].address;
-  if (buffer.capacity() < blocks.size()) buffer = in_huge_pages<HeapBlock>(blocks.capacity());
+  if (buffer.capacity() < blocks.size()) buffer = reserved_in_huge_pages<HeapBlock>(blocks.capacity());
   buffer.resize(blocks.size());
   for (unsigned shift = static_cast<unsigned>(std::countr_zero(differing));
        shift < 64 && differing >> shift != 0; shift += kDigit) {
@@ -188,7 +188,7 @@ FragmentationMoment moment_of(std::vector<HeapBlock>& blocks, Nanoseconds time, 
 
 // `blocks` become the live ones, sorted.
 void copy_heap(const LiveMap& live, std::vector<HeapBlock>& blocks, std::vector<HeapBlock>& buffer) {
-  if (blocks.capacity() < live.size()) blocks = in_huge_pages<HeapBlock>(live.size() * 9 / 8);
+  if (blocks.capacity() < live.size()) blocks = reserved_in_huge_pages<HeapBlock>(live.size() * 2);
   blocks.clear();
   live.for_each([&](const LiveBlock& block) { blocks.push_back({block.address, block.size}); });
   sort_by_address(blocks, buffer);

@@ -233,11 +233,11 @@ class FragmentationSampler {
   // Call after every event that changed the heap, and so `live`. Measures a moment when it is due.
   void allocated(const LiveBlock& block, const LiveMap& live, Nanoseconds time) {
     extents_.add(block);
-    changed({block, true}, live, time);
+    changed(block, true, live, time);
   }
   void released(const LiveBlock& block, const LiveMap& live, Nanoseconds time) {
     extents_.remove(block);
-    changed({block, false}, live, time);
+    changed(block, false, live, time);
   }
   // Prefetches what a block at this address will need.
   [[gnu::always_inline]] void prefetch(std::uint64_t address) const { extents_.prefetch(address); }
@@ -297,7 +297,7 @@ class FragmentationSampler {
     std::optional<Taken> taken;  // nothing while it waits
   };
 
-  void changed(const Change& change, const LiveMap& live, Nanoseconds time) {
+  void changed(LiveBlock block, bool was_added, const LiveMap& live, Nanoseconds time) {
     const std::int64_t extent = extents_.extent_bytes(), free = extents_.free_bytes();
     if (extent < extent_.lost_below || free < free_.lost_below) [[unlikely]]
       keep_before();
@@ -305,7 +305,7 @@ class FragmentationSampler {
     free_.note(free, time);
     before_ = {extent, free, time};
     if (is_waiting_) [[unlikely]]
-      remember(change, live);
+      remember({block, was_added}, live);
     if (--events_left_ == 0) take(live, time);
   }
   void take(const LiveMap& live, Nanoseconds time);

@@ -85,9 +85,10 @@ struct LiveBlock {
   std::uint64_t size = 0;     // as requested
   std::int64_t time_ns = 0;
   std::uint32_t stack = 0, layer = 0;
-  std::uint32_t thread : 30 = 0;
-  std::uint32_t half_bits : 2 = 0;
-  float weight = 1;  // a sample represents this many allocations
+  std::uint32_t thread_and_half = 0;  // the half's two bits are the highest
+  float weight = 1;                   // a sample represents this many allocations
+
+  std::uint32_t thread() const { return thread_and_half & ((1U << kThreadBits) - 1); }
 
   // The bytes that the block represents. Always the same number, so that sums return to zero.
   std::int64_t bytes() const {
@@ -114,9 +115,11 @@ struct LiveBlock {
     return whole * (1 + std::sqrt(1 - 1 / whole));
   }
   bool is_in(SampleHalf half) const {
-    return half_bits == static_cast<std::uint32_t>(SampleHalf::both) ||
-           half_bits == static_cast<std::uint32_t>(half);
+    const std::uint32_t bits = thread_and_half >> kThreadBits;
+    return bits == static_cast<std::uint32_t>(SampleHalf::both) || bits == static_cast<std::uint32_t>(half);
   }
+
+  static constexpr unsigned kThreadBits = 30;
 
  private:
   // For values that are not negative. std::llround would be a call.
@@ -175,11 +178,11 @@ inline bool has_layer(MemoryEventKind kind) {
 // The top half of the addresses is the kernel's.
 inline constexpr std::uint64_t kLargestAddress = ~std::uint64_t{0} >> 1;
 
-// Elements in pages of 2 MiB if the kernel provides them. With pages of 4 KiB nearly every lookup in a table
-// of 16 MB also misses the page table, which takes up to 24 reads in a virtual machine. Only for memory that
-// is used as a whole: huge pages use no more memory then.
+// Memory for elements, in pages of 2 MiB if the kernel provides them. With pages of 4 KiB nearly every lookup
+// in a table of 16 MB also misses the page table, which takes up to 24 reads in a virtual machine. Pages
+// without an element take no memory.
 template <class Element>
-std::vector<Element> in_huge_pages(std::size_t count) {
+std::vector<Element> reserved_in_huge_pages(std::size_t count) {
   constexpr std::size_t kHugePage = 2 << 20;
   std::vector<Element> elements;
   elements.reserve(count);
@@ -187,6 +190,11 @@ std::vector<Element> in_huge_pages(std::size_t count) {
   std::size_t bytes = count * sizeof(Element);
   if (std::align(kHugePage, kHugePage, begin, bytes) != nullptr)
     ::madvise(begin, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);  // only advice: a failure is harmless
+  return elements;
+}
+template <class Element>
+std::vector<Element> in_huge_pages(std::size_t count) {
+  std::vector<Element> elements = reserved_in_huge_pages<Element>(count);
   elements.resize(count);
   return elements;
 }
@@ -202,8 +210,8 @@ inline bool make_block(const MemoryEvent& event, LayerIndex layer, std::int64_t 
            time,
            event.stack.index,
            layer,
-           std::min(event.thread.index, kMostThreads) & 0x3fffffff,
-           static_cast<std::uint32_t>(event.half) & 3,
+           std::min(event.thread.index, kMostThreads) | static_cast<std::uint32_t>(event.half)
+                                                            << LiveBlock::kThreadBits,
            static_cast<float>(event.weight)};
   return true;
 }
@@ -249,12 +257,14 @@ class BlockMap {
 
   // Inserts the block, whose address is not 0. Returns true if another block had this address, and moves that
   // one to `replaced`.
-  bool insert(const Block& block, Block& replaced) {
+  [[gnu::always_inline]] bool insert(const Block& block, Block& replaced) {
     const std::uint32_t hash = hash_of(block.address);
     std::size_t at = home_of(hash);
     for (; slots_[at].place != 0; at = next(at)) {
-      if (slots_[at].hash != hash || block_at(slots_[at].place).address != block.address) continue;
-      replaced = std::exchange(block_at(slots_[at].place), block);
+      Block& known = block_at(slots_[at].place);
+      if (slots_[at].hash != hash || known.address != block.address) continue;
+      replaced = known;
+      known = block;
       return true;
     }
     const std::uint32_t place = new_place();

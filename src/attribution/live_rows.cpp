@@ -70,7 +70,7 @@ LiveRows live_rows_at(recording::Recording& recording, Nanoseconds time, SampleH
     all.add(row);
     add_to(rows.by_stack, block.stack, row);
     add_to(rows.by_layer, block.layer, row);
-    add_to(rows.by_thread, block.thread, row);
+    add_to(rows.by_thread, block.thread(), row);
     add_to(rows.by_class, static_cast<std::size_t>(std::bit_width(block.size)), row);
   });
   rows.bytes.value = all.bytes;
@@ -112,7 +112,7 @@ std::vector<LiveMoment> live_at(recording::Recording& recording, std::span<const
     add_wrapping(moment.blocks, blocks);
     add(moment.bytes_by_stack, block.stack, bytes);
     add(moment.bytes_by_layer, block.layer, bytes);
-    add(moment.bytes_by_thread, block.thread, bytes);
+    add(moment.bytes_by_thread, block.thread(), bytes);
     add(moment.bytes_by_class, static_cast<std::uint32_t>(std::bit_width(block.size)), bytes);
   };
   const auto change = [&](const LiveBlock& block, int sign) {

@@ -99,7 +99,7 @@ inline void RecordingAnalyzer::remove(const LiveBlock& block, const LiveShare& s
   stack.temporary += temporary ? 1 : 0;
   temporary_ += temporary ? 1 : 0;
   classes_[static_cast<std::size_t>(std::bit_width(block.size))].live.change(-bytes, -blocks, peak_mark_);
-  threads_[block.thread].live.change(-bytes, -blocks, peak_mark_);
+  threads_[block.thread()].live.change(-bytes, -blocks, peak_mark_);
   layers_.released(block, share, peak_mark_, timeline_.mark());
   Lifetime& lifetime =
       lifetimes_[static_cast<std::size_t>(std::bit_width(static_cast<std::uint64_t>(time - block.time_ns)))];
@@ -112,18 +112,19 @@ inline void RecordingAnalyzer::remove(const LiveBlock& block, const LiveShare& s
 void RecordingAnalyzer::add(const ChangeBatch& batch) {
   constexpr std::size_t kAhead = 16;
   const std::span<const BlockChange> changes = batch.changes();
-  const std::size_t fetched_to = stacks_.size() > kCachedStacks ? changes.size() : 0;
+  const std::size_t fetched_to = outgrew_the_cache() ? changes.size() : 0;
   for (std::size_t i = 0; i < std::min(kAhead, fetched_to); ++i) prefetch_account(changes[i].block.stack);
   for (std::size_t i = 0; i < changes.size(); ++i) {
     if (i + kAhead < fetched_to) prefetch_account(changes[i + kAhead].block.stack);
-    add(changes[i], batch);
+    if (changes[i].kind == BlockChangeKind::other) [[unlikely]]
+      add_other(batch.event_of(changes[i]));
+    else
+      add(changes[i]);
   }
 }
 
-inline void RecordingAnalyzer::add(const BlockChange& change, const ChangeBatch& batch) {
-  const std::int64_t time = last_time_ = change.time;
-  if (timeline_.is_over({time}))
-    timeline_.begin_point({time}, live_bytes(), mappings_.mapped_bytes(), layers_);
+inline void RecordingAnalyzer::add(const BlockChange& change) {
+  advance_to(change.time);
   switch (change.kind) {
     case BlockChangeKind::allocated:
     case BlockChangeKind::sampled:
@@ -133,9 +134,9 @@ inline void RecordingAnalyzer::add(const BlockChange& change, const ChangeBatch&
       return release(change);
     case BlockChangeKind::lost:
       ++result_.missed_releases;
-      return remove(change.block, time, false);
-    case BlockChangeKind::other:
-      return add_other(batch.event_of(change));
+      return remove(change.block, change.time, false);
+    case BlockChangeKind::other:  // see add_other()
+      return;
   }
 }
 
@@ -161,6 +162,7 @@ inline void RecordingAnalyzer::release(const BlockChange& change) {
 }
 
 void RecordingAnalyzer::add_other(const MemoryEvent& event) {
+  advance_to(event.time.count);
   switch (event.kind) {
     case MemoryEventKind::map:
     case MemoryEventKind::unmap:

@@ -65,6 +65,10 @@ class RecordingAnalyzer {
 
   // All changes of the recording, in order.
   void add(const ChangeBatch& batch);
+  // Inlines everything that a change touches; otherwise a tenth of the time goes into calls.
+  [[gnu::flatten]] void add(const BlockChange& change);
+  [[gnu::noinline]] void add_other(const MemoryEvent& event);
+  bool outgrew_the_cache() const { return stacks_.size() > kCachedStacks; }
   // Half A chose the moment up to which all changes were added; half B measures what was live then.
   void measure_peak(const LiveMap& live);
   // All figures except leaks.
@@ -79,9 +83,11 @@ class RecordingAnalyzer {
     __builtin_prefetch(&stacks_[stack], 1);
     __builtin_prefetch(reinterpret_cast<const char*>(&stacks_[stack]) + 64, 1);
   }
-  // Inlines everything that a change touches; otherwise a tenth of the time goes into calls.
-  [[gnu::flatten]] void add(const BlockChange& change, const ChangeBatch& batch);
-  void add_other(const MemoryEvent& event);
+  void advance_to(std::int64_t time) {
+    last_time_ = time;
+    if (timeline_.is_over({time})) [[unlikely]]
+      timeline_.begin_point({time}, live_bytes(), mappings_.mapped_bytes(), layers_);
+  }
   void allocate(const BlockChange& change);
   void release(const BlockChange& change);
   void add(const LiveBlock& block, const LiveShare& share, ThreadAccount& thread, bool is_sample,
@@ -101,7 +107,7 @@ class RecordingAnalyzer {
     if (block.layer != 0) use(stacks_[block.stack].layered);
     use(layers_[block.layer].self);
     use(classes_[static_cast<std::size_t>(std::bit_width(block.size))]);
-    use(threads_[block.thread]);
+    use(threads_[block.thread()]);
   }
   void change_heap(const LiveBlock& block, const LiveBytes& bytes, std::int64_t blocks) {
     heap_.change(block.weight, bytes.all, blocks);

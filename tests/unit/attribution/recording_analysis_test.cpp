@@ -1,6 +1,9 @@
 // Small recordings whose figures were calculated by hand.
+#include <sched.h>
+
 #include <cmath>
 
+#include "attribution/block_changes.h"
 #include "attribution/live_rows.h"
 #include "unit/attribution/analyze.h"
 
@@ -335,6 +338,19 @@ TEST(RecordingAnalysisTest, RowsOfSamplesAgreeWithTheReport) {
     ASSERT_EQ(analysis.size_classes.size(), 3U) << "100 to 127, 128 to 139, 8000";
     EXPECT_EQ(end.by_class[7].bytes, analysis.size_classes[0].live.end_bytes);
   }
+}
+
+// As under taskset. Two threads on one core would only take turns.
+TEST(ChangeQueueTest, UsesNoThreadIfTheProcessMayUseOneCore) {
+  cpu_set_t allowed, one;
+  ASSERT_EQ(::sched_getaffinity(0, sizeof allowed, &allowed), 0);
+  CPU_ZERO(&one);
+  for (int core = 0; CPU_COUNT(&one) == 0; ++core)
+    if (CPU_ISSET(core, &allowed)) CPU_SET(core, &one);
+  ASSERT_EQ(::sched_setaffinity(0, sizeof one, &one), 0);
+  const bool uses_thread = ChangeQueue([](const ChangeBatch&) {}, 0).uses_thread();
+  ASSERT_EQ(::sched_setaffinity(0, sizeof allowed, &allowed), 0);
+  EXPECT_FALSE(uses_thread);
 }
 
 }  // namespace
