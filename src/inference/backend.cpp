@@ -152,7 +152,7 @@ Status Backend::make_arena(Bytes size) {
   return {};
 }
 
-Result<Session> Backend::load(const fs::path& model, const RuntimeSettings& settings) {
+Result<Session> Backend::load(const fs::path& model, const RuntimeSettings& settings, bool in_turns) {
   if (auto readable = check_model_file(model); !readable) return forward_error(readable);
   hr_settings wanted{};
   wanted.struct_size = sizeof wanted;
@@ -163,7 +163,7 @@ Result<Session> Backend::load(const fs::path& model, const RuntimeSettings& sett
   wanted.memory_pattern = settings.memory_pattern ? 1 : 0;
   wanted.prepacking = settings.prepacking ? 1 : 0;
   wanted.graph_level = settings.graph_level;
-  wanted.spinning = settings.spinning ? 1 : 0;
+  wanted.spinning = !settings.spinning ? 0 : in_turns ? 2 : 1;
   wanted.conv_search = static_cast<std::int32_t>(settings.conv_search);
   wanted.conv_small_workspace = settings.conv_small_workspace ? 1 : 0;
   wanted.device_graph = settings.device_graph ? 1 : 0;

@@ -139,8 +139,10 @@ class Backend {
   // before a model is loaded.
   Status make_arena(Bytes size);
   // Loads a model. Call it after start(). A missing, empty or unreadable file, or a folder, is an
-  // ErrorKind::input.
-  Result<Session> load(const std::filesystem::path& model, const RuntimeSettings& settings);
+  // ErrorKind::input. `in_turns`: other models of this process run right after it, so its threads must not
+  // spin on the cores after a run.
+  Result<Session> load(const std::filesystem::path& model, const RuntimeSettings& settings,
+                       bool in_turns = false);
 
  private:
   explicit Backend(const hr_backend* api);

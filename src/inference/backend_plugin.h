@@ -74,7 +74,7 @@ typedef struct hr_settings {
   int32_t memory_pattern;
   int32_t prepacking;
   int32_t graph_level; /* 0, 1, 2 or 99 */
-  int32_t spinning;
+  int32_t spinning;    /* 0 never, 1 also between runs, 2 only while a run lasts */
   /* For GPUs only: conv_search, conv_small_workspace and device_graph.
    * How to search for a convolution's algorithm: 0 exhaustive, 1 heuristic, 2 the runtime's default. */
   int32_t conv_search;

@@ -210,7 +210,7 @@ void check_settings(const hr_settings& settings, bool on_device) {
        "LibTorch supports only convolutions=exhaustive (cuDNN's benchmark) and heuristic (cuDNN's rules), "
        "without a workspace limit"},
       {settings.mapped != 0, "LibTorch reads a module's weights into memory; omit mapped=on"},
-      {settings.device_graph != 0, "Headroom cannot capture LibTorch runs as a graph; omit --capture-graph"}};
+      {settings.device_graph != 0 && !on_device, "a CUDA graph needs a GPU; omit --capture-graph"}};
   for (const auto& [is_set, why] : unsupported)
     if (is_set) throw Failure{HR_ERROR_FAILED, why};
 }

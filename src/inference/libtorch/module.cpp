@@ -276,6 +276,17 @@ std::vector<TensorSpec> recorded_inputs(const std::string& text, std::size_t arg
   return specs;
 }
 
+// Whether the records say that the module computes in 16 bits: by its inputs, or by its manifest if those are
+// bytes.
+bool records_half(const std::vector<TensorSpec>& inputs, const std::string& vos_manifest) {
+  const auto is_half = [](const TensorSpec& input) {
+    return input.type == ElementType::float16 || input.type == ElementType::bfloat16;
+  };
+  if (std::any_of(inputs.begin(), inputs.end(), is_half)) return true;
+  const auto manifest = parse_json(vos_manifest, kVosManifestFile);
+  return manifest && manifest->is_object() && get_text(*manifest, "precision") == "float16";
+}
+
 // The name of forward()'s only tensor argument.
 std::string name_of_input(const c10::FunctionSchema& schema) {
   std::string name;
@@ -317,6 +328,7 @@ void read_signature(LoadedModule& loaded, const Module& inlined, const Imported&
     const std::size_t arguments =
         forward.function().getSchema().arguments().size() - 1;  // without the module
     loaded.signature.inputs = recorded_inputs(imported.inputs, arguments);
+    loaded.is_half = records_half(loaded.signature.inputs, imported.vos_manifest);
     return;
   }
   const std::string name = name_of_input(forward.function().getSchema());

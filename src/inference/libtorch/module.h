@@ -18,6 +18,7 @@ struct LoadedModule {
   torch::jit::Module module;
   ModelDescription signature;  // without outputs, which the file does not record
   bool is_guess = false;       // the file does not record the input's shape
+  bool is_half = false;        // its records say that it computes in 16 bits
 };
 
 // With `best_effort`, a module that cannot be frozen or optimized runs without that step, and a line on

@@ -1,6 +1,5 @@
 // The LibTorch plug-in: a TorchScript module with its bound inputs behind the plug-in interface.
 #include <ATen/Parallel.h>
-#include <ATen/autocast_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <c10/core/InferenceMode.h>
@@ -9,13 +8,16 @@
 #include <fmt/format.h>
 #include <malloc.h>
 #include <torch/csrc/api/include/torch/version.h>
+#include <torch/csrc/jit/passes/tensorexpr_fuser.h>
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <exception>
 #include <mutex>
 
 #include "inference/libtorch/cuda_parts.h"
+#include "inference/libtorch/forward.h"
 #include "inference/libtorch/module.h"
 #include "inference/plugin/cuda_device.h"
 #include "inference/plugin/plugin_calls.h"
@@ -26,50 +28,6 @@
 
 namespace headroom::libtorch {
 namespace {
-
-// LibTorch 2.4 added autocast to half on the CPU, and autocast functions with a device argument.
-#if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 4)
-constexpr bool kHasHalfOnCpu = true;
-void set_autocast(c10::DeviceType device, bool on, at::ScalarType type) {
-  at::autocast::set_autocast_dtype(device, type);
-  at::autocast::set_autocast_enabled(device, on);
-}
-#else
-constexpr bool kHasHalfOnCpu = false;
-void set_autocast(c10::DeviceType device, bool on, at::ScalarType type) {
-  if (device == c10::DeviceType::CPU) {
-    if (on) at::autocast::set_autocast_cpu_dtype(type);
-    at::autocast::set_cpu_enabled(on);
-  } else {
-    if (on) at::autocast::set_autocast_gpu_dtype(type);
-    at::autocast::set_enabled(on);
-  }
-}
-#endif
-
-// Enables autocast on this thread while it lives: LibTorch computes float32 operators in `precision` where
-// it considers that safe.
-class Autocast {
- public:
-  Autocast(c10::DeviceType device, Precision precision)
-      : device_(device),
-        is_on_(precision == Precision::fp16 || precision == Precision::bf16),
-        type_(precision == Precision::fp16 ? at::kHalf : at::kBFloat16) {
-    if (is_on_) set_autocast(device_, true, type_);
-  }
-  ~Autocast() {
-    if (!is_on_) return;
-    at::autocast::clear_cache();
-    set_autocast(device_, false, type_);
-  }
-  Autocast(const Autocast&) = delete;
-  Autocast& operator=(const Autocast&) = delete;
-
- private:
-  c10::DeviceType device_;
-  bool is_on_;
-  at::ScalarType type_;
-};
 
 std::unique_ptr<plugin::CudaDevice> make_device(const hr_settings& settings) {
   const std::string name = settings.device == nullptr ? "cpu" : settings.device;
@@ -82,8 +40,8 @@ std::unique_ptr<plugin::CudaDevice> make_device(const hr_settings& settings) {
 }
 
 Capabilities capabilities_of(const plugin::CudaDevice* device) {
-  if (device == nullptr) return {std::nullopt, kHasHalfOnCpu};
-  return {device->driver().compute_capability(device->ordinal()).first, kHasHalfOnCpu};
+  if (device == nullptr) return {std::nullopt, has_half_on_cpu()};
+  return {device->driver().compute_capability(device->ordinal()).first, has_half_on_cpu()};
 }
 
 // Passes the preload library's limit on this process to the caching allocator. The allocator then releases
@@ -98,35 +56,6 @@ void limit_caching_allocator(const plugin::CudaDevice& device) {
   if (figures.limit == ~std::uint64_t{0} || total.count <= 0) return;
   const double share = static_cast<double>(figures.limit) / static_cast<double>(total.count);
   set_memory_fraction(device.ordinal(), std::min(share, 1.0));
-}
-
-void flatten(const c10::IValue& value, const std::string& name, std::vector<std::string>* names,
-             std::vector<at::Tensor>& tensors) {
-  const auto part = [&](std::size_t i) { return names == nullptr ? name : fmt::format("{}_{}", name, i); };
-  if (value.isTuple()) {
-    const auto& elements = value.toTupleRef().elements();
-    for (std::size_t i = 0; i < elements.size(); ++i) flatten(elements[i], part(i), names, tensors);
-  } else if (value.isList() || value.isTensorList()) {
-    const auto elements = value.toListRef();
-    for (std::size_t i = 0; i < elements.size(); ++i) flatten(elements[i], part(i), names, tensors);
-  } else if (value.isGenericDict()) {
-    std::size_t i = 0;
-    for (const auto& entry : value.toGenericDict())
-      flatten(entry.value(), entry.key().isString() ? entry.key().toStringRef() : part(i++), names, tensors);
-  } else {
-    if (names != nullptr) names->push_back(name);
-    tensors.push_back(value.isTensor() ? value.toTensor() : at::Tensor());
-  }
-}
-
-// Converts an output to what the caller reads: plain numbers, dense and row-major. Halves that autocast
-// left become float32, like the outputs without autocast.
-at::Tensor readable(const at::Tensor& tensor, Precision precision) {
-  if (!tensor.defined() || element_type_of(tensor.scalar_type()) == ElementType::unknown) return {};
-  at::Tensor plain = tensor.layout() == at::kStrided ? tensor : tensor.to_dense();
-  const bool is_half = plain.scalar_type() == at::kHalf || plain.scalar_type() == at::kBFloat16;
-  if (precision != Precision::fp32 && is_half) plain = plain.to(at::kFloat);
-  return plain.contiguous();
 }
 
 }  // namespace
@@ -156,6 +85,19 @@ class Library {
  private:
   std::string version_;
   int default_threads_ = 1;
+};
+
+// The module runs this often with the same shapes before a run is captured: the TorchScript executor profiles
+// the first run and optimizes in the second one.
+constexpr int kRunsBeforeCapture = 3;
+
+// One input: the caller's memory, or another session's output.
+struct Input {
+  // What forward() gets. On a device, the input's own tensor, or without a captured graph the linked one.
+  at::Tensor tensor{};
+  std::unique_ptr<plugin::HostInput> host{};  // only with a device
+  hr_session* from = nullptr;                 // of a linked input
+  std::size_t output = 0;
 };
 
 // Returns the caching allocator's unused blocks to the driver at the end of a session.
@@ -194,8 +136,12 @@ struct hr_session {
   // On the CPU, the module reads this memory directly. A module that changes its input in place therefore
   // changes the caller's memory. On a device, each run copies the memory into the input tensor.
   void bind_input(int32_t index, const hr_tensor& tensor);
+  // From now on, the input is another session's output. Only a captured graph, which holds the addresses of
+  // its inputs, copies it. A module that changes its input in place therefore changes that output.
+  void link_input(int32_t index, hr_session& from, int32_t output);
   void run();
-  // Has no data if the last run did not return this output, or if it is not a tensor of plain numbers.
+  // Has no data if the last run did not return this output, if it is not a tensor of plain numbers, or if it
+  // stays on the device.
   hr_tensor output(int32_t index) const;
   hr_memory_stats memory_stats() const;
   void trim();
@@ -204,27 +150,37 @@ struct hr_session {
 
  private:
   void learn_outputs(const std::vector<std::string>& names);
-  void call();
+  void need_own_tensor(std::size_t position, c10::IntArrayRef dims, c10::ScalarType type);
+  void follow_links();
+  void release_links();
+  void forward();
+  void forward_as_graph();
+  void try_to_capture();
+  void forget_graph();
   void run_on_device();
+  void copy_outputs();
   [[noreturn]] void fail(std::string_view message) const;
 
   CacheRelease cache_release_;  // declared first: the members below hold blocks
   const std::shared_ptr<Library> library_;
   const std::unique_ptr<plugin::CudaDevice> cuda_;  // absent: the CPU
   const c10::Device device_;
-  const Precision precision_;
+  Precision precision_;
   const int threads_;
   const bool times_convolutions_;
+  bool captures_;  // a run is captured as a CUDA graph and replayed
   std::optional<c10::Stream> stream_;
   LoadedModule loaded_;
   torch::jit::Function* forward_ = nullptr;
 
-  std::vector<at::Tensor> inputs_;                               // on a device: copies of the bound memory
-  std::vector<std::unique_ptr<plugin::HostInput>> host_inputs_;  // only with a device
+  std::vector<Input> inputs_;
 
   torch::jit::Stack stack_;
+  RunGraph graph_;
+  int runs_of_shapes_ = 0;  // with the inputs' shapes, and without the graph
   std::vector<at::Tensor> outputs_;
-  std::vector<plugin::PinnedMemory> staging_;  // of the outputs; only with a device
+  std::vector<bool> stays_;                    // outputs that other sessions read on the device
+  std::vector<plugin::PinnedMemory> staging_;  // of the other outputs; only with a device
   bool has_outputs_ = false;
 
   SignatureTables tables_;                              // without outputs
@@ -238,7 +194,10 @@ hr_session::hr_session(std::shared_ptr<Library> library, const std::string& path
                     : c10::Device(c10::DeviceType::CPU)),
       precision_(precision_of(settings, capabilities_of(cuda_.get()))),
       threads_(settings.threads > 0 ? settings.threads : library_->default_threads()),
-      times_convolutions_(settings.conv_search == static_cast<int>(headroom::ConvSearch::exhaustive)) {
+      times_convolutions_(settings.conv_search == static_cast<int>(headroom::ConvSearch::exhaustive)),
+      captures_(settings.device_graph != 0) {
+  if (captures_ && !can_capture())
+    throw failed("Headroom captures CUDA graphs with LibTorch 2.4 and newer; omit --capture-graph");
   const c10::InferenceMode inference;
   if (cuda_) {
     stream_ = stream_of(cuda_->stream(), cuda_->ordinal());
@@ -247,12 +206,20 @@ hr_session::hr_session(std::shared_ptr<Library> library, const std::string& path
   }
   loaded_ =
       load_module(path, device_, graph_optimization_of(settings, precision_), settings.graph_level == 99);
+  // Of a module in 16 bits nothing is left for autocast, and its outputs keep their types, as linked modules
+  // take them.
+  if (settings.precision == static_cast<int>(Precision::automatic) && loaded_.is_half)
+    precision_ = Precision::fp32;
+  // Fused kernels are compiled anew for new shapes, which takes minutes if an input's shape often changes. A
+  // captured run has no launches to save.
+  if (cuda_ && (captures_ || loaded_.signature.inputs.size() > 1))
+    torch::jit::setTensorExprFuserEnabled(false);
   loaded_.signature.metadata.emplace_back("headroom.precision", name_of(precision_));
   forward_ = &loaded_.module.get_method("forward").function();
   tables_ = SignatureTables(loaded_.signature);
   inputs_.resize(loaded_.signature.inputs.size());
-  for (std::size_t i = 0; cuda_ && i < inputs_.size(); ++i)
-    host_inputs_.push_back(std::make_unique<plugin::HostInput>(*cuda_));
+  for (Input& input : inputs_)
+    if (cuda_) input.host = std::make_unique<plugin::HostInput>(*cuda_);
   cache_release_.is_needed = cuda_ != nullptr;
 }
 
@@ -263,7 +230,8 @@ void hr_session::fail(std::string_view message) const {
     failure.message += fmt::format(
         "; the file does not record its input's shape, so Headroom tried {}; try another --imgsz, or save "
         "the module with its shape (docs/libtorch.md)",
-        TensorSpec{"", loaded_.signature.inputs.front().type, inputs_.front().sizes().vec(), {}}.describe());
+        TensorSpec{"", loaded_.signature.inputs.front().type, inputs_.front().tensor.sizes().vec(), {}}
+            .describe());
   throw failure;
 }
 
@@ -280,11 +248,12 @@ void hr_session::learn_outputs(const std::vector<std::string>& names) {
   tables_with_outputs_.emplace(loaded_.signature);
 }
 
-void hr_session::call() {
+// Runs the module on the inputs' tensors.
+void hr_session::forward() {
   outputs_.clear();
   stack_.clear();
   stack_.emplace_back(loaded_.module._ivalue());
-  for (const at::Tensor& input : inputs_) stack_.emplace_back(input);
+  for (const Input& input : inputs_) stack_.emplace_back(input.tensor);
   forward_->run(stack_);
   const c10::IValue result = std::move(stack_.front());
   stack_.clear();
@@ -295,50 +264,164 @@ void hr_session::call() {
   if (is_first) learn_outputs(names);
 }
 
+void hr_session::forward_as_graph() {
+  if (!graph_.is_captured() && runs_of_shapes_ >= kRunsBeforeCapture) try_to_capture();
+  if (graph_.is_captured()) return graph_.replay();
+  forward();
+  ++runs_of_shapes_;
+}
+
+// If the module cannot be captured (it synchronizes with the device, for example), it runs without a graph
+// from now on.
+void hr_session::try_to_capture() {
+  outputs_.clear();
+  cuda_->wait();
+  empty_caches();  // the graph's pool cannot use these blocks
+  try {
+    graph_.capture([this] { forward(); });
+    return;
+  } catch (const std::exception& error) {
+    stack_.clear();
+    outputs_.clear();
+    const auto* of_torch = dynamic_cast<const c10::Error*>(&error);
+    const Failure failure = classify(of_torch != nullptr ? of_torch->what_without_backtrace() : error.what());
+    empty_caches();
+    if (failure.kind == HR_ERROR_OUT_OF_MEMORY) throw;
+    captures_ = false;
+    std::fprintf(stderr, "LibTorch: cannot capture a run as a CUDA graph, so it runs without: %s\n",
+                 failure.message.c_str());
+  }
+}
+
+// Releases the graph with the memory of its run.
+void hr_session::forget_graph() {
+  if (!graph_.is_captured()) return;
+  outputs_.clear();
+  has_outputs_ = false;
+  graph_.forget();
+  empty_caches();
+}
+
+// Gives the input a tensor on the device. It stays while the shape stays the same, because a captured graph
+// holds its address.
+void hr_session::need_own_tensor(std::size_t position, c10::IntArrayRef dims, c10::ScalarType type) {
+  at::Tensor& tensor = inputs_[position].tensor;
+  if (tensor.defined() && tensor.sizes() == dims && tensor.scalar_type() == type) return;
+  forget_graph();
+  runs_of_shapes_ = 0;
+  tensor = at::empty(dims, at::TensorOptions().dtype(type).device(device_));
+}
+
+void hr_session::link_input(int32_t index, hr_session& from, int32_t output) {
+  const std::size_t position = plugin::checked_index("input", index, inputs_.size());
+  const TensorSpec& into = loaded_.signature.inputs[position];
+  if (!from.tables_with_outputs_) throw failed("the model that makes {} has not run yet", into.name);
+  const auto& specs = from.loaded_.signature.outputs;
+  const std::size_t source = plugin::checked_index("output", output, specs.size());
+  if (device_ != from.device_) throw failed("the models run on different devices");
+  if (into.type != specs[source].type || headroom::size_of(into.type) == 0)
+    throw failed("the output {} and the input {} have different types", specs[source].name, into.name);
+  Input& input = inputs_[position];
+  input.from = &from;
+  input.output = source;
+  if (!cuda_) return;
+  cuda_->make_current();
+  input.host->bind(nullptr, 0);
+  from.stays_.resize(specs.size());
+  from.stays_[source] = true;
+}
+
+// Each run waits for its end, so the other sessions' outputs are complete, although they have streams of
+// their own.
+void hr_session::follow_links() {
+  for (std::size_t i = 0; i < inputs_.size(); ++i) {
+    Input& input = inputs_[i];
+    if (input.from == nullptr) continue;
+    const TensorSpec& spec = loaded_.signature.inputs[i];
+    if (!input.from->has_outputs_ || !input.from->outputs_[input.output].defined())
+      throw failed("the model that makes {} has no outputs", spec.name);
+    const at::Tensor& made = input.from->outputs_[input.output];
+    const auto fits = [](std::int64_t wanted, std::int64_t dim) { return wanted < 0 || wanted == dim; };
+    const auto sizes = made.sizes();
+    if (made.scalar_type() != scalar_type_of(spec.type) ||
+        !std::equal(spec.dims.begin(), spec.dims.end(), sizes.begin(), sizes.end(), fits))
+      throw failed("input {} needs {}, but got {}", spec.name, spec.describe(),
+                   TensorSpec{"", element_type_of(made.scalar_type()), sizes.vec(), {}}.describe());
+    if (!captures_) {
+      input.tensor = made;
+      continue;
+    }
+    need_own_tensor(i, sizes, made.scalar_type());
+    input.tensor.copy_(made, true);
+  }
+}
+
+// Without a graph, a linked tensor is released, so that the session that makes it frees it at its next run.
+void hr_session::release_links() {
+  for (Input& input : inputs_)
+    if (input.from != nullptr && !captures_) input.tensor = at::Tensor();
+}
+
 void hr_session::run_on_device() {
   const c10::StreamGuard guard(*stream_);
   at::globalContext().setBenchmarkCuDNN(times_convolutions_);
   cuda_->make_current();
   cuda_->begin_run();
-  for (std::size_t i = 0; i < inputs_.size(); ++i)
-    host_inputs_[i]->copy_to(reinterpret_cast<headroom::cuda::Pointer>(inputs_[i].data_ptr()));
-  call();
+  follow_links();
+  for (const Input& input : inputs_)
+    if (input.from == nullptr)
+      input.host->copy_to(reinterpret_cast<headroom::cuda::Pointer>(input.tensor.data_ptr()));
+  captures_ ? forward_as_graph() : forward();
+  copy_outputs();
+  cuda_->end_run();
+}
+
+void hr_session::copy_outputs() {
+  stays_.resize(outputs_.size());
   while (staging_.size() < outputs_.size()) staging_.emplace_back(*cuda_);
   for (std::size_t i = 0; i < outputs_.size(); ++i)
-    if (outputs_[i].defined())
+    if (outputs_[i].defined() && !stays_[i])
       cuda_->copy_out(staging_[i].need(outputs_[i].nbytes()),
                       reinterpret_cast<headroom::cuda::Pointer>(outputs_[i].data_ptr()),
                       outputs_[i].nbytes());
-  cuda_->end_run();
 }
 
 void hr_session::bind_input(int32_t index, const hr_tensor& tensor) {
   const std::size_t position = plugin::checked_index("input", index, inputs_.size());
   plugin::check_input(loaded_.signature.inputs[position], tensor);
   const c10::InferenceMode inference;
-  const auto options =
-      at::TensorOptions().dtype(scalar_type_of(static_cast<ElementType>(tensor.element_type)));
+  const c10::ScalarType type = scalar_type_of(static_cast<ElementType>(tensor.element_type));
   const c10::IntArrayRef dims(tensor.dims, static_cast<std::size_t>(tensor.rank));
+  Input& input = inputs_[position];
   if (!cuda_) {
-    inputs_[position] = at::from_blob(tensor.data, dims, options);
+    input.tensor = at::from_blob(tensor.data, dims, at::TensorOptions().dtype(type));
+    input.from = nullptr;
     return;
   }
   const c10::StreamGuard guard(*stream_);
   cuda_->make_current();
-  host_inputs_[position]->bind(tensor.data, tensor.bytes);
-  inputs_[position] = at::empty(dims, options.device(device_));
+  input.host->bind(tensor.data, tensor.bytes);
+  if (input.from != nullptr && !captures_) input.tensor = at::Tensor();  // it may be the other session's
+  input.from = nullptr;
+  need_own_tensor(position, dims, type);
 }
 
 void hr_session::run() {
-  for (const at::Tensor& input : inputs_)
-    if (!input.defined())
+  for (const Input& input : inputs_)
+    if (input.from == nullptr && !input.tensor.defined())
       throw failed("{}", inputs_.size() == 1 ? "its input is not bound" : "an input is not bound");
   has_outputs_ = false;
   if (at::get_num_threads() != threads_) at::set_num_threads(threads_);
   const c10::InferenceMode inference;
   const Autocast autocast(device_.type(), precision_);
   try {
-    cuda_ ? run_on_device() : call();
+    if (cuda_) {
+      run_on_device();
+    } else {
+      follow_links();
+      forward();
+    }
+    release_links();
   } catch (const c10::Error& error) {
     fail(error.what_without_backtrace());
   } catch (const std::bad_alloc&) {
@@ -355,9 +438,11 @@ hr_tensor hr_session::output(int32_t index) const {
   if (index < 0 || position >= outputs_.size() || !outputs_[position].defined())
     return {nullptr, 0, static_cast<int32_t>(ElementType::unknown), 0, nullptr};
   const at::Tensor& tensor = outputs_[position];
+  const bool is_on_host = !cuda_ || !stays_[position];
   void* const data = cuda_ ? staging_[position].data() : tensor.data_ptr();
-  return {data, tensor.nbytes(), static_cast<int32_t>(element_type_of(tensor.scalar_type())),
-          static_cast<int32_t>(tensor.dim()), tensor.sizes().data()};
+  return {is_on_host ? data : nullptr, is_on_host ? tensor.nbytes() : 0,
+          static_cast<int32_t>(element_type_of(tensor.scalar_type())), static_cast<int32_t>(tensor.dim()),
+          tensor.sizes().data()};
 }
 
 hr_memory_stats hr_session::memory_stats() const {
@@ -367,12 +452,14 @@ hr_memory_stats hr_session::memory_stats() const {
           figures.allocations,     figures.segments};
 }
 
+// The next run captures a graph again at once if there was one, because the module is optimized already.
 void hr_session::trim() {
   outputs_.clear();
   has_outputs_ = false;
   if (cuda_) {
     cuda_->make_current();
     cuda_->wait();
+    graph_.forget();
     empty_caches();
   }
   ::malloc_trim(0);
@@ -380,6 +467,13 @@ void hr_session::trim() {
 
 extern "C" __attribute__((visibility("default"))) const hr_backend* headroom_backend(void) {
   static constexpr std::array<const char*, 5> kExtensions{".torchscript", ".pt", ".pth", ".ts", nullptr};
-  static const hr_backend kBackend = plugin::table_of<Library>("libtorch", kExtensions.data());
+  static const hr_backend kBackend = [] {
+    hr_backend table = plugin::table_of<Library>("libtorch", kExtensions.data());
+    table.link_input = [](hr_session* session, int32_t index, hr_session* from, int32_t output,
+                          hr_error* error) {
+      return plugin::guarded(error, [&] { session->link_input(index, *from, output); });
+    };
+    return table;
+  }();
   return &kBackend;
 }

@@ -221,6 +221,8 @@ Owned<OrtSessionOptions> make_session_options(Runtime& runtime, const hr_setting
     runtime.check(api.AddSessionConfigEntry(made, "session.disable_prepacking", "1"));
   if (settings.spinning == 0)
     runtime.check(api.AddSessionConfigEntry(made, "session.intra_op.allow_spinning", "0"));
+  if (settings.spinning == 2)
+    runtime.check(api.AddSessionConfigEntry(made, "session.force_spinning_stop", "1"));
   if (device != nullptr) {
     append_provider(runtime, *made, settings, *device);
   } else if (kUsesTensorRt) {

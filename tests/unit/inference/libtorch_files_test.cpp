@@ -148,14 +148,21 @@ TEST(TorchGraphOptimization, FusesOnlyInFloat32) {
   EXPECT_EQ(graph_optimization_of(settings, Precision::bf16), GraphOptimization::none);
 }
 
+TEST(TorchSettings, CapturesGraphsOnGpuOnly) {
+  hr_settings settings{};
+  settings.arena = settings.memory_pattern = settings.spinning = settings.device_graph = 1;
+  EXPECT_NO_THROW(check_settings(settings, true));
+  EXPECT_THROW(check_settings(settings, false), plugin::Failure);
+}
+
 TEST(TorchSettings, RejectsUnsupportedGpuSettings) {
   hr_settings settings{};
   settings.arena = settings.memory_pattern = settings.spinning = 1;
   EXPECT_NO_THROW(check_settings(settings, true));
   settings.conv_search = static_cast<std::int32_t>(ConvSearch::heuristic);
   EXPECT_NO_THROW(check_settings(settings, true));
-  for (auto hr_settings::*field : {&hr_settings::device_graph, &hr_settings::conv_small_workspace,
-                                   &hr_settings::arena_same_as_requested}) {
+  for (auto hr_settings::*field :
+       {&hr_settings::conv_small_workspace, &hr_settings::arena_same_as_requested}) {
     hr_settings changed = settings;
     changed.*field = 1;
     EXPECT_THROW(check_settings(changed, true), plugin::Failure);

@@ -137,6 +137,87 @@ TEST_F(TorchScriptModels, RunsSeveralRecordedInputs) {
   EXPECT_THAT(test::values_of(views), ElementsAre(11, 22, 33, 44, 55, 66));
 }
 
+// The sum of a linked input and an own one.
+class LinkedTorchScript : public test::LibTorch {
+ protected:
+  void SetUp() override {
+    LibTorch::SetUp();
+    if (IsSkipped()) return;
+    first_.emplace(test::value_of(backend_->load(module("two_recorded"), one_thread())));
+    second_.emplace(test::value_of(backend_->load(module("two_recorded"), one_thread())));
+    bind_first(2);
+    test::value_of(
+        second_->bind_input(1, twos_.data(), twos_.size() * sizeof twos_[0], ElementType::int64, {2, 3}));
+  }
+  void bind_first(std::int64_t rows) {
+    const auto count = static_cast<std::size_t>(rows * 3);
+    test::value_of(first_->bind_input(0, a_.data(), count * sizeof a_[0], ElementType::float32, {rows, 3}));
+    test::value_of(
+        first_->bind_input(1, tens_.data(), count * sizeof tens_[0], ElementType::int64, {rows, 3}));
+  }
+  void link() {
+    test::value_of(first_->run());
+    test::value_of(first_->learn_outputs());
+    test::value_of(second_->link_input(0, *first_, 0));
+  }
+  std::vector<float> run_second() {
+    test::value_of(second_->run());
+    test::value_of(second_->learn_outputs());
+    std::vector<TensorView> views;
+    test::value_of(second_->outputs(views));
+    return test::values_of(views);
+  }
+  std::vector<float> a_{1, 2, 3, 4, 5, 6};  // declared before the sessions, which read them
+  std::vector<std::int64_t> tens_{10, 10, 10, 10, 10, 10}, twos_{2, 2, 2, 2, 2, 2};
+  std::optional<Session> first_, second_;
+};
+
+TEST_F(LinkedTorchScript, ReadsLastRunOfOtherSession) {
+  ASSERT_TRUE(second_->can_link());
+  EXPECT_THAT(test::error_of(second_->link_input(0, *first_, 0)).why,
+              ::testing::HasSubstr("has not run yet"));
+  link();
+  EXPECT_THAT(run_second(), ElementsAre(13, 14, 15, 16, 17, 18));
+  a_[0] = 100;
+  test::value_of(first_->run());
+  EXPECT_THAT(run_second(), ElementsAre(112, 14, 15, 16, 17, 18));
+  std::vector<TensorView> views;
+  test::value_of(first_->outputs(views));  // on the CPU they are still there
+  EXPECT_THAT(test::values_of(views), ElementsAre(110, 12, 13, 14, 15, 16));
+}
+
+TEST_F(LinkedTorchScript, FollowsOtherShape) {
+  link();
+  bind_first(1);
+  test::value_of(first_->run());
+  test::value_of(second_->bind_input(1, twos_.data(), 3 * sizeof twos_[0], ElementType::int64, {1, 3}));
+  EXPECT_THAT(run_second(), ElementsAre(13, 14, 15));
+}
+
+TEST_F(LinkedTorchScript, BoundMemoryEndsLink) {
+  link();
+  std::vector<float> own{0, 0, 0, 0, 0, 1};
+  test::value_of(
+      second_->bind_input(0, own.data(), own.size() * sizeof own[0], ElementType::float32, {2, 3}));
+  test::value_of(first_->run());
+  EXPECT_THAT(run_second(), ElementsAre(2, 2, 2, 2, 2, 3));
+  second_.reset();  // must end before the memory that it reads
+}
+
+TEST_F(LinkedTorchScript, RejectsUnsuitableLinks) {
+  link();
+  EXPECT_THAT(test::error_of(second_->link_input(1, *first_, 0)).why,
+              ::testing::HasSubstr("different types"));
+  EXPECT_THAT(test::error_of(second_->link_input(0, *first_, 1)).why,
+              ::testing::HasSubstr("invalid output index 1"));
+  EXPECT_THAT(test::error_of(second_->link_input(2, *first_, 0)).why,
+              ::testing::HasSubstr("invalid input index 2"));
+  test::value_of(first_->trim());
+  EXPECT_THAT(test::error_of(second_->run()).why, ::testing::HasSubstr("has no outputs"));
+  test::value_of(first_->run());
+  EXPECT_THAT(run_second(), ElementsAre(13, 14, 15, 16, 17, 18));
+}
+
 TEST_F(TorchScriptModels, ReadsBoundMemoryAtEachRun) {
   run("nested");
   const float before = views_[0].as_float()[5];

@@ -68,6 +68,13 @@ class Two(nn.Module):
         return a + b
 
 
+class Reading(nn.Module):
+    """Reads a value on the host, which waits for a GPU."""
+
+    def forward(self, x: torch.Tensor):
+        return x * float(x.sum().item())
+
+
 class Number(nn.Module):
     def forward(self, x: torch.Tensor, count: int):
         return x * count
@@ -195,6 +202,7 @@ def main():
     inputs = [{"name": "a", "type": "float32", "dims": [-1, 3]}, {"name": "b", "type": "int64", "dims": [-1, 3]}]
     save(folder, "two_recorded", torch.jit.script(Two()),
          extra={"headroom.inputs.json": json.dumps(inputs), "headroom.vos.manifest": "{}"})
+    save(folder, "reading", torch.jit.script(Reading()), extra={"headroom.inputs.json": json.dumps(inputs[:1])})
     save(folder, "one_recorded", torch.jit.script(Two()), extra={"headroom.inputs.json": json.dumps(inputs[:1])})
     with_unknown_operator(folder / "two.pt", folder / "unknown_operator.pt")
     torch.save(net.state_dict(), folder / "weights.pt")
