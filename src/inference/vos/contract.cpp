@@ -141,6 +141,10 @@ Status read_sizes(ContractModel& model, const fs::path& folder) {
   return {};
 }
 
+// Whether the backend passes outputs to a captured graph. Otherwise such a graph takes its inputs from the
+// host.
+bool links_captured_runs(std::string_view backend) { return backend == "libtorch"; }
+
 Result<Manifest> read_manifest(const ContractFiles& files, const Graph& encoder) {
   if (!files.manifest.empty()) {
     auto text = read_file(files.manifest, kLargestManifest);
@@ -216,7 +220,7 @@ Result<ContractModel> open_contract(Backend& backend, const fs::path& model,
   if (!files) return forward_error(files);
   std::vector<Graph> graphs;
   for (const fs::path& file : files->graphs) {
-    auto session = backend.load(file, settings);
+    auto session = backend.load(file, settings, true);
     if (!session) return forward_error(session);
     graphs.emplace_back(std::move(*session));
   }
@@ -225,7 +229,7 @@ Result<ContractModel> open_contract(Backend& backend, const fs::path& model,
   ContractModel opened{std::move(*manifest),
                        0,
                        {},
-                       !settings.device_graph,
+                       !settings.device_graph || links_captured_runs(backend.name()),
                        std::move(graphs[0]),
                        std::move(graphs[2]),
                        std::move(graphs[1]),

@@ -37,7 +37,7 @@ struct ContractModel {
   Manifest manifest;
   int side = 0;  // S
   FixedSizes fixed;
-  // Whether outputs may stay on the device. A captured graph binds its own memory.
+  // Whether outputs may stay on the device. Of captured graphs, only LibTorch's take other sessions' outputs.
   bool may_link = true;
   Graph encoder, attention, decoder, memory;  // a graph outlives those that are linked to it
   EncoderInputs encoder_inputs;

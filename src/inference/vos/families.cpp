@@ -88,6 +88,20 @@ struct History {
   std::size_t count() const { return std::min(stored, ring.size()); }
 };
 
+// The files that a backend reads: those of a folder, or the model itself.
+Result<std::vector<fs::path>> files_of_model(const fs::path& model, std::string_view backend) {
+  std::error_code code;
+  if (fs::is_regular_file(model, code)) return std::vector{model};
+  std::vector<fs::path> paths;
+  for (fs::directory_iterator entry(model, code), end; !code && entry != end; entry.increment(code)) {
+    const auto able = backends_for_extension(entry->path().extension().string());
+    if (std::ranges::find(able, backend) != able.end()) paths.push_back(entry->path());
+  }
+  if (code) return input_error(fmt::format("cannot read the folder {}", model.string()), code.message());
+  std::ranges::sort(paths);
+  return paths;
+}
+
 }  // namespace
 
 std::string label_of(const Family& family) {
@@ -135,7 +149,8 @@ struct FamilyRun::State {
     return std::nullopt;
   }
   Status prepare(const std::string& folder);
-  Status give_image(std::span<const std::uint8_t> planes);
+  Status give_image(std::span<const std::uint8_t> planes, std::span<const std::uint16_t> halves);
+  Status step(std::span<const std::uint8_t> image, std::span<const std::uint16_t> halves);
   Status run_graph(std::size_t graph, std::size_t object);
   Status run_object(std::size_t object);
   Result<bool> give(std::size_t graph, std::size_t input, const FamilyFeed& feed, const History& history);
@@ -166,9 +181,11 @@ Status FamilyRun::State::prepare(const std::string& folder) {
   return {};
 }
 
-Status FamilyRun::State::give_image(std::span<const std::uint8_t> planes) {
+Status FamilyRun::State::give_image(std::span<const std::uint8_t> planes,
+                                    std::span<const std::uint16_t> halves) {
   Graph& graph = graphs[0];
   if (auto shaped = graph.shape_input(image, {1, 3, side, side}); !shaped) return forward_error(shaped);
+  if (!halves.empty()) graph.write(image, 0, halves.data(), ElementType::float16, halves.size());
   const std::size_t plane = planes.size() / 3, row = static_cast<std::size_t>(side);
   scratch.resize(std::max(scratch.size(), row));
   for (std::size_t at = 0; at < planes.size(); at += row) {
@@ -281,29 +298,23 @@ FamilyRun::FamilyRun(FamilyRun&&) noexcept = default;
 FamilyRun& FamilyRun::operator=(FamilyRun&&) noexcept = default;
 FamilyRun::~FamilyRun() = default;
 
-Result<FamilyRun> FamilyRun::load(Backend& backend, const fs::path& folder, const RuntimeSettings& settings) {
-  std::error_code code;
-  std::vector<fs::path> paths;
-  for (fs::directory_iterator entry(folder, code), end; !code && entry != end; entry.increment(code)) {
-    const auto able = backends_for_extension(entry->path().extension().string());
-    if (std::ranges::find(able, backend.name()) != able.end()) paths.push_back(entry->path());
-  }
-  if (code) return input_error(fmt::format("cannot read the folder {}", folder.string()), code.message());
-  std::ranges::sort(paths);
+Result<FamilyRun> FamilyRun::load(Backend& backend, const fs::path& model, const RuntimeSettings& settings) {
+  auto paths = files_of_model(model, backend.name());
+  if (!paths) return forward_error(paths);
   std::vector<NamedSignature> signatures;
   std::vector<Session> sessions;
-  for (const fs::path& path : paths) {
-    auto session = backend.load(path, settings);
+  for (const fs::path& path : *paths) {
+    auto session = backend.load(path, settings, true);
     if (!session) return forward_error(session);
     signatures.push_back({path.filename().string(), session->description()});
     sessions.push_back(std::move(*session));
   }
-  auto recognised = recognise_family(signatures, folder.string());
+  auto recognised = recognise_family(signatures, model.string());
   if (!recognised) return forward_error(recognised);
   auto state = std::make_unique<State>();
   state->family = recognised->family;
   for (const std::size_t file : recognised->files) state->graphs.emplace_back(std::move(sessions[file]));
-  if (auto status = state->prepare(folder.string()); !status) return forward_error(status);
+  if (auto status = state->prepare(model.string()); !status) return forward_error(status);
   return FamilyRun(std::move(state));
 }
 
@@ -332,17 +343,21 @@ Status FamilyRun::State::run_object(std::size_t object) {
   return keep_outputs(object);
 }
 
-Status FamilyRun::step(std::span<const std::uint8_t> image) {
-  State& state = *state_;
-  const std::size_t bytes = 3 * static_cast<std::size_t>(state.side) * static_cast<std::size_t>(state.side);
-  if (image.size() != bytes)
-    return failure("cannot run a frame",
-                   fmt::format("the image has {} bytes instead of {}", image.size(), bytes));
-  state.has_run.assign(state.graphs.size(), false);
-  if (auto status = state.give_image(image); !status) return status;
-  for (std::size_t object = 0; object < state.objects; ++object)
-    if (auto status = state.run_object(object); !status) return status;
-  state.can_trim = state.objects > 0;
+Status FamilyRun::step(std::span<const std::uint8_t> image) { return state_->step(image, {}); }
+Status FamilyRun::step(std::span<const std::uint16_t> halves) { return state_->step({}, halves); }
+
+// `levels` has bytes, or `halves` has values; the other one is empty.
+Status FamilyRun::State::step(std::span<const std::uint8_t> levels, std::span<const std::uint16_t> halves) {
+  const std::size_t values = 3 * static_cast<std::size_t>(side) * static_cast<std::size_t>(side);
+  const std::size_t given = levels.size() + halves.size();
+  if (given != values)
+    return failure("cannot run a frame", fmt::format("the image has {} {} instead of {}", given,
+                                                     halves.empty() ? "bytes" : "halves", values));
+  has_run.assign(graphs.size(), false);
+  if (auto status = give_image(levels, halves); !status) return status;
+  for (std::size_t object = 0; object < objects; ++object)
+    if (auto status = run_object(object); !status) return status;
+  can_trim = objects > 0;
   return {};
 }
 
@@ -350,10 +365,9 @@ Status FamilyRun::step(std::span<const std::uint8_t> image) {
 Status FamilyRun::end_video() {
   if (!state_->can_trim) return {};
   state_->can_trim = false;
-  const bool all_ran = std::ranges::find(state_->has_run, false) == state_->has_run.end();
-  if (!all_ran) return {};  // inputs of a graph that did not run may be gone
-  for (auto graph = state_->graphs.rbegin(); graph != state_->graphs.rend(); ++graph)
-    if (auto status = graph->trim(); !status) return status;
+  for (std::size_t i = state_->graphs.size(); i-- > 0;)
+    if (state_->has_run[i])  // otherwise its inputs may be gone
+      if (auto status = state_->graphs[i].trim(); !status) return status;
   return {};
 }
 

@@ -61,7 +61,8 @@ std::string label_of(const Family& family);
 // graphs once for each object.
 class FamilyRun {
  public:
-  static Result<FamilyRun> load(Backend& backend, const std::filesystem::path& folder,
+  // `model`: a folder, or the file of a family with one graph.
+  static Result<FamilyRun> load(Backend& backend, const std::filesystem::path& model,
                                 const RuntimeSettings& settings);
   FamilyRun(FamilyRun&&) noexcept;
   FamilyRun& operator=(FamilyRun&&) noexcept;
@@ -73,6 +74,8 @@ class FamilyRun {
   void start_video(std::size_t objects);
   // Runs the graphs on RGB planes [3,S,S] of bytes.
   Status step(std::span<const std::uint8_t> image);
+  // The same with normalised values in half precision.
+  Status step(std::span<const std::uint16_t> halves);
   Status end_video();
   Bytes bank_bytes() const;     // outputs of earlier frames
   Bytes scratch_bytes() const;  // inputs

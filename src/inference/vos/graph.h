@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <new>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -14,6 +15,29 @@
 #include "types/tensor.h"
 
 namespace headroom::inference::vos {
+
+// Allocates large buffers in pages of their own. A GPU's plug-in pins the memory of inputs, and a page can be
+// pinned only once; otherwise it copies the input once more in each run. The largest pages of Linux on a GPU
+// machine have 64 KiB.
+template <class T>
+struct OwnPages {
+  using value_type = T;
+  static constexpr std::size_t kPage = 64 * 1024;
+  OwnPages() = default;
+  template <class Other>
+  OwnPages(const OwnPages<Other>&) {
+  }  // NOLINT(google-explicit-constructor): as the standard library wants it
+  T* allocate(std::size_t count) {
+    const std::size_t bytes = count * sizeof(T);
+    if (bytes < kPage) return static_cast<T*>(::operator new(bytes));
+    return static_cast<T*>(::operator new ((bytes + kPage - 1) / kPage * kPage, std::align_val_t{kPage}));
+  }
+  void deallocate(T* memory, std::size_t count) {
+    if (count * sizeof(T) < kPage) return ::operator delete(memory);
+    ::operator delete (memory, std::align_val_t{kPage});
+  }
+  friend bool operator==(const OwnPages&, const OwnPages&) { return true; }
+};
 
 class Graph {
  public:
@@ -61,7 +85,7 @@ class Graph {
 
  private:
   struct Bound {
-    std::vector<std::byte> buffer;
+    std::vector<std::byte, OwnPages<std::byte>> buffer;
     const void* data = nullptr;
     Dims dims;
     const Graph* from = nullptr;  // the graph to whose output it is linked

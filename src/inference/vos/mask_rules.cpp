@@ -13,11 +13,10 @@ float stability_score(std::span<const float> logits, float delta) {
   return outer == 0 ? 1.0F : static_cast<float>(inner) / static_cast<float>(outer);
 }
 
-TokenChoice choose_token(std::span<const float> masks, std::span<const float> ious, int points,
+TokenChoice choose_token(std::span<const float> single, std::span<const float> ious, int points,
                          const Manifest& manifest, bool stability_fallback) {
   const auto best = static_cast<std::size_t>(std::max_element(ious.begin() + 1, ious.end()) - ious.begin());
   if (points >= manifest.multimask_min_points && points <= manifest.multimask_max_points) return {best, best};
-  const std::span<const float> single = masks.first(masks.size() / ious.size());
   const bool is_stable = !stability_fallback ||
                          stability_score(single, manifest.stability_delta) >= manifest.stability_threshold;
   return {is_stable ? 0 : best, 0};

@@ -20,10 +20,10 @@ struct TokenChoice {
   std::size_t mask = 0, pointer = 0;
 };
 
-// `masks`: four planes of logits, one after the other; `ious`: their four scores. `points`: of the prompt,
-// where a box is two and a tracked frame has none. With `stability_fallback`, an unstable single mask is
-// replaced; the pointer stays that of token 0.
-TokenChoice choose_token(std::span<const float> masks, std::span<const float> ious, int points,
+// `single`: the logits of token 0; `ious`: the scores of all four. `points`: of the prompt, where a box is
+// two and a tracked frame has none. With `stability_fallback`, an unstable single mask is replaced; the
+// pointer stays that of token 0.
+TokenChoice choose_token(std::span<const float> single, std::span<const float> ious, int points,
                          const Manifest& manifest, bool stability_fallback);
 
 // Pixels above delta, divided by pixels above -delta; 1 if there are none.

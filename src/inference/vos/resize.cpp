@@ -1,10 +1,13 @@
 #include "inference/vos/resize.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 namespace headroom::inference::vos {
 namespace {
+
+constexpr std::size_t kPixelBlock = 16;
 
 // Of one output pixel: its input pixels from `first` on, and their weights.
 struct AntialiasTaps {
@@ -71,6 +74,7 @@ std::vector<MaskResizer::Tap> MaskResizer::taps(int from, int to) {
 
 MaskResizer::MaskResizer(int from_width, int from_height, int to_width, int to_height, std::size_t objects)
     : from_width_(from_width),
+      has_inside_(static_cast<std::size_t>(from_height)),
       columns_(taps(from_width, to_width)),
       rows_(taps(from_height, to_height)),
       lines_(std::max<std::size_t>(objects, 1)) {
@@ -78,43 +82,85 @@ MaskResizer::MaskResizer(int from_width, int from_height, int to_width, int to_h
     for (std::vector<float>* row : {&lines.above, &lines.below, &lines.row}) row->resize(columns_.size());
 }
 
-void MaskResizer::widen(std::span<const float> logits, std::int32_t row, std::vector<float>& out) const {
+void MaskResizer::widen(std::span<const float> logits, std::int32_t row, Range range,
+                        std::vector<float>& out) const {
   const float* from = logits.data() + static_cast<std::ptrdiff_t>(row) * from_width_;
-  for (std::size_t x = 0; x < columns_.size(); ++x) {
+  for (std::size_t x = range.begin; x < range.end; ++x) {
     const Tap& tap = columns_[x];
     out[x] = (1 - tap.weight) * from[tap.first] + tap.weight * from[tap.second];
   }
 }
 
 // Masks have more rows than logits, so a row of logits is widened once and serves several rows of the mask.
-const std::vector<float>& MaskResizer::interpolate_row(std::span<const float> logits, const Tap& vertical,
-                                                       Lines& lines) const {
+void MaskResizer::widen_rows(std::span<const float> logits, const Tap& vertical, Range range,
+                             Lines& lines) const {
   if (lines.top != vertical.first) {
     if (lines.bottom == vertical.first)
       std::swap(lines.above, lines.below);
     else
-      widen(logits, vertical.first, lines.above);
+      widen(logits, vertical.first, range, lines.above);
     lines.top = vertical.first;
     lines.bottom = -1;
   }
   if (lines.bottom != vertical.second) {
-    widen(logits, vertical.second, lines.below);
+    widen(logits, vertical.second, range, lines.below);
     lines.bottom = vertical.second;
   }
-  const float lower = vertical.weight, upper = 1 - vertical.weight;
-  for (std::size_t x = 0; x < columns_.size(); ++x)
-    lines.row[x] = upper * lines.above[x] + lower * lines.below[x];
-  return lines.row;
+}
+
+// Notes the rows of logits with one above 0, and returns the columns of the mask that such logits reach.
+// Between logits that are not above 0, an interpolated one is not either.
+MaskResizer::Range MaskResizer::find_inside(std::span<const float> logits) {
+  const auto width = static_cast<std::size_t>(from_width_);
+  std::size_t left = width, right = 0;
+  for (std::size_t y = 0; y < has_inside_.size(); ++y) {
+    const float* row = logits.data() + y * width;
+    has_inside_[y] = 0;
+    for (std::size_t x = 0; x < width; x += kPixelBlock) {
+      const std::size_t end = std::min(x + kPixelBlock, width);
+      unsigned inside = 0;
+      for (std::size_t i = x; i < end; ++i) inside |= row[i] > 0 ? 1U : 0U;
+      if (inside == 0) continue;
+      has_inside_[y] = 1;
+      left = std::min(left, x);
+      right = std::max(right, end);
+    }
+  }
+  const auto before = [](std::int32_t Tap::*end, std::size_t place) {
+    return [=](const Tap& tap) { return static_cast<std::size_t>(tap.*end) < place; };
+  };
+  const auto begin = std::ranges::partition_point(columns_, before(&Tap::second, left));
+  const auto end = std::ranges::partition_point(columns_, before(&Tap::first, right));
+  return {static_cast<std::size_t>(begin - columns_.begin()),
+          static_cast<std::size_t>(end - columns_.begin())};
 }
 
 void MaskResizer::resize(std::span<const float> logits, BinaryMask& mask) {
-  std::uint8_t* out = mask.pixels.data();
+  const Range range = find_inside(logits);
+  std::ranges::fill(mask.pixels, std::uint8_t{0});
+  if (range.begin >= range.end) return;
   Lines& lines = lines_.front();
   lines.top = lines.bottom = -1;
-  for (const Tap& vertical : rows_) {
-    const std::vector<float>& row = interpolate_row(logits, vertical, lines);
-    out = std::transform(row.begin(), row.end(), out,
-                         [](float logit) { return static_cast<std::uint8_t>(logit > 0 ? 1 : 0); });
+  for (std::size_t y = 0; y < rows_.size(); ++y) {
+    const Tap& vertical = rows_[y];
+    if (has_inside_[static_cast<std::size_t>(vertical.first)] == 0 &&
+        has_inside_[static_cast<std::size_t>(vertical.second)] == 0)
+      continue;
+    widen_rows(logits, vertical, range, lines);
+    const float lower = vertical.weight, upper = 1 - vertical.weight;
+    const float *above = lines.above.data(), *below = lines.below.data();
+    std::uint8_t* out = mask.pixels.data() + y * columns_.size();
+    const auto is_inside = [=](std::size_t x) {
+      return static_cast<std::uint8_t>(upper * above[x] + lower * below[x] > 0 ? 1 : 0);
+    };
+    std::size_t x = range.begin;
+    for (; x + kPixelBlock <= range.end;
+         x += kPixelBlock) {  // a fixed number of pixels, for vector instructions
+      std::array<std::uint8_t, kPixelBlock> block;
+      for (std::size_t i = 0; i < kPixelBlock; ++i) block[i] = is_inside(x + i);
+      std::ranges::copy(block, out + x);
+    }
+    for (; x < range.end; ++x) out[x] = is_inside(x);
   }
 }
 
@@ -124,7 +170,13 @@ void MaskResizer::resize_without_overlap(std::span<const std::span<const float>>
   for (Lines& lines : lines_) lines.top = lines.bottom = -1;
   for (std::size_t y = 0; y < rows_.size(); ++y) {
     for (std::size_t i = 0; i < logits.size(); ++i)
-      if (!logits[i].empty()) interpolate_row(logits[i], rows_[y], lines_[i]);
+      if (!logits[i].empty()) {
+        Lines& lines = lines_[i];
+        widen_rows(logits[i], rows_[y], {0, width}, lines);
+        const float lower = rows_[y].weight, upper = 1 - rows_[y].weight;
+        for (std::size_t x = 0; x < width; ++x)
+          lines.row[x] = upper * lines.above[x] + lower * lines.below[x];
+      }
     for (std::size_t x = 0; x < width; ++x) {
       std::size_t highest = logits.size();
       float best = 0;
@@ -140,7 +192,8 @@ void MaskResizer::resize_without_overlap(std::span<const std::span<const float>>
 }
 
 std::size_t MaskResizer::bytes() const {
-  return (columns_.size() + rows_.size()) * sizeof(Tap) + lines_.size() * 3 * columns_.size() * sizeof(float);
+  return has_inside_.size() + (columns_.size() + rows_.size()) * sizeof(Tap) +
+         lines_.size() * 3 * columns_.size() * sizeof(float);
 }
 
 }  // namespace headroom::inference::vos

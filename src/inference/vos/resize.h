@@ -35,11 +35,16 @@ class MaskResizer {
     std::int32_t top = -1, bottom = -1;  // which rows these are
     std::vector<float> above, below, row;
   };
-  void widen(std::span<const float> logits, std::int32_t row, std::vector<float>& out) const;
-  const std::vector<float>& interpolate_row(std::span<const float> logits, const Tap& vertical,
-                                            Lines& lines) const;
+  // Columns of the mask.
+  struct Range {
+    std::size_t begin = 0, end = 0;
+  };
+  Range find_inside(std::span<const float> logits);
+  void widen(std::span<const float> logits, std::int32_t row, Range range, std::vector<float>& out) const;
+  void widen_rows(std::span<const float> logits, const Tap& vertical, Range range, Lines& lines) const;
 
   int from_width_ = 0;
+  std::vector<std::uint8_t> has_inside_;  // of each row of logits: whether one is above 0
   std::vector<Tap> columns_, rows_;
   std::vector<Lines> lines_;  // of each object
 };

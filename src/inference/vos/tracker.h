@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -36,8 +37,9 @@ struct TrackerOptions {
   // The most objects in one run of decoder, attention and memory encoder. A graph with a fixed batch decides
   // itself.
   int objects_per_run = 4;
-  // Of the memory features in the bank: bfloat16 (as the reference), float16 or float32.
-  ElementType memory_type = ElementType::bfloat16;
+  // Of the memory features in the bank: bfloat16, float16 or float32. Absent: the graphs' own 16-bit type,
+  // otherwise bfloat16, as the reference.
+  std::optional<ElementType> memory_type{};
 };
 
 struct TrackedObject {
@@ -73,6 +75,8 @@ class Tracker {
   // Tracks one frame: `image` is its RGB planes [3,S,S], bytes 0..255. Frames ascend; a frame may be left
   // out.
   Status step(std::int64_t frame, std::span<const std::uint8_t> image);
+  // The same with (level / 255 - mean) / std in half precision, with the manifest's mean and std.
+  Status step(std::int64_t frame, std::span<const std::uint16_t> halves);
   // After a step: the object's mask, of the frame's size.
   const BinaryMask& mask(std::size_t object) const;
   TrackedObject object(std::size_t object) const;
@@ -87,6 +91,8 @@ class Tracker {
  private:
   struct State;
   struct FamilyState;
+  Status step_checked(std::int64_t frame, std::span<const std::uint8_t> image,
+                      std::span<const std::uint16_t> halves);
   Tracker(std::unique_ptr<State> state, std::unique_ptr<FamilyState> family);
   std::unique_ptr<State> state_;         // of graphs of the contract
   std::unique_ptr<FamilyState> family_;  // otherwise

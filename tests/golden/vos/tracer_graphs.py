@@ -21,7 +21,7 @@ import pathlib
 import struct
 import sys
 
-FLOAT, INT32, INT64, HALF = 1, 6, 7, 10
+FLOAT, UINT8, INT32, INT64, HALF = 1, 2, 6, 7, 10
 SIDE, CHANNELS, DEPTH, H = 64, 8, 2, 4
 TOKENS, QUARTER = H * H, SIDE // 4
 
@@ -135,10 +135,10 @@ class Graph:
         path.write_bytes(field(1, 8) + field(7, graph) + field(8, field(1, "") + field(2, 13)) + metadata)
 
 
-def image_encoder(half):
+def image_encoder(half, pixels=False):
     g = Graph(half)
-    image = g.input("image", [1, 3, SIDE, SIDE], may_be_half=True)
-    level = g.times(g.pick(g.pick(image, 3, 0), 2, 0), g.number(255))  # [1,3]
+    image = g.input("image", [1, 3, SIDE, SIDE], UINT8 if pixels else FLOAT, may_be_half=not pixels)
+    level = g.times(g.pick(g.pick(image, 3, 0), 2, 0), g.number(1 if pixels else 255))  # [1,3]
     level = g.node("Round", level)
     for name, channels, side in (("image_embed", CHANNELS, H), ("high_res_0", 1, 4 * H), ("high_res_1", 2, 2 * H)):
         parts = [g.pick(level, 1, i) if i < 2 else g.like(g.number(0), g.pick(level, 1, 0)) for i in range(channels)]
@@ -246,13 +246,13 @@ def memory_encoder(half, batch):
 
 
 def write(folder, family="sam2.1", half=False, batch="B", points="P", memories="M", pointers="K", valid=False,
-          ptr_tpos=True, file=True):
+          ptr_tpos=True, file=True, pixels=False):
     folder.mkdir(parents=True, exist_ok=True)
     manifest = {"headroom.vos": 1, "family": family, "size": SIDE, "mean": [0, 0, 0], "std": [1, 1, 1], "num_maskmem": 7,
                 "max_obj_ptrs": 16, "multimask_min_points": 0, "multimask_max_points": 1,
                 "stability": {"delta": 0.05, "threshold": 0.98}, "ptr_tpos": ptr_tpos,
                 "mask_downsample": [1] + [0] * 15 + [40]}
-    image_encoder(half).write(folder / "image_encoder.onnx", manifest)
+    image_encoder(half, pixels).write(folder / "image_encoder.onnx", manifest)
     mask_decoder(half, batch, points).write(folder / "mask_decoder.onnx", manifest)
     memory_attention(half, batch, memories, pointers, valid).write(folder / "memory_attention.onnx", manifest)
     memory_encoder(half, batch).write(folder / "memory_encoder.onnx", manifest)
@@ -314,9 +314,41 @@ def write_family_a(folder):
     g.write(folder / "memory_encoder.onnx", {})
 
 
+def write_image_only(folder):
+    """Graphs with the interface of samexporter's files: encoder and decoder of single pictures."""
+    folder.mkdir(parents=True, exist_ok=True)
+    shapes = (("high_res_feats_0", [1, 1, 4 * H, 4 * H]), ("high_res_feats_1", [1, 2, 2 * H, 2 * H]),
+              ("image_embed", [1, CHANNELS, H, H]))
+
+    def output(g, name, dims, value):
+        size = 1
+        for dim in dims:
+            size *= dim
+        g.output(name, g.reshape(g.add(g.constant([0.0] * size, [size]), value), *dims), dims)
+
+    g = Graph(False)
+    level = g.pick(g.pick(g.pick(g.input("image", [1, 3, SIDE, SIDE]), 3, 0), 2, 0), 1, 0)
+    for name, dims in shapes:
+        output(g, name, dims, level)
+    g.write(folder / "encoder.onnx", {})
+
+    g = Graph(False)
+    for name, dims in shapes[:2]:
+        g.input(name, dims)
+    mean = g.node("ReduceMean", g.input("image_embed", shapes[2][1]), keepdims=0)
+    for name, dims in (("point_coords", ["labels", "points", 2]), ("point_labels", ["labels", "points"]),
+                       ("mask_input", ["labels", 1, QUARTER, QUARTER]), ("has_mask_input", ["labels"])):
+        g.input(name, dims)
+    output(g, "masks", [1, 4, QUARTER, QUARTER], mean)
+    output(g, "iou_predictions", [1, 4], mean)
+    g.write(folder / "decoder.onnx", {})
+
+
 if __name__ == "__main__":
     to = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).parent / "tracer"
     write(to / "dynamic", file=False)
     write(to / "fixed", batch=2, points=3, memories=8, pointers=17, valid=True)
     write(to / "half", family="edgetam", half=True, ptr_tpos=False)
+    write(to / "pixels", family="edgetam", half=True, ptr_tpos=False, pixels=True)
     write_family_a(to / "family_a")
+    write_image_only(to / "image_only")

@@ -44,6 +44,17 @@ TEST_F(ContractTest, ReadsTheSizesFromTheGraphs) {
   EXPECT_EQ(fixed.fixed.pointers, 17);
 }
 
+// A page can be pinned only once, so two large inputs must not share one.
+TEST_F(ContractTest, LargeInputsHavePagesOfTheirOwn) {
+  std::vector<std::byte, OwnPages<std::byte>> small(100), large(OwnPages<std::byte>::kPage + 1);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(large.data()) % OwnPages<std::byte>::kPage, 0U);
+  ContractModel model = value_of(open_contract(*backend_, copy("dynamic"), one_thread()));
+  ASSERT_TRUE(model.memory.shape_input(model.memory_inputs.mask_logits, {64, 1, 16, 16}));
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(model.memory.buffer(model.memory_inputs.mask_logits)) %
+                OwnPages<std::byte>::kPage,
+            0U);
+}
+
 TEST_F(ContractTest, NamesAMissingGraph) {
   fs::remove(copy("dynamic") / "memory_attention.onnx");
   EXPECT_THAT(error(folder_.path()), HasSubstr("finds no file for memory_attention"));

@@ -1,6 +1,7 @@
 // Runs graphs with the interface of family A (tests/golden/vos/tracer_graphs.py).
 #include "inference/vos/families.h"
 
+#include "inference/vos/small_floats.h"
 #include "tracer_fixture.h"
 
 namespace headroom::inference::vos {
@@ -34,6 +35,21 @@ TEST_F(FamilyRunTest, RunsFramesWithABankThatStopsGrowing) {
   EXPECT_EQ(bank.count, 2 * 4 * (7 * 2 * 4 * 4 + 16 * 8));  // 7 memories and 16 pointers, for two objects
   EXPECT_EQ(run.bank_bytes(), bank);
   EXPECT_EQ(run.scratch_bytes(), scratch);
+}
+
+TEST_F(FamilyRunTest, TakesHalves) {
+  FamilyRun run = value_of(open("family_a"));
+  run.start_video(1);
+  value_of(run.step(std::vector<std::uint16_t>(3 * kSide * kSide, to_float16(0.5F))));
+  EXPECT_THAT(error_of(run.step(std::vector<std::uint16_t>(5))).sentence(),
+              HasSubstr("5 halves instead of 12288"));
+}
+
+TEST_F(FamilyRunTest, RefusesFilesForSinglePictures) {
+  EXPECT_THAT(error_of(open("image_only")).sentence(), HasSubstr("segment single pictures"));
+  const Error of_a_file = error_of(open("image_only/decoder.onnx"));
+  EXPECT_EQ(of_a_file.kind, ErrorKind::input);
+  EXPECT_THAT(of_a_file.sentence(), HasSubstr("segment single pictures"));
 }
 
 TEST_F(FamilyRunTest, RejectsAPictureOfAnotherSize) {

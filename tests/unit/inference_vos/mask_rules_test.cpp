@@ -9,20 +9,19 @@
 namespace headroom::inference::vos {
 namespace {
 
-// Four masks of 100 pixels: the first has `inner` logits of 1 and `between` of 0, the others are of ones.
-std::vector<float> masks_with(int inner, int between) {
-  std::vector<float> masks(400, 1);
-  std::fill_n(masks.begin(), 100, -1.0F);
-  std::fill_n(masks.begin(), inner, 1.0F);
-  std::fill_n(masks.begin() + inner, between, 0.0F);
-  return masks;
+// A mask of 100 pixels with `inner` logits of 1 and `between` of 0.
+std::vector<float> mask_with(int inner, int between) {
+  std::vector<float> mask(100, -1);
+  std::fill_n(mask.begin(), inner, 1.0F);
+  std::fill_n(mask.begin() + inner, between, 0.0F);
+  return mask;
 }
 
 constexpr std::array<float, 4> kIous{0.9F, 0.1F, 0.3F, 0.2F};
 
 TEST(ChooseToken, TakesTheBestOfThreeForATrackedFrameAndOnePoint) {
   for (const int points : {0, 1}) {
-    const TokenChoice choice = choose_token(masks_with(50, 50), kIous, points, {}, true);
+    const TokenChoice choice = choose_token(mask_with(50, 50), kIous, points, {}, true);
     EXPECT_EQ(choice.mask, 2U);
     EXPECT_EQ(choice.pointer, 2U);
   }
@@ -30,31 +29,31 @@ TEST(ChooseToken, TakesTheBestOfThreeForATrackedFrameAndOnePoint) {
 
 TEST(ChooseToken, TakesTheSingleMaskForABoxAndForSeveralPoints) {
   for (const int points : {2, 3}) {
-    const TokenChoice choice = choose_token(masks_with(100, 0), kIous, points, {}, true);
+    const TokenChoice choice = choose_token(mask_with(100, 0), kIous, points, {}, true);
     EXPECT_EQ(choice.mask, 0U);
     EXPECT_EQ(choice.pointer, 0U);
   }
 }
 
 TEST(ChooseToken, ReplacesAnUnstableSingleMaskAndKeepsItsPointer) {
-  const TokenChoice unstable = choose_token(masks_with(97, 2), kIous, 2, {}, true);  // 97/99 < 0.98
+  const TokenChoice unstable = choose_token(mask_with(97, 2), kIous, 2, {}, true);  // 97/99 < 0.98
   EXPECT_EQ(unstable.mask, 2U);
   EXPECT_EQ(unstable.pointer, 0U);
-  EXPECT_EQ(choose_token(masks_with(98, 2), kIous, 2, {}, true).mask, 0U);   // 0.98 is stable
-  EXPECT_EQ(choose_token(masks_with(97, 2), kIous, 2, {}, false).mask, 0U);  // the evaluation profile
+  EXPECT_EQ(choose_token(mask_with(98, 2), kIous, 2, {}, true).mask, 0U);   // 0.98 is stable
+  EXPECT_EQ(choose_token(mask_with(97, 2), kIous, 2, {}, false).mask, 0U);  // the evaluation profile
 }
 
 TEST(ChooseToken, FollowsTheManifestsRangeOfPoints) {
   Manifest manifest;
   manifest.multimask_min_points = 1;
   manifest.multimask_max_points = 2;
-  EXPECT_EQ(choose_token(masks_with(100, 0), kIous, 0, manifest, true).mask, 0U);
-  EXPECT_EQ(choose_token(masks_with(100, 0), kIous, 2, manifest, true).mask, 2U);
+  EXPECT_EQ(choose_token(mask_with(100, 0), kIous, 0, manifest, true).mask, 0U);
+  EXPECT_EQ(choose_token(mask_with(100, 0), kIous, 2, manifest, true).mask, 2U);
 }
 
 TEST(ChooseToken, TakesTheFirstOfEqualScores) {
   const std::array<float, 4> ious{0, 0.5F, 0.5F, 0.5F};
-  EXPECT_EQ(choose_token(masks_with(100, 0), ious, 1, {}, true).mask, 1U);
+  EXPECT_EQ(choose_token(mask_with(100, 0), ious, 1, {}, true).mask, 1U);
 }
 
 TEST(StabilityScore, IsOneWithoutPixels) {

@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
+#include <tuple>
 
 namespace headroom::inference::vos {
 namespace {
@@ -42,6 +44,41 @@ TEST(MaskResizer, ALogitOfZeroIsOutside) {
   const std::vector<float> logits{0, 0.001F};
   MaskResizer(2, 1, 2, 1, 1).resize(logits, mask);
   EXPECT_THAT(mask.pixels, ElementsAre(0, 1));
+}
+
+// The rows and columns that no logit above 0 reaches are left out, so objects at all places have to agree
+// with the sum of four logits.
+TEST(MaskResizer, FindsObjectsAtEachPlaceAndOfEachSize) {
+  constexpr int kFrom = 40, kWidth = 131, kHeight = 67;
+  MaskResizer resizer(kFrom, kFrom, kWidth, kHeight, 1);
+  const auto tap = [](int to, int i) {
+    const float scale = static_cast<float>(kFrom) / static_cast<float>(to);
+    const float at = std::max((static_cast<float>(i) + 0.5F) * scale - 0.5F, 0.0F);
+    const int first = std::min(static_cast<int>(at), kFrom - 1);
+    return std::tuple(first, std::min(first + 1, kFrom - 1), at - static_cast<float>(first));
+  };
+  BinaryMask mask = mask_of_size(kWidth, kHeight);
+  for (const int size : {0, 1, 3, 17, kFrom})
+    for (const int left : {0, 1, 15, 16, 23, kFrom - size})
+      for (const int top : {0, 9, kFrom - size}) {
+        std::vector<float> logits(kFrom * kFrom, -1);
+        for (int y = top; y < std::min(top + size, kFrom); ++y)
+          for (int x = left; x < std::min(left + size, kFrom); ++x)
+            logits[static_cast<std::size_t>(y * kFrom + x)] = static_cast<float>(1 + (x + y) % 5);
+        resizer.resize(logits, mask);
+        for (int y = 0; y < kHeight; ++y)
+          for (int x = 0; x < kWidth; ++x) {
+            const auto [row, next_row, lower] = tap(kHeight, y);
+            const auto [column, next_column, right] = tap(kWidth, x);
+            const auto line = [&, column = column, next_column = next_column, right = right](int of) {
+              return (1 - right) * logits[static_cast<std::size_t>(of * kFrom + column)] +
+                     right * logits[static_cast<std::size_t>(of * kFrom + next_column)];
+            };
+            const float logit = (1 - lower) * line(row) + lower * line(next_row);
+            ASSERT_EQ(mask.pixels[static_cast<std::size_t>(y * kWidth + x)], logit > 0 ? 1 : 0)
+                << size << " at " << left << ", " << top << ": pixel " << x << ", " << y;
+          }
+      }
 }
 
 TEST(MaskResizer, OfOverlappingObjectsTheHighestLogitWins) {

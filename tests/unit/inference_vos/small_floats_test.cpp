@@ -55,6 +55,26 @@ TEST(SmallFloats, ConvertsBetweenTheTwo16BitTypes) {
   EXPECT_EQ(back, halves);
 }
 
+// Alone and in a block with others: subnormal numbers, infinities and NaN leave the way of normal numbers.
+TEST(SmallFloats, EachValueOf16BitsConvertsAsByFloat32) {
+  std::vector<std::uint16_t> values(0x10000 + 5), converted(values.size());
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<std::uint16_t>(i * 7919);
+  convert(values.data(), ElementType::float16, converted.data(), ElementType::bfloat16, values.size());
+  for (std::size_t i = 0; i < values.size(); ++i)
+    ASSERT_EQ(converted[i], to_bfloat16(from_float16(values[i]))) << values[i];
+  convert(values.data(), ElementType::bfloat16, converted.data(), ElementType::float16, values.size());
+  for (std::size_t i = 0; i < values.size(); ++i)
+    ASSERT_EQ(converted[i], to_float16(from_bfloat16(values[i]))) << values[i];
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = static_cast<std::uint16_t>(i);  // whole blocks of a kind
+  convert(values.data(), ElementType::float16, converted.data(), ElementType::bfloat16, values.size());
+  for (std::size_t i = 0; i < values.size(); ++i)
+    ASSERT_EQ(converted[i], to_bfloat16(from_float16(values[i]))) << values[i];
+  convert(values.data(), ElementType::bfloat16, converted.data(), ElementType::float16, values.size());
+  for (std::size_t i = 0; i < values.size(); ++i)
+    ASSERT_EQ(converted[i], to_float16(from_bfloat16(values[i]))) << values[i];
+}
+
 TEST(SmallFloats, WritesIntegersForInputsOfIntegers) {
   const std::array<float, 3> values{-1, 2, 3};
   std::array<std::int64_t, 3> longs{};

@@ -1,4 +1,5 @@
 // The bookkeeping of the tracker, exactly: the tracer graphs report what they were given.
+#include "inference/vos/small_floats.h"
 #include "tracer_fixture.h"
 
 namespace headroom::inference::vos {
@@ -25,6 +26,17 @@ TEST_F(TracerTest, ThePromptFrameIsDecodedWithoutMemory) {
   EXPECT_EQ(tracker.object(0).score, 5);
   EXPECT_EQ(tracker.mask(0).width, kSide);
   EXPECT_EQ(std::count(tracker.mask(0).pixels.begin(), tracker.mask(0).pixels.end(), 1), kSide * kSide);
+}
+
+TEST_F(TracerTest, AnEncoderOfBytesGetsThePictureAsItIs) {
+  Tracker pixels = load("pixels"), normalised = load("half");
+  for (Tracker* tracker : {&pixels, &normalised}) {
+    value_of(tracker->start_video(kSide, kSide, 0, 1));
+    value_of(tracker->prompt(0, click(3, 11)));
+    for (const std::int64_t frame : {3, 4, 250}) value_of(tracker->step(frame, picture(frame, 97)));
+  }
+  EXPECT_EQ(trace(pixels).frame(), 250);
+  EXPECT_THAT(pixels.logits(0), testing::ElementsAreArray(normalised.logits(0)));
 }
 
 TEST_F(TracerTest, ATrackedFrameHasOnePointThatIsNone) {
@@ -306,6 +318,41 @@ TEST_F(TracerTest, HalfGraphsOfEdgeTamShowTheSameWithoutAges) {
       EXPECT_EQ(now.sum_of_ages(), 0);
     }
   }
+}
+
+// With halves, a graph of halves gets the values that it would get from bytes.
+TEST_F(TracerTest, HalvesAreTheValuesOfBytes) {
+  for (const char* kind : {"half", "dynamic"}) {
+    Tracker bytes = load(kind), halves = load(kind);
+    for (Tracker* tracker : {&bytes, &halves}) {
+      value_of(tracker->start_video(kSide, kSide, 20, 1));
+      value_of(tracker->prompt(0, click(0, 11)));
+    }
+    for (std::int64_t frame = 0; frame < 20; ++frame) {
+      step(bytes, frame);
+      std::vector<std::uint16_t> values;
+      for (const std::uint8_t level : picture(frame))  // the graphs' mean is 0, and std is 1
+        values.push_back(to_float16(static_cast<float>(level) / 255));
+      value_of(halves.step(frame, values));
+      const auto wanted = bytes.logits(0), got = halves.logits(0);
+      ASSERT_EQ(got.size(), wanted.size());
+      const float tolerance = std::string(kind) == "half" ? 0 : 0.5F;  // float16 has 11 bits
+      for (std::size_t i = 0; i < got.size(); ++i)
+        ASSERT_NEAR(got[i], wanted[i], tolerance) << kind << " frame " << frame << " pixel " << i;
+    }
+  }
+  Tracker tracker = load();
+  value_of(tracker.start_video(kSide, kSide, 20, 1));
+  EXPECT_THAT(error_of(tracker.step(0, std::vector<std::uint16_t>(3))).sentence(),
+              HasSubstr("3 halves instead of 12288"));
+}
+
+TEST_F(TracerTest, AnEncoderOfBytesTakesNoHalves) {
+  Tracker tracker = load("pixels");
+  value_of(tracker.start_video(kSide, kSide, 20, 1));
+  value_of(tracker.prompt(0, click(0, 11)));
+  EXPECT_THAT(error_of(tracker.step(0, std::vector<std::uint16_t>(3 * kSide * kSide))).sentence(),
+              HasSubstr("use --planes uint8"));
 }
 
 TEST_F(TracerTest, ANewVideoForgetsTheLastOneAndNeedsNoMoreMemory) {
