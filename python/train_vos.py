@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Trains a narrow network of EdgeTAM's shape on made clips (vos_clips.py).
 
-    python/train_vos.py --output one --frames 1 --batch 256
+    python/train_vos.py --output one --frames 1 --batch 240 --stride 1
     python/train_vos.py --output three --resume one --frames 3
-    python/train_vos.py --output eight --resume three --frames 8
-    python/train_vos.py --output model --resume eight --minutes 0
+    python/train_vos.py --output six --resume three --frames 6
+    python/train_vos.py --output model --resume six --minutes 0
 
 The network has every part of EdgeTAM (RepViT, mask decoder, memory attention, memory encoder, perceiver) at a side of 256 pixels, with
 half of the channels. It sees a point, a box or a mask in the first frame and follows the object, as the predictor does. At the
@@ -12,7 +12,7 @@ end, and with `--minutes 0`, it is measured on clips that it has not seen: J, F 
 
 Training goes on from `--resume`, in pieces: first pictures, whose steps are short, then longer clips. `--output` gets weights.pt,
 training.pt and accuracy.json. `--resume DIR --minutes 0` measures the weights and writes them as a model folder of `transformers`,
-which `export_vos.py --source transformers --checkpoint` exports. Needs PyTorch, transformers, timm and scipy.
+which `export_vos.py --source transformers --checkpoint` exports. tests/golden/vos/README.md has the pieces of the net in the tests. Needs PyTorch, transformers, timm and scipy.
 """
 import argparse
 import json
@@ -228,7 +228,8 @@ def follow(model, video, first_mask, kind, generator, after=None):
             after(frame, masks, scores, there, taken)
         mask = torch.where((there > 0)[:, None, None], masks[clips, taken], torch.full_like(masks[:, 0], NO_OBJECT))
         token = tokens[:, 0] if frame == 0 and kind == "box" else tokens[clips, taken]
-        follower.remember(frame, mask, follower.pointer(token, there), frame == 0)
+        if frame + 1 < video.shape[1]:
+            follower.remember(frame, mask, follower.pointer(token, there), frame == 0)
         chosen.append(mask)
     return torch.stack(chosen, 1)
 
@@ -261,14 +262,14 @@ def loss_of(masks, scores, there, truth):
         iou = (binary & wanted).sum((2, 3)) / (binary | wanted).sum((2, 3)).clamp(min=1)
     of_masks = each[:, 0] + each[:, 1:].min(1).values
     of_scores = (scores - iou).abs().mean(1)
-    of_presence = F.binary_cross_entropy_with_logits(there, present)
+    of_presence = F.binary_cross_entropy_with_logits(there, present, weight=4 - 3 * present)  # an object is seldom absent
     return ((of_masks + of_scores) * present).mean() + of_presence
 
 
-def draw_clips(clips, frames, seed, device):
+def draw_clips(clips, frames, seed, device, most_stride=1):
     """A batch with one object each that is well visible in the first picture."""
     generator = torch.Generator(device=device).manual_seed(seed)
-    video, masks = vos_clips.make_clips(2 * clips, frames, SIDE, 3, generator)
+    video, masks = vos_clips.make_clips(2 * clips, frames, SIDE, 3, generator, most_stride)
     area = masks[:, 0].flatten(2).sum(2)
     order = torch.rand(area.shape, generator=generator, device=device) * (area > SIDE * SIDE // 200)
     shape = order.argmax(1)
@@ -277,7 +278,8 @@ def draw_clips(clips, frames, seed, device):
 
 
 def train(model, arguments, state):
-    optimizer = torch.optim.AdamW(model.parameters(), lr=arguments.rate, weight_decay=0.01)
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
+    optimizer = torch.optim.AdamW(model.parameters(), lr=arguments.rate, weight_decay=0.01, fused=arguments.device == "cuda")
     if "optimizer" in state:
         optimizer.load_state_dict(state["optimizer"])
     step = state.get("step", 0)
@@ -291,7 +293,7 @@ def train(model, arguments, state):
         for group in optimizer.param_groups:
             warm = min(1.0, (step + 1) / 100)
             group["lr"] = arguments.rate * warm * max(0.02, 0.5 * (1 + math.cos(math.pi * progress)))
-        video, truth, generator = draw_clips(arguments.batch, arguments.frames, step, arguments.device)
+        video, truth, generator = draw_clips(arguments.batch, arguments.frames, step, arguments.device, arguments.stride)
         kind = ("points", "box", "mask", "points")[step % (2 if arguments.frames == 1 else 4)]
         losses = []
         with torch.autocast(arguments.device, dtype=torch.bfloat16, enabled=arguments.device == "cuda"):
@@ -349,6 +351,7 @@ def measure(model, arguments):
         logits = follow(model, video, truth[:, 0], kind, generator)
         large = F.interpolate(logits, size=(SIDE, SIDE), mode="bilinear", align_corners=False) > 0
         overlaps, boundaries = [], []
+        first = (large[:, 0] & truth[:, 0]).flatten(1).sum(1) / (large[:, 0] | truth[:, 0]).flatten(1).sum(1).clamp(min=1)
         for clip in range(len(video)):
             for frame in range(1, 23):
                 found, wanted = large[clip, frame].cpu().numpy(), truth[clip, frame].cpu().numpy()
@@ -357,7 +360,8 @@ def measure(model, arguments):
                 boundaries.append(boundary_score(found, wanted))
         j, f = float(numpy.mean(overlaps)), float(numpy.mean(boundaries))
         figures[kind] = {"j_mean": round(j, 4), "f_mean": round(f, 4), "j_and_f": round((j + f) / 2, 4)}
-        print(f"train_vos: {kind}: J {j:.3f}, F {f:.3f}, J&F {(j + f) / 2:.3f} on {len(video)} clips of 24 frames", flush=True)
+        print(f"train_vos: {kind}: J {j:.3f}, F {f:.3f}, J&F {(j + f) / 2:.3f} on {len(video)} clips of 24 frames; "
+              f"J of the first {first.mean():.3f}", flush=True)
     return figures
 
 
@@ -369,9 +373,10 @@ def main():
     parser.add_argument("--steps", type=int, default=0, help="at most; 0: as many as fit")
     parser.add_argument("--batch", type=int, default=64, help="clips")
     parser.add_argument("--frames", type=int, default=8, help="of a clip")
+    parser.add_argument("--stride", type=int, default=6, help="at most, from frame to frame: objects leave the picture in a short clip")
     parser.add_argument("--rate", type=float, default=1e-3, help="of learning")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--test-clips", type=int, default=32)
+    parser.add_argument("--test-clips", type=int, default=32, help="clips to measure it on; 0: do not measure")
     parser.add_argument("--device", default="cuda")
     arguments = parser.parse_args()
     model, state = new_model(arguments.seed), {}
@@ -386,10 +391,13 @@ def main():
     os.makedirs(arguments.output, exist_ok=True)
     torch.save(model.state_dict(), os.path.join(arguments.output, "weights.pt"))
     torch.save(halved(state), os.path.join(arguments.output, "training.pt"))
-    figures = measure(model, arguments)
     if arguments.minutes == 0:
         model.mask_decoder.dynamic_multimask_via_stability = True
         model.save_pretrained(arguments.output)
+        model.mask_decoder.dynamic_multimask_via_stability = False
+    if arguments.test_clips == 0:
+        return
+    figures = measure(model, arguments)
     with open(os.path.join(arguments.output, "accuracy.json"), "w", encoding="utf-8") as out:
         json.dump({"steps": state.get("step", 0), "unseen_clips": arguments.test_clips, **figures}, out, indent=1)
         out.write("\n")

@@ -40,11 +40,15 @@ def background(clips, side, generator):
     return picture.to(device)
 
 
-def make_clips(clips, frames, side, shapes, generator):
+def make_clips(clips, frames, side, shapes, generator, most_stride=1):
     """Frames [clips, frames, 3, side, side] in 0..1, and the visible part of each shape, bool [clips, frames, shapes, side, side].
 
-    A later shape lies in front of an earlier one. Each shape is inside the first picture and may leave it later."""
+    A later shape lies in front of an earlier one. Each shape is inside the first picture and may leave it later. A clip shows each n-th
+    moment, with n from 1 to `most_stride`."""
     device = generator.device
+    stride = torch.ones(clips, 1, 1, device=device)
+    if most_stride > 1:
+        stride = torch.randint(1, most_stride + 1, (clips, 1, 1), generator=generator, device=device).float()
     picture = background(clips, side, generator)
     size = uniform((clips, 1, shapes), 0.10, 0.24, generator)
     start = uniform((clips, 1, shapes, 2), 0.15, 0.85, generator)
@@ -56,9 +60,9 @@ def make_clips(clips, frames, side, shapes, generator):
     kind = torch.randint(0, KINDS, (clips, 1, shapes), generator=generator, device=device)
     colour = uniform((clips, shapes, 3), 0.0, 1.0, generator)
     stripes = uniform((clips, 1, shapes), 4, 14, generator)
-    time = torch.arange(frames, device=device).view(1, frames, 1).float()
+    time = torch.arange(frames, device=device).view(1, frames, 1) * stride
     angle = heading + turn * time
-    steps = torch.stack([torch.cos(angle), torch.sin(angle)], dim=-1) * speed[..., None]
+    steps = torch.stack([torch.cos(angle), torch.sin(angle)], dim=-1) * (speed * stride)[..., None]
     centre = start + torch.cumsum(steps, dim=1) - steps
     radius = size * torch.exp(growth * time)
 
@@ -93,7 +97,7 @@ def write_sav(arguments):
         os.makedirs(frames, exist_ok=True)
         for frame in range(arguments.frames):
             pixels = (video[0, frame].permute(1, 2, 0) * 255).round().byte().numpy()
-            Image.fromarray(pixels).save(os.path.join(frames, f"{frame:05d}.jpg"), quality=92)
+            Image.fromarray(pixels).save(os.path.join(frames, f"{frame:05d}.jpg"), quality=85)
             for index, shape in enumerate(objects):
                 folder = os.path.join(arguments.output, "Annotations_6fps", name, f"{index:03d}")
                 os.makedirs(folder, exist_ok=True)

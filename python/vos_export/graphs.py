@@ -92,8 +92,16 @@ class Mlp(nn.Module):
         return self.layers[-1](x)
 
 
+fused_attention = False  # True: PyTorch's own operator, which never has all scores in memory (write.py sets it)
+
+
 def attend(q, k, v, width, bias=None):
     """[.., N, width], [.., L, width], [.., L, e] -> [.., N, e]. Scaling q first keeps 16-bit scores small."""
+    if fused_attention:
+        if q.dim() == 3:  # the fused kernels want a dimension for heads
+            return attend(q.unsqueeze(1), k.unsqueeze(1), v.unsqueeze(1), width,
+                          None if bias is None else bias.unsqueeze(1)).squeeze(1)
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=bias, scale=width ** -0.5)
     scores = torch.matmul(q * (width ** -0.5), k.transpose(-2, -1))
     if bias is not None:
         scores = scores + bias
@@ -139,6 +147,20 @@ class ImageEncoder(nn.Module):
     def forward(self, image):
         fine, middle, coarse = self.backbone(image)
         return coarse, self.reduce_0(fine), self.reduce_1(middle)
+
+
+class PixelEncoder(nn.Module):
+    """An ImageEncoder whose image is uint8, the levels of RGB. It normalises them in 32 bits."""
+
+    def __init__(self, encoder, mean, std):
+        super().__init__()
+        self.encoder = encoder
+        self.register_buffer("pixel_mean", torch.tensor(mean).reshape(1, 3, 1, 1))
+        self.register_buffer("pixel_std", torch.tensor(std).reshape(1, 3, 1, 1))
+
+    def forward(self, image):
+        image = (image.float() / 255 - self.pixel_mean) / self.pixel_std
+        return self.encoder(image.to(self.encoder.reduce_0.weight.dtype))
 
 
 class HeadAttention(nn.Module):
@@ -356,8 +378,8 @@ class MemoryAttention(nn.Module):
             pointer_keys = apart.reshape(apart.shape[0], -1, self.depth)
         bias = None
         if mem_valid is not None:
-            of_memories = mem_valid.unsqueeze(2) * torch.ones(1, 1, self.tokens)
-            of_pointers = ptr_valid.unsqueeze(2) * torch.ones(1, 1, self.parts)
+            of_memories = mem_valid.unsqueeze(2) * torch.ones(1, 1, self.tokens, device=mem_valid.device)
+            of_pointers = ptr_valid.unsqueeze(2) * torch.ones(1, 1, self.parts, device=mem_valid.device)
             tokens = torch.cat((of_memories.reshape(of_memories.shape[0], -1),
                                 of_pointers.reshape(of_pointers.shape[0], -1)), dim=1)
             bias = ((tokens - 1) * 30000.0).to(mem_features.dtype).unsqueeze(1)  # -30000 is finite in 16 bits

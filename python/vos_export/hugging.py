@@ -131,6 +131,8 @@ def narrow(config):
 def configuration(model, edgetam):
     import transformers
     if edgetam:
+        # Otherwise transformers 5.17 asks a server for the default network when it checks a value.
+        transformers.EdgeTamVisionConfig.has_no_defaults_at_init = True
         small = model == "narrow"
         arguments = {"in_chans": 3, "features_only": True, "out_indices": [0, 1, 2, 3]}
         if small:
@@ -213,7 +215,11 @@ class Predictor:
     fills_holes = False
 
     def __init__(self, model, session):
-        self.model, self.session_type = model, session
+        self.model, self.session_type, self.device = model, session, "cpu"
+
+    def move(self, device):
+        self.model.to(device)
+        self.device = device
 
     def set_profile(self, profile):
         if profile != "predictor":
@@ -221,7 +227,8 @@ class Predictor:
 
     def start(self, frames, width, height):
         self.scale = (self.model.config.image_size / width, self.model.config.image_size / height)
-        self.session = self.session_type(video=frames, video_height=height, video_width=width, dtype=torch.float32)
+        self.session = self.session_type(video=frames, video_height=height, video_width=width, dtype=torch.float32,
+                                         inference_device=self.device, inference_state_device=self.device)
         self.session.obj_id_to_idx(1)
 
     def step(self, frame, prompt=None):
@@ -229,12 +236,13 @@ class Predictor:
         if prompt is not None:
             corners = [] if prompt.box is None else [(*prompt.box[:2], 2), (*prompt.box[2:], 3)]
             points = corners + list(prompt.points)
-            coords = torch.tensor([[[[x * self.scale[0], y * self.scale[1]] for x, y, _ in points]]])
-            labels = torch.tensor([[[label for _, _, label in points]]], dtype=torch.int32)
+            coords = torch.tensor([[[[x * self.scale[0], y * self.scale[1]] for x, y, _ in points]]],
+                                  device=self.device)
+            labels = torch.tensor([[[label for _, _, label in points]]], dtype=torch.int32, device=self.device)
             self.session.add_point_inputs(0, frame, {"point_coords": coords, "point_labels": labels})
             self.session.obj_with_new_inputs = [1]
         out = self.model(inference_session=self.session, frame_idx=frame)
-        return out.pred_masks[0, 0].numpy(), float(out.object_score_logits.flatten()[0])
+        return out.pred_masks[0, 0].cpu().numpy(), float(out.object_score_logits.flatten()[0])
 
     def stages(self):
         return {"fused": (self.model, "_prepare_memory_conditioned_features"),

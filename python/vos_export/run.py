@@ -23,20 +23,22 @@ def onnx_files(folder, manifest, threads=1):
     return run
 
 
-def torchscript_files(folder, manifest, threads=1):
+def torchscript_files(folder, manifest, threads=1, device="cpu"):
     import torch
     torch.set_num_threads(threads)
-    modules = {name: torch.jit.load(str(folder / manifest["graphs"][name]["file"])) for name in GRAPHS}
+    modules = {name: torch.jit.load(str(folder / manifest["graphs"][name]["file"]), map_location=device)
+               for name in GRAPHS}
     half = manifest["precision"] == "float16"
 
     def run(graph, inputs):
         names = INPUTS[graph] + (["mem_valid", "ptr_valid"] if "mem_valid" in inputs else [])
-        given = [torch.from_numpy(np.ascontiguousarray(inputs[name])) for name in names]
+        given = [torch.from_numpy(np.ascontiguousarray(inputs[name])).to(device) for name in names]
         if half:
-            given = [value.half() if name in HALF else value for name, value in zip(names, given)]
+            given = [value.half() if name in HALF and value.is_floating_point() else value
+                     for name, value in zip(names, given)]
         with torch.no_grad():
             outputs = modules[graph](*given)
-        return _wide(graph, [value.numpy() for value in (outputs if isinstance(outputs, tuple) else (outputs,))])
+        return _wide(graph, [value.cpu().numpy() for value in (outputs if isinstance(outputs, tuple) else (outputs,))])
 
     return run
 

@@ -2,6 +2,7 @@
 import numpy as np
 
 from . import run, tracker
+from .sources import MEAN, STD
 
 STAGES = ("image_embed", "high_res_0", "high_res_1", "fused", "memory")
 
@@ -18,6 +19,13 @@ def clip(frames, side):
         picture[:, (x - 0.7) ** 2 + (y - 0.3 - 0.01 * t) ** 2 < 0.02] = [[-1.5], [1.0], [1.5]]
         result[t] = picture
     return result
+
+
+def as_pixels(pictures):
+    """The nearest levels, uint8, and the normalised pictures of those."""
+    mean, std = (np.float32(values).reshape(1, 3, 1, 1) for values in (MEAN, STD))
+    pixels = np.clip(np.rint((pictures * std + mean) * 255), 0, 255).astype(np.uint8)
+    return pixels, (pixels.astype(np.float32) / 255 - mean) / std
 
 
 def prompts(frames, width, height, with_mask):
@@ -54,7 +62,7 @@ class Watch:
             return None
         value = self.seen[stage]
         value = value[0] if isinstance(value, tuple) else value
-        value = value.detach().float()
+        value = value.detach().float().cpu()
         if stage != "memory":
             return value.numpy()
         if value.dim() == 4:                       # sam2: [B,D,h,h]
@@ -71,14 +79,15 @@ def rms(values):
 def image_stages(source, frame):
     import torch
     with torch.no_grad():
-        fine, middle, coarse = source.backbone(torch.from_numpy(frame))
+        device = next(source.backbone.parameters()).device
+        fine, middle, coarse = (value.cpu() for value in source.backbone(torch.from_numpy(frame).to(device)))
         s0, s1 = (torch.nn.functional.conv2d(value, source.weights[f"sam_mask_decoder.conv_s{i}.weight"],
                                              source.weights[f"sam_mask_decoder.conv_s{i}.bias"])
                   for i, value in enumerate((fine, middle)))
     return {"image_embed": coarse.numpy(), "high_res_0": s0.numpy(), "high_res_1": s1.numpy()}
 
 
-def verify(source, manifest, folder, frames=21, report=print, threads=1):
+def verify(source, manifest, folder, frames=21, report=print, threads=1, device="cpu"):
     """Prints the largest differences, and returns whether they are within the tolerance of the precision.
 
     A difference is the root mean square over a frame, divided by that of the predictor's values; of a score it is
@@ -88,9 +97,17 @@ def verify(source, manifest, folder, frames=21, report=print, threads=1):
     """
     import torch
     half = manifest["precision"] == "float16"
-    execute = (run.onnx_files if manifest["format"] == "onnx" else run.torchscript_files)(folder, manifest, threads)
+    if manifest["format"] == "onnx":
+        execute = run.onnx_files(folder, manifest, threads)
+    else:
+        execute = run.torchscript_files(folder, manifest, threads, device)
+    if device != "cpu":
+        torch.backends.cudnn.allow_tf32 = False  # it would round to 10 bits
+        source.predictor.move(device)
     width, height = 160, 96
-    pictures = clip(frames, source.side)
+    pictures = pixels = clip(frames, source.side)
+    if manifest["uint8"]:
+        pixels, pictures = as_pixels(pictures)
     watch = Watch(source.predictor)
     reference = tracker.Tracker(execute, manifest)
     if not source.predictor.fills_holes:
@@ -98,7 +115,7 @@ def verify(source, manifest, folder, frames=21, report=print, threads=1):
     good = True
     for name, given in prompts(frames, width, height, source.predictor.mask_prompts).items():
         source.predictor.start(torch.from_numpy(pictures), width, height)
-        reference.start(pictures, width, height)
+        reference.start(pixels, width, height)
         stages = dict.fromkeys((*STAGES, "logits", "score"), 0.0)
         agree, hidden, crossed = 1.0, 0, 0
         for t in range(frames):

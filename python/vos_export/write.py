@@ -36,7 +36,8 @@ VARIES = {
     "memory_encoder": {"mask_logits": "B", "binarize": "B", "object_score": "B", "mem_features": "B"},
 }
 # With --fp16 these are 16-bit; coordinates, masks, scores and ages stay 32-bit.
-IN_32_BITS = ("point_matrix", "age_frequency")  # 16 bits would move points by half a pixel
+# 16 bits would move points by half a pixel.
+IN_32_BITS = ("point_matrix", "age_frequency", "pixel_mean", "pixel_std")
 HALF = {"image", "image_embed", "high_res_0", "high_res_1", "mem_features", "obj_ptrs", "fused"}
 
 
@@ -76,6 +77,7 @@ def manifest_of(source, mask_downsample, options):
         "mask_downsample": mask_downsample,
         "format": options.format,
         "precision": "float16" if options.fp16 else "float32",
+        "uint8": options.uint8,
         "static": {"memories": options.static[0], "pointers": options.static[1]} if options.static else None,
         "attention_chunks": options.attention_chunks,
         "source": options.source,
@@ -123,7 +125,8 @@ def examples(source, modules, static):
 
 
 def halved(inputs):
-    return {name: value.half() if name in HALF else value for name, value in inputs.items()}
+    return {name: value.half() if name in HALF and value.is_floating_point() else value
+            for name, value in inputs.items()}
 
 
 def plain_attention(q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, **_):
@@ -157,10 +160,16 @@ def write(source, options, folder):
     fixed_positions(modules["image_encoder"], source.side)
     manifest = manifest_of(source, mask_downsample, options)
     inputs = examples(source, modules, options.static)
+    device = getattr(options, "device", "cpu")
+    if options.uint8:
+        modules["image_encoder"] = graphs.PixelEncoder(modules["image_encoder"], MEAN, STD).eval()
+        inputs["image_encoder"] = {"image": torch.randint(256, (1, 3, source.side, source.side), dtype=torch.uint8)}
     folder.mkdir(parents=True, exist_ok=True)
     files = {}
     attention = F.scaled_dot_product_attention
-    F.scaled_dot_product_attention = plain_attention
+    graphs.fused_attention = options.fused_attention
+    if not options.fused_attention:
+        F.scaled_dot_product_attention = plain_attention
     try:
         for name in GRAPHS:
             module, given = modules[name], inputs[name]
@@ -169,23 +178,25 @@ def write(source, options, folder):
                 module, given = module.half(), halved(given)
                 for buffer, value in kept.items():
                     setattr(module, buffer, value)
+            module, given = module.to(device), {key: value.to(device) for key, value in given.items()}
             path = folder / f"{name}.{'onnx' if options.format == 'onnx' else 'pt'}"
             with torch.no_grad(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 if options.format == "onnx":
-                    write_onnx(name, module, given, path, manifest)
+                    write_onnx(name, module, given, path, manifest, options.fp16_weights)
                 else:
                     write_torchscript(name, module, given, path, manifest)
             files[name] = path
     finally:
         F.scaled_dot_product_attention = attention
+        graphs.fused_attention = False
     manifest["graphs"] = {name: {"file": path.name, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
                           for name, path in files.items()}
     (folder / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n")
     return manifest
 
 
-def write_onnx(name, module, inputs, path, manifest):
+def write_onnx(name, module, inputs, path, manifest, fp16_weights):
     import logging
 
     import onnx
@@ -215,8 +226,25 @@ def write_onnx(name, module, inputs, path, manifest):
         for i, size in enumerate(example.shape):
             if i not in axes.get(value.name, {}):
                 dims[i].dim_value = size
+    if fp16_weights:
+        store_halves(model)
     onnx.helper.set_model_props(model, {"headroom.vos": "1", "headroom.vos.manifest": json.dumps(manifest)})
     onnx.save(model, str(path))
+
+
+def store_halves(model):
+    """Large 32-bit weights become 16-bit ones that are cast when the model is loaded."""
+    import onnx
+    casts = []
+    for value in list(model.graph.initializer):
+        numbers = onnx.numpy_helper.to_array(value)
+        if numbers.dtype == "float32" and numbers.size >= 256:
+            model.graph.initializer.remove(value)
+            model.graph.initializer.append(onnx.numpy_helper.from_array(numbers.astype("float16"), value.name + "_16"))
+            casts.append(onnx.helper.make_node("Cast", [value.name + "_16"], [value.name], to=onnx.TensorProto.FLOAT))
+    nodes = casts + list(model.graph.node)
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
 
 
 def copied_sizes(model):
@@ -277,9 +305,60 @@ def recorded_inputs(name, inputs, manifest):
     return result
 
 
+def with_known_sizes(traced):
+    """Replaces the sizes that a trace reads from tensors by their values, for a graph in which no size varies.
+
+    Arithmetic on sizes (the windows of Hiera) mixes them with constants, which a GPU's module holds on the GPU. The
+    result would be read back in each run, which waits for the GPU and cannot be captured as a CUDA graph.
+    """
+    graph = traced.graph
+    torch._C._jit_pass_inline(graph)  # the shapes of the trace are in the graphs of its parts
+    for node in list(graph.findAllNodes("aten::size")):
+        given = list(node.inputs())
+        sizes = given[0].type().sizes() if given[0].type().kind() == "TensorType" else None
+        if sizes is None or len(given) != 2:
+            continue
+        graph.setInsertPoint(node)
+        node.output().replaceAllUsesWith(graph.insertConstant(sizes[given[1].toIValue()]))
+        node.destroy()
+
+
+def require_no_reads(graph):
+    """Fails if a run would read a tensor's value on the host."""
+    reads = {kind for kind in ("aten::Int", "aten::Float", "aten::Bool", "aten::item", "aten::ScalarImplicit",
+                               "aten::IntImplicit", "aten::nonzero") if graph.findAllNodes(kind)}
+    if reads:
+        raise ValueError("the graph reads tensors on the host: " + ", ".join(sorted(reads)))
+
+
+def without_devices(graph):
+    """A trace records the device of a call such as x.to(device, dtype), which would move a GPU's tensors to the CPU.
+
+    Such a call becomes x.to(dtype). Any other use of a device is an error, because the graph would run on one only.
+    """
+    for node in list(graph.findAllNodes("aten::to")):
+        given = list(node.inputs())
+        if len(given) != 6 or given[1].type().kind() != "DeviceObjType":
+            continue
+        plain = graph.create("aten::to", [given[0], *given[2:]], 1)
+        plain.insertBefore(node)
+        plain.output().setType(node.output().type())
+        node.output().replaceAllUsesWith(plain.output())
+        node.destroy()
+    torch._C._jit_pass_dce(graph)
+    users = {use.user.kind() for node in graph.findAllNodes("prim::Constant")
+             if node.output().type().kind() == "DeviceObjType" for use in node.output().uses()}
+    if users:
+        raise ValueError("the graph makes tensors on the device of the trace: " + ", ".join(sorted(users)))
+
+
 def write_torchscript(name, module, inputs, path, manifest):
     traced = torch.jit.trace(module, tuple(inputs.values()), check_trace=False)
+    if not VARIES[name]:
+        with_known_sizes(traced)
     traced = torch.jit.freeze(traced.eval())
+    without_devices(traced.graph)
+    require_no_reads(traced.graph)
     torch.jit.save(traced, str(path), _extra_files={
         "headroom.vos.manifest": json.dumps(manifest),
         "headroom.inputs.json": json.dumps(recorded_inputs(name, inputs, manifest))})

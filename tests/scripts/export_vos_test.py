@@ -30,7 +30,7 @@ class Options(unittest.TestCase):
     def test_help_names_each_option(self):
         result = export("--help")
         self.assertEqual(result.returncode, 0, result.stderr)
-        for option in ("--source", "--checkpoint", "--model", "--format", "--size", "--fp16", "--static",
+        for option in ("--source", "--checkpoint", "--model", "--format", "--size", "--fp16", "--uint8", "--static",
                        "--attention-chunks", "--verify", "--output"):
             self.assertIn(option, result.stdout)
 
@@ -52,6 +52,9 @@ class Options(unittest.TestCase):
     def test_rejects_fixed_sizes_that_hold_no_bank(self):
         self.rejects("'7': not M,K", "--static", "7")
         self.rejects("--static 6,16: one prompt needs 7 memories and 16 pointers", "--static", "6,16")
+
+    def test_rejects_devices_where_they_have_no_effect(self):
+        self.rejects("--device cuda:0: needs --source transformers and --format torchscript", "--device", "cuda:0")
 
     def test_rejects_no_chunks(self):
         self.rejects("'0': not a number above 0", "--attention-chunks", "0")
@@ -86,6 +89,62 @@ class Exports(unittest.TestCase):
         manifest = self.verified("--model", "narrow", "--size", "128", "--format", "torchscript")
         self.assertEqual(manifest["graphs"]["mask_decoder"]["file"], "mask_decoder.pt")
 
+    def test_fused_attention(self):
+        self.verified("--model", "narrow", "--size", "128", "--format", "torchscript", "--static", "7,16", "--fused-attention")
+
+    def test_torchscript_stays_on_its_device(self):
+        import torch
+        with tempfile.TemporaryDirectory() as folder:
+            result = export("--source", "transformers", "--checkpoint", "random:1", "--model", "edgetam-narrow", "--size",
+                            "256", "--format", "torchscript", "--output", folder)
+            self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+            graph = torch.jit.load(str(pathlib.Path(folder) / "image_encoder.pt")).inlined_graph
+        moves = [node for node in graph.findAllNodes("aten::to") if "Device" in str(node.inputsAt(1).type())]
+        self.assertEqual(moves, [])
+
+    def test_bytes(self):
+        for words in ((), ("--format", "torchscript")):
+            self.assertTrue(self.verified("--model", "narrow", "--size", "128", "--uint8", *words)["uint8"])
+
+
+class GraphsForGpus(unittest.TestCase):
+    """A traced graph must not move tensors to the CPU of the trace, nor read them on the host."""
+
+    def graph_of(self, forward, *given):
+        import torch
+
+        class Module(torch.nn.Module):
+            def forward(self, x):
+                return forward(x)
+
+        return torch.jit.trace(Module().eval(), given, check_trace=False)
+
+    def test_devices_of_the_trace_go(self):
+        import torch
+        traced = torch.jit.freeze(self.graph_of(lambda x: x.to(x.device, torch.float64) * 2, torch.ones(3)))
+        write.without_devices(traced.graph)
+        self.assertNotIn("Device", str(traced.graph))
+        self.assertEqual(traced(torch.ones(3)).dtype, torch.float64)
+        self.assertEqual(traced(torch.ones(3)).tolist(), [2, 2, 2])
+
+    def test_tensors_on_the_device_of_the_trace_are_an_error(self):
+        import torch
+        traced = torch.jit.freeze(self.graph_of(lambda x: x + torch.rand(3, device=x.device), torch.ones(3)))
+        with self.assertRaisesRegex(ValueError, "aten::rand"):
+            write.without_devices(traced.graph)
+
+    def test_arithmetic_on_sizes_goes(self):
+        import torch
+        pads = lambda x: torch.nn.functional.pad(x, (0, (4 - x.shape[0] % 4) % 4)).reshape(-1, 4)
+        traced = self.graph_of(pads, torch.ones(6))
+        with self.assertRaisesRegex(ValueError, "aten::Int"):
+            write.require_no_reads(torch.jit.freeze(traced).graph)
+        traced = self.graph_of(pads, torch.ones(6))
+        write.with_known_sizes(traced)
+        frozen = torch.jit.freeze(traced)
+        write.require_no_reads(frozen.graph)
+        self.assertEqual(frozen(torch.ones(6)).sum(), 6)
+
 
 if __name__ == "__main__":
     if EXPORT:
@@ -94,4 +153,7 @@ if __name__ == "__main__":
             print("skipped: the Python packages " + ", ".join(missing) + " are missing; "
                   "install python/requirements-export.txt")
             sys.exit(77)
-    unittest.main(argv=[sys.argv[0]], defaultTest="Exports" if EXPORT else "Options")
+        sys.path.insert(0, str(SCRIPT.parent))
+        sys.dont_write_bytecode = True
+        from vos_export import write
+    unittest.main(argv=[sys.argv[0]], defaultTest=["Exports", "GraphsForGpus"] if EXPORT else "Options")
