@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Benchmarks detectors of text, faces and lines (models from npm) on photos and a video of Debian's opencv-doc, under an
-# enforced memory limit. Each benchmark prints the path of its report.
+# enforced memory limit, and follows objects through made clips. Each benchmark prints the path of its report.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -27,6 +27,11 @@ echo "== video vtest.avi: the same models one by one, then all at once =="
   --model text=.deps/models/ch_PP-OCRv4_det_infer.onnx \
   --model face=.deps/models/face_detection_back_256x256_barracuda.onnx \
   --model lines=.deps/models/mlsd_320x320_tiny.onnx
+
+echo
+echo "== made clips: a small EdgeTAM follows shapes; accuracy of its masks, and memory from frame to frame =="
+"$headroom" bench --dataset tests/golden/vos/clips --mem-limit 512MiB --prepared-dir build/demo/prepared-clips \
+  --model points=tests/golden/vos/shapes --model box=tests/golden/vos/shapes,prompt=box
 
 people=${HEADROOM_SHARED_DATA:-../shared/data}/models
 if [ -f "$people/yolox_nano_416x416.onnx" ]; then
