@@ -36,6 +36,7 @@ struct PreparedModel {
   std::vector<std::string> class_names;
   ModelStatus status = ModelStatus::skipped;
   std::string error;
+  bool is_refused = false;  // not kept in files; with --task vos: its files cannot track objects
   // The result of the warm-up with the final settings: all figures if the model failed, else its memory only.
   std::optional<ModelResult> trial;
   RuntimeSettings settings;  // the inference phase uses these

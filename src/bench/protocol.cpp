@@ -92,6 +92,7 @@ void describe(auto& field, a<WorkerVos> auto& vos) {
   field("prompt", vos.prompt);
   field("profile", vos.profile);
   field("objects", vos.objects);
+  field("plane_type", vos.plane_type);
   field("non_overlap", vos.non_overlap);
   field("most_objects", vos.most_objects);
   field("videos", vos.videos);
@@ -105,7 +106,12 @@ void describe(auto& field, a<VosClipEnd> auto& end) {
   field("bank_bytes", end.bank);
 }
 
-void describe(auto& field, a<VosModelFacts> auto& facts) { field("side", facts.side); }
+void describe(auto& field, a<VosModelFacts> auto& facts) {
+  field("side", facts.side);
+  field("label", facts.label);
+  field("pixel_mean", facts.pixel_mean);
+  field("pixel_std", facts.pixel_std);
+}
 
 void describe(auto& field, a<VosLoadEnd> auto& end) {
   field("after_bytes", end.after);
@@ -207,6 +213,7 @@ void describe(auto& field, a<WorkerError> auto& error) {
   field("message", error.message);
   field("peak_bytes", error.peak);
   field("gpu", error.gpu);
+  field("is_input", error.is_input);
 }
 
 void describe(auto& field, a<PooledAccount> auto& model) {
@@ -323,6 +330,7 @@ template Json message_to_json(const InStep&);
 template Json message_to_json(const VosModelFacts&);
 template Json message_to_json(const VosTrial&);
 template Json message_to_json(const VosClipEnd&);
+template Json message_to_json(const VosObjectEnd&);
 template Json message_to_json(const VosLoadEnd&);
 template Json message_to_json(const VosScores&);
 template Json message_to_json(const PreparedModel&);
@@ -340,6 +348,7 @@ template Result<InStep> message_from_json(const Json&);
 template Result<VosModelFacts> message_from_json(const Json&);
 template Result<VosTrial> message_from_json(const Json&);
 template Result<VosClipEnd> message_from_json(const Json&);
+template Result<VosObjectEnd> message_from_json(const Json&);
 template Result<VosLoadEnd> message_from_json(const Json&);
 template Result<VosScores> message_from_json(const Json&);
 template Result<PreparedModel> message_from_json(const Json&);

@@ -85,6 +85,7 @@ struct WorkerVos {
   PromptKind prompt = PromptKind::points;
   VosProfile profile = VosProfile::predictor;
   VosObjects objects = VosObjects::together;
+  PlaneType plane_type = PlaneType::uint8;
   bool non_overlap = false;
   std::int64_t most_objects = 1;      // of one video, for the setup's trial
   std::string videos;                 // a file of prepared videos (vos/videos.h)
@@ -176,6 +177,7 @@ struct WorkerError {
   std::string message;
   std::optional<Bytes> peak{};  // since the last phase
   GpuReading gpu{};
+  bool is_input = false;  // ErrorKind::input
 };
 
 // "pool": the pool's counters so far, and the times since the last event.
@@ -194,13 +196,15 @@ struct PoolAccount {
 // "vos_model": what follows from the model's graphs.
 struct VosModelFacts {
   int side = 0;
+  std::string label{};                            // as of VosResult
+  std::vector<double> pixel_mean{}, pixel_std{};  // of the manifest
 };
 // "vos_clip": after a clip and its cleaning. Its peaks are those of the phase `running` before it.
 struct VosClipEnd {
   VosClip clip;
   Bytes bank;
 };
-// "vos_load": after an unloading of the model.
+// "vos_object" is a VosObjectEnd. "vos_load": after an unloading of the model.
 struct VosLoadEnd {
   Bytes after;
   std::optional<Bytes> gpu_after;
@@ -213,8 +217,8 @@ struct VosScores {
 };
 
 // A message as JSON. The fields of each are listed once, in protocol.cpp. A job, an event above, CleanupPoint
-// ("cleanup"), InStep ("in_step"), VosTrial ("vos_trial"), VosScores, PreparedModel or PreparedData (without
-// its source).
+// ("cleanup"), InStep ("in_step"), VosTrial ("vos_trial"), VosObjectEnd, VosScores, PreparedModel or
+// PreparedData (without its source).
 template <class Message>
 nlohmann::ordered_json message_to_json(const Message& message);
 template <class Message>

@@ -102,9 +102,9 @@ Status normalise_device(std::string& name) {
 constexpr std::string_view kVosTask = "vos";
 
 // Flags that act only with --task vos, and those that cannot.
-constexpr std::array<std::string_view, 10> kVosFlags{
-    "dataset",    "prompts",     "models",      "weights-dir",      "prompt",
-    "point-rule", "vos-profile", "vos-objects", "max-video-pixels", "compile-models"};
+constexpr std::array<std::string_view, 11> kVosFlags{
+    "dataset",     "prompts",     "models",           "weights-dir",    "prompt", "point-rule",
+    "vos-profile", "vos-objects", "max-video-pixels", "compile-models", "planes"};
 constexpr std::array<std::string_view, 8> kNotVosFlags{"source", "parallel", "pipeline", "pool",
                                                        "layers", "in-step",  "conf",     "iou"};
 
@@ -151,6 +151,7 @@ Result<VosOptions> read_vos_options(const FlagValues& values, std::vector<std::s
   vos.reference_point = values.text("point-rule") == "reference";
   vos.profile = choice_of(values, "vos-profile", {VosProfile::predictor, VosProfile::evaluation});
   vos.objects = choice_of(values, "vos-objects", {VosObjects::together, VosObjects::alone});
+  vos.planes = choice_of(values, "planes", {PlaneType::uint8, PlaneType::fp16});
   values.read("max-video-pixels", vos.max_video_pixels);
   if (is_given(values, "imgsz"))
     warnings.emplace_back(

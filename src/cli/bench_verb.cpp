@@ -74,6 +74,8 @@ std::vector<Flag> vos_flags() {
                   "as the predictor of SAM 2, or as its evaluation"),
       choice_flag("vos-objects", {"together", "alone"},
                   "objects of a video share a pass, or one after another"),
+      choice_flag("planes", {"uint8", "fp16"},
+                  "prepared frames: 8-bit levels, or normalised values of 16 bits"),
       integer_flag("max-video-pixels", "leave out videos with more pixels per frame", 1, 1e9),
       choice_flag("autocast-dtype", {"bfloat16", "float16", "float32"},
                   "of memories, and of LibTorch models (as --precision)"),

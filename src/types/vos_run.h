@@ -24,6 +24,12 @@ constexpr std::string_view name_of(VosProfile profile) {
 enum class VosObjects { together, alone };
 constexpr std::string_view name_of(VosObjects objects) { return name_in({"together", "alone"}, objects); }
 
+// How the setup phase stores frames: levels 0..255, or values with the model's mean and std applied, in half
+// precision.
+enum class PlaneType { uint8, fp16 };
+constexpr std::string_view name_of(PlaneType type) { return name_in({"uint8", "fp16"}, type); }
+constexpr std::int64_t bytes_of(PlaneType type) { return type == PlaneType::fp16 ? 2 : 1; }
+
 struct VosOptions {
   std::string dataset;    // folder
   std::string prompts{};  // a prompts file; empty: the one in the folder, or prompts from the ground truth
@@ -31,6 +37,7 @@ struct VosOptions {
   bool reference_point = false;            // the reference benchmark's point: the mean of the mask's pixels
   VosProfile profile = VosProfile::predictor;
   VosObjects objects = VosObjects::together;
+  PlaneType planes = PlaneType::uint8;
   std::optional<std::int64_t> max_video_pixels{};  // larger videos are left out
   friend bool operator==(const VosOptions&, const VosOptions&) = default;
 };
@@ -52,6 +59,13 @@ struct VosClip {
   std::optional<Bytes> after{}, gpu_after{};  // anonymous memory, and the ledger's, after the cleaning
   std::optional<GrowthSlope> growth{}, gpu_growth{};  // per frame, once the memory bank is full
   friend bool operator==(const VosClip&, const VosClip&) = default;
+};
+
+// With objects together: memory after one object ran alone for a few frames, and was cleaned up.
+struct VosObjectEnd {
+  std::string video, object;
+  std::optional<Bytes> after{}, gpu_after{};  // as of VosClip
+  friend bool operator==(const VosObjectEnd&, const VosObjectEnd&) = default;
 };
 
 // The accuracy of one object: official J and F, and the reference benchmark's J and J&F.
@@ -83,10 +97,13 @@ struct VosResult {
   PromptKind prompt = PromptKind::points;
   VosProfile profile = VosProfile::predictor;
   VosObjects objects = VosObjects::together;
-  int side = 0;                 // of the model's square input
-  std::optional<Bytes> bank{};  // memory bank of the largest clip
+  std::string label{};  // of files of other projects: "not the reference algorithm: …"
+  int side = 0;         // of the model's square input
+  std::vector<double> pixel_mean{}, pixel_std{};  // of the levels 0..1, in the model's manifest
+  std::optional<Bytes> bank{};                    // memory bank of the largest clip
   std::vector<VosTrial> trials{};
   std::vector<VosClip> clips{};
+  std::vector<VosObjectEnd> object_ends{};
   std::vector<Bytes> loads{}, gpu_loads{};  // after each unloading of the model, when it is loaded repeatedly
   std::vector<VosObjectScore> scores{};
   std::optional<double> j{}, f{}, j_and_f{}, reference_j{}, reference_j_and_f{};  // means over objects

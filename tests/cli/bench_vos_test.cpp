@@ -28,14 +28,15 @@ void add_chunk(std::string& png, std::string chunk) {  // type and data
   add_number(png, static_cast<std::uint32_t>(::crc32(0, bytes, static_cast<uInt>(chunk.size()))));
 }
 
-// A PNG of 8 bits: grey, or RGB.
-void write_png(const fs::path& path, const std::function<std::array<int, 3>(int, int)>& pixel, bool is_grey,
+enum class Png : char { grey = 0, rgb = 2, indexed = 3 };  // of 8 bits, by PNG's numbers
+
+void write_png(const fs::path& path, const std::function<std::array<int, 3>(int, int)>& pixel, Png kind,
                int width = kWidth, int height = kHeight) {
   std::string rows;
   for (int y = 0; y < height; ++y) {
     rows += '\0';  // no filter
     for (int x = 0; x < width; ++x)
-      for (int channel = 0; channel < (is_grey ? 1 : 3); ++channel)
+      for (int channel = 0; channel < (kind == Png::rgb ? 3 : 1); ++channel)
         rows += static_cast<char>(pixel(x, y).at(static_cast<std::size_t>(channel)));
   }
   uLongf size = ::compressBound(static_cast<uLong>(rows.size()));
@@ -46,9 +47,12 @@ void write_png(const fs::path& path, const std::function<std::array<int, 3>(int,
   std::string header = "IHDR";
   add_number(header, static_cast<std::uint32_t>(width));
   add_number(header, static_cast<std::uint32_t>(height));
-  header += {8, static_cast<char>(is_grey ? 0 : 2), 0, 0, 0};
+  header += {8, static_cast<char>(kind), 0, 0, 0};
   std::string png = "\x89PNG\r\n\x1a\n";
   add_chunk(png, header);
+  std::string palette = "PLTE";
+  for (int i = 0; i < 256; ++i) palette += {static_cast<char>(i * 60), static_cast<char>(i * 90), '\x40'};
+  if (kind == Png::indexed) add_chunk(png, palette);
   add_chunk(png, "IDAT" + packed);
   add_chunk(png, "IEND");
   fs::create_directories(path.parent_path());
@@ -69,20 +73,25 @@ class BenchVos : public testing::Test {
   }
 
   // A square of 20 pixels for each object, which moves a pixel a frame.
+  static bool is_inside(int object, int frame, int x, int y) {
+    const int left = 8 + 40 * object + frame, top = 10 + 12 * object;
+    return x >= left && x < left + 20 && y >= top && y < top + 20;
+  }
+  static void write_frame(const fs::path& path, int objects, int frame, int width = kWidth) {
+    write_png(
+        path,
+        [&](int x, int y) -> std::array<int, 3> {
+          for (int object = 0; object < objects; ++object)
+            if (is_inside(object, frame, x, y)) return {220 - 90 * object, 40, 40 + 150 * object};
+          return {x, 2 * y, 90};
+        },
+        Png::rgb, width);
+  }
+
+  // Of SA-V's layout.
   void add_video(const std::string& name, int objects, int frames = kFrames, int width = kWidth) {
-    const auto is_inside = [](int object, int frame, int x, int y) {
-      const int left = 8 + 40 * object + frame, top = 10 + 12 * object;
-      return x >= left && x < left + 20 && y >= top && y < top + 20;
-    };
     for (int frame = 0; frame < frames; ++frame)
-      write_png(
-          split() / "JPEGImages_24fps" / name / (number(frame) + ".png"),
-          [&](int x, int y) -> std::array<int, 3> {
-            for (int object = 0; object < objects; ++object)
-              if (is_inside(object, frame, x, y)) return {220 - 90 * object, 40, 40 + 150 * object};
-            return {x, 2 * y, 90};
-          },
-          false, width);
+      write_frame(split() / "JPEGImages_24fps" / name / (number(frame) + ".png"), objects, frame, width);
     for (int object = 0; object < objects; ++object)
       for (int frame = 0; frame < frames; frame += 4)
         write_png(
@@ -90,7 +99,47 @@ class BenchVos : public testing::Test {
             [&](int x, int y) -> std::array<int, 3> {
               return {is_inside(object, frame, x, y) ? 255 : 0, 0, 0};
             },
-            true, width);
+            Png::grey, width);
+  }
+
+  // Of DAVIS' layout. 2016: masks of one object, 0 and 255; 2017: pixels have the object's id.
+  void add_davis_video(const std::string& name, int objects, bool is_2016) {
+    for (int frame = 0; frame < kFrames; ++frame) {
+      write_frame(folder_ / "davis/JPEGImages/480p" / name / (number(frame) + ".png"), objects, frame);
+      write_png(
+          folder_ / "davis/Annotations/480p" / name / (number(frame) + ".png"),
+          [&](int x, int y) -> std::array<int, 3> {
+            for (int object = 0; object < objects; ++object)
+              if (is_inside(object, frame, x, y)) return {is_2016 ? 255 : object + 1, 0, 0};
+            return {0, 0, 0};
+          },
+          is_2016 ? Png::grey : Png::indexed);
+    }
+  }
+
+  // Runs all kinds of prompts over the folder "davis". Returns each model's objects.
+  std::vector<std::string> objects_of_davis() {
+    Words words{"--dataset", "davis", "--warmup", "1"};
+    for (const char* prompt : {"points", "box", "mask"})
+      words.insert(words.end(),
+                   {"--model", std::string(prompt) + "=weights/sam2_base,prompt=" + std::string(prompt)});
+    const auto result = run(words);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    const Json document = report();
+    EXPECT_EQ(get_text(document["vos"], "layout"), "davis");
+    std::vector<std::string> all;
+    for (const Json& model : document["models"]) {
+      EXPECT_EQ(get_text(model["vos"], "prompt"), get_text(model, "name"));
+      std::string objects = get_text(model, "name") + ":";
+      for (const Json& score : model["vos"]["scores"]) {
+        objects += " " + get_text(score, "video") + "/" + get_text(score, "object");
+        EXPECT_EQ(score["frames"].get<int>(), kFrames - 2);  // without the first and the last
+        EXPECT_TRUE(score.contains("j_and_f"));
+        EXPECT_TRUE(score.contains("reference_j_and_f"));
+      }
+      all.push_back(objects);
+    }
+    return all;
   }
 
   fs::path split() const { return folder_ / "sav_val"; }
@@ -115,6 +164,9 @@ class BenchVos : public testing::Test {
     auto document = parse_json(read_text(newest_run(out) / "report.json"), "report.json");
     return document ? *document : Json();
   }
+  void copy_model(const std::string& golden, const std::string& name) {
+    fs::copy(source_path("tests/golden/vos/" + golden), folder_ / ("weights/" + name));
+  }
   std::vector<std::string> planes(const std::string& prepared = "preprocessed_data") const {
     std::vector<std::string> names;
     std::error_code code;
@@ -125,6 +177,30 @@ class BenchVos : public testing::Test {
 
   TemporaryFolder folder_;
 };
+
+// A trained net: a fault of the tracker lowers its accuracy (tests/golden/vos/README.md).
+TEST_F(BenchVos, TracksShapesAccurately) {
+  const std::string shapes = source_path("tests/golden/vos/shapes");
+  const auto result =
+      run({"--dataset", source_path("tests/golden/vos/clips"), "--model", "points=" + shapes, "--model",
+           "box=" + shapes + ",prompt=box", "--model", "mask=" + shapes + ",prompt=mask"});
+  ASSERT_EQ(result.exit_code, 0) << result.err << result.out;
+  const Json document = report();
+  ASSERT_EQ(document["models"].size(), 3U);
+  for (const Json& model : document["models"]) {
+    const double accuracy = model["vos"]["mean"]["j_and_f"].get<double>();
+    EXPECT_NEAR(accuracy, 0.837, 0.01) << get_text(model, "name");
+  }
+}
+
+TEST_F(BenchVos, ADamagedMaskCostsOneObjectItsScore) {
+  std::ofstream(split() / "Annotations_6fps/clip_a/001/00004.png") << "no picture";
+  const auto result = run_short({});
+  ASSERT_EQ(result.exit_code, 0) << result.err << result.out;
+  const Json model = report()["models"][0];
+  EXPECT_EQ(model["vos"]["scores"].size(), 2U);
+  EXPECT_THAT(model["warnings"].dump(), HasSubstr("clip_a/001 has no score"));
+}
 
 // The first command of the two-phase guide.
 TEST_F(BenchVos, RunsTheGuidesCommand) {
@@ -200,6 +276,133 @@ TEST_F(BenchVos, DecodesFramesOnce) {
   EXPECT_THAT(read_text(newest_run() / "run.log"), HasSubstr("0 frames decoded, 42 prepared earlier"));
 }
 
+std::vector<std::string> cleanups_of(const Json& model) {
+  std::vector<std::string> cleaned;
+  for (const Json& point : model["cleanups"])
+    cleaned.push_back(get_text(point, "level") + " " + get_text(point, "name"));
+  return cleaned;
+}
+
+TEST_F(BenchVos, PlanesOfHalvesAreWrittenOnce) {
+  const auto setup = run_short({"--planes", "fp16", "--skip-inference"});
+  ASSERT_EQ(setup.exit_code, 0) << setup.err;
+  EXPECT_THAT(read_text(newest_run() / "run.log"),
+              AllOf(HasSubstr("128 × 128 pixels, fp16"), HasSubstr("42 frames decoded, 0 prepared earlier")));
+  ASSERT_EQ(planes().size(), 2U);
+  for (const std::string& name : planes()) {
+    EXPECT_THAT(name, HasSubstr("-128-fp16-"));
+    EXPECT_EQ(fs::file_size(folder_ / "preprocessed_data/planes" / name),
+              4096U + kFrames * 3 * 128 * 128 * 2);
+  }
+  const auto halves = run_short({"--planes", "fp16"});
+  ASSERT_EQ(halves.exit_code, 0) << halves.err;
+  EXPECT_THAT(read_text(newest_run() / "run.log"), HasSubstr("0 frames decoded, 42 prepared earlier"));
+  const Json of_halves = report();
+  EXPECT_EQ(get_text(of_halves["options"]["vos"], "planes"), "fp16");
+  EXPECT_EQ(get_text(of_halves["models"][0], "input"), "fp16[3,128,128]");
+  // Another type is decoded again, and gives nearly the same masks.
+  ASSERT_EQ(run_short({}).exit_code, 0);
+  EXPECT_THAT(read_text(newest_run() / "run.log"), HasSubstr("42 frames decoded, 0 prepared earlier"));
+  const auto score = [](const Json& document) {
+    return document["models"][0]["vos"]["mean"]["j_and_f"].get<double>();
+  };
+  EXPECT_NEAR(score(of_halves), score(report()), 0.02);
+}
+
+TEST_F(BenchVos, ModelsOfAnotherNormalisationHaveTheirOwnHalves) {
+  const fs::path manifest = folder_ / "weights/edgetam/manifest.json";
+  auto document = parse_json(read_text(manifest), "manifest");
+  ASSERT_TRUE(document);
+  (*document)["mean"] = {0.5, 0.5, 0.5};
+  write_text(manifest, to_text(*document));
+  const Words models{"--dataset", "sav_val",           "--model",         "a=weights/sam2_base",
+                     "--model",   "b=weights/edgetam", "--skip-inference"};
+  ASSERT_EQ(run(joined({models, {"--planes", "fp16"}})).exit_code, 0);
+  EXPECT_EQ(planes().size(), 4U);
+  ASSERT_EQ(run(models).exit_code, 0);
+  EXPECT_EQ(planes().size(), 6U);  // levels are the same for both
+}
+
+TEST_F(BenchVos, RunsDavis2017WithAllKindsOfPrompts) {
+  add_davis_video("bear", 2, false);
+  add_davis_video("dog", 1, false);
+  add_davis_video("train_only", 1, false);
+  fs::create_directories(folder_ / "davis/ImageSets/2017");
+  write_text(folder_ / "davis/ImageSets/2017/val.txt", "bear\ndog\n");
+  EXPECT_THAT(objects_of_davis(),
+              testing::ElementsAre("points: bear/1 bear/2 dog/1", "box: bear/1 bear/2 dog/1",
+                                   "mask: bear/1 bear/2 dog/1"));
+}
+
+TEST_F(BenchVos, RunsDavis2016WithAllKindsOfPrompts) {
+  add_davis_video("bear", 1, true);
+  add_davis_video("dog", 1, true);
+  fs::create_directories(folder_ / "davis/ImageSets/480p");
+  write_text(folder_ / "davis/ImageSets/480p/val.txt",
+             "/JPEGImages/480p/dog/00000.jpg /Annotations/480p/dog/00000.png\n"
+             "/JPEGImages/480p/dog/00001.jpg /Annotations/480p/dog/00001.png\n");
+  EXPECT_THAT(objects_of_davis(), testing::ElementsAre("points: dog/1", "box: dog/1", "mask: dog/1"));
+}
+
+// Files of other projects.
+TEST_F(BenchVos, RunsAFamilysFilesForTimeAndMemory) {
+  copy_model("tracer/family_a", "sam2export");
+  for (const char* type : {"uint8", "fp16"}) {
+    const auto result = run({"--dataset", "sav_val", "--model", "other=weights/sam2export", "--model",
+                             "net=weights/edgetam", "--warmup", "1", "--planes", type});
+    ASSERT_EQ(result.exit_code, 0) << result.err << result.out;
+    EXPECT_THAT(result.out, AllOf(HasSubstr("ALGORITHM"), HasSubstr("not the reference"),
+                                  HasSubstr("the memory of the prompt is evicted")));
+    const Json document = report();
+    const Json& other = document["models"][0];
+    EXPECT_GT(other["fps"].get<double>(), 0);
+    EXPECT_GT(other["memory"]["run_peak_bytes"].get<std::int64_t>(), 1 << 20);
+    EXPECT_THAT(get_text(other["vos"], "label"), testing::StartsWith("not the reference algorithm: "));
+    EXPECT_EQ(other["vos"]["clips"].size(), 2U);
+    EXPECT_TRUE(other["vos"]["scores"].empty());
+    EXPECT_FALSE(other["vos"]["mean"].contains("j_and_f"));
+    EXPECT_FALSE(document["models"][1]["vos"].contains("label"));
+    EXPECT_EQ(document["models"][1]["vos"]["scores"].size(), 3U);
+    EXPECT_THAT(read_text(newest_run() / "report.md"),
+                AllOf(HasSubstr("not the reference algorithm"), HasSubstr("run for time and memory only")));
+    EXPECT_THAT(read_text(newest_run() / "report.html"), HasSubstr("not the reference algorithm"));
+  }
+}
+
+TEST_F(BenchVos, RefusesFilesForSinglePictures) {
+  copy_model("tracer/image_only", "pictures");
+  for (const char* model : {"weights/pictures", "weights/pictures/decoder.onnx"}) {
+    const auto result = run_short({}, std::string("sam=") + model);
+    EXPECT_EQ(result.exit_code, 2) << result.err;
+    EXPECT_THAT(result.err, AllOf(HasSubstr("single pictures: there is no memory attention"),
+                                  HasSubstr("export_vos.py")));
+  }
+  // Beside a model that can be used, it is a model that failed.
+  const auto both = run({"--dataset", "sav_val", "--model", "sam=weights/pictures", "--model",
+                         "net=weights/edgetam", "--warmup", "1"});
+  EXPECT_EQ(both.exit_code, 1);
+  EXPECT_THAT(both.err, HasSubstr("single pictures"));
+  EXPECT_EQ(get_text(report()["models"][1], "status"), "ok");
+}
+
+TEST_F(BenchVos, ObjectsTogetherHaveMemoryAfterEachObject) {
+  const auto result = run_short({});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const Json model = report()["models"][0];
+  EXPECT_EQ(model["vos"]["clips"].size(), 2U);
+  std::vector<std::string> objects;
+  for (const Json& end : model["vos"]["object_ends"]) {
+    objects.push_back(get_text(end, "video") + "/" + get_text(end, "object"));
+    EXPECT_GT(get_integer(end, "after_bytes").value_or(0), 1 << 20);
+  }
+  EXPECT_THAT(objects, testing::ElementsAre("clip_a/000", "clip_a/001", "clip_b/000"));
+  EXPECT_THAT(cleanups_of(model), testing::ElementsAre("object clip_a/000", "object clip_a/001",
+                                                       "video clip_a", "object clip_b/000", "video clip_b"));
+  EXPECT_EQ(model["frames"].get<int>(), 2 * kFrames);  // frames of objects alone do not count
+  EXPECT_TRUE(model["vos"]["leaks"].empty()) << model["vos"]["leaks"];
+  EXPECT_THAT(read_text(newest_run() / "report.md"), HasSubstr("Memory after each object"));
+}
+
 TEST_F(BenchVos, ObjectsAloneAreCleanedAfterEachObject) {
   const auto result =
       run_short({"--vos-objects", "alone", "--prompt", "mask", "--vos-profile", "evaluation"});
@@ -208,17 +411,15 @@ TEST_F(BenchVos, ObjectsAloneAreCleanedAfterEachObject) {
   const Json& clips = model["vos"]["clips"];
   ASSERT_EQ(clips.size(), 3U);
   EXPECT_EQ(get_text(clips[1], "object"), "001");
-  std::vector<std::string> cleaned;
-  for (const Json& point : model["cleanups"])
-    cleaned.push_back(get_text(point, "level") + " " + get_text(point, "name"));
-  EXPECT_THAT(cleaned, testing::ElementsAre("object clip_a/000", "object clip_a/001", "video clip_a",
-                                            "object clip_b/000", "video clip_b"));
+  EXPECT_THAT(cleanups_of(model), testing::ElementsAre("object clip_a/000", "object clip_a/001",
+                                                       "video clip_a", "object clip_b/000", "video clip_b"));
   EXPECT_TRUE(model["vos"]["leaks"].empty()) << model["vos"]["leaks"];
   EXPECT_EQ(model["vos"]["loads_bytes"].size(), 3U);
 }
 
-// Each test plants a leak of 4 MiB at one level. The worker cleans up after each clip (6 videos with 2
-// objects), and then after each of 3 unloadings of the model.
+// Each test plants a leak of 4 MiB at one level. Of 6 videos with 2 objects, the worker cleans up after each
+// clip, and with objects together also after each object. A cleaning is 5 calls of malloc_trim(): for each
+// graph, and the worker's own. Then come 3 unloadings of the model.
 class BenchVosLeaks : public BenchVos {
  protected:
   void SetUp() override {
@@ -226,11 +427,11 @@ class BenchVosLeaks : public BenchVos {
     for (const char* name : {"clip_b", "clip_c", "clip_d", "clip_e", "clip_f"}) add_video(name, 2, 5);
     add_video("clip_a", 2, 5);
   }
-  std::vector<std::string> leaks_with(const char* calls) {
+  std::vector<std::string> leaks_with(const char* calls, const char* objects = "alone") {
     CommandOptions options;
     options.environment = {{"LD_PRELOAD", HEADROOM_LEAKING_TRIM}, {"HEADROOM_TEST_LEAK", calls}};
     const auto result = run({"--dataset", "sav_val", "--model", "net=weights/edgetam", "--warmup", "1",
-                             "--vos-objects", "alone", "--max-frames", "5"},
+                             "--vos-objects", objects, "--max-frames", "5"},
                             options);
     EXPECT_EQ(result.exit_code, 0) << result.err;
     std::vector<std::string> levels;
@@ -248,6 +449,18 @@ TEST_F(BenchVosLeaks, OfAnObjectIsNamed) { EXPECT_THAT(leaks_with("1 5"), testin
 TEST_F(BenchVosLeaks, OfAVideoIsNamed) { EXPECT_THAT(leaks_with("1 10"), testing::ElementsAre("video")); }
 TEST_F(BenchVosLeaks, OfAModelIsNamed) { EXPECT_THAT(leaks_with("61 1"), testing::ElementsAre("model")); }
 TEST_F(BenchVosLeaks, NoneIsNamedWithoutOne) { EXPECT_THAT(leaks_with("1000 1"), testing::ElementsAre()); }
+TEST_F(BenchVosLeaks, OfAnObjectIsNamedWithObjectsTogether) {
+  EXPECT_THAT(leaks_with("1 5", "together"), testing::ElementsAre("object"));
+}
+TEST_F(BenchVosLeaks, OfAVideoIsNamedWithObjectsTogether) {
+  EXPECT_THAT(leaks_with("1 15", "together"), testing::ElementsAre("video"));
+}
+TEST_F(BenchVosLeaks, OfAModelIsNamedWithObjectsTogether) {
+  EXPECT_THAT(leaks_with("91 1", "together"), testing::ElementsAre("model"));
+}
+TEST_F(BenchVosLeaks, NoneIsNamedWithoutOneWithObjectsTogether) {
+  EXPECT_THAT(leaks_with("1000 1", "together"), testing::ElementsAre());
+}
 
 TEST_F(BenchVos, MemoryIsFlatOverALongClip) {
   add_video("clip_c", 1, 99);
@@ -306,8 +519,11 @@ TEST_F(BenchVos, FailsForAFolderWithoutVideosOrGraphs) {
   EXPECT_THAT(no_videos.err, HasSubstr("empty"));
   fs::remove(folder_ / "weights/edgetam/memory_encoder.onnx");
   const auto no_graph = run_short({});
-  EXPECT_EQ(no_graph.exit_code, 1) << no_graph.err;
+  EXPECT_EQ(no_graph.exit_code, 2) << no_graph.err;
   EXPECT_THAT(no_graph.err, HasSubstr("memory_encoder"));
+  const auto no_model = run_short({}, "net=empty");
+  EXPECT_EQ(no_model.exit_code, 2) << no_model.err;
+  EXPECT_THAT(no_model.err, HasSubstr("it has no graphs"));
 }
 
 TEST_F(BenchVos, ReportsAreMarkdownCsvAndHtml) {
@@ -316,7 +532,7 @@ TEST_F(BenchVos, ReportsAreMarkdownCsvAndHtml) {
   EXPECT_THAT(markdown, AllOf(HasSubstr("Peak by resolution and objects"), HasSubstr("96 × 64"),
                               HasSubstr("Memory by clip"), HasSubstr("Reference J&F")));
   EXPECT_THAT(read_text(newest_run() / "summary.csv"),
-              HasSubstr(",j_and_f,j_mean,f_mean,growth_per_frame_bytes\r\n"));
+              HasSubstr(",j_and_f,j_mean,f_mean,growth_per_frame_bytes,vos_label\r\n"));
   EXPECT_TRUE(fs::exists(newest_run() / "report.html"));
 }
 

@@ -158,6 +158,7 @@ export interface VosResult {
   prompt: string;
   profile: string;
   objects: string;
+  label?: string;
   side: number;
   bank_bytes?: number;
   mean?: VosFigures;
@@ -168,6 +169,7 @@ export interface VosResult {
     video: string; object?: string; width: number; height: number; frames: number; objects: number; fps?: number;
     peak_bytes?: number; gpu_peak_bytes?: number; after_bytes?: number; gpu_after_bytes?: number; growth_per_frame?: VosGrowth;
   }[];
+  object_ends?: {video: string; object: string; after_bytes?: number; gpu_after_bytes?: number}[];
   scores: ({video: string; object: string; frames: number} & VosFigures)[];
   left_out?: {video: string; why: string}[];
 }

@@ -350,7 +350,7 @@ std::int64_t frames_in_memory(const BenchOptions& options, int side) {
   const std::int64_t most = options.memory_limit ? std::min(kDefaultFrameMemory.count,
                                                             options.memory_limit->count / kLimitOverFrames)
                                                  : kDefaultFrameMemory.count;
-  return std::max<std::int64_t>(1, most / media::vos::planes_frame_size(side).count);
+  return std::max<std::int64_t>(1, most / media::vos::planes_frame_size(side, options.vos->planes).count);
 }
 
 // The smallest limit on the GPU memory of the run's devices.
@@ -373,12 +373,12 @@ std::vector<VosLeftOut> videos_over_limit(const Run& run, const PreparedModel& m
   if (!model.vos || !run.prepared.source) return over;
   const std::optional<Bytes> host = run.options.memory_limit, gpu = gpu_limit_of(run);
   const std::int64_t window = frames_in_memory(run.options, model.vos->side);
+  const Bytes frame = media::vos::planes_frame_size(model.vos->side, run.options.vos->planes);
   for (const SourceSequence& sequence : run.prepared.source->sequences) {
     ClipSize clip{sequence.width, sequence.height, 1, {}};
     if (run.options.vos->objects == VosObjects::together)
       clip.objects = static_cast<std::int64_t>(sequence.objects.size());
-    clip.frames =
-        Bytes{std::min(window, sequence.frames) * media::vos::planes_frame_size(model.vos->side).count};
+    clip.frames = Bytes{std::min(window, sequence.frames) * frame.count};
     const auto check = [&](const std::optional<Bytes>& limit, bool is_gpu) {
       const auto needed = limit ? estimate_peak(*model.vos, clip, is_gpu) : std::nullopt;
       if (!needed || *needed <= *limit) return;
@@ -404,6 +404,7 @@ WorkerJob inference_job(Run& run, const PreparedModel& model) {
   vos.prompt = model.asked_prompt.value_or(run.options.vos->prompt);
   vos.profile = run.options.vos->profile;
   vos.objects = run.options.vos->objects;
+  vos.plane_type = run.options.vos->planes;
   vos.non_overlap = run.prepared.vos && run.prepared.vos->layout == VosLayout::davis;
   vos.videos = videos_path(run.folder.path).string();
   vos.planes = planes_folder(run.options.prepared_dir).string();

@@ -52,7 +52,8 @@ void save_figures(Run& run, bool is_last) {
 // Scores the masks of --task vos and draws some.
 void add_accuracy(Run& run, const PreparedModel& model, ModelResult& result) {
   const std::filesystem::path masks = masks_path(run, model.name);
-  if (result.status != ModelStatus::ok || !result.vos) {
+  // Files of other projects make no masks.
+  if (result.status != ModelStatus::ok || !result.vos || !result.vos->label.empty()) {
     std::error_code ignored;
     std::filesystem::remove(masks, ignored);
     return;

@@ -18,6 +18,7 @@ namespace {
 struct TrialOutcome {
   ModelResult result;
   ModelFacts facts;
+  bool is_input_error = false;  // the worker refused the model's files
 };
 
 // Runs one model in one child under the limit, on blank frames. This proves that it loads and runs, or times
@@ -47,6 +48,7 @@ Result<TrialOutcome> run_trial(const WorkerModel& model, WorkerKind kind, const 
   if (options.vos) {
     WorkerVos& vos = plan.job.vos.emplace();
     vos.profile = options.vos->profile;
+    vos.plane_type = options.vos->planes;
     vos.non_overlap = context.non_overlap;
     vos.most_objects = options.vos->objects == VosObjects::alone ? 1 : context.most_objects;
   }
@@ -54,7 +56,7 @@ Result<TrialOutcome> run_trial(const WorkerModel& model, WorkerKind kind, const 
   if (!worker) return forward_error(worker);
   if (!supervise({worker->get()}, context.interrupt, options.metrics_interval, nullptr))
     return failure("the trial of model " + model.name + " was stopped", "interrupted");
-  TrialOutcome outcome{(*worker)->result(), {}};
+  TrialOutcome outcome{(*worker)->result(), {}, (*worker)->account().is_input_error};
   if (const auto& models = (*worker)->account().models; !models.empty()) outcome.facts = models.front();
   return outcome;
 }
@@ -94,7 +96,8 @@ void take_outcome(PreparedModel& model, const TrialOutcome& outcome) {
   take_facts(model, outcome);
   model.status = outcome.result.status;
   model.error = outcome.result.error;
-  if (!model.vos) model.vos = outcome.result.vos;  // trials of --tune run one object only
+  model.is_refused = model.forced_task == "vos" && outcome.is_input_error;
+  if (outcome.result.vos) model.vos = outcome.result.vos;
   model.trial = model.status == ModelStatus::ok ? memory_of_warmup(outcome.result) : outcome.result;
 }
 
@@ -209,8 +212,25 @@ Status fingerprint_in_child(PreparedModel& model, const PreparationContext& cont
   return {};
 }
 
+// The first file in a folder with graphs of another project.
+Result<fs::path> first_file_of(const fs::path& folder, const std::string& backend) {
+  std::vector<fs::path> files;
+  std::error_code code;
+  for (fs::directory_iterator entry(folder, code), end; !code && entry != end; entry.increment(code)) {
+    const auto able = inference::backends_for_extension(entry->path().extension().string());
+    if (!able.empty() && (backend.empty() || std::ranges::find(able, backend) != able.end()))
+      files.push_back(entry->path());
+  }
+  if (!files.empty()) return std::ranges::min(files);
+  return input_error(fmt::format("{} cannot track objects in videos", folder.string()), "it has no graphs",
+                     "export the model with python/export_vos.py (docs/video-segmentation.md)");
+}
+
 // The graph of a model of --task vos whose extension chooses the backend.
 Result<fs::path> first_graph_of(const fs::path& model, const std::string& backend) {
+  std::error_code unknown;
+  if (!inference::vos::follows_contract(model))
+    return fs::is_directory(model, unknown) ? first_file_of(model, backend) : Result<fs::path>(model);
   Result<fs::path> found = input_error(fmt::format("no graphs in {}", model.string()));
   for (const std::string_view name : {"onnxruntime", "libtorch", "tensorrt"}) {
     auto files = inference::vos::find_contract_files(model, backend.empty() ? name : backend);
@@ -249,7 +269,10 @@ Result<PreparedModel> prepare_model(const ModelSpec& spec, const PreparationCont
   const auto graph = options.vos
                          ? first_graph_of(spec.path, spec.backend.empty() ? options.backend : spec.backend)
                          : Result<fs::path>(spec.path);
-  if (!graph) return failed_model(std::move(model), graph.error());
+  if (!graph) {
+    model.is_refused = options.vos.has_value();
+    return failed_model(std::move(model), graph.error());
+  }
   const auto backends = inference::choose_backends(
       *graph, spec.backend.empty() ? options.backend : spec.backend, model.settings.device);
   if (!backends) return failed_model(std::move(model), backends.error());

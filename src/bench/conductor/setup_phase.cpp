@@ -1,6 +1,7 @@
 #include "bench/conductor/setup_phase.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <malloc.h>
 #include <unistd.h>
 
@@ -58,10 +59,16 @@ Bytes memory_for_one_image(Bytes workspace) {
 
 // --- scanning
 
-// Of --task vos: the first child finds the videos, later ones write their frames for one size of input.
+// Of --task vos: the first child finds the videos, later ones write their frames for one format.
 Result<Json> scan_vos(media::MediaEngine& engine, const BenchOptions& options, const Json& job) {
   const std::string videos_file = get_text(job, kVideosKey);
-  if (const auto side = get_integer(job, kSideKey)) {
+  if (const Json& model = get_member(job, kModelKey); !model.is_null()) {
+    auto facts = message_from_json<VosModelFacts>(model);
+    if (!facts) return forward_error(facts);
+    VosResult described;
+    described.side = facts->side;
+    described.pixel_mean = facts->pixel_mean;
+    described.pixel_std = facts->pixel_std;
     std::vector<PreparedVideo> videos;
     auto lines = VideoLines::open(videos_file);
     if (!lines) return forward_error(lines);
@@ -70,8 +77,8 @@ Result<Json> scan_vos(media::MediaEngine& engine, const BenchOptions& options, c
       if (!*video) break;
       videos.push_back(std::move(**video));
     }
-    auto written = write_frames(engine, videos, static_cast<int>(*side), options.max_frames,
-                                planes_folder(options.prepared_dir), report_frames);
+    auto written = write_frames(engine, videos, planes_format_of(described, options.vos->planes),
+                                options.max_frames, planes_folder(options.prepared_dir), report_frames);
     if (!written) return forward_error(written);
     Json left_out = Json::array();
     for (const VosLeftOut& item : written->left_out) left_out.push_back({item.video, item.why});
@@ -175,18 +182,19 @@ void leave_out(SourceMetadata& source, const std::string& video, const std::stri
   for (const SourceSequence& sequence : source.sequences) source.total_frames += sequence.frames;
 }
 
-// Writes the frames for each size of input among the models.
+// Writes the frames for each format among the models.
 Status prepare_frames(const BenchOptions& options, const Json& files, PreparedData& data,
                       Interrupt& interrupt) {
-  std::vector<int> sides;
-  for (const PreparedModel& model : data.models)
-    if (model.status == ModelStatus::ok && model.vos) sides.push_back(model.vos->side);
-  std::ranges::sort(sides);
-  sides.erase(std::unique(sides.begin(), sides.end()), sides.end());
-  for (const int side : sides) {
-    send_step(fmt::format("preparing frames of {0} × {0} pixels", side));
+  std::vector<media::vos::PlanesFormat> done_formats;
+  for (const PreparedModel& model : data.models) {
+    if (model.status != ModelStatus::ok || !model.vos) continue;
+    const VosResult& vos = *model.vos;
+    const media::vos::PlanesFormat format = planes_format_of(vos, options.vos->planes);
+    if (std::ranges::find(done_formats, format) != done_formats.end()) continue;
+    done_formats.push_back(format);
+    send_step(fmt::format("preparing frames of {0} × {0} pixels, {1}", vos.side, name_of(format.type)));
     Json job = files;
-    job[kSideKey] = side;
+    job[kModelKey] = message_to_json(VosModelFacts{vos.side, {}, vos.pixel_mean, vos.pixel_std});
     auto done = run_scan(options, "preparing the frames of " + options.vos->dataset, job, interrupt);
     if (!done) return forward_error(done);
     send_step(fmt::format("{} decoded, {} prepared earlier",
@@ -255,8 +263,9 @@ Result<Json> set_up(const Json& job) {
                                    report_model,
                                    options->vos ? most_objects_of(data.source) : 0,
                                    data.vos && data.vos->layout == VosLayout::davis};
-  // Sent after the last model: if every model lacks a source, the answer is one error for all of them.
-  std::vector<std::string> without_source;
+  // Sent after the last model: if every model lacks a source, or is refused, the answer is one error for all
+  // of them.
+  std::vector<std::string> without_source, refused;
   for (const ModelSpec& spec : options->models) {
     send_step(fmt::format("trying {}", spec.name));
     auto model = prepare_model(spec, context);
@@ -271,6 +280,8 @@ Result<Json> set_up(const Json& job) {
       std::string line = fmt::format("{}: {}: {}", model->name, name_of(model->status), model->error);
       if (model->error == kNeedsSource)
         without_source.push_back(std::move(line));
+      else if (model->is_refused)
+        refused.push_back(std::move(line));
       else
         send_failure(line);
     }
@@ -280,6 +291,10 @@ Result<Json> set_up(const Json& job) {
   if (!data.source && std::ranges::all_of(data.models, &PreparedModel::takes_frames))
     return usage_error("--source is missing", "all models take frames", kNameASource);
   for (const std::string& line : without_source) send_failure(line);
+  if (!refused.empty() && refused.size() == data.models.size())
+    return input_error(refused.size() == 1 ? "the model cannot be used" : "none of the models can be used",
+                       fmt::format("{}", fmt::join(refused, "; ")));
+  for (const std::string& line : refused) send_failure(line);
   if (options->vos)
     if (auto prepared = prepare_frames(*options, files, data, *interrupt); !prepared)
       return forward_error(prepared);

@@ -26,10 +26,10 @@ namespace headroom::bench {
 // at the same time.
 inline constexpr const char* kMetadataKey = "metadata_path";
 inline constexpr const char* kPreparedKey = "prepared";
-// With --task vos: the file of prepared videos in the run folder, and the size of input to prepare frames
-// for.
+// With --task vos: the file of prepared videos in the run folder, and the model's facts (VosModelFacts) that
+// frames are prepared for.
 inline constexpr const char* kVideosKey = "videos_path";
-inline constexpr const char* kSideKey = "side";
+inline constexpr const char* kModelKey = "model";
 
 // A folder that cannot be written is wrong use, because nothing was measured yet.
 tl::unexpected<Error> not_writable(Error error, const char* option);

@@ -162,7 +162,12 @@ void add_vos_event(WorkerAccount& account, const std::string& kind, const Json& 
   VosResult& vos = *account.vos;
   const PhaseAccount last = account.phases.empty() ? PhaseAccount{} : account.phases.back();
   if (kind == "vos_model") {
-    if (const auto facts = message_from_json<VosModelFacts>(event)) vos.side = facts->side;
+    auto facts = message_from_json<VosModelFacts>(event);
+    if (!facts) return;
+    vos.side = facts->side;
+    vos.label = std::move(facts->label);
+    vos.pixel_mean = std::move(facts->pixel_mean);
+    vos.pixel_std = std::move(facts->pixel_std);
   } else if (kind == "vos_trial") {
     auto trial = message_from_json<VosTrial>(event);
     if (!trial) return;
@@ -176,6 +181,8 @@ void add_vos_event(WorkerAccount& account, const std::string& kind, const Json& 
     end->clip.gpu_peak = ledger_peak_of(last);
     vos.bank = std::max(vos.bank, std::optional(end->bank));
     vos.clips.push_back(std::move(end->clip));
+  } else if (kind == "vos_object") {
+    if (auto end = message_from_json<VosObjectEnd>(event)) vos.object_ends.push_back(std::move(*end));
   } else if (kind == "vos_load") {
     const auto end = message_from_json<VosLoadEnd>(event);
     if (!end) return;
@@ -289,6 +296,7 @@ void add_event(WorkerAccount& account, const Json& event) {
     const auto error = message_from_json<WorkerError>(event).value_or(WorkerError{});
     account.status = error.kind;
     account.error = error.message;
+    account.is_input_error = error.is_input;
     account.peak_at_error = error.peak;
     account.gpus.add_phase(account.phase(), error.gpu, true);
   } else if (kind == "done") {

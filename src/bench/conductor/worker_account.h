@@ -95,6 +95,7 @@ struct WorkerAccount {
   bool peak_reset_works = true;
   ModelStatus status = ModelStatus::ok;  // as the worker reported, or from its exit (WorkerRun)
   std::string error;
+  bool is_input_error = false;         // the worker's own error is of ErrorKind::input
   std::optional<Bytes> peak_at_error;  // since its last phase, if the worker reported its own error
 
   Phase phase() const { return phases.empty() ? Phase::start : phases.back().phase; }

@@ -7,7 +7,6 @@
 namespace headroom::bench {
 namespace {
 
-constexpr std::int64_t kRingFull = 16;  // 15 pointers before the current frame
 // Less is noise of the allocator: its heap keeps some freed pages.
 constexpr double kLeastLeak = 64 << 10, kLeastLoadLeak = 1 << 20, kLeastFrameLeak = 16 << 10;
 
@@ -41,26 +40,43 @@ class Remains {
   std::vector<double> sums_;
 };
 
-// A step within a video is an object's; a step to the next video is that video's.
-void add_leaks(VosResult& result, const char* memory, std::optional<Bytes> VosClip::*after) {
+// A step within a video is an object's; a step to the next video's first clip is that video's. Several
+// objects that ran together leave more than one that ran alone, so only runs of the same kind are compared.
+void add_leaks(VosResult& result, const char* memory, std::optional<Bytes> VosClip::*after,
+               std::optional<Bytes> VosObjectEnd::*after_object) {
   Remains objects, videos;
+  std::int64_t steps = 0, objects_in_steps = 0;  // to the next video
   const VosClip* earlier = nullptr;
+  std::int64_t ran_alone = 0;  // objects after the earlier clip
+  auto end = result.object_ends.begin();
   for (const VosClip& clip : result.clips) {
     if (!(clip.*after)) return;
     if (earlier != nullptr) {
-      const auto step = static_cast<double>(((clip.*after)->count - (earlier->*after)->count));
-      (earlier->video == clip.video ? objects : videos).add(step);
+      const auto step = static_cast<double>((*(clip.*after) - *(earlier->*after)).count);
+      const bool begins_video = earlier->video != clip.video;
+      (begins_video ? videos : objects).add(step);
+      steps += begins_video ? 1 : 0;
+      objects_in_steps += begins_video ? ran_alone + std::max<std::int64_t>(1, clip.objects) : 0;
     }
     earlier = &clip;
+    ran_alone = 0;
+    const Bytes* last = clip.objects == 1 ? &*(clip.*after) : nullptr;
+    for (; end != result.object_ends.end() && end->video == clip.video; ++end, ++ran_alone) {
+      const std::optional<Bytes>& now = (*end).*after_object;
+      if (!now) return;
+      if (last != nullptr) objects.add(static_cast<double>((*now - *last).count));
+      last = &*now;
+    }
   }
   const auto of_objects = objects.leak("object", memory);
   if (of_objects) result.leaks.push_back(*of_objects);
   auto of_videos = videos.leak("video", memory);
   if (!of_videos) return;
-  // The step to the next video also has what its first object left.
+  // The step to the next video also has what objects left.
   if (of_objects) {
+    const double each = static_cast<double>(objects_in_steps) / static_cast<double>(steps);
     for (double GrowthSlope::*figure : {&GrowthSlope::slope, &GrowthSlope::low, &GrowthSlope::high})
-      of_videos->growth.*figure -= of_objects->growth.slope;
+      of_videos->growth.*figure -= each * of_objects->growth.slope;
     if (of_videos->growth.low < kLeastLeak) return;
   }
   result.leaks.push_back(*of_videos);
@@ -106,8 +122,6 @@ void GrowthPoints::add(std::int64_t frame, Bytes bytes) {
 
 std::optional<GrowthSlope> GrowthPoints::slope() const { return slope_of(frames_, bytes_); }
 
-std::int64_t first_compared_frame(std::int64_t frames) { return std::min(kRingFull, frames / 2); }
-
 void add_growth(VosResult& result) {
   const VosClip* longest = nullptr;
   for (const VosClip& clip : result.clips)
@@ -121,8 +135,8 @@ void add_growth(VosResult& result) {
     result.leaks.push_back({"frame", "host", *result.per_frame});
   if (result.gpu_per_frame && result.gpu_per_frame->low > kLeastFrameLeak)
     result.leaks.push_back({"frame", "gpu", *result.gpu_per_frame});
-  add_leaks(result, "host", &VosClip::after);
-  add_leaks(result, "gpu", &VosClip::gpu_after);
+  add_leaks(result, "host", &VosClip::after, &VosObjectEnd::after);
+  add_leaks(result, "gpu", &VosClip::gpu_after, &VosObjectEnd::gpu_after);
   add_load_leak(result, "host", result.loads);
   add_load_leak(result, "gpu", result.gpu_loads);
 }

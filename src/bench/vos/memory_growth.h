@@ -30,9 +30,8 @@ class GrowthPoints {
   std::vector<double> frames_, bytes_;
 };
 
-// The first frame of a clip whose memory is compared: 16, when all rings are full, or the middle of a short
-// clip.
-std::int64_t first_compared_frame(std::int64_t frames);
+// The first frame of a clip whose memory is compared: 15 pointers lie before it, so all rings are full.
+inline constexpr std::int64_t kRingFull = 16;
 
 // Fills the summary of a model's clips: per_frame, gpu_per_frame and leaks.
 void add_growth(VosResult& result);

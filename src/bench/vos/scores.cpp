@@ -29,6 +29,7 @@ using evaluation::Protocol;
 struct ScoredObject {
   ObjectScorer official, reference;
   std::map<std::int64_t, std::string>::const_iterator next;  // the next mask of the ground truth
+  bool is_damaged = false;                                   // a mask could not be read: no score
 };
 
 class MaskScorer {
@@ -47,16 +48,14 @@ class MaskScorer {
     middle_ = frames / 2;
   }
 
-  Status add(const MaskLine& line, bool is_drawn) {
+  Status add(VosScores& scores, const MaskLine& line, bool is_drawn) {
     if (line.object >= objects_.size()) return input_error("a predicted mask is of an unknown object");
     has_masks_[line.object] = true;
     if (is_drawn && line.frame == middle_) keep_for_drawing(line);
     ScoredObject& object = objects_[line.object];
     const auto& truths = prepared_.video.objects[line.object].masks;
     for (; object.next != truths.end() && object.next->first <= line.frame; ++object.next)
-      if (auto added = add_frame(line.object, object.next->first == line.frame ? &line.mask : nullptr);
-          !added)
-        return added;
+      add_frame(scores, line.object, object.next->first == line.frame ? &line.mask : nullptr);
     return {};
   }
 
@@ -65,17 +64,16 @@ class MaskScorer {
     for (std::size_t i = 0; i < objects_.size(); ++i) {
       const VosObject& object = prepared_.video.objects[i];
       if (object.masks.empty() || !has_masks_[i]) continue;
-      for (; objects_[i].next != object.masks.end(); ++objects_[i].next)
-        if (auto added = add_frame(i, nullptr); !added) return added;
+      for (; objects_[i].next != object.masks.end(); ++objects_[i].next) add_frame(scores, i, nullptr);
+      if (objects_[i].is_damaged) continue;
       VosObjectScore score{prepared_.video.id, object.id};
       if (const auto official = objects_[i].official.score()) {
         score.frames = official->frames;
         score.j = official->j.mean;
         score.f = official->f.mean;
         score.j_and_f = official->j_and_f();
-      } else if (scores.problem.empty()) {
-        scores.problem =
-            fmt::format("{}/{} has no score: {}", prepared_.video.id, object.id, official.error().sentence());
+      } else {
+        note(scores, i, official.error());
       }
       if (const auto reference = objects_[i].reference.score()) {
         score.reference_j = reference->j.mean;
@@ -87,12 +85,21 @@ class MaskScorer {
   }
 
  private:
-  Status add_frame(std::size_t index, const BinaryMask* prediction) {
+  void add_frame(VosScores& scores, std::size_t index, const BinaryMask* prediction) {
     ScoredObject& object = objects_[index];
+    if (object.is_damaged) return;
     auto truth = media::vos::read_mask(engine_, object.next->second, prepared_.video.objects[index].value);
-    if (!truth) return forward_error(truth);
-    if (auto added = object.official.add(*truth, prediction, scratch_); !added) return added;
-    return object.reference.add(*truth, prediction, scratch_);
+    Status added = truth ? object.official.add(*truth, prediction, scratch_) : Status(forward_error(truth));
+    if (added) added = object.reference.add(*truth, prediction, scratch_);
+    object.is_damaged = !added;
+    if (!added) note(scores, index, added.error());
+  }
+
+  // The first object without a score is named.
+  void note(VosScores& scores, std::size_t index, const Error& error) const {
+    if (scores.problem.empty())
+      scores.problem = fmt::format("{}/{} has no score: {}", prepared_.video.id,
+                                   prepared_.video.objects[index].id, error.sentence());
   }
 
   void keep_for_drawing(const MaskLine& line) {
@@ -184,7 +191,7 @@ Result<VosScores> score_masks(media::MediaEngine& engine, const ScoreJob& job,
       scorer.begin(std::move(*video));
     }
     const bool is_drawn = std::ranges::find(drawn, line->video) != drawn.end();
-    if (auto added = scorer.add(*line, is_drawn); !added) return forward_error(added);
+    if (auto added = scorer.add(scores, *line, is_drawn); !added) return forward_error(added);
   }
   if (current)
     if (auto ended = scorer.end(scores); !ended) return forward_error(ended);

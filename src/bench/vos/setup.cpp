@@ -63,6 +63,17 @@ std::string name_of(const VosLeftOut& item) {
   return item.object.empty() ? item.video : fmt::format("{}/{}", item.video, item.object);
 }
 
+media::vos::PlanesFormat planes_format_of(const VosResult& model, PlaneType type) {
+  media::vos::PlanesFormat format{model.side, type};
+  if (model.pixel_mean.size() != format.mean.size() || model.pixel_std.size() != format.std.size())
+    return format;
+  for (std::size_t i = 0; i < format.mean.size(); ++i) {
+    format.mean[i] = static_cast<float>(model.pixel_mean[i]);
+    format.std[i] = static_cast<float>(model.pixel_std[i]);
+  }
+  return format;
+}
+
 fs::path planes_folder(const fs::path& prepared_folder) { return prepared_folder / "planes"; }
 
 Result<ScannedVideos> scan_videos(media::MediaEngine& engine, const BenchOptions& options,
@@ -123,19 +134,20 @@ Result<ScannedVideos> scan_videos(media::MediaEngine& engine, const BenchOptions
 }
 
 Result<WrittenFrames> write_frames(media::MediaEngine& engine, const std::vector<PreparedVideo>& videos,
-                                   int side, std::int64_t max_frames, const fs::path& folder,
+                                   const media::vos::PlanesFormat& format, std::int64_t max_frames,
+                                   const fs::path& folder,
                                    const std::function<void(std::int64_t, const std::string&)>& on_frame) {
   if (auto made = make_folder(folder); !made) return forward_error(made);
   Bytes missing;
   for (const PreparedVideo& prepared : videos) {
     const std::int64_t frames = measured_frames(prepared.video, max_frames);
-    if (!media::vos::has_planes(prepared.video, side, frames, folder))
-      missing += media::vos::planes_file_size(side, frames);
+    if (!media::vos::has_planes(prepared.video, format, frames, folder))
+      missing += media::vos::planes_file_size(format.side, format.type, frames);
   }
   if (auto fits = media::vos::check_space(folder, missing); !fits) return forward_error(fits);
   WrittenFrames written;
   for (const PreparedVideo& prepared : videos) {
-    const auto planes = media::vos::prepare_planes(engine, prepared.video, side, max_frames, folder, [&] {
+    const auto planes = media::vos::prepare_planes(engine, prepared.video, format, max_frames, folder, [&] {
       ++written.decoded;
       if (on_frame) on_frame(written.decoded, prepared.video.id);
     });

@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "bench/vos/videos.h"
 #include "media/media_engine.h"
+#include "media/vos/planes.h"
 #include "types/bench_options.h"
 #include "types/bench_result.h"
 
@@ -32,12 +33,14 @@ struct WrittenFrames {
   std::vector<VosLeftOut> left_out{};        // videos with a frame that cannot be decoded
 };
 
-// Writes the frames of all videos for an input of side × side pixels into `folder`. Fails if they do not fit
-// on the disk.
+// Writes the frames of all videos in a model's format into `folder`. Fails if they do not fit on the disk.
 Result<WrittenFrames> write_frames(
-    media::MediaEngine& engine, const std::vector<PreparedVideo>& videos, int side, std::int64_t max_frames,
-    const std::filesystem::path& folder,
+    media::MediaEngine& engine, const std::vector<PreparedVideo>& videos,
+    const media::vos::PlanesFormat& format, std::int64_t max_frames, const std::filesystem::path& folder,
     const std::function<void(std::int64_t frames, const std::string& video)>& on_frame = {});
+
+// The format of frames for a model, by its result's side, pixel_mean and pixel_std.
+media::vos::PlanesFormat planes_format_of(const VosResult& model, PlaneType type);
 
 // Where the frames are, in the folder of prepared data.
 std::filesystem::path planes_folder(const std::filesystem::path& prepared_folder);

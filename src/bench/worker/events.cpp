@@ -73,7 +73,7 @@ ProcessMemory WorkerEvents::mark(Phase phase) {
 
 void WorkerEvents::send_error(const Error& error, bool out_of_memory) {
   flush();
-  WorkerError event{.message = error.sentence()};
+  WorkerError event{.message = error.sentence(), .is_input = error.kind == ErrorKind::input};
   if (watch_) {
     const std::string refused = watch_->describe_new_refusals();
     if (!refused.empty()) event.message += "; " + refused;

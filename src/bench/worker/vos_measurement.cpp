@@ -20,26 +20,31 @@ namespace headroom::bench {
 namespace {
 
 using inference::vos::Tracker;
+using media::vos::PlanesReader;
 
 constexpr std::uint8_t kGreyPixel = 114;
 constexpr std::int64_t kObjectsTogether = 4;  // objects_per_run of the tracker
-constexpr std::int64_t kMostTrialFrames = 30;
-constexpr Nanoseconds kMostTrialTime{2'000'000'000};
+// A trial's peak counts with all recent memories in the bank; a slow model gets the time for them.
+constexpr std::int64_t kFullBankFrames = 9;
+constexpr Nanoseconds kMostFullBankTime{30'000'000'000};
+constexpr std::int64_t kTimedFrames = 30;
+constexpr Nanoseconds kMostTimedTime{2'000'000'000};
 // After a cleaning, the first runs allocate again what it released.
 constexpr std::int64_t kStepsAfterCleaning = 2;
 constexpr int kReloads = 2;
 
-ElementType memory_type_of(Precision precision) {
+std::optional<ElementType> memory_type_of(Precision precision) {
   switch (precision) {
     case Precision::fp32:
       return ElementType::float32;
     case Precision::fp16:
       return ElementType::float16;
     case Precision::bf16:
+      return ElementType::bfloat16;
     case Precision::automatic:
       break;
   }
-  return ElementType::bfloat16;
+  return std::nullopt;
 }
 
 Result<Tracker> load_tracker(Worker& worker, ModelFacts* facts = nullptr) {
@@ -59,7 +64,7 @@ Result<Tracker> load_tracker(Worker& worker, ModelFacts* facts = nullptr) {
   if (!tracker || facts == nullptr) return tracker;
   facts->name = model.name;
   facts->task = "vos";
-  facts->input = fmt::format("uint8[3,{0},{0}]", tracker->side());
+  facts->input = fmt::format("{1}[3,{0},{0}]", tracker->side(), name_of(vos.plane_type));
   facts->load_time = monotonic_now() - started;
   return tracker;
 }
@@ -69,7 +74,11 @@ Result<Tracker> load_and_report(Worker& worker) {
   auto tracker = load_tracker(worker, &facts);
   if (!tracker) return tracker;
   worker.events.send("model", message_to_json(facts));
-  worker.events.send("vos_model", message_to_json(VosModelFacts{tracker->side()}));
+  const inference::vos::Manifest& manifest = tracker->manifest();
+  worker.events.send("vos_model", message_to_json(VosModelFacts{tracker->side(),
+                                                                tracker->label(),
+                                                                {manifest.mean.begin(), manifest.mean.end()},
+                                                                {manifest.std.begin(), manifest.std.end()}}));
   worker.events.mark(Phase::model_loaded);
   return tracker;
 }
@@ -93,26 +102,40 @@ Status begin_blank(Tracker& tracker, std::int64_t objects) {
   return {};
 }
 
+struct BlankRun {
+  std::int64_t objects = 1, frames = 2;
+  Nanoseconds most_time = kMostFullBankTime;
+  bool records = false;
+};
+
 // At least two frames: one with the prompt, and one that is tracked.
-Status run_blank(Worker& worker, Tracker& tracker, std::int64_t objects, std::int64_t frames, bool records) {
+Status run_blank(Worker& worker, Tracker& tracker, const BlankRun& run) {
   const auto side = static_cast<std::size_t>(tracker.side());
   const std::vector<std::uint8_t> image(side * side * 3, kGreyPixel);
-  if (auto begun = begin_blank(tracker, objects); !begun) return begun;
+  const bool is_fp16 = worker.job.vos->plane_type == PlaneType::fp16;
+  const std::vector<std::uint16_t> halves(is_fp16 ? image.size() : 0);
+  if (auto begun = begin_blank(tracker, run.objects); !begun) return begun;
   const Nanoseconds started = monotonic_now();
-  for (std::int64_t i = 0; i < std::max<std::int64_t>(2, frames); ++i) {
+  for (std::int64_t i = 0; i < run.frames; ++i) {
     const Nanoseconds before = monotonic_now();
-    if (auto stepped = tracker.step(i, image); !stepped) return stepped;
+    if (auto stepped = is_fp16 ? tracker.step(i, halves) : tracker.step(i, image); !stepped) return stepped;
     FrameTimes times;
     times.inference = monotonic_now() - before;
-    if (records) worker.events.record(0, times);
+    if (run.records) worker.events.record(0, times);
     worker.events.alive();
-    if (i > 0 && monotonic_now() - started > kMostTrialTime) break;
+    if (i > 0 && monotonic_now() - started > run.most_time) break;
   }
   return {};
 }
 
 void send_trial(Worker& worker, const Tracker& tracker, std::int64_t objects) {
   worker.events.send("vos_trial", message_to_json(VosTrial{objects, tracker.bank_bytes(), {}, {}}));
+}
+
+void send_cleaned(Worker& worker, std::string_view level, const std::string& name) {
+  const ProcessMemory memory = sources::read_process_memory(::getpid(), sources::ProcessDetail::status);
+  worker.events.send("cleanup",
+                     message_to_json(CleanupPoint{std::string(level), name, memory.rss.value_or(Bytes{})}));
 }
 
 // --- Clips
@@ -128,8 +151,9 @@ class ClipRunner {
  public:
   ClipRunner(Worker& worker, Tracker& tracker) : worker_(worker), tracker_(tracker) {}
 
+  // Files of other projects make no masks.
   Status open_masks() {
-    if (worker_.job.vos->masks_to.empty()) return {};
+    if (worker_.job.vos->masks_to.empty() || !tracker_.label().empty()) return {};
     auto masks = MaskWriter::create(worker_.job.vos->masks_to);
     if (!masks) return forward_error(masks);
     masks_ = std::move(*masks);
@@ -137,14 +161,11 @@ class ClipRunner {
   }
 
   Status run(const Clip& clip) {
-    const PreparedVideo& prepared = *clip.prepared;
-    auto reader = media::vos::PlanesReader::open(
-        media::vos::planes_path(prepared.video, tracker_.side(), worker_.job.vos->planes),
-        worker_.job.window_frames);
+    // So that the clip's peak is its own.
+    if (has_run_objects_) worker_.events.mark(Phase::running);
+    has_run_objects_ = false;
+    auto reader = open_planes(clip);
     if (!reader) return forward_error(reader);
-    if (reader->side() != tracker_.side() || reader->frames() < clip.frames)
-      return input_error(fmt::format("the prepared frames of {} are of another setup", prepared.video.id), "",
-                         "run the setup phase again, without --skip-setup");
     if (auto warmed = warm(clip, *reader); !warmed) return warmed;
     // The mapping ends with this scope, before the cleaning is looked at.
     VosClipEnd end;
@@ -153,7 +174,48 @@ class ClipRunner {
     return finish(end);
   }
 
+  // After a clip of all objects: each of them alone for a few frames, for its memory after the cleaning. An
+  // object sees the picture of its first prompt only.
+  Status run_objects(const Clip& clip) {
+    const VosVideo& video = clip.prepared->video;
+    for (const std::size_t object : clip.objects) {
+      auto reader = open_planes(clip);
+      if (!reader) return forward_error(reader);
+      Clip alone{clip.video, clip.prepared, {object}, clip.frames, clip.frames};
+      for (const VosPrompt& prompt : clip.prepared->prompts_of(object, worker_.job.vos->prompt))
+        alone.first = std::min(alone.first, prompt.frame);
+      if (auto stepped = step_briefly(alone, kStepsAfterCleaning, *reader); !stepped) return stepped;
+      reader = tl::unexpected<Error>(Error{});
+      VosObjectEnd end{video.id, video.objects[object].id, {}, {}};
+      if (auto cleaned = clean(end.after, end.gpu_after); !cleaned) return cleaned;
+      worker_.events.send("vos_object", message_to_json(end));
+      send_cleaned(worker_, "object", end.video + "/" + end.object);
+    }
+    has_run_objects_ = true;
+    return {};
+  }
+
  private:
+  Result<PlanesReader> open_planes(const Clip& clip) const {
+    const VosVideo& video = clip.prepared->video;
+    const inference::vos::Manifest& manifest = tracker_.manifest();
+    const media::vos::PlanesFormat format{tracker_.side(), worker_.job.vos->plane_type, manifest.mean,
+                                          manifest.std};
+    auto reader = PlanesReader::open(media::vos::planes_path(video, format, worker_.job.vos->planes),
+                                     worker_.job.window_frames);
+    if (!reader) return reader;
+    if (reader->side() != format.side || reader->type() != format.type || reader->frames() < clip.frames)
+      return input_error(fmt::format("the prepared frames of {} are of another setup", video.id), "",
+                         "run the setup phase again, without --skip-setup");
+    return reader;
+  }
+
+  Status step(std::int64_t frame, std::span<const std::uint8_t> planes) {
+    if (worker_.job.vos->plane_type == PlaneType::fp16)
+      return tracker_.step(frame, PlanesReader::as_halves(planes));
+    return tracker_.step(frame, planes);
+  }
+
   Status begin(const Clip& clip) {
     const VosVideo& video = clip.prepared->video;
     const PromptKind kind = worker_.job.vos->prompt;
@@ -167,16 +229,23 @@ class ClipRunner {
     return {};
   }
 
-  Status warm(const Clip& clip, media::vos::PlanesReader& reader) {
-    const Nanoseconds started = monotonic_now();
-    const std::int64_t steps = is_warm_ ? kStepsAfterCleaning : worker_.job.warmup_frames;
-    if (steps > 0)
-      if (auto begun = begin(clip); !begun) return begun;
+  // Tracks the first frames of a clip. Each sees the first picture, because frames are read in ascending
+  // order.
+  Status step_briefly(const Clip& clip, std::int64_t steps, PlanesReader& reader) {
+    if (steps <= 0) return {};
+    if (auto begun = begin(clip); !begun) return begun;
+    const auto planes = reader.frame(clip.first);
     for (std::int64_t i = 0; i < std::min(steps, clip.frames - clip.first); ++i) {
-      // Always of the first frame's picture: frames are read in ascending order.
-      if (auto stepped = tracker_.step(clip.first + i, reader.frame(clip.first)); !stepped) return stepped;
+      if (auto stepped = step(clip.first + i, planes); !stepped) return stepped;
       worker_.events.alive();
     }
+    return {};
+  }
+
+  Status warm(const Clip& clip, PlanesReader& reader) {
+    const Nanoseconds started = monotonic_now();
+    const std::int64_t steps = is_warm_ ? kStepsAfterCleaning : worker_.job.warmup_frames;
+    if (auto stepped = step_briefly(clip, steps, reader); !stepped) return stepped;
     if (is_warm_) return {};
     is_warm_ = true;
     worker_.events.mark(Phase::warm);
@@ -186,16 +255,16 @@ class ClipRunner {
     return {};
   }
 
-  Status measure(const Clip& clip, media::vos::PlanesReader& reader, VosClipEnd& end) {
+  Status measure(const Clip& clip, PlanesReader& reader, VosClipEnd& end) {
     const VosVideo& video = clip.prepared->video;
-    GrowthPoints host(clip.first + first_compared_frame(clip.frames - clip.first)), gpu = host;
+    GrowthPoints host(clip.first + kRingFull), gpu = host;
     Nanoseconds spent;
     if (auto begun = begin(clip); !begun) return begun;
     for (std::int64_t frame = clip.first; frame < clip.frames; ++frame) {
       const Nanoseconds started = monotonic_now();
       const auto image = reader.frame(frame);
       const Nanoseconds read = monotonic_now();
-      if (auto stepped = tracker_.step(frame, image); !stepped) return stepped;
+      if (auto stepped = step(frame, image); !stepped) return stepped;
       FrameTimes times;
       times.decode = read - started;
       times.inference = monotonic_now() - read;
@@ -240,11 +309,16 @@ class ClipRunner {
   }
 
   Status finish(VosClipEnd& end) {
+    if (auto cleaned = clean(end.clip.after, end.clip.gpu_after); !cleaned) return cleaned;
+    worker_.events.send("vos_clip", message_to_json(end));
+    return {};
+  }
+
+  Status clean(std::optional<Bytes>& after, std::optional<Bytes>& gpu_after) {
     if (auto cleaned = tracker_.end_video(); !cleaned) return cleaned;
     ::malloc_trim(0);
-    end.clip.after = anonymous_memory();
-    end.clip.gpu_after = worker_.events.device_bytes();
-    worker_.events.send("vos_clip", message_to_json(end));
+    after = anonymous_memory();
+    gpu_after = worker_.events.device_bytes();
     return {};
   }
 
@@ -252,6 +326,7 @@ class ClipRunner {
   Tracker& tracker_;
   std::optional<MaskWriter> masks_;
   bool is_warm_ = false;
+  bool has_run_objects_ = false;  // since the last mark of a phase
 };
 
 // The clips of a video: all objects at once, or one after another. Objects without a prompt of this kind in
@@ -273,12 +348,6 @@ std::vector<Clip> clips_of(const PreparedVideo& prepared, std::size_t video, con
   return clips;
 }
 
-void send_cleaned(Worker& worker, std::string_view level, const std::string& name) {
-  const ProcessMemory memory = sources::read_process_memory(::getpid(), sources::ProcessDetail::status);
-  worker.events.send("cleanup",
-                     message_to_json(CleanupPoint{std::string(level), name, memory.rss.value_or(Bytes{})}));
-}
-
 Status run_videos(Worker& worker, Tracker& tracker) {
   const WorkerVos& vos = *worker.job.vos;
   auto lines = VideoLines::open(vos.videos);
@@ -297,6 +366,8 @@ Status run_videos(Worker& worker, Tracker& tracker) {
       has_run = true;
       if (vos.objects == VosObjects::alone)
         send_cleaned(worker, "object", name + "/" + (*prepared)->video.objects[clip.objects.front()].id);
+      else if (auto looked = runner.run_objects(clip); !looked)
+        return looked;
     }
     send_cleaned(worker, "video", name);
   }
@@ -316,7 +387,7 @@ void send_unloaded(Worker& worker) {
 Status reload(Worker& worker) {
   auto tracker = load_tracker(worker);
   if (!tracker) return forward_error(tracker);
-  return run_blank(worker, *tracker, 1, 0, false);
+  return run_blank(worker, *tracker, {});
 }
 
 }  // namespace
@@ -324,19 +395,20 @@ Status reload(Worker& worker) {
 Status try_vos(Worker& worker) {
   auto tracker = load_and_report(worker);
   if (!tracker) return forward_error(tracker);
-  const bool is_tuning = worker.job.kind == WorkerKind::tune;
-  const std::int64_t frames = std::min(worker.job.warmup_frames, kMostTrialFrames);
-  if (auto ran = run_blank(worker, *tracker, 1, frames, false); !ran) return ran;
+  BlankRun run{.frames = kFullBankFrames};
+  if (auto ran = run_blank(worker, *tracker, run); !ran) return ran;
   worker.events.mark(Phase::warm);
   send_trial(worker, *tracker, 1);
-  if (is_tuning) {
-    if (auto ran = run_blank(worker, *tracker, 1, kMostTrialFrames, true); !ran) return ran;
-    worker.events.flush();
-  } else if (const std::int64_t many = std::min(worker.job.vos->most_objects, kObjectsTogether); many > 1) {
-    if (auto ran = run_blank(worker, *tracker, many, 0, false); !ran) return ran;
+  run.objects = std::clamp<std::int64_t>(worker.job.vos->most_objects, 1, kObjectsTogether);
+  if (run.objects > 1) {
+    if (auto ran = run_blank(worker, *tracker, run); !ran) return ran;
     worker.events.mark(Phase::running);
-    send_trial(worker, *tracker, many);
-    return {};
+    send_trial(worker, *tracker, run.objects);
+  }
+  if (worker.job.kind == WorkerKind::tune) {
+    if (auto ran = run_blank(worker, *tracker, {run.objects, kTimedFrames, kMostTimedTime, true}); !ran)
+      return ran;
+    worker.events.flush();
   }
   worker.events.mark(Phase::running);
   return {};

@@ -340,11 +340,19 @@ class DatasetScan {
                        video.width, video.height);
   }
 
+  // The object 1 of a prompts file is the folder 001.
+  static std::string_view without_zeros(std::string_view id) {
+    const std::size_t first = id.find_first_not_of('0');
+    if (id.empty() || id.find_first_not_of("0123456789") != std::string_view::npos) return id;
+    return first == std::string_view::npos ? id.substr(id.size() - 1) : id.substr(first);
+  }
+
   void add_prompted_objects(VosVideo& video) {
     std::set<std::string> refused;
     for (PromptEntry& entry : prompts_[video.id]) {
       if (refused.contains(entry.object)) continue;
-      auto object = std::ranges::find(video.objects, entry.object, &VosObject::id);
+      auto object = std::ranges::find(video.objects, without_zeros(entry.object),
+                                      [](const VosObject& known) { return without_zeros(known.id); });
       if (const std::string problem = problem_of(entry.prompt, video); !problem.empty()) {
         refused.insert(entry.object);
         if (object != video.objects.end()) video.objects.erase(object);

@@ -2,15 +2,18 @@
 // nothing, and neither does the next setup of the same frames.
 //
 // The file has a header of kPlanesHeader bytes: lines of text ("headroom planes 1", "side S", "frames N",
-// "sources HASH"), then newlines. Behind it are N frames of 3 × S × S bytes: the planes red, green and blue,
-// row by row (squash.h). HASH covers the path, size and time of each picture file.
+// "values uint8" or "values fp16 …" with mean and std, "sources HASH"), then newlines. Behind it are N frames
+// of 3 × S × S values: the planes red, green and blue, row by row (squash.h). Values are levels 0..255, or
+// (level / 255 - mean) / std in half precision. HASH covers the path, size and time of each picture file.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <span>
+#include <string>
 #include <utility>
 
 #include "base/files.h"
@@ -18,14 +21,28 @@
 #include "base/units.h"
 #include "media/media_engine.h"
 #include "types/vos.h"
+#include "types/vos_run.h"
 
 namespace headroom::media::vos {
 
 inline constexpr std::int64_t kPlanesHeader = 4096;
 
+// What a model takes. Files of different formats have different names.
+struct PlanesFormat {
+  int side = 0;  // S
+  PlaneType type = PlaneType::uint8;
+  std::array<float, 3> mean{0.485F, 0.456F, 0.406F}, std{0.229F, 0.224F, 0.225F};  // of fp16
+  // "uint8", or "fp16" with mean and std.
+  std::string values() const;
+  // Equal formats have the same files.
+  friend bool operator==(const PlanesFormat& a, const PlanesFormat& b) {
+    return a.side == b.side && a.values() == b.values();
+  }
+};
+
 // Of one frame, and of a file of this many frames.
-Bytes planes_frame_size(int side);
-Bytes planes_file_size(int side, std::int64_t frames);
+Bytes planes_frame_size(int side, PlaneType type);
+Bytes planes_file_size(int side, PlaneType type, std::int64_t frames);
 
 struct PreparedPlanes {
   std::filesystem::path path;
@@ -34,14 +51,16 @@ struct PreparedPlanes {
 };
 
 // Where prepare_planes() puts a video's file.
-std::filesystem::path planes_path(const VosVideo& video, int side, const std::filesystem::path& folder);
+std::filesystem::path planes_path(const VosVideo& video, const PlanesFormat& format,
+                                  const std::filesystem::path& folder);
 // Whether the file of the first `frames` frames is there, written from the pictures as they are now.
-bool has_planes(const VosVideo& video, int side, std::int64_t frames, const std::filesystem::path& folder);
+bool has_planes(const VosVideo& video, const PlanesFormat& format, std::int64_t frames,
+                const std::filesystem::path& folder);
 
 // Writes the first `frames` frames of a video, or finds them written. `folder` must exist. Calls `on_frame`
 // after each decoded frame. Errors: a frame that cannot be decoded, which the error names (ErrorKind::input);
 // a full disk (ErrorKind::failed).
-Result<PreparedPlanes> prepare_planes(MediaEngine& engine, const VosVideo& video, int side,
+Result<PreparedPlanes> prepare_planes(MediaEngine& engine, const VosVideo& video, const PlanesFormat& format,
                                       std::int64_t frames, const std::filesystem::path& folder,
                                       const std::function<void()>& on_frame = {});
 
@@ -62,10 +81,13 @@ class PlanesReader {
   ~PlanesReader();
 
   int side() const { return side_; }
+  PlaneType type() const { return type_; }
   std::int64_t frames() const { return frames_; }
   // The planes of a frame, with all their pages in memory, until the next call. Frames are read in ascending
   // order; `index` is below frames().
   std::span<const std::uint8_t> frame(std::int64_t index);
+  // These planes as halves, of a file of type fp16.
+  static std::span<const std::uint16_t> as_halves(std::span<const std::uint8_t> planes);
 
  private:
   PlanesReader() = default;
@@ -75,6 +97,7 @@ class PlanesReader {
     std::swap(size_, other.size_);
     std::swap(dropped_, other.dropped_);
     std::swap(side_, other.side_);
+    std::swap(type_, other.type_);
     std::swap(frames_, other.frames_);
     std::swap(window_, other.window_);
   }
@@ -83,6 +106,7 @@ class PlanesReader {
   std::uint8_t* memory_ = nullptr;
   std::size_t size_ = 0, dropped_ = 0;  // bytes of the file; bytes from its start without pages
   int side_ = 0;
+  PlaneType type_ = PlaneType::uint8;
   std::int64_t frames_ = 0, window_ = 1;
 };
 

@@ -95,6 +95,7 @@ void columns_of(auto& column, const ModelResult& model, const std::optional<Limi
   column("j_mean", cell(vos.j));
   column("f_mean", cell(vos.f));
   column("growth_per_frame_bytes", vos.per_frame ? cell(vos.per_frame->slope) : "");
+  column("vos_label", vos.label);
 }
 
 constexpr std::size_t kColumns = 6;

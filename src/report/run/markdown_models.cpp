@@ -218,6 +218,14 @@ std::string clips_table(const VosResult& vos) {
          table.text();
 }
 
+std::string object_ends_table(const VosResult& vos) {
+  MarkdownTable table(2, {"Video", "Object", "After cleanup", "GPU after"});
+  for (const VosObjectEnd& end : vos.object_ends)
+    table.add({escaped(end.video), escaped(end.object), words_for(end.after), words_for(end.gpu_after)});
+  if (table.empty()) return {};
+  return "**Memory after each object**, which ran alone for two frames after its clip.\n\n" + table.text();
+}
+
 std::string sizes_table(const VosResult& vos) {
   MarkdownTable table(1, {"Resolution", "Objects", "Clips", "Peak", "GPU peak"});
   for (const SizeRow& row : rows_by_size(vos))
@@ -233,6 +241,7 @@ std::string vos_section(const ModelResult& model) {
   add_line(text, "Tracking",
            fmt::format("prompt: {}, profile: {}, objects {}", name_of(vos.prompt), name_of(vos.profile),
                        name_of(vos.objects)));
+  if (!vos.label.empty()) add_line(text, "Label", escaped(words_for_label(vos)));
   if (vos.bank) add_line(text, "Memory Bank", format_bytes(*vos.bank));
   if (vos.per_frame) add_line(text, "Growth", words_for_growth(*vos.per_frame, "frame"));
   if (vos.gpu_per_frame) add_line(text, "GPU Growth", words_for_growth(*vos.gpu_per_frame, "frame"));
@@ -240,7 +249,7 @@ std::string vos_section(const ModelResult& model) {
   for (const VosLeftOut& item : vos.left_out)
     add_line(text, "Left Out", escaped(item.video + ": " + item.why));
   if (!text.empty()) text += "\n";
-  return text + accuracy_table(vos) + sizes_table(vos) + clips_table(vos);
+  return text + accuracy_table(vos) + sizes_table(vos) + clips_table(vos) + object_ends_table(vos);
 }
 
 std::string trials_table(const ModelResult& model) {

@@ -36,6 +36,8 @@ template <>
 inline constexpr VosProfile kLast<VosProfile> = VosProfile::evaluation;
 template <>
 inline constexpr VosObjects kLast<VosObjects> = VosObjects::alone;
+template <>
+inline constexpr PlaneType kLast<PlaneType> = PlaneType::fp16;
 
 void describe(auto& field, a<RuntimeSettings> auto& settings) {
   field("threads", settings.threads);
@@ -223,6 +225,13 @@ void describe(auto& field, a<VosClip> auto& clip) {
   field("gpu_growth_per_frame", clip.gpu_growth);
 }
 
+void describe(auto& field, a<VosObjectEnd> auto& end) {
+  field("video", end.video);
+  field("object", end.object);
+  field("after_bytes", end.after);
+  field("gpu_after_bytes", end.gpu_after);
+}
+
 void describe(auto& field, a<VosObjectScore> auto& score) {
   field("video", score.video);
   field("object", score.object);
@@ -250,7 +259,10 @@ void describe(auto& field, a<VosResult> auto& vos) {
   field("prompt", vos.prompt);
   field("profile", vos.profile);
   field("objects", vos.objects);
+  field.unless_zero("label", vos.label);
   field("side", vos.side);
+  field.unless_zero("pixel_mean", vos.pixel_mean);
+  field.unless_zero("pixel_std", vos.pixel_std);
   field("bank_bytes", vos.bank);
   field.group("mean", [&](auto& mean) {
     mean("j_and_f", vos.j_and_f);
@@ -263,6 +275,7 @@ void describe(auto& field, a<VosResult> auto& vos) {
   field("gpu_growth_per_frame", vos.gpu_per_frame);
   field("leaks", vos.leaks);
   field("clips", vos.clips);
+  field.unless_zero("object_ends", vos.object_ends);
   field("scores", vos.scores);
   field("loads_bytes", vos.loads);
   field.unless_zero("gpu_loads_bytes", vos.gpu_loads);
@@ -282,6 +295,7 @@ void describe(auto& field, a<VosOptions> auto& vos) {
   field.unless_zero("reference_point", vos.reference_point);
   field("profile", vos.profile);
   field("objects", vos.objects);
+  field.unless_zero("planes", vos.planes);
   field("max_video_pixels", vos.max_video_pixels);
 }
 

@@ -352,6 +352,10 @@ std::string vos_table(const BenchResult& result, bool color, int width) {
   const auto score = [](std::optional<double> VosResult::*figure) {
     return [figure](const VosResult& vos) { return words_for_score(vos.*figure); };
   };
+  if (std::ranges::any_of(models, [](const ModelResult* model) { return !model->vos->label.empty(); }))
+    add("ALGORITHM", 5, [](const VosResult& vos) {
+      return std::string(vos.label.empty() ? "reference" : "not the reference");
+    });
   add("PROMPT", 3, [](const VosResult& vos) { return std::string(name_of(vos.prompt)); });
   add("J&F", 0, score(&VosResult::j_and_f));
   add("J", 0, score(&VosResult::j));
@@ -452,6 +456,8 @@ std::vector<std::string> warnings_of(const BenchResult& result) {
       if (!is_about_variation(warning)) warnings.push_back(model.name + ": " + warning);
   for (const ModelResult& model : result.models)
     if (model.vos) {
+      if (const std::string label = words_for_label(*model.vos); !label.empty())
+        warnings.push_back(model.name + ": " + label);
       for (const std::string& leak : words_for_leaks(*model.vos))
         warnings.push_back(model.name + ": " + leak);
       if (!model.vos->left_out.empty())

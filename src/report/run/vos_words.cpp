@@ -38,6 +38,12 @@ std::vector<std::string> words_for_leaks(const VosResult& vos) {
   return words;
 }
 
+std::string words_for_label(const VosResult& vos) {
+  if (vos.label.empty()) return {};
+  return vos.label +
+         ". Such files run for time and memory only: J and F of their masks would not be the model's";
+}
+
 std::string words_for_score(const std::optional<double>& score) {
   return score ? fmt::format("{:.1f} %", 100 * *score) : std::string(kAbsent);
 }

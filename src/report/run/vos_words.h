@@ -13,6 +13,9 @@ namespace headroom::report {
 std::string words_for_growth(const GrowthSlope& growth, std::string_view step);
 // "host memory leaks: +8.000 MiB per video (+7.9 to +8.1)", for each leak.
 std::vector<std::string> words_for_leaks(const VosResult& vos);
+// Of files of other projects: their label, and why they have no accuracy. Empty for others.
+std::string words_for_label(const VosResult& vos);
+
 // "72.3 %", or a dash.
 std::string words_for_score(const std::optional<double>& score);
 

@@ -114,7 +114,7 @@ TEST(VosVideos, PromptsOfAFileReplaceThoseOfTheGroundTruth) {
 }
 
 TEST(VosGrowth, PerFrameIgnoresTheFillingOfTheBank) {
-  GrowthPoints points(first_compared_frame(200));
+  GrowthPoints points(kRingFull);
   for (std::int64_t frame = 0; frame < 200; ++frame)
     points.add(frame, Bytes{1'000'000 + 5'000 * std::min<std::int64_t>(frame, 16)});
   const auto slope = points.slope();
@@ -125,8 +125,8 @@ TEST(VosGrowth, PerFrameIgnoresTheFillingOfTheBank) {
 }
 
 TEST(VosGrowth, PerFrameIsFoundInAnyNumberOfFrames) {
-  for (const std::int64_t frames : {12, 100, 5000}) {
-    GrowthPoints points(first_compared_frame(frames));
+  for (const std::int64_t frames : {21, 100, 5000}) {
+    GrowthPoints points(kRingFull);
     for (std::int64_t frame = 0; frame < frames; ++frame) points.add(frame, Bytes{786'432 * frame});
     const auto slope = points.slope();
     ASSERT_TRUE(slope) << frames;
@@ -166,6 +166,57 @@ TEST(VosGrowth, NamesTheLevelOfALeak) {
   EXPECT_THAT(leaks_of(clips_that_leave(8 << 20, 0)), ElementsAre("host object"));
   EXPECT_THAT(leaks_of(clips_that_leave(0, 8 << 20)), ElementsAre("host video"));
   EXPECT_THAT(leaks_of(clips_that_leave(1 << 20, 8 << 20)), ElementsAre("host object", "host video"));
+}
+
+// Videos of three objects that ran together, which leaves 200 KiB. Each of them then ran alone, which frees
+// that.
+VosResult clips_together_that_leave(std::int64_t each_object, std::int64_t each_video) {
+  VosResult result;
+  std::int64_t bytes = 50'000'000;
+  for (int video = 0; video < 8; ++video) {
+    VosClip clip;
+    clip.video = "v" + std::to_string(video);
+    clip.objects = 3;
+    bytes += 3 * each_object + each_video;
+    clip.after = Bytes{bytes + (200 << 10)};
+    result.clips.push_back(clip);
+    for (int object = 0; object < 3; ++object) {
+      bytes += each_object;
+      result.object_ends.push_back(
+          {clip.video, std::to_string(object), Bytes{bytes + (video + object) % 2 * 4096}, {}});
+    }
+  }
+  return result;
+}
+
+TEST(VosGrowth, NamesTheLevelOfALeakOfObjectsTogether) {
+  EXPECT_THAT(leaks_of(clips_together_that_leave(0, 0)), ElementsAre());
+  EXPECT_THAT(leaks_of(clips_together_that_leave(8 << 20, 0)), ElementsAre("host object"));
+  EXPECT_THAT(leaks_of(clips_together_that_leave(0, 8 << 20)), ElementsAre("host video"));
+  VosResult both = clips_together_that_leave(1 << 20, 8 << 20);
+  add_growth(both);
+  ASSERT_EQ(both.leaks.size(), 2U);
+  EXPECT_NEAR(both.leaks[0].growth.slope, 1 << 20, 8192);
+  EXPECT_NEAR(both.leaks[1].growth.slope, 8 << 20, 1 << 16);
+}
+
+TEST(VosGrowth, NamesALeakOfTheOnlyObjectOfEachVideo) {
+  for (const bool leaks : {false, true}) {
+    VosResult result;
+    std::int64_t bytes = 50'000'000;
+    for (int video = 0; video < 8; ++video) {
+      VosClip clip;
+      clip.video = "v" + std::to_string(video);
+      clip.objects = 1;
+      clip.after = Bytes{bytes += leaks ? 1 << 20 : 0};
+      result.clips.push_back(clip);
+      result.object_ends.push_back({clip.video, "0", Bytes{bytes += leaks ? 1 << 20 : 0}, {}});
+    }
+    if (leaks)
+      EXPECT_THAT(leaks_of(result), ElementsAre("host object"));
+    else
+      EXPECT_THAT(leaks_of(result), ElementsAre());
+  }
 }
 
 TEST(VosGrowth, TheBytesOfALeakAreThoseOfEachObject) {
@@ -212,13 +263,30 @@ TEST(VosEstimate, GrowsWithObjectsAndSize) {
 
 TEST(VosProtocol, JobComesBack) {
   WorkerJob job;
-  job.vos = WorkerVos{PromptKind::box, VosProfile::evaluation, VosObjects::alone, true, 3, "v", "p", "m",
-                      {"a", "b"}};
+  job.vos = WorkerVos{
+      PromptKind::box, VosProfile::evaluation, VosObjects::alone, PlaneType::fp16, true, 3, "v", "p", "m",
+      {"a", "b"}};
   const auto back = message_from_json<WorkerJob>(message_to_json(job));
   ASSERT_TRUE(back && back->vos);
   EXPECT_EQ(message_to_json(*back), message_to_json(job));
   EXPECT_EQ(back->vos->left_out, job.vos->left_out);
   EXPECT_EQ(back->vos->objects, VosObjects::alone);
+}
+
+TEST(VosProtocol, FactsOfAModelComeBackToTheBit) {
+  const VosModelFacts facts{1024, "a label", {0.485F, 0.456F, 0.406F}, {0.229F, 0.224F, 0.225F}};
+  const auto back = message_from_json<VosModelFacts>(message_to_json(facts));
+  ASSERT_TRUE(back);
+  EXPECT_EQ(back->side, 1024);
+  EXPECT_EQ(back->label, "a label");
+  VosResult model;
+  model.side = back->side;
+  model.pixel_mean = back->pixel_mean;
+  model.pixel_std = back->pixel_std;
+  EXPECT_EQ(planes_format_of(model, PlaneType::fp16), (media::vos::PlanesFormat{1024, PlaneType::fp16}));
+  model.pixel_mean[0] = 0;
+  EXPECT_NE(planes_format_of(model, PlaneType::fp16), (media::vos::PlanesFormat{1024, PlaneType::fp16}));
+  EXPECT_EQ(planes_format_of(model, PlaneType::uint8), (media::vos::PlanesFormat{1024, PlaneType::uint8}));
 }
 
 TEST(VosSetup, FingerprintChangesWithAnyFileBelow) {

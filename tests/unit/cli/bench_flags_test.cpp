@@ -214,7 +214,7 @@ TEST_F(VosFlags, AutocastDtypeIsThePrecision) {
 TEST_F(VosFlags, OfAModelStandBehindItsPath) {
   const auto made = vos_options(
       {"--dataset", path("images"), "--prompt", "mask", "--vos-profile", "evaluation", "--vos-objects",
-       "alone", "--point-rule", "reference", "--max-video-pixels", "1000", "--model",
+       "alone", "--point-rule", "reference", "--planes", "fp16", "--max-video-pixels", "1000", "--model",
        "a=" + path("weights/edgetam") + ",prompt=box", "--model", path("weights/sam2_base")});
   ASSERT_TRUE(made) << made.error().sentence();
   EXPECT_EQ(made->models[0].prompt, PromptKind::box);
@@ -223,6 +223,7 @@ TEST_F(VosFlags, OfAModelStandBehindItsPath) {
   EXPECT_EQ(made->vos->profile, VosProfile::evaluation);
   EXPECT_EQ(made->vos->objects, VosObjects::alone);
   EXPECT_TRUE(made->vos->reference_point);
+  EXPECT_EQ(made->vos->planes, PlaneType::fp16);
   EXPECT_EQ(made->vos->max_video_pixels, 1000);
 }
 
@@ -259,6 +260,8 @@ TEST_F(VosFlags, ErrorsNameTheFlagAndTheCure) {
       "--dataset cannot be combined with --task");
   has({"--source", path("images"), "--model", path("a.onnx"), "--prompt", "box"},
       "--prompt has no effect without");
+  has({"--source", path("images"), "--model", path("a.onnx"), "--planes", "fp16"},
+      "--planes has no effect without --task vos");
   has({"--source", path("images"), "--model", path("a.onnx") + ",prompt=box"}, "needs --task vos");
 }
 

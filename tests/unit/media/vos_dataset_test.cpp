@@ -221,7 +221,7 @@ TEST_F(VosDatasetTest, LeavesOutPromptsThatDoNotFit) {
 TEST_F(VosDatasetTest, PromptsReplaceThoseOfTheGroundTruth) {
   frames("frames", 1);
   mask("gt/00000.png", {1, 2});
-  text("elsewhere.json", R"([{"object": 2, "frame": 0, "points": [1, 2]}])");
+  text("elsewhere.json", R"([{"object": "02", "frame": 0, "points": [1, 2]}])");
   const VosDataset dataset = scan({.prompts = (root_ / "elsewhere.json").string()});
   ASSERT_EQ(dataset.videos[0].objects.size(), 2U);
   EXPECT_TRUE(dataset.videos[0].objects[0].prompts.empty());

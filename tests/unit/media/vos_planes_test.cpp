@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "base/files.h"
+#include "inference/vos/small_floats.h"
 #include "media/vos/squash.h"
 #include "support/test_support.h"
 #include "unit/media/media_test_support.h"
@@ -52,7 +53,7 @@ class Planes : public testing::Test {
   }
   PreparedPlanes prepare(std::int64_t frames = 100) {
     decoded_ = 0;
-    auto prepared = prepare_planes(engine(), video_, kSide, frames, out_, [&] { ++decoded_; });
+    auto prepared = prepare_planes(engine(), video_, format_, frames, out_, [&] { ++decoded_; });
     EXPECT_TRUE(prepared) << prepared.error().sentence();
     return prepared.value_or(PreparedPlanes{});
   }
@@ -65,6 +66,7 @@ class Planes : public testing::Test {
   test::TemporaryFolder folder_;
   fs::path out_ = folder_ / "planes";
   VosVideo video_;
+  PlanesFormat format_{kSide};
   int decoded_ = 0;
 };
 
@@ -83,6 +85,38 @@ TEST_F(Planes, HoldTheFramesAsRedGreenAndBlue) {
     EXPECT_EQ(planes[kSide * kSide], 20);
     EXPECT_EQ(planes.back(), 10 * i);
   }
+}
+
+TEST_F(Planes, HoldNormalisedHalvesOnRequest) {
+  format_ = {kSide, PlaneType::fp16, {0.5F, 0.25F, 0}, {0.25F, 0.5F, 2}};
+  const PreparedPlanes prepared = prepare();
+  EXPECT_EQ(static_cast<std::int64_t>(fs::file_size(prepared.path)),
+            planes_file_size(kSide, PlaneType::uint8, 12).count);
+  auto reader = PlanesReader::open(prepared.path, 2);
+  ASSERT_TRUE(reader) << reader.error().sentence();
+  EXPECT_EQ(reader->type(), PlaneType::fp16);
+  for (int i = 0; i < 6; ++i) {
+    const auto halves = PlanesReader::as_halves(reader->frame(i));
+    ASSERT_EQ(halves.size(), 3U * kSide * kSide);
+    EXPECT_EQ(halves[0], inference::vos::to_float16((30.0F / 255 - 0.5F) / 0.25F));
+    EXPECT_EQ(halves[kSide * kSide], inference::vos::to_float16((20.0F / 255 - 0.25F) / 0.5F));
+    EXPECT_EQ(halves.back(), inference::vos::to_float16(static_cast<float>(10 * i) / 255 / 2));
+  }
+}
+
+TEST_F(Planes, OfEachTypeAndNormalisationAreWrittenOnce) {
+  prepare();
+  format_.type = PlaneType::fp16;
+  EXPECT_FALSE(prepare().was_there);
+  EXPECT_EQ(decoded_, 6);
+  EXPECT_TRUE(prepare().was_there);
+  EXPECT_EQ(decoded_, 0);
+  format_.mean[1] = 0.5F;
+  EXPECT_FALSE(prepare().was_there);
+  format_ = {kSide};
+  EXPECT_TRUE(prepare().was_there);  // the levels are still there
+  format_.mean[1] = 0.25F;           // and have no mean
+  EXPECT_TRUE(prepare().was_there);
 }
 
 TEST_F(Planes, AreNotWrittenTwice) {
@@ -106,7 +140,7 @@ TEST_F(Planes, AreWrittenAgainForAnotherPictureOrCount) {
 
 TEST_F(Planes, NameAFrameThatCannotBeDecoded) {
   test::write_text(video_.frames[3], "no picture");
-  const auto prepared = prepare_planes(engine(), video_, kSide, 100, out_);
+  const auto prepared = prepare_planes(engine(), video_, format_, 100, out_);
   ASSERT_FALSE(prepared);
   EXPECT_EQ(prepared.error().kind, ErrorKind::input);
   EXPECT_THAT(prepared.error().sentence(), HasSubstr(video_.frames[3]));
@@ -118,7 +152,7 @@ TEST_F(Planes, RejectFilesThatAreCutOffOrOfAnotherKind) {
   EXPECT_EQ(error_of(path), "");
   fs::resize_file(path, fs::file_size(path) - 1);
   EXPECT_THAT(error_of(path), HasSubstr("its size is not the one that its header announces"));
-  EXPECT_FALSE(has_planes(video_, kSide, 6, out_));
+  EXPECT_FALSE(has_planes(video_, format_, 6, out_));
   test::write_text(path, "something else");
   EXPECT_THAT(error_of(path), HasSubstr("it is not a file of prepared frames"));
   EXPECT_THAT(error_of(out_ / "none"), HasSubstr("--skip-setup"));
@@ -138,11 +172,11 @@ std::int64_t resident_file_kib() {
 TEST_F(Planes, KeepsOnlyTheWindowResident) {
   constexpr int kLargeSide = 256, kFrames = 40, kWindow = 3;
   while (video_.frames.size() < kFrames) add_frame(cv::Scalar(1, 2, 3));
-  const auto prepared = prepare_planes(engine(), video_, kLargeSide, kFrames, out_);
+  const auto prepared = prepare_planes(engine(), video_, {kLargeSide}, kFrames, out_);
   ASSERT_TRUE(prepared);
   auto reader = PlanesReader::open(prepared->path, kWindow);
   ASSERT_TRUE(reader);
-  const std::int64_t frame_kib = planes_frame_size(kLargeSide).count / 1024;
+  const std::int64_t frame_kib = planes_frame_size(kLargeSide, PlaneType::uint8).count / 1024;
   for (int i = 0; i < kFrames; ++i) {
     reader->frame(i);
     const std::int64_t resident = resident_file_kib();
@@ -162,8 +196,8 @@ TEST_F(Planes, TellsThatTheDiskIsTooSmall) {
 TEST_F(Planes, OfTwoVideosWithOneNameAreTwoFiles) {
   VosVideo other = video_;
   other.frames.front() = "/elsewhere/0.png";
-  EXPECT_NE(planes_path(video_, kSide, out_), planes_path(other, kSide, out_));
-  EXPECT_NE(planes_path(video_, kSide, out_), planes_path(video_, 2 * kSide, out_));
+  EXPECT_NE(planes_path(video_, format_, out_), planes_path(other, format_, out_));
+  EXPECT_NE(planes_path(video_, format_, out_), planes_path(video_, {2 * kSide}, out_));
 }
 
 }  // namespace

@@ -282,6 +282,23 @@ BenchResult vos_run() {
         vos_of(prompt, prompt == PromptKind::box ? 0.75 : 0.6875, prompt == PromptKind::box ? 0 : 8 << 20);
     run.models.push_back(model);
   }
+  ModelResult other = run.models.back();  // files of another project, objects together
+  other.name = "sam2export";
+  VosResult& vos = *other.vos;
+  vos.label = "not the reference algorithm: the mask is always one of three";
+  vos.objects = VosObjects::together;
+  vos.scores.clear();
+  for (auto figure : {&VosResult::j, &VosResult::f, &VosResult::j_and_f, &VosResult::reference_j,
+                      &VosResult::reference_j_and_f})
+    (vos.*figure).reset();
+  std::erase_if(vos.clips, [](const VosClip& clip) { return clip.object != "000"; });
+  for (VosClip& clip : vos.clips) {
+    clip.object.clear();
+    clip.objects = 2;
+    for (const char* object : {"000", "001"})
+      vos.object_ends.push_back({clip.video, object, clip.after, std::nullopt});
+  }
+  run.models.push_back(std::move(other));
   VosResult& leaks = *run.models.front().vos;
   leaks.leaks = {{"object", "host", {8 << 20, 8'380'000, 8'400'000, 6}}};
   leaks.left_out = {

@@ -34,8 +34,9 @@ export function Vos({model}: {model: Model}) {
           bank: {bytes(vos.bank_bytes)}. Growth of host memory: {growth_words(vos.growth_per_frame, 'frame')}.
           {vos.gpu_growth_per_frame && ` Growth of GPU memory: ${growth_words(vos.gpu_growth_per_frame, 'frame')}.`}
         </p>
-        {vos.leaks.length + (vos.left_out ?? []).length > 0 && (
-          <ul class="warnings" aria-label="Leaks, and videos left out">
+        {(vos.label || vos.leaks.length + (vos.left_out ?? []).length > 0) && (
+          <ul class="warnings" aria-label="Label, leaks, and videos left out">
+            {vos.label && <li>{vos.label}. Such files run for time and memory only: J and F of their masks would not be the model's</li>}
             {vos.leaks.map((leak) => (
               <li>{leak.memory === 'gpu' ? 'GPU memory' : 'Host memory'} leaks: {growth_words(leak.growth, leak.level === 'model' ? 'load of the model' : leak.level)}</li>
             ))}
@@ -45,6 +46,7 @@ export function Vos({model}: {model: Model}) {
       </div>
       <Scores vos={vos} name={model.name} />
       <Clips vos={vos} name={model.name} />
+      <Objects vos={vos} name={model.name} />
     </>
   );
 }
@@ -79,6 +81,26 @@ function Clips({vos, name}: {vos: VosResult; name: string}) {
             <td>{clip.width} × {clip.height}</td><td>{clip.objects}</td><td>{clip.frames}</td><td>{number(clip.fps)}</td>
             <td>{bytes(clip.peak_bytes)}</td><td>{bytes(clip.after_bytes)}</td><td>{growth_words(clip.growth_per_frame, 'frame')}</td>
             {on_gpu && <td>{bytes(clip.gpu_peak_bytes)}</td>}{on_gpu && <td>{bytes(clip.gpu_after_bytes)}</td>}
+          </tr>
+        ))}
+      </Table>
+    </div>
+  );
+}
+
+function Objects({vos, name}: {vos: VosResult; name: string}) {
+  const ends = vos.object_ends ?? [];
+  if (ends.length === 0) return null;
+  const on_gpu = ends.some((end) => end.gpu_after_bytes !== undefined);
+  return (
+    <div>
+      <h3>Memory after each object</h3>
+      <p class="quiet">Each object ran alone for two frames after its clip, and was cleaned up.</p>
+      <Table label={`Memory after each object, ${name}`} text={2} heads={['Video', 'Object', 'After cleanup', ...on_gpu ? ['GPU after'] : []]}>
+        {ends.map((end) => (
+          <tr>
+            <td class="text">{end.video}</td><td class="text">{end.object}</td><td>{bytes(end.after_bytes)}</td>
+            {on_gpu && <td>{bytes(end.gpu_after_bytes)}</td>}
           </tr>
         ))}
       </Table>
