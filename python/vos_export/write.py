@@ -160,7 +160,7 @@ def write(source, options, folder):
     fixed_positions(modules["image_encoder"], source.side)
     manifest = manifest_of(source, mask_downsample, options)
     inputs = examples(source, modules, options.static)
-    device = getattr(options, "device", "cpu")
+    device = options.device
     if options.uint8:
         modules["image_encoder"] = graphs.PixelEncoder(modules["image_encoder"], MEAN, STD).eval()
         inputs["image_encoder"] = {"image": torch.randint(256, (1, 3, source.side, source.side), dtype=torch.uint8)}

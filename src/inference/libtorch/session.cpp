@@ -210,8 +210,8 @@ hr_session::hr_session(std::shared_ptr<Library> library, const std::string& path
   // take them.
   if (settings.precision == static_cast<int>(Precision::automatic) && loaded_.is_half)
     precision_ = Precision::fp32;
-  // Fused kernels are compiled anew for new shapes, which takes minutes if an input's shape often changes. A
-  // captured run has no launches to save.
+  // Fused kernels are compiled anew for each new shape, and inputs of such modules change theirs. A captured
+  // run has no launches to save.
   if (cuda_ && (captures_ || loaded_.signature.inputs.size() > 1))
     torch::jit::setTensorExprFuserEnabled(false);
   loaded_.signature.metadata.emplace_back("headroom.precision", name_of(precision_));

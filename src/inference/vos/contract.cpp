@@ -220,7 +220,7 @@ Result<ContractModel> open_contract(Backend& backend, const fs::path& model,
   if (!files) return forward_error(files);
   std::vector<Graph> graphs;
   for (const fs::path& file : files->graphs) {
-    auto session = backend.load(file, settings, true);
+    auto session = backend.load(file, settings, /*in_turns=*/true);
     if (!session) return forward_error(session);
     graphs.emplace_back(std::move(*session));
   }

@@ -304,7 +304,7 @@ Result<FamilyRun> FamilyRun::load(Backend& backend, const fs::path& model, const
   std::vector<NamedSignature> signatures;
   std::vector<Session> sessions;
   for (const fs::path& path : *paths) {
-    auto session = backend.load(path, settings, true);
+    auto session = backend.load(path, settings, /*in_turns=*/true);
     if (!session) return forward_error(session);
     signatures.push_back({path.filename().string(), session->description()});
     sessions.push_back(std::move(*session));

@@ -152,7 +152,7 @@ def make(family, seed, folder):
     sharpen(source.predictor.model)
     visible = hide_sometimes(source, torch.from_numpy(frames))
     options = types.SimpleNamespace(format="onnx", fp16=False, fp16_weights=False, uint8=False,
-                                    fused_attention=False, static=None, attention_chunks=1, source=family,
+                                    fused_attention=False, device="cpu", static=None, attention_chunks=1, source=family,
                                     model="narrow")
     manifest = write.write(source, options, folder)
     reference = tracker.Tracker(run.onnx_files(folder, manifest), manifest)
