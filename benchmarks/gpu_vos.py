@@ -8,6 +8,7 @@ objects, and verifies exports of every size against the predictor. Saves gpu_vos
 that could not end within --seconds. gpu_vos.sh builds the plug-in first. `--device cpu --narrow --size 256` tries it without a GPU.
 """
 import argparse
+import csv
 import json
 import os
 import pathlib
@@ -22,6 +23,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 BEGIN = time.monotonic()
 SIZES = ("tiny", "small", "base_plus", "large")
 MIB = 2 ** 20
+BANK_FULL = 20  # frames: 16, and three runs of full size before the run that is captured
 
 
 def say(text):
@@ -115,6 +117,18 @@ def run_watched(command, environment, limit):
     return process.returncode, output, errors, large[-1] if large else None
 
 
+def add_steady_rates(result, folder, model):
+    """Adds `steady_fps` to each clip: frames from BANK_FULL on by their time, as vos_predictor.py counts."""
+    with open(max(folder.glob(f"*/frames/{model}.csv"), key=os.path.getmtime), encoding="ascii") as lines:
+        times = [int(row["inference_ns"]) for row in csv.DictReader(lines)]
+    begin = 0
+    for clip in result["clips"]:
+        counted = times[begin + BANK_FULL:begin + clip["frames"]]
+        begin += clip["frames"]
+        if counted:
+            clip["steady_fps"] = 1e9 * len(counted) / sum(counted)
+
+
 def bench(options, model, dataset, prompts, prepared, flags=(), limit=100, before=()):
     """Figures of one model in a run of headroom bench; `failed` if there are none. `before`: words before the command."""
     name = pathlib.Path(model).name.replace("_", "-")
@@ -136,6 +150,7 @@ def bench(options, model, dataset, prompts, prepared, flags=(), limit=100, befor
               "stages_ns": {name: stage["mean"] for name, stage in found["stages_ns"].items()}, "anonymous": anonymous,
               "runtime": loads[0], "phases": found["phases"], "bank_bytes": found["vos"].get("bank_bytes"), "clips": clips, "memory": found["memory"],
               "settings": found["settings"], "warnings": found["warnings"], "leaks": found["vos"].get("leaks")}
+    add_steady_rates(result, options.out / "runs", name)
     if "device_latency_ns" in found:
         result["device_mean_ns"] = found["device_latency_ns"]["mean"]
     if "gpu_memory" in found:
@@ -189,14 +204,17 @@ class Session:
     def prepare(self):
         options = self.options
         half = ["--fp16"] if options.precision == "float16" else []
-        kinds = {"static": ["--static", "7,16", "--uint8"], **({"dynamic": ["--uint8"]} if options.all else {})}
+        kinds = {"fused": ["--uint8", *(["--fused-attention"] if options.fused else [])],
+                 **({"static": ["--uint8", "--static", "7,16"]} if options.all else {})}
         wanted = {f"{name}_{kind}": (name, options.size, *half, *words) for name in self.names for kind, words in kinds.items()}
-        wanted["edgetam_long"] = (self.names[0], options.long_size, *half, *kinds["static"])
+        wanted["edgetam_long"] = (self.names[0], options.long_size, *half, *kinds["fused"])
         running = {folder: self.export(words[0], options.work / folder, *words[1:]) for folder, words in wanted.items()}
         models = ["edgetam", *SIZES, *(f"{size}-2.0" for size in SIZES)] if not options.narrow else self.names
-        for model in models if options.all else []:
-            self.background[model] = self.export(model, options.work / f"verify_{model}", options.size, "--verify", threads=2)
-            os.setpriority(os.PRIO_PROCESS, self.background[model].pid, 10)
+        verified = {f"{name}_fused": (name, *half, *kinds["fused"]) for name in self.names}  # what is measured
+        verified.update({model: (model,) for model in models if options.all})
+        for folder, words in verified.items():
+            self.background[folder] = self.export(words[0], options.work / f"verify_{folder}", options.size, *words[1:], "--verify", threads=2)
+            os.setpriority(os.PRIO_PROCESS, self.background[folder].pid, 10)
         side = write_pictures(options.work / "speed/one", options.frames)
         for video in ("three", "again"):  # "three" warms three objects up, "again" counts
             shutil.rmtree(options.work / "speed" / video, ignore_errors=True)
@@ -263,14 +281,16 @@ class Session:
         sides = {"predictor": lambda name, limit: predictor(options, name, "1,3", options.size, "fp16" if half else "fp32", limit,
                                                             options.predictor_frames, options.predictor_frames // 3)}
         if has_plugin:
-            for side, kind, flags in (("graph", "static", ("--capture-graph",)), ("headroom", "static", ()), ("dynamic", "dynamic", ())):
-                if side == "graph" and options.device == "cpu" or side == "dynamic" and not options.all:
+            for side, kind, flags in (("graph", "fused", ("--capture-graph",)), ("headroom", "fused", ()),
+                                      ("static", "static", ("--capture-graph",))):
+                if "--capture-graph" in flags and options.device == "cpu" or side == "static" and not options.all:
                     continue
-                words = ["--warmup", 30 if half else 3, *flags]
+                # The other side fills no holes either.
+                words = ["--warmup", 30 if half else 3, "--vos-profile", "evaluation", *flags]
                 sides[side] = lambda name, limit, kind=kind, words=words: bench(
                     options, options.work / f"{name}_{kind}", options.work / "speed", options.work / "speed.json", options.work / "prepared",
                     words, limit)
-        rounds = [["graph", "predictor"], ["headroom"], ["predictor", "graph", "headroom"], ["dynamic"]]
+        rounds = [["graph", "predictor"], ["headroom"], ["predictor", "graph", "headroom"], ["static"]]
         took = {}
         for number, order in enumerate(rounds):
             for name in self.names:
@@ -330,7 +350,7 @@ def summary(run):
         return "failed: " + run["failed"]
     if "runs" in run:
         return ", ".join(f"{each['objects']} objects {each['fps']:.1f} FPS" for each in run["runs"])
-    return ", ".join(f"{clip['objects']} objects {clip.get('fps') or 0:.1f} FPS, GPU growth {slope(clip.get('gpu_growth_per_frame'))} MiB"
+    return ", ".join(f"{clip['objects']} objects {clip.get('steady_fps') or 0:.1f} FPS ({clip.get('fps') or 0:.1f} of the clip), GPU growth {slope(clip.get('gpu_growth_per_frame'))} MiB"
                      for clip in run["clips"])
 
 
@@ -343,19 +363,19 @@ def rows_of_speed(found):
     for run in found["speed"]:
         label = f"| {run['model']} | {run['side']} |"
         if "failed" in run:
-            yield f"{label} | failed: {run['failed']} | | | | | | |".replace("\n", " ")
+            yield f"{label} | failed: {run['failed']} | | | | | | | |".replace("\n", " ")
         elif "runs" in run:
             for each in run["runs"]:
-                yield (f"{label} {each['objects']} | {each['fps']:.1f} | {1e3 / each['fps']:.1f} | {each['gpu_growth_a_frame'] / MIB:+.3f} | "
+                yield (f"{label} {each['objects']} | {each['fps']:.1f} | {1e3 / each['fps']:.1f} | | {each['gpu_growth_a_frame'] / MIB:+.3f} | "
                        f"{mib(each.get('gpu_peak'))} (reserved {mib(each.get('gpu_reserved'))}) | {mib(each['anonymous'])} | "
                        f"{mib(each['anonymous'] - run['machine']['runtime'])} |")
         else:
             for objects in (1, 3):
                 clip = counted_clip(run, objects)
-                if clip is None or not clip.get("fps"):
+                if clip is None or not clip.get("steady_fps"):
                     continue
                 beyond = None if None in (run["anonymous"], run["runtime"]) else run["anonymous"] - run["runtime"]
-                yield (f"{label} {objects} | {clip['fps']:.1f} | {1e3 / clip['fps']:.1f} | {slope(clip.get('gpu_growth_per_frame'))} | "
+                yield (f"{label} {objects} | {clip['steady_fps']:.1f} | {1e3 / clip['steady_fps']:.1f} | {clip['fps']:.1f} | {slope(clip.get('gpu_growth_per_frame'))} | "
                        f"{mib(clip.get('gpu_peak_bytes'))} | {mib(run['anonymous'])} | {mib(beyond)} |")
 
 
@@ -371,7 +391,7 @@ def rows_of_ratios(found):
     best = {}
     for run in found["speed"]:
         for objects, fps in ([(each["objects"], each["fps"]) for each in run["runs"]] if "runs" in run else
-                             [(objects, (counted_clip(run, objects) or {}).get("fps")) for objects in (1, 3)]):
+                             [(objects, (counted_clip(run, objects) or {}).get("steady_fps")) for objects in (1, 3)]):
             if fps:
                 best.setdefault((run["model"], run["side"]), {}).setdefault(objects, []).append(fps)
     for (model, side), fps in best.items():
@@ -388,11 +408,13 @@ def page(found):
              f"{machine.get('gpu') or machine.get('cpu')}, torch {machine.get('torch')}, transformers {machine.get('transformers')}. Random weights, "
              f"{machine.get('size')} pixels, {machine.get('precision')}, clips of {machine.get('frames')} frames. By turns in one call:", "",
              f"`{found['command']}`", "",
-             "`predictor`: transformers, eager; its time counts after the bank is full. `graph`: LibTorch with `--capture-graph`, M and K fixed; `headroom`: "
-             "without it; `dynamic`: M and K vary. Masks of random weights are noise; an object whose score is below 0 takes the same time.", "",
+             f"`predictor`: transformers, eager. `graph`: LibTorch with `--capture-graph`, graphs of `--uint8 --fused-attention`; `headroom`: the same "
+             f"without it; `static`: plain attention, M and K fixed. FPS counts from frame {BANK_FULL} on, when the bank is full, on each side; `clip` "
+             "is the rate of the whole clip, with the runs before the capture. No side fills holes. Masks of random weights are noise; an object "
+             "whose score is below 0 takes the same time.", "",
              "## Speed and memory", "",
-             "| model | side | objects | FPS | ms a frame | GPU growth, MiB a frame | GPU peak, MiB | anonymous, MiB | beyond the runtime, MiB |",
-             "|---|---|--:|--:|--:|--:|--:|--:|--:|", *rows_of_speed(found), "",
+             "| model | side | objects | FPS | ms a frame | clip | GPU growth, MiB a frame | GPU peak, MiB | anonymous, MiB | beyond the runtime, MiB |",
+             "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|", *rows_of_speed(found), "",
              "The runtime of the predictor: after imports and first use of the device. Headroom's: after the model is unloaded. Headroom's "
              "anonymous memory is that of both numbers of objects; its GPU peak is what the driver allocated. Memory bank of an object: "
              f"{', '.join(banks(found)) or 'none'}.", "",
@@ -407,7 +429,7 @@ def page(found):
         lines.append(f"| {objects} | {clip.get('fps') or 0:.1f} | {slope(clip.get('growth_per_frame'))} | {slope(clip.get('gpu_growth_per_frame'))} | "
                      f"{(run['bank_bytes'] or 0) / int(objects) / MIB:.3f} |")
     if found["verified"]:
-        lines += ["", "## Exports compared with the predictor, 21 frames, 32 bits", "", "| model | size | result |", "|---|--:|---|"]
+        lines += ["", "## Exports compared with the predictor, 21 frames", "", "In 32 bits; `_fused`: the measured export.", "", "| model | size | result |", "|---|--:|---|"]
     lines += [f"| {model} | {each['size']} | {'ok' if each['status'] == 0 else 'FAILED'}: {' '.join(each['lines'])} |".replace("\n", " ")
               for model, each in found["verified"].items()]
     failed = [f"- {name}: {text}" for name, text in found["exports"].items() if text != "ok"]
@@ -429,6 +451,7 @@ def main():
     parser.add_argument("--size", type=int, default=1024)
     parser.add_argument("--long-size", type=int, default=512)
     parser.add_argument("--frames", type=int, default=80)
+    parser.add_argument("--plain-attention", dest="fused", action="store_false", help="export without --fused-attention")
     parser.add_argument("--predictor-frames", type=int, default=60)
     parser.add_argument("--long-frames", type=int, default=2000)
     parser.add_argument("--precision", default="float16", choices=["float16", "float32"])

@@ -95,6 +95,8 @@ class Backbone(nn.Module):
     def __init__(self, encoder):
         super().__init__()
         self.encoder = encoder
+        if hasattr(encoder.backbone, "blocks"):  # Hiera; write.py decides how F.scaled_dot_product_attention is exported
+            encoder.backbone.config._attn_implementation = "sdpa"
 
     def forward(self, image):
         maps = self.encoder(image, return_dict=True).fpn_hidden_states

@@ -129,7 +129,7 @@ def halved(inputs):
             for name, value in inputs.items()}
 
 
-def plain_attention(q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, **_):
+def exported_attention(q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, **_):
     """Stands for F.scaled_dot_product_attention while a backbone is traced."""
     width = int(q.shape[-1]) if scale is None else scale ** -2
     return graphs.attend(q, k, v, width, attn_mask)
@@ -168,8 +168,7 @@ def write(source, options, folder):
     files = {}
     attention = F.scaled_dot_product_attention
     graphs.fused_attention = options.fused_attention
-    if not options.fused_attention:
-        F.scaled_dot_product_attention = plain_attention
+    F.scaled_dot_product_attention = exported_attention
     try:
         for name in GRAPHS:
             module, given = modules[name], inputs[name]
