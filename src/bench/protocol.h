@@ -199,6 +199,11 @@ struct VosModelFacts {
   std::string label{};                            // as of VosResult
   std::vector<double> pixel_mean{}, pixel_std{};  // of the manifest
 };
+// "vos_progress": what the worker tracks from now on. Without a video: it has tracked all of them.
+struct VosProgress {
+  std::string video{}, object{};         // object: only if it runs alone
+  std::int64_t objects = 1, frames = 0;  // frames: 0 if none is measured
+};
 // "vos_clip": after a clip and its cleaning. Its peaks are those of the phase `running` before it.
 struct VosClipEnd {
   VosClip clip;

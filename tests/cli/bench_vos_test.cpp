@@ -536,5 +536,65 @@ TEST_F(BenchVos, ReportsAreMarkdownCsvAndHtml) {
   EXPECT_TRUE(fs::exists(newest_run() / "report.html"));
 }
 
+// The worker ends before it sends a chosen event.
+class BenchVosDeaths : public BenchVos {
+ protected:
+  CommandResult run_until(const std::string& end, Words words = {}) {
+    CommandOptions options;
+    options.environment = {{"LD_PRELOAD", HEADROOM_DYING_WORKER}, {"HEADROOM_TEST_DIE", end}};
+    return run(joined({{"--dataset", "sav_val", "--model", "net=weights/edgetam", "--warmup", "1"}, words}),
+               options);
+  }
+};
+
+TEST_F(BenchVosDeaths, InALaterVideoIsNamedAndKeepsTheFinishedOne) {
+  ASSERT_EQ(run_short({}).exit_code, 0);
+  const Json complete = report()["models"][0];
+  const auto result = run_until(R"(kill 2 "event":"vos_clip")");
+  EXPECT_EQ(result.exit_code, 1);
+  const std::string reason = "it was tracking video clip_b (1 object, at least 21 of 21 frames done)";
+  EXPECT_THAT(result.err, AllOf(HasSubstr("crashed while running: killed from outside (SIGKILL)"),
+                                HasSubstr(reason), Not(HasSubstr("while unloading"))));
+  EXPECT_THAT(result.out, AllOf(HasSubstr("it finished 1 of 2 videos"), HasSubstr("J&F")));
+  const Json model = report()["models"][0];
+  EXPECT_EQ(get_text(model, "status"), "crashed");
+  EXPECT_EQ(get_text(model, "died_in"), "warm");
+  EXPECT_THAT(get_text(model, "error"), HasSubstr(reason));
+  const Json& vos = model["vos"];
+  ASSERT_EQ(vos["clips"].size(), 1U);
+  EXPECT_EQ(get_text(vos["clips"][0], "video"), "clip_a");
+  EXPECT_GT(vos["clips"][0]["fps"].get<double>(), 0);
+  EXPECT_GT(get_integer(vos["clips"][0], "peak_bytes").value_or(0), 1 << 20);
+  EXPECT_EQ(vos["object_ends"].size(), 2U);
+  ASSERT_EQ(vos["scores"].size(), 2U);
+  for (std::size_t i = 0; i < 2; ++i) EXPECT_EQ(vos["scores"][i], complete["vos"]["scores"][i]);
+  ASSERT_EQ(model["annotated_images"].size(), 1U);
+  EXPECT_TRUE(fs::exists(newest_run() / model["annotated_images"][0].get<std::string>()));
+  EXPECT_FALSE(fs::exists(newest_run() / "net.masks"));
+  EXPECT_THAT(read_text(folder_ / "outputs/jetson_benchmark_summary.csv"), HasSubstr("clip_a,001,net"));
+}
+
+TEST_F(BenchVosDeaths, OfAnObjectAloneKeepsTheFinishedObject) {
+  const auto result = run_until(R"(oom 2 "event":"vos_clip")", {"--vos-objects", "alone"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err,
+              AllOf(HasSubstr("out of memory while running: an allocation was refused"),
+                    HasSubstr("it was tracking object 001 of video clip_a (at least 21 of 21 frames done)")));
+  EXPECT_THAT(result.out, HasSubstr("it finished 1 of 3 objects"));
+  const Json scores = report()["models"][0]["vos"]["scores"];
+  ASSERT_EQ(scores.size(), 1U);
+  EXPECT_EQ(get_text(scores[0], "object"), "000");
+}
+
+TEST_F(BenchVosDeaths, AfterTheLastVideoKeepsAllScores) {
+  const auto unloading = run_until(R"(kill 1 "phase":"unloaded")");
+  EXPECT_EQ(unloading.exit_code, 1);
+  EXPECT_THAT(unloading.err, AllOf(HasSubstr("crashed while unloading"), Not(HasSubstr("tracking"))));
+  EXPECT_EQ(report()["models"][0]["vos"]["scores"].size(), 3U);
+  const auto reloading = run_until(R"(kill 2 "event":"vos_load")");
+  EXPECT_THAT(reloading.err, HasSubstr("it was loading the model again"));
+  EXPECT_EQ(report()["models"][0]["vos"]["scores"].size(), 3U);
+}
+
 }  // namespace
 }  // namespace headroom::test

@@ -161,6 +161,13 @@ class ClipRunner {
   }
 
   Status run(const Clip& clip) {
+    VosProgress progress{clip.prepared->video.id,
+                         {},
+                         static_cast<std::int64_t>(clip.objects.size()),
+                         clip.frames - clip.first};
+    if (worker_.job.vos->objects == VosObjects::alone)
+      progress.object = clip.prepared->video.objects[clip.objects.front()].id;
+    send_progress(progress);
     // So that the clip's peak is its own.
     if (has_run_objects_) worker_.events.mark(Phase::running);
     has_run_objects_ = false;
@@ -179,6 +186,7 @@ class ClipRunner {
   Status run_objects(const Clip& clip) {
     const VosVideo& video = clip.prepared->video;
     for (const std::size_t object : clip.objects) {
+      send_progress({video.id, video.objects[object].id});
       auto reader = open_planes(clip);
       if (!reader) return forward_error(reader);
       Clip alone{clip.video, clip.prepared, {object}, clip.frames, clip.frames};
@@ -193,6 +201,12 @@ class ClipRunner {
     }
     has_run_objects_ = true;
     return {};
+  }
+
+  // If the process dies, the report names what it tracked.
+  void send_progress(const VosProgress& progress) {
+    worker_.events.flush();  // the frames until here belong to earlier clips
+    worker_.events.send("vos_progress", message_to_json(progress));
   }
 
  private:
@@ -371,6 +385,7 @@ Status run_videos(Worker& worker, Tracker& tracker) {
     }
     send_cleaned(worker, "video", name);
   }
+  runner.send_progress({});
   if (has_run) return {};
   return failure("no video was run", vos.left_out.empty()
                                          ? fmt::format("no object has a prompt of {}", name_of(vos.prompt))
