@@ -6,6 +6,7 @@
 #include <array>
 #include <fstream>
 
+#include "base/units.h"
 #include "cli/command.h"
 
 namespace headroom::test {
@@ -594,6 +595,23 @@ TEST_F(BenchVosDeaths, AfterTheLastVideoKeepsAllScores) {
   const auto reloading = run_until(R"(kill 2 "event":"vos_load")");
   EXPECT_THAT(reloading.err, HasSubstr("it was loading the model again"));
   EXPECT_EQ(report()["models"][0]["vos"]["scores"].size(), 3U);
+}
+
+// RLIMIT_DATA counts reserved memory, not resident memory.
+TEST_F(BenchVos, EstimatesWhatTheLimitCounts) {
+  const auto setup = run_short({"--skip-inference", "--mem-limit", "1GiB", "--limit-mechanism", "rlimit"});
+  ASSERT_EQ(setup.exit_code, 0) << setup.err;
+  const auto memory_of = [](const Json& model, const char* figure) {
+    return get_integer(model["memory"], figure).value_or(0);
+  };
+  const Json model = report()["models"][0];
+  const std::int64_t counted = memory_of(model, "data_peak_bytes");
+  ASSERT_GT(counted, 0);
+  ASSERT_GT(memory_of(model, "run_peak_bytes"), memory_of(model, "load_peak_bytes"));
+  const auto result = run_short({"--skip-setup", "--mem-limit", "20MiB", "--limit-mechanism", "rlimit"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr("clip_a: 96 × 64 with 2 objects would need about " +
+                                    format_bytes(Bytes{counted}) + ", above the limit of 20.0 MiB"));
 }
 
 }  // namespace
