@@ -267,6 +267,8 @@ void describe(auto& field, a<PreparedModel> auto& model) {
   field.unless_zero("trials", model.trials);
   field("asked_prompt", model.asked_prompt);
   field("vos", model.vos);
+  field.unless_zero("objects_over_limit", model.objects_over_limit);
+  field.unless_zero("why_over_limit", model.why_over_limit);
 }
 
 void describe(auto& field, a<PreparedData> auto& data) {

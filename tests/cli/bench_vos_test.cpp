@@ -614,5 +614,59 @@ TEST_F(BenchVos, EstimatesWhatTheLimitCounts) {
                                     format_bytes(Bytes{counted}) + ", above the limit of 20.0 MiB"));
 }
 
+constexpr const char* kDieWithTwoObjects = R"(oom 1 "event":"vos_trial","objects":2)";
+
+TEST_F(BenchVosDeaths, InATrialWithManyObjectsLeavesTheirVideosOut) {
+  const auto result = run_until(kDieWithTwoObjects);
+  ASSERT_EQ(result.exit_code, 0) << result.err << result.out;
+  const std::string reason =
+      "96 × 64 with 2 objects would not fit: in a trial with 2 objects, an allocation was refused";
+  EXPECT_THAT(result.err, AllOf(HasSubstr("net: out of memory with 2 objects: an allocation was refused"),
+                                HasSubstr("trying 1 object"), HasSubstr("clip_a: " + reason)));
+  EXPECT_THAT(result.out, HasSubstr("1 video left out"));
+  const Json vos = report()["models"][0]["vos"];
+  ASSERT_EQ(vos["left_out"].size(), 1U);
+  EXPECT_THAT(get_text(vos["left_out"][0], "why"), HasSubstr(reason));
+  ASSERT_EQ(vos["clips"].size(), 1U);
+  EXPECT_EQ(get_text(vos["clips"][0], "video"), "clip_b");
+  // The prepared data keep it.
+  const auto again = run_short({"--skip-setup"});
+  ASSERT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_EQ(report()["models"][0]["vos"]["clips"].size(), 1U);
+  const auto larger = run_short({"--skip-setup", "--mem-limit", "2GiB", "--limit-mechanism", "none"});
+  EXPECT_EQ(larger.exit_code, 2);
+  EXPECT_THAT(larger.err, HasSubstr("ran out of memory under another"));
+}
+
+TEST_F(BenchVosDeaths, InTheSmallestTrialFailsTheModel) {
+  fs::remove_all(split() / "JPEGImages_24fps/clip_b");
+  const auto many = run_until(kDieWithTwoObjects);
+  EXPECT_EQ(many.exit_code, 1);
+  EXPECT_THAT(many.err, AllOf(HasSubstr("net: oom: an allocation was refused"),
+                              HasSubstr("it was tracking 2 objects together, of which one fits")));
+  EXPECT_EQ(run_until(kDieWithTwoObjects, {"--vos-objects", "alone"}).exit_code, 0);
+  const auto one = run_until(R"(oom 1 "event":"vos_trial")");
+  EXPECT_EQ(one.exit_code, 1);
+  EXPECT_THAT(one.err, AllOf(HasSubstr("net: oom: an allocation was refused"), Not(HasSubstr("trying 1"))));
+}
+
+TEST_F(BenchVos, RefusesMaskPromptsWithoutTheirWeightsInTheSetup) {
+  const fs::path manifest = folder_ / "weights/edgetam/manifest.json";
+  auto document = parse_json(read_text(manifest), "manifest");
+  ASSERT_TRUE(document);
+  ASSERT_EQ(document->erase("mask_downsample"), 1U);
+  write_text(manifest, to_text(*document));
+  const std::string reason = "mask prompts are not supported: the model's manifest has no mask_downsample";
+  const auto result = run_short({"--prompt", "mask"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, AllOf(HasSubstr(reason), HasSubstr("use --prompt points or --prompt box")));
+  EXPECT_TRUE(planes().empty());  // no frame was decoded
+  // Beside a model that can be used, it fails before the measurement.
+  const auto both = run_short({"--model", "masks=weights/edgetam,prompt=mask", "--skip-inference"});
+  EXPECT_EQ(both.exit_code, 1) << both.err;
+  EXPECT_THAT(both.err, HasSubstr("masks: failed: " + reason));
+  EXPECT_EQ(run_short({"--prompt", "box"}).exit_code, 0);
+}
+
 }  // namespace
 }  // namespace headroom::test

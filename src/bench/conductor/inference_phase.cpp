@@ -395,6 +395,14 @@ std::vector<VosLeftOut> videos_over_limit(const Run& run, const PreparedModel& m
     ClipSize clip{sequence.width, sequence.height, 1, {}};
     if (run.options.vos->objects == VosObjects::together)
       clip.objects = static_cast<std::int64_t>(sequence.objects.size());
+    if (model.objects_over_limit > 0 && clip.objects >= model.objects_over_limit) {
+      over.push_back({sequence.name,
+                      {},
+                      fmt::format("{} × {} with {} would not fit: in a trial with {} objects, {}",
+                                  sequence.width, sequence.height, report::counted(clip.objects, "object"),
+                                  model.objects_over_limit, model.why_over_limit)});
+      continue;
+    }
     // Frames are pages of a mapped file: resident, but not counted, or reclaimed at the limit.
     if (!beyond) clip.frames = Bytes{std::min(window, sequence.frames) * frame.count};
     const auto check = [&](const std::optional<Bytes>& limit, bool is_gpu) {

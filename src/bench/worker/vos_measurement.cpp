@@ -23,7 +23,6 @@ using inference::vos::Tracker;
 using media::vos::PlanesReader;
 
 constexpr std::uint8_t kGreyPixel = 114;
-constexpr std::int64_t kObjectsTogether = 4;  // objects_per_run of the tracker
 // A trial's peak counts with all recent memories in the bank; a slow model gets the time for them.
 constexpr std::int64_t kFullBankFrames = 9;
 constexpr Nanoseconds kMostFullBankTime{30'000'000'000};
@@ -69,10 +68,19 @@ Result<Tracker> load_tracker(Worker& worker, ModelFacts* facts = nullptr) {
   return tracker;
 }
 
+// Files of other projects take no prompts, so they have none that is missing.
+Status check_prompt(const Worker& worker, const Tracker& tracker) {
+  const bool takes_masks = !tracker.label().empty() || tracker.manifest().mask_downsample;
+  if (worker.job.vos->prompt != PromptKind::mask || takes_masks) return {};
+  return input_error("mask prompts are not supported", "the model's manifest has no mask_downsample",
+                     "use --prompt points or --prompt box, or export it again with python/export_vos.py");
+}
+
 Result<Tracker> load_and_report(Worker& worker) {
   ModelFacts facts;
   auto tracker = load_tracker(worker, &facts);
   if (!tracker) return tracker;
+  if (auto checked = check_prompt(worker, *tracker); !checked) return forward_error(checked);
   worker.events.send("model", message_to_json(facts));
   const inference::vos::Manifest& manifest = tracker->manifest();
   worker.events.send("vos_model", message_to_json(VosModelFacts{tracker->side(),
