@@ -167,7 +167,8 @@ std::string difference_of_model(const PreparedData& data, const ModelSpec& model
   const std::string& backend = model.backend.empty() ? options.backend : model.backend;
   if (!backend.empty() && backend != found->backend)
     return fmt::format("model {} was prepared for the backend {}", model.name, found->backend);
-  if (found->status == ModelStatus::oom && is_other_limit(prepared, options))
+  const bool ran_out = found->status == ModelStatus::oom || found->objects_over_limit > 0;
+  if (ran_out && is_other_limit(prepared, options))
     return fmt::format("model {} ran out of memory under another {}", model.name, kLimitFlags);
   if (found->status == ModelStatus::timeout && prepared.timeout != options.timeout)
     return fmt::format("model {} hung under another --timeout", model.name);

@@ -44,6 +44,10 @@ struct PreparedModel {
   std::vector<TuneTrial> trials;
   std::optional<PromptKind> asked_prompt;  // with --task vos
   std::optional<VosResult> vos;            // of the warm-up: the input's size and the trials
+  // The fewest objects at a time with which a trial ran out of memory, and why; 0: none did. The model runs
+  // videos with fewer.
+  std::int64_t objects_over_limit = 0;
+  std::string why_over_limit;
 };
 
 struct PreparedData {

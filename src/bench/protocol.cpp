@@ -101,6 +101,13 @@ void describe(auto& field, a<WorkerVos> auto& vos) {
   field("left_out", vos.left_out);
 }
 
+void describe(auto& field, a<VosProgress> auto& progress) {
+  field("video", progress.video);
+  field("object", progress.object);
+  field("objects", progress.objects);
+  field("frames", progress.frames);
+}
+
 void describe(auto& field, a<VosClipEnd> auto& end) {
   field("clip", end.clip);
   field("bank_bytes", end.bank);
@@ -260,6 +267,8 @@ void describe(auto& field, a<PreparedModel> auto& model) {
   field.unless_zero("trials", model.trials);
   field("asked_prompt", model.asked_prompt);
   field("vos", model.vos);
+  field.unless_zero("objects_over_limit", model.objects_over_limit);
+  field.unless_zero("why_over_limit", model.why_over_limit);
 }
 
 void describe(auto& field, a<PreparedData> auto& data) {
@@ -329,6 +338,7 @@ template Json message_to_json(const CleanupPoint&);
 template Json message_to_json(const InStep&);
 template Json message_to_json(const VosModelFacts&);
 template Json message_to_json(const VosTrial&);
+template Json message_to_json(const VosProgress&);
 template Json message_to_json(const VosClipEnd&);
 template Json message_to_json(const VosObjectEnd&);
 template Json message_to_json(const VosLoadEnd&);
@@ -347,6 +357,7 @@ template Result<CleanupPoint> message_from_json(const Json&);
 template Result<InStep> message_from_json(const Json&);
 template Result<VosModelFacts> message_from_json(const Json&);
 template Result<VosTrial> message_from_json(const Json&);
+template Result<VosProgress> message_from_json(const Json&);
 template Result<VosClipEnd> message_from_json(const Json&);
 template Result<VosObjectEnd> message_from_json(const Json&);
 template Result<VosLoadEnd> message_from_json(const Json&);

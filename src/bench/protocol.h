@@ -80,6 +80,9 @@ struct WorkerSequence {
   std::vector<std::string> objects;  // ids; empty: one unnamed object
 };
 
+// The most objects of a video that share a run of a graph (objects_per_run of the tracker).
+inline constexpr std::int64_t kObjectsTogether = 4;
+
 // A job of --task vos.
 struct WorkerVos {
   PromptKind prompt = PromptKind::points;
@@ -87,7 +90,7 @@ struct WorkerVos {
   VosObjects objects = VosObjects::together;
   PlaneType plane_type = PlaneType::uint8;
   bool non_overlap = false;
-  std::int64_t most_objects = 1;      // of one video, for the setup's trial
+  std::int64_t most_objects = 1;      // for the setup's trial
   std::string videos;                 // a file of prepared videos (vos/videos.h)
   std::string planes;                 // folder of their frames (media/vos/planes.h)
   std::string masks_to;               // a file for the masks to score (vos/mask_lines.h)
@@ -198,6 +201,11 @@ struct VosModelFacts {
   int side = 0;
   std::string label{};                            // as of VosResult
   std::vector<double> pixel_mean{}, pixel_std{};  // of the manifest
+};
+// "vos_progress": what the worker tracks from now on. Without a video: it has tracked all of them.
+struct VosProgress {
+  std::string video{}, object{};         // object: only if it runs alone
+  std::int64_t objects = 1, frames = 0;  // frames: 0 if none is measured
 };
 // "vos_clip": after a clip and its cleaning. Its peaks are those of the phase `running` before it.
 struct VosClipEnd {

@@ -6,6 +6,7 @@
 #include <array>
 #include <fstream>
 
+#include "base/units.h"
 #include "cli/command.h"
 
 namespace headroom::test {
@@ -534,6 +535,137 @@ TEST_F(BenchVos, ReportsAreMarkdownCsvAndHtml) {
   EXPECT_THAT(read_text(newest_run() / "summary.csv"),
               HasSubstr(",j_and_f,j_mean,f_mean,growth_per_frame_bytes,vos_label\r\n"));
   EXPECT_TRUE(fs::exists(newest_run() / "report.html"));
+}
+
+// The worker ends before it sends a chosen event.
+class BenchVosDeaths : public BenchVos {
+ protected:
+  CommandResult run_until(const std::string& end, Words words = {}) {
+    CommandOptions options;
+    options.environment = {{"LD_PRELOAD", HEADROOM_DYING_WORKER}, {"HEADROOM_TEST_DIE", end}};
+    return run(joined({{"--dataset", "sav_val", "--model", "net=weights/edgetam", "--warmup", "1"}, words}),
+               options);
+  }
+};
+
+TEST_F(BenchVosDeaths, InALaterVideoIsNamedAndKeepsTheFinishedOne) {
+  ASSERT_EQ(run_short({}).exit_code, 0);
+  const Json complete = report()["models"][0];
+  const auto result = run_until(R"(kill 2 "event":"vos_clip")");
+  EXPECT_EQ(result.exit_code, 1);
+  const std::string reason = "it was tracking video clip_b (1 object, at least 21 of 21 frames done)";
+  EXPECT_THAT(result.err, AllOf(HasSubstr("crashed while running: killed from outside (SIGKILL)"),
+                                HasSubstr(reason), Not(HasSubstr("while unloading"))));
+  EXPECT_THAT(result.out, AllOf(HasSubstr("it finished 1 of 2 videos"), HasSubstr("J&F")));
+  const Json model = report()["models"][0];
+  EXPECT_EQ(get_text(model, "status"), "crashed");
+  EXPECT_EQ(get_text(model, "died_in"), "warm");
+  EXPECT_THAT(get_text(model, "error"), HasSubstr(reason));
+  const Json& vos = model["vos"];
+  ASSERT_EQ(vos["clips"].size(), 1U);
+  EXPECT_EQ(get_text(vos["clips"][0], "video"), "clip_a");
+  EXPECT_GT(vos["clips"][0]["fps"].get<double>(), 0);
+  EXPECT_GT(get_integer(vos["clips"][0], "peak_bytes").value_or(0), 1 << 20);
+  EXPECT_EQ(vos["object_ends"].size(), 2U);
+  ASSERT_EQ(vos["scores"].size(), 2U);
+  for (std::size_t i = 0; i < 2; ++i) EXPECT_EQ(vos["scores"][i], complete["vos"]["scores"][i]);
+  ASSERT_EQ(model["annotated_images"].size(), 1U);
+  EXPECT_TRUE(fs::exists(newest_run() / model["annotated_images"][0].get<std::string>()));
+  EXPECT_FALSE(fs::exists(newest_run() / "net.masks"));
+  EXPECT_THAT(read_text(folder_ / "outputs/jetson_benchmark_summary.csv"), HasSubstr("clip_a,001,net"));
+}
+
+TEST_F(BenchVosDeaths, OfAnObjectAloneKeepsTheFinishedObject) {
+  const auto result = run_until(R"(oom 2 "event":"vos_clip")", {"--vos-objects", "alone"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err,
+              AllOf(HasSubstr("out of memory while running: an allocation was refused"),
+                    HasSubstr("it was tracking object 001 of video clip_a (at least 21 of 21 frames done)")));
+  EXPECT_THAT(result.out, HasSubstr("it finished 1 of 3 objects"));
+  const Json scores = report()["models"][0]["vos"]["scores"];
+  ASSERT_EQ(scores.size(), 1U);
+  EXPECT_EQ(get_text(scores[0], "object"), "000");
+}
+
+TEST_F(BenchVosDeaths, AfterTheLastVideoKeepsAllScores) {
+  const auto unloading = run_until(R"(kill 1 "phase":"unloaded")");
+  EXPECT_EQ(unloading.exit_code, 1);
+  EXPECT_THAT(unloading.err, AllOf(HasSubstr("crashed while unloading"), Not(HasSubstr("tracking"))));
+  EXPECT_EQ(report()["models"][0]["vos"]["scores"].size(), 3U);
+  const auto reloading = run_until(R"(kill 2 "event":"vos_load")");
+  EXPECT_THAT(reloading.err, HasSubstr("it was loading the model again"));
+  EXPECT_EQ(report()["models"][0]["vos"]["scores"].size(), 3U);
+}
+
+// RLIMIT_DATA counts reserved memory, not resident memory.
+TEST_F(BenchVos, EstimatesWhatTheLimitCounts) {
+  const auto setup = run_short({"--skip-inference", "--mem-limit", "1GiB", "--limit-mechanism", "rlimit"});
+  ASSERT_EQ(setup.exit_code, 0) << setup.err;
+  const auto memory_of = [](const Json& model, const char* figure) {
+    return get_integer(model["memory"], figure).value_or(0);
+  };
+  const Json model = report()["models"][0];
+  const std::int64_t counted = memory_of(model, "data_peak_bytes");
+  ASSERT_GT(counted, 0);
+  ASSERT_GT(memory_of(model, "run_peak_bytes"), memory_of(model, "load_peak_bytes"));
+  const auto result = run_short({"--skip-setup", "--mem-limit", "20MiB", "--limit-mechanism", "rlimit"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr("clip_a: 96 × 64 with 2 objects would need about " +
+                                    format_bytes(Bytes{counted}) + ", above the limit of 20.0 MiB"));
+}
+
+constexpr const char* kDieWithTwoObjects = R"(oom 1 "event":"vos_trial","objects":2)";
+
+TEST_F(BenchVosDeaths, InATrialWithManyObjectsLeavesTheirVideosOut) {
+  const auto result = run_until(kDieWithTwoObjects);
+  ASSERT_EQ(result.exit_code, 0) << result.err << result.out;
+  const std::string reason =
+      "96 × 64 with 2 objects would not fit: in a trial with 2 objects, an allocation was refused";
+  EXPECT_THAT(result.err, AllOf(HasSubstr("net: out of memory with 2 objects: an allocation was refused"),
+                                HasSubstr("trying 1 object"), HasSubstr("clip_a: " + reason)));
+  EXPECT_THAT(result.out, HasSubstr("1 video left out"));
+  const Json vos = report()["models"][0]["vos"];
+  ASSERT_EQ(vos["left_out"].size(), 1U);
+  EXPECT_THAT(get_text(vos["left_out"][0], "why"), HasSubstr(reason));
+  ASSERT_EQ(vos["clips"].size(), 1U);
+  EXPECT_EQ(get_text(vos["clips"][0], "video"), "clip_b");
+  // The prepared data keep it.
+  const auto again = run_short({"--skip-setup"});
+  ASSERT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_EQ(report()["models"][0]["vos"]["clips"].size(), 1U);
+  const auto larger = run_short({"--skip-setup", "--mem-limit", "2GiB", "--limit-mechanism", "none"});
+  EXPECT_EQ(larger.exit_code, 2);
+  EXPECT_THAT(larger.err, HasSubstr("ran out of memory under another"));
+}
+
+TEST_F(BenchVosDeaths, InTheSmallestTrialFailsTheModel) {
+  fs::remove_all(split() / "JPEGImages_24fps/clip_b");
+  const auto many = run_until(kDieWithTwoObjects);
+  EXPECT_EQ(many.exit_code, 1);
+  EXPECT_THAT(many.err, AllOf(HasSubstr("net: oom: an allocation was refused"),
+                              HasSubstr("it was tracking 2 objects together, of which one fits")));
+  EXPECT_EQ(run_until(kDieWithTwoObjects, {"--vos-objects", "alone"}).exit_code, 0);
+  const auto one = run_until(R"(oom 1 "event":"vos_trial")");
+  EXPECT_EQ(one.exit_code, 1);
+  EXPECT_THAT(one.err, AllOf(HasSubstr("net: oom: an allocation was refused"), Not(HasSubstr("trying 1"))));
+}
+
+TEST_F(BenchVos, RefusesMaskPromptsWithoutTheirWeightsInTheSetup) {
+  const fs::path manifest = folder_ / "weights/edgetam/manifest.json";
+  auto document = parse_json(read_text(manifest), "manifest");
+  ASSERT_TRUE(document);
+  ASSERT_EQ(document->erase("mask_downsample"), 1U);
+  write_text(manifest, to_text(*document));
+  const std::string reason = "mask prompts are not supported: the model's manifest has no mask_downsample";
+  const auto result = run_short({"--prompt", "mask"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, AllOf(HasSubstr(reason), HasSubstr("use --prompt points or --prompt box")));
+  EXPECT_TRUE(planes().empty());  // no frame was decoded
+  // Beside a model that can be used, it fails before the measurement.
+  const auto both = run_short({"--model", "masks=weights/edgetam,prompt=mask", "--skip-inference"});
+  EXPECT_EQ(both.exit_code, 1) << both.err;
+  EXPECT_THAT(both.err, HasSubstr("masks: failed: " + reason));
+  EXPECT_EQ(run_short({"--prompt", "box"}).exit_code, 0);
 }
 
 }  // namespace

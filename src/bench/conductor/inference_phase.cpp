@@ -366,6 +366,22 @@ std::optional<Bytes> gpu_limit_of(const Run& run) {
   return least;
 }
 
+// What the limit counted in the setup's trial, minus the trial's resident peak; absent if only resident
+// memory is known. A control group does not charge libraries that other processes loaded before. More charged
+// than resident is page cache, which the kernel reclaims.
+std::optional<Bytes> counted_beyond_resident(const PreparedModel& model, const std::optional<Limit>& limit) {
+  const bool counts_resident = !limit || (limit->mechanism != LimitMechanism::cgroup_v1 &&
+                                          limit->mechanism != LimitMechanism::cgroup_v2 &&
+                                          limit->mechanism != LimitMechanism::rlimit_data);
+  if (!model.trial || counts_resident) return std::nullopt;
+  const ModelMemory& memory = model.trial->memory;
+  const std::optional<Bytes> resident = std::max(memory.load_peak, memory.run_peak);
+  const std::optional<Bytes> counted = limit_peak(memory, limit);
+  if (!resident || !counted) return std::nullopt;
+  const Bytes beyond = *counted - *resident;
+  return limit->mechanism == LimitMechanism::rlimit_data ? beyond : std::min(beyond, Bytes{});
+}
+
 }  // namespace
 
 std::vector<VosLeftOut> videos_over_limit(const Run& run, const PreparedModel& model) {
@@ -374,13 +390,24 @@ std::vector<VosLeftOut> videos_over_limit(const Run& run, const PreparedModel& m
   const std::optional<Bytes> host = run.options.memory_limit, gpu = gpu_limit_of(run);
   const std::int64_t window = frames_in_memory(run.options, model.vos->side);
   const Bytes frame = media::vos::planes_frame_size(model.vos->side, run.options.vos->planes);
+  const std::optional<Bytes> beyond = counted_beyond_resident(model, run.result.limit);
   for (const SourceSequence& sequence : run.prepared.source->sequences) {
     ClipSize clip{sequence.width, sequence.height, 1, {}};
     if (run.options.vos->objects == VosObjects::together)
       clip.objects = static_cast<std::int64_t>(sequence.objects.size());
-    clip.frames = Bytes{std::min(window, sequence.frames) * frame.count};
+    if (model.objects_over_limit > 0 && clip.objects >= model.objects_over_limit) {
+      over.push_back({sequence.name,
+                      {},
+                      fmt::format("{} × {} with {} would not fit: in a trial with {} objects, {}",
+                                  sequence.width, sequence.height, report::counted(clip.objects, "object"),
+                                  model.objects_over_limit, model.why_over_limit)});
+      continue;
+    }
+    // Frames are pages of a mapped file: resident, but not counted, or reclaimed at the limit.
+    if (!beyond) clip.frames = Bytes{std::min(window, sequence.frames) * frame.count};
     const auto check = [&](const std::optional<Bytes>& limit, bool is_gpu) {
-      const auto needed = limit ? estimate_peak(*model.vos, clip, is_gpu) : std::nullopt;
+      auto needed = limit ? estimate_peak(*model.vos, clip, is_gpu) : std::nullopt;
+      if (needed && !is_gpu && beyond) *needed += *beyond;
       if (!needed || *needed <= *limit) return;
       over.push_back({sequence.name,
                       {},

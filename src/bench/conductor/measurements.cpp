@@ -49,11 +49,28 @@ void save_figures(Run& run, bool is_last) {
   run.result.complete = false;
 }
 
-// Scores the masks of --task vos and draws some.
+// For a model of --task vos that failed: how much of the data set its figures are of.
+void warn_of_unfinished(const Run& run, ModelResult& result) {
+  if (result.status == ModelStatus::ok || !result.vos || result.vos->clips.empty()) return;
+  const VosResult& vos = *result.vos;
+  const bool is_alone = vos.objects == VosObjects::alone;
+  std::int64_t all = 0;
+  for (const SourceSequence& sequence : run.prepared.source->sequences)
+    if (std::ranges::find(vos.left_out, sequence.name, &VosLeftOut::video) == vos.left_out.end())
+      all += is_alone ? std::ssize(sequence.objects) : 1;
+  const std::int64_t finished = std::ssize(vos.clips);
+  if (finished >= all) return;
+  result.warnings.push_back(fmt::format("it finished {} of {}; scores and figures of clips are of {}",
+                                        finished, report::counted(all, is_alone ? "object" : "video"),
+                                        finished == 1 ? "this one" : "these"));
+}
+
+// Scores the masks of --task vos and draws some. Clips that were finished before the worker failed keep their
+// scores.
 void add_accuracy(Run& run, const PreparedModel& model, ModelResult& result) {
   const std::filesystem::path masks = masks_path(run, model.name);
   // Files of other projects make no masks.
-  if (result.status != ModelStatus::ok || !result.vos || !result.vos->label.empty()) {
+  if (!result.vos || result.vos->clips.empty() || !result.vos->label.empty()) {
     std::error_code ignored;
     std::filesystem::remove(masks, ignored);
     return;
@@ -62,6 +79,7 @@ void add_accuracy(Run& run, const PreparedModel& model, ModelResult& result) {
   if (run.prepared.vos) job.layout = run.prepared.vos->layout;
   job.max_frames = run.options.max_frames;
   job.pictures = run.options.sample_images;
+  job.finished = finished_clips(*result.vos);
   auto scores = score_in_child(job, run.options.timeout, run.interrupt);
   if (scores) {
     add_scores(*result.vos, std::move(scores->scores));
@@ -96,7 +114,10 @@ void measure_model(Run& run, const PreparedModel& model, ModelResult& result, bo
   }
   save_figures(run, is_last);
   note_disk_problem(run, write_frame_times(model.name, measured->frames, run.folder.path));
-  if (run.options.vos) return add_accuracy(run, model, result);
+  if (run.options.vos) {
+    warn_of_unfinished(run, result);
+    return add_accuracy(run, model, result);
+  }
   auto drawn = draw_samples(model.name, measured->samples_path, model.class_names, run.metadata_path,
                             run.folder.path, run.interrupt);
   if (drawn) {

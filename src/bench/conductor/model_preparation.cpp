@@ -9,6 +9,7 @@
 #include "bench/conductor/measuring_child.h"
 #include "inference/backend.h"
 #include "inference/vos/contract.h"
+#include "report/words.h"
 #include "sources/host_info.h"
 
 namespace headroom::bench {
@@ -47,10 +48,12 @@ Result<TrialOutcome> run_trial(const WorkerModel& model, WorkerKind kind, const 
   plan.job.warmup_frames = kind == WorkerKind::setup ? 2 : options.warmup_frames;
   if (options.vos) {
     WorkerVos& vos = plan.job.vos.emplace();
+    const auto spec = std::ranges::find(options.models, model.name, &ModelSpec::name);
+    vos.prompt = spec != options.models.end() && spec->prompt ? *spec->prompt : options.vos->prompt;
     vos.profile = options.vos->profile;
     vos.plane_type = options.vos->planes;
     vos.non_overlap = context.non_overlap;
-    vos.most_objects = options.vos->objects == VosObjects::alone ? 1 : context.most_objects;
+    if (!context.object_counts.empty()) vos.most_objects = context.object_counts.back();
   }
   auto worker = WorkerRun::start(plan);
   if (!worker) return forward_error(worker);
@@ -241,6 +244,33 @@ Result<fs::path> first_graph_of(const fs::path& model, const std::string& backen
   return found;
 }
 
+// With --task vos: a trial that ran out of memory with several objects at a time is repeated with fewer, as
+// many as other videos have. If one succeeds, only the videos with more objects are left out.
+Status try_fewer_objects(PreparedModel& model, const WorkerModel& worker, const PreparationContext& context) {
+  PreparationContext fewer = context;
+  std::vector<std::int64_t>& counts = fewer.object_counts;
+  while (model.status == ModelStatus::oom && !counts.empty()) {
+    const bool fits_one = model.trial && model.trial->vos && !model.trial->vos->trials.empty();
+    if (!fits_one || counts.back() == 1) return {};
+    const std::int64_t over = counts.back();
+    if (counts.size() == 1) {  // no video has fewer
+      model.error += fmt::format(
+          "; it was tracking {} objects together, of which one fits: add --vos-objects alone", over);
+      return {};
+    }
+    counts.pop_back();
+    context.log_step(fmt::format("{}: out of memory with {} objects: {}; trying {}", model.name, over,
+                                 model.error, report::counted(counts.back(), "object")));
+    const std::string why = model.error;
+    auto outcome = run_trial(worker, WorkerKind::setup, fewer);
+    if (!outcome) return forward_error(outcome);
+    take_outcome(model, *outcome);
+    model.objects_over_limit = over;
+    model.why_over_limit = why;
+  }
+  return {};
+}
+
 bool lacks_its_source(const PreparedModel& model, const BenchOptions& options) {
   return model.status == ModelStatus::ok && model.takes_frames && !options.source;
 }
@@ -288,10 +318,12 @@ Result<PreparedModel> prepare_model(const ModelSpec& spec, const PreparationCont
   // Without readable files, no settings can work.
   const bool is_readable = !model.fingerprint.empty();
   if (options.tune && is_readable && is_worth_tuning(model) && !lacks_its_source(model, options)) {
-    auto tuned = tune(std::move(model), std::move(worker), outcome->result, context);
+    auto tuned = tune(std::move(model), worker, outcome->result, context);
     if (!tuned) return tuned;
     model = std::move(*tuned);
   }
+  if (options.vos && is_readable)
+    if (auto tried = try_fewer_objects(model, worker, context); !tried) return forward_error(tried);
   if (lacks_its_source(model, options))
     return failed_model(std::move(model), {ErrorKind::usage, kNeedsSource, "", ""});
   return model;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "base/files.h"
@@ -216,11 +217,12 @@ Status prepare_frames(const BenchOptions& options, const Json& files, PreparedDa
   return saved ? Status{} : Status(not_writable(saved.error(), "--output-dir"));
 }
 
-std::int64_t most_objects_of(const std::optional<SourceMetadata>& source) {
-  std::size_t most = 1;
-  if (source)
-    for (const SourceSequence& sequence : source->sequences) most = std::max(most, sequence.objects.size());
-  return static_cast<std::int64_t>(most);
+std::vector<std::int64_t> object_counts_of(const BenchOptions& options, const SourceMetadata& source) {
+  if (options.vos->objects == VosObjects::alone) return {1};
+  std::set<std::int64_t> counts;
+  for (const SourceSequence& sequence : source.sequences)
+    counts.insert(std::clamp<std::int64_t>(std::ssize(sequence.objects), 1, kObjectsTogether));
+  return {counts.begin(), counts.end()};
 }
 
 // --- the setup process
@@ -255,14 +257,15 @@ Result<Json> set_up(const Json& job) {
       data.source && !options->vos ? choose_frame_window(*data.source, *options).arena : Bytes{};
   auto device_account = open_device_account(*options);
   if (!device_account) return forward_error(device_account);
-  const PreparationContext context{*options,
-                                   frames_held,
-                                   *interrupt,
-                                   *device_account ? &**device_account : nullptr,
-                                   send_step,
-                                   report_model,
-                                   options->vos ? most_objects_of(data.source) : 0,
-                                   data.vos && data.vos->layout == VosLayout::davis};
+  const PreparationContext context{
+      *options,
+      frames_held,
+      *interrupt,
+      *device_account ? &**device_account : nullptr,
+      send_step,
+      report_model,
+      options->vos ? object_counts_of(*options, *data.source) : std::vector<std::int64_t>{},
+      data.vos && data.vos->layout == VosLayout::davis};
   // Sent after the last model: if every model lacks a source, or is refused, the answer is one error for all
   // of them.
   std::vector<std::string> without_source, refused;

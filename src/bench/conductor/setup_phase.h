@@ -44,8 +44,9 @@ struct PreparationContext {
   std::function<void(const std::string& step)> log_step;
   // called with the state of the model after each trial of --tune
   std::function<void(const PreparedModel& model)> report;
-  std::int64_t most_objects = 0;  // of one video, with --task vos
-  bool non_overlap = false;       // with --task vos: objects do not overlap
+  // With --task vos: how many objects run together, in ascending order; at most kObjectsTogether.
+  std::vector<std::int64_t> object_counts{};
+  bool non_overlap = false;  // with --task vos: objects do not overlap
 };
 
 // The error of a model that takes frames in a run without a source.

@@ -174,6 +174,12 @@ void add_vos_event(WorkerAccount& account, const std::string& kind, const Json& 
     trial->peak = last.peak;
     trial->gpu_peak = ledger_peak_of(last);
     vos.trials.push_back(*trial);
+  } else if (kind == "vos_progress") {
+    account.vos_progress.reset();
+    auto progress = message_from_json<VosProgress>(event);
+    if (!progress || progress->video.empty()) return;
+    account.vos_progress = std::move(*progress);
+    account.frames_before_clip = account.models.empty() ? 0 : account.models.front().frames.size();
   } else if (kind == "vos_clip") {
     auto end = message_from_json<VosClipEnd>(event);
     if (!end) return;

@@ -89,7 +89,9 @@ struct WorkerAccount {
   std::vector<std::string> warnings;
   std::optional<MeasuringStart> measuring;
   std::int64_t frames_held = 0, skipped_frames = 0;
-  std::optional<VosResult> vos;   // only with --task vos
+  std::optional<VosResult> vos;             // only with --task vos
+  std::optional<VosProgress> vos_progress;  // of the clip that it tracks now
+  std::size_t frames_before_clip = 0;
   std::optional<InStep> in_step;  // without the id, which the conductor knows
   bool waits_for_gate = false, awaits_decoder = false, is_done = false;
   bool peak_reset_works = true;

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "bench/vos/memory_growth.h"
+#include "report/words.h"
 
 namespace headroom::bench {
 namespace {
@@ -67,6 +68,12 @@ std::optional<Bytes> MemorySamples::run_mean() const {
 
 namespace {
 
+// Whether the worker ended before it had run all measured frames. With --task vos, the phase `running` is
+// marked after each clip, so it does not mean that all clips have run.
+bool ended_before_last_frame(const WorkerAccount& account) {
+  return account.vos_progress || account.find(Phase::running) == nullptr;
+}
+
 ModelMemory memory_of(const WorkerOutcome& outcome) {
   const WorkerAccount& account = outcome.account;
   const MemorySamples& samples = outcome.samples;
@@ -97,7 +104,8 @@ ModelMemory memory_of(const WorkerOutcome& outcome) {
   // worker that reported its error has also reported its peak.
   const std::optional<Bytes> last_peak = std::max(account.peak_at_error, samples.peak);
   if (runtime != nullptr && loaded == nullptr) memory.load_peak = last_peak;
-  if (loaded != nullptr && running == nullptr) memory.run_peak = std::max(memory.run_peak, last_peak);
+  if (loaded != nullptr && ended_before_last_frame(account))
+    memory.run_peak = std::max(memory.run_peak, last_peak);
   memory.run_mean = samples.run_mean();
   if (!memory.run_mean && running != nullptr)
     memory.run_mean = running->resident;  // after the last frame, before the cleaning
@@ -132,9 +140,32 @@ std::string describe_held_frames(const WorkerOutcome& outcome) {
                      format_bytes(*outcome.frame_memory));
 }
 
+// For a worker of --task vos that failed: the video or object that it tracked.
+std::string describe_progress(const WorkerAccount& account) {
+  if (account.status == ModelStatus::ok) return {};
+  if (!account.vos_progress)
+    return account.vos && !account.vos->loads.empty() ? "; it was loading the model again" : "";
+  const VosProgress& at = *account.vos_progress;
+  std::string what = fmt::format("video {}", at.video);
+  if (!at.object.empty()) what = fmt::format("object {} of {}", at.object, what);
+  if (at.frames == 0) return fmt::format("; it was tracking {} alone, after all objects together", what);
+  const std::size_t frames = account.models.empty() ? 0 : account.models.front().frames.size();
+  const std::size_t done = frames - std::min(frames, account.frames_before_clip);
+  const std::string of_frames = report::counted(at.frames, "frame");
+  return fmt::format("; it was tracking {} ({}{})", what,
+                     at.object.empty() ? report::counted(at.objects, "object") + ", " : "",
+                     done == 0 ? of_frames : fmt::format("at least {} of {} done", done, of_frames));
+}
+
+// The last phase that a failed worker completed.
+Phase last_phase(const WorkerAccount& account) {
+  const bool has_more_clips = account.vos_progress && account.phase() == Phase::running;
+  return has_more_clips ? Phase::warm : account.phase();
+}
+
 void add_memory_warnings(ModelResult& result, const WorkerOutcome& outcome) {
   const WorkerAccount& account = outcome.account;
-  const bool read_its_peak = account.find(Phase::running) != nullptr || account.peak_at_error ||
+  const bool read_its_peak = !ended_before_last_frame(account) || account.peak_at_error ||
                              (account.find(Phase::start) == nullptr && !outcome.samples.peak);
   if (outcome.has_ended && account.status != ModelStatus::ok && !read_its_peak)
     result.warnings.push_back(
@@ -219,8 +250,8 @@ ModelResult result_of(const WorkerOutcome& outcome) {
   ModelResult result;
   result.name = outcome.label;
   result.status = account.status;
-  result.error = account.error + describe_held_frames(outcome);
-  if (account.status != ModelStatus::ok) result.died_in = account.phase();
+  result.error = account.error + describe_held_frames(outcome) + describe_progress(account);
+  if (account.status != ModelStatus::ok) result.died_in = last_phase(account);
   result.backend_version = account.runtime.version;
   result.runtime_telemetry = account.runtime.telemetry;
   result.runtime_load_time = account.runtime.load_time;

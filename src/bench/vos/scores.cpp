@@ -6,6 +6,7 @@
 #include <fstream>
 #include <map>
 #include <optional>
+#include <set>
 #include <system_error>
 #include <utility>
 
@@ -34,7 +35,13 @@ struct ScoredObject {
 
 class MaskScorer {
  public:
-  MaskScorer(media::MediaEngine& engine, const ScoreJob& job) : engine_(engine), job_(job) {}
+  MaskScorer(media::MediaEngine& engine, const ScoreJob& job)
+      : engine_(engine), job_(job), finished_(job.finished.begin(), job.finished.end()) {}
+
+  bool is_finished(const std::string& video) const { return finished_.contains(video); }
+  bool is_finished(const std::string& video, const std::string& object) const {
+    return is_finished(video) || finished_.contains(video + "/" + object);
+  }
 
   void begin(PreparedVideo prepared) {
     prepared_ = std::move(prepared);
@@ -50,6 +57,7 @@ class MaskScorer {
 
   Status add(VosScores& scores, const MaskLine& line, bool is_drawn) {
     if (line.object >= objects_.size()) return input_error("a predicted mask is of an unknown object");
+    if (!is_finished(prepared_.video.id, prepared_.video.objects[line.object].id)) return {};
     has_masks_[line.object] = true;
     if (is_drawn && line.frame == middle_) keep_for_drawing(line);
     ScoredObject& object = objects_[line.object];
@@ -134,6 +142,7 @@ class MaskScorer {
 
   media::MediaEngine& engine_;
   const ScoreJob& job_;
+  const std::set<std::string> finished_;
   evaluation::MetricScratch scratch_;
   PreparedVideo prepared_;
   std::vector<ScoredObject> objects_;
@@ -142,21 +151,27 @@ class MaskScorer {
   std::int64_t middle_ = 0;
 };
 
-Result<std::size_t> count_videos(const std::string& path) {
+// The indices of videos with a finished clip.
+Result<std::vector<std::size_t>> finished_videos(const std::string& path, const MaskScorer& scorer) {
   auto lines = VideoLines::open(path);
   if (!lines) return forward_error(lines);
-  for (std::size_t count = 0;; ++count) {
+  std::vector<std::size_t> finished;
+  for (std::size_t index = 0;; ++index) {
     auto video = lines->next();
     if (!video) return forward_error(video);
-    if (!*video) return count;
+    if (!*video) return finished;
+    const VosVideo& read = (*video)->video;
+    if (std::ranges::any_of(read.objects,
+                            [&](const VosObject& object) { return scorer.is_finished(read.id, object.id); }))
+      finished.push_back(index);
   }
 }
 
-// The middles of `pictures` equal parts of the data set.
-std::vector<std::size_t> drawn_videos(std::size_t videos, std::size_t pictures) {
+// The middles of `pictures` equal parts of the videos.
+std::vector<std::size_t> drawn_videos(const std::vector<std::size_t>& videos, std::size_t pictures) {
   std::vector<std::size_t> drawn;
-  const std::size_t parts = std::min(videos, pictures);
-  for (std::size_t i = 0; i < parts; ++i) drawn.push_back((2 * i + 1) * videos / (2 * parts));
+  const std::size_t parts = std::min(videos.size(), pictures);
+  for (std::size_t i = 0; i < parts; ++i) drawn.push_back(videos[(2 * i + 1) * videos.size() / (2 * parts)]);
   return drawn;
 }
 
@@ -164,7 +179,8 @@ std::vector<std::size_t> drawn_videos(std::size_t videos, std::size_t pictures) 
 
 Result<VosScores> score_masks(media::MediaEngine& engine, const ScoreJob& job,
                               const std::function<void()>& on_mask) {
-  auto videos = count_videos(job.videos);
+  MaskScorer scorer(engine, job);
+  auto videos = finished_videos(job.videos, scorer);
   if (!videos) return forward_error(videos);
   const auto drawn = drawn_videos(*videos, static_cast<std::size_t>(std::max(0, job.pictures)));
   auto lines = VideoLines::open(job.videos);
@@ -172,7 +188,6 @@ Result<VosScores> score_masks(media::MediaEngine& engine, const ScoreJob& job,
   std::ifstream masks(job.masks);
   if (!masks) return input_error(fmt::format("cannot read {}", job.masks));
   VosScores scores;
-  MaskScorer scorer(engine, job);
   std::optional<std::size_t> current;
   std::size_t next = 0;  // number of videos read
   while (const auto line = read_mask_line(masks)) {
@@ -196,6 +211,13 @@ Result<VosScores> score_masks(media::MediaEngine& engine, const ScoreJob& job,
   if (current)
     if (auto ended = scorer.end(scores); !ended) return forward_error(ended);
   return scores;
+}
+
+std::vector<std::string> finished_clips(const VosResult& result) {
+  std::vector<std::string> finished;
+  for (const VosClip& clip : result.clips)
+    finished.push_back(clip.object.empty() ? clip.video : clip.video + "/" + clip.object);
+  return finished;
 }
 
 void add_scores(VosResult& result, std::vector<VosObjectScore> scores) {
@@ -230,6 +252,8 @@ Result<Json> score(const Json& message) {
   job.layout = get_text(message, "layout") == name_of(VosLayout::davis) ? VosLayout::davis : VosLayout::sav;
   job.max_frames = get_integer(message, "max_frames").value_or(job.max_frames);
   job.pictures = static_cast<int>(get_integer(message, "pictures").value_or(0));
+  for (const Json& clip : get_member(message, "finished"))
+    if (clip.is_string()) job.finished.push_back(clip.get<std::string>());
   auto engine = media::load_media_engine();
   if (!engine) return forward_error(engine);
   Nanoseconds last = monotonic_now();
@@ -248,7 +272,7 @@ Result<VosScores> score_in_child(const ScoreJob& job, Nanoseconds timeout, Inter
   const Json message{
       {"model", job.model},           {"videos", job.videos},          {"masks", job.masks},
       {"run_folder", job.run_folder}, {"layout", name_of(job.layout)}, {"max_frames", job.max_frames},
-      {"pictures", job.pictures}};
+      {"pictures", job.pictures},     {"finished", job.finished}};
   auto answer =
       run_helper({.verb = "_score", .purpose = "scoring the masks of " + job.model, .timeout = timeout},
                  message, interrupt);

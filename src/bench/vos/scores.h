@@ -22,11 +22,17 @@ struct ScoreJob {
   std::string run_folder;
   VosLayout layout = VosLayout::sav;  // davis: DAVIS's protocol; else SA-V's
   std::int64_t max_frames = 300;
-  int pictures = 0;  // of the middle frames of so many videos, spread over the data set
+  // Videos, or "VIDEO/OBJECT", that the worker finished. The masks of others may be incomplete.
+  std::vector<std::string> finished{};
+  int pictures = 0;  // of the middle frames of so many videos, spread over those that are finished
 };
 
+// The clips of `result` for ScoreJob::finished.
+std::vector<std::string> finished_clips(const VosResult& result);
+
 // Reads one video at a time, mask by mask. Objects whose protocol gives no score have none, and `problem`
-// says why for the first of them. Objects without ground truth are left out.
+// says why for the first of them. Objects without ground truth, and those
+// of unfinished clips, are left out.
 Result<VosScores> score_masks(media::MediaEngine& engine, const ScoreJob& job,
                               const std::function<void()>& on_mask = {});
 

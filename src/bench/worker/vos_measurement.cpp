@@ -23,7 +23,6 @@ using inference::vos::Tracker;
 using media::vos::PlanesReader;
 
 constexpr std::uint8_t kGreyPixel = 114;
-constexpr std::int64_t kObjectsTogether = 4;  // objects_per_run of the tracker
 // A trial's peak counts with all recent memories in the bank; a slow model gets the time for them.
 constexpr std::int64_t kFullBankFrames = 9;
 constexpr Nanoseconds kMostFullBankTime{30'000'000'000};
@@ -69,10 +68,19 @@ Result<Tracker> load_tracker(Worker& worker, ModelFacts* facts = nullptr) {
   return tracker;
 }
 
+// Files of other projects take no prompts, so they have none that is missing.
+Status check_prompt(const Worker& worker, const Tracker& tracker) {
+  const bool takes_masks = !tracker.label().empty() || tracker.manifest().mask_downsample;
+  if (worker.job.vos->prompt != PromptKind::mask || takes_masks) return {};
+  return input_error("mask prompts are not supported", "the model's manifest has no mask_downsample",
+                     "use --prompt points or --prompt box, or export it again with python/export_vos.py");
+}
+
 Result<Tracker> load_and_report(Worker& worker) {
   ModelFacts facts;
   auto tracker = load_tracker(worker, &facts);
   if (!tracker) return tracker;
+  if (auto checked = check_prompt(worker, *tracker); !checked) return forward_error(checked);
   worker.events.send("model", message_to_json(facts));
   const inference::vos::Manifest& manifest = tracker->manifest();
   worker.events.send("vos_model", message_to_json(VosModelFacts{tracker->side(),
@@ -161,6 +169,13 @@ class ClipRunner {
   }
 
   Status run(const Clip& clip) {
+    VosProgress progress{clip.prepared->video.id,
+                         {},
+                         static_cast<std::int64_t>(clip.objects.size()),
+                         clip.frames - clip.first};
+    if (worker_.job.vos->objects == VosObjects::alone)
+      progress.object = clip.prepared->video.objects[clip.objects.front()].id;
+    send_progress(progress);
     // So that the clip's peak is its own.
     if (has_run_objects_) worker_.events.mark(Phase::running);
     has_run_objects_ = false;
@@ -179,6 +194,7 @@ class ClipRunner {
   Status run_objects(const Clip& clip) {
     const VosVideo& video = clip.prepared->video;
     for (const std::size_t object : clip.objects) {
+      send_progress({video.id, video.objects[object].id});
       auto reader = open_planes(clip);
       if (!reader) return forward_error(reader);
       Clip alone{clip.video, clip.prepared, {object}, clip.frames, clip.frames};
@@ -193,6 +209,12 @@ class ClipRunner {
     }
     has_run_objects_ = true;
     return {};
+  }
+
+  // If the process dies, the report names what it tracked.
+  void send_progress(const VosProgress& progress) {
+    worker_.events.flush();  // the frames until here belong to earlier clips
+    worker_.events.send("vos_progress", message_to_json(progress));
   }
 
  private:
@@ -371,6 +393,7 @@ Status run_videos(Worker& worker, Tracker& tracker) {
     }
     send_cleaned(worker, "video", name);
   }
+  runner.send_progress({});
   if (has_run) return {};
   return failure("no video was run", vos.left_out.empty()
                                          ? fmt::format("no object has a prompt of {}", name_of(vos.prompt))

@@ -107,6 +107,41 @@ TEST_F(WorkerResult, HasTheReportedOrTheSampledPeakOfAWorkerThatFailedToLoad) {
   EXPECT_THAT(figures().warnings, testing::IsEmpty());
 }
 
+// With --task vos, the phase `running` is marked after each clip.
+TEST_F(WorkerResult, NamesTheVideoOfAWorkerThatDiedInALaterOne) {
+  reach("start", 1, 10, 11);
+  reach("runtime_loaded", 2, 100, 120);
+  send(R"({"event":"model","name":"m","task":"vos"})");
+  reach("model_loaded", 3, 300, 350);
+  send(R"({"event":"vos_progress","video":"a","objects":2,"frames":2})");
+  reach("warm", 4, 400, 450);
+  send(R"({"event":"frames","model":0,"times":[[1,2,3,4,0],[1,2,3,4,0]]})");
+  reach("running", 5, 400, 460);
+  send(
+      R"({"event":"vos_clip","clip":{"video":"a","width":4,"height":4,"frames":2,"objects":2},"bank_bytes":9})");
+  account_.status = ModelStatus::crashed;
+  account_.error = "killed";
+  send(R"({"event":"vos_progress","video":"a","object":"001","objects":1,"frames":0})");
+  EXPECT_EQ(figures().error,
+            "killed; it was tracking object 001 of video a alone, after all objects together");
+  send(R"({"event":"vos_progress","video":"b","objects":1,"frames":1})");
+  EXPECT_EQ(figures().error, "killed; it was tracking video b (1 object, 1 frame)");
+  send(R"({"event":"vos_progress","video":"b","objects":1,"frames":20})");
+  send(R"({"event":"frames","model":0,"times":[[1,2,3,4,0]]})");
+  sample(Bytes{700}, false);
+  const ModelResult died = figures();
+  EXPECT_EQ(died.error, "killed; it was tracking video b (1 object, at least 1 of 20 frames done)");
+  EXPECT_EQ(died.died_in, Phase::warm);
+  EXPECT_EQ(died.memory.run_peak, Bytes{700});
+  ASSERT_EQ(died.warnings.size(), 1U);
+  EXPECT_THAT(died.warnings[0], HasSubstr("its run peak comes from samples every 50 ms"));
+  ASSERT_TRUE(died.vos);
+  EXPECT_EQ(died.vos->clips.size(), 1U);
+  send(R"({"event":"vos_progress"})");
+  EXPECT_EQ(figures().died_in, Phase::running);
+  EXPECT_EQ(figures().error, "killed");
+}
+
 TEST_F(WorkerResult, MentionsFramesWhenOutOfMemory) {
   reach("start", 1, 10, 11);
   reach("runtime_loaded", 2, 100, 120);
