@@ -11,6 +11,7 @@ It holds to what exporters and old runtimes handle well:
 Shapes: S pixels of the square image, h = S/16, C channels of the image features, D channels of a memory,
 T tokens of a memory (h*h, EdgeTAM: 512), B objects, M memories, K pointers, P points.
 """
+import functools
 import math
 
 import torch
@@ -121,12 +122,22 @@ def attend(q, k, v, width, bias=None):
             return attend(q.unsqueeze(1), k.unsqueeze(1), v.unsqueeze(1), width,
                           None if bias is None else bias.unsqueeze(1)).squeeze(1)
         if bias is None and q.shape[-1] == v.shape[-1] and has_flash_kernel(q, int(q.shape[-1])):
-            return torch.ops.aten._scaled_dot_product_flash_attention(q, k, v, scale=width ** -0.5)[0]
+            return flash_operator()(q.expand(k.shape[0], -1, -1, -1), k, v, width ** -0.5)
         return _fused(q, k, v, attn_mask=bias, scale=width ** -0.5)
     scores = torch.matmul(q * (width ** -0.5), k.transpose(-2, -1))
     if bias is not None:
         scores = scores + bias
     return torch.matmul(torch.softmax(scores, dim=-1), v)
+
+
+def _flash(q, k, v, scale: float):
+    return torch.ops.aten._scaled_dot_product_flash_attention(q, k, v, 0.0, False, False, scale=scale)[0]
+
+
+@functools.cache
+def flash_operator():
+    """A trace cannot record the operator itself, but a script that calls it."""
+    return torch.jit.script(_flash)
 
 
 def has_flash_kernel(tensor, width):

@@ -49,11 +49,15 @@ def randomise(model, seed):
     norms = {name for name, module in model.named_modules()
              if isinstance(module, (nn.LayerNorm, nn.BatchNorm2d)) or type(module).__name__.endswith("LayerNorm2d")
              or "BatchNorm" in type(module).__name__}
+    # Each block of RepViT is a sum of three branches. With weights about 1, the last maps of a deep one exceed 65504.
+    branches = {name for name, module in model.named_modules() if "BatchNorm" in type(module).__name__}
+    of_branch = 0.5 if len(branches) > 100 else 1
     tokens = re.compile(r"embed|token|latents|tpos|pos_enc|position|no_mem|no_obj|no_object|occlusion|gamma|\.scale$")
     with torch.no_grad():
         for name, value in model.named_parameters():
             if name.rpartition(".")[0] in norms:
-                value.copy_(normal(value, 0.1) + (1 if name.endswith("weight") else 0))
+                middle = of_branch if name.rpartition(".")[0] in branches else 1
+                value.copy_(normal(value, 0.1) + (middle if name.endswith("weight") else 0))
             elif tokens.search(name) and ".conv" not in name and "proj" not in name:
                 value.copy_(normal(value, 0.5))
             elif value.dim() >= 2:
