@@ -140,6 +140,7 @@ def bench(options, model, dataset, prompts, prepared, flags=(), limit=100, befor
     begin = time.monotonic()
     status, output, errors, anonymous = run_watched(command, options.environment, limit)
     seconds, found = time.monotonic() - begin, None
+    (options.out / "last_run.log").write_text(errors)
     try:
         found = json.loads(output)["models"][0]
         clips = found["vos"]["clips"]
@@ -208,9 +209,11 @@ class Session:
                  **({"static": ["--uint8", "--static", "7,16"]} if options.all else {})}
         wanted = {f"{name}_{kind}": (name, options.size, *half, *words) for name in self.names for kind, words in kinds.items()}
         wanted["edgetam_long"] = (self.names[0], options.long_size, *half, *kinds["fused"])
+        if options.growth_only:
+            wanted = {"edgetam_long": wanted["edgetam_long"]}
         running = {folder: self.export(words[0], options.work / folder, *words[1:]) for folder, words in wanted.items()}
         models = ["edgetam", *SIZES, *(f"{size}-2.0" for size in SIZES)] if not options.narrow else self.names
-        verified = {f"{name}_fused": (name, *half, *kinds["fused"]) for name in self.names}  # what is measured
+        verified = {} if options.growth_only else {f"{name}_fused": (name, *half, *kinds["fused"]) for name in self.names}  # what is measured
         verified.update({model: (model,) for model in models if options.all})
         for folder, words in verified.items():
             self.background[folder] = self.export(words[0], options.work / f"verify_{folder}", options.size, *words[1:], "--verify", threads=2)
@@ -307,30 +310,17 @@ class Session:
                     self.save()
 
     def growth(self):
-        """Growth is counted in bytes, so these runs may share the machine with each other and with --verify."""
         options = self.options
         flags = ("--warmup", 3, *(["--capture-graph"] if options.device != "cpu" else []))
         options.frames = options.long_frames
-        first = options.work / "prepared_long"
-        bench(options, options.work / "edgetam_long", options.work / "long", options.work / "long1.json", first,
-              (*flags, "--skip-inference"), self.left() - 10)
-        for objects in (3, 10):  # the frames are shared
-            shutil.rmtree(options.work / f"prepared_long{objects}", ignore_errors=True)
-            if (first / "planes").exists():
-                shutil.copytree(first / "planes", options.work / f"prepared_long{objects}/planes", copy_function=os.link)
-        say(f"frames of the long clip are prepared: {len(list(first.glob('planes/*')))} file")
-
-        def one(objects):
-            prepared = first if objects == 1 else options.work / f"prepared_long{objects}"
+        for objects in (1, 3, 10):  # all use the same prepared frames
+            if self.left() < 30:
+                say(f"growth, {objects} objects: left out, {self.left():.0f} s remain")
+                continue
             self.found["growth"][objects] = bench(options, options.work / "edgetam_long", options.work / "long",
-                                                  options.work / f"long{objects}.json", prepared, flags, self.left() - 5)
+                                                  options.work / f"long{objects}.json", options.work / "prepared_long", flags, self.left() - 5)
             say(f"growth, {objects} objects: {summary({'side': 'growth', **self.found['growth'][objects]})}")
             self.save()
-
-        threads = [threading.Thread(target=one, args=(objects,)) for objects in (1, 3, 10)]
-        for thread in threads:
-            thread.start()
-        return threads
 
 
 # --- The page
@@ -420,7 +410,7 @@ def page(found):
              f"{', '.join(banks(found)) or 'none'}.", "",
              "| model | side | FPS by the predictor's, 1 object | 3 objects | cost of 3 objects by 1 |", "|---|---|--:|--:|--:|",
              *rows_of_ratios(found), "", f"## EdgeTAM, {machine.get('long_frames')} frames at {machine.get('long_size')} pixels", "",
-             "| objects | FPS (runs share the GPU) | growth, MiB a frame (95 %) | GPU growth | bank, MiB an object |", "|--:|--:|--:|--:|--:|"]
+             "| objects | FPS | growth, MiB a frame (95 %) | GPU growth | bank, MiB an object |", "|--:|--:|--:|--:|--:|"]
     for objects, run in sorted(found["growth"].items()):
         if "failed" in run:
             lines.append(f"| {objects} | failed: {run['failed']} | | | |".replace("\n", " "))
@@ -446,6 +436,8 @@ def main():
     parser.add_argument("--work", type=pathlib.Path, help="folder for models and frames (10 GB); default: build/vos")
     parser.add_argument("--seconds", type=float, default=285, help="time for everything")
     parser.add_argument("--speed-until", type=float, default=205, help="seconds after which no speed is measured any more")
+    parser.add_argument("--growth-only", action="store_true", help="only the long clip")
+    parser.add_argument("--add-to", type=pathlib.Path, help="gpu_vos.json of an earlier call, whose other steps stay")
     parser.add_argument("--all", action="store_true", help="also graphs whose sizes vary, and --verify of every size: minutes more")
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--size", type=int, default=1024)
@@ -466,6 +458,8 @@ def main():
     plugins = ":".join(str(folder.resolve()) for folder in (options.plugin, options.build) if folder)
     options.environment = {**os.environ, "HF_HUB_OFFLINE": "1", "HEADROOM_BACKEND_PATH": plugins}
     session = Session(options)
+    if options.add_to:
+        session.found.update(json.loads(options.add_to.read_text()), growth={})
     machine = session.found["machine"] = {key: getattr(options, key) for key in ("size", "precision", "frames", "long_frames", "long_size")}
     import torch
     import transformers
@@ -481,12 +475,12 @@ def main():
         has_plugin = session.wait_for_plugin()
         session.collect_verified(min(options.seconds / 3, options.speed_until / 2))
         session.signal_verify(signal.SIGSTOP)  # nothing runs beside a measured speed
-        session.speed(options.speed_until, has_plugin)
+        if not options.growth_only:
+            session.speed(options.speed_until, has_plugin)
         session.signal_verify(signal.SIGCONT)
-        threads = session.growth() if has_plugin else []
+        if has_plugin:
+            session.growth()
         session.collect_verified(options.seconds - 5)
-        for thread in threads:
-            thread.join()
     finally:
         session.signal_verify(signal.SIGKILL)
         for model in session.background:
