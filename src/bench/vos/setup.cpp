@@ -60,6 +60,7 @@ SourceSequence sequence_of(const VosVideo& video, std::int64_t max_frames) {
 }  // namespace
 
 std::string name_of(const VosLeftOut& item) {
+  if (item.video.empty()) return item.object.empty() ? "the data set" : "object " + item.object;
   return item.object.empty() ? item.video : fmt::format("{}/{}", item.video, item.object);
 }
 
@@ -138,6 +139,7 @@ Result<WrittenFrames> write_frames(media::MediaEngine& engine, const std::vector
                                    const fs::path& folder,
                                    const std::function<void(std::int64_t, const std::string&)>& on_frame) {
   if (auto made = make_folder(folder); !made) return forward_error(made);
+  media::vos::remove_abandoned_planes(folder);  // before their space is needed
   Bytes missing;
   for (const PreparedVideo& prepared : videos) {
     const std::int64_t frames = measured_frames(prepared.video, max_frames);
