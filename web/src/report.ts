@@ -261,6 +261,8 @@ export interface Source {
   sequences?: {name: string; frames?: number; width?: number; height?: number}[];
   skipped?: {name: string; reason: string}[];
   total_frames?: number;
+  prompted_by_mask?: number;  // objects of --task vos
+  prompted_by_file?: number;
   frames_held_peak?: number;
 }
 

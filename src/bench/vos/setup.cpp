@@ -112,6 +112,7 @@ Result<ScannedVideos> scan_videos(media::MediaEngine& engine, const BenchOptions
             {video.id, object.id, made.error().why.empty() ? made.error().what : made.error().why});
         continue;
       }
+      ++(object.prompts.empty() ? metadata.prompted_by_mask : metadata.prompted_by_file);
       std::erase_if(object.masks, [&](const auto& mask) { return mask.first >= options.max_frames; });
       prepared.video.objects.push_back(std::move(object));
       prepared.made.push_back(std::move(*made));
