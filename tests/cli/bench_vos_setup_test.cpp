@@ -23,7 +23,9 @@ class BenchVosSetup : public testing::Test {
                       "--limit-videos", "1",         "--timeout", "120s"};
     return run_headroom(joined({words, more}), {.folder = folder_.path()});
   }
-  CommandResult set_up(const Words& more = {}) { return run(joined({{"--skip-inference", "--limit-objects", "1"}, more})); }
+  CommandResult set_up(const Words& more = {}) {
+    return run(joined({{"--skip-inference", "--limit-objects", "1"}, more}));
+  }
   fs::path newest_run() const {
     fs::path newest;
     for (const auto& entry : fs::directory_iterator(folder_ / "outputs"))
