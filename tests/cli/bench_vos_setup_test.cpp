@@ -103,6 +103,12 @@ TEST_F(BenchVosSetup, NamesObjectsWhosePromptHasNoVideo) {
               AllOf(HasSubstr("skipped object 9: its prompt names no video"), Not(HasSubstr("/9"))));
 }
 
+TEST_F(BenchVosSetup, NamesAPromptAfterTheLastFrameThatRuns) {
+  const auto ended = set_up({"--max-frames", "3", "--prompts", prompts("shapes_000,0,5,128 128,\n")});
+  EXPECT_EQ(ended.exit_code, 2);
+  EXPECT_THAT(ended.err, HasSubstr("shapes_000/000: its first prompt is for frame 5, and --max-frames is 3"));
+}
+
 TEST_F(BenchVosSetup, RejectsAManifestWithAHugeSize) {
   model_ = folder_ / "shapes";
   fs::copy(source_path("tests/golden/vos/shapes"), model_);

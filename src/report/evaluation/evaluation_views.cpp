@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <initializer_list>
 #include <numeric>
 #include <optional>
 #include <vector>
@@ -41,15 +40,6 @@ std::vector<std::string> score_cells(std::string name, std::string frames, const
   return cells;
 }
 
-// The columns of `titles` behind the objects' names, in the order of `all`.
-std::vector<Column> columns_of(const std::vector<Column>& all,
-                               std::initializer_list<std::string_view> titles) {
-  std::vector<Column> columns{all.front()};
-  for (const Column& column : all)
-    if (std::ranges::find(titles, column.title) != titles.end()) columns.push_back(column);
-  return columns;
-}
-
 std::vector<Column> score_columns(const Evaluation& evaluation) {
   std::vector<Column> columns{
       {"OBJECT", 0, false}, {"FRAMES", 2},  {"J&F"},         {"J"},          {"F"},
@@ -68,16 +58,24 @@ std::vector<Column> score_columns(const Evaluation& evaluation) {
   return columns;
 }
 
-// One table, or as many as a narrow terminal needs to show all columns.
+// One table, or as many as a narrow terminal needs to show all columns. Related figures stay together.
 std::vector<std::vector<Column>> tables_of(const Evaluation& evaluation, int width) {
-  std::vector<Column> all = score_columns(evaluation);
-  if (all_columns_fit(all, width, kNarrowestName)) return {std::move(all)};
-  const std::vector<Column> reference = columns_of(all, {"REF J", "REF PROXY F"});
-  std::vector<Column> official =
-      columns_of(all, {"FRAMES", "J&F", "J", "F", "J RECALL", "J DECAY", "F RECALL", "F DECAY"});
-  if (all_columns_fit(official, width, kNarrowestName)) return {std::move(official), reference};
-  return {columns_of(all, {"FRAMES", "J&F", "J", "F"}),
-          columns_of(all, {"J RECALL", "J DECAY", "F RECALL", "F DECAY"}), reference};
+  const std::vector<Column> all = score_columns(evaluation);
+  const std::vector<Column> name{all.front()};
+  std::vector<std::vector<Column>> tables;
+  auto first = all.begin() + 1;
+  for (const std::ptrdiff_t count : {4, 4, 2}) {  // scores, recall and decay, the reference's scores
+    std::vector<Column> wider = tables.empty() ? name : tables.back();
+    wider.insert(wider.end(), first, first + count);
+    if (tables.empty() || !all_columns_fit(wider, width, kNarrowestName)) {
+      wider = name;
+      wider.insert(wider.end(), first, first + count);
+      tables.emplace_back();
+    }
+    tables.back() = std::move(wider);
+    first += count;
+  }
+  return tables;
 }
 
 std::vector<std::string> score_notes(const Evaluation& evaluation) {
@@ -114,7 +112,7 @@ std::string evaluation_to_terminal(const Evaluation& evaluation, bool color, int
   for (std::vector<Column>& columns : tables_of(evaluation, lines.width())) {
     if (!is_first) lines.line("");
     is_first = false;
-    const auto less = fit_columns(columns, lines.width(), kNarrowestName);
+    const auto less = fit_columns(columns, lines.width(), kNarrowestName, TooLong::goes_on_below);
     left_out.insert(left_out.end(), less.begin(), less.end());
     lines.table(columns);
   }
