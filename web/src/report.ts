@@ -267,7 +267,7 @@ export interface Source {
 }
 
 // Flags by name, with units.
-export type Options = Record<string, string | number | boolean>;
+export type Options = Record<string, string | number | boolean | Record<string, string | number | boolean>>;
 
 export interface Report {
   schema_version: number;
