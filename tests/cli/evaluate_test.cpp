@@ -185,7 +185,7 @@ TEST_F(Evaluate, RefusesWhatCannotBeRead) {
 TEST_F(Evaluate, AFolderWithPromptsHasNoGroundTruth) {
   write_text(folder_ / "masks/clip/prompts.csv", "object,frame,points\n1,0,12 12\n");
   EXPECT_THAT(evaluate({"--dataset", path("masks/clip"), "--predictions", path("masks")}),
-              IsRefused(HasSubstr("object 1: it has no ground truth")));
+              IsRefused(HasSubstr("object 1: it has no ground truth; use a data set with masks")));
 }
 
 }  // namespace

@@ -471,8 +471,9 @@ std::vector<std::string> warnings_of(const BenchResult& result) {
                         model.vos->left_out.size() == 1 ? "it" : "they"));
     }
   if (result.source && !result.source->skipped.empty())
-    warnings.push_back(fmt::format("{} of the source could not be used; the report lists them",
-                                   counted(std::ssize(result.source->skipped), "item")));
+    warnings.push_back(fmt::format("{} of the source could not be used; the report lists {}",
+                                   counted(std::ssize(result.source->skipped), "item"),
+                                   result.source->skipped.size() == 1 ? "it" : "them"));
   return warnings;
 }
 
