@@ -87,6 +87,14 @@ def image_stages(source, frame):
     return {"image_embed": coarse.numpy(), "high_res_0": s0.numpy(), "high_res_1": s1.numpy()}
 
 
+def report_seen(seen, compared, report):
+    """Prints in how many frames the predictor saw the object (score above 0), and warns below half of them."""
+    report(f"the object was seen in {seen} of {compared} frames")
+    if 2 * seen < compared:
+        report(f"warning: the object score is at most 0 in {compared - seen} of {compared} frames, so their masks are "
+               "empty on both sides and prove little; use a trained checkpoint or another seed (--checkpoint random:2)")
+
+
 def verify(source, manifest, folder, frames=21, report=print, threads=1, device="cpu"):
     """Prints the largest differences, and returns whether they are within the tolerance of the precision.
 
@@ -112,7 +120,7 @@ def verify(source, manifest, folder, frames=21, report=print, threads=1, device=
     reference = tracker.Tracker(execute, manifest)
     if not source.predictor.fills_holes:
         reference.fill = lambda logits: logits
-    good = True
+    good, seen, compared = True, 0, 0
     for name, given in prompts(frames, width, height, source.predictor.mask_prompts).items():
         source.predictor.start(torch.from_numpy(pictures), width, height)
         reference.start(pixels, width, height)
@@ -143,4 +151,7 @@ def verify(source, manifest, folder, frames=21, report=print, threads=1, device=
         report(f"{name}: {'ok' if ok else 'DIFFERS'}: {frames} frames, {hidden} occluded{cut}, masks agree in "
                f"{100 * agree:.3f} % of the pixels; largest differences: "
                + ", ".join(f"{stage} {value:.1e}" for stage, value in stages.items()))
+        seen += frames - int(hidden)
+        compared += frames
+    report_seen(seen, compared, report)
     return good

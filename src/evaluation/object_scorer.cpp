@@ -89,7 +89,7 @@ Result<ObjectScore> ObjectScorer::score() const {
   if (protocol_ == Protocol::sav && !has_truth_ && added_ > 2)
     return input_error("the ground truth is empty in all frames that count");
   if (j_.empty())
-    return input_error(fmt::format("only {} of its frames are annotated", added_),
+    return input_error(fmt::format("only {} of its frames {} annotated", added_, added_ == 1 ? "is" : "are"),
                        "the protocol leaves out the first and the last one");
   return ObjectScore{std::ssize(j_), missing_, statistics_of(j_), statistics_of(f_)};
 }

@@ -219,7 +219,9 @@ class PredictionScan {
         fmt::format("cannot score the predictions {}", folder_.string()),
         fmt::format("video {}{}: {}", last.video,
                     last.object.empty() ? "" : fmt::format(", object {}", last.object), last.why),
-        "write VIDEO/FRAME.png or VIDEO/OBJECT/FRAME.png (docs/evaluate.md)");
+        evaluation_.layout == VosLayout::folder
+            ? "use a data set with masks, such as SA-V or DAVIS (docs/evaluate.md)"
+            : "write VIDEO/FRAME.png or VIDEO/OBJECT/FRAME.png (docs/evaluate.md)");
   }
 
   const VosDataset& dataset_;

@@ -111,6 +111,8 @@ Json to_json(const SourceMetadata& metadata) {
   document["fingerprint"] = metadata.fingerprint;
   document["total_frames"] = metadata.total_frames;
   document["largest_frame_bytes"] = metadata.largest_frame.count;
+  if (metadata.prompted_by_mask > 0) document["prompted_by_mask"] = metadata.prompted_by_mask;
+  if (metadata.prompted_by_file > 0) document["prompted_by_file"] = metadata.prompted_by_file;
   document["sequences"] = Json::array();
   for (const SourceSequence& sequence : metadata.sequences)
     document["sequences"].push_back(to_json(sequence));
@@ -131,6 +133,10 @@ Result<SourceMetadata> source_from_json(const Json& document) {
   metadata.fingerprint = reader.text(document, "", "fingerprint");
   metadata.total_frames = reader.count(document, "", "total_frames", kMaximumCount);
   metadata.largest_frame = {reader.count(document, "", "largest_frame_bytes", 3 * kMaximumPixels)};
+  if (document.contains("prompted_by_mask"))
+    metadata.prompted_by_mask = reader.count(document, "", "prompted_by_mask", kMaximumCount);
+  if (document.contains("prompted_by_file"))
+    metadata.prompted_by_file = reader.count(document, "", "prompted_by_file", kMaximumCount);
   for (const Json& entry : reader.array(document, "", "sequences"))
     metadata.sequences.push_back(
         reader.sequence(entry, fmt::format("sequences[{}].", metadata.sequences.size())));

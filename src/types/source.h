@@ -86,6 +86,8 @@ struct SourceMetadata {
   std::vector<SourceSequence> sequences;
   std::vector<SkippedItem> skipped;
   std::int64_t total_frames = 0;
+  // Objects of --task vos, by what their prompts come from: their first mask, or a prompts file.
+  std::int64_t prompted_by_mask = 0, prompted_by_file = 0;
   Bytes largest_frame;      // decoded, 8-bit BGR: width × height × 3
   std::string fingerprint;  // of the listing (names, sizes, times): detects outdated prepared data
   friend bool operator==(const SourceMetadata&, const SourceMetadata&) = default;

@@ -2,8 +2,10 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
+#include <sstream>
 #include <stdexcept>
 
+#include "base/utf8.h"
 #include "cli/command.h"
 #include "cli/diff_matchers.h"
 #include "media/media_engine.h"
@@ -56,9 +58,10 @@ class Evaluate : public testing::Test {
 };
 
 TEST_F(Evaluate, PrintsATable) {
-  EXPECT_THAT(run(), Ends(0, AllOf(HasSubstr("1 object, protocol davis\n"), HasSubstr("OBJECT"),
-                                   HasSubstr("clip 1  "), HasSubstr("0.909  0.818  1.000"), HasSubstr("mean"),
-                                   Not(HasSubstr("left out")))));
+  EXPECT_THAT(
+      run(), Ends(0, AllOf(HasSubstr("1 object, protocol davis\n  data set     /"),
+                           HasSubstr("\n  predictions  /"), HasSubstr("OBJECT"), HasSubstr("clip 1  "),
+                           HasSubstr("0.909  0.818  1.000"), HasSubstr("mean"), Not(HasSubstr("left out")))));
 }
 
 TEST_F(Evaluate, PrintsJson) {
@@ -120,12 +123,35 @@ TEST_F(Evaluate, NamesWhatIsMissingAndLeftOut) {
   write("data/other/frames/0.png", 0);
   write("data/other/gt/0.png", 0);
   EXPECT_THAT(run(),
-              Ends(0, AllOf(HasSubstr("clip 1: 1 of 2 frames have no prediction and count as empty masks"),
+              Ends(0, AllOf(HasSubstr("clip 1: 1 of 2 frames has no prediction and counts as an empty mask"),
                             HasSubstr("other left out: it has no predictions"))));
   const Json document = json_of(run({"--json"}));
   EXPECT_EQ(get_integer(document["objects"][0], "missing_frames"), 1);
   ASSERT_EQ(document["left_out"].size(), 1U);
   EXPECT_EQ(get_text(document["left_out"][0], "video"), "other");
+}
+
+TEST_F(Evaluate, SaysThatTooFewFramesAreAnnotated) {
+  for (int frame = 1; frame < 4; ++frame) fs::remove(folder_ / fmt::format("data/clip/gt/{}.png", frame));
+  EXPECT_THAT(run(), IsRefused(HasSubstr("only 1 of its frames is annotated: the protocol leaves out")));
+  write("data/clip/gt/1.png", 1);
+  EXPECT_THAT(run(), IsRefused(HasSubstr("only 2 of its frames are annotated: the protocol leaves out")));
+}
+
+// Without a terminal, a line has 80 columns.
+TEST_F(Evaluate, ShowsAllFiguresIn80Columns) {
+  constexpr const char* kTitles[] = {"J RECALL", "J DECAY", "F RECALL", "F DECAY", "REF J", "REF PROXY F"};
+  const auto narrow = run();
+  for (const char* title : kTitles) EXPECT_THAT(narrow.out, HasSubstr(title));
+  fs::rename(folder_ / "data/clip", folder_ / "data/a_clip_with_a_long_name");
+  fs::rename(folder_ / "masks/clip", folder_ / "masks/a_clip_with_a_long_name");
+  const auto longer = run();
+  for (const char* title : kTitles) EXPECT_THAT(longer.out, HasSubstr(title));
+  for (const std::string& out : {narrow.out, longer.out}) {
+    EXPECT_THAT(out, Not(HasSubstr("A wider terminal")));
+    std::istringstream lines(out);
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(display_width(line), 80) << line;
+  }
 }
 
 TEST_F(Evaluate, RefusesWrongUse) {
@@ -159,7 +185,7 @@ TEST_F(Evaluate, RefusesWhatCannotBeRead) {
 TEST_F(Evaluate, AFolderWithPromptsHasNoGroundTruth) {
   write_text(folder_ / "masks/clip/prompts.csv", "object,frame,points\n1,0,12 12\n");
   EXPECT_THAT(evaluate({"--dataset", path("masks/clip"), "--predictions", path("masks")}),
-              IsRefused(HasSubstr("object 1: it has no ground truth")));
+              IsRefused(HasSubstr("object 1: it has no ground truth; use a data set with masks")));
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ export function Page({run}: {run: RunData}) {
         <MemoryOverview models={models} limit={report.limit} runtimes={run.verdict.runtimes ?? []} />
         <GpuMemorySection models={models} joint={report.parallel?.gpu_memory ?? []} limit={report.gpu_limit} words={run.gpu_limit_words} />
         {models.filter((model) => model.status !== 'skipped').map((model, i) => (
-          <ModelDetail model={model} limit={report.limit} images={images} anchor={anchors.get(model)!} first={i === 0} />
+          <ModelDetail model={model} source={report.source} limit={report.limit} images={images} anchor={anchors.get(model)!} first={i === 0} />
         ))}
         <LeftOut models={models.filter((model) => model.status === 'skipped')} anchors={anchors} />
         {report.parallel && <ParallelSection parallel={report.parallel} alone={report.models} limit={report.limit} />}

@@ -261,11 +261,13 @@ export interface Source {
   sequences?: {name: string; frames?: number; width?: number; height?: number}[];
   skipped?: {name: string; reason: string}[];
   total_frames?: number;
+  prompted_by_mask?: number;  // objects of --task vos
+  prompted_by_file?: number;
   frames_held_peak?: number;
 }
 
 // Flags by name, with units.
-export type Options = Record<string, string | number | boolean>;
+export type Options = Record<string, string | number | boolean | Record<string, string | number | boolean>>;
 
 export interface Report {
   schema_version: number;

@@ -253,6 +253,14 @@ test('sorts rows without the figure last in both directions', () => {
   assert.deepEqual(sorted_by([{v: 'm10'}, {v: 'm2'}], (row) => row.v, 'ascending'), [{v: 'm2'}, {v: 'm10'}]);
 });
 
+test('lists the flags of --task vos, and none that it does not use', () => {
+  const vos = {dataset: '/data', prompt: 'box', reference_point: true, profile: 'predictor', objects: 'alone'};
+  assert.deepEqual(settings.flags_of({backend: '', task: 'vos', imgsz: 640, conf: 0.25, iou: 0.45, warmup: 10, vos}), [
+    ['task', 'vos'], ['warmup', 10], ['dataset', '/data'], ['prompt', 'box'], ['point-rule', 'reference'],
+    ['vos-profile', 'predictor'], ['vos-objects', 'alone']]);
+  assert.deepEqual(settings.flags_of({task: '', imgsz: 640}), [['imgsz', 640]]);
+});
+
 test('shows only settings that differ', () => {
   const base = {threads: 0, arena: true, graph_level: 99};
   assert.equal(settings.settings_words(base, {}), 'threads auto, arena on, graph level all');

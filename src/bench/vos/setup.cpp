@@ -28,12 +28,13 @@ Result<std::vector<VosPrompt>> make_prompts(media::MediaEngine& engine, const Vo
                                             const VosObject& object, const BenchOptions& options) {
   std::vector<VosPrompt> made;
   const std::int64_t frames = measured_frames(video, options.max_frames);
-  const std::int64_t first = !object.prompts.empty() ? object.prompts.front().frame
-                             : object.masks.empty()  ? frames
-                                                     : object.masks.begin()->first;
+  const bool is_prompted = !object.prompts.empty();
+  if (!is_prompted && object.masks.empty()) return input_error("no prompt", "it has no mask and no prompt");
+  const std::int64_t first = is_prompted ? object.prompts.front().frame : object.masks.begin()->first;
   if (first >= frames)
-    return input_error("no prompt", fmt::format("the first {} frames have no mask of it", frames));
-  if (!object.prompts.empty()) return made;
+    return input_error("no prompt", fmt::format("its first {} is for frame {}, and --max-frames is {}",
+                                                is_prompted ? "prompt" : "mask", first, options.max_frames));
+  if (is_prompted) return made;
   auto mask = media::vos::read_mask(engine, object.masks.begin()->second, object.value);
   if (!mask) return forward_error(mask);
   const auto rule =
@@ -60,6 +61,7 @@ SourceSequence sequence_of(const VosVideo& video, std::int64_t max_frames) {
 }  // namespace
 
 std::string name_of(const VosLeftOut& item) {
+  if (item.video.empty()) return item.object.empty() ? "the data set" : "object " + item.object;
   return item.object.empty() ? item.video : fmt::format("{}/{}", item.video, item.object);
 }
 
@@ -111,6 +113,7 @@ Result<ScannedVideos> scan_videos(media::MediaEngine& engine, const BenchOptions
             {video.id, object.id, made.error().why.empty() ? made.error().what : made.error().why});
         continue;
       }
+      ++(object.prompts.empty() ? metadata.prompted_by_mask : metadata.prompted_by_file);
       std::erase_if(object.masks, [&](const auto& mask) { return mask.first >= options.max_frames; });
       prepared.video.objects.push_back(std::move(object));
       prepared.made.push_back(std::move(*made));
@@ -128,9 +131,9 @@ Result<ScannedVideos> scan_videos(media::MediaEngine& engine, const BenchOptions
   for (const VosLeftOut& item : left_out) metadata.skipped.push_back({name_of(item), item.why});
   if (!scanned.videos.empty()) return scanned;
   return input_error(fmt::format("no video of {} can be used", vos.dataset),
-                     left_out.empty()
-                         ? std::string()
-                         : fmt::format("{}: {}", name_of(left_out.front()), left_out.front().why));
+                     left_out.empty() ? std::string()
+                                      : fmt::format("{}{}: {}", left_out.size() > 1 ? "the first is " : "",
+                                                    name_of(left_out.front()), left_out.front().why));
 }
 
 Result<WrittenFrames> write_frames(media::MediaEngine& engine, const std::vector<PreparedVideo>& videos,
@@ -138,6 +141,7 @@ Result<WrittenFrames> write_frames(media::MediaEngine& engine, const std::vector
                                    const fs::path& folder,
                                    const std::function<void(std::int64_t, const std::string&)>& on_frame) {
   if (auto made = make_folder(folder); !made) return forward_error(made);
+  media::vos::remove_abandoned_planes(folder);  // before their space is needed
   Bytes missing;
   for (const PreparedVideo& prepared : videos) {
     const std::int64_t frames = measured_frames(prepared.video, max_frames);

@@ -33,7 +33,8 @@ struct WrittenFrames {
   std::vector<VosLeftOut> left_out{};        // videos with a frame that cannot be decoded
 };
 
-// Writes the frames of all videos in a model's format into `folder`. Fails if they do not fit on the disk.
+// Writes the frames of all videos in a model's format into `folder`, after removing files that killed setups
+// left there unfinished. Fails if they do not fit on the disk.
 Result<WrittenFrames> write_frames(
     media::MediaEngine& engine, const std::vector<PreparedVideo>& videos,
     const media::vos::PlanesFormat& format, std::int64_t max_frames, const std::filesystem::path& folder,
@@ -48,7 +49,7 @@ std::filesystem::path planes_folder(const std::filesystem::path& prepared_folder
 // Of the names, sizes and times of all files below a folder.
 Result<std::string> folder_fingerprint(const std::filesystem::path& folder);
 
-// "VIDEO" or "VIDEO/OBJECT".
+// "VIDEO" or "VIDEO/OBJECT"; "object OBJECT" of a prompt without a video.
 std::string name_of(const VosLeftOut& item);
 
 }  // namespace headroom::bench

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/files.h"
 #include "inference/vos/small_floats.h"
@@ -97,6 +98,21 @@ Status find_inputs(ContractModel& model, const ContractFiles& files) {
   return {};
 }
 
+// Buffers of these sizes are allocated, so a damaged graph must not ask for all memory.
+Status check_fixed_sizes(const FixedSizes& fixed, const std::string& what) {
+  constexpr std::int64_t kMost = 4096;  // as in the manifest
+  const std::pair<const char*, std::optional<std::int64_t>> sizes[] = {{"objects", fixed.objects},
+                                                                       {"points", fixed.points},
+                                                                       {"memories", fixed.memories},
+                                                                       {"pointers", fixed.pointers}};
+  for (const auto& [name, size] : sizes)
+    if (size && (*size < 1 || *size > kMost))
+      return input_error(
+          what, fmt::format("the graphs fix the number of {} to {}, not to 1 to {}", name, *size, kMost),
+          std::string(kExportFix));
+  return {};
+}
+
 Status read_sizes(ContractModel& model, const fs::path& folder) {
   const std::string what = fmt::format("the graphs in {} do not fit together", folder.string());
   const auto height = model.encoder.fixed_dim(model.encoder_inputs.image, 2);
@@ -104,6 +120,11 @@ Status read_sizes(ContractModel& model, const fs::path& folder) {
   if (height != width)
     return input_error(what, fmt::format("the image is not square: {}",
                                          model.encoder.input(model.encoder_inputs.image).describe()));
+  if (height && *height > kLargestSide)
+    return input_error(
+        fmt::format("cannot use the graphs in {}", folder.string()),
+        fmt::format("the image's side is {}, and Headroom supports at most {}", *height, kLargestSide),
+        std::string(kExportFix));
   model.side = height ? static_cast<int>(*height) : model.manifest.size;
   if (model.side <= 0 || model.side % 16 != 0 ||
       (model.manifest.size != 0 && model.manifest.size != model.side))
@@ -138,7 +159,7 @@ Status read_sizes(ContractModel& model, const fs::path& folder) {
       return input_error(what, fmt::format("their batches are {} and {} objects", *fixed.objects, *batch));
     fixed.objects = batch;
   }
-  return {};
+  return check_fixed_sizes(fixed, fmt::format("cannot use the graphs in {}", folder.string()));
 }
 
 // Whether the backend passes outputs to a captured graph. Otherwise such a graph takes its inputs from the

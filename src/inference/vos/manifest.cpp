@@ -11,7 +11,7 @@ namespace headroom::inference::vos {
 namespace {
 
 constexpr std::string_view kVersionKey = "headroom.vos";
-constexpr int kLargestSide = 16384, kLargestBank = 4096;
+constexpr int kLargestBank = 4096;
 
 // Reads the values of one object; remembers the first key with a wrong value.
 class ManifestReader {

@@ -17,6 +17,10 @@ inline constexpr std::string_view kContract = "headroom.vos=1";
 inline constexpr std::string_view kManifestFile = "manifest.json";              // beside the graphs
 inline constexpr std::string_view kManifestMetadata = "headroom.vos.manifest";  // key of a graph's metadata
 
+// The largest S. SAM2 and EdgeTAM have 1024. At 4096 one picture takes 192 MiB as float32, so a larger number
+// is taken for a damaged file.
+inline constexpr int kLargestSide = 4096;
+
 // The four graphs, in the order of their use.
 enum class Part { image_encoder, mask_decoder, memory_attention, memory_encoder };
 inline constexpr std::array kParts{Part::image_encoder, Part::mask_decoder, Part::memory_attention,

@@ -204,9 +204,14 @@ class DatasetScan {
 
   void note_unused_prompts(const std::vector<VideoFolder>& videos) {
     for (const VideoFolder& video : videos) prompts_.erase(video.id);
-    for (const auto& [name, entries] : prompts_)
-      leave_out(name, entries.front().object,
-                name.empty() ? "its prompt names no video" : "its prompt names a video that is not there");
+    for (const auto& [name, entries] : prompts_) {
+      std::set<std::string> objects;
+      for (const PromptEntry& entry : entries)
+        if (objects.insert(entry.object).second)
+          leave_out(
+              name, entry.object,
+              name.empty() ? "its prompt names no video" : "its prompt names a video that is not there");
+    }
   }
 
   // --- one video
@@ -393,8 +398,8 @@ class DatasetScan {
     const std::string what = fmt::format("no object of the data set {} can be used", folder_.string());
     if (dataset_.left_out.empty()) return input_error(what, "it has no videos", "check the folder");
     const VosLeftOut& first = dataset_.left_out.front();
-    std::string name = "video " + first.video;
-    if (!first.object.empty()) name += ", object " + first.object;
+    std::string name = first.video.empty() ? "" : "video " + first.video;
+    if (!first.object.empty()) name += (name.empty() ? "object " : ", object ") + first.object;
     return input_error(
         what, fmt::format("{}{}: {}", dataset_.left_out.size() > 1 ? "the first is " : "", name, first.why),
         "replace or complete its files");

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -130,8 +131,27 @@ fs::path planes_path(const VosVideo& video, const PlanesFormat& format, const fs
 bool has_planes(const VosVideo& video, const PlanesFormat& format, std::int64_t frames,
                 const fs::path& folder) {
   const UniqueFd file(::open(planes_path(video, format, folder).c_str(), O_RDONLY | O_CLOEXEC));
-  return file && size_of(file.get()) == planes_file_size(format.side, format.type, frames).count &&
-         read_header(file.get()) == header_of(format, frames, stamp_of(video, frames));
+  if (!file) return false;
+  const std::string header = read_header(file.get());
+  // The header has one hash, of the pictures of all its frames.
+  const std::int64_t written = number_in(header, "frames").value_or(-1);
+  return written >= frames && written <= std::ssize(video.frames) &&
+         size_of(file.get()) == planes_file_size(format.side, format.type, written).count &&
+         header == header_of(format, written, stamp_of(video, written));
+}
+
+void remove_abandoned_planes(const fs::path& folder) {
+  constexpr std::string_view kUnfinished = ".planes.tmp-";  // base/unfinished.h adds PID-NUMBER
+  std::error_code code;
+  for (fs::directory_iterator entry(folder, code), end; !code && entry != end; entry.increment(code)) {
+    const std::string name = entry->path().filename().string();
+    const std::size_t at = name.rfind(kUnfinished);
+    if (at == name.npos || name.find_first_not_of("0123456789-", at + kUnfinished.size()) != name.npos)
+      continue;
+    const UniqueFd file(::open(entry->path().c_str(), O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC));
+    // A running setup holds the lock of its file.
+    if (file && ::flock(file.get(), LOCK_EX | LOCK_NB) == 0) ::unlink(entry->path().c_str());
+  }
 }
 
 Result<PreparedPlanes> prepare_planes(MediaEngine& engine, const VosVideo& video, const PlanesFormat& format,

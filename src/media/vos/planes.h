@@ -46,14 +46,14 @@ Bytes planes_file_size(int side, PlaneType type, std::int64_t frames);
 
 struct PreparedPlanes {
   std::filesystem::path path;
-  std::int64_t frames = 0;
-  bool was_there = false;  // written earlier from the same sources; nothing was decoded
+  std::int64_t frames = 0;  // that were asked for; the file may have more
+  bool was_there = false;   // written earlier from the same sources; nothing was decoded
 };
 
 // Where prepare_planes() puts a video's file.
 std::filesystem::path planes_path(const VosVideo& video, const PlanesFormat& format,
                                   const std::filesystem::path& folder);
-// Whether the file of the first `frames` frames is there, written from the pictures as they are now.
+// Whether a file with at least the first `frames` frames is there, written from the pictures as they are now.
 bool has_planes(const VosVideo& video, const PlanesFormat& format, std::int64_t frames,
                 const std::filesystem::path& folder);
 
@@ -63,6 +63,10 @@ bool has_planes(const VosVideo& video, const PlanesFormat& format, std::int64_t 
 Result<PreparedPlanes> prepare_planes(MediaEngine& engine, const VosVideo& video, const PlanesFormat& format,
                                       std::int64_t frames, const std::filesystem::path& folder,
                                       const std::function<void()>& on_frame = {});
+
+// Removes unfinished files of setups that were killed. Those that a running setup writes are locked, and
+// stay.
+void remove_abandoned_planes(const std::filesystem::path& folder);
 
 // Fails if `size` more bytes do not fit on the disk of `folder`.
 Status check_space(const std::filesystem::path& folder, Bytes size);

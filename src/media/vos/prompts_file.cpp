@@ -46,8 +46,9 @@ struct PromptProblem {
 std::optional<PromptProblem> check_prompt(const RawPrompt& raw) {
   if (raw.object.empty())
     return PromptProblem{"it has no object", "give the object's number or name, such as 1"};
-  if (!raw.frame || *raw.frame < 0)
-    return PromptProblem{"it has no frame", "give the number of a frame, counted from 0"};
+  if (!raw.frame) return PromptProblem{"it has no frame", "give the number of a frame, counted from 0"};
+  if (*raw.frame < 0)
+    return PromptProblem{fmt::format("frame {} is below 0", *raw.frame), "count frames from 0"};
   if (raw.points.empty() && raw.box.empty())
     return PromptProblem{"it has neither points nor a box", "give points, a box, or both"};
   if (raw.points.size() % 2 != 0)

@@ -22,6 +22,7 @@ using evaluation::ObjectEvaluation;
 using evaluation::ObjectScore;
 
 constexpr std::size_t kMostNotes = 6;
+constexpr int kNarrowestName = 16;
 
 // Never "-0.000".
 std::string score_words(double score) { return fmt::format("{:.3f}", std::abs(score) < 0.0005 ? 0 : score); }
@@ -57,17 +58,42 @@ std::vector<Column> score_columns(const Evaluation& evaluation) {
   return columns;
 }
 
+// One table, or as many as a narrow terminal needs to show all columns. Related figures stay together.
+std::vector<std::vector<Column>> tables_of(const Evaluation& evaluation, int width) {
+  const std::vector<Column> all = score_columns(evaluation);
+  const std::vector<Column> name{all.front()};
+  std::vector<std::vector<Column>> tables;
+  auto first = all.begin() + 1;
+  for (const std::ptrdiff_t count : {4, 4, 2}) {  // scores, recall and decay, the reference's scores
+    std::vector<Column> wider = tables.empty() ? name : tables.back();
+    wider.insert(wider.end(), first, first + count);
+    if (tables.empty() || !all_columns_fit(wider, width, kNarrowestName)) {
+      wider = name;
+      wider.insert(wider.end(), first, first + count);
+      tables.emplace_back();
+    }
+    tables.back() = std::move(wider);
+    first += count;
+  }
+  return tables;
+}
+
 std::vector<std::string> score_notes(const Evaluation& evaluation) {
   std::vector<std::string> notes;
-  for (const ObjectEvaluation& object : evaluation.objects)
-    if (object.score.missing_frames > 0)
-      notes.push_back(
-          fmt::format("{} {}: {} of {} frames have no prediction and count as {}", object.video,
-                      object.object, object.score.missing_frames, object.score.frames,
-                      evaluation.protocol == evaluation::Protocol::reference ? "0" : "empty masks"));
+  const bool is_reference = evaluation.protocol == evaluation::Protocol::reference;
+  for (const ObjectEvaluation& object : evaluation.objects) {
+    const std::int64_t missing = object.score.missing_frames;
+    if (missing == 0) continue;
+    const std::string_view one =
+        is_reference ? "has no prediction and counts as 0" : "has no prediction and counts as an empty mask";
+    const std::string_view several =
+        is_reference ? "have no prediction and count as 0" : "have no prediction and count as empty masks";
+    notes.push_back(fmt::format("{} {}: {} of {} {}", object.video, object.object, missing,
+                                counted(object.score.frames, "frame"), missing == 1 ? one : several));
+  }
   for (const VosLeftOut& item : evaluation.left_out)
-    notes.push_back(fmt::format("{}{}{} left out: {}", item.video, item.object.empty() ? "" : " ",
-                                item.object, item.why));
+    notes.push_back(fmt::format("{}{}{} left out: {}", item.video.empty() ? "object" : item.video,
+                                item.object.empty() ? "" : " ", item.object, item.why));
   return notes;
 }
 
@@ -77,13 +103,19 @@ std::string evaluation_to_terminal(const Evaluation& evaluation, bool color, int
   ScreenLines lines(color, width);
   lines.title(fmt::format("{}, protocol {}", counted(std::ssize(evaluation.objects), "object"),
                           name_of(evaluation.protocol)));
-  lines.indented(fmt::format("data set     {}", evaluation.dataset));
-  lines.indented(fmt::format("predictions  {}", evaluation.predictions));
+  constexpr int kIndent = 15;
+  lines.line("  data set     " + wrap(evaluation.dataset, lines.width() - kIndent, kIndent));
+  lines.line("  predictions  " + wrap(evaluation.predictions, lines.width() - kIndent, kIndent));
   lines.line("");
-  std::vector<Column> columns = score_columns(evaluation);
-  constexpr int kNarrowestName = 16;
-  const auto left_out = fit_columns(columns, lines.width(), kNarrowestName);
-  lines.table(columns);
+  std::vector<std::string> left_out;
+  bool is_first = true;
+  for (std::vector<Column>& columns : tables_of(evaluation, lines.width())) {
+    if (!is_first) lines.line("");
+    is_first = false;
+    const auto less = fit_columns(columns, lines.width(), kNarrowestName, TooLong::goes_on_below);
+    left_out.insert(left_out.end(), less.begin(), less.end());
+    lines.table(columns);
+  }
   if (const std::string wider = wider_terminal_words(left_out); !wider.empty()) {
     lines.line("");
     lines.wrapped(wider);

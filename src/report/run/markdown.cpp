@@ -9,6 +9,7 @@
 #include "base/units.h"
 #include "report/run/run_words.h"
 #include "report/run/views.h"
+#include "report/run/vos_words.h"
 #include "report/text_layout.h"
 #include "report/words.h"
 #include "types/enum_names.h"
@@ -87,7 +88,9 @@ std::string metadata_section(const BenchResult& result) {
   if (result.setup_time > Nanoseconds{}) add_line(text, "Setup phase", format_duration(result.setup_time));
   if (result.inference_time > Nanoseconds{})
     add_line(text, "Inference phase", format_duration(result.inference_time));
-  if (result.image_size > 0)
+  if (const std::string sizes = words_for_input_sizes(result); !sizes.empty())
+    add_line(text, "Model input", sizes);
+  else if (result.image_size > 0 && !result.vos)
     add_line(text, "Settings",
              fmt::format("image size {} (for models without a fixed size), confidence {}, IoU {}{}",
                          result.image_size, result.confidence, result.iou,

@@ -234,13 +234,13 @@ std::string sizes_table(const VosResult& vos) {
   return table.empty() ? "" : "**Peak by resolution and objects**\n\n" + table.text();
 }
 
-std::string vos_section(const ModelResult& model) {
+std::string vos_section(const ModelResult& model, const std::optional<SourceMetadata>& source) {
   if (!model.vos) return {};
   const VosResult& vos = *model.vos;
   std::string text;
   add_line(text, "Tracking",
-           fmt::format("prompt: {}, profile: {}, objects {}", name_of(vos.prompt), name_of(vos.profile),
-                       name_of(vos.objects)));
+           fmt::format("prompt: {}; profile: {}; objects {}", longer_words_for_prompt(vos, source),
+                       name_of(vos.profile), name_of(vos.objects)));
   if (!vos.label.empty()) add_line(text, "Label", escaped(words_for_label(vos)));
   if (vos.bank) add_line(text, "Memory Bank", format_bytes(*vos.bank));
   if (vos.per_frame) add_line(text, "Growth", words_for_growth(*vos.per_frame, "frame"));
@@ -405,14 +405,15 @@ std::string layers_table(const ModelResult& model) {
          table.text() + nodes_table(layers);
 }
 
-std::string model_section(const ModelResult& model, const std::optional<Limit>& limit) {
+std::string model_section(const ModelResult& model, const std::optional<Limit>& limit,
+                          const std::optional<SourceMetadata>& source) {
   std::string text = fmt::format("### {}: {}\n\n", escaped(model.name), status_of(model));
   text += facts(model);
   text += latency_table(model);
   text += memory_table(model, limit);
   text += gpu_tables(model);
   text += layers_table(model);
-  text += vos_section(model);
+  text += vos_section(model, source);
   text += cleanup_table(model);
   text += trials_table(model);
   text += samples(model);
@@ -464,7 +465,7 @@ std::string models_section(const BenchResult& result) {
   text += any_prepared(result.models) ? prepared_overview(result) : measured_overview(result);
   text += runtimes_list(result);
   for (const ModelResult& model : result.models)
-    if (model.status != ModelStatus::skipped) text += model_section(model, result.limit);
+    if (model.status != ModelStatus::skipped) text += model_section(model, result.limit, result.source);
   return text;
 }
 

@@ -493,6 +493,8 @@ void describe(auto& field, a<SourceMetadata> auto& source) {
   field("sequences", source.sequences);
   field("skipped", source.skipped);
   field("total_frames", source.total_frames);
+  field.unless_zero("prompted_by_mask", source.prompted_by_mask);
+  field.unless_zero("prompted_by_file", source.prompted_by_file);
   field.unless_zero("largest_frame_bytes", source.largest_frame);
   field("fingerprint", source.fingerprint);
 }

@@ -356,20 +356,21 @@ std::string vos_table(const BenchResult& result, bool color, int width) {
     add("ALGORITHM", 5, [](const VosResult& vos) {
       return std::string(vos.label.empty() ? "reference" : "not the reference");
     });
-  add("PROMPT", 3, [](const VosResult& vos) { return std::string(name_of(vos.prompt)); });
+  add("PROMPT", 3, [&](const VosResult& vos) { return words_for_prompt(vos, result.source); });
   add("J&F", 0, score(&VosResult::j_and_f));
   add("J", 0, score(&VosResult::j));
   add("F", 0, score(&VosResult::f));
   add("REF J&F", 4, score(&VosResult::reference_j_and_f));
-  add("GROWTH", 1, [](const VosResult& vos) {
-    return vos.per_frame ? fmt::format("{:+.3f}", vos.per_frame->slope / (1 << 20)) : std::string(kAbsent);
-  });
+  add("GROWTH", 1, [](const VosResult& vos) { return words_for_slope(vos.per_frame); });
   add("BANK", 2, [](const VosResult& vos) { return words_for(vos.bank); });
   fit_columns(columns, width, kWorthwhileName);
-  const std::string_view legend =
-      "Accuracy of masks, means over objects; REF J&F: by the reference benchmark's protocol. GROWTH: MiB a "
-      "frame, "
-      "BANK: memory bank";
+  const auto has = [&](std::string_view title) {
+    return std::ranges::find(columns, title, &Column::title) != columns.end();
+  };
+  std::string legend = "Accuracy of masks, means over objects";
+  if (has("REF J&F")) legend += "; REF J&F: by the reference benchmark's protocol";
+  if (has("GROWTH")) legend += "; GROWTH: MiB a frame";
+  if (has("BANK")) legend += "; BANK: memory bank";
   return explained(legend, columns, color, width) + "\n";
 }
 
@@ -402,6 +403,8 @@ std::int64_t sum_of(const PoolResult& pool, std::int64_t PooledModel::*figure) {
 std::vector<std::string> remarks_of(const BenchResult& result) {
   std::vector<std::string> remarks = words_for_shares(result);
   for (std::string& line : words_for_runtimes(result)) remarks.push_back(std::move(line));
+  if (std::string growth = words_for_growth_intervals(result); !growth.empty())
+    remarks.push_back(std::move(growth));
   const auto of_board = [&](const std::optional<Bytes>& peak) {
     const auto share = share_of_board(peak, result.host);
     return share ? fmt::format(" ({} of this machine's memory)", words_for_share(*share)) : std::string();
@@ -468,8 +471,9 @@ std::vector<std::string> warnings_of(const BenchResult& result) {
                         model.vos->left_out.size() == 1 ? "it" : "they"));
     }
   if (result.source && !result.source->skipped.empty())
-    warnings.push_back(fmt::format("{} of the source could not be used; the report lists them",
-                                   counted(std::ssize(result.source->skipped), "item")));
+    warnings.push_back(fmt::format("{} of the source could not be used; the report lists {}",
+                                   counted(std::ssize(result.source->skipped), "item"),
+                                   result.source->skipped.size() == 1 ? "it" : "them"));
   return warnings;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <tuple>
 
 #include "base/text.h"
@@ -22,11 +23,21 @@ std::string rounded(const std::optional<Number>& number, int digits) {
   return number ? fmt::format("{:.{}f}", *number, digits) : std::string();
 }
 
+// "-0.000" tells that an interval begins below 0.
+std::string in_signed_mib(double bytes) { return fmt::format("{:+.3f}", bytes / kMebibyte); }
+
+std::string interval_of(const GrowthSlope& growth) {
+  return fmt::format("{} to {}", in_signed_mib(growth.low), in_signed_mib(growth.high));
+}
+
 }  // namespace
 
+std::string words_for_slope(const std::optional<GrowthSlope>& growth) {
+  return growth ? in_signed_mib(growth->slope) : std::string(kAbsent);
+}
+
 std::string words_for_growth(const GrowthSlope& growth, std::string_view step) {
-  return fmt::format("{:+.3f} MiB per {} ({:+.3f} to {:+.3f})", growth.slope / kMebibyte, step,
-                     growth.low / kMebibyte, growth.high / kMebibyte);
+  return fmt::format("{} MiB per {} ({})", in_signed_mib(growth.slope), step, interval_of(growth));
 }
 
 std::vector<std::string> words_for_leaks(const VosResult& vos) {
@@ -42,6 +53,44 @@ std::string words_for_label(const VosResult& vos) {
   if (vos.label.empty()) return {};
   return vos.label +
          ". Such files run for time and memory only: J and F of their masks would not be the model's";
+}
+
+std::string words_for_prompt(const VosResult& vos, const std::optional<SourceMetadata>& source) {
+  const std::string_view kind = name_of(vos.prompt);
+  if (!source || source->prompted_by_file == 0) return std::string(kind);
+  return source->prompted_by_mask == 0 ? "file" : fmt::format("{}, file", kind);
+}
+
+std::string longer_words_for_prompt(const VosResult& vos, const std::optional<SourceMetadata>& source) {
+  const std::string_view kind = name_of(vos.prompt);
+  if (!source || source->prompted_by_file == 0) return std::string(kind);
+  if (source->prompted_by_mask == 0) return "prompts file";
+  return fmt::format("{} for {}, prompts file for {}", kind, counted(source->prompted_by_mask, "object"),
+                     source->prompted_by_file);
+}
+
+std::string words_for_input_sizes(const BenchResult& result) {
+  std::set<int> sides;
+  for (const ModelResult& model : result.models)
+    if (model.vos && model.vos->side > 0) sides.insert(model.vos->side);
+  std::string words;
+  for (const int side : sides) words += fmt::format("{}{} × {}", words.empty() ? "" : ", ", side, side);
+  return words;
+}
+
+std::string words_for_growth_intervals(const BenchResult& result) {
+  std::string words;
+  const auto add = [&](const std::string& name, const std::optional<GrowthSlope>& growth) {
+    if (growth)
+      words += fmt::format("{}{} {} ({})", words.empty() ? "" : "; ", name, words_for_slope(growth),
+                           interval_of(*growth));
+  };
+  for (const ModelResult& model : result.models) {
+    if (!model.vos) continue;
+    add(model.name, model.vos->per_frame);
+    add(model.name + " on the GPU", model.vos->gpu_per_frame);
+  }
+  return words.empty() ? words : "Growth in MiB per frame, with its 95 % interval: " + words;
 }
 
 std::string words_for_score(const std::optional<double>& score) {

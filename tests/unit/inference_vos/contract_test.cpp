@@ -1,6 +1,9 @@
 #include "inference/vos/contract.h"
 
+#include <fmt/format.h>
+
 #include "tracer_fixture.h"
+#include "unit/inference/tiny_onnx.h"
 
 namespace headroom::inference::vos {
 namespace {
@@ -76,6 +79,20 @@ TEST_F(ContractTest, RejectsOtherSizesInTheManifest) {
   test::write_text(folder_ / "manifest.json", R"({"headroom.vos": 1, "num_maskmem": 9})");
   EXPECT_THAT(error(folder_.path()),
               HasSubstr("takes 8 memories and 17 pointers, the manifest needs 9 and 16"));
+}
+
+// The tracer graphs with another image encoder, whose picture has this side.
+TEST_F(ContractTest, RejectsHugePicturesBeforeTheyAreAllocated) {
+  copy("fixed");
+  test::write_text(folder_ / "manifest.json", R"({"headroom.vos": 1})");
+  for (const char* side : {"4112", "1000000000"}) {
+    const test::OnnxValue image{"image", test::OnnxType::float32, {"1", "3", side, side}};
+    const test::OnnxValue same{"image_embed", test::OnnxType::float32, image.dims};
+    test::write_text(folder_ / "image_encoder.onnx", test::onnx_model({"Identity", {image}, {same}}));
+    EXPECT_THAT(error(folder_.path()), HasSubstr(fmt::format("the image's side is {}, and Headroom supports "
+                                                             "at most 4096",
+                                                             side)));
+  }
 }
 
 TEST_F(ContractTest, OneGraphMayFixTheNumberOfObjects) {

@@ -197,10 +197,13 @@ TEST_F(VosDatasetTest, ReadsVideosWithPrompts) {
   text("a/prompts.json", R"([{"object": 1, "frame": 0, "points": [1, 2]}])");
   text("prompts.json", R"([{"video": "b", "object": 1, "frame": 0, "points": [1, 2]},
                            {"object": 2, "frame": 0, "points": [1, 2]},
+                           {"object": 2, "frame": 1, "points": [1, 2]},
+                           {"object": 3, "frame": 0, "points": [1, 2]},
                            {"video": "z", "object": 1, "frame": 0, "points": [1, 2]}])");
   const VosDataset dataset = scan();
   EXPECT_THAT(ids_of(dataset), ElementsAre("a/1", "b/1"));
   EXPECT_THAT(left_out_of(dataset), ElementsAre("c/: no prompt names it", "/2: its prompt names no video",
+                                                "/3: its prompt names no video",
                                                 "z/1: its prompt names a video that is not there"));
 }
 

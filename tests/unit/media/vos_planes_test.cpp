@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "base/files.h"
+#include "base/unfinished.h"
 #include "inference/vos/small_floats.h"
 #include "media/vos/squash.h"
 #include "support/test_support.h"
@@ -128,14 +129,62 @@ TEST_F(Planes, AreNotWrittenTwice) {
   EXPECT_EQ(second.path, first.path);
 }
 
-TEST_F(Planes, AreWrittenAgainForAnotherPictureOrCount) {
+TEST_F(Planes, AreWrittenAgainForAnotherPicture) {
   prepare();
   write_image(video_.frames[2], cv::Mat(9, 12, CV_8UC3, cv::Scalar(1, 2, 3)));
   fs::last_write_time(video_.frames[2], fs::file_time_type::clock::now() + std::chrono::seconds(5));
   EXPECT_FALSE(prepare().was_there);
   EXPECT_EQ(decoded_, 6);
+}
+
+TEST_F(Planes, WithMoreFramesAreUsedAsTheyAre) {
+  const PreparedPlanes all = prepare();
+  const std::string before = test::read_text(all.path);
+  const PreparedPlanes first = prepare(4);
+  EXPECT_TRUE(first.was_there);
+  EXPECT_EQ(first.frames, 4);
+  EXPECT_EQ(decoded_, 0);
+  EXPECT_EQ(first.path, all.path);
+  EXPECT_EQ(test::read_text(all.path), before);
+}
+
+TEST_F(Planes, WithFewerFramesAreWrittenAgain) {
   EXPECT_FALSE(prepare(4).was_there);
   EXPECT_EQ(decoded_, 4);
+  EXPECT_FALSE(prepare(5).was_there);
+  EXPECT_EQ(decoded_, 5);
+  EXPECT_FALSE(prepare().was_there);
+  EXPECT_EQ(decoded_, 6);
+  EXPECT_TRUE(prepare(5).was_there);
+}
+
+TEST_F(Planes, WithMoreFramesThanPicturesAreWrittenAgain) {
+  prepare();
+  video_.frames.resize(4);
+  EXPECT_FALSE(prepare().was_there);
+  EXPECT_EQ(decoded_, 4);
+}
+
+TEST_F(Planes, WithAChangedLaterPictureAreWrittenAgain) {
+  prepare();
+  fs::last_write_time(video_.frames[5], fs::file_time_type::clock::now() + std::chrono::seconds(5));
+  EXPECT_FALSE(prepare(4).was_there);
+  EXPECT_EQ(decoded_, 4);
+}
+
+TEST_F(Planes, OfKilledSetupsAreRemovedAndThoseOfRunningOnesStay) {
+  const fs::path finished = prepare().path;
+  test::write_text(out_ / "gone-64-uint8-0123abcd.planes.tmp-4194304-1", "half a file");
+  test::write_text(out_ / "notes.planes.tmp-mine", "the user's own file");
+  test::write_text(out_ / "other.tmp-123-1", "the user's own file");
+  auto running = UnfinishedFile::create(out_ / "running-64-uint8-0123abcd.planes");
+  ASSERT_TRUE(running);
+  remove_abandoned_planes(out_);
+  std::vector<std::string> left;
+  for (const auto& entry : fs::directory_iterator(out_)) left.push_back(entry.path().filename().string());
+  EXPECT_THAT(left, testing::UnorderedElementsAre(finished.filename().string(), "notes.planes.tmp-mine",
+                                                  "other.tmp-123-1", running->path().filename().string()));
+  remove_abandoned_planes(out_ / "none");  // does nothing
 }
 
 TEST_F(Planes, NameAFrameThatCannotBeDecoded) {

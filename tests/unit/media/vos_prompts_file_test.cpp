@@ -80,7 +80,7 @@ TEST(PromptsFile, NamesTheProblemOfAnEntry) {
             "box, or both");
   EXPECT_THAT(csv_error("frame,points\n0,1 2\n"), HasSubstr("line 2: it has no object"));
   EXPECT_THAT(csv_error("object,points\n1,1 2\n"), HasSubstr("line 2: it has no frame"));
-  EXPECT_THAT(csv_error("object,frame,points\n1,-1,1 2\n"), HasSubstr("line 2: it has no frame"));
+  EXPECT_THAT(csv_error("object,frame,points\n1,-1,1 2\n"), HasSubstr("line 2: frame -1 is below 0; count"));
   EXPECT_THAT(csv_error("object,frame,points\n1,0,1 2 3\n"), HasSubstr("points has 3 numbers"));
   EXPECT_THAT(csv_error("object,frame,points\n1,0,1 two\n"), HasSubstr("invalid points '1 two'"));
   EXPECT_THAT(csv_error("object,frame,points\n1,0,1 nan\n"), HasSubstr("nan is not a place in a picture"));

@@ -269,6 +269,14 @@ VosResult vos_of(PromptKind prompt, double j, std::int64_t leak) {
 BenchResult vos_run() {
   BenchResult run = run_of("--split_dir sav_val --models edgetam_points,edgetam_bbox --vos-objects alone");
   run.vos = VosSource{"/data/sav_val", VosLayout::sav};
+  run.source.emplace();
+  run.source->spec.path = "/data/sav_val";
+  run.source->sequences = {{"sav_000|1", {}, {}, 300, 1280, 720, {}},
+                           {"sav_000002", {}, {}, 300, 1280, 1080, {}}};
+  run.source->total_frames = 600;
+  run.source->fingerprint = "00c0ffee00c0ffee-612";
+  run.source->prompted_by_mask = 3;
+  run.source->prompted_by_file = 1;
   run.options.emplace();
   run.options->task = "vos";
   run.options->vos = VosOptions{"/data/sav_val"};

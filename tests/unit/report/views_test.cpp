@@ -16,6 +16,7 @@
 namespace headroom::report {
 namespace {
 
+using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
@@ -34,6 +35,38 @@ TEST_P(Golden, Terminal) { compare("terminal.txt", to_terminal(GetParam().result
 
 INSTANTIATE_TEST_SUITE_P(Runs, Golden, testing::ValuesIn(test::sample_runs()),
                          [](const auto& run) { return run.param.name; });
+
+// Both views of the run's first model.
+std::string vos_views(const BenchResult& run) { return to_terminal(run, false, 80) + to_markdown(run); }
+
+TEST(VosViews, NameWherePromptsComeFrom) {
+  BenchResult run = test::vos_run();
+  run.models.resize(1);
+  run.source->prompted_by_mask = 0;
+  EXPECT_THAT(vos_views(run), AllOf(HasSubstr("edgetam_points    file  "), HasSubstr("prompt: prompts file;"),
+                                    Not(HasSubstr("prompt: points"))));
+  run.source->prompted_by_file = 0;
+  EXPECT_THAT(vos_views(run), AllOf(HasSubstr("edgetam_points  points  "), HasSubstr("prompt: points;"),
+                                    Not(HasSubstr("file;"))));
+}
+
+TEST(VosViews, ShowTheGrowthOfGpuMemoryWithItsInterval) {
+  BenchResult run = test::vos_run();
+  run.models.resize(1);
+  run.models[0].vos->gpu_per_frame = GrowthSlope{2048, 1024, 4096, 128};
+  EXPECT_THAT(to_terminal(run, false, 200),
+              HasSubstr("edgetam_points +0.000 (-0.000 to +0.001); edgetam_points "
+                        "on the GPU +0.002 (+0.001 to +0.004)."));
+}
+
+TEST(VosViews, ShowTheSizesOfTheModelsOnly) {
+  BenchResult run = test::vos_run();
+  run.models[1].vos->side = 1024;
+  EXPECT_THAT(to_markdown(run), AllOf(HasSubstr("- **Model input**: 512 × 512, 1024 × 1024\n"),
+                                      Not(HasSubstr("image size 640")), Not(HasSubstr("confidence 0.25"))));
+  for (ModelResult& model : run.models) model.vos.reset();  // none could be loaded
+  EXPECT_THAT(to_markdown(run), AllOf(Not(HasSubstr("Model input")), Not(HasSubstr("image size 640"))));
+}
 
 struct VerdictCase {
   BenchResult run;

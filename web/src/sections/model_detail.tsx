@@ -4,7 +4,7 @@ import {TimeChart} from '../charts/time_chart';
 import {useEffect, useState} from 'preact/hooks';
 import {average, bytes, counted, duration, number, percent} from '../format';
 import type {Band} from '../metrics';
-import type {Limit, Model} from '../report';
+import type {Limit, Model, Source} from '../report';
 import {counts_by_group, outcome_of, peak_of, PHASE_WORDS, resident_is_above, warnings_of} from '../words';
 import {LatencyStages} from './latency_stages';
 import {Layers} from './layers';
@@ -15,13 +15,14 @@ import {Vos} from './vos';
 
 interface Props {
   model: Model;
+  source: Source | undefined;
   limit: Limit | undefined;
   images: Record<string, string>;
   anchor: string;
   first: boolean;
 }
 
-export function ModelDetail({model, limit, images, anchor, first}: Props) {
+export function ModelDetail({model, source, limit, images, anchor, first}: Props) {
   const series = model.memory_series ?? [];
   const inference = model.latency_ns;
   // Opens the model if a link or the address points to it.
@@ -73,7 +74,7 @@ export function ModelDetail({model, limit, images, anchor, first}: Props) {
       <LatencyStages model={model} />
       <div class="columns">
         {model.settings && <SettingsTable settings={model.settings} smallest={model.smallest_settings} thresholds={thresholds_of(model)} />}
-        <Vos model={model} />
+        <Vos model={model} source={source} />
         <Cleanups model={model} />
       </div>
       {model.layers && <Layers layers={model.layers} name={model.name} />}

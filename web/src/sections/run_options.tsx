@@ -1,10 +1,10 @@
 // The configuration of the run, merged from file, environment and command line.
 import {bytes, duration} from '../format';
 import type {Options} from '../report';
-import {setting_words} from '../settings_words';
+import {flags_of, setting_words} from '../settings_words';
 
 export function RunOptions({options, command}: {options: Options; command: string | undefined}) {
-  const known = Object.entries(options).filter(([, value]) => value !== '');
+  const known = flags_of(options);
   return (
     <section aria-labelledby="options-title">
       <h2 id="options-title">Options of the run</h2>

@@ -1,7 +1,7 @@
 // Results of video object segmentation (--task vos): accuracy, leaks, and memory by clip.
 import type {ComponentChildren} from 'preact';
 import {bytes, counted, number, percent} from '../format';
-import type {Model, VosGrowth, VosResult} from '../report';
+import type {Model, Source, VosGrowth, VosResult} from '../report';
 
 const share = (value: number | undefined) => value === undefined ? '–' : percent(value);
 const mebibytes = (count: number) => `${count > 0 ? '+' : ''}${(count / 2 ** 20).toFixed(3)}`;
@@ -22,7 +22,14 @@ function Table({label, text, heads, children}: {label: string; text: number; hea
   );
 }
 
-export function Vos({model}: {model: Model}) {
+// "points", "prompts file", or "points for 6 objects, prompts file for 3".
+function prompt_words(vos: VosResult, source: Source | undefined): string {
+  const by_mask = source?.prompted_by_mask ?? 0, by_file = source?.prompted_by_file ?? 0;
+  if (by_file === 0) return vos.prompt;
+  return by_mask === 0 ? 'prompts file' : `${vos.prompt} for ${counted(by_mask, 'object')}, prompts file for ${by_file}`;
+}
+
+export function Vos({model, source}: {model: Model; source: Source | undefined}) {
   const vos = model.vos;
   if (!vos || vos.clips.length === 0) return null;
   return (
@@ -30,7 +37,7 @@ export function Vos({model}: {model: Model}) {
       <div>
         <h3>Objects tracked through {counted(vos.clips.length, 'clip')}</h3>
         <p class="quiet">
-          Prompt: {vos.prompt}, profile: {vos.profile}, objects {vos.objects}. Memory
+          Prompt: {prompt_words(vos, source)}; profile: {vos.profile}; objects {vos.objects}. Memory
           bank: {bytes(vos.bank_bytes)}. Growth of host memory: {growth_words(vos.growth_per_frame, 'frame')}.
           {vos.gpu_growth_per_frame && ` Growth of GPU memory: ${growth_words(vos.gpu_growth_per_frame, 'frame')}.`}
         </p>
