@@ -177,10 +177,17 @@ def predictor(options, model, objects, size, precision, limit=100, frames=60, wa
 
 # --- The steps
 
+def command_of(words):
+    """The call of gpu_vos.sh, without folders of this machine."""
+    folders = ("--build", "--plugin", "--plugin-status", "--out", "--work", "--add-to")
+    kept = [word for before, word in zip(["", *words], words) if word not in folders and before not in folders]
+    return " ".join(["benchmarks/gpu_vos.sh BIN OUT", *kept])
+
+
 class Session:
     def __init__(self, options):
         self.options, self.names = options, ["edgetam-narrow", "narrow"] if options.narrow else ["edgetam", "tiny"]
-        self.found = {"command": "benchmarks/gpu_vos.sh BIN OUT", "machine": {}, "exports": {}, "speed": [], "growth": {}, "verified": {}}
+        self.found = {"commands": [command_of(sys.argv[1:])], "machine": {}, "exports": {}, "speed": [], "growth": {}, "verified": {}}
         self.background = {}  # name -> process of --verify
 
     def left(self):
@@ -396,10 +403,10 @@ def page(found):
     machine = found["machine"]
     lines = ["# Video object segmentation on a GPU: headroom bench compared with the Python predictor", "",
              f"{machine.get('gpu') or machine.get('cpu')}, torch {machine.get('torch')}, transformers {machine.get('transformers')}. Random weights, "
-             f"{machine.get('size')} pixels, {machine.get('precision')}, clips of {machine.get('frames')} frames. By turns in one call:", "",
-             f"`{found['command']}`", "",
+             f"{machine.get('size')} pixels, {machine.get('precision')}, clips of {machine.get('frames')} frames. By turns, in the order of the rows:", "",
+             *(f"- `{command}`" for command in found["commands"]), "",
              f"`predictor`: transformers, eager. `graph`: LibTorch with `--capture-graph`, graphs of `--uint8 --fused-attention`; `headroom`: the same "
-             f"without it; `static`: plain attention, M and K fixed. FPS counts from frame {BANK_FULL} on, when the bank is full, on each side; `clip` "
+             f"without it{'; `static`: plain attention, M and K fixed' if any(run['side'] == 'static' for run in found['speed']) else ''}. FPS counts from frame {BANK_FULL} on, when the bank is full, on each side; `clip` "
              "is the rate of the whole clip, with the runs before the capture. No side fills holes. Masks of random weights are noise; an object "
              "whose score is below 0 takes the same time.", "",
              "## Speed and memory", "",
@@ -459,7 +466,8 @@ def main():
     options.environment = {**os.environ, "HF_HUB_OFFLINE": "1", "HEADROOM_BACKEND_PATH": plugins}
     session = Session(options)
     if options.add_to:
-        session.found.update(json.loads(options.add_to.read_text()), growth={})
+        earlier = json.loads(options.add_to.read_text())
+        session.found.update(earlier, growth={}, commands=earlier["commands"] + session.found["commands"])
     machine = session.found["machine"] = {key: getattr(options, key) for key in ("size", "precision", "frames", "long_frames", "long_size")}
     import torch
     import transformers
