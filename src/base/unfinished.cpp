@@ -34,26 +34,39 @@ UniqueFd lock_abandoned(const fs::path& path, int flags) {
   return fd;
 }
 
-// Calls `remove` for each entry of the folder whose name begins so.
-template <class Remove>
-void for_each_named(const fs::path& folder, const std::string& begin, const Remove& remove) {
+// Calls `use` with the path and the name of each entry of the folder.
+template <class Use>
+void for_each_entry(const fs::path& folder, const Use& use) {
   std::error_code code;
   for (fs::directory_iterator entry(folder.empty() ? "." : folder, code), end; !code && entry != end;
-       entry.increment(code)) {
-    const std::string name = entry->path().filename().string();
-    if (name.compare(0, begin.size(), begin) == 0) remove(entry->path(), name.substr(begin.size()));
-  }
+       entry.increment(code))
+    use(entry->path(), entry->path().filename().string());
+}
+
+// Removes what killed writers left of the files in `folder` whose names `fits` accepts.
+template <class Fits>
+void remove_left_versions(const fs::path& folder, const Fits& fits) {
+  for_each_entry(folder, [&](const fs::path& found, const std::string& name) {
+    const std::size_t at = name.rfind(kUnfinished);
+    if (at == name.npos || !fits(std::string_view(name).substr(0, at))) return;
+    const std::size_t number = at + kUnfinished.size();
+    if (name.find_first_not_of("0123456789-", number) != name.npos) return;  // the user's own file
+    if (const UniqueFd locked = lock_abandoned(found, 0)) ::unlink(found.c_str());
+  });
 }
 
 }  // namespace
 
+void remove_unfinished(const fs::path& folder, std::string_view ending) {
+  remove_left_versions(folder, [&](std::string_view name) {
+    return name.size() >= ending.size() && name.substr(name.size() - ending.size()) == ending;
+  });
+}
+
 Result<UnfinishedFile> UnfinishedFile::create(const fs::path& path) {
   static std::atomic<unsigned> files{0};
-  for_each_named(path.parent_path(), path.filename().string().append(kUnfinished),
-                 [](const fs::path& found, const std::string& number) {
-                   if (number.find_first_not_of("0123456789-") != number.npos) return;  // the user's own file
-                   if (const UniqueFd locked = lock_abandoned(found, 0)) ::unlink(found.c_str());
-                 });
+  const std::string own_name = path.filename().string();
+  remove_left_versions(path.parent_path(), [&](std::string_view name) { return name == own_name; });
   for (int i = 0; i < kMostTries; ++i) {
     fs::path name = fmt::format("{}{}{}-{}", path.string(), kUnfinished, ::getpid(), ++files);
     UniqueFd fd(::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
@@ -90,7 +103,8 @@ Result<ScratchFolder> ScratchFolder::create(std::string_view purpose) {
   const fs::path parent = fs::temp_directory_path(code);
   if (code) return cannot(code.message());
   const std::string begin = fmt::format("headroom-{}.", purpose);
-  for_each_named(parent, begin, [](const fs::path& found, const std::string&) {
+  for_each_entry(parent, [&](const fs::path& found, const std::string& name) {
+    if (name.compare(0, begin.size(), begin) != 0) return;
     const UniqueFd locked = lock_abandoned(found, O_DIRECTORY);
     struct stat info {};
     std::error_code ignored;

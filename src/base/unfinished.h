@@ -35,6 +35,9 @@ class UnfinishedFile {
   UniqueFd fd_;
 };
 
+// Removes what killed writers left of the files in `folder` whose names end so.
+void remove_unfinished(const std::filesystem::path& folder, std::string_view ending);
+
 // A private folder in TMPDIR, removed with everything in it.
 class ScratchFolder {
  public:

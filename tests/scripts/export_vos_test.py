@@ -145,6 +145,21 @@ class GraphsForGpus(unittest.TestCase):
         write.require_no_reads(frozen.graph)
         self.assertEqual(frozen(torch.ones(6)).sum(), 6)
 
+    def test_the_flash_kernel_gets_one_query_for_each_batch(self):
+        """It does not broadcast, unlike a product, and the picture's query may serve several objects."""
+        import torch
+        from unittest import mock
+
+        def kernel(q, k, v, scale):
+            self.assertEqual((q.shape[:2], q.shape[3]), (k.shape[:2], v.shape[3]))
+            return torch.softmax(q @ k.transpose(-2, -1) * scale, dim=-1) @ v
+
+        q, k, v = torch.randn(1, 6, 8), torch.randn(3, 10, 8), torch.randn(3, 10, 8)
+        plain = graphs.attend(q, k, v, 8)
+        with mock.patch.multiple(graphs, fused_attention=True, has_flash_kernel=lambda *_: True,
+                                 flash_operator=lambda: kernel):
+            self.assertTrue(torch.allclose(graphs.attend(q, k, v, 8), plain, atol=1e-6))
+
 
 if __name__ == "__main__":
     if EXPORT:
@@ -155,5 +170,5 @@ if __name__ == "__main__":
             sys.exit(77)
         sys.path.insert(0, str(SCRIPT.parent))
         sys.dont_write_bytecode = True
-        from vos_export import write
+        from vos_export import graphs, write
     unittest.main(argv=[sys.argv[0]], defaultTest=["Exports", "GraphsForGpus"] if EXPORT else "Options")

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -140,19 +139,7 @@ bool has_planes(const VosVideo& video, const PlanesFormat& format, std::int64_t 
          header == header_of(format, written, stamp_of(video, written));
 }
 
-void remove_abandoned_planes(const fs::path& folder) {
-  constexpr std::string_view kUnfinished = ".planes.tmp-";  // base/unfinished.h adds PID-NUMBER
-  std::error_code code;
-  for (fs::directory_iterator entry(folder, code), end; !code && entry != end; entry.increment(code)) {
-    const std::string name = entry->path().filename().string();
-    const std::size_t at = name.rfind(kUnfinished);
-    if (at == name.npos || name.find_first_not_of("0123456789-", at + kUnfinished.size()) != name.npos)
-      continue;
-    const UniqueFd file(::open(entry->path().c_str(), O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC));
-    // A running setup holds the lock of its file.
-    if (file && ::flock(file.get(), LOCK_EX | LOCK_NB) == 0) ::unlink(entry->path().c_str());
-  }
-}
+void remove_abandoned_planes(const fs::path& folder) { remove_unfinished(folder, ".planes"); }
 
 Result<PreparedPlanes> prepare_planes(MediaEngine& engine, const VosVideo& video, const PlanesFormat& format,
                                       std::int64_t frames, const fs::path& folder,
