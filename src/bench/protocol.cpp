@@ -111,6 +111,7 @@ void describe(auto& field, a<VosProgress> auto& progress) {
 void describe(auto& field, a<VosClipEnd> auto& end) {
   field("clip", end.clip);
   field("bank_bytes", end.bank);
+  field("has_lost_masks", end.has_lost_masks);
 }
 
 void describe(auto& field, a<VosModelFacts> auto& facts) {

@@ -211,6 +211,7 @@ struct VosProgress {
 struct VosClipEnd {
   VosClip clip;
   Bytes bank;
+  bool has_lost_masks = false;  // they could not be written, so the clip has no score
 };
 // "vos_object" is a VosObjectEnd. "vos_load": after an unloading of the model.
 struct VosLoadEnd {

@@ -103,6 +103,7 @@ struct VosResult {
   std::optional<Bytes> bank{};                    // memory bank of the largest clip
   std::vector<VosTrial> trials{};
   std::vector<VosClip> clips{};
+  std::vector<std::size_t> unscored{};  // clips whose masks could not be written
   std::vector<VosObjectEnd> object_ends{};
   std::vector<Bytes> loads{}, gpu_loads{};  // after each unloading of the model, when it is loaded repeatedly
   std::vector<VosObjectScore> scores{};

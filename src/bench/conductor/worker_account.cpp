@@ -186,6 +186,7 @@ void add_vos_event(WorkerAccount& account, const std::string& kind, const Json& 
     end->clip.peak = last.peak;
     end->clip.gpu_peak = ledger_peak_of(last);
     vos.bank = std::max(vos.bank, std::optional(end->bank));
+    if (end->has_lost_masks) vos.unscored.push_back(vos.clips.size());
     vos.clips.push_back(std::move(end->clip));
   } else if (kind == "vos_object") {
     if (auto end = message_from_json<VosObjectEnd>(event)) vos.object_ends.push_back(std::move(*end));

@@ -97,6 +97,14 @@ void add_load_leak(VosResult& result, const char* memory, const std::vector<Byte
   result.leaks.push_back({"model", memory, {mean, least, most, static_cast<std::int64_t>(loads.size())}});
 }
 
+// Any clip may leak, not the longest one alone: the one that surely grows most is named.
+void add_frame_leak(VosResult& result, const char* memory, std::optional<GrowthSlope> VosClip::*growth) {
+  const GrowthSlope* worst = nullptr;
+  for (const VosClip& clip : result.clips)
+    if (clip.*growth && (worst == nullptr || (clip.*growth)->low > worst->low)) worst = &*(clip.*growth);
+  if (worst != nullptr && worst->low > kLeastFrameLeak) result.leaks.push_back({"frame", memory, *worst});
+}
+
 }  // namespace
 
 GrowthPoints::GrowthPoints(std::int64_t first) : first_(first) {
@@ -125,16 +133,14 @@ std::optional<GrowthSlope> GrowthPoints::slope() const { return slope_of(frames_
 void add_growth(VosResult& result) {
   const VosClip* longest = nullptr;
   for (const VosClip& clip : result.clips)
-    if (clip.growth && (longest == nullptr || clip.growth->points > longest->growth->points)) longest = &clip;
+    if (clip.growth && (longest == nullptr || clip.frames > longest->frames)) longest = &clip;
   if (longest != nullptr) {
     result.per_frame = longest->growth;
     result.gpu_per_frame = longest->gpu_growth;
   }
   result.leaks.clear();
-  if (result.per_frame && result.per_frame->low > kLeastFrameLeak)
-    result.leaks.push_back({"frame", "host", *result.per_frame});
-  if (result.gpu_per_frame && result.gpu_per_frame->low > kLeastFrameLeak)
-    result.leaks.push_back({"frame", "gpu", *result.gpu_per_frame});
+  add_frame_leak(result, "host", &VosClip::growth);
+  add_frame_leak(result, "gpu", &VosClip::gpu_growth);
   add_leaks(result, "host", &VosClip::after, &VosObjectEnd::after);
   add_leaks(result, "gpu", &VosClip::gpu_after, &VosObjectEnd::gpu_after);
   add_load_leak(result, "host", result.loads);

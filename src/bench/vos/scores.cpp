@@ -68,7 +68,7 @@ class MaskScorer {
   }
 
   // The rest of the ground truth has no prediction.
-  Status end(VosScores& scores) {
+  void end(VosScores& scores) {
     for (std::size_t i = 0; i < objects_.size(); ++i) {
       const VosObject& object = prepared_.video.objects[i];
       if (object.masks.empty() || !has_masks_[i]) continue;
@@ -89,7 +89,9 @@ class MaskScorer {
       }
       scores.scores.push_back(std::move(score));
     }
-    return draw(scores);
+    // A picture that fails costs no score.
+    if (const auto drawn = draw(scores); !drawn && scores.problem.empty())
+      scores.problem = fmt::format("no picture of {}: {}", prepared_.video.id, drawn.error().sentence());
   }
 
  private:
@@ -193,8 +195,7 @@ Result<VosScores> score_masks(media::MediaEngine& engine, const ScoreJob& job,
   while (const auto line = read_mask_line(masks)) {
     if (on_mask) on_mask();
     if (current != line->video) {
-      if (current)
-        if (auto ended = scorer.end(scores); !ended) return forward_error(ended);
+      if (current) scorer.end(scores);
       std::optional<PreparedVideo> video;
       for (; next <= line->video; ++next) {
         auto read = lines->next();
@@ -208,15 +209,17 @@ Result<VosScores> score_masks(media::MediaEngine& engine, const ScoreJob& job,
     const bool is_drawn = std::ranges::find(drawn, line->video) != drawn.end();
     if (auto added = scorer.add(scores, *line, is_drawn); !added) return forward_error(added);
   }
-  if (current)
-    if (auto ended = scorer.end(scores); !ended) return forward_error(ended);
+  if (current) scorer.end(scores);
   return scores;
 }
 
 std::vector<std::string> finished_clips(const VosResult& result) {
   std::vector<std::string> finished;
-  for (const VosClip& clip : result.clips)
+  for (std::size_t i = 0; i < result.clips.size(); ++i) {
+    if (std::ranges::find(result.unscored, i) != result.unscored.end()) continue;
+    const VosClip& clip = result.clips[i];
     finished.push_back(clip.object.empty() ? clip.video : clip.video + "/" + clip.object);
+  }
   return finished;
 }
 

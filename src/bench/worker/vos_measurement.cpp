@@ -324,13 +324,17 @@ class ClipRunner {
       if (!is_scored && frame != clip.frames / 2) continue;
       const auto kept = masks_->add(clip.video, frame, clip.objects[i], tracker_.mask(i));
       if (kept) continue;
-      worker_.events.send("warning", {{"message", "no more masks are scored: " + kept.error().sentence()}});
+      worker_.events.send(
+          "warning", {{"message", fmt::format("no scores from video {} on: its masks were not written: {}",
+                                              clip.prepared->video.id, kept.error().sentence())}});
       masks_.reset();
+      has_lost_masks_ = true;
       return;
     }
   }
 
   Status finish(VosClipEnd& end) {
+    end.has_lost_masks = has_lost_masks_;
     if (auto cleaned = clean(end.clip.after, end.clip.gpu_after); !cleaned) return cleaned;
     worker_.events.send("vos_clip", message_to_json(end));
     return {};
@@ -347,6 +351,7 @@ class ClipRunner {
   Worker& worker_;
   Tracker& tracker_;
   std::optional<MaskWriter> masks_;
+  bool has_lost_masks_ = false;
   bool is_warm_ = false;
   bool has_run_objects_ = false;  // since the last mark of a phase
 };

@@ -9,6 +9,7 @@
 #include "bench/protocol.h"
 #include "bench/vos/mask_lines.h"
 #include "bench/vos/memory_growth.h"
+#include "bench/vos/scores.h"
 #include "bench/vos/setup.h"
 #include "bench/vos/videos.h"
 #include "support/test_support.h"
@@ -245,6 +246,33 @@ TEST(VosGrowth, AFrameLeaksIfAClipGrowsToItsEnd) {
   EXPECT_THAT(leaks_of(result), ElementsAre("host frame"));
   result.clips[0].growth = GrowthSlope{10, -4096, 4096, 100};
   EXPECT_THAT(leaks_of(result), ElementsAre());
+}
+
+// Of a long clip, points are dropped, so the number of points does not tell the longest one.
+TEST(VosGrowth, PerFrameIsThatOfTheLongestClipAndAnyClipMayLeak) {
+  VosClip shorter, longer;
+  shorter.video = "shorter";
+  shorter.frames = 144;
+  shorter.growth = GrowthSlope{786'432, 780'000, 790'000, 128};
+  longer.video = "longer";
+  longer.frames = 2000;
+  longer.growth = GrowthSlope{0, -10, 10, 124};
+  VosResult result;
+  result.clips = {shorter, longer};
+  add_growth(result);
+  ASSERT_EQ(result.leaks.size(), 1U);
+  EXPECT_EQ(result.per_frame, longer.growth);
+  EXPECT_EQ(result.leaks.front().growth, *shorter.growth);
+}
+
+TEST(VosScores, ClipsWithoutTheirMasksAreNotScored) {
+  VosClip whole, lost;
+  whole.video = "whole";
+  lost.video = "lost";
+  VosResult result;
+  result.clips = {whole, lost};
+  result.unscored = {1};
+  EXPECT_THAT(finished_clips(result), ElementsAre("whole"));
 }
 
 TEST(VosEstimate, GrowsWithObjectsAndSize) {
