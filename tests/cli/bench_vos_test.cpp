@@ -597,6 +597,18 @@ TEST_F(BenchVosDeaths, AfterTheLastVideoKeepsAllScores) {
   EXPECT_EQ(report()["models"][0]["vos"]["scores"].size(), 3U);
 }
 
+// Frames without their masks would count as empty predictions.
+TEST_F(BenchVosDeaths, AFullDiskCostsScoresAndGivesNoneThatAreTooLow) {
+  const auto result = run_until("full 1 1 4 0 ");  // the mask of the second video, frame 4, first object
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("no scores from video clip_b on: its masks were not written"));
+  const Json model = report()["models"][0];
+  EXPECT_EQ(model["vos"]["clips"].size(), 2U);
+  const Json& scores = model["vos"]["scores"];
+  ASSERT_EQ(scores.size(), 2U);
+  for (const Json& score : scores) EXPECT_EQ(get_text(score, "video"), "clip_a");
+}
+
 // RLIMIT_DATA counts reserved memory, not resident memory.
 TEST_F(BenchVos, EstimatesWhatTheLimitCounts) {
   const auto setup = run_short({"--skip-inference", "--mem-limit", "1GiB", "--limit-mechanism", "rlimit"});

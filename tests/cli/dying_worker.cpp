@@ -1,10 +1,12 @@
-// Preloaded into `headroom bench --task vos`: ends a worker before it sends a chosen event.
-// HEADROOM_TEST_DIE="KIND COUNT TEXT": of the events that contain TEXT, the one with number COUNT, from 1.
-// KIND "kill": SIGKILL. KIND "oom": as a runtime that was refused memory.
+// Preloaded into `headroom bench --task vos`: ends a worker before it sends a chosen event, or fills its
+// disk. HEADROOM_TEST_DIE="KIND COUNT TEXT": of the events that contain TEXT, the one with number COUNT,
+// from 1. KIND "kill": SIGKILL. KIND "oom": as a runtime that was refused memory. KIND "full": lines of
+// another file that begin with TEXT are not written, as if its disk were full.
 #include <dlfcn.h>
 #include <signal.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
@@ -17,10 +19,16 @@ extern "C" __attribute__((visibility("default"))) ssize_t write(int fd, const vo
   char kind[8] = {}, text[128] = {};
   int count = 0;
   const char* plan = std::getenv("HEADROOM_TEST_DIE");
-  const bool is_planned =
-      fd == kEventsFd && plan != nullptr && std::sscanf(plan, "%7s %d %127[^\n]", kind, &count, text) == 3 &&
-      std::string_view(static_cast<const char*>(data), size).find(text) != std::string_view::npos;
+  const bool has_plan = plan != nullptr && std::sscanf(plan, "%7s %d %127[^\n]", kind, &count, text) == 3;
+  const bool is_full = std::string_view(kind) == "full";
+  if (!has_plan || is_full != (fd > kEventsFd)) return real(fd, data, size);
+  const std::size_t found = std::string_view(static_cast<const char*>(data), size).find(text);
+  const bool is_planned = is_full ? found == 0 : fd == kEventsFd && found != std::string_view::npos;
   if (is_planned && ++seen == count) {
+    if (is_full) {
+      errno = ENOSPC;
+      return -1;
+    }
     if (std::string_view(kind) == "kill") ::kill(::getpid(), SIGKILL);
     constexpr std::string_view kLine = "std::bad_alloc\n";
     real(STDERR_FILENO, kLine.data(), kLine.size());
