@@ -66,10 +66,9 @@ def main():
     side = gpu_vos.write_pictures(options.work / "speed/one", options.frames)
     gpu_vos.write_prompts(options.work / "one.json", {"one": 1}, side)
     model = options.work / f"{options.model}_{options.size}_onnx"
-    if not (model / "manifest.json").exists():
-        subprocess.run([sys.executable, ROOT / "python/export_vos.py", "--source", "transformers", "--checkpoint", "random:1", "--model",
-                        options.model, "--size", str(options.size), "--threads", str(options.threads), "--output", model], check=True,
-                       env=options.environment)
+    subprocess.run([sys.executable, ROOT / "python/export_vos.py", "--source", "transformers", "--checkpoint", "random:1", "--model",
+                    options.model, "--size", str(options.size), "--threads", str(options.threads), "--output", model], check=True,
+                   env=options.environment)
     found = {"cpu": gpu_vos.processor(), "rounds": [],
              "version": subprocess.run([options.build / "headroom", "--version"], capture_output=True, text=True, check=True).stdout.strip()}
     sides = {
